@@ -1,0 +1,74 @@
+/*
+ * model.h - a voucher, an order, and the verdict on an attempt to order.
+ *
+ * Times are microseconds since 1970-01-01 UTC by the database's clock; money is cents.
+ * These structs own nothing: strings are borrowed, for as long as their giver says.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TITLE_CHARS_MAX 200
+#define DESCRIPTION_CHARS_MAX 4000
+#define STOCK_MAX 100000000
+#define PER_USER_LIMIT_MAX 100
+#define CENTS_MAX INT64_C(1000000000000)
+#define PAY_WITHIN_S_MAX 2592000
+#define REQUEST_KEY_MAX 64 /* bytes of an Idempotency-Key */
+
+struct text {
+    const char *bytes; /* UTF-8, not NUL-terminated; NULL when absent */
+    size_t len;
+};
+
+struct voucher {
+    int64_t id;
+    int64_t version; /* grows with every change of the row */
+    struct text title;
+    struct text description;
+    int64_t price_cents;
+    int64_t face_value_cents;
+    int64_t stock_total;
+    int64_t stock_left;
+    int64_t per_user_limit;
+    int64_t pay_within_s;
+    int64_t begin_us;
+    int64_t end_us;
+};
+
+enum order_status {
+    ORDER_UNPAID,
+    ORDER_PAID,
+    ORDER_REDEEMED,
+    ORDER_CANCELLED,
+    ORDER_EXPIRED,
+    ORDER_REFUNDED,
+};
+
+struct order {
+    int64_t id;
+    int64_t voucher_id;
+    int64_t user_id;
+    int64_t price_cents;
+    int64_t created_us;
+    int64_t expires_us;
+    int64_t paid_us; /* 0 while it was never paid */
+    enum order_status status;
+};
+
+/* Numbered as place_orders() in sql/ returns them. */
+enum verdict {
+    VERDICT_PLACED = 1,
+    VERDICT_REPEATED = 2,        /* the request key made this order before */
+    VERDICT_ALREADY_ORDERED = 3, /* order.id is one that exists */
+    VERDICT_SOLD_OUT = 4,
+    VERDICT_NOT_STARTED = 5,
+    VERDICT_SALE_ENDED = 6,
+    VERDICT_STALE_FENCE = 7, /* the lock behind the fence is no longer the latest */
+    VERDICT_NO_VOUCHER = 8,
+};
+
+#endif

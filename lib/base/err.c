@@ -1,0 +1,25 @@
+/* err.c - formats the words of a failure on one line. */
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum status err_set(struct err *err, enum status status, const char *format, ...)
+{
+    va_list args;
+
+    if (err == NULL)
+        return status;
+    err->status = status;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof(err->text), format, args);
+    va_end(args);
+    for (char *c = err->text; *c != '\0'; c++) {
+        if (*c == '\n' || *c == '\r')
+            *c = ' ';
+    }
+    for (size_t n = strlen(err->text); n > 0 && err->text[n - 1] == ' '; n--)
+        err->text[n - 1] = '\0';
+    return status;
+}
