@@ -11,13 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TITLE_CHARS_MAX 200
+#define TITLE_CHARS_MAX       200
 #define DESCRIPTION_CHARS_MAX 4000
-#define STOCK_MAX 100000000
-#define PER_USER_LIMIT_MAX 100
-#define CENTS_MAX INT64_C(1000000000000)
-#define PAY_WITHIN_S_MAX 2592000
-#define REQUEST_KEY_MAX 64 /* bytes of an Idempotency-Key */
+#define STOCK_MAX             100000000
+#define PER_USER_LIMIT_MAX    100
+#define CENTS_MAX             INT64_C(1000000000000)
+#define PAY_WITHIN_S_MAX      2592000
+#define REQUEST_KEY_MAX       64 /* bytes of an Idempotency-Key */
 
 struct text {
     const char *bytes; /* UTF-8, not NUL-terminated; NULL when absent */

@@ -65,8 +65,8 @@ void store_flush(struct store *store);
 /** One request of a batch, in the caller's memory. */
 struct placement {
     int64_t user_id;
-    int64_t fence;    /* > 0, or 0: without a lock, the fence is not checked */
-    struct text key;  /* request key; borrowed until the batch is answered */
+    int64_t fence;   /* > 0, or 0: without a lock, the fence is not checked */
+    struct text key; /* request key; borrowed until the batch is answered */
     /* the answer, set on STATUS_OK: */
     enum verdict verdict;
     struct order order; /* whole for PLACED and REPEATED; id alone for ALREADY_ORDERED */
