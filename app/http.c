@@ -1,0 +1,661 @@
+/*
+ * http.c - libmicrohttpd on a libuv loop.
+ *
+ * The daemon's epoll descriptor is watched by the loop; MHD_run() does a bounded amount
+ * of work and never waits. Its own threads are not used: with suspended connections they
+ * can wait for ever when a multiple of 128 sockets was ready at once.
+ *
+ * The daemon calls on_request() several times for one request: first with the headers,
+ * then with each part of a body, at last with none. A request of ours begins with the
+ * first call and ends in on_completed(), which also comes for a client that left; in
+ * between it is suspended as long as its handler owes the answer. A suspended connection
+ * is not read, so a client that leaves is noticed when the answer is sent: the work that
+ * was begun is always finished.
+ *
+ * Resumed connections are sent in http_turn(): libmicrohttpd would wake us through its
+ * pipe as well, but by then the answers have left.
+ */
+#include "app/http.h"
+
+#include "base/list.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CONNECTION_MEMORY_BYTES 16384 /* request line and headers must fit into half */
+#define CONNECTION_COUNT_MAX    100000
+#define DISCARD_BYTES_MAX       1048576 /* of an oversized body, before the client is cut off \
+                                         */
+#define LISTEN_BACKLOG    4096
+#define RUNS_PER_TURN_MAX 4
+#define IDLE_WAKE_MS      1000 /* how late an idle connection may be closed */
+
+struct http_request {
+    alignas(max_align_t) char scratch[HTTP_SCRATCH_BYTES];
+    struct list free_link;
+    struct http *http;
+    struct MHD_Connection *connection;
+    const char *path;
+    char *body; /* HTTP_BODY_BYTES_MAX bytes, or NULL */
+    size_t body_len;
+    enum http_method method;
+    unsigned tag;
+    bool is_answered;
+    bool is_suspended;
+    bool is_broken; /* no answer could be made: the connection is closed instead */
+};
+
+struct http {
+    uv_poll_t poll;
+    uv_timer_t timer;
+    struct MHD_Daemon *daemon;
+    struct list free_requests;
+    struct http_options options;
+    size_t pending;
+    size_t connections;
+    bool has_resumed;
+    bool is_quiesced;
+};
+
+struct http_page {
+    struct MHD_Response *response;
+    struct MHD_Response *last; /* the same with Connection: close */
+    unsigned status;
+};
+
+/* -- requests --------------------------------------------------------------------------
+ */
+
+static struct http_request *request_create(struct http *http, const char *method,
+                                           const char *path,
+                                           struct MHD_Connection *connection)
+{
+    static const struct {
+        const char *name;
+        enum http_method method;
+    } methods[] = {{MHD_HTTP_METHOD_GET, HTTP_GET},
+                   {MHD_HTTP_METHOD_POST, HTTP_POST},
+                   {MHD_HTTP_METHOD_HEAD, HTTP_HEAD},
+                   {MHD_HTTP_METHOD_PATCH, HTTP_PATCH},
+                   {MHD_HTTP_METHOD_OPTIONS, HTTP_OPTIONS}};
+    struct list *link = list_shift(&http->free_requests);
+    struct http_request *request =
+        link != NULL ? list_item(link, struct http_request, free_link)
+                     : aligned_alloc(alignof(struct http_request), sizeof(*request));
+
+    if (request == NULL)
+        return NULL;
+    list_init(&request->free_link);
+    request->http = http;
+    request->connection = connection;
+    request->path = path;
+    request->body = NULL;
+    request->body_len = 0;
+    request->tag = 0;
+    request->is_answered = request->is_suspended = request->is_broken = false;
+    request->method = HTTP_OTHER;
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (strcmp(method, methods[i].name) == 0) {
+            request->method = methods[i].method;
+            break;
+        }
+    }
+    return request;
+}
+
+static void request_free(struct http_request *request)
+{
+    free(request->body);
+    list_append(&request->http->free_requests, &request->free_link);
+}
+
+/* Keeps the body up to its bound; past it only its length. False: cut the client off. */
+static bool request_append(struct http_request *request, const char *data, size_t len)
+{
+    if (request->body_len + len <= HTTP_BODY_BYTES_MAX) {
+        if (request->body == NULL)
+            request->body = malloc(HTTP_BODY_BYTES_MAX);
+        if (request->body == NULL)
+            return false;
+        memcpy(request->body + request->body_len, data, len);
+    }
+    request->body_len += len;
+    return request->body_len <= DISCARD_BYTES_MAX;
+}
+
+static void request_handle(struct http_request *request)
+{
+    struct http *http = request->http;
+
+    http->pending++;
+    http->options.handle(request, http->options.arg);
+    if (request->is_answered)
+        return;
+    MHD_suspend_connection(request->connection);
+    request->is_suspended = true;
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection,
+                                  const char *path, const char *method,
+                                  const char *http_version, const char *data,
+                                  size_t *data_len, void **request_slot)
+{
+    struct http_request *request = *request_slot;
+
+    (void)http_version;
+    if (request == NULL) {
+        request = request_create(arg, method, path, connection);
+        *request_slot = request;
+        return request != NULL ? MHD_YES : MHD_NO;
+    }
+    if (*data_len > 0) {
+        bool ok = request_append(request, data, *data_len);
+
+        *data_len = 0;
+        return ok ? MHD_YES : MHD_NO;
+    }
+    if (!request->is_answered && !request->is_suspended)
+        request_handle(request);
+    return request->is_broken ? MHD_NO : MHD_YES;
+}
+
+static void on_completed(void *arg, struct MHD_Connection *connection,
+                         void **request_slot, enum MHD_RequestTerminationCode how)
+{
+    (void)arg;
+    (void)connection;
+    (void)how;
+    if (*request_slot != NULL)
+        request_free(*request_slot);
+    *request_slot = NULL;
+}
+
+static void on_connection(void *arg, struct MHD_Connection *connection,
+                          void **socket_context, enum MHD_ConnectionNotificationCode what)
+{
+    struct http *http = arg;
+
+    (void)connection;
+    (void)socket_context;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        http->connections++;
+    else
+        http->connections--;
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* In place. A NUL would end the string early and make two paths look alike. */
+static size_t unescape(void *arg, struct MHD_Connection *connection, char *text)
+{
+    char *to = text;
+
+    (void)arg;
+    (void)connection;
+    for (const char *from = text; *from != '\0'; to++) {
+        int high = *from == '%' ? hex_value(from[1]) : -1;
+        int low = high >= 0 ? hex_value(from[2]) : -1;
+
+        if (low >= 0 && high + low > 0) {
+            *to = (char)(high * 16 + low);
+            from += 3;
+        } else {
+            *to = *from++;
+        }
+    }
+    *to = '\0';
+    return (size_t)(to - text);
+}
+
+enum http_method http_method(const struct http_request *request)
+{
+    return request->method;
+}
+
+const char *http_path(const struct http_request *request)
+{
+    return request->path;
+}
+
+struct text http_body(const struct http_request *request)
+{
+    return (struct text){request->body, request->body_len};
+}
+
+bool http_body_is_too_large(const struct http_request *request)
+{
+    return request->body_len > HTTP_BODY_BYTES_MAX;
+}
+
+void *http_scratch(struct http_request *request)
+{
+    return request->scratch;
+}
+
+void http_set_tag(struct http_request *request, unsigned tag)
+{
+    request->tag = tag;
+}
+
+unsigned http_tag(const struct http_request *request)
+{
+    return request->tag;
+}
+
+/* -- headers and query ------------------------------------------------------------------
+ */
+
+struct search {
+    const char *name;
+    size_t name_len;
+    struct text found;
+    bool any_case;
+    bool twice;
+};
+
+static enum MHD_Result search_one(void *arg, enum MHD_ValueKind kind, const char *name,
+                                  size_t name_len, const char *value, size_t value_len)
+{
+    struct search *search = arg;
+
+    (void)kind;
+    if (name_len != search->name_len)
+        return MHD_YES;
+    if (search->any_case ? strncasecmp(name, search->name, name_len) != 0
+                         : memcmp(name, search->name, name_len) != 0)
+        return MHD_YES;
+    if (search->found.bytes != NULL)
+        search->twice = true;
+    else
+        search->found = (struct text){value != NULL ? value : "", value_len};
+    return MHD_YES;
+}
+
+static struct text find_value(const struct http_request *request, const char *name,
+                              enum MHD_ValueKind kind, bool *ret_twice)
+{
+    struct search search = {
+        .name = name, .name_len = strlen(name), .any_case = kind == MHD_HEADER_KIND};
+
+    MHD_get_connection_values_n(request->connection, kind, search_one, &search);
+    if (ret_twice != NULL)
+        *ret_twice = search.twice;
+    return search.found;
+}
+
+struct text http_header(const struct http_request *request, const char *name,
+                        bool *ret_twice)
+{
+    return find_value(request, name, MHD_HEADER_KIND, ret_twice);
+}
+
+struct text http_query(const struct http_request *request, const char *name,
+                       bool *ret_twice)
+{
+    return find_value(request, name, MHD_GET_ARGUMENT_KIND, ret_twice);
+}
+
+struct each_call {
+    void (*each)(const char *name, struct text value, void *arg);
+    void *arg;
+};
+
+static enum MHD_Result call_each(void *arg, enum MHD_ValueKind kind, const char *name,
+                                 size_t name_len, const char *value, size_t value_len)
+{
+    struct each_call *call = arg;
+
+    (void)kind;
+    (void)name_len;
+    call->each(name, (struct text){value != NULL ? value : "", value_len}, call->arg);
+    return MHD_YES;
+}
+
+void http_query_each(const struct http_request *request,
+                     void (*each)(const char *name, struct text value, void *arg),
+                     void *arg)
+{
+    struct each_call call = {each, arg};
+
+    MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, call_each,
+                                &call);
+}
+
+void http_peer(const struct http_request *request, uint8_t ret_address[16])
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info != NULL ? info->client_addr : NULL;
+
+    memset(ret_address, 0, 16);
+    if (address != NULL && address->sa_family == AF_INET6) {
+        memcpy(ret_address,
+               &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, 16);
+    } else if (address != NULL && address->sa_family == AF_INET) {
+        ret_address[10] = ret_address[11] = 0xff;
+        memcpy(ret_address + 12,
+               &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
+    }
+}
+
+/* -- replies ----------------------------------------------------------------------------
+ */
+
+static struct MHD_Response *response_create(const struct http_reply *reply, bool is_last)
+{
+    // the cast: libmicrohttpd copies, but its parameter is not const
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        reply->body_len, (void *)(uintptr_t)reply->body, MHD_RESPMEM_MUST_COPY);
+    bool ok = response != NULL;
+
+    if (ok && reply->content_type != NULL)
+        ok = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                                     reply->content_type) == MHD_YES;
+    if (ok && is_last)
+        ok = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") ==
+             MHD_YES;
+    for (size_t i = 0; ok && i < reply->header_count; i++)
+        ok = MHD_add_response_header(response, reply->headers[i].name,
+                                     reply->headers[i].value) == MHD_YES;
+    if (ok)
+        return response;
+    if (response != NULL)
+        MHD_destroy_response(response);
+    return NULL;
+}
+
+static void give(struct http_request *request, unsigned status,
+                 struct MHD_Response *response)
+{
+    struct http *http = request->http;
+
+    request->is_answered = true;
+    http->pending--;
+    http->options.answered(request, status, http->options.arg);
+    request->is_broken =
+        response == NULL ||
+        MHD_queue_response(request->connection, status, response) != MHD_YES;
+    if (!request->is_suspended)
+        return;
+    request->is_suspended = false;
+    http->has_resumed = true;
+    MHD_resume_connection(request->connection);
+}
+
+void http_answer(struct http_request *request, const struct http_reply *reply)
+{
+    struct MHD_Response *response = response_create(reply, request->http->is_quiesced);
+
+    give(request, reply->status, response);
+    if (response != NULL)
+        MHD_destroy_response(response); /* the connection has its own reference */
+}
+
+struct http_page *http_page_create(const struct http_reply *reply)
+{
+    struct http_page *page = calloc(1, sizeof(*page));
+
+    if (page == NULL)
+        return NULL;
+    page->status = reply->status;
+    page->response = response_create(reply, false);
+    page->last = response_create(reply, true);
+    if (page->response != NULL && page->last != NULL)
+        return page;
+    http_page_free(page);
+    return NULL;
+}
+
+void http_page_free(struct http_page *page)
+{
+    if (page == NULL)
+        return;
+    if (page->response != NULL)
+        MHD_destroy_response(page->response);
+    if (page->last != NULL)
+        MHD_destroy_response(page->last);
+    free(page);
+}
+
+void http_answer_page(struct http_request *request, const struct http_page *page)
+{
+    give(request, page->status, request->http->is_quiesced ? page->last : page->response);
+}
+
+/* -- the server
+ * -------------------------------------------------------------------------- */
+
+static int socket_bind(const struct addrinfo *address, bool is_shared)
+{
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int on = 1;
+
+    if (fd < 0)
+        return -1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+        (!is_shared || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0) &&
+        bind(fd, address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(fd, is_shared ? LISTEN_BACKLOG : 1) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void port_read(int fd, struct addrinfo *address, unsigned *ret_port)
+{
+    struct sockaddr_storage bound;
+    socklen_t len = sizeof(bound);
+
+    getsockname(fd, (struct sockaddr *)&bound, &len);
+    memcpy(address->ai_addr, &bound, address->ai_addrlen);
+    /* the port stands at the same place in both families */
+    *ret_port = ntohs(((struct sockaddr_in *)(void *)&bound)->sin_port);
+}
+
+/* Sockets that share a port are bound happily beside those of another process, which
+   would then get a part of our connections: the first one is tried alone. */
+static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
+                     unsigned *ret_port)
+{
+    int probe = socket_bind(address, false);
+    size_t bound = 0;
+
+    if (probe < 0)
+        return false;
+    port_read(probe, address, ret_port);
+    close(probe);
+    while (bound < count && (ret_fds[bound] = socket_bind(address, true)) >= 0)
+        bound++;
+    if (bound == count)
+        return true;
+    while (bound > 0)
+        close(ret_fds[--bound]);
+    return false;
+}
+
+enum status http_listen(const char *address, size_t count, int *ret_fds,
+                        unsigned *ret_port, struct err *reterr)
+{
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    const char *colon = strrchr(address, ':');
+    char host[256];
+    enum status status = STATUS_OK;
+    int failed;
+
+    if (colon == NULL || (size_t)(colon - address) >= sizeof(host) || colon == address)
+        return err_set(reterr, STATUS_INVALID,
+                       "\"%s\" is not an address; host:port is allowed", address);
+    snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
+    if (host[0] == '[' && colon[-1] == ']') {
+        memmove(host, host + 1, strlen(host));
+        host[strlen(host) - 1] = '\0';
+    }
+    failed = getaddrinfo(host, colon + 1, &hints, &found);
+    if (failed != 0)
+        return err_set(reterr, STATUS_INVALID, "\"%s\" is not an address: %s", address,
+                       gai_strerror(failed));
+    if (!bind_all(found, count, ret_fds, ret_port))
+        status = err_set(reterr, STATUS_REFUSED, "cannot listen on %s: %m", address);
+    freeaddrinfo(found);
+    return status;
+}
+
+static void run(struct http *http)
+{
+    http->has_resumed = false;
+    MHD_run(http->daemon);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    run(poll->data);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    run(timer->data);
+}
+
+void http_turn(struct http *http)
+{
+    MHD_UNSIGNED_LONG_LONG wait_ms = 0;
+
+    for (int i = 0; i < RUNS_PER_TURN_MAX; i++) {
+        bool has_timeout = MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES;
+
+        if (!has_timeout)
+            wait_ms = IDLE_WAKE_MS;
+        if (!http->has_resumed && wait_ms > 0)
+            break;
+        run(http);
+    }
+    if (wait_ms > IDLE_WAKE_MS)
+        wait_ms = IDLE_WAKE_MS;
+    if (wait_ms == 0 || !uv_is_active((uv_handle_t *)&http->timer))
+        uv_timer_start(&http->timer, on_timer, wait_ms, 0);
+}
+
+static void on_message(void *arg, const char *format, va_list args)
+{
+    /* Malformed requests and clients that leave: nothing that an operator can mend. */
+    (void)arg;
+    (void)format;
+    (void)args;
+}
+
+static struct MHD_Daemon *daemon_start(struct http *http)
+{
+    const struct http_options *options = &http->options;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)options->tls_cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)options->tls_key},
+        {MHD_OPTION_END, 0, NULL}};
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+
+    if (options->tls_cert != NULL)
+        flags |= MHD_USE_TLS;
+    else
+        tls[0].option = MHD_OPTION_END;
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message,
+        NULL, MHD_OPTION_LISTEN_SOCKET, options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTION_COUNT_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+        options->idle_timeout_s, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, tls,
+        MHD_OPTION_END);
+}
+
+enum status http_start(const struct http_options *options, struct http **ret_http,
+                       struct err *reterr)
+{
+    struct http *http = calloc(1, sizeof(*http));
+    const union MHD_DaemonInfo *info;
+
+    if (http == NULL)
+        return STATUS_NO_MEMORY;
+    http->options = *options;
+    list_init(&http->free_requests);
+    http->daemon = daemon_start(http);
+    if (http->daemon == NULL) {
+        free(http);
+        return err_set(
+            reterr, STATUS_INVALID, "libmicrohttpd does not start%s",
+            options->tls_cert != NULL ? ": are the TLS certificate and key good?" : "");
+    }
+    info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    uv_poll_init(options->loop, &http->poll, info->epoll_fd);
+    http->poll.data = http;
+    uv_poll_start(&http->poll, UV_READABLE, on_readable);
+    uv_timer_init(options->loop, &http->timer);
+    http->timer.data = http;
+    *ret_http = http;
+    return STATUS_OK;
+}
+
+void http_quiesce(struct http *http)
+{
+    MHD_socket fd;
+
+    run(http); /* takes in what the kernel has accepted for us */
+    fd = MHD_quiesce_daemon(http->daemon);
+    if (fd != MHD_INVALID_SOCKET)
+        close(fd);
+    http->is_quiesced = true;
+}
+
+size_t http_pending(const struct http *http)
+{
+    return http->pending;
+}
+
+size_t http_connections(const struct http *http)
+{
+    return http->connections;
+}
+
+void http_stop(struct http *http)
+{
+    if (http == NULL)
+        return;
+    assert(http->pending == 0);
+    uv_poll_stop(&http->poll);
+    uv_close((uv_handle_t *)&http->poll, NULL);
+    uv_close((uv_handle_t *)&http->timer, NULL);
+    MHD_stop_daemon(http->daemon);
+    http->daemon = NULL;
+}
+
+void http_free(struct http *http)
+{
+    struct list *link;
+
+    if (http == NULL)
+        return;
+    while ((link = list_shift(&http->free_requests)) != NULL)
+        free(list_item(link, struct http_request, free_link));
+    free(http);
+}

@@ -1,0 +1,33 @@
+/* idmap.h - a hash table from a positive 64-bit id to a pointer. */
+#ifndef IDMAP_H
+#define IDMAP_H
+
+#include "base/attributes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zero-initialise before the first use. The pointers stay the caller's. */
+struct idmap {
+    struct idmap_slot *slots;
+    size_t capacity; /* a power of two, or 0 */
+    size_t count;
+};
+
+void idmap_clear(struct idmap *map);
+
+/** NULL when there is none. */
+void *idmap_get(const struct idmap *map, int64_t id);
+
+/** Put `value` (not NULL) under `id` (> 0), which must be free. False: out of memory. */
+MUST_CHECK bool idmap_put(struct idmap *map, int64_t id, void *value);
+
+/** Take `id` out; its value, or NULL. */
+void *idmap_remove(struct idmap *map, int64_t id);
+
+/** Walk: start with `*at` 0; NULL at the end. Removing during a walk can make it miss
+ *  values, not meet freed ones. */
+void *idmap_next(const struct idmap *map, size_t *at);
+
+#endif
