@@ -1,0 +1,465 @@
+/*
+ * fixture.c - servers, guardian, programs; see fixture.h.
+ *
+ * Every program listens on loopback addresses of its own, made from its process id, so
+ * that programs that run side by side never share a port: with SO_REUSEPORT two of them
+ * would silently take each other's requests.
+ */
+#define _GNU_SOURCE /* pipe2, asprintf */
+#include "app/test/fixture.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FIRST_PORT      8081
+#define COMMAND_TIME_MS 60000
+#define STOP_TIME_MS    20000
+#define START_TIME_MS   20000
+#define PAUSE_MS        5 /* between two looks at a condition */
+#define ENV_MAX         64
+
+static struct fixture the_fixture;
+
+/* -- waiting --------------------------------------------------------------------------
+ */
+
+bool becomes_true(bool (*check)(void *arg), void *arg, int timeout_ms)
+{
+    int64_t end_us = clock_mono_us() + (int64_t)timeout_ms * 1000;
+
+    while (!check(arg)) {
+        if (clock_mono_us() > end_us)
+            return false;
+        poll(NULL, 0, PAUSE_MS);
+    }
+    return true;
+}
+
+struct ending {
+    pid_t pid;
+    int code;
+};
+
+static bool has_ended(void *arg)
+{
+    struct ending *ending = arg;
+    int status;
+
+    if (waitpid(ending->pid, &status, WNOHANG) != ending->pid)
+        return false;
+    ending->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return true;
+}
+
+/* The exit code of a child, which is killed when it takes too long. */
+static int wait_for_child(pid_t pid, int timeout_ms)
+{
+    struct ending ending = {.pid = pid, .code = -1};
+
+    if (becomes_true(has_ended, &ending, timeout_ms))
+        return ending.code;
+    kill(pid, SIGKILL);
+    kill(pid, SIGCONT);
+    waitpid(pid, NULL, 0);
+    return -1;
+}
+
+/* -- children -------------------------------------------------------------------------
+ */
+
+struct launch {
+    const char *file;
+    const char *const *argv;
+    const char *const
+        *env; /* ours first, then the fixture's: the first of a name counts */
+    const char *out_path;
+    const char *err_path;
+};
+
+static void redirect(int fd, const char *path)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+    if (file < 0 || dup2(file, fd) < 0)
+        _exit(126);
+}
+
+static void exec_child(const struct launch *launch, char *const *env)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    redirect(STDOUT_FILENO, launch->out_path);
+    redirect(STDERR_FILENO, launch->err_path);
+    execvpe(launch->file, (char *const *)(uintptr_t)launch->argv, env);
+    dprintf(STDERR_FILENO, "%s: %s\n", launch->file, strerrordesc_np(errno));
+    _exit(127);
+}
+
+static pid_t start_child(struct fixture *fixture, const struct launch *launch)
+{
+    char database_url[300], redis_url[300];
+    char *env[ENV_MAX];
+    size_t count = 0;
+    pid_t pid;
+
+    for (size_t i = 0; launch->env != NULL && launch->env[i] != NULL; i++)
+        env[count++] = (char *)(uintptr_t)launch->env[i];
+    snprintf(database_url, sizeof(database_url), "SECKILL_DATABASE_URL=%s",
+             fixture->database_url);
+    snprintf(redis_url, sizeof(redis_url), "SECKILL_REDIS_URL=%s", fixture->redis_url);
+    env[count++] = database_url;
+    env[count++] = redis_url;
+    env[count++] = "SECKILL_JWT_SECRET=" FIXTURE_SECRET;
+    env[count++] = "SECKILL_RATE_PER_USER=0";
+    env[count++] = "SECKILL_WORKERS=2";
+    /* small enough for the tests that watch the memory of a service */
+    env[count++] = "ASAN_OPTIONS=quarantine_size_mb=1";
+    for (size_t i = 0; environ[i] != NULL && count < ENV_MAX - 1; i++)
+        if (strncmp(environ[i], "SECKILL_", 8) != 0)
+            env[count++] = environ[i];
+    env[count] = NULL;
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0)
+        exec_child(launch, env);
+    assert_true(pid > 0);
+    return pid;
+}
+
+static void read_whole(const char *path, char *text, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    size_t len;
+
+    assert_non_null(file);
+    len = fread(text, 1, size - 1, file);
+    text[len] = '\0';
+    fclose(file);
+    unlink(path);
+}
+
+const struct outcome *fixture_run(struct fixture *fixture, const char *const *env,
+                                  const char *const *argv)
+{
+    static struct outcome outcome;
+    char out_path[128], err_path[128];
+    struct launch launch = {.argv = argv, .env = env};
+
+    snprintf(out_path, sizeof(out_path), "%s/command.out", fixture->dir);
+    snprintf(err_path, sizeof(err_path), "%s/command.err", fixture->dir);
+    launch.file = strcmp(argv[0], "seckill") == 0 ? fixture->program : argv[0];
+    launch.out_path = out_path;
+    launch.err_path = err_path;
+    outcome.code = wait_for_child(start_child(fixture, &launch), COMMAND_TIME_MS);
+    read_whole(out_path, outcome.out, sizeof(outcome.out));
+    read_whole(err_path, outcome.err, sizeof(outcome.err));
+    return &outcome;
+}
+
+static void run_well(struct fixture *fixture, const char *const *argv)
+{
+    const struct outcome *outcome = fixture_run(fixture, NULL, argv);
+
+    if (outcome->code != 0)
+        fail_msg("%s %s: code %d: %s", argv[0], argv[1], outcome->code, outcome->err);
+}
+
+void fixture_servers(struct fixture *fixture, const char *verb, const char *which)
+{
+    run_well(fixture,
+             (const char *[]){"load/servers.sh", verb, fixture->dir, which, NULL});
+}
+
+/* -- services -------------------------------------------------------------------------
+ */
+
+void service_respawn(struct fixture *fixture, struct service *service,
+                     const char *const *env)
+{
+    char listen[64];
+    const char *all[ENV_MAX] = {listen};
+    struct launch launch = {.file = fixture->program,
+                            .argv = (const char *[]){"seckill", "serve", NULL},
+                            .env = all,
+                            .out_path = service->log_path,
+                            .err_path = service->log_path};
+
+    snprintf(listen, sizeof(listen), "SECKILL_LISTEN=%s:%u", service->address.host,
+             (unsigned)service->address.port);
+    for (size_t i = 0; env != NULL && env[i] != NULL; i++)
+        all[i + 1] = env[i];
+    service->pid = start_child(fixture, &launch);
+}
+
+struct service *fixture_spawn(struct fixture *fixture, const char *const *env)
+{
+    static unsigned
+        spawned; /* a port is never used twice: old clients may still be out */
+    unsigned pid = (unsigned)getpid();
+    struct service *service = fixture->services;
+
+    while (service->pid != 0)
+        service++;
+    assert_true(service < fixture->services + FIXTURE_SERVICES_MAX);
+    snprintf(service->address.host, sizeof(service->address.host), "127.%u.%u.%u",
+             1 + ((pid >> 16) & 0x3f), (pid >> 8) & 0xff, pid & 0xff);
+    service->address.port = (uint16_t)(FIRST_PORT + spawned++);
+    snprintf(service->log_path, sizeof(service->log_path), "%s/serve.%u.log",
+             fixture->dir, (unsigned)service->address.port);
+    service_respawn(fixture, service, env);
+    return service;
+}
+
+struct service *fixture_serve(struct fixture *fixture, const char *const *env)
+{
+    struct service *service = fixture_spawn(fixture, env);
+
+    service_await(service, "/readyz", 200, START_TIME_MS);
+    return service;
+}
+
+void service_signal(struct service *service, int signal_number)
+{
+    assert_true(service->pid > 0);
+    assert_int_equal(kill(service->pid, signal_number), 0);
+}
+
+int service_wait(struct service *service)
+{
+    int code = wait_for_child(service->pid, STOP_TIME_MS);
+
+    service->pid = 0;
+    return code;
+}
+
+int service_stop(struct service *service)
+{
+    service_signal(service, SIGTERM);
+    return service_wait(service);
+}
+
+void service_kill(struct service *service)
+{
+    service_signal(service, SIGKILL);
+    service_wait(service);
+}
+
+struct awaited {
+    struct service *service;
+    const char *target;
+    int status;
+};
+
+static bool is_answered(void *arg)
+{
+    const struct awaited *awaited = arg;
+
+    return ask(awaited->service, NULL, NULL, "GET %s", awaited->target)->status ==
+           awaited->status;
+}
+
+/* What went wrong often stands in the last lines of the log. */
+static void print_log_end(const struct service *service)
+{
+    FILE *file = fopen(service->log_path, "re");
+    char text[2048];
+    size_t len;
+
+    if (file == NULL)
+        return;
+    if (fseek(file, -(long)(sizeof(text) - 1), SEEK_END) != 0)
+        rewind(file);
+    len = fread(text, 1, sizeof(text) - 1, file);
+    text[len] = '\0';
+    print_error("%s ends with:\n%s\n", service->log_path, text);
+    fclose(file);
+}
+
+void service_await(struct service *service, const char *target, int status,
+                   int timeout_ms)
+{
+    struct awaited awaited = {service, target, status};
+
+    if (becomes_true(is_answered, &awaited, timeout_ms))
+        return;
+    print_log_end(service);
+    expect(ask(service, NULL, NULL, "GET %s", target), status, NULL);
+}
+
+int64_t service_rss_kib(const struct service *service)
+{
+    char path[64], line[128];
+    FILE *file;
+    long kib = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)service->pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (kib == 0 && fgets(line, sizeof(line), file) != NULL)
+        if (strncmp(line, "VmRSS:", 6) == 0)
+            kib = strtol(line + 6, NULL, 10);
+    fclose(file);
+    assert_true(kib > 0);
+    return kib;
+}
+
+/* -- the house ------------------------------------------------------------------------
+ */
+
+static void find_paths(struct fixture *fixture)
+{
+    char self[200];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    const char *given = getenv("SECKILL_BIN"); // NOLINT(concurrency-mt-unsafe)
+    char *name;
+
+    assert_true(len > 0);
+    self[len] = '\0';
+    name = strrchr(self, '/');
+    *name++ = '\0';
+    snprintf(fixture->dir, sizeof(fixture->dir), "var/it/%.40s.%d", name, (int)getpid());
+    if (given != NULL)
+        snprintf(fixture->program, sizeof(fixture->program), "%s", given);
+    else
+        snprintf(fixture->program, sizeof(fixture->program), "%s/../../seckill", self);
+    mkdir("var", 0755);
+    mkdir("var/it", 0755);
+    assert_int_equal(mkdir(fixture->dir, 0755), 0);
+}
+
+/* The guardian ends the servers when this process has ended, however it did. */
+static void start_guardian(struct fixture *fixture)
+{
+    int ends[2];
+    char byte;
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    fflush(NULL);
+    fixture->guardian_pid = fork();
+    assert_true(fixture->guardian_pid >= 0);
+    fixture->guardian_fd = ends[1];
+    if (fixture->guardian_pid > 0) {
+        close(ends[0]);
+        return;
+    }
+    setsid();
+    close(ends[1]);
+    while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+        continue;
+    execl("/bin/sh", "sh", "-c",
+          "load/servers.sh down \"$0\"; [ -n \"$SECKILL_TEST_KEEP\" ] || rm -rf \"$0\"",
+          fixture->dir, (char *)NULL);
+    _exit(127);
+}
+
+static void copy_value(const char *line, const char *name, char *value, size_t size)
+{
+    size_t len = strlen(name);
+
+    if (strncmp(line, name, len) == 0 && line[len] == '=')
+        snprintf(value, size, "%.*s", (int)strcspn(line + len + 1, "\n"), line + len + 1);
+}
+
+static void read_env(struct fixture *fixture)
+{
+    char path[128], line[400];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/env", fixture->dir);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        copy_value(line, "SECKILL_DATABASE_URL", fixture->database_url,
+                   sizeof(fixture->database_url));
+        copy_value(line, "SECKILL_REDIS_URL", fixture->redis_url,
+                   sizeof(fixture->redis_url));
+    }
+    fclose(file);
+    assert_true(fixture->database_url[0] != '\0' && fixture->redis_url[0] != '\0');
+}
+
+struct fixture *fixture_open(void)
+{
+    struct fixture *fixture = &the_fixture;
+
+    find_paths(fixture);
+    start_guardian(fixture);
+    run_well(fixture, (const char *[]){"load/servers.sh", "up", fixture->dir, NULL});
+    read_env(fixture);
+    run_well(fixture, (const char *[]){"seckill", "migrate", NULL});
+    return fixture;
+}
+
+void fixture_share_services(struct fixture *fixture)
+{
+    while (fixture->services[fixture->shared_services].pid != 0)
+        fixture->shared_services++;
+}
+
+static void end_services(struct fixture *fixture, unsigned first)
+{
+    for (unsigned i = first; i < FIXTURE_SERVICES_MAX; i++) {
+        struct service *service = &fixture->services[i];
+
+        if (service->pid != 0) {
+            kill(service->pid, SIGCONT);
+            service_kill(service);
+        }
+        client_close(service->conn);
+        service->conn = NULL;
+    }
+}
+
+int fixture_end_test(void **state)
+{
+    end_services(*state, ((struct fixture *)*state)->shared_services);
+    sql_session(*state, NULL);
+    return 0;
+}
+
+/* The shared services must end well: under a sanitizer that means without a leak. */
+static int stop_shared(struct fixture *fixture)
+{
+    int bad = 0;
+
+    for (unsigned i = 0; i < fixture->shared_services; i++) {
+        int code =
+            fixture->services[i].pid == 0 ? 0 : service_stop(&fixture->services[i]);
+
+        if (code == 0)
+            continue;
+        print_error("a service ended with %d\n", code);
+        print_log_end(&fixture->services[i]);
+        bad = 1;
+    }
+    return bad;
+}
+
+int fixture_close(struct fixture *fixture)
+{
+    int bad = 0;
+
+    if (fixture->database_url[0] != '\0') {
+        bad = stop_shared(fixture);
+        if (sql_broken_promises(fixture) != 0) {
+            print_error("the data left behind break a promise\n");
+            bad = 1;
+        }
+    }
+    end_services(fixture, 0);
+    fixture_data_close();
+    close(fixture->guardian_fd);
+    waitpid(fixture->guardian_pid, NULL, 0);
+    return bad;
+}

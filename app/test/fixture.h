@@ -1,0 +1,209 @@
+/*
+ * fixture.h - what the integration tests stand on: private servers, services of ours,
+ * requests with tokens, and a look into Postgres and Redis.
+ *
+ * A test program has one set of servers below var/it/, ended by a guardian process when
+ * the program ends in whatever way. Services die with the program too, and those that a
+ * test has started end with that test. Functions fail the running test where they cannot
+ * do what they say; they take one thread.
+ */
+#ifndef TEST_FIXTURE_H
+#define TEST_FIXTURE_H
+
+#include "app/test/http_client.h"
+#include "base/attributes.h"
+
+/* cmocka.h wants these before it */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#define FIXTURE_SERVICES_MAX 6
+#define FIXTURE_SECRET       "a secret of the tests, 32 bytes or more of it"
+#define ID_SIZE              24 /* a bigint in text */
+
+struct service {
+    struct client_address address;
+    pid_t pid; /* 0: does not run */
+    char log_path[128];
+    struct client *conn; /* of the last ask() */
+};
+
+struct fixture {
+    char dir[96];      /* data of the servers, logs of the services */
+    char program[256]; /* seckill */
+    char database_url[256];
+    char redis_url[256];
+    struct service services[FIXTURE_SERVICES_MAX];
+    unsigned shared_services; /* the first so many outlive a test */
+    pid_t guardian_pid;
+    int guardian_fd; /* the guardian acts when this closes */
+};
+
+/* -- the house ------------------------------------------------------------------------
+ */
+
+/** Start the servers and migrate; for a group's setup. */
+struct fixture *fixture_open(void);
+
+/** Ends all; fails (returns not 0) when the promises do not hold on the data left. */
+int fixture_close(struct fixture *fixture);
+
+/** For each test: ends the services beyond the shared ones. A cmocka teardown. */
+int fixture_end_test(void **state);
+
+/** All services started so far stay for the whole group. */
+void fixture_share_services(struct fixture *fixture);
+
+/** A case that cleans up behind itself. */
+#define CASE(test) cmocka_unit_test_teardown(test, fixture_end_test)
+
+/** `load/servers.sh verb DIR which`. */
+void fixture_servers(struct fixture *fixture, const char *verb, const char *which);
+
+/* -- programs -------------------------------------------------------------------------
+ */
+
+struct outcome {
+    int code; /* exit code; 128 + signal; -1 when it had to be ended after a minute */
+    char out[65536];
+    char err[65536];
+};
+
+/**
+ * Run a program to its end.
+ *
+ * @env   "NAME=value" beside those of the fixture, the last NULL; may be NULL
+ * @argv  the last NULL; argv[0] "seckill" means ours
+ *
+ * Returns  static, until the next call
+ */
+const struct outcome *fixture_run(struct fixture *fixture, const char *const *env,
+                                  const char *const *argv);
+
+/** Start `seckill serve` without waiting for anything. */
+struct service *fixture_spawn(struct fixture *fixture, const char *const *env);
+
+/** The same, and wait until it is ready. */
+struct service *fixture_serve(struct fixture *fixture, const char *const *env);
+
+/** Run a service again that has ended, at its address. */
+void service_respawn(struct fixture *fixture, struct service *service,
+                     const char *const *env);
+
+void service_signal(struct service *service, int signal_number);
+
+/** Returns  its exit code, 128 + signal, or -1 when it did not end in 20 s (killed) */
+int service_wait(struct service *service);
+
+/** SIGTERM, then service_wait(). */
+int service_stop(struct service *service);
+void service_kill(struct service *service);
+
+/** Ask `target` until the answer has this status, for at most `timeout_ms`. */
+void service_await(struct service *service, const char *target, int status,
+                   int timeout_ms);
+
+int64_t service_rss_kib(const struct service *service);
+
+/* -- requests -------------------------------------------------------------------------
+ */
+
+/** Tokens of the default configuration, good for an hour. Valid for 64 more calls. */
+const char *shopper(int64_t user_id);
+const char *admin(void);
+
+/** A token of any claims. @claims  JSON object; @header  NULL: HS256 */
+const char *token_hs256(const char *header, const char *claims, const char *secret);
+
+/** RS256 or ES256 by `pem`, a private key. */
+const char *token_pem(const char *alg, const char *claims, const char *pem);
+
+/**
+ * One request on a connection of its own; `format` gives "METHOD /target".
+ *
+ * @headers  more header lines with CRLF; @body JSON text; NULL for none
+ *
+ * Returns  never NULL; valid until the next ask() of this service
+ */
+const struct client_reply *ask_with(struct service *service, const char *token,
+                                    const char *headers, const char *body,
+                                    const char *format, ...) PRINTF_LIKE(5, 6);
+#define ask(service, token, body, ...) ask_with(service, token, NULL, body, __VA_ARGS__)
+
+/**
+ * The reply must have this status and, where `code` is given, be a whole problem document
+ * with it.
+ *
+ * Returns  the reply
+ */
+#define expect(reply, status, code) expect_at(reply, status, code, __FILE__, __LINE__)
+const struct client_reply *expect_at(const struct client_reply *reply, int status,
+                                     const char *code, const char *file, int line);
+
+/** Whether `reply` is that, without failing. */
+bool reply_is(const struct client_reply *reply, int status, const char *code);
+
+/** Members of the reply's JSON object: "" and INT64_MIN where there is none. */
+const char *reply_text(const struct client_reply *reply, const char *name);
+int64_t reply_number(const struct client_reply *reply, const char *name);
+
+/** Whether a 422 names `field` among its errors. */
+bool reply_blames(const struct client_reply *reply, const char *field);
+
+/** Retry-After in seconds; -1 when there is none or it is no number. */
+int reply_retry_after(const struct client_reply *reply);
+
+/* -- sales ----------------------------------------------------------------------------
+ */
+
+struct sale {
+    int64_t stock;
+    int64_t per_user_limit; /* 0: left out */
+    int begin_in_s;         /* from now; 0 and 0: began a minute ago, ends in an hour */
+    int end_in_s;
+};
+
+/** @ret_text  RFC 3339, UTC, with milliseconds; 32 bytes; Returns ret_text */
+char *time_in_ms(int64_t offset_ms, char *ret_text);
+
+/** Create a voucher and wait until `service` knows it. */
+void make_voucher(struct service *service, const struct sale *sale, char *ret_id);
+
+const struct client_reply *place_order(struct service *service, int64_t user_id,
+                                       const char *voucher_id, const char *key);
+
+/** Whether a condition comes true within `timeout_ms`; looked at every few ms. */
+bool becomes_true(bool (*check)(void *arg), void *arg, int timeout_ms);
+
+/* -- behind the scenes ----------------------------------------------------------------
+ */
+
+void sql_do(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
+int64_t sql_number(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/** A session of its own, to hold row locks in; NULL closes all that are open. */
+void sql_session(struct fixture *fixture, const char *statement);
+
+/** Rows that break promise 1 or 2. */
+int64_t sql_broken_promises(struct fixture *fixture);
+
+/** Live orders of a voucher. */
+int64_t sql_live_orders(struct fixture *fixture, const char *voucher_id);
+
+/** The first number or text of a Redis reply; "" where it is nil. Until the next call. */
+const char *redis_do(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/** Number of keys lock:order:*. */
+int redis_order_locks(struct fixture *fixture);
+
+/** Close what was opened to the servers. */
+void fixture_data_close(void);
+
+#endif

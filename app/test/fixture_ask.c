@@ -1,0 +1,187 @@
+/* fixture_ask.c - single requests, what their answers must be, vouchers; see fixture.h.
+ */
+#define _GNU_SOURCE /* gmtime_r */
+#include "app/test/fixture.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define REQUEST_SIZE 100000
+
+/* -- asking ---------------------------------------------------------------------------
+ */
+
+static const struct client_reply *nothing(void)
+{
+    static const struct client_reply lost;
+
+    return &lost;
+}
+
+const struct client_reply *ask_with(struct service *service, const char *token,
+                                    const char *headers, const char *body,
+                                    const char *format, ...)
+{
+    static char bytes[REQUEST_SIZE];
+    char line[8192];
+    struct client_request request = {
+        .method = line, .token = token, .headers = headers, .body = body};
+    struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
+    char *space;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    space = strchr(line, ' ');
+    *space = '\0';
+    request.target = space + 1;
+    wait.is_head = strcmp(line, "HEAD") == 0;
+    client_close(service->conn);
+    service->conn = client_open(&service->address);
+    if (service->conn == NULL ||
+        !client_write(service->conn, bytes,
+                      client_format(&request, bytes, sizeof(bytes))))
+        return nothing();
+    return client_read(service->conn, &wait);
+}
+
+/* -- answers --------------------------------------------------------------------------
+ */
+
+const char *reply_text(const struct client_reply *reply, const char *name)
+{
+    const char *text = json_string_value(json_object_get(reply->json, name));
+
+    return text == NULL ? "" : text;
+}
+
+int64_t reply_number(const struct client_reply *reply, const char *name)
+{
+    const json_t *member = json_object_get(reply->json, name);
+
+    return json_is_integer(member) ? json_integer_value(member) : INT64_MIN;
+}
+
+bool reply_is(const struct client_reply *reply, int status, const char *code)
+{
+    return reply->status == status && strcmp(reply_text(reply, "code"), code) == 0;
+}
+
+bool reply_blames(const struct client_reply *reply, const char *field)
+{
+    const json_t *errors = json_object_get(reply->json, "errors");
+    const json_t *error;
+    size_t i;
+
+    json_array_foreach(errors, i, error)
+    {
+        const char *name = json_string_value(json_object_get(error, "field"));
+
+        if (name != NULL && strcmp(name, field) == 0 &&
+            json_is_string(json_object_get(error, "message")))
+            return true;
+    }
+    return false;
+}
+
+int reply_retry_after(const struct client_reply *reply)
+{
+    const char *value = client_header(reply, "Retry-After");
+    char *end;
+    long seconds;
+
+    if (value == NULL)
+        return -1;
+    seconds = strtol(value, &end, 10);
+    return end == value || *end != '\0' ? -1 : (int)seconds;
+}
+
+/* What is not as RFC 9457 and the contract have it; NULL when all is. */
+static const char *problem_fault(const struct client_reply *reply, const char *code)
+{
+    const char *type = client_header(reply, "Content-Type");
+
+    if (type == NULL || strncmp(type, "application/problem+json", 24) != 0)
+        return "Content-Type";
+    if (reply->json == NULL)
+        return "a body of JSON";
+    if (strcmp(reply_text(reply, "code"), code) != 0)
+        return "code";
+    if (reply_number(reply, "status") != reply->status)
+        return "status in the body";
+    if (reply_text(reply, "type")[0] == '\0' || reply_text(reply, "title")[0] == '\0')
+        return "type and title";
+    return reply_text(reply, "detail")[0] == '\0' ? "detail" : NULL;
+}
+
+const struct client_reply *expect_at(const struct client_reply *reply, int status,
+                                     const char *code, const char *file, int line)
+{
+    const char *fault = reply->status != status ? "status" : NULL;
+
+    if (fault == NULL && code != NULL)
+        fault = problem_fault(reply, code);
+    if (fault == NULL)
+        return reply;
+    print_error("%s:%d: expected %d %s, wrong is the %s; got:\n", file, line, status,
+                code ? code : "", fault);
+    for (size_t at = 0; reply->head != NULL && at < reply->head_len;
+         at += strlen(reply->head + at) + 1)
+        if (reply->head[at] != '\0')
+            print_error("  %s\n", reply->head + at);
+    print_error("  %.600s\n", reply->body ? reply->body : "(no answer)");
+    _fail(file, line);
+    return reply;
+}
+
+/* -- sales ----------------------------------------------------------------------------
+ */
+
+char *time_in_ms(int64_t offset_ms, char *ret_text)
+{
+    int64_t at_ms = clock_real_us() / 1000 + offset_ms;
+    time_t at_s = (time_t)(at_ms / 1000);
+    struct tm tm;
+
+    gmtime_r(&at_s, &tm);
+    strftime(ret_text, 20, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(ret_text + strlen(ret_text), 8, ".%03uZ", (unsigned)(at_ms % 1000) % 1000u);
+    return ret_text;
+}
+
+void make_voucher(struct service *service, const struct sale *sale, char *ret_id)
+{
+    bool is_open = sale->begin_in_s == 0 && sale->end_in_s == 0;
+    char begin[32], end[32], limit[48] = "", body[400], target[64];
+    const struct client_reply *reply;
+
+    time_in_ms((is_open ? -60 : sale->begin_in_s) * INT64_C(1000), begin);
+    time_in_ms((is_open ? 3600 : sale->end_in_s) * INT64_C(1000), end);
+    if (sale->per_user_limit != 0)
+        snprintf(limit, sizeof(limit), "\"per_user_limit\":%lld,",
+                 (long long)sale->per_user_limit);
+    snprintf(body, sizeof(body),
+             "{\"title\":\"test\",\"price_cents\":8000,\"face_value_cents\":10000,"
+             "%s\"stock\":%lld,\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
+             limit, (long long)sale->stock, begin, end);
+    reply = expect(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+    snprintf(ret_id, ID_SIZE, "%s", reply_text(reply, "id"));
+    assert_true(ret_id[0] != '\0');
+    snprintf(target, sizeof(target), "/v1/vouchers/%s", ret_id);
+    service_await(service, target, 200, 2000);
+}
+
+const struct client_reply *place_order(struct service *service, int64_t user_id,
+                                       const char *voucher_id, const char *key)
+{
+    char header[128] = "";
+
+    if (key != NULL)
+        snprintf(header, sizeof(header), "Idempotency-Key: %s\r\n", key);
+    return ask_with(service, shopper(user_id), header, NULL,
+                    "POST /v1/vouchers/%s/orders", voucher_id);
+}

@@ -1,0 +1,194 @@
+/* fixture_crowd.c - many connections under one poll(); see fixture_crowd.h. */
+#include "app/test/fixture_crowd.h"
+
+#include "base/clock.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REQUEST_SIZE 4096
+
+struct member {
+    struct client *conn;
+    const struct client_address *address;
+    size_t k; /* the request under way */
+    bool waits;
+};
+
+struct crowd {
+    const struct crowd_plan *plan;
+    struct member *members;
+    struct pollfd *pollers;
+    size_t service_count;
+    size_t asked;
+    size_t answered;
+    size_t waiting;
+    bool was_halfway;
+};
+
+static void crowd_answer(struct crowd *crowd, struct member *member,
+                         const struct client_reply *reply)
+{
+    static const struct client_reply lost;
+    const struct crowd_plan *plan = crowd->plan;
+
+    member->waits = false;
+    crowd->waiting--;
+    crowd->answered++;
+    plan->answer(member->k, reply == NULL ? &lost : reply, plan->arg);
+    if (reply == NULL || reply->status <= 0) {
+        client_close(member->conn);
+        member->conn = NULL;
+    }
+    if (plan->halfway != NULL && !crowd->was_halfway &&
+        crowd->answered >= plan->halfway_at) {
+        crowd->was_halfway = true;
+        plan->halfway(plan->arg);
+    }
+}
+
+static void crowd_ask(struct crowd *crowd, struct member *member)
+{
+    char bytes[REQUEST_SIZE];
+    size_t len;
+
+    member->k = crowd->asked++;
+    member->waits = true;
+    crowd->waiting++;
+    len = crowd->plan->write(member->k, bytes, sizeof(bytes), crowd->plan->arg);
+    if (member->conn == NULL)
+        member->conn = client_open(member->address);
+    if (member->conn == NULL || !client_write(member->conn, bytes, len))
+        crowd_answer(crowd, member, NULL);
+}
+
+static void crowd_ask_all(struct crowd *crowd)
+{
+    const struct crowd_plan *plan = crowd->plan;
+
+    if (plan->lock_step && crowd->waiting > 0)
+        return;
+    if (plan->stop_to_ask)
+        service_signal(plan->services[0], SIGSTOP);
+    for (size_t i = 0; i < plan->connections && crowd->asked < plan->requests; i++)
+        if (!crowd->members[i].waits)
+            crowd_ask(crowd, &crowd->members[i]);
+    if (plan->stop_to_ask)
+        service_signal(plan->services[0], SIGCONT);
+}
+
+/* One wait for whatever arrives. */
+static void crowd_listen(struct crowd *crowd, int timeout_ms)
+{
+    size_t count = crowd->plan->connections;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct member *member = &crowd->members[i];
+
+        crowd->pollers[i].fd = member->waits ? client_fd(member->conn) : -1;
+        crowd->pollers[i].events = POLLIN;
+        crowd->pollers[i].revents = 0;
+    }
+    if (poll(crowd->pollers, count, timeout_ms) <= 0)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        struct member *member = &crowd->members[i];
+        const struct client_reply *reply;
+
+        if (crowd->pollers[i].revents == 0)
+            continue;
+        reply = client_poll(member->conn, false);
+        if (reply != NULL)
+            crowd_answer(crowd, member, reply);
+    }
+}
+
+static void crowd_init(struct crowd *crowd, const struct crowd_plan *plan)
+{
+    crowd->plan = plan;
+    crowd->members = calloc(plan->connections, sizeof(*crowd->members));
+    crowd->pollers = calloc(plan->connections, sizeof(*crowd->pollers));
+    assert_true(crowd->members != NULL && crowd->pollers != NULL);
+    while (crowd->service_count < FIXTURE_SERVICES_MAX &&
+           plan->services[crowd->service_count] != NULL)
+        crowd->service_count++;
+    for (size_t i = 0; i < plan->connections; i++) {
+        crowd->members[i].address = &plan->services[i % crowd->service_count]->address;
+        crowd->members[i].conn = client_open(crowd->members[i].address);
+    }
+}
+
+size_t crowd_run(const struct crowd_plan *plan)
+{
+    int timeout_ms = plan->timeout_ms != 0 ? plan->timeout_ms : CLIENT_TIMEOUT_MS;
+    int64_t end_us = clock_mono_us() + (int64_t)timeout_ms * 1000;
+    struct crowd crowd = {0};
+
+    crowd_init(&crowd, plan);
+    while (crowd.answered < plan->requests && clock_mono_us() < end_us) {
+        crowd_ask_all(&crowd);
+        if (crowd.waiting > 0)
+            crowd_listen(&crowd, (int)((end_us - clock_mono_us()) / 1000) + 1);
+    }
+    for (size_t i = 0; i < plan->connections; i++)
+        client_close(crowd.members[i].conn);
+    free(crowd.members);
+    free(crowd.pollers);
+    return crowd.answered;
+}
+
+/* -- orders ---------------------------------------------------------------------------
+ */
+
+static const struct {
+    int status;
+    const char *code;
+    enum tally tally;
+} tallies[] = {
+    {409, "already_ordered", TALLY_ALREADY_ORDERED},
+    {409, "order_in_progress", TALLY_IN_PROGRESS},
+    {409, "sold_out", TALLY_SOLD_OUT},
+    {503, "unavailable", TALLY_UNAVAILABLE},
+    {503, "overloaded", TALLY_UNAVAILABLE},
+    {503, "outcome_unknown", TALLY_UNKNOWN},
+};
+
+enum tally tally_of(const struct client_reply *reply)
+{
+    if (reply->status == 201)
+        return TALLY_PLACED;
+    if (reply->status == 200)
+        return TALLY_REPEATED;
+    if (reply->status == 0)
+        return TALLY_LOST;
+    for (size_t i = 0; i < sizeof(tallies) / sizeof(tallies[0]); i++)
+        if (reply_is(reply, tallies[i].status, tallies[i].code))
+            return tallies[i].tally;
+    return TALLY_OTHER;
+}
+
+size_t burst_write(size_t k, char *buf, size_t size, void *arg)
+{
+    const struct order_burst *burst = arg;
+    char target[64];
+    struct client_request request = {.method = "POST", .target = target};
+
+    snprintf(target, sizeof(target), "/v1/vouchers/%s/orders", burst->voucher_id);
+    request.token = shopper(burst->first_user + (int64_t)k);
+    return client_format(&request, buf, size);
+}
+
+void burst_answer(size_t k, const struct client_reply *reply, void *arg)
+{
+    struct order_burst *burst = arg;
+    enum tally tally = tally_of(reply);
+
+    if (tally == TALLY_OTHER)
+        print_error("request %zu: %d %.300s\n", k, reply->status,
+                    reply->body ? reply->body : "");
+    burst->tally[tally]++;
+    if (burst->each != NULL)
+        burst->each[k] = tally;
+}

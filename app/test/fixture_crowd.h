@@ -1,0 +1,60 @@
+/*
+ * fixture_crowd.h - many clients at once, in one thread: each connection asks, waits for
+ * its answer and asks the next question, or all do so in lock step.
+ */
+#ifndef TEST_FIXTURE_CROWD_H
+#define TEST_FIXTURE_CROWD_H
+
+#include "app/test/fixture.h"
+
+struct crowd_plan {
+    struct service *services[FIXTURE_SERVICES_MAX]; /* connections go round; NULL ends */
+    size_t connections;
+    size_t requests;  /* in all */
+    bool lock_step;   /* all connections ask, then all must be answered, and so on */
+    bool stop_to_ask; /* lock step: the first service is stopped while they ask, so that
+                         it finds all of them at once */
+    int timeout_ms;   /* for the whole; 0: CLIENT_TIMEOUT_MS */
+
+    /** Write request `k` (0..requests-1); Returns its length. */
+    size_t (*write)(size_t k, char *buf, size_t size, void *arg);
+    /** The answer of request `k`; status 0 where the connection was lost or refused. */
+    void (*answer)(size_t k, const struct client_reply *reply, void *arg);
+    /** Called once when `halfway_at` requests are answered; may be NULL. */
+    void (*halfway)(void *arg);
+    size_t halfway_at;
+    void *arg;
+};
+
+/** Returns  how many requests were answered or lost before the time was over. */
+size_t crowd_run(const struct crowd_plan *plan);
+
+/** Answers counted by what they were; index with enum below. */
+enum tally {
+    TALLY_PLACED,   /* 201 */
+    TALLY_REPEATED, /* 200 */
+    TALLY_ALREADY_ORDERED,
+    TALLY_IN_PROGRESS,
+    TALLY_SOLD_OUT,
+    TALLY_UNAVAILABLE, /* 503 unavailable or overloaded */
+    TALLY_UNKNOWN,     /* 503 outcome_unknown */
+    TALLY_LOST,        /* no answer */
+    TALLY_OTHER,
+    TALLY_COUNT
+};
+
+enum tally tally_of(const struct client_reply *reply);
+
+/** Orders of one voucher by users first..first+count-1, each asked once. */
+struct order_burst {
+    char voucher_id[ID_SIZE];
+    int64_t first_user;
+    size_t tally[TALLY_COUNT];
+    enum tally *each; /* of each request where not NULL; the caller's memory */
+};
+
+/** crowd_plan callbacks for a struct order_burst. */
+size_t burst_write(size_t k, char *buf, size_t size, void *arg);
+void burst_answer(size_t k, const struct client_reply *reply, void *arg);
+
+#endif

@@ -1,0 +1,191 @@
+/* fixture_data.c - the tests' own look into Postgres and Redis; see fixture.h. */
+#include "app/test/fixture.h"
+
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SESSIONS_MAX 4
+
+static PGconn *postgres;
+static PGconn *sessions[SESSIONS_MAX];
+static redisContext *redis;
+
+/* -- Postgres -------------------------------------------------------------------------
+ */
+
+static PGconn *connected(struct fixture *fixture, PGconn *conn)
+{
+    if (conn != NULL && PQstatus(conn) == CONNECTION_OK)
+        return conn;
+    PQfinish(conn);
+    conn = PQconnectdb(fixture->database_url);
+    if (PQstatus(conn) != CONNECTION_OK)
+        fail_msg("postgres: %s", PQerrorMessage(conn));
+    return conn;
+}
+
+static PGresult *run_on(PGconn *conn, const char *statement)
+{
+    PGresult *result = PQexec(conn, statement);
+    ExecStatusType status = PQresultStatus(result);
+
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+        PQclear(result);
+        fail_msg("%s: %s", statement, PQerrorMessage(conn));
+    }
+    return result;
+}
+
+/* A connection may have died with the server since it was last used: try twice. */
+static PGresult *run(struct fixture *fixture, const char *statement)
+{
+    postgres = connected(fixture, postgres);
+    PQclear(PQexec(postgres, "select 1"));
+    postgres = connected(fixture, postgres);
+    return run_on(postgres, statement);
+}
+
+void sql_do(struct fixture *fixture, const char *format, ...)
+{
+    char statement[4096];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(statement, sizeof(statement), format, args);
+    va_end(args);
+    PQclear(run(fixture, statement));
+}
+
+int64_t sql_number(struct fixture *fixture, const char *format, ...)
+{
+    char statement[4096];
+    PGresult *result;
+    int64_t number;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(statement, sizeof(statement), format, args);
+    va_end(args);
+    result = run(fixture, statement);
+    if (PQntuples(result) != 1)
+        fail_msg("%s: %d rows", statement, PQntuples(result));
+    number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    return number;
+}
+
+void sql_session(struct fixture *fixture, const char *statement)
+{
+    size_t i = 0;
+
+    if (statement == NULL) {
+        for (i = 0; i < SESSIONS_MAX; i++) {
+            PQfinish(sessions[i]);
+            sessions[i] = NULL;
+        }
+        return;
+    }
+    while (sessions[i] != NULL)
+        i++;
+    assert_true(i < SESSIONS_MAX);
+    sessions[i] = connected(fixture, NULL);
+    PQclear(run_on(sessions[i], "begin"));
+    PQclear(run_on(sessions[i], statement));
+}
+
+int64_t sql_broken_promises(struct fixture *fixture)
+{
+    return sql_number(
+        fixture,
+        "with live as (select voucher_id, user_id, count(*) as n from voucher_order"
+        "  where status in ('unpaid', 'paid', 'redeemed') group by 1, 2)"
+        " select (select count(*) from voucher v where stock_left < 0 or stock_total <>"
+        "  stock_left + (select coalesce(sum(n), 0) from live where voucher_id = v.id))"
+        " + (select count(*) from live join voucher v on v.id = voucher_id"
+        "  where n > per_user_limit)");
+}
+
+int64_t sql_live_orders(struct fixture *fixture, const char *voucher_id)
+{
+    return sql_number(fixture,
+                      "select count(*) from voucher_order where voucher_id = %s and "
+                      "status in ('unpaid', 'paid', 'redeemed')",
+                      voucher_id);
+}
+
+/* -- Redis ----------------------------------------------------------------------------
+ */
+
+static void redis_connect(struct fixture *fixture)
+{
+    char user[64], password[64], host[64];
+    struct timeval timeout = {.tv_sec = 10};
+    redisReply *reply;
+    int port;
+
+    if (sscanf(fixture->redis_url, "redis://%63[^:]:%63[^@]@%63[^:]:%d", user, password,
+               host, &port) != 4)
+        fail_msg("not understood: %s", fixture->redis_url);
+    redis = redisConnectWithTimeout(host, port, timeout);
+    if (redis == NULL || redis->err != 0)
+        fail_msg("redis: %s", redis == NULL ? "no memory" : redis->errstr);
+    redisSetTimeout(redis, timeout);
+    reply = redisCommand(redis, "AUTH %s", password);
+    assert_true(reply != NULL && reply->type == REDIS_REPLY_STATUS);
+    freeReplyObject(reply);
+}
+
+static redisReply *redis_try(struct fixture *fixture, const char *format, va_list args)
+{
+    redisReply *reply;
+
+    if (redis == NULL)
+        redis_connect(fixture);
+    reply = redisvCommand(redis, format, args);
+    if (reply == NULL) {
+        redisFree(redis);
+        redis = NULL;
+    }
+    return reply;
+}
+
+const char *redis_do(struct fixture *fixture, const char *format, ...)
+{
+    static char text[512];
+    redisReply *reply = NULL;
+    va_list args;
+
+    for (int tries = 0; reply == NULL && tries < 2; tries++) {
+        va_start(args, format);
+        reply = redis_try(fixture, format, args);
+        va_end(args);
+    }
+    assert_non_null(reply);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("redis: %s: %s", format, reply->str);
+    if (reply->type == REDIS_REPLY_INTEGER)
+        snprintf(text, sizeof(text), "%lld", reply->integer);
+    else if (reply->type == REDIS_REPLY_ARRAY)
+        snprintf(text, sizeof(text), "%zu", (size_t)reply->elements);
+    else
+        snprintf(text, sizeof(text), "%s", reply->str == NULL ? "" : reply->str);
+    freeReplyObject(reply);
+    return text;
+}
+
+int redis_order_locks(struct fixture *fixture)
+{
+    return atoi(redis_do(fixture, "KEYS lock:order:*"));
+}
+
+void fixture_data_close(void)
+{
+    sql_session(NULL, NULL);
+    PQfinish(postgres);
+    postgres = NULL;
+    if (redis != NULL)
+        redisFree(redis);
+    redis = NULL;
+}
