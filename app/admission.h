@@ -1,0 +1,20 @@
+/* admission.h - may this request enter the sale? By memory alone. */
+#ifndef ADMISSION_H
+#define ADMISSION_H
+
+#include "app/catalogue.h"
+#include "app/metrics.h"
+
+/**
+ * Judge a request for a voucher by what the catalogue knows. Where the clock is not sure
+ * enough the request enters: Postgres has the last word.
+ *
+ * @ret_refusal  set when false is returned: OUTCOME_NO_VOUCHER, _NOT_STARTED,
+ *               _SALE_ENDED or _SOLD_OUT
+ * @ret_wait_us  set for OUTCOME_NOT_STARTED: until the sale opens
+ */
+bool admission_enter(const struct catalogue *catalogue,
+                     const struct catalogue_entry *entry, enum outcome *ret_refusal,
+                     int64_t *ret_wait_us);
+
+#endif
