@@ -73,14 +73,34 @@ is_running()
     server_pid "$1" >/dev/null
 }
 
-# signal_all NAME SIGNAL: to the parent and to its children. A stopped parent makes no
-# new ones, so none escapes; it wakes last and dies last.
+# The ids of all PostgreSQL processes that live in the data directory, orphans included.
+postgres_processes()
+{
+    local link
+    find -L /proc/[0-9]*/cwd -prune -samefile "$dir/postgres" 2>/dev/null | while read -r link; do
+        case $(readlink "${link%cwd}exe" || true) in
+        */postgres*) link=${link#/proc/} && echo "${link%/cwd}" ;;
+        esac
+    done
+}
+
+no_postgres_processes()
+{
+    [ -z "$(postgres_processes)" ]
+}
+
+# signal_all NAME SIGNAL: all its processes. A stopped parent makes no new ones, so none
+# escapes; it wakes last and dies last.
 signal_all()
 {
-    local pid
+    local pid child
     pid=$(server_pid "$1") || fail "$1 does not run in $dir"
-    kill -STOP "$pid"
-    pkill "-$2" -P "$pid" || true # none: Redis
+    [ "$2" = CONT ] || kill -STOP "$pid"
+    if [ "$1" = postgres ]; then
+        for child in $(postgres_processes); do
+            [ "$child" = "$pid" ] || kill "-$2" "$child" 2>/dev/null || true # just ended
+        done
+    fi
     kill "-$2" "$pid"
 }
 
@@ -249,6 +269,9 @@ postgres_launch()
     local bin
     [ -d "$dir/postgres" ] || postgres_create
     bin=$(postgres_bin)
+    wait_for "$STOP_WITHIN_S" no_postgres_processes || fail "old processes in $dir/postgres"
+    # A killed one leaves its mark, and whoever has not been waited for still has an id.
+    rm -f "$dir/postgres/postmaster.pid"
     postgres_conf >"$dir/postgres/postgresql.conf"
     launch postgres postgres "$bin/postgres" -D /proc/self/fd/8 -p "$PG_PORT" \
         8<"$dir/postgres" </dev/null
@@ -303,6 +326,7 @@ start_one()
         fi
         change_port "$name"
     done
+    signal_all "$name" CONT # in case it was paused
     wait_for "$ANSWER_WITHIN_S" "${name}_answers" || fail_start "$name"
     : >"$dir/$name.answered"
 }
@@ -324,12 +348,11 @@ ask_to_stop()
     local pid
     pid=$(server_pid "$1") || return 0
     if [ "$1" = postgres ]; then
-        pkill -CONT -P "$pid" || true
-        kill -INT "$pid"
+        kill -INT "$pid" # "fast": ends sessions, writes a checkpoint
     else
         kill -TERM "$pid"
     fi
-    kill -CONT "$pid" 2>/dev/null || true
+    signal_all "$1" CONT
 }
 
 wait_until_stopped()
@@ -342,6 +365,8 @@ verb_kill()
     is_running "$1" || return 0
     signal_all "$1" KILL
     wait_until_stopped "$1"
+    [ "$1" = redis ] || wait_for "$STOP_WITHIN_S" no_postgres_processes ||
+        fail "processes in $dir/postgres outlive SIGKILL"
 }
 
 main()
