@@ -90,18 +90,18 @@ no_postgres_processes()
 }
 
 # signal_all NAME SIGNAL: all its processes. A stopped parent makes no new ones, so none
-# escapes; it wakes last and dies last.
+# escapes; it wakes last and dies last. Those that have just ended do not matter.
 signal_all()
 {
     local pid child
-    pid=$(server_pid "$1") || fail "$1 does not run in $dir"
-    [ "$2" = CONT ] || kill -STOP "$pid"
+    pid=$(server_pid "$1") || return 0
+    [ "$2" = CONT ] || kill -STOP "$pid" 2>/dev/null || true
     if [ "$1" = postgres ]; then
         for child in $(postgres_processes); do
-            [ "$child" = "$pid" ] || kill "-$2" "$child" 2>/dev/null || true # just ended
+            [ "$child" = "$pid" ] || kill "-$2" "$child" 2>/dev/null || true
         done
     fi
-    kill "-$2" "$pid"
+    kill "-$2" "$pid" 2>/dev/null || true
 }
 
 # wait_for SECONDS COMMAND...: until it succeeds.
@@ -348,9 +348,9 @@ ask_to_stop()
     local pid
     pid=$(server_pid "$1") || return 0
     if [ "$1" = postgres ]; then
-        kill -INT "$pid" # "fast": ends sessions, writes a checkpoint
+        kill -INT "$pid" || true # "fast": ends sessions, writes a checkpoint
     else
-        kill -TERM "$pid"
+        kill -TERM "$pid" || true
     fi
     signal_all "$1" CONT
 }
@@ -362,7 +362,6 @@ wait_until_stopped()
 
 verb_kill()
 {
-    is_running "$1" || return 0
     signal_all "$1" KILL
     wait_until_stopped "$1"
     [ "$1" = redis ] || wait_for "$STOP_WITHIN_S" no_postgres_processes ||
@@ -398,8 +397,10 @@ main()
         ;;
     stop) ask_to_stop "$which" && wait_until_stopped "$which" ;;
     kill) verb_kill "$which" ;;
-    pause) signal_all "$which" STOP ;;
-    resume) signal_all "$which" CONT ;;
+    pause | resume)
+        is_running "$which" || fail "$which does not run in $dir"
+        signal_all "$which" "$([ "$verb" = pause ] && echo STOP || echo CONT)"
+        ;;
     esac
     write_env
     [ "$verb" != env ] || cat "$dir/env"
