@@ -145,7 +145,11 @@ static void on_read(enum status status, const struct voucher *vouchers, size_t c
             list_item(link, struct catalogue_entry, wanted_link);
 
         entry->is_wanted = false;
-        entry_answer(entry, status);
+        if (status == STATUS_OK && entry->read_us <= entry->changed_us &&
+            !list_is_empty(&entry->waiting))
+            want(catalogue, entry); /* it changed while it was being read */
+        else
+            entry_answer(entry, status);
     }
 }
 

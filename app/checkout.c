@@ -1,0 +1,761 @@
+/*
+ * checkout.c - many small orders become one transaction.
+ *
+ * An order passes these stages; the lists it is in say where it is:
+ *
+ *   LOCKING    its lock was asked for; all locks of a turn leave in one write
+ *   WAITING    the shopper's lock is another's, and there is time to try again
+ *   QUEUED     it holds its lock and stands in the line of its voucher, in order of
+ *              arrival
+ *   SENT       it is in a transaction, or in the look-up of one whose connection died
+ *   UNLOCKING  it was answered; its lock is being given back
+ *
+ * A voucher has one transaction under way at most, so that while Postgres commits one the
+ * next grows: that is what makes the batches. The lines that could send stand in a ring
+ * and take turns, so a hot voucher's line cannot starve a quiet one.
+ *
+ * Promise: every order taken in is answered exactly once. Its deadline answers it if
+ * nothing else does, by what is known: nothing was done (LOCKING, QUEUED), or unknown
+ * (SENT). The order then goes its way to the end unseen, so that its lock and its memory
+ * are always given back.
+ *
+ * A transaction that fails
+ *   before it was sent, or rolled back for a passing reason: its orders go back to the
+ *     head of their line, a bounded number of times;
+ *   for a row that Postgres refuses: it is cut in halves until the row stands alone;
+ *   with its connection: it is looked up (store_resolve_orders) before anyone is told;
+ *     what was not committed goes back to the line.
+ */
+#include "app/checkout.h"
+
+#include "app/idmap.h"
+#include "base/clock.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define TICK_MS   20
+#define TRIES_MAX 5 /* of one order, transactions that were rolled back */
+#define KEY_BYTES 80
+
+enum stage { LOCKING, WAITING, QUEUED, SENT, UNLOCKING };
+
+struct line;
+
+struct item {
+    struct list link;     /* in the list of its stage */
+    struct list deadline; /* in order of arrival; in none once answered */
+    struct rlock lock;
+    struct placement placement;
+    struct checkout *checkout;
+    checkout_cb callback;
+    void *arg;
+    int64_t voucher_id;
+    int64_t arrived_us;
+    int64_t stage_us; /* when its stage began */
+    enum stage stage;
+    unsigned tries;
+    bool is_answered;
+    bool was_stale; /* its fence was refused once */
+    char key[KEY_BYTES];
+};
+
+/* The orders of one voucher that hold their lock. */
+struct line {
+    struct list ring; /* among the lines that could send; in none while one is sent */
+    struct list items;
+    struct list halves; /* batches cut in two, to be sent before the items */
+    int64_t voucher_id;
+    bool is_busy;
+};
+
+struct batch {
+    struct list link; /* among line->halves, checkout->unknown, or the free */
+    struct checkout *checkout;
+    struct line *line;
+    int64_t sent_us;
+    size_t count;
+    struct item **items;           /* both arrays have room for batch_max */
+    struct placement **placements; /* those of the items, in the same order */
+};
+
+struct checkout {
+    struct checkout_options options;
+    uv_timer_t timer;
+    struct idmap lines;
+    struct list ring;
+    struct list waiting;
+    struct list deadlines;
+    struct list unknown; /* batches to be looked up */
+    struct list free_items;
+    struct list free_lines;
+    struct list free_batches;
+    size_t in_flight;
+    size_t queued;
+    uint64_t serial;
+    char key_prefix[65]; /* of the keys of orders that have no lock */
+};
+
+static void line_join(struct item *item);
+static void lock_item(struct item *item);
+
+/* -- memory: free lists, so that a running sale allocates nothing
+ * --------------------------- */
+
+static struct item *item_create(struct checkout *checkout)
+{
+    struct list *link = list_shift(&checkout->free_items);
+    struct item *item =
+        link != NULL ? list_item(link, struct item, link) : calloc(1, sizeof(*item));
+
+    if (item == NULL)
+        return NULL;
+    list_init(&item->link);
+    list_init(&item->deadline);
+    item->checkout = checkout;
+    item->tries = 0;
+    item->is_answered = item->was_stale = false;
+    checkout->in_flight++;
+    return item;
+}
+
+static void item_free(struct item *item)
+{
+    struct checkout *checkout = item->checkout;
+
+    list_remove(&item->link);
+    list_append(&checkout->free_items, &item->link);
+    checkout->in_flight--;
+}
+
+static struct batch *batch_create(struct checkout *checkout, struct line *line)
+{
+    struct list *link = list_shift(&checkout->free_batches);
+    struct batch *batch;
+
+    if (link != NULL) {
+        batch = list_item(link, struct batch, link);
+    } else {
+        size_t size = checkout->options.batch_max * sizeof(void *);
+
+        batch = calloc(1, sizeof(*batch) + 2 * size);
+        if (batch == NULL)
+            return NULL;
+        batch->items = (struct item **)(void *)(batch + 1);
+        batch->placements = (struct placement **)(void *)((char *)(batch + 1) + size);
+        list_init(&batch->link);
+    }
+    batch->checkout = checkout;
+    batch->line = line;
+    batch->count = 0;
+    return batch;
+}
+
+static void batch_free(struct batch *batch)
+{
+    list_remove(&batch->link);
+    list_append(&batch->checkout->free_batches, &batch->link);
+}
+
+static void batch_add(struct batch *batch, struct item *item)
+{
+    batch->items[batch->count] = item;
+    batch->placements[batch->count++] = &item->placement;
+}
+
+/* -- answer and unlock
+ * --------------------------------------------------------------------- */
+
+static void answer(struct item *item, enum outcome outcome)
+{
+    struct checkout *checkout = item->checkout;
+    bool has_order = outcome == OUTCOME_PLACED || outcome == OUTCOME_REPEATED ||
+                     outcome == OUTCOME_ALREADY_ORDERED;
+
+    if (item->is_answered)
+        return;
+    item->is_answered = true;
+    list_remove(&item->deadline);
+    metrics_add(&checkout->options.metrics->outcomes[outcome], 1);
+    metrics_observe_stage_us(checkout->options.metrics, STAGE_TOTAL,
+                             clock_mono_us() - item->arrived_us);
+    item->callback(outcome, has_order ? &item->placement.order : NULL, item->arg);
+}
+
+static void enter(struct item *item, enum stage stage, enum metrics_stage done)
+{
+    int64_t now_us = clock_mono_us();
+
+    metrics_observe_stage_us(item->checkout->options.metrics, done,
+                             now_us - item->stage_us);
+    item->stage = stage;
+    item->stage_us = now_us;
+}
+
+static void on_unlocked(struct rlock *lock, enum status status, void *arg)
+{
+    struct item *item = arg;
+
+    (void)lock;
+    if (status == STATUS_LOST)
+        metrics_add(&item->checkout->options.metrics->lock_lost, 1);
+    metrics_observe_stage_us(item->checkout->options.metrics, STAGE_UNLOCK,
+                             clock_mono_us() - item->stage_us);
+    item_free(item);
+}
+
+/* Ends the order: its lock goes back, then its memory. */
+static void finish(struct item *item, enum outcome outcome)
+{
+    list_remove(&item->link);
+    item->stage = UNLOCKING;
+    item->stage_us = clock_mono_us();
+    if (rlock_is_held(&item->lock)) {
+        rlock_release(item->checkout->options.locks, &item->lock, on_unlocked, item);
+        answer(item, outcome);
+    } else {
+        answer(item, outcome);
+        item_free(item);
+    }
+}
+
+/* -- lock
+ * ---------------------------------------------------------------------------------- */
+
+/* Without a lock there is no fence by which a lost commit could be looked up: an own
+   request key takes its place. Longer than a shopper's key can be, so never the same. */
+static void go_without_lock(struct item *item)
+{
+    struct checkout *checkout = item->checkout;
+
+    item->placement.fence = 0;
+    if (item->placement.key.bytes == NULL) {
+        int len = snprintf(item->key, sizeof(item->key), "%s%015" PRIu64,
+                           checkout->key_prefix, checkout->serial++ % 1000000000000000u);
+
+        item->placement.key = (struct text){item->key, (size_t)len};
+    }
+    line_join(item);
+}
+
+static void on_lock_lost(struct rlock *lock, enum status status, void *arg)
+{
+    struct item *item = arg;
+
+    (void)lock;
+    (void)status;
+    metrics_add(&item->checkout->options.metrics->lock_lost, 1);
+    if (item->stage == QUEUED) {
+        item->checkout->queued--;
+        finish(item, OUTCOME_UNAVAILABLE);
+    }
+    /* SENT: the fence and the constraints decide */
+}
+
+static void on_busy(struct item *item)
+{
+    struct checkout *checkout = item->checkout;
+    int64_t waited_us = clock_mono_us() - item->arrived_us;
+
+    if (item->is_answered ||
+        waited_us >= (int64_t)checkout->options.lock_wait_ms * 1000) {
+        finish(item, OUTCOME_IN_PROGRESS);
+        return;
+    }
+    item->stage = WAITING; /* on_tick() tries again */
+    list_append(&checkout->waiting, &item->link);
+}
+
+static void on_locked(struct rlock *lock, enum status status, void *arg)
+{
+    struct item *item = arg;
+
+    switch (status) {
+    case STATUS_OK:
+        item->placement.fence = rlock_fence(lock);
+        if (item->is_answered)
+            finish(item, OUTCOME_UNAVAILABLE);
+        else
+            line_join(item);
+        break;
+    case STATUS_BUSY:
+        on_busy(item);
+        break;
+    default:
+        if (item->checkout->options.bypass_locks && !item->is_answered &&
+            status != STATUS_CANCELLED)
+            go_without_lock(item);
+        else
+            finish(item, OUTCOME_UNAVAILABLE);
+    }
+}
+
+static void lock_item(struct item *item)
+{
+    const struct checkout_options *options = &item->checkout->options;
+    struct rlock_acquire_options acquire = {
+        .lease_ms = options->lease_ms, .watchdog = true, .on_lost = on_lock_lost};
+    char name[40];
+    int len =
+        snprintf(name, sizeof(name), "lock:order:%" PRId64, item->placement.user_id);
+
+    item->stage = LOCKING;
+    rlock_acquire(options->locks, &item->lock, name, (size_t)len, &acquire, on_locked,
+                  item);
+}
+
+/* Kept in order of arrival: one that waited elsewhere first may be older than the last.
+ */
+static void await_deadline(struct item *item)
+{
+    struct list *deadlines = &item->checkout->deadlines;
+    struct list *last = deadlines->prev;
+
+    while (last != deadlines &&
+           list_item(last, struct item, deadline)->arrived_us > item->arrived_us)
+        last = last->prev;
+    list_append(last->next, &item->deadline); /* behind `last` */
+}
+
+bool checkout_submit(struct checkout *checkout, const struct checkout_request *request,
+                     checkout_cb callback, void *arg)
+{
+    struct item *item = NULL;
+
+    assert(request->key.len <= REQUEST_KEY_MAX);
+    if (checkout->in_flight < checkout->options.queue_max)
+        item = item_create(checkout);
+    if (item == NULL)
+        return false;
+    item->callback = callback;
+    item->arg = arg;
+    item->voucher_id = request->voucher_id;
+    item->arrived_us = request->arrived_us;
+    item->stage_us = clock_mono_us();
+    item->placement = (struct placement){.user_id = request->user_id};
+    if (request->key.bytes != NULL) {
+        memcpy(item->key, request->key.bytes, request->key.len);
+        item->placement.key = (struct text){item->key, request->key.len};
+    }
+    await_deadline(item);
+    lock_item(item);
+    return true;
+}
+
+/* -- lines
+ * --------------------------------------------------------------------------------- */
+
+static struct line *line_get(struct checkout *checkout, int64_t voucher_id)
+{
+    struct line *line = idmap_get(&checkout->lines, voucher_id);
+    struct list *link;
+
+    if (line != NULL)
+        return line;
+    link = list_shift(&checkout->free_lines);
+    line = link != NULL ? list_item(link, struct line, ring) : malloc(sizeof(*line));
+    if (line == NULL)
+        return NULL;
+    *line = (struct line){.voucher_id = voucher_id};
+    list_init(&line->ring);
+    list_init(&line->items);
+    list_init(&line->halves);
+    if (idmap_put(&checkout->lines, voucher_id, line))
+        return line;
+    free(line);
+    return NULL;
+}
+
+/* Puts the line where it belongs: into the ring, or away when nobody stands in it. */
+static void line_settle(struct checkout *checkout, struct line *line)
+{
+    bool has_work = !list_is_empty(&line->items) || !list_is_empty(&line->halves);
+
+    if (line->is_busy)
+        return;
+    if (has_work && list_is_empty(&line->ring))
+        list_append(&checkout->ring, &line->ring);
+    if (has_work)
+        return;
+    list_remove(&line->ring);
+    idmap_remove(&checkout->lines, line->voucher_id);
+    list_append(&checkout->free_lines, &line->ring);
+}
+
+static void line_join(struct item *item)
+{
+    struct checkout *checkout = item->checkout;
+    struct line *line = line_get(checkout, item->voucher_id);
+
+    if (line == NULL) {
+        finish(item, OUTCOME_OVERLOADED);
+        return;
+    }
+    enter(item, QUEUED, STAGE_LOCK);
+    checkout->queued++;
+    list_append(&line->items, &item->link);
+    line_settle(checkout, line);
+}
+
+/* Back to the head of the line, if trying again may help and the lock still holds. */
+static void line_rejoin(struct line *line, struct item *item)
+{
+    bool is_safe = item->placement.fence == 0 || rlock_is_held(&item->lock);
+
+    if (item->is_answered || !is_safe || ++item->tries >= TRIES_MAX) {
+        finish(item, OUTCOME_UNAVAILABLE);
+        return;
+    }
+    enter(item, QUEUED, STAGE_COMMIT);
+    item->checkout->queued++;
+    list_append(line->items.next, &item->link); /* before the first */
+}
+
+/* -- batches
+ * ------------------------------------------------------------------------------- */
+
+static void send_batch(struct batch *batch);
+
+static bool may_be_sent(const struct item *item, int64_t now_us)
+{
+    return item->placement.fence == 0 ||
+           (rlock_is_held(&item->lock) && rlock_safe_for_us(&item->lock, now_us) > 0);
+}
+
+static struct batch *batch_form(struct checkout *checkout, struct line *line)
+{
+    int64_t now_us = clock_mono_us();
+    struct batch *batch = batch_create(checkout, line);
+    struct list *link;
+
+    if (batch == NULL)
+        return NULL;
+    while (batch->count < checkout->options.batch_max &&
+           (link = list_shift(&line->items)) != NULL) {
+        struct item *item = list_item(link, struct item, link);
+
+        checkout->queued--;
+        if (!may_be_sent(item, now_us)) {
+            finish(item, OUTCOME_UNAVAILABLE);
+            continue;
+        }
+        enter(item, SENT, STAGE_QUEUE);
+        batch_add(batch, item);
+    }
+    if (batch->count > 0)
+        return batch;
+    batch_free(batch);
+    return NULL;
+}
+
+void checkout_turn(struct checkout *checkout)
+{
+    struct list *link;
+
+    while (store_batch_room(checkout->options.store) > 0 &&
+           (link = list_shift(&checkout->ring)) != NULL) {
+        struct line *line = list_item(link, struct line, ring);
+        struct list *half = list_shift(&line->halves);
+        struct batch *batch = half != NULL ? list_item(half, struct batch, link)
+                                           : batch_form(checkout, line);
+
+        if (batch != NULL)
+            send_batch(batch);
+        else
+            line_settle(checkout, line);
+    }
+    metrics_set(&checkout->options.metrics->queue_depth, checkout->queued);
+    metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
+}
+
+static void on_verdict(struct item *item)
+{
+    static const enum outcome outcomes[] = {
+        [VERDICT_PLACED] = OUTCOME_PLACED,
+        [VERDICT_REPEATED] = OUTCOME_REPEATED,
+        [VERDICT_ALREADY_ORDERED] = OUTCOME_ALREADY_ORDERED,
+        [VERDICT_SOLD_OUT] = OUTCOME_SOLD_OUT,
+        [VERDICT_NOT_STARTED] = OUTCOME_NOT_STARTED,
+        [VERDICT_SALE_ENDED] = OUTCOME_SALE_ENDED,
+        [VERDICT_STALE_FENCE] = OUTCOME_UNAVAILABLE,
+        [VERDICT_NO_VOUCHER] = OUTCOME_NO_VOUCHER,
+    };
+
+    metrics_observe_stage_us(item->checkout->options.metrics, STAGE_COMMIT,
+                             clock_mono_us() - item->stage_us);
+    finish(item, outcomes[item->placement.verdict]);
+}
+
+static void on_relock(struct rlock *lock, enum status status, void *arg)
+{
+    struct item *item = arg;
+
+    (void)lock;
+    (void)status;
+    item->stage_us = clock_mono_us();
+    lock_item(item);
+}
+
+/* The fence was behind that of the shopper's newest order: once more with a new one. */
+static void take_new_fence(struct item *item)
+{
+    item->was_stale = true;
+    if (rlock_is_held(&item->lock))
+        rlock_release(item->checkout->options.locks, &item->lock, on_relock, item);
+    else
+        on_relock(&item->lock, STATUS_OK, item);
+}
+
+static void batch_answer(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        struct item *item = batch->items[i];
+
+        if (item->placement.verdict == VERDICT_STALE_FENCE && !item->was_stale &&
+            !item->is_answered)
+            take_new_fence(item);
+        else
+            on_verdict(item);
+    }
+}
+
+static void batch_rejoin(struct batch *batch)
+{
+    for (size_t i = batch->count; i > 0; i--) /* from the last, each to the head */
+        line_rejoin(batch->line, batch->items[i - 1]);
+}
+
+static void batch_fail(struct batch *batch, enum outcome outcome)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        finish(batch->items[i], outcome);
+}
+
+/* The line was busy with this batch; now the next may go. */
+static void batch_end(struct batch *batch)
+{
+    struct checkout *checkout = batch->checkout;
+    struct line *line = batch->line;
+
+    line->is_busy = false;
+    batch_free(batch);
+    line_settle(checkout, line);
+    rlock_flush(checkout->options.locks); /* unlock before the answers are written */
+}
+
+/* One row is refused: find it by halving. */
+static void batch_split(struct batch *batch)
+{
+    struct checkout *checkout = batch->checkout;
+    struct batch *tail = NULL;
+
+    if (batch->count > 1)
+        tail = batch_create(checkout, batch->line);
+    if (tail == NULL) {
+        batch_fail(batch, OUTCOME_INTERNAL);
+        batch_end(batch);
+        return;
+    }
+    for (size_t i = batch->count / 2; i < batch->count; i++)
+        batch_add(tail, batch->items[i]);
+    batch->count /= 2;
+    metrics_add(&checkout->options.metrics->batch_splits, 1);
+    list_append(batch->line->halves.next, &tail->link); /* before the first ... */
+    list_append(batch->line->halves.next, &batch->link);
+    batch->line->is_busy = false;
+    line_settle(checkout, batch->line);
+}
+
+static void on_placed(enum status status, const struct voucher_news *news,
+                      const struct err *why, void *arg)
+{
+    struct batch *batch = arg;
+    struct checkout *checkout = batch->checkout;
+
+    (void)why; /* the store tells of its connections itself */
+    if (news != NULL)
+        checkout->options.report(news, checkout->options.arg);
+    switch (status) {
+    case STATUS_OK:
+        batch_answer(batch);
+        batch_end(batch);
+        break;
+    case STATUS_DOWN:
+    case STATUS_BUSY:
+        batch_rejoin(batch);
+        batch_end(batch);
+        break;
+    case STATUS_REFUSED:
+        batch_split(batch);
+        break;
+    case STATUS_CANCELLED:
+        batch_fail(batch, OUTCOME_UNKNOWN);
+        batch_end(batch);
+        break;
+    default: /* the line stays busy until it is known */
+        list_append(&checkout->unknown, &batch->link);
+    }
+}
+
+static void send_batch(struct batch *batch)
+{
+    struct checkout *checkout = batch->checkout;
+
+    batch->line->is_busy = true;
+    batch->sent_us = clock_mono_us();
+    metrics_observe_batch(checkout->options.metrics, batch->count);
+    store_place_orders(checkout->options.store, batch->line->voucher_id,
+                       batch->placements, batch->count, on_placed, batch);
+}
+
+/* -- looking up what became of a batch
+ * ------------------------------------------------------- */
+
+static void on_resolved(enum status status, const struct voucher_news *news,
+                        const struct err *why, void *arg)
+{
+    struct batch *batch = arg;
+    struct checkout *checkout = batch->checkout;
+    bool is_wanted = false;
+
+    (void)news;
+    (void)why;
+    for (size_t i = 0; i < batch->count; i++)
+        is_wanted |= !batch->items[i]->is_answered;
+    if (status == STATUS_OK) {
+        for (size_t i = batch->count; i > 0; i--) {
+            struct item *item = batch->items[i - 1];
+
+            if (item->placement.verdict == VERDICT_PLACED)
+                on_verdict(item);
+            else
+                line_rejoin(batch->line, item);
+        }
+    } else if (is_wanted && status != STATUS_CANCELLED) {
+        list_append(&checkout->unknown, &batch->link); /* on_tick() asks again */
+        return;
+    } else {
+        batch_fail(batch, OUTCOME_UNKNOWN);
+    }
+    batch_end(batch);
+}
+
+static void resolve_unknown(struct checkout *checkout)
+{
+    struct list asking;
+    struct list *link;
+
+    list_init(&asking);
+    list_append_all(&asking, &checkout->unknown);
+    while ((link = list_shift(&asking)) != NULL) {
+        struct batch *batch = list_item(link, struct batch, link);
+
+        metrics_add(&checkout->options.metrics->outcome_lookups, 1);
+        store_resolve_orders(checkout->options.store, batch->line->voucher_id,
+                             batch->placements, batch->count, on_resolved, batch);
+    }
+}
+
+/* -- time
+ * ---------------------------------------------------------------------------------- */
+
+static void expire(struct item *item)
+{
+    switch (item->stage) {
+    case LOCKING: /* on_locked() gives back what comes */
+        answer(item, OUTCOME_UNAVAILABLE);
+        break;
+    case WAITING:
+        finish(item, OUTCOME_IN_PROGRESS);
+        break;
+    case QUEUED:
+        item->checkout->queued--;
+        finish(item, OUTCOME_UNAVAILABLE);
+        break;
+    case SENT:
+    case UNLOCKING:
+        answer(item, OUTCOME_UNKNOWN);
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct checkout *checkout = timer->data;
+    int64_t timeout_us = (int64_t)checkout->options.timeout_ms * 1000;
+    int64_t now_us = clock_mono_us();
+    struct list waiting;
+    struct list *link;
+
+    while ((link = checkout->deadlines.next) != &checkout->deadlines) {
+        struct item *item = list_item(link, struct item, deadline);
+
+        if (now_us - item->arrived_us < timeout_us)
+            break;
+        expire(item);
+    }
+    list_init(&waiting);
+    list_append_all(&waiting, &checkout->waiting);
+    while ((link = list_shift(&waiting)) != NULL)
+        lock_item(list_item(link, struct item, link));
+    resolve_unknown(checkout);
+}
+
+size_t checkout_in_flight(const struct checkout *checkout)
+{
+    return checkout->in_flight;
+}
+
+struct checkout *checkout_create(const struct checkout_options *options)
+{
+    struct checkout *checkout = calloc(1, sizeof(*checkout));
+    uint64_t random[4];
+
+    if (checkout == NULL)
+        return NULL;
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+        free(checkout);
+        return NULL;
+    }
+    snprintf(checkout->key_prefix, sizeof(checkout->key_prefix),
+             "%016" PRIx64 "%016" PRIx64 "%016" PRIx64 "%016" PRIx64, random[0],
+             random[1], random[2], random[3]);
+    checkout->options = *options;
+    list_init(&checkout->ring);
+    list_init(&checkout->waiting);
+    list_init(&checkout->deadlines);
+    list_init(&checkout->unknown);
+    list_init(&checkout->free_items);
+    list_init(&checkout->free_lines);
+    list_init(&checkout->free_batches);
+    uv_timer_init(options->loop, &checkout->timer);
+    checkout->timer.data = checkout;
+    uv_timer_start(&checkout->timer, on_tick, TICK_MS, TICK_MS);
+    return checkout;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct checkout *checkout = handle->data;
+    struct list *link;
+
+    while ((link = list_shift(&checkout->free_items)) != NULL)
+        free(list_item(link, struct item, link));
+    while ((link = list_shift(&checkout->free_lines)) != NULL)
+        free(list_item(link, struct line, ring));
+    while ((link = list_shift(&checkout->free_batches)) != NULL)
+        free(list_item(link, struct batch, link));
+    idmap_clear(&checkout->lines);
+    free(checkout);
+}
+
+void checkout_close(struct checkout *checkout)
+{
+    if (checkout == NULL)
+        return;
+    assert(checkout->in_flight == 0);
+    uv_close((uv_handle_t *)&checkout->timer, on_closed);
+}
