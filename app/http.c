@@ -34,8 +34,9 @@
 
 #define CONNECTION_MEMORY_BYTES 16384 /* request line and headers must fit into half */
 #define CONNECTION_COUNT_MAX    100000
-#define DISCARD_BYTES_MAX       1048576 /* of an oversized body, before the client is cut off \
-                                         */
+#define DISCARD_BYTES_MAX                                                                \
+    1048576 /* of an oversized body, before the client is cut off                        \
+             */
 #define LISTEN_BACKLOG    4096
 #define RUNS_PER_TURN_MAX 4
 #define IDLE_WAKE_MS      1000 /* how late an idle connection may be closed */
@@ -61,7 +62,8 @@ struct http {
     struct MHD_Daemon *daemon;
     struct list free_requests;
     struct http_options options;
-    size_t pending;
+    size_t pending; /* handed out and not answered */
+    size_t open;    /* begun and not yet sent to the end */
     size_t connections;
     bool has_resumed;
     bool is_quiesced;
@@ -104,6 +106,7 @@ static struct http_request *request_create(struct http *http, const char *method
     request->tag = 0;
     request->is_answered = request->is_suspended = request->is_broken = false;
     request->method = HTTP_OTHER;
+    http->open++;
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         if (strcmp(method, methods[i].name) == 0) {
             request->method = methods[i].method;
@@ -116,6 +119,7 @@ static struct http_request *request_create(struct http *http, const char *method
 static void request_free(struct http_request *request)
 {
     free(request->body);
+    request->http->open--;
     list_append(&request->http->free_requests, &request->free_link);
 }
 
@@ -312,32 +316,6 @@ struct text http_query(const struct http_request *request, const char *name,
                        bool *ret_twice)
 {
     return find_value(request, name, MHD_GET_ARGUMENT_KIND, ret_twice);
-}
-
-struct each_call {
-    void (*each)(const char *name, struct text value, void *arg);
-    void *arg;
-};
-
-static enum MHD_Result call_each(void *arg, enum MHD_ValueKind kind, const char *name,
-                                 size_t name_len, const char *value, size_t value_len)
-{
-    struct each_call *call = arg;
-
-    (void)kind;
-    (void)name_len;
-    call->each(name, (struct text){value != NULL ? value : "", value_len}, call->arg);
-    return MHD_YES;
-}
-
-void http_query_each(const struct http_request *request,
-                     void (*each)(const char *name, struct text value, void *arg),
-                     void *arg)
-{
-    struct each_call call = {each, arg};
-
-    MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, call_each,
-                                &call);
 }
 
 void http_peer(const struct http_request *request, uint8_t ret_address[16])
@@ -630,6 +608,11 @@ void http_quiesce(struct http *http)
 size_t http_pending(const struct http *http)
 {
     return http->pending;
+}
+
+size_t http_open(const struct http *http)
+{
+    return http->open;
 }
 
 size_t http_connections(const struct http *http)

@@ -46,11 +46,6 @@ struct text http_header(const struct http_request *request, const char *name,
 /** The same for a parameter of the query, percent-decoded. */
 struct text http_query(const struct http_request *request, const char *name,
                        bool *ret_twice);
-/** Calls `each` for every parameter of the query. */
-void http_query_each(const struct http_request *request,
-                     void (*each)(const char *name, struct text value, void *arg),
-                     void *arg);
-
 /** The peer's address as it connected, as 16 bytes (IPv4 mapped into IPv6). */
 void http_peer(const struct http_request *request, uint8_t ret_address[16]);
 
@@ -127,8 +122,11 @@ void http_turn(struct http *http);
  *  now on close theirs. */
 void http_quiesce(struct http *http);
 
-/** Requests taken in and not yet answered. */
+/** Requests handed out and not yet answered. */
 size_t http_pending(const struct http *http);
+
+/** Requests begun by a client whose answer has not yet left completely. */
+size_t http_open(const struct http *http);
 
 /** Open connections. */
 size_t http_connections(const struct http *http);

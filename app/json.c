@@ -16,12 +16,25 @@ struct json_document {
     json_t *root;
 };
 
+/* Cut between characters: half of one would not be UTF-8 any more. */
+static void copy_cut(char *to, size_t size, const char *utf8)
+{
+    size_t len = strlen(utf8);
+
+    if (len >= size) {
+        len = size - 1;
+        while (len > 0 && ((unsigned char)utf8[len] & 0xc0) == 0x80)
+            len--;
+    }
+    memcpy(to, utf8, len);
+    to[len] = '\0';
+}
+
 void json_errors_add(struct json_errors *errors, const char *field, const char *message)
 {
     if (errors->count >= JSON_ERRORS_MAX)
         return;
-    snprintf(errors->rows[errors->count].field, sizeof(errors->rows[0].field), "%s",
-             field);
+    copy_cut(errors->rows[errors->count].field, sizeof(errors->rows[0].field), field);
     snprintf(errors->rows[errors->count].message, sizeof(errors->rows[0].message), "%s",
              message);
     errors->count++;
@@ -278,10 +291,13 @@ static json_t *errors_json(const struct json_errors *errors)
 
 char *json_print_problem(const struct json_problem *problem)
 {
-    json_t *root = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", "about:blank", "title",
-                             problem->title, "status", (int)problem->status, "code",
-                             problem->code, "detail", problem->detail);
+    char type[64];
+    json_t *root;
 
+    snprintf(type, sizeof(type), "urn:seckill:problem:%s", problem->code);
+    root = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", type, "title", problem->title,
+                     "status", (int)problem->status, "code", problem->code, "detail",
+                     problem->detail);
     if (problem->order_id != 0)
         json_object_set_new(root, "order_id", id_json(problem->order_id));
     if (problem->errors != NULL)

@@ -1,0 +1,150 @@
+/* api.c - the table of routes, and the way from a path to its handler. */
+#include "app/api.h"
+
+#include "app/api_routes.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define METHODS_MAX 2
+
+static const struct route {
+    const char *path; /* {id}: a number in its place */
+    enum metrics_route tag;
+    struct {
+        enum http_method method;
+        api_handler handle;
+    } methods[METHODS_MAX];
+    const char *allow;
+} routes[] = {
+    {"/v1/vouchers/{id}/orders",
+     ROUTE_PLACE,
+     {{HTTP_POST, api_place_order}},
+     "POST, OPTIONS"},
+    {"/v1/vouchers/{id}",
+     ROUTE_VOUCHER,
+     {{HTTP_GET, api_read_voucher}, {HTTP_PATCH, api_patch_voucher}},
+     "GET, HEAD, PATCH, OPTIONS"},
+    {"/v1/vouchers",
+     ROUTE_VOUCHERS,
+     {{HTTP_GET, api_list_vouchers}, {HTTP_POST, api_create_voucher}},
+     "GET, HEAD, POST, OPTIONS"},
+    {"/v1/vouchers/{id}/restock",
+     ROUTE_RESTOCK,
+     {{HTTP_POST, api_restock_voucher}},
+     "POST, OPTIONS"},
+    {"/v1/orders/{id}", ROUTE_ORDER, {{HTTP_GET, api_read_order}}, "GET, HEAD, OPTIONS"},
+    {"/v1/orders", ROUTE_ORDERS, {{HTTP_GET, api_list_orders}}, "GET, HEAD, OPTIONS"},
+    {"/healthz", ROUTE_HEALTHZ, {{HTTP_GET, api_healthz}}, "GET, HEAD, OPTIONS"},
+    {"/readyz", ROUTE_READYZ, {{HTTP_GET, api_readyz}}, "GET, HEAD, OPTIONS"},
+    {"/metrics", ROUTE_METRICS, {{HTTP_GET, api_metrics}}, "GET, HEAD, OPTIONS"},
+    {"/openapi.yaml", ROUTE_OPENAPI, {{HTTP_GET, api_openapi}}, "GET, HEAD, OPTIONS"},
+};
+#define ROUTE_TABLE_COUNT (sizeof(routes) / sizeof(routes[0]))
+
+/* Whether `path` has the form of `pattern`; what stands for {id} goes to `ret_id`. */
+static bool matches(const char *pattern, const char *path, struct text *ret_id)
+{
+    while (*pattern != '\0') {
+        if (*pattern == '{') {
+            ret_id->bytes = path;
+            ret_id->len = strcspn(path, "/");
+            path += ret_id->len;
+            pattern += sizeof("{id}") - 1;
+        } else if (*pattern++ != *path++) {
+            return false;
+        }
+    }
+    return *path == '\0';
+}
+
+static const struct route *find_route(const char *path, struct text *ret_id)
+{
+    for (size_t i = 0; i < ROUTE_TABLE_COUNT; i++) {
+        *ret_id = (struct text){0};
+        if (matches(routes[i].path, path, ret_id))
+            return &routes[i];
+    }
+    return NULL;
+}
+
+static api_handler find_handler(const struct route *route, enum http_method method)
+{
+    if (method == HTTP_HEAD)
+        method = HTTP_GET;
+    for (size_t i = 0; i < METHODS_MAX && route->methods[i].handle != NULL; i++) {
+        if (route->methods[i].method == method)
+            return route->methods[i].handle;
+    }
+    return NULL;
+}
+
+static bool is_address_limited(struct api *api, struct http_request *request)
+{
+    uint8_t address[16];
+    int64_t wait_us;
+
+    if (api->options.address_limiter == NULL)
+        return false;
+    http_peer(request, address);
+    wait_us = limiter_take(api->options.address_limiter, limiter_address_key(address),
+                           clock_mono_us());
+    if (wait_us > 0)
+        api_answer_rate_limited(api, request, wait_us);
+    return wait_us > 0;
+}
+
+void api_handle(struct http_request *request, void *arg)
+{
+    struct api *api = arg;
+    struct text id_text;
+    const struct route *route = find_route(http_path(request), &id_text);
+    api_handler handle;
+    int64_t id = 0;
+
+    if (route == NULL) {
+        api_answer_problem(api, request, PROBLEM_NOT_FOUND);
+        return;
+    }
+    http_set_tag(request, route->tag);
+    handle = find_handler(route, http_method(request));
+    if (handle == NULL)
+        api_answer_allow(api, request, route->allow);
+    else if (http_body_is_too_large(request))
+        api_answer_problem(api, request, PROBLEM_TOO_LARGE);
+    else if (id_text.bytes != NULL && !api_parse_id(id_text.bytes, id_text.len, &id))
+        api_answer_bad_request(api, request,
+                               "The id in the path must be a number, 1 to 2^63-1.");
+    else if (!is_address_limited(api, request))
+        handle(api, request, id);
+}
+
+void api_answered(const struct http_request *request, unsigned status, void *arg)
+{
+    struct api *api = arg;
+
+    metrics_count_request(api->options.metrics, (enum metrics_route)http_tag(request),
+                          status);
+}
+
+struct api *api_create(const struct api_options *options)
+{
+    struct api *api = calloc(1, sizeof(*api));
+
+    if (api == NULL)
+        return NULL;
+    api->options = *options;
+    if (api_pages_create(api))
+        return api;
+    api_free(api);
+    return NULL;
+}
+
+void api_free(struct api *api)
+{
+    if (api == NULL)
+        return;
+    api_pages_free(api);
+    free(api);
+}

@@ -1,0 +1,42 @@
+/*
+ * api.h - the HTTP contract: routes, who may use them, JSON in, status out.
+ *
+ * The only place that knows HTTP status codes. One api per loop, on its thread.
+ */
+#ifndef API_H
+#define API_H
+
+#include "app/auth.h"
+#include "app/catalogue.h"
+#include "app/checkout.h"
+#include "app/http.h"
+#include "app/limiter.h"
+#include "app/metrics.h"
+#include "app/store.h"
+
+struct api;
+
+/** All borrowed; they outlive the api. */
+struct api_options {
+    struct auth *auth;
+    struct catalogue *catalogue;
+    struct checkout *checkout;
+    struct store *store;
+    struct rlock_client *locks;
+    struct limiter *user_limiter;    /* NULL: no limit */
+    struct limiter *address_limiter; /* NULL: no limit */
+    struct metrics *metrics;         /* this loop's */
+    struct metrics *const *all_metrics;
+    size_t all_metrics_count;
+    bool bypass_locks;
+};
+
+/** NULL: out of memory. */
+struct api *api_create(const struct api_options *options);
+void api_free(struct api *api); /* accepts NULL */
+
+/** For struct http_options. */
+void api_handle(struct http_request *request, void *api);
+void api_answered(const struct http_request *request, unsigned status, void *api);
+
+#endif

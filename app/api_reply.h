@@ -1,0 +1,121 @@
+/*
+ * api_reply.h - what the routes share: the api itself, its problems, its replies.
+ */
+#ifndef API_REPLY_H
+#define API_REPLY_H
+
+#include "app/api.h"
+#include "app/json.h"
+
+/* Problems that say the same to everyone; each is rendered once. The columns: word,
+   status, code, seconds of Retry-After (0: none), title, detail. */
+#define API_PROBLEMS(X)                                                                  \
+    X(UNAUTHENTICATED, 401, "unauthenticated", 0, "Unauthenticated",                     \
+      "A valid bearer token is needed.")                                                 \
+    X(FORBIDDEN, 403, "forbidden", 0, "Forbidden", "This token's role may not do that.") \
+    X(NOT_FOUND, 404, "not_found", 0, "Not found", "There is no such thing here.")       \
+    X(SALE_ENDED, 409, "sale_ended", 0, "The sale has ended",                            \
+      "The sale of this voucher has ended.")                                             \
+    X(SOLD_OUT, 409, "sold_out", 0, "Sold out", "No stock of this voucher is left.")     \
+    X(IN_PROGRESS, 409, "order_in_progress", 1, "Order in progress",                     \
+      "Another order of this shopper is being worked on.")                               \
+    X(INSUFFICIENT_STOCK, 409, "insufficient_stock", 0, "Insufficient stock",            \
+      "More would be taken back than is left unsold.")                                   \
+    X(TOO_LARGE, 413, "too_large", 0, "Too large",                                       \
+      "A body of up to 64 KiB is accepted.")                                             \
+    X(NOT_JSON, 415, "unsupported_media_type", 0, "Unsupported media type",              \
+      "The body must be sent as application/json.")                                      \
+    X(INTERNAL, 500, "internal", 0, "Internal error",                                    \
+      "The database refused this request; nothing was changed.")                         \
+    X(OVERLOADED, 503, "overloaded", 1, "Overloaded",                                    \
+      "Too much is under way; nothing was done, try again.")                             \
+    X(UNAVAILABLE, 503, "unavailable", 1, "Unavailable",                                 \
+      "A server behind this one does not answer; nothing was done, try again.")          \
+    X(OUTCOME_UNKNOWN, 503, "outcome_unknown", 1, "Outcome unknown",                     \
+      "It is not known whether this was done; ask for it before trying again.")
+
+enum api_problem {
+#define X(word, status, code, retry_after_s, title, detail) PROBLEM_##word,
+    API_PROBLEMS(X)
+#undef X
+        PROBLEM_COUNT
+};
+
+#define API_OPENING_PAGES 64
+
+struct api {
+    struct api_options options;
+    struct http_page *problems[PROBLEM_COUNT];
+    /* not_started by seconds of Retry-After, made when first needed */
+    struct http_page *opening[API_OPENING_PAGES];
+};
+
+/** Render the problems. False: out of memory. */
+bool api_pages_create(struct api *api);
+void api_pages_free(struct api *api);
+
+/** Answer with one of the problems that say the same to everyone. */
+void api_answer_problem(struct api *api, struct http_request *request,
+                        enum api_problem problem);
+
+/** 400, with what is wrong in words. */
+void api_answer_bad_request(struct api *api, struct http_request *request,
+                            const char *detail);
+
+/** 422, with the fields. */
+void api_answer_invalid(struct api *api, struct http_request *request,
+                        const struct json_errors *errors);
+
+/** 409 already_ordered. */
+void api_answer_already_ordered(struct api *api, struct http_request *request,
+                                int64_t order_id);
+
+/** 409 not_started. */
+void api_answer_not_started(struct api *api, struct http_request *request,
+                            int64_t wait_us);
+
+/** 429. */
+void api_answer_rate_limited(struct api *api, struct http_request *request,
+                             int64_t wait_us);
+
+/** 405, or 204 to OPTIONS; `allow` as in the header. */
+void api_answer_allow(struct api *api, struct http_request *request, const char *allow);
+
+/** A store call that failed: 404, 500 or 503. `was_write`: then a connection that failed
+ *  leaves the outcome unknown. */
+void api_answer_failure(struct api *api, struct http_request *request, enum status status,
+                        bool was_write);
+
+/** JSON; takes `text` over (malloc'ed; NULL: 503). `location` may be NULL. */
+void api_answer_json(struct api *api, struct http_request *request, unsigned status,
+                     char *text, const char *location);
+
+/* -- what requests bring
+ * ----------------------------------------------------------------- */
+
+/** Who asks, if the token is good; else the request is answered and false returned. */
+MUST_CHECK bool api_identify(struct api *api, struct http_request *request,
+                             struct identity *ret_identity);
+
+/** The same, and only for this role. */
+MUST_CHECK bool api_identify_as(struct api *api, struct http_request *request,
+                                enum auth_role role, struct identity *ret_identity);
+
+/** The body by its table, see json_read(); else answered, and false. The document is to
+ * be freed by the caller if true. */
+MUST_CHECK bool api_read_body(struct api *api, struct http_request *request,
+                              const struct json_field *fields, void *target,
+                              struct json_document **ret_document);
+
+/** 1..2^63-1 in plain decimal digits. */
+MUST_CHECK bool api_parse_id(const char *text, size_t len, int64_t *ret_id);
+
+/** ?limit=, 1..100, 20 if absent; else answered, and false. */
+MUST_CHECK bool api_read_limit(struct api *api, struct http_request *request,
+                               unsigned *ret_limit);
+
+/** An id in the query; 0 if absent; else answered, and false. */
+MUST_CHECK bool api_read_query_id(struct api *api, struct http_request *request,
+                                  const char *name, int64_t *ret_id);
+
+#endif

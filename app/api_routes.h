@@ -1,0 +1,28 @@
+/* api_routes.h - the handlers of the routes. */
+#ifndef API_ROUTES_H
+#define API_ROUTES_H
+
+#include "app/api_reply.h"
+
+/** @id  of the path; 0 where the route has none */
+typedef void (*api_handler)(struct api *api, struct http_request *request, int64_t id);
+
+/* api_vouchers.c */
+void api_create_voucher(struct api *api, struct http_request *request, int64_t id);
+void api_list_vouchers(struct api *api, struct http_request *request, int64_t id);
+void api_read_voucher(struct api *api, struct http_request *request, int64_t id);
+void api_patch_voucher(struct api *api, struct http_request *request, int64_t id);
+void api_restock_voucher(struct api *api, struct http_request *request, int64_t id);
+
+/* api_orders.c */
+void api_place_order(struct api *api, struct http_request *request, int64_t id);
+void api_list_orders(struct api *api, struct http_request *request, int64_t id);
+void api_read_order(struct api *api, struct http_request *request, int64_t id);
+
+/* api_ops.c */
+void api_healthz(struct api *api, struct http_request *request, int64_t id);
+void api_readyz(struct api *api, struct http_request *request, int64_t id);
+void api_metrics(struct api *api, struct http_request *request, int64_t id);
+void api_openapi(struct api *api, struct http_request *request, int64_t id);
+
+#endif

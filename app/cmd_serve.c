@@ -1,0 +1,161 @@
+/* cmd_serve.c - `seckill serve`: workers on one address until a signal ends them. */
+#include "app/auth.h"
+#include "app/cmd.h"
+#include "app/config.h"
+#include "app/http.h"
+#include "app/log.h"
+#include "app/metrics.h"
+#include "app/worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define WORKERS_MAX 256
+
+static const char help[] =
+    "usage: seckill serve\n"
+    "\n"
+    "Answer HTTP requests until SIGTERM or SIGINT; then answer what is under way, give "
+    "the\n"
+    "locks back and end. Redis and Postgres may be away at the start, or at any time.\n"
+    "\n"
+    "Exit code: 0 after a signal; 2 when the address cannot be listened on or memory is\n"
+    "out; 64 when the arguments or the configuration are not understood.\n"
+    "\n"
+    "Environment:\n";
+
+struct service {
+    struct config config;
+    struct auth *auth;
+    size_t count;
+    size_t started;
+    unsigned port;
+    int listen_fds[WORKERS_MAX];
+    struct metrics *metrics[WORKERS_MAX];
+    struct worker *workers[WORKERS_MAX];
+};
+
+/* Each connection is a descriptor: take as many as we may. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        log_event(LOG_WARN, "file_limit", "soft=%llu",
+                  (unsigned long long)limit.rlim_cur);
+}
+
+static size_t worker_count(const struct config *config)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (config->workers > 0)
+        return (size_t)config->workers;
+    if (cores < 1)
+        return 1;
+    return cores < WORKERS_MAX ? (size_t)cores : WORKERS_MAX;
+}
+
+static enum status start_workers(struct service *service, struct err *reterr)
+{
+    for (size_t i = 0; i < service->count; i++) {
+        service->metrics[i] = calloc(1, sizeof(*service->metrics[i]));
+        if (service->metrics[i] == NULL)
+            return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < service->count; i++) {
+        struct worker_options options = {.config = &service->config,
+                                         .auth = service->auth,
+                                         .listen_fd = service->listen_fds[i],
+                                         .metrics = service->metrics[i],
+                                         .all_metrics = service->metrics,
+                                         .all_metrics_count = service->count};
+        enum status status = worker_start(&options, &service->workers[i], reterr);
+
+        if (status != STATUS_OK)
+            return status;
+        service->started++;
+    }
+    return STATUS_OK;
+}
+
+static void stop_workers(struct service *service)
+{
+    for (size_t i = 0; i < service->started; i++)
+        worker_stop(service->workers[i]);
+    for (size_t i = 0; i < service->started; i++)
+        worker_join(service->workers[i]);
+    for (size_t i = 0; i < service->count; i++)
+        free(service->metrics[i]);
+}
+
+static enum status serve(struct service *service, const sigset_t *signals,
+                         struct err *reterr)
+{
+    enum status status;
+    int got;
+
+    raise_file_limit();
+    service->count = worker_count(&service->config);
+    status = http_listen(service->config.listen, service->count, service->listen_fds,
+                         &service->port, reterr);
+    if (status != STATUS_OK)
+        return status;
+    status = start_workers(service, reterr);
+    if (status == STATUS_OK) {
+        log_event(LOG_INFO, "serving", "listen=%s port=%u workers=%zu",
+                  service->config.listen, service->port, service->count);
+        sigwait(signals, &got);
+        log_event(LOG_INFO, "draining", "signal=%d", got);
+    }
+    stop_workers(service);
+    return status;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    static struct service service; /* too large for the stack */
+    struct err err = {0};
+    enum status status;
+    sigset_t signals;
+
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        fputs(help, stdout);
+        config_print(stdout, false);
+        return EXIT_FINE;
+    }
+    if (argc == 2 && strcmp(argv[1], "--help-markdown") == 0) {
+        config_print(stdout, true);
+        return EXIT_FINE;
+    }
+    if (argc > 1) {
+        fputs(help, stderr);
+        return EXIT_USAGE;
+    }
+    if (config_read(&service.config, &err) != STATUS_OK ||
+        auth_create(&service.config, &service.auth, &err) != STATUS_OK) {
+        fprintf(stderr, "seckill serve: %s\n", err.text);
+        return EXIT_USAGE;
+    }
+    log_set_level((enum log_level)service.config.log_level);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in the workers too */
+    signal(SIGPIPE, SIG_IGN);
+    status = serve(&service, &signals, &err);
+    auth_free(service.auth);
+    if (status == STATUS_OK) {
+        log_event(LOG_INFO, "stopped", "%s", "");
+        return EXIT_FINE;
+    }
+    fprintf(stderr, "seckill serve: %s\n", err.text);
+    return status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}

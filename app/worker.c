@@ -1,0 +1,325 @@
+/*
+ * worker.c - puts the parts of a loop together and runs their turns.
+ *
+ * A turn: the loop hands out what arrived (requests, replies of Redis, rows of Postgres);
+ * then on_turn_end() lets each part send what it collected, in one write each. Releases
+ * of locks leave before the answers do, so a shopper who comes back at once finds the
+ * lock free.
+ *
+ * The end: worker_stop() -> on_stop() quiesces the HTTP server; when nothing is pending
+ * any more, finish() closes everything, top to bottom, and the loop runs out.
+ */
+#include "app/worker.h"
+
+#include "app/api.h"
+#include "app/catalogue.h"
+#include "app/checkout.h"
+#include "app/http.h"
+#include "app/limiter.h"
+#include "app/log.h"
+#include "app/store.h"
+#include "base/clock.h"
+#include "lock/rlock.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define IDLE_TIMEOUT_S 75
+#define ORDER_LANES 4
+#define SLOW_CLIENT_US INT64_C(5000000) /* to fetch an answer when the service ends */
+
+struct worker {
+    struct worker_options options;
+    uv_loop_t loop;
+    uv_prepare_t turn_end;
+    uv_async_t stop;
+    pthread_t thread;
+    struct http *http;
+    struct api *api;
+    struct checkout *checkout;
+    struct catalogue *catalogue;
+    struct store *store;
+    struct rlock_client *locks;
+    struct limiter *user_limiter;
+    struct limiter *address_limiter;
+    int64_t drain_until_us; /* clock_mono_us(); 0: not draining */
+};
+
+/* -- what the parts tell each other
+ * ---------------------------------------------------------- */
+
+static void on_voucher_changed(int64_t voucher_id, void *arg)
+{
+    struct worker *worker = arg;
+
+    if (worker->catalogue != NULL)
+        catalogue_changed(worker->catalogue, voucher_id);
+}
+
+static void on_batch_report(const struct voucher_news *news, void *arg)
+{
+    struct worker *worker = arg;
+
+    catalogue_report(worker->catalogue, news);
+}
+
+static void log_state(const char *dependency, bool is_up, const struct err *why)
+{
+    struct err plain = why != NULL ? *why : (struct err){0};
+
+    if (is_up)
+        log_event(LOG_INFO, "dependency_up", "dependency=%s", dependency);
+    else
+        log_event(LOG_WARN, "dependency_down", "dependency=%s why=\"%s\"", dependency,
+                  log_plain(plain.text));
+}
+
+static void on_store_state(bool is_up, const struct err *why, void *arg)
+{
+    struct worker *worker = arg;
+
+    log_state("postgres", is_up, why);
+    metrics_set(&worker->options.metrics->postgres_up, is_up);
+}
+
+static void on_locks_state(bool is_up, const struct err *why, void *arg)
+{
+    struct worker *worker = arg;
+
+    log_state("redis", is_up, why);
+    metrics_set(&worker->options.metrics->redis_up, is_up);
+    metrics_set(&worker->options.metrics->bypassing,
+                !is_up && worker->options.config->redis_down == CONFIG_BYPASS);
+}
+
+/* -- the end
+ * ----------------------------------------------------------------------------------- */
+
+static void on_part_closed(void *arg)
+{
+    (void)arg; /* the loop runs out when the last is closed */
+}
+
+static void finish(struct worker *worker)
+{
+    http_stop(worker->http);
+    store_close(worker->store, on_part_closed, NULL);
+    rlock_client_close(worker->locks, on_part_closed, NULL);
+    catalogue_close(worker->catalogue);
+    checkout_close(worker->checkout);
+    uv_close((uv_handle_t *)&worker->turn_end, NULL);
+    uv_close((uv_handle_t *)&worker->stop, NULL);
+}
+
+static void on_stop(uv_async_t *stop)
+{
+    struct worker *worker = stop->data;
+
+    if (worker->drain_until_us != 0)
+        return;
+    worker->drain_until_us = clock_mono_us() + SLOW_CLIENT_US;
+    http_quiesce(worker->http);
+}
+
+/* -- a turn
+ * ------------------------------------------------------------------------------------ */
+
+static void copy_metrics(struct worker *worker)
+{
+    struct metrics *metrics = worker->options.metrics;
+    struct rlock_stats stats;
+
+    rlock_client_stats(worker->locks, &stats);
+    metrics_set(&metrics->redis_reconnects, stats.reconnects);
+    metrics_set(&metrics->postgres_reconnects, store_reconnects(worker->store));
+    metrics_set(&metrics->connections, http_connections(worker->http));
+    atomic_store_explicit(&metrics->catalogue_read_us,
+                          catalogue_heard_us(worker->catalogue), memory_order_relaxed);
+}
+
+/* All orders are done with and all answers given; clients get a while to fetch them. */
+static bool is_drained(const struct worker *worker)
+{
+    return http_pending(worker->http) == 0 && checkout_in_flight(worker->checkout) == 0 &&
+           (http_open(worker->http) == 0 || clock_mono_us() > worker->drain_until_us);
+}
+
+static void on_turn_end(uv_prepare_t *prepare)
+{
+    struct worker *worker = prepare->data;
+
+    rlock_flush(worker->locks);
+    http_turn(worker->http);
+    rlock_flush(worker->locks); /* what the requests just read want to lock */
+    catalogue_turn(worker->catalogue);
+    checkout_turn(worker->checkout);
+    store_flush(worker->store);
+    copy_metrics(worker);
+    if (worker->drain_until_us != 0 && is_drained(worker))
+        finish(worker);
+}
+
+/* -- the beginning
+ * ------------------------------------------------------------------------------ */
+
+static enum status open_servers(struct worker *worker, struct err *reterr)
+{
+    const struct config *config = worker->options.config;
+    /* Half of the order's time: the other half is for finding out, should this one fail.
+     */
+    uint32_t timeout_ms = (uint32_t)config->order_timeout_ms / 2;
+    struct rlock_client_options locks = {.loop = &worker->loop,
+                                         .redis_url = config->redis_url,
+                                         .timeout_ms = timeout_ms,
+                                         .on_state = on_locks_state,
+                                         .arg = worker};
+    struct store_options store = {.loop = &worker->loop,
+                                  .database_url = config->database_url,
+                                  .timeout_ms = timeout_ms,
+                                  .lanes = ORDER_LANES,
+                                  .on_voucher_changed = on_voucher_changed,
+                                  .on_state = on_store_state,
+                                  .arg = worker};
+    enum status status = rlock_client_open(&locks, &worker->locks, reterr);
+
+    if (status != STATUS_OK)
+        return status;
+    return store_open(&store, &worker->store, reterr);
+}
+
+static enum status create_order_line(struct worker *worker)
+{
+    const struct config *config = worker->options.config;
+    struct checkout_options checkout = {.loop = &worker->loop,
+                                        .locks = worker->locks,
+                                        .store = worker->store,
+                                        .metrics = worker->options.metrics,
+                                        .lease_ms = (uint32_t)config->lock_lease_ms,
+                                        .lock_wait_ms = (uint32_t)config->lock_wait_ms,
+                                        .timeout_ms = (uint32_t)config->order_timeout_ms,
+                                        .batch_max = (size_t)config->batch_max,
+                                        .queue_max = (size_t)config->queue_max,
+                                        .bypass_locks =
+                                            config->redis_down == CONFIG_BYPASS,
+                                        .report = on_batch_report,
+                                        .arg = worker};
+
+    worker->catalogue = catalogue_create(&worker->loop, worker->store);
+    worker->checkout = checkout_create(&checkout);
+    if (worker->catalogue == NULL || worker->checkout == NULL)
+        return STATUS_NO_MEMORY;
+    return STATUS_OK;
+}
+
+static enum status create_api(struct worker *worker)
+{
+    const struct config *config = worker->options.config;
+    struct api_options options = {.auth = worker->options.auth,
+                                  .catalogue = worker->catalogue,
+                                  .checkout = worker->checkout,
+                                  .store = worker->store,
+                                  .locks = worker->locks,
+                                  .metrics = worker->options.metrics,
+                                  .all_metrics = worker->options.all_metrics,
+                                  .all_metrics_count = worker->options.all_metrics_count,
+                                  .bypass_locks = config->redis_down == CONFIG_BYPASS};
+
+    if (config->rate_per_user > 0)
+        options.user_limiter = worker->user_limiter =
+            limiter_create(config->rate_per_user);
+    if (config->rate_per_ip > 0)
+        options.address_limiter = worker->address_limiter =
+            limiter_create(config->rate_per_ip);
+    if ((config->rate_per_user > 0 && worker->user_limiter == NULL) ||
+        (config->rate_per_ip > 0 && worker->address_limiter == NULL))
+        return STATUS_NO_MEMORY;
+    worker->api = api_create(&options);
+    return worker->api != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static enum status start_http(struct worker *worker, struct err *reterr)
+{
+    const struct config *config = worker->options.config;
+    bool is_tls = config->tls_cert[0] != '\0';
+    struct http_options options = {.loop = &worker->loop,
+                                   .listen_fd = worker->options.listen_fd,
+                                   .tls_cert = is_tls ? config->tls_cert : NULL,
+                                   .tls_key = is_tls ? config->tls_key : NULL,
+                                   .idle_timeout_s = IDLE_TIMEOUT_S,
+                                   .handle = api_handle,
+                                   .answered = api_answered,
+                                   .arg = worker->api};
+
+    return http_start(&options, &worker->http, reterr);
+}
+
+static enum status build(struct worker *worker, struct err *reterr)
+{
+    enum status status = open_servers(worker, reterr);
+
+    if (status == STATUS_OK)
+        status = create_order_line(worker);
+    if (status == STATUS_OK)
+        status = create_api(worker);
+    if (status == STATUS_OK)
+        status = start_http(worker, reterr);
+    return status;
+}
+
+static void worker_free(struct worker *worker)
+{
+    uv_run(&worker->loop, UV_RUN_DEFAULT); /* lets the closing handles close */
+    uv_loop_close(&worker->loop);
+    http_free(worker->http);
+    api_free(worker->api);
+    limiter_free(worker->user_limiter);
+    limiter_free(worker->address_limiter);
+    free(worker);
+}
+
+static void *run(void *arg)
+{
+    struct worker *worker = arg;
+
+    uv_run(&worker->loop, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+enum status worker_start(const struct worker_options *options, struct worker **ret_worker,
+                         struct err *reterr)
+{
+    struct worker *worker = calloc(1, sizeof(*worker));
+    enum status status;
+
+    if (worker == NULL)
+        return STATUS_NO_MEMORY;
+    worker->options = *options;
+    uv_loop_init(&worker->loop);
+    uv_prepare_init(&worker->loop, &worker->turn_end);
+    worker->turn_end.data = worker;
+    uv_async_init(&worker->loop, &worker->stop, on_stop);
+    worker->stop.data = worker;
+    status = build(worker, reterr);
+    if (status == STATUS_OK) {
+        uv_prepare_start(&worker->turn_end, on_turn_end);
+        if (pthread_create(&worker->thread, NULL, run, worker) == 0) {
+            *ret_worker = worker;
+            return STATUS_OK;
+        }
+        status = err_set(reterr, STATUS_NO_MEMORY, "a thread cannot be started: %m");
+    }
+    finish(worker);
+    worker_free(worker);
+    return status;
+}
+
+void worker_stop(struct worker *worker)
+{
+    uv_async_send(&worker->stop);
+}
+
+void worker_join(struct worker *worker)
+{
+    pthread_join(worker->thread, NULL);
+    worker_free(worker);
+}

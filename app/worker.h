@@ -1,0 +1,41 @@
+/*
+ * worker.h - one event loop on one thread, and all that it owns: an HTTP server, the
+ * connections to Redis and Postgres, a catalogue, an order line. Workers share nothing
+ * but the counters, which each may read of all.
+ */
+#ifndef WORKER_H
+#define WORKER_H
+
+#include "app/auth.h"
+#include "app/config.h"
+#include "app/metrics.h"
+
+struct worker;
+
+struct worker_options {
+    const struct config *config;
+    struct auth *auth;
+    int listen_fd; /* taken over */
+    struct metrics *metrics;
+    struct metrics *const *all_metrics;
+    size_t all_metrics_count;
+};
+
+/**
+ * Start the thread. A Redis or Postgres that is away is no error: the worker keeps
+ * trying.
+ *
+ * @options      what it points to outlives the worker
+ * @ret_worker   set on STATUS_OK; end with worker_stop() and worker_join()
+ */
+MUST_CHECK enum status worker_start(const struct worker_options *options,
+                                    struct worker **ret_worker, struct err *reterr);
+
+/** Ask it to drain: take no more connections, answer all that is under way, give back its
+ *  locks, end. Returns at once; any thread. */
+void worker_stop(struct worker *worker);
+
+/** Wait until it has ended, and free it. */
+void worker_join(struct worker *worker);
+
+#endif
