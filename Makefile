@@ -8,10 +8,18 @@ SAN    ?=
 BUILD  ?= build$(if $(SAN),/$(SAN))
 CC      = gcc
 VERSION = 0.1.0
+PREFIX  = /usr/local
+PORT    = 8080
 
-PKGS_LIB  = hiredis libuv $(shell pkg-config --exists hiredis_ssl && echo hiredis_ssl)
+# What pkg-config tells is asked for at the first use, when `deps` has had its turn, and
+# then kept.
+once = $(eval $(1) := $(2))$($(1))
+PKGS_LIB  = $(call once,PKGS_LIB,hiredis libuv $(shell pkg-config --exists hiredis_ssl && echo hiredis_ssl libssl libcrypto))
 PKGS_APP  = libmicrohttpd libpq jansson libjwt libcrypto $(PKGS_LIB)
 PKGS_TEST = cmocka $(PKGS_APP)
+PKG_CFLAGS    = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKGS_TEST)))
+PKG_LIBS      = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKGS_APP)))
+PKG_LIBS_TEST = $(call once,PKG_LIBS_TEST,$(shell pkg-config --libs $(PKGS_TEST)))
 
 WARNINGS = -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
            -Wformat=2 -Wvla -Werror
@@ -20,12 +28,12 @@ SANITIZE = $(if $(filter address,$(SAN)),-fsanitize=address$(,)undefined -fno-sa
 ,       := ,
 CFLAGS   = -O2 -g
 HARDEN   = $(if $(SAN),-fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2) -fstack-protector-strong
-ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(HARDEN) $(SANITIZE) -pthread -MMD -MP -Ilib -I. \
-             -DSECKILL_VERSION='"$(VERSION)"' \
-             $(if $(filter hiredis_ssl,$(PKGS_LIB)),-DREDIS_WITH_TLS) \
-             $(shell pkg-config --cflags $(PKGS_TEST)) $(CFLAGS)
-LIBS     = -pthread $(shell pkg-config --libs $(PKGS_APP))
-LIBS_TEST = -pthread $(shell pkg-config --libs $(PKGS_TEST))
+# Empty, so that a source may say it again.
+DEFINES  = -Ilib -I. -D_GNU_SOURCE= -DSECKILL_VERSION='"$(VERSION)"' \
+           $(if $(filter hiredis_ssl,$(PKGS_LIB)),-DREDIS_WITH_TLS)
+ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(HARDEN) $(SANITIZE) -pthread $(DEFINES) $(PKG_CFLAGS) $(CFLAGS)
+LIBS      = -pthread $(PKG_LIBS)
+LIBS_TEST = -pthread $(PKG_LIBS_TEST)
 
 LIB_SRC  := $(sort $(wildcard lib/base/*.c lib/redis/*.c lib/lock/*.c))
 APP_SRC  := $(sort $(wildcard app/*.c))
@@ -33,14 +41,24 @@ EMBED    := $(sort $(wildcard sql/*.sql app/openapi.yaml))
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
 # A test_*.c or it_*.c is a program of its own; other files beside them serve them all.
-LIB_TESTS := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard lib/test/test_*.c lib/test/it_*.c)))
-APP_UNIT  := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard app/test/test_*.c)))
-APP_IT    := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard app/test/it_*.c)))
-LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/test/it_%,$(wildcard lib/test/*.c)))
-APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/test/it_% app/test/fuzz_%,$(wildcard app/test/*.c)))
+LIB_TEST_SRC := $(sort $(wildcard lib/test/*.c))
+APP_TEST_SRC := $(sort $(wildcard app/test/*.c))
+programs      = $(patsubst %.c,$(BUILD)/%,$(filter $(1),$(2)))
+LIB_UNIT     := $(call programs,lib/test/test_%,$(LIB_TEST_SRC))
+LIB_IT       := $(call programs,lib/test/it_%,$(LIB_TEST_SRC))
+APP_UNIT     := $(call programs,app/test/test_%,$(APP_TEST_SRC))
+APP_IT       := $(call programs,app/test/it_%,$(APP_TEST_SRC))
+TESTS        := $(LIB_UNIT) $(LIB_IT) $(APP_UNIT) $(APP_IT)
+LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/test/it_% lib/test/fuzz_%,$(LIB_TEST_SRC)))
+APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/test/it_% app/test/fuzz_%,$(APP_TEST_SRC)))
+C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC)
+C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h app/*.h app/test/*.h))
+SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh)) .ci/run
+
+# -- building ---------------------------------------------------------------------------
 
 .PHONY: all
-all: $(BUILD)/seckill $(BUILD)/librlock.a
+all: $(BUILD)/seckill $(BUILD)/librlock.a ## build $(BUILD)/seckill and the lock library
 
 $(BUILD)/seckill: $(APP_OBJ) $(BUILD)/librlock.a
 	$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
@@ -48,22 +66,111 @@ $(BUILD)/seckill: $(APP_OBJ) $(BUILD)/librlock.a
 $(BUILD)/librlock.a: $(LIB_OBJ)
 	rm -f $@ && ar rcs $@ $^
 
-$(BUILD)/%.o: %.c
+$(BUILD)/%.o: %.c | build/deps.ok
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/embedded.c: $(EMBED) app/embed.sh
 	@mkdir -p $(@D)
 	app/embed.sh $(EMBED) >$@.tmp && mv $@.tmp $@
 
-$(BUILD)/embedded.o: $(BUILD)/embedded.c
+# The bytes come in by name when this is assembled.
+$(BUILD)/embedded.o: $(BUILD)/embedded.c $(EMBED) | build/deps.ok
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-$(LIB_TESTS): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
+$(LIB_UNIT) $(LIB_IT): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
 	$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
 $(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(filter-out $(BUILD)/app/main.o,$(APP_OBJ)) $(BUILD)/librlock.a
 	$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
+
+.PHONY: deps
+deps: ## install the Debian packages of .ci/packages that are missing
+	@.ci/deps.sh
+
+build/deps.ok: .ci/packages .ci/deps.sh
+	@.ci/deps.sh
+	@mkdir -p build && touch $@
+
+.PHONY: install
+install: $(BUILD)/seckill ## copy the program to $(DESTDIR)$(PREFIX)/bin
+	install -D $< $(DESTDIR)$(PREFIX)/bin/seckill
+
+.PHONY: clean
+clean: ## remove build/ (the data in var/ stay)
+	rm -rf build
+
+# -- running ----------------------------------------------------------------------------
+
+.PHONY: run bench
+run: $(BUILD)/seckill ## a sale on http://127.0.0.1:$(PORT), with private servers in var/run
+	@exec load/run.sh $(BUILD)/seckill $(PORT)
+
+bench: $(BUILD)/seckill ## measure against nginx: BENCH_SECONDS= BENCH_ROUNDS=
+	@exec load/bench.py $(BUILD)/seckill
+
+# -- testing ----------------------------------------------------------------------------
+
+# A check is a target that runs one thing through .ci/check.sh, which prints a line for it
+# and notes its result in $(RESULTS) for the sum.
+RESULTS ?= $(BUILD)/results
+export RESULTS BUILD
+CHECK    = @.ci/check.sh
+
+.PHONY: test test-unit test-lock test-it
+test: ## everything: tests, the same under ASan/UBSan, clang, lint, a load proof
+	@.ci/test.sh everything
+test-unit: ## tests of single modules
+	@.ci/test.sh unit
+test-lock: ## the lock library alone
+	@.ci/test.sh lock
+test-it: ## integration tests, against real private servers
+	@.ci/test.sh it
+
+.PHONY: programs check-unit check-lock check-it check-proof $(TESTS:%=%.check)
+programs: $(TESTS) $(BUILD)/seckill
+check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
+check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
+check-it: $(LIB_IT:%=%.check) $(APP_IT:%=%.check)
+$(TESTS:%=%.check): %.check: %
+	$(CHECK) $* $*
+$(LIB_IT:%=%.check) $(APP_IT:%=%.check): $(BUILD)/seckill
+
+check-proof: $(BUILD)/seckill
+	$(CHECK) load/proof.py load/proof.py $(BUILD)/seckill
+
+# -- lint -------------------------------------------------------------------------------
+
+.PHONY: lint format
+lint: ## clang-tidy, cppcheck, clang-format, shellcheck, the arrows between modules
+	@.ci/test.sh lint
+format: build/deps.ok ## let clang-format rewrite the sources
+	clang-format -i $(C_FILES)
+
+TIDY = $(C_SRC:%.c=build/tidy/%.ok)
+.PHONY: check-lint check-arrows check-format check-shell check-cppcheck check-tidy
+check-lint: check-arrows check-format check-shell check-cppcheck check-tidy
+check-arrows:
+	$(CHECK) arrows awk -f .ci/arrows.awk $(foreach f,$(C_FILES),$(if $(findstring /test/,$f),,$f))
+check-format: build/deps.ok
+	$(CHECK) clang-format clang-format --dry-run --Werror $(C_FILES)
+check-shell: build/deps.ok
+	$(CHECK) shellcheck shellcheck $(SCRIPTS)
+check-cppcheck: build/deps.ok
+	$(CHECK) cppcheck cppcheck --quiet --std=c11 --enable=warning,performance,portability \
+	    --inline-suppr --error-exitcode=1 -Ilib -I. $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC)
+check-tidy: $(TIDY)
+	$(CHECK) "clang-tidy ($(words $^) files)" true
+# Kept for the files that have not changed since. __STRICT_ANSI__ gives an assert() that does
+# not count as a level of nesting.
+build/tidy/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES)) | build/deps.ok
+	@mkdir -p $(@D)
+	@.ci/check.sh --if-failed "clang-tidy $<" clang-tidy --quiet $< -- -std=gnu11 -D__STRICT_ANSI__ $(DEFINES) $(PKG_CFLAGS)
+	@touch $@
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,48 @@
+#!/bin/sh
+#
+# check.sh [--if-failed] NAME COMMAND... - run one check and print one line about it, and
+# its whole output when it failed. "PASSED FAILED" of it go as a line to the file $RESULTS;
+# a test program counts with each of its cases, anything else as one. A case that was
+# skipped counts as failed: what cannot run must say so. With --if-failed a check that
+# passed is silent and does not count.
+set -u
+
+only_failed=
+if [ "$1" = --if-failed ]; then
+    only_failed=yes
+    shift
+fi
+name=$1
+shift
+
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+began=$(date +%s%N)
+"$@" >"$output" 2>&1 </dev/null
+code=$?
+took=$((($(date +%s%N) - began) / 100000000))
+
+ran=$(grep -c '^\[ RUN ' "$output")
+passed=$(grep -c '^\[       OK \]' "$output")
+if [ "$ran" -eq 0 ]; then
+    # Not a test program, or one that ended before its first case.
+    ran=1
+    passed=$((code == 0 ? 1 : 0))
+    case $name in
+    */test_* | */it_*) passed=0 ;;
+    esac
+elif [ "$code" -ne 0 ] && [ "$passed" -eq "$ran" ]; then
+    passed=$((ran - 1)) # it failed outside of its cases
+fi
+failed=$((ran - passed))
+
+if [ "$failed" -eq 0 ]; then
+    [ -z "$only_failed" ] || exit 0
+    printf 'ok      %-48s %4d  %4d.%d s\n' "$name" "$passed" $((took / 10)) $((took % 10))
+else
+    # One write, so that checks side by side do not mix.
+    text=$(grep -v -e '^\[ RUN ' -e '^\[       OK \]' "$output")
+    printf '%s\nFAILED  %s: %d of %d, exit code %d\n' "$text" "$name" "$failed" "$ran" "$code"
+fi
+echo "$passed $failed" >>"$RESULTS"
+[ "$failed" -eq 0 ]

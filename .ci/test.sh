@@ -1,0 +1,62 @@
+#!/bin/sh
+#
+# test.sh everything|unit|lock|it|lint - run these checks, two at a time, and sum them up.
+# Its last line is "N passed, N failed". A step of `make` that failed without a check of
+# its own, such as a file that does not compile, counts as one.
+set -u
+cd "$(dirname "$0")/.." || exit
+
+jobs=$(nproc)
+BUILD=${BUILD:-build}
+mkdir -p "$BUILD"
+RESULTS=$(mktemp "$BUILD/results.XXXXXX")
+export RESULTS
+trap 'rm -f "$RESULTS"' EXIT
+trap 'exit 1' HUP INT TERM
+broken=0
+
+# step ARGUMENTS...: of make. The checks count their own failures.
+step()
+{
+    before=$(count_failed)
+    make --no-print-directory -s -k -j"$jobs" "$@" && return
+    [ "$(count_failed)" -gt "$before" ] || broken=$((broken + 1))
+}
+
+count_failed()
+{
+    awk '{ n += $2 } END { print n + 0 }' "$RESULTS"
+}
+
+echo_step()
+{
+    printf '\n-- %s\n' "$*"
+}
+
+build_all()
+{
+    echo_step "build, with gcc, with ASan and UBSan, with clang"
+    step programs
+    step SAN=address BUILD="$BUILD/address" programs
+    step CC=clang BUILD="$BUILD/clang" programs
+}
+
+case $1 in
+everything)
+    build_all
+    echo_step lint
+    step check-lint
+    echo_step tests
+    step check-unit check-it
+    echo_step "tests under ASan and UBSan"
+    step SAN=address BUILD="$BUILD/address" check-unit check-it
+    echo_step "load proof"
+    step check-proof
+    ;;
+unit | lock | it | lint) step "check-$1" ;;
+*) echo "test.sh: what is $1?" >&2 && exit 2 ;;
+esac
+
+echo
+awk -v broken="$broken" '{ passed += $1; failed += $2 }
+    END { printf "%d passed, %d failed\n", passed, failed + broken; exit failed + broken > 0 }' "$RESULTS"
