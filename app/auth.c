@@ -122,7 +122,8 @@ static bool is_in_force(jwt_t *jwt, int64_t now_s)
     not_before_s = jwt_get_grant_int(jwt, "nbf");
     if (errno == ENOENT)
         return true;
-    return errno == 0 && not_before_s <= now_s;
+    /* libjwt tells 0 for what is no number: nobody means 1970 */
+    return errno == 0 && not_before_s > 0 && not_before_s <= now_s;
 }
 
 enum status auth_check(const struct auth *auth, struct text authorization, int64_t now_s,
