@@ -25,11 +25,13 @@
 #include <stdint.h>
 #include <uv.h>
 
-#define RLOCK_NAME_MAX 200 /* bytes */
+#define RLOCK_NAME_MAX     200 /* bytes */
 #define RLOCK_LEASE_MS_MIN 100
 #define RLOCK_LEASE_MS_MAX 600000
 
 struct rlock_client;
+struct rlock_batch;
+struct rlock_kind;
 struct rlock;
 
 /**
@@ -46,27 +48,32 @@ typedef void (*rlock_cb)(struct rlock *lock, enum status status, void *arg);
  * while a call is under way or the lock is held. The fields are the library's.
  */
 struct rlock {
-    struct list link;      /* in the line of one stage, or among the held */
-    struct list held_link; /* among the watched */
+    struct list link;          /* among those to be answered, or the library's own */
+    struct list watch_link;    /* among the watched */
+    struct rlock_batch *batch; /* the call under way */
+    const struct rlock_kind *kind;
     rlock_cb callback;
     void *arg;
     rlock_cb on_lost;
-    int64_t sent_us;      /* clock_mono_us() when the request was written */
+    struct rlock *subject; /* answer for this one instead */
     int64_t safe_until_us; /* clock_mono_us() until which the lease surely runs */
-    int64_t deadline_us;  /* of the call under way */
-    uint64_t serial;      /* makes the owner's value unique */
+    int64_t renew_at_us;
+    uint64_t serial; /* makes the owner's value unique */
     int64_t fence;
     uint32_t lease_ms;
-    uint8_t state;
-    uint8_t kind;
-    bool watched;
+    uint16_t slot; /* its place in the batch */
     uint16_t name_len;
+    uint8_t state;
+    uint8_t verdict; /* enum status, while it waits to be answered */
+    uint8_t tries;
+    bool watched;
     char name[RLOCK_NAME_MAX];
 };
 
 struct rlock_client_options {
-    uv_loop_t *loop;       /* borrowed, outlives the client */
-    const char *redis_url; /* redis://[user:password@]host[:port][/db], rediss://, unix: */
+    uv_loop_t *loop; /* borrowed, outlives the client */
+    const char
+        *redis_url; /* redis://[user:password@]host[:port][/db], rediss://, unix: */
     const char *fence_key; /* the counter of fencing tokens; NULL for "lock:fence" */
     uint32_t timeout_ms;   /* per command; no answer by then is STATUS_TIMEOUT */
     void (*on_state)(bool is_up, const struct err *why, void *arg); /* may be NULL */

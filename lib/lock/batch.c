@@ -1,0 +1,347 @@
+/*
+ * batch.c - gathers locks into calls and deals the verdicts out again.
+ *
+ * A batch is written from its locks each time it is sent, so a lock that has left is not
+ * in a call that is sent again, and nothing is copied. While the verdicts are dealt out
+ * the batch stays in its list with the slots that are still to come: a callback may
+ * close the client, which cancels those.
+ */
+#include "lock/batch.h"
+#include "base/clock.h"
+#include "lock/client.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPEN_MAX 8 /* batches of different leases that are kept open in a line */
+
+void rlock_batches_init(struct rlock_batches *batches)
+{
+    for (int i = 0; i < RLOCK_LINES; i++) {
+        list_init(&batches->lines[i].open);
+        list_init(&batches->lines[i].full);
+    }
+    list_init(&batches->sent);
+    list_init(&batches->failed);
+    list_init(&batches->spare);
+    batches->limit = RLOCK_BATCH_MAX;
+}
+
+static void free_all(struct list *batches)
+{
+    struct list *link;
+
+    while ((link = list_shift(batches)) != NULL)
+        free(list_item(link, struct rlock_batch, link));
+}
+
+void rlock_batches_clear(struct rlock_batches *batches)
+{
+    for (int i = 0; i < RLOCK_LINES; i++) {
+        free_all(&batches->lines[i].open);
+        free_all(&batches->lines[i].full);
+    }
+    free_all(&batches->sent);
+    free_all(&batches->failed);
+    free_all(&batches->spare);
+}
+
+static void close_oldest(struct rlock_line *line)
+{
+    list_append(&line->full, list_shift(&line->open));
+    line->open_count--;
+}
+
+static struct rlock_batch *open_batch(struct rlock_client *client,
+                                      const struct rlock_op *op, uint32_t lease_ms)
+{
+    struct rlock_line *line = &client->batches.lines[op->line];
+    struct list *link = list_shift(&client->batches.spare);
+    struct rlock_batch *batch =
+        link == NULL ? malloc(sizeof(*batch)) : list_item(link, struct rlock_batch, link);
+
+    if (batch == NULL)
+        return NULL;
+    batch->client = client;
+    batch->op = op;
+    batch->lease_ms = lease_ms;
+    batch->count = 0;
+    batch->is_sent = false;
+    if (line->open_count == OPEN_MAX)
+        close_oldest(line);
+    list_append(&line->open, &batch->link);
+    line->open_count++;
+    return batch;
+}
+
+static struct rlock_batch *find_batch(struct rlock_client *client,
+                                      const struct rlock_op *op, uint32_t lease_ms)
+{
+    struct list *open = &client->batches.lines[op->line].open;
+
+    for (struct list *at = open->next; at != open; at = at->next) {
+        struct rlock_batch *batch = list_item(at, struct rlock_batch, link);
+
+        if (batch->op == op && batch->lease_ms == lease_ms)
+            return batch;
+    }
+    return open_batch(client, op, lease_ms);
+}
+
+static void place(struct rlock_batch *batch, unsigned slot, struct rlock *lock)
+{
+    batch->locks[slot] = lock;
+    lock->batch = batch;
+    lock->slot = (uint16_t)slot;
+}
+
+enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *op,
+                            struct rlock *lock)
+{
+    struct rlock_batch *batch =
+        find_batch(client, op, op->has_lease ? lock->lease_ms : 0);
+    struct rlock_line *line = &client->batches.lines[op->line];
+
+    assert(lock->batch == NULL);
+    if (batch == NULL)
+        return STATUS_NO_MEMORY;
+    place(batch, batch->count++, lock);
+    if (batch->count >= client->batches.limit) {
+        list_remove(&batch->link);
+        list_append(&line->full, &batch->link);
+        line->open_count--;
+    }
+    return STATUS_OK;
+}
+
+void rlock_batch_leave(struct rlock *lock)
+{
+    if (lock->batch == NULL)
+        return;
+    lock->batch->locks[lock->slot] = NULL;
+    lock->batch = NULL;
+}
+
+void rlock_batch_replace(struct rlock *lock, struct rlock *other)
+{
+    struct rlock_batch *batch = lock->batch;
+
+    lock->batch = NULL;
+    place(batch, lock->slot, other);
+}
+
+/** Close the gaps of those that have left; the slots are then the order on the wire. */
+static void compact(struct rlock_batch *batch)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < batch->count; i++) {
+        if (batch->locks[i] != NULL)
+            place(batch, count++, batch->locks[i]);
+    }
+    batch->count = (uint16_t)count;
+}
+
+static void write_owner(struct rlock_client *client, const struct rlock *lock)
+{
+    char owner[RLOCK_OWNER_MAX];
+
+    redis_conn_arg(client->conn, owner, rlock_client_owner(client, lock, owner));
+}
+
+static void write_args(struct rlock_batch *batch)
+{
+    struct rlock_client *client = batch->client;
+    struct redis_conn *conn = client->conn;
+
+    if (batch->op->has_fence)
+        redis_conn_arg(conn, client->fence_key, client->fence_key_len);
+    for (unsigned i = 0; i < batch->count; i++)
+        redis_conn_arg(conn, batch->locks[i]->name, batch->locks[i]->name_len);
+    if (batch->op->has_lease)
+        redis_conn_arg_uint(conn, batch->lease_ms);
+    for (unsigned i = 0; i < batch->count; i++)
+        write_owner(client, batch->locks[i]);
+}
+
+static void on_done(struct redis_script_call *call, enum status status,
+                    const struct redis_reply *reply);
+static void on_send_again(struct redis_script_call *call);
+
+static enum status write_batch(struct rlock_batch *batch)
+{
+    struct redis_conn *conn = batch->client->conn;
+    enum status status = redis_script_begin(conn, &batch->call,
+                                            (size_t)batch->count + batch->op->has_fence,
+                                            (size_t)batch->count + batch->op->has_lease);
+
+    if (status != STATUS_OK)
+        return status;
+    write_args(batch);
+    return redis_script_end(conn, &batch->call);
+}
+
+static void recycle(struct rlock_batch *batch)
+{
+    list_remove(&batch->link);
+    list_append(&batch->client->batches.spare, &batch->link);
+}
+
+/** Send a batch that is in no list. */
+static void send_batch(struct rlock_batch *batch)
+{
+    struct rlock_client *client = batch->client;
+
+    list_append(&client->batches.sent, &batch->link);
+    compact(batch);
+    if (batch->count == 0) {
+        recycle(batch);
+        return;
+    }
+    batch->failure = write_batch(batch);
+    if (batch->failure == STATUS_OK) {
+        batch->is_sent = true;
+        return;
+    }
+    list_remove(&batch->link);
+    list_append(&client->batches.failed, &batch->link);
+    rlock_client_wake(client);
+}
+
+static void send_all(struct list *batches, int64_t now_us)
+{
+    struct list *link;
+
+    while ((link = list_shift(batches)) != NULL) {
+        struct rlock_batch *batch = list_item(link, struct rlock_batch, link);
+
+        batch->call.script = &batch->client->scripts[batch->op->script];
+        batch->call.done = on_done;
+        batch->call.send_again = on_send_again;
+        batch->call.with_body = false;
+        batch->sent_us = now_us;
+        send_batch(batch);
+    }
+}
+
+void rlock_batch_flush(struct rlock_client *client)
+{
+    int64_t now_us = clock_mono_us();
+
+    for (int i = 0; i < RLOCK_LINES; i++) {
+        struct rlock_line *line = &client->batches.lines[i];
+
+        send_all(&line->full, now_us);
+        send_all(&line->open, now_us);
+        line->open_count = 0;
+    }
+    redis_conn_flush(client->conn);
+}
+
+static void on_send_again(struct redis_script_call *call)
+{
+    struct rlock_batch *batch = list_item(call, struct rlock_batch, call);
+
+    list_remove(&batch->link);
+    batch->is_sent = false; /* the server has carried out none of it */
+    send_batch(batch);
+    redis_conn_flush(batch->client->conn);
+    rlock_client_settled(batch->client);
+}
+
+static enum status read_verdict(const struct rlock_batch *batch, char verdict)
+{
+    switch (verdict) {
+    case '1':
+        return STATUS_OK;
+    case '0':
+        return batch->op->denied;
+    default:
+        return STATUS_REFUSED;
+    }
+}
+
+/** Settle the locks; `verdicts` has a character for each, or is NULL: `status` is all's.
+ */
+static void settle(struct rlock_batch *batch, enum status status, const char *verdicts,
+                   int64_t fence)
+{
+    struct rlock_outcome outcome = {.status = status, .sent_us = batch->sent_us};
+
+    for (unsigned i = 0; i < batch->count; i++) {
+        struct rlock *lock = batch->locks[i];
+
+        if (lock == NULL)
+            continue;
+        rlock_batch_leave(lock);
+        if (verdicts != NULL)
+            outcome.status = read_verdict(batch, verdicts[i]);
+        outcome.fence = fence + 1 + (int64_t)i;
+        batch->op->settle(batch->client, lock, &outcome);
+    }
+    recycle(batch);
+    rlock_client_settled(batch->client);
+}
+
+static void on_done(struct redis_script_call *call, enum status status,
+                    const struct redis_reply *reply)
+{
+    struct rlock_batch *batch = list_item(call, struct rlock_batch, call);
+    const struct redis_reply *list =
+        batch->op->has_fence ? redis_reply_at(reply, 1) : reply;
+    const char *verdicts = NULL;
+    size_t len = 0;
+    int64_t fence = 0;
+
+    if (status == STATUS_OK) {
+        verdicts = redis_reply_text(list, &len);
+        if (verdicts == NULL || len != batch->count ||
+            (batch->op->has_fence &&
+             !redis_reply_int(redis_reply_at(reply, 0), &fence))) {
+            verdicts = NULL;
+            status = STATUS_IO; /* not our script's reply: what happened is unknown */
+        }
+    }
+    settle(batch, status, verdicts, fence);
+}
+
+void rlock_batch_settle_failed(struct rlock_client *client)
+{
+    struct rlock_batches *batches = &client->batches;
+    struct list *last = batches->failed.prev;
+    struct list *link;
+
+    /* Up to the present last: callbacks may ask again and fail again, for another turn.
+     */
+    while ((link = list_shift(&batches->failed)) != NULL) {
+        struct rlock_batch *batch = list_item(link, struct rlock_batch, link);
+
+        list_append(&batches->sent, link);
+        settle(batch, batch->failure, NULL, 0);
+        if (link == last)
+            break;
+    }
+}
+
+static void cancel_in(struct list *batches)
+{
+    for (struct list *at = batches->next; at != batches; at = at->next) {
+        struct rlock_batch *batch = list_item(at, struct rlock_batch, link);
+
+        for (unsigned i = 0; i < batch->count; i++) {
+            if (batch->locks[i] != NULL)
+                batch->op->cancel(batch->client, batch->locks[i], batch->is_sent);
+        }
+    }
+}
+
+void rlock_batch_cancel_all(struct rlock_client *client)
+{
+    for (int i = 0; i < RLOCK_LINES; i++) {
+        cancel_in(&client->batches.lines[i].open);
+        cancel_in(&client->batches.lines[i].full);
+    }
+    cancel_in(&client->batches.sent);
+    cancel_in(&client->batches.failed);
+}

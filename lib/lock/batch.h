@@ -1,0 +1,96 @@
+/*
+ * batch.h - many locks in one call of a script.
+ *
+ * Locks that want the same thing (operation and lease) are gathered in a batch from the
+ * moment they ask; rlock_batch_flush() sends all batches. When the reply comes, each
+ * lock is settled by its operation. A lock may leave its batch at any time: a release
+ * takes the place of a renewal under way.
+ *
+ * An operation is what a kind of lock adds: its script and what a verdict means.
+ */
+#ifndef LOCK_BATCH_H
+#define LOCK_BATCH_H
+
+#include "lock/rlock.h"
+#include "lock/scripts.h"
+
+#define RLOCK_BATCH_MAX 128
+
+/** Lines leave in this order: what frees a name goes before what asks for it. */
+enum rlock_line_id {
+    RLOCK_LINE_RELEASE,
+    RLOCK_LINE_RENEW,
+    RLOCK_LINE_ACQUIRE,
+    RLOCK_LINES
+};
+
+struct rlock_outcome {
+    enum status status; /* STATUS_TIMEOUT, STATUS_IO: unknown */
+    int64_t sent_us;    /* clock_mono_us() at the first sending */
+    int64_t fence;      /* of a grant */
+};
+
+struct rlock_op {
+    enum rlock_script script;
+    enum rlock_line_id line;
+    bool has_fence;     /* the key of the fence counter goes before the names */
+    bool has_lease;     /* the lease goes before the owners; batches are per lease */
+    enum status denied; /* what the verdict '0' means */
+    /* The lock is in no batch any more. */
+    void (*settle)(struct rlock_client *client, struct rlock *lock,
+                   const struct rlock_outcome *outcome);
+    /* The client is being closed; `is_sent`: the server may carry it out. Calls no
+       callbacks; may take other locks' places but not call rlock_batch_add(). */
+    void (*cancel)(struct rlock_client *client, struct rlock *lock, bool is_sent);
+};
+
+struct rlock_batch {
+    struct redis_script_call call;
+    struct list link;
+    struct rlock_client *client;
+    const struct rlock_op *op;
+    int64_t sent_us;
+    uint32_t lease_ms;
+    uint16_t count;
+    bool is_sent;
+    enum status failure; /* of a batch that waits to be settled without a reply */
+    struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: has left */
+};
+
+struct rlock_line {
+    struct list open; /* batches with room, few */
+    struct list full;
+    unsigned open_count;
+};
+
+struct rlock_batches {
+    struct rlock_line lines[RLOCK_LINES];
+    struct list sent;   /* stay here until all are settled */
+    struct list failed; /* could not be sent; settled by rlock_batch_settle_failed() */
+    struct list spare;
+    unsigned limit; /* locks per call: 1 where their slots in a cluster may differ */
+};
+
+void rlock_batches_init(struct rlock_batches *batches);
+void rlock_batches_clear(struct rlock_batches *batches);
+
+/** Put `lock`, which is in no batch, in line. On STATUS_NO_MEMORY it is in none. */
+MUST_CHECK enum status rlock_batch_add(struct rlock_client *client,
+                                       const struct rlock_op *op, struct rlock *lock);
+
+/** Take the lock out of the batch it is in, if any; it will not be settled. */
+void rlock_batch_leave(struct rlock *lock);
+
+/** Put `other` in the place of `lock` in its batch. */
+void rlock_batch_replace(struct rlock *lock, struct rlock *other);
+
+/** Send all batches; those that cannot be sent are settled by the loop soon. */
+void rlock_batch_flush(struct rlock_client *client);
+
+/** Settle what could not be sent. */
+void rlock_batch_settle_failed(struct rlock_client *client);
+
+/** Call `cancel` for every lock in any batch. */
+void rlock_batch_cancel_all(struct rlock_client *client);
+
+#endif

@@ -1,0 +1,259 @@
+/*
+ * client.c - opens, closes, flushes and answers.
+ *
+ * Closing: all callers are answered first, while what they may leave behind becomes the
+ * library's own releases. These are sent and waited for, at most the timeout of a
+ * command, and then the connection is closed.
+ */
+#include "lock/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define FENCE_KEY_DEFAULT "lock:fence"
+
+static void on_soon(uv_idle_t *soon);
+
+void rlock_client_wake(struct rlock_client *client)
+{
+    if (!client->is_finishing)
+        uv_idle_start(&client->soon, on_soon);
+}
+
+void rlock_client_answer(struct rlock_client *client, struct rlock *lock,
+                         enum status status)
+{
+    lock->state = RLOCK_ANSWERING;
+    lock->verdict = (uint8_t)status;
+    list_append(&client->answers, &lock->link);
+    rlock_client_wake(client);
+}
+
+static void answer(struct rlock_client *client, struct rlock *lock)
+{
+    struct rlock *subject = lock->subject;
+    rlock_cb callback = lock->callback;
+    void *arg = lock->arg;
+    enum status status = lock->verdict;
+
+    if (subject == NULL) {
+        lock->state = RLOCK_IDLE;
+        callback(lock, status, arg);
+        return;
+    }
+    lock->subject = NULL;
+    lock->callback = NULL;
+    rlock_giveback_recycle(client, lock);
+    callback(subject, status, arg);
+}
+
+/** Answer those that wait now; what their callbacks add waits for the next turn. */
+static void answer_waiting(struct rlock_client *client)
+{
+    struct list *last = client->answers.prev;
+    struct list *link;
+
+    while ((link = list_shift(&client->answers)) != NULL) {
+        answer(client, list_item(link, struct rlock, link));
+        if (link == last)
+            break;
+    }
+}
+
+static void on_soon(uv_idle_t *soon)
+{
+    struct rlock_client *client = soon->data;
+
+    uv_idle_stop(soon);
+    answer_waiting(client);
+    rlock_batch_settle_failed(client);
+    rlock_asks_settle_failed(client);
+}
+
+size_t rlock_client_owner(const struct rlock_client *client, const struct rlock *lock,
+                          char ret_owner[RLOCK_OWNER_MAX])
+{
+    memcpy(ret_owner, client->id, RLOCK_CLIENT_ID_LEN);
+    ret_owner[RLOCK_CLIENT_ID_LEN] = ':';
+    return RLOCK_CLIENT_ID_LEN + 1 +
+           redis_wire_digits(ret_owner + RLOCK_CLIENT_ID_LEN + 1, lock->serial);
+}
+
+static void on_conn_state(bool is_up, const struct err *why, void *arg)
+{
+    struct rlock_client *client = arg;
+
+    if (client->is_closing)
+        return;
+    if (is_up) {
+        client->stats.reconnects += client->was_up;
+        client->was_up = true;
+        rlock_giveback_resume(client);
+        rlock_watchdog_resume(client);
+        rlock_batch_flush(client);
+    }
+    if (client->on_state != NULL && !client->is_closing)
+        client->on_state(is_up, why, client->arg);
+}
+
+/** A client's id is random, so that no two holders in the world share a value. */
+static enum status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1], struct err *reterr)
+{
+    unsigned char random[RLOCK_CLIENT_ID_LEN / 2];
+
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return err_set(reterr, STATUS_IO, "getrandom failed");
+    for (size_t i = 0; i < sizeof(random); i++)
+        snprintf(ret_id + 2 * i, 3, "%02x", random[i]);
+    return STATUS_OK;
+}
+
+static enum status set_fence_key(struct rlock_client *client, const char *key)
+{
+    client->fence_key = strdup(key == NULL ? FENCE_KEY_DEFAULT : key);
+    if (client->fence_key == NULL)
+        return STATUS_NO_MEMORY;
+    client->fence_key_len = strlen(client->fence_key);
+    return STATUS_OK;
+}
+
+static enum status connect_client(struct rlock_client *client,
+                                  const struct rlock_client_options *options,
+                                  struct err *reterr)
+{
+    struct redis_url url;
+    struct redis_conn_options conn_options = {
+        .loop = options->loop,
+        .url = &url,
+        .timeout_ms = options->timeout_ms,
+        .on_state = on_conn_state,
+        .arg = client,
+    };
+    enum status status = redis_url_parse(options->redis_url, &url, reterr);
+
+    if (status != STATUS_OK)
+        return status;
+    return redis_conn_open(&conn_options, &client->conn, reterr);
+}
+
+static void start_handles(struct rlock_client *client, uv_loop_t *loop)
+{
+    rlock_watchdog_init(client, loop);
+    rlock_giveback_init(client, loop);
+    uv_idle_init(loop, &client->soon);
+    client->soon.data = client;
+    client->open_handles += 2; /* the idle handle and the connection */
+}
+
+enum status rlock_client_open(const struct rlock_client_options *options,
+                              struct rlock_client **ret_client, struct err *reterr)
+{
+    struct rlock_client *client = calloc(1, sizeof(*client));
+    enum status status = STATUS_NO_MEMORY;
+
+    if (client == NULL)
+        goto out;
+    rlock_scripts_init(client->scripts);
+    rlock_batches_init(&client->batches);
+    list_init(&client->asks);
+    list_init(&client->failed_asks);
+    list_init(&client->answers);
+    client->on_state = options->on_state;
+    client->arg = options->arg;
+    status = set_fence_key(client, options->fence_key);
+    if (status == STATUS_OK)
+        status = make_id(client->id, reterr);
+    if (status == STATUS_OK)
+        status = connect_client(client, options, reterr);
+    if (status != STATUS_OK)
+        goto out;
+    start_handles(client, options->loop);
+    *ret_client = client;
+    return STATUS_OK;
+out:
+    if (status == STATUS_NO_MEMORY)
+        err_set(reterr, status, "lock client: no memory");
+    if (client != NULL)
+        free(client->fence_key);
+    free(client);
+    return status;
+}
+
+void rlock_client_handle_closed(struct rlock_client *client)
+{
+    if (--client->open_handles > 0)
+        return;
+    if (client->closed != NULL)
+        client->closed(client->closed_arg);
+    rlock_batches_clear(&client->batches);
+    rlock_watchdog_clear(client);
+    rlock_giveback_clear(client);
+    free(client->fence_key);
+    free(client);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    rlock_client_handle_closed(handle->data);
+}
+
+static void on_conn_closed(void *arg)
+{
+    rlock_client_handle_closed(arg);
+}
+
+static void finish(struct rlock_client *client)
+{
+    client->is_finishing = true;
+    rlock_giveback_close(client);
+    uv_close((uv_handle_t *)&client->soon, on_handle_closed);
+    redis_conn_close(client->conn, on_conn_closed, client);
+}
+
+void rlock_client_settled(struct rlock_client *client)
+{
+    if (client->is_closing && !client->is_finishing && client->may_finish &&
+        list_is_empty(&client->batches.sent))
+        finish(client);
+}
+
+void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), void *arg)
+{
+    if (client == NULL) {
+        if (closed != NULL)
+            closed(arg);
+        return;
+    }
+    client->is_closing = true;
+    client->closed = closed;
+    client->closed_arg = arg;
+    rlock_batch_cancel_all(client);
+    rlock_watchdog_close(client);
+    rlock_giveback_resume(client);
+    rlock_batch_flush(client);
+    while (!list_is_empty(&client->answers))
+        answer_waiting(client);
+    rlock_asks_cancel(client);
+    rlock_batch_flush(client); /* what the callbacks gave back */
+    rlock_batch_settle_failed(client);
+    client->may_finish = true;
+    rlock_client_settled(client);
+}
+
+bool rlock_client_is_up(const struct rlock_client *client)
+{
+    return redis_conn_is_up(client->conn);
+}
+
+void rlock_flush(struct rlock_client *client)
+{
+    if (!client->is_closing)
+        rlock_batch_flush(client);
+}
+
+void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats)
+{
+    *ret_stats = client->stats;
+}

@@ -1,0 +1,88 @@
+/*
+ * client.h - what the parts of a client share; for lib/lock only.
+ *
+ * A lock goes: rlock_acquire (plain.c) -> a batch (batch.c) -> the server -> settled by
+ * its kind (plain.c) -> the watchdog's (watchdog.c) -> rlock_release -> a batch -> free.
+ * What nobody waits for any more is given back by giveback.c.
+ */
+#ifndef LOCK_CLIENT_H
+#define LOCK_CLIENT_H
+
+#include "lock/batch.h"
+#include "lock/giveback.h"
+#include "lock/rlock.h"
+#include "lock/scripts.h"
+#include "lock/watchdog.h"
+#include "redis/wire.h"
+
+#define RLOCK_CLIENT_ID_LEN 32 /* 128 bits in hex */
+#define RLOCK_OWNER_MAX     (RLOCK_CLIENT_ID_LEN + 1 + REDIS_DIGITS_MAX)
+
+/** What struct rlock's `state` holds. */
+enum rlock_state {
+    RLOCK_IDLE = 0,
+    RLOCK_ACQUIRING,
+    RLOCK_HELD,
+    RLOCK_RELEASING,
+    RLOCK_LOST,      /* until its holder hears so from a release */
+    RLOCK_ANSWERING, /* the answer is known and waits for the loop */
+};
+
+/** The operations of one kind of lock. */
+struct rlock_kind {
+    struct rlock_op acquire, release, renew;
+};
+
+extern const struct rlock_kind rlock_plain;
+
+struct rlock_client {
+    struct redis_conn *conn;
+    struct redis_script scripts[RLOCK_SCRIPT_COUNT];
+    struct rlock_batches batches;
+    struct rlock_watchdog watchdog;
+    struct rlock_giveback giveback;
+    struct rlock_stats stats;
+    struct list asks; /* struct ask, of ask.c: under way */
+    struct list failed_asks;
+    struct list answers; /* locks whose answer needs no server */
+    uv_idle_t soon;      /* runs while there is something to answer */
+    uint64_t last_serial;
+    char id[RLOCK_CLIENT_ID_LEN + 1];
+    char *fence_key;
+    size_t fence_key_len;
+    void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void *arg;
+    bool was_up;
+    bool is_closing, may_finish, is_finishing;
+    void (*closed)(void *arg);
+    void *closed_arg;
+    unsigned open_handles;
+};
+
+/** Write the value that names the holder, "<client id>:<serial>"; returns its length. */
+size_t rlock_client_owner(const struct rlock_client *client, const struct rlock *lock,
+                          char ret_owner[RLOCK_OWNER_MAX]);
+
+/** Until when a lease that was asked for at `sent_us` surely runs. */
+int64_t rlock_safe_until_us(int64_t sent_us, uint32_t lease_ms);
+
+/** Have the loop call `lock`'s callback with `status` soon. */
+void rlock_client_answer(struct rlock_client *client, struct rlock *lock,
+                         enum status status);
+
+/** Have the loop look soon for what is to be answered. */
+void rlock_client_wake(struct rlock_client *client);
+
+/** A batch has been settled: a client that is closing may be able to finish. */
+void rlock_client_settled(struct rlock_client *client);
+
+/** A uv handle of the client is being closed; call rlock_client_handle_closed() then. */
+void rlock_client_handle_closed(struct rlock_client *client);
+
+/** Answer all questions of ask.c STATUS_CANCELLED. */
+void rlock_asks_cancel(struct rlock_client *client);
+
+/** Answer the questions that could not be sent. */
+void rlock_asks_settle_failed(struct rlock_client *client);
+
+#endif

@@ -1,0 +1,209 @@
+/*
+ * giveback.c - compare and delete, later, what may have been left behind.
+ *
+ * A release that finds nothing proves nothing yet: a server that hung may still hold
+ * unread commands of the dead connection, and carry out the old acquire after the new
+ * connection's release. Therefore such a lock is looked at once more after
+ * SECOND_LOOK_US. The number of locks remembered is bounded; beyond it the oldest are
+ * left to their lease.
+ */
+#include "lock/giveback.h"
+#include "base/clock.h"
+#include "lock/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND_LOOK_US 1000000
+#define DUE_MAX        20000
+
+static void on_timer(uv_timer_t *timer);
+
+void rlock_giveback_init(struct rlock_client *client, uv_loop_t *loop)
+{
+    struct rlock_giveback *giveback = &client->giveback;
+
+    list_init(&giveback->spare);
+    list_init(&giveback->due);
+    list_init(&giveback->second);
+    uv_timer_init(loop, &giveback->timer);
+    giveback->timer.data = client;
+    client->open_handles++;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    rlock_client_handle_closed(handle->data);
+}
+
+void rlock_giveback_close(struct rlock_client *client)
+{
+    uv_close((uv_handle_t *)&client->giveback.timer, on_closed);
+}
+
+static void free_all(struct list *locks)
+{
+    struct list *link;
+
+    while ((link = list_shift(locks)) != NULL)
+        free(list_item(link, struct rlock, link));
+}
+
+void rlock_giveback_clear(struct rlock_client *client)
+{
+    free_all(&client->giveback.spare);
+    free_all(&client->giveback.due);
+    free_all(&client->giveback.second);
+}
+
+struct rlock *rlock_giveback_spare(struct rlock_client *client)
+{
+    struct list *link = list_shift(&client->giveback.spare);
+    struct rlock *lock;
+
+    if (link != NULL)
+        return list_item(link, struct rlock, link);
+    lock = calloc(1, sizeof(*lock));
+    if (lock != NULL)
+        list_init(&lock->link);
+    return lock;
+}
+
+void rlock_giveback_recycle(struct rlock_client *client, struct rlock *lock)
+{
+    list_append(&client->giveback.spare, &lock->link);
+}
+
+/** Remember it for when the connection is up; the oldest makes room. */
+static void put_due(struct rlock_client *client, struct rlock *lock)
+{
+    struct rlock_giveback *giveback = &client->giveback;
+
+    if (giveback->due_count == DUE_MAX)
+        list_append(&giveback->spare, list_shift(&giveback->due));
+    else
+        giveback->due_count++;
+    list_append(&giveback->due, &lock->link);
+}
+
+static void look_again(struct rlock_client *client, struct rlock *lock)
+{
+    struct rlock_giveback *giveback = &client->giveback;
+
+    lock->renew_at_us = clock_mono_us() + SECOND_LOOK_US;
+    list_append(&giveback->second, &lock->link);
+    if (!uv_is_active((uv_handle_t *)&giveback->timer))
+        uv_timer_start(&giveback->timer, on_timer, SECOND_LOOK_US / 1000, 0);
+}
+
+static void on_released(struct rlock *lock, enum status status, void *arg)
+{
+    struct rlock_client *client = arg;
+    bool is_unknown =
+        status != STATUS_OK && status != STATUS_LOST && status != STATUS_REFUSED;
+
+    if (client->is_closing) {
+        rlock_giveback_recycle(client, lock);
+    } else if (is_unknown) {
+        lock->tries = 1;
+        put_due(client, lock);
+    } else if (status == STATUS_LOST && lock->tries == 1) {
+        lock->tries = 2;
+        look_again(client, lock);
+    } else {
+        rlock_giveback_recycle(client, lock);
+    }
+}
+
+bool rlock_giveback_owns(const struct rlock *lock)
+{
+    return lock->callback == on_released;
+}
+
+static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lock)
+{
+    struct rlock *copy = rlock_giveback_spare(client);
+
+    if (copy == NULL)
+        return NULL; /* then the lease ends it */
+    copy->kind = lock->kind;
+    copy->callback = on_released;
+    copy->arg = client;
+    copy->serial = lock->serial;
+    copy->tries = 0;
+    copy->name_len = lock->name_len;
+    memcpy(copy->name, lock->name, lock->name_len);
+    return copy;
+}
+
+static void put_in_line(struct rlock_client *client, struct rlock *lock)
+{
+    lock->state = RLOCK_RELEASING;
+    if (rlock_batch_add(client, &lock->kind->release, lock) != STATUS_OK)
+        put_due(client, lock);
+}
+
+void rlock_giveback_now(struct rlock_client *client, struct rlock *lock)
+{
+    struct rlock *copy = copy_of(client, lock);
+
+    if (copy != NULL)
+        put_in_line(client, copy);
+}
+
+void rlock_giveback_unknown(struct rlock_client *client, const struct rlock *lock)
+{
+    struct rlock *copy = copy_of(client, lock);
+
+    if (copy == NULL)
+        return;
+    copy->tries = 1;
+    if (redis_conn_is_up(client->conn) && !client->is_closing)
+        put_in_line(client, copy);
+    else
+        put_due(client, copy);
+}
+
+void rlock_giveback_take_over(struct rlock_client *client, struct rlock *lock)
+{
+    struct rlock *copy = copy_of(client, lock);
+
+    if (copy == NULL) {
+        rlock_batch_leave(lock);
+        return;
+    }
+    copy->state = RLOCK_RELEASING;
+    rlock_batch_replace(lock, copy);
+}
+
+void rlock_giveback_resume(struct rlock_client *client)
+{
+    struct list todo;
+    struct list *link;
+
+    list_init(&todo);
+    list_append_all(&todo, &client->giveback.due);
+    client->giveback.due_count = 0;
+    while ((link = list_shift(&todo)) != NULL)
+        put_in_line(client, list_item(link, struct rlock, link));
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rlock_client *client = timer->data;
+    struct list *second = &client->giveback.second;
+    int64_t now_us = clock_mono_us();
+
+    while (!list_is_empty(second)) {
+        struct rlock *lock = list_item(second->next, struct rlock, link);
+
+        if (lock->renew_at_us > now_us) {
+            uv_timer_start(timer, on_timer,
+                           (uint64_t)(lock->renew_at_us - now_us) / 1000 + 1, 0);
+            break;
+        }
+        list_remove(&lock->link);
+        put_in_line(client, lock);
+    }
+    rlock_batch_flush(client);
+}

@@ -1,0 +1,134 @@
+/* rlock.c - the calls on a lock: check, put in line; the rest happens in the batches. */
+#include "lock/rlock.h"
+#include "lock/client.h"
+
+#include <assert.h>
+#include <string.h>
+
+static bool is_free_to_use(const struct rlock *lock)
+{
+    return lock->state == RLOCK_IDLE || lock->state == RLOCK_LOST;
+}
+
+/** Answer a call on a lock that is taken up by another call, without disturbing it. */
+static void answer_beside(struct rlock_client *client, struct rlock *lock,
+                          enum status status, rlock_cb callback, void *arg)
+{
+    struct rlock *stand_in = rlock_giveback_spare(client);
+
+    if (stand_in == NULL) {
+        callback(lock, STATUS_NO_MEMORY, arg);
+        return;
+    }
+    stand_in->subject = lock;
+    stand_in->callback = callback;
+    stand_in->arg = arg;
+    rlock_client_answer(client, stand_in, status);
+}
+
+static void set_up(struct rlock_client *client, struct rlock *lock,
+                   const struct rlock_acquire_options *options)
+{
+    list_init(&lock->link);
+    list_init(&lock->watch_link);
+    lock->batch = NULL;
+    lock->subject = NULL;
+    lock->kind = &rlock_plain;
+    lock->on_lost = options->on_lost;
+    lock->watched = options->watchdog;
+    lock->lease_ms = options->lease_ms;
+    lock->serial = ++client->last_serial;
+    lock->fence = 0;
+    lock->safe_until_us = 0;
+}
+
+static bool is_valid(const char *name, size_t name_len,
+                     const struct rlock_acquire_options *options)
+{
+    return name != NULL && name_len >= 1 && name_len <= RLOCK_NAME_MAX &&
+           options->lease_ms >= RLOCK_LEASE_MS_MIN &&
+           options->lease_ms <= RLOCK_LEASE_MS_MAX;
+}
+
+void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *name,
+                   size_t name_len, const struct rlock_acquire_options *options,
+                   rlock_cb callback, void *arg)
+{
+    assert(callback != NULL);
+    if (!is_free_to_use(lock)) {
+        answer_beside(client, lock, STATUS_INVALID, callback, arg);
+        return;
+    }
+    set_up(client, lock, options);
+    lock->callback = callback;
+    lock->arg = arg;
+    if (!is_valid(name, name_len, options)) {
+        rlock_client_answer(client, lock, STATUS_INVALID);
+        return;
+    }
+    lock->name_len = (uint16_t)name_len;
+    memcpy(lock->name, name, name_len);
+    lock->state = RLOCK_ACQUIRING;
+    if (client->is_closing)
+        rlock_client_answer(client, lock, STATUS_CANCELLED);
+    else if (rlock_batch_add(client, &lock->kind->acquire, lock) != STATUS_OK)
+        rlock_client_answer(client, lock, STATUS_NO_MEMORY);
+}
+
+/** Release without a callback: the lock is the caller's when this returns. */
+static void drop(struct rlock_client *client, struct rlock *lock)
+{
+    if (lock->state == RLOCK_HELD) {
+        rlock_watchdog_remove(lock);
+        rlock_giveback_now(client, lock);
+    }
+    if (lock->state == RLOCK_HELD || lock->state == RLOCK_LOST)
+        lock->state = RLOCK_IDLE;
+}
+
+static void release_held(struct rlock_client *client, struct rlock *lock)
+{
+    rlock_watchdog_remove(lock);
+    lock->state = RLOCK_RELEASING;
+    if (client->is_closing) {
+        rlock_giveback_now(client, lock);
+        rlock_client_answer(client, lock, STATUS_CANCELLED);
+    } else if (rlock_batch_add(client, &lock->kind->release, lock) != STATUS_OK) {
+        rlock_client_answer(client, lock, STATUS_NO_MEMORY);
+    }
+}
+
+void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb callback,
+                   void *arg)
+{
+    if (callback == NULL) {
+        drop(client, lock);
+        return;
+    }
+    if (lock->state != RLOCK_HELD && !is_free_to_use(lock)) {
+        answer_beside(client, lock, STATUS_NOT_OWNER, callback, arg);
+        return;
+    }
+    lock->callback = callback;
+    lock->arg = arg;
+    if (lock->state == RLOCK_HELD)
+        release_held(client, lock);
+    else
+        rlock_client_answer(client, lock,
+                            lock->state == RLOCK_LOST ? STATUS_LOST : STATUS_NOT_OWNER);
+}
+
+bool rlock_is_held(const struct rlock *lock)
+{
+    return lock->state == RLOCK_HELD;
+}
+
+int64_t rlock_fence(const struct rlock *lock)
+{
+    return lock->fence;
+}
+
+int64_t rlock_safe_for_us(const struct rlock *lock, int64_t now_us)
+{
+    return lock->state == RLOCK_HELD ? lock->safe_until_us - now_us : 0;
+}

@@ -1,0 +1,69 @@
+/* scripts.c - the Lua texts. Redis 5 or later (TIME before a write). */
+#include "lock/scripts.h"
+
+/*
+ * The counter of fences never lags behind the server's clock in microseconds. So fences
+ * go on growing when the counter is lost, or comes back old from a snapshot, without a
+ * counter per lock. It is advanced by the number of locks before any lock is set: if
+ * that is refused nothing has been changed, and the fence of the i-th lock is the
+ * returned number plus i, with gaps for those that were busy.
+ *
+ * A lock that holds our very value is a grant: the call had been carried out before.
+ */
+static const char acquire[] =
+    "local now = redis.call('TIME')\n"
+    "local clock = now[1] * 1000000 + now[2]\n"
+    "local fence = tonumber(redis.call('GET', KEYS[1]) or 0)\n"
+    "if not fence or fence ~= fence or fence > 9e15 then\n"
+    "  return redis.error_reply('ERR the fence counter holds something else')\n"
+    "end\n"
+    "if fence < clock then fence = clock end\n"
+    "redis.call('SET', KEYS[1], string.format('%.0f', fence + #KEYS - 1))\n"
+    "local verdicts = {}\n"
+    "for i = 2, #KEYS do\n"
+    "  local set = redis.pcall('SET', KEYS[i], ARGV[i], 'NX', 'PX', ARGV[1])\n"
+    "  if set then\n"
+    "    verdicts[i - 1] = set.err and 'E' or '1'\n"
+    "  elseif redis.pcall('GET', KEYS[i]) == ARGV[i] then\n"
+    "    redis.call('PEXPIRE', KEYS[i], ARGV[1])\n"
+    "    verdicts[i - 1] = '1'\n"
+    "  else\n"
+    "    verdicts[i - 1] = '0'\n"
+    "  end\n"
+    "end\n"
+    "return {fence, table.concat(verdicts)}\n";
+
+/* MGET tells nil, not an error, where a key holds another type. */
+static const char release[] = "local found = redis.call('MGET', unpack(KEYS))\n"
+                              "local verdicts, ours = {}, {}\n"
+                              "for i = 1, #KEYS do\n"
+                              "  local is_ours = found[i] == ARGV[i]\n"
+                              "  verdicts[i] = is_ours and '1' or '0'\n"
+                              "  if is_ours then ours[#ours + 1] = KEYS[i] end\n"
+                              "end\n"
+                              "if #ours > 0 then redis.call('DEL', unpack(ours)) end\n"
+                              "return table.concat(verdicts)\n";
+
+static const char renew[] =
+    "local found = redis.call('MGET', unpack(KEYS))\n"
+    "local verdicts = {}\n"
+    "for i = 1, #KEYS do\n"
+    "  local is_ours = found[i] == ARGV[i + 1]\n"
+    "  verdicts[i] = is_ours and '1' or '0'\n"
+    "  if is_ours then redis.call('PEXPIRE', KEYS[i], ARGV[1]) end\n"
+    "end\n"
+    "return table.concat(verdicts)\n";
+
+static const char inspect[] =
+    "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}\n";
+
+static const char force[] = "return redis.call('DEL', KEYS[1])\n";
+
+void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT])
+{
+    redis_script_init(&scripts[RLOCK_SCRIPT_ACQUIRE], "acquire", acquire);
+    redis_script_init(&scripts[RLOCK_SCRIPT_RELEASE], "release", release);
+    redis_script_init(&scripts[RLOCK_SCRIPT_RENEW], "renew", renew);
+    redis_script_init(&scripts[RLOCK_SCRIPT_INSPECT], "inspect", inspect);
+    redis_script_init(&scripts[RLOCK_SCRIPT_FORCE], "force", force);
+}

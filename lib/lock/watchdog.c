@@ -1,0 +1,258 @@
+/*
+ * watchdog.c - one timer for all renewals of a client.
+ *
+ * Locks of the same lease stand in one round, ordered by when they are due, a third of
+ * the lease after the last request that set it. When the first is due the timer moves
+ * all that are due to `overdue`, in batches to the server, and there they stay until
+ * the server has answered. While `overdue` is not empty the timer looks at it every
+ * fiftieth of a lease: what failed is sent again, and what has passed its local deadline
+ * is lost, answer or not. A renewed lock goes back to its round.
+ *
+ * Adding and removing cost a list operation each, and the timer is only moved when an
+ * earlier deadline appears: a lock that lives for a millisecond costs next to nothing.
+ */
+#include "lock/watchdog.h"
+#include "base/clock.h"
+#include "lock/client.h"
+
+#include <stdlib.h>
+
+#define RETRY_MIN_US 20000
+#define RETRY_MAX_US 500000
+
+struct round {
+    struct list link;
+    struct list locks; /* by renew_at_us */
+    uint32_t lease_ms;
+};
+
+static void on_timer(uv_timer_t *timer);
+
+static void wake_at(struct rlock_watchdog *watchdog, int64_t at_us)
+{
+    int64_t wait_us = at_us - clock_mono_us();
+
+    if (at_us >= watchdog->timer_at_us)
+        return;
+    watchdog->timer_at_us = at_us;
+    uv_timer_start(&watchdog->timer, on_timer,
+                   wait_us <= 0 ? 0 : (uint64_t)wait_us / 1000 + 1, 0);
+}
+
+void rlock_watchdog_init(struct rlock_client *client, uv_loop_t *loop)
+{
+    struct rlock_watchdog *watchdog = &client->watchdog;
+
+    list_init(&watchdog->rounds);
+    list_init(&watchdog->overdue);
+    watchdog->timer_at_us = INT64_MAX;
+    uv_timer_init(loop, &watchdog->timer);
+    watchdog->timer.data = client;
+    client->open_handles++;
+}
+
+static void let_go(struct list *locks)
+{
+    struct list *link;
+
+    while ((link = list_shift(locks)) != NULL) {
+        struct rlock *lock = list_item(link, struct rlock, watch_link);
+
+        rlock_batch_leave(lock);
+        lock->state = RLOCK_IDLE;
+    }
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    rlock_client_handle_closed(handle->data);
+}
+
+void rlock_watchdog_close(struct rlock_client *client)
+{
+    struct rlock_watchdog *watchdog = &client->watchdog;
+
+    let_go(&watchdog->overdue);
+    for (struct list *at = watchdog->rounds.next; at != &watchdog->rounds; at = at->next)
+        let_go(&list_item(at, struct round, link)->locks);
+    uv_close((uv_handle_t *)&watchdog->timer, on_closed);
+}
+
+void rlock_watchdog_clear(struct rlock_client *client)
+{
+    struct list *link;
+
+    while ((link = list_shift(&client->watchdog.rounds)) != NULL)
+        free(list_item(link, struct round, link));
+}
+
+static struct round *find_round(struct rlock_watchdog *watchdog, uint32_t lease_ms)
+{
+    struct round *round;
+
+    for (struct list *at = watchdog->rounds.next; at != &watchdog->rounds;
+         at = at->next) {
+        round = list_item(at, struct round, link);
+        if (round->lease_ms == lease_ms)
+            return round;
+    }
+    round = malloc(sizeof(*round));
+    if (round == NULL)
+        return NULL;
+    round->lease_ms = lease_ms;
+    list_init(&round->locks);
+    list_append(&watchdog->rounds, &round->link);
+    return round;
+}
+
+enum status rlock_watchdog_add(struct rlock_client *client, struct rlock *lock,
+                               int64_t sent_us)
+{
+    struct round *round = find_round(&client->watchdog, lock->lease_ms);
+
+    if (round == NULL)
+        return STATUS_NO_MEMORY;
+    lock->renew_at_us = sent_us + (int64_t)lock->lease_ms * 1000 / 3;
+    list_append(&round->locks, &lock->watch_link);
+    wake_at(&client->watchdog, lock->renew_at_us);
+    return STATUS_OK;
+}
+
+void rlock_watchdog_remove(struct rlock *lock)
+{
+    if (!lock->watched)
+        return;
+    list_remove(&lock->watch_link);
+    rlock_batch_leave(lock);
+}
+
+static void lose(struct rlock_client *client, struct rlock *lock)
+{
+    rlock_watchdog_remove(lock);
+    lock->state = RLOCK_LOST;
+    client->stats.lost++;
+    if (lock->on_lost != NULL)
+        lock->on_lost(lock, STATUS_LOST, lock->arg);
+}
+
+void rlock_watchdog_settle(struct rlock_client *client, struct rlock *lock,
+                           const struct rlock_outcome *outcome)
+{
+    switch (outcome->status) {
+    case STATUS_OK:
+        client->stats.renewed++;
+        lock->safe_until_us = rlock_safe_until_us(outcome->sent_us, lock->lease_ms);
+        list_remove(&lock->watch_link);
+        if (rlock_watchdog_add(client, lock, outcome->sent_us) != STATUS_OK)
+            list_append(&client->watchdog.overdue, &lock->watch_link);
+        break;
+    case STATUS_LOST:
+        lose(client, lock);
+        break;
+    default: /* stays overdue: the timer tries again, up to the local deadline */
+        break;
+    }
+}
+
+void rlock_watchdog_cancel(struct rlock_client *client UNUSED, struct rlock *lock,
+                           bool is_sent UNUSED)
+{
+    rlock_batch_leave(lock);
+}
+
+static void collect_due(struct rlock_watchdog *watchdog, struct round *round,
+                        int64_t now_us)
+{
+    while (!list_is_empty(&round->locks)) {
+        struct rlock *lock = list_item(round->locks.next, struct rlock, watch_link);
+
+        if (lock->renew_at_us > now_us) {
+            wake_at(watchdog, lock->renew_at_us);
+            return;
+        }
+        list_remove(&lock->watch_link);
+        list_append(&watchdog->overdue, &lock->watch_link);
+    }
+    list_remove(&round->link);
+    free(round);
+}
+
+/** When to look at an overdue lock again. */
+static int64_t retry_at_us(const struct rlock *lock, int64_t now_us)
+{
+    int64_t pause_us = (int64_t)lock->lease_ms * 1000 / 50;
+
+    if (pause_us < RETRY_MIN_US)
+        pause_us = RETRY_MIN_US;
+    if (pause_us > RETRY_MAX_US)
+        pause_us = RETRY_MAX_US;
+    return now_us + pause_us < lock->safe_until_us ? now_us + pause_us
+                                                   : lock->safe_until_us;
+}
+
+/** Past the deadline it must count as lost, though the server may still keep it. */
+static void give_up(struct rlock_client *client, struct rlock *lock)
+{
+    rlock_giveback_unknown(client, lock);
+    lose(client, lock);
+}
+
+/** Send a renewal unless one is under way; where that fails the timer comes again. */
+static void renew(struct rlock_client *client, struct rlock *lock)
+{
+    if (lock->batch == NULL && redis_conn_is_up(client->conn) &&
+        rlock_batch_add(client, &lock->kind->renew, lock) != STATUS_OK)
+        client->stats.failed++;
+}
+
+static void renew_overdue(struct rlock_client *client, int64_t now_us)
+{
+    struct list *overdue = &client->watchdog.overdue;
+    struct list todo;
+    struct list *link;
+
+    list_init(&todo);
+    list_append_all(&todo, overdue);
+    while ((link = list_shift(&todo)) != NULL) {
+        struct rlock *lock = list_item(link, struct rlock, watch_link);
+
+        list_append(overdue, link);
+        if (now_us < lock->safe_until_us) {
+            renew(client, lock);
+            wake_at(&client->watchdog, retry_at_us(lock, now_us));
+            continue;
+        }
+        give_up(client, lock);
+        if (client->is_closing) { /* by the callback */
+            let_go(&todo);
+            return;
+        }
+    }
+}
+
+static void tick(struct rlock_client *client)
+{
+    struct list *rounds = &client->watchdog.rounds;
+    int64_t now_us = clock_mono_us();
+
+    for (struct list *at = rounds->next, *next = at->next; at != rounds;
+         at = next, next = at->next)
+        collect_due(&client->watchdog, list_item(at, struct round, link), now_us);
+    renew_overdue(client, now_us);
+    if (!client->is_closing)
+        rlock_batch_flush(client);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rlock_client *client = timer->data;
+
+    client->watchdog.timer_at_us = INT64_MAX;
+    tick(client);
+}
+
+void rlock_watchdog_resume(struct rlock_client *client)
+{
+    if (!list_is_empty(&client->watchdog.overdue))
+        tick(client);
+}

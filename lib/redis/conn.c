@@ -1,0 +1,556 @@
+/*
+ * conn.c - the life of a connection: pause, resolve, connect, greet, serve, and again.
+ *
+ * One timer does everything that has to do with time; what it means depends on the
+ * state: the end of the pause, the deadline of connecting, the deadline of the oldest
+ * command. In an idle second it sends a PING, so that a hung server is noticed before
+ * the next caller needs it.
+ *
+ * The greeting (AUTH, SELECT, PING) must be answered well before callers' commands are
+ * taken. PING is there to refuse a server that is still loading its data.
+ *
+ * Answers come from the replies, the timer and redis_conn_close() only. A callback may
+ * close the connection: nothing of it is touched after a callback without looking at
+ * the state again.
+ */
+#include "redis/conn.h"
+#include "base/clock.h"
+#include "redis/socket.h"
+
+#include <assert.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define PAUSE_MIN_MS 20
+#define PAUSE_MAX_MS 500
+#define STEADY_US    1000000 /* up for so long, a connection earns a short pause */
+#define IDLE_US      1000000
+
+enum conn_state {
+    CONN_PAUSING,
+    CONN_RESOLVING,
+    CONN_CONNECTING,
+    CONN_GREETING,
+    CONN_UP,
+    CONN_CLOSED,
+};
+
+struct greeting {
+    struct redis_command command;
+    struct redis_conn *conn;
+    const char *verb;
+};
+
+struct redis_conn {
+    uv_loop_t *loop;
+    struct redis_url url;
+    int64_t timeout_us;
+    void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void *arg;
+    void (*closed)(void *arg);
+    void *closed_arg;
+
+    enum conn_state state;
+    struct redis_tls *tls;
+    struct redis_socket *socket; /* NULL while pausing and resolving */
+    struct list pending;         /* struct redis_command, in the order sent */
+    size_t command_begin;        /* where the unfinished command begins in the wire */
+    struct greeting greetings[3];
+    struct redis_command probe;
+    struct err broken; /* a write failed: the timer tears the connection down */
+    struct err told;   /* the last reason given to on_state */
+
+    uv_timer_t timer;
+    int64_t timer_at_us; /* INT64_MAX: not running */
+    int64_t attempt_deadline_us;
+    int64_t up_since_us;
+    uint32_t pause_ms;
+    unsigned attempts;
+    uv_getaddrinfo_t resolve;
+    bool is_resolving, is_timer_closed;
+};
+
+static void on_timer(uv_timer_t *timer);
+
+/** Have the timer fire at `at_us`, or before. */
+static void wake_at(struct redis_conn *conn, int64_t at_us)
+{
+    int64_t wait_us = at_us - clock_mono_us();
+
+    if (at_us >= conn->timer_at_us)
+        return;
+    conn->timer_at_us = at_us;
+    uv_timer_start(&conn->timer, on_timer,
+                   wait_us <= 0 ? 0 : (uint64_t)wait_us / 1000 + 1, 0);
+}
+
+static void wake_only_at(struct redis_conn *conn, int64_t at_us)
+{
+    conn->timer_at_us = INT64_MAX;
+    wake_at(conn, at_us);
+}
+
+static struct redis_command *oldest_command(struct redis_conn *conn)
+{
+    if (list_is_empty(&conn->pending))
+        return NULL;
+    return list_item(conn->pending.next, struct redis_command, link);
+}
+
+static void tell_state(struct redis_conn *conn, bool is_up, const struct err *why)
+{
+    bool is_news = is_up || strcmp(why->text, conn->told.text) != 0;
+
+    conn->told = is_up ? (struct err){0} : *why;
+    if (is_news && conn->on_state != NULL)
+        conn->on_state(is_up, is_up ? NULL : why, conn->arg);
+}
+
+/** Longer with each failure, and not the same for all who lost the same server. */
+static int64_t next_pause_us(struct redis_conn *conn)
+{
+    uint32_t half_us = conn->pause_ms * 500;
+    uint32_t dice = 0;
+
+    if (getrandom(&dice, sizeof(dice), GRND_NONBLOCK) != (ssize_t)sizeof(dice))
+        dice = (uint32_t)clock_mono_us();
+    conn->pause_ms =
+        conn->pause_ms * 2 < PAUSE_MAX_MS ? conn->pause_ms * 2 : PAUSE_MAX_MS;
+    return half_us + dice % half_us;
+}
+
+static void answer_all(struct redis_conn *conn, enum status status)
+{
+    struct list *link;
+
+    while ((link = list_shift(&conn->pending)) != NULL) {
+        struct redis_command *command = list_item(link, struct redis_command, link);
+
+        command->done(command, status, NULL);
+    }
+}
+
+/** Drop the connection, answer what was under way with `status`, try again later. */
+static void lose(struct redis_conn *conn, enum status status, const struct err *why)
+{
+    int64_t now_us = clock_mono_us();
+    struct err reason = *why;
+
+    if (conn->state == CONN_UP && now_us - conn->up_since_us >= STEADY_US)
+        conn->pause_ms = PAUSE_MIN_MS;
+    redis_socket_close(conn->socket);
+    conn->socket = NULL;
+    conn->broken.status = STATUS_OK;
+    conn->state = CONN_PAUSING;
+    wake_only_at(conn, now_us + next_pause_us(conn));
+    answer_all(conn, status);
+    if (conn->state != CONN_CLOSED)
+        tell_state(conn, false, &reason);
+}
+
+static void begin(struct redis_conn *conn, size_t count)
+{
+    struct redis_wire *wire = redis_socket_wire(conn->socket);
+
+    conn->command_begin = wire->len;
+    redis_wire_array(wire, count);
+}
+
+enum status redis_conn_begin(struct redis_conn *conn, size_t count)
+{
+    if (conn->state != CONN_UP)
+        return STATUS_DOWN;
+    begin(conn, count);
+    return STATUS_OK;
+}
+
+void redis_conn_arg(struct redis_conn *conn, const void *data, size_t len)
+{
+    redis_wire_bulk(redis_socket_wire(conn->socket), data, len);
+}
+
+void redis_conn_arg_uint(struct redis_conn *conn, uint64_t value)
+{
+    char digits[REDIS_DIGITS_MAX];
+
+    redis_conn_arg(conn, digits, redis_wire_digits(digits, value));
+}
+
+void redis_conn_arg_text(struct redis_conn *conn, const char *text)
+{
+    redis_conn_arg(conn, text, strlen(text));
+}
+
+enum status redis_conn_end(struct redis_conn *conn, struct redis_command *command,
+                           redis_command_cb done)
+{
+    struct redis_wire *wire = redis_socket_wire(conn->socket);
+
+    if (wire->failed) {
+        redis_wire_cut(wire, conn->command_begin);
+        return STATUS_NO_MEMORY;
+    }
+    command->deadline_us = clock_mono_us() + conn->timeout_us;
+    command->done = done;
+    list_append(&conn->pending, &command->link);
+    wake_at(conn, command->deadline_us);
+    return STATUS_OK;
+}
+
+void redis_conn_flush(struct redis_conn *conn)
+{
+    if (conn->socket == NULL || conn->state < CONN_GREETING ||
+        redis_socket_wire(conn->socket)->len == 0 || conn->broken.status != STATUS_OK)
+        return;
+    if (redis_socket_flush(conn->socket, &conn->broken) != STATUS_OK)
+        wake_at(conn, 0); /* no answers from here: the caller may not expect them */
+}
+
+static void greeted(struct redis_conn *conn)
+{
+    conn->state = CONN_UP;
+    conn->up_since_us = clock_mono_us();
+    wake_only_at(conn, conn->up_since_us + IDLE_US);
+    tell_state(conn, true, NULL);
+}
+
+static void on_greeting(struct redis_command *command, enum status status,
+                        const struct redis_reply *reply)
+{
+    struct greeting *greeting = list_item(command, struct greeting, command);
+    size_t len = 0;
+    const char *text = redis_reply_text(reply, &len);
+    bool is_ping = strcmp(greeting->verb, "PING") == 0;
+    struct err err = {0};
+
+    if (status != STATUS_OK && status != STATUS_REFUSED)
+        return; /* the connection was lost, which is dealt with elsewhere */
+    if (status == STATUS_REFUSED || text == NULL ||
+        (is_ping && strcmp(text, "PONG") != 0)) {
+        err_set(&err, STATUS_REFUSED, "%s was answered: %s", greeting->verb,
+                text == NULL ? "something else than a status" : text);
+        lose(greeting->conn, STATUS_IO, &err);
+        return;
+    }
+    if (is_ping)
+        greeted(greeting->conn);
+}
+
+static enum status end_greeting(struct redis_conn *conn, struct greeting *greeting,
+                                const char *verb)
+{
+    greeting->conn = conn;
+    greeting->verb = verb;
+    return redis_conn_end(conn, &greeting->command, on_greeting);
+}
+
+static enum status greet_auth(struct redis_conn *conn)
+{
+    bool has_user = conn->url.user[0] != '\0';
+
+    if (conn->url.password[0] == '\0')
+        return STATUS_OK;
+    begin(conn, has_user ? 3 : 2);
+    redis_conn_arg_text(conn, "AUTH");
+    if (has_user)
+        redis_conn_arg_text(conn, conn->url.user);
+    redis_conn_arg_text(conn, conn->url.password);
+    return end_greeting(conn, &conn->greetings[0], "AUTH");
+}
+
+static enum status greet_select(struct redis_conn *conn)
+{
+    if (conn->url.db == 0)
+        return STATUS_OK;
+    begin(conn, 2);
+    redis_conn_arg_text(conn, "SELECT");
+    redis_conn_arg_uint(conn, conn->url.db);
+    return end_greeting(conn, &conn->greetings[1], "SELECT");
+}
+
+static enum status greet_ping(struct redis_conn *conn)
+{
+    begin(conn, 1);
+    redis_conn_arg_text(conn, "PING");
+    return end_greeting(conn, &conn->greetings[2], "PING");
+}
+
+static void on_connected(void *arg)
+{
+    struct redis_conn *conn = arg;
+    struct err err = {.text = "no memory"};
+
+    conn->state = CONN_GREETING;
+    if (greet_auth(conn) != STATUS_OK || greet_select(conn) != STATUS_OK ||
+        greet_ping(conn) != STATUS_OK) {
+        lose(conn, STATUS_NO_MEMORY, &err);
+        return;
+    }
+    redis_conn_flush(conn);
+}
+
+static void on_reply(const struct redis_reply *reply, bool is_error, void *arg)
+{
+    struct redis_conn *conn = arg;
+    struct redis_command *command = oldest_command(conn);
+    struct err err = {0};
+
+    if (command == NULL) {
+        err_set(&err, STATUS_IO, "a reply that nobody asked for");
+        lose(conn, STATUS_IO, &err);
+        return;
+    }
+    list_remove(&command->link);
+    command->done(command, is_error ? STATUS_REFUSED : STATUS_OK, reply);
+}
+
+static void on_failed(const struct err *why, void *arg)
+{
+    lose(arg, STATUS_IO, why);
+}
+
+/** @ip  numeric; NULL for a socket in the file system */
+static void connect_to(struct redis_conn *conn, const char *ip)
+{
+    struct redis_socket_options options = {
+        .loop = conn->loop,
+        .url = &conn->url,
+        .tls = conn->tls,
+        .ip = ip,
+        .events = {.connected = on_connected, .reply = on_reply, .failed = on_failed},
+        .arg = conn,
+    };
+    struct err err = {.text = "no memory"};
+
+    conn->state = CONN_CONNECTING;
+    conn->attempt_deadline_us = clock_mono_us() + conn->timeout_us;
+    if (redis_socket_open(&options, &conn->socket, &err) != STATUS_OK) {
+        lose(conn, STATUS_IO, &err);
+        return;
+    }
+    wake_only_at(conn, conn->attempt_deadline_us);
+}
+
+static void finish_close(struct redis_conn *conn)
+{
+    if (!conn->is_timer_closed || conn->is_resolving)
+        return;
+    redis_tls_close(conn->tls);
+    if (conn->closed != NULL)
+        conn->closed(conn->closed_arg);
+    free(conn);
+}
+
+/** The address to try: each attempt takes the next one. */
+static const struct addrinfo *choose_address(const struct addrinfo *first,
+                                             unsigned attempt)
+{
+    const struct addrinfo *at = first;
+    unsigned count = 0;
+
+    for (; at != NULL; at = at->ai_next)
+        count++;
+    at = first;
+    for (unsigned i = attempt % count; i > 0; i--)
+        at = at->ai_next;
+    return at;
+}
+
+static void on_resolved(uv_getaddrinfo_t *request, int failure, struct addrinfo *found)
+{
+    struct redis_conn *conn = request->data;
+    char ip[NI_MAXHOST];
+    struct err err = {0};
+
+    conn->is_resolving = false;
+    if (conn->state == CONN_CLOSED) {
+        uv_freeaddrinfo(found);
+        finish_close(conn);
+        return;
+    }
+    if (failure == 0) {
+        const struct addrinfo *address = choose_address(found, conn->attempts++);
+
+        failure = getnameinfo(address->ai_addr, address->ai_addrlen, ip, sizeof(ip), NULL,
+                              0, NI_NUMERICHOST);
+        err_set(&err, STATUS_IO, "resolve %s: %s", conn->url.host, gai_strerror(failure));
+    } else {
+        err_set(&err, STATUS_IO, "resolve %s: %s", conn->url.host, uv_strerror(failure));
+    }
+    uv_freeaddrinfo(found);
+    if (failure == 0)
+        connect_to(conn, ip);
+    else
+        lose(conn, STATUS_IO, &err);
+}
+
+/** In a thread of libuv's, for hiredis would block the loop on a slow name server. */
+static void resolve(struct redis_conn *conn)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct err err = {0};
+    int failure;
+
+    conn->state = CONN_RESOLVING;
+    failure = uv_getaddrinfo(conn->loop, &conn->resolve, on_resolved, conn->url.host,
+                             NULL, &hints);
+    if (failure != 0) {
+        err_set(&err, STATUS_IO, "resolve %s: %s", conn->url.host, uv_strerror(failure));
+        lose(conn, STATUS_IO, &err);
+        return;
+    }
+    conn->is_resolving = true;
+}
+
+static void attempt(struct redis_conn *conn)
+{
+    struct sockaddr_storage unused;
+
+    if (conn->url.is_unix)
+        connect_to(conn, NULL);
+    else if (uv_ip4_addr(conn->url.host, 0, (struct sockaddr_in *)&unused) == 0 ||
+             uv_ip6_addr(conn->url.host, 0, (struct sockaddr_in6 *)&unused) == 0)
+        connect_to(conn, conn->url.host);
+    else
+        resolve(conn);
+}
+
+static void on_probed(struct redis_command *command UNUSED, enum status status UNUSED,
+                      const struct redis_reply *reply UNUSED)
+{
+}
+
+/** Nothing is under way: ask, so that a server that hangs is found out. */
+static void probe(struct redis_conn *conn)
+{
+    begin(conn, 1);
+    redis_conn_arg_text(conn, "PING");
+    if (redis_conn_end(conn, &conn->probe, on_probed) == STATUS_OK)
+        redis_conn_flush(conn);
+}
+
+static bool is_overdue(struct redis_conn *conn)
+{
+    const struct redis_command *oldest = oldest_command(conn);
+
+    return oldest != NULL && oldest->deadline_us <= clock_mono_us();
+}
+
+static void check_up(struct redis_conn *conn)
+{
+    struct err err = {0};
+
+    /* Perhaps it was this process that slept: what has arrived counts. */
+    if (is_overdue(conn) || conn->broken.status != STATUS_OK)
+        redis_socket_read(conn->socket);
+    if (conn->state != CONN_UP)
+        return;
+    if (conn->broken.status != STATUS_OK) {
+        err = conn->broken;
+        lose(conn, STATUS_IO, &err);
+    } else if (is_overdue(conn)) {
+        err_set(&err, STATUS_TIMEOUT, "no answer within %lld ms",
+                (long long)conn->timeout_us / 1000);
+        lose(conn, STATUS_TIMEOUT, &err);
+    } else {
+        wake_at(conn, clock_mono_us() + IDLE_US);
+        if (oldest_command(conn) == NULL)
+            probe(conn);
+        else
+            wake_at(conn, oldest_command(conn)->deadline_us);
+    }
+}
+
+static void check_attempt(struct redis_conn *conn)
+{
+    struct err err = {0};
+
+    if (clock_mono_us() < conn->attempt_deadline_us && conn->broken.status == STATUS_OK) {
+        wake_at(conn, conn->attempt_deadline_us);
+        return;
+    }
+    err_set(&err, STATUS_TIMEOUT, "connect: no answer within %lld ms",
+            (long long)conn->timeout_us / 1000);
+    lose(conn, STATUS_TIMEOUT, &err);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct redis_conn *conn = timer->data;
+
+    conn->timer_at_us = INT64_MAX;
+    switch (conn->state) {
+    case CONN_PAUSING:
+        attempt(conn);
+        break;
+    case CONN_CONNECTING:
+    case CONN_GREETING:
+        check_attempt(conn);
+        break;
+    case CONN_UP:
+        check_up(conn);
+        break;
+    case CONN_RESOLVING: /* ends by itself */
+    case CONN_CLOSED:
+        break;
+    }
+}
+
+enum status redis_conn_open(const struct redis_conn_options *options,
+                            struct redis_conn **ret_conn, struct err *reterr)
+{
+    struct redis_conn *conn = calloc(1, sizeof(*conn));
+    enum status status = STATUS_OK;
+
+    if (conn == NULL)
+        return err_set(reterr, STATUS_NO_MEMORY, "redis connection: no memory");
+    conn->loop = options->loop;
+    conn->url = *options->url;
+    conn->timeout_us = (int64_t)options->timeout_ms * 1000;
+    conn->on_state = options->on_state;
+    conn->arg = options->arg;
+    conn->pause_ms = PAUSE_MIN_MS;
+    list_init(&conn->pending);
+    if (conn->url.is_tls)
+        status = redis_tls_open(&conn->tls, reterr);
+    if (status != STATUS_OK) {
+        free(conn);
+        return status;
+    }
+    uv_timer_init(conn->loop, &conn->timer);
+    conn->timer.data = conn;
+    conn->resolve.data = conn;
+    wake_only_at(conn, 0);
+    *ret_conn = conn;
+    return STATUS_OK;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct redis_conn *conn = handle->data;
+
+    conn->is_timer_closed = true;
+    finish_close(conn);
+}
+
+void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg)
+{
+    assert(conn->state != CONN_CLOSED);
+    conn->closed = closed;
+    conn->closed_arg = arg;
+    conn->state = CONN_CLOSED;
+    redis_socket_close(conn->socket);
+    conn->socket = NULL;
+    uv_close((uv_handle_t *)&conn->timer, on_timer_closed);
+    if (conn->is_resolving)
+        uv_cancel((uv_req_t *)&conn->resolve);
+    answer_all(conn, STATUS_CANCELLED);
+}
+
+bool redis_conn_is_up(const struct redis_conn *conn)
+{
+    return conn->state == CONN_UP;
+}

@@ -1,0 +1,12 @@
+/* sha1.h - the digest by which Redis names a script (RFC 3174); not for secrets. */
+#ifndef REDIS_SHA1_H
+#define REDIS_SHA1_H
+
+#include <stddef.h>
+
+#define REDIS_SHA1_HEX_LEN 40
+
+/** The digest of `len` bytes at `data` in lower-case hex, NUL-terminated. */
+void redis_sha1_hex(const void *data, size_t len, char ret_hex[REDIS_SHA1_HEX_LEN + 1]);
+
+#endif

@@ -1,0 +1,246 @@
+/*
+ * socket.c - a hiredis context without hiredis' asynchronous layer.
+ *
+ * hiredis connects, reads and parses; its redisAsyncContext is left out, for it frees
+ * itself inside callbacks, allocates for each command and asks for poll changes on each.
+ * Bytes are written from our own buffer: once per flush, with MSG_NOSIGNAL (hiredis'
+ * write raises SIGPIPE). The poll asks for writability only while the system's buffer
+ * is full.
+ *
+ * The struct outlives redis_socket_close() until the loop has let go of the poll handle,
+ * so an event handler that closes may return into the code below: it looks at `context`,
+ * which is NULL from then on.
+ */
+#include "redis/socket.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+struct redis_socket {
+    uv_poll_t poll;
+    redisContext *context;
+    struct redis_socket_options options;
+    struct redis_wire wire;
+    bool is_connected;
+    bool is_full; /* the system did not take all: wait until it is writable */
+};
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void watch(struct redis_socket *socket)
+{
+    struct redis_tls *tls = socket->options.tls;
+    bool wants_write = !socket->is_connected || socket->is_full;
+
+    if (socket->is_connected && tls != NULL && redis_tls_wants_read(tls))
+        wants_write = false;
+    uv_poll_start(&socket->poll, wants_write ? UV_READABLE | UV_WRITABLE : UV_READABLE,
+                  on_poll);
+}
+
+static redisContext *connect_context(const struct redis_socket_options *options)
+{
+    if (options->url->is_unix)
+        return redisConnectUnixNonBlock(options->url->host);
+    return redisConnectNonBlock(options->ip, options->url->port);
+}
+
+enum status redis_socket_open(const struct redis_socket_options *options,
+                              struct redis_socket **ret_socket, struct err *reterr)
+{
+    struct redis_socket *socket = calloc(1, sizeof(*socket));
+    enum status status = STATUS_NO_MEMORY;
+
+    if (socket == NULL)
+        goto out;
+    socket->options = *options;
+    socket->context = connect_context(options);
+    if (socket->context == NULL)
+        goto out;
+    if (socket->context->err != 0) {
+        status = err_set(reterr, STATUS_IO, "connect: %s", socket->context->errstr);
+        goto out;
+    }
+    if (uv_poll_init(options->loop, &socket->poll, (int)socket->context->fd) != 0)
+        goto out;
+    socket->poll.data = socket;
+    watch(socket);
+    *ret_socket = socket;
+    return STATUS_OK;
+out:
+    if (socket != NULL && socket->context != NULL)
+        redisFree(socket->context);
+    free(socket);
+    return status;
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct redis_socket *socket = handle->data;
+
+    redis_wire_clear(&socket->wire);
+    free(socket);
+}
+
+void redis_socket_close(struct redis_socket *socket)
+{
+    /* Reset instead of lingering: no old command may reach the server after this. */
+    struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+    if (socket == NULL)
+        return;
+    assert(socket->context != NULL);
+    uv_poll_stop(&socket->poll);
+    if (!socket->options.url->is_unix)
+        (void)setsockopt((int)socket->context->fd, SOL_SOCKET, SO_LINGER, &reset,
+                         sizeof(reset));
+    redisFree(socket->context);
+    socket->context = NULL;
+    uv_close((uv_handle_t *)&socket->poll, on_poll_closed);
+}
+
+struct redis_wire *redis_socket_wire(struct redis_socket *socket)
+{
+    return &socket->wire;
+}
+
+static enum status write_plain(struct redis_socket *socket, struct err *reterr)
+{
+    struct redis_wire *wire = &socket->wire;
+    size_t sent = 0;
+    ssize_t n = 0;
+
+    while (sent < wire->len && n >= 0) {
+        n = send((int)socket->context->fd, wire->data + sent, wire->len - sent,
+                 MSG_NOSIGNAL);
+        sent += n > 0 ? (size_t)n : 0;
+        if (n < 0 && errno == EINTR)
+            n = 0;
+    }
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+        return err_set(reterr, STATUS_IO, "write: %s", uv_strerror(-errno));
+    redis_wire_shift(wire, sent);
+    return STATUS_OK;
+}
+
+/** TLS writes go through hiredis, which knows the session. */
+static enum status write_tls(struct redis_socket *socket, bool *ret_done,
+                             struct err *reterr)
+{
+    redisContext *context = socket->context;
+    struct redis_wire *wire = &socket->wire;
+    int done = 0;
+
+    if (wire->len > 0 &&
+        redisAppendFormattedCommand(context, wire->data, wire->len) != REDIS_OK)
+        return err_set(reterr, STATUS_IO, "write: %s", context->errstr);
+    redis_wire_cut(wire, 0);
+    if (redisBufferWrite(context, &done) != REDIS_OK)
+        return err_set(reterr, STATUS_IO, "write: %s", context->errstr);
+    *ret_done = done;
+    return STATUS_OK;
+}
+
+enum status redis_socket_flush(struct redis_socket *socket, struct err *reterr)
+{
+    bool was_full = socket->is_full;
+    bool done = true;
+    enum status status;
+
+    if (socket->options.tls != NULL)
+        status = write_tls(socket, &done, reterr);
+    else
+        status = write_plain(socket, reterr);
+    if (status != STATUS_OK)
+        return status;
+    socket->is_full = socket->wire.len > 0 || !done;
+    if (socket->is_full || was_full)
+        watch(socket);
+    return STATUS_OK;
+}
+
+static void fail(struct redis_socket *socket, const char *doing, const char *why)
+{
+    struct err err = {0};
+
+    err_set(&err, STATUS_IO, "%s: %s", doing, why);
+    socket->options.events.failed(&err, socket->options.arg);
+}
+
+static void dispatch_replies(struct redis_socket *socket)
+{
+    void *reply = NULL;
+
+    while (socket->context != NULL) {
+        if (redisGetReplyFromReader(socket->context, &reply) != REDIS_OK) {
+            fail(socket, "read", socket->context->errstr);
+            return;
+        }
+        if (reply == NULL)
+            return;
+        socket->options.events.reply(
+            reply, ((redisReply *)reply)->type == REDIS_REPLY_ERROR, socket->options.arg);
+        freeReplyObject(reply);
+    }
+}
+
+void redis_socket_read(struct redis_socket *socket)
+{
+    bool has_more = true;
+
+    while (has_more && socket->context != NULL) {
+        size_t before = socket->context->reader->len;
+
+        if (redisBufferRead(socket->context) != REDIS_OK) {
+            fail(socket, "read", socket->context->errstr);
+            return;
+        }
+        /* What TLS has already decrypted does not show in a poll: read it all. */
+        has_more = socket->options.tls != NULL && socket->context->reader->len > before;
+        dispatch_replies(socket);
+    }
+}
+
+static void finish_connect(struct redis_socket *socket)
+{
+    struct redis_socket_options *options = &socket->options;
+    int error = 0;
+    socklen_t len = sizeof(error);
+    struct err err = {0};
+
+    if (getsockopt((int)socket->context->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+        error = errno;
+    if (error != 0) {
+        fail(socket, "connect", uv_strerror(-error));
+        return;
+    }
+    if (options->tls != NULL && redis_tls_start(options->tls, socket->context,
+                                                options->url->host, &err) != STATUS_OK) {
+        options->events.failed(&err, options->arg);
+        return;
+    }
+    socket->is_connected = true;
+    watch(socket);
+    options->events.connected(options->arg);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct redis_socket *socket = poll->data;
+    struct err err = {0};
+
+    if (!socket->is_connected) {
+        finish_connect(socket);
+        return;
+    }
+    /* A poll that reports an error has stopped; reading tells which error it was. */
+    if (status < 0 || (events & UV_READABLE) != 0)
+        redis_socket_read(socket);
+    if (socket->context != NULL && socket->is_full &&
+        redis_socket_flush(socket, &err) != STATUS_OK)
+        socket->options.events.failed(&err, socket->options.arg);
+}

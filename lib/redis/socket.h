@@ -1,0 +1,59 @@
+/*
+ * socket.h - one connected stream to a Redis server: bytes out, replies in.
+ *
+ * It does not reconnect, time out or match replies to commands; conn.h does. After
+ * redis_socket_close(), which may be called from inside its own events, no event comes.
+ *
+ * Threads: the loop's only.
+ */
+#ifndef REDIS_SOCKET_H
+#define REDIS_SOCKET_H
+
+#include "base/attributes.h"
+#include "base/err.h"
+#include "redis/reply.h"
+#include "redis/tls.h"
+#include "redis/url.h"
+#include "redis/wire.h"
+
+#include <uv.h>
+
+struct redis_socket;
+
+struct redis_socket_events {
+    void (*connected)(void *arg);
+    void (*reply)(const struct redis_reply *reply, bool is_error, void *arg);
+    void (*failed)(const struct err *why, void *arg); /* close it then */
+};
+
+struct redis_socket_options {
+    uv_loop_t *loop;             /* borrowed */
+    const struct redis_url *url; /* borrowed, outlives the socket */
+    struct redis_tls *tls;       /* borrowed likewise; NULL for none */
+    const char *ip;              /* numeric address of url->host; unused for unix: */
+    struct redis_socket_events events;
+    void *arg;
+};
+
+/** Begin to connect. STATUS_OK, STATUS_IO, STATUS_NO_MEMORY. */
+MUST_CHECK enum status redis_socket_open(const struct redis_socket_options *options,
+                                         struct redis_socket **ret_socket,
+                                         struct err *reterr);
+
+/**
+ * End the connection at once; what was not sent yet never leaves this machine. The
+ * memory is freed by the loop. Accepts NULL.
+ */
+void redis_socket_close(struct redis_socket *socket);
+
+/** Where commands are to be written; they leave at the next redis_socket_flush(). */
+struct redis_wire *redis_socket_wire(struct redis_socket *socket);
+
+/** Send what is in the wire, in one write as far as the system takes it. */
+MUST_CHECK enum status redis_socket_flush(struct redis_socket *socket,
+                                          struct err *reterr);
+
+/** Take in what has arrived, now instead of when the loop gets to it. */
+void redis_socket_read(struct redis_socket *socket);
+
+#endif

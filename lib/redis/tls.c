@@ -1,0 +1,107 @@
+/* tls.c - OpenSSL under hiredis; checks the peer's name, which hiredis itself does not.
+ */
+#include "redis/tls.h"
+
+#ifndef REDIS_WITH_TLS
+
+enum status redis_tls_open(struct redis_tls **ret_tls UNUSED, struct err *reterr)
+{
+    return err_set(reterr, STATUS_INVALID,
+                   "redis url: rediss:// needs TLS, and this program was built without: "
+                   "it takes a hiredis with hiredis_ssl (Debian 13 or later)");
+}
+
+void redis_tls_close(struct redis_tls *tls UNUSED)
+{
+}
+
+enum status redis_tls_start(struct redis_tls *tls UNUSED,
+                            struct redisContext *context UNUSED, const char *host UNUSED,
+                            struct err *reterr)
+{
+    return err_set(reterr, STATUS_INVALID, "built without TLS");
+}
+
+bool redis_tls_wants_read(const struct redis_tls *tls UNUSED)
+{
+    return false;
+}
+
+#else
+
+#include <arpa/inet.h>
+#include <hiredis/hiredis.h>
+#include <hiredis/hiredis_ssl.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdlib.h>
+
+struct redis_tls {
+    SSL_CTX *settings;
+    SSL *session; /* of the connection in use; owned by its redisContext */
+};
+
+enum status redis_tls_open(struct redis_tls **ret_tls, struct err *reterr)
+{
+    struct redis_tls *tls = calloc(1, sizeof(*tls));
+    enum status status = STATUS_NO_MEMORY;
+
+    if (tls == NULL)
+        goto out;
+    tls->settings = SSL_CTX_new(TLS_client_method());
+    if (tls->settings == NULL)
+        goto out;
+    if (SSL_CTX_set_min_proto_version(tls->settings, TLS1_2_VERSION) != 1 ||
+        SSL_CTX_set_default_verify_paths(tls->settings) != 1) {
+        status = err_set(reterr, STATUS_IO, "tls: cannot load certificate authorities");
+        goto out;
+    }
+    SSL_CTX_set_verify(tls->settings, SSL_VERIFY_PEER, NULL);
+    *ret_tls = tls;
+    tls = NULL;
+    status = STATUS_OK;
+out:
+    redis_tls_close(tls);
+    return status;
+}
+
+void redis_tls_close(struct redis_tls *tls)
+{
+    if (tls == NULL)
+        return;
+    SSL_CTX_free(tls->settings);
+    free(tls);
+}
+
+static bool expect_name(SSL *session, const char *host)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+
+    if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), host) == 1;
+    return SSL_set_tlsext_host_name(session, host) == 1 &&
+           SSL_set1_host(session, host) == 1;
+}
+
+enum status redis_tls_start(struct redis_tls *tls, struct redisContext *context,
+                            const char *host, struct err *reterr)
+{
+    SSL *session = SSL_new(tls->settings);
+
+    if (session == NULL)
+        return err_set(reterr, STATUS_NO_MEMORY, "tls: no memory");
+    if (!expect_name(session, host) || redisInitiateSSL(context, session) != REDIS_OK) {
+        SSL_free(session);
+        return err_set(reterr, STATUS_IO, "tls: %s",
+                       context->err ? context->errstr : "cannot expect this host's name");
+    }
+    tls->session = session;
+    return STATUS_OK;
+}
+
+bool redis_tls_wants_read(const struct redis_tls *tls)
+{
+    return SSL_want_read(tls->session) != 0;
+}
+
+#endif

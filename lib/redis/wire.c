@@ -1,0 +1,95 @@
+/* wire.c - writes RESP straight into the output buffer; no format strings, no copies. */
+#include "redis/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZE_MIN_BYTES 16384
+#define HEAD_MAX_BYTES (1 + REDIS_DIGITS_MAX + 2)
+
+void redis_wire_clear(struct redis_wire *wire)
+{
+    free(wire->data);
+    *wire = (struct redis_wire){0};
+}
+
+static bool grow(struct redis_wire *wire, size_t need)
+{
+    size_t size = wire->size_bytes == 0 ? SIZE_MIN_BYTES : wire->size_bytes;
+    char *data;
+
+    while (size - wire->len < need)
+        size *= 2;
+    data = realloc(wire->data, size);
+    if (data == NULL) {
+        wire->failed = true;
+        return false;
+    }
+    wire->data = data;
+    wire->size_bytes = size;
+    return true;
+}
+
+static inline bool reserve(struct redis_wire *wire, size_t need)
+{
+    if (wire->size_bytes - wire->len >= need)
+        return !wire->failed;
+    return !wire->failed && grow(wire, need);
+}
+
+size_t redis_wire_digits(char out[REDIS_DIGITS_MAX], uint64_t value)
+{
+    char backwards[REDIS_DIGITS_MAX];
+    size_t len = 0;
+
+    do {
+        backwards[len++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    for (size_t i = 0; i < len; i++)
+        out[i] = backwards[len - 1 - i];
+    return len;
+}
+
+/** The mark, the number, the line's end; the room must be there. */
+static void put_head(struct redis_wire *wire, char mark, size_t number)
+{
+    char *at = wire->data + wire->len;
+    size_t digits;
+
+    at[0] = mark;
+    digits = redis_wire_digits(at + 1, number);
+    at[1 + digits] = '\r';
+    at[2 + digits] = '\n';
+    wire->len += digits + 3;
+}
+
+void redis_wire_array(struct redis_wire *wire, size_t count)
+{
+    if (reserve(wire, HEAD_MAX_BYTES))
+        put_head(wire, '*', count);
+}
+
+void redis_wire_bulk(struct redis_wire *wire, const void *data, size_t len)
+{
+    if (!reserve(wire, HEAD_MAX_BYTES + len + 2))
+        return;
+    put_head(wire, '$', len);
+    memcpy(wire->data + wire->len, data, len);
+    wire->len += len;
+    wire->data[wire->len++] = '\r';
+    wire->data[wire->len++] = '\n';
+}
+
+void redis_wire_cut(struct redis_wire *wire, size_t len)
+{
+    wire->len = len;
+    wire->failed = false;
+}
+
+void redis_wire_shift(struct redis_wire *wire, size_t len)
+{
+    wire->len -= len;
+    if (wire->len > 0)
+        memmove(wire->data, wire->data + len, wire->len);
+}

@@ -1,0 +1,259 @@
+/* fixture.c - runs a loop until what a test waits for has come about. */
+#include "test/fixture.h"
+#include "base/clock.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_MS 2
+
+int fixture_start_server(void **state)
+{
+    struct server *server = calloc(1, sizeof(*server));
+
+    server_start(server, NULL);
+    *state = server;
+    return 0;
+}
+
+int fixture_stop_server(void **state)
+{
+    server_stop(*state);
+    free(*state);
+    return 0;
+}
+
+static void on_tick(uv_timer_t *tick)
+{
+    (void)tick; /* it is enough that the loop wakes */
+}
+
+int fixture_setup(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+    fixture->server = *state;
+    freeReplyObject(server_ask(fixture->server, "FLUSHALL"));
+    uv_loop_init(&fixture->loop);
+    uv_timer_init(&fixture->loop, &fixture->tick);
+    uv_timer_start(&fixture->tick, on_tick, TICK_MS, TICK_MS);
+    *state = fixture;
+    return 0;
+}
+
+static void on_closed(void *arg)
+{
+    unsigned *closed_count = arg;
+
+    ++*closed_count;
+}
+
+static bool all_closed(void *arg)
+{
+    const struct fixture *fixture = arg;
+
+    return fixture->closed_count == fixture->client_count;
+}
+
+int fixture_teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (unsigned i = 0; i < fixture->client_count; i++) {
+        if (fixture->clients[i] != NULL)
+            rlock_client_close(fixture->clients[i], on_closed, &fixture->closed_count);
+    }
+    assert_true(fixture_run_until(fixture, all_closed, fixture, WITHIN_MS));
+    uv_close((uv_handle_t *)&fixture->tick, NULL);
+    uv_run(&fixture->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&fixture->loop), 0);
+    *state = fixture->server;
+    free(fixture);
+    return 0;
+}
+
+struct rlock_client *fixture_open(struct fixture *fixture,
+                                  struct rlock_client_options options)
+{
+    struct err err = {0};
+    struct rlock_client *client = NULL;
+
+    options.loop = &fixture->loop;
+    if (rlock_client_open(&options, &client, &err) != STATUS_OK)
+        fail_msg("rlock_client_open: %s", err.text);
+    fixture->clients[fixture->client_count++] = client;
+    return client;
+}
+
+struct rlock_client *fixture_client(struct fixture *fixture)
+{
+    struct rlock_client *client = fixture_open(
+        fixture, (struct rlock_client_options){.redis_url = fixture->server->unix_url,
+                                               .timeout_ms = TIMEOUT_MS});
+
+    fixture_wait_up(fixture, client);
+    return client;
+}
+
+struct count {
+    const unsigned *at;
+    unsigned wanted;
+};
+
+static bool has_count(void *arg)
+{
+    const struct count *count = arg;
+
+    return *count->at >= count->wanted;
+}
+
+void fixture_close(struct fixture *fixture, struct rlock_client *client)
+{
+    struct count closed = {&fixture->closed_count, fixture->closed_count + 1};
+
+    for (unsigned i = 0; i < fixture->client_count; i++) {
+        if (fixture->clients[i] == client)
+            fixture->clients[i] = NULL;
+    }
+    rlock_client_close(client, on_closed, &fixture->closed_count);
+    assert_true(fixture_run_until(fixture, has_count, &closed, WITHIN_MS));
+}
+
+bool fixture_run_until(struct fixture *fixture, bool (*is_so)(void *arg), void *arg,
+                       unsigned within_ms)
+{
+    uint64_t end_ns = uv_hrtime() + (uint64_t)within_ms * 1000000;
+
+    while (!is_so(arg)) {
+        if (uv_hrtime() >= end_ns)
+            return false;
+        uv_run(&fixture->loop, UV_RUN_ONCE);
+    }
+    return true;
+}
+
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+void fixture_run_for(struct fixture *fixture, unsigned ms)
+{
+    (void)fixture_run_until(fixture, never, NULL, ms);
+}
+
+static bool is_up(void *arg)
+{
+    return rlock_client_is_up(arg);
+}
+
+static bool is_down(void *arg)
+{
+    return !rlock_client_is_up(arg);
+}
+
+void fixture_wait_up(struct fixture *fixture, struct rlock_client *client)
+{
+    assert_true(fixture_run_until(fixture, is_up, client, WITHIN_MS));
+}
+
+void fixture_wait_down(struct fixture *fixture, struct rlock_client *client)
+{
+    assert_true(fixture_run_until(fixture, is_down, client, WITHIN_MS));
+}
+
+void fixture_wait_answers(struct fixture *fixture, const struct call *call,
+                          unsigned answers)
+{
+    struct count count = {&call->answers, answers};
+
+    assert_true(fixture_run_until(fixture, has_count, &count, WITHIN_MS));
+}
+
+void fixture_wait_losses(struct fixture *fixture, const struct call *call,
+                         unsigned losses)
+{
+    struct count count = {&call->losses, losses};
+
+    assert_true(fixture_run_until(fixture, has_count, &count, WITHIN_MS));
+}
+
+static void on_answer(struct rlock *lock, enum status status, void *arg)
+{
+    struct call *call = arg;
+
+    assert_ptr_equal(lock, &call->lock);
+    call->answers++;
+    call->status = status;
+}
+
+static void on_lost(struct rlock *lock, enum status status, void *arg)
+{
+    struct call *call = arg;
+
+    assert_ptr_equal(lock, &call->lock);
+    assert_int_equal(status, STATUS_LOST);
+    assert_false(rlock_is_held(lock));
+    call->losses++;
+}
+
+void call_acquire(struct rlock_client *client, struct call *call, const char *name,
+                  uint32_t lease_ms)
+{
+    struct rlock_acquire_options options = {.lease_ms = lease_ms, .on_lost = on_lost};
+
+    rlock_acquire(client, &call->lock, name, strlen(name), &options, on_answer, call);
+}
+
+void call_acquire_watched(struct rlock_client *client, struct call *call,
+                          const char *name, uint32_t lease_ms)
+{
+    struct rlock_acquire_options options = {
+        .lease_ms = lease_ms, .watchdog = true, .on_lost = on_lost};
+
+    rlock_acquire(client, &call->lock, name, strlen(name), &options, on_answer, call);
+}
+
+void call_release(struct rlock_client *client, struct call *call)
+{
+    rlock_release(client, &call->lock, on_answer, call);
+}
+
+static enum status finish(struct fixture *fixture, struct rlock_client *client,
+                          struct call *call, unsigned answers)
+{
+    assert_int_equal(call->answers, answers - 1); /* not from inside the call */
+    rlock_flush(client);
+    fixture_wait_answers(fixture, call, answers);
+    assert_int_equal(call->answers, answers);
+    return call->status;
+}
+
+enum status acquire(struct fixture *fixture, struct rlock_client *client,
+                    struct call *call, const char *name, uint32_t lease_ms)
+{
+    unsigned answers = call->answers + 1;
+
+    call_acquire(client, call, name, lease_ms);
+    return finish(fixture, client, call, answers);
+}
+
+enum status acquire_watched(struct fixture *fixture, struct rlock_client *client,
+                            struct call *call, const char *name, uint32_t lease_ms)
+{
+    unsigned answers = call->answers + 1;
+
+    call_acquire_watched(client, call, name, lease_ms);
+    return finish(fixture, client, call, answers);
+}
+
+enum status release(struct fixture *fixture, struct rlock_client *client,
+                    struct call *call)
+{
+    unsigned answers = call->answers + 1;
+
+    call_release(client, call);
+    return finish(fixture, client, call, answers);
+}

@@ -1,0 +1,90 @@
+/*
+ * fixture.h - a server, a loop and lock clients, for a test that runs them by itself.
+ *
+ * A program has one server, which its group's setup starts; each test begins with it
+ * empty, on a loop of its own.
+ */
+#ifndef TEST_FIXTURE_H
+#define TEST_FIXTURE_H
+
+#include "lock/rlock.h"
+#include "test/server.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h> /* needs the four above */
+
+#define FIXTURE_CLIENTS_MAX 4
+#define LEASE_MS            10000
+#define TIMEOUT_MS          1000
+#define WITHIN_MS           8000 /* what must happen at all must happen within this */
+
+struct fixture {
+    struct server *server;
+    uv_loop_t loop;
+    uv_timer_t tick;
+    struct rlock_client *clients[FIXTURE_CLIENTS_MAX];
+    unsigned client_count;
+    unsigned closed_count;
+};
+
+/** A call under way and how it ended. */
+struct call {
+    struct rlock lock;
+    unsigned answers;
+    enum status status;
+    unsigned losses; /* calls of on_lost */
+};
+
+int fixture_start_server(void **state); /* for the group */
+int fixture_stop_server(void **state);
+int fixture_setup(void **state); /* for each test; *state becomes a struct fixture */
+int fixture_teardown(void **state);
+
+/** A client that is connected. */
+struct rlock_client *fixture_client(struct fixture *fixture);
+
+/** A client with these options (the loop is filled in), connected or not. */
+struct rlock_client *fixture_open(struct fixture *fixture,
+                                  struct rlock_client_options options);
+
+/** Close a client and wait until it is gone. */
+void fixture_close(struct fixture *fixture, struct rlock_client *client);
+
+/** Run the loop until `is_so(arg)`; false when that takes longer than `within_ms`. */
+bool fixture_run_until(struct fixture *fixture, bool (*is_so)(void *arg), void *arg,
+                       unsigned within_ms);
+
+/** Run the loop for a time, when what is to be shown is that nothing happens. */
+void fixture_run_for(struct fixture *fixture, unsigned ms);
+
+void fixture_wait_up(struct fixture *fixture, struct rlock_client *client);
+void fixture_wait_down(struct fixture *fixture, struct rlock_client *client);
+void fixture_wait_answers(struct fixture *fixture, const struct call *call,
+                          unsigned answers);
+void fixture_wait_losses(struct fixture *fixture, const struct call *call,
+                         unsigned losses);
+
+/** Begin; the loop has to be run. The options of call_acquire are plain: no watchdog. */
+void call_acquire(struct rlock_client *client, struct call *call, const char *name,
+                  uint32_t lease_ms);
+void call_acquire_watched(struct rlock_client *client, struct call *call,
+                          const char *name, uint32_t lease_ms);
+void call_release(struct rlock_client *client, struct call *call);
+
+/** The same, flushed and run until answered. */
+enum status acquire(struct fixture *fixture, struct rlock_client *client,
+                    struct call *call, const char *name, uint32_t lease_ms);
+enum status acquire_watched(struct fixture *fixture, struct rlock_client *client,
+                            struct call *call, const char *name, uint32_t lease_ms);
+enum status release(struct fixture *fixture, struct rlock_client *client,
+                    struct call *call);
+
+/** A test with the fixture around it. */
+#define FIXTURE_TEST(name)                                                               \
+    cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+#endif

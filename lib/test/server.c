@@ -1,0 +1,204 @@
+/* server.c - forks redis-server with a directory of its own below /tmp. */
+#include "test/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define START_TRIES 5
+#define READY_MS    10000
+#define WORDS_MAX   32
+
+static uint16_t free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t len = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static void become_server(const struct server *server)
+{
+    char port[8], log[96], sock[96];
+    const char *argv[WORDS_MAX] = {"redis-server",
+                                   "--port",
+                                   port,
+                                   "--bind",
+                                   "127.0.0.1",
+                                   "--unixsocket",
+                                   sock,
+                                   "--dir",
+                                   server->dir,
+                                   "--logfile",
+                                   log,
+                                   "--save",
+                                   "",
+                                   "--enable-debug-command",
+                                   "local"};
+    size_t words = 15;
+
+    snprintf(port, sizeof(port), "%u", server->port);
+    snprintf(log, sizeof(log), "%s/log", server->dir);
+    snprintf(sock, sizeof(sock), "%s/sock", server->dir);
+    for (size_t i = 0; server->options != NULL && server->options[i] != NULL; i++)
+        argv[words++] = server->options[i];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    execvp(argv[0], (char *const *)argv);
+    _exit(127);
+}
+
+static void pause_10ms(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
+static void forget_asker(struct server *server)
+{
+    if (server->asker != NULL)
+        redisFree(server->asker);
+    server->asker = NULL;
+}
+
+/** Until it takes connections; false when it has ended instead. */
+static bool wait_ready(struct server *server)
+{
+    char sock[96];
+
+    snprintf(sock, sizeof(sock), "%s/sock", server->dir);
+    for (int waited_ms = 0; waited_ms < READY_MS; waited_ms += 10) {
+        if (waitpid(server->pid, NULL, WNOHANG) == server->pid)
+            return false;
+        forget_asker(server);
+        server->asker = redisConnectUnix(sock);
+        if (server->asker != NULL && server->asker->err == 0)
+            return true;
+        pause_10ms();
+    }
+    fail_msg("redis-server is not ready after %d ms", READY_MS);
+    return false;
+}
+
+void server_restart(struct server *server)
+{
+    server->pid = fork();
+    assert_true(server->pid >= 0);
+    if (server->pid == 0)
+        become_server(server);
+    assert_true(wait_ready(server));
+}
+
+void server_start(struct server *server, const char *const *options)
+{
+    *server = (struct server){.options = options};
+    strcpy(server->dir, "/tmp/rlock-test.XXXXXX");
+    assert_non_null(mkdtemp(server->dir));
+    snprintf(server->unix_url, sizeof(server->unix_url), "unix:%s/sock", server->dir);
+    for (int i = 0; i < START_TRIES; i++) {
+        server->port = free_port(); /* another may take it before the server does */
+        snprintf(server->tcp_url, sizeof(server->tcp_url), "redis://127.0.0.1:%u",
+                 server->port);
+        server->pid = fork();
+        assert_true(server->pid >= 0);
+        if (server->pid == 0)
+            become_server(server);
+        if (wait_ready(server))
+            return;
+    }
+    fail_msg("redis-server does not start, see %s/log", server->dir);
+}
+
+void server_kill(struct server *server)
+{
+    if (server->pid <= 0)
+        return;
+    kill(server->pid, SIGKILL);
+    waitpid(server->pid, NULL, 0);
+    server->pid = 0;
+    forget_asker(server);
+}
+
+void server_stop(struct server *server)
+{
+    static const char *const files[] = {"sock", "log", "dump.rdb"};
+    char path[128];
+
+    server_kill(server);
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        snprintf(path, sizeof(path), "%s/%s", server->dir, files[i]);
+        unlink(path);
+    }
+    rmdir(server->dir);
+}
+
+void server_pause(struct server *server)
+{
+    assert_int_equal(kill(server->pid, SIGSTOP), 0);
+}
+
+void server_resume(struct server *server)
+{
+    assert_int_equal(kill(server->pid, SIGCONT), 0);
+}
+
+static redisReply *ask(struct server *server, const char *format, va_list args)
+{
+    redisReply *reply = redisvCommand(server->asker, format, args);
+
+    if (reply == NULL)
+        fail_msg("redis: %s", server->asker->errstr);
+    return reply;
+}
+
+struct redisReply *server_ask(struct server *server, const char *format, ...)
+{
+    va_list args;
+    redisReply *reply;
+
+    va_start(args, format);
+    reply = ask(server, format, args);
+    va_end(args);
+    return reply;
+}
+
+long long server_int(struct server *server, const char *format, ...)
+{
+    va_list args;
+    redisReply *reply;
+    long long value;
+
+    va_start(args, format);
+    reply = ask(server, format, args);
+    va_end(args);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", format, reply->str);
+    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
+    value = reply->integer;
+    freeReplyObject(reply);
+    return value;
+}
+
+bool server_has(struct server *server, const char *key)
+{
+    return server_int(server, "EXISTS %s", key) == 1;
+}

@@ -1,0 +1,46 @@
+/* server.h - a private redis-server for tests, to be killed, stopped and restarted. */
+#ifndef TEST_SERVER_H
+#define TEST_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct redisReply;
+
+struct server {
+    char dir[64];
+    char unix_url[96];
+    char tcp_url[96];
+    uint16_t port;
+    pid_t pid;
+    const char *const *options; /* more words for the command line; NULL or NULL-ended */
+    struct redisContext *asker;
+};
+
+/** Start an empty server on loopback and on a socket; fails the test if it cannot. */
+void server_start(struct server *server, const char *const *options);
+
+/** End it and remove its directory. */
+void server_stop(struct server *server);
+
+/** SIGKILL, and wait until it is gone. */
+void server_kill(struct server *server);
+
+/** Start it again, empty, at the same addresses. */
+void server_restart(struct server *server);
+
+/** SIGSTOP and SIGCONT: a server that hangs. */
+void server_pause(struct server *server);
+void server_resume(struct server *server);
+
+/** Ask on a connection beside; the reply is freed with freeReplyObject(). */
+struct redisReply *server_ask(struct server *server, const char *format, ...);
+
+/** As server_ask() for an integer reply. */
+long long server_int(struct server *server, const char *format, ...);
+
+/** Whether the key is there. */
+bool server_has(struct server *server, const char *key);
+
+#endif
