@@ -104,7 +104,7 @@ clean: ## remove build/ (the data in var/ stay)
 
 .PHONY: run bench
 run: $(BUILD)/seckill ## a sale on http://127.0.0.1:$(PORT), with private servers in var/run
-	@exec load/run.sh $(BUILD)/seckill $(PORT)
+	@exec load/run.py $(BUILD)/seckill $(PORT)
 
 bench: $(BUILD)/seckill ## measure against nginx: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench.py $(BUILD)/seckill
@@ -137,7 +137,7 @@ $(TESTS:%=%.check): %.check: %
 $(LIB_IT:%=%.check) $(APP_IT:%=%.check): $(BUILD)/seckill
 
 check-proof: $(BUILD)/seckill
-	$(CHECK) load/proof.py load/proof.py $(BUILD)/seckill
+	$(CHECK) "load proof" load/proof.py $(BUILD)/seckill
 
 # -- lint -------------------------------------------------------------------------------
 

@@ -1,0 +1,178 @@
+"""house.py - what the run, the proof and the bench stand on: private servers, a service,
+its HTTP interface, its tokens, its SQL. Python's standard library only."""
+
+import datetime
+import http.client
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+
+LOAD = os.path.dirname(os.path.abspath(__file__))
+ANSWER_WITHIN_S = 30
+STOP_WITHIN_S = 30
+
+
+class Failed(Exception):
+    """Something did not work; the text says what, for a reader without the source."""
+
+
+def wait_for(what, condition, within_s=ANSWER_WITHIN_S):
+    """Look at a condition until it holds."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failed(f"{what}: not within {within_s} s")
+        time.sleep(0.01)
+
+
+def run(*command, env=None, check=True):
+    """Run a program to its end; its standard output, or Failed with what it said."""
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        raise Failed(f"{' '.join(command[:3])}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def is_taken(port):
+    """Whether something listens there. The service itself would not notice: it shares."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def moment(offset_s):
+    """RFC 3339, so many seconds from now."""
+    at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=offset_s)
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Servers:
+    """A private PostgreSQL and Redis with all they own in a directory."""
+
+    def __init__(self, directory):
+        self.directory = directory
+
+    def up(self):
+        run(f"{LOAD}/servers.sh", "up", self.directory)
+        lines = run(f"{LOAD}/servers.sh", "env", self.directory).splitlines()
+        self.env = dict(line.split("=", 1) for line in lines)
+
+    def down(self):
+        run(f"{LOAD}/servers.sh", "down", self.directory)
+
+
+class Service:
+    """`seckill serve` on a port of loopback, and a client of it."""
+
+    def __init__(self, program, port, env, log_path):
+        self.program = program
+        self.port = port
+        self.env = dict(os.environ, SECKILL_LISTEN=f"127.0.0.1:{port}", **env)
+        self.log_path = log_path
+        self.process = None
+
+    # -- the process
+
+    def command(self, *arguments, check=True):
+        return run(self.program, *arguments, env=self.env, check=check)
+
+    def start(self):
+        """Start it and wait until it is ready. It ends when this process does."""
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "TERM", self.program, "serve"], env=self.env,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        wait_for("the service is ready", self.is_ready)
+
+    def is_ready(self):
+        if self.process.poll() is not None:
+            with open(self.log_path, errors="replace") as log:
+                last = "".join(log.readlines()[-5:])
+            raise Failed(f"the service ended with code {self.process.returncode}:\n{last}")
+        try:
+            return self.call("GET", "/readyz")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def stop(self):
+        """Let it drain. Fails when it does not end well."""
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise Failed(f"the service did not end within {STOP_WITHIN_S} s") from None
+        finally:
+            self.process = None
+        if code != 0:
+            raise Failed(f"the service ended with code {code}, see {self.log_path}")
+
+    def rss_mib(self):
+        with open(f"/proc/{self.process.pid}/status") as status:
+            kib = [line.split()[1] for line in status if line.startswith("VmRSS:")]
+        return int(kib[0]) / 1024
+
+    # -- its interface
+
+    def call(self, method, path, token=None, body=None):
+        """One request; the status and the body, parsed where it is JSON."""
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        try:
+            client.request(method, path, json.dumps(body) if body is not None else None, headers)
+            reply = client.getresponse()
+            text = reply.read().decode()
+        finally:
+            client.close()
+        is_json = "json" in reply.getheader("Content-Type", "")
+        return reply.status, json.loads(text) if is_json else text
+
+    def token(self, user, role="shopper"):
+        return self.command("token", "--user", str(user), "--role", role).strip()
+
+    def write_tokens(self, count, path):
+        """Tokens of users 1..count, one a line."""
+        with open(path, "wb") as out:
+            subprocess.run([self.program, "token", "--user", "1", "--count", str(count)],
+                           env=self.env, stdout=out, check=True)
+
+    def create_voucher(self, title, stock, begin_in_s=-60, end_in_s=86400):
+        status, voucher = self.call(
+            "POST", "/v1/vouchers", self.token(1, "admin"),
+            {"title": title, "price_cents": 900, "face_value_cents": 10000, "stock": stock,
+             "begin_at": moment(begin_in_s), "end_at": moment(end_in_s)})
+        if status != 201:
+            raise Failed(f"creating a voucher: {status} {voucher}")
+        return voucher["id"]
+
+    def metric(self, name, **labels):
+        """The sum of a metric's lines that have these labels."""
+        total = 0
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        for line in self.call("GET", "/metrics")[1].splitlines():
+            head, _, value = line.rpartition(" ")
+            if head.split("{")[0] == name and all(pair in head for pair in wanted):
+                total += float(value)
+        return total
+
+
+def sql(url, statement):
+    """One statement; its only row, the columns as text."""
+    return run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-F", "|", "-c", statement, url).strip().split("|")
+
+
+def new_secret():
+    return secrets.token_hex(32)

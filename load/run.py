@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""run.py PROGRAM PORT - a sale on this machine, until Ctrl-C.
+
+Starts private servers in var/run, migrates, serves, sees to it that there is a voucher on
+sale and one that soon will be, and says how to buy. All that was started ends with this;
+the data stay for the next run."""
+
+import fcntl
+import os
+import random
+import signal
+import sys
+
+import house
+
+PLACE = "var/run"
+DEMO_STOCK = 100
+
+
+def lock_place():
+    """One run at a time per checkout: the servers belong to it."""
+    os.makedirs(PLACE, exist_ok=True)
+    lock = open(f"{PLACE}/run.lock", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise house.Failed(f"a sale already runs in {PLACE}") from None
+    return lock
+
+
+def keep_secret():
+    """The path of a secret that stays the same from run to run."""
+    path = f"{PLACE}/jwt_secret"
+    if not os.path.exists(path):
+        with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+            out.write(house.new_secret())
+        os.rename(path + ".new", path)
+    return path
+
+
+def demo_vouchers(service):
+    """The id of a voucher that can be bought, and of one that can be in a minute."""
+    _, page = service.call("GET", "/v1/vouchers?state=open&limit=100")
+    on_sale = [voucher["id"] for voucher in page["items"] if voucher["stock_left"] > 0]
+    _, page = service.call("GET", "/v1/vouchers?state=upcoming&limit=1")
+    upcoming = [voucher["id"] for voucher in page["items"]]
+    now = on_sale[0] if on_sale else service.create_voucher(
+        "Dinner for two, 100 for 9", DEMO_STOCK)
+    soon = upcoming[0] if upcoming else service.create_voucher(
+        "Breakfast for two, 100 for 9", DEMO_STOCK, begin_in_s=60)
+    return now, soon
+
+
+def announce(service, now, soon):
+    user = random.randrange(100000, 1000000)
+    shopper = service.token(user)
+    url = f"http://127.0.0.1:{service.port}"
+    print(f"""
+seckill serves on {url} - Ctrl-C ends it
+  voucher {now} is on sale, voucher {soon} is, or will be within a minute
+
+shopper {user}: {shopper}
+
+admin: {service.token(1, "admin")}
+
+buy:
+curl -sS -X POST {url}/v1/vouchers/{now}/orders -H 'Authorization: Bearer {shopper}'
+""", flush=True)
+
+
+def serve(program, port):
+    servers = house.Servers(PLACE)
+    service = None
+    try:
+        servers.up()
+        service = house.Service(program, port, {
+            "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
+            "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
+            "SECKILL_JWT_SECRET_FILE": keep_secret()}, f"{PLACE}/seckill.log")
+        service.command("migrate")
+        service.start()
+        announce(service, *demo_vouchers(service))
+        code = service.process.wait()
+        raise house.Failed(f"the service ended with code {code}, see {service.log_path}")
+    finally:
+        # A second signal does not cut the end short.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        print("stopping", flush=True)
+        if service:
+            service.stop()
+        servers.down()
+
+
+def interrupted(_number, _frame):
+    raise KeyboardInterrupt
+
+
+def main():
+    program, port = os.path.abspath(sys.argv[1]), int(sys.argv[2])
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupted)
+    try:
+        if house.is_taken(port):
+            raise house.Failed(f"port {port} is taken; another: make run PORT=8081")
+        lock = lock_place()
+        serve(program, port)
+        lock.close()
+    except KeyboardInterrupt:
+        print("stopped; the data stay in", PLACE)
+    except house.Failed as failure:
+        sys.exit(f"make run: {failure}")
+
+
+main()
