@@ -181,6 +181,14 @@ void fixture_servers(struct fixture *fixture, const char *verb, const char *whic
              (const char *[]){"load/servers.sh", verb, fixture->dir, which, NULL});
 }
 
+void fixture_mend(struct fixture *fixture, const char *which)
+{
+    /* fails where there is nothing to resume */
+    fixture_run(fixture, NULL,
+                (const char *[]){"load/servers.sh", "resume", fixture->dir, which, NULL});
+    fixture_servers(fixture, "start", which);
+}
+
 /* -- services -------------------------------------------------------------------------
  */
 

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#define COUNT_OF(array)      (sizeof(array) / sizeof((array)[0]))
 #define FIXTURE_SERVICES_MAX 6
 #define FIXTURE_SECRET       "a secret of the tests, 32 bytes or more of it"
 #define ID_SIZE              24 /* a bigint in text */
@@ -66,6 +67,9 @@ void fixture_share_services(struct fixture *fixture);
 
 /** `load/servers.sh verb DIR which`. */
 void fixture_servers(struct fixture *fixture, const char *verb, const char *which);
+
+/** Make a server run and answer, whatever was done to it. */
+void fixture_mend(struct fixture *fixture, const char *which);
 
 /* -- programs -------------------------------------------------------------------------
  */
@@ -173,6 +177,9 @@ struct sale {
 /** @ret_text  RFC 3339, UTC, with milliseconds; 32 bytes; Returns ret_text */
 char *time_in_ms(int64_t offset_ms, char *ret_text);
 
+/** Copy `pattern`, each "{}" in it replaced by `value`; Returns ret_text */
+char *fill(const char *pattern, const char *value, char *ret_text, size_t size);
+
 /** Create a voucher and wait until `service` knows it. */
 void make_voucher(struct service *service, const struct sale *sale, char *ret_id);
 
@@ -187,6 +194,9 @@ bool becomes_true(bool (*check)(void *arg), void *arg, int timeout_ms);
 
 void sql_do(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 int64_t sql_number(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/** The one text that a query gives; the caller frees it. */
+char *sql_text(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /** A session of its own, to hold row locks in; NULL closes all that are open. */
 void sql_session(struct fixture *fixture, const char *statement);

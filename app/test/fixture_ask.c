@@ -153,6 +153,18 @@ char *time_in_ms(int64_t offset_ms, char *ret_text)
     return ret_text;
 }
 
+char *fill(const char *pattern, const char *value, char *ret_text, size_t size)
+{
+    size_t len = 0;
+
+    for (const char *hole; (hole = strstr(pattern, "{}")) != NULL; pattern = hole + 2)
+        len += (size_t)snprintf(ret_text + len, size - len, "%.*s%s",
+                                (int)(hole - pattern), pattern, value);
+    len += (size_t)snprintf(ret_text + len, size - len, "%s", pattern);
+    assert_true(len < size);
+    return ret_text;
+}
+
 void make_voucher(struct service *service, const struct sale *sale, char *ret_id)
 {
     bool is_open = sale->begin_in_s == 0 && sale->end_in_s == 0;

@@ -163,7 +163,7 @@ enum tally tally_of(const struct client_reply *reply)
         return TALLY_REPEATED;
     if (reply->status == 0)
         return TALLY_LOST;
-    for (size_t i = 0; i < sizeof(tallies) / sizeof(tallies[0]); i++)
+    for (size_t i = 0; i < COUNT_OF(tallies); i++)
         if (reply_is(reply, tallies[i].status, tallies[i].code))
             return tallies[i].tally;
     return TALLY_OTHER;
@@ -191,4 +191,32 @@ void burst_answer(size_t k, const struct client_reply *reply, void *arg)
     burst->tally[tally]++;
     if (burst->each != NULL)
         burst->each[k] = tally;
+}
+
+void burst_check(struct fixture *fixture, const struct order_burst *burst, size_t count)
+{
+    char *rows = sql_text(fixture,
+                          "select string_agg((select count(*) from voucher_order where "
+                          "voucher_id = %s and user_id = u)::text, '' order by u) from "
+                          "generate_series(%lld, %lld) u",
+                          burst->voucher_id, (long long)burst->first_user,
+                          (long long)burst->first_user + (long long)count - 1);
+    size_t wrong = 0;
+
+    assert_int_equal(strlen(rows), count);
+    for (size_t k = 0; k < count; k++) {
+        enum tally tally = burst->each[k];
+        bool may_be = tally == TALLY_UNKNOWN || tally == TALLY_LOST;
+
+        if ((rows[k] == '0' || rows[k] == '1') &&
+            (may_be || (tally == TALLY_PLACED) == (rows[k] == '1')))
+            continue;
+        if (wrong++ < 5)
+            print_error("user %lld: tally %d, rows %c\n",
+                        (long long)burst->first_user + (long long)k, (int)tally, rows[k]);
+    }
+    free(rows);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(burst->tally[TALLY_OTHER], 0);
+    assert_int_equal(sql_broken_promises(fixture), 0);
 }

@@ -50,8 +50,16 @@ struct order_burst {
     char voucher_id[ID_SIZE];
     int64_t first_user;
     size_t tally[TALLY_COUNT];
-    enum tally *each; /* of each request where not NULL; the caller's memory */
+    struct fixture *fixture; /* for whoever is called halfway */
+    enum tally *each;        /* of each request where not NULL; the caller's memory */
 };
+
+/**
+ * Hold the answers of a burst of `count` against the rows: 201 has one, a refusal has
+ * none, a shopper has not two, and nothing else was answered. A voucher without a limit
+ * beyond one, no shopper of it before the burst.
+ */
+void burst_check(struct fixture *fixture, const struct order_burst *burst, size_t count);
 
 /** crowd_plan callbacks for a struct order_burst. */
 size_t burst_write(size_t k, char *buf, size_t size, void *arg);

@@ -58,21 +58,42 @@ void sql_do(struct fixture *fixture, const char *format, ...)
     PQclear(run(fixture, statement));
 }
 
+static char *one_value(struct fixture *fixture, const char *statement)
+{
+    PGresult *result = run(fixture, statement);
+    char *text;
+
+    if (PQntuples(result) != 1)
+        fail_msg("%s: %d rows", statement, PQntuples(result));
+    text = strdup(PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return text;
+}
+
+char *sql_text(struct fixture *fixture, const char *format, ...)
+{
+    char statement[4096];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(statement, sizeof(statement), format, args);
+    va_end(args);
+    return one_value(fixture, statement);
+}
+
 int64_t sql_number(struct fixture *fixture, const char *format, ...)
 {
     char statement[4096];
-    PGresult *result;
+    char *text;
     int64_t number;
     va_list args;
 
     va_start(args, format);
     vsnprintf(statement, sizeof(statement), format, args);
     va_end(args);
-    result = run(fixture, statement);
-    if (PQntuples(result) != 1)
-        fail_msg("%s: %d rows", statement, PQntuples(result));
-    number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-    PQclear(result);
+    text = one_value(fixture, statement);
+    number = strtoll(text, NULL, 10);
+    free(text);
     return number;
 }
 

@@ -1,0 +1,234 @@
+/* it_drain.c - SIGTERM: what is in flight is answered, locks are free, exit 0. */
+#include "app/test/fixture_crowd.h"
+#include "base/clock.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLIENTS 64
+
+static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
+
+static int setup(void **state)
+{
+    *state = fixture_open();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+static int mend(void **state)
+{
+    fixture_mend(*state, "redis");
+    fixture_mend(*state, "postgres");
+    return fixture_end_test(state);
+}
+
+static void hold_row(void **state, const char *voucher_id)
+{
+    char statement[80];
+
+    snprintf(statement, sizeof(statement),
+             "select 1 from voucher where id = %s for update", voucher_id);
+    sql_session(*state, statement);
+}
+
+static void ask_all(struct service *service, struct order_burst *burst,
+                    struct client **clients)
+{
+    char request[1024];
+
+    for (size_t i = 0; i < CLIENTS; i++) {
+        clients[i] = client_open(&service->address);
+        assert_non_null(clients[i]);
+        assert_true(client_write(clients[i], request,
+                                 burst_write(i, request, sizeof(request), burst)));
+    }
+}
+
+static bool all_hold_locks(void *arg)
+{
+    return redis_order_locks(arg) == CLIENTS;
+}
+
+static void test_drain__answers_what_is_in_flight(void **state)
+{
+    struct service *service = fixture_serve(*state, NULL);
+    struct order_burst burst = {.first_user = 1};
+    struct client *clients[CLIENTS];
+
+    make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
+    hold_row(state, burst.voucher_id);
+    ask_all(service, &burst, clients);
+    assert_true(becomes_true(all_hold_locks, *state, 3000));
+    service_signal(service, SIGTERM);
+    sql_session(*state, NULL);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        expect(client_read(clients[i], &patience), 201, NULL);
+        assert_true(client_ends(clients[i], 3000));
+        client_close(clients[i]);
+    }
+    assert_int_equal(service_wait(service), 0);
+    assert_int_equal(redis_order_locks(*state), 0);
+    assert_int_equal(sql_live_orders(*state, burst.voucher_id), CLIENTS);
+}
+
+/* What had reached the socket when the signal came counts as in flight. */
+static void test_drain__answers_what_it_has_not_read_yet(void **state)
+{
+    struct service *service = fixture_serve(*state, NULL);
+    struct order_burst burst = {.first_user = 1};
+    struct client *clients[CLIENTS];
+    char request[1024];
+
+    make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
+    for (size_t i = 0; i < CLIENTS; i++) { /* connections that it knows */
+        static const char hello[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+
+        clients[i] = client_open(&service->address);
+        assert_true(client_write(clients[i], hello, sizeof(hello) - 1));
+        expect(client_read(clients[i], &patience), 200, NULL);
+    }
+    service_signal(service, SIGSTOP);
+    for (size_t i = 0; i < CLIENTS; i++)
+        assert_true(client_write(clients[i], request,
+                                 burst_write(i, request, sizeof(request), &burst)));
+    service_signal(service, SIGTERM);
+    service_signal(service, SIGCONT);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        const struct client_reply *reply = client_read(clients[i], &patience);
+
+        if (reply->status != 201)
+            expect(reply, 503, "unavailable");
+        client_close(clients[i]);
+    }
+    assert_int_equal(service_wait(service), 0);
+    assert_int_equal(redis_order_locks(*state), 0);
+}
+
+static void signal_service(void *arg)
+{
+    struct order_burst *burst = arg;
+
+    service_signal(&burst->fixture->services[0], SIGTERM);
+}
+
+static void test_drain__under_load_loses_nothing(void **state)
+{
+    static enum tally each[3000];
+    struct service *service = fixture_serve(*state, NULL);
+    struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
+    struct crowd_plan plan = {{service},
+                              .connections = CLIENTS,
+                              .requests = 3000,
+                              .write = burst_write,
+                              .answer = burst_answer,
+                              .halfway = signal_service,
+                              .halfway_at = 1000,
+                              .arg = &burst};
+
+    make_voucher(service, &(struct sale){.stock = 3000}, burst.voucher_id);
+    assert_int_equal(crowd_run(&plan), 3000); /* later ones are refused a connection */
+    assert_int_equal(service_wait(service), 0);
+    assert_int_equal(redis_order_locks(*state), 0);
+    burst_check(*state, &burst, 3000);
+    assert_true(burst.tally[TALLY_PLACED] >= 1000);
+    /* nobody was placed without being told */
+    assert_int_equal(sql_live_orders(*state, burst.voucher_id),
+                     burst.tally[TALLY_PLACED]);
+}
+
+static void test_drain__waits_for_no_idle_or_slow_client(void **state)
+{
+    static const char *const beginnings[] = {"", "GET /heal",
+                                             "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\n"
+                                             "Content-Length: 10\r\n\r\n{"};
+    struct service *service = fixture_serve(*state, NULL);
+    struct client *clients[30];
+    int64_t before_us;
+
+    for (size_t i = 0; i < COUNT_OF(clients); i++) {
+        clients[i] = client_open(&service->address);
+        assert_true(
+            client_write(clients[i], beginnings[i % 3], strlen(beginnings[i % 3])));
+    }
+    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    before_us = clock_mono_us();
+    assert_int_equal(service_stop(service), 0);
+    assert_in_range(clock_mono_us() - before_us, 0, 10000000);
+    for (size_t i = 0; i < COUNT_OF(clients); i++)
+        client_close(clients[i]);
+}
+
+static void test_drain__with_redis_hung_ends_in_time(void **state)
+{
+    const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=1000", NULL};
+    struct service *service = fixture_serve(*state, env);
+    struct order_burst burst = {.first_user = 1};
+    struct client *clients[CLIENTS];
+
+    make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
+    fixture_servers(*state, "pause", "redis");
+    ask_all(service, &burst, clients);
+    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    service_signal(service, SIGTERM);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        const struct client_reply *reply =
+            expect(client_read(clients[i], &patience), 503, "unavailable");
+
+        assert_true(reply_retry_after(reply) >= 1);
+        client_close(clients[i]);
+    }
+    assert_int_equal(service_wait(service), 0);
+    assert_int_equal(sql_live_orders(*state, burst.voucher_id), 0);
+}
+
+static void test_drain__with_postgres_hung_ends_in_time(void **state)
+{
+    const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=1000", NULL};
+    struct service *service = fixture_serve(*state, env);
+    struct order_burst burst = {.first_user = 1};
+    struct client *clients[CLIENTS];
+
+    make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
+    fixture_servers(*state, "pause", "postgres");
+    ask_all(service, &burst, clients);
+    assert_true(becomes_true(all_hold_locks, *state, 3000));
+    service_signal(service, SIGTERM);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        const struct client_reply *reply = client_read(clients[i], &patience);
+
+        if (!reply_is(reply, 503, "outcome_unknown"))
+            expect(reply, 503, "unavailable");
+        client_close(clients[i]);
+    }
+    assert_int_equal(service_wait(service), 0);
+    assert_int_equal(redis_order_locks(*state), 0);
+}
+
+static void test_drain__sigint_too(void **state)
+{
+    struct service *service = fixture_serve(*state, NULL);
+
+    service_signal(service, SIGINT);
+    assert_int_equal(service_wait(service), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_drain__answers_what_is_in_flight),
+        CASE(test_drain__answers_what_it_has_not_read_yet),
+        CASE(test_drain__under_load_loses_nothing),
+        CASE(test_drain__waits_for_no_idle_or_slow_client),
+        cmocka_unit_test_teardown(test_drain__with_redis_hung_ends_in_time, mend),
+        cmocka_unit_test_teardown(test_drain__with_postgres_hung_ends_in_time, mend),
+        CASE(test_drain__sigint_too),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,172 @@
+/* it_fault_bounds.c - deadlines and queues: every request is answered in time or at once.
+ */
+#include "app/test/fixture_crowd.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CLIENTS 100
+
+static struct service *service; /* of the running test */
+static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
+
+static int setup(void **state)
+{
+    *state = fixture_open();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+static void hold_row(void **state, const char *voucher_id)
+{
+    char statement[80];
+
+    snprintf(statement, sizeof(statement),
+             "select 1 from voucher where id = %s for update", voucher_id);
+    sql_session(*state, statement);
+}
+
+static void ask_all(struct order_burst *burst, struct client **clients, size_t count)
+{
+    char request[1024];
+
+    for (size_t i = 0; i < count; i++) {
+        clients[i] = client_open(&service->address);
+        assert_non_null(clients[i]);
+        assert_true(client_write(clients[i], request,
+                                 burst_write(i, request, sizeof(request), burst)));
+    }
+}
+
+static void test_deadline__an_order_that_hangs_is_unknown_in_time(void **state)
+{
+    const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=700", NULL};
+    struct order_burst burst = {.first_user = 1};
+    struct client *clients[CLIENTS];
+    int64_t before_us;
+
+    service = fixture_serve(*state, env);
+    make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
+    hold_row(state, burst.voucher_id);
+    before_us = clock_mono_us();
+    ask_all(&burst, clients, CLIENTS);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        const struct client_reply *reply = client_read(clients[i], &patience);
+
+        if (!reply_is(reply, 503, "outcome_unknown"))
+            expect(reply, 503, "unavailable");
+        assert_in_range(reply_retry_after(reply), 1, 60);
+        burst_answer(i, reply, &burst);
+        client_close(clients[i]);
+    }
+    assert_in_range(clock_mono_us() - before_us, 0, 2000000);
+    sql_session(*state, NULL);
+    service_await(service, "/readyz", 200, 10000);
+    for (int64_t user = 1; user <= CLIENTS; user++) { /* it mends itself */
+        const struct client_reply *reply =
+            place_order(service, user, burst.voucher_id, NULL);
+
+        if (reply->status != 201)
+            expect(reply, 409, "already_ordered");
+    }
+    assert_int_equal(sql_live_orders(*state, burst.voucher_id), CLIENTS);
+    assert_int_equal(service_stop(service), 0);
+}
+
+static void test_queue__past_its_ceiling_is_overloaded_at_once(void **state)
+{
+    const char *const env[] = {"SECKILL_QUEUE_MAX=10", "SECKILL_WORKERS=1", NULL};
+    struct order_burst burst = {.first_user = 1};
+    struct client *clients[CLIENTS];
+    struct client_wait brief = {.timeout_ms = 200};
+    size_t overloaded = 0;
+
+    service = fixture_serve(*state, env);
+    make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
+    hold_row(state, burst.voucher_id);
+    ask_all(&burst, clients, CLIENTS);
+    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        const struct client_reply *reply = client_read(clients[i], &brief);
+
+        if (reply->status == 0)
+            continue;
+        expect(reply, 503, "overloaded");
+        assert_true(reply_retry_after(reply) >= 1);
+        overloaded++;
+        client_close(clients[i]);
+        clients[i] = NULL;
+    }
+    assert_int_equal(overloaded, CLIENTS - 10);
+    sql_session(*state, NULL);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        if (clients[i] == NULL)
+            continue;
+        expect(client_read(clients[i], &patience), 201, NULL);
+        client_close(clients[i]);
+    }
+    assert_int_equal(sql_live_orders(*state, burst.voucher_id), 10);
+}
+
+static void test_batch__of_one_still_sells_right(void **state)
+{
+    const char *const env[] = {"SECKILL_BATCH_MAX=1", NULL};
+    struct order_burst burst = {.first_user = 1};
+    struct crowd_plan plan = {.connections = 32,
+                              .requests = 300,
+                              .write = burst_write,
+                              .answer = burst_answer,
+                              .arg = &burst};
+
+    service = fixture_serve(*state, env);
+    plan.services[0] = service;
+    make_voucher(service, &(struct sale){.stock = 200}, burst.voucher_id);
+    assert_int_equal(crowd_run(&plan), 300);
+    assert_int_equal(burst.tally[TALLY_PLACED], 200);
+    assert_int_equal(burst.tally[TALLY_SOLD_OUT], 100);
+}
+
+static bool holds_40_locks(void *arg)
+{
+    return redis_order_locks(arg) == 40;
+}
+
+/* With 200 ms of lease and a batch that takes 1.5 s: the watchdog keeps the locks. */
+static void test_lease__is_renewed_while_the_order_is_under_way(void **state)
+{
+    const char *const env[] = {"SECKILL_LOCK_LEASE_MS=200", NULL};
+    struct order_burst burst = {.first_user = 1};
+    struct client *clients[40];
+    int64_t end_us = clock_mono_us() + 1500000;
+
+    service = fixture_serve(*state, env);
+    make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
+    hold_row(state, burst.voucher_id);
+    ask_all(&burst, clients, COUNT_OF(clients));
+    assert_true(becomes_true(holds_40_locks, *state, 2000));
+    while (clock_mono_us() < end_us)
+        assert_int_equal(redis_order_locks(*state), 40);
+    sql_session(*state, NULL);
+    for (size_t i = 0; i < COUNT_OF(clients); i++) {
+        expect(client_read(clients[i], &patience), 201, NULL);
+        client_close(clients[i]);
+    }
+    assert_int_equal(redis_order_locks(*state), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_deadline__an_order_that_hangs_is_unknown_in_time),
+        CASE(test_queue__past_its_ceiling_is_overloaded_at_once),
+        CASE(test_batch__of_one_still_sells_right),
+        CASE(test_lease__is_renewed_while_the_order_is_under_way),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
