@@ -1,0 +1,86 @@
+-- Vouchers and the orders of vouchers.
+--
+-- Everything is kept by voucher: the voucher's id is in every key, so that both tables can
+-- be distributed by it and an order's transaction stays on the node that holds the voucher.
+-- For the same reason, and for speed, there are
+--   no foreign key from orders to vouchers: it would look the voucher up and lock it once
+--     per order, where place_orders() holds the row's lock already and vouchers are never
+--     deleted; `seckill audit` looks for orphans;
+--   no triggers: one call per row on the hot path, and nothing they could know that the
+--     functions which are the only writers do not.
+
+create sequence voucher_id_seq as bigint;
+
+-- Taken by place_orders() under the lock of the voucher's row, one value at a time: a cache
+-- would hand later commits smaller numbers. The largest value still fits the 43 bits that
+-- an order's id leaves beside the voucher's 20. On several nodes give each a residue of its
+-- own: increment by <nodes> start with <node>.
+create sequence voucher_order_id_seq as bigint maxvalue 8796093022207 cache 1;
+
+-- The row of a voucher on sale changes thousands of times a second. No index holds
+-- stock_left or version and pages are left nearly empty, so each change is a heap-only
+-- update within its page and needs no vacuum to be cleaned up.
+create table voucher (
+    id bigint primary key default nextval('voucher_id_seq') check (id > 0),
+    version bigint not null default 1 check (version > 0),
+    price_cents bigint not null check (price_cents between 0 and 1000000000000),
+    face_value_cents bigint not null check (face_value_cents between 0 and 1000000000000),
+    -- The greatest fence among all orders, at that moment, of any shopper who had an order
+    -- end: a greater fence is news to a shopper whose slot 1 is free. Whatever ends an order
+    -- (sets its slot to NULL) must raise it to the greatest fence of that shopper's orders.
+    ended_fence bigint not null default 0 check (ended_fence >= 0),
+    begin_at timestamptz not null check (isfinite(begin_at)),
+    end_at timestamptz not null check (isfinite(end_at)),
+    created_at timestamptz not null default now(),
+    stock_total integer not null check (stock_total between 0 and 100000000),
+    stock_left integer not null,
+    pay_within_s integer not null check (pay_within_s between 1 and 2592000),
+    per_user_limit smallint not null check (per_user_limit between 1 and 100),
+    title text not null check (char_length(title) between 1 and 200),
+    description text not null default '' check (char_length(description) <= 4000),
+    constraint voucher_window check (end_at > begin_at),
+    constraint voucher_stock check (stock_left between 0 and stock_total)
+) with (fillfactor = 10);
+
+-- The lists: upcoming by begin; open and ended by end.
+create index voucher_begin on voucher (begin_at, id);
+create index voucher_end on voucher (end_at, id);
+
+-- In this order: live ones first, numbered as in the program.
+create type order_status as enum
+    ('unpaid', 'paid', 'redeemed', 'cancelled', 'expired', 'refunded');
+
+-- An order's id is (number * 2^20 + the voucher's id % 2^20): whoever has it finds the order
+-- by the primary key, as its voucher is one of
+--   generate_series(id & 1048575, (select max(id) from voucher), 1048576).
+-- Within a voucher ids grow in the order of commits, as numbers are taken under the lock of
+-- the voucher's row.
+create table voucher_order (
+    voucher_id bigint not null,
+    id bigint not null check (id > 0),
+    user_id bigint not null check (user_id > 0),
+    fence bigint check (fence > 0), -- NULL: taken without a lock
+    price_cents bigint not null check (price_cents between 0 and 1000000000000),
+    created_at timestamptz not null,
+    expires_at timestamptz not null,
+    paid_at timestamptz,
+    status order_status not null default 'unpaid',
+    slot smallint check (slot between 1 and 100),
+    payment_ref text check (octet_length(payment_ref) between 1 and 200),
+    request_key text collate "C" check (octet_length(request_key) between 1 and 80),
+    primary key (voucher_id, id),
+    constraint voucher_order_of_voucher check ((id - voucher_id) % 1048576 = 0),
+    constraint voucher_order_times check (expires_at > created_at),
+    -- live orders hold a slot, others none
+    constraint voucher_order_live
+        check ((slot is not null) = (status < 'cancelled')),
+    constraint voucher_order_paid
+        check ((paid_at is not null) = (status in ('paid', 'redeemed', 'refunded')))
+);
+
+-- At most per_user_limit live orders of a shopper: slots are 1..per_user_limit, and the NULLs
+-- of orders that are over do not collide. It also serves the shopper's list and look-ups.
+create unique index voucher_order_slot on voucher_order (user_id, voucher_id, slot);
+
+create unique index voucher_order_key on voucher_order (voucher_id, user_id, request_key)
+    where request_key is not null;
