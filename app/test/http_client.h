@@ -14,8 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLIENT_TIMEOUT_MS 15000 /* more than any deadline of the service in these tests  \
-                                 */
+#define CLIENT_TIMEOUT_MS                                                                \
+    15000 /* more than any deadline of the service in these tests                        \
+           */
 
 struct client_address {
     char host[16]; /* dotted IPv4 */
