@@ -32,7 +32,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECTION_MEMORY_BYTES 16384 /* request line and headers must fit into half */
+#define CONNECTION_MEMORY_BYTES 10240 /* request line, headers and reply headers fit into it */
 #define CONNECTION_COUNT_MAX    100000
 #define DISCARD_BYTES_MAX                                                                \
     1048576 /* of an oversized body, before the client is cut off                        \
