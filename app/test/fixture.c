@@ -5,7 +5,7 @@
  * that programs that run side by side never share a port: with SO_REUSEPORT two of them
  * would silently take each other's requests.
  */
-#define _GNU_SOURCE /* pipe2, asprintf */
+#define _GNU_SOURCE // NOLINT(readability-identifier-naming): pipe2, execvpe
 #include "app/test/fixture.h"
 
 #include "base/clock.h"
@@ -13,7 +13,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -302,7 +301,7 @@ void service_await(struct service *service, const char *target, int status,
     if (becomes_true(is_answered, &awaited, timeout_ms))
         return;
     print_log_end(service);
-    expect(ask(service, NULL, NULL, "GET %s", target), status, NULL);
+    EXPECT(ask(service, NULL, NULL, "GET %s", target), status, NULL);
 }
 
 int64_t service_rss_kib(const struct service *service)

@@ -123,6 +123,9 @@ int64_t service_rss_kib(const struct service *service);
 const char *shopper(int64_t user_id);
 const char *admin(void);
 
+/** A number in text; fails when it is not one. */
+int64_t number_of(const char *text);
+
 /** A token of any claims. @claims  JSON object; @header  NULL: HS256 */
 const char *token_hs256(const char *header, const char *claims, const char *secret);
 
@@ -132,14 +135,18 @@ const char *token_pem(const char *alg, const char *claims, const char *pem);
 /**
  * One request on a connection of its own; `format` gives "METHOD /target".
  *
- * @headers  more header lines with CRLF; @body JSON text; NULL for none
+ * @body  JSON text; NULL for none
  *
- * Returns  never NULL; valid until the next ask() of this service
+ * Returns  never NULL; valid until the next request of this service
  */
+const struct client_reply *ask(struct service *service, const char *token,
+                               const char *body, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+
+/** The same. @headers  more header lines with CRLF; NULL for none */
 const struct client_reply *ask_with(struct service *service, const char *token,
                                     const char *headers, const char *body,
                                     const char *format, ...) PRINTF_LIKE(5, 6);
-#define ask(service, token, body, ...) ask_with(service, token, NULL, body, __VA_ARGS__)
 
 /**
  * The reply must have this status and, where `code` is given, be a whole problem document
@@ -147,7 +154,7 @@ const struct client_reply *ask_with(struct service *service, const char *token,
  *
  * Returns  the reply
  */
-#define expect(reply, status, code) expect_at(reply, status, code, __FILE__, __LINE__)
+#define EXPECT(reply, status, code) expect_at(reply, status, code, __FILE__, __LINE__)
 const struct client_reply *expect_at(const struct client_reply *reply, int status,
                                      const char *code, const char *file, int line);
 

@@ -1,6 +1,5 @@
 /* fixture_ask.c - single requests, what their answers must be, vouchers; see fixture.h.
  */
-#define _GNU_SOURCE /* gmtime_r */
 #include "app/test/fixture.h"
 
 #include "base/clock.h"
@@ -10,6 +9,7 @@
 #include <time.h>
 
 #define REQUEST_SIZE 100000
+#define LINE_SIZE    8192
 
 /* -- asking ---------------------------------------------------------------------------
  */
@@ -21,32 +21,59 @@ static const struct client_reply *nothing(void)
     return &lost;
 }
 
-const struct client_reply *ask_with(struct service *service, const char *token,
-                                    const char *headers, const char *body,
-                                    const char *format, ...)
+static const struct client_reply *send_and_read(struct service *service,
+                                                const struct client_request *request)
 {
     static char bytes[REQUEST_SIZE];
-    char line[8192];
-    struct client_request request = {
-        .method = line, .token = token, .headers = headers, .body = body};
     struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
-    char *space;
+
+    wait.is_head = strcmp(request->method, "HEAD") == 0;
+    client_close(service->conn);
+    service->conn = client_open(&service->address);
+    if (service->conn == NULL ||
+        !client_write(service->conn, bytes, client_format(request, bytes, sizeof(bytes))))
+        return nothing();
+    return client_read(service->conn, &wait);
+}
+
+/* Cut "METHOD /target" in two. */
+static void split_line(char *line, struct client_request *request)
+{
+    char *space = strchr(line, ' ');
+
+    assert_non_null(space);
+    *space = '\0';
+    request->method = line;
+    request->target = space + 1;
+}
+
+const struct client_reply *ask(struct service *service, const char *token,
+                               const char *body, const char *format, ...)
+{
+    struct client_request request = {.token = token, .body = body};
+    char line[LINE_SIZE];
     va_list args;
 
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    space = strchr(line, ' ');
-    *space = '\0';
-    request.target = space + 1;
-    wait.is_head = strcmp(line, "HEAD") == 0;
-    client_close(service->conn);
-    service->conn = client_open(&service->address);
-    if (service->conn == NULL ||
-        !client_write(service->conn, bytes,
-                      client_format(&request, bytes, sizeof(bytes))))
-        return nothing();
-    return client_read(service->conn, &wait);
+    split_line(line, &request);
+    return send_and_read(service, &request);
+}
+
+const struct client_reply *ask_with(struct service *service, const char *token,
+                                    const char *headers, const char *body,
+                                    const char *format, ...)
+{
+    struct client_request request = {.token = token, .headers = headers, .body = body};
+    char line[LINE_SIZE];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    split_line(line, &request);
+    return send_and_read(service, &request);
 }
 
 /* -- answers --------------------------------------------------------------------------
@@ -57,6 +84,16 @@ const char *reply_text(const struct client_reply *reply, const char *name)
     const char *text = json_string_value(json_object_get(reply->json, name));
 
     return text == NULL ? "" : text;
+}
+
+int64_t number_of(const char *text)
+{
+    char *end;
+    int64_t number = strtoll(text, &end, 10);
+
+    if (end == text || (*end != '\0' && *end != '\n'))
+        fail_msg("not a number: %s", text);
+    return number;
 }
 
 int64_t reply_number(const struct client_reply *reply, const char *name)
@@ -180,7 +217,7 @@ void make_voucher(struct service *service, const struct sale *sale, char *ret_id
              "{\"title\":\"test\",\"price_cents\":8000,\"face_value_cents\":10000,"
              "%s\"stock\":%lld,\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
              limit, (long long)sale->stock, begin, end);
-    reply = expect(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+    reply = EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
     snprintf(ret_id, ID_SIZE, "%s", reply_text(reply, "id"));
     assert_true(ret_id[0] != '\0');
     snprintf(target, sizeof(target), "/v1/vouchers/%s", ret_id);

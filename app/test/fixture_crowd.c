@@ -21,7 +21,6 @@ struct crowd {
     const struct crowd_plan *plan;
     struct member *members;
     struct pollfd *pollers;
-    size_t service_count;
     size_t asked;
     size_t answered;
     size_t waiting;
@@ -111,12 +110,11 @@ static void crowd_init(struct crowd *crowd, const struct crowd_plan *plan)
     crowd->members = calloc(plan->connections, sizeof(*crowd->members));
     crowd->pollers = calloc(plan->connections, sizeof(*crowd->pollers));
     assert_true(crowd->members != NULL && crowd->pollers != NULL);
-    while (crowd->service_count < FIXTURE_SERVICES_MAX &&
-           plan->services[crowd->service_count] != NULL)
-        crowd->service_count++;
-    for (size_t i = 0; i < plan->connections; i++) {
-        crowd->members[i].address = &plan->services[i % crowd->service_count]->address;
+    for (size_t i = 0, at = 0; i < plan->connections; i++) {
+        crowd->members[i].address = &plan->services[at++]->address;
         crowd->members[i].conn = client_open(crowd->members[i].address);
+        if (at == FIXTURE_SERVICES_MAX || plan->services[at] == NULL)
+            at = 0;
     }
 }
 
@@ -143,16 +141,16 @@ size_t crowd_run(const struct crowd_plan *plan)
  */
 
 static const struct {
-    int status;
     const char *code;
+    int status;
     enum tally tally;
 } tallies[] = {
-    {409, "already_ordered", TALLY_ALREADY_ORDERED},
-    {409, "order_in_progress", TALLY_IN_PROGRESS},
-    {409, "sold_out", TALLY_SOLD_OUT},
-    {503, "unavailable", TALLY_UNAVAILABLE},
-    {503, "overloaded", TALLY_UNAVAILABLE},
-    {503, "outcome_unknown", TALLY_UNKNOWN},
+    {"already_ordered", 409, TALLY_ALREADY_ORDERED},
+    {"order_in_progress", 409, TALLY_IN_PROGRESS},
+    {"sold_out", 409, TALLY_SOLD_OUT},
+    {"unavailable", 503, TALLY_UNAVAILABLE},
+    {"overloaded", 503, TALLY_UNAVAILABLE},
+    {"outcome_unknown", 503, TALLY_UNKNOWN},
 };
 
 enum tally tally_of(const struct client_reply *reply)

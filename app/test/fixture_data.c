@@ -141,15 +141,17 @@ int64_t sql_live_orders(struct fixture *fixture, const char *voucher_id)
 
 static void redis_connect(struct fixture *fixture)
 {
-    char user[64], password[64], host[64];
+    char password[64], host[64];
     struct timeval timeout = {.tv_sec = 10};
     redisReply *reply;
-    int port;
+    const char *port;
 
-    if (sscanf(fixture->redis_url, "redis://%63[^:]:%63[^@]@%63[^:]:%d", user, password,
-               host, &port) != 4)
+    /* redis://default:PASSWORD@HOST:PORT/0, as load/servers.sh writes it */
+    if (sscanf(fixture->redis_url, "redis://default:%63[^@]@%63[^:]", password, host) !=
+        2)
         fail_msg("not understood: %s", fixture->redis_url);
-    redis = redisConnectWithTimeout(host, port, timeout);
+    port = strrchr(fixture->redis_url, ':') + 1;
+    redis = redisConnectWithTimeout(host, (int)strtol(port, NULL, 10), timeout);
     if (redis == NULL || redis->err != 0)
         fail_msg("redis: %s", redis == NULL ? "no memory" : redis->errstr);
     redisSetTimeout(redis, timeout);
@@ -198,7 +200,7 @@ const char *redis_do(struct fixture *fixture, const char *format, ...)
 
 int redis_order_locks(struct fixture *fixture)
 {
-    return atoi(redis_do(fixture, "KEYS lock:order:*"));
+    return (int)number_of(redis_do(fixture, "KEYS lock:order:*"));
 }
 
 void fixture_data_close(void)

@@ -32,8 +32,10 @@ static size_t encode(const unsigned char *bytes, size_t len, char *out)
 
     for (int i = 0; i < written; i++)
         if (out[i] != '=')
-            out[end++] = out[i] == '+' ? '-' : out[i] == '/' ? '_' : out[i];
+            out[end++] = out[i];
     out[end] = '\0';
+    for (char *at = out; (at = strpbrk(at, "+/")) != NULL;)
+        *at = *at == '+' ? '-' : '_';
     return end;
 }
 

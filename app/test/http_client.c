@@ -1,5 +1,5 @@
 /* http_client.c - see http_client.h; sockets are non-blocking, waiting is by poll(). */
-#define _GNU_SOURCE /* memmem */
+#define _GNU_SOURCE // NOLINT(readability-identifier-naming): memmem
 #include "app/test/http_client.h"
 
 #include "base/clock.h"
@@ -105,18 +105,24 @@ int client_fd(const struct client *conn)
     return conn->fd;
 }
 
+/* Whether it is worth trying again after send() took nothing. */
+static bool may_send_again(int fd)
+{
+    if (errno == EINTR)
+        return true;
+    return errno == EAGAIN && wait_for(fd, POLLOUT, CLIENT_TIMEOUT_MS);
+}
+
 bool client_write(struct client *conn, const char *bytes, size_t len)
 {
     while (len > 0) {
         ssize_t sent = send(conn->fd, bytes, len, MSG_NOSIGNAL);
 
+        if (sent < 0 && !may_send_again(conn->fd))
+            return false;
         if (sent > 0) {
             bytes += sent;
             len -= (size_t)sent;
-        } else if (errno != EAGAIN && errno != EINTR) {
-            return false;
-        } else if (!wait_for(conn->fd, POLLOUT, CLIENT_TIMEOUT_MS)) {
-            return false;
         }
     }
     return true;
@@ -133,16 +139,21 @@ bool client_write_slowly(struct client *conn, const char *bytes, size_t len, siz
     return true;
 }
 
+static void make_room(struct client *conn)
+{
+    if (conn->in_size - conn->in_len >= 4096)
+        return;
+    conn->in_size = conn->in_size * 2 + 16384;
+    conn->in = realloc(conn->in, conn->in_size);
+    assert(conn->in != NULL);
+}
+
 static void take_in(struct client *conn)
 {
     ssize_t got;
 
     do {
-        if (conn->in_size - conn->in_len < 4096) {
-            conn->in_size = conn->in_size * 2 + 16384;
-            conn->in = realloc(conn->in, conn->in_size);
-            assert(conn->in != NULL);
-        }
+        make_room(conn);
         got = recv(conn->fd, conn->in + conn->in_len, conn->in_size - conn->in_len, 0);
         if (got > 0)
             conn->in_len += (size_t)got;
@@ -227,7 +238,7 @@ static int parse_head(struct client *conn, size_t *ret_used)
     *ret_used = reply->head_len + 2;
     if (strncmp(reply->head, "HTTP/1.", 7) != 0 || strlen(reply->head) < 12)
         return -1;
-    reply->status = atoi(reply->head + 9);
+    reply->status = (int)strtol(reply->head + 9, NULL, 10);
     return reply->status >= 100 && reply->status <= 599 ? 1 : -1;
 }
 

@@ -129,7 +129,7 @@ static void test_setting__a_secret_comes_from_a_file_too(void **state)
     fclose(file);
     snprintf(setting, sizeof(setting), "SECKILL_JWT_SECRET_FILE=%s", path);
     service = fixture_serve(fixture, env);
-    expect(ask(service, shopper(1), NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(ask(service, shopper(1), NULL, "GET /v1/orders"), 200, NULL);
     assert_int_equal(service_stop(service), 0);
 }
 
@@ -146,7 +146,7 @@ static void test_listen__an_address_in_use_is_refused(void **state)
     assert_int_equal(outcome->code, EXIT_FAILED);
     assert_says(outcome->err, setting + strlen("SECKILL_LISTEN="));
     for (int i = 0; i < 20; i++) /* and the first goes on */
-        expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+        EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
 /* -- help -----------------------------------------------------------------------------
@@ -245,17 +245,17 @@ static void test_token__is_taken_by_the_service(void **state)
     rest = strdup(RUN(state, NULL, "token", "--user", "41", "--count", "3")->out);
     for (char *at = rest; (line = strsep(&at, "\n")) != NULL && line[0] != '\0'; user++) {
         const struct client_reply *reply =
-            expect(ask(service, line, NULL, "POST /v1/vouchers/%s/orders", voucher_id),
+            EXPECT(ask(service, line, NULL, "POST /v1/vouchers/%s/orders", voucher_id),
                    201, NULL);
 
-        assert_int_equal(atoll(reply_text(reply, "user_id")), user);
+        assert_int_equal(number_of(reply_text(reply, "user_id")), user);
     }
     free(rest);
     assert_int_equal(user, 44);
     rest = strdup(
         RUN(state, NULL, "token", "--user", "1", "--role", "admin", "--ttl", "60")->out);
     rest[strcspn(rest, "\n")] = '\0';
-    expect(ask(service, rest, "{\"add\":1}", "POST /v1/vouchers/%s/restock", voucher_id),
+    EXPECT(ask(service, rest, "{\"add\":1}", "POST /v1/vouchers/%s/restock", voucher_id),
            200, NULL);
     free(rest);
 }
@@ -270,7 +270,7 @@ static void test_token__makes_many(void **state)
                          ((struct fixture *)*state)->program, NULL});
 
     assert_int_equal(outcome->code, 0);
-    assert_int_equal(atoi(outcome->out), 100000);
+    assert_int_equal((int)number_of(outcome->out), 100000);
 }
 
 /* -- lock -----------------------------------------------------------------------------
@@ -309,8 +309,8 @@ static void test_audit__finds_what_is_broken(void **state)
     char voucher_id[ID_SIZE];
 
     make_voucher(service, &(struct sale){.stock = 10, .per_user_limit = 2}, voucher_id);
-    expect(place_order(service, 1, voucher_id, NULL), 201, NULL);
-    expect(place_order(service, 1, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 1, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 1, voucher_id, NULL), 201, NULL);
     assert_int_equal(RUN(state, NULL, "audit")->code, EXIT_HOLDS);
     sql_do(*state, "update voucher set stock_left = stock_left - 1 where id = %s",
            voucher_id);

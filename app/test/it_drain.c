@@ -68,7 +68,7 @@ static void test_drain__answers_what_is_in_flight(void **state)
     service_signal(service, SIGTERM);
     sql_session(*state, NULL);
     for (size_t i = 0; i < CLIENTS; i++) {
-        expect(client_read(clients[i], &patience), 201, NULL);
+        EXPECT(client_read(clients[i], &patience), 201, NULL);
         assert_true(client_ends(clients[i], 3000));
         client_close(clients[i]);
     }
@@ -91,7 +91,7 @@ static void test_drain__answers_what_it_has_not_read_yet(void **state)
 
         clients[i] = client_open(&service->address);
         assert_true(client_write(clients[i], hello, sizeof(hello) - 1));
-        expect(client_read(clients[i], &patience), 200, NULL);
+        EXPECT(client_read(clients[i], &patience), 200, NULL);
     }
     service_signal(service, SIGSTOP);
     for (size_t i = 0; i < CLIENTS; i++)
@@ -103,7 +103,7 @@ static void test_drain__answers_what_it_has_not_read_yet(void **state)
         const struct client_reply *reply = client_read(clients[i], &patience);
 
         if (reply->status != 201)
-            expect(reply, 503, "unavailable");
+            EXPECT(reply, 503, "unavailable");
         client_close(clients[i]);
     }
     assert_int_equal(service_wait(service), 0);
@@ -144,9 +144,9 @@ static void test_drain__under_load_loses_nothing(void **state)
 
 static void test_drain__waits_for_no_idle_or_slow_client(void **state)
 {
-    static const char *const beginnings[] = {"", "GET /heal",
-                                             "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\n"
-                                             "Content-Length: 10\r\n\r\n{"};
+    static const char posting[] = "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\n"
+                                  "Content-Length: 10\r\n\r\n{";
+    static const char *const beginnings[] = {"", "GET /heal", posting};
     struct service *service = fixture_serve(*state, NULL);
     struct client *clients[30];
     int64_t before_us;
@@ -156,7 +156,7 @@ static void test_drain__waits_for_no_idle_or_slow_client(void **state)
         assert_true(
             client_write(clients[i], beginnings[i % 3], strlen(beginnings[i % 3])));
     }
-    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
     before_us = clock_mono_us();
     assert_int_equal(service_stop(service), 0);
     assert_in_range(clock_mono_us() - before_us, 0, 10000000);
@@ -174,11 +174,11 @@ static void test_drain__with_redis_hung_ends_in_time(void **state)
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
     fixture_servers(*state, "pause", "redis");
     ask_all(service, &burst, clients);
-    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
     service_signal(service, SIGTERM);
     for (size_t i = 0; i < CLIENTS; i++) {
         const struct client_reply *reply =
-            expect(client_read(clients[i], &patience), 503, "unavailable");
+            EXPECT(client_read(clients[i], &patience), 503, "unavailable");
 
         assert_true(reply_retry_after(reply) >= 1);
         client_close(clients[i]);
@@ -203,7 +203,7 @@ static void test_drain__with_postgres_hung_ends_in_time(void **state)
         const struct client_reply *reply = client_read(clients[i], &patience);
 
         if (!reply_is(reply, 503, "outcome_unknown"))
-            expect(reply, 503, "unavailable");
+            EXPECT(reply, 503, "unavailable");
         client_close(clients[i]);
     }
     assert_int_equal(service_wait(service), 0);

@@ -59,7 +59,7 @@ static void test_deadline__an_order_that_hangs_is_unknown_in_time(void **state)
         const struct client_reply *reply = client_read(clients[i], &patience);
 
         if (!reply_is(reply, 503, "outcome_unknown"))
-            expect(reply, 503, "unavailable");
+            EXPECT(reply, 503, "unavailable");
         assert_in_range(reply_retry_after(reply), 1, 60);
         burst_answer(i, reply, &burst);
         client_close(clients[i]);
@@ -72,7 +72,7 @@ static void test_deadline__an_order_that_hangs_is_unknown_in_time(void **state)
             place_order(service, user, burst.voucher_id, NULL);
 
         if (reply->status != 201)
-            expect(reply, 409, "already_ordered");
+            EXPECT(reply, 409, "already_ordered");
     }
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), CLIENTS);
     assert_int_equal(service_stop(service), 0);
@@ -90,13 +90,13 @@ static void test_queue__past_its_ceiling_is_overloaded_at_once(void **state)
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
     hold_row(state, burst.voucher_id);
     ask_all(&burst, clients, CLIENTS);
-    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
     for (size_t i = 0; i < CLIENTS; i++) {
         const struct client_reply *reply = client_read(clients[i], &brief);
 
         if (reply->status == 0)
             continue;
-        expect(reply, 503, "overloaded");
+        EXPECT(reply, 503, "overloaded");
         assert_true(reply_retry_after(reply) >= 1);
         overloaded++;
         client_close(clients[i]);
@@ -107,7 +107,7 @@ static void test_queue__past_its_ceiling_is_overloaded_at_once(void **state)
     for (size_t i = 0; i < CLIENTS; i++) {
         if (clients[i] == NULL)
             continue;
-        expect(client_read(clients[i], &patience), 201, NULL);
+        EXPECT(client_read(clients[i], &patience), 201, NULL);
         client_close(clients[i]);
     }
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), 10);
@@ -153,7 +153,7 @@ static void test_lease__is_renewed_while_the_order_is_under_way(void **state)
         assert_int_equal(redis_order_locks(*state), 40);
     sql_session(*state, NULL);
     for (size_t i = 0; i < COUNT_OF(clients); i++) {
-        expect(client_read(clients[i], &patience), 201, NULL);
+        EXPECT(client_read(clients[i], &patience), 201, NULL);
         client_close(clients[i]);
     }
     assert_int_equal(redis_order_locks(*state), 0);

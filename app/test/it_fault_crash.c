@@ -83,7 +83,7 @@ static void test_kill__loses_no_acknowledged_order(void **state)
         retry.user_id = burst.first_user + (int64_t)k;
         assert_true(becomes_true(is_settled, &retry, 3000));
         if (retry.reply->status != 201)
-            expect(retry.reply, 409, "already_ordered");
+            EXPECT(retry.reply, 409, "already_ordered");
     }
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), BURST);
     assert_int_equal(service_stop(victim), 0);
@@ -141,14 +141,14 @@ static void test_stop__longer_than_the_lease(void **state)
         assert_true(client_write(clients[i], request,
                                  burst_write(i, request, sizeof(request), &burst)));
     }
-    expect(ask(victim, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(ask(victim, NULL, NULL, "GET /healthz"), 200, NULL);
     service_signal(victim, SIGSTOP);
     sql_session(*state, NULL); /* its batch is committed by Postgres, its locks lapse */
     victim = other;
     for (retry.user_id = 1; retry.user_id <= 50; retry.user_id++) {
         assert_true(becomes_true(is_settled, &retry, 5000));
         if (retry.reply->status != 201)
-            expect(retry.reply, 409, "already_ordered");
+            EXPECT(retry.reply, 409, "already_ordered");
     }
     victim = &((struct fixture *)*state)->services[0];
     service_signal(victim, SIGCONT);
@@ -156,7 +156,7 @@ static void test_stop__longer_than_the_lease(void **state)
         const struct client_reply *reply = client_read(clients[i], &wait);
 
         if (reply->status != 201 && reply->status != 503)
-            expect(reply, 409, "already_ordered");
+            EXPECT(reply, 409, "already_ordered");
         client_close(clients[i]);
     }
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), 50);
@@ -180,20 +180,20 @@ static void test_start__with_both_servers_away(void **state)
     fixture_servers(*state, "stop", "postgres");
     service = fixture_spawn(*state, NULL);
     service_await(service, "/healthz", 200, 5000);
-    reply = expect(ask(service, NULL, NULL, "GET /readyz"), 503, NULL);
+    reply = EXPECT(ask(service, NULL, NULL, "GET /readyz"), 503, NULL);
     assert_non_null(strstr(reply->body, "postgres"));
     assert_non_null(strstr(reply->body, "redis"));
-    reply = expect(place_order(service, 1, voucher_id, NULL), 503, "unavailable");
+    reply = EXPECT(place_order(service, 1, voucher_id, NULL), 503, "unavailable");
     assert_true(reply_retry_after(reply) >= 1);
-    expect(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 503,
+    EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 503,
            "unavailable");
-    expect(ask(service, shopper(1), NULL, "GET /v1/orders"), 503, "unavailable");
+    EXPECT(ask(service, shopper(1), NULL, "GET /v1/orders"), 503, "unavailable");
     fixture_servers(*state, "start", "redis");
-    expect(place_order(service, 1, voucher_id, NULL), 503, "unavailable");
+    EXPECT(place_order(service, 1, voucher_id, NULL), 503, "unavailable");
     fixture_servers(*state, "start", "postgres");
     service_await(service, "/readyz", 200, 10000);
     for (int64_t user = 1; user <= 10; user++)
-        expect(place_order(service, user, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
     assert_int_equal(service_stop(service), 0);
 }
 

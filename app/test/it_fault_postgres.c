@@ -51,7 +51,7 @@ static void assert_refused_in_time(int64_t user_id, const char *voucher_id,
     const struct client_reply *reply = place_order(service, user_id, voucher_id, key);
 
     if (!reply_is(reply, 503, "outcome_unknown"))
-        expect(reply, 503, "unavailable");
+        EXPECT(reply, 503, "unavailable");
     assert_in_range(reply_retry_after(reply), 1, 60);
     assert_in_range(clock_mono_us() - before_us, 0, (TIMEOUT_MS + 700) * 1000);
 }
@@ -64,7 +64,7 @@ static void assert_reads_refused_in_time(void)
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
         int64_t before_us = clock_mono_us();
         const struct client_reply *reply =
-            expect(ask(service, shopper(1), NULL, "%s", lines[i]), 503, "unavailable");
+            EXPECT(ask(service, shopper(1), NULL, "%s", lines[i]), 503, "unavailable");
 
         assert_true(reply_retry_after(reply) >= 1);
         assert_in_range(clock_mono_us() - before_us, 0, 6000000);
@@ -84,8 +84,8 @@ static void test_away__killed(void **state)
     service_await(service, "/readyz", 503, 3000);
     reply = ask(service, NULL, NULL, "GET /readyz");
     assert_non_null(strstr(reply->body, "postgres"));
-    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
-    reply = expect(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    reply = EXPECT(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
     assert_non_null(
         strstr(reply->body, "seckill_dependency_up{dependency=\"postgres\"} 0"));
     assert_int_equal(redis_order_locks(*state), 0);
@@ -93,7 +93,7 @@ static void test_away__killed(void **state)
     service_await(service, "/readyz", 200, BACK_MS);
     assert_int_equal(sql_live_orders(*state, voucher_id), 0);
     for (int64_t user = 1; user <= 6; user++)
-        expect(place_order(service, user, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
 }
 
 static bool has_settled(void *arg)
@@ -222,7 +222,7 @@ static bool time_is_over(void *arg)
 static void pause_for_long(void *arg)
 {
     struct order_burst *burst = arg;
-    int64_t until_us = clock_mono_us() + (TIMEOUT_MS + 1500) * 1000;
+    int64_t until_us = clock_mono_us() + INT64_C(1000) * (TIMEOUT_MS + 1500);
 
     fixture_servers(burst->fixture, "pause", "postgres");
     becomes_true(time_is_over, &until_us, 60000);
@@ -329,12 +329,12 @@ static void test_poison__fails_alone(void **state)
         assert_true(client_write(clients[i], request,
                                  burst_write(i, request, sizeof(request), &burst)));
     }
-    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
     sql_session(*state, NULL);
     for (size_t i = 0; i < NEIGHBOURS; i++) {
         bool is_poison = i == 7 || i == 31 || i == 32;
 
-        expect(client_read(clients[i], &wait), is_poison ? 500 : 201,
+        EXPECT(client_read(clients[i], &wait), is_poison ? 500 : 201,
                is_poison ? "internal" : NULL);
         client_close(clients[i]);
     }
@@ -343,7 +343,7 @@ static void test_poison__fails_alone(void **state)
     assert_true(becomes_true(no_locks, *state, 1000));
     sql_do(*state, "alter table voucher_order drop constraint poison");
     for (int64_t user = 666031; user <= 666032; user++)
-        expect(place_order(service, user, burst.voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, user, burst.voucher_id, NULL), 201, NULL);
 }
 
 int main(void)

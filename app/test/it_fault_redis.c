@@ -44,7 +44,7 @@ static void assert_unavailable_in_time(struct service *at, const char *voucher_i
     for (int64_t user = 1; user <= 4; user++) {
         int64_t before_us = clock_mono_us();
         const struct client_reply *reply =
-            expect(place_order(at, user, voucher_id, NULL), 503, "unavailable");
+            EXPECT(place_order(at, user, voucher_id, NULL), 503, "unavailable");
 
         assert_in_range(reply_retry_after(reply), 1, 60);
         assert_in_range(clock_mono_us() - before_us, 0, (TIMEOUT_MS + 700) * 1000);
@@ -57,22 +57,22 @@ static void test_reject__killed(void **state)
     const struct client_reply *reply;
 
     make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
-    expect(place_order(service, 99, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 99, voucher_id, NULL), 201, NULL);
     fixture_servers(*state, "kill", "redis");
     assert_unavailable_in_time(service, voucher_id);
     service_await(service, "/readyz", 503, 2000);
     reply = ask(service, NULL, NULL, "GET /readyz");
     assert_non_null(reply->json);
     assert_non_null(strstr(reply->body, "redis"));
-    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
-    reply = expect(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    reply = EXPECT(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
     assert_non_null(strstr(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0"));
-    expect(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL);
+    EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL);
     assert_int_equal(sql_live_orders(*state, voucher_id), 1);
     fixture_servers(*state, "start", "redis");
     service_await(service, "/readyz", 200, BACK_MS);
     for (int64_t user = 1; user <= 4; user++)
-        expect(place_order(service, user, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
 }
 
 static void test_reject__hung(void **state)
@@ -111,7 +111,7 @@ static void test_reject__hung_leaves_no_lock_behind(void **state)
     make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
     fixture_servers(*state, "pause", "redis");
     for (int64_t user = 1; user <= 3; user++)
-        expect(place_order(service, user, voucher_id, NULL), 503, "unavailable");
+        EXPECT(place_order(service, user, voucher_id, NULL), 503, "unavailable");
     fixture_servers(*state, "resume", "redis");
     for (attempt.user_id = 1; attempt.user_id <= 3; attempt.user_id++)
         assert_true(becomes_true(is_placed, &attempt, 5000));
@@ -134,7 +134,7 @@ static void test_reject__a_short_hang_is_waited_out(void **state)
     }
     fixture_servers(*state, "resume", "redis");
     for (size_t i = 0; i < COUNT_OF(clients); i++) {
-        expect(client_read(clients[i], &wait), 201, NULL);
+        EXPECT(client_read(clients[i], &wait), 201, NULL);
         client_close(clients[i]);
     }
 }
@@ -145,12 +145,12 @@ static void test_reject__restarted_empty(void **state)
 
     make_voucher(service, &(struct sale){.stock = 100, .per_user_limit = 5}, voucher_id);
     for (int i = 0; i < 3; i++) {
-        expect(place_order(service, 7, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, 7, voucher_id, NULL), 201, NULL);
         fixture_servers(*state, "kill", "redis");
         fixture_servers(*state, "start", "redis");
         service_await(service, "/readyz", 200, BACK_MS);
     }
-    expect(place_order(service, 7, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 7, voucher_id, NULL), 201, NULL);
 }
 
 static void kill_and_start(void *arg)
@@ -193,10 +193,10 @@ static void test_reject__killed_in_a_burst(void **state)
 static void assert_bypassed(struct service *at)
 {
     const struct client_reply *reply =
-        expect(ask(at, NULL, NULL, "GET /readyz"), 200, NULL);
+        EXPECT(ask(at, NULL, NULL, "GET /readyz"), 200, NULL);
 
     assert_non_null(strstr(reply->body, "bypassed"));
-    reply = expect(ask(at, NULL, NULL, "GET /metrics"), 200, NULL);
+    reply = EXPECT(ask(at, NULL, NULL, "GET /metrics"), 200, NULL);
     assert_non_null(strstr(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0"));
 }
 
@@ -214,18 +214,18 @@ static void test_bypass__goes_on_under_the_constraints(void **state)
 
     assert_true(is_not_bypassed(at));
     make_voucher(at, &(struct sale){.stock = 20}, voucher_id);
-    expect(place_order(at, 1, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
     fixture_servers(*state, "kill", "redis");
     for (int64_t user = 1; user <= 20; user++)
-        expect(place_order(at, user, voucher_id, NULL), user == 1 ? 409 : 201, NULL);
-    expect(place_order(at, 2, voucher_id, "k"), 409, "already_ordered");
-    expect(place_order(at, 21, voucher_id, NULL), 409, "sold_out");
+        EXPECT(place_order(at, user, voucher_id, NULL), user == 1 ? 409 : 201, NULL);
+    EXPECT(place_order(at, 2, voucher_id, "k"), 409, "already_ordered");
+    EXPECT(place_order(at, 21, voucher_id, NULL), 409, "sold_out");
     assert_bypassed(at);
     fixture_servers(*state, "start", "redis");
     assert_true(becomes_true(is_not_bypassed, at, BACK_MS));
     make_voucher(at, &(struct sale){.stock = 20}, foreign);
     redis_do(*state, "SET lock:order:3 foreign");
-    expect(place_order(at, 3, foreign, NULL), 409, "order_in_progress");
+    EXPECT(place_order(at, 3, foreign, NULL), 409, "order_in_progress");
     redis_do(*state, "DEL lock:order:3");
     assert_int_equal(sql_broken_promises(*state), 0);
 }
@@ -240,7 +240,7 @@ static void test_bypass__hung(void **state)
     for (int64_t user = 1; user <= 6; user++) {
         int64_t before_us = clock_mono_us();
 
-        expect(place_order(at, user, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(at, user, voucher_id, NULL), 201, NULL);
         assert_in_range(clock_mono_us() - before_us, 0, (TIMEOUT_MS + 700) * 1000);
     }
     assert_bypassed(at);
@@ -259,8 +259,8 @@ static void test_bypass__without_redis_from_the_start(void **state)
     fixture_servers(*state, "kill", "redis");
     at = fixture_serve(*state, bypassing);
     make_voucher(at, &(struct sale){.stock = 100}, voucher_id);
-    expect(place_order(at, 1, voucher_id, NULL), 201, NULL);
-    expect(place_order(at, 1, voucher_id, NULL), 409, "already_ordered");
+    EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(at, 1, voucher_id, NULL), 409, "already_ordered");
     assert_bypassed(at);
 }
 

@@ -2,7 +2,6 @@
  * it_http_hostile.c - whatever a client may send: a clear answer, nothing changed, and
  * the service goes on.
  */
-#define _GNU_SOURCE /* memmem */
 #include "app/test/fixture.h"
 
 #include <stdlib.h>
@@ -91,24 +90,27 @@ static void send_body(const char *line, const char *bytes, size_t len,
     client_write(service->conn, bytes, len); /* it may close before it has read all */
 }
 
+static void check_bad_body(const char *line, const struct bad_body *bad)
+{
+    const struct client_reply *reply;
+
+    send_body(line, bad->bytes, bad->len, "application/json");
+    reply = client_read(service->conn, &patience);
+    if (!reply_is(reply, 400, "bad_request") && !reply_is(reply, 422, "invalid"))
+        fail_msg("%s: %s: %d %s", line, bad->name, reply->status, reply->body);
+}
+
 static void test_body__bad_json_is_refused(void **state)
 {
-    const char *const routes[] = {"POST /v1/vouchers", "PATCH /v1/vouchers/{}",
-                                  "POST /v1/vouchers/{}/restock"};
+    static const char *const routes[] = {"POST /v1/vouchers", "PATCH /v1/vouchers/{}",
+                                         "POST /v1/vouchers/{}/restock"};
     int64_t before = state_of_data(*state);
     char line[100];
 
     for (size_t r = 0; r < COUNT_OF(routes); r++) {
         fill(routes[r], voucher_id, line, sizeof(line));
-        for (size_t i = 0; i < COUNT_OF(bad_bodies); i++) {
-            const struct bad_body *bad = &bad_bodies[i];
-            const struct client_reply *reply;
-
-            send_body(line, bad->bytes, bad->len, "application/json");
-            reply = client_read(service->conn, &patience);
-            if (!reply_is(reply, 400, "bad_request") && !reply_is(reply, 422, "invalid"))
-                fail_msg("%s: %s: %d %s", line, bad->name, reply->status, reply->body);
-        }
+        for (size_t i = 0; i < COUNT_OF(bad_bodies); i++)
+            check_bad_body(line, &bad_bodies[i]);
     }
     assert_int_equal(state_of_data(*state), before);
 }
@@ -125,11 +127,11 @@ static void test_body__deep_json_is_refused(void **state)
         while (len + strlen(opening[i]) < BODY_MAX)
             len += (size_t)sprintf(body + len, "%s", opening[i]);
         send_body("POST /v1/vouchers", body, len, "application/json");
-        expect(client_read(service->conn, &patience), 400, "bad_request");
+        EXPECT(client_read(service->conn, &patience), 400, "bad_request");
     }
     free(body);
     assert_int_equal(state_of_data(*state), before);
-    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
 /* A voucher's JSON, filled up with spaces to `len` bytes. */
@@ -152,9 +154,9 @@ static void test_body__of_64_kib_is_read_and_one_more_byte_is_not(void **state)
 
     (void)state;
     send_body("POST /v1/vouchers", body, BODY_MAX, "application/json");
-    expect(client_read(service->conn, &patience), 201, NULL);
+    EXPECT(client_read(service->conn, &patience), 201, NULL);
     send_body("POST /v1/vouchers", body, BODY_MAX + 1, "application/json");
-    expect(client_read(service->conn, &patience), 413, "too_large");
+    EXPECT(client_read(service->conn, &patience), 413, "too_large");
     free(body);
 }
 
@@ -174,7 +176,7 @@ static void test_body__huge_is_refused(void **state)
     assert_true(client_write(client, head, strlen(head) - 4)); /* the head never ends */
     client_close(client);
     free(junk);
-    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
     assert_int_equal(state_of_data(*state), before);
 }
 
@@ -193,7 +195,7 @@ static void test_body__chunked_is_read(void **state)
              "Transfer-Encoding: chunked\r\n\r\n5\r\n%.5s\r\n%zx\r\n%s\r\n0\r\n\r\n",
              admin(), body, strlen(body) - 5, body + 5);
     assert_true(client_write(client, request, strlen(request)));
-    expect(client_read(client, &patience), 201, NULL);
+    EXPECT(client_read(client, &patience), 201, NULL);
     client_close(client);
 }
 
@@ -208,15 +210,13 @@ static void test_body__chunked_without_end_is_refused(void **state)
              "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
              "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
              admin());
-    memset(chunk, ' ', sizeof(chunk));
-    memcpy(chunk, "1000\r\n", 6);
-    memcpy(chunk + 6 + 4096, "\r\n", 2);
+    snprintf(chunk, sizeof(chunk), "1000\r\n%4096s\r\n", "");
     assert_true(client_write(client, head, strlen(head)));
     for (int i = 0; i < 20; i++)
         client_write(client, chunk, 6 + 4096 + 2);
     client_write(client, "0\r\n\r\n", 5);
     reply = client_read(client, &patience);
-    expect(reply, 413, "too_large");
+    EXPECT(reply, 413, "too_large");
     client_close(client);
     assert_int_equal(state_of_data(*state), before);
 }
@@ -231,11 +231,11 @@ static void test_body__must_be_json_where_it_is_read(void **state)
 
     for (size_t i = 0; i < COUNT_OF(types); i++) {
         send_body("POST /v1/vouchers", body, strlen(body), types[i]);
-        expect(client_read(service->conn, &patience), 415, "unsupported_media_type");
+        EXPECT(client_read(service->conn, &patience), 415, "unsupported_media_type");
     }
     assert_int_equal(state_of_data(*state), before);
     send_body("POST /v1/vouchers", body, strlen(body), "Application/JSON; charset=UTF-8");
-    expect(client_read(service->conn, &patience), 201, NULL);
+    EXPECT(client_read(service->conn, &patience), 201, NULL);
     free(body);
 }
 
@@ -246,7 +246,7 @@ static void test_order__needs_no_body_and_reads_none(void **state)
     (void)state;
     snprintf(line, sizeof(line), "POST /v1/vouchers/%s/orders", voucher_id);
     send_body(line, BYTES("anything \xff at all"), "text/plain");
-    expect(client_read(service->conn, &patience), 201, NULL);
+    EXPECT(client_read(service->conn, &patience), 201, NULL);
 }
 
 /* -- heads ----------------------------------------------------------------------------
@@ -311,11 +311,11 @@ static void test_head__bad_is_refused(void **state)
         reply = client_read(client, &(struct client_wait){.timeout_ms = 3000});
         /* libmicrohttpd closes some without an answer, which is its right */
         if (bad_heads[i].code != NULL)
-            expect(reply, 400, bad_heads[i].code);
+            EXPECT(reply, 400, bad_heads[i].code);
         else if (reply->status != 0 && (reply->status < 400 || reply->status > 499))
             fail_msg("%s: %d", bad_heads[i].name, reply->status);
         client_close(client);
-        expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+        EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
     }
     assert_int_equal(state_of_data(*state), before);
 }
@@ -342,7 +342,7 @@ static void test_head__oversized_is_refused(void **state)
         if (reply->status != 0 && (reply->status < 400 || reply->status > 499))
             fail_msg("shape %zu: %d", i, reply->status);
         client_close(client);
-        expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+        EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
     }
     free(filler);
     free(request);
@@ -364,7 +364,7 @@ static void test_head__many_headers_are_refused_or_read(void **state)
     assert_true(status == 0 || status == 200 || (status >= 400 && status <= 499));
     client_close(client);
     free(request);
-    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
 /* -- manners --------------------------------------------------------------------------
@@ -385,8 +385,8 @@ static void test_connection__answers_pipelined_requests_in_order(void **state)
     for (int64_t user = 700; user < 705; user++) {
         const struct client_reply *reply = client_read(client, &patience);
 
-        expect(reply, 201, NULL);
-        assert_int_equal(atoll(reply_text(reply, "user_id")), user);
+        EXPECT(reply, 201, NULL);
+        assert_int_equal(number_of(reply_text(reply, "user_id")), user);
     }
     client_close(client);
 }
@@ -400,7 +400,7 @@ static void test_connection__takes_a_request_byte_by_byte(void **state)
 
     (void)state;
     assert_true(client_write_slowly(client, request, (size_t)len, 1));
-    expect(client_read(client, &patience), 201, NULL);
+    EXPECT(client_read(client, &patience), 201, NULL);
     client_close(client);
 }
 
@@ -415,7 +415,7 @@ static void test_connection__is_closed_when_asked(void **state)
         struct client *client = client_open(&service->address);
 
         assert_true(client_write(client, requests[i], strlen(requests[i])));
-        expect(client_read(client, &patience), 200, NULL);
+        EXPECT(client_read(client, &patience), 200, NULL);
         assert_true(client_ends(client, 2000));
         client_close(client);
     }
@@ -435,7 +435,7 @@ static void test_connection__expect_continue_is_answered(void **state)
              admin());
     assert_true(client_write(client, head, strlen(head)));
     assert_true(client_write(client, body, 300));
-    expect(client_read(client, &patience), 201, NULL);
+    EXPECT(client_read(client, &patience), 201, NULL);
     client_close(client);
     free(body);
 }
@@ -443,10 +443,11 @@ static void test_connection__expect_continue_is_answered(void **state)
 /* Clients that begin and do not go on: others are served meanwhile. */
 static void test_connection__slow_clients_hinder_nobody(void **state)
 {
-    static const char *const beginnings[] = {
-        "", "G", "POST /v1/vouchers/1/orders HTTP/1.1\r\nHost",
+    static const char posting[] =
         "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        "Content-Length: 100\r\n\r\n{\"title\":"};
+        "Content-Length: 100\r\n\r\n{\"title\":";
+    static const char *const beginnings[] = {
+        "", "G", "POST /v1/vouchers/1/orders HTTP/1.1\r\nHost", posting};
     struct client *slow[400];
     int64_t orders = sql_number(*state, "select count(*) from voucher_order");
 
@@ -458,11 +459,11 @@ static void test_connection__slow_clients_hinder_nobody(void **state)
         assert_true(client_write(slow[i], beginning, strlen(beginning)));
     }
     for (int64_t user = 800; user < 820; user++)
-        expect(place_order(service, user, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
     for (size_t i = 0; i < 400; i++)
         i % 3 == 0 ? client_abort(slow[i]) : client_close(slow[i]);
     for (int64_t user = 800; user < 820; user++)
-        expect(place_order(service, user, voucher_id, NULL), 409, "already_ordered");
+        EXPECT(place_order(service, user, voucher_id, NULL), 409, "already_ordered");
     assert_int_equal(sql_number(*state, "select count(*) from voucher_order"),
                      orders + 20);
 }

@@ -80,7 +80,7 @@ static void test_lock_step__refusals(void **state)
     struct order_burst burst = {.first_user = 1};
     struct crowd_plan plan = {{service},
                               .connections = 512,
-                              .requests = 512 * 20,
+                              .requests = (size_t)512 * 20,
                               .lock_step = true,
                               .stop_to_ask = true,
                               .timeout_ms = 30000,
@@ -169,7 +169,7 @@ static void test_leaving__while_suspended(void **state)
     fixture_servers(*state, "pause", "redis");
     for (int64_t user = 1; user <= 300; user++)
         ask_and_leave(voucher_id, user, user % 2);
-    expect(ask(service, NULL, NULL, "GET /healthz"), 200, NULL); /* it has read them */
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL); /* it has read them */
     fixture_servers(*state, "resume", "redis");
     assert_true(becomes_true(nothing_in_flight, NULL, 10000));
     becomes_true(are_placed, &wait, 1000); /* those of the reset ones that were read */
@@ -180,7 +180,7 @@ static void test_leaving__while_suspended(void **state)
                      0);
     assert_in_range(sql_live_orders(*state, voucher_id), 150, 300);
     assert_true(becomes_true(nothing_in_flight, NULL, 1000));
-    expect(place_order(service, 1, voucher_id, NULL),
+    EXPECT(place_order(service, 1, voucher_id, NULL),
            sql_number(*state,
                       "select count(*) from voucher_order where voucher_id = %s and "
                       "user_id = 1",
@@ -225,10 +225,10 @@ static void test_idle__connections_are_held_and_others_served(void **state)
         assert_non_null(idle[i]);
     }
     for (int64_t user = 1; user <= 20; user++)
-        expect(place_order(service, user, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
     for (size_t i = 0; i < COUNT_OF(idle); i++) {
         assert_true(client_write(idle[i], request, sizeof(request) - 1));
-        expect(client_read(idle[i], &wait), 200, NULL);
+        EXPECT(client_read(idle[i], &wait), 200, NULL);
         client_close(idle[i]);
     }
 }

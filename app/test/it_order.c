@@ -38,7 +38,7 @@ static void test_place__answers_the_whole_order(void **state)
     const struct client_reply *reply;
 
     make_voucher(service, &(struct sale){.stock = 3}, voucher_id);
-    reply = expect(place_order(service, 42, voucher_id, NULL), 201, NULL);
+    reply = EXPECT(place_order(service, 42, voucher_id, NULL), 201, NULL);
     assert_string_equal(client_header(reply, "Content-Type"), "application/json");
     order_id_of(reply, id);
     snprintf(location, sizeof(location), "/v1/orders/%s", id);
@@ -53,7 +53,7 @@ static void test_place__answers_the_whole_order(void **state)
         assert_int_equal(reply_number(reply, "price_cents"), 8000);
         assert_string_equal(reply_text(reply, "created_at"), created);
         assert_string_equal(reply_text(reply, "paid_at"), "");
-        reply = expect(ask(service, shopper(42), NULL, "GET %s", location), 200, NULL);
+        reply = EXPECT(ask(service, shopper(42), NULL, "GET %s", location), 200, NULL);
     }
     assert_int_equal(sql_number(*state,
                                 "select extract(epoch from expires_at - created_at) from "
@@ -71,10 +71,10 @@ static void test_place__again_is_already_ordered(void **state)
     char voucher_id[ID_SIZE], id[ID_SIZE];
 
     make_voucher(service, &(struct sale){.stock = 3}, voucher_id);
-    order_id_of(expect(place_order(service, 42, voucher_id, NULL), 201, NULL), id);
+    order_id_of(EXPECT(place_order(service, 42, voucher_id, NULL), 201, NULL), id);
     for (int i = 0; i < 5; i++) {
         const struct client_reply *reply =
-            expect(place_order(service, 42, voucher_id, i % 2 ? "a key" : NULL), 409,
+            EXPECT(place_order(service, 42, voucher_id, i % 2 ? "a key" : NULL), 409,
                    "already_ordered");
 
         assert_string_equal(reply_text(reply, "order_id"), id);
@@ -90,12 +90,12 @@ static void test_place__the_last_one_and_no_more(void **state)
     char voucher_id[ID_SIZE];
 
     make_voucher(service, &(struct sale){.stock = 2}, voucher_id);
-    expect(place_order(service, 1, voucher_id, NULL), 201, NULL);
-    expect(place_order(service, 2, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 1, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 2, voucher_id, NULL), 201, NULL);
     for (int64_t user = 3; user < 40; user++) /* on either worker */
-        expect(place_order(service, user, voucher_id, NULL), 409, "sold_out");
-    expect(place_order(service, 3, voucher_id, "k"), 409, "sold_out");
-    expect(place_order(service, 1, voucher_id, "k"), 409, "already_ordered");
+        EXPECT(place_order(service, user, voucher_id, NULL), 409, "sold_out");
+    EXPECT(place_order(service, 3, voucher_id, "k"), 409, "sold_out");
+    EXPECT(place_order(service, 1, voucher_id, "k"), 409, "already_ordered");
     assert_int_equal(sql_live_orders(*state, voucher_id), 2);
 }
 
@@ -105,8 +105,8 @@ static void test_place__a_voucher_without_stock_is_sold_out(void **state)
 
     (void)state;
     make_voucher(service, &(struct sale){.stock = 0}, voucher_id);
-    expect(place_order(service, 1, voucher_id, NULL), 409, "sold_out");
-    expect(place_order(service, 1, voucher_id, "k"), 409, "sold_out");
+    EXPECT(place_order(service, 1, voucher_id, NULL), 409, "sold_out");
+    EXPECT(place_order(service, 1, voucher_id, "k"), 409, "sold_out");
 }
 
 static void test_place__before_the_window_tells_when(void **state)
@@ -125,7 +125,7 @@ static void test_place__before_the_window_tells_when(void **state)
         make_voucher(service, &sale, voucher_id);
         for (int keyed = 0; keyed < 2; keyed++) {
             retry_after = reply_retry_after(
-                expect(place_order(service, 1, voucher_id, keyed ? "k" : NULL), 409,
+                EXPECT(place_order(service, 1, voucher_id, keyed ? "k" : NULL), 409,
                        "not_started"));
             assert_in_range(retry_after, cases[i].least_s, cases[i].most_s);
         }
@@ -152,7 +152,7 @@ static void test_place__opens_and_closes_by_itself(void **state)
     struct sale sale = {.stock = 10, .begin_in_s = 1, .end_in_s = 3};
 
     make_voucher(service, &sale, opening.voucher_id);
-    expect(place_order(service, 5, opening.voucher_id, NULL), 409, "not_started");
+    EXPECT(place_order(service, 5, opening.voucher_id, NULL), 409, "not_started");
     assert_true(becomes_true(is_placed, &opening, 2000));
     assert_int_equal(sql_number(*state,
                                 "select count(*) from voucher_order o join voucher v on "
@@ -166,7 +166,7 @@ static void test_place__opens_and_closes_by_itself(void **state)
            "select pg_sleep(greatest(0, extract(epoch from end_at - "
            "clock_timestamp()))) from voucher where id = %s",
            opening.voucher_id);
-    expect(place_order(service, 99, opening.voucher_id, NULL), 409, "sale_ended");
+    EXPECT(place_order(service, 99, opening.voucher_id, NULL), 409, "sale_ended");
 }
 
 static void test_place__after_the_window_is_over(void **state)
@@ -175,8 +175,8 @@ static void test_place__after_the_window_is_over(void **state)
 
     (void)state;
     make_voucher(service, &(struct sale){10, 0, -100, -10}, voucher_id);
-    expect(place_order(service, 1, voucher_id, NULL), 409, "sale_ended");
-    expect(place_order(service, 1, voucher_id, "k"), 409, "sale_ended");
+    EXPECT(place_order(service, 1, voucher_id, NULL), 409, "sale_ended");
+    EXPECT(place_order(service, 1, voucher_id, "k"), 409, "sale_ended");
     assert_int_equal(
         client_header(place_order(service, 1, voucher_id, NULL), "Location") == NULL, 1);
 }
@@ -189,13 +189,13 @@ static void test_place__up_to_the_limit_of_a_shopper(void **state)
 
     make_voucher(service, &(struct sale){.stock = 10, .per_user_limit = 3}, voucher_id);
     for (int i = 0; i < 3; i++)
-        order_id_of(expect(place_order(service, 8, voucher_id, NULL), 201, NULL), ids[i]);
-    reply = expect(place_order(service, 8, voucher_id, NULL), 409, "already_ordered");
+        order_id_of(EXPECT(place_order(service, 8, voucher_id, NULL), 201, NULL), ids[i]);
+    reply = EXPECT(place_order(service, 8, voucher_id, NULL), 409, "already_ordered");
     for (int i = 0; i < 3; i++)
         if (strcmp(reply_text(reply, "order_id"), ids[i]) == 0)
             is_one_of_them = true;
     assert_true(is_one_of_them);
-    expect(place_order(service, 9, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 9, voucher_id, NULL), 201, NULL);
     assert_int_equal(sql_live_orders(*state, voucher_id), 4);
     assert_int_equal(sql_number(*state,
                                 "select count(distinct id) from voucher_order where "
@@ -214,17 +214,17 @@ static void test_key__repeated_gives_the_same_order(void **state)
 
     make_voucher(service, &(struct sale){.stock = 10, .per_user_limit = 3}, voucher_id);
     make_voucher(service, &(struct sale){.stock = 10}, other_id);
-    order_id_of(expect(place_order(service, 8, voucher_id, "first"), 201, NULL), id);
+    order_id_of(EXPECT(place_order(service, 8, voucher_id, "first"), 201, NULL), id);
     for (int i = 0; i < 5; i++) {
-        reply = expect(place_order(service, 8, voucher_id, "first"), 200, NULL);
+        reply = EXPECT(place_order(service, 8, voucher_id, "first"), 200, NULL);
         assert_string_equal(reply_text(reply, "id"), id);
         assert_string_equal(reply_text(reply, "status"), "unpaid");
     }
-    reply = expect(place_order(service, 8, voucher_id, "second"), 201, NULL);
+    reply = EXPECT(place_order(service, 8, voucher_id, "second"), 201, NULL);
     assert_string_not_equal(order_id_of(reply, second), id);
-    reply = expect(place_order(service, 9, voucher_id, "first"), 201, NULL);
+    reply = EXPECT(place_order(service, 9, voucher_id, "first"), 201, NULL);
     assert_string_not_equal(reply_text(reply, "id"), id); /* another shopper's key */
-    reply = expect(place_order(service, 8, other_id, "first"), 201, NULL);
+    reply = EXPECT(place_order(service, 8, other_id, "first"), 201, NULL);
     assert_string_not_equal(reply_text(reply, "id"), id); /* another voucher's key */
     assert_int_equal(sql_live_orders(*state, voucher_id), 3);
 }
@@ -237,15 +237,15 @@ static void test_key__repeated_is_answered_whatever_happened_since(void **state)
     char voucher_id[ID_SIZE], id[ID_SIZE];
 
     make_voucher(service, &(struct sale){.stock = 1}, voucher_id);
-    order_id_of(expect(place_order(service, 8, voucher_id, "k"), 201, NULL), id);
-    expect(place_order(service, 9, voucher_id, NULL), 409, "sold_out");
+    order_id_of(EXPECT(place_order(service, 8, voucher_id, "k"), 201, NULL), id);
+    EXPECT(place_order(service, 9, voucher_id, NULL), 409, "sold_out");
     assert_string_equal(
-        reply_text(expect(place_order(service, 8, voucher_id, "k"), 200, NULL), "id"),
+        reply_text(EXPECT(place_order(service, 8, voucher_id, "k"), 200, NULL), "id"),
         id);
     for (size_t i = 0; i < COUNT_OF(windows); i++) {
         sql_do(*state, "update voucher set version = version + 1, %s where id = %s",
                windows[i], voucher_id);
-        expect(place_order(service, 8, voucher_id, "k"), 200, NULL);
+        EXPECT(place_order(service, 8, voucher_id, "k"), 200, NULL);
     }
 }
 
@@ -255,17 +255,17 @@ static void test_key__of_a_cancelled_order_still_gives_it(void **state)
     const struct client_reply *reply;
 
     make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
-    order_id_of(expect(place_order(service, 8, voucher_id, "k"), 201, NULL), id);
+    order_id_of(EXPECT(place_order(service, 8, voucher_id, "k"), 201, NULL), id);
     sql_do(*state,
            "with o as (update voucher_order set status = 'cancelled', slot = null "
            "where voucher_id = %s returning fence) update voucher set stock_left = "
            "stock_left + 1, version = version + 1, ended_fence = (select "
            "max(fence) from o) where id = %s",
            voucher_id, voucher_id);
-    reply = expect(place_order(service, 8, voucher_id, "k"), 200, NULL);
+    reply = EXPECT(place_order(service, 8, voucher_id, "k"), 200, NULL);
     assert_string_equal(reply_text(reply, "id"), id);
     assert_string_equal(reply_text(reply, "status"), "cancelled");
-    reply = expect(place_order(service, 8, voucher_id, "another"), 201, NULL);
+    reply = EXPECT(place_order(service, 8, voucher_id, "another"), 201, NULL);
     assert_string_not_equal(reply_text(reply, "id"), id);
 }
 
@@ -286,9 +286,9 @@ static void test_key__takes_64_printable_bytes(void **state)
     make_voucher(service, &(struct sale){.stock = 100, .per_user_limit = 100},
                  voucher_id);
     for (size_t i = 0; i < COUNT_OF(good); i++) {
-        order_id_of(expect(place_order(service, 8, voucher_id, good[i]), 201, NULL), id);
+        order_id_of(EXPECT(place_order(service, 8, voucher_id, good[i]), 201, NULL), id);
         assert_string_equal(
-            reply_text(expect(place_order(service, 8, voucher_id, good[i]), 200, NULL),
+            reply_text(EXPECT(place_order(service, 8, voucher_id, good[i]), 200, NULL),
                        "id"),
             id);
     }
@@ -304,11 +304,11 @@ static void test_read__is_for_its_shopper_and_admins(void **state)
 
     (void)state;
     make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
-    order_id_of(expect(place_order(service, 8, voucher_id, NULL), 201, NULL), id);
-    expect(ask(service, shopper(8), NULL, "GET /v1/orders/%s", id), 200, NULL);
-    expect(ask(service, admin(), NULL, "GET /v1/orders/%s", id), 200, NULL);
-    expect(ask(service, shopper(9), NULL, "GET /v1/orders/%s", id), 404, "not_found");
-    expect(ask(service, NULL, NULL, "GET /v1/orders/%s", id), 401, "unauthenticated");
+    order_id_of(EXPECT(place_order(service, 8, voucher_id, NULL), 201, NULL), id);
+    EXPECT(ask(service, shopper(8), NULL, "GET /v1/orders/%s", id), 200, NULL);
+    EXPECT(ask(service, admin(), NULL, "GET /v1/orders/%s", id), 200, NULL);
+    EXPECT(ask(service, shopper(9), NULL, "GET /v1/orders/%s", id), 404, "not_found");
+    EXPECT(ask(service, NULL, NULL, "GET /v1/orders/%s", id), 401, "unauthenticated");
 }
 
 static void test_read__ids_beyond_2_to_53_are_exact(void **state)
@@ -319,11 +319,11 @@ static void test_read__ids_beyond_2_to_53_are_exact(void **state)
     sql_do(*state, "select setval('voucher_order_id_seq', 8796093000001)");
     for (int64_t user = 9223372036854775805; user < INT64_MAX; user++) {
         const struct client_reply *reply =
-            expect(place_order(service, user, voucher_id, NULL), 201, NULL);
+            EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
 
-        assert_true(atoll(reply_text(reply, "user_id")) == user);
+        assert_true(number_of(reply_text(reply, "user_id")) == user);
         order_id_of(reply, id);
-        assert_true(atoll(id) > INT64_C(1) << 53);
+        assert_true(number_of(id) > INT64_C(1) << 53);
         assert_int_equal(
             sql_number(*state,
                        "select count(*) from voucher_order where id = %s and "
@@ -331,7 +331,7 @@ static void test_read__ids_beyond_2_to_53_are_exact(void **state)
                        id, (long long)user),
             1);
         assert_string_equal(
-            reply_text(expect(ask(service, shopper(user), NULL, "GET /v1/orders/%s", id),
+            reply_text(EXPECT(ask(service, shopper(user), NULL, "GET /v1/orders/%s", id),
                               200, NULL),
                        "id"),
             id);
@@ -358,7 +358,7 @@ static void walk_orders(struct listing *listing, const char *user_id)
 
     do {
         const struct client_reply *reply =
-            expect(ask(service, listing->token, NULL, "GET /v1/orders?%s%s%s",
+            EXPECT(ask(service, listing->token, NULL, "GET /v1/orders?%s%s%s",
                        listing->query, cursor[0] ? "&cursor=" : "", cursor),
                    200, NULL);
 
@@ -390,10 +390,10 @@ static void test_list__has_the_callers_own(void **state)
     for (int i = 0; i < LISTED; i++) {
         make_voucher(service, &(struct sale){.stock = 5, .per_user_limit = 2},
                      voucher_id);
-        expect(place_order(service, 5000, voucher_id, NULL), 201, NULL);
-        expect(place_order(service, 5001, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, 5000, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, 5001, voucher_id, NULL), 201, NULL);
     }
-    expect(place_order(service, 5000, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 5000, voucher_id, NULL), 201, NULL);
     walk_orders(&all, "5000");
     assert_int_equal(all.count, LISTED + 1);
     assert_int_equal(all.pages, 3);
@@ -419,7 +419,7 @@ static void test_list__user_id_is_for_admins(void **state)
         assert_null(strstr(reply->body, "\"5001\""));
     else
         assert_in_range(reply->status, 400, 499);
-    expect(ask(service, NULL, NULL, "GET /v1/orders"), 401, "unauthenticated");
+    EXPECT(ask(service, NULL, NULL, "GET /v1/orders"), 401, "unauthenticated");
 }
 
 /* -- the lock -------------------------------------------------------------------------
@@ -432,13 +432,13 @@ static void test_lock__held_by_another_is_left_alone(void **state)
     make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
     redis_do(*state, "SET lock:order:77 %s PX 60000", "foreign");
     for (int i = 0; i < 4; i++)
-        expect(place_order(service, 77, voucher_id, NULL), 409, "order_in_progress");
+        EXPECT(place_order(service, 77, voucher_id, NULL), 409, "order_in_progress");
     assert_string_equal(redis_do(*state, "GET lock:order:77"), "foreign");
-    assert_true(atoll(redis_do(*state, "PTTL lock:order:77")) > 30000);
+    assert_true(number_of(redis_do(*state, "PTTL lock:order:77")) > 30000);
     assert_int_equal(sql_live_orders(*state, voucher_id), 0);
-    expect(place_order(service, 78, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 78, voucher_id, NULL), 201, NULL);
     redis_do(*state, "DEL lock:order:77");
-    expect(place_order(service, 77, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 77, voucher_id, NULL), 201, NULL);
 }
 
 static void test_lock__a_key_of_another_kind_is_left_alone(void **state)
@@ -447,7 +447,7 @@ static void test_lock__a_key_of_another_kind_is_left_alone(void **state)
 
     make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
     redis_do(*state, "HSET lock:order:79 f v");
-    expect(place_order(service, 79, voucher_id, NULL), 409, "order_in_progress");
+    EXPECT(place_order(service, 79, voucher_id, NULL), 409, "order_in_progress");
     assert_string_equal(redis_do(*state, "HGET lock:order:79 f"), "v");
     redis_do(*state, "DEL lock:order:79");
 }
@@ -458,9 +458,9 @@ static void test_lock__is_free_when_the_answer_has_come(void **state)
 
     for (int i = 0; i < 60; i++) {
         make_voucher(service, &(struct sale){.stock = 1}, open);
-        expect(place_order(service, 80, open, NULL), 201, NULL);
+        EXPECT(place_order(service, 80, open, NULL), 201, NULL);
         assert_string_equal(redis_do(*state, "EXISTS lock:order:80"), "0");
-        expect(place_order(service, 80, open, "k"), 409, "already_ordered");
+        EXPECT(place_order(service, 80, open, "k"), 409, "already_ordered");
         assert_string_equal(redis_do(*state, "EXISTS lock:order:80"), "0");
     }
     assert_int_equal(redis_order_locks(*state), 0);
@@ -472,7 +472,7 @@ static void test_lock__fences_grow_when_redis_has_lost_its_data(void **state)
 
     make_voucher(service, &(struct sale){.stock = 20, .per_user_limit = 10}, voucher_id);
     for (int i = 0; i < 5; i++) {
-        expect(place_order(service, 81, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, 81, voucher_id, NULL), 201, NULL);
         redis_do(*state, "%s", i % 2 ? "FLUSHALL" : "SCRIPT FLUSH");
     }
     assert_int_equal(sql_number(*state,
@@ -499,7 +499,7 @@ static void test_lock__is_waited_for_when_configured(void **state)
 
     make_voucher(waiting, &(struct sale){.stock = 5}, voucher_id);
     redis_do(*state, "SET lock:order:82 %s PX 400", "foreign");
-    order_id_of(expect(place_order(waiting, 82, voucher_id, NULL), 201, NULL), id);
+    order_id_of(EXPECT(place_order(waiting, 82, voucher_id, NULL), 201, NULL), id);
     assert_true(becomes_true(is_seen, id, 1000));
 }
 

@@ -81,7 +81,7 @@ static void create_at(struct service *service, int64_t stock, char *ret_id)
         (long long)stock, time_in_ms(-1000, begin), time_in_ms(3600000, end));
     snprintf(
         ret_id, ID_SIZE, "%s",
-        reply_text(expect(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL),
+        reply_text(EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL),
                    "id"));
 }
 
@@ -119,13 +119,13 @@ static void test_patch__moves_the_window_everywhere(void **state)
     assert_becomes(id, 201, "", SEEN_MS);
     snprintf(body, sizeof(body), "{\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
              time_in_ms(600000, begin), time_in_ms(900000, end));
-    expect(ask(one, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
+    EXPECT(ask(one, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
     assert_becomes(id, 409, "not_started", SEEN_MS);
     snprintf(body, sizeof(body), "{\"begin_at\":\"%s\"}", time_in_ms(-1000, begin));
-    expect(ask(two, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
+    EXPECT(ask(two, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
     assert_becomes(id, 201, "", SEEN_MS);
     snprintf(body, sizeof(body), "{\"end_at\":\"%s\"}", time_in_ms(-10, end));
-    expect(ask(one, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
+    EXPECT(ask(one, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
     assert_becomes(id, 409, "sale_ended", SEEN_MS);
 }
 
@@ -159,7 +159,7 @@ static void test_restock__reopens_the_sale_everywhere(void **state)
     create_at(one, 5, id);
     sell_out(id);
     for (int i = 0; i < 4; i++) {
-        expect(ask(i % 2 ? one : two, admin(), "{\"add\":40}",
+        EXPECT(ask(i % 2 ? one : two, admin(), "{\"add\":40}",
                    "POST /v1/vouchers/%s/restock", id),
                200, NULL);
         assert_becomes(id, 201, "", STOCK_BACK_MS);
@@ -205,14 +205,14 @@ static void test_restock__taken_back_is_not_sold(void **state)
 
     create_at(one, 100, id);
     assert_becomes(id, 201, "", SEEN_MS);
-    expect(ask(one, admin(), "{\"add\":-1}", "POST /v1/vouchers/%s/restock", id), 200,
+    EXPECT(ask(one, admin(), "{\"add\":-1}", "POST /v1/vouchers/%s/restock", id), 200,
            NULL);
     sql_do(*state,
            "update voucher set version = version + 1, stock_total = stock_total - "
            "stock_left, stock_left = 0 where id = %s",
            id);
-    expect(place_order(two, next_user++, id, NULL), 409, "sold_out");
-    expect(place_order(one, next_user++, id, NULL), 409, "sold_out");
+    EXPECT(place_order(two, next_user++, id, NULL), 409, "sold_out");
+    EXPECT(place_order(one, next_user++, id, NULL), 409, "sold_out");
 }
 
 int main(void)

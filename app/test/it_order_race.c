@@ -267,12 +267,12 @@ static void test_race__a_stuck_voucher_does_not_stop_another(void **state)
     for (int64_t user = 31000; user < 31020; user++) {
         int64_t before_us = clock_mono_us();
 
-        expect(place_order(one, user, quiet, NULL), 201, NULL);
+        EXPECT(place_order(one, user, quiet, NULL), 201, NULL);
         assert_in_range(clock_mono_us() - before_us, 0, 1000000);
     }
     sql_session(*state, NULL);
     for (size_t i = 0; i < COUNT_OF(waiting); i++) {
-        expect(client_read(waiting[i], &wait), 201, NULL);
+        EXPECT(client_read(waiting[i], &wait), 201, NULL);
         client_close(waiting[i]);
     }
 }
@@ -295,7 +295,7 @@ static void restock_answer(size_t k, const struct client_reply *reply, void *arg
 {
     (void)k;
     (void)arg;
-    expect(reply, 200, NULL);
+    EXPECT(reply, 200, NULL);
 }
 
 static void test_race__restocks_add_up(void **state)

@@ -43,15 +43,15 @@ static char *voucher_with(const char *name, const char *value)
     return text;
 }
 
+/* A JSON string of so many pieces. */
 static char *repeated(const char *piece, size_t count)
 {
     size_t len = strlen(piece);
     char *text = malloc(len * count + 3);
 
-    text[0] = '"';
     for (size_t i = 0; i < count; i++)
-        memcpy(text + 1 + i * len, piece, len);
-    strcpy(text + 1 + count * len, "\"");
+        snprintf(text + 1 + i * len, len + 2, "%s\"", piece);
+    text[0] = '"';
     return text;
 }
 
@@ -61,7 +61,7 @@ static void create_default(char *ret_id)
 
     snprintf(
         ret_id, ID_SIZE, "%s",
-        reply_text(expect(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL),
+        reply_text(EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL),
                    "id"));
     free(body);
 }
@@ -178,12 +178,12 @@ static void test_create__refuses_texts_that_are_too_long(void **state)
         char *longer = repeated("x", texts[i].chars + 1);
         char *body = voucher_with(texts[i].name, longest);
         const struct client_reply *reply =
-            expect(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+            EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
 
         assert_int_equal(strlen(reply_text(reply, texts[i].name)), texts[i].chars * 3);
         free(body);
         body = voucher_with(texts[i].name, longer);
-        reply = expect(ask(service, admin(), body, "POST /v1/vouchers"), 422, "invalid");
+        reply = EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 422, "invalid");
         assert_true(reply_blames(reply, texts[i].name));
         free(body);
         free(longer);
@@ -214,11 +214,11 @@ static void test_create__takes_the_bounds_themselves(void **state)
     for (size_t i = 0; i < COUNT_OF(bounds); i++) {
         char *body = voucher_with(bounds[i].name, bounds[i].value);
         const struct client_reply *reply =
-            expect(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+            EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
 
         free(body);
         assert_int_equal(reply_number(reply, bounds[i].answered_as),
-                         atoll(bounds[i].value));
+                         number_of(bounds[i].value));
     }
 }
 
@@ -239,11 +239,11 @@ static void test_create__refuses_unknown_and_repeated_members(void **state)
         reply = ask(service, admin(), body, "POST /v1/vouchers");
         free(body);
         if (!reply_is(reply, 400, "bad_request"))
-            assert_true(reply_blames(expect(reply, 422, "invalid"), unknown[i]));
+            assert_true(reply_blames(EXPECT(reply, 422, "invalid"), unknown[i]));
     }
     reply = ask(service, admin(), twice, "POST /v1/vouchers");
     if (!reply_is(reply, 400, "bad_request"))
-        assert_true(reply_blames(expect(reply, 422, "invalid"), "title"));
+        assert_true(reply_blames(EXPECT(reply, 422, "invalid"), "title"));
     assert_int_equal(sql_number(*state, "select count(*) from voucher"), before);
 }
 
@@ -257,10 +257,10 @@ static void test_create__answers_the_whole_voucher(void **state)
              "{\"title\":\"a\",\"price_cents\":1,\"face_value_cents\":2,\"stock\":3,"
              "\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
              time_in_ms(-5000, begin), time_in_ms(5000, end));
-    reply = expect(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+    reply = EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
     assert_string_equal(client_header(reply, "Content-Type"), "application/json");
     snprintf(location, sizeof(location), "/v1/vouchers/%s", reply_text(reply, "id"));
-    assert_true(atoll(reply_text(reply, "id")) > 0);
+    assert_true(number_of(reply_text(reply, "id")) > 0);
     assert_string_equal(client_header(reply, "Location"), location);
     for (int reads = 0; reads < 2; reads++) {
         assert_string_equal(reply_text(reply, "title"), "a");
@@ -275,7 +275,7 @@ static void test_create__answers_the_whole_voucher(void **state)
         assert_memory_equal(reply_text(reply, "end_at"), end, 23);
         assert_string_equal(reply_text(reply, "state"), "open");
         assert_memory_equal(reply_text(reply, "server_time"), time_in_ms(0, now), 16);
-        reply = expect(ask(service, NULL, NULL, "GET %s", location), 200, NULL);
+        reply = EXPECT(ask(service, NULL, NULL, "GET %s", location), 200, NULL);
     }
 }
 
@@ -303,7 +303,7 @@ static void test_create__answers_times_in_utc(void **state)
             ask(service, admin(), body, "POST /v1/vouchers");
 
         free(body);
-        expect(reply, 201, NULL);
+        EXPECT(reply, 201, NULL);
         snprintf(id, sizeof(id), "%s", reply_text(reply, "id"));
         for (int reads = 0; reads < 2; reads++) {
             const char *begin = reply_text(reply, "begin_at");
@@ -311,7 +311,7 @@ static void test_create__answers_times_in_utc(void **state)
             assert_memory_equal(begin, times[i].answered, strlen(times[i].answered));
             assert_int_equal(begin[strlen(begin) - 1], 'Z');
             reply =
-                expect(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
+                EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
         }
     }
 }
@@ -330,10 +330,10 @@ static void test_create__keeps_any_text(void **state)
         char *body = voucher_with("title", quoted);
         char id[ID_SIZE];
         const struct client_reply *reply =
-            expect(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+            EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
 
         snprintf(id, sizeof(id), "%s", reply_text(reply, "id"));
-        reply = expect(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
+        reply = EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
         assert_string_equal(reply_text(reply, "title"), texts[i]);
         free(body);
         free(quoted);
@@ -364,7 +364,7 @@ static void test_patch__changes_what_is_given_and_nothing_else(void **state)
     create_default(id);
     for (size_t i = 0; i < COUNT_OF(patches); i++) {
         const struct client_reply *reply =
-            expect(ask(service, admin(), patches[i].body, "PATCH /v1/vouchers/%s", id),
+            EXPECT(ask(service, admin(), patches[i].body, "PATCH /v1/vouchers/%s", id),
                    200, NULL);
 
         assert_memory_equal(reply_text(reply, patches[i].name), patches[i].answered,
@@ -372,7 +372,7 @@ static void test_patch__changes_what_is_given_and_nothing_else(void **state)
     }
     for (int workers = 0; workers < 8; workers++) { /* each connection may meet another */
         const struct client_reply *reply =
-            expect(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
+            EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
 
         assert_int_equal(reply_number(reply, "pay_within_s"), 77);
         assert_string_equal(reply_text(reply, "title"), "new");
@@ -457,10 +457,10 @@ static void test_restock__adds_and_takes_back(void **state)
     char id[ID_SIZE];
 
     make_voucher(service, &(struct sale){.stock = 10}, id);
-    expect(place_order(service, 900, id, NULL), 201, NULL);
+    EXPECT(place_order(service, 900, id, NULL), 201, NULL);
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
         const struct client_reply *reply =
-            expect(restock(id, steps[i].add), steps[i].status, steps[i].code);
+            EXPECT(restock(id, steps[i].add), steps[i].status, steps[i].code);
 
         if (steps[i].status == 200) {
             assert_int_equal(reply_number(reply, "stock_total"), steps[i].total);
@@ -486,9 +486,9 @@ static void test_restock__names_the_bad_field(void **state)
         if (!reply_is(reply, 422, "invalid") || !reply_blames(reply, "add"))
             fail_msg("%s: %d %s", bad[i], reply->status, reply->body);
     }
-    expect(ask(service, admin(), "{}", "POST /v1/vouchers/%s/restock", id), 422,
+    EXPECT(ask(service, admin(), "{}", "POST /v1/vouchers/%s/restock", id), 422,
            "invalid");
-    expect(ask(service, admin(), "{\"add\":1,\"sub\":1}", "POST /v1/vouchers/%s/restock",
+    EXPECT(ask(service, admin(), "{\"add\":1,\"sub\":1}", "POST /v1/vouchers/%s/restock",
                id),
            422, "invalid");
     assert_int_equal(
@@ -515,7 +515,7 @@ static void walk_list(struct walk *walk, const char *expected_state)
     walk->count = walk->pages = 0;
     do {
         const struct client_reply *reply =
-            expect(ask(service, NULL, NULL, "GET /v1/vouchers?%s%s%s", walk->query,
+            EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers?%s%s%s", walk->query,
                        cursor[0] ? "&cursor=" : "", cursor),
                    200, NULL);
 
@@ -525,7 +525,7 @@ static void walk_list(struct walk *walk, const char *expected_state)
             const char *item_state = json_string_value(json_object_get(item, "state"));
 
             assert_true(id != NULL && item_state != NULL && walk->count < 400);
-            walk->ids[walk->count++] = atoll(id);
+            walk->ids[walk->count++] = number_of(id);
             if (expected_state != NULL)
                 assert_string_equal(item_state, expected_state);
         }
@@ -585,7 +585,7 @@ static void test_list__walks_each_state_without_gaps_or_repeats(void **state)
 static void test_list__has_20_where_no_limit_is_given(void **state)
 {
     const struct client_reply *reply =
-        expect(ask(service, NULL, NULL, "GET /v1/vouchers"), 200, NULL);
+        EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers"), 200, NULL);
 
     (void)state;
     assert_int_equal(json_array_size(json_object_get(reply->json, "items")), 20);
@@ -594,7 +594,7 @@ static void test_list__has_20_where_no_limit_is_given(void **state)
 
 static void test_list__a_cursor_of_another_list_does_no_harm(void **state)
 {
-    const struct client_reply *reply = expect(
+    const struct client_reply *reply = EXPECT(
         ask(service, NULL, NULL, "GET /v1/vouchers?state=open&limit=1"), 200, NULL);
     char cursor[300];
 
