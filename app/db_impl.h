@@ -1,0 +1,22 @@
+/* db_impl.h - what db.c and db_audit.c share; not for others. */
+#ifndef DB_IMPL_H
+#define DB_IMPL_H
+
+#include "base/attributes.h"
+#include "base/err.h"
+
+#include <libpq-fe.h>
+
+struct db {
+    PGconn *conn;
+};
+
+/** STATUS_OK, STATUS_REFUSED, or STATUS_IO when the connection is gone; with words. */
+MUST_CHECK enum status db_check(const struct db *db, const PGresult *result,
+                                const char *doing, struct err *reterr);
+
+/** Run statements that return no rows; several may stand in one string. */
+MUST_CHECK enum status db_run(struct db *db, const char *sql, const char *doing,
+                              struct err *reterr);
+
+#endif
