@@ -3,6 +3,7 @@
 #   BUILD=dir     where objects and programs go (default build, or build/$(SAN))
 #   SAN=address   build with ASan and UBSan;  SAN=thread: with TSan
 #   CC=clang      another compiler
+#   V=1           show the commands
 
 SAN    ?=
 BUILD  ?= build$(if $(SAN),/$(SAN))
@@ -55,34 +56,48 @@ C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC)
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h app/*.h app/test/*.h))
 SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh)) .ci/run
 
+# Say what is done; V=1: how.
+Q   = $(if $(V),,@)
+say = $(if $(V),,@echo '  $(1) $@')
+
 # -- building ---------------------------------------------------------------------------
 
 .PHONY: all
 all: $(BUILD)/seckill $(BUILD)/librlock.a ## build $(BUILD)/seckill and the lock library
 
 $(BUILD)/seckill: $(APP_OBJ) $(BUILD)/librlock.a
-	$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LD)
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/librlock.a: $(LIB_OBJ)
-	rm -f $@ && ar rcs $@ $^
+	$(call say,AR)
+	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c | build/deps.ok
+	$(call say,CC)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/embedded.c: $(EMBED) app/embed.sh
 	@mkdir -p $(@D)
-	app/embed.sh $(EMBED) >$@.tmp && mv $@.tmp $@
+	$(Q)app/embed.sh $(EMBED) >$@.tmp && mv $@.tmp $@
 
 # The bytes come in by name when this is assembled.
 $(BUILD)/embedded.o: $(BUILD)/embedded.c $(EMBED) | build/deps.ok
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(LIB_UNIT) $(LIB_IT): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
-	$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
+	$(call say,LD)
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
-$(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(filter-out $(BUILD)/app/main.o,$(APP_OBJ)) $(BUILD)/librlock.a
-	$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
+# An archive, so that a test may bring a fake of a module: then the real one stays out.
+$(BUILD)/libapp.a: $(filter-out $(BUILD)/app/main.o,$(APP_OBJ))
+	rm -f $@ && ar rcs $@ $^
+
+$(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(BUILD)/libapp.a $(BUILD)/librlock.a
+	$(call say,LD)
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
 .PHONY: deps
 deps: ## install the Debian packages of .ci/packages that are missing
