@@ -19,7 +19,7 @@ broken=0
 step()
 {
     before=$(count_failed)
-    make --no-print-directory -s -k -j"$jobs" "$@" && return
+    make --no-print-directory -s -k say= -j"$jobs" "$@" && return
     [ "$(count_failed)" -gt "$before" ] || broken=$((broken + 1))
 }
 

@@ -14,6 +14,7 @@ import time
 LOAD = os.path.dirname(os.path.abspath(__file__))
 ANSWER_WITHIN_S = 30
 STOP_WITHIN_S = 30
+LOOKS = 20
 
 
 class Failed(Exception):
@@ -79,6 +80,7 @@ class Service:
         self.env = dict(os.environ, SECKILL_LISTEN=f"127.0.0.1:{port}", **env)
         self.log_path = log_path
         self.process = None
+        self.admin = None # a token, made when first needed
 
     # -- the process
 
@@ -144,33 +146,47 @@ class Service:
         return self.command("token", "--user", str(user), "--role", role).strip()
 
     def write_tokens(self, count, path):
-        """Tokens of users 1..count, one a line."""
+        """Tokens of shoppers 1..count, one a line."""
         with open(path, "wb") as out:
             subprocess.run([self.program, "token", "--user", "1", "--count", str(count)],
                            env=self.env, stdout=out, check=True)
 
-    def create_voucher(self, title, stock, begin_in_s=-60, end_in_s=86400):
+    def create_voucher(self, title, stock, begin_in_s=-60, end_in_s=86400, limit=1):
+        self.admin = self.admin or self.token(1, "admin")
         status, voucher = self.call(
-            "POST", "/v1/vouchers", self.token(1, "admin"),
+            "POST", "/v1/vouchers", self.admin,
             {"title": title, "price_cents": 900, "face_value_cents": 10000, "stock": stock,
-             "begin_at": moment(begin_in_s), "end_at": moment(end_in_s)})
+             "per_user_limit": limit, "begin_at": moment(begin_in_s), "end_at": moment(end_in_s)})
         if status != 201:
             raise Failed(f"creating a voucher: {status} {voucher}")
+        wait_for("the voucher is known", lambda: self.is_known(voucher["id"]))
         return voucher["id"]
 
-    def metric(self, name, **labels):
-        """The sum of a metric's lines that have these labels."""
-        total = 0
-        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    def is_known(self, voucher):
+        """In all event loops: each connection meets another one, by chance."""
+        return all(self.call("POST", f"/v1/vouchers/{voucher}/orders")[0] != 404
+                   for _ in range(LOOKS))
+
+    def metrics(self, name):
+        """The lines of a metric: its labels as text, and the value."""
+        lines = []
         for line in self.call("GET", "/metrics")[1].splitlines():
             head, _, value = line.rpartition(" ")
-            if head.split("{")[0] == name and all(pair in head for pair in wanted):
-                total += float(value)
-        return total
+            if head == name or head.startswith(name + "{"):
+                lines.append((head[len(name):], float(value)))
+        return lines
+
+    def placed(self):
+        return sum(value for labels, value in self.metrics("seckill_orders_total")
+                   if 'verdict="placed"' in labels)
+
+    def server_errors(self):
+        return sum(value for labels, value in self.metrics("seckill_http_requests_total")
+                   if 'status="5' in labels)
 
 
 def sql(url, statement):
-    """One statement; its only row, the columns as text."""
+    """Statements; the last one's only row, the columns as text."""
     return run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-F", "|", "-c", statement, url).strip().split("|")
 
 

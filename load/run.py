@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 """run.py PROGRAM PORT - a sale on this machine, until Ctrl-C.
 
 Starts private servers in var/run, migrates, serves, sees to it that there is a voucher on
