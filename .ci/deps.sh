@@ -59,7 +59,7 @@ disable_at_boot()
 
 missing=$(list_missing)
 [ -n "$missing" ] || exit 0
-echo "missing Debian packages:$missing"
+[ -n "${SUDO_UID:-}" ] || echo "missing Debian packages:$missing"
 if ! command -v apt-get >/dev/null; then
     echo "deps.sh: this is no Debian; install what these packages hold" >&2
     exit 1
@@ -75,5 +75,5 @@ forbid_starts
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 # shellcheck disable=SC2086
-apt-get install -y -qq --no-install-recommends $missing >&2
+apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends $missing >&2
 disable_at_boot "$missing"
