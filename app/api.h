@@ -35,8 +35,8 @@ struct api_options {
 struct api *api_create(const struct api_options *options);
 void api_free(struct api *api); /* accepts NULL */
 
-/** For struct http_options. */
-void api_handle(struct http_request *request, void *api);
-void api_answered(const struct http_request *request, unsigned status, void *api);
+/** For struct http_options; `arg` is the api. */
+void api_handle(struct http_request *request, void *arg);
+void api_answered(const struct http_request *request, unsigned status, void *arg);
 
 #endif

@@ -70,6 +70,8 @@ static int64_t opens_in_us(struct place *place)
 static void answer_place(struct place *place, enum outcome outcome,
                          const struct order *order)
 {
+    assert(order != NULL || (outcome != OUTCOME_PLACED && outcome != OUTCOME_REPEATED &&
+                             outcome != OUTCOME_ALREADY_ORDERED));
     switch (outcome) {
     case OUTCOME_PLACED:
         answer_order(place, order, 201);

@@ -18,12 +18,11 @@
 
 static const struct problem_row {
     unsigned status;
-    const char *code;
     unsigned retry_after_s;
-    const char *title, *detail;
+    const char *code, *title, *detail;
 } problem_rows[] = {
 #define X(word, status, code, retry_after_s, title, detail)                              \
-    {status, code, retry_after_s, title, detail},
+    {status, retry_after_s, code, title, detail},
     API_PROBLEMS(X)
 #undef X
 };

@@ -70,8 +70,8 @@ static bool parse_options(int argc, char **argv, struct token_options *ret_optio
     bool ok = true;
     int option;
 
-    while (ok && (option = getopt_long(argc, argv, "", known, NULL)) !=
-                     -1) { // NOLINT(concurrency-mt-unsafe)
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no threads in this command
+    while (ok && (option = getopt_long(argc, argv, "", known, NULL)) != -1) {
         if (option == 'u')
             ok = parse_number(optarg, &options.first.user_id);
         else if (option == 'r')

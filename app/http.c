@@ -32,8 +32,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECTION_MEMORY_BYTES 10240 /* request line, headers and reply headers fit into it */
-#define CONNECTION_COUNT_MAX    100000
+#define CONNECTION_MEMORY_BYTES                                                          \
+    10240 /* request line, headers and reply headers fit into it */
+#define CONNECTION_COUNT_MAX 100000
 #define DISCARD_BYTES_MAX                                                                \
     1048576 /* of an oversized body, before the client is cut off                        \
              */
@@ -149,6 +150,7 @@ static void request_handle(struct http_request *request)
     request->is_suspended = true;
 }
 
+// NOLINTNEXTLINE(readability-function-size): libmicrohttpd's signature
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection,
                                   const char *path, const char *method,
                                   const char *http_version, const char *data,
@@ -455,19 +457,21 @@ static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
                      unsigned *ret_port)
 {
     int probe = socket_bind(address, false);
-    size_t bound = 0;
+    bool is_bound = true;
 
     if (probe < 0)
         return false;
     port_read(probe, address, ret_port);
     close(probe);
-    while (bound < count && (ret_fds[bound] = socket_bind(address, true)) >= 0)
-        bound++;
-    if (bound == count)
-        return true;
-    while (bound > 0)
-        close(ret_fds[--bound]);
-    return false;
+    for (size_t i = 0; i < count; i++) {
+        ret_fds[i] = socket_bind(address, true);
+        is_bound = is_bound && ret_fds[i] >= 0;
+    }
+    for (size_t i = 0; i < count && !is_bound; i++) {
+        if (ret_fds[i] >= 0)
+            close(ret_fds[i]);
+    }
+    return is_bound;
 }
 
 enum status http_listen(const char *address, size_t count, int *ret_fds,

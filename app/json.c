@@ -73,7 +73,7 @@ static void read_text(const struct json_field *field, const json_t *value, void 
     char message[80];
 
     /* Postgres's text cannot hold a NUL */
-    if (characters >= field->min && characters <= field->max &&
+    if (bytes != NULL && characters >= field->min && characters <= field->max &&
         memchr(bytes, '\0', len) == NULL) {
         *(struct text *)target = (struct text){bytes, len};
         return;

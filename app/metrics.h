@@ -31,8 +31,21 @@
 
 #define METRICS_STATUSES(X)                                                              \
     X(200)                                                                               \
-    X(201) X(204) X(400) X(401) X(403) X(404) X(405) X(409) X(413) X(415) X(422) X(429)  \
-        X(431) X(500) X(503)
+    X(201)                                                                               \
+    X(204)                                                                               \
+    X(400)                                                                               \
+    X(401)                                                                               \
+    X(403)                                                                               \
+    X(404)                                                                               \
+    X(405)                                                                               \
+    X(409)                                                                               \
+    X(413)                                                                               \
+    X(415)                                                                               \
+    X(422)                                                                               \
+    X(429)                                                                               \
+    X(431)                                                                               \
+    X(500)                                                                               \
+    X(503)
 
 /* How an attempt to order ended, as it was told to the shopper. */
 #define METRICS_OUTCOMES(X)                                                              \

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 
 #define IDLE_TIMEOUT_S 75
-#define ORDER_LANES 4
+#define ORDER_LANES    4
 #define SLOW_CLIENT_US INT64_C(5000000) /* to fetch an answer when the service ends */
 
 struct worker {
