@@ -442,7 +442,7 @@ static int socket_bind(const struct addrinfo *address, bool is_shared)
 
 static void port_read(int fd, struct addrinfo *address, unsigned *ret_port)
 {
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {0};
     socklen_t len = sizeof(bound);
 
     getsockname(fd, (struct sockaddr *)&bound, &len);

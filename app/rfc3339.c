@@ -168,8 +168,8 @@ bool rfc3339_parse(const char *text, size_t len, int64_t *ret_us)
     offset_s = take_offset_s(&cursor);
     if (cursor.is_bad || cursor.at != cursor.end || day > days_in_month(year, month))
         return false;
-    *ret_us = (days_from_civil(year, month, day) * DAY_S + hour * 3600 + minute * 60 +
-               second - offset_s) *
+    *ret_us = (days_from_civil(year, month, day) * DAY_S + hour * INT64_C(3600) +
+               minute * INT64_C(60) + second - offset_s) *
                   1000000 +
               fraction_us;
     return true;
