@@ -15,6 +15,7 @@ struct list {
 };
 
 /** The struct of type `type` whose member `member` is at `link`. */
+/* NOLINTNEXTLINE(readability-identifier-naming): reads as the function it stands for */
 #define list_item(link, type, member)                                                    \
     ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
@@ -50,6 +51,7 @@ static inline struct list *list_shift(struct list *head)
 
     if (first == head)
         return NULL;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it forgets that a freed one has left */
     list_remove(first);
     return first;
 }

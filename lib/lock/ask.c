@@ -187,7 +187,7 @@ static void abandon(struct ask *ask)
     ask->forced = NULL;
     if (inspected != NULL)
         inspected(STATUS_CANCELLED, NULL, ask->arg);
-    else
+    else if (forced != NULL)
         forced(STATUS_CANCELLED, ask->arg);
 }
 

@@ -81,6 +81,30 @@ size_t rlock_client_owner(const struct rlock_client *client, const struct rlock 
            redis_wire_digits(ret_owner + RLOCK_CLIENT_ID_LEN + 1, lock->serial);
 }
 
+static void on_raised(struct redis_script_call *call UNUSED, enum status status UNUSED,
+                      const struct redis_reply *reply UNUSED)
+{
+    /* Where this is refused, so will be what would have drawn from the counter. */
+}
+
+/**
+ * The server may have restarted with an old snapshot: before this connection asks for
+ * any lock, the counter of fences is brought up to the server's clock.
+ */
+static void raise_fence(struct rlock_client *client)
+{
+    client->raise = (struct redis_script_call){
+        .script = &client->scripts[RLOCK_SCRIPT_RAISE],
+        .done = on_raised,
+        .with_body = true, /* sent again it would come too late */
+    };
+    if (redis_script_begin(client->conn, &client->raise, 1, 0) != STATUS_OK)
+        return;
+    redis_conn_arg(client->conn, client->fence_key, client->fence_key_len);
+    if (redis_script_end(client->conn, &client->raise) != STATUS_OK)
+        client->stats.failed++;
+}
+
 static void on_conn_state(bool is_up, const struct err *why, void *arg)
 {
     struct rlock_client *client = arg;
@@ -90,6 +114,7 @@ static void on_conn_state(bool is_up, const struct err *why, void *arg)
     if (is_up) {
         client->stats.reconnects += client->was_up;
         client->was_up = true;
+        raise_fence(client);
         rlock_giveback_resume(client);
         rlock_watchdog_resume(client);
         rlock_batch_flush(client);

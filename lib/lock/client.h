@@ -48,6 +48,7 @@ struct rlock_client {
     uv_idle_t soon;      /* runs while there is something to answer */
     uint64_t last_serial;
     char id[RLOCK_CLIENT_ID_LEN + 1];
+    struct redis_script_call raise;
     char *fence_key;
     size_t fence_key_len;
     void (*on_state)(bool is_up, const struct err *why, void *arg);

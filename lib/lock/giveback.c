@@ -96,18 +96,20 @@ static void look_again(struct rlock_client *client, struct rlock *lock)
         uv_timer_start(&giveback->timer, on_timer, SECOND_LOOK_US / 1000, 0);
 }
 
+static bool is_certain(enum status status)
+{
+    return status == STATUS_OK || status == STATUS_LOST || status == STATUS_REFUSED;
+}
+
 static void on_released(struct rlock *lock, enum status status, void *arg)
 {
     struct rlock_client *client = arg;
-    bool is_unknown =
-        status != STATUS_OK && status != STATUS_LOST && status != STATUS_REFUSED;
+    bool is_first_look = lock->tries == 1;
 
-    if (client->is_closing) {
-        rlock_giveback_recycle(client, lock);
-    } else if (is_unknown) {
+    if (!is_certain(status) && !client->is_closing) {
         lock->tries = 1;
         put_due(client, lock);
-    } else if (status == STATUS_LOST && lock->tries == 1) {
+    } else if (status == STATUS_LOST && is_first_look && !client->is_closing) {
         lock->tries = 2;
         look_again(client, lock);
     } else {

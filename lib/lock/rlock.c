@@ -50,6 +50,7 @@ static bool is_valid(const char *name, size_t name_len,
            options->lease_ms <= RLOCK_LEASE_MS_MAX;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a name is two arguments */
 void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *name,
                    size_t name_len, const struct rlock_acquire_options *options,
                    rlock_cb callback, void *arg)

@@ -2,36 +2,47 @@
 #include "lock/scripts.h"
 
 /*
- * The counter of fences never lags behind the server's clock in microseconds. So fences
- * go on growing when the counter is lost, or comes back old from a snapshot, without a
- * counter per lock. It is advanced by the number of locks before any lock is set: if
- * that is refused nothing has been changed, and the fence of the i-th lock is the
- * returned number plus i, with gaps for those that were busy.
+ * Fences come from one counter, advanced by the number of locks before any lock is set:
+ * if that is refused nothing has been changed, and the fence of the i-th lock is the
+ * returned number plus i, with gaps for those that were busy. A counter that is missing
+ * starts at the server's clock in microseconds, which is more than any counter before it
+ * can have reached; so fences grow on after the server lost its data.
  *
  * A lock that holds our very value is a grant: the call had been carried out before.
  */
 static const char acquire[] =
-    "local now = redis.call('TIME')\n"
-    "local clock = now[1] * 1000000 + now[2]\n"
-    "local fence = tonumber(redis.call('GET', KEYS[1]) or 0)\n"
-    "if not fence or fence ~= fence or fence > 9e15 then\n"
+    "local count = #KEYS - 1\n"
+    "local fence = redis.call('INCRBY', KEYS[1], count)\n"
+    "if fence > 9e15 then\n"
     "  return redis.error_reply('ERR the fence counter holds something else')\n"
     "end\n"
-    "if fence < clock then fence = clock end\n"
-    "redis.call('SET', KEYS[1], string.format('%.0f', fence + #KEYS - 1))\n"
-    "local verdicts = {}\n"
+    "if fence == count then\n"
+    "  local now = redis.call('TIME')\n"
+    "  fence = now[1] * 1000000 + now[2] + count\n"
+    "  redis.call('SET', KEYS[1], string.format('%.0f', fence))\n"
+    "end\n"
+    "local call, lease, verdicts = redis.pcall, ARGV[1], {}\n"
     "for i = 2, #KEYS do\n"
-    "  local set = redis.pcall('SET', KEYS[i], ARGV[i], 'NX', 'PX', ARGV[1])\n"
+    "  local set = call('SET', KEYS[i], ARGV[i], 'NX', 'PX', lease)\n"
     "  if set then\n"
     "    verdicts[i - 1] = set.err and 'E' or '1'\n"
-    "  elseif redis.pcall('GET', KEYS[i]) == ARGV[i] then\n"
-    "    redis.call('PEXPIRE', KEYS[i], ARGV[1])\n"
+    "  elseif call('GET', KEYS[i]) == ARGV[i] then\n"
+    "    call('PEXPIRE', KEYS[i], lease)\n"
     "    verdicts[i - 1] = '1'\n"
     "  else\n"
     "    verdicts[i - 1] = '0'\n"
     "  end\n"
     "end\n"
-    "return {fence, table.concat(verdicts)}\n";
+    "return {fence - count, table.concat(verdicts)}\n";
+
+/* A counter that came back old, from a snapshot, is moved up before anyone draws. */
+static const char raise_fence[] =
+    "local now = redis.call('TIME')\n"
+    "local clock = now[1] * 1000000 + now[2]\n"
+    "if tonumber(redis.call('GET', KEYS[1]) or 0) < clock then\n"
+    "  redis.call('SET', KEYS[1], string.format('%.0f', clock))\n"
+    "end\n"
+    "return 1\n";
 
 /* MGET tells nil, not an error, where a key holds another type. */
 static const char release[] = "local found = redis.call('MGET', unpack(KEYS))\n"
@@ -62,6 +73,7 @@ static const char force[] = "return redis.call('DEL', KEYS[1])\n";
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT])
 {
     redis_script_init(&scripts[RLOCK_SCRIPT_ACQUIRE], "acquire", acquire);
+    redis_script_init(&scripts[RLOCK_SCRIPT_RAISE], "raise", raise_fence);
     redis_script_init(&scripts[RLOCK_SCRIPT_RELEASE], "release", release);
     redis_script_init(&scripts[RLOCK_SCRIPT_RENEW], "renew", renew);
     redis_script_init(&scripts[RLOCK_SCRIPT_INSPECT], "inspect", inspect);

@@ -13,6 +13,7 @@
 
 enum rlock_script {
     RLOCK_SCRIPT_ACQUIRE, /* fence key, names; lease ms, owners -> {fence, verdicts} */
+    RLOCK_SCRIPT_RAISE,   /* fence key -> 1; moves the counter up to the clock */
     RLOCK_SCRIPT_RELEASE, /* names; owners -> verdicts */
     RLOCK_SCRIPT_RENEW,   /* names; lease ms, owners -> verdicts */
     RLOCK_SCRIPT_INSPECT, /* name -> {owner or nil, remaining ms} */

@@ -24,10 +24,11 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define PAUSE_MIN_MS 20
-#define PAUSE_MAX_MS 500
-#define STEADY_US    1000000 /* up for so long, a connection earns a short pause */
-#define IDLE_US      1000000
+#define PAUSE_MIN_MS  20
+#define PAUSE_MAX_MS  500
+#define STEADY_US     1000000 /* up for so long, a connection earns a short pause */
+#define ADDRESSES_MAX 60 /* of one name; divisible by any small number of addresses */
+#define IDLE_US       1000000
 
 enum conn_state {
     CONN_PAUSING,
@@ -100,13 +101,21 @@ static struct redis_command *oldest_command(struct redis_conn *conn)
     return list_item(conn->pending.next, struct redis_command, link);
 }
 
-static void tell_state(struct redis_conn *conn, bool is_up, const struct err *why)
+static void tell_up(struct redis_conn *conn)
 {
-    bool is_news = is_up || strcmp(why->text, conn->told.text) != 0;
+    conn->told.text[0] = '\0';
+    if (conn->on_state != NULL)
+        conn->on_state(true, NULL, conn->arg);
+}
 
-    conn->told = is_up ? (struct err){0} : *why;
+/** A reason that has been told already is no news. */
+static void tell_down(struct redis_conn *conn, const struct err *why)
+{
+    bool is_news = strcmp(why->text, conn->told.text) != 0;
+
+    conn->told = *why;
     if (is_news && conn->on_state != NULL)
-        conn->on_state(is_up, is_up ? NULL : why, conn->arg);
+        conn->on_state(false, why, conn->arg);
 }
 
 /** Longer with each failure, and not the same for all who lost the same server. */
@@ -148,7 +157,7 @@ static void lose(struct redis_conn *conn, enum status status, const struct err *
     wake_only_at(conn, now_us + next_pause_us(conn));
     answer_all(conn, status);
     if (conn->state != CONN_CLOSED)
-        tell_state(conn, false, &reason);
+        tell_down(conn, &reason);
 }
 
 static void begin(struct redis_conn *conn, size_t count)
@@ -214,7 +223,7 @@ static void greeted(struct redis_conn *conn)
     conn->state = CONN_UP;
     conn->up_since_us = clock_mono_us();
     wake_only_at(conn, conn->up_since_us + IDLE_US);
-    tell_state(conn, true, NULL);
+    tell_up(conn);
 }
 
 static void on_greeting(struct redis_command *command, enum status status,
@@ -349,13 +358,9 @@ static const struct addrinfo *choose_address(const struct addrinfo *first,
                                              unsigned attempt)
 {
     const struct addrinfo *at = first;
-    unsigned count = 0;
 
-    for (; at != NULL; at = at->ai_next)
-        count++;
-    at = first;
-    for (unsigned i = attempt % count; i > 0; i--)
-        at = at->ai_next;
+    for (; attempt > 0; attempt--)
+        at = at->ai_next == NULL ? first : at->ai_next;
     return at;
 }
 
@@ -372,7 +377,8 @@ static void on_resolved(uv_getaddrinfo_t *request, int failure, struct addrinfo 
         return;
     }
     if (failure == 0) {
-        const struct addrinfo *address = choose_address(found, conn->attempts++);
+        const struct addrinfo *address =
+            choose_address(found, conn->attempts++ % ADDRESSES_MAX);
 
         failure = getnameinfo(address->ai_addr, address->ai_addrlen, ip, sizeof(ip), NULL,
                               0, NI_NUMERICHOST);

@@ -31,7 +31,7 @@ struct redis_script_call {
     /* Called once if the server does not know the script: begin, write and end the call
        again, and flush; where that fails, end the call by own means. */
     void (*send_again)(struct redis_script_call *call);
-    bool with_body; /* the library's; false before the first sending */
+    bool with_body; /* false before the first sending, unless it must not come again */
 };
 
 void redis_script_init(struct redis_script *script, const char *name, const char *body);

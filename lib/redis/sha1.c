@@ -18,9 +18,9 @@ static uint32_t load_be32(const uint8_t *at)
 
 static void expand(const uint8_t *block, uint32_t w[80])
 {
-    for (int i = 0; i < 16; i++)
+    for (size_t i = 0; i < 16; i++)
         w[i] = load_be32(block + 4 * i);
-    for (int i = 16; i < 80; i++)
+    for (size_t i = 16; i < 80; i++)
         w[i] = rotate_left(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
 }
 
