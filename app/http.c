@@ -440,15 +440,14 @@ static int socket_bind(const struct addrinfo *address, bool is_shared)
     return -1;
 }
 
+/* A port that the kernel chose is written into `address`, for the sockets to come. */
 static void port_read(int fd, struct addrinfo *address, unsigned *ret_port)
 {
-    struct sockaddr_storage bound = {0};
-    socklen_t len = sizeof(bound);
+    socklen_t len = address->ai_addrlen;
 
-    getsockname(fd, (struct sockaddr *)&bound, &len);
-    memcpy(address->ai_addr, &bound, address->ai_addrlen);
+    getsockname(fd, address->ai_addr, &len);
     /* the port stands at the same place in both families */
-    *ret_port = ntohs(((struct sockaddr_in *)(void *)&bound)->sin_port);
+    *ret_port = ntohs(((struct sockaddr_in *)(void *)address->ai_addr)->sin_port);
 }
 
 /* Sockets that share a port are bound happily beside those of another process, which
