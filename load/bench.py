@@ -89,7 +89,7 @@ class Nginx:
 
 def wrk(port, seconds, vouchers, count, keys=None):
     """One measurement; what orders.lua tells at its end."""
-    options = [f"tokens={PLACE}/tokens", f"vouchers={','.join(vouchers)}", f"count={count}"]
+    options = [f"threads={THREADS}", f"tokens={PLACE}/tokens", f"vouchers={','.join(vouchers)}", f"count={count}"]
     if keys:
         options.append(f"keys={keys}")
     out = house.run("wrk", f"-t{THREADS}", f"-c{CONNECTIONS}", f"-d{seconds}",
@@ -171,7 +171,8 @@ class Shop:
               and found["placed"] == found["new rows"] and 0 <= cut_off <= CONNECTIONS
               and (told["refused"] == 0 if sells else told["refused"] == told["requests"]))
         if not ok:
-            raise house.Failed(f"a promise is broken: {told} {found}")
+            raise house.Failed(f"a promise is broken: {told} {found}\n"
+                               f"{self.service.metrics('seckill_orders_total')}")
 
 
 # -- measurements -------------------------------------------------------------------------

@@ -1,24 +1,22 @@
 -- orders.lua - the one wrk script: POST /v1/vouchers/{id}/orders, the same bytes whether
 -- the service or nginx is asked.
 --
---   wrk -s load/orders.lua URL -- tokens=FILE vouchers=ID[,ID...] [keys=PREFIX] [count=N]
+--   wrk -s load/orders.lua URL -- threads=T tokens=FILE vouchers=ID[,ID...]
+--       [keys=PREFIX] [count=N]
 --
--- Line n of FILE is the token of one shopper; each thread takes its own share of the first
--- `count` lines. With several vouchers each request is for one at random. With `keys` each
+-- Line n of FILE is the token of one shopper; each of the T threads (wrk -tT: a thread is not
+-- told how many there are) takes its own share of the first `count` lines. With several vouchers each request is for one at random. With `keys` each
 -- request carries an Idempotency-Key of its own, beginning so.
 --
 -- All requests are made before the clock starts: while it runs, one costs a look into an
 -- array. There is no response() on purpose, as it makes wrk copy every header and body.
 -- wrk itself counts the answers from 400 on.
 
-local threads = {}
+local threads = 0
 
 function setup(thread)
-    thread:set("share", #threads)
-    table.insert(threads, thread)
-    for _, each in ipairs(threads) do
-        each:set("shares", #threads)
-    end
+    thread:set("share", threads)
+    threads = threads + 1
 end
 
 local function read_options(args)
@@ -45,6 +43,7 @@ function init(args)
     local options = read_options(args)
     local vouchers = read_vouchers(options.vouchers)
     local limit = tonumber(options.count) or math.huge
+    local shares = tonumber(options.threads)
     local number = 0
 
     math.randomseed(share + 1)
