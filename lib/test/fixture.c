@@ -110,14 +110,14 @@ static bool has_count(void *arg)
 
 void fixture_close(struct fixture *fixture, struct rlock_client *client)
 {
-    struct count closed = {&fixture->closed_count, fixture->closed_count + 1};
+    unsigned closed_count = fixture->closed_count + 1;
 
     for (unsigned i = 0; i < fixture->client_count; i++) {
         if (fixture->clients[i] == client)
             fixture->clients[i] = NULL;
     }
     rlock_client_close(client, on_closed, &fixture->closed_count);
-    assert_true(fixture_run_until(fixture, has_count, &closed, WITHIN_MS));
+    fixture_wait_count(fixture, &fixture->closed_count, closed_count);
 }
 
 bool fixture_run_until(struct fixture *fixture, bool (*is_so)(void *arg), void *arg,
@@ -164,20 +164,23 @@ void fixture_wait_down(struct fixture *fixture, struct rlock_client *client)
     assert_true(fixture_run_until(fixture, is_down, client, WITHIN_MS));
 }
 
+void fixture_wait_count(struct fixture *fixture, const unsigned *at, unsigned wanted)
+{
+    struct count count = {at, wanted};
+
+    assert_true(fixture_run_until(fixture, has_count, &count, WITHIN_MS));
+}
+
 void fixture_wait_answers(struct fixture *fixture, const struct call *call,
                           unsigned answers)
 {
-    struct count count = {&call->answers, answers};
-
-    assert_true(fixture_run_until(fixture, has_count, &count, WITHIN_MS));
+    fixture_wait_count(fixture, &call->answers, answers);
 }
 
 void fixture_wait_losses(struct fixture *fixture, const struct call *call,
                          unsigned losses)
 {
-    struct count count = {&call->losses, losses};
-
-    assert_true(fixture_run_until(fixture, has_count, &count, WITHIN_MS));
+    fixture_wait_count(fixture, &call->losses, losses);
 }
 
 static void on_answer(struct rlock *lock, enum status status, void *arg)
@@ -185,6 +188,8 @@ static void on_answer(struct rlock *lock, enum status status, void *arg)
     struct call *call = arg;
 
     assert_ptr_equal(lock, &call->lock);
+    if (call->answers < sizeof(call->statuses) / sizeof(*call->statuses))
+        call->statuses[call->answers] = status;
     call->answers++;
     call->status = status;
 }
@@ -205,6 +210,14 @@ void call_acquire(struct rlock_client *client, struct call *call, const char *na
     struct rlock_acquire_options options = {.lease_ms = lease_ms, .on_lost = on_lost};
 
     rlock_acquire(client, &call->lock, name, strlen(name), &options, on_answer, call);
+}
+
+void call_acquire_name(struct rlock_client *client, struct call *call, const char *name,
+                       size_t name_len)
+{
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .on_lost = on_lost};
+
+    rlock_acquire(client, &call->lock, name, name_len, &options, on_answer, call);
 }
 
 void call_acquire_watched(struct rlock_client *client, struct call *call,

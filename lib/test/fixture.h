@@ -35,8 +35,9 @@ struct fixture {
 struct call {
     struct rlock lock;
     unsigned answers;
-    enum status status;
-    unsigned losses; /* calls of on_lost */
+    enum status status;      /* of the last answer */
+    enum status statuses[4]; /* of the first answers */
+    unsigned losses;         /* calls of on_lost */
 };
 
 int fixture_start_server(void **state); /* for the group */
@@ -63,6 +64,8 @@ void fixture_run_for(struct fixture *fixture, unsigned ms);
 
 void fixture_wait_up(struct fixture *fixture, struct rlock_client *client);
 void fixture_wait_down(struct fixture *fixture, struct rlock_client *client);
+/** Until the number at `at` has reached `wanted`. */
+void fixture_wait_count(struct fixture *fixture, const unsigned *at, unsigned wanted);
 void fixture_wait_answers(struct fixture *fixture, const struct call *call,
                           unsigned answers);
 void fixture_wait_losses(struct fixture *fixture, const struct call *call,
@@ -71,6 +74,8 @@ void fixture_wait_losses(struct fixture *fixture, const struct call *call,
 /** Begin; the loop has to be run. The options of call_acquire are plain: no watchdog. */
 void call_acquire(struct rlock_client *client, struct call *call, const char *name,
                   uint32_t lease_ms);
+void call_acquire_name(struct rlock_client *client, struct call *call, const char *name,
+                       size_t name_len);
 void call_acquire_watched(struct rlock_client *client, struct call *call,
                           const char *name, uint32_t lease_ms);
 void call_release(struct rlock_client *client, struct call *call);

@@ -1,10 +1,15 @@
 /* it_plain.c - the plain, fenced lock against a real Redis. */
 #include "base/clock.h"
+#include "lock/client.h"
 #include "test/fixture.h"
 
 #include <hiredis/hiredis.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void test_acquire__free_lock_is_held_for_its_lease(void **state)
 {
@@ -62,12 +67,673 @@ static void test_release__lets_another_in_ten_times_in_a_row(void **state)
     assert_false(server_has(fixture->server, "item:7"));
 }
 
+static void test_acquire__names_are_independent_and_binary_safe(void **state)
+{
+    static const char *const names[] = {"a",      "ab",       "a:b", "a\0b",
+                                        "a\r\nb", "\xff\xfe", " "};
+    static const size_t lens[] = {1, 2, 3, 3, 4, 2, 1};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[7] = {0};
+
+    for (int i = 0; i < 7; i++)
+        call_acquire_name(client, &calls[i], names[i], lens[i]);
+    rlock_flush(client);
+    for (int i = 0; i < 7; i++) {
+        fixture_wait_answers(fixture, &calls[i], 1);
+        assert_int_equal(calls[i].status, STATUS_OK);
+        assert_int_equal(server_int(fixture->server, "EXISTS %b", names[i], lens[i]), 1);
+    }
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), 8); /* and the counter */
+}
+
+static void test_acquire__longest_name(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    char name[RLOCK_NAME_MAX + 1] = {0};
+
+    memset(name, 'n', RLOCK_NAME_MAX);
+    assert_int_equal(acquire(fixture, client, &call, name, LEASE_MS), STATUS_OK);
+    assert_true(server_has(fixture->server, name));
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    assert_false(server_has(fixture->server, name));
+}
+
+static void test_acquire__refuses_bad_names_and_leases(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    char name[RLOCK_NAME_MAX + 2] = {0};
+
+    memset(name, 'n', RLOCK_NAME_MAX + 1);
+    assert_int_equal(acquire(fixture, client, &call, name, LEASE_MS), STATUS_INVALID);
+    assert_int_equal(acquire(fixture, client, &call, "", LEASE_MS), STATUS_INVALID);
+    assert_int_equal(acquire(fixture, client, &call, "a", 0), STATUS_INVALID);
+    assert_int_equal(acquire(fixture, client, &call, "a", RLOCK_LEASE_MS_MIN - 1),
+                     STATUS_INVALID);
+    assert_int_equal(acquire(fixture, client, &call, "a", RLOCK_LEASE_MS_MAX + 1),
+                     STATUS_INVALID);
+    assert_false(rlock_is_held(&call.lock));
+    assert_int_equal(release(fixture, client, &call), STATUS_NOT_OWNER);
+    assert_int_equal(acquire(fixture, client, &call, "a", RLOCK_LEASE_MS_MAX), STATUS_OK);
+}
+
+static void test_acquire__held_lock_is_not_taken_again(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0}, other = {0};
+    int64_t fence;
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    fence = rlock_fence(&call.lock);
+    /* by another lock of the same client: busy at once */
+    assert_int_equal(acquire(fixture, client, &other, "item:7", LEASE_MS), STATUS_BUSY);
+    /* by the same struct: a mistake, which does not cost the lock */
+    assert_int_equal(acquire(fixture, client, &call, "item:8", LEASE_MS), STATUS_INVALID);
+    assert_true(rlock_is_held(&call.lock));
+    assert_int_equal(rlock_fence(&call.lock), fence);
+    assert_false(server_has(fixture->server, "item:8"));
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_acquire__twice_before_the_answer_is_refused_beside(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    call_acquire(client, &call, "item:7", LEASE_MS);
+    call_acquire(client, &call, "item:8", LEASE_MS);
+    call_release(client, &call);
+    fixture_wait_answers(fixture, &call, 2);
+    assert_int_equal(call.statuses[0], STATUS_INVALID);
+    assert_int_equal(call.statuses[1], STATUS_NOT_OWNER);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &call, 3);
+    assert_int_equal(call.status, STATUS_OK);
+    assert_true(server_has(fixture->server, "item:7"));
+    assert_false(server_has(fixture->server, "item:8"));
+}
+
+static void test_acquire__same_name_twice_in_one_flush_has_one_winner(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+
+    call_acquire(client, &first, "item:7", LEASE_MS);
+    call_acquire(client, &second, "item:7", LEASE_MS);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &second, 1);
+    assert_int_equal(first.status, STATUS_OK);
+    assert_int_equal(second.status, STATUS_BUSY);
+}
+
+static void test_acquire__wrong_type_at_one_key_leaves_its_neighbours(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[3] = {0};
+
+    (void)server_int(fixture->server, "HSET item:1 field value");
+    call_acquire(client, &calls[0], "item:0", LEASE_MS);
+    call_acquire(client, &calls[1], "item:1", LEASE_MS);
+    call_acquire(client, &calls[2], "item:2", LEASE_MS);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &calls[2], 1);
+    assert_int_equal(calls[0].status, STATUS_OK);
+    assert_int_equal(calls[1].status, STATUS_BUSY);
+    assert_int_equal(calls[2].status, STATUS_OK);
+    assert_int_equal(server_int(fixture->server, "HLEN item:1"), 1);
+}
+
+static void test_acquire__readonly_server_refuses_and_recovers(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call held = {0}, call = {0};
+
+    assert_int_equal(acquire(fixture, client, &held, "item:6", LEASE_MS), STATUS_OK);
+    freeReplyObject(server_ask(fixture->server, "REPLICAOF 127.0.0.1 1"));
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
+    assert_int_equal(release(fixture, client, &held), STATUS_REFUSED);
+    freeReplyObject(server_ask(fixture->server, "REPLICAOF NO ONE"));
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+}
+
+static void test_acquire__damaged_fence_counter_refuses_and_locks_nothing(void **state)
+{
+    static const char *const damages[] = {"SET lock:fence nonsense",
+                                          "SET lock:fence 9007199254740993",
+                                          "SET lock:fence 9223372036854775807"};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    for (int i = 0; i < 3; i++) {
+        freeReplyObject(server_ask(fixture->server, damages[i]));
+        assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS),
+                         STATUS_REFUSED);
+        assert_false(server_has(fixture->server, "item:7"));
+    }
+    freeReplyObject(server_ask(fixture->server, "DEL lock:fence"));
+    freeReplyObject(server_ask(fixture->server, "LPUSH lock:fence x"));
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
+    assert_false(server_has(fixture->server, "item:7"));
+}
+
+static void test_acquire__out_of_memory_refuses_and_locks_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    freeReplyObject(server_ask(fixture->server, "CONFIG SET maxmemory 1"));
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
+    freeReplyObject(server_ask(fixture->server, "CONFIG SET maxmemory 0"));
+    assert_false(server_has(fixture->server, "item:7"));
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+}
+
+/** The script, called a second time with the same owner as a retry would. */
+static void test_acquire_script__finds_its_own_value_and_grants(void **state)
+{
+    struct fixture *fixture = *state;
+    struct redis_script scripts[RLOCK_SCRIPT_COUNT];
+    redisReply *reply;
+
+    rlock_scripts_init(scripts);
+    for (int i = 0; i < 2; i++) {
+        reply = server_ask(fixture->server, "EVAL %s 3 lock:fence a b %d me:1 me:2",
+                           scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS + i * LEASE_MS);
+        assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
+        assert_string_equal(reply->element[1]->str, "11");
+        freeReplyObject(reply);
+    }
+    assert_true(server_int(fixture->server, "PTTL a") > LEASE_MS); /* the second lease */
+    reply = server_ask(fixture->server, "EVAL %s 3 lock:fence a c %d you:1 you:2",
+                       scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS);
+    assert_string_equal(reply->element[1]->str, "01");
+    freeReplyObject(reply);
+}
+
+static void test_acquire__ten_thousand_in_one_flush_each_with_its_own_result(void **state)
+{
+    enum { LOCKS = 10000 };
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call *calls = calloc(2 * LOCKS, sizeof(*calls));
+    struct rlock_stats stats;
+    char name[32];
+    int64_t fence = 0;
+
+    for (int i = 0; i < LOCKS; i += 3) { /* every third is alice's */
+        snprintf(name, sizeof(name), "item:%d", i);
+        call_acquire(alice, &calls[LOCKS + i], name, LEASE_MS);
+    }
+    rlock_flush(alice);
+    fixture_wait_answers(fixture, &calls[LOCKS + 9999], 1);
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        call_acquire(bob, &calls[i], name, LEASE_MS);
+    }
+    rlock_flush(bob);
+    fixture_wait_answers(fixture, &calls[LOCKS - 1], 1);
+    for (int i = 0; i < LOCKS; i++) {
+        assert_int_equal(calls[i].answers, 1);
+        assert_int_equal(calls[i].status, i % 3 == 0 ? STATUS_BUSY : STATUS_OK);
+        if (i % 3 != 0) {
+            assert_true(rlock_fence(&calls[i].lock) > fence);
+            fence = rlock_fence(&calls[i].lock);
+            call_release(bob, &calls[i]);
+        }
+    }
+    rlock_flush(bob);
+    fixture_wait_answers(fixture, &calls[LOCKS - 2], 2);
+    for (int i = 0; i < LOCKS; i++)
+        assert_int_equal(calls[i].status, i % 3 == 0 ? STATUS_BUSY : STATUS_OK);
+    rlock_client_stats(bob, &stats);
+    assert_int_equal(stats.granted, 6666);
+    assert_int_equal(stats.busy, 3334);
+    assert_int_equal(stats.released, 6666);
+    assert_int_equal(stats.failed, 0);
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), 3334 + 1);
+    free(calls);
+}
+
+static void test_acquire__same_lease_shares_calls_of_128(void **state)
+{
+    enum { LOCKS = 300 };
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[LOCKS] = {0}, warm = {0};
+    char name[32];
+    long long before;
+
+    assert_int_equal(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
+    before = server_calls(fixture->server, "evalsha");
+    for (int i = 0; i < LOCKS; i++) { /* two leases, mixed */
+        snprintf(name, sizeof(name), "item:%d", i);
+        call_acquire(client, &calls[i], name, (uint32_t)(LEASE_MS + i % 2));
+    }
+    rlock_flush(client);
+    for (int i = 0; i < LOCKS; i++) {
+        fixture_wait_answers(fixture, &calls[i], 1);
+        assert_int_equal(calls[i].status, STATUS_OK);
+    }
+    assert_int_equal(server_calls(fixture->server, "evalsha") - before, 4);
+}
+
+static void test_acquire__many_different_leases(void **state)
+{
+    enum { LOCKS = 100 };
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[LOCKS] = {0};
+    char name[32];
+
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        call_acquire(client, &calls[i], name, (uint32_t)(10000 * (1 + i % 25)));
+    }
+    rlock_flush(client);
+    for (int i = 0; i < LOCKS; i++) {
+        fixture_wait_answers(fixture, &calls[i], 1);
+        assert_int_equal(calls[i].status, STATUS_OK);
+        snprintf(name, sizeof(name), "item:%d", i);
+        assert_in_range(server_int(fixture->server, "PTTL %s", name),
+                        10000 * (1 + i % 25) - 5000, 10000 * (1 + i % 25));
+    }
+}
+
+/** For Redis Cluster: no call with keys of two slots. */
+static void test_acquire__one_key_per_call_when_asked(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[5] = {0};
+    char name[32];
+    long long before;
+
+    client->batches.limit = 1;
+    assert_int_equal(acquire(fixture, client, &calls[0], "item:0", LEASE_MS), STATUS_OK);
+    before = server_calls(fixture->server, "evalsha");
+    for (int i = 1; i < 5; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        call_acquire(client, &calls[i], name, LEASE_MS);
+    }
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &calls[4], 1);
+    assert_int_equal(server_calls(fixture->server, "evalsha") - before, 4);
+}
+
+static void test_release__by_a_non_owner_is_refused_and_the_lock_stays(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+
+    assert_int_equal(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
+    assert_int_equal(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_BUSY);
+    assert_int_equal(release(fixture, bob, &second), STATUS_NOT_OWNER);
+    assert_true(server_has(fixture->server, "item:7"));
+    assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+}
+
+static void test_release__second_time_is_not_owner(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_NOT_OWNER);
+}
+
+static void test_release__after_expiry_is_lost_and_the_next_holder_untouched(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+
+    assert_int_equal(acquire(fixture, alice, &first, "item:7", 100), STATUS_OK);
+    while (acquire(fixture, bob, &second, "item:7", LEASE_MS) == STATUS_BUSY)
+        fixture_run_for(fixture, 2);
+    assert_int_equal(second.status, STATUS_OK);
+    assert_true(rlock_safe_for_us(&first.lock, clock_mono_us()) <= 0);
+    assert_true(rlock_fence(&second.lock) > rlock_fence(&first.lock));
+    assert_int_equal(release(fixture, alice, &first), STATUS_LOST);
+    assert_true(server_has(fixture->server, "item:7"));
+    assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+}
+
+static void test_release__of_a_key_of_another_type_is_lost(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0}, neighbour = {0};
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    assert_int_equal(acquire(fixture, client, &neighbour, "item:8", LEASE_MS), STATUS_OK);
+    freeReplyObject(server_ask(fixture->server, "DEL item:7"));
+    (void)server_int(fixture->server, "HSET item:7 field value");
+    call_release(client, &call);
+    call_release(client, &neighbour);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &neighbour, 2);
+    assert_int_equal(call.status, STATUS_LOST);
+    assert_int_equal(neighbour.status, STATUS_OK);
+    assert_true(server_has(fixture->server, "item:7"));
+}
+
+static void test_release__without_a_callback_hands_the_memory_back_at_once(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    struct call *other = calloc(1, sizeof(*other));
+
+    assert_int_equal(acquire(fixture, client, other, "item:7", LEASE_MS), STATUS_OK);
+    rlock_release(client, &other->lock, NULL, NULL);
+    assert_false(rlock_is_held(&other->lock));
+    free(other);
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+}
+
+static void test_acquire__another_gets_in_soon_after_expiry(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+    int64_t begin_us = clock_mono_us(), took_ms;
+
+    assert_int_equal(acquire(fixture, client, &first, "item:7", 200), STATUS_OK);
+    while (acquire(fixture, client, &second, "item:7", LEASE_MS) == STATUS_BUSY)
+        fixture_run_for(fixture, 1);
+    took_ms = (clock_mono_us() - begin_us) / 1000;
+    assert_int_equal(second.status, STATUS_OK);
+    assert_in_range(took_ms, 199, 200 + 20 + 30); /* 20, and a busy machine */
+}
+
+static void test_acquire__explicit_lease_is_not_renewed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", 150), STATUS_OK);
+    fixture_run_for(fixture, 200);
+    assert_false(server_has(fixture->server, "item:7"));
+    assert_int_equal(call.losses, 0); /* nobody watched */
+}
+
+static void test_fence__grows_over_release_expiry_force_and_lost_data(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    int64_t fences[5];
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    fences[0] = rlock_fence(&call.lock);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", 100), STATUS_OK);
+    fences[1] = rlock_fence(&call.lock);
+    fixture_run_for(fixture, 120);
+    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    fences[2] = rlock_fence(&call.lock);
+    freeReplyObject(server_ask(fixture->server, "FLUSHALL"));
+    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    fences[3] = rlock_fence(&call.lock);
+    server_kill(fixture->server);
+    fixture_wait_down(fixture, client);
+    server_restart(fixture->server);
+    /* what a snapshot of long ago would bring back */
+    freeReplyObject(server_ask(fixture->server, "SET lock:fence 4711"));
+    fixture_wait_up(fixture, client);
+    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    fences[4] = rlock_fence(&call.lock);
+    for (int i = 1; i < 5; i++)
+        assert_true(fences[i] > fences[i - 1]);
+}
+
+static void test_owner__is_random_per_client_and_numbered_per_call(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call calls[3] = {0};
+    redisReply *owners[3];
+
+    assert_int_equal(acquire(fixture, alice, &calls[0], "a", LEASE_MS), STATUS_OK);
+    assert_int_equal(acquire(fixture, alice, &calls[1], "b", LEASE_MS), STATUS_OK);
+    assert_int_equal(acquire(fixture, bob, &calls[2], "c", LEASE_MS), STATUS_OK);
+    owners[0] = server_ask(fixture->server, "GET a");
+    owners[1] = server_ask(fixture->server, "GET b");
+    owners[2] = server_ask(fixture->server, "GET c");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(strspn(owners[i]->str, "0123456789abcdef"), 32);
+        assert_int_equal(owners[i]->str[32], ':');
+    }
+    assert_memory_equal(owners[0]->str, owners[1]->str, 33);
+    assert_string_not_equal(owners[0]->str + 33, owners[1]->str + 33);
+    assert_memory_not_equal(owners[0]->str, owners[2]->str, 32);
+    for (int i = 0; i < 3; i++)
+        freeReplyObject(owners[i]);
+}
+
+static void test_holder__killed_leaves_the_name_free_within_its_lease(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client;
+    struct call call = {0};
+    int ready[2];
+    char byte = 0;
+    pid_t child;
+    int64_t begin_us;
+
+    assert_int_equal(pipe(ready), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        uv_loop_fork(&fixture->loop);
+        client = fixture_client(fixture);
+        if (acquire_watched(fixture, client, &call, "item:7", 300) == STATUS_OK)
+            byte = 1;
+        (void)!write(ready[1], &byte, 1);
+        fixture_run_for(fixture, 60000);
+        _exit(0);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, 1);
+    client = fixture_client(fixture);
+    fixture_run_for(fixture, 450); /* renewed meanwhile */
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_BUSY);
+    kill(child, SIGKILL);
+    begin_us = clock_mono_us();
+    waitpid(child, NULL, 0);
+    while (acquire(fixture, client, &call, "item:7", LEASE_MS) == STATUS_BUSY)
+        fixture_run_for(fixture, 5);
+    assert_int_equal(call.status, STATUS_OK);
+    assert_true(clock_mono_us() - begin_us < 400000);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+struct answer {
+    unsigned answers;
+    enum status status;
+    char owner[64];
+    int64_t remaining_ms;
+};
+
+static void on_inspected(enum status status, const struct rlock_info *info, void *arg)
+{
+    struct answer *answer = arg;
+
+    answer->answers++;
+    answer->status = status;
+    if (info == NULL)
+        return;
+    snprintf(answer->owner, sizeof(answer->owner), "%.*s", (int)info->owner_len,
+             info->owner);
+    answer->remaining_ms = info->remaining_ms;
+}
+
+static void on_forced(enum status status, void *arg)
+{
+    struct answer *answer = arg;
+
+    answer->answers++;
+    answer->status = status;
+}
+
+static enum status inspect(struct fixture *fixture, struct rlock_client *client,
+                           struct answer *answer, const char *name)
+{
+    unsigned answers = answer->answers + 1;
+
+    rlock_inspect(client, name, strlen(name), on_inspected, answer);
+    assert_int_equal(answer->answers, answers - 1);
+    rlock_flush(client);
+    fixture_wait_count(fixture, &answer->answers, answers);
+    return answer->status;
+}
+
+static enum status force(struct fixture *fixture, struct rlock_client *client,
+                         struct answer *answer, const char *name)
+{
+    unsigned answers = answer->answers + 1;
+
+    rlock_force_release(client, name, strlen(name), on_forced, answer);
+    assert_int_equal(answer->answers, answers - 1);
+    rlock_flush(client);
+    fixture_wait_count(fixture, &answer->answers, answers);
+    return answer->status;
+}
+
+static void test_inspect__tells_holder_and_rest_of_the_lease(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    struct answer answer = {0};
+    redisReply *owner;
+
+    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
+    owner = server_ask(fixture->server, "GET item:7");
+    assert_string_equal(answer.owner, owner->str);
+    assert_in_range(answer.remaining_ms, LEASE_MS - 1000, LEASE_MS);
+    freeReplyObject(owner);
+    freeReplyObject(server_ask(fixture->server, "SET item:8 forever"));
+    assert_int_equal(inspect(fixture, client, &answer, "item:8"), STATUS_OK);
+    assert_int_equal(answer.remaining_ms, -1);
+    (void)server_int(fixture->server, "HSET item:9 field value");
+    assert_int_equal(inspect(fixture, client, &answer, "item:9"), STATUS_REFUSED);
+    assert_int_equal(inspect(fixture, client, &answer, ""), STATUS_INVALID);
+}
+
+static void test_force_release__frees_whoever_holds(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+    struct answer answer = {0};
+
+    assert_int_equal(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
+    assert_int_equal(force(fixture, bob, &answer, "item:7"), STATUS_OK);
+    assert_int_equal(force(fixture, bob, &answer, "item:7"), STATUS_NOT_FOUND);
+    assert_int_equal(force(fixture, bob, &answer, ""), STATUS_INVALID);
+    assert_int_equal(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_OK);
+    assert_int_equal(release(fixture, alice, &first), STATUS_LOST);
+    assert_true(server_has(fixture->server, "item:7"));
+}
+
+static void test_scripts__flushed_at_any_time_are_taught_again(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[300] = {0};
+    struct answer answer = {0};
+    char name[32];
+    long long before;
+
+    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    assert_int_equal(acquire(fixture, client, &calls[0], "item:7", LEASE_MS), STATUS_OK);
+    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
+    before = server_calls(fixture->server, "eval");
+    assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
+    assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
+    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
+
+    /* several calls under way at once, and each lock still has its own result */
+    freeReplyObject(server_ask(fixture->server, "SET item:150 another"));
+    for (int i = 0; i < 300; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        call_acquire(client, &calls[i], name, LEASE_MS);
+        calls[i].answers = 0;
+    }
+    rlock_flush(client);
+    for (int i = 0; i < 300; i++) {
+        fixture_wait_answers(fixture, &calls[i], 1);
+        assert_int_equal(calls[i].status, i == 150 ? STATUS_BUSY : STATUS_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_acquire__free_lock_is_held_for_its_lease),
         FIXTURE_TEST(test_acquire__held_by_another_is_busy_and_untouched),
         FIXTURE_TEST(test_release__lets_another_in_ten_times_in_a_row),
+        FIXTURE_TEST(test_acquire__names_are_independent_and_binary_safe),
+        FIXTURE_TEST(test_acquire__longest_name),
+        FIXTURE_TEST(test_acquire__refuses_bad_names_and_leases),
+        FIXTURE_TEST(test_acquire__held_lock_is_not_taken_again),
+        FIXTURE_TEST(test_acquire__twice_before_the_answer_is_refused_beside),
+        FIXTURE_TEST(test_acquire__same_name_twice_in_one_flush_has_one_winner),
+        FIXTURE_TEST(test_acquire__wrong_type_at_one_key_leaves_its_neighbours),
+        FIXTURE_TEST(test_acquire__readonly_server_refuses_and_recovers),
+        FIXTURE_TEST(test_acquire__damaged_fence_counter_refuses_and_locks_nothing),
+        FIXTURE_TEST(test_acquire__out_of_memory_refuses_and_locks_nothing),
+        FIXTURE_TEST(test_acquire_script__finds_its_own_value_and_grants),
+        FIXTURE_TEST(test_acquire__ten_thousand_in_one_flush_each_with_its_own_result),
+        FIXTURE_TEST(test_acquire__same_lease_shares_calls_of_128),
+        FIXTURE_TEST(test_acquire__many_different_leases),
+        FIXTURE_TEST(test_acquire__one_key_per_call_when_asked),
+        FIXTURE_TEST(test_release__by_a_non_owner_is_refused_and_the_lock_stays),
+        FIXTURE_TEST(test_release__second_time_is_not_owner),
+        FIXTURE_TEST(test_release__after_expiry_is_lost_and_the_next_holder_untouched),
+        FIXTURE_TEST(test_release__of_a_key_of_another_type_is_lost),
+        FIXTURE_TEST(test_release__without_a_callback_hands_the_memory_back_at_once),
+        FIXTURE_TEST(test_acquire__another_gets_in_soon_after_expiry),
+        FIXTURE_TEST(test_acquire__explicit_lease_is_not_renewed),
+        FIXTURE_TEST(test_fence__grows_over_release_expiry_force_and_lost_data),
+        FIXTURE_TEST(test_owner__is_random_per_client_and_numbered_per_call),
+        FIXTURE_TEST(test_holder__killed_leaves_the_name_free_within_its_lease),
+        FIXTURE_TEST(test_inspect__tells_holder_and_rest_of_the_lease),
+        FIXTURE_TEST(test_force_release__frees_whoever_holds),
+        FIXTURE_TEST(test_scripts__flushed_at_any_time_are_taught_again),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);

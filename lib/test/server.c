@@ -202,3 +202,17 @@ bool server_has(struct server *server, const char *key)
 {
     return server_int(server, "EXISTS %s", key) == 1;
 }
+
+long long server_calls(struct server *server, const char *command)
+{
+    redisReply *reply = server_ask(server, "INFO commandstats");
+    char wanted[64];
+    const char *found;
+    long long calls;
+
+    snprintf(wanted, sizeof(wanted), "cmdstat_%s:calls=", command);
+    found = strstr(reply->str, wanted);
+    calls = found == NULL ? 0 : strtoll(found + strlen(wanted), NULL, 10);
+    freeReplyObject(reply);
+    return calls;
+}

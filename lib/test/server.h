@@ -40,6 +40,9 @@ struct redisReply *server_ask(struct server *server, const char *format, ...);
 /** As server_ask() for an integer reply. */
 long long server_int(struct server *server, const char *format, ...);
 
+/** How often it has carried out `command`, in lower case, since it started. */
+long long server_calls(struct server *server, const char *command);
+
 /** Whether the key is there. */
 bool server_has(struct server *server, const char *key);
 

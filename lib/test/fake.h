@@ -1,0 +1,33 @@
+/*
+ * fake.h - a server on the test's own loop that says what the test wants.
+ *
+ * It greets like Redis: every PING of a connection's first read is answered "+PONG",
+ * unless `greeting` says otherwise. After that it is silent until fake_say().
+ */
+#ifndef TEST_FAKE_H
+#define TEST_FAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+struct fake {
+    uv_pipe_t listener;
+    uv_pipe_t *peer;      /* the newest connection */
+    const char *greeting; /* instead of +PONG */
+    char url[96];
+    char heard[65536]; /* after the greeting, of all connections */
+    size_t heard_len;
+    unsigned connections;
+};
+
+void fake_start(struct fake *fake, uv_loop_t *loop);
+void fake_stop(struct fake *fake);
+
+/** Send these bytes to the newest connection. */
+void fake_say(struct fake *fake, const char *bytes);
+
+/** Close the newest connection. */
+void fake_hang_up(struct fake *fake);
+
+#endif

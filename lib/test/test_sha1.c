@@ -1,0 +1,52 @@
+/* test_sha1.c - against the digests that FIPS 180 and coreutils give. */
+#include "redis/sha1.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_digest(const char *text, size_t len, const char *expected)
+{
+    char hex[REDIS_SHA1_HEX_LEN + 1];
+
+    redis_sha1_hex(text, len, hex);
+    assert_string_equal(hex, expected);
+}
+
+static void test_redis_sha1_hex__published_examples(void **state)
+{
+    const char *two_blocks = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+
+    (void)state;
+    assert_digest("", 0, "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+    assert_digest("abc", 3, "a9993e364706816aba3e25717850c26c9cd0d89d");
+    assert_digest(two_blocks, strlen(two_blocks),
+                  "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
+}
+
+static void test_redis_sha1_hex__lengths_around_a_block(void **state)
+{
+    char text[120];
+
+    (void)state;
+    memset(text, 'a', sizeof(text));
+    assert_digest(text, 55, "c1c8bbdc22796e28c0e15163d20899b65621d65a");
+    assert_digest(text, 56, "c2db330f6083854c99d4b5bfb6e8f29f201be699");
+    assert_digest(text, 63, "03f09f5b158a7a8cdad920bddc29b81c18a551f5");
+    assert_digest(text, 64, "0098ba824b5c16427bd7a1122a5a442a25ec644d");
+    assert_digest(text, 119, "ee971065aaa017e0632a8ca6c77bb3bf8b1dfc56");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_redis_sha1_hex__published_examples),
+        cmocka_unit_test(test_redis_sha1_hex__lengths_around_a_block),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+/* test_wire.c - the bytes of commands. */
+#include "redis/wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_wire(const struct redis_wire *wire, const char *expected, size_t len)
+{
+    assert_int_equal(wire->len, len);
+    assert_memory_equal(wire->data, expected, len);
+}
+
+static void test_redis_wire_bulk__command_with_any_bytes(void **state)
+{
+    static const char expected[] = "*3\r\n$3\r\nSET\r\n$4\r\na\0\r\n\r\n$0\r\n\r\n";
+    struct redis_wire wire = {0};
+
+    (void)state;
+    redis_wire_array(&wire, 3);
+    redis_wire_bulk(&wire, "SET", 3);
+    redis_wire_bulk(&wire, "a\0\r\n", 4);
+    redis_wire_bulk(&wire, "", 0);
+    assert_wire(&wire, expected, sizeof(expected) - 1);
+    assert_false(wire.failed);
+    redis_wire_clear(&wire);
+}
+
+static void test_redis_wire_bulk__grows_over_many_sizes(void **state)
+{
+    struct redis_wire wire = {0};
+    size_t len = 300000;
+    char *big = malloc(len);
+
+    (void)state;
+    memset(big, 'x', len);
+    for (int i = 0; i < 5000; i++)
+        redis_wire_bulk(&wire, "0123456789", 10);
+    redis_wire_bulk(&wire, big, len);
+    assert_int_equal(wire.len, 5000 * 17 + 9 + len + 2);
+    assert_memory_equal(wire.data + 4999 * 17, "$10\r\n0123456789\r\n", 17);
+    assert_memory_equal(wire.data + 5000 * 17, "$300000\r\nx", 10);
+    assert_memory_equal(wire.data + wire.len - 3, "x\r\n", 3);
+    free(big);
+    redis_wire_clear(&wire);
+}
+
+static void test_redis_wire_shift__keeps_what_was_not_sent(void **state)
+{
+    struct redis_wire wire = {0};
+
+    (void)state;
+    redis_wire_array(&wire, 1);
+    redis_wire_bulk(&wire, "PING", 4);
+    redis_wire_shift(&wire, 4);
+    assert_wire(&wire, "$4\r\nPING\r\n", 10);
+    redis_wire_shift(&wire, 10);
+    assert_int_equal(wire.len, 0);
+    redis_wire_clear(&wire);
+}
+
+static void test_redis_wire_cut__forgets_an_unfinished_command(void **state)
+{
+    struct redis_wire wire = {0};
+
+    (void)state;
+    redis_wire_bulk(&wire, "one", 3);
+    redis_wire_bulk(&wire, "two", 3);
+    wire.failed = true;
+    redis_wire_bulk(&wire, "lost", 4); /* nothing is added after a failure */
+    assert_int_equal(wire.len, 18);
+    redis_wire_cut(&wire, 9);
+    assert_wire(&wire, "$3\r\none\r\n", 9);
+    assert_false(wire.failed);
+    redis_wire_clear(&wire);
+}
+
+static void test_redis_wire_digits__whole_range(void **state)
+{
+    char digits[REDIS_DIGITS_MAX];
+
+    (void)state;
+    assert_int_equal(redis_wire_digits(digits, 0), 1);
+    assert_memory_equal(digits, "0", 1);
+    assert_int_equal(redis_wire_digits(digits, 1234567890), 10);
+    assert_memory_equal(digits, "1234567890", 10);
+    assert_int_equal(redis_wire_digits(digits, UINT64_MAX), 20);
+    assert_memory_equal(digits, "18446744073709551615", 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_redis_wire_bulk__command_with_any_bytes),
+        cmocka_unit_test(test_redis_wire_bulk__grows_over_many_sizes),
+        cmocka_unit_test(test_redis_wire_shift__keeps_what_was_not_sent),
+        cmocka_unit_test(test_redis_wire_cut__forgets_an_unfinished_command),
+        cmocka_unit_test(test_redis_wire_digits__whole_range),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
