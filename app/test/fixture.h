@@ -110,7 +110,7 @@ int service_wait(struct service *service);
 int service_stop(struct service *service);
 void service_kill(struct service *service);
 
-/** Ask `target` until the answer has this status, for at most `timeout_ms`. */
+/** Ask `target` until all loops answer with this status, for at most `timeout_ms`. */
 void service_await(struct service *service, const char *target, int status,
                    int timeout_ms);
 

@@ -37,9 +37,11 @@ static const struct bad_setting {
     const char *name;
     const char *value;
     const char *allowed; /* words that the refusal must have */
+    bool is_hidden;      /* the value is not to be shown, or is not what is wrong */
 } bad_settings[] = {
     {"SECKILL_LISTEN", "nonsense", ""},
     {"SECKILL_LISTEN", "127.0.0.1:99999", ""},
+    {"SECKILL_LISTEN", "127.0.0.1:65536", ""},
     {"SECKILL_LISTEN", "127.0.0.1:-1", ""},
     {"SECKILL_LISTEN", "127.0.0.1", ""},
     {"SECKILL_LISTEN", "no.such.host.invalid:80", ""},
@@ -49,16 +51,17 @@ static const struct bad_setting {
     {"SECKILL_WORKERS", "1.5", "256"},
     {"SECKILL_WORKERS", "2 ", "256"},
     {"SECKILL_WORKERS", " 2", "256"},
+    {"SECKILL_WORKERS", "+2", "256"},
     {"SECKILL_WORKERS", "0x2", "256"},
     {"SECKILL_WORKERS", "99999999999999999999", "256"},
-    {"SECKILL_REDIS_URL", "http://127.0.0.1", "redis://"},
-    {"SECKILL_REDIS_URL", "127.0.0.1:6379", "redis://"},
-    {"SECKILL_REDIS_URL", "redis://127.0.0.1:port", ""},
-    {"SECKILL_DATABASE_URL", "mysql://x", ""},
-    {"SECKILL_DATABASE_URL", "no equals sign", ""},
+    {"SECKILL_REDIS_URL", "http://127.0.0.1", "redis://", true},
+    {"SECKILL_REDIS_URL", "127.0.0.1:6379", "redis://", true},
+    {"SECKILL_REDIS_URL", "redis://127.0.0.1:port", "port", true},
+    {"SECKILL_DATABASE_URL", "mysql://x", "", true},
+    {"SECKILL_DATABASE_URL", "no equals sign", "", true},
     {"SECKILL_JWT_ALG", "none", "HS256"},
     {"SECKILL_JWT_ALG", "hs256", "HS256"},
-    {"SECKILL_JWT_ALG", "RS256", "SECKILL_JWT_PUBLIC_KEY_FILE"},
+    {"SECKILL_JWT_ALG", "RS256", "SECKILL_JWT_PUBLIC_KEY_FILE", true},
     {"SECKILL_JWT_PUBLIC_KEY_FILE", "/no/such/file", ""},
     {"SECKILL_JWT_SECRET_FILE", "/no/such/file", ""},
     {"SECKILL_LOCK_LEASE_MS", "99", "600000"},
@@ -76,14 +79,23 @@ static const struct bad_setting {
     {"SECKILL_RATE_PER_IP", "many", "0"},
     {"SECKILL_LOG_LEVEL", "loud", "info"},
     {"SECKILL_TLS_CERT_FILE", "/no/such/file", ""},
-    {"SECKILL_TLS_CERT_FILE", "/etc/hostname", "SECKILL_TLS_KEY_FILE"},
-    {"SECKILL_TLS_KEY_FILE", "/etc/hostname", "SECKILL_TLS_CERT_FILE"},
+    {"SECKILL_TLS_CERT_FILE", "/etc/hostname", "SECKILL_TLS_KEY_FILE", true},
+    {"SECKILL_TLS_KEY_FILE", "/etc/hostname", "SECKILL_TLS_CERT_FILE", true},
 };
+
+static bool is_refused_with_words(const struct bad_setting *bad,
+                                  const struct outcome *outcome)
+{
+    return outcome->code == EXIT_USAGE && strstr(outcome->err, bad->name) != NULL &&
+           (bad->is_hidden || strstr(outcome->err, bad->value) != NULL) &&
+           strstr(outcome->err, bad->allowed) != NULL;
+}
 
 static void test_setting__bad_stops_the_start_and_says_why(void **state)
 {
     char setting[200];
     const char *const env[] = {setting, "SECKILL_LISTEN=127.0.0.1:0", NULL};
+    size_t wrong = 0;
 
     for (size_t i = 0; i < COUNT_OF(bad_settings); i++) {
         const struct bad_setting *bad = &bad_settings[i];
@@ -91,11 +103,12 @@ static void test_setting__bad_stops_the_start_and_says_why(void **state)
 
         snprintf(setting, sizeof(setting), "%s=%s", bad->name, bad->value);
         outcome = RUN(state, env, "serve");
-        if (outcome->code != EXIT_USAGE || strstr(outcome->err, bad->name) == NULL ||
-            strstr(outcome->err, bad->value) == NULL ||
-            strstr(outcome->err, bad->allowed) == NULL)
-            fail_msg("%s: code %d: %s", setting, outcome->code, outcome->err);
+        if (is_refused_with_words(bad, outcome))
+            continue;
+        print_error("%s: code %d: %s\n", setting, outcome->code, outcome->err);
+        wrong++;
     }
+    assert_int_equal(wrong, 0);
 }
 
 static void test_setting__a_weak_secret_is_refused_and_not_shown(void **state)

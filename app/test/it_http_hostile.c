@@ -41,7 +41,7 @@ static int64_t state_of_data(struct fixture *fixture)
 
 #define BYTES(literal) literal, sizeof(literal) - 1
 
-static const struct bad_body {
+static const struct body {
     const char *name;
     const char *bytes;
     size_t len;
@@ -74,23 +74,31 @@ static const struct bad_body {
     {"XML", BYTES("<?xml version=\"1.0\"?><title>x</title>")},
 };
 
-static void send_body(const char *line, const char *bytes, size_t len,
-                      const char *content_type)
+static void send_body_as(const char *token, const char *line, const struct body *body,
+                         const char *content_type)
 {
     char head[2048];
     int head_len = snprintf(head, sizeof(head),
                             "%s HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer %s\r\n"
                             "Content-Type: %s\r\nContent-Length: %zu\r\n\r\n",
-                            line, admin(), content_type, len);
+                            line, token, content_type, body->len);
 
     client_close(service->conn);
     service->conn = client_open(&service->address);
     assert_non_null(service->conn);
     assert_true(client_write(service->conn, head, (size_t)head_len));
-    client_write(service->conn, bytes, len); /* it may close before it has read all */
+    client_write(service->conn, body->bytes, body->len); /* it may close before the end */
 }
 
-static void check_bad_body(const char *line, const struct bad_body *bad)
+static void send_body(const char *line, const char *bytes, size_t len,
+                      const char *content_type)
+{
+    struct body body = {.bytes = bytes, .len = len};
+
+    send_body_as(admin(), line, &body, content_type);
+}
+
+static void check_bad_body(const char *line, const struct body *bad)
 {
     const struct client_reply *reply;
 
@@ -245,7 +253,8 @@ static void test_order__needs_no_body_and_reads_none(void **state)
 
     (void)state;
     snprintf(line, sizeof(line), "POST /v1/vouchers/%s/orders", voucher_id);
-    send_body(line, BYTES("anything \xff at all"), "text/plain");
+    send_body_as(shopper(55), line, &(struct body){"any", BYTES("any \xff at all")},
+                 "text/plain");
     EXPECT(client_read(service->conn, &patience), 201, NULL);
 }
 

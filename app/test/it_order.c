@@ -381,10 +381,10 @@ static void walk_orders(struct listing *listing, const char *user_id)
 static void test_list__has_the_callers_own(void **state)
 {
     char voucher_id[ID_SIZE] = "", one_voucher[64], of_user[64];
-    struct listing all = {shopper(5000), "limit=10", 0, 0};
-    struct listing nobody = {shopper(5002), "", 0, 0};
-    struct listing one = {shopper(5000), one_voucher, 0, 0};
-    struct listing by_admin = {admin(), of_user, 0, 0};
+    struct listing all = {.query = "limit=10"};
+    struct listing nobody = {.query = ""};
+    struct listing one = {.query = one_voucher};
+    struct listing by_admin = {.query = of_user};
 
     (void)state;
     for (int i = 0; i < LISTED; i++) {
@@ -394,6 +394,9 @@ static void test_list__has_the_callers_own(void **state)
         EXPECT(place_order(service, 5001, voucher_id, NULL), 201, NULL);
     }
     EXPECT(place_order(service, 5000, voucher_id, NULL), 201, NULL);
+    all.token = one.token = shopper(5000);
+    nobody.token = shopper(5002);
+    by_admin.token = admin();
     walk_orders(&all, "5000");
     assert_int_equal(all.count, LISTED + 1);
     assert_int_equal(all.pages, 3);
@@ -473,7 +476,7 @@ static void test_lock__fences_grow_when_redis_has_lost_its_data(void **state)
     make_voucher(service, &(struct sale){.stock = 20, .per_user_limit = 10}, voucher_id);
     for (int i = 0; i < 5; i++) {
         EXPECT(place_order(service, 81, voucher_id, NULL), 201, NULL);
-        redis_do(*state, "%s", i % 2 ? "FLUSHALL" : "SCRIPT FLUSH");
+        i % 2 ? redis_do(*state, "FLUSHALL") : redis_do(*state, "SCRIPT FLUSH");
     }
     assert_int_equal(sql_number(*state,
                                 "select count(*) from (select fence > lag(fence) over "
