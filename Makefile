@@ -171,9 +171,10 @@ check-format: build/deps.ok
 	$(CHECK) clang-format clang-format --dry-run --Werror $(C_FILES)
 check-shell: build/deps.ok
 	$(CHECK) shellcheck shellcheck $(SCRIPTS)
+# ctuuninitvar takes an output parameter that is not filled yet for a use of it.
 check-cppcheck: build/deps.ok
 	$(CHECK) cppcheck cppcheck --quiet --std=c11 --enable=warning,performance,portability \
-	    --inline-suppr --error-exitcode=1 -Ilib -I. $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC)
+	    --inline-suppr --suppress=ctuuninitvar --error-exitcode=1 -Ilib -I. $(C_SRC)
 check-tidy: $(TIDY)
 	$(CHECK) "clang-tidy ($(words $^) files)" true
 # Kept for the files that have not changed since. __STRICT_ANSI__ gives an assert() that does

@@ -28,8 +28,8 @@ if [ "$ran" -eq 0 ]; then
     # Not a test program, or one that ended before its first case.
     ran=1
     passed=$((code == 0 ? 1 : 0))
-    case $name in
-    */test_* | */it_*) passed=0 ;;
+    case ${1##*/} in
+    test_* | it_*) passed=0 ;;
     esac
 elif [ "$code" -ne 0 ] && [ "$passed" -eq "$ran" ]; then
     passed=$((ran - 1)) # it failed outside of its cases
