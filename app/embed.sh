@@ -7,7 +7,7 @@ for file in "$@"; do
     cat <<EOF
 __asm__(".pushsection .rodata\n.global embed_$n\nembed_$n: .incbin \"$file\"\n"
         ".global embed_${n}_end\nembed_${n}_end: .byte 0\n.popsection\n");
-extern const char embed_$n[], embed_${n}_end[];
+extern const char embed_${n}[], embed_${n}_end[];
 EOF
     n=$((n + 1))
 done
