@@ -1,0 +1,243 @@
+/* it_unknown.c - outcomes that nobody knows: nothing stays locked without a holder. */
+#include "base/clock.h"
+#include "lock/client.h"
+#include "test/fixture.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASTY_MS 200
+
+static struct rlock_client *hasty_client(struct fixture *fixture)
+{
+    struct rlock_client *client = fixture_open(
+        fixture, (struct rlock_client_options){.redis_url = fixture->server->unix_url,
+                                               .timeout_ms = HASTY_MS});
+
+    fixture_wait_up(fixture, client);
+    return client;
+}
+
+struct absence {
+    struct server *server;
+    const char *key;
+};
+
+static bool is_absent(void *arg)
+{
+    const struct absence *absence = arg;
+
+    return !server_has(absence->server, absence->key);
+}
+
+static void wait_absent(struct fixture *fixture, const char *key)
+{
+    struct absence absence = {fixture->server, key};
+
+    assert_true(fixture_run_until(fixture, is_absent, &absence, WITHIN_MS));
+}
+
+static void test_acquire__timed_out_is_given_back_by_the_library(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = hasty_client(fixture);
+    struct call call = {0}, warm = {0};
+    int64_t begin_us;
+    long long before;
+
+    assert_int_equal(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
+    before = server_calls(fixture->server, "set");
+    server_pause(fixture->server);
+    begin_us = clock_mono_us();
+    assert_int_equal(acquire(fixture, client, &call, "item:7", RLOCK_LEASE_MS_MAX),
+                     STATUS_TIMEOUT);
+    assert_in_range(clock_mono_us() - begin_us, HASTY_MS * 1000 - 1000,
+                    (HASTY_MS + 300) * 1000);
+    assert_false(rlock_is_held(&call.lock));
+    server_resume(fixture->server);
+    fixture_wait_up(fixture, client);
+    fixture_run_for(fixture, 20);
+    /* the server did carry it out, when it woke */
+    assert_true(server_calls(fixture->server, "set") > before);
+    wait_absent(fixture, "item:7");
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    fixture_run_for(fixture, 1200); /* a second look does not harm the new holder */
+    assert_true(server_has(fixture->server, "item:7"));
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+/** The old connection's command is carried out after the new connection's release. */
+static void test_acquire__carried_out_late_is_given_back_at_the_second_look(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = hasty_client(fixture);
+    struct call first = {0}, second = {0};
+    redisReply *owner;
+
+    assert_int_equal(acquire(fixture, client, &first, "item:1", LEASE_MS), STATUS_OK);
+    owner = server_ask(fixture->server, "GET item:1");
+    assert_string_equal(owner->str + 33, "1");
+    owner->str[33] = '2'; /* what the next will write */
+    server_pause(fixture->server);
+    assert_int_equal(acquire(fixture, client, &second, "item:2", LEASE_MS),
+                     STATUS_TIMEOUT);
+    server_kill(fixture->server); /* it never did */
+    server_restart(fixture->server);
+    fixture_wait_up(fixture, client);
+    fixture_run_for(fixture, 100); /* the first look finds nothing */
+    freeReplyObject(server_ask(fixture->server, "SET item:2 %s", owner->str));
+    wait_absent(fixture, "item:2");
+    freeReplyObject(server_ask(fixture->server, "SET item:2 %s", owner->str));
+    fixture_run_for(fixture, 1200); /* there is no third look */
+    assert_true(server_has(fixture->server, "item:2"));
+    assert_true(list_is_empty(&client->giveback.due));
+    assert_true(list_is_empty(&client->giveback.second));
+    freeReplyObject(owner);
+}
+
+static void test_acquire__lost_connection_is_unknown(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    server_pause(fixture->server);
+    call_acquire(client, &call, "item:7", LEASE_MS);
+    rlock_flush(client);
+    server_kill(fixture->server);
+    fixture_wait_answers(fixture, &call, 1);
+    assert_int_equal(call.status, STATUS_IO);
+    assert_false(rlock_is_held(&call.lock));
+    server_restart(fixture->server);
+    fixture_wait_up(fixture, client);
+}
+
+static void test_release__timed_out_is_finished_by_the_library(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = hasty_client(fixture);
+    struct call told = {0}, silent = {0}, late = {0};
+
+    assert_int_equal(acquire(fixture, client, &told, "told", LEASE_MS), STATUS_OK);
+    assert_int_equal(acquire(fixture, client, &silent, "silent", LEASE_MS), STATUS_OK);
+    assert_int_equal(acquire(fixture, client, &late, "late", LEASE_MS), STATUS_OK);
+    server_pause(fixture->server);
+    rlock_release(client, &silent.lock, NULL, NULL);
+    assert_int_equal(release(fixture, client, &told), STATUS_TIMEOUT);
+    assert_int_equal(release(fixture, client, &late), STATUS_DOWN);
+    assert_false(rlock_is_held(&told.lock));
+    assert_false(rlock_is_held(&late.lock));
+    server_resume(fixture->server);
+    fixture_wait_up(fixture, client);
+    wait_absent(fixture, "told");
+    wait_absent(fixture, "silent");
+    wait_absent(fixture, "late");
+}
+
+static void test_acquire__is_down_at_once_without_a_server(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[300] = {0};
+    int64_t begin_us;
+
+    server_kill(fixture->server);
+    fixture_wait_down(fixture, client);
+    begin_us = clock_mono_us();
+    for (int i = 0; i < 300; i++)
+        call_acquire(client, &calls[i], "item:7", LEASE_MS);
+    rlock_flush(client);
+    for (int i = 0; i < 300; i++) {
+        assert_int_equal(calls[i].answers, 0); /* not from inside */
+    }
+    for (int i = 0; i < 300; i++) {
+        fixture_wait_answers(fixture, &calls[i], 1);
+        assert_int_equal(calls[i].status, STATUS_DOWN);
+    }
+    assert_true(clock_mono_us() - begin_us < 100000);
+    server_restart(fixture->server);
+    fixture_wait_up(fixture, client);
+    assert_int_equal(acquire(fixture, client, &calls[0], "item:7", LEASE_MS), STATUS_OK);
+}
+
+static void test_acquire__collected_before_the_connection_went_is_down(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    call_acquire(client, &call, "item:7", LEASE_MS); /* not flushed */
+    server_kill(fixture->server);
+    fixture_wait_down(fixture, client);
+    assert_int_equal(call.answers, 0);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &call, 1);
+    assert_int_equal(call.status, STATUS_DOWN);
+    server_restart(fixture->server);
+}
+
+static void test_client__serves_again_soon_after_an_outage(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    struct rlock_stats stats;
+    int64_t begin_us;
+
+    server_kill(fixture->server);
+    fixture_wait_down(fixture, client);
+    fixture_run_for(fixture, 1200); /* the pauses have grown to their most */
+    server_restart(fixture->server);
+    begin_us = clock_mono_us();
+    fixture_wait_up(fixture, client);
+    assert_true(clock_mono_us() - begin_us < 650000);
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.reconnects, 1);
+}
+
+/** What is remembered is bounded: the newest are kept. */
+static void test_giveback__remembers_a_bounded_number(void **state)
+{
+    enum { LOCKS = 21000 };
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call *calls = calloc(LOCKS, sizeof(*calls));
+    char name[16];
+
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        call_acquire(client, &calls[i], name, RLOCK_LEASE_MS_MAX);
+    }
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &calls[LOCKS - 1], 1);
+    server_pause(fixture->server);
+    for (int i = 0; i < LOCKS; i++)
+        call_release(client, &calls[i]);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &calls[LOCKS - 1], 2);
+    assert_int_equal(calls[0].status, STATUS_TIMEOUT);
+    assert_int_equal(client->giveback.due_count, 20000);
+    server_resume(fixture->server);
+    fixture_wait_up(fixture, client);
+    wait_absent(fixture, "item:20999");
+    free(calls);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_acquire__timed_out_is_given_back_by_the_library),
+        FIXTURE_TEST(test_acquire__carried_out_late_is_given_back_at_the_second_look),
+        FIXTURE_TEST(test_acquire__lost_connection_is_unknown),
+        FIXTURE_TEST(test_release__timed_out_is_finished_by_the_library),
+        FIXTURE_TEST(test_acquire__is_down_at_once_without_a_server),
+        FIXTURE_TEST(test_acquire__collected_before_the_connection_went_is_down),
+        FIXTURE_TEST(test_client__serves_again_soon_after_an_outage),
+        FIXTURE_TEST(test_giveback__remembers_a_bounded_number),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}

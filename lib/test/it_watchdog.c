@@ -1,0 +1,419 @@
+/* it_watchdog.c - leases that are renewed while they are held, and losses that are told.
+ */
+#include "base/clock.h"
+#include "test/fixture.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHORT_MS 240
+
+/** Have the server refuse every write, renewals included. */
+static void refuse_writes(struct fixture *fixture, bool refuse)
+{
+    freeReplyObject(server_ask(fixture->server, "CONFIG SET min-replicas-to-write %d",
+                               refuse ? 1 : 0));
+}
+
+static void test_watchdog__holds_a_lock_for_ten_leases(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call held = {0}, other = {0};
+    struct rlock_stats stats;
+
+    assert_int_equal(acquire_watched(fixture, alice, &held, "item:7", SHORT_MS),
+                     STATUS_OK);
+    for (int i = 0; i < 40; i++) {
+        fixture_run_for(fixture, SHORT_MS / 4);
+        assert_int_equal(acquire(fixture, bob, &other, "item:7", LEASE_MS), STATUS_BUSY);
+        assert_true(rlock_safe_for_us(&held.lock, clock_mono_us()) > 0);
+    }
+    assert_true(rlock_is_held(&held.lock));
+    assert_int_equal(held.losses, 0);
+    rlock_client_stats(alice, &stats);
+    assert_in_range(stats.renewed, 20, 31); /* a third of the lease apart, not oftener */
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+}
+
+static void test_watchdog__stops_with_the_release(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    struct rlock_stats stats;
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", SHORT_MS),
+                     STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    /* the next holder of the name gets no renewals of ours */
+    freeReplyObject(server_ask(fixture->server, "SET item:7 another PX %d", SHORT_MS));
+    fixture_run_for(fixture, SHORT_MS + 60);
+    assert_false(server_has(fixture->server, "item:7"));
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.renewed, 0);
+    assert_int_equal(call.losses, 0);
+}
+
+/** The renewal is on its way when the release comes. */
+static void test_release__overtakes_a_renewal_under_way(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[3] = {0};
+
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "item:%d", i);
+        assert_int_equal(acquire_watched(fixture, client, &calls[i], name, 600),
+                         STATUS_OK);
+    }
+    server_pause(fixture->server);
+    fixture_run_for(fixture, 250); /* renewals are due at 200 and get no answer */
+    call_release(client, &calls[1]);
+    rlock_flush(client);
+    server_resume(fixture->server);
+    fixture_wait_answers(fixture, &calls[1], 2);
+    assert_int_equal(calls[1].status, STATUS_OK);
+    assert_false(server_has(fixture->server, "item:1"));
+    fixture_run_for(fixture, 700);
+    assert_false(server_has(fixture->server, "item:1"));
+    assert_true(rlock_is_held(&calls[0].lock));
+    assert_true(rlock_is_held(&calls[2].lock));
+    assert_true(server_has(fixture->server, "item:0"));
+    assert_true(server_has(fixture->server, "item:2"));
+    fixture_close(fixture, client); /* before the memory of held locks goes */
+}
+
+static void test_watchdog__stolen_lock_is_told_once_and_left_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    struct rlock_stats stats;
+    redisReply *owner;
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", SHORT_MS),
+                     STATUS_OK);
+    freeReplyObject(server_ask(fixture->server, "SET item:7 thief"));
+    fixture_wait_losses(fixture, &call, 1);
+    assert_false(rlock_is_held(&call.lock));
+    fixture_run_for(fixture, 2 * SHORT_MS);
+    assert_int_equal(call.losses, 1);
+    assert_int_equal(call.answers, 1);
+    owner = server_ask(fixture->server, "GET item:7");
+    assert_string_equal(owner->str, "thief");
+    freeReplyObject(owner);
+    assert_int_equal(server_int(fixture->server, "PTTL item:7"), -1);
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.lost, 1);
+    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    assert_int_equal(release(fixture, client, &call), STATUS_NOT_OWNER);
+}
+
+static void test_watchdog__deleted_lock_is_told_once_and_not_recreated(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", SHORT_MS),
+                     STATUS_OK);
+    (void)server_int(fixture->server, "DEL item:7");
+    fixture_wait_losses(fixture, &call, 1);
+    fixture_run_for(fixture, 2 * SHORT_MS);
+    assert_int_equal(call.losses, 1);
+    assert_false(server_has(fixture->server, "item:7"));
+    /* a lost lock may be used anew without a release between */
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", SHORT_MS),
+                     STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_watchdog__many_locks_one_missing_the_others_renewed(void **state)
+{
+    enum { LOCKS = 120, MISSING = 77 };
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[LOCKS] = {0};
+    struct rlock_stats stats;
+    long long before;
+    char name[16];
+
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        call_acquire_watched(client, &calls[i], name, 400);
+    }
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &calls[LOCKS - 1], 1);
+    (void)server_int(fixture->server, "DEL item:%d", MISSING);
+    before = server_calls(fixture->server, "evalsha");
+    fixture_wait_losses(fixture, &calls[MISSING], 1);
+    assert_int_equal(server_calls(fixture->server, "evalsha") - before, 1);
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.renewed, LOCKS - 1);
+    fixture_run_for(fixture, 800);
+    for (int i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        assert_int_equal(rlock_is_held(&calls[i].lock), i != MISSING);
+        assert_int_equal(server_has(fixture->server, name), i != MISSING);
+        assert_int_equal(calls[i].losses, i == MISSING);
+    }
+    fixture_close(fixture, client); /* before the memory of held locks goes */
+}
+
+static void test_watchdog__leases_of_different_lengths_side_by_side(void **state)
+{
+    static const uint32_t leases_ms[] = {600, 100, 300, 5000};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[4] = {0};
+    struct rlock_stats stats;
+    char name[16];
+
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        call_acquire_watched(client, &calls[i], name, leases_ms[i]);
+    }
+    rlock_flush(client);
+    fixture_run_for(fixture, 900);
+    for (int i = 0; i < 4; i++)
+        assert_true(rlock_is_held(&calls[i].lock));
+    rlock_client_stats(client, &stats);
+    assert_in_range(stats.renewed, 4 + 15 + 6, 4 + 27 + 9);
+    fixture_close(fixture, client); /* before the memory of held locks goes */
+}
+
+static void
+test_watchdog__after_a_restart_the_old_is_lost_and_the_next_renewed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call old = {0}, next = {0};
+
+    assert_int_equal(acquire_watched(fixture, client, &old, "item:7", 3000), STATUS_OK);
+    server_kill(fixture->server);
+    fixture_wait_down(fixture, client);
+    server_restart(fixture->server);
+    fixture_wait_up(fixture, client);
+    assert_int_equal(release(fixture, client, &old), STATUS_LOST);
+    assert_int_equal(acquire_watched(fixture, client, &next, "item:7", SHORT_MS),
+                     STATUS_OK);
+    fixture_run_for(fixture, 3 * SHORT_MS);
+    assert_true(rlock_is_held(&next.lock));
+    assert_int_equal(release(fixture, client, &next), STATUS_OK);
+}
+
+static void test_watchdog__failed_renewal_is_tried_again(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    struct rlock_stats stats;
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", 600), STATUS_OK);
+    refuse_writes(fixture, true);
+    fixture_run_for(fixture, 400); /* the renewal at 200 is refused */
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.renewed, 0);
+    assert_int_equal(call.losses, 0);
+    assert_true(rlock_is_held(&call.lock));
+    refuse_writes(fixture, false);
+    fixture_run_for(fixture, 500); /* past the first lease */
+    assert_true(rlock_is_held(&call.lock));
+    assert_true(server_has(fixture->server, "item:7"));
+    assert_int_equal(call.losses, 0);
+    fixture_close(fixture, client); /* before the memory of held locks goes */
+}
+
+static void test_watchdog__gives_up_at_the_local_deadline_and_not_before(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    int64_t begin_us = clock_mono_us(), took_ms;
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", 400), STATUS_OK);
+    refuse_writes(fixture, true);
+    fixture_wait_losses(fixture, &call, 1);
+    took_ms = (clock_mono_us() - begin_us) / 1000;
+    refuse_writes(fixture, false);
+    assert_in_range(took_ms, 390, 450); /* the lease less the allowance for drift */
+    fixture_run_for(fixture, 300);
+    assert_int_equal(call.losses, 1);
+    assert_false(server_has(fixture->server, "item:7"));
+}
+
+/** No reply at all: the deadline comes while the renewal is under way. */
+static void test_watchdog__hung_server_loses_the_lock_at_the_deadline(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture); /* answers are due in 1 s */
+    struct call call = {0};
+    int64_t begin_us = clock_mono_us(), took_ms;
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", 400), STATUS_OK);
+    server_pause(fixture->server);
+    fixture_wait_losses(fixture, &call, 1);
+    took_ms = (clock_mono_us() - begin_us) / 1000;
+    assert_in_range(took_ms, 390, 450);
+    assert_int_equal(call.losses, 1);
+    server_resume(fixture->server);
+    fixture_run_for(fixture, 200); /* the renewal is carried out, or not: no matter */
+    assert_int_equal(call.losses, 1);
+    assert_false(rlock_is_held(&call.lock));
+    assert_false(server_has(fixture->server, "item:7"));
+}
+
+static void test_watchdog__short_outage_costs_no_lock(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_open(
+        fixture, (struct rlock_client_options){.redis_url = fixture->server->unix_url,
+                                               .timeout_ms = 150});
+    struct call call = {0};
+
+    fixture_wait_up(fixture, client);
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", 1500), STATUS_OK);
+    fixture_run_for(fixture, 450);
+    server_pause(fixture->server);
+    fixture_wait_down(fixture, client);
+    server_resume(fixture->server);
+    fixture_run_for(fixture, 1500); /* beyond any lease from before */
+    assert_true(rlock_is_held(&call.lock));
+    assert_int_equal(call.losses, 0);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_watchdog__scripts_flushed_between_renewals(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", SHORT_MS),
+                     STATUS_OK);
+    for (int i = 0; i < 8; i++) {
+        freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+        fixture_run_for(fixture, SHORT_MS / 3);
+    }
+    assert_true(rlock_is_held(&call.lock));
+    assert_true(server_has(fixture->server, "item:7"));
+    fixture_close(fixture, client); /* before the memory of held locks goes */
+}
+
+/** Locks come and go by the thousand; what is renewed in the end is what is held. */
+static void test_watchdog__renews_exactly_what_is_held_after_much_traffic(void **state)
+{
+    enum { LOCKS = 500, ROUNDS = 20 };
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call *calls = calloc(LOCKS, sizeof(*calls));
+    struct rlock_stats before, after;
+    char name[16];
+
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < LOCKS; i++) {
+            snprintf(name, sizeof(name), "item:%d", i);
+            call_acquire_watched(client, &calls[i], name, 900);
+        }
+        rlock_flush(client);
+        fixture_wait_answers(fixture, &calls[LOCKS - 1], 1);
+        for (int i = 0; i < LOCKS; i++) {
+            assert_int_equal(calls[i].status, STATUS_OK);
+            calls[i].answers = 0;
+            if (round == ROUNDS - 1 && i % 5 == 0)
+                continue; /* the last round keeps every fifth */
+            if (i % 2 == 0)
+                rlock_release(client, &calls[i].lock, NULL, NULL);
+            else
+                call_release(client, &calls[i]);
+        }
+        rlock_flush(client);
+        fixture_wait_answers(fixture, &calls[LOCKS - 1], 1);
+        calls[LOCKS - 1].answers = 0;
+        for (int i = 0; i < LOCKS; i++)
+            calls[i].answers = 0;
+    }
+    rlock_client_stats(client, &before);
+    fixture_run_for(fixture, 450); /* each of the kept is due once, at 300 */
+    rlock_client_stats(client, &after);
+    assert_int_equal(after.renewed - before.renewed, LOCKS / 5);
+    assert_int_equal(after.lost, 0);
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), LOCKS / 5 + 1);
+    fixture_close(fixture, client); /* before the memory of held locks goes */
+    free(calls);
+}
+
+/** What a callback may do with its own lock and with others. */
+struct nest {
+    struct rlock_client *client;
+    struct call *other;
+    struct rlock *own;
+    unsigned losses;
+};
+
+static void on_lost_free(struct rlock *lock, enum status status, void *arg)
+{
+    struct nest *nest = arg;
+
+    assert_int_equal(status, STATUS_LOST);
+    nest->losses++;
+    free(lock);
+    call_release(nest->client, nest->other);
+    rlock_flush(nest->client);
+}
+
+static void on_held(struct rlock *lock, enum status status, void *arg)
+{
+    (void)lock;
+    (void)arg;
+    assert_int_equal(status, STATUS_OK);
+}
+
+static void test_on_lost__may_free_its_lock_and_release_others(void **state)
+{
+    struct fixture *fixture = *state;
+    struct call other = {0};
+    struct nest nest = {fixture_client(fixture), &other, calloc(1, sizeof(struct rlock)),
+                        0};
+    struct rlock_acquire_options options = {
+        .lease_ms = SHORT_MS, .watchdog = true, .on_lost = on_lost_free};
+
+    rlock_acquire(nest.client, nest.own, "item:7", 6, &options, on_held, &nest);
+    call_acquire_watched(nest.client, &other, "item:8", SHORT_MS);
+    rlock_flush(nest.client);
+    fixture_wait_answers(fixture, &other, 1);
+    (void)server_int(fixture->server, "DEL item:7");
+    fixture_wait_count(fixture, &nest.losses, 1);
+    fixture_wait_answers(fixture, &other, 2);
+    assert_int_equal(other.status, STATUS_OK);
+    assert_int_equal(nest.losses, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_watchdog__holds_a_lock_for_ten_leases),
+        FIXTURE_TEST(test_watchdog__stops_with_the_release),
+        FIXTURE_TEST(test_release__overtakes_a_renewal_under_way),
+        FIXTURE_TEST(test_watchdog__stolen_lock_is_told_once_and_left_alone),
+        FIXTURE_TEST(test_watchdog__deleted_lock_is_told_once_and_not_recreated),
+        FIXTURE_TEST(test_watchdog__many_locks_one_missing_the_others_renewed),
+        FIXTURE_TEST(test_watchdog__leases_of_different_lengths_side_by_side),
+        FIXTURE_TEST(test_watchdog__after_a_restart_the_old_is_lost_and_the_next_renewed),
+        FIXTURE_TEST(test_watchdog__failed_renewal_is_tried_again),
+        FIXTURE_TEST(test_watchdog__gives_up_at_the_local_deadline_and_not_before),
+        FIXTURE_TEST(test_watchdog__hung_server_loses_the_lock_at_the_deadline),
+        FIXTURE_TEST(test_watchdog__short_outage_costs_no_lock),
+        FIXTURE_TEST(test_watchdog__scripts_flushed_between_renewals),
+        FIXTURE_TEST(test_watchdog__renews_exactly_what_is_held_after_much_traffic),
+        FIXTURE_TEST(test_on_lost__may_free_its_lock_and_release_others),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
