@@ -15,11 +15,13 @@ Prints a table, writes var/bench/result.json, exits 1 when a proof fails.
 
   BENCH_SECONDS=4  of each measurement        BENCH_ROUNDS=3"""
 
+import contextlib
 import json
 import os
 import platform
 import resource
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -82,9 +84,8 @@ class Nginx:
         house.wait_for("nginx answers", lambda: house.is_taken(self.port))
 
     def stop(self):
-        if self.process:
-            self.process.terminate()
-            self.process.wait()
+        self.process.terminate()
+        self.process.wait()
 
 
 def wrk(port, seconds, vouchers, count, keys=None):
@@ -105,7 +106,7 @@ def wrk(port, seconds, vouchers, count, keys=None):
 class Shop:
     """A database, a service on it, and the proofs."""
 
-    def __init__(self, program, servers, secret, database):
+    def __init__(self, program, servers, secret, database, stack):
         self.database_url = servers.env["SECKILL_DATABASE_URL"].rsplit("/", 1)[0] + "/" + database
         self.superuser_url = servers.env["PG_SUPERUSER_URL"].rsplit("/", 1)[0] + "/" + database
         house.sql(servers.env["PG_SUPERUSER_URL"], f"drop database if exists {database} with (force)")
@@ -117,6 +118,7 @@ class Shop:
             "SECKILL_WORKERS": str(WORKERS),
             "SECKILL_RATE_PER_USER": "0"}, f"{PLACE}/{database}.log")
         self.service.command("migrate")
+        stack.callback(self.service.stop)
         self.service.start()
 
     def sql(self, statement):
@@ -324,35 +326,33 @@ def print_table(result):
     print("after each measurement: no oversell, no duplicate, every 201 a row, no 5xx")
 
 
-def measure_all(program, servers, nginx):
+def measure_all(program, stack):
+    """`stack` ends what was started, the last first."""
+    servers, nginx = house.Servers(f"{PLACE}/servers"), Nginx()
+    stack.callback(servers.down)
     servers.up()
     nginx.start()
+    stack.callback(nginx.stop)
     secret = house.new_secret() # one for both, so that a token is good in both
-    empty = full = None
-    try:
-        empty = Shop(program, servers, secret, "bench_empty")
-        rss_idle = empty.service.rss_mib()
-        full = Shop(program, servers, secret, "bench_million")
-        print(f"bench: {OLD_ORDERS:,} orders into one database", flush=True)
-        full.fill()
-        count = enough_tokens(empty)
-        measured = []
-        for number in range(1, ROUNDS + 1):
-            print(f"bench: round {number} of {ROUNDS}, {count:,} shoppers", flush=True)
-            measured.append(measure_round(number, nginx, empty, full, count))
-        for shop in (empty, full):
-            shop.service.command("audit")
-        return compile_result(measured, {
-            "rss_idle_mib": round(rss_idle, 1),
-            "rss_after_load_mib": round(empty.service.rss_mib(), 1),
-            "idle_connections": hold_idle(empty.service),
-            "seconds": SECONDS, "rounds": ROUNDS, "connections": CONNECTIONS,
-            "machine": machine(), "versions": versions(program, empty),
-            "durability": durability(empty)})
-    finally:
-        for shop in (empty, full):
-            if shop:
-                shop.service.stop()
+    empty = Shop(program, servers, secret, "bench_empty", stack)
+    rss_idle = empty.service.rss_mib()
+    full = Shop(program, servers, secret, "bench_million", stack)
+    print(f"bench: {OLD_ORDERS:,} orders into one database", flush=True)
+    full.fill()
+    count = enough_tokens(empty)
+    measured = []
+    for number in range(1, ROUNDS + 1):
+        print(f"bench: round {number} of {ROUNDS}, {count:,} shoppers", flush=True)
+        measured.append(measure_round(number, nginx, empty, full, count))
+    for shop in (empty, full):
+        shop.service.command("audit")
+    return compile_result(measured, {
+        "rss_idle_mib": round(rss_idle, 1),
+        "rss_after_load_mib": round(empty.service.rss_mib(), 1),
+        "idle_connections": hold_idle(empty.service),
+        "seconds": SECONDS, "rounds": ROUNDS, "connections": CONNECTIONS,
+        "machine": machine(), "versions": versions(program, empty),
+        "durability": durability(empty)})
 
 
 def raise_file_limit():
@@ -366,19 +366,17 @@ def raise_file_limit():
 
 def main():
     os.makedirs(PLACE, exist_ok=True)
-    servers, nginx = house.Servers(f"{PLACE}/servers"), Nginx()
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:
         raise_file_limit()
-        result = measure_all(os.path.abspath(sys.argv[1]), servers, nginx)
-        with open(f"{PLACE}/result.json", "w") as out:
-            json.dump(result, out, indent=2)
-            out.write("\n")
-        print_table(result)
+        with contextlib.ExitStack() as stack:
+            result = measure_all(os.path.abspath(sys.argv[1]), stack)
     except house.Failed as failure:
         sys.exit(f"make bench: {failure}")
-    finally:
-        nginx.stop()
-        servers.down()
+    with open(f"{PLACE}/result.json", "w") as out:
+        json.dump(result, out, indent=2)
+        out.write("\n")
+    print_table(result)
 
 
 main()

@@ -8,11 +8,14 @@ sold to the last piece; nobody has more than allowed; no answer was a 5xx; `seck
 finds nothing."""
 
 import collections
+import contextlib
 import http.client
 import json
 import multiprocessing
 import os
 import random
+import shutil
+import signal
 import sys
 
 import house
@@ -93,31 +96,29 @@ def prove(service, url, vouchers, answers):
     return statuses
 
 
-def main():
+def main(stack):
+    """`stack` ends what was started, the last first."""
     os.makedirs(PLACE)
+    stack.callback(shutil.rmtree, PLACE)
     servers = house.Servers(PLACE)
-    service = None
-    try:
-        servers.up()
-        url = servers.env["SECKILL_DATABASE_URL"]
-        service = house.Service(os.path.abspath(sys.argv[1]), house.free_port(), {
-            "SECKILL_DATABASE_URL": url, "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
-            "SECKILL_JWT_SECRET": house.new_secret(), "SECKILL_WORKERS": "2",
-            "SECKILL_RATE_PER_USER": "0"}, f"{PLACE}/seckill.log")
-        service.command("migrate")
-        service.start()
-        vouchers = {service.create_voucher(f"{limit} each", STOCK, limit=limit): limit for limit in (1, 3)}
-        statuses = prove(service, url, vouchers, run_storm(service, list(vouchers)))
-        service.stop()
-        print(f"{STOCK * len(vouchers)} sold; answers by status: {dict(statuses)}")
-    finally:
-        if service:
-            service.stop()
-        servers.down()
-        house.run("rm", "-rf", PLACE)
+    stack.callback(servers.down)
+    servers.up()
+    url = servers.env["SECKILL_DATABASE_URL"]
+    service = house.Service(os.path.abspath(sys.argv[1]), house.free_port(), {
+        "SECKILL_DATABASE_URL": url, "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
+        "SECKILL_JWT_SECRET": house.new_secret(), "SECKILL_WORKERS": "2",
+        "SECKILL_RATE_PER_USER": "0"}, f"{PLACE}/seckill.log")
+    service.command("migrate")
+    stack.callback(service.stop)
+    service.start()
+    vouchers = {service.create_voucher(f"{limit} each", STOCK, limit=limit): limit for limit in (1, 3)}
+    statuses = prove(service, url, vouchers, run_storm(service, list(vouchers)))
+    print(f"{STOCK * len(vouchers)} sold; answers by status: {dict(statuses)}")
 
 
+signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
 try:
-    main()
+    with contextlib.ExitStack() as whole:
+        main(whole)
 except house.Failed as failed:
     sys.exit(f"proof: {failed}")

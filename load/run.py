@@ -5,6 +5,7 @@ Starts private servers in var/run, migrates, serves, sees to it that there is a 
 sale and one that soon will be, and says how to buy. All that was started ends with this;
 the data stay for the next run."""
 
+import contextlib
 import fcntl
 import os
 import random
@@ -15,6 +16,7 @@ import house
 
 PLACE = "var/run"
 DEMO_STOCK = 100
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def lock_place():
@@ -38,12 +40,17 @@ def keep_secret():
     return path
 
 
+def list_vouchers(service, state):
+    status, page = service.call("GET", f"/v1/vouchers?state={state}&limit=100")
+    if status != 200:
+        raise house.Failed(f"listing vouchers: {status} {page}")
+    return page["items"]
+
+
 def demo_vouchers(service):
-    """The id of a voucher that can be bought, and of one that can be in a minute."""
-    _, page = service.call("GET", "/v1/vouchers?state=open&limit=100")
-    on_sale = [voucher["id"] for voucher in page["items"] if voucher["stock_left"] > 0]
-    _, page = service.call("GET", "/v1/vouchers?state=upcoming&limit=1")
-    upcoming = [voucher["id"] for voucher in page["items"]]
+    """The id of a voucher that can be bought, and of one that can be soon."""
+    on_sale = [each["id"] for each in list_vouchers(service, "open") if each["stock_left"] > 0]
+    upcoming = [each["id"] for each in list_vouchers(service, "upcoming")]
     now = on_sale[0] if on_sale else service.create_voucher(
         "Dinner for two, 100 for 9", DEMO_STOCK)
     soon = upcoming[0] if upcoming else service.create_voucher(
@@ -55,9 +62,10 @@ def announce(service, now, soon):
     user = random.randrange(100000, 1000000)
     shopper = service.token(user)
     url = f"http://127.0.0.1:{service.port}"
+    opens = service.call("GET", f"/v1/vouchers/{soon}")[1]["begin_at"]
     print(f"""
 seckill serves on {url} - Ctrl-C ends it
-  voucher {now} is on sale, voucher {soon} is, or will be within a minute
+voucher {now} is on sale, voucher {soon} from {opens}
 
 shopper {user}: {shopper}
 
@@ -68,28 +76,29 @@ curl -sS -X POST {url}/v1/vouchers/{now}/orders -H 'Authorization: Bearer {shopp
 """, flush=True)
 
 
-def serve(program, port):
+def ignore_signals():
+    """So that a second one does not cut the end short."""
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    print("stopping", flush=True)
+
+
+def serve(program, port, stack):
+    """`stack` ends what was started, the last first."""
     servers = house.Servers(PLACE)
-    service = None
-    try:
-        servers.up()
-        service = house.Service(program, port, {
-            "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
-            "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
-            "SECKILL_JWT_SECRET_FILE": keep_secret()}, f"{PLACE}/seckill.log")
-        service.command("migrate")
-        service.start()
-        announce(service, *demo_vouchers(service))
-        code = service.process.wait()
-        raise house.Failed(f"the service ended with code {code}, see {service.log_path}")
-    finally:
-        # A second signal does not cut the end short.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        print("stopping", flush=True)
-        if service:
-            service.stop()
-        servers.down()
+    stack.callback(servers.down)
+    servers.up()
+    service = house.Service(program, port, {
+        "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
+        "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
+        "SECKILL_JWT_SECRET_FILE": keep_secret()}, f"{PLACE}/seckill.log")
+    service.command("migrate")
+    stack.callback(service.stop)
+    stack.callback(ignore_signals)
+    service.start()
+    announce(service, *demo_vouchers(service))
+    code = service.process.wait()
+    raise house.Failed(f"the service ended with code {code}, see {service.log_path}")
 
 
 def interrupted(_number, _frame):
@@ -98,14 +107,14 @@ def interrupted(_number, _frame):
 
 def main():
     program, port = os.path.abspath(sys.argv[1]), int(sys.argv[2])
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING_SIGNALS:
         signal.signal(number, interrupted)
     try:
         if house.is_taken(port):
             raise house.Failed(f"port {port} is taken; another: make run PORT=8081")
-        lock = lock_place()
-        serve(program, port)
-        lock.close()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(lock_place())
+            serve(program, port, stack)
     except KeyboardInterrupt:
         print("stopped; the data stay in", PLACE)
     except house.Failed as failure:
