@@ -597,6 +597,7 @@ static void on_placed(enum status status, const struct voucher_news *news,
         batch_end(batch);
         break;
     default: /* the line stays busy until it is known */
+        metrics_add(&checkout->options.metrics->outcome_lookups, 1);
         list_append(&checkout->unknown, &batch->link);
     }
 }
@@ -654,7 +655,6 @@ static void resolve_unknown(struct checkout *checkout)
     while ((link = list_shift(&asking)) != NULL) {
         struct batch *batch = list_item(link, struct batch, link);
 
-        metrics_add(&checkout->options.metrics->outcome_lookups, 1);
         store_resolve_orders(checkout->options.store, batch->line->voucher_id,
                              batch->placements, batch->count, on_resolved, batch);
     }

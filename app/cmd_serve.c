@@ -73,6 +73,7 @@ static enum status start_workers(struct service *service, struct err *reterr)
     for (size_t i = 0; i < service->count; i++) {
         struct worker_options options = {.config = &service->config,
                                          .auth = service->auth,
+                                         .index = i,
                                          .listen_fd = service->listen_fds[i],
                                          .metrics = service->metrics[i],
                                          .all_metrics = service->metrics,

@@ -63,22 +63,24 @@ static void on_batch_report(const struct voucher_news *news, void *arg)
     catalogue_report(worker->catalogue, news);
 }
 
-static void log_state(const char *dependency, bool is_up, const struct err *why)
+static void log_state(const struct worker *worker, const char *dependency, bool is_up,
+                      const struct err *why)
 {
     struct err plain = why != NULL ? *why : (struct err){0};
 
     if (is_up)
-        log_event(LOG_INFO, "dependency_up", "dependency=%s", dependency);
+        log_event(LOG_INFO, "dependency_up", "dependency=%s worker=%zu", dependency,
+                  worker->options.index);
     else
-        log_event(LOG_WARN, "dependency_down", "dependency=%s why=\"%s\"", dependency,
-                  log_plain(plain.text));
+        log_event(LOG_WARN, "dependency_down", "dependency=%s worker=%zu why=\"%s\"",
+                  dependency, worker->options.index, log_plain(plain.text));
 }
 
 static void on_store_state(bool is_up, const struct err *why, void *arg)
 {
     struct worker *worker = arg;
 
-    log_state("postgres", is_up, why);
+    log_state(worker, "postgres", is_up, why);
     metrics_set(&worker->options.metrics->postgres_up, is_up);
 }
 
@@ -86,7 +88,7 @@ static void on_locks_state(bool is_up, const struct err *why, void *arg)
 {
     struct worker *worker = arg;
 
-    log_state("redis", is_up, why);
+    log_state(worker, "redis", is_up, why);
     metrics_set(&worker->options.metrics->redis_up, is_up);
     metrics_set(&worker->options.metrics->bypassing,
                 !is_up && worker->options.config->redis_down == CONFIG_BYPASS);

@@ -15,6 +15,7 @@ struct worker;
 struct worker_options {
     const struct config *config;
     struct auth *auth;
+    size_t index;  /* for the log */
     int listen_fd; /* taken over */
     struct metrics *metrics;
     struct metrics *const *all_metrics;
