@@ -155,7 +155,6 @@ declare
     v_from integer := 1; -- the first request that is not judged yet
     v_to integer;
     v_inserted integer;
-    v_ids bigint[];
     v_inserted_ids bigint[];
     v_next integer;
     v_refused integer[]; -- positions
@@ -184,37 +183,36 @@ begin
     -- As many as there is stock for, at once; what they leave of it, to the next ones.
     while v_closed = 4 and v_from <= n and new_stock > 0 loop
         v_to := least(n, v_from + new_stock - 1);
-        v_ids := array(select nextval('voucher_order_id_seq') * 1048576 + p_voucher % 1048576
-                       from generate_series(v_from, v_to));
+        order_ids := order_ids ||
+            array(select nextval('voucher_order_id_seq') * 1048576 + p_voucher % 1048576
+                  from generate_series(v_from, v_to));
         if p_keys is null then
             -- one index to ask for conflicts instead of all
             insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,
                                        expires_at, slot)
-            select p_voucher, c.id, c.user_id, nullif(c.fence, 0), price, decided_at, expiry, 1
-            from unnest(v_ids, p_users[v_from:v_to], p_fences[v_from:v_to])
-                as c (id, user_id, fence)
-            where c.fence = 0 or c.fence > v.ended_fence
+            select p_voucher, order_ids[i], p_users[i], nullif(p_fences[i], 0), price, decided_at,
+                   expiry, 1
+            from generate_series(v_from, v_to) i
+            where p_fences[i] = 0 or p_fences[i] > v.ended_fence
             on conflict (user_id, voucher_id, slot) do nothing;
         else
             insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,
                                        expires_at, slot, request_key)
-            select p_voucher, c.id, c.user_id, nullif(c.fence, 0), price, decided_at, expiry, 1,
-                   c.request_key
-            from unnest(v_ids, p_users[v_from:v_to], p_fences[v_from:v_to], p_keys[v_from:v_to])
-                as c (id, user_id, fence, request_key)
-            where c.fence = 0 or c.fence > v.ended_fence
+            select p_voucher, order_ids[i], p_users[i], nullif(p_fences[i], 0), price, decided_at,
+                   expiry, 1, p_keys[i]
+            from generate_series(v_from, v_to) i
+            where p_fences[i] = 0 or p_fences[i] > v.ended_fence
             on conflict do nothing;
         end if;
         get diagnostics v_inserted = row_count;
         new_stock := new_stock - v_inserted;
-        order_ids := order_ids || v_ids;
         verdicts := verdicts || array_fill(1::smallint, array[v_to - v_from + 1]);
 
         if v_inserted < v_to - v_from + 1 then
             v_inserted_ids := array(
                 select o.id from voucher_order o
                 where o.voucher_id = p_voucher
-                  and o.id between v_ids[1] and v_ids[v_to - v_from + 1]
+                  and o.id between order_ids[v_from] and order_ids[v_to]
                 order by o.id);
             v_next := 1;
             v_refused := '{}';
