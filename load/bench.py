@@ -13,12 +13,13 @@ other has a million orders from the start.
 
 Prints a table, writes var/bench/result.json, exits 1 when a proof fails.
 
-  BENCH_SECONDS=4  of each measurement        BENCH_ROUNDS=3"""
+  BENCH_SECONDS=4  of each measurement, 1 to 20     BENCH_ROUNDS=3"""
 
 import contextlib
 import json
 import os
 import platform
+import re
 import resource
 import shutil
 import signal
@@ -66,6 +67,10 @@ http {{
 """
 
 
+def find_nginx():
+    return shutil.which("nginx") or "/usr/sbin/nginx" # not on a user's path
+
+
 class Nginx:
     """A private nginx that answers 200 to everything."""
 
@@ -78,7 +83,7 @@ class Nginx:
         with open(f"{place}/nginx.conf", "w") as conf:
             conf.write(NGINX_CONF.format(workers=WORKERS, place=place, port=self.port))
         self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "TERM", shutil.which("nginx") or "/usr/sbin/nginx",
+            ["setpriv", "--pdeathsig", "TERM", find_nginx(),
              "-p", place, "-c", f"{place}/nginx.conf", "-e", f"{place}/nginx.log"],
             stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         house.wait_for("nginx answers", lambda: house.is_taken(self.port))
@@ -254,15 +259,14 @@ def machine():
 
 
 def versions(program, shop):
-    def first(*command):
+    def version(*command):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return (done.stdout + done.stderr).splitlines()[0]
+        return re.search(r"\d+\.\d+[-+.\w]*", done.stdout + done.stderr).group()
 
-    return {"seckill": first(program, "version"), "nginx": first("/usr/sbin/nginx", "-v"),
-            "wrk": first("wrk", "-v").split(" Copyright")[0],
-            "postgres": shop.sql("show server_version")[0],
-            "redis": first("redis-server", "--version").split(" sha")[0],
-            "libmicrohttpd": first("pkg-config", "--modversion", "libmicrohttpd")}
+    return {"seckill": version(program, "version"), "nginx": version(find_nginx(), "-v"),
+            "wrk": version("wrk", "-v"), "redis": version("redis-server", "--version"),
+            "postgres": shop.sql("show server_version")[0].split()[0],
+            "libmicrohttpd": version("pkg-config", "--modversion", "libmicrohttpd")}
 
 
 def durability(shop):
@@ -365,6 +369,8 @@ def raise_file_limit():
 
 
 def main():
+    if not 1 <= SECONDS <= 20 or ROUNDS < 1: # wrk's Lua holds no more requests
+        sys.exit("make bench: BENCH_SECONDS is 1 to 20, BENCH_ROUNDS at least 1")
     os.makedirs(PLACE, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:

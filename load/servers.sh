@@ -379,6 +379,7 @@ main()
     *) usage >&2 && exit 2 ;;
     esac
     [ "$verb" = up ] || [ -d "$2" ] || fail "no such directory: $2"
+    (umask 022 && mkdir -p "$(dirname "$2")")
     mkdir -p "$2"
     dir=$(cd "$2" && pwd)
     # One at a time in a directory; the servers themselves do not inherit the lock.
