@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define FIRST_PORT      8081
-#define COMMAND_TIME_MS 60000
+#define COMMAND_TIME_MS 30000
 #define STOP_TIME_MS    20000
 #define START_TIME_MS   20000
 #define PAUSE_MS        5 /* between two looks at a condition */

@@ -75,7 +75,7 @@ void fixture_mend(struct fixture *fixture, const char *which);
  */
 
 struct outcome {
-    int code; /* exit code; 128 + signal; -1 when it had to be ended after a minute */
+    int code; /* exit code; 128 + signal; -1 when it had to be ended after 30 s */
     char out[65536];
     char err[65536];
 };

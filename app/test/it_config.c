@@ -37,7 +37,6 @@ static const struct bad_setting {
     const char *name;
     const char *value;
     const char *allowed; /* words that the refusal must have */
-    bool is_hidden;      /* the value is not to be shown, or is not what is wrong */
 } bad_settings[] = {
     {"SECKILL_LISTEN", "nonsense", ""},
     {"SECKILL_LISTEN", "127.0.0.1:99999", ""},
@@ -54,14 +53,8 @@ static const struct bad_setting {
     {"SECKILL_WORKERS", "+2", "256"},
     {"SECKILL_WORKERS", "0x2", "256"},
     {"SECKILL_WORKERS", "99999999999999999999", "256"},
-    {"SECKILL_REDIS_URL", "http://127.0.0.1", "redis://", true},
-    {"SECKILL_REDIS_URL", "127.0.0.1:6379", "redis://", true},
-    {"SECKILL_REDIS_URL", "redis://127.0.0.1:port", "port", true},
-    {"SECKILL_DATABASE_URL", "mysql://x", "", true},
-    {"SECKILL_DATABASE_URL", "no equals sign", "", true},
     {"SECKILL_JWT_ALG", "none", "HS256"},
     {"SECKILL_JWT_ALG", "hs256", "HS256"},
-    {"SECKILL_JWT_ALG", "RS256", "SECKILL_JWT_PUBLIC_KEY_FILE", true},
     {"SECKILL_JWT_PUBLIC_KEY_FILE", "/no/such/file", ""},
     {"SECKILL_JWT_SECRET_FILE", "/no/such/file", ""},
     {"SECKILL_LOCK_LEASE_MS", "99", "600000"},
@@ -79,35 +72,43 @@ static const struct bad_setting {
     {"SECKILL_RATE_PER_IP", "many", "0"},
     {"SECKILL_LOG_LEVEL", "loud", "info"},
     {"SECKILL_TLS_CERT_FILE", "/no/such/file", ""},
-    {"SECKILL_TLS_CERT_FILE", "/etc/hostname", "SECKILL_TLS_KEY_FILE", true},
-    {"SECKILL_TLS_KEY_FILE", "/etc/hostname", "SECKILL_TLS_CERT_FILE", true},
 };
 
-static bool is_refused_with_words(const struct bad_setting *bad,
-                                  const struct outcome *outcome)
+/* The value may hold a password, or is right and another one is missing. */
+static const struct bad_setting bad_hidden_settings[] = {
+    {"SECKILL_REDIS_URL", "http://127.0.0.1", "redis://"},
+    {"SECKILL_REDIS_URL", "127.0.0.1:6379", "redis://"},
+    {"SECKILL_REDIS_URL", "redis://127.0.0.1:port", "port"},
+    {"SECKILL_DATABASE_URL", "mysql://x", ""},
+    {"SECKILL_DATABASE_URL", "no equals sign", ""},
+    {"SECKILL_JWT_ALG", "RS256", "SECKILL_JWT_PUBLIC_KEY_FILE"},
+    {"SECKILL_TLS_CERT_FILE", "/etc/hostname", "SECKILL_TLS_KEY_FILE"},
+    {"SECKILL_TLS_KEY_FILE", "/etc/hostname", "SECKILL_TLS_CERT_FILE"},
+};
+
+static bool is_refused(void **state, const struct bad_setting *bad, const char *shown)
 {
-    return outcome->code == EXIT_USAGE && strstr(outcome->err, bad->name) != NULL &&
-           (bad->is_hidden || strstr(outcome->err, bad->value) != NULL) &&
-           strstr(outcome->err, bad->allowed) != NULL;
+    char setting[200];
+    const char *const env[] = {setting, "SECKILL_LISTEN=127.0.0.1:0", NULL};
+    const struct outcome *outcome;
+
+    snprintf(setting, sizeof(setting), "%s=%s", bad->name, bad->value);
+    outcome = RUN(state, env, "serve");
+    if (outcome->code == EXIT_USAGE && strstr(outcome->err, bad->name) != NULL &&
+        strstr(outcome->err, shown) != NULL && strstr(outcome->err, bad->allowed) != NULL)
+        return true;
+    print_error("%s: code %d: %s\n", setting, outcome->code, outcome->err);
+    return false;
 }
 
 static void test_setting__bad_stops_the_start_and_says_why(void **state)
 {
-    char setting[200];
-    const char *const env[] = {setting, "SECKILL_LISTEN=127.0.0.1:0", NULL};
     size_t wrong = 0;
 
-    for (size_t i = 0; i < COUNT_OF(bad_settings); i++) {
-        const struct bad_setting *bad = &bad_settings[i];
-        const struct outcome *outcome;
-
-        snprintf(setting, sizeof(setting), "%s=%s", bad->name, bad->value);
-        outcome = RUN(state, env, "serve");
-        if (is_refused_with_words(bad, outcome))
-            continue;
-        print_error("%s: code %d: %s\n", setting, outcome->code, outcome->err);
-        wrong++;
-    }
+    for (size_t i = 0; i < COUNT_OF(bad_settings); i++)
+        wrong += !is_refused(state, &bad_settings[i], bad_settings[i].value);
+    for (size_t i = 0; i < COUNT_OF(bad_hidden_settings); i++)
+        wrong += !is_refused(state, &bad_hidden_settings[i], "");
     assert_int_equal(wrong, 0);
 }
 
