@@ -99,7 +99,7 @@ static void hex_sha256(const char *bytes, size_t len, char *ret_hex)
     if (EVP_Digest(bytes, len, digest, &digest_len, EVP_sha256(), NULL) != 1)
         digest_len = 0; /* an empty checksum, which matches none */
     ret_hex[0] = '\0';
-    for (unsigned i = 0; i < digest_len && i < 32; i++)
+    for (size_t i = 0; i < digest_len && i < 32; i++)
         snprintf(ret_hex + 2 * i, 3, "%02x", digest[i]);
 }
 
