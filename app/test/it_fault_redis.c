@@ -187,6 +187,56 @@ static void test_reject__killed_in_a_burst(void **state)
     run_burst(state, service, kill_and_start);
 }
 
+/* Redis answers, but with an error: nothing was done. */
+static void test_reject__refusing_writes(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
+    redis_do(*state, "CONFIG SET maxmemory 1");
+    assert_unavailable_in_time(service, voucher_id);
+    redis_do(*state, "CONFIG SET maxmemory 0");
+    assert_int_equal(sql_live_orders(*state, voucher_id), 0);
+    for (int64_t user = 1; user <= 4; user++)
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
+}
+
+/* Cut and flushed again and again, wherever each order happens to be. */
+static void nagging_answer(size_t k, const struct client_reply *reply, void *arg)
+{
+    struct order_burst *burst = arg;
+
+    burst_answer(k, reply, burst);
+    if (k % 100 == 0)
+        redis_do(burst->fixture, "CLIENT KILL TYPE normal SKIPME yes");
+    if (k % 100 == 50)
+        redis_do(burst->fixture, "SCRIPT FLUSH");
+    if (k % 1000 == 500)
+        redis_do(burst->fixture, "FLUSHALL");
+}
+
+static bool no_locks(void *arg)
+{
+    return redis_order_locks(arg) == 0;
+}
+
+static void test_reject__connections_cut_in_a_burst(void **state)
+{
+    static enum tally each[BURST];
+    struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
+    struct crowd_plan plan = {
+        {service},           .connections = 64,    .requests = BURST,
+        .timeout_ms = 30000, .write = burst_write, .answer = nagging_answer,
+        .arg = &burst};
+
+    make_voucher(service, &(struct sale){.stock = BURST}, burst.voucher_id);
+    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(burst.tally[TALLY_LOST], 0);
+    burst_check(*state, &burst, BURST);
+    service_await(service, "/readyz", 200, BACK_MS);
+    assert_true(becomes_true(no_locks, *state, 5000));
+}
+
 /* -- bypass ---------------------------------------------------------------------------
  */
 
@@ -291,6 +341,8 @@ int main(void)
         FAULT(test_reject__a_short_hang_is_waited_out),
         FAULT(test_reject__restarted_empty),
         FAULT(test_reject__killed_in_a_burst),
+        FAULT(test_reject__refusing_writes),
+        FAULT(test_reject__connections_cut_in_a_burst),
         FAULT(test_bypass__goes_on_under_the_constraints),
         FAULT(test_bypass__hung),
         FAULT(test_bypass__killed_in_a_burst),
