@@ -33,6 +33,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +42,7 @@
 #define TICK_MS       20
 #define TRIES_MAX     5 /* of one order, transactions that were rolled back */
 #define KEY_BYTES     80
-#define CROWD         16 /* orders in a batch */
-#define GATHER_MAX_US 3000
+#define GATHER_MAX_US 2000
 
 enum stage { LOCKING, WAITING, QUEUED, SENT, UNLOCKING };
 
@@ -68,13 +68,11 @@ struct item {
 
 /* The orders of one voucher that hold their lock. */
 struct line {
-    struct list ring; /* among those that could send, or the idle; in none while busy */
+    struct list ring; /* among the lines that could send; in none while one is sent */
     struct list items;
     struct list halves; /* batches cut in two, to be sent before the items */
     int64_t voucher_id;
-    int64_t gather_until_us; /* clock_mono_us(); no batch is sent before */
-    bool is_busy;            /* a batch is under way */
-    bool is_ready;           /* stands in the ring */
+    bool is_busy;
 };
 
 struct batch {
@@ -90,11 +88,8 @@ struct batch {
 struct checkout {
     struct checkout_options options;
     uv_timer_t timer;
-    uv_timer_t gather_timer; /* only to wake the loop: its turn does the rest */
     struct idmap lines;
     struct list ring;
-    struct list idle;      /* lines where nobody stands */
-    struct list long_idle; /* since before the last tick */
     struct list waiting;
     struct list deadlines;
     struct list unknown; /* batches to be looked up */
@@ -377,28 +372,20 @@ static struct line *line_get(struct checkout *checkout, int64_t voucher_id)
     return NULL;
 }
 
-/* Puts the line where it belongs: into the ring, or among the idle, which are forgotten
-   after a tick or two: until then it keeps what it has learned. */
+/* Puts the line where it belongs: into the ring, or away when nobody stands in it. */
 static void line_settle(struct checkout *checkout, struct line *line)
 {
     bool has_work = !list_is_empty(&line->items) || !list_is_empty(&line->halves);
 
-    if (line->is_busy || (line->is_ready && has_work))
-        return; /* keeps its place in the ring */
+    if (line->is_busy)
+        return;
+    if (has_work && list_is_empty(&line->ring))
+        list_append(&checkout->ring, &line->ring);
+    if (has_work)
+        return;
     list_remove(&line->ring);
-    list_append(has_work ? &checkout->ring : &checkout->idle, &line->ring);
-    line->is_ready = has_work;
-}
-
-static void forget_idle_lines(struct checkout *checkout)
-{
-    struct list *link;
-
-    while ((link = list_shift(&checkout->long_idle)) != NULL) {
-        idmap_remove(&checkout->lines, list_item(link, struct line, ring)->voucher_id);
-        list_append(&checkout->free_lines, link);
-    }
-    list_append_all(&checkout->long_idle, &checkout->idle);
+    idmap_remove(&checkout->lines, line->voucher_id);
+    list_append(&checkout->free_lines, &line->ring);
 }
 
 static void line_join(struct item *item)
@@ -473,35 +460,37 @@ static void line_send(struct checkout *checkout, struct line *line)
     struct batch *batch =
         half != NULL ? list_item(half, struct batch, link) : batch_form(checkout, line);
 
-    line->is_ready = false;
     if (batch != NULL)
         send_batch(batch);
     else
         line_settle(checkout, line);
 }
 
-/* What a transaction costs beyond its rows (the commit's fsync, planning, waking others)
-   is as much as some thirty rows. So after a batch that shows a crowd, the next one
-   gathers for as long as this one took: the crowd's next orders are on their way. A batch
-   without a crowd behind it, and so the order of a single shopper, is never kept waiting.
- */
-static void line_gather(struct line *line, const struct batch *batch)
+/* Does the loop have something to read? Asks without waiting. */
+static bool has_input(const struct checkout *checkout)
 {
-    int64_t now_us = clock_mono_us();
-    int64_t took_us = now_us - batch->sent_us;
+    struct pollfd loop = {.fd = uv_backend_fd(checkout->options.loop), .events = POLLIN};
 
-    line->gather_until_us = now_us;
-    if (batch->count >= CROWD)
-        line->gather_until_us += took_us < GATHER_MAX_US ? took_us : GATHER_MAX_US;
+    return poll(&loop, 1, 0) > 0;
 }
 
-static void on_gathered(uv_timer_t *timer UNUSED)
+static bool may_gather(const struct line *line, int64_t now_us)
 {
+    const struct item *first;
+
+    if (list_is_empty(&line->items) || !list_is_empty(&line->halves))
+        return false;
+    first = list_item(line->items.next, struct item, link);
+    return now_us - first->stage_us < GATHER_MAX_US;
 }
 
+/* What has reached the loop already is read first, for a while: what a transaction costs
+   beyond its rows is worth some thirty rows, and when the machine is busy that cost is
+   better shared. When nothing waits to be read, nothing is waited for. */
 void checkout_turn(struct checkout *checkout)
 {
-    int64_t now_us = list_is_empty(&checkout->ring) ? 0 : clock_mono_us();
+    bool is_busy = !list_is_empty(&checkout->ring) && has_input(checkout);
+    int64_t now_us = is_busy ? clock_mono_us() : 0;
     struct list gathering;
     struct list *link;
 
@@ -510,14 +499,11 @@ void checkout_turn(struct checkout *checkout)
            (link = list_shift(&checkout->ring)) != NULL) {
         struct line *line = list_item(link, struct line, ring);
 
-        if (line->gather_until_us > now_us)
+        if (is_busy && may_gather(line, now_us))
             list_append(&gathering, link);
         else
             line_send(checkout, line);
     }
-    if (!list_is_empty(&gathering) &&
-        !uv_is_active((uv_handle_t *)&checkout->gather_timer))
-        uv_timer_start(&checkout->gather_timer, on_gathered, 1, 0);
     list_append_all(&checkout->ring, &gathering);
     metrics_set(&checkout->options.metrics->queue_depth, checkout->queued);
     metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
@@ -628,7 +614,6 @@ static void on_placed(enum status status, const struct voucher_news *news,
     struct checkout *checkout = batch->checkout;
 
     (void)why; /* the store tells of its connections itself */
-    line_gather(batch->line, batch);
     if (news != NULL)
         checkout->options.report(news, checkout->options.arg);
     switch (status) {
@@ -754,7 +739,6 @@ static void on_tick(uv_timer_t *timer)
     while ((link = list_shift(&waiting)) != NULL)
         lock_item(list_item(link, struct item, link));
     resolve_unknown(checkout);
-    forget_idle_lines(checkout);
 }
 
 size_t checkout_in_flight(const struct checkout *checkout)
@@ -778,15 +762,12 @@ struct checkout *checkout_create(const struct checkout_options *options)
              random[1], random[2], random[3]);
     checkout->options = *options;
     list_init(&checkout->ring);
-    list_init(&checkout->idle);
-    list_init(&checkout->long_idle);
     list_init(&checkout->waiting);
     list_init(&checkout->deadlines);
     list_init(&checkout->unknown);
     list_init(&checkout->free_items);
     list_init(&checkout->free_lines);
     list_init(&checkout->free_batches);
-    uv_timer_init(options->loop, &checkout->gather_timer);
     uv_timer_init(options->loop, &checkout->timer);
     checkout->timer.data = checkout;
     uv_timer_start(&checkout->timer, on_tick, TICK_MS, TICK_MS);
@@ -798,8 +779,6 @@ static void on_closed(uv_handle_t *handle)
     struct checkout *checkout = handle->data;
     struct list *link;
 
-    list_append_all(&checkout->free_lines, &checkout->idle);
-    list_append_all(&checkout->free_lines, &checkout->long_idle);
     while ((link = list_shift(&checkout->free_items)) != NULL)
         free(list_item(link, struct item, link));
     while ((link = list_shift(&checkout->free_lines)) != NULL)
@@ -815,6 +794,5 @@ void checkout_close(struct checkout *checkout)
     if (checkout == NULL)
         return;
     assert(checkout->in_flight == 0);
-    uv_close((uv_handle_t *)&checkout->gather_timer, NULL);
     uv_close((uv_handle_t *)&checkout->timer, on_closed);
 }
