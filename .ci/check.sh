@@ -1,17 +1,22 @@
 #!/bin/sh
 #
-# check.sh [--if-failed] NAME COMMAND... - run one check and print one line about it, and
-# its whole output when it failed. "PASSED FAILED" of it go as a line to the file $RESULTS;
+# check.sh [--if-failed] [--advice] NAME COMMAND... - run one check and print one line about
+# it, and its whole output when it failed. "PASSED FAILED" of it go as a line to the file $RESULTS;
 # a test program counts with each of its cases, anything else as one. A case that was
 # skipped counts as failed: what cannot run must say so. With --if-failed a check that
-# passed is silent and does not count.
+# passed is silent and does not count. With --advice a failure is told and does not count.
 set -u
 
 only_failed=
-if [ "$1" = --if-failed ]; then
-    only_failed=yes
+advice=
+while :; do
+    case $1 in
+    --if-failed) only_failed=yes ;;
+    --advice) advice=yes ;;
+    *) break ;;
+    esac
     shift
-fi
+done
 name=$1
 shift
 
@@ -39,6 +44,9 @@ failed=$((ran - passed))
 if [ "$failed" -eq 0 ]; then
     [ -z "$only_failed" ] || exit 0
     printf 'ok      %-48s %4d  %4d.%d s\n' "$name" "$passed" $((took / 10)) $((took % 10))
+elif [ -n "$advice" ]; then
+    echo "advice  $name has findings here, which do not count; JUDGES=yes shows them"
+    exit 0
 else
     # One write, so that checks side by side do not mix.
     text=$(grep -v -e '^\[ RUN ' -e '^\[       OK \]' "$output")
