@@ -168,8 +168,10 @@ JUDGES = $(call once,JUDGES,$(shell clang-tidy --version | grep -q 'version 14\.
 LINT   = .ci/check.sh $(if $(JUDGES),,--advice)
 
 TIDY = $(C_SRC:%.c=build/tidy/%.ok)
-.PHONY: check-lint check-arrows check-format check-shell check-cppcheck check-tidy
-check-lint: check-arrows check-format check-shell check-cppcheck check-tidy
+.PHONY: check-lint check-readme check-arrows check-format check-shell check-cppcheck check-tidy
+check-lint: check-readme check-arrows check-format check-shell check-cppcheck check-tidy
+check-readme: $(BUILD)/seckill
+	$(CHECK) "README.md (settings)" .ci/readme.sh $<
 check-arrows:
 	$(CHECK) arrows awk -f .ci/arrows.awk $(foreach f,$(C_FILES),$(if $(findstring /test/,$f),,$f))
 check-format: build/deps.ok
