@@ -36,7 +36,7 @@ begin
     return query
     select c.pos,
            (case when r.id is not null then 2 when l.live >= v_limit then 3 else 4 end)::smallint,
-           coalesce(r.id, case when l.live >= v_limit then l.newest_id end),
+           coalesce(r.id, case when l.live >= v_limit then l.newest_id end)::bigint,
            r.detail
     from unnest(p_users, p_keys) with ordinality as c (user_id, request_key, pos)
     left join lateral (
@@ -67,7 +67,7 @@ set plan_cache_mode = force_generic_plan set jit = off
 as $$
 begin
     return query
-    select c.pos, (case when r.id is null then 4 else 1 end)::smallint, r.id, r.detail
+    select c.pos, (case when r.id is null then 4 else 1 end)::smallint, r.id::bigint, r.detail
     from unnest(p_users, p_fences, p_keys) with ordinality as c (user_id, fence, request_key, pos)
     left join lateral (
         select mine.id, order_detail(mine) as detail

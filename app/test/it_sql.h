@@ -90,10 +90,10 @@ static inline struct sandbox *sandbox_new(struct fixture *fixture, const char *s
 
     assert_non_null(sandbox);
     sql_do(fixture, "create schema %s", schema);
-    snprintf(sandbox->url, sizeof(sandbox->url), "%s?options=-csearch_path%%3D%s",
+    snprintf(sandbox->url, sizeof(sandbox->url),
+             "%s?options=-csearch_path%%3D%s%%20-cclient_min_messages%%3Dwarning",
              fixture->database_url, schema);
     sandbox->conn = sandbox_connect(sandbox);
-    PQclear(PQexec(sandbox->conn, "set client_min_messages = warning"));
     return sandbox;
 }
 
