@@ -77,22 +77,30 @@ static void on_connection(uv_stream_t *listener, int status)
     uv_read_start((uv_stream_t *)peer, on_alloc, on_greeted);
 }
 
-void fake_start(struct fake *fake, uv_loop_t *loop)
+struct fake *fake_start(uv_loop_t *loop, const char *greeting)
 {
-    *fake = (struct fake){.greeting = "+PONG\r\n"};
+    struct fake *fake = calloc(1, sizeof(*fake));
+
+    fake->greeting = greeting == NULL ? "+PONG\r\n" : greeting;
     snprintf(fake->url, sizeof(fake->url), "unix:/tmp/rlock-fake.%ld", (long)getpid());
     unlink(fake->url + 5);
     uv_pipe_init(loop, &fake->listener, 0);
     fake->listener.data = fake;
     assert_int_equal(uv_pipe_bind(&fake->listener, fake->url + 5), 0);
     assert_int_equal(uv_listen((uv_stream_t *)&fake->listener, 16, on_connection), 0);
+    return fake;
+}
+
+static void on_listener_closed(uv_handle_t *listener)
+{
+    free(listener->data);
 }
 
 void fake_stop(struct fake *fake)
 {
     if (fake->peer != NULL)
         close_peer(fake->peer);
-    uv_close((uv_handle_t *)&fake->listener, NULL); /* unlinks the path */
+    uv_close((uv_handle_t *)&fake->listener, on_listener_closed); /* unlinks the path */
 }
 
 void fake_say(struct fake *fake, const char *bytes)

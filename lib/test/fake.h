@@ -21,7 +21,10 @@ struct fake {
     unsigned connections;
 };
 
-void fake_start(struct fake *fake, uv_loop_t *loop);
+/** `greeting` NULL: as Redis. */
+struct fake *fake_start(uv_loop_t *loop, const char *greeting);
+
+/** Its memory is freed by the loop. */
 void fake_stop(struct fake *fake);
 
 /** Send these bytes to the newest connection. */

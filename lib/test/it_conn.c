@@ -450,7 +450,7 @@ static void test_redis_conn__a_late_look_at_a_reply_in_time_is_no_timeout(void *
 
 static void test_redis_conn_flush__more_than_the_socket_takes(void **state)
 {
-    enum { COMMANDS = 200 };
+    enum { COMMANDS = 60 };
     struct fixture *fixture = *state;
     struct probe probe;
     struct command *commands = calloc(COMMANDS, sizeof(*commands));
@@ -475,30 +475,31 @@ static void test_redis_conn_flush__more_than_the_socket_takes(void **state)
     free(big);
 }
 
-static void open_fake(struct probe *probe, struct fixture *fixture, struct fake *fake,
-                      const char *greeting)
+/** A connection to a fake server that greets so. */
+static struct fake *open_fake(struct probe *probe, struct fixture *fixture,
+                              const char *greeting)
 {
-    fake_start(fake, &fixture->loop);
-    if (greeting != NULL)
-        fake->greeting = greeting;
+    struct fake *fake = fake_start(&fixture->loop, greeting);
+
     open_conn(probe, fixture, fake->url);
+    return fake;
 }
 
 static void test_redis_conn_open__a_server_that_loads_is_not_up(void **state)
 {
     struct fixture *fixture = *state;
-    struct fake fake;
+    struct fake *fake;
     struct probe probe;
 
-    open_fake(&probe, fixture, &fake, "-LOADING Redis is loading\r\n");
-    wait_for(&probe, &fake.connections, 3);
+    fake = open_fake(&probe, fixture, "-LOADING Redis is loading\r\n");
+    wait_for(&probe, &fake->connections, 3);
     assert_int_equal(probe.ups, 0);
     assert_int_equal(probe.downs, 1); /* the same reason three times */
     assert_why(&probe, "PING was answered: LOADING");
-    fake.greeting = "+PONG\r\n";
+    fake->greeting = "+PONG\r\n";
     wait_for(&probe, &probe.ups, 1);
     close_conn(&probe);
-    fake_stop(&fake);
+    fake_stop(fake);
 }
 
 static void test_redis_conn_open__refuses_what_is_no_redis(void **state)
@@ -515,14 +516,14 @@ static void test_redis_conn_open__refuses_what_is_no_redis(void **state)
     struct fixture *fixture = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct fake fake;
+        struct fake *fake;
         struct probe probe;
 
-        open_fake(&probe, fixture, &fake, cases[i].says);
+        fake = open_fake(&probe, fixture, cases[i].says);
         wait_for(&probe, &probe.downs, 1);
         assert_why(&probe, cases[i].why);
         close_conn(&probe);
-        fake_stop(&fake);
+        fake_stop(fake);
         uv_run(&fixture->loop, UV_RUN_NOWAIT);
     }
 }
@@ -530,19 +531,19 @@ static void test_redis_conn_open__refuses_what_is_no_redis(void **state)
 static void test_redis_conn__a_broken_reply_ends_what_is_under_way(void **state)
 {
     struct fixture *fixture = *state;
-    struct fake fake;
+    struct fake *fake;
     struct probe probe;
     struct command first = {0}, second = {0};
 
-    open_fake(&probe, fixture, &fake, NULL);
+    fake = open_fake(&probe, fixture, NULL);
     wait_for(&probe, &probe.ups, 1);
     assert_int_equal(send_command(&probe, &first, "GET", "a"), STATUS_OK);
     assert_int_equal(send_command(&probe, &second, "GET", "b"), STATUS_OK);
     redis_conn_flush(probe.conn);
-    fake_say(&fake, "$5\r\nval"); /* a reply may come in pieces */
+    fake_say(fake, "$5\r\nval"); /* a reply may come in pieces */
     fixture_run_for(fixture, 20);
     assert_int_equal(first.answers, 0);
-    fake_say(&fake, "ue\r\n!?\r\n");
+    fake_say(fake, "ue\r\n!?\r\n");
     wait_for(&probe, &second.answers, 1);
     assert_int_equal(first.status, STATUS_OK);
     assert_string_equal(first.text, "value");
@@ -550,40 +551,40 @@ static void test_redis_conn__a_broken_reply_ends_what_is_under_way(void **state)
     assert_why(&probe, "Protocol error");
     wait_for(&probe, &probe.ups, 2);
     close_conn(&probe);
-    fake_stop(&fake);
+    fake_stop(fake);
 }
 
 static void test_redis_conn__collected_bytes_leave_in_one_write(void **state)
 {
     struct fixture *fixture = *state;
-    struct fake fake;
+    struct fake *fake;
     struct probe probe;
     struct command commands[3] = {0};
 
-    open_fake(&probe, fixture, &fake, NULL);
+    fake = open_fake(&probe, fixture, NULL);
     wait_for(&probe, &probe.ups, 1);
     for (int i = 0; i < 3; i++)
         assert_int_equal(send_command(&probe, &commands[i], "GET", "a"), STATUS_OK);
     fixture_run_for(fixture, 20);
-    assert_int_equal(fake.heard_len, 0); /* not before the flush */
+    assert_int_equal(fake->heard_len, 0); /* not before the flush */
     redis_conn_flush(probe.conn);
     fixture_run_for(fixture, 20);
-    assert_int_equal(fake.heard_len, 3 * strlen("*2\r\n$3\r\nGET\r\n$1\r\na\r\n"));
+    assert_int_equal(fake->heard_len, 3 * strlen("*2\r\n$3\r\nGET\r\n$1\r\na\r\n"));
     close_conn(&probe);
     assert_int_equal(commands[2].status, STATUS_CANCELLED);
-    fake_stop(&fake);
+    fake_stop(fake);
 }
 
 static void test_redis_conn__writing_to_a_peer_that_left_is_no_signal(void **state)
 {
     struct fixture *fixture = *state;
-    struct fake fake;
+    struct fake *fake;
     struct probe probe;
     struct command first = {0}, second = {0};
 
-    open_fake(&probe, fixture, &fake, NULL);
+    fake = open_fake(&probe, fixture, NULL);
     wait_for(&probe, &probe.ups, 1);
-    fake_hang_up(&fake); /* which the loop has no time to notice */
+    fake_hang_up(fake); /* which the loop has no time to notice */
     assert_int_equal(send_command(&probe, &first, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
     assert_int_equal(send_command(&probe, &second, "PING", NULL), STATUS_OK);
@@ -594,7 +595,7 @@ static void test_redis_conn__writing_to_a_peer_that_left_is_no_signal(void **sta
     assert_int_equal(second.status, STATUS_IO);
     wait_for(&probe, &probe.ups, 2);
     close_conn(&probe);
-    fake_stop(&fake);
+    fake_stop(fake);
 }
 
 /** In the callback of one answer the connection is closed: the others end with it. */

@@ -267,7 +267,7 @@ static void test_acquire__ten_thousand_in_one_flush_each_with_its_own_result(voi
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
-    struct call *calls = calloc(2 * LOCKS, sizeof(*calls));
+    struct call *calls = calloc((size_t)2 * LOCKS, sizeof(*calls));
     struct rlock_stats stats;
     char name[32];
     int64_t fence = 0;
@@ -570,7 +570,7 @@ static void test_holder__killed_leaves_the_name_free_within_its_lease(void **sta
     while (acquire(fixture, client, &call, "item:7", LEASE_MS) == STATUS_BUSY)
         fixture_run_for(fixture, 5);
     assert_int_equal(call.status, STATUS_OK);
-    assert_true(clock_mono_us() - begin_us < 400000);
+    assert_true(clock_mono_us() - begin_us < 600000);
     close(ready[0]);
     close(ready[1]);
 }

@@ -111,7 +111,7 @@ void server_restart(struct server *server)
 void server_start(struct server *server, const char *const *options)
 {
     *server = (struct server){.options = options};
-    strcpy(server->dir, "/tmp/rlock-test.XXXXXX");
+    snprintf(server->dir, sizeof(server->dir), "/tmp/rlock-test.XXXXXX");
     assert_non_null(mkdtemp(server->dir));
     snprintf(server->unix_url, sizeof(server->unix_url), "unix:%s/sock", server->dir);
     for (int i = 0; i < START_TRIES; i++) {

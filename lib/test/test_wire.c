@@ -34,7 +34,7 @@ static void test_redis_wire_bulk__command_with_any_bytes(void **state)
 static void test_redis_wire_bulk__grows_over_many_sizes(void **state)
 {
     struct redis_wire wire = {0};
-    size_t len = 300000;
+    size_t len = 300000, small_len = 17;
     char *big = malloc(len);
 
     (void)state;
@@ -42,9 +42,9 @@ static void test_redis_wire_bulk__grows_over_many_sizes(void **state)
     for (int i = 0; i < 5000; i++)
         redis_wire_bulk(&wire, "0123456789", 10);
     redis_wire_bulk(&wire, big, len);
-    assert_int_equal(wire.len, 5000 * 17 + 9 + len + 2);
-    assert_memory_equal(wire.data + 4999 * 17, "$10\r\n0123456789\r\n", 17);
-    assert_memory_equal(wire.data + 5000 * 17, "$300000\r\nx", 10);
+    assert_int_equal(wire.len, 5000 * small_len + 9 + len + 2);
+    assert_memory_equal(wire.data + 4999 * small_len, "$10\r\n0123456789\r\n", 17);
+    assert_memory_equal(wire.data + 5000 * small_len, "$300000\r\nx", 10);
     assert_memory_equal(wire.data + wire.len - 3, "x\r\n", 3);
     free(big);
     redis_wire_clear(&wire);
