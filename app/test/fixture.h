@@ -129,8 +129,8 @@ int64_t number_of(const char *text);
 /** A token of any claims. @claims  JSON object; @header  NULL: HS256 */
 const char *token_hs256(const char *header, const char *claims, const char *secret);
 
-/** RS256 or ES256 by `pem`, a private key. */
-const char *token_pem(const char *alg, const char *claims, const char *pem);
+/** By any algorithm of libjwt. @key  private key (PEM) or secret */
+const char *token_by(const char *alg, const char *claims, const char *key);
 
 /**
  * One request on a connection of its own; `format` gives "METHOD /target".

@@ -2,7 +2,7 @@
  * fixture_token.c - tokens right and wrong; see fixture.h.
  *
  * HS256 is signed here by hand, so that header and claims can be anything and the service
- * is not tested by the library that it is built on; RS256 and ES256 by libjwt.
+ * is not tested by the library that it is built on; the other algorithms by libjwt.
  */
 #include "app/test/fixture.h"
 
@@ -58,7 +58,7 @@ const char *token_hs256(const char *header, const char *claims, const char *secr
     return token;
 }
 
-const char *token_pem(const char *alg, const char *claims, const char *pem)
+const char *token_by(const char *alg, const char *claims, const char *key)
 {
     char *token = next_buffer();
     char *encoded;
@@ -67,7 +67,7 @@ const char *token_pem(const char *alg, const char *claims, const char *pem)
     assert_int_equal(jwt_new(&jwt), 0);
     assert_int_equal(jwt_add_grants_json(jwt, claims), 0);
     assert_int_equal(
-        jwt_set_alg(jwt, jwt_str_alg(alg), (const unsigned char *)pem, (int)strlen(pem)),
+        jwt_set_alg(jwt, jwt_str_alg(alg), (const unsigned char *)key, (int)strlen(key)),
         0);
     encoded = jwt_encode_str(jwt);
     assert_non_null(encoded);

@@ -170,6 +170,20 @@ static void test_token__other_headers_are_refused(void **state)
     }
 }
 
+/* Signed right, with the right secret, by an algorithm that was not configured. */
+static void test_token__of_another_algorithm_is_refused(void **state)
+{
+    static const char *const others[] = {"HS384", "HS512"};
+    const char *claims = claims_of("{\"sub\":\"1\",\"exp\":{}}");
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        assert_refused(others[i], token_by(others[i], claims, FIXTURE_SECRET));
+    EXPECT(
+        ask(service, token_by("HS256", claims, FIXTURE_SECRET), NULL, "GET /v1/orders"),
+        200, NULL);
+}
+
 static void test_token__a_forged_one_is_refused(void **state)
 {
     const char *claims = claims_of("{\"sub\":\"1\",\"exp\":{}}");
@@ -303,12 +317,15 @@ static void check_algorithm(struct fixture *fixture, const char *alg)
     make_keys(fixture, alg, &others);
     make_keys(fixture, alg, &keys); /* at the same path: the first are gone */
     keyed = fixture_serve(fixture, env);
-    EXPECT(ask(keyed, token_pem(alg, claims, keys.private_pem), NULL, "GET /v1/orders"),
+    EXPECT(ask(keyed, token_by(alg, claims, keys.private_pem), NULL, "GET /v1/orders"),
            200, NULL);
-    EXPECT(ask(keyed, token_pem(alg, claims, others.private_pem), NULL, "GET /v1/orders"),
+    EXPECT(ask(keyed, token_by(alg, claims, others.private_pem), NULL, "GET /v1/orders"),
            401, "unauthenticated");
     EXPECT(ask(keyed, shopper(77), NULL, "GET /v1/orders"), 401, "unauthenticated");
     /* the public key is no secret: nothing signed with it may count */
+    EXPECT(ask(keyed, token_hs256(NULL, claims, keys.public_pem), NULL, "GET /v1/orders"),
+           401, "unauthenticated");
+    keys.public_pem[strlen(keys.public_pem) - 1] = '\0'; /* without its last line break */
     EXPECT(ask(keyed, token_hs256(NULL, claims, keys.public_pem), NULL, "GET /v1/orders"),
            401, "unauthenticated");
     EXPECT(
@@ -338,7 +355,7 @@ static void test_algorithm__of_the_other_key_is_refused(void **state)
     keyed = fixture_serve(*state, env);
     EXPECT(
         ask(keyed,
-            token_pem("ES256", claims_of("{\"sub\":\"77\",\"exp\":{}}"), ec.private_pem),
+            token_by("ES256", claims_of("{\"sub\":\"77\",\"exp\":{}}"), ec.private_pem),
             NULL, "GET /v1/orders"),
         401, "unauthenticated");
 }
@@ -464,6 +481,7 @@ int main(void)
         CASE(test_token__good_claims_are_taken),
         CASE(test_token__expires),
         CASE(test_token__other_headers_are_refused),
+        CASE(test_token__of_another_algorithm_is_refused),
         CASE(test_token__a_forged_one_is_refused),
         CASE(test_header__other_than_bearer_is_refused),
         CASE(test_header__the_scheme_is_case_insensitive),

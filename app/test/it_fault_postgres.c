@@ -282,6 +282,8 @@ static void run_cutter(void **state, const char *function)
     make_voucher(service, &(struct sale){.stock = BURST}, cutter.burst.voucher_id);
     assert_int_equal(crowd_run(&plan), BURST);
     assert_int_equal(cutter.burst.tally[TALLY_LOST], 0);
+    assert_int_equal(cutter.burst.tally[TALLY_UNKNOWN],
+                     0); /* it can be looked up at once */
     service_await(service, "/readyz", 200, BACK_MS);
     burst_check(*state, &cutter.burst, BURST);
     serve_the_rest(&cutter.burst);

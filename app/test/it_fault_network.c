@@ -1,0 +1,150 @@
+/*
+ * it_fault_network.c - answers of Postgres and Redis that get lost on their way: what was
+ * asked is done, and the service must find out.
+ */
+#include "app/test/fixture_crowd.h"
+#include "app/test/fixture_proxy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BURST   3000
+#define BACK_MS 15000
+
+static struct proxy proxy; /* of the running test */
+
+static int setup(void **state)
+{
+    *state = fixture_open();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+static int mend(void **state)
+{
+    int result = fixture_end_test(state);
+
+    proxy_stop(&proxy);
+    return result;
+}
+
+#define FAULT(test) cmocka_unit_test_teardown(test, mend)
+
+static struct service *serve_through_proxy(struct fixture *fixture, const char *name,
+                                           const char *url)
+{
+    char setting[400];
+    const char *const env[] = {setting, "SECKILL_ORDER_TIMEOUT_MS=3000",
+                               "SECKILL_WORKERS=1", NULL};
+    int len = snprintf(setting, sizeof(setting), "%s=", name);
+
+    proxy_start(&proxy, url, setting + len, sizeof(setting) - (size_t)len);
+    return fixture_serve(fixture, env);
+}
+
+static bool no_locks(void *arg)
+{
+    return redis_order_locks(arg) == 0;
+}
+
+struct settling {
+    struct service *service;
+    const char *voucher_id;
+    int64_t user_id;
+};
+
+static bool is_settled(void *arg)
+{
+    const struct settling *settling = arg;
+    const struct client_reply *reply =
+        place_order(settling->service, settling->user_id, settling->voucher_id, NULL);
+
+    return reply->status == 201 || reply_is(reply, 409, "already_ordered");
+}
+
+static void losing_answer(size_t k, const struct client_reply *reply, void *arg)
+{
+    burst_answer(k, reply, arg);
+    if (k % 200 == 100)
+        proxy_drop(&proxy, 2);
+}
+
+/* Every answer is checked against the rows; whoever got none is served afterwards. */
+static void run_losing_burst(struct fixture *fixture, struct service *service)
+{
+    static enum tally each[BURST];
+    struct order_burst burst = {.first_user = 1, .each = each};
+    struct crowd_plan plan = {
+        {service},           .connections = 64,    .requests = BURST,
+        .timeout_ms = 60000, .write = burst_write, .answer = losing_answer,
+        .arg = &burst};
+    struct settling settling = {service, burst.voucher_id, 0};
+
+    make_voucher(service, &(struct sale){.stock = BURST}, burst.voucher_id);
+    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(burst.tally[TALLY_LOST], 0);
+    assert_int_equal(burst.tally[TALLY_UNKNOWN], 0); /* it can be looked up at once */
+    proxy_drop(&proxy, 0);
+    service_await(service, "/readyz", 200, BACK_MS);
+    assert_true(becomes_true(no_locks, fixture, 5000));
+    burst_check(fixture, &burst, BURST);
+    for (size_t k = 0; k < BURST; k++) {
+        settling.user_id = burst.first_user + (int64_t)k;
+        if (each[k] != TALLY_PLACED)
+            assert_true(becomes_true(is_settled, &settling, 5000));
+    }
+    assert_int_equal(sql_live_orders(fixture, burst.voucher_id), BURST);
+}
+
+static void test_postgres__lost_answers_in_a_burst(void **state)
+{
+    struct fixture *fixture = *state;
+
+    run_losing_burst(fixture, serve_through_proxy(fixture, "SECKILL_DATABASE_URL",
+                                                  fixture->database_url));
+}
+
+static void test_redis__lost_answers_in_a_burst(void **state)
+{
+    struct fixture *fixture = *state;
+
+    run_losing_burst(
+        fixture, serve_through_proxy(fixture, "SECKILL_REDIS_URL", fixture->redis_url));
+}
+
+/* One order whose commit nobody hears of: it is looked up, and the shopper is told 201.
+   The order before it leaves nothing else to ask the database for. */
+static void test_postgres__a_commit_whose_answer_is_lost_is_found(void **state)
+{
+    struct fixture *fixture = *state;
+    struct service *service =
+        serve_through_proxy(fixture, "SECKILL_DATABASE_URL", fixture->database_url);
+    char voucher_id[ID_SIZE];
+    size_t found = 0;
+
+    make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
+    for (int64_t user = 1; user <= 20; user += 2) {
+        service_await(service, "/readyz", 200, BACK_MS);
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
+        proxy_drop(&proxy, 1);
+        found += place_order(service, user + 1, voucher_id, NULL)->status == 201;
+        proxy_drop(&proxy, 0);
+    }
+    assert_in_range(found, 8, 10); /* a read in the background may have lost its own */
+    assert_int_equal(sql_broken_promises(fixture), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAULT(test_postgres__a_commit_whose_answer_is_lost_is_found),
+        FAULT(test_postgres__lost_answers_in_a_burst),
+        FAULT(test_redis__lost_answers_in_a_burst),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
