@@ -218,3 +218,44 @@ void burst_check(struct fixture *fixture, const struct order_burst *burst, size_
     assert_int_equal(burst->tally[TALLY_OTHER], 0);
     assert_int_equal(sql_broken_promises(fixture), 0);
 }
+
+struct missing {
+    struct order_burst *burst;
+    size_t *users; /* their places in the burst */
+    size_t count;
+};
+
+static size_t missing_write(size_t k, char *buf, size_t size, void *arg)
+{
+    struct missing *missing = arg;
+
+    return burst_write(missing->users[k], buf, size, missing->burst);
+}
+
+static void missing_answer(size_t k, const struct client_reply *reply, void *arg)
+{
+    struct missing *missing = arg;
+
+    burst_answer(missing->users[k], reply, missing->burst);
+}
+
+void burst_finish(struct service *service, struct order_burst *burst, size_t count)
+{
+    struct missing missing = {.burst = burst, .users = calloc(count, sizeof(size_t))};
+    struct crowd_plan plan = {{service},
+                              .connections = 32,
+                              .write = missing_write,
+                              .answer = missing_answer,
+                              .arg = &missing};
+
+    assert_non_null(missing.users);
+    for (size_t k = 0; k < count; k++)
+        if (burst->each[k] != TALLY_PLACED)
+            missing.users[missing.count++] = k;
+    memset(burst->tally, 0, sizeof(burst->tally));
+    plan.requests = missing.count;
+    assert_int_equal(crowd_run(&plan), missing.count);
+    free(missing.users);
+    assert_int_equal(burst->tally[TALLY_PLACED] + burst->tally[TALLY_ALREADY_ORDERED],
+                     missing.count);
+}

@@ -65,4 +65,10 @@ void burst_check(struct fixture *fixture, const struct order_burst *burst, size_
 size_t burst_write(size_t k, char *buf, size_t size, void *arg);
 void burst_answer(size_t k, const struct client_reply *reply, void *arg);
 
+/**
+ * Whoever of a burst was not told "placed" asks again; all must be served now. Changes
+ * the tally.
+ */
+void burst_finish(struct service *service, struct order_burst *burst, size_t count);
+
 #endif

@@ -120,47 +120,6 @@ static void test_away__hung(void **state)
 /* -- in a burst -----------------------------------------------------------------------
  */
 
-struct missing {
-    struct order_burst *burst;
-    size_t users[BURST];
-    size_t count;
-};
-
-static size_t missing_write(size_t k, char *buf, size_t size, void *arg)
-{
-    struct missing *missing = arg;
-
-    return burst_write(missing->users[k], buf, size, missing->burst);
-}
-
-static void missing_answer(size_t k, const struct client_reply *reply, void *arg)
-{
-    struct missing *missing = arg;
-
-    burst_answer(missing->users[k], reply, missing->burst);
-}
-
-/* Whoever has no certain answer asks again; all must be served now. */
-static void serve_the_rest(struct order_burst *burst)
-{
-    static struct missing missing;
-    struct crowd_plan plan = {{service},
-                              .connections = 32,
-                              .write = missing_write,
-                              .answer = missing_answer,
-                              .arg = &missing};
-
-    missing = (struct missing){.burst = burst};
-    for (size_t k = 0; k < BURST; k++)
-        if (burst->each[k] != TALLY_PLACED)
-            missing.users[missing.count++] = k;
-    memset(burst->tally, 0, sizeof(burst->tally));
-    plan.requests = missing.count;
-    assert_int_equal(crowd_run(&plan), missing.count);
-    assert_int_equal(burst->tally[TALLY_PLACED] + burst->tally[TALLY_ALREADY_ORDERED],
-                     missing.count);
-}
-
 static bool no_locks(void *arg)
 {
     return redis_order_locks(arg) == 0;
@@ -184,7 +143,7 @@ static void run_burst(void **state, void (*halfway)(void *arg), bool all_are_pla
     service_await(service, "/readyz", 200, BACK_MS);
     assert_true(becomes_true(no_locks, *state, 5000));
     burst_check(*state, &burst, BURST);
-    serve_the_rest(&burst);
+    burst_finish(service, &burst, BURST);
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), BURST);
     assert_int_equal(sql_broken_promises(*state), 0);
 }
@@ -286,7 +245,7 @@ static void run_cutter(void **state, const char *function)
                      0); /* it can be looked up at once */
     service_await(service, "/readyz", 200, BACK_MS);
     burst_check(*state, &cutter.burst, BURST);
-    serve_the_rest(&cutter.burst);
+    burst_finish(service, &cutter.burst, BURST);
     assert_int_equal(sql_live_orders(*state, cutter.burst.voucher_id), BURST);
 }
 
