@@ -333,7 +333,7 @@ def print_table(result):
 def measure_all(program, stack):
     """`stack` ends what was started, the last first."""
     servers, nginx = house.Servers(f"{PLACE}/servers"), Nginx()
-    # Some gigabytes, of no use to the next bench, which starts as this one did.
+    # Some hundred megabytes, of no use to the next bench, which starts as this one did.
     stack.callback(shutil.rmtree, servers.directory)
     stack.callback(servers.down)
     servers.up()
