@@ -19,7 +19,7 @@
 
 /* How many calls that each wait until the server gives up on them fit in one deadline:
    the server gives up after timeout_ms / (this + 1). */
-#define STORE_CONN_DEPTH 4
+#define STORE_CONN_DEPTH 2
 
 struct store_conn;
 
