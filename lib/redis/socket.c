@@ -111,19 +111,18 @@ struct redis_wire *redis_socket_wire(struct redis_socket *socket)
 static enum status write_plain(struct redis_socket *socket, struct err *reterr)
 {
     struct redis_wire *wire = &socket->wire;
-    size_t sent = 0;
     ssize_t n = 0;
 
-    while (sent < wire->len && n >= 0) {
-        n = send((int)socket->context->fd, wire->data + sent, wire->len - sent,
-                 MSG_NOSIGNAL);
-        sent += n > 0 ? (size_t)n : 0;
-        if (n < 0 && errno == EINTR)
+    while (wire->len > 0 && n >= 0) {
+        n = send((int)socket->context->fd, wire->data + wire->begin,
+                 wire->len - wire->begin, MSG_NOSIGNAL);
+        if (n >= 0)
+            redis_wire_shift(wire, (size_t)n);
+        else if (errno == EINTR)
             n = 0;
     }
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
         return err_set(reterr, STATUS_IO, "write: %s", uv_strerror(-errno));
-    redis_wire_shift(wire, sent);
     return STATUS_OK;
 }
 
@@ -145,7 +144,7 @@ static enum status write_tls(struct redis_socket *socket, bool *ret_done,
     return STATUS_OK;
 }
 
-enum status redis_socket_flush(struct redis_socket *socket, struct err *reterr)
+static enum status write_out(struct redis_socket *socket, struct err *reterr)
 {
     bool was_full = socket->is_full;
     bool done = true;
@@ -158,9 +157,14 @@ enum status redis_socket_flush(struct redis_socket *socket, struct err *reterr)
     if (status != STATUS_OK)
         return status;
     socket->is_full = socket->wire.len > 0 || !done;
-    if (socket->is_full || was_full)
+    if (socket->is_full != was_full || socket->options.tls != NULL)
         watch(socket);
     return STATUS_OK;
+}
+
+enum status redis_socket_flush(struct redis_socket *socket, struct err *reterr)
+{
+    return socket->is_full ? STATUS_OK : write_out(socket, reterr);
 }
 
 static void fail(struct redis_socket *socket, const char *doing, const char *why)
@@ -241,6 +245,6 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     if (status < 0 || (events & UV_READABLE) != 0)
         redis_socket_read(socket);
     if (socket->context != NULL && socket->is_full &&
-        redis_socket_flush(socket, &err) != STATUS_OK)
+        write_out(socket, &err) != STATUS_OK)
         socket->options.events.failed(&err, socket->options.arg);
 }

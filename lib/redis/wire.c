@@ -87,9 +87,16 @@ void redis_wire_cut(struct redis_wire *wire, size_t len)
     wire->failed = false;
 }
 
-void redis_wire_shift(struct redis_wire *wire, size_t len)
+void redis_wire_shift(struct redis_wire *wire, size_t count)
 {
-    wire->len -= len;
-    if (wire->len > 0)
-        memmove(wire->data, wire->data + len, wire->len);
+    size_t rest;
+
+    wire->begin += count;
+    rest = wire->len - wire->begin;
+    if (rest >= wire->begin)
+        return; /* to move so much for so little room would not pay */
+    if (rest > 0)
+        memmove(wire->data, wire->data + wire->begin, rest);
+    wire->begin = 0;
+    wire->len = rest;
 }

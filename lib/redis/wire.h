@@ -9,7 +9,9 @@
 /** Zero-initialise before the first use; end with redis_wire_clear(). */
 struct redis_wire {
     char *data;
-    size_t len, size_bytes;
+    size_t begin; /* where that begins which is still to be sent */
+    size_t len;   /* where it ends; 0 when all is sent */
+    size_t size_bytes;
     bool failed; /* memory ran out: what was added since is missing */
 };
 
@@ -21,11 +23,11 @@ void redis_wire_array(struct redis_wire *wire, size_t count);
 /** An argument; any bytes. */
 void redis_wire_bulk(struct redis_wire *wire, const void *data, size_t len);
 
-/** Forget what was added behind the first `len` bytes, and that it failed. */
+/** Forget what was added since `len` was as given, and that it failed. */
 void redis_wire_cut(struct redis_wire *wire, size_t len);
 
-/** Forget the first `len` bytes. */
-void redis_wire_shift(struct redis_wire *wire, size_t len);
+/** `count` more bytes have been sent; not while a command is being added. */
+void redis_wire_shift(struct redis_wire *wire, size_t count);
 
 #define REDIS_DIGITS_MAX 20 /* of a uint64_t */
 

@@ -66,7 +66,11 @@ int fixture_teardown(void **state)
     }
     assert_true(fixture_run_until(fixture, all_closed, fixture, WITHIN_MS));
     uv_close((uv_handle_t *)&fixture->tick, NULL);
-    uv_run(&fixture->loop, UV_RUN_DEFAULT);
+    for (int waited_ms = 0; uv_run(&fixture->loop, UV_RUN_NOWAIT) != 0; waited_ms++) {
+        if (waited_ms == WITHIN_MS)
+            fail_msg("something was left on the loop");
+        uv_sleep(1);
+    }
     assert_int_equal(uv_loop_close(&fixture->loop), 0);
     *state = fixture->server;
     free(fixture);

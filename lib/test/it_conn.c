@@ -38,18 +38,24 @@ static void on_closed(void *arg)
     probe->closes++;
 }
 
-static void open_conn(struct probe *probe, struct fixture *fixture, const char *text)
+static void open_conn_for(struct probe *probe, struct fixture *fixture, const char *text,
+                          uint32_t timeout_ms)
 {
     struct redis_url url;
     struct redis_conn_options options = {.loop = &fixture->loop,
                                          .url = &url,
-                                         .timeout_ms = CONN_TIMEOUT_MS,
+                                         .timeout_ms = timeout_ms,
                                          .on_state = on_state,
                                          .arg = probe};
 
     *probe = (struct probe){.fixture = fixture};
     assert_int_equal(redis_url_parse(text, &url, NULL), STATUS_OK);
     assert_int_equal(redis_conn_open(&options, &probe->conn, NULL), STATUS_OK);
+}
+
+static void open_conn(struct probe *probe, struct fixture *fixture, const char *text)
+{
+    open_conn_for(probe, fixture, text, CONN_TIMEOUT_MS);
 }
 
 static bool is_closed(void *arg)
@@ -458,7 +464,7 @@ static void test_redis_conn_flush__more_than_the_socket_takes(void **state)
 
     memset(big, 'x', 50000);
     big[50000] = '\0';
-    open_conn(&probe, fixture, fixture->server->unix_url);
+    open_conn_for(&probe, fixture, fixture->server->unix_url, WITHIN_MS);
     wait_for(&probe, &probe.ups, 1);
     for (int i = 0; i < COMMANDS; i++) {
         assert_int_equal(send_command(&probe, &commands[i], "ECHO", big), STATUS_OK);

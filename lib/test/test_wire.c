@@ -50,6 +50,12 @@ static void test_redis_wire_bulk__grows_over_many_sizes(void **state)
     redis_wire_clear(&wire);
 }
 
+static void assert_rest(const struct redis_wire *wire, const char *expected)
+{
+    assert_int_equal(wire->len - wire->begin, strlen(expected));
+    assert_memory_equal(wire->data + wire->begin, expected, strlen(expected));
+}
+
 static void test_redis_wire_shift__keeps_what_was_not_sent(void **state)
 {
     struct redis_wire wire = {0};
@@ -58,9 +64,16 @@ static void test_redis_wire_shift__keeps_what_was_not_sent(void **state)
     redis_wire_array(&wire, 1);
     redis_wire_bulk(&wire, "PING", 4);
     redis_wire_shift(&wire, 4);
-    assert_wire(&wire, "$4\r\nPING\r\n", 10);
-    redis_wire_shift(&wire, 10);
+    assert_rest(&wire, "$4\r\nPING\r\n");
+    redis_wire_shift(&wire, 4);
+    assert_rest(&wire, "PING\r\n");
+    redis_wire_array(&wire, 2);
+    assert_rest(&wire, "PING\r\n*2\r\n");
+    redis_wire_shift(&wire, 9);
+    assert_rest(&wire, "\n");
+    redis_wire_shift(&wire, 1);
     assert_int_equal(wire.len, 0);
+    assert_int_equal(wire.begin, 0);
     redis_wire_clear(&wire);
 }
 
