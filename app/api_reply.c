@@ -1,6 +1,7 @@
 /* api_reply.c - problems and replies; what requests bring, checked. */
 #include "app/api_reply.h"
 
+#include "app/log.h"
 #include "base/clock.h"
 
 #include <inttypes.h>
@@ -215,6 +216,9 @@ void api_answer_failure(struct api *api, struct http_request *request, enum stat
 {
     enum api_problem problem = PROBLEM_UNAVAILABLE;
 
+    if (status == STATUS_REFUSED || (was_write && status != STATUS_NOT_FOUND))
+        log_event(LOG_WARN, "request_failed", "path=\"%s\" status=%s", http_path(request),
+                  status_name(status));
     if (status == STATUS_NOT_FOUND)
         problem = PROBLEM_NOT_FOUND;
     else if (status == STATUS_REFUSED)

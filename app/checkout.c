@@ -29,6 +29,7 @@
 #include "app/checkout.h"
 
 #include "app/idmap.h"
+#include "app/log.h"
 #include "base/clock.h"
 
 #include <assert.h>
@@ -584,8 +585,17 @@ static void batch_end(struct batch *batch)
     rlock_flush(checkout->options.locks); /* unlock before the answers are written */
 }
 
+static void log_refused(const struct item *item, const struct err *why)
+{
+    struct err plain = *why;
+
+    log_event(LOG_ERROR, "order_refused",
+              "voucher_id=%" PRId64 " user_id=%" PRId64 " why=\"%s\"", item->voucher_id,
+              item->placement.user_id, log_plain(plain.text));
+}
+
 /* One row is refused: find it by halving. */
-static void batch_split(struct batch *batch)
+static void batch_split(struct batch *batch, const struct err *why)
 {
     struct checkout *checkout = batch->checkout;
     struct batch *tail = NULL;
@@ -593,6 +603,7 @@ static void batch_split(struct batch *batch)
     if (batch->count > 1)
         tail = batch_create(checkout, batch->line);
     if (tail == NULL) {
+        log_refused(batch->items[0], why);
         batch_fail(batch, OUTCOME_INTERNAL);
         batch_end(batch);
         return;
@@ -613,7 +624,6 @@ static void on_placed(enum status status, const struct voucher_news *news,
     struct batch *batch = arg;
     struct checkout *checkout = batch->checkout;
 
-    (void)why; /* the store tells of its connections itself */
     if (news != NULL)
         checkout->options.report(news, checkout->options.arg);
     switch (status) {
@@ -627,7 +637,7 @@ static void on_placed(enum status status, const struct voucher_news *news,
         batch_end(batch);
         break;
     case STATUS_REFUSED:
-        batch_split(batch);
+        batch_split(batch, why);
         break;
     case STATUS_CANCELLED:
         batch_fail(batch, OUTCOME_UNKNOWN);
@@ -715,6 +725,9 @@ static void expire(struct item *item)
         break;
     case SENT:
     case UNLOCKING:
+        log_event(LOG_WARN, "outcome_unknown",
+                  "voucher_id=%" PRId64 " user_id=%" PRId64 " fence=%" PRId64,
+                  item->voucher_id, item->placement.user_id, item->placement.fence);
         answer(item, OUTCOME_UNKNOWN);
     }
 }

@@ -228,6 +228,7 @@ static void submit_locked(int user, int64_t voucher_id)
 /* Answer the oldest call. A verdict of 0 leaves the placements alone. */
 static void answer_store(enum status status, enum verdict verdict)
 {
+    const struct err why = {.status = status, .text = "as the test wants it"};
     struct call call = fake_store.calls[0];
 
     assert_true(fake_store.count > 0);
@@ -239,7 +240,7 @@ static void answer_store(enum status status, enum verdict verdict)
         call.placements[i]->verdict = verdict;
         call.placements[i]->order.id = 1000 + call.placements[i]->user_id;
     }
-    call.callback(status, NULL, NULL, call.arg);
+    call.callback(status, NULL, &why, call.arg);
     checkout_turn(fixture.checkout);
 }
 
