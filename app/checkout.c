@@ -11,8 +11,7 @@
  *   UNLOCKING  it was answered; its lock is being given back
  *
  * A voucher has one transaction under way at most, so that while Postgres commits one the
- * next grows: that is what makes the batches. The lines that could send stand in a ring
- * and take turns, so a hot voucher's line cannot starve a quiet one.
+ * next grows: that is what makes the batches.
  *
  * Promise: every order taken in is answered exactly once. Its deadline answers it if
  * nothing else does, by what is known: nothing was done (LOCKING, QUEUED), or unknown
@@ -28,7 +27,7 @@
  */
 #include "app/checkout.h"
 
-#include "app/idmap.h"
+#include "app/lines.h"
 #include "app/log.h"
 #include "base/clock.h"
 
@@ -46,8 +45,6 @@
 #define GATHER_MAX_US 2000
 
 enum stage { LOCKING, WAITING, QUEUED, SENT, UNLOCKING };
-
-struct line;
 
 struct item {
     struct list link;     /* in the list of its stage */
@@ -67,15 +64,6 @@ struct item {
     char key[KEY_BYTES];
 };
 
-/* The orders of one voucher that hold their lock. */
-struct line {
-    struct list ring; /* among the lines that could send; in none while one is sent */
-    struct list items;
-    struct list halves; /* batches cut in two, to be sent before the items */
-    int64_t voucher_id;
-    bool is_busy;
-};
-
 struct batch {
     struct list link; /* among line->halves, checkout->unknown, or the free */
     struct checkout *checkout;
@@ -89,13 +77,11 @@ struct batch {
 struct checkout {
     struct checkout_options options;
     uv_timer_t timer;
-    struct idmap lines;
-    struct list ring;
+    struct lines lines; /* of orders that hold their lock */
     struct list waiting;
     struct list deadlines;
     struct list unknown; /* batches to be looked up */
     struct list free_items;
-    struct list free_lines;
     struct list free_batches;
     size_t in_flight;
     size_t queued;
@@ -106,8 +92,7 @@ struct checkout {
 static void line_join(struct item *item);
 static void lock_item(struct item *item);
 
-/* -- memory: free lists, so that a running sale allocates nothing
- * --------------------------- */
+/* -- memory: free lists, so that a running sale allocates nothing ---------- */
 
 static struct item *item_create(struct checkout *checkout)
 {
@@ -170,8 +155,7 @@ static void batch_add(struct batch *batch, struct item *item)
     batch->placements[batch->count++] = &item->placement;
 }
 
-/* -- answer and unlock
- * --------------------------------------------------------------------- */
+/* -- answer and unlock ---------- */
 
 static void answer(struct item *item, enum outcome outcome)
 {
@@ -226,8 +210,7 @@ static void finish(struct item *item, enum outcome outcome)
     }
 }
 
-/* -- lock
- * ---------------------------------------------------------------------------------- */
+/* -- lock ---------- */
 
 /* Without a lock there is no fence by which a lost commit could be looked up: an own
    request key takes its place. Longer than a shopper's key can be, so never the same. */
@@ -349,50 +332,12 @@ bool checkout_submit(struct checkout *checkout, const struct checkout_request *r
     return true;
 }
 
-/* -- lines
- * --------------------------------------------------------------------------------- */
-
-static struct line *line_get(struct checkout *checkout, int64_t voucher_id)
-{
-    struct line *line = idmap_get(&checkout->lines, voucher_id);
-    struct list *link;
-
-    if (line != NULL)
-        return line;
-    link = list_shift(&checkout->free_lines);
-    line = link != NULL ? list_item(link, struct line, ring) : malloc(sizeof(*line));
-    if (line == NULL)
-        return NULL;
-    *line = (struct line){.voucher_id = voucher_id};
-    list_init(&line->ring);
-    list_init(&line->items);
-    list_init(&line->halves);
-    if (idmap_put(&checkout->lines, voucher_id, line))
-        return line;
-    free(line);
-    return NULL;
-}
-
-/* Puts the line where it belongs: into the ring, or away when nobody stands in it. */
-static void line_settle(struct checkout *checkout, struct line *line)
-{
-    bool has_work = !list_is_empty(&line->items) || !list_is_empty(&line->halves);
-
-    if (line->is_busy)
-        return;
-    if (has_work && list_is_empty(&line->ring))
-        list_append(&checkout->ring, &line->ring);
-    if (has_work)
-        return;
-    list_remove(&line->ring);
-    idmap_remove(&checkout->lines, line->voucher_id);
-    list_append(&checkout->free_lines, &line->ring);
-}
+/* -- lines ---------- */
 
 static void line_join(struct item *item)
 {
     struct checkout *checkout = item->checkout;
-    struct line *line = line_get(checkout, item->voucher_id);
+    struct line *line = lines_get(&checkout->lines, item->voucher_id);
 
     if (line == NULL) {
         finish(item, OUTCOME_OVERLOADED);
@@ -401,7 +346,7 @@ static void line_join(struct item *item)
     enter(item, QUEUED, STAGE_LOCK);
     checkout->queued++;
     list_append(&line->items, &item->link);
-    line_settle(checkout, line);
+    lines_settle(&checkout->lines, line);
 }
 
 /* Back to the head of the line, if trying again may help and the lock still holds. */
@@ -418,8 +363,7 @@ static void line_rejoin(struct line *line, struct item *item)
     list_append(line->items.next, &item->link); /* before the first */
 }
 
-/* -- batches
- * ------------------------------------------------------------------------------- */
+/* -- batches ---------- */
 
 static void send_batch(struct batch *batch);
 
@@ -464,7 +408,7 @@ static void line_send(struct checkout *checkout, struct line *line)
     if (batch != NULL)
         send_batch(batch);
     else
-        line_settle(checkout, line);
+        lines_settle(&checkout->lines, line);
 }
 
 /* Does the loop have something to read? Asks without waiting. */
@@ -490,22 +434,20 @@ static bool may_gather(const struct line *line, int64_t now_us)
    better shared. When nothing waits to be read, nothing is waited for. */
 void checkout_turn(struct checkout *checkout)
 {
-    bool is_busy = !list_is_empty(&checkout->ring) && has_input(checkout);
+    bool is_busy = !list_is_empty(&checkout->lines.ring) && has_input(checkout);
     int64_t now_us = is_busy ? clock_mono_us() : 0;
     struct list gathering;
-    struct list *link;
+    struct line *line;
 
     list_init(&gathering);
     while (store_batch_room(checkout->options.store) > 0 &&
-           (link = list_shift(&checkout->ring)) != NULL) {
-        struct line *line = list_item(link, struct line, ring);
-
+           (line = lines_next(&checkout->lines)) != NULL) {
         if (is_busy && may_gather(line, now_us))
-            list_append(&gathering, link);
+            list_append(&gathering, &line->ring);
         else
             line_send(checkout, line);
     }
-    list_append_all(&checkout->ring, &gathering);
+    list_append_all(&checkout->lines.ring, &gathering);
     metrics_set(&checkout->options.metrics->queue_depth, checkout->queued);
     metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
 }
@@ -581,7 +523,7 @@ static void batch_end(struct batch *batch)
 
     line->is_busy = false;
     batch_free(batch);
-    line_settle(checkout, line);
+    lines_settle(&checkout->lines, line);
     rlock_flush(checkout->options.locks); /* unlock before the answers are written */
 }
 
@@ -615,7 +557,7 @@ static void batch_split(struct batch *batch, const struct err *why)
     list_append(batch->line->halves.next, &tail->link); /* before the first ... */
     list_append(batch->line->halves.next, &batch->link);
     batch->line->is_busy = false;
-    line_settle(checkout, batch->line);
+    lines_settle(&checkout->lines, batch->line);
 }
 
 static void on_placed(enum status status, const struct voucher_news *news,
@@ -660,8 +602,7 @@ static void send_batch(struct batch *batch)
                        batch->placements, batch->count, on_placed, batch);
 }
 
-/* -- looking up what became of a batch
- * ------------------------------------------------------- */
+/* -- looking up what became of a batch ---------- */
 
 static void on_resolved(enum status status, const struct voucher_news *news,
                         const struct err *why, void *arg)
@@ -707,8 +648,7 @@ static void resolve_unknown(struct checkout *checkout)
     }
 }
 
-/* -- time
- * ---------------------------------------------------------------------------------- */
+/* -- time ---------- */
 
 static void expire(struct item *item)
 {
@@ -774,12 +714,11 @@ struct checkout *checkout_create(const struct checkout_options *options)
              "%016" PRIx64 "%016" PRIx64 "%016" PRIx64 "%016" PRIx64, random[0],
              random[1], random[2], random[3]);
     checkout->options = *options;
-    list_init(&checkout->ring);
+    lines_init(&checkout->lines);
     list_init(&checkout->waiting);
     list_init(&checkout->deadlines);
     list_init(&checkout->unknown);
     list_init(&checkout->free_items);
-    list_init(&checkout->free_lines);
     list_init(&checkout->free_batches);
     uv_timer_init(options->loop, &checkout->timer);
     checkout->timer.data = checkout;
@@ -794,11 +733,9 @@ static void on_closed(uv_handle_t *handle)
 
     while ((link = list_shift(&checkout->free_items)) != NULL)
         free(list_item(link, struct item, link));
-    while ((link = list_shift(&checkout->free_lines)) != NULL)
-        free(list_item(link, struct line, ring));
     while ((link = list_shift(&checkout->free_batches)) != NULL)
         free(list_item(link, struct batch, link));
-    idmap_clear(&checkout->lines);
+    lines_clear(&checkout->lines);
     free(checkout);
 }
 
