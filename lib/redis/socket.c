@@ -169,9 +169,15 @@ enum status redis_socket_flush(struct redis_socket *socket, struct err *reterr)
 
 static void fail(struct redis_socket *socket, const char *doing, const char *why)
 {
+    struct redis_tls *tls = socket->options.tls;
+    const char *tls_reason =
+        tls != NULL && socket->is_connected ? redis_tls_reason(tls) : NULL;
     struct err err = {0};
 
-    err_set(&err, STATUS_IO, "%s: %s", doing, why);
+    if (tls_reason != NULL)
+        err_set(&err, STATUS_IO, "tls: %s", tls_reason);
+    else
+        err_set(&err, STATUS_IO, "%s: %s", doing, why);
     socket->options.events.failed(&err, socket->options.arg);
 }
 

@@ -2,6 +2,8 @@
  */
 #include "redis/tls.h"
 
+#include <stddef.h>
+
 #ifndef REDIS_WITH_TLS
 
 enum status redis_tls_open(struct redis_tls **ret_tls UNUSED, struct err *reterr)
@@ -27,11 +29,17 @@ bool redis_tls_wants_read(const struct redis_tls *tls UNUSED)
     return false;
 }
 
+const char *redis_tls_reason(const struct redis_tls *tls UNUSED)
+{
+    return NULL;
+}
+
 #else
 
 #include <arpa/inet.h>
 #include <hiredis/hiredis.h>
 #include <hiredis/hiredis_ssl.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
@@ -83,17 +91,29 @@ static bool expect_name(SSL *session, const char *host)
            SSL_set1_host(session, host) == 1;
 }
 
+static const char *reason_of(const SSL *session)
+{
+    long verified = SSL_get_verify_result(session);
+
+    if (verified != X509_V_OK)
+        return X509_verify_cert_error_string(verified);
+    return ERR_reason_error_string(ERR_peek_last_error());
+}
+
 enum status redis_tls_start(struct redis_tls *tls, struct redisContext *context,
                             const char *host, struct err *reterr)
 {
     SSL *session = SSL_new(tls->settings);
+    const char *reason;
 
     if (session == NULL)
         return err_set(reterr, STATUS_NO_MEMORY, "tls: no memory");
+    ERR_clear_error();
     if (!expect_name(session, host) || redisInitiateSSL(context, session) != REDIS_OK) {
+        reason = reason_of(session);
+        err_set(reterr, STATUS_IO, "tls: %s", reason == NULL ? context->errstr : reason);
         SSL_free(session);
-        return err_set(reterr, STATUS_IO, "tls: %s",
-                       context->err ? context->errstr : "cannot expect this host's name");
+        return STATUS_IO;
     }
     tls->session = session;
     return STATUS_OK;
@@ -102,6 +122,11 @@ enum status redis_tls_start(struct redis_tls *tls, struct redisContext *context,
 bool redis_tls_wants_read(const struct redis_tls *tls)
 {
     return SSL_want_read(tls->session) != 0;
+}
+
+const char *redis_tls_reason(const struct redis_tls *tls)
+{
+    return reason_of(tls->session);
 }
 
 #endif

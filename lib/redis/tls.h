@@ -30,4 +30,7 @@ MUST_CHECK enum status redis_tls_start(struct redis_tls *tls,
 /** Whether what is to be written waits for something to be read first. */
 bool redis_tls_wants_read(const struct redis_tls *tls);
 
+/** Why the connection in use failed, as far as TLS knows; NULL when it does not. */
+const char *redis_tls_reason(const struct redis_tls *tls);
+
 #endif

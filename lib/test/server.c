@@ -25,7 +25,7 @@
 #define READY_MS    10000
 #define WORDS_MAX   32
 
-static uint16_t free_port(void)
+uint16_t server_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t len = sizeof(address);
@@ -115,7 +115,8 @@ void server_start(struct server *server, const char *const *options)
     assert_non_null(mkdtemp(server->dir));
     snprintf(server->unix_url, sizeof(server->unix_url), "unix:%s/sock", server->dir);
     for (int i = 0; i < START_TRIES; i++) {
-        server->port = free_port(); /* another may take it before the server does */
+        server->port =
+            server_free_port(); /* another may take it before the server does */
         snprintf(server->tcp_url, sizeof(server->tcp_url), "redis://127.0.0.1:%u",
                  server->port);
         server->pid = fork();

@@ -18,6 +18,9 @@ struct server {
     struct redisContext *asker;
 };
 
+/** A port of loopback that was free just now. */
+uint16_t server_free_port(void);
+
 /** Start an empty server on loopback and on a socket; fails the test if it cannot. */
 void server_start(struct server *server, const char *const *options);
 

@@ -1,0 +1,167 @@
+/* it_tls.c - rediss://: refused by a build without TLS, checked by one with it. */
+#include "test/fixture.h"
+#include "test/probe.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef REDIS_WITH_TLS
+
+static void test_redis_conn_open__refuses_tls_in_a_build_without(void **state)
+{
+    struct fixture *fixture = *state;
+    struct redis_url url;
+    struct redis_conn *conn = NULL;
+    struct err err = {0};
+    struct redis_conn_options options = {.loop = &fixture->loop, .url = &url};
+
+    assert_int_equal(redis_url_parse("rediss://host", &url, NULL), STATUS_OK);
+    assert_int_equal(redis_conn_open(&options, &conn, &err), STATUS_INVALID);
+    assert_null(conn);
+    assert_non_null(strstr(err.text, "built without"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_redis_conn_open__refuses_tls_in_a_build_without),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
+
+#else
+
+#define CONN_TIMEOUT_MS 3000
+
+/** A server with a certificate of its own making, for localhost. */
+struct tls_server {
+    struct server server;
+    char dir[64], cert[96], key[96], port_text[8];
+    uint16_t port;
+};
+
+static void start_tls(struct tls_server *tls, const char **options)
+{
+    char command[512];
+
+    snprintf(tls->dir, sizeof(tls->dir), "/tmp/rlock-tls.XXXXXX");
+    assert_non_null(mkdtemp(tls->dir));
+    snprintf(tls->cert, sizeof(tls->cert), "%s/cert", tls->dir);
+    snprintf(tls->key, sizeof(tls->key), "%s/key", tls->dir);
+    snprintf(command, sizeof(command),
+             "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
+             "-addext subjectAltName=DNS:localhost -keyout %s -out %s 2>/dev/null",
+             tls->key, tls->cert);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): words of our own */
+    tls->port = server_free_port();
+    snprintf(tls->port_text, sizeof(tls->port_text), "%u", tls->port);
+    options[0] = "--tls-port";
+    options[1] = tls->port_text;
+    options[2] = "--tls-cert-file";
+    options[3] = tls->cert;
+    options[4] = "--tls-key-file";
+    options[5] = tls->key;
+    options[6] = "--tls-auth-clients";
+    options[7] = "no";
+    options[8] = NULL;
+    server_start(&tls->server, options);
+}
+
+static void stop_tls(struct tls_server *tls)
+{
+    server_stop(&tls->server);
+    unlink(tls->cert);
+    unlink(tls->key);
+    rmdir(tls->dir);
+}
+
+static void test_tls__trusted_server_of_the_right_name(void **state)
+{
+    struct fixture *fixture = *state;
+    struct tls_server tls = {0};
+    const char *options[9];
+    struct probe probe;
+    struct command commands[40] = {0}, last = {0};
+    char url[64], *big = malloc(50001);
+
+    memset(big, 'x', 50000);
+    big[50000] = '\0';
+    start_tls(&tls, options);
+    setenv("SSL_CERT_FILE", tls.cert, 1);
+    snprintf(url, sizeof(url), "rediss://localhost:%u", tls.port);
+    probe_open(&probe, fixture, url, CONN_TIMEOUT_MS);
+    probe_wait(&probe, &probe.ups, 1);
+    for (int i = 0; i < 40; i++) { /* more than the socket takes at once */
+        assert_int_equal(probe_send(&probe, &commands[i], "ECHO", big), STATUS_OK);
+        redis_conn_flush(probe.conn);
+    }
+    for (int i = 0; i < 40; i++) {
+        probe_wait(&probe, &commands[i].answers, 1);
+        assert_int_equal(commands[i].status, STATUS_OK);
+    }
+    server_kill(&tls.server);
+    probe_wait(&probe, &probe.downs, 1);
+    server_restart(&tls.server);
+    probe_wait(&probe, &probe.ups, 2);
+    probe_ask(&probe, &last, "ECHO", "again");
+    assert_string_equal(last.text, "again");
+    probe_close(&probe);
+    stop_tls(&tls);
+    free(big);
+}
+
+static void assert_refused(struct fixture *fixture, const char *host, uint16_t port,
+                           const char *why, uint32_t timeout_ms)
+{
+    struct probe probe;
+    char url[64];
+
+    snprintf(url, sizeof(url), "rediss://%s:%u", host, port);
+    probe_open(&probe, fixture, url, timeout_ms);
+    probe_wait(&probe, &probe.downs, 1);
+    assert_int_equal(probe.ups, 0);
+    probe_assert_why(&probe, why);
+    probe_close(&probe);
+}
+
+static void test_tls__refuses_wrong_names_and_strangers(void **state)
+{
+    struct fixture *fixture = *state;
+    struct tls_server tls = {0};
+    const char *options[9];
+
+    start_tls(&tls, options);
+    setenv("SSL_CERT_FILE", tls.cert, 1);
+    assert_refused(fixture, "127.0.0.1", tls.port, "tls: IP address mismatch",
+                   CONN_TIMEOUT_MS);
+    setenv("SSL_CERT_FILE", "/dev/null", 1);
+    setenv("SSL_CERT_DIR", "/nowhere", 1);
+    assert_refused(fixture, "localhost", tls.port, "tls: self-signed certificate",
+                   CONN_TIMEOUT_MS);
+    unsetenv("SSL_CERT_DIR");
+    stop_tls(&tls);
+}
+
+static void test_tls__server_that_speaks_none_is_told(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_refused(fixture, "localhost", fixture->server->port, "no answer", 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_tls__trusted_server_of_the_right_name),
+        FIXTURE_TEST(test_tls__refuses_wrong_names_and_strangers),
+        FIXTURE_TEST(test_tls__server_that_speaks_none_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
+
+#endif

@@ -1,0 +1,109 @@
+/* probe.c - opens, asks and waits. */
+#include "test/probe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void on_state(bool is_up, const struct err *why, void *arg)
+{
+    struct probe *probe = arg;
+
+    if (is_up) {
+        probe->ups++;
+        return;
+    }
+    probe->downs++;
+    probe->why = *why;
+}
+
+void probe_on_closed(void *arg)
+{
+    struct probe *probe = arg;
+
+    probe->closes++;
+}
+
+void probe_open(struct probe *probe, struct fixture *fixture, const char *location,
+                uint32_t timeout_ms)
+{
+    struct redis_url url;
+    struct redis_conn_options options = {.loop = &fixture->loop,
+                                         .url = &url,
+                                         .timeout_ms = timeout_ms,
+                                         .on_state = on_state,
+                                         .arg = probe};
+
+    *probe = (struct probe){.fixture = fixture};
+    assert_int_equal(redis_url_parse(location, &url, NULL), STATUS_OK);
+    assert_int_equal(redis_conn_open(&options, &probe->conn, NULL), STATUS_OK);
+}
+
+bool probe_is_closed(void *arg)
+{
+    return ((struct probe *)arg)->closes == 1;
+}
+
+void probe_close(struct probe *probe)
+{
+    redis_conn_close(probe->conn, probe_on_closed, probe);
+    assert_true(fixture_run_until(probe->fixture, probe_is_closed, probe, WITHIN_MS));
+}
+
+struct wish {
+    const unsigned *at;
+    unsigned wanted;
+};
+
+static bool has_come(void *arg)
+{
+    const struct wish *wish = arg;
+
+    return *wish->at >= wish->wanted;
+}
+
+void probe_wait(struct probe *probe, const unsigned *at, unsigned wanted)
+{
+    struct wish wish = {at, wanted};
+
+    assert_true(fixture_run_until(probe->fixture, has_come, &wish, WITHIN_MS));
+}
+
+void probe_assert_why(const struct probe *probe, const char *words)
+{
+    if (strstr(probe->why.text, words) == NULL)
+        fail_msg("'%s' does not say '%s'", probe->why.text, words);
+}
+
+void probe_on_done(struct redis_command *done, enum status status,
+                   const struct redis_reply *reply)
+{
+    struct command *command = list_item(done, struct command, command);
+    size_t len;
+    const char *text = redis_reply_text(reply, &len);
+
+    command->answers++;
+    command->status = status;
+    snprintf(command->text, sizeof(command->text), "%s", text == NULL ? "" : text);
+}
+
+enum status probe_send(struct probe *probe, struct command *command, const char *word,
+                       const char *argument)
+{
+    enum status status = redis_conn_begin(probe->conn, argument == NULL ? 1 : 2);
+
+    if (status != STATUS_OK)
+        return status;
+    redis_conn_arg_text(probe->conn, word);
+    if (argument != NULL)
+        redis_conn_arg_text(probe->conn, argument);
+    return redis_conn_end(probe->conn, &command->command, probe_on_done);
+}
+
+void probe_ask(struct probe *probe, struct command *command, const char *word,
+               const char *argument)
+{
+    assert_int_equal(probe_send(probe, command, word, argument), STATUS_OK);
+    redis_conn_flush(probe->conn);
+    probe_wait(probe, &command->answers, 1);
+    assert_int_equal(command->answers, 1);
+}

@@ -1,0 +1,47 @@
+/* probe.h - a connection under test, what it told, and commands on it. */
+#ifndef TEST_PROBE_H
+#define TEST_PROBE_H
+
+#include "redis/conn.h"
+#include "test/fixture.h"
+
+struct probe {
+    struct fixture *fixture;
+    struct redis_conn *conn;
+    unsigned ups, downs, closes;
+    struct err why; /* of the last down */
+};
+
+struct command {
+    struct redis_command command;
+    unsigned answers;
+    enum status status;
+    char text[64];
+};
+
+void probe_open(struct probe *probe, struct fixture *fixture, const char *location,
+                uint32_t timeout_ms);
+
+/** Close it and wait until it is gone. */
+void probe_close(struct probe *probe);
+
+/** Run the loop until the number at `at` has reached `wanted`. */
+void probe_wait(struct probe *probe, const unsigned *at, unsigned wanted);
+
+/** That the last reason for being down has these words. */
+void probe_assert_why(const struct probe *probe, const char *words);
+
+/** A command of one word, and an argument unless that is NULL; not flushed. */
+MUST_CHECK enum status probe_send(struct probe *probe, struct command *command,
+                                  const char *word, const char *argument);
+
+/** The same, flushed and run until answered. */
+void probe_ask(struct probe *probe, struct command *command, const char *word,
+               const char *argument);
+
+void probe_on_closed(void *arg);
+bool probe_is_closed(void *arg);
+void probe_on_done(struct redis_command *done, enum status status,
+                   const struct redis_reply *reply);
+
+#endif
