@@ -88,12 +88,15 @@ static const struct bad_setting bad_hidden_settings[] = {
 
 static bool is_refused(void **state, const struct bad_setting *bad, const char *shown)
 {
+    const struct fixture *fixture = *state;
     char setting[200];
     const char *const env[] = {setting, "SECKILL_LISTEN=127.0.0.1:0", NULL};
     const struct outcome *outcome;
 
     snprintf(setting, sizeof(setting), "%s=%s", bad->name, bad->value);
-    outcome = RUN(state, env, "serve");
+    outcome = fixture_run(*state, env,
+                          (const char *const[]){"timeout", "5", fixture->program, "serve",
+                                                NULL}); /* it must not start */
     if (outcome->code == EXIT_USAGE && strstr(outcome->err, bad->name) != NULL &&
         strstr(outcome->err, shown) != NULL && strstr(outcome->err, bad->allowed) != NULL)
         return true;

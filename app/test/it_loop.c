@@ -203,9 +203,8 @@ static void test_leaving__frees_the_memory(void **state)
         if (round == 1) /* what it keeps for the next requests is in by now */
             before_kib = service_rss_kib(service);
     }
-    /* a request and its connection are some KiB: 8,000 lost ones would be far more */
-    assert_in_range(service_rss_kib(service), 1, before_kib + 8192);
-    (void)state;
+    /* 8,000 times 300 bytes would be more; a sanitizer's own growth is 1 MiB */
+    assert_in_range(service_rss_kib(service), 1, before_kib + 2048);
 }
 
 /* -- many idle connections ------------------------------------------------------------
