@@ -2,8 +2,7 @@
 #include "app/admission.h"
 
 bool admission_enter(const struct catalogue *catalogue,
-                     const struct catalogue_entry *entry, enum outcome *ret_refusal,
-                     int64_t *ret_wait_us)
+                     const struct catalogue_entry *entry, enum outcome *ret_refusal)
 {
     int64_t error_us;
     int64_t now_us = catalogue_now_us(catalogue, &error_us);
@@ -12,7 +11,6 @@ bool admission_enter(const struct catalogue *catalogue,
         *ret_refusal = OUTCOME_NO_VOUCHER;
     } else if (now_us + error_us < entry->begin_us) {
         *ret_refusal = OUTCOME_NOT_STARTED;
-        *ret_wait_us = entry->begin_us - now_us;
     } else if (now_us - error_us >= entry->end_us) {
         *ret_refusal = OUTCOME_SALE_ENDED;
     } else if (entry->stock_left <= 0) {

@@ -11,10 +11,8 @@
  *
  * @ret_refusal  set when false is returned: OUTCOME_NO_VOUCHER, _NOT_STARTED,
  *               _SALE_ENDED or _SOLD_OUT
- * @ret_wait_us  set for OUTCOME_NOT_STARTED: until the sale opens
  */
 bool admission_enter(const struct catalogue *catalogue,
-                     const struct catalogue_entry *entry, enum outcome *ret_refusal,
-                     int64_t *ret_wait_us);
+                     const struct catalogue_entry *entry, enum outcome *ret_refusal);
 
 #endif

@@ -95,6 +95,20 @@ static bool is_address_limited(struct api *api, struct http_request *request)
     return wait_us > 0;
 }
 
+/* What operators ask is never turned away: probes come often, and must be true. Placing
+   an order looks at the ceiling by itself, where memory cannot answer. */
+static bool is_turned_away(struct api *api, struct http_request *request,
+                           const struct route *route)
+{
+    if (strncmp(route->path, "/v1/", strlen("/v1/")) != 0)
+        return false;
+    if (route->tag != ROUTE_PLACE && api_is_full(api, request)) {
+        api_answer_problem(api, request, PROBLEM_OVERLOADED);
+        return true;
+    }
+    return is_address_limited(api, request);
+}
+
 void api_handle(struct http_request *request, void *arg)
 {
     struct api *api = arg;
@@ -116,7 +130,7 @@ void api_handle(struct http_request *request, void *arg)
     else if (id_text.bytes != NULL && !api_parse_id(id_text.bytes, id_text.len, &id))
         api_answer_bad_request(api, request,
                                "The id in the path must be a number, 1 to 2^63-1.");
-    else if (!is_address_limited(api, request))
+    else if (!is_turned_away(api, request, route))
         handle(api, request, id);
 }
 

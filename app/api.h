@@ -28,6 +28,7 @@ struct api_options {
     struct metrics *metrics;         /* this loop's */
     struct metrics *const *all_metrics;
     size_t all_metrics_count;
+    size_t queue_max; /* requests that may wait for a server behind this one */
     bool bypass_locks;
 };
 

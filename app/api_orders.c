@@ -56,7 +56,7 @@ static void answer_order(struct place *place, const struct order *order, unsigne
     http_answer(place->request, &reply);
 }
 
-/* Until the sale opens, as far as is known; the database has just said "not yet". */
+/* Until the sale opens, as far as is known. */
 static int64_t opens_in_us(struct place *place)
 {
     const struct catalogue *catalogue = place->api->options.catalogue;
@@ -128,6 +128,10 @@ static void enter(struct place *place, bool is_admitted)
 
     if (!api_identify_as(api, place->request, AUTH_SHOPPER, &identity))
         return;
+    if (!is_admitted && api_is_full(api, place->request)) {
+        answer_uncounted(place, OUTCOME_OVERLOADED, NULL);
+        return;
+    }
     if (!is_admitted) {
         place->placement =
             (struct placement){.user_id = identity.user_id, .key = place->key};
@@ -142,19 +146,12 @@ static void enter(struct place *place, bool is_admitted)
 
 static void admit(struct place *place, const struct catalogue_entry *entry)
 {
-    int64_t wait_us;
-
-    if (admission_enter(place->api->options.catalogue, entry, &place->refusal,
-                        &wait_us)) {
+    if (admission_enter(place->api->options.catalogue, entry, &place->refusal))
         enter(place, true);
-    } else if (place->refusal == OUTCOME_NOT_STARTED) {
-        metrics_add(&place->api->options.metrics->outcomes[OUTCOME_NOT_STARTED], 1);
-        api_answer_not_started(place->api, place->request, wait_us);
-    } else if (place->refusal != OUTCOME_NO_VOUCHER && place->key.bytes != NULL) {
+    else if (place->refusal != OUTCOME_NO_VOUCHER && place->key.bytes != NULL)
         enter(place, false);
-    } else {
+    else
         answer_uncounted(place, place->refusal, NULL);
-    }
 }
 
 static void on_entry(enum status status, const struct catalogue_entry *entry, void *arg)
@@ -200,6 +197,8 @@ void api_place_order(struct api *api, struct http_request *request, int64_t id)
     place->arrived_us = clock_mono_us();
     if (entry != NULL)
         admit(place, entry);
+    else if (api_is_full(api, request))
+        answer_uncounted(place, OUTCOME_OVERLOADED, NULL);
     else
         catalogue_read(api->options.catalogue, id, &place->wait, on_entry, place);
 }

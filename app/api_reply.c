@@ -245,6 +245,11 @@ void api_answer_json(struct api *api, struct http_request *request, unsigned sta
     free(text);
 }
 
+bool api_is_full(const struct api *api, const struct http_request *request)
+{
+    return http_waiting(request) > api->options.queue_max;
+}
+
 /* -- what requests bring
  * ------------------------------------------------------------------- */
 

@@ -14,9 +14,10 @@ struct asked {
     struct http_request *request;
     enum voucher_state state;
     unsigned limit;
-    unsigned status;        /* of the answer when all is well */
-    enum api_problem rule;  /* told when a rule between fields does not hold */
-    const char *rule_field; /* or this field's fault */
+    unsigned status; /* of the answer when all is well */
+    /* what to tell when a rule between fields does not hold: a field's fault, or, where
+       the field is NULL, that there is not enough stock */
+    const char *rule_field, *rule_message;
 };
 
 static struct asked *ask(struct api *api, struct http_request *request)
@@ -27,15 +28,22 @@ static struct asked *ask(struct api *api, struct http_request *request)
     return asked;
 }
 
+/* Told with 422 when end_at lies before begin_at. */
+static void set_window_rule(struct asked *asked)
+{
+    asked->rule_field = "end_at";
+    asked->rule_message = "must be after begin_at";
+}
+
 static void answer_rule(struct asked *asked)
 {
     struct json_errors errors = {0};
 
     if (asked->rule_field == NULL) {
-        api_answer_problem(asked->api, asked->request, asked->rule);
+        api_answer_problem(asked->api, asked->request, PROBLEM_INSUFFICIENT_STOCK);
         return;
     }
-    json_errors_add(&errors, asked->rule_field, "must be after begin_at");
+    json_errors_add(&errors, asked->rule_field, asked->rule_message);
     api_answer_invalid(asked->api, asked->request, &errors);
 }
 
@@ -122,7 +130,7 @@ void api_create_voucher(struct api *api, struct http_request *request, int64_t i
         return;
     asked = ask(api, request);
     asked->status = 201;
-    asked->rule_field = "end_at";
+    set_window_rule(asked);
     if (voucher.end_us > voucher.begin_us)
         store_create_voucher(api->options.store, &voucher, on_written, asked);
     else
@@ -157,7 +165,7 @@ void api_patch_voucher(struct api *api, struct http_request *request, int64_t id
         .end_us = voucher.end_us,
         .pay_within_s = voucher.pay_within_s};
     asked = ask(api, request);
-    asked->rule_field = "end_at";
+    set_window_rule(asked);
     store_patch_voucher(api->options.store, id, &patch, on_written, asked);
     json_document_free(document);
 }
@@ -176,7 +184,10 @@ void api_restock_voucher(struct api *api, struct http_request *request, int64_t 
         return;
     json_document_free(document);
     asked = ask(api, request);
-    asked->rule = PROBLEM_INSUFFICIENT_STOCK;
+    if (add > 0) {
+        asked->rule_field = "add";
+        asked->rule_message = "must leave a total of 100000000 at most";
+    }
     store_restock_voucher(api->options.store, id, add, on_written, asked);
 }
 

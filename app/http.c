@@ -252,6 +252,11 @@ bool http_body_is_too_large(const struct http_request *request)
     return request->body_len > HTTP_BODY_BYTES_MAX;
 }
 
+size_t http_waiting(const struct http_request *request)
+{
+    return request->http->pending;
+}
+
 void *http_scratch(struct http_request *request)
 {
     return request->scratch;

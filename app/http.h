@@ -49,6 +49,9 @@ struct text http_query(const struct http_request *request, const char *name,
 /** The peer's address as it connected, as 16 bytes (IPv4 mapped into IPv6). */
 void http_peer(const struct http_request *request, uint8_t ret_address[16]);
 
+/** How many requests of this loop are handed out and not answered, this one included. */
+size_t http_waiting(const struct http_request *request);
+
 /** HTTP_SCRATCH_BYTES of memory that live as long as the request, aligned for any type,
  *  not initialised: for whoever works on it. */
 void *http_scratch(struct http_request *request);

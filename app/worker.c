@@ -224,6 +224,7 @@ static enum status create_api(struct worker *worker)
                                   .metrics = worker->options.metrics,
                                   .all_metrics = worker->options.all_metrics,
                                   .all_metrics_count = worker->options.all_metrics_count,
+                                  .queue_max = (size_t)config->queue_max,
                                   .bypass_locks = config->redis_down == CONFIG_BYPASS};
 
     if (config->rate_per_user > 0)
