@@ -270,6 +270,50 @@ static void test_rlock_client_close__from_inside_a_refusal_without_server(void *
         assert_int_equal(closer.statuses[i], STATUS_CANCELLED);
 }
 
+/** Callbacks that use the client while it is being closed. */
+struct stubborn {
+    struct rlock_client *client;
+    struct call held, again, freed;
+    struct ending inspected, forced;
+};
+
+static void on_cancelled(struct rlock *lock, enum status status, void *arg)
+{
+    struct stubborn *stubborn = arg;
+
+    (void)lock;
+    assert_int_equal(status, STATUS_CANCELLED);
+    call_acquire(stubborn->client, &stubborn->again, "again", LEASE_MS);
+    call_release(stubborn->client, &stubborn->held);
+    rlock_release(stubborn->client, &stubborn->freed.lock, NULL, NULL);
+    rlock_inspect(stubborn->client, "a", 1, on_inspected, &stubborn->inspected);
+    rlock_force_release(stubborn->client, "a", 1, on_forced, &stubborn->forced);
+    rlock_flush(stubborn->client);
+}
+
+static void test_rlock_client_close__calls_from_its_callbacks_are_cancelled(void **state)
+{
+    struct fixture *fixture = *state;
+    struct stubborn stubborn = {.client = fixture_client(fixture)};
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
+    struct rlock lock = {0};
+
+    assert_int_equal(acquire(fixture, stubborn.client, &stubborn.held, "held", LEASE_MS),
+                     STATUS_OK);
+    assert_int_equal(
+        acquire(fixture, stubborn.client, &stubborn.freed, "freed", LEASE_MS), STATUS_OK);
+    rlock_acquire(stubborn.client, &lock, "item:7", 6, &options, on_cancelled, &stubborn);
+    fixture_close(fixture, stubborn.client);
+    assert_int_equal(stubborn.again.status, STATUS_CANCELLED);
+    assert_int_equal(stubborn.held.status, STATUS_CANCELLED);
+    assert_int_equal(stubborn.held.answers, 2);
+    assert_int_equal(stubborn.inspected.status, STATUS_CANCELLED);
+    assert_int_equal(stubborn.forced.status, STATUS_CANCELLED);
+    assert_false(server_has(fixture->server, "again"));
+    assert_false(server_has(fixture->server, "held")); /* released all the same */
+    assert_false(server_has(fixture->server, "freed"));
+}
+
 struct states {
     unsigned ups, downs;
 };
@@ -330,6 +374,7 @@ int main(void)
         FIXTURE_TEST(test_callbacks__may_free_their_lock_and_go_on),
         FIXTURE_TEST(test_rlock_client_close__from_inside_an_answer),
         FIXTURE_TEST(test_rlock_client_close__from_inside_a_refusal_without_server),
+        FIXTURE_TEST(test_rlock_client_close__calls_from_its_callbacks_are_cancelled),
         FIXTURE_TEST(test_on_state__tells_ups_and_downs),
         FIXTURE_TEST(test_fence_key__may_be_chosen),
     };

@@ -1,6 +1,7 @@
 /* it_unknown.c - outcomes that nobody knows: nothing stays locked without a holder. */
 #include "base/clock.h"
 #include "lock/client.h"
+#include "test/fake.h"
 #include "test/fixture.h"
 
 #include <hiredis/hiredis.h>
@@ -136,6 +137,89 @@ static void test_release__timed_out_is_finished_by_the_library(void **state)
     wait_absent(fixture, "late");
 }
 
+/** Whether the bytes heard by the fake have `word` `count` times. */
+struct hearing {
+    struct fake *fake;
+    const char *word;
+    unsigned count;
+};
+
+static bool has_heard(void *arg)
+{
+    const struct hearing *hearing = arg;
+    unsigned count = 0;
+
+    for (const char *at = hearing->fake->heard; (at = strstr(at, hearing->word)) != NULL;
+         at++)
+        count++;
+    return count >= hearing->count;
+}
+
+static void wait_heard(struct fixture *fixture, struct fake *fake, const char *word,
+                       unsigned count)
+{
+    struct hearing hearing = {fake, word, count};
+
+    assert_true(fixture_run_until(fixture, has_heard, &hearing, WITHIN_MS));
+}
+
+static void test_acquire__reply_of_another_shape_is_unknown_and_given_back(void **state)
+{
+    static const char *const replies[] = {"+OK\r\n", "*2\r\n:5\r\n$2\r\n11\r\n",
+                                          "*2\r\n$1\r\n5\r\n$1\r\n1\r\n", "*0\r\n"};
+    struct fixture *fixture = *state;
+
+    for (int i = 0; i < 4; i++) {
+        struct fake *fake = fake_start(&fixture->loop, NULL);
+        struct call call = {0};
+        struct rlock_client *client =
+            fixture_open(fixture, (struct rlock_client_options){
+                                      .redis_url = fake->url, .timeout_ms = TIMEOUT_MS});
+
+        fixture_wait_up(fixture, client);
+        wait_heard(fixture, fake, "lock:fence", 1);
+        fake_say(fake, ":1\r\n");
+        call_acquire(client, &call, "item:7", LEASE_MS);
+        rlock_flush(client);
+        wait_heard(fixture, fake, "item:7", 1);
+        fake_say(fake, replies[i]);
+        fixture_wait_answers(fixture, &call, 1);
+        assert_int_equal(call.status, STATUS_IO);
+        rlock_flush(client);
+        wait_heard(fixture, fake, "item:7", 2); /* the release */
+        fake_say(fake, "$1\r\n1\r\n");
+        fixture_close(fixture, client);
+        fake_stop(fake);
+    }
+}
+
+/** A lock that the server refuses alone: the verdict of its own, its neighbours go on. */
+static void test_acquire__refused_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake *fake = fake_start(&fixture->loop, NULL);
+    struct call calls[3] = {0};
+    struct rlock_client *client =
+        fixture_open(fixture, (struct rlock_client_options){.redis_url = fake->url,
+                                                            .timeout_ms = TIMEOUT_MS});
+
+    fixture_wait_up(fixture, client);
+    wait_heard(fixture, fake, "lock:fence", 1);
+    fake_say(fake, ":1\r\n");
+    for (int i = 0; i < 3; i++)
+        call_acquire(client, &calls[i], i == 1 ? "item:1" : "item:2", LEASE_MS);
+    rlock_flush(client);
+    wait_heard(fixture, fake, "item:2", 2);
+    fake_say(fake, "*2\r\n:100\r\n$3\r\n1E0\r\n");
+    fixture_wait_answers(fixture, &calls[2], 1);
+    assert_int_equal(calls[0].status, STATUS_OK);
+    assert_int_equal(rlock_fence(&calls[0].lock), 101);
+    assert_int_equal(calls[1].status, STATUS_REFUSED);
+    assert_int_equal(calls[2].status, STATUS_BUSY);
+    fixture_close(fixture, client);
+    fake_stop(fake);
+}
+
 static void test_acquire__is_down_at_once_without_a_server(void **state)
 {
     struct fixture *fixture = *state;
@@ -198,6 +282,31 @@ static void test_client__serves_again_soon_after_an_outage(void **state)
     assert_int_equal(stats.reconnects, 1);
 }
 
+/** Two that were lost half a second apart are looked at again half a second apart. */
+static void test_giveback__second_looks_come_each_in_its_time(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = hasty_client(fixture);
+    struct call calls[2] = {0};
+    long long before;
+
+    for (int i = 0; i < 2; i++) {
+        server_pause(fixture->server);
+        assert_int_equal(
+            acquire(fixture, client, &calls[i], i == 0 ? "a" : "b", LEASE_MS),
+            STATUS_TIMEOUT);
+        server_kill(fixture->server);
+        server_restart(fixture->server);
+        fixture_wait_up(fixture, client);
+        fixture_run_for(fixture, 250);
+    }
+    before = server_calls(fixture->server, "mget");
+    fixture_run_for(fixture, 500); /* one second after the first */
+    assert_int_equal(server_calls(fixture->server, "mget") - before, 1);
+    fixture_run_for(fixture, 700);
+    assert_int_equal(server_calls(fixture->server, "mget") - before, 2);
+}
+
 /** What is remembered is bounded: the newest are kept. */
 static void test_giveback__remembers_a_bounded_number(void **state)
 {
@@ -233,9 +342,12 @@ int main(void)
         FIXTURE_TEST(test_acquire__carried_out_late_is_given_back_at_the_second_look),
         FIXTURE_TEST(test_acquire__lost_connection_is_unknown),
         FIXTURE_TEST(test_release__timed_out_is_finished_by_the_library),
+        FIXTURE_TEST(test_acquire__reply_of_another_shape_is_unknown_and_given_back),
+        FIXTURE_TEST(test_acquire__refused_alone),
         FIXTURE_TEST(test_acquire__is_down_at_once_without_a_server),
         FIXTURE_TEST(test_acquire__collected_before_the_connection_went_is_down),
         FIXTURE_TEST(test_client__serves_again_soon_after_an_outage),
+        FIXTURE_TEST(test_giveback__second_looks_come_each_in_its_time),
         FIXTURE_TEST(test_giveback__remembers_a_bounded_number),
     };
 

@@ -188,8 +188,7 @@ static void test_watchdog__leases_of_different_lengths_side_by_side(void **state
     fixture_close(fixture, client); /* before the memory of held locks goes */
 }
 
-static void
-test_watchdog__after_a_restart_the_old_is_lost_and_the_next_renewed(void **state)
+static void test_watchdog__after_a_restart_the_next_is_renewed(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -349,6 +348,13 @@ static void test_watchdog__renews_exactly_what_is_held_after_much_traffic(void *
     free(calls);
 }
 
+static void on_held(struct rlock *lock, enum status status, void *arg)
+{
+    (void)lock;
+    (void)arg;
+    assert_int_equal(status, STATUS_OK);
+}
+
 /** What a callback may do with its own lock and with others. */
 struct nest {
     struct rlock_client *client;
@@ -366,13 +372,6 @@ static void on_lost_free(struct rlock *lock, enum status status, void *arg)
     free(lock);
     call_release(nest->client, nest->other);
     rlock_flush(nest->client);
-}
-
-static void on_held(struct rlock *lock, enum status status, void *arg)
-{
-    (void)lock;
-    (void)arg;
-    assert_int_equal(status, STATUS_OK);
 }
 
 static void test_on_lost__may_free_its_lock_and_release_others(void **state)
@@ -395,6 +394,50 @@ static void test_on_lost__may_free_its_lock_and_release_others(void **state)
     assert_int_equal(nest.losses, 1);
 }
 
+/** All are lost at once, and the first to hear of it closes the client. */
+struct ender {
+    struct fixture *fixture;
+    unsigned losses;
+};
+
+static void on_ended(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+static void on_lost_close(struct rlock *lock, enum status status, void *arg)
+{
+    struct ender *ender = arg;
+
+    (void)lock;
+    assert_int_equal(status, STATUS_LOST);
+    ender->losses++;
+    rlock_client_close(ender->fixture->clients[0], on_ended,
+                       &ender->fixture->closed_count);
+    ender->fixture->clients[0] = NULL;
+}
+
+static void test_on_lost__may_close_the_client(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct ender ender = {.fixture = fixture};
+    struct rlock *locks = calloc(3, sizeof(*locks));
+    struct rlock_acquire_options options = {
+        .lease_ms = SHORT_MS, .watchdog = true, .on_lost = on_lost_close};
+
+    rlock_acquire(client, &locks[0], "a", 1, &options, on_held, &ender);
+    rlock_acquire(client, &locks[1], "b", 1, &options, on_held, &ender);
+    rlock_acquire(client, &locks[2], "c", 1, &options, on_held, &ender);
+    rlock_flush(client);
+    fixture_run_for(fixture, 20);
+    refuse_writes(fixture, true); /* up to the deadline of all three */
+    fixture_wait_count(fixture, &fixture->closed_count, 1);
+    refuse_writes(fixture, false);
+    assert_int_equal(ender.losses, 1);
+    free(locks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,7 +448,7 @@ int main(void)
         FIXTURE_TEST(test_watchdog__deleted_lock_is_told_once_and_not_recreated),
         FIXTURE_TEST(test_watchdog__many_locks_one_missing_the_others_renewed),
         FIXTURE_TEST(test_watchdog__leases_of_different_lengths_side_by_side),
-        FIXTURE_TEST(test_watchdog__after_a_restart_the_old_is_lost_and_the_next_renewed),
+        FIXTURE_TEST(test_watchdog__after_a_restart_the_next_is_renewed),
         FIXTURE_TEST(test_watchdog__failed_renewal_is_tried_again),
         FIXTURE_TEST(test_watchdog__gives_up_at_the_local_deadline_and_not_before),
         FIXTURE_TEST(test_watchdog__hung_server_loses_the_lock_at_the_deadline),
@@ -413,6 +456,7 @@ int main(void)
         FIXTURE_TEST(test_watchdog__scripts_flushed_between_renewals),
         FIXTURE_TEST(test_watchdog__renews_exactly_what_is_held_after_much_traffic),
         FIXTURE_TEST(test_on_lost__may_free_its_lock_and_release_others),
+        FIXTURE_TEST(test_on_lost__may_close_the_client),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
