@@ -213,7 +213,6 @@ static bool send_settings(struct store_conn *conn)
     snprintf(sql, sizeof(sql),
              "select pid::bigint, backend_start,"
              " set_config('statement_timeout', '%u', false),"
-             " set_config('lock_timeout', '%u', false),"
              " set_config('default_transaction_isolation', 'read committed', false),"
              " set_config('plan_cache_mode', 'force_generic_plan', false),"
              " set_config('enable_seqscan', 'off', false),"
@@ -222,7 +221,7 @@ static bool send_settings(struct store_conn *conn)
              " set_config('enable_mergejoin', 'off', false),"
              " set_config('jit', 'off', false)"
              " from pg_stat_activity where pid = pg_backend_pid()",
-             give_up_ms, give_up_ms);
+             give_up_ms);
     return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
 }
 

@@ -152,6 +152,25 @@ static void test_db_migrate__a_failing_one_leaves_nothing(void **state)
     sandbox_close(sandbox);
 }
 
+static void test_db_migrate__is_applied_and_recorded_or_neither(void **state)
+{
+    struct sandbox *sandbox = sandbox_new(*state, "migrate_whole");
+    struct err err = {0};
+    unsigned steps;
+
+    sandbox_do(sandbox, "create table schema_migration (version integer primary key"
+                        " check (version <> 2), name text not null,"
+                        " checksum text not null, applied_at timestamptz default now())");
+    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_REFUSED);
+    assert_int_equal(sandbox_number(sandbox, "select count(*) from schema_migration"), 1);
+    assert_int_equal(sandbox_number(sandbox,
+                                    "select count(*) from pg_proc where"
+                                    " pronamespace = current_schema::regnamespace"
+                                    " and proname = 'place_orders'"),
+                     0);
+    sandbox_close(sandbox);
+}
+
 struct migrator {
     const struct sandbox *sandbox;
     enum status status;
@@ -208,6 +227,7 @@ int main(void)
         cmocka_unit_test(test_db_migrate__refuses_an_edited_one),
         cmocka_unit_test(test_db_migrate__refuses_one_it_does_not_know),
         cmocka_unit_test(test_db_migrate__a_failing_one_leaves_nothing),
+        cmocka_unit_test(test_db_migrate__is_applied_and_recorded_or_neither),
         cmocka_unit_test(test_db_migrate__several_at_once_take_turns),
         cmocka_unit_test(test_db_open__says_why_it_cannot),
     };

@@ -583,23 +583,28 @@ static void test_store_list_vouchers__each_state_in_its_order(void **state UNUSE
 
 /* -- notifications ----------------------------------------------------------------- */
 
+static void await_change(int64_t voucher)
+{
+    while (shop->changed_id != voucher)
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    shop->changed_id = 0;
+}
+
 static void test_store__is_told_of_changed_vouchers(void **state UNUSED)
 {
     int64_t id = sandbox_voucher(sandbox, 5, 1);
     struct shelf shelf;
-    bool is_told = false;
 
     assert_int_equal(shop->refreshes, 1); /* after connecting */
-    while (shop->changed_id != id)
-        uv_run(&shop->loop, UV_RUN_ONCE);
-    shop->changed_id = 0;
+    await_change(id);
     sandbox_do(sandbox, "select restock_voucher(%" PRId64 ", 1)", id);
-    while (shop->changed_id != id)
-        uv_run(&shop->loop, UV_RUN_ONCE);
-    shop->changed_id = 0;
+    await_change(id);
+    sandbox_do(sandbox, "select patch_voucher(%" PRId64 ", 'x', null, null, null, null)",
+               id);
+    await_change(id);
     assert_int_equal(restock(id, 1, &shelf), STATUS_OK); /* by itself */
-    for (is_told = shop->changed_id == id; !is_told; is_told = shop->changed_id == id)
-        uv_run(&shop->loop, UV_RUN_ONCE);
+    await_change(id);
+    assert_int_equal(shop->changes, 4);
     assert_int_equal(shop->refreshes, 1);
 }
 

@@ -4,14 +4,13 @@
  * An answer is lost on purpose by reading it off the store's socket before the store
  * does, and shutting that socket down.
  */
+#include "app/store_conn.h"
 #include "app/test/it_store.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#define LANE_DEPTH 4 /* batches that a lane takes */
 
 static struct sandbox *sandbox;
 static struct fixture *fixture;
@@ -116,15 +115,15 @@ static void test_store_place_orders__a_row_lock_held_too_long_is_busy(void **sta
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
     struct shop *shop = shop_open(sandbox, 1, 1000);
-    struct basket baskets[LANE_DEPTH] = {0};
+    struct basket baskets[STORE_CONN_DEPTH] = {0};
 
     hold_row(voucher);
-    for (int i = 0; i < LANE_DEPTH; i++) {
+    for (int i = 0; i < STORE_CONN_DEPTH; i++) {
         basket_add(&baskets[i], i + 1, i + 1, NULL);
         basket_send(shop, voucher, &baskets[i]);
     }
     /* even the last in the lane, which waited for all before it, has a known outcome */
-    for (int i = 0; i < LANE_DEPTH; i++) {
+    for (int i = 0; i < STORE_CONN_DEPTH; i++) {
         shop_await(shop, &baskets[i].is_answered);
         assert_int_equal(baskets[i].status, STATUS_BUSY);
     }
@@ -329,7 +328,7 @@ static void test_store_resolve_orders__ends_the_process_first(void **state UNUSE
                         " for each row execute function dawdle()");
     basket_add(&basket, 1, 1, NULL);
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_TIMEOUT);
-    basket_resolve(shop, voucher, &basket);
+    assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_OK);
     assert_int_equal(basket.placements[0].verdict, VERDICT_SOLD_OUT);
     assert_int_equal(sandbox_number(sandbox, "select count(*) from pg_stat_activity"
                                              " where query like '%%from place_orders(%%'"
@@ -368,7 +367,8 @@ static void test_store_close__answers_all_that_is_under_way(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
     struct shop *shop = shop_open(sandbox, 1, 5000);
-    struct basket held = {0}, looked_up = {0}, refused = {0}, fillers[LANE_DEPTH] = {0};
+    struct basket held = {0}, looked_up = {0}, refused = {0},
+                  fillers[STORE_CONN_DEPTH] = {0};
 
     hold_row(voucher);
     basket_add(&held, 1, 1, NULL);
@@ -378,7 +378,7 @@ static void test_store_close__answers_all_that_is_under_way(void **state UNUSED)
     store_resolve_orders(shop->store, voucher, looked_up.pointers, 1, basket_on_answer,
                          &looked_up);
     basket_add(&refused, 1, 1, NULL);
-    for (int i = 1; i < LANE_DEPTH; i++) {
+    for (int i = 1; i < STORE_CONN_DEPTH; i++) {
         basket_add(&fillers[i], 1, 1, NULL);
         basket_send(shop, voucher, &fillers[i]);
     }
