@@ -8,7 +8,7 @@
  *   QUEUED     it holds its lock and stands in the line of its voucher, in order of
  *              arrival
  *   SENT       it is in a transaction, or in the look-up of one whose connection died
- *   UNLOCKING  it was answered; its lock is being given back
+ *   UNLOCKING  its lock is being given back; then it is answered
  *
  * A voucher has one transaction under way at most, so that while Postgres commits one the
  * next grows: that is what makes the batches.
@@ -39,10 +39,11 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define TICK_MS       20
-#define TRIES_MAX     5 /* of one order, transactions that were rolled back */
-#define KEY_BYTES     80
-#define GATHER_MAX_US 2000
+#define TICK_MS            20
+#define UNLOCK_PATIENCE_US 20000
+#define TRIES_MAX          5 /* of one order, transactions that were rolled back */
+#define KEY_BYTES          80
+#define GATHER_MAX_US      2000
 
 enum stage { LOCKING, WAITING, QUEUED, SENT, UNLOCKING };
 
@@ -58,6 +59,7 @@ struct item {
     int64_t arrived_us;
     int64_t stage_us; /* when its stage began */
     enum stage stage;
+    enum outcome outcome; /* once UNLOCKING */
     unsigned tries;
     bool is_answered;
     bool was_stale; /* its fence was refused once */
@@ -79,6 +81,7 @@ struct checkout {
     uv_timer_t timer;
     struct lines lines; /* of orders that hold their lock */
     struct list waiting;
+    struct list unlocking; /* in order of time */
     struct list deadlines;
     struct list unknown; /* batches to be looked up */
     struct list free_items;
@@ -192,21 +195,40 @@ static void on_unlocked(struct rlock *lock, enum status status, void *arg)
         metrics_add(&item->checkout->options.metrics->lock_lost, 1);
     metrics_observe_stage_us(item->checkout->options.metrics, STAGE_UNLOCK,
                              clock_mono_us() - item->stage_us);
+    answer(item, item->outcome);
     item_free(item);
 }
 
-/* Ends the order: its lock goes back, then its memory. */
+/* Ends the order: its lock goes back, then it is answered, so that a shopper who comes
+   back at once, by whatever loop or instance, finds the lock free. */
 static void finish(struct item *item, enum outcome outcome)
 {
     list_remove(&item->link);
     item->stage = UNLOCKING;
     item->stage_us = clock_mono_us();
+    item->outcome = outcome;
     if (rlock_is_held(&item->lock)) {
+        list_append(&item->checkout->unlocking, &item->link);
         rlock_release(item->checkout->options.locks, &item->lock, on_unlocked, item);
-        answer(item, outcome);
     } else {
         answer(item, outcome);
         item_free(item);
+    }
+}
+
+/* A Redis that does not answer must not keep back what Postgres has told. */
+static void answer_unlocking(struct checkout *checkout, int64_t now_us)
+{
+    struct list *link = checkout->unlocking.next;
+
+    while (link != &checkout->unlocking) {
+        struct item *item = list_item(link, struct item, link);
+
+        if (now_us - item->stage_us < UNLOCK_PATIENCE_US)
+            return;
+        link = link->next;
+        list_remove(&item->link);
+        answer(item, item->outcome);
     }
 }
 
@@ -524,7 +546,7 @@ static void batch_end(struct batch *batch)
     line->is_busy = false;
     batch_free(batch);
     lines_settle(&checkout->lines, line);
-    rlock_flush(checkout->options.locks); /* unlock before the answers are written */
+    rlock_flush(checkout->options.locks);
 }
 
 static void log_refused(const struct item *item, const struct err *why)
@@ -663,8 +685,10 @@ static void expire(struct item *item)
         item->checkout->queued--;
         finish(item, OUTCOME_UNAVAILABLE);
         break;
-    case SENT:
     case UNLOCKING:
+        answer(item, item->outcome);
+        break;
+    case SENT:
         log_event(LOG_WARN, "outcome_unknown",
                   "voucher_id=%" PRId64 " user_id=%" PRId64 " fence=%" PRId64,
                   item->voucher_id, item->placement.user_id, item->placement.fence);
@@ -687,6 +711,7 @@ static void on_tick(uv_timer_t *timer)
             break;
         expire(item);
     }
+    answer_unlocking(checkout, now_us);
     list_init(&waiting);
     list_append_all(&waiting, &checkout->waiting);
     while ((link = list_shift(&waiting)) != NULL)
@@ -716,6 +741,7 @@ struct checkout *checkout_create(const struct checkout_options *options)
     checkout->options = *options;
     lines_init(&checkout->lines);
     list_init(&checkout->waiting);
+    list_init(&checkout->unlocking);
     list_init(&checkout->deadlines);
     list_init(&checkout->unknown);
     list_init(&checkout->free_items);

@@ -107,8 +107,10 @@ static enum status serve(struct service *service, const sigset_t *signals,
     service->count = worker_count(&service->config);
     status = http_listen(service->config.listen, service->count, service->listen_fds,
                          &service->port, reterr);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_LISTEN");
         return status;
+    }
     status = start_workers(service, reterr);
     if (status == STATUS_OK) {
         log_event(LOG_INFO, "serving", "listen=%s port=%u workers=%zu",

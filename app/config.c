@@ -193,8 +193,8 @@ static enum status read_number(const struct setting *setting, const char *value,
 
     errno = 0;
     number = strtoll(value, &end, 10);
-    if (errno != 0 || end == value || *end != '\0' || number < setting->min ||
-        number > setting->max)
+    if (errno != 0 || strspn(value, "-0123456789") != strlen(value) || *end != '\0' ||
+        number < setting->min || number > setting->max)
         return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; allowed are %lld to %lld",
                        setting->name, value, (long long)setting->min,
                        (long long)setting->max);

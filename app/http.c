@@ -478,6 +478,13 @@ static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
     return is_bound;
 }
 
+static bool is_port(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+
+    return digits > 0 && digits <= 5 && text[digits] == '\0' && strtol(text, NULL, 10) <= UINT16_MAX;
+}
+
 enum status http_listen(const char *address, size_t count, int *ret_fds,
                         unsigned *ret_port, struct err *reterr)
 {
@@ -488,9 +495,12 @@ enum status http_listen(const char *address, size_t count, int *ret_fds,
     enum status status = STATUS_OK;
     int failed;
 
-    if (colon == NULL || (size_t)(colon - address) >= sizeof(host) || colon == address)
-        return err_set(reterr, STATUS_INVALID,
-                       "\"%s\" is not an address; host:port is allowed", address);
+    if (colon == NULL || (size_t)(colon - address) >= sizeof(host) || colon == address ||
+        !is_port(colon + 1))
+        return err_set(
+            reterr, STATUS_INVALID,
+            "\"%s\" is not an address; host:port is allowed, the port 0 to 65535",
+            address);
     snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
     if (host[0] == '[' && colon[-1] == ']') {
         memmove(host, host + 1, strlen(host));

@@ -2,9 +2,7 @@
  * worker.c - puts the parts of a loop together and runs their turns.
  *
  * A turn: the loop hands out what arrived (requests, replies of Redis, rows of Postgres);
- * then on_turn_end() lets each part send what it collected, in one write each. Releases
- * of locks leave before the answers do, so a shopper who comes back at once finds the
- * lock free.
+ * then on_turn_end() lets each part send what it collected, in one write each.
  *
  * The end: worker_stop() -> on_stop() quiesces the HTTP server; when nothing is pending
  * any more, finish() closes everything, top to bottom, and the loop runs out.
@@ -184,9 +182,14 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
                                   .arg = worker};
     enum status status = rlock_client_open(&locks, &worker->locks, reterr);
 
-    if (status != STATUS_OK)
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_REDIS_URL");
         return status;
-    return store_open(&store, &worker->store, reterr);
+    }
+    status = store_open(&store, &worker->store, reterr);
+    if (status != STATUS_OK)
+        err_prefix(reterr, "SECKILL_DATABASE_URL");
+    return status;
 }
 
 static enum status create_order_line(struct worker *worker)

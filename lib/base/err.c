@@ -23,3 +23,10 @@ enum status err_set(struct err *err, enum status status, const char *format, ...
         err->text[n - 1] = '\0';
     return status;
 }
+
+void err_prefix(struct err *err, const char *prefix)
+{
+    const struct err bare = *err;
+
+    err_set(err, bare.status, "%s: %s", prefix, bare.text);
+}

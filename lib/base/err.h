@@ -22,4 +22,7 @@ struct err {
 enum status err_set(struct err *err, enum status status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
+/** Put `prefix` and ": " before the words. */
+void err_prefix(struct err *err, const char *prefix);
+
 #endif
