@@ -86,13 +86,14 @@ static void relay_turn(struct relay *relay)
 
     for (size_t k = 0; k < (size_t)2 * PAIRS_MAX; k++)
         pollers[k] = (struct pollfd){.fd = relay->fds[k / 2][k % 2], .events = POLLIN};
-    pollers[2 * PAIRS_MAX] = (struct pollfd){.fd = relay->listen_fd, .events = POLLIN};
+    pollers[(size_t)2 * PAIRS_MAX] =
+        (struct pollfd){.fd = relay->listen_fd, .events = POLLIN};
     if (poll(pollers, COUNT_OF(pollers), -1) <= 0)
         return;
     for (size_t k = 0; k < (size_t)2 * PAIRS_MAX; k++)
         if (pollers[k].revents != 0 && relay->fds[k / 2][k % 2] == pollers[k].fd)
             relay_pass(relay, k / 2, (int)(k % 2));
-    if (pollers[2 * PAIRS_MAX].revents != 0)
+    if (pollers[(size_t)2 * PAIRS_MAX].revents != 0)
         relay_accept(relay);
 }
 

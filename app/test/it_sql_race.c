@@ -27,10 +27,10 @@ static int teardown(void **state)
 struct buyers {
     PGconn *conn;
     const int64_t *vouchers;
+    int64_t placed;
     unsigned voucher_count;
     unsigned shoppers; /* user ids are 1..this */
     unsigned seed;
-    int64_t placed;
     int failures;
 };
 

@@ -72,7 +72,7 @@ static inline void shop_on_tick(uv_timer_t *tick UNUSED)
 /** Run the loop until `*flag` is true; fails the test when it takes too long. */
 static inline void shop_await(struct shop *shop, const bool *flag)
 {
-    int64_t deadline_us = clock_mono_us() + PATIENCE_MS * 1000;
+    int64_t deadline_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
 
     while (!*flag) {
         if (clock_mono_us() > deadline_us)
@@ -202,7 +202,7 @@ static inline enum status basket_resolve_once(struct shop *shop, int64_t voucher
 static inline void basket_resolve(struct shop *shop, int64_t voucher,
                                   struct basket *basket)
 {
-    int64_t deadline_us = clock_mono_us() + PATIENCE_MS * 1000;
+    int64_t deadline_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
 
     while (basket_resolve_once(shop, voucher, basket) != STATUS_OK) {
         assert_true(clock_mono_us() < deadline_us);

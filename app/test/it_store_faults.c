@@ -55,7 +55,7 @@ static void hold_row(int64_t voucher)
 /* Run the loop until the server works on a batch, and so surely has it. */
 static void await_at_work(struct shop *shop)
 {
-    int64_t deadline_us = clock_mono_us() + PATIENCE_MS * 1000;
+    int64_t deadline_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
 
     while (sql_number(fixture, "select count(*) from pg_stat_activity where"
                                " query like '%%from place_orders(%%' and"
