@@ -187,7 +187,7 @@ struct mix {
 static size_t mix_write(size_t k, char *buf, size_t size, void *arg)
 {
     struct mix *mix = arg;
-    size_t which = mix->of_other == 0 ? k % MANY : k % mix->of_other == 0 ? 1 : 0;
+    size_t which = mix->of_other == 0 ? k % MANY : k % mix->of_other == 0 ? 1u : 0u;
     char target[64];
     struct client_request request = {.method = "POST", .target = target};
 
@@ -202,10 +202,10 @@ static void mix_answer(size_t k, const struct client_reply *reply, void *arg)
     struct mix *mix = arg;
     int64_t took_us = clock_mono_us() - mix->asked_us[k];
 
-    mix->placed += reply->status == 201;
+    mix->placed += reply->status == 201 ? 1 : 0;
     if (mix->of_other == 0 || k % mix->of_other != 0)
         return;
-    mix->placed_other += reply->status == 201;
+    mix->placed_other += reply->status == 201 ? 1 : 0;
     if (took_us > mix->slowest_us)
         mix->slowest_us = took_us;
 }
