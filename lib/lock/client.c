@@ -14,6 +14,8 @@
 
 #define FENCE_KEY_DEFAULT "lock:fence"
 
+_Static_assert(sizeof(struct rlock) < 384, "callers keep one per request");
+
 static void on_soon(uv_idle_t *soon);
 
 void rlock_client_wake(struct rlock_client *client)

@@ -106,9 +106,11 @@ MUST_CHECK enum status rlock_client_open(const struct rlock_client_options *opti
 
 /**
  * End the client. Calls under way are answered STATUS_CANCELLED before this returns;
- * locks still held are left to their lease. The memory is freed by the loop later, then
- * `closed` is called (may be NULL). Accepts a NULL client (then `closed` is called at
- * once).
+ * locks still held are left to their lease, and their memory is the caller's again.
+ * Releases that were asked for are still carried out, and an acquire under way is given
+ * back, where the server answers within the timeout. The memory is freed by the loop
+ * later, then `closed` is called (may be NULL). Accepts a NULL client (then `closed` is
+ * called at once).
  */
 void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg),
                         void *arg);
@@ -116,7 +118,7 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg),
 /** Whether the connection is established and was not found hung. */
 bool rlock_client_is_up(const struct rlock_client *client);
 
-/** Write all that was collected since the last flush. */
+/** Write all that was collected since the last flush. Calls no callback. */
 void rlock_flush(struct rlock_client *client);
 
 void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats);
@@ -129,7 +131,8 @@ void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *r
  * The callback, never called from inside this function, tells
  *   STATUS_OK         held; rlock_fence() is set
  *   STATUS_BUSY       held by another, which is untouched
- *   STATUS_INVALID    a bad name or lease
+ *   STATUS_INVALID    a bad name or lease, or `lock` is held or in another call, which
+ *                     goes on undisturbed
  *   STATUS_DOWN       not connected, nothing was sent
  *   STATUS_TIMEOUT,
  *   STATUS_IO         unknown; if it was granted the library gives it back itself as
@@ -150,9 +153,16 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
  * @callback  may be NULL: then the library keeps what it needs in memory of its own, and
  *            the lock's memory is the caller's again when this returns
  *
- * The callback tells STATUS_OK; STATUS_LOST (it had lapsed or was taken: the name may be
- * another's now, and is untouched); STATUS_NOT_OWNER (not held); STATUS_TIMEOUT,
- * STATUS_IO, STATUS_DOWN (unknown: at the latest the lease ends it), STATUS_CANCELLED.
+ * The callback, never called from inside this function, tells
+ *   STATUS_OK         given back
+ *   STATUS_LOST       it had lapsed or was taken: the name may be another's now, and is
+ *                     untouched
+ *   STATUS_NOT_OWNER  not held
+ *   STATUS_TIMEOUT,
+ *   STATUS_IO,
+ *   STATUS_DOWN       unknown; the library goes on trying, at the latest the lease ends
+ * it STATUS_REFUSED    the server answered with an error; the lease ends it
+ *   STATUS_CANCELLED  the client was closed
  */
 void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb callback,
                    void *arg);

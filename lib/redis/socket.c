@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,7 @@ enum status redis_socket_open(const struct redis_socket_options *options,
         status = err_set(reterr, STATUS_IO, "connect: %s", socket->context->errstr);
         goto out;
     }
+    (void)fcntl((int)socket->context->fd, F_SETFD, FD_CLOEXEC);
     if (uv_poll_init(options->loop, &socket->poll, (int)socket->context->fd) != 0)
         goto out;
     socket->poll.data = socket;
