@@ -90,7 +90,7 @@ void api_answer_failure(struct api *api, struct http_request *request, enum stat
 void api_answer_json(struct api *api, struct http_request *request, unsigned status,
                      char *text, const char *location);
 
-/** Whether as many requests wait as may; one that can be answered by memory need not ask. */
+/** Whether as many requests wait as may; what memory can answer need not ask. */
 bool api_is_full(const struct api *api, const struct http_request *request);
 
 /* -- what requests bring

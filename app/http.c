@@ -482,7 +482,8 @@ static bool is_port(const char *text)
 {
     size_t digits = strspn(text, "0123456789");
 
-    return digits > 0 && digits <= 5 && text[digits] == '\0' && strtol(text, NULL, 10) <= UINT16_MAX;
+    return digits > 0 && digits <= 5 && text[digits] == '\0' &&
+           strtol(text, NULL, 10) <= UINT16_MAX;
 }
 
 enum status http_listen(const char *address, size_t count, int *ret_fds,
