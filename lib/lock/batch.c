@@ -150,17 +150,28 @@ static void write_owner(struct rlock_client *client, const struct rlock *lock)
     redis_conn_arg(client->conn, owner, rlock_client_owner(client, lock, owner));
 }
 
+/** The time on the server's clock when nobody waits for the answer any more. */
+static uint64_t latest_us(const struct rlock_batch *batch)
+{
+    const struct rlock_client *client = batch->client;
+    int64_t latest = client->ahead_us + batch->sent_us + client->timeout_us;
+
+    return latest < 0 ? 0 : (uint64_t)latest;
+}
+
 static void write_args(struct rlock_batch *batch)
 {
     struct rlock_client *client = batch->client;
     struct redis_conn *conn = client->conn;
 
-    if (batch->op->has_fence)
+    if (batch->op->is_grant)
         redis_conn_arg(conn, client->fence_key, client->fence_key_len);
     for (unsigned i = 0; i < batch->count; i++)
         redis_conn_arg(conn, batch->locks[i]->name, batch->locks[i]->name_len);
     if (batch->op->has_lease)
         redis_conn_arg_uint(conn, batch->lease_ms);
+    if (batch->op->is_grant)
+        redis_conn_arg_uint(conn, latest_us(batch));
     for (unsigned i = 0; i < batch->count; i++)
         write_owner(client, batch->locks[i]);
 }
@@ -172,9 +183,10 @@ static void on_send_again(struct redis_script_call *call);
 static enum status write_batch(struct rlock_batch *batch)
 {
     struct redis_conn *conn = batch->client->conn;
-    enum status status = redis_script_begin(conn, &batch->call,
-                                            (size_t)batch->count + batch->op->has_fence,
-                                            (size_t)batch->count + batch->op->has_lease);
+    const struct rlock_op *op = batch->op;
+    size_t count = batch->count;
+    enum status status = redis_script_begin(conn, &batch->call, count + op->is_grant,
+                                            count + op->has_lease + op->is_grant);
 
     if (status != STATUS_OK)
         return status;
@@ -284,26 +296,61 @@ static void settle(struct rlock_batch *batch, enum status status, const char *ve
     rlock_client_settled(batch->client);
 }
 
+/** What a reply says: {clock, fence, verdicts} or {clock} of a grant, else verdicts. */
+struct deal {
+    bool is_late;
+    int64_t fence;
+    const char *verdicts;
+};
+
+static bool read_grant(struct rlock_batch *batch, const struct redis_reply *reply,
+                       struct deal *deal)
+{
+    int64_t clock_us;
+
+    if (!redis_reply_int(redis_reply_at(reply, 0), &clock_us))
+        return false;
+    deal->is_late = redis_reply_at(reply, 1) == NULL;
+    rlock_client_saw_clock(batch->client, clock_us, batch->sent_us, deal->is_late);
+    return deal->is_late || redis_reply_int(redis_reply_at(reply, 1), &deal->fence);
+}
+
+/** False when it is not our script's reply. */
+static bool read_reply(struct rlock_batch *batch, const struct redis_reply *reply,
+                       struct deal *deal)
+{
+    bool is_grant = batch->op->is_grant;
+    size_t len = 0;
+
+    if (is_grant && !read_grant(batch, reply, deal))
+        return false;
+    deal->verdicts = redis_reply_text(is_grant ? redis_reply_at(reply, 2) : reply, &len);
+    return deal->is_late || (deal->verdicts != NULL && len == batch->count);
+}
+
+/** Nothing was done: the server's clock is not what it was believed to be, or hung. */
+static void settle_late(struct rlock_batch *batch)
+{
+    if (clock_mono_us() < batch->sent_us + batch->client->timeout_us)
+        on_send_again(&batch->call);
+    else
+        settle(batch, STATUS_TIMEOUT, NULL, 0);
+}
+
 static void on_done(struct redis_script_call *call, enum status status,
                     const struct redis_reply *reply)
 {
     struct rlock_batch *batch = list_item(call, struct rlock_batch, call);
-    const struct redis_reply *list =
-        batch->op->has_fence ? redis_reply_at(reply, 1) : reply;
-    const char *verdicts = NULL;
-    size_t len = 0;
-    int64_t fence = 0;
+    struct deal deal = {0};
 
-    if (status == STATUS_OK) {
-        verdicts = redis_reply_text(list, &len);
-        if (verdicts == NULL || len != batch->count ||
-            (batch->op->has_fence &&
-             !redis_reply_int(redis_reply_at(reply, 0), &fence))) {
-            verdicts = NULL;
-            status = STATUS_IO; /* not our script's reply: what happened is unknown */
-        }
-    }
-    settle(batch, status, verdicts, fence);
+    if (status != STATUS_OK)
+        settle(batch, status, NULL, 0);
+    else if (!read_reply(batch, reply, &deal))
+        settle(batch, STATUS_IO, NULL, 0); /* what happened is unknown */
+    else if (deal.is_late)
+        settle_late(batch);
+    else
+        settle(batch, STATUS_OK, deal.verdicts, deal.fence);
 }
 
 void rlock_batch_settle_failed(struct rlock_client *client)

@@ -33,7 +33,7 @@ struct rlock_outcome {
 struct rlock_op {
     enum rlock_script script;
     enum rlock_line_id line;
-    bool has_fence;     /* the key of the fence counter goes before the names */
+    bool is_grant;      /* with the fence counter and a latest time; tells fences */
     bool has_lease;     /* the lease goes before the owners; batches are per lease */
     enum status denied; /* what the verdict '0' means */
     /* The lock is in no batch any more. */

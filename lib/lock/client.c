@@ -6,6 +6,7 @@
  * command, and then the connection is closed.
  */
 #include "lock/client.h"
+#include "base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <sys/random.h>
 
 #define FENCE_KEY_DEFAULT "lock:fence"
+#define AHEAD_UNKNOWN_US  (INT64_MAX / 4)
 
 _Static_assert(sizeof(struct rlock) < 384, "callers keep one per request");
 
@@ -83,10 +85,24 @@ size_t rlock_client_owner(const struct rlock_client *client, const struct rlock 
            redis_wire_digits(ret_owner + RLOCK_CLIENT_ID_LEN + 1, lock->serial);
 }
 
-static void on_raised(struct redis_script_call *call UNUSED, enum status status UNUSED,
-                      const struct redis_reply *reply UNUSED)
+void rlock_client_saw_clock(struct rlock_client *client, int64_t clock_us,
+                            int64_t sent_us, bool is_wrong)
 {
+    int64_t ahead_us = clock_us - sent_us; /* the less the call waited, the better */
+
+    if (is_wrong || ahead_us < client->ahead_us)
+        client->ahead_us = ahead_us;
+}
+
+static void on_raised(struct redis_script_call *call, enum status status,
+                      const struct redis_reply *reply)
+{
+    struct rlock_client *client = list_item(call, struct rlock_client, raise);
+    int64_t clock_us;
+
     /* Where this is refused, so will be what would have drawn from the counter. */
+    if (status == STATUS_OK && redis_reply_int(reply, &clock_us))
+        rlock_client_saw_clock(client, clock_us, client->raise_sent_us, true);
 }
 
 /**
@@ -100,6 +116,8 @@ static void raise_fence(struct rlock_client *client)
         .done = on_raised,
         .with_body = true, /* sent again it would come too late */
     };
+    client->raise_sent_us = clock_mono_us();
+    client->ahead_us = AHEAD_UNKNOWN_US;
     if (redis_script_begin(client->conn, &client->raise, 1, 0) != STATUS_OK)
         return;
     redis_conn_arg(client->conn, client->fence_key, client->fence_key_len);
@@ -187,6 +205,7 @@ enum status rlock_client_open(const struct rlock_client_options *options,
     list_init(&client->asks);
     list_init(&client->failed_asks);
     list_init(&client->answers);
+    client->timeout_us = (int64_t)options->timeout_ms * 1000;
     client->on_state = options->on_state;
     client->arg = options->arg;
     status = set_fence_key(client, options->fence_key);

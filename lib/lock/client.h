@@ -47,8 +47,11 @@ struct rlock_client {
     struct list answers; /* locks whose answer needs no server */
     uv_idle_t soon;      /* runs while there is something to answer */
     uint64_t last_serial;
+    int64_t timeout_us;
+    int64_t ahead_us; /* the server's clock less clock_mono_us(), at the most */
     char id[RLOCK_CLIENT_ID_LEN + 1];
     struct redis_script_call raise;
+    int64_t raise_sent_us;
     char *fence_key;
     size_t fence_key_len;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
@@ -66,6 +69,13 @@ size_t rlock_client_owner(const struct rlock_client *client, const struct rlock 
 
 /** Until when a lease that was asked for at `sent_us` surely runs. */
 int64_t rlock_safe_until_us(int64_t sent_us, uint32_t lease_ms);
+
+/**
+ * The server's clock showed `clock_us` after what was sent at `sent_us`; `is_wrong`: what
+ * was believed of it has proved wrong.
+ */
+void rlock_client_saw_clock(struct rlock_client *client, int64_t clock_us,
+                            int64_t sent_us, bool is_wrong);
 
 /** Have the loop call `lock`'s callback with `status` soon. */
 void rlock_client_answer(struct rlock_client *client, struct rlock *lock,

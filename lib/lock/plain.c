@@ -89,7 +89,7 @@ const struct rlock_kind rlock_plain = {
         {
             .script = RLOCK_SCRIPT_ACQUIRE,
             .line = RLOCK_LINE_ACQUIRE,
-            .has_fence = true,
+            .is_grant = true,
             .has_lease = true,
             .denied = STATUS_BUSY,
             .settle = settle_acquire,

@@ -136,7 +136,8 @@ void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *r
  *   STATUS_DOWN       not connected, nothing was sent
  *   STATUS_TIMEOUT,
  *   STATUS_IO         unknown; if it was granted the library gives it back itself as
- *                     soon as it can, at the latest the lease ends it
+ *                     soon as it can, at the latest the lease ends it. A server that
+ *                     gets to it after the timeout does not grant it any more
  *   STATUS_REFUSED    the server answered with an error (read only, no memory, ...)
  *   STATUS_CANCELLED  the client was closed
  *

@@ -2,6 +2,10 @@
 #include "lock/scripts.h"
 
 /*
+ * A call that is carried out when its caller has given up, by a server that hung, would
+ * lock names for nobody. So it says until when, on this server's clock, it is wanted,
+ * and learns that clock from each reply.
+ *
  * Fences come from one counter, advanced by the number of locks before any lock is set:
  * if that is refused nothing has been changed, and the fence of the i-th lock is the
  * returned number plus i, with gaps for those that were busy. A counter that is missing
@@ -11,29 +15,31 @@
  * A lock that holds our very value is a grant: the call had been carried out before.
  */
 static const char acquire[] =
+    "local now = redis.call('TIME')\n"
+    "local clock = now[1] * 1000000 + now[2]\n"
+    "if clock > ARGV[2] + 0 then return {clock} end\n"
     "local count = #KEYS - 1\n"
     "local fence = redis.call('INCRBY', KEYS[1], count)\n"
     "if fence > 9e15 then\n"
     "  return redis.error_reply('ERR the fence counter holds something else')\n"
     "end\n"
     "if fence == count then\n"
-    "  local now = redis.call('TIME')\n"
-    "  fence = now[1] * 1000000 + now[2] + count\n"
+    "  fence = clock + count\n"
     "  redis.call('SET', KEYS[1], string.format('%.0f', fence))\n"
     "end\n"
     "local call, lease, verdicts = redis.pcall, ARGV[1], {}\n"
     "for i = 2, #KEYS do\n"
-    "  local set = call('SET', KEYS[i], ARGV[i], 'NX', 'PX', lease)\n"
+    "  local set = call('SET', KEYS[i], ARGV[i + 1], 'NX', 'PX', lease)\n"
     "  if set then\n"
     "    verdicts[i - 1] = set.err and 'E' or '1'\n"
-    "  elseif call('GET', KEYS[i]) == ARGV[i] then\n"
+    "  elseif call('GET', KEYS[i]) == ARGV[i + 1] then\n"
     "    call('PEXPIRE', KEYS[i], lease)\n"
     "    verdicts[i - 1] = '1'\n"
     "  else\n"
     "    verdicts[i - 1] = '0'\n"
     "  end\n"
     "end\n"
-    "return {fence - count, table.concat(verdicts)}\n";
+    "return {clock, fence - count, table.concat(verdicts)}\n";
 
 /* A counter that came back old, from a snapshot, is moved up before anyone draws. */
 static const char raise_fence[] =
@@ -42,7 +48,7 @@ static const char raise_fence[] =
     "if tonumber(redis.call('GET', KEYS[1]) or 0) < clock then\n"
     "  redis.call('SET', KEYS[1], string.format('%.0f', clock))\n"
     "end\n"
-    "return 1\n";
+    "return clock\n";
 
 /* MGET tells nil, not an error, where a key holds another type. */
 static const char release[] = "local found = redis.call('MGET', unpack(KEYS))\n"

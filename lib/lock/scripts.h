@@ -12,8 +12,10 @@
 #include "redis/script.h"
 
 enum rlock_script {
-    RLOCK_SCRIPT_ACQUIRE, /* fence key, names; lease ms, owners -> {fence, verdicts} */
-    RLOCK_SCRIPT_RAISE,   /* fence key -> 1; moves the counter up to the clock */
+    /* fence key, names; lease ms, latest us, owners -> {clock us, fence, verdicts};
+       {clock us}: too late, nothing was done */
+    RLOCK_SCRIPT_ACQUIRE,
+    RLOCK_SCRIPT_RAISE,   /* fence key -> clock us, which the counter is not behind */
     RLOCK_SCRIPT_RELEASE, /* names; owners -> verdicts */
     RLOCK_SCRIPT_RENEW,   /* names; lease ms, owners -> verdicts */
     RLOCK_SCRIPT_INSPECT, /* name -> {owner or nil, remaining ms} */

@@ -86,6 +86,7 @@ struct rlock_client *fixture_open(struct fixture *fixture,
     options.loop = &fixture->loop;
     if (rlock_client_open(&options, &client, &err) != STATUS_OK)
         fail_msg("rlock_client_open: %s", err.text);
+    assert_true(fixture->client_count < FIXTURE_CLIENTS_MAX);
     fixture->clients[fixture->client_count++] = client;
     return client;
 }

@@ -17,7 +17,7 @@
 
 #include <cmocka.h> /* needs the four above */
 
-#define FIXTURE_CLIENTS_MAX 4
+#define FIXTURE_CLIENTS_MAX 8
 #define LEASE_MS            10000
 #define TIMEOUT_MS          1000
 #define WITHIN_MS           8000 /* what must happen at all must happen within this */

@@ -248,17 +248,56 @@ static void test_acquire_script__finds_its_own_value_and_grants(void **state)
 
     rlock_scripts_init(scripts);
     for (int i = 0; i < 2; i++) {
-        reply = server_ask(fixture->server, "EVAL %s 3 lock:fence a b %d me:1 me:2",
+        reply = server_ask(fixture->server,
+                           "EVAL %s 3 lock:fence a b %d 9000000000000000 me:1 me:2",
                            scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS + i * LEASE_MS);
         assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
-        assert_string_equal(reply->element[1]->str, "11");
+        assert_string_equal(reply->element[2]->str, "11");
         freeReplyObject(reply);
     }
     assert_true(server_int(fixture->server, "PTTL a") > LEASE_MS); /* the second lease */
-    reply = server_ask(fixture->server, "EVAL %s 3 lock:fence a c %d you:1 you:2",
+    reply = server_ask(fixture->server,
+                       "EVAL %s 3 lock:fence a c %d 9000000000000000 you:1 you:2",
                        scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS);
-    assert_string_equal(reply->element[1]->str, "01");
+    assert_string_equal(reply->element[2]->str, "01");
     freeReplyObject(reply);
+}
+
+static void test_acquire_script__does_nothing_when_it_comes_too_late(void **state)
+{
+    struct fixture *fixture = *state;
+    struct redis_script scripts[RLOCK_SCRIPT_COUNT];
+    redisReply *reply;
+
+    rlock_scripts_init(scripts);
+    reply = server_ask(fixture->server, "EVAL %s 2 lock:fence a %d 1700000000000000 me:1",
+                       scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS);
+    assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
+    assert_int_equal(reply->elements, 1);
+    assert_true(reply->element[0]->integer > 1700000000000000);
+    freeReplyObject(reply);
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), 0);
+}
+
+/** The clocks of server and client drift, or are set: one call more, and it goes on. */
+static void test_acquire__learns_the_servers_clock_anew(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[3] = {0};
+    long long before;
+
+    assert_int_equal(acquire(fixture, client, &calls[0], "a", LEASE_MS), STATUS_OK);
+    before = server_calls(fixture->server, "evalsha");
+    clock_shift_us(-3600000000LL); /* ours an hour back is the server's an hour ahead */
+    assert_int_equal(acquire(fixture, client, &calls[1], "b", LEASE_MS), STATUS_OK);
+    assert_int_equal(server_calls(fixture->server, "evalsha") - before, 2);
+    assert_int_equal(acquire(fixture, client, &calls[2], "c", LEASE_MS), STATUS_OK);
+    assert_int_equal(server_calls(fixture->server, "evalsha") - before, 3);
+    assert_true(rlock_fence(&calls[1].lock) > rlock_fence(&calls[0].lock));
+    clock_shift_us(3600000000LL);
+    assert_int_equal(acquire(fixture, client, &calls[2], "c", LEASE_MS), STATUS_INVALID);
+    assert_int_equal(release(fixture, client, &calls[2]), STATUS_OK);
 }
 
 static void test_acquire__ten_thousand_in_one_flush_each_with_its_own_result(void **state)
@@ -717,6 +756,8 @@ int main(void)
         FIXTURE_TEST(test_acquire__damaged_fence_counter_refuses_and_locks_nothing),
         FIXTURE_TEST(test_acquire__out_of_memory_refuses_and_locks_nothing),
         FIXTURE_TEST(test_acquire_script__finds_its_own_value_and_grants),
+        FIXTURE_TEST(test_acquire_script__does_nothing_when_it_comes_too_late),
+        FIXTURE_TEST(test_acquire__learns_the_servers_clock_anew),
         FIXTURE_TEST(test_acquire__ten_thousand_in_one_flush_each_with_its_own_result),
         FIXTURE_TEST(test_acquire__same_lease_shares_calls_of_128),
         FIXTURE_TEST(test_acquire__many_different_leases),

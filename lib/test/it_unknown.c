@@ -40,7 +40,8 @@ static void wait_absent(struct fixture *fixture, const char *key)
     assert_true(fixture_run_until(fixture, is_absent, &absence, WITHIN_MS));
 }
 
-static void test_acquire__timed_out_is_given_back_by_the_library(void **state)
+/** Too late for its caller, it is too late for the server, when that wakes. */
+static void test_acquire__timed_out_is_not_granted_later(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = hasty_client(fixture);
@@ -49,7 +50,7 @@ static void test_acquire__timed_out_is_given_back_by_the_library(void **state)
     long long before;
 
     assert_int_equal(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
-    before = server_calls(fixture->server, "set");
+    before = server_calls(fixture->server, "incrby");
     server_pause(fixture->server);
     begin_us = clock_mono_us();
     assert_int_equal(acquire(fixture, client, &call, "item:7", RLOCK_LEASE_MS_MAX),
@@ -60,13 +61,36 @@ static void test_acquire__timed_out_is_given_back_by_the_library(void **state)
     server_resume(fixture->server);
     fixture_wait_up(fixture, client);
     fixture_run_for(fixture, 20);
-    /* the server did carry it out, when it woke */
-    assert_true(server_calls(fixture->server, "set") > before);
-    wait_absent(fixture, "item:7");
+    assert_int_equal(server_calls(fixture->server, "incrby"), before);
+    assert_false(server_has(fixture->server, "item:7"));
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     fixture_run_for(fixture, 1200); /* a second look does not harm the new holder */
     assert_true(server_has(fixture->server, "item:7"));
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+/** Nobody is left to give it back, so it must not be granted. */
+static void test_acquire__of_a_client_that_is_gone_is_not_granted(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = hasty_client(fixture);
+    struct call call = {0}, warm = {0};
+    long long evals, grants;
+
+    assert_int_equal(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
+    evals = server_calls(fixture->server, "evalsha");
+    grants = server_calls(fixture->server, "incrby");
+    server_pause(fixture->server);
+    call_acquire(client, &call, "item:7", RLOCK_LEASE_MS_MAX);
+    rlock_flush(client);
+    fixture_close(fixture, client);
+    assert_int_equal(call.status, STATUS_CANCELLED);
+    fixture_run_for(fixture, 50);
+    server_resume(fixture->server);
+    while (server_calls(fixture->server, "evalsha") == evals)
+        fixture_run_for(fixture, 2);
+    assert_int_equal(server_calls(fixture->server, "incrby"), grants);
+    assert_false(server_has(fixture->server, "item:7"));
 }
 
 /** The old connection's command is carried out after the new connection's release. */
@@ -165,11 +189,15 @@ static void wait_heard(struct fixture *fixture, struct fake *fake, const char *w
 
 static void test_acquire__reply_of_another_shape_is_unknown_and_given_back(void **state)
 {
-    static const char *const replies[] = {"+OK\r\n", "*2\r\n:5\r\n$2\r\n11\r\n",
-                                          "*2\r\n$1\r\n5\r\n$1\r\n1\r\n", "*0\r\n"};
+    static const char *const replies[] = {"+OK\r\n",
+                                          "*0\r\n",
+                                          "*3\r\n:5\r\n:7\r\n$2\r\n11\r\n",
+                                          "*3\r\n:5\r\n$1\r\n7\r\n$1\r\n1\r\n",
+                                          "*3\r\n$1\r\n5\r\n:7\r\n$1\r\n1\r\n",
+                                          "*3\r\n:5\r\n:7\r\n:1\r\n"};
     struct fixture *fixture = *state;
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         struct fake *fake = fake_start(&fixture->loop, NULL);
         struct call call = {0};
         struct rlock_client *client =
@@ -193,6 +221,32 @@ static void test_acquire__reply_of_another_shape_is_unknown_and_given_back(void 
     }
 }
 
+/** Granted, but the reply never came: the next connection gives it back. */
+static void test_acquire__whose_reply_was_lost_is_given_back(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake *fake = fake_start(&fixture->loop, NULL);
+    struct call call = {0};
+    struct rlock_client *client =
+        fixture_open(fixture, (struct rlock_client_options){.redis_url = fake->url,
+                                                            .timeout_ms = TIMEOUT_MS});
+
+    fixture_wait_up(fixture, client);
+    wait_heard(fixture, fake, "lock:fence", 1);
+    fake_say(fake, ":1\r\n");
+    call_acquire(client, &call, "item:7", LEASE_MS);
+    rlock_flush(client);
+    wait_heard(fixture, fake, "item:7", 1);
+    fake_hang_up(fake);
+    fixture_wait_answers(fixture, &call, 1);
+    assert_int_equal(call.status, STATUS_IO);
+    wait_heard(fixture, fake, "item:7", 2); /* without a flush of ours */
+    wait_heard(fixture, fake, client->scripts[RLOCK_SCRIPT_RELEASE].sha, 1);
+    fake_say(fake, ":1\r\n$1\r\n1\r\n");
+    fixture_close(fixture, client);
+    fake_stop(fake);
+}
+
 /** A lock that the server refuses alone: the verdict of its own, its neighbours go on. */
 static void test_acquire__refused_alone(void **state)
 {
@@ -210,7 +264,7 @@ static void test_acquire__refused_alone(void **state)
         call_acquire(client, &calls[i], i == 1 ? "item:1" : "item:2", LEASE_MS);
     rlock_flush(client);
     wait_heard(fixture, fake, "item:2", 2);
-    fake_say(fake, "*2\r\n:100\r\n$3\r\n1E0\r\n");
+    fake_say(fake, "*3\r\n:5\r\n:100\r\n$3\r\n1E0\r\n");
     fixture_wait_answers(fixture, &calls[2], 1);
     assert_int_equal(calls[0].status, STATUS_OK);
     assert_int_equal(rlock_fence(&calls[0].lock), 101);
@@ -338,11 +392,13 @@ static void test_giveback__remembers_a_bounded_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FIXTURE_TEST(test_acquire__timed_out_is_given_back_by_the_library),
+        FIXTURE_TEST(test_acquire__timed_out_is_not_granted_later),
+        FIXTURE_TEST(test_acquire__of_a_client_that_is_gone_is_not_granted),
         FIXTURE_TEST(test_acquire__carried_out_late_is_given_back_at_the_second_look),
         FIXTURE_TEST(test_acquire__lost_connection_is_unknown),
         FIXTURE_TEST(test_release__timed_out_is_finished_by_the_library),
         FIXTURE_TEST(test_acquire__reply_of_another_shape_is_unknown_and_given_back),
+        FIXTURE_TEST(test_acquire__whose_reply_was_lost_is_given_back),
         FIXTURE_TEST(test_acquire__refused_alone),
         FIXTURE_TEST(test_acquire__is_down_at_once_without_a_server),
         FIXTURE_TEST(test_acquire__collected_before_the_connection_went_is_down),
