@@ -41,12 +41,12 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
                           " join pg_stat_activity a"
                           "  on a.pid = s.pid and a.backend_start = s.start"},
     [STATEMENT_READ_ORDER] = {"read_order",
-                              "select " ORDER_COLUMNS
-                              " from generate_series($1::bigint & 1048575,"
-                              "  (select max(id) from voucher), 1048576) v (id)"
-                              " join voucher_order o"
-                              "  on o.voucher_id = v.id and o.id = $1"
-                              " where $2::bigint in (0, o.user_id)"},
+                              "select o.* from generate_series($1::bigint & 1048575,"
+                              "  (select max(id) from voucher), 1048576) v (id),"
+                              " lateral (select " ORDER_COLUMNS " from voucher_order o"
+                              "  where o.voucher_id = v.id and o.id between $1 and $1"
+                              "   and $2::bigint in (0, o.user_id)"
+                              "  order by o.id limit 1) o"},
     [STATEMENT_LIST_ORDERS] = {"list_orders",
                                "select " ORDER_COLUMNS " from voucher_order o"
                                " where o.user_id = $1::bigint"

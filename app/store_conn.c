@@ -217,6 +217,7 @@ static bool send_settings(struct store_conn *conn)
              " set_config('plan_cache_mode', 'force_generic_plan', false),"
              " set_config('enable_seqscan', 'off', false),"
              " set_config('enable_bitmapscan', 'off', false),"
+             " set_config('enable_sort', 'off', false),"
              " set_config('enable_hashjoin', 'off', false),"
              " set_config('enable_mergejoin', 'off', false),"
              " set_config('jit', 'off', false)"
