@@ -185,6 +185,9 @@ static const struct setting {
 };
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
 
+/* What was read from files; for the life of the process. */
+static char *file_texts[SETTING_COUNT];
+
 static enum status read_number(const struct setting *setting, const char *value,
                                int64_t *ret_number, struct err *reterr)
 {
@@ -242,7 +245,8 @@ static enum status read_file(const struct setting *setting, const char *path,
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
         len--;
     text[len] = '\0';
-    *ret_text = text; /* for the life of the process */
+    file_texts[setting - settings] = text;
+    *ret_text = text;
     return STATUS_OK;
 }
 
