@@ -212,9 +212,11 @@ int64_t result_array_next(struct result_array *array)
 {
     int64_t len, value;
 
-    if (array->count == 0 || array->end - array->next < 4)
+    if (array->count == 0)
         return 0;
     array->count--;
+    if (array->end - array->next < 4)
+        return 0;
     len = decode_int(array->next, 4);
     array->next += 4;
     if (len < 0 || len > array->end - array->next)

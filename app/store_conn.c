@@ -270,6 +270,11 @@ static void continue_connecting(struct store_conn *conn, PostgresPollingStatusTy
         poll_for(conn, next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
 }
 
+/* libpq would print them. */
+static void ignore_notice(void *arg UNUSED, const char *message UNUSED)
+{
+}
+
 static void start_connecting(struct store_conn *conn)
 {
     /* what the URL says comes later, and so wins; but not over the encoding */
@@ -283,6 +288,7 @@ static void start_connecting(struct store_conn *conn)
         fail_io(conn, "connect");
         return;
     }
+    PQsetNoticeProcessor(conn->pg, ignore_notice, NULL);
     arm(conn, (int64_t)conn->options.timeout_ms * 1000);
     continue_connecting(conn, PGRES_POLLING_WRITING);
 }
