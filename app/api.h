@@ -22,7 +22,6 @@ struct api_options {
     struct catalogue *catalogue;
     struct checkout *checkout;
     struct store *store;
-    struct rlock_client *locks;
     struct limiter *user_limiter;    /* NULL: no limit */
     struct limiter *address_limiter; /* NULL: no limit */
     struct metrics *metrics;         /* this loop's */

@@ -12,10 +12,23 @@ void api_healthz(struct api *api, struct http_request *request, int64_t id)
     api_answer_json(api, request, 200, strdup("{\"status\":\"alive\"}"), NULL);
 }
 
+/* An order may come to any loop: ready is who is ready in all. */
+static bool is_up_everywhere(const struct api *api, size_t gauge_offset)
+{
+    for (size_t i = 0; i < api->options.all_metrics_count; i++) {
+        const char *metrics = (const char *)api->options.all_metrics[i];
+
+        if (atomic_load(
+                (const _Atomic uint64_t *)(const void *)(metrics + gauge_offset)) == 0)
+            return false;
+    }
+    return true;
+}
+
 void api_readyz(struct api *api, struct http_request *request, int64_t id)
 {
-    bool has_postgres = store_is_up(api->options.store);
-    bool has_redis = rlock_client_is_up(api->options.locks);
+    bool has_postgres = is_up_everywhere(api, offsetof(struct metrics, postgres_up));
+    bool has_redis = is_up_everywhere(api, offsetof(struct metrics, redis_up));
     bool is_ready = has_postgres && (has_redis || api->options.bypass_locks);
     const char *redis = api->options.bypass_locks ? "bypassed" : "down";
     char body[160];

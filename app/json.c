@@ -95,7 +95,7 @@ static void read_time(const struct json_field *field, const json_t *value, void 
         *(int64_t *)target = us;
     else
         json_errors_add(errors, field->name,
-                        "must be a time as in RFC 3339, 1970 to 9999, e.g. "
+                        "must be an RFC 3339 time after 1970 began, up to 9999, e.g. "
                         "2030-01-01T00:00:00Z");
 }
 

@@ -223,7 +223,6 @@ static enum status create_api(struct worker *worker)
                                   .catalogue = worker->catalogue,
                                   .checkout = worker->checkout,
                                   .store = worker->store,
-                                  .locks = worker->locks,
                                   .metrics = worker->options.metrics,
                                   .all_metrics = worker->options.all_metrics,
                                   .all_metrics_count = worker->options.all_metrics_count,
