@@ -10,20 +10,16 @@
  *   SENT       it is in a transaction, or in the look-up of one whose connection died
  *   UNLOCKING  its lock is being given back; then it is answered
  *
- * A voucher has one transaction under way at most, so that while Postgres commits one the
- * next grows: that is what makes the batches.
+ * A voucher has one transaction under way at most: while it commits the next one grows.
  *
  * Promise: every order taken in is answered exactly once. Its deadline answers it if
- * nothing else does, by what is known: nothing was done (LOCKING, QUEUED), or unknown
- * (SENT). The order then goes its way to the end unseen, so that its lock and its memory
- * are always given back.
+ * nothing else does: nothing was done (LOCKING, QUEUED), or unknown (SENT). It then goes
+ * its way to the end unseen, so that its lock and its memory are always given back.
  *
- * A transaction that fails
- *   before it was sent, or rolled back for a passing reason: its orders go back to the
- *     head of their line, a bounded number of times;
- *   for a row that Postgres refuses: it is cut in halves until the row stands alone;
- *   with its connection: it is looked up (store_resolve_orders) before anyone is told;
- *     what was not committed goes back to the line.
+ * A transaction that was rolled back for a passing reason puts its orders back to the
+ * head of their line, a bounded number of times; one with a row that Postgres refuses is
+ * cut in halves until the row stands alone; one whose connection died is looked up before
+ * anyone is told, and what was not committed goes back to the line.
  */
 #include "app/checkout.h"
 
@@ -44,6 +40,7 @@
 #define TRIES_MAX          5 /* of one order, transactions that were rolled back */
 #define KEY_BYTES          80
 #define GATHER_MAX_US      2000
+#define CROWD              16 /* orders in a batch */
 
 enum stage { LOCKING, WAITING, QUEUED, SENT, UNLOCKING };
 
@@ -79,6 +76,12 @@ struct batch {
 struct checkout {
     struct checkout_options options;
     uv_timer_t timer;
+    uv_timer_t crowd_timer; /* an early tick: the turn behind it does the rest */
+    struct {
+        int64_t voucher_id; /* of the last large batch */
+        int64_t until_us;
+        size_t count; /* of orders in the line that are waited for */
+    } crowd;
     struct lines lines; /* of orders that hold their lock */
     struct list waiting;
     struct list unlocking; /* in order of time */
@@ -388,6 +391,7 @@ static void line_rejoin(struct line *line, struct item *item)
 /* -- batches ---------- */
 
 static void send_batch(struct batch *batch);
+static void on_tick(uv_timer_t *timer);
 
 static bool may_be_sent(const struct item *item, int64_t now_us)
 {
@@ -441,34 +445,54 @@ static bool has_input(const struct checkout *checkout)
     return poll(&loop, 1, 0) > 0;
 }
 
-static bool may_gather(const struct line *line, int64_t now_us)
+/* The shoppers of a large batch are being answered: in a crowd, as many come again. */
+static void expect_crowd(struct checkout *checkout, const struct batch *batch)
+{
+    if (batch->count < CROWD)
+        return;
+    checkout->crowd.voucher_id = batch->line->voucher_id;
+    checkout->crowd.count = checkout->queued + batch->count;
+    checkout->crowd.until_us = clock_mono_us() + GATHER_MAX_US;
+}
+
+static bool awaits_crowd(const struct checkout *checkout, const struct line *line)
+{
+    return line->voucher_id == checkout->crowd.voucher_id &&
+           checkout->queued < checkout->crowd.count &&
+           clock_mono_us() < checkout->crowd.until_us;
+}
+
+static bool is_young(const struct line *line)
 {
     const struct item *first;
 
     if (list_is_empty(&line->items) || !list_is_empty(&line->halves))
         return false;
     first = list_item(line->items.next, struct item, link);
-    return now_us - first->stage_us < GATHER_MAX_US;
+    return clock_mono_us() - first->stage_us < GATHER_MAX_US;
 }
 
-/* What has reached the loop already is read first, for a while: what a transaction costs
-   beyond its rows is worth some thirty rows, and when the machine is busy that cost is
-   better shared. When nothing waits to be read, nothing is waited for. */
+/* What a transaction costs beyond its rows is worth some thirty rows, so on a busy
+   machine it is better shared. Two things are waited for, both for GATHER_MAX_US at most:
+   what has reached the loop already and is only to be read, and, after a large batch, as
+   many orders as that one had. A single shopper waits for neither. */
 void checkout_turn(struct checkout *checkout)
 {
     bool is_busy = !list_is_empty(&checkout->lines.ring) && has_input(checkout);
-    int64_t now_us = is_busy ? clock_mono_us() : 0;
     struct list gathering;
     struct line *line;
 
     list_init(&gathering);
     while (store_batch_room(checkout->options.store) > 0 &&
            (line = lines_next(&checkout->lines)) != NULL) {
-        if (is_busy && may_gather(line, now_us))
+        if ((is_busy && is_young(line)) || awaits_crowd(checkout, line))
             list_append(&gathering, &line->ring);
         else
             line_send(checkout, line);
     }
+    if (!list_is_empty(&gathering) &&
+        !uv_is_active((uv_handle_t *)&checkout->crowd_timer))
+        uv_timer_start(&checkout->crowd_timer, on_tick, 1, 0);
     list_append_all(&checkout->lines.ring, &gathering);
     metrics_set(&checkout->options.metrics->queue_depth, checkout->queued);
     metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
@@ -592,6 +616,7 @@ static void on_placed(enum status status, const struct voucher_news *news,
         checkout->options.report(news, checkout->options.arg);
     switch (status) {
     case STATUS_OK:
+        expect_crowd(checkout, batch);
         batch_answer(batch);
         batch_end(batch);
         break;
@@ -746,6 +771,8 @@ struct checkout *checkout_create(const struct checkout_options *options)
     list_init(&checkout->unknown);
     list_init(&checkout->free_items);
     list_init(&checkout->free_batches);
+    uv_timer_init(options->loop, &checkout->crowd_timer);
+    checkout->crowd_timer.data = checkout;
     uv_timer_init(options->loop, &checkout->timer);
     checkout->timer.data = checkout;
     uv_timer_start(&checkout->timer, on_tick, TICK_MS, TICK_MS);
@@ -770,5 +797,6 @@ void checkout_close(struct checkout *checkout)
     if (checkout == NULL)
         return;
     assert(checkout->in_flight == 0);
+    uv_close((uv_handle_t *)&checkout->crowd_timer, NULL);
     uv_close((uv_handle_t *)&checkout->timer, on_closed);
 }

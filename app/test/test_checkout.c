@@ -147,14 +147,14 @@ static void on_answer(enum outcome outcome, const struct order *order, void *arg
     heard->order_id = order != NULL ? order->id : 0;
 }
 
-static int open_with(void **state, bool bypass, size_t queue_max)
+static int open_with(void **state, bool bypass, size_t batch_max)
 {
     struct checkout_options options = {.loop = &fixture.loop,
                                        .metrics = &fixture.metrics,
                                        .lease_ms = 30000,
                                        .timeout_ms = TIMEOUT_MS,
-                                       .batch_max = 8,
-                                       .queue_max = queue_max,
+                                       .batch_max = batch_max,
+                                       .queue_max = 32,
                                        .bypass_locks = bypass,
                                        .report = on_report};
 
@@ -171,12 +171,17 @@ static int open_with(void **state, bool bypass, size_t queue_max)
 
 static int open_line(void **state)
 {
-    return open_with(state, false, 32);
+    return open_with(state, false, 8);
 }
 
 static int open_bypassing_line(void **state)
 {
-    return open_with(state, true, 32);
+    return open_with(state, true, 8);
+}
+
+static int open_line_of_large_batches(void **state)
+{
+    return open_with(state, false, 32);
 }
 
 /* Every test ends with nothing in flight and no lock held: checked here for all. */
@@ -304,6 +309,48 @@ static void test_checkout__a_hot_voucher_does_not_starve_a_quiet_one(void **stat
     while (fake_store.count > 0)
         answer_store(STATUS_OK, VERDICT_PLACED);
     assert_heard(20, OUTCOME_PLACED);
+}
+
+static void place_crowd(int first_user, int last_user)
+{
+    fake_store.room = 0;
+    for (int user = first_user; user <= last_user; user++)
+        submit_locked(user, 7);
+    fake_store.room = 1;
+    checkout_turn(fixture.checkout);
+}
+
+static void test_checkout__behind_a_crowd_the_next_batch_gathers(void **state UNUSED)
+{
+    place_crowd(1, 20);
+    assert_int_equal(fake_store.calls[0].count, 20);
+    submit_locked(21, 7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    clock_shift_us(-10000000);             /* the wait of 2 ms is longer than this test */
+    assert_int_equal(fake_store.count, 0); /* 20 more may come */
+    for (int user = 22; user <= 40; user++) {
+        submit_locked(user, 7);
+        assert_int_equal(fake_store.count, 0);
+    }
+    submit_locked(41, 7); /* as many as were answered: nobody else is waited for */
+    assert_int_equal(fake_store.calls[0].count, 21);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+static void
+test_checkout__a_crowd_that_does_not_come_again_is_not_awaited(void **state UNUSED)
+{
+    place_crowd(1, 20);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    clock_shift_us(-10000000);
+    submit_locked(21, 7);
+    assert_int_equal(fake_store.count, 0);
+    pass_ms(10000);
+    assert_int_equal(fake_store.calls[0].count, 1);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    submit_locked(22, 7); /* after a small batch nobody is awaited */
+    assert_int_equal(fake_store.calls[0].count, 1);
+    answer_store(STATUS_OK, VERDICT_PLACED);
 }
 
 static void test_checkout__verdicts(void **state UNUSED)
@@ -529,6 +576,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LINE_TEST(test_checkout__batches_grow_while_one_commits),
         LINE_TEST(test_checkout__a_hot_voucher_does_not_starve_a_quiet_one),
+        cmocka_unit_test_setup_teardown(
+            test_checkout__behind_a_crowd_the_next_batch_gathers,
+            open_line_of_large_batches, close_line),
+        cmocka_unit_test_setup_teardown(
+            test_checkout__a_crowd_that_does_not_come_again_is_not_awaited,
+            open_line_of_large_batches, close_line),
         LINE_TEST(test_checkout__verdicts),
         LINE_TEST(test_checkout_submit__a_full_line_refuses),
         LINE_TEST(test_checkout__without_redis_orders_are_refused),
