@@ -59,9 +59,8 @@ static void test_watchdog__stops_with_the_release(void **state)
 }
 
 /** The renewal is on its way when the release comes. */
-static void test_release__overtakes_a_renewal_under_way(void **state)
+static void overtake(struct fixture *fixture, bool flush_scripts)
 {
-    struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
     struct call calls[3] = {0};
 
@@ -72,6 +71,8 @@ static void test_release__overtakes_a_renewal_under_way(void **state)
         assert_int_equal(acquire_watched(fixture, client, &calls[i], name, 600),
                          STATUS_OK);
     }
+    if (flush_scripts)
+        freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
     server_pause(fixture->server);
     fixture_run_for(fixture, 250); /* renewals are due at 200 and get no answer */
     call_release(client, &calls[1]);
@@ -87,6 +88,17 @@ static void test_release__overtakes_a_renewal_under_way(void **state)
     assert_true(server_has(fixture->server, "item:0"));
     assert_true(server_has(fixture->server, "item:2"));
     fixture_close(fixture, client); /* before the memory of held locks goes */
+}
+
+static void test_release__overtakes_a_renewal_under_way(void **state)
+{
+    overtake(*state, false);
+}
+
+/** The renewal is sent again, without the lock that has left it. */
+static void test_release__overtakes_a_renewal_of_an_unknown_script(void **state)
+{
+    overtake(*state, true);
 }
 
 static void test_watchdog__stolen_lock_is_told_once_and_left_alone(void **state)
@@ -435,6 +447,8 @@ static void test_on_lost__may_close_the_client(void **state)
     fixture_wait_count(fixture, &fixture->closed_count, 1);
     refuse_writes(fixture, false);
     assert_int_equal(ender.losses, 1);
+    for (int i = 0; i < 3; i++)
+        assert_false(rlock_is_held(&locks[i]));
     free(locks);
 }
 
@@ -444,6 +458,7 @@ int main(void)
         FIXTURE_TEST(test_watchdog__holds_a_lock_for_ten_leases),
         FIXTURE_TEST(test_watchdog__stops_with_the_release),
         FIXTURE_TEST(test_release__overtakes_a_renewal_under_way),
+        FIXTURE_TEST(test_release__overtakes_a_renewal_of_an_unknown_script),
         FIXTURE_TEST(test_watchdog__stolen_lock_is_told_once_and_left_alone),
         FIXTURE_TEST(test_watchdog__deleted_lock_is_told_once_and_not_recreated),
         FIXTURE_TEST(test_watchdog__many_locks_one_missing_the_others_renewed),
