@@ -67,7 +67,6 @@ struct batch {
     struct list link; /* among line->halves, checkout->unknown, or the free */
     struct checkout *checkout;
     struct line *line;
-    int64_t sent_us;
     size_t count;
     struct item **items;           /* both arrays have room for batch_max */
     struct placement **placements; /* those of the items, in the same order */
@@ -96,7 +95,6 @@ struct checkout {
 };
 
 static void line_join(struct item *item);
-static void lock_item(struct item *item);
 
 /* -- memory: free lists, so that a running sale allocates nothing ---------- */
 
@@ -643,7 +641,6 @@ static void send_batch(struct batch *batch)
     struct checkout *checkout = batch->checkout;
 
     batch->line->is_busy = true;
-    batch->sent_us = clock_mono_us();
     metrics_observe_batch(checkout->options.metrics, batch->count);
     store_place_orders(checkout->options.store, batch->line->voucher_id,
                        batch->placements, batch->count, on_placed, batch);
