@@ -124,6 +124,15 @@ run: $(BUILD)/seckill ## a sale on http://127.0.0.1:$(PORT), with private server
 bench: $(BUILD)/seckill ## measure against nginx: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench.py $(BUILD)/seckill
 
+.PHONY: bench-lock
+bench-lock: $(BUILD)/bench_lock ## lock and unlock pairs per second, against a private Redis
+	@load/servers.sh up var/bench-lock >/dev/null
+	@. var/bench-lock/env && $< "$$SECKILL_REDIS_URL" 128 3 watch; status=$$?; \
+	    load/servers.sh down var/bench-lock >/dev/null; exit $$status
+$(BUILD)/bench_lock: lib/test/bench/bench_lock.c $(BUILD)/librlock.a
+	$(call say,LD)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 # -- testing ----------------------------------------------------------------------------
 
 # A check is a target that runs one thing through .ci/check.sh, which prints a line for it
