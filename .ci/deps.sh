@@ -52,7 +52,8 @@ disable_at_boot()
 {
     for service in redis-server nginx; do
         case " $1 " in
-        *" $service "*) update-rc.d "$service" disable >/dev/null || true ;;
+        *" $service "*) update-rc.d "$service" disable >/dev/null ||
+            echo "deps.sh: $service could not be kept from starting at boot" >&2 ;;
         esac
     done
 }

@@ -73,7 +73,8 @@ is_running()
     server_pid "$1" >/dev/null
 }
 
-# The ids of all PostgreSQL processes that live in the data directory, orphans included.
+# The ids of all PostgreSQL processes that live in the data directory, orphans included. One
+# that ends while it is looked at has no program to read any more, and is not listed.
 postgres_processes()
 {
     local link
@@ -180,6 +181,7 @@ change_port()
     load_settings
 }
 
+# A server that does not run has an empty id there.
 write_env()
 {
     cat >"$dir/env.new" <<END
@@ -342,7 +344,8 @@ fail_start()
     fail "$1 does not answer, see $dir/$1.log"
 }
 
-# Ask one to end; a paused one is woken for it.
+# Ask one to end; a paused one is woken for it. One that has just ended by itself is no
+# failure: whoever asks waits until it is gone.
 ask_to_stop()
 {
     local pid
