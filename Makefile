@@ -54,7 +54,7 @@ LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/tes
 APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/test/it_% app/test/fuzz_%,$(APP_TEST_SRC)))
 C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC)
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h app/*.h app/test/*.h))
-SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh)) .ci/run
+SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh lib/*/*/*.sh)) .ci/run
 
 # Say what is done; V=1: how.
 Q   = $(if $(V),,@)
@@ -151,14 +151,17 @@ test-lock: ## the lock library alone
 test-it: ## integration tests, against real private servers
 	@.ci/test.sh it
 
-.PHONY: programs check-unit check-lock check-it check-proof $(TESTS:%=%.check)
+.PHONY: programs check-unit check-lock check-it check-model check-proof $(TESTS:%=%.check)
 programs: $(TESTS) $(BUILD)/seckill
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
-check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
+check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check) check-model
 check-it: $(LIB_IT:%=%.check) $(APP_IT:%=%.check)
 $(TESTS:%=%.check): %.check: %
 	$(CHECK) $* $*
 $(LIB_IT:%=%.check) $(APP_IT:%=%.check): $(BUILD)/seckill
+
+check-model: build/deps.ok
+	$(CHECK) "lock model (spin)" lib/lock/model/check.sh $(BUILD)/model
 
 check-proof: $(BUILD)/seckill
 	$(CHECK) "load proof" load/proof.py $(BUILD)/seckill

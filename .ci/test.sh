@@ -47,7 +47,7 @@ everything)
     echo_step lint
     step check-lint
     echo_step tests
-    step check-unit check-it
+    step check-unit check-it check-model
     echo_step "tests under ASan and UBSan"
     step SAN=address BUILD="$BUILD/address" check-unit check-it
     echo_step "load proof"
