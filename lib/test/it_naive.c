@@ -1,0 +1,320 @@
+/*
+ * it_naive.c - the stages before the plain lock, each failing as it is known to fail.
+ *
+ * A script of events is run against the stage that it breaks, against the next stage,
+ * which mends that, and against the library's plain kind.
+ */
+#include "base/clock.h"
+#include "test/fixture.h"
+#include "test/naive.h"
+
+#include <hiredis/hiredis.h>
+#include <string.h>
+
+#define NAME     "item:7"
+#define SHORT_MS 100
+
+enum outcome { FINE, DEADLOCK, TWO_HOLDERS, STALE_WRITE };
+
+struct party {
+    struct fixture *fixture;
+    const struct naive_stage *stage; /* NULL: the plain kind */
+    struct rlock_client *client;     /* for the plain kind */
+    struct call call;
+    const char *owner;
+};
+
+static const struct naive_stage *const plain = NULL;
+
+static struct party party(struct fixture *fixture, const struct naive_stage *stage,
+                          const char *owner)
+{
+    return (struct party){.fixture = fixture,
+                          .stage = stage,
+                          .client = stage == plain ? fixture_client(fixture) : NULL,
+                          .owner = owner};
+}
+
+static bool plain_take(struct party *who, uint32_t lease_ms)
+{
+    enum status status = acquire(who->fixture, who->client, &who->call, NAME, lease_ms);
+
+    if (status != STATUS_OK)
+        assert_int_equal(status, STATUS_BUSY);
+    return status == STATUS_OK;
+}
+
+static bool begin_take(struct party *who, uint32_t lease_ms)
+{
+    if (who->stage == plain)
+        return plain_take(who, lease_ms); /* there is no between */
+    return who->stage->take(who->fixture->server, NAME, who->owner, lease_ms);
+}
+
+static void finish_take(struct party *who, uint32_t lease_ms)
+{
+    if (who->stage != plain && who->stage->finish_take != NULL)
+        who->stage->finish_take(who->fixture->server, NAME, lease_ms);
+}
+
+static bool take(struct party *who, uint32_t lease_ms)
+{
+    bool is_ours = begin_take(who, lease_ms);
+
+    if (is_ours)
+        finish_take(who, lease_ms);
+    return is_ours;
+}
+
+static void die(struct party *who)
+{
+    if (who->stage == plain)
+        fixture_close(who->fixture, who->client);
+}
+
+static bool begin_release(struct party *who)
+{
+    if (who->stage == plain) {
+        call_release(who->client, &who->call);
+        return true;
+    }
+    return who->stage->may_release == NULL ||
+           who->stage->may_release(who->fixture->server, NAME, who->owner);
+}
+
+/** In all that happens here it comes too late, and the plain kind says so. */
+static void finish_release(struct party *who)
+{
+    if (who->stage != plain) {
+        who->stage->release(who->fixture->server, NAME, who->owner);
+        return;
+    }
+    rlock_flush(who->client);
+    fixture_wait_answers(who->fixture, &who->call, 2);
+    assert_int_equal(who->call.status, STATUS_LOST);
+}
+
+static bool is_past(void *arg)
+{
+    return !server_has(arg, "lease");
+}
+
+/** Until a lease of SHORT_MS, begun before, is over. */
+static void wait_lease(struct fixture *fixture)
+{
+    freeReplyObject(server_ask(fixture->server, "SET lease runs PX %d", SHORT_MS));
+    assert_true(fixture_run_until(fixture, is_past, fixture->server, WITHIN_MS));
+}
+
+static void clear(struct fixture *fixture)
+{
+    (void)server_int(fixture->server, "DEL %s", NAME);
+}
+
+enum moment { BETWEEN_STEPS, HOLDING };
+
+/** The holder dies; when its lease is over, another comes. */
+static enum outcome holder_dies(struct fixture *fixture, const struct naive_stage *stage,
+                                enum moment moment)
+{
+    struct party alice = party(fixture, stage, "alice");
+    struct party bob = party(fixture, stage, "bob");
+
+    clear(fixture);
+    assert_true(begin_take(&alice, SHORT_MS));
+    if (moment == HOLDING)
+        finish_take(&alice, SHORT_MS);
+    die(&alice);
+    wait_lease(fixture);
+    if (take(&bob, LEASE_MS))
+        return FINE;
+    assert_int_equal(server_int(fixture->server, "PTTL %s", NAME), -1); /* for ever */
+    return DEADLOCK;
+}
+
+/** The holder is held up until another has the lock, and then releases; a third comes. */
+static enum outcome release_is_late(struct fixture *fixture,
+                                    const struct naive_stage *stage)
+{
+    struct party alice = party(fixture, stage, "alice");
+    struct party bob = party(fixture, stage, "bob");
+    struct party carol = party(fixture, stage, "carol");
+
+    clear(fixture);
+    assert_true(take(&alice, SHORT_MS));
+    wait_lease(fixture);
+    assert_true(take(&bob, LEASE_MS));
+    if (begin_release(&alice))
+        finish_release(&alice);
+    return take(&carol, LEASE_MS) ? TWO_HOLDERS : FINE;
+}
+
+/** As before, but it is held up after it has begun to release. */
+static enum outcome release_is_interrupted(struct fixture *fixture,
+                                           const struct naive_stage *stage)
+{
+    struct party alice = party(fixture, stage, "alice");
+    struct party bob = party(fixture, stage, "bob");
+    struct party carol = party(fixture, stage, "carol");
+
+    clear(fixture);
+    assert_true(take(&alice, LEASE_MS)); /* long enough to begin in any case */
+    assert_true(begin_release(&alice));
+    assert_int_equal(server_int(fixture->server, "PEXPIRE %s %d", NAME, SHORT_MS), 1);
+    wait_lease(fixture);
+    assert_true(take(&bob, LEASE_MS));
+    finish_release(&alice);
+    return take(&carol, LEASE_MS) ? TWO_HOLDERS : FINE;
+}
+
+/** What the lock is for; it refuses a fence that is older than one it has seen. */
+struct resource {
+    int64_t newest_fence;
+    const char *writer;
+};
+
+static void write_to(struct resource *resource, const struct party *who)
+{
+    int64_t fence = who->stage == plain ? rlock_fence(&who->call.lock) : 0;
+
+    if (fence < resource->newest_fence)
+        return;
+    resource->newest_fence = fence;
+    resource->writer = who->owner;
+}
+
+/** The holder is held up until another has the lock and has written, and then writes. */
+static enum outcome write_is_late(struct fixture *fixture,
+                                  const struct naive_stage *stage)
+{
+    struct party alice = party(fixture, stage, "alice");
+    struct party bob = party(fixture, stage, "bob");
+    struct resource resource = {.writer = "nobody"};
+
+    clear(fixture);
+    assert_true(take(&alice, SHORT_MS));
+    wait_lease(fixture);
+    assert_true(take(&bob, LEASE_MS));
+    write_to(&resource, &bob);
+    write_to(&resource, &alice);
+    return strcmp(resource.writer, "bob") == 0 ? FINE : STALE_WRITE;
+}
+
+static void test_setnx__holder_that_died_locks_out_all(void **state)
+{
+    assert_int_equal(holder_dies(*state, &naive_setnx, HOLDING), DEADLOCK);
+    assert_int_equal(holder_dies(*state, &naive_setnx_expire, HOLDING), FINE);
+    assert_int_equal(holder_dies(*state, plain, HOLDING), FINE);
+}
+
+static void test_setnx_expire__holder_that_died_between_locks_out_all(void **state)
+{
+    assert_int_equal(holder_dies(*state, &naive_setnx_expire, BETWEEN_STEPS), DEADLOCK);
+    assert_int_equal(holder_dies(*state, &naive_blind_del, BETWEEN_STEPS), FINE);
+    assert_int_equal(holder_dies(*state, plain, BETWEEN_STEPS), FINE);
+}
+
+static void test_blind_del__slow_holder_deletes_the_next_ones_lock(void **state)
+{
+    assert_int_equal(release_is_late(*state, &naive_blind_del), TWO_HOLDERS);
+    assert_int_equal(release_is_late(*state, &naive_get_del), FINE);
+    assert_int_equal(release_is_late(*state, plain), FINE);
+}
+
+static void test_get_del__expiry_between_deletes_the_next_ones_lock(void **state)
+{
+    assert_int_equal(release_is_interrupted(*state, &naive_get_del), TWO_HOLDERS);
+    assert_int_equal(release_is_interrupted(*state, &naive_unfenced), FINE);
+    assert_int_equal(release_is_interrupted(*state, plain), FINE);
+}
+
+static void test_unfenced__slow_holder_overwrites_the_next_ones_work(void **state)
+{
+    assert_int_equal(write_is_late(*state, &naive_unfenced), STALE_WRITE);
+    assert_int_equal(write_is_late(*state, plain), FINE);
+}
+
+static void test_getset__release_has_no_owner(void **state)
+{
+    assert_int_equal(holder_dies(*state, &naive_getset, HOLDING), FINE); /* its aim */
+    assert_int_equal(release_is_late(*state, &naive_getset), TWO_HOLDERS);
+    assert_int_equal(release_is_late(*state, plain), FINE);
+}
+
+/** Two find a lock that is over; the loser's GETSET has put its own time there. */
+static void test_getset__loser_moves_the_expiry(void **state)
+{
+    struct server *server = ((struct fixture *)*state)->server;
+    long long alice_ms = 0, bob_ms = 0, carol_ms = 0;
+
+    freeReplyObject(server_ask(server, "SET %s 1000", NAME));
+    assert_false(naive_getset_look(server, NAME, 2000, SHORT_MS, &alice_ms));
+    assert_false(naive_getset_look(server, NAME, 2000, LEASE_MS, &bob_ms));
+    assert_int_equal(alice_ms, 1000);
+    assert_int_equal(bob_ms, 1000);
+    assert_true(naive_getset_take_over(server, NAME, alice_ms, 2000, SHORT_MS));
+    assert_false(naive_getset_take_over(server, NAME, bob_ms, 2000, LEASE_MS));
+    /* alice's lease is over, and carol is to wait for one that nobody has */
+    assert_false(naive_getset_look(server, NAME, 2001 + SHORT_MS, SHORT_MS, &carol_ms));
+    assert_int_equal(carol_ms, 2000 + LEASE_MS);
+}
+
+static void test_plain__loser_does_not_move_the_expiry(void **state)
+{
+    struct fixture *fixture = *state;
+    struct party alice = party(fixture, plain, "alice");
+    struct party bob = party(fixture, plain, "bob");
+
+    call_acquire(alice.client, &alice.call, NAME, LEASE_MS);
+    call_acquire(bob.client, &bob.call, NAME, 3 * LEASE_MS);
+    rlock_flush(alice.client);
+    fixture_wait_answers(fixture, &alice.call, 1);
+    rlock_flush(bob.client);
+    fixture_wait_answers(fixture, &bob.call, 1);
+    assert_int_equal(alice.call.status, STATUS_OK);
+    assert_int_equal(bob.call.status, STATUS_BUSY);
+    assert_in_range(server_int(fixture->server, "PTTL %s", NAME), 1, LEASE_MS);
+}
+
+static void test_getset__clocks_that_differ_give_two_holders(void **state)
+{
+    struct server *server = ((struct fixture *)*state)->server;
+    long long ahead_ms = 2000 + LEASE_MS, end_ms = 0; /* bob's clock at alice's 1000 */
+
+    assert_true(naive_getset_look(server, NAME, 1000, LEASE_MS, &end_ms));
+    assert_false(naive_getset_look(server, NAME, ahead_ms, LEASE_MS, &end_ms));
+    assert_true(end_ms < ahead_ms);
+    assert_true(naive_getset_take_over(server, NAME, end_ms, ahead_ms, LEASE_MS));
+}
+
+static void test_plain__clocks_that_differ_do_not_matter(void **state)
+{
+    struct fixture *fixture = *state;
+    struct party alice = party(fixture, plain, "alice");
+    struct party bob = party(fixture, plain, "bob");
+    bool is_bobs;
+
+    assert_true(take(&alice, LEASE_MS));
+    clock_shift_us(2LL * LEASE_MS * 1000);
+    is_bobs = take(&bob, LEASE_MS);
+    clock_shift_us(-2LL * LEASE_MS * 1000);
+    assert_false(is_bobs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_setnx__holder_that_died_locks_out_all),
+        FIXTURE_TEST(test_setnx_expire__holder_that_died_between_locks_out_all),
+        FIXTURE_TEST(test_blind_del__slow_holder_deletes_the_next_ones_lock),
+        FIXTURE_TEST(test_get_del__expiry_between_deletes_the_next_ones_lock),
+        FIXTURE_TEST(test_unfenced__slow_holder_overwrites_the_next_ones_work),
+        FIXTURE_TEST(test_getset__release_has_no_owner),
+        FIXTURE_TEST(test_getset__loser_moves_the_expiry),
+        FIXTURE_TEST(test_plain__loser_does_not_move_the_expiry),
+        FIXTURE_TEST(test_getset__clocks_that_differ_give_two_holders),
+        FIXTURE_TEST(test_plain__clocks_that_differ_do_not_matter),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
