@@ -52,7 +52,8 @@ APP_IT       := $(call programs,app/test/it_%,$(APP_TEST_SRC))
 TESTS        := $(LIB_UNIT) $(LIB_IT) $(APP_UNIT) $(APP_IT)
 LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/test/it_% lib/test/fuzz_%,$(LIB_TEST_SRC)))
 APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/test/it_% app/test/fuzz_%,$(APP_TEST_SRC)))
-C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC)
+BENCH_SRC    := $(sort $(wildcard lib/test/bench/*.c))
+C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(BENCH_SRC)
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h app/*.h app/test/*.h))
 SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh lib/*/*/*.sh)) .ci/run
 
@@ -124,12 +125,18 @@ run: $(BUILD)/seckill ## a sale on http://127.0.0.1:$(PORT), with private server
 bench: $(BUILD)/seckill ## measure against nginx: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench.py $(BUILD)/seckill
 
-.PHONY: bench-lock
+# A file of bench/ is a program of its own.
+BENCH_LOCK := $(patsubst lib/test/bench/%.c,$(BUILD)/%,$(BENCH_SRC))
+.PHONY: bench-lock bench-lock-peers
 bench-lock: $(BUILD)/bench_lock ## lock and unlock pairs per second, against a private Redis
 	@load/servers.sh up var/bench-lock >/dev/null
 	@. var/bench-lock/env && $< "$$SECKILL_REDIS_URL" 128 3 watch; status=$$?; \
 	    load/servers.sh down var/bench-lock >/dev/null; exit $$status
-$(BUILD)/bench_lock: lib/test/bench/bench_lock.c $(BUILD)/librlock.a
+bench-lock-peers: $(BENCH_LOCK) ## the same beside other lock libraries: BENCH_SECONDS= BENCH_ROUNDS=
+	@mkdir -p var/bench-lock && load/servers.sh start var/bench-lock redis
+	@. var/bench-lock/env && lib/test/bench/bench_lock.py $(BUILD) "$$SECKILL_REDIS_URL"; status=$$?; \
+	    load/servers.sh stop var/bench-lock redis; exit $$status
+$(BENCH_LOCK): $(BUILD)/%: lib/test/bench/%.c $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -206,7 +213,7 @@ build/tidy/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES)) | build/deps.ok
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,390 @@
+#!/usr/bin/env -S python3 -B
+"""bench_lock.py BUILD_DIR REDIS_URL - the lock library beside what else there is, on this
+machine, in one run.
+
+Three works:
+  many       128 locks under way at once, each under a fresh name, asynchronous
+  one        lock and unlock of one free name, one thread that waits for each reply
+  contended  16 threads or tasks, all after one lock, which each gives back at once; told is
+             also its fairness, the most acquisitions of a thread by the least of one
+
+The measure of `many` is redis-benchmark sending the plain lock's own two scripts, one lock a
+call, 2 connections with 64 calls each in flight (1 with 128 is slower); its pairs per second
+are 1 / (1 / acquires + 1 / releases), which it does one after the other. That of `one` is
+hiredis without any library: SET NX PX, and a compare-and-delete script.
+
+The peers run with their documented defaults. They are installed below BUILD_DIR, at the
+versions that peers/ and ../interop pin; one that cannot be is told as missing.
+
+Each round measures each thing once, so that a slow minute of the machine hits all of them;
+told are the median and the spread of the rounds. The cores are kept from idling by loops of
+the lowest priority (SCHED_IDLE): in a virtual machine a wake-up from idle takes longer than
+the work, and what would be compared is who sleeps less.
+
+Prints a table, writes var/bench/lock.json.
+
+  BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=3"""
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import urllib.parse
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PEERS = f"{HERE}/peers"
+RESULT = "var/bench/lock.json"
+SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+WITHIN_S = 60 + 2 * SECONDS # start, warm-up, measurement, a last wait for the lock
+IN_FLIGHT = 128
+OWNER = "0123456789abcdef0123456789abcdef:00000001"
+WANTED_LATER_US = "9000000000000000" # the server never gets to it too late
+NAMES, CALLS = 1_000_000, 100_000 # so 95 of 100 names drawn at random are drawn once
+PYTHON_PACKAGES = ("redis", "async-timeout", "deprecated", "packaging", "wrapt")
+
+
+class Failed(Exception):
+    """Something did not work; the text says what."""
+
+
+class Missing(Exception):
+    """A peer cannot be had here; the text says why."""
+
+
+def run(*command, env=None, cwd=None, stdin=None, within_s=WITHIN_S):
+    """Run a program to its end; its standard output, or Failed with what it said."""
+    try:
+        done = subprocess.run(command, env=dict(os.environ, **(env or {})), cwd=cwd, input=stdin,
+                              capture_output=True, text=True, timeout=within_s, check=False)
+    except (OSError, subprocess.TimeoutExpired) as failure:
+        raise Failed(str(failure)) from None
+    if done.returncode != 0:
+        raise Failed(f"{os.path.basename(command[0])}: exit code {done.returncode}: "
+                     f"{(done.stderr or done.stdout).strip()[-300:]}")
+    return done.stdout
+
+
+# -- Redis --------------------------------------------------------------------------------
+
+class Redis:
+    """The server to measure against."""
+
+    def __init__(self, url):
+        parts = urllib.parse.urlsplit(url)
+        self.url = url
+        self.address = (parts.hostname, str(parts.port))
+        self.password = parts.password
+
+    def ask(self, *words, stdin=None):
+        return run("redis-cli", "-h", self.address[0], "-p", self.address[1], *words,
+                   env={"REDISCLI_AUTH": self.password or ""}, stdin=stdin).strip()
+
+    def version(self):
+        lines = self.ask("info", "server").split("\n")
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("redis_version"))
+
+    def benchmark(self, *call):
+        """Calls per second."""
+        auth = ("-a", self.password) if self.password else ()
+        told = run("redis-benchmark", "-h", self.address[0], "-p", self.address[1], *auth, "--csv",
+                   "-c", "2", "-P", "64", "-n", str(CALLS), "-r", str(NAMES), *call)
+        return float(told.splitlines()[-1].split('","')[1])
+
+
+# -- ours, and what they are measured by --------------------------------------------------
+
+class Scripts:
+    """redis-benchmark with the plain lock's two scripts."""
+
+    title, works, role = "redis-benchmark, both scripts", ("many",), "measure"
+
+    def install(self, build):
+        self.print_script = f"{build}/print_script"
+
+    def calls(self, redis, name):
+        """The two calls for one lock."""
+        acquire, release = (
+            redis.ask("-x", "script", "load", stdin=run(self.print_script, script))
+            for script in ("acquire", "release"))
+        return (("evalsha", acquire, "2", "lock:fence", name, "30000", WANTED_LATER_US, OWNER),
+                ("evalsha", release, "1", name, OWNER))
+
+    def measure(self, _work, redis):
+        acquire, release = self.calls(redis, "bench:check")
+        replies = redis.ask(*acquire).split("\n")[2], redis.ask(*release)
+        if replies != ("1", "1"):
+            raise Failed(f"the scripts are called otherwise by now: {replies}")
+        acquire, release = self.calls(redis, "lock:order:__rand_int__")
+        acquires_per_s = redis.benchmark(*acquire)
+        redis.ask("eval", f"for i = 0, {NAMES - 1} do redis.call('SET', "
+                  "string.format('lock:order:%012d', i), ARGV[1], 'PX', 600000) end", "0", OWNER)
+        releases_per_s = redis.benchmark(*release)
+        return {"version": redis.version(),
+                "pairs_per_s": 1 / (1 / acquires_per_s + 1 / releases_per_s), "acquisitions": []}
+
+
+class BareHiredis:
+    """Blocking calls without a library."""
+
+    title, works, role = "bare hiredis", ("one",), "measure"
+
+    def install(self, build):
+        self.program = f"{build}/bare_hiredis"
+
+    def measure(self, _work, redis):
+        password = (redis.password,) if redis.password else ()
+        return json.loads(run(self.program, str(SECONDS), *redis.address, *password))
+
+
+class Asynchronous:
+    """The asynchronous face, plain kind, under the watchdog."""
+
+    title, works, role = "librlock, asynchronous", ("many",), "ours"
+
+    def install(self, build):
+        self.program = f"{build}/bench_lock"
+
+    def measure(self, _work, redis):
+        words = run(self.program, redis.url, str(IN_FLIGHT), str(SECONDS), "watch").split()
+        told = dict(zip(words[::2], words[1::2]))
+        if told["failures"] != "0":
+            raise Failed(f"bench_lock: {told['failures']} failures")
+        return {"version": "", "pairs_per_s": float(told["pairs_per_s"]), "acquisitions": []}
+
+
+class Synchronous:
+    """The synchronous face: bench_sync WORK SECONDS REDIS_URL KIND, which prints what the
+    peers print."""
+
+    role = "ours"
+
+    def __init__(self, kind, works):
+        self.kind, self.works, self.title = kind, works, f"librlock, synchronous, {kind}"
+
+    def install(self, build):
+        self.program = f"{build}/bench_sync"
+        if not os.path.exists(self.program):
+            raise Missing("bench_sync is not built")
+
+    def measure(self, work, redis):
+        return json.loads(run(self.program, work, str(SECONDS), redis.url, self.kind))
+
+
+# -- the peers ----------------------------------------------------------------------------
+
+class Peer:
+    """A program that takes WORK SECONDS REDIS_URL and prints a line of JSON."""
+
+    role, command, env = "peer", (), {}
+
+    def measure(self, work, redis):
+        return json.loads(run(*self.command, work, str(SECONDS), redis.url, env=self.env))
+
+
+class RedisPy(Peer):
+    """Debian's package, unpacked beside the system, with Debian's Python."""
+
+    title, works = "redis-py Lock", ("one", "contended")
+
+    def install(self, build):
+        place = f"{build}/peers/python"
+        if not os.path.exists(f"{place}/installed"):
+            os.makedirs(place, exist_ok=True)
+            run("apt-get", "download", "-q", *(f"python3-{name}" for name in PYTHON_PACKAGES), cwd=place)
+            for package in os.listdir(place):
+                if package.endswith(".deb"):
+                    run("dpkg-deb", "-x", package, ".", cwd=place)
+            open(f"{place}/installed", "w").close()
+        self.command = ("/usr/bin/python3", "-B", f"{PEERS}/redis_py.py")
+        self.env = {"PYTHONPATH": f"{place}/usr/lib/python3/dist-packages"}
+
+
+class Node(Peer):
+    """A package of npm; both are installed at once."""
+
+    def __init__(self, package, title, works):
+        self.package, self.title, self.works = package, title, works
+
+    def install(self, build):
+        place = f"{build}/peers/node"
+        lock = f"{PEERS}/node/package-lock.json"
+        if not is_copy(lock, f"{place}/installed"):
+            os.makedirs(place, exist_ok=True)
+            for path in (f"{PEERS}/node/package.json", lock):
+                shutil.copy(path, place)
+            run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=place, within_s=300)
+            shutil.copy(lock, f"{place}/installed")
+        self.command = ("node", f"{PEERS}/node/bench.js", self.package)
+        self.env = {"NODE_PATH": f"{place}/node_modules"}
+
+
+class Redsync(Peer):
+    """A module of Go, on go-redis."""
+
+    title, works = "redsync", ("many", "one", "contended")
+
+    def install(self, build):
+        place = f"{build}/peers/go"
+        program = f"{place}/redsync"
+        run("go", "build", "-o", program, ".", cwd=f"{PEERS}/redsync", within_s=600, env={
+            "GOPATH": place, "GOCACHE": f"{place}/cache", "GOFLAGS": "-mod=readonly -modcacherw"})
+        self.command = (program,)
+
+
+class Redisson(Peer):
+    """RLock, from Maven Central: built with the peer of the interop test."""
+
+    title, works = "Redisson RLock", ("many", "one", "contended")
+
+    def install(self, build):
+        done = subprocess.run([f"{HERE}/../interop/build.sh", build], capture_output=True, text=True,
+                              check=False)
+        if done.returncode != 0:
+            raise Missing((done.stdout or done.stderr).strip())
+        self.command = ("java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+                        "-cp", f"{build}/redisson/peer.jar:{build}/redisson/lib/*", "LockBench")
+
+
+def is_copy(path, other):
+    """Whether both are there and hold the same."""
+    with contextlib.suppress(OSError), open(path, "rb") as one, open(other, "rb") as two:
+        return one.read() == two.read()
+    return False
+
+
+# The first of each work is what the others are measured by.
+ENTRANTS = (
+    Scripts(), BareHiredis(), Asynchronous(),
+    Synchronous("plain", ("one", "contended")), Synchronous("reentrant", ("one", "contended")),
+    Synchronous("fair", ("one", "contended")),
+    RedisPy(), Node("redlock", "redlock on ioredis", ("many", "one", "contended")),
+    Node("ioredis", "ioredis, SET NX and script", ("many", "one")), Redisson(), Redsync())
+WORKS = {"many": ("many, pairs per second", 0.8), "one": ("one thread, pairs per second", 0.6),
+         "contended": ("16 contending, acquisitions per second", None)}
+
+
+# -- the run ------------------------------------------------------------------------------
+
+def install_all(build):
+    """Those that can be measured, and why the others cannot."""
+    present, missing = [], {}
+    for entrant in ENTRANTS:
+        try:
+            entrant.install(build)
+            present.append(entrant)
+        except (Missing, Failed) as why:
+            missing[entrant.title] = str(why)
+    return present, missing
+
+
+def keep_cores_awake(stack):
+    """`stack` ends the loops."""
+    for core in os.sched_getaffinity(0):
+        loop = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(core),
+                                 "chrt", "--idle", "0", sys.executable, "-c", "while True: pass"])
+        stack.callback(loop.wait)
+        stack.callback(loop.kill)
+
+
+def measure_all(entrants, redis):
+    """What each told in each round, by work and title."""
+    told = {}
+    with contextlib.ExitStack() as stack:
+        keep_cores_awake(stack)
+        for number in range(1, ROUNDS + 1):
+            print(f"bench-lock: round {number} of {ROUNDS}", flush=True)
+            for work in WORKS:
+                for entrant in entrants:
+                    if work in entrant.works:
+                        redis.ask("flushall")
+                        told.setdefault((work, entrant), []).append(entrant.measure(work, redis))
+    return told
+
+
+def fairness(acquisitions):
+    """The most by the least; None when one got nothing at all."""
+    return max(acquisitions) / min(acquisitions) if min(acquisitions) else None
+
+
+def compile_row(work, entrant, told):
+    rates = [round(each["pairs_per_s"]) for each in told]
+    row = {"work": work, "who": entrant.title, "version": told[0]["version"],
+           "role": entrant.role,
+           "pairs_per_s": round(statistics.median(rates)), "pairs_per_s_rounds": rates}
+    if work == "contended":
+        ratios = [fairness(each["acquisitions"]) for each in told]
+        row["fairness"] = None if None in ratios else round(statistics.median(ratios), 2)
+    return row
+
+
+def compile_result(told, missing, redis):
+    rows = [compile_row(work, entrant, rounds) for (work, entrant), rounds in told.items()]
+    for row in rows:
+        same_work = [other for other in rows if other["work"] == row["work"]]
+        row["ratio"] = round(row["pairs_per_s"] / same_work[0]["pairs_per_s"], 3)
+    return {"rows": rows, "missing": missing, "seconds": SECONDS, "rounds": ROUNDS,
+            "machine": f"{machine()}, Redis {redis.version()}"}
+
+
+def machine():
+    with open("/proc/cpuinfo") as lines:
+        models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return f"{len(models)} x {models[0] if models else platform.machine()}, Linux {platform.release()}"
+
+
+def goals(result):
+    """What is promised of our rows, as lines; only where there is something to compare with."""
+    for ours in (row for row in result["rows"] if row["role"] == "ours"):
+        least = WORKS[ours["work"]][1]
+        if least:
+            yield f"{ours['who']}, {ours['work']}: at least {least} of the first", ours["ratio"] >= least
+        peers = [row for row in result["rows"] if (row["role"], row["work"]) == ("peer", ours["work"])]
+        if peers:
+            best = max(peers, key=lambda peer: peer["pairs_per_s"])
+            yield (f"{ours['who']}, {ours['work']}: ahead of every peer (best: {best['who']})",
+                   ours["pairs_per_s"] > best["pairs_per_s"])
+
+
+def print_table(result):
+    print(f"\n{result['machine']}\n{ROUNDS} rounds of {SECONDS} s, median (lowest to highest)")
+    for work, (title, _) in WORKS.items():
+        rows = [row for row in result["rows"] if row["work"] == work]
+        if rows:
+            last = "most/least" if work == "contended" else "ratio"
+            print(f"\n{title:44}{'':12}{'of the rounds':>18}  {last:>10}")
+        for row in rows:
+            rates = row["pairs_per_s_rounds"]
+            number = row.get("fairness", row["ratio"])
+            print(f"  {row['who'] + ' ' + row['version']:42}{row['pairs_per_s']:>12,}"
+                  f"{min(rates):>9,}..{max(rates):<9,}{'starved' if number is None else number:>8}")
+    print()
+    for title, holds in goals(result):
+        print(f"{title}: {'met' if holds else 'MISSED'}")
+    for who, why in result["missing"].items():
+        print(f"missing: {who} ({why})")
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("usage: bench_lock.py BUILD_DIR REDIS_URL")
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
+    redis = Redis(sys.argv[2])
+    try:
+        entrants, missing = install_all(os.path.abspath(sys.argv[1]))
+        result = compile_result(measure_all(entrants, redis), missing, redis)
+    except Failed as failure:
+        sys.exit(f"bench-lock: {failure}")
+    os.makedirs(os.path.dirname(RESULT), exist_ok=True)
+    with open(RESULT, "w") as out:
+        json.dump(result, out, indent=2)
+        out.write("\n")
+    print_table(result)
+
+
+main()

@@ -1,0 +1,18 @@
+/* print_script.c - the text of one of the library's scripts: print_script NAME */
+#include "lock/scripts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    struct redis_script scripts[RLOCK_SCRIPT_COUNT];
+
+    rlock_scripts_init(scripts);
+    for (int i = 0; argc == 2 && i < RLOCK_SCRIPT_COUNT; i++) {
+        if (strcmp(scripts[i].name, argv[1]) == 0)
+            return fputs(scripts[i].body, stdout) < 0;
+    }
+    fprintf(stderr, "usage: print_script NAME\n");
+    return 2;
+}
