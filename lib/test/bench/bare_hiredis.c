@@ -33,10 +33,8 @@ _Noreturn static void fail(const char *what, const char *why)
 /* The reply, which is no error; the caller frees it. */
 static redisReply *checked(redisContext *redis, redisReply *reply, const char *what)
 {
-    if (reply == NULL)
-        fail(what, redis->errstr);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail(what, reply->str);
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
+        fail(what, reply == NULL ? redis->errstr : reply->str);
     return reply;
 }
 
