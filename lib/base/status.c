@@ -24,6 +24,8 @@ const char *status_name(enum status status)
         return "down";
     case STATUS_REFUSED:
         return "refused";
+    case STATUS_UNSAFE:
+        return "unsafe";
     case STATUS_CANCELLED:
         return "cancelled";
     case STATUS_NO_MEMORY:

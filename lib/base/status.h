@@ -13,6 +13,7 @@ enum status {
     STATUS_IO,        /* the connection failed: the outcome is unknown */
     STATUS_DOWN,      /* not connected, nothing was sent: the outcome is "not done" */
     STATUS_REFUSED,   /* the server answered with an error; nothing was changed */
+    STATUS_UNSAFE,    /* done, but fewer replicas than asked have it; undone again */
     STATUS_CANCELLED, /* the caller, or the closing of its client, ended the call */
     STATUS_NO_MEMORY,
 };

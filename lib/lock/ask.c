@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEYS_MAX 3
+
 typedef void (*inspect_cb)(enum status status, const struct rlock_info *info, void *arg);
 typedef void (*force_cb)(enum status status, void *arg);
 
@@ -15,6 +17,7 @@ struct ask {
     force_cb forced;
     void *arg;
     enum status failure; /* of one that is among failed_asks */
+    unsigned key_count;
     size_t name_len;
     char name[RLOCK_NAME_MAX];
 };
@@ -55,10 +58,13 @@ static void answer_inspected(struct ask *ask, const struct redis_reply *reply)
     }
     info.owner = redis_reply_text(owner, &info.owner_len);
     if (info.owner == NULL ||
-        !redis_reply_int(redis_reply_at(reply, 1), &info.remaining_ms))
+        !redis_reply_int(redis_reply_at(reply, 1), &info.remaining_ms) ||
+        !redis_reply_int(redis_reply_at(reply, 2), &info.count)) {
         answer(ask, STATUS_IO, NULL);
-    else
-        answer(ask, STATUS_OK, &info);
+        return;
+    }
+    info.is_ours = strncmp(info.owner, ask->client->id, RLOCK_CLIENT_ID_LEN) == 0;
+    answer(ask, STATUS_OK, &info);
 }
 
 static void on_done(struct redis_script_call *call, enum status status,
@@ -66,6 +72,8 @@ static void on_done(struct redis_script_call *call, enum status status,
 {
     struct ask *ask = list_item(call, struct ask, call);
 
+    if (status == STATUS_REFUSED)
+        rlock_client_refused(ask->client, reply);
     if (status != STATUS_OK)
         answer(ask, status, NULL);
     else if (ask->forced != NULL)
@@ -82,13 +90,25 @@ static void fail(struct ask *ask, enum status status)
     rlock_client_wake(ask->client);
 }
 
+/** The name, and the keys beside it where the script wants them. */
+static void write_keys(const struct ask *ask)
+{
+    static const char *const suffixes[KEYS_MAX] = {"", RLOCK_QUEUE_SUFFIX,
+                                                   RLOCK_BEATS_SUFFIX};
+    char key[RLOCK_NAME_MAX + RLOCK_BESIDE_MAX];
+
+    for (unsigned i = 0; i < ask->key_count; i++)
+        redis_conn_arg(ask->client->conn, key,
+                       rlock_beside(ask->name, ask->name_len, suffixes[i], key));
+}
+
 static void put_on_wire(struct ask *ask)
 {
     struct redis_conn *conn = ask->client->conn;
-    enum status status = redis_script_begin(conn, &ask->call, 1, 0);
+    enum status status = redis_script_begin(conn, &ask->call, ask->key_count, 0);
 
     if (status == STATUS_OK) {
-        redis_conn_arg(conn, ask->name, ask->name_len);
+        write_keys(ask);
         status = redis_script_end(conn, &ask->call);
     }
     if (status != STATUS_OK)
@@ -108,13 +128,15 @@ static void on_send_again(struct redis_script_call *call)
 }
 
 /** NULL: no memory. */
-static struct ask *create(struct rlock_client *client, enum rlock_script script)
+static struct ask *create(struct rlock_client *client, enum rlock_script script,
+                          unsigned key_count)
 {
     struct ask *ask = calloc(1, sizeof(*ask));
 
     if (ask == NULL)
         return NULL;
     ask->client = client;
+    ask->key_count = key_count;
     ask->call.script = &client->scripts[script];
     ask->call.done = on_done;
     ask->call.send_again = on_send_again;
@@ -138,7 +160,7 @@ static void submit(struct ask *ask, const char *name, size_t name_len)
 void rlock_inspect(struct rlock_client *client, const char *name, size_t name_len,
                    inspect_cb callback, void *arg)
 {
-    struct ask *ask = create(client, RLOCK_SCRIPT_INSPECT);
+    struct ask *ask = create(client, RLOCK_SCRIPT_INSPECT, 1);
 
     if (ask == NULL) {
         callback(STATUS_NO_MEMORY, NULL, arg);
@@ -152,7 +174,7 @@ void rlock_inspect(struct rlock_client *client, const char *name, size_t name_le
 void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
                          force_cb callback, void *arg)
 {
-    struct ask *ask = create(client, RLOCK_SCRIPT_FORCE);
+    struct ask *ask = create(client, RLOCK_SCRIPT_FORCE, KEYS_MAX);
 
     if (ask == NULL) {
         callback(STATUS_NO_MEMORY, arg);

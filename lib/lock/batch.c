@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_MAX 8 /* batches of different leases that are kept open in a line */
+#define UNSAFE   'U' /* the verdict of a grant that too few replicas have */
+#define OPEN_MAX 8   /* batches of different leases that are kept open in a line */
 
 void rlock_batches_init(struct rlock_batches *batches)
 {
@@ -54,7 +55,7 @@ static void close_oldest(struct rlock_line *line)
 }
 
 static struct rlock_batch *open_batch(struct rlock_client *client,
-                                      const struct rlock_op *op, uint32_t lease_ms)
+                                      const struct rlock_op *op, const struct rlock *lock)
 {
     struct rlock_line *line = &client->batches.lines[op->line];
     struct list *link = list_shift(&client->batches.spare);
@@ -65,7 +66,9 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
         return NULL;
     batch->client = client;
     batch->op = op;
-    batch->lease_ms = lease_ms;
+    batch->lease_ms = lock->lease_ms;
+    batch->replicas = lock->replicas;
+    batch->replicas_wait_ms = lock->replicas_wait_ms;
     batch->count = 0;
     batch->is_sent = false;
     if (line->open_count == OPEN_MAX)
@@ -75,18 +78,27 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     return batch;
 }
 
+/** Whether one call can carry both. */
+static bool suits(const struct rlock_batch *batch, const struct rlock_op *op,
+                  const struct rlock *lock)
+{
+    return batch->op == op && (!op->has_lease || batch->lease_ms == lock->lease_ms) &&
+           (!op->is_grant || (batch->replicas == lock->replicas &&
+                              batch->replicas_wait_ms == lock->replicas_wait_ms));
+}
+
 static struct rlock_batch *find_batch(struct rlock_client *client,
-                                      const struct rlock_op *op, uint32_t lease_ms)
+                                      const struct rlock_op *op, const struct rlock *lock)
 {
     struct list *open = &client->batches.lines[op->line].open;
 
     for (struct list *at = open->next; at != open; at = at->next) {
         struct rlock_batch *batch = list_item(at, struct rlock_batch, link);
 
-        if (batch->op == op && batch->lease_ms == lease_ms)
+        if (suits(batch, op, lock))
             return batch;
     }
-    return open_batch(client, op, lease_ms);
+    return open_batch(client, op, lock);
 }
 
 static void place(struct rlock_batch *batch, unsigned slot, struct rlock *lock)
@@ -99,8 +111,7 @@ static void place(struct rlock_batch *batch, unsigned slot, struct rlock *lock)
 enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *op,
                             struct rlock *lock)
 {
-    struct rlock_batch *batch =
-        find_batch(client, op, op->has_lease ? lock->lease_ms : 0);
+    struct rlock_batch *batch = find_batch(client, op, lock);
     struct rlock_line *line = &client->batches.lines[op->line];
 
     assert(lock->batch == NULL);
@@ -143,13 +154,6 @@ static void compact(struct rlock_batch *batch)
     batch->count = (uint16_t)count;
 }
 
-static void write_owner(struct rlock_client *client, const struct rlock *lock)
-{
-    char owner[RLOCK_OWNER_MAX];
-
-    redis_conn_arg(client->conn, owner, rlock_client_owner(client, lock, owner));
-}
-
 /** The time on the server's clock when nobody waits for the answer any more. */
 static uint64_t latest_us(const struct rlock_batch *batch)
 {
@@ -159,21 +163,28 @@ static uint64_t latest_us(const struct rlock_batch *batch)
     return latest < 0 ? 0 : (uint64_t)latest;
 }
 
-static void write_args(struct rlock_batch *batch)
+static void write_keys(struct rlock_batch *batch)
 {
     struct rlock_client *client = batch->client;
-    struct redis_conn *conn = client->conn;
 
     if (batch->op->is_grant)
-        redis_conn_arg(conn, client->fence_key, client->fence_key_len);
+        redis_conn_arg(client->conn, client->fence_key, client->fence_key_len);
+    if (batch->op->has_waiting)
+        redis_conn_arg(client->conn, client->waiting_key, client->waiting_key_len);
     for (unsigned i = 0; i < batch->count; i++)
-        redis_conn_arg(conn, batch->locks[i]->name, batch->locks[i]->name_len);
+        batch->op->write_keys(client, batch->locks[i]);
+}
+
+static void write_args(struct rlock_batch *batch)
+{
+    struct redis_conn *conn = batch->client->conn;
+
     if (batch->op->has_lease)
         redis_conn_arg_uint(conn, batch->lease_ms);
     if (batch->op->is_grant)
         redis_conn_arg_uint(conn, latest_us(batch));
     for (unsigned i = 0; i < batch->count; i++)
-        write_owner(client, batch->locks[i]);
+        batch->op->write_args(batch->client, batch->locks[i]);
 }
 
 static void on_done(struct redis_script_call *call, enum status status,
@@ -184,12 +195,15 @@ static enum status write_batch(struct rlock_batch *batch)
 {
     struct redis_conn *conn = batch->client->conn;
     const struct rlock_op *op = batch->op;
-    size_t count = batch->count;
-    enum status status = redis_script_begin(conn, &batch->call, count + op->is_grant,
-                                            count + op->has_lease + op->is_grant);
+    size_t key_count =
+        (size_t)batch->count * op->key_count + op->is_grant + op->has_waiting;
+    size_t arg_count =
+        (size_t)batch->count * op->arg_count + op->has_lease + op->is_grant;
+    enum status status = redis_script_begin(conn, &batch->call, key_count, arg_count);
 
     if (status != STATUS_OK)
         return status;
+    write_keys(batch);
     write_args(batch);
     return redis_script_end(conn, &batch->call);
 }
@@ -269,15 +283,15 @@ static enum status read_verdict(const struct rlock_batch *batch, char verdict)
         return STATUS_OK;
     case '0':
         return batch->op->denied;
+    case UNSAFE:
+        return STATUS_UNSAFE;
     default:
         return STATUS_REFUSED;
     }
 }
 
-/** Settle the locks; `verdicts` has a character for each, or is NULL: `status` is all's.
- */
-static void settle(struct rlock_batch *batch, enum status status, const char *verdicts,
-                   int64_t fence)
+/** Settle those that are still in it; where `status` is STATUS_OK by their verdicts. */
+static void settle(struct rlock_batch *batch, enum status status)
 {
     struct rlock_outcome outcome = {.status = status, .sent_us = batch->sent_us};
 
@@ -287,45 +301,58 @@ static void settle(struct rlock_batch *batch, enum status status, const char *ve
         if (lock == NULL)
             continue;
         rlock_batch_leave(lock);
-        if (verdicts != NULL)
-            outcome.status = read_verdict(batch, verdicts[i]);
-        outcome.fence = fence + 1 + (int64_t)i;
+        if (status == STATUS_OK) {
+            outcome.status = read_verdict(batch, batch->verdicts[i]);
+            outcome.fence = outcome.remaining_ms = batch->numbers[i];
+        }
         batch->op->settle(batch->client, lock, &outcome);
     }
     recycle(batch);
     rlock_client_settled(batch->client);
 }
 
-/** What a reply says: {clock, fence, verdicts} or {clock} of a grant, else verdicts. */
-struct deal {
-    bool is_late;
-    int64_t fence;
-    const char *verdicts;
-};
+static bool read_verdicts(struct rlock_batch *batch, const struct redis_reply *reply)
+{
+    size_t len = 0;
+    const char *verdicts = redis_reply_text(reply, &len);
 
+    if (verdicts == NULL || len != batch->count)
+        return false;
+    memcpy(batch->verdicts, verdicts, len);
+    if (memchr(verdicts, 'E', len) != NULL)
+        err_set(&batch->client->why, STATUS_REFUSED,
+                "the key holds something else than such a lock, or memory ran out");
+    return true;
+}
+
+static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *reply)
+{
+    const struct redis_reply *numbers = redis_reply_at(reply, 3);
+    int64_t fence;
+
+    if (!redis_reply_int(redis_reply_at(reply, 1), &fence))
+        return false;
+    for (unsigned i = 0; i < batch->count; i++) {
+        if (numbers == NULL)
+            batch->numbers[i] = fence + 1 + (int64_t)i;
+        else if (!redis_reply_int(redis_reply_at(numbers, i), &batch->numbers[i]))
+            return false;
+    }
+    return true;
+}
+
+/** {clock, fence, verdicts, numbers}, or {clock}: it came too late. */
 static bool read_grant(struct rlock_batch *batch, const struct redis_reply *reply,
-                       struct deal *deal)
+                       bool *ret_is_late)
 {
     int64_t clock_us;
 
     if (!redis_reply_int(redis_reply_at(reply, 0), &clock_us))
         return false;
-    deal->is_late = redis_reply_at(reply, 1) == NULL;
-    rlock_client_saw_clock(batch->client, clock_us, batch->sent_us, deal->is_late);
-    return deal->is_late || redis_reply_int(redis_reply_at(reply, 1), &deal->fence);
-}
-
-/** False when it is not our script's reply. */
-static bool read_reply(struct rlock_batch *batch, const struct redis_reply *reply,
-                       struct deal *deal)
-{
-    bool is_grant = batch->op->is_grant;
-    size_t len = 0;
-
-    if (is_grant && !read_grant(batch, reply, deal))
-        return false;
-    deal->verdicts = redis_reply_text(is_grant ? redis_reply_at(reply, 2) : reply, &len);
-    return deal->is_late || (deal->verdicts != NULL && len == batch->count);
+    *ret_is_late = redis_reply_at(reply, 1) == NULL;
+    rlock_client_saw_clock(batch->client, clock_us, batch->sent_us, *ret_is_late);
+    return *ret_is_late ||
+           (read_verdicts(batch, redis_reply_at(reply, 2)) && read_numbers(batch, reply));
 }
 
 /** Nothing was done: the server's clock is not what it was believed to be, or hung. */
@@ -334,23 +361,70 @@ static void settle_late(struct rlock_batch *batch)
     if (clock_mono_us() < batch->sent_us + batch->client->timeout_us)
         on_send_again(&batch->call);
     else
-        settle(batch, STATUS_TIMEOUT, NULL, 0);
+        settle(batch, STATUS_TIMEOUT);
+}
+
+static void on_replicated(struct redis_command *command, enum status status,
+                          const struct redis_reply *reply)
+{
+    struct rlock_batch *batch = list_item(command, struct rlock_batch, replicated);
+    int64_t replicas = 0;
+
+    if (status == STATUS_OK && !redis_reply_int(reply, &replicas))
+        status = STATUS_IO;
+    for (unsigned i = 0; i < batch->count && replicas < batch->replicas; i++) {
+        if (batch->verdicts[i] == '1')
+            batch->verdicts[i] = UNSAFE;
+    }
+    settle(batch, status);
+}
+
+/** Ask how many replicas have what was granted. */
+static void ask_replicas(struct rlock_batch *batch)
+{
+    struct redis_conn *conn = batch->client->conn;
+    enum status status = redis_conn_begin(conn, 3);
+
+    if (status == STATUS_OK) {
+        redis_conn_arg_text(conn, "WAIT");
+        redis_conn_arg_uint(conn, batch->replicas);
+        redis_conn_arg_uint(conn, batch->replicas_wait_ms);
+        status = redis_conn_end(conn, &batch->replicated, on_replicated);
+    }
+    if (status == STATUS_OK)
+        redis_conn_flush(conn);
+    else
+        settle(batch, STATUS_IO);
+}
+
+static void settle_by_reply(struct rlock_batch *batch, const struct redis_reply *reply)
+{
+    bool is_late = false;
+    bool is_read = batch->op->is_grant ? read_grant(batch, reply, &is_late)
+                                       : read_verdicts(batch, reply);
+
+    if (!is_read)
+        settle(batch, STATUS_IO); /* what happened is unknown */
+    else if (is_late)
+        settle_late(batch);
+    else if (batch->op->is_grant && batch->replicas > 0)
+        ask_replicas(batch);
+    else
+        settle(batch, STATUS_OK);
 }
 
 static void on_done(struct redis_script_call *call, enum status status,
                     const struct redis_reply *reply)
 {
     struct rlock_batch *batch = list_item(call, struct rlock_batch, call);
-    struct deal deal = {0};
 
-    if (status != STATUS_OK)
-        settle(batch, status, NULL, 0);
-    else if (!read_reply(batch, reply, &deal))
-        settle(batch, STATUS_IO, NULL, 0); /* what happened is unknown */
-    else if (deal.is_late)
-        settle_late(batch);
-    else
-        settle(batch, STATUS_OK, deal.verdicts, deal.fence);
+    if (status == STATUS_OK) {
+        settle_by_reply(batch, reply);
+        return;
+    }
+    if (status == STATUS_REFUSED)
+        rlock_client_refused(batch->client, reply);
+    settle(batch, status);
 }
 
 void rlock_batch_settle_failed(struct rlock_client *client)
@@ -365,7 +439,7 @@ void rlock_batch_settle_failed(struct rlock_client *client)
         struct rlock_batch *batch = list_item(link, struct rlock_batch, link);
 
         list_append(&batches->sent, link);
-        settle(batch, batch->failure, NULL, 0);
+        settle(batch, batch->failure);
         if (link == last)
             break;
     }

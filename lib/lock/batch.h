@@ -25,15 +25,22 @@ enum rlock_line_id {
 };
 
 struct rlock_outcome {
-    enum status status; /* STATUS_TIMEOUT, STATUS_IO: unknown */
-    int64_t sent_us;    /* clock_mono_us() at the first sending */
-    int64_t fence;      /* of a grant */
+    enum status status;   /* STATUS_TIMEOUT, STATUS_IO: unknown */
+    int64_t sent_us;      /* clock_mono_us() at the first sending */
+    int64_t fence;        /* of a grant */
+    int64_t remaining_ms; /* of the owner's lease, where it is busy; below 0: not known */
 };
+
+/** Writes a lock's share of the keys or of the arguments, always as many. */
+typedef void (*rlock_writer)(struct rlock_client *client, struct rlock *lock);
 
 struct rlock_op {
     enum rlock_script script;
     enum rlock_line_id line;
+    uint8_t key_count, arg_count; /* per lock */
+    rlock_writer write_keys, write_args;
     bool is_grant;      /* with the fence counter and a latest time; tells fences */
+    bool has_waiting;   /* with the key that is there while somebody waits */
     bool has_lease;     /* the lease goes before the owners; batches are per lease */
     enum status denied; /* what the verdict '0' means */
     /* The lock is in no batch any more. */
@@ -51,10 +58,15 @@ struct rlock_batch {
     const struct rlock_op *op;
     int64_t sent_us;
     uint32_t lease_ms;
+    uint16_t replicas_wait_ms;
+    uint8_t replicas;
     uint16_t count;
     bool is_sent;
     enum status failure; /* of a batch that waits to be settled without a reply */
+    struct redis_command replicated;      /* the WAIT behind a grant */
     struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: has left */
+    char verdicts[RLOCK_BATCH_MAX];
+    int64_t numbers[RLOCK_BATCH_MAX]; /* as in scripts.h */
 };
 
 struct rlock_line {

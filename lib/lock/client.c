@@ -14,6 +14,7 @@
 #include <sys/random.h>
 
 #define FENCE_KEY_DEFAULT "lock:fence"
+#define WAITING_SUFFIX    ":waiting"
 #define AHEAD_UNKNOWN_US  (INT64_MAX / 4)
 
 _Static_assert(sizeof(struct rlock) < 384, "callers keep one per request");
@@ -74,15 +75,37 @@ static void on_soon(uv_idle_t *soon)
     answer_waiting(client);
     rlock_batch_settle_failed(client);
     rlock_asks_settle_failed(client);
+    if (client->is_closing)
+        return;
+    rlock_batch_flush(client);
+    rlock_channels_flush(client);
 }
 
-size_t rlock_client_owner(const struct rlock_client *client, const struct rlock *lock,
+size_t rlock_client_owner(const struct rlock_client *client, uint64_t number,
                           char ret_owner[RLOCK_OWNER_MAX])
 {
     memcpy(ret_owner, client->id, RLOCK_CLIENT_ID_LEN);
     ret_owner[RLOCK_CLIENT_ID_LEN] = ':';
     return RLOCK_CLIENT_ID_LEN + 1 +
-           redis_wire_digits(ret_owner + RLOCK_CLIENT_ID_LEN + 1, lock->serial);
+           redis_wire_digits(ret_owner + RLOCK_CLIENT_ID_LEN + 1, number);
+}
+
+size_t rlock_beside(const char *name, size_t name_len, const char *suffix,
+                    char ret_key[RLOCK_NAME_MAX + RLOCK_BESIDE_MAX])
+{
+    size_t suffix_len = strlen(suffix);
+
+    memcpy(ret_key, name, name_len);
+    memcpy(ret_key + name_len, suffix, suffix_len);
+    return name_len + suffix_len;
+}
+
+void rlock_client_refused(struct rlock_client *client, const struct redis_reply *error)
+{
+    size_t len;
+    const char *text = redis_reply_text(error, &len);
+
+    err_set(&client->why, STATUS_REFUSED, "%s", text == NULL ? "no words" : text);
 }
 
 void rlock_client_saw_clock(struct rlock_client *client, int64_t clock_us,
@@ -131,6 +154,8 @@ static void on_conn_state(bool is_up, const struct err *why, void *arg)
 
     if (client->is_closing)
         return;
+    if (!is_up)
+        client->why = *why;
     if (is_up) {
         client->stats.reconnects += client->was_up;
         client->was_up = true;
@@ -143,40 +168,62 @@ static void on_conn_state(bool is_up, const struct err *why, void *arg)
         client->on_state(is_up, why, client->arg);
 }
 
-/** A client's id is random, so that no two holders in the world share a value. */
+/** A random UUID (RFC 9562, version 4): no two holders in the world share a value. */
 static enum status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1], struct err *reterr)
 {
-    unsigned char random[RLOCK_CLIENT_ID_LEN / 2];
+    unsigned char random[16];
+    char *at = ret_id;
 
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
         return err_set(reterr, STATUS_IO, "getrandom failed");
-    for (size_t i = 0; i < sizeof(random); i++)
-        snprintf(ret_id + 2 * i, 3, "%02x", random[i]);
+    random[6] = (unsigned char)((random[6] & 0x0f) | 0x40);
+    random[8] = (unsigned char)((random[8] & 0x3f) | 0x80);
+    for (size_t i = 0; i < sizeof(random); i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            *at++ = '-';
+        at += snprintf(at, 3, "%02x", random[i]);
+    }
     return STATUS_OK;
 }
 
-static enum status set_fence_key(struct rlock_client *client, const char *key)
+static enum status set_keys(struct rlock_client *client, const char *fence_key)
 {
-    client->fence_key = strdup(key == NULL ? FENCE_KEY_DEFAULT : key);
+    size_t size;
+
+    client->fence_key = strdup(fence_key == NULL ? FENCE_KEY_DEFAULT : fence_key);
     if (client->fence_key == NULL)
         return STATUS_NO_MEMORY;
     client->fence_key_len = strlen(client->fence_key);
+    size = client->fence_key_len + sizeof(WAITING_SUFFIX);
+    client->waiting_key = malloc(size);
+    if (client->waiting_key == NULL)
+        return STATUS_NO_MEMORY;
+    snprintf(client->waiting_key, size, "%s" WAITING_SUFFIX, client->fence_key);
+    client->waiting_key_len = size - 1;
     return STATUS_OK;
+}
+
+static void free_client(struct rlock_client *client)
+{
+    if (client == NULL)
+        return;
+    free(client->fence_key);
+    free(client->waiting_key);
+    free(client);
 }
 
 static enum status connect_client(struct rlock_client *client,
                                   const struct rlock_client_options *options,
                                   struct err *reterr)
 {
-    struct redis_url url;
     struct redis_conn_options conn_options = {
         .loop = options->loop,
-        .url = &url,
+        .url = &client->url,
         .timeout_ms = options->timeout_ms,
         .on_state = on_conn_state,
         .arg = client,
     };
-    enum status status = redis_url_parse(options->redis_url, &url, reterr);
+    enum status status = redis_url_parse(options->redis_url, &client->url, reterr);
 
     if (status != STATUS_OK)
         return status;
@@ -205,10 +252,13 @@ enum status rlock_client_open(const struct rlock_client_options *options,
     list_init(&client->asks);
     list_init(&client->failed_asks);
     list_init(&client->answers);
+    rlock_waits_init(&client->waits);
+    client->loop = options->loop;
+    client->timeout_ms = options->timeout_ms;
     client->timeout_us = (int64_t)options->timeout_ms * 1000;
     client->on_state = options->on_state;
     client->arg = options->arg;
-    status = set_fence_key(client, options->fence_key);
+    status = set_keys(client, options->fence_key);
     if (status == STATUS_OK)
         status = make_id(client->id, reterr);
     if (status == STATUS_OK)
@@ -221,9 +271,7 @@ enum status rlock_client_open(const struct rlock_client_options *options,
 out:
     if (status == STATUS_NO_MEMORY)
         err_set(reterr, status, "lock client: no memory");
-    if (client != NULL)
-        free(client->fence_key);
-    free(client);
+    free_client(client);
     return status;
 }
 
@@ -236,8 +284,8 @@ void rlock_client_handle_closed(struct rlock_client *client)
     rlock_batches_clear(&client->batches);
     rlock_watchdog_clear(client);
     rlock_giveback_clear(client);
-    free(client->fence_key);
-    free(client);
+    rlock_waits_clear(&client->waits);
+    free_client(client);
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -276,6 +324,7 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), 
     client->closed = closed;
     client->closed_arg = arg;
     rlock_batch_cancel_all(client);
+    rlock_waits_close(client);
     rlock_watchdog_close(client);
     rlock_giveback_resume(client);
     rlock_batch_flush(client);
@@ -302,4 +351,9 @@ void rlock_flush(struct rlock_client *client)
 void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats)
 {
     *ret_stats = client->stats;
+}
+
+const struct err *rlock_client_why(const struct rlock_client *client)
+{
+    return &client->why;
 }

@@ -1,9 +1,10 @@
 /*
  * client.h - what the parts of a client share; for lib/lock only.
  *
- * A lock goes: rlock_acquire (plain.c) -> a batch (batch.c) -> the server -> settled by
- * its kind (plain.c) -> the watchdog's (watchdog.c) -> rlock_release -> a batch -> free.
- * What nobody waits for any more is given back by giveback.c.
+ * A lock goes: rlock_acquire (rlock.c) -> a batch (batch.c), written as its kind demands
+ * (kinds.c) -> the server -> settled (settle.c), or waiting (wait.c) and back in a batch
+ * -> the watchdog's (watchdog.c) -> rlock_release -> a batch -> free. What nobody waits
+ * for any more is given back by giveback.c.
  */
 #ifndef LOCK_CLIENT_H
 #define LOCK_CLIENT_H
@@ -12,17 +13,25 @@
 #include "lock/giveback.h"
 #include "lock/rlock.h"
 #include "lock/scripts.h"
+#include "lock/settle.h"
+#include "lock/wait.h"
 #include "lock/watchdog.h"
 #include "redis/wire.h"
 
-#define RLOCK_CLIENT_ID_LEN 32 /* 128 bits in hex */
+#define RLOCK_CLIENT_ID_LEN 36 /* a UUID */
 #define RLOCK_OWNER_MAX     (RLOCK_CLIENT_ID_LEN + 1 + REDIS_DIGITS_MAX)
+
+/* Keys beside that of a lock. */
+#define RLOCK_QUEUE_SUFFIX ":queue"
+#define RLOCK_BEATS_SUFFIX ":beats"
+#define RLOCK_BESIDE_MAX   6
 
 /** What struct rlock's `state` holds. */
 enum rlock_state {
     RLOCK_IDLE = 0,
     RLOCK_ACQUIRING,
     RLOCK_HELD,
+    RLOCK_EXTENDING, /* held, too */
     RLOCK_RELEASING,
     RLOCK_LOST,      /* until its holder hears so from a release */
     RLOCK_ANSWERING, /* the answer is known and waits for the loop */
@@ -30,10 +39,14 @@ enum rlock_state {
 
 /** The operations of one kind of lock. */
 struct rlock_kind {
-    struct rlock_op acquire, release, renew;
+    struct rlock_op acquire, release, renew, extend;
+    struct rlock_op acquire_wait; /* for who will wait; without a script of its own the
+                                     same as `acquire` */
+    /* The name of the channel on which a release is told; NULL: it is not. */
+    size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
+    bool can_renew; /* and extend */
+    bool is_queued; /* those who wait are known to the server, and called by name */
 };
-
-extern const struct rlock_kind rlock_plain;
 
 struct rlock_client {
     struct redis_conn *conn;
@@ -41,7 +54,9 @@ struct rlock_client {
     struct rlock_batches batches;
     struct rlock_watchdog watchdog;
     struct rlock_giveback giveback;
+    struct rlock_waits waits;
     struct rlock_stats stats;
+    struct err why;
     struct list asks; /* struct ask, of ask.c: under way */
     struct list failed_asks;
     struct list answers; /* locks whose answer needs no server */
@@ -53,7 +68,11 @@ struct rlock_client {
     struct redis_script_call raise;
     int64_t raise_sent_us;
     char *fence_key;
-    size_t fence_key_len;
+    char *waiting_key; /* the fence key with ":waiting" behind it */
+    size_t fence_key_len, waiting_key_len;
+    uv_loop_t *loop;
+    struct redis_url url;
+    uint32_t timeout_ms;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
     bool was_up;
@@ -63,12 +82,19 @@ struct rlock_client {
     unsigned open_handles;
 };
 
-/** Write the value that names the holder, "<client id>:<serial>"; returns its length. */
-size_t rlock_client_owner(const struct rlock_client *client, const struct rlock *lock,
+/** Write what names a holder, "<client id>:<number>"; returns its length. */
+size_t rlock_client_owner(const struct rlock_client *client, uint64_t number,
                           char ret_owner[RLOCK_OWNER_MAX]);
 
-/** Until when a lease that was asked for at `sent_us` surely runs. */
-int64_t rlock_safe_until_us(int64_t sent_us, uint32_t lease_ms);
+/** Write the key beside that of the lock `name`; returns its length. */
+size_t rlock_beside(const char *name, size_t name_len, const char *suffix,
+                    char ret_key[RLOCK_NAME_MAX + RLOCK_BESIDE_MAX]);
+
+/** Put `lock`, which is to be acquired, in line for a try. */
+MUST_CHECK enum status rlock_try(struct rlock_client *client, struct rlock *lock);
+
+/** The server refused with this error: remember its words. */
+void rlock_client_refused(struct rlock_client *client, const struct redis_reply *error);
 
 /**
  * The server's clock showed `clock_us` after what was sent at `sent_us`; `is_wrong`: what
@@ -81,7 +107,7 @@ void rlock_client_saw_clock(struct rlock_client *client, int64_t clock_us,
 void rlock_client_answer(struct rlock_client *client, struct rlock *lock,
                          enum status status);
 
-/** Have the loop look soon for what is to be answered. */
+/** Have the loop look soon for what is to be answered and sent. */
 void rlock_client_wake(struct rlock_client *client);
 
 /** A batch has been settled: a client that is closing may be able to finish. */

@@ -132,6 +132,7 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
     copy->callback = on_released;
     copy->arg = client;
     copy->serial = lock->serial;
+    copy->holder = lock->holder;
     copy->tries = 0;
     copy->name_len = lock->name_len;
     memcpy(copy->name, lock->name, lock->name_len);

@@ -1,5 +1,9 @@
 /* scripts.c - the Lua texts. Redis 5 or later (TIME before a write). */
 #include "lock/scripts.h"
+#include "lock/rlock.h"
+
+#define TEXT_OF(number) #number
+#define TEXT(number)    TEXT_OF(number)
 
 /*
  * A call that is carried out when its caller has given up, by a server that hung, would
@@ -11,55 +15,80 @@
  * returned number plus i, with gaps for those that were busy. A counter that is missing
  * starts at the server's clock in microseconds, which is more than any counter before it
  * can have reached; so fences grow on after the server lost its data.
- *
- * A lock that holds our very value is a grant: the call had been carried out before.
  */
-static const char acquire[] =
-    "local now = redis.call('TIME')\n"
-    "local clock = now[1] * 1000000 + now[2]\n"
-    "if clock > ARGV[2] + 0 then return {clock} end\n"
-    "local count = #KEYS - 1\n"
-    "local fence = redis.call('INCRBY', KEYS[1], count)\n"
-    "if fence > 9e15 then\n"
-    "  return redis.error_reply('ERR the fence counter holds something else')\n"
-    "end\n"
-    "if fence == count then\n"
-    "  fence = clock + count\n"
-    "  redis.call('SET', KEYS[1], string.format('%.0f', fence))\n"
-    "end\n"
-    "local call, lease, verdicts = redis.pcall, ARGV[1], {}\n"
-    "for i = 2, #KEYS do\n"
-    "  local set = call('SET', KEYS[i], ARGV[i + 1], 'NX', 'PX', lease)\n"
-    "  if set then\n"
-    "    verdicts[i - 1] = set.err and 'E' or '1'\n"
-    "  elseif call('GET', KEYS[i]) == ARGV[i + 1] then\n"
-    "    call('PEXPIRE', KEYS[i], lease)\n"
-    "    verdicts[i - 1] = '1'\n"
-    "  else\n"
-    "    verdicts[i - 1] = '0'\n"
-    "  end\n"
-    "end\n"
-    "return {clock, fence - count, table.concat(verdicts)}\n";
+#define DRAW_FENCES(count)                                                               \
+    "local now = redis.call('TIME')\n"                                                   \
+    "local clock = now[1] * 1000000 + now[2]\n"                                          \
+    "if clock > ARGV[2] + 0 then return {clock} end\n"                                   \
+    "local count = " count "\n"                                                          \
+    "local fence = redis.call('INCRBY', KEYS[1], count)\n"                               \
+    "if fence > 9e15 then\n"                                                             \
+    "  return redis.error_reply('ERR the fence counter holds something else')\n"         \
+    "end\n"                                                                              \
+    "if fence == count then\n"                                                           \
+    "  fence = clock + count\n"                                                          \
+    "  redis.call('SET', KEYS[1], string.format('%.0f', fence))\n"                       \
+    "end\n"                                                                              \
+    "fence = fence - count\n"                                                            \
+    "local call, lease, verdicts, numbers = redis.pcall, ARGV[1], {}, {}\n"
 
-/* A counter that came back old, from a snapshot, is moved up before anyone draws. */
-static const char raise_fence[] =
-    "local now = redis.call('TIME')\n"
-    "local clock = now[1] * 1000000 + now[2]\n"
-    "if tonumber(redis.call('GET', KEYS[1]) or 0) < clock then\n"
-    "  redis.call('SET', KEYS[1], string.format('%.0f', clock))\n"
-    "end\n"
-    "return clock\n";
+/* A lock that holds our very value is a grant: the call had been carried out before. */
+static const char acquire[] =
+    DRAW_FENCES("#KEYS - 1") "for i = 1, count do\n"
+                             "  local name, owner = KEYS[i + 1], ARGV[i + 2]\n"
+                             "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"
+                             "  if set then\n"
+                             "    verdicts[i] = set.err and 'E' or '1'\n"
+                             "  elseif call('GET', name) == owner then\n"
+                             "    call('PEXPIRE', name, lease)\n"
+                             "    verdicts[i] = '1'\n"
+                             "  else\n"
+                             "    verdicts[i] = '0'\n"
+                             "  end\n"
+                             "end\n"
+                             "return {clock, fence, table.concat(verdicts)}\n";
+
+/*
+ * As acquire; who finds it busy and will wait sets the waiting key, for as long as it
+ * waits. A release that finds that key publishes; without one nobody listens, and the
+ * many locks nobody waits for need not pay for it.
+ */
+static const char acquire_wait[] =
+    DRAW_FENCES("#KEYS - 2") "local wait = 0\n"
+                             "for i = 1, count do\n"
+                             "  local name, owner = KEYS[i + 2], ARGV[2 * i + 1]\n"
+                             "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"
+                             "  numbers[i] = fence + i\n"
+                             "  if set then\n"
+                             "    verdicts[i] = set.err and 'E' or '1'\n"
+                             "  elseif call('GET', name) == owner then\n"
+                             "    call('PEXPIRE', name, lease)\n"
+                             "    verdicts[i] = '1'\n"
+                             "  else\n"
+                             "    verdicts[i] = '0'\n"
+                             "    numbers[i] = call('PTTL', name)\n"
+                             "    wait = math.max(wait, ARGV[2 * i + 2])\n"
+                             "  end\n"
+                             "end\n"
+                             "if wait > redis.call('PTTL', KEYS[2]) then\n"
+                             "  redis.call('SET', KEYS[2], '', 'PX', wait)\n"
+                             "end\n"
+                             "return {clock, fence, table.concat(verdicts), numbers}\n";
 
 /* MGET tells nil, not an error, where a key holds another type. */
-static const char release[] = "local found = redis.call('MGET', unpack(KEYS))\n"
-                              "local verdicts, ours = {}, {}\n"
-                              "for i = 1, #KEYS do\n"
-                              "  local is_ours = found[i] == ARGV[i]\n"
-                              "  verdicts[i] = is_ours and '1' or '0'\n"
-                              "  if is_ours then ours[#ours + 1] = KEYS[i] end\n"
-                              "end\n"
-                              "if #ours > 0 then redis.call('DEL', unpack(ours)) end\n"
-                              "return table.concat(verdicts)\n";
+static const char release[] =
+    "local found = redis.call('MGET', unpack(KEYS))\n"
+    "local verdicts, ours = {}, {}\n"
+    "for i = 2, #KEYS do\n"
+    "  local is_ours = found[i] == ARGV[i - 1]\n"
+    "  verdicts[i - 1] = is_ours and '1' or '0'\n"
+    "  if is_ours then ours[#ours + 1] = KEYS[i] end\n"
+    "end\n"
+    "if #ours > 0 then redis.call('DEL', unpack(ours)) end\n"
+    "if found[1] then\n"
+    "  for _, name in ipairs(ours) do redis.call('PUBLISH', 'rlock:' .. name, '') end\n"
+    "end\n"
+    "return table.concat(verdicts)\n";
 
 static const char renew[] =
     "local found = redis.call('MGET', unpack(KEYS))\n"
@@ -71,17 +100,219 @@ static const char renew[] =
     "end\n"
     "return table.concat(verdicts)\n";
 
-static const char inspect[] =
-    "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}\n";
+/*
+ * The hash is Redisson's {holder: count}. Beside the count stand a field for each of our
+ * grants, "holder:serial", so that a grant is counted once and given back once however
+ * often a call is repeated, and "holder:fence". Redisson asks for its own field only.
+ */
+#define FOR_EACH_GRANT(first_key, first_arg)                                             \
+    "for i = 1, #KEYS - " first_key " do\n"                                              \
+    "  local name = KEYS[i + " first_key "]\n"                                           \
+    "  local holder = ARGV[2 * i + " first_arg " - 1]\n"                                 \
+    "  local grant = holder .. ':' .. ARGV[2 * i + " first_arg "]\n"
 
-static const char force[] = "return redis.call('DEL', KEYS[1])\n";
+static const char reentrant_acquire[] = DRAW_FENCES("#KEYS - 1") FOR_EACH_GRANT(
+    "1",
+    "2") "  local held = call('HGET', name, holder)\n"
+         "  numbers[i] = fence + i\n"
+         "  if type(held) == 'table' then\n"
+         "    verdicts[i] = 'E'\n"
+         "  elseif held or call('EXISTS', name) == 0 then\n"
+         "    if held then\n"
+         "      numbers[i] = tonumber(call('HGET', name, holder .. ':fence')) or fence + "
+         "i\n"
+         "    else\n"
+         "      call('HSET', name, holder .. ':fence', string.format('%.0f', fence + "
+         "i))\n"
+         "    end\n"
+         "    if call('HSETNX', name, grant, 1) == 1 then call('HINCRBY', name, holder, "
+         "1) end\n"
+         "    if call('PTTL', name) < lease + 0 then call('PEXPIRE', name, lease) end\n"
+         "    verdicts[i] = '1'\n"
+         "  else\n"
+         "    verdicts[i] = '0'\n"
+         "    numbers[i] = call('PTTL', name)\n"
+         "  end\n"
+         "end\n"
+         "return {clock, fence, table.concat(verdicts), numbers}\n";
+
+static const char reentrant_release[] =
+    "local call, verdicts = redis.pcall, {}\n" FOR_EACH_GRANT(
+        "0", "0") "  local is_ours = call('HDEL', name, grant) == 1\n"
+                  "  verdicts[i] = is_ours and '1' or '0'\n"
+                  "  if is_ours and call('HINCRBY', name, holder, -1) <= 0 then\n"
+                  "    call('DEL', name)\n"
+                  "    call('PUBLISH', 'redisson_lock__channel:{' .. name .. '}', '0')\n"
+                  "  end\n"
+                  "end\n"
+                  "return table.concat(verdicts)\n";
+
+static const char reentrant_renew[] =
+    "local call, lease, verdicts = redis.pcall, ARGV[1], {}\n" FOR_EACH_GRANT(
+        "0", "1") "  local is_ours = call('HEXISTS', name, grant) == 1\n"
+                  "  verdicts[i] = is_ours and '1' or '0'\n"
+                  "  if is_ours and call('PTTL', name) < lease + 0 then call('PEXPIRE', "
+                  "name, lease) end\n"
+                  "end\n"
+                  "return table.concat(verdicts)\n";
+
+/*
+ * The queue is a sorted set of owners by their arrival on the server's clock, made
+ * unique; the beats tell until when, in ms, each counts as alive. Both vanish with the
+ * last beat. head() passes over the dead, but never over `owner`, who is asking.
+ */
+#define FAIR_HEAD                                                                        \
+    "local function head(queue, beats, owner, ms)\n"                                     \
+    "  while true do\n"                                                                  \
+    "    local first = redis.call('ZRANGE', queue, 0, 0)[1]\n"                           \
+    "    if not first or first == owner then return first end\n"                         \
+    "    local beat = redis.call('ZSCORE', beats, first)\n"                              \
+    "    if beat and beat + 0 >= ms then return first end\n"                             \
+    "    redis.call('ZREM', queue, first)\n"                                             \
+    "    redis.call('ZREM', beats, first)\n"                                             \
+    "  end\n"                                                                            \
+    "end\n"
+
+static const char fair_acquire[] = FAIR_HEAD
+    "local function join(queue, beats, owner, clock)\n"
+    "  local patience = " TEXT(
+        RLOCK_FAIR_BEAT_MS) " * 3\n"
+                            "  local last = redis.call('ZRANGE', queue, -1, -1, "
+                            "'WITHSCORES')[2] or 0\n"
+                            "  local arrival = string.format('%.0f', math.max(clock, "
+                            "last + 1))\n"
+                            "  redis.call('ZADD', queue, 'NX', arrival, owner)\n"
+                            "  redis.call('ZADD', beats, math.floor(clock / 1000) + "
+                            "patience, owner)\n"
+                            "  redis.call('PEXPIRE', queue, patience)\n"
+                            "  redis.call('PEXPIRE', beats, patience)\n"
+                            "end\n"
+                            "local function take(name, queue, beats, owner, wait, lease, "
+                            "clock)\n"
+                            "  local first = head(queue, beats, owner, math.floor(clock "
+                            "/ 1000))\n"
+                            "  local found = redis.call('GET', name)\n"
+                            "  if found == owner or not found and (not first or first == "
+                            "owner) then\n"
+                            "    redis.call('SET', name, owner, 'PX', lease)\n"
+                            "    redis.call('ZREM', queue, owner)\n"
+                            "    redis.call('ZREM', beats, owner)\n"
+                            "    return '1'\n"
+                            "  end\n"
+                            "  if wait > 0 then join(queue, beats, owner, clock) end\n"
+                            "  return '0', redis.call('PTTL', name)\n"
+                            "end\n" DRAW_FENCES(
+                                "(#KEYS - 1) / 3") "for i = 1, count do\n"
+                                                   "  local is_done, verdict, ttl = "
+                                                   "pcall(take, KEYS[3 * i - 1], KEYS[3 "
+                                                   "* i],\n"
+                                                   "    KEYS[3 * i + 1], ARGV[2 * i + "
+                                                   "1], ARGV[2 * i + 2] + 0, lease, "
+                                                   "clock)\n"
+                                                   "  verdicts[i] = is_done and verdict "
+                                                   "or 'E'\n"
+                                                   "  numbers[i] = is_done and ttl or "
+                                                   "fence + i\n"
+                                                   "end\n"
+                                                   "return {clock, fence, "
+                                                   "table.concat(verdicts), numbers}\n";
+
+/* Whoever leaves, by a release or by giving up, calls the head if the name is free. */
+static const char fair_release[] =
+    FAIR_HEAD "local now = redis.call('TIME')\n"
+              "local ms = math.floor(now[1] * 1000 + now[2] / 1000)\n"
+              "local function leave(name, queue, beats, owner)\n"
+              "  local found = redis.call('GET', name)\n"
+              "  redis.call('ZREM', queue, owner)\n"
+              "  redis.call('ZREM', beats, owner)\n"
+              "  if found == owner then redis.call('DEL', name) end\n"
+              "  if found == owner or not found then\n"
+              "    local first = head(queue, beats, '', ms)\n"
+              "    if first then redis.call('PUBLISH', 'rlock:' .. name, first) end\n"
+              "  end\n"
+              "  return found == owner and '1' or '0'\n"
+              "end\n"
+              "local verdicts = {}\n"
+              "for i = 1, #ARGV do\n"
+              "  local is_done, verdict =\n"
+              "    pcall(leave, KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i], ARGV[i])\n"
+              "  verdicts[i] = is_done and verdict or '0'\n"
+              "end\n"
+              "return table.concat(verdicts)\n";
+
+static const char getset_acquire[] = DRAW_FENCES(
+    "#KEYS - 1") "for i = 1, count do\n"
+                 "  local name, now_ms, expiry_ms = KEYS[i + 1], ARGV[2 * i + 1], ARGV[2 "
+                 "* i + 2]\n"
+                 "  local found = call('GET', name)\n"
+                 "  local until_ms = type(found) == 'string' and tonumber(found)\n"
+                 "  numbers[i] = fence + i\n"
+                 "  if call('SETNX', name, expiry_ms) == 1 then\n"
+                 "    verdicts[i] = '1'\n"
+                 "  elseif not until_ms then\n"
+                 "    verdicts[i] = 'E'\n"
+                 "  elseif until_ms < now_ms + 0 and call('GETSET', name, expiry_ms) == "
+                 "found then\n"
+                 "    verdicts[i] = '1'\n"
+                 "  else\n"
+                 "    verdicts[i] = '0'\n"
+                 "    numbers[i] = until_ms - now_ms\n"
+                 "  end\n"
+                 "end\n"
+                 "return {clock, fence, table.concat(verdicts), numbers}\n";
+
+/* A counter that came back old, from a snapshot, is moved up before anyone draws. */
+static const char raise_fence[] =
+    "local now = redis.call('TIME')\n"
+    "local clock = now[1] * 1000000 + now[2]\n"
+    "if tonumber(redis.call('GET', KEYS[1]) or 0) < clock then\n"
+    "  redis.call('SET', KEYS[1], string.format('%.0f', clock))\n"
+    "end\n"
+    "return clock\n";
+
+/* Of a hash the holder's field is the shortest: ours have it as their beginning. */
+static const char inspect[] =
+    "local ttl = redis.call('PTTL', KEYS[1])\n"
+    "if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then\n"
+    "  return {redis.call('GET', KEYS[1]), ttl, 1}\n"
+    "end\n"
+    "local holder\n"
+    "for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do\n"
+    "  if not holder or #field < #holder then holder = field end\n"
+    "end\n"
+    "return {holder, ttl, tonumber(redis.call('HGET', KEYS[1], holder)) or 0}\n";
+
+static const char force[] =
+    FAIR_HEAD "local now = redis.call('TIME')\n"
+              "local name, deleted = KEYS[1], redis.call('DEL', KEYS[1])\n"
+              "if deleted == 1 then\n"
+              "  local first = head(KEYS[2], KEYS[3], '', math.floor(now[1] * 1000 + "
+              "now[2] / 1000))\n"
+              "  redis.call('PUBLISH', 'rlock:' .. name, first or '')\n"
+              "  redis.call('PUBLISH', 'redisson_lock__channel:{' .. name .. '}', '0')\n"
+              "end\n"
+              "return deleted\n";
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT])
 {
-    redis_script_init(&scripts[RLOCK_SCRIPT_ACQUIRE], "acquire", acquire);
-    redis_script_init(&scripts[RLOCK_SCRIPT_RAISE], "raise", raise_fence);
-    redis_script_init(&scripts[RLOCK_SCRIPT_RELEASE], "release", release);
-    redis_script_init(&scripts[RLOCK_SCRIPT_RENEW], "renew", renew);
-    redis_script_init(&scripts[RLOCK_SCRIPT_INSPECT], "inspect", inspect);
-    redis_script_init(&scripts[RLOCK_SCRIPT_FORCE], "force", force);
+    static const struct {
+        const char *name, *body;
+    } texts[RLOCK_SCRIPT_COUNT] = {
+        [RLOCK_SCRIPT_ACQUIRE] = {"acquire", acquire},
+        [RLOCK_SCRIPT_ACQUIRE_WAIT] = {"acquire_wait", acquire_wait},
+        [RLOCK_SCRIPT_RELEASE] = {"release", release},
+        [RLOCK_SCRIPT_RENEW] = {"renew", renew},
+        [RLOCK_SCRIPT_REENTRANT_ACQUIRE] = {"reentrant_acquire", reentrant_acquire},
+        [RLOCK_SCRIPT_REENTRANT_RELEASE] = {"reentrant_release", reentrant_release},
+        [RLOCK_SCRIPT_REENTRANT_RENEW] = {"reentrant_renew", reentrant_renew},
+        [RLOCK_SCRIPT_FAIR_ACQUIRE] = {"fair_acquire", fair_acquire},
+        [RLOCK_SCRIPT_FAIR_RELEASE] = {"fair_release", fair_release},
+        [RLOCK_SCRIPT_GETSET_ACQUIRE] = {"getset_acquire", getset_acquire},
+        [RLOCK_SCRIPT_RAISE] = {"raise", raise_fence},
+        [RLOCK_SCRIPT_INSPECT] = {"inspect", inspect},
+        [RLOCK_SCRIPT_FORCE] = {"force", force},
+    };
+
+    for (int i = 0; i < RLOCK_SCRIPT_COUNT; i++)
+        redis_script_init(&scripts[i], texts[i].name, texts[i].body);
 }

@@ -128,11 +128,25 @@ void rlock_watchdog_remove(struct rlock *lock)
 
 static void lose(struct rlock_client *client, struct rlock *lock)
 {
+    bool is_asked = lock->state == RLOCK_EXTENDING; /* then that call tells it */
+
     rlock_watchdog_remove(lock);
     lock->state = RLOCK_LOST;
     client->stats.lost++;
-    if (lock->on_lost != NULL)
-        lock->on_lost(lock, STATUS_LOST, lock->arg);
+    if (is_asked)
+        lock->callback(lock, STATUS_LOST, lock->arg);
+    else if (lock->on_lost != NULL)
+        lock->on_lost(lock, STATUS_LOST, lock->lost_arg);
+}
+
+void rlock_watchdog_renewed(struct rlock_client *client, struct rlock *lock,
+                            int64_t sent_us)
+{
+    if (!lock->watched)
+        return;
+    list_remove(&lock->watch_link);
+    if (rlock_watchdog_add(client, lock, sent_us) != STATUS_OK)
+        list_append(&client->watchdog.overdue, &lock->watch_link);
 }
 
 void rlock_watchdog_settle(struct rlock_client *client, struct rlock *lock,
@@ -142,9 +156,7 @@ void rlock_watchdog_settle(struct rlock_client *client, struct rlock *lock,
     case STATUS_OK:
         client->stats.renewed++;
         lock->safe_until_us = rlock_safe_until_us(outcome->sent_us, lock->lease_ms);
-        list_remove(&lock->watch_link);
-        if (rlock_watchdog_add(client, lock, outcome->sent_us) != STATUS_OK)
-            list_append(&client->watchdog.overdue, &lock->watch_link);
+        rlock_watchdog_renewed(client, lock, outcome->sent_us);
         break;
     case STATUS_LOST:
         lose(client, lock);

@@ -26,6 +26,10 @@ void rlock_watchdog_clear(struct rlock_client *client);
 MUST_CHECK enum status rlock_watchdog_add(struct rlock_client *client, struct rlock *lock,
                                           int64_t sent_us);
 
+/** The lease of a held lock was set anew, by what was sent at `sent_us`. */
+void rlock_watchdog_renewed(struct rlock_client *client, struct rlock *lock,
+                            int64_t sent_us);
+
 /** Stop watching; a renewal under way is disregarded. Harmless if it is not watched. */
 void rlock_watchdog_remove(struct rlock *lock);
 

@@ -50,6 +50,7 @@ struct redis_conn {
     struct redis_url url;
     int64_t timeout_us;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void (*on_message)(const struct redis_reply *reply, void *arg);
     void *arg;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -301,12 +302,25 @@ static void on_connected(void *arg)
     redis_conn_flush(conn);
 }
 
+/** All else that comes on a subscribing connection answers a command. */
+static bool is_message(const struct redis_reply *reply)
+{
+    size_t len;
+    const char *word = redis_reply_text(redis_reply_at(reply, 0), &len);
+
+    return word != NULL && strcmp(word, "message") == 0;
+}
+
 static void on_reply(const struct redis_reply *reply, bool is_error, void *arg)
 {
     struct redis_conn *conn = arg;
     struct redis_command *command = oldest_command(conn);
     struct err err = {0};
 
+    if (conn->on_message != NULL && is_message(reply)) {
+        conn->on_message(reply, conn->arg);
+        return;
+    }
     if (command == NULL) {
         err_set(&err, STATUS_IO, "a reply that nobody asked for");
         lose(conn, STATUS_IO, &err);
@@ -517,6 +531,7 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     conn->url = *options->url;
     conn->timeout_us = (int64_t)options->timeout_ms * 1000;
     conn->on_state = options->on_state;
+    conn->on_message = options->on_message;
     conn->arg = options->arg;
     conn->pause_ms = PAUSE_MIN_MS;
     list_init(&conn->pending);

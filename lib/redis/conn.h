@@ -52,6 +52,9 @@ struct redis_conn_options {
     /* Called when the connection comes up or goes down, and when the reason why it is
        down changes; may be NULL. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
+    /* Called with each message of a subscribed channel, {"message", channel, text}. NULL:
+       SUBSCRIBE must not be sent. It and UNSUBSCRIBE name one channel each. */
+    void (*on_message)(const struct redis_reply *reply, void *arg);
     void *arg;
 };
 

@@ -19,6 +19,7 @@
 
 #define FIXTURE_CLIENTS_MAX 8
 #define LEASE_MS            10000
+#define UUID_LEN            36 /* of an owner's value, before the colon */
 #define TIMEOUT_MS          1000
 #define WITHIN_MS           8000 /* what must happen at all must happen within this */
 

@@ -567,12 +567,13 @@ static void test_owner__is_random_per_client_and_numbered_per_call(void **state)
     owners[1] = server_ask(fixture->server, "GET b");
     owners[2] = server_ask(fixture->server, "GET c");
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(strspn(owners[i]->str, "0123456789abcdef"), 32);
-        assert_int_equal(owners[i]->str[32], ':');
+        assert_int_equal(strspn(owners[i]->str, "0123456789abcdef-"), UUID_LEN);
+        assert_int_equal(owners[i]->str[14], '4'); /* a random one */
+        assert_int_equal(owners[i]->str[UUID_LEN], ':');
     }
-    assert_memory_equal(owners[0]->str, owners[1]->str, 33);
-    assert_string_not_equal(owners[0]->str + 33, owners[1]->str + 33);
-    assert_memory_not_equal(owners[0]->str, owners[2]->str, 32);
+    assert_memory_equal(owners[0]->str, owners[1]->str, UUID_LEN + 1);
+    assert_string_not_equal(owners[0]->str + UUID_LEN, owners[1]->str + UUID_LEN);
+    assert_memory_not_equal(owners[0]->str, owners[2]->str, UUID_LEN);
     for (int i = 0; i < 3; i++)
         freeReplyObject(owners[i]);
 }
@@ -685,8 +686,9 @@ static void test_inspect__tells_holder_and_rest_of_the_lease(void **state)
     freeReplyObject(server_ask(fixture->server, "SET item:8 forever"));
     assert_int_equal(inspect(fixture, client, &answer, "item:8"), STATUS_OK);
     assert_int_equal(answer.remaining_ms, -1);
-    (void)server_int(fixture->server, "HSET item:9 field value");
+    (void)server_int(fixture->server, "RPUSH item:9 value");
     assert_int_equal(inspect(fixture, client, &answer, "item:9"), STATUS_REFUSED);
+    assert_non_null(strstr(rlock_client_why(client)->text, "WRONGTYPE"));
     assert_int_equal(inspect(fixture, client, &answer, ""), STATUS_INVALID);
 }
 

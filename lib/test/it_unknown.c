@@ -103,8 +103,8 @@ static void test_acquire__carried_out_late_is_given_back_at_the_second_look(void
 
     assert_int_equal(acquire(fixture, client, &first, "item:1", LEASE_MS), STATUS_OK);
     owner = server_ask(fixture->server, "GET item:1");
-    assert_string_equal(owner->str + 33, "1");
-    owner->str[33] = '2'; /* what the next will write */
+    assert_string_equal(owner->str + UUID_LEN, ":1");
+    owner->str[UUID_LEN + 1] = '2'; /* what the next will write */
     server_pause(fixture->server);
     assert_int_equal(acquire(fixture, client, &second, "item:2", LEASE_MS),
                      STATUS_TIMEOUT);

@@ -1,0 +1,348 @@
+/*
+ * wait.c - waiting by pub/sub, by the owner's lease and by spinning.
+ *
+ * A waiter has a timer and, unless it spins, a place in the channel of its lock. The
+ * first of a channel tries again when a message comes and when the owner's lease must
+ * have ended; the others only watch their own deadlines, so one release costs one try in
+ * this process however many wait. When the first goes the next takes its place, and
+ * where it goes without the lock the next tries at once, for the message may have been
+ * spent on the one who left. Of a queued kind all are called by name, and each tries
+ * every RLOCK_FAIR_BEAT_MS, which is its heartbeat.
+ *
+ * While the channel is not subscribed, those who count on it ask again and again.
+ */
+#include "lock/wait.h"
+#include "base/clock.h"
+#include "lock/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define SPIN_MAX_MS_DEFAULT 100 /* of a kind whose releases nobody tells */
+#define DEAF_MIN_MS         50  /* pauses of who cannot hear messages */
+#define DEAF_MAX_MS         500
+
+struct rlock_waiter {
+    struct list link;     /* in its channel, or spare */
+    struct list all_link; /* in rlock_waits.all */
+    uv_timer_t timer;
+    struct rlock_client *client;
+    struct rlock *lock;
+    struct rlock_channel *channel; /* NULL: it spins */
+    int64_t deadline_us;
+    int64_t free_at_us; /* when the owner's lease will have ended; INT64_MAX: not known */
+    unsigned attempts;  /* pauses made in a row, for the backoff */
+    bool is_called;     /* a message came while a try was under way */
+};
+
+static void on_timer(uv_timer_t *timer);
+
+uint32_t rlock_backoff_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms,
+                          uint32_t dice)
+{
+    uint64_t pause_ms = (uint64_t)(min_ms == 0 ? 1 : min_ms)
+                        << (attempt < 32 ? attempt : 32);
+    uint32_t most_ms = pause_ms < max_ms ? (uint32_t)pause_ms : max_ms;
+    uint32_t least_ms = (most_ms + 1) / 2;
+
+    return least_ms + dice % (most_ms - least_ms + 1);
+}
+
+static uint32_t throw_dice(void)
+{
+    uint32_t dice = 0;
+
+    if (getrandom(&dice, sizeof(dice), GRND_NONBLOCK) != (ssize_t)sizeof(dice))
+        dice = (uint32_t)clock_mono_us();
+    return dice;
+}
+
+void rlock_waits_init(struct rlock_waits *waits)
+{
+    list_init(&waits->all);
+    list_init(&waits->spare);
+    rlock_channels_init(&waits->channels);
+}
+
+static int64_t deadline_of(const struct rlock *lock)
+{
+    if (lock->wait_ms == RLOCK_WAIT_FOREVER)
+        return INT64_MAX;
+    return lock->began_us + (int64_t)lock->wait_ms * 1000;
+}
+
+uint32_t rlock_wait_left_ms(const struct rlock *lock)
+{
+    int64_t left_ms = (deadline_of(lock) - clock_mono_us()) / 1000;
+
+    if (left_ms < 0)
+        return 0;
+    return left_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)left_ms;
+}
+
+static bool is_first(const struct rlock_waiter *waiter)
+{
+    return waiter->channel->waiters.next == &waiter->link;
+}
+
+static bool spins(const struct rlock_waiter *waiter)
+{
+    return waiter->channel == NULL;
+}
+
+static int64_t sooner(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+static int64_t next_pause_us(struct rlock_waiter *waiter)
+{
+    const struct rlock *lock = waiter->lock;
+    uint32_t min_ms = spins(waiter) ? lock->spin_min_ms : DEAF_MIN_MS;
+    uint32_t max_ms = DEAF_MAX_MS;
+
+    if (spins(waiter))
+        max_ms = lock->spin_max_ms == 0 ? SPIN_MAX_MS_DEFAULT : lock->spin_max_ms;
+    return (int64_t)rlock_backoff_ms(waiter->attempts++, min_ms, max_ms, throw_dice()) *
+           1000;
+}
+
+/** Sleep until there is something to try, or no time left. */
+static void sleep_on(struct rlock_waiter *waiter)
+{
+    int64_t now_us = clock_mono_us();
+    int64_t at_us = waiter->deadline_us;
+    bool is_queued = waiter->lock->kind->is_queued;
+
+    if (spins(waiter) ||
+        (!waiter->channel->is_subscribed && (is_queued || is_first(waiter))))
+        at_us = sooner(at_us, now_us + next_pause_us(waiter));
+    if (!spins(waiter) && (is_queued || is_first(waiter)))
+        at_us = sooner(at_us, waiter->free_at_us);
+    if (is_queued)
+        at_us = sooner(at_us, now_us + RLOCK_FAIR_BEAT_MS * 1000);
+    uv_timer_start(&waiter->timer, on_timer,
+                   at_us <= now_us ? 0 : (uint64_t)(at_us - now_us) / 1000 + 1, 0);
+}
+
+static void try_again(struct rlock_waiter *waiter)
+{
+    struct rlock_client *client = waiter->client;
+    struct rlock *lock = waiter->lock;
+
+    uv_timer_stop(&waiter->timer);
+    waiter->is_called = false;
+    if (rlock_try(client, lock) == STATUS_OK) {
+        rlock_client_wake(client);
+        return;
+    }
+    rlock_wait_end(client, lock, false);
+    rlock_client_answer(client, lock, STATUS_NO_MEMORY);
+}
+
+/** There may be something to get: try, or once more after the try that is under way. */
+static void call(struct rlock_waiter *waiter)
+{
+    if (waiter->lock->batch != NULL)
+        waiter->is_called = true;
+    else
+        try_again(waiter);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rlock_waiter *waiter = timer->data;
+
+    if (clock_mono_us() >= waiter->deadline_us)
+        rlock_settle_failed(waiter->client, waiter->lock, STATUS_BUSY);
+    else
+        try_again(waiter);
+}
+
+static struct rlock_waiter *create(struct rlock_client *client)
+{
+    struct list *link = list_shift(&client->waits.spare);
+    struct rlock_waiter *waiter;
+
+    if (link != NULL)
+        return list_item(link, struct rlock_waiter, link);
+    waiter = calloc(1, sizeof(*waiter));
+    if (waiter == NULL)
+        return NULL;
+    list_init(&waiter->link);
+    list_append(&client->waits.all, &waiter->all_link);
+    uv_timer_init(client->loop, &waiter->timer);
+    waiter->timer.data = waiter;
+    waiter->client = client;
+    client->open_handles++;
+    return waiter;
+}
+
+static bool join_channel(struct rlock_waiter *waiter)
+{
+    char name[RLOCK_CHANNEL_MAX];
+    size_t name_len = waiter->lock->kind->channel(waiter->lock, name);
+
+    waiter->channel = rlock_channel_join(waiter->client, name, name_len, &waiter->link);
+    return waiter->channel != NULL;
+}
+
+/** The lock's first try has failed: NULL if it is not to wait, or no memory is left. */
+static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *lock)
+{
+    struct rlock_waiter *waiter = lock->wait_ms == 0 ? NULL : create(client);
+
+    if (waiter == NULL)
+        return NULL;
+    waiter->lock = lock;
+    waiter->channel = NULL;
+    waiter->deadline_us = deadline_of(lock);
+    waiter->attempts = 0;
+    if (lock->kind->channel != NULL && lock->spin_max_ms == 0 && !join_channel(waiter)) {
+        list_append(&client->waits.spare, &waiter->link);
+        return NULL;
+    }
+    /* Others wait there already: the first of them hears for all, but of a queued kind
+       our name may have been called before we listened. */
+    waiter->is_called =
+        !spins(waiter) && waiter->channel->is_subscribed && lock->kind->is_queued;
+    lock->waiter = waiter;
+    return waiter;
+}
+
+bool rlock_wait_on(struct rlock_client *client, struct rlock *lock,
+                   const struct rlock_outcome *outcome)
+{
+    struct rlock_waiter *waiter = lock->waiter;
+    int64_t now_us = clock_mono_us();
+
+    if (waiter == NULL)
+        waiter = begin(client, lock);
+    if (waiter == NULL || now_us >= waiter->deadline_us)
+        return false;
+    waiter->free_at_us = outcome->remaining_ms < 0
+                             ? INT64_MAX
+                             : now_us + (outcome->remaining_ms + 1) * 1000;
+    if (waiter->is_called)
+        try_again(waiter);
+    else
+        sleep_on(waiter);
+    return true;
+}
+
+/** `waiter`, who was the first of them, has gone: `next` takes the place. */
+static void advance_to(struct rlock_waiter *next, const struct rlock *lock,
+                       bool is_granted)
+{
+    if (!is_granted) {
+        call(next);
+        return;
+    }
+    next->free_at_us = clock_mono_us() + ((int64_t)lock->lease_ms + 1) * 1000;
+    if (next->lock->batch == NULL)
+        sleep_on(next);
+}
+
+static void leave(struct rlock_waiter *waiter, const struct rlock *lock, bool is_granted)
+{
+    struct rlock_channel *channel = waiter->channel;
+    bool was_first = is_first(waiter);
+
+    list_remove(&waiter->link);
+    if (was_first && !list_is_empty(&channel->waiters) && !lock->kind->is_queued &&
+        !waiter->client->is_closing)
+        advance_to(list_item(channel->waiters.next, struct rlock_waiter, link), lock,
+                   is_granted);
+    rlock_channel_leave(channel);
+}
+
+void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted)
+{
+    struct rlock_waiter *waiter = lock->waiter;
+
+    if (waiter == NULL)
+        return;
+    lock->waiter = NULL;
+    waiter->lock = NULL;
+    uv_timer_stop(&waiter->timer);
+    if (!spins(waiter))
+        leave(waiter, lock, is_granted);
+    list_append(&client->waits.spare, &waiter->link);
+}
+
+void rlock_waits_confirmed(struct rlock_channel *channel)
+{
+    struct list *waiters = &channel->waiters;
+
+    for (struct list *at = waiters->next, *next = at->next; at != waiters;
+         at = next, next = at->next) {
+        struct rlock_waiter *waiter = list_item(at, struct rlock_waiter, link);
+
+        waiter->attempts = 0;
+        if (waiter->lock->kind->is_queued || is_first(waiter))
+            call(waiter);
+    }
+}
+
+void rlock_waits_cut_off(struct rlock_channel *channel)
+{
+    struct list *waiters = &channel->waiters;
+
+    for (struct list *at = waiters->next; at != waiters; at = at->next) {
+        struct rlock_waiter *waiter = list_item(at, struct rlock_waiter, link);
+
+        if (waiter->lock->batch == NULL)
+            sleep_on(waiter);
+    }
+}
+
+static bool is_owner(const struct rlock_waiter *waiter, const char *text, size_t text_len)
+{
+    char owner[RLOCK_OWNER_MAX];
+    size_t owner_len = rlock_client_owner(waiter->client, waiter->lock->serial, owner);
+
+    return text_len == owner_len && memcmp(text, owner, owner_len) == 0;
+}
+
+void rlock_waits_called(struct rlock_channel *channel, const char *text, size_t text_len)
+{
+    struct list *waiters = &channel->waiters;
+
+    for (struct list *at = waiters->next; at != waiters; at = at->next) {
+        struct rlock_waiter *waiter = list_item(at, struct rlock_waiter, link);
+
+        if (!waiter->lock->kind->is_queued || is_owner(waiter, text, text_len)) {
+            call(waiter);
+            return;
+        }
+    }
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    rlock_client_handle_closed(((struct rlock_waiter *)handle->data)->client);
+}
+
+void rlock_waits_close(struct rlock_client *client)
+{
+    struct list *all = &client->waits.all;
+
+    for (struct list *at = all->next; at != all; at = at->next) {
+        struct rlock_waiter *waiter = list_item(at, struct rlock_waiter, all_link);
+
+        if (waiter->lock != NULL)
+            rlock_cancel_acquire(client, waiter->lock, false);
+        uv_close((uv_handle_t *)&waiter->timer, on_closed);
+    }
+    rlock_channels_close(client);
+}
+
+void rlock_waits_clear(struct rlock_waits *waits)
+{
+    struct list *link;
+
+    while ((link = list_shift(&waits->all)) != NULL)
+        free(list_item(link, struct rlock_waiter, all_link));
+    rlock_channels_clear(&waits->channels);
+}
