@@ -3,8 +3,8 @@
  *
  * An order passes these stages; the lists it is in say where it is:
  *
- *   LOCKING    its lock was asked for; all locks of a turn leave in one write
- *   WAITING    the shopper's lock is another's, and there is time to try again
+ *   LOCKING    its lock was asked for, and perhaps is waited for; all locks of a turn
+ *              leave in one write
  *   QUEUED     it holds its lock and stands in the line of its voucher, in order of
  *              arrival
  *   SENT       it is in a transaction, or in the look-up of one whose connection died
@@ -42,7 +42,7 @@
 #define GATHER_MAX_US      2000
 #define CROWD              16 /* orders in a batch */
 
-enum stage { LOCKING, WAITING, QUEUED, SENT, UNLOCKING };
+enum stage { LOCKING, QUEUED, SENT, UNLOCKING };
 
 struct item {
     struct list link;     /* in the list of its stage */
@@ -81,8 +81,7 @@ struct checkout {
         int64_t until_us;
         size_t count; /* of orders in the line that are waited for */
     } crowd;
-    struct lines lines; /* of orders that hold their lock */
-    struct list waiting;
+    struct lines lines;    /* of orders that hold their lock */
     struct list unlocking; /* in order of time */
     struct list deadlines;
     struct list unknown; /* batches to be looked up */
@@ -265,20 +264,6 @@ static void on_lock_lost(struct rlock *lock, enum status status, void *arg)
     /* SENT: the fence and the constraints decide */
 }
 
-static void on_busy(struct item *item)
-{
-    struct checkout *checkout = item->checkout;
-    int64_t waited_us = clock_mono_us() - item->arrived_us;
-
-    if (item->is_answered ||
-        waited_us >= (int64_t)checkout->options.lock_wait_ms * 1000) {
-        finish(item, OUTCOME_IN_PROGRESS);
-        return;
-    }
-    item->stage = WAITING; /* on_tick() tries again */
-    list_append(&checkout->waiting, &item->link);
-}
-
 static void on_locked(struct rlock *lock, enum status status, void *arg)
 {
     struct item *item = arg;
@@ -292,7 +277,7 @@ static void on_locked(struct rlock *lock, enum status status, void *arg)
             line_join(item);
         break;
     case STATUS_BUSY:
-        on_busy(item);
+        finish(item, OUTCOME_IN_PROGRESS);
         break;
     default:
         if (item->checkout->options.bypass_locks && !item->is_answered &&
@@ -303,11 +288,21 @@ static void on_locked(struct rlock *lock, enum status status, void *arg)
     }
 }
 
+/* A busy lock is told before the order's own deadline, whose answer says less. */
+static uint32_t lock_wait_ms(const struct checkout_options *options)
+{
+    uint32_t most_ms = options->timeout_ms / 10 * 9;
+
+    return options->lock_wait_ms < most_ms ? options->lock_wait_ms : most_ms;
+}
+
 static void lock_item(struct item *item)
 {
     const struct checkout_options *options = &item->checkout->options;
-    struct rlock_acquire_options acquire = {
-        .lease_ms = options->lease_ms, .watchdog = true, .on_lost = on_lock_lost};
+    struct rlock_acquire_options acquire = {.lease_ms = options->lease_ms,
+                                            .watchdog = true,
+                                            .on_lost = on_lock_lost,
+                                            .wait_ms = lock_wait_ms(options)};
     char name[40];
     int len =
         snprintf(name, sizeof(name), "lock:order:%" PRId64, item->placement.user_id);
@@ -700,9 +695,6 @@ static void expire(struct item *item)
     case LOCKING: /* on_locked() gives back what comes */
         answer(item, OUTCOME_UNAVAILABLE);
         break;
-    case WAITING:
-        finish(item, OUTCOME_IN_PROGRESS);
-        break;
     case QUEUED:
         item->checkout->queued--;
         finish(item, OUTCOME_UNAVAILABLE);
@@ -723,7 +715,6 @@ static void on_tick(uv_timer_t *timer)
     struct checkout *checkout = timer->data;
     int64_t timeout_us = (int64_t)checkout->options.timeout_ms * 1000;
     int64_t now_us = clock_mono_us();
-    struct list waiting;
     struct list *link;
 
     while ((link = checkout->deadlines.next) != &checkout->deadlines) {
@@ -734,10 +725,6 @@ static void on_tick(uv_timer_t *timer)
         expire(item);
     }
     answer_unlocking(checkout, now_us);
-    list_init(&waiting);
-    list_append_all(&waiting, &checkout->waiting);
-    while ((link = list_shift(&waiting)) != NULL)
-        lock_item(list_item(link, struct item, link));
     resolve_unknown(checkout);
 }
 
@@ -762,7 +749,6 @@ struct checkout *checkout_create(const struct checkout_options *options)
              random[1], random[2], random[3]);
     checkout->options = *options;
     lines_init(&checkout->lines);
-    list_init(&checkout->waiting);
     list_init(&checkout->unlocking);
     list_init(&checkout->deadlines);
     list_init(&checkout->unknown);

@@ -1,6 +1,7 @@
 /* it_order.c - one shopper after the other: what each request for an order is answered.
  */
 #include "app/test/fixture.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -549,6 +550,37 @@ static void test_lock__is_waited_for_when_configured(void **state)
     assert_true(becomes_true(is_seen, id, 1000));
 }
 
+static bool somebody_waits(void *arg)
+{
+    return strcmp(redis_do(arg, "PUBSUB CHANNELS rlock:lock:order:83"), "1") == 0;
+}
+
+/* A release is heard at once; the lease of the foreign lock would outlast the order. */
+static void test_lock__released_wakes_the_one_who_waits(void **state)
+{
+    static const char *const release[] = {"seckill", "lock", "release", "lock:order:83",
+                                          NULL};
+    const char *const env[] = {"SECKILL_LOCK_WAIT_MS=10000", NULL};
+    struct service *waiting = fixture_serve(*state, env);
+    struct client_request request = {.method = "POST", .token = shopper(83)};
+    struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
+    struct client *client = client_open(&waiting->address);
+    char voucher_id[ID_SIZE], target[64], head[1024];
+    int64_t released_us;
+
+    make_voucher(waiting, &(struct sale){.stock = 5}, voucher_id);
+    redis_do(*state, "SET lock:order:83 %s PX 60000", "foreign");
+    snprintf(target, sizeof(target), "/v1/vouchers/%s/orders", voucher_id);
+    request.target = target;
+    assert_true(client_write(client, head, client_format(&request, head, sizeof(head))));
+    assert_true(becomes_true(somebody_waits, *state, 2000));
+    assert_int_equal(fixture_run(*state, NULL, release)->code, 0);
+    released_us = clock_mono_us();
+    EXPECT(client_read(client, &wait), 201, NULL);
+    assert_in_range(clock_mono_us() - released_us, 0, 1000000);
+    client_close(client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -574,6 +606,7 @@ int main(void)
         CASE(test_lock__is_free_when_the_answer_has_come),
         CASE(test_lock__fences_grow_when_redis_has_lost_its_data),
         CASE(test_lock__is_waited_for_when_configured),
+        CASE(test_lock__released_wakes_the_one_who_waits),
         CASE(test_read__ids_beyond_2_to_53_are_exact),
     };
 
