@@ -70,7 +70,7 @@ static const char acquire_wait[] =
                              "    wait = math.max(wait, ARGV[2 * i + 2])\n"
                              "  end\n"
                              "end\n"
-                             "if wait > redis.call('PTTL', KEYS[2]) then\n"
+                             "if wait > math.max(0, redis.call('PTTL', KEYS[2])) then\n"
                              "  redis.call('SET', KEYS[2], '', 'PX', wait)\n"
                              "end\n"
                              "return {clock, fence, table.concat(verdicts), numbers}\n";
