@@ -3,6 +3,7 @@
 #include "base/clock.h"
 
 #include <hiredis/hiredis.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,6 +235,20 @@ void call_acquire_watched(struct rlock_client *client, struct call *call,
     rlock_acquire(client, &call->lock, name, strlen(name), &options, on_answer, call);
 }
 
+void call_acquire_with(struct rlock_client *client, struct call *call, const char *name,
+                       const struct rlock_acquire_options *options)
+{
+    struct rlock_acquire_options all = *options;
+
+    all.on_lost = on_lost;
+    rlock_acquire(client, &call->lock, name, strlen(name), &all, on_answer, call);
+}
+
+void call_extend(struct rlock_client *client, struct call *call, uint32_t lease_ms)
+{
+    rlock_extend(client, &call->lock, lease_ms, on_answer, call);
+}
+
 void call_release(struct rlock_client *client, struct call *call)
 {
     rlock_release(client, &call->lock, on_answer, call);
@@ -267,6 +282,25 @@ enum status acquire_watched(struct fixture *fixture, struct rlock_client *client
     return finish(fixture, client, call, answers);
 }
 
+enum status acquire_with(struct fixture *fixture, struct rlock_client *client,
+                         struct call *call, const char *name,
+                         const struct rlock_acquire_options *options)
+{
+    unsigned answers = call->answers + 1;
+
+    call_acquire_with(client, call, name, options);
+    return finish(fixture, client, call, answers);
+}
+
+enum status extend(struct fixture *fixture, struct rlock_client *client,
+                   struct call *call, uint32_t lease_ms)
+{
+    unsigned answers = call->answers + 1;
+
+    call_extend(client, call, lease_ms);
+    return finish(fixture, client, call, answers);
+}
+
 enum status release(struct fixture *fixture, struct rlock_client *client,
                     struct call *call)
 {
@@ -274,4 +308,51 @@ enum status release(struct fixture *fixture, struct rlock_client *client,
 
     call_release(client, call);
     return finish(fixture, client, call, answers);
+}
+
+static void on_inspected(enum status status, const struct rlock_info *info, void *arg)
+{
+    struct answer *answer = arg;
+
+    answer->answers++;
+    answer->status = status;
+    if (info == NULL)
+        return;
+    snprintf(answer->owner, sizeof(answer->owner), "%.*s", (int)info->owner_len,
+             info->owner);
+    answer->remaining_ms = info->remaining_ms;
+    answer->count = info->count;
+    answer->is_ours = info->is_ours;
+}
+
+static void on_forced(enum status status, void *arg)
+{
+    struct answer *answer = arg;
+
+    answer->answers++;
+    answer->status = status;
+}
+
+enum status inspect(struct fixture *fixture, struct rlock_client *client,
+                    struct answer *answer, const char *name)
+{
+    unsigned answers = answer->answers + 1;
+
+    rlock_inspect(client, name, strlen(name), on_inspected, answer);
+    assert_int_equal(answer->answers, answers - 1);
+    rlock_flush(client);
+    fixture_wait_count(fixture, &answer->answers, answers);
+    return answer->status;
+}
+
+enum status force(struct fixture *fixture, struct rlock_client *client,
+                  struct answer *answer, const char *name)
+{
+    unsigned answers = answer->answers + 1;
+
+    rlock_force_release(client, name, strlen(name), on_forced, answer);
+    assert_int_equal(answer->answers, answers - 1);
+    rlock_flush(client);
+    fixture_wait_count(fixture, &answer->answers, answers);
+    return answer->status;
 }

@@ -41,6 +41,16 @@ struct call {
     unsigned losses;         /* calls of on_lost */
 };
 
+/** What rlock_inspect() and rlock_force_release() told. */
+struct answer {
+    unsigned answers;
+    enum status status;
+    char owner[64];
+    int64_t remaining_ms;
+    int64_t count;
+    bool is_ours;
+};
+
 int fixture_start_server(void **state); /* for the group */
 int fixture_stop_server(void **state);
 int fixture_setup(void **state); /* for each test; *state becomes a struct fixture */
@@ -79,6 +89,10 @@ void call_acquire_name(struct rlock_client *client, struct call *call, const cha
                        size_t name_len);
 void call_acquire_watched(struct rlock_client *client, struct call *call,
                           const char *name, uint32_t lease_ms);
+/** With any options; on_lost is filled in. */
+void call_acquire_with(struct rlock_client *client, struct call *call, const char *name,
+                       const struct rlock_acquire_options *options);
+void call_extend(struct rlock_client *client, struct call *call, uint32_t lease_ms);
 void call_release(struct rlock_client *client, struct call *call);
 
 /** The same, flushed and run until answered. */
@@ -86,8 +100,17 @@ enum status acquire(struct fixture *fixture, struct rlock_client *client,
                     struct call *call, const char *name, uint32_t lease_ms);
 enum status acquire_watched(struct fixture *fixture, struct rlock_client *client,
                             struct call *call, const char *name, uint32_t lease_ms);
+enum status acquire_with(struct fixture *fixture, struct rlock_client *client,
+                         struct call *call, const char *name,
+                         const struct rlock_acquire_options *options);
+enum status extend(struct fixture *fixture, struct rlock_client *client,
+                   struct call *call, uint32_t lease_ms);
 enum status release(struct fixture *fixture, struct rlock_client *client,
                     struct call *call);
+enum status inspect(struct fixture *fixture, struct rlock_client *client,
+                    struct answer *answer, const char *name);
+enum status force(struct fixture *fixture, struct rlock_client *client,
+                  struct answer *answer, const char *name);
 
 /** A test with the fixture around it. */
 #define FIXTURE_TEST(name)                                                               \

@@ -616,58 +616,6 @@ static void test_holder__killed_leaves_the_name_free_within_its_lease(void **sta
     close(ready[1]);
 }
 
-struct answer {
-    unsigned answers;
-    enum status status;
-    char owner[64];
-    int64_t remaining_ms;
-};
-
-static void on_inspected(enum status status, const struct rlock_info *info, void *arg)
-{
-    struct answer *answer = arg;
-
-    answer->answers++;
-    answer->status = status;
-    if (info == NULL)
-        return;
-    snprintf(answer->owner, sizeof(answer->owner), "%.*s", (int)info->owner_len,
-             info->owner);
-    answer->remaining_ms = info->remaining_ms;
-}
-
-static void on_forced(enum status status, void *arg)
-{
-    struct answer *answer = arg;
-
-    answer->answers++;
-    answer->status = status;
-}
-
-static enum status inspect(struct fixture *fixture, struct rlock_client *client,
-                           struct answer *answer, const char *name)
-{
-    unsigned answers = answer->answers + 1;
-
-    rlock_inspect(client, name, strlen(name), on_inspected, answer);
-    assert_int_equal(answer->answers, answers - 1);
-    rlock_flush(client);
-    fixture_wait_count(fixture, &answer->answers, answers);
-    return answer->status;
-}
-
-static enum status force(struct fixture *fixture, struct rlock_client *client,
-                         struct answer *answer, const char *name)
-{
-    unsigned answers = answer->answers + 1;
-
-    rlock_force_release(client, name, strlen(name), on_forced, answer);
-    assert_int_equal(answer->answers, answers - 1);
-    rlock_flush(client);
-    fixture_wait_count(fixture, &answer->answers, answers);
-    return answer->status;
-}
-
 static void test_inspect__tells_holder_and_rest_of_the_lease(void **state)
 {
     struct fixture *fixture = *state;
