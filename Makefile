@@ -1,7 +1,8 @@
 # seckill: a flash-sale order service. `make help` lists what can be asked.
 #
 #   BUILD=dir     where objects and programs go (default build, or build/$(SAN))
-#   SAN=address   build with ASan and UBSan;  SAN=thread: with TSan
+#   SAN=address   build with ASan and UBSan;  SAN=thread: with TSan;  SAN=coverage: gcov
+#   UNDER=...     run the tests under this, e.g. UNDER="valgrind -q"
 #   CC=clang      another compiler
 #   V=1           show the commands
 
@@ -25,7 +26,8 @@ PKG_LIBS_TEST = $(call once,PKG_LIBS_TEST,$(shell pkg-config --libs $(PKGS_TEST)
 WARNINGS = -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
            -Wformat=2 -Wvla -Werror
 SANITIZE = $(if $(filter address,$(SAN)),-fsanitize=address$(,)undefined -fno-sanitize-recover=all) \
-           $(if $(filter thread,$(SAN)),-fsanitize=thread)
+           $(if $(filter thread,$(SAN)),-fsanitize=thread) \
+           $(if $(filter coverage,$(SAN)),--coverage)
 ,       := ,
 CFLAGS   = -O2 -g
 HARDEN   = $(if $(SAN),-fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2) -fstack-protector-strong
@@ -52,9 +54,11 @@ APP_IT       := $(call programs,app/test/it_%,$(APP_TEST_SRC))
 TESTS        := $(LIB_UNIT) $(LIB_IT) $(APP_UNIT) $(APP_IT)
 LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/test/it_% lib/test/fuzz_%,$(LIB_TEST_SRC)))
 APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/test/it_% app/test/fuzz_%,$(APP_TEST_SRC)))
+INTEROP_SRC  := $(sort $(wildcard lib/test/interop/*.c))
+INTEROP      := $(BUILD)/lib/test/interop/interop
 BENCH_SRC    := $(sort $(wildcard lib/test/bench/*.c))
-C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(BENCH_SRC)
-C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h app/*.h app/test/*.h))
+C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(BENCH_SRC)
+C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*.h app/test/*.h))
 SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh lib/*/*/*.sh)) .ci/run
 
 # Say what is done; V=1: how.
@@ -88,7 +92,8 @@ $(BUILD)/embedded.o: $(BUILD)/embedded.c $(EMBED) | build/deps.ok
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-$(LIB_UNIT) $(LIB_IT): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
+$(INTEROP): $(filter-out $(INTEROP).o,$(INTEROP_SRC:%.c=$(BUILD)/%.o))
+$(LIB_UNIT) $(LIB_IT) $(INTEROP): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
@@ -148,27 +153,36 @@ RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: test test-unit test-lock test-it
+.PHONY: test test-unit test-lock test-it test-interop
 test: ## everything: tests, the same under ASan/UBSan, clang, lint, a load proof
 	@.ci/test.sh everything
 test-unit: ## tests of single modules
 	@.ci/test.sh unit
-test-lock: ## the lock library alone
+test-lock: ## the lock library alone: also under ASan, UBSan, TSan, valgrind, with coverage
 	@.ci/test.sh lock
 test-it: ## integration tests, against real private servers
 	@.ci/test.sh it
+test-interop: ## the reentrant lock and Redisson's; needs Java and Maven
+	@.ci/test.sh interop
 
-.PHONY: programs check-unit check-lock check-it check-model check-proof $(TESTS:%=%.check)
-programs: $(TESTS) $(BUILD)/seckill
+.PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-model check-proof $(TESTS:%=%.check)
+programs: $(TESTS) $(INTEROP) $(BUILD)/seckill
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
-check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check) check-model
+lock-programs: $(LIB_UNIT) $(LIB_IT)
+check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
+check-coverage:
+	$(CHECK) --show "coverage of lib/" .ci/coverage.sh $(BUILD) 90 $(LIB_SRC)
 check-it: $(LIB_IT:%=%.check) $(APP_IT:%=%.check)
 $(TESTS:%=%.check): %.check: %
-	$(CHECK) $* $*
-$(LIB_IT:%=%.check) $(APP_IT:%=%.check): $(BUILD)/seckill
+	$(CHECK) "$*$(if $(UNDER), ($(firstword $(UNDER))))" $(UNDER) $*
+$(APP_IT:%=%.check): $(BUILD)/seckill
 
 check-model: build/deps.ok
 	$(CHECK) "lock model (spin)" lib/lock/model/check.sh $(BUILD)/model
+
+.PHONY: check-interop
+check-interop: $(INTEROP)
+	@lib/test/interop/run.sh $(BUILD) $<
 
 check-proof: $(BUILD)/seckill
 	$(CHECK) "load proof" load/proof.py $(BUILD)/seckill

@@ -1,18 +1,21 @@
 #!/bin/sh
 #
-# check.sh [--if-failed] [--advice] NAME COMMAND... - run one check and print one line about
-# it, and its whole output when it failed. "PASSED FAILED" of it go as a line to the file $RESULTS;
+# check.sh [--if-failed] [--advice] [--show] NAME COMMAND... - run one check and print one line
+# about it, and its whole output when it failed. "PASSED FAILED" of it go as a line to the file $RESULTS;
 # a test program counts with each of its cases, anything else as one. A case that was
 # skipped counts as failed: what cannot run must say so. With --if-failed a check that
 # passed is silent and does not count. With --advice a failure is told and does not count.
+# With --show the last line of the output stands in the place of the name.
 set -u
 
 only_failed=
 advice=
+show=
 while :; do
     case $1 in
     --if-failed) only_failed=yes ;;
     --advice) advice=yes ;;
+    --show) show=yes ;;
     *) break ;;
     esac
     shift
@@ -41,6 +44,7 @@ elif [ "$code" -ne 0 ] && [ "$passed" -eq "$ran" ]; then
 fi
 failed=$((ran - passed))
 
+[ -z "$show" ] || name=$(tail -n 1 "$output")
 if [ "$failed" -eq 0 ]; then
     [ -z "$only_failed" ] || exit 0
     printf 'ok      %-48s %4d  %4d.%d s\n' "$name" "$passed" $((took / 10)) $((took % 10))

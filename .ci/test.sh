@@ -1,6 +1,6 @@
 #!/bin/sh
 #
-# test.sh everything|unit|lock|it|lint - run these checks, two at a time, and sum them up.
+# test.sh everything|unit|lock|it|interop|lint - run these checks, two at a time, and sum them up.
 # Its last line is "N passed, N failed". A step of `make` that failed without a check of
 # its own, such as a file that does not compile, counts as one.
 set -u
@@ -41,19 +41,37 @@ build_all()
     step CC=clang BUILD="$BUILD/clang" programs
 }
 
+# The lock library by itself, as a program that takes it would want to know it.
+test_lock()
+{
+    echo_step "the library, its examples, its model"
+    step SAN=coverage BUILD="$BUILD/coverage" lock-programs
+    find "$BUILD/coverage" -name '*.gcda' -delete
+    step SAN=coverage BUILD="$BUILD/coverage" check-lock
+    step SAN=coverage BUILD="$BUILD/coverage" check-coverage
+    step check-model
+    echo_step "under ASan and UBSan"
+    step SAN=address BUILD="$BUILD/address" check-lock
+    echo_step "under TSan"
+    step SAN=thread BUILD="$BUILD/thread" check-lock
+    echo_step "under valgrind"
+    step UNDER="valgrind --quiet --leak-check=full --error-exitcode=9" check-lock
+}
+
 case $1 in
+lock) test_lock ;;
 everything)
     build_all
     echo_step lint
     step check-lint
     echo_step tests
-    step check-unit check-it check-model
+    step check-unit check-it check-model check-interop
     echo_step "tests under ASan and UBSan"
     step SAN=address BUILD="$BUILD/address" check-unit check-it
     echo_step "load proof"
     step check-proof
     ;;
-unit | lock | it | lint) step "check-$1" ;;
+unit | it | interop | lint) step "check-$1" ;;
 *) echo "test.sh: what is $1?" >&2 && exit 2 ;;
 esac
 

@@ -1,0 +1,29 @@
+#!/bin/sh
+#
+# coverage.sh BUILD LEAST SOURCE... - what share of the lines of the sources the tests of
+# the build BUILD (SAN=coverage) have run: a line for each, worst first, and the sum last.
+# Fails below LEAST per cent.
+set -eu
+build=$1
+least=$2
+shift 2
+
+for source; do
+    gcov -n -o "$build/${source%/*}" "$source" 2>/dev/null |
+        awk -v source="$source" '
+            /^File / { is_it = $0 == "File \047" source "\047" }
+            is_it && /^Lines executed:/ {
+                split($0, word, /[:% ]+/)
+                printf "%6.2f %5d %s\n", word[3], word[5], source
+                exit # then comes the sum
+            }'
+done | sort -n | awk -v least="$least" '
+    { print; run += $1 * $2; lines += $2 }
+    END {
+        if (lines == 0) {
+            print "nothing was measured"
+            exit 1
+        }
+        printf "coverage of lib/: %.1f %% of %d lines\n", run / lines, lines
+        exit run / lines < least
+    }'
