@@ -44,9 +44,9 @@ uint32_t rlock_backoff_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms,
     uint64_t pause_ms = (uint64_t)(min_ms == 0 ? 1 : min_ms)
                         << (attempt < 32 ? attempt : 32);
     uint32_t most_ms = pause_ms < max_ms ? (uint32_t)pause_ms : max_ms;
-    uint32_t least_ms = (most_ms + 1) / 2;
+    uint32_t spread_ms = most_ms / 2;
 
-    return least_ms + dice % (most_ms - least_ms + 1);
+    return most_ms - spread_ms + dice % (spread_ms + 1);
 }
 
 static uint32_t throw_dice(void)
