@@ -101,8 +101,10 @@ void rlock_settle_extend(struct rlock_client *client, struct rlock *lock,
     if (outcome->status == STATUS_OK) {
         lock->safe_until_us = safe_until_us;
         rlock_watchdog_renewed(client, lock, outcome->sent_us);
-    } else if (safe_until_us < lock->safe_until_us) {
-        lock->safe_until_us = safe_until_us; /* it may have been shortened */
+    } else {
+        if (safe_until_us < lock->safe_until_us)
+            lock->safe_until_us = safe_until_us; /* it may have been shortened */
+        rlock_watchdog_hurry(client, lock);
     }
     finish(lock, RLOCK_HELD, outcome->status);
 }

@@ -202,6 +202,15 @@ static int64_t retry_at_us(const struct rlock *lock, int64_t now_us)
                                                    : lock->safe_until_us;
 }
 
+void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
+{
+    if (!lock->watched)
+        return;
+    list_remove(&lock->watch_link);
+    list_append(&client->watchdog.overdue, &lock->watch_link);
+    wake_at(&client->watchdog, retry_at_us(lock, clock_mono_us()));
+}
+
 /** Past the deadline it must count as lost, though the server may still keep it. */
 static void give_up(struct rlock_client *client, struct rlock *lock)
 {
