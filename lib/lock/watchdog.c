@@ -208,7 +208,7 @@ void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
         return;
     list_remove(&lock->watch_link);
     list_append(&client->watchdog.overdue, &lock->watch_link);
-    wake_at(&client->watchdog, retry_at_us(lock, clock_mono_us()));
+    wake_at(&client->watchdog, clock_mono_us());
 }
 
 /** Past the deadline it must count as lost, though the server may still keep it. */

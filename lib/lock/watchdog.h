@@ -30,7 +30,7 @@ MUST_CHECK enum status rlock_watchdog_add(struct rlock_client *client, struct rl
 void rlock_watchdog_renewed(struct rlock_client *client, struct rlock *lock,
                             int64_t sent_us);
 
-/** How long the lease of a held lock runs is in doubt: renew it soon. */
+/** How long the lease of a held lock runs is in doubt: renew it now. */
 void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock);
 
 /** Stop watching; a renewal under way is disregarded. Harmless if it is not watched. */
