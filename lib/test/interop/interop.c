@@ -1,0 +1,589 @@
+/*
+ * interop.c - the reentrant kind and Redisson's RLock on the same locks of one server.
+ *
+ *   interop CLASSPATH     of LockPeer
+ */
+#include "base/clock.h"
+#include "test/interop/peer.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOCK    "order:7"
+#define CHANNEL "redisson_lock__channel:{" LOCK "}"
+#define WAIT_MS 20000
+#define SOON_US 1000000 /* a wake-up; the leases it must not wait for are longer */
+
+static const char *classpath;
+static struct peer peer;
+
+/** One grant of ours. */
+struct grab {
+    struct rlock lock;
+    unsigned answers;
+    enum status status;
+    unsigned losses;
+};
+
+static int start(void **state)
+{
+    struct server *server;
+
+    fixture_start_server(state);
+    server = *state;
+    peer_start(&peer, classpath, server->tcp_url);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    peer_stop(&peer);
+    return fixture_stop_server(state);
+}
+
+static void on_answer(struct rlock *lock, enum status status, void *arg)
+{
+    struct grab *grab = arg;
+
+    (void)lock;
+    grab->answers++;
+    grab->status = status;
+}
+
+static void on_lost(struct rlock *lock, enum status status, void *arg)
+{
+    struct grab *grab = arg;
+
+    (void)lock;
+    (void)status;
+    grab->losses++;
+}
+
+static void begin_take(struct rlock_client *client, struct grab *grab, const char *name,
+                       struct rlock_acquire_options options)
+{
+    options.kind = &rlock_reentrant;
+    options.on_lost = on_lost;
+    if (options.lease_ms == 0)
+        options.lease_ms = LEASE_MS;
+    rlock_acquire(client, &grab->lock, name, strlen(name), &options, on_answer, grab);
+    rlock_flush(client);
+}
+
+static enum status answer_of(struct fixture *fixture, struct grab *grab, unsigned answers)
+{
+    fixture_wait_count(fixture, &grab->answers, answers);
+    return grab->status;
+}
+
+static enum status take(struct fixture *fixture, struct rlock_client *client,
+                        struct grab *grab, struct rlock_acquire_options options)
+{
+    unsigned answers = grab->answers + 1;
+
+    begin_take(client, grab, LOCK, options);
+    return answer_of(fixture, grab, answers);
+}
+
+static enum status try_take(struct fixture *fixture, struct rlock_client *client,
+                            struct grab *grab)
+{
+    return take(fixture, client, grab, (struct rlock_acquire_options){.holder = 1});
+}
+
+static enum status give_back(struct fixture *fixture, struct rlock_client *client,
+                             struct grab *grab)
+{
+    unsigned answers = grab->answers + 1;
+
+    rlock_release(client, &grab->lock, on_answer, grab);
+    rlock_flush(client);
+    return answer_of(fixture, grab, answers);
+}
+
+/** Ask the peer; it answers as expected. */
+#define ASSERT_TOLD(fixture, expected, ...)                                              \
+    assert_string_equal(PEER_TELL(fixture, &peer, __VA_ARGS__), expected)
+
+/** How often the lock's hash says that the peer's `holder` holds it; 0: not at all. */
+static long long peer_count(struct fixture *fixture, const char *holder)
+{
+    const char *id = PEER_TELL(fixture, &peer, "id %s", holder);
+    redisReply *reply;
+    long long count;
+
+    assert_memory_equal(id, "ok ", 3);
+    reply = server_ask(fixture->server, "HGET " LOCK " %s", id + 3);
+    count = reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
+    freeReplyObject(reply);
+    return count;
+}
+
+struct info {
+    unsigned answers;
+    enum status status;
+    long long count;
+    bool is_ours;
+    char owner[128];
+};
+
+static void on_info(enum status status, const struct rlock_info *found, void *arg)
+{
+    struct info *info = arg;
+
+    info->answers++;
+    info->status = status;
+    if (status != STATUS_OK)
+        return;
+    info->count = found->count;
+    info->is_ours = found->is_ours;
+    snprintf(info->owner, sizeof(info->owner), "%.*s", (int)found->owner_len,
+             found->owner);
+}
+
+static struct info inspect(struct fixture *fixture, struct rlock_client *client)
+{
+    struct info info = {0};
+
+    rlock_inspect(client, LOCK, strlen(LOCK), on_info, &info);
+    rlock_flush(client);
+    fixture_wait_count(fixture, &info.answers, 1);
+    return info;
+}
+
+struct waiting {
+    struct server *server;
+    const char *channel;
+    long long tries; /* of all so far */
+};
+
+static long long busy_tries(struct server *server)
+{
+    return server_calls(server, "pttl"); /* each asks for it, in its script */
+}
+
+static long long subscribers(struct server *server, const char *channel)
+{
+    redisReply *reply = server_ask(server, "PUBSUB NUMSUB %s", channel);
+    long long count = reply->element[1]->integer;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+static bool is_waiting(void *arg)
+{
+    const struct waiting *waiting = arg;
+
+    return subscribers(waiting->server, waiting->channel) == 1 &&
+           busy_tries(waiting->server) >= waiting->tries;
+}
+
+/** Until the one who began after `tries` has subscribed, and found it busy after that. */
+static void wait_waiting(struct fixture *fixture, const char *channel, long long tries)
+{
+    struct waiting waiting = {fixture->server, channel, tries + 2};
+
+    assert_true(fixture_run_until(fixture, is_waiting, &waiting, WITHIN_MS));
+}
+
+/* -- one excludes the other ---------------------------------------------------------- */
+
+static void test_acquire__is_busy_while_redisson_holds(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab grab = {0};
+
+    ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
+    assert_int_equal(try_take(fixture, client, &grab), STATUS_BUSY);
+    assert_int_equal(peer_count(fixture, "a"), 1);
+    assert_true(server_int(fixture->server, "PTTL " LOCK) > LEASE_MS);
+
+    ASSERT_TOLD(fixture, "ok", "unlock " LOCK " a");
+    assert_int_equal(try_take(fixture, client, &grab), STATUS_OK);
+}
+
+static void test_acquire__makes_redisson_busy(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab grab = {0};
+
+    assert_int_equal(try_take(fixture, client, &grab), STATUS_OK);
+    ASSERT_TOLD(fixture, "busy", "try " LOCK " a 0 30000");
+    ASSERT_TOLD(fixture, "ok true", "locked " LOCK);
+    assert_memory_equal(PEER_TELL(fixture, &peer, "unlock " LOCK " a"), "error ", 6);
+    assert_int_equal(inspect(fixture, client).count, 1);
+
+    assert_int_equal(give_back(fixture, client, &grab), STATUS_OK);
+    assert_false(server_has(fixture->server, LOCK));
+    ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
+}
+
+/* -- who waits is woken -------------------------------------------------------------- */
+
+static void test_release__wakes_redisson(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab grab = {0};
+    int64_t released_us;
+    long long tries;
+    unsigned tag;
+
+    assert_int_equal(try_take(fixture, client, &grab), STATUS_OK);
+    tries = busy_tries(fixture->server);
+    tag = peer_ask(&peer, "try " LOCK " a %d -1", WAIT_MS);
+    wait_waiting(fixture, CHANNEL, tries);
+    assert_null(peer_answer(&peer, tag));
+
+    released_us = clock_mono_us();
+    assert_int_equal(give_back(fixture, client, &grab), STATUS_OK);
+    assert_string_equal(peer_await(fixture, &peer, tag), "ok");
+    assert_true(clock_mono_us() - released_us < SOON_US);
+}
+
+static void test_acquire__is_woken_by_redisson(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab grab = {0};
+    int64_t released_us;
+    long long tries;
+
+    ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
+    tries = busy_tries(fixture->server);
+    begin_take(client, &grab, LOCK, (struct rlock_acquire_options){.wait_ms = WAIT_MS});
+    wait_waiting(fixture, CHANNEL, tries);
+    assert_int_equal(grab.answers, 0);
+
+    released_us = clock_mono_us();
+    ASSERT_TOLD(fixture, "ok", "unlock " LOCK " a");
+    assert_int_equal(answer_of(fixture, &grab, 1), STATUS_OK);
+    assert_true(clock_mono_us() - released_us < SOON_US);
+    assert_int_equal(subscribers(fixture->server, CHANNEL), 0);
+}
+
+/* Of such a name Redisson makes another channel. */
+static void test_release__wakes_redisson_on_a_name_with_braces(void **state)
+{
+    static const char name[] = "order:{7}";
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab grab = {0};
+    int64_t released_us;
+    long long tries;
+    unsigned tag;
+
+    begin_take(client, &grab, name, (struct rlock_acquire_options){0});
+    assert_int_equal(answer_of(fixture, &grab, 1), STATUS_OK);
+    tries = busy_tries(fixture->server);
+    tag = peer_ask(&peer, "try %s a %d -1", name, WAIT_MS);
+    wait_waiting(fixture, "redisson_lock__channel:order:{7}", tries);
+
+    released_us = clock_mono_us();
+    assert_int_equal(give_back(fixture, client, &grab), STATUS_OK);
+    assert_string_equal(peer_await(fixture, &peer, tag), "ok");
+    assert_true(clock_mono_us() - released_us < SOON_US);
+}
+
+static void test_acquire__takes_what_redisson_let_expire(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab grab = {0};
+    struct rlock_acquire_options options = {.wait_ms = WAIT_MS};
+
+    ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 300");
+    assert_int_equal(take(fixture, client, &grab, options), STATUS_OK);
+    assert_int_equal(peer_count(fixture, "a"), 0);
+}
+
+static void test_acquire__expires_for_redisson(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab grab = {0};
+    struct rlock_acquire_options options = {.lease_ms = 300};
+
+    assert_int_equal(take(fixture, client, &grab, options), STATUS_OK);
+    ASSERT_TOLD(fixture, "ok", "try " LOCK " a %d 30000", WAIT_MS);
+    assert_int_equal(give_back(fixture, client, &grab), STATUS_LOST);
+    assert_int_equal(peer_count(fixture, "a"), 1);
+}
+
+/* -- counts -------------------------------------------------------------------------- */
+
+static void test_inspect__tells_the_count_of_redisson(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab grab = {0};
+    struct info info;
+
+    for (int i = 0; i < 3; i++)
+        ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
+    info = inspect(fixture, client);
+    assert_int_equal(info.status, STATUS_OK);
+    assert_int_equal(info.count, 3);
+    assert_false(info.is_ours);
+    assert_int_equal(peer_count(fixture, "a"), 3);
+
+    for (int i = 0; i < 2; i++)
+        ASSERT_TOLD(fixture, "ok", "unlock " LOCK " a");
+    assert_int_equal(try_take(fixture, client, &grab), STATUS_BUSY);
+    ASSERT_TOLD(fixture, "ok", "unlock " LOCK " a");
+    assert_int_equal(try_take(fixture, client, &grab), STATUS_OK);
+}
+
+static void test_acquire__counts_as_redisson_does(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab grabs[3] = {0};
+    struct info info;
+
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(try_take(fixture, client, &grabs[i]), STATUS_OK);
+    info = inspect(fixture, client);
+    assert_true(info.is_ours);
+    assert_int_equal(server_int(fixture->server, "HINCRBY " LOCK " %s 0", info.owner), 3);
+
+    for (int i = 0; i < 3; i++) {
+        ASSERT_TOLD(fixture, "busy", "try " LOCK " a 0 30000");
+        assert_int_equal(give_back(fixture, client, &grabs[i]), STATUS_OK);
+    }
+    ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
+    ASSERT_TOLD(fixture, "ok 1", "count " LOCK " a");
+}
+
+/* -- both watchdogs ------------------------------------------------------------------ */
+
+static void test_acquire__is_busy_while_redissons_watchdog_renews(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab grab = {0};
+    struct rlock_acquire_options options = {.wait_ms = 2 * PEER_WATCHDOG_MS};
+
+    ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 -1");
+    assert_int_equal(take(fixture, client, &grab, options), STATUS_BUSY);
+    assert_int_equal(peer_count(fixture, "a"), 1);
+}
+
+static void test_watchdog__keeps_redisson_busy(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab grab = {0};
+    struct rlock_acquire_options options = {.lease_ms = 500, .watchdog = true};
+
+    assert_int_equal(take(fixture, client, &grab, options), STATUS_OK);
+    ASSERT_TOLD(fixture, "busy", "try " LOCK " a 2500 30000");
+    assert_int_equal(grab.losses, 0);
+    assert_int_equal(give_back(fixture, client, &grab), STATUS_OK);
+}
+
+/* -- by force ------------------------------------------------------------------------ */
+
+static void test_force__of_redisson_frees_ours_and_wakes_us(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *holder = fixture_client(fixture);
+    struct rlock_client *waiter = fixture_client(fixture);
+    struct grab held = {0}, waiting = {0};
+    struct rlock_acquire_options watched = {.lease_ms = 6000, .watchdog = true};
+    struct rlock_acquire_options patient = {.wait_ms = WAIT_MS};
+    long long tries = busy_tries(fixture->server);
+    int64_t forced_us;
+
+    assert_int_equal(take(fixture, holder, &held, watched), STATUS_OK);
+    begin_take(waiter, &waiting, LOCK, patient);
+    wait_waiting(fixture, CHANNEL, tries);
+
+    forced_us = clock_mono_us();
+    ASSERT_TOLD(fixture, "ok true", "force " LOCK);
+    assert_int_equal(answer_of(fixture, &waiting, 1), STATUS_OK);
+    assert_true(clock_mono_us() - forced_us < SOON_US);
+    fixture_wait_count(fixture, &held.losses, 1);
+    assert_int_equal(inspect(fixture, waiter).count, 1);
+}
+
+static void on_forced(enum status status, void *arg)
+{
+    struct grab *forced = arg;
+
+    forced->answers++;
+    forced->status = status;
+}
+
+static void test_force_release__frees_redissons_and_wakes_it(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct grab forced = {0};
+    int64_t forced_us;
+    long long tries;
+    unsigned tag;
+
+    ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
+    tries = busy_tries(fixture->server);
+    tag = peer_ask(&peer, "try " LOCK " b %d 30000", WAIT_MS);
+    wait_waiting(fixture, CHANNEL, tries);
+
+    forced_us = clock_mono_us();
+    rlock_force_release(client, LOCK, strlen(LOCK), on_forced, &forced);
+    rlock_flush(client);
+    assert_int_equal(answer_of(fixture, &forced, 1), STATUS_OK);
+    assert_string_equal(peer_await(fixture, &peer, tag), "ok");
+    assert_true(clock_mono_us() - forced_us < SOON_US);
+    assert_memory_equal(PEER_TELL(fixture, &peer, "unlock " LOCK " a"), "error ", 6);
+    assert_int_equal(peer_count(fixture, "b"), 1);
+}
+
+/* -- all at once --------------------------------------------------------------------- */
+
+#define ENTRIES 200
+#define MEMBERS 6 /* the first half ours */
+
+enum stage { WANTS, INSIDE, LEAVES, DONE };
+
+struct member {
+    bool is_ours;
+    unsigned holder;
+    enum stage stage;
+    struct grab grab;
+    unsigned tag; /* of what the peer was asked */
+};
+
+struct crowd {
+    struct rlock_client *client;
+    struct member members[MEMBERS];
+    unsigned inside, done;
+    unsigned entries[2]; /* theirs, ours */
+};
+
+static void want(struct crowd *crowd, struct member *member)
+{
+    struct rlock_acquire_options options = {.holder = member->holder, .wait_ms = WAIT_MS};
+
+    member->stage = WANTS;
+    member->grab.answers = 0;
+    if (member->is_ours)
+        begin_take(crowd->client, &member->grab, LOCK, options);
+    else
+        member->tag = peer_ask(&peer, "try " LOCK " %u %d -1", member->holder, WAIT_MS);
+}
+
+static void leave(struct crowd *crowd, struct member *member)
+{
+    crowd->inside--;
+    member->stage = LEAVES;
+    member->grab.answers = 0;
+    if (member->is_ours) {
+        rlock_release(crowd->client, &member->grab.lock, on_answer, &member->grab);
+        rlock_flush(crowd->client);
+    } else {
+        member->tag = peer_ask(&peer, "unlock " LOCK " %u", member->holder);
+    }
+}
+
+static bool member_is_answered(struct member *member)
+{
+    const char *words;
+
+    if (member->is_ours) {
+        if (member->grab.answers == 0)
+            return false;
+        assert_int_equal(member->grab.status, STATUS_OK);
+        return true;
+    }
+    words = peer_answer(&peer, member->tag);
+    if (words == NULL)
+        return false;
+    assert_string_equal(words, "ok");
+    return true;
+}
+
+static void take_answer_in(struct crowd *crowd, struct member *member)
+{
+    if (member->stage == WANTS) {
+        member->stage = INSIDE;
+        crowd->inside++;
+        crowd->entries[member->is_ours]++;
+    } else if (crowd->entries[0] + crowd->entries[1] < ENTRIES) {
+        want(crowd, member);
+    } else {
+        member->stage = DONE;
+        crowd->done++;
+    }
+}
+
+/* One who has entered stays until the answers of a turn later are in. */
+static bool crowd_step(void *arg)
+{
+    struct crowd *crowd = arg;
+    bool was_inside[MEMBERS];
+
+    for (int i = 0; i < MEMBERS; i++)
+        was_inside[i] = crowd->members[i].stage == INSIDE;
+    for (int i = 0; i < MEMBERS; i++) {
+        struct member *member = &crowd->members[i];
+
+        if ((member->stage == WANTS || member->stage == LEAVES) &&
+            member_is_answered(member))
+            take_answer_in(crowd, member);
+    }
+    assert_in_range(crowd->inside, 0, 1);
+    for (int i = 0; i < MEMBERS; i++) {
+        if (was_inside[i])
+            leave(crowd, &crowd->members[i]);
+    }
+    return crowd->done == MEMBERS;
+}
+
+static void test_acquire__lets_one_in_of_ours_and_redissons(void **state)
+{
+    struct fixture *fixture = *state;
+    struct crowd crowd = {.client = fixture_client(fixture)};
+
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        crowd.members[i].is_ours = i < MEMBERS / 2;
+        crowd.members[i].holder = i + 1;
+        want(&crowd, &crowd.members[i]);
+    }
+    assert_true(fixture_run_until(fixture, crowd_step, &crowd, WAIT_MS));
+    assert_true(crowd.entries[0] >= MEMBERS / 2);
+    assert_true(crowd.entries[1] >= MEMBERS / 2);
+    assert_false(server_has(fixture->server, LOCK));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_acquire__is_busy_while_redisson_holds),
+        FIXTURE_TEST(test_acquire__makes_redisson_busy),
+        FIXTURE_TEST(test_release__wakes_redisson),
+        FIXTURE_TEST(test_acquire__is_woken_by_redisson),
+        FIXTURE_TEST(test_release__wakes_redisson_on_a_name_with_braces),
+        FIXTURE_TEST(test_acquire__takes_what_redisson_let_expire),
+        FIXTURE_TEST(test_acquire__expires_for_redisson),
+        FIXTURE_TEST(test_inspect__tells_the_count_of_redisson),
+        FIXTURE_TEST(test_acquire__counts_as_redisson_does),
+        FIXTURE_TEST(test_acquire__is_busy_while_redissons_watchdog_renews),
+        FIXTURE_TEST(test_watchdog__keeps_redisson_busy),
+        FIXTURE_TEST(test_force__of_redisson_frees_ours_and_wakes_us),
+        FIXTURE_TEST(test_force_release__frees_redissons_and_wakes_it),
+        FIXTURE_TEST(test_acquire__lets_one_in_of_ours_and_redissons),
+    };
+
+    if (argc != 2) {
+        fprintf(stderr, "usage: interop CLASSPATH\n");
+        return 2;
+    }
+    classpath = argv[1];
+    return cmocka_run_group_tests(tests, start, stop);
+}
