@@ -6,6 +6,7 @@
  * the lock long before its lease ends; and soon all is as if nothing had happened.
  */
 #include "base/clock.h"
+#include "lock/client.h"
 #include "test/fixture.h"
 #include "test/proxy.h"
 
@@ -13,14 +14,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define NAME       "item:7"
-#define PATIENT_MS 3000 /* where the answer must not come from the timeout */
-#define HASTY_MS   250  /* where it must */
+#define CHANNEL    "rlock:" NAME
+#define PATIENT_MS 3000 /* a timeout that the answer must not come from */
+#define HASTY_MS   250  /* one that it must */
 #define LATE_MS    1000 /* that it may come after the timeout, on a busy machine */
 #define SOON_MS    3000 /* after which a lock that nobody has is free */
 #define RENEWED_MS 900  /* a lease that is renewed */
 #define TESTS_MAX  128
+#define TEAMS      4
 
 struct fault {
     const char *words;
@@ -39,14 +44,36 @@ static const struct fault faults[] = {
     {"reply doubled", PROXY_DUPLICATE, STATUS_OK},
 };
 
-#define FAULTS (sizeof(faults) / sizeof(*faults))
+#define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
+#define BIT(fault)      (1u << (fault))
+#define CUTS            (BIT(PROXY_CUT_UNSENT) | BIT(PROXY_CUT_ASTRAY) | BIT(PROXY_CUT_INSIDE))
+#define OF_COMMANDS                                                                      \
+    (BIT(PROXY_CUT_UNSENT) | BIT(PROXY_CUT_ASTRAY) | BIT(PROXY_HOLD_UNSENT))
+
+struct trial;
+
+struct test {
+    const char *words;
+    void (*run)(struct trial *trial);
+    const char *command; /* whose reply has the fault */
+    const struct rlock_kind *kind;
+    bool waits;
+    unsigned without; /* faults that would show nothing, as bits */
+};
+
+struct row {
+    const struct test *test;
+    const struct fault *fault;
+    char words[96];
+};
 
 struct trial {
     struct fixture *fixture;
     struct proxy *proxy;
+    const struct test *test;
     const struct fault *fault;
     struct rlock_client *alice, *bob;
-    struct call hers, his;
+    struct call hers, inner, his;
     struct rlock_stats answered; /* what Alice's statistics must be */
 };
 
@@ -77,10 +104,12 @@ static void load_scripts(struct trial *trial)
 
 static int setup(void **state)
 {
+    const struct row *row = *state;
     struct trial *trial = calloc(1, sizeof(*trial));
     void *fixture = group_server;
 
-    trial->fault = *state;
+    trial->test = row->test;
+    trial->fault = row->fault;
     fixture_setup(&fixture);
     trial->fixture = fixture;
     trial->proxy = proxy_start(&trial->fixture->loop, trial->fixture->server->unix_url);
@@ -102,6 +131,13 @@ static int teardown(void **state)
     return 0;
 }
 
+static void run(void **state)
+{
+    struct trial *trial = *state;
+
+    trial->test->run(trial);
+}
+
 /* -- what the trials are made of --------------------------------------------------------
  */
 
@@ -115,17 +151,17 @@ static uint32_t timeout_ms(const struct trial *trial)
     return trial->fault->status == STATUS_TIMEOUT ? HASTY_MS : PATIENT_MS;
 }
 
+static void wait_until(struct trial *trial, bool (*is_so)(void *arg), void *arg)
+{
+    assert_true(fixture_run_until(trial->fixture, is_so, arg, WITHIN_MS));
+}
+
 static void open_alice(struct trial *trial)
 {
     trial->alice = fixture_open(
         trial->fixture, (struct rlock_client_options){.redis_url = trial->proxy->url,
                                                       .timeout_ms = timeout_ms(trial)});
     fixture_wait_up(trial->fixture, trial->alice);
-}
-
-static bool is_unknown(enum status status)
-{
-    return status == STATUS_IO || status == STATUS_TIMEOUT || status == STATUS_DOWN;
 }
 
 static struct rlock_stats stats_of(const struct rlock_client *client)
@@ -136,7 +172,12 @@ static struct rlock_stats stats_of(const struct rlock_client *client)
     return stats;
 }
 
-/** One answer to Alice, in time. */
+static bool is_unknown(enum status status)
+{
+    return status == STATUS_IO || status == STATUS_TIMEOUT || status == STATUS_DOWN;
+}
+
+/** The next answer to Alice, just one, in time. */
 static enum status answer(struct trial *trial, struct call *call)
 {
     unsigned answers = call->answers;
@@ -146,34 +187,54 @@ static enum status answer(struct trial *trial, struct call *call)
     fixture_wait_answers(trial->fixture, call, answers + 1);
     assert_int_equal(call->answers, answers + 1);
     assert_true(clock_mono_us() - begin_us < us(timeout_ms(trial) + LATE_MS));
-    if (is_unknown(call->status))
+    return call->status;
+}
+
+static struct rlock_acquire_options options_of(const struct trial *trial)
+{
+    return (struct rlock_acquire_options){
+        .kind = trial->test->kind,
+        .lease_ms = RLOCK_LEASE_MS_MAX,
+        .holder = 1,
+        .wait_ms = trial->test->waits ? WITHIN_MS : 0,
+    };
+}
+
+static enum status acquired(struct trial *trial, struct call *call)
+{
+    if (answer(trial, call) == STATUS_OK)
+        trial->answered.granted++;
+    else
         trial->answered.failed++;
+    assert_int_equal(rlock_is_held(&call->lock), call->status == STATUS_OK);
     return call->status;
 }
 
 static enum status alice_acquires(struct trial *trial, struct call *call,
-                                  const char *name, uint32_t lease_ms)
+                                  const char *name)
 {
-    call_acquire(trial->alice, call, name, lease_ms);
-    trial->answered.granted += answer(trial, call) == STATUS_OK;
-    assert_int_equal(rlock_is_held(&call->lock), call->status == STATUS_OK);
-    return call->status;
+    struct rlock_acquire_options options = options_of(trial);
+
+    call_acquire_with(trial->alice, call, name, &options);
+    return acquired(trial, call);
 }
 
 static enum status alice_releases(struct trial *trial, struct call *call)
 {
     call_release(trial->alice, call);
-    return answer(trial, call);
+    if (is_unknown(answer(trial, call)))
+        trial->answered.failed++;
+    return call->status;
 }
 
-/** The fault has come, once; then all that was asked for works again. */
+/** All that was asked for works again, on a new connection. */
 static void alice_recovers(struct trial *trial)
 {
     int64_t end_us = clock_mono_us() + us(WITHIN_MS);
     struct call call = {0};
 
     fixture_wait_count(trial->fixture, &trial->proxy->connections, 2);
-    while (alice_acquires(trial, &call, "another", LEASE_MS) != STATUS_OK) {
+    while (alice_acquires(trial, &call, "another") != STATUS_OK) {
         assert_true(is_unknown(call.status));
         assert_true(clock_mono_us() < end_us);
         fixture_run_for(trial->fixture, 5);
@@ -182,23 +243,50 @@ static void alice_recovers(struct trial *trial)
     assert_int_equal(trial->proxy->faults, 1);
 }
 
+/** Alice knows the server's clock: a command that comes too late will do nothing. */
+static void alice_warms_up(struct trial *trial)
+{
+    struct call call = {0};
+
+    assert_int_equal(alice_acquires(trial, &call, "another"), STATUS_OK);
+    assert_int_equal(alice_releases(trial, &call), STATUS_OK);
+}
+
+static enum status bob_tries(struct trial *trial, uint32_t lease_ms)
+{
+    struct rlock_acquire_options options = options_of(trial);
+
+    options.wait_ms = 0;
+    options.lease_ms = lease_ms;
+    return acquire_with(trial->fixture, trial->bob, &trial->his, NAME, &options);
+}
+
+static void bob_releases(struct trial *trial)
+{
+    assert_int_equal(release(trial->fixture, trial->bob, &trial->his), STATUS_OK);
+}
+
 /** Nobody has the lock, and soon Bob has it. */
 static void bob_gets_it(struct trial *trial)
 {
     int64_t end_us = clock_mono_us() + us(SOON_MS);
 
-    while (acquire(trial->fixture, trial->bob, &trial->his, NAME, LEASE_MS) !=
-           STATUS_OK) {
+    while (bob_tries(trial, LEASE_MS) != STATUS_OK) {
         assert_int_equal(trial->his.status, STATUS_BUSY);
         assert_true(clock_mono_us() < end_us);
         fixture_run_for(trial->fixture, 5);
     }
-    assert_int_equal(release(trial->fixture, trial->bob, &trial->his), STATUS_OK);
+    bob_releases(trial);
 }
 
-static bool has_key(void *arg)
+static bool has_lock(const struct trial *trial)
 {
-    return server_has(arg, NAME);
+    return server_has(trial->fixture->server, NAME);
+}
+
+static bool is_locked(void *arg)
+{
+    return has_lock(arg);
 }
 
 struct progress {
@@ -210,7 +298,8 @@ struct progress {
 static long long calls(struct server *server)
 {
     return server_calls(server, "evalsha") + server_calls(server, "eval") +
-           server_calls(server, "ping");
+           server_calls(server, "ping") + server_calls(server, "subscribe") +
+           server_calls(server, "unsubscribe");
 }
 
 static bool has_called(void *arg)
@@ -225,11 +314,11 @@ static void let_go(struct trial *trial)
 {
     struct server *server = trial->fixture->server;
     struct progress progress = {server, calls(server)};
+    enum proxy_fault fault = trial->fault->fault;
 
     proxy_let_go(trial->proxy);
-    if (trial->fault->fault == PROXY_CUT_ASTRAY ||
-        trial->fault->fault == PROXY_HOLD_UNSENT)
-        assert_true(fixture_run_until(trial->fixture, has_called, &progress, WITHIN_MS));
+    if (fault == PROXY_CUT_ASTRAY || fault == PROXY_HOLD_UNSENT)
+        wait_until(trial, has_called, &progress);
 }
 
 static void assert_stats(const struct trial *trial)
@@ -242,39 +331,67 @@ static void assert_stats(const struct trial *trial)
     assert_int_equal(stats.lost, trial->answered.lost);
 }
 
-/* -- the trials -------------------------------------------------------------------------
+static void strike(struct trial *trial)
+{
+    proxy_at(trial->proxy, trial->test->command, 1, trial->fault->fault);
+}
+
+/* -- acquire and release ----------------------------------------------------------------
  */
 
-static void acquire_with_fault(struct trial *trial, unsigned nth)
+static void acquire_with_fault(struct trial *trial)
 {
-    open_alice(trial);
-    proxy_at(trial->proxy, "acquire", nth, trial->fault->fault);
-    assert_int_equal(alice_acquires(trial, &trial->hers, NAME, RLOCK_LEASE_MS_MAX),
-                     trial->fault->status);
+    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), trial->fault->status);
     alice_recovers(trial);
     let_go(trial);
-    if (trial->fault->fault == PROXY_CUT_ASTRAY) /* granted to nobody; given back again */
-        assert_true(fixture_run_until(trial->fixture, has_key, trial->fixture->server,
-                                      WITHIN_MS));
+    if (trial->fault->fault == PROXY_CUT_ASTRAY)
+        wait_until(trial, is_locked, trial); /* for nobody; it is given back */
+    if (trial->fault->fault == PROXY_HOLD_UNSENT)
+        assert_false(has_lock(trial));
     if (trial->fault->status == STATUS_OK)
         assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     bob_gets_it(trial);
     assert_stats(trial);
 }
 
-static void trial_acquire(void **state)
+static void trial_acquire(struct trial *trial)
 {
-    acquire_with_fault(*state, 1);
+    open_alice(trial);
+    alice_warms_up(trial);
+    strike(trial);
+    acquire_with_fault(trial);
 }
 
-static void trial_release(void **state)
+static void forget_scripts(struct trial *trial)
 {
-    struct trial *trial = *state;
+    freeReplyObject(server_ask(trial->fixture->server, "SCRIPT FLUSH"));
+}
 
+/** The reply with the fault is "NOSCRIPT". */
+static void trial_acquire_unknown_script(struct trial *trial)
+{
     open_alice(trial);
-    assert_int_equal(alice_acquires(trial, &trial->hers, NAME, RLOCK_LEASE_MS_MAX),
-                     STATUS_OK);
-    proxy_at(trial->proxy, "release", 1, trial->fault->fault);
+    alice_warms_up(trial);
+    forget_scripts(trial);
+    strike(trial);
+    acquire_with_fault(trial);
+}
+
+/** It is the one after that. */
+static void trial_acquire_with_body(struct trial *trial)
+{
+    open_alice(trial);
+    alice_warms_up(trial);
+    forget_scripts(trial);
+    proxy_at(trial->proxy, trial->test->command, 2, trial->fault->fault);
+    acquire_with_fault(trial);
+}
+
+static void trial_release(struct trial *trial)
+{
+    open_alice(trial);
+    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    strike(trial);
     assert_int_equal(alice_releases(trial, &trial->hers), trial->fault->status);
     alice_recovers(trial);
     bob_gets_it(trial);
@@ -283,44 +400,96 @@ static void trial_release(void **state)
     assert_stats(trial);
 }
 
+/** Alice's first grant of two is left, counted once, and its release frees the lock. */
+static void one_grant_is_left(struct trial *trial)
+{
+    redisReply *count =
+        server_ask(trial->fixture->server, "HGET " NAME " %s:1", trial->alice->id);
+
+    assert_string_equal(count->str, "1");
+    freeReplyObject(count);
+    assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
+    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    assert_false(has_lock(trial));
+    bob_gets_it(trial);
+    assert_stats(trial);
+}
+
+static void trial_nested_release(struct trial *trial)
+{
+    open_alice(trial);
+    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    assert_int_equal(alice_acquires(trial, &trial->inner, NAME), STATUS_OK);
+    strike(trial);
+    assert_int_equal(alice_releases(trial, &trial->inner), trial->fault->status);
+    alice_recovers(trial);
+    let_go(trial);
+    one_grant_is_left(trial);
+}
+
+static bool has_one_grant(void *arg)
+{
+    struct trial *trial = arg;
+
+    return server_int(trial->fixture->server, "HLEN " NAME) ==
+           3; /* count, grant, fence */
+}
+
+static bool has_two_grants(void *arg)
+{
+    struct trial *trial = arg;
+
+    return server_int(trial->fixture->server, "HLEN " NAME) == 4;
+}
+
+static void trial_nested_acquire(struct trial *trial)
+{
+    open_alice(trial);
+    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    strike(trial);
+    assert_int_equal(alice_acquires(trial, &trial->inner, NAME), trial->fault->status);
+    alice_recovers(trial);
+    let_go(trial);
+    if (trial->fault->fault == PROXY_CUT_ASTRAY)
+        wait_until(trial, has_two_grants, trial);
+    if (trial->fault->status == STATUS_OK)
+        assert_int_equal(alice_releases(trial, &trial->inner), STATUS_OK);
+    wait_until(trial, has_one_grant, trial);
+    one_grant_is_left(trial);
+}
+
+/* -- renew and extend -------------------------------------------------------------------
+ */
+
 static void alice_acquires_watched(struct trial *trial)
 {
-    call_acquire_watched(trial->alice, &trial->hers, NAME, RENEWED_MS);
-    assert_int_equal(answer(trial, &trial->hers), STATUS_OK);
-    trial->answered.granted++;
+    struct rlock_acquire_options options = options_of(trial);
+
+    options.watchdog = true;
+    options.lease_ms = RENEWED_MS;
+    call_acquire_with(trial->alice, &trial->hers, NAME, &options);
+    assert_int_equal(acquired(trial, &trial->hers), STATUS_OK);
 }
 
-struct renewals {
-    struct rlock_client *client;
-    uint64_t wanted;
-};
-
-static bool has_renewed(void *arg)
+static bool has_renewed_thrice(void *arg)
 {
-    const struct renewals *renewals = arg;
-
-    return stats_of(renewals->client).renewed >= renewals->wanted;
+    return stats_of(arg).renewed >= 3;
 }
 
-static void trial_renew(void **state)
+static void trial_renew(struct trial *trial)
 {
-    struct trial *trial = *state;
-    struct renewals renewals;
-
     open_alice(trial);
     alice_acquires_watched(trial);
-    proxy_at(trial->proxy, "renew", 1, trial->fault->fault);
+    strike(trial);
     fixture_wait_count(trial->fixture, &trial->proxy->faults, 1);
-    renewals = (struct renewals){trial->alice, 3};
-    assert_true(fixture_run_until(trial->fixture, has_renewed, &renewals, WITHIN_MS));
+    wait_until(trial, has_renewed_thrice, trial->alice);
     assert_int_equal(trial->hers.losses, 0);
     assert_true(rlock_safe_for_us(&trial->hers.lock, clock_mono_us()) > 0);
-    assert_int_equal(acquire(trial->fixture, trial->bob, &trial->his, NAME, LEASE_MS),
-                     STATUS_BUSY);
+    assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
     alice_recovers(trial);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     let_go(trial);
-    assert_false(server_has(trial->fixture->server, NAME));
+    assert_false(has_lock(trial));
     bob_gets_it(trial);
     assert_stats(trial);
 }
@@ -333,15 +502,14 @@ static int64_t safe_until_us(const struct trial *trial)
 }
 
 /** No renewal is ever answered: the lock is lost when its lease ends here, not before. */
-static void trial_renew_in_vain(void **state)
+static void trial_renew_in_vain(struct trial *trial)
 {
-    struct trial *trial = *state;
     int64_t lost_at_us;
 
     open_alice(trial);
     alice_acquires_watched(trial);
     lost_at_us = safe_until_us(trial);
-    proxy_always(trial->proxy, "renew", trial->fault->fault);
+    proxy_always(trial->proxy, trial->test->command, trial->fault->fault);
     fixture_wait_losses(trial->fixture, &trial->hers, 1);
     assert_in_range(clock_mono_us(), lost_at_us, lost_at_us + us(LATE_MS));
     trial->answered.lost++;
@@ -353,11 +521,36 @@ static void trial_renew_in_vain(void **state)
     assert_stats(trial);
 }
 
-/** The counter came back old: whoever gets a lock has a fence of today. */
+/** What is not known to be longer is not longer, and what may be shorter is. */
+static void trial_extend(struct trial *trial)
+{
+    bool is_ok = trial->fault->status == STATUS_OK;
+    int64_t before_us;
+
+    open_alice(trial);
+    alice_acquires_watched(trial);
+    before_us = safe_until_us(trial);
+    strike(trial);
+    call_extend(trial->alice, &trial->hers, LEASE_MS);
+    assert_int_equal(answer(trial, &trial->hers), trial->fault->status);
+    assert_true(rlock_is_held(&trial->hers.lock));
+    assert_int_equal(safe_until_us(trial) > before_us + us(RENEWED_MS), is_ok);
+    alice_recovers(trial);
+    let_go(trial);
+    assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
+    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    bob_gets_it(trial);
+    assert_stats(trial);
+}
+
+/* -- connecting -------------------------------------------------------------------------
+ */
+
+/** The counter came back old: whoever gets a lock has a fence of today all the same. */
 static void alice_draws_a_new_fence(struct trial *trial)
 {
     alice_recovers(trial);
-    assert_int_equal(alice_acquires(trial, &trial->hers, NAME, LEASE_MS), STATUS_OK);
+    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
     assert_true(rlock_fence(&trial->hers.lock) > INT64_C(1000000000000000));
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     let_go(trial);
@@ -365,99 +558,233 @@ static void alice_draws_a_new_fence(struct trial *trial)
     assert_stats(trial);
 }
 
-static void trial_raise(void **state)
+static void trial_connect(struct trial *trial)
 {
-    struct trial *trial = *state;
-
     freeReplyObject(server_ask(trial->fixture->server, "SET lock:fence 5"));
-    proxy_at(trial->proxy, "raise", 1, trial->fault->fault);
+    strike(trial);
     open_alice(trial);
     alice_draws_a_new_fence(trial);
 }
 
-static void trial_greeting(void **state)
+static void trial_idle_probe(struct trial *trial)
 {
-    struct trial *trial = *state;
-
-    freeReplyObject(server_ask(trial->fixture->server, "SET lock:fence 5"));
-    proxy_at(trial->proxy, "ping", 1, trial->fault->fault);
     open_alice(trial);
-    alice_draws_a_new_fence(trial);
-}
-
-static void trial_idle_probe(void **state)
-{
-    struct trial *trial = *state;
-
-    open_alice(trial);
-    proxy_at(trial->proxy, "ping", 1, trial->fault->fault);
+    strike(trial);
     fixture_wait_count(trial->fixture, &trial->proxy->faults, 1);
     alice_draws_a_new_fence(trial);
 }
 
-static void forget_scripts(struct trial *trial)
+/* -- waiting ----------------------------------------------------------------------------
+ */
+
+/** Subscribed, and no try is under way. */
+static bool is_asleep(void *arg)
 {
-    freeReplyObject(server_ask(trial->fixture->server, "SCRIPT FLUSH"));
+    struct trial *trial = arg;
+    const struct rlock_channels *channels = &trial->alice->waits.channels;
+
+    for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
+        const struct list *bucket = &channels->buckets[i];
+
+        if (!list_is_empty(bucket))
+            return list_item(bucket->next, struct rlock_channel, link)->is_subscribed &&
+                   trial->hers.lock.batch == NULL;
+    }
+    return false;
 }
 
-/** The reply with the fault is "NOSCRIPT". */
-static void trial_acquire_unknown_script(void **state)
+static void alice_begins_to_wait(struct trial *trial, uint32_t owners_lease_ms)
 {
-    forget_scripts(*state);
-    acquire_with_fault(*state, 1);
+    struct rlock_acquire_options options = options_of(trial);
+
+    assert_int_equal(bob_tries(trial, owners_lease_ms), STATUS_OK);
+    call_acquire_with(trial->alice, &trial->hers, NAME, &options);
+    rlock_flush(trial->alice);
 }
 
-static void trial_acquire_with_body(void **state)
+static void alice_waits(struct trial *trial, uint32_t owners_lease_ms)
 {
-    forget_scripts(*state);
-    acquire_with_fault(*state, 2);
+    alice_begins_to_wait(trial, owners_lease_ms);
+    wait_until(trial, is_asleep, trial);
 }
 
-struct test {
-    const char *words;
-    CMUnitTestFunction run;
-    enum proxy_fault but; /* which would show nothing */
-};
+/** She waits in another's place: with her message, and with the place left again. */
+static void alice_waits_and_gets_it(struct trial *trial)
+{
+    alice_waits(trial, RLOCK_LEASE_MS_MAX);
+    bob_releases(trial);
+    assert_int_equal(acquired(trial, &trial->hers), STATUS_OK);
+    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+}
+
+static bool has_no_subscriber(void *arg)
+{
+    struct trial *trial = arg;
+    redisReply *reply = server_ask(trial->fixture->server, "PUBSUB NUMSUB " CHANNEL);
+    bool is_so = reply->element[1]->integer == 0;
+
+    freeReplyObject(reply);
+    return is_so;
+}
+
+/** The fault has come to her subscription: it does not last and leaves nothing. */
+static void subscription_recovers(struct trial *trial)
+{
+    fixture_wait_count(trial->fixture, &trial->proxy->faults, 1);
+    let_go(trial);
+    alice_waits_and_gets_it(trial);
+    wait_until(trial, has_no_subscriber, trial);
+    assert_int_equal(trial->proxy->faults, 1);
+    bob_gets_it(trial);
+    assert_stats(trial);
+}
+
+static void trial_subscribe(struct trial *trial)
+{
+    open_alice(trial);
+    strike(trial);
+    alice_begins_to_wait(trial, RLOCK_LEASE_MS_MAX);
+    fixture_wait_count(trial->fixture, &trial->proxy->faults, 1);
+    bob_releases(trial);
+    assert_int_equal(acquired(trial, &trial->hers), STATUS_OK);
+    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    subscription_recovers(trial);
+}
+
+static void trial_unsubscribe(struct trial *trial)
+{
+    open_alice(trial);
+    strike(trial);
+    alice_waits_and_gets_it(trial);
+    subscription_recovers(trial);
+}
+
+/** Without its message a waiter looks when the owner's lease ends, at the latest. */
+static void trial_message(struct trial *trial)
+{
+    open_alice(trial);
+    alice_waits(trial, RENEWED_MS);
+    strike(trial);
+    bob_releases(trial);
+    assert_int_equal(acquired(trial, &trial->hers), STATUS_OK);
+    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    subscription_recovers(trial);
+}
+
+/** The try that the message brought is the one with the fault. */
+static void trial_woken(struct trial *trial)
+{
+    open_alice(trial);
+    alice_waits(trial, RLOCK_LEASE_MS_MAX);
+    strike(trial);
+    bob_releases(trial);
+    assert_int_equal(acquired(trial, &trial->hers), trial->fault->status);
+    alice_recovers(trial);
+    if (trial->fault->status == STATUS_OK)
+        assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    let_go(trial);
+    bob_gets_it(trial);
+    wait_until(trial, has_no_subscriber, trial);
+    assert_stats(trial);
+}
+
+/* -- the matrix -------------------------------------------------------------------------
+ */
 
 static const struct test matrix[] = {
-    {.words = "acquire", .run = trial_acquire},
-    {.words = "acquire, script unknown",
-     .run = trial_acquire_unknown_script,
-     .but = PROXY_DUPLICATE},
-    {.words = "acquire, with its body", .run = trial_acquire_with_body},
-    {.words = "release", .run = trial_release},
-    {.words = "renew", .run = trial_renew},
-    {.words = "renew, in vain", .run = trial_renew_in_vain, .but = PROXY_DUPLICATE},
-    {.words = "raise", .run = trial_raise},
-    {.words = "greeting", .run = trial_greeting},
-    {.words = "idle probe", .run = trial_idle_probe},
+    {"acquire, plain", trial_acquire, "acquire", .kind = &rlock_plain},
+    {"acquire, reentrant", trial_acquire, "reentrant_acquire", .kind = &rlock_reentrant},
+    {"acquire, nested", trial_nested_acquire, "reentrant_acquire",
+     .kind = &rlock_reentrant},
+    {"acquire, fair", trial_acquire, "fair_acquire", .kind = &rlock_fair},
+    {"acquire, getset", trial_acquire, "getset_acquire", .kind = &rlock_getset},
+    {"acquire, would wait", trial_acquire, "acquire_wait", .kind = &rlock_plain,
+     .waits = true},
+    {"acquire, script unknown", trial_acquire_unknown_script, "acquire",
+     .kind = &rlock_plain, .without = BIT(PROXY_DUPLICATE)},
+    {"acquire, with its body", trial_acquire_with_body, "acquire", .kind = &rlock_plain},
+    {"release, plain", trial_release, "release", .kind = &rlock_plain},
+    {"release, reentrant", trial_release, "reentrant_release", .kind = &rlock_reentrant},
+    {"release, nested", trial_nested_release, "reentrant_release",
+     .kind = &rlock_reentrant},
+    {"release, fair", trial_release, "fair_release", .kind = &rlock_fair},
+    {"release, getset", trial_release, "release", .kind = &rlock_getset},
+    {"renew, plain", trial_renew, "renew", .kind = &rlock_plain},
+    {"renew, reentrant", trial_renew, "reentrant_renew", .kind = &rlock_reentrant},
+    {"renew, in vain", trial_renew_in_vain, "renew", .kind = &rlock_plain,
+     .without = BIT(PROXY_DUPLICATE) | BIT(PROXY_CUT_ASTRAY) | BIT(PROXY_CUT_INSIDE)},
+    {"extend", trial_extend, "renew", .kind = &rlock_plain},
+    {"raise", trial_connect, "raise", .kind = &rlock_plain},
+    {"greeting", trial_connect, "ping", .kind = &rlock_plain},
+    {"idle probe", trial_idle_probe, "ping", .kind = &rlock_plain, .without = CUTS},
+    {"subscribe", trial_subscribe, "subscribe", .kind = &rlock_plain, .waits = true},
+    {"unsubscribe", trial_unsubscribe, "unsubscribe", .kind = &rlock_plain,
+     .waits = true},
+    {"message", trial_message, "message", .kind = &rlock_plain, .waits = true,
+     .without = OF_COMMANDS},
+    {"woken, plain", trial_woken, "acquire_wait", .kind = &rlock_plain, .waits = true},
+    {"woken, reentrant", trial_woken, "reentrant_acquire", .kind = &rlock_reentrant,
+     .waits = true},
+    {"woken, fair", trial_woken, "fair_acquire", .kind = &rlock_fair, .waits = true},
 };
 
+static struct row rows[TESTS_MAX];
 static struct CMUnitTest tests[TESTS_MAX];
-static char names[TESTS_MAX][96];
 static size_t test_count;
 
 static void add(const struct test *test, const struct fault *fault)
 {
-    snprintf(names[test_count], sizeof(*names), "%s: %s", test->words, fault->words);
-    tests[test_count] = (struct CMUnitTest){
-        .name = names[test_count],
-        .test_func = test->run,
-        .setup_func = setup,
-        .teardown_func = teardown,
-        .initial_state = (void *)fault,
-    };
-    test_count++;
+    struct row *row = &rows[test_count];
+
+    *row = (struct row){.test = test, .fault = fault};
+    snprintf(row->words, sizeof(row->words), "%s: %s", test->words, fault->words);
+    tests[test_count++] = (struct CMUnitTest){.name = row->words,
+                                              .test_func = run,
+                                              .setup_func = setup,
+                                              .teardown_func = teardown,
+                                              .initial_state = row};
 }
 
-int main(void)
+/** Add each `TEAMS`-th from the `team`-th of those whose names begin with `only`. */
+static void add_rows(size_t team, const char *only)
 {
-    for (size_t i = 0; i < sizeof(matrix) / sizeof(*matrix); i++) {
-        for (size_t k = 0; k < FAULTS; k++) {
-            if (faults[k].fault != matrix[i].but)
-                add(&matrix[i], &faults[k]);
-        }
+    size_t count = 0;
+
+    for (size_t i = 0; i < COUNT_OF(matrix) * COUNT_OF(faults); i++) {
+        const struct test *test = &matrix[i / COUNT_OF(faults)];
+        const struct fault *fault = &faults[i % COUNT_OF(faults)];
+
+        if ((test->without & BIT(fault->fault)) == 0 &&
+            strncmp(test->words, only, strlen(only)) == 0 && count++ % TEAMS == team)
+            add(test, fault);
     }
+}
+
+static int run_team(size_t team, const char *only)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0); /* whole lines, for the others write, too */
+    setvbuf(stderr, NULL, _IOLBF, 0);
+    add_rows(team, only);
     return _cmocka_run_group_tests("it_fault", tests, test_count, group_setup,
                                    group_teardown);
+}
+
+/**
+ * Most of the time is spent waiting, so it is spent by several processes at once.
+ *
+ * @argv  the beginning of the names of those to run
+ */
+int main(int argc, char **argv)
+{
+    const char *only = argc > 1 ? argv[1] : "";
+    bool is_failed = false;
+    int status;
+
+    for (size_t team = 0; team < TEAMS; team++) {
+        if (fork() == 0)
+            return run_team(team, only);
+    }
+    while (wait(&status) > 0)
+        is_failed = is_failed || status != 0;
+    return is_failed;
 }
