@@ -19,14 +19,6 @@
 static const char *classpath;
 static struct peer peer;
 
-/** One grant of ours. */
-struct grab {
-    struct rlock lock;
-    unsigned answers;
-    enum status status;
-    unsigned losses;
-};
-
 static int start(void **state)
 {
     struct server *server;
@@ -43,64 +35,39 @@ static int stop(void **state)
     return fixture_stop_server(state);
 }
 
-static void on_answer(struct rlock *lock, enum status status, void *arg)
-{
-    struct grab *grab = arg;
-
-    (void)lock;
-    grab->answers++;
-    grab->status = status;
-}
-
-static void on_lost(struct rlock *lock, enum status status, void *arg)
-{
-    struct grab *grab = arg;
-
-    (void)lock;
-    (void)status;
-    grab->losses++;
-}
-
-static void begin_take(struct rlock_client *client, struct grab *grab, const char *name,
-                       struct rlock_acquire_options options)
+static struct rlock_acquire_options reentrant(struct rlock_acquire_options options)
 {
     options.kind = &rlock_reentrant;
-    options.on_lost = on_lost;
     if (options.lease_ms == 0)
         options.lease_ms = LEASE_MS;
-    rlock_acquire(client, &grab->lock, name, strlen(name), &options, on_answer, grab);
+    return options;
+}
+
+static void begin(struct rlock_client *client, struct call *call,
+                  struct rlock_acquire_options options)
+{
+    options = reentrant(options);
+    call_acquire_with(client, call, LOCK, &options);
     rlock_flush(client);
 }
 
-static enum status answer_of(struct fixture *fixture, struct grab *grab, unsigned answers)
+static enum status answer_of(struct fixture *fixture, struct call *call)
 {
-    fixture_wait_count(fixture, &grab->answers, answers);
-    return grab->status;
+    fixture_wait_answers(fixture, call, 1);
+    return call->status;
 }
 
 static enum status take(struct fixture *fixture, struct rlock_client *client,
-                        struct grab *grab, struct rlock_acquire_options options)
+                        struct call *call, struct rlock_acquire_options options)
 {
-    unsigned answers = grab->answers + 1;
-
-    begin_take(client, grab, LOCK, options);
-    return answer_of(fixture, grab, answers);
+    options = reentrant(options);
+    return acquire_with(fixture, client, call, LOCK, &options);
 }
 
 static enum status try_take(struct fixture *fixture, struct rlock_client *client,
-                            struct grab *grab)
+                            struct call *call)
 {
-    return take(fixture, client, grab, (struct rlock_acquire_options){.holder = 1});
-}
-
-static enum status give_back(struct fixture *fixture, struct rlock_client *client,
-                             struct grab *grab)
-{
-    unsigned answers = grab->answers + 1;
-
-    rlock_release(client, &grab->lock, on_answer, grab);
-    rlock_flush(client);
-    return answer_of(fixture, grab, answers);
+    return take(fixture, client, call, (struct rlock_acquire_options){.holder = 1});
 }
 
 /** Ask the peer; it answers as expected. */
@@ -121,36 +88,12 @@ static long long peer_count(struct fixture *fixture, const char *holder)
     return count;
 }
 
-struct info {
-    unsigned answers;
-    enum status status;
-    long long count;
-    bool is_ours;
-    char owner[128];
-};
-
-static void on_info(enum status status, const struct rlock_info *found, void *arg)
+static struct answer look(struct fixture *fixture, struct rlock_client *client)
 {
-    struct info *info = arg;
+    struct answer answer = {0};
 
-    info->answers++;
-    info->status = status;
-    if (status != STATUS_OK)
-        return;
-    info->count = found->count;
-    info->is_ours = found->is_ours;
-    snprintf(info->owner, sizeof(info->owner), "%.*s", (int)found->owner_len,
-             found->owner);
-}
-
-static struct info inspect(struct fixture *fixture, struct rlock_client *client)
-{
-    struct info info = {0};
-
-    rlock_inspect(client, LOCK, strlen(LOCK), on_info, &info);
-    rlock_flush(client);
-    fixture_wait_count(fixture, &info.answers, 1);
-    return info;
+    assert_int_equal(inspect(fixture, client, &answer, LOCK), STATUS_OK);
+    return answer;
 }
 
 struct waiting {
@@ -195,30 +138,30 @@ static void test_acquire__is_busy_while_redisson_holds(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab grab = {0};
+    struct call call = {0};
 
     ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
-    assert_int_equal(try_take(fixture, client, &grab), STATUS_BUSY);
+    assert_int_equal(try_take(fixture, client, &call), STATUS_BUSY);
     assert_int_equal(peer_count(fixture, "a"), 1);
     assert_true(server_int(fixture->server, "PTTL " LOCK) > LEASE_MS);
 
     ASSERT_TOLD(fixture, "ok", "unlock " LOCK " a");
-    assert_int_equal(try_take(fixture, client, &grab), STATUS_OK);
+    assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
 }
 
 static void test_acquire__makes_redisson_busy(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab grab = {0};
+    struct call call = {0};
 
-    assert_int_equal(try_take(fixture, client, &grab), STATUS_OK);
+    assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
     ASSERT_TOLD(fixture, "busy", "try " LOCK " a 0 30000");
     ASSERT_TOLD(fixture, "ok true", "locked " LOCK);
     assert_memory_equal(PEER_TELL(fixture, &peer, "unlock " LOCK " a"), "error ", 6);
-    assert_int_equal(inspect(fixture, client).count, 1);
+    assert_int_equal(look(fixture, client).count, 1);
 
-    assert_int_equal(give_back(fixture, client, &grab), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
     assert_false(server_has(fixture->server, LOCK));
     ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
 }
@@ -229,19 +172,19 @@ static void test_release__wakes_redisson(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab grab = {0};
+    struct call call = {0};
     int64_t released_us;
     long long tries;
     unsigned tag;
 
-    assert_int_equal(try_take(fixture, client, &grab), STATUS_OK);
+    assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
     tries = busy_tries(fixture->server);
     tag = peer_ask(&peer, "try " LOCK " a %d -1", WAIT_MS);
     wait_waiting(fixture, CHANNEL, tries);
     assert_null(peer_answer(&peer, tag));
 
     released_us = clock_mono_us();
-    assert_int_equal(give_back(fixture, client, &grab), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
     assert_string_equal(peer_await(fixture, &peer, tag), "ok");
     assert_true(clock_mono_us() - released_us < SOON_US);
 }
@@ -250,19 +193,19 @@ static void test_acquire__is_woken_by_redisson(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab grab = {0};
+    struct call call = {0};
     int64_t released_us;
     long long tries;
 
     ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
     tries = busy_tries(fixture->server);
-    begin_take(client, &grab, LOCK, (struct rlock_acquire_options){.wait_ms = WAIT_MS});
+    begin(client, &call, (struct rlock_acquire_options){.wait_ms = WAIT_MS});
     wait_waiting(fixture, CHANNEL, tries);
-    assert_int_equal(grab.answers, 0);
+    assert_int_equal(call.answers, 0);
 
     released_us = clock_mono_us();
     ASSERT_TOLD(fixture, "ok", "unlock " LOCK " a");
-    assert_int_equal(answer_of(fixture, &grab, 1), STATUS_OK);
+    assert_int_equal(answer_of(fixture, &call), STATUS_OK);
     assert_true(clock_mono_us() - released_us < SOON_US);
     assert_int_equal(subscribers(fixture->server, CHANNEL), 0);
 }
@@ -273,19 +216,19 @@ static void test_release__wakes_redisson_on_a_name_with_braces(void **state)
     static const char name[] = "order:{7}";
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab grab = {0};
+    struct call call = {0};
+    struct rlock_acquire_options options = reentrant((struct rlock_acquire_options){0});
     int64_t released_us;
     long long tries;
     unsigned tag;
 
-    begin_take(client, &grab, name, (struct rlock_acquire_options){0});
-    assert_int_equal(answer_of(fixture, &grab, 1), STATUS_OK);
+    assert_int_equal(acquire_with(fixture, client, &call, name, &options), STATUS_OK);
     tries = busy_tries(fixture->server);
     tag = peer_ask(&peer, "try %s a %d -1", name, WAIT_MS);
     wait_waiting(fixture, "redisson_lock__channel:order:{7}", tries);
 
     released_us = clock_mono_us();
-    assert_int_equal(give_back(fixture, client, &grab), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
     assert_string_equal(peer_await(fixture, &peer, tag), "ok");
     assert_true(clock_mono_us() - released_us < SOON_US);
 }
@@ -294,11 +237,11 @@ static void test_acquire__takes_what_redisson_let_expire(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab grab = {0};
+    struct call call = {0};
     struct rlock_acquire_options options = {.wait_ms = WAIT_MS};
 
     ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 300");
-    assert_int_equal(take(fixture, client, &grab, options), STATUS_OK);
+    assert_int_equal(take(fixture, client, &call, options), STATUS_OK);
     assert_int_equal(peer_count(fixture, "a"), 0);
 }
 
@@ -306,12 +249,12 @@ static void test_acquire__expires_for_redisson(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab grab = {0};
+    struct call call = {0};
     struct rlock_acquire_options options = {.lease_ms = 300};
 
-    assert_int_equal(take(fixture, client, &grab, options), STATUS_OK);
+    assert_int_equal(take(fixture, client, &call, options), STATUS_OK);
     ASSERT_TOLD(fixture, "ok", "try " LOCK " a %d 30000", WAIT_MS);
-    assert_int_equal(give_back(fixture, client, &grab), STATUS_LOST);
+    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
     assert_int_equal(peer_count(fixture, "a"), 1);
 }
 
@@ -321,40 +264,40 @@ static void test_inspect__tells_the_count_of_redisson(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab grab = {0};
-    struct info info;
+    struct call call = {0};
+    struct answer answer;
 
     for (int i = 0; i < 3; i++)
         ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
-    info = inspect(fixture, client);
-    assert_int_equal(info.status, STATUS_OK);
-    assert_int_equal(info.count, 3);
-    assert_false(info.is_ours);
+    answer = look(fixture, client);
+    assert_int_equal(answer.count, 3);
+    assert_false(answer.is_ours);
     assert_int_equal(peer_count(fixture, "a"), 3);
 
     for (int i = 0; i < 2; i++)
         ASSERT_TOLD(fixture, "ok", "unlock " LOCK " a");
-    assert_int_equal(try_take(fixture, client, &grab), STATUS_BUSY);
+    assert_int_equal(try_take(fixture, client, &call), STATUS_BUSY);
     ASSERT_TOLD(fixture, "ok", "unlock " LOCK " a");
-    assert_int_equal(try_take(fixture, client, &grab), STATUS_OK);
+    assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
 }
 
 static void test_acquire__counts_as_redisson_does(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab grabs[3] = {0};
-    struct info info;
+    struct call calls[3] = {0};
+    struct answer answer;
 
     for (int i = 0; i < 3; i++)
-        assert_int_equal(try_take(fixture, client, &grabs[i]), STATUS_OK);
-    info = inspect(fixture, client);
-    assert_true(info.is_ours);
-    assert_int_equal(server_int(fixture->server, "HINCRBY " LOCK " %s 0", info.owner), 3);
+        assert_int_equal(try_take(fixture, client, &calls[i]), STATUS_OK);
+    answer = look(fixture, client);
+    assert_true(answer.is_ours);
+    assert_int_equal(server_int(fixture->server, "HINCRBY " LOCK " %s 0", answer.owner),
+                     3);
 
     for (int i = 0; i < 3; i++) {
         ASSERT_TOLD(fixture, "busy", "try " LOCK " a 0 30000");
-        assert_int_equal(give_back(fixture, client, &grabs[i]), STATUS_OK);
+        assert_int_equal(release(fixture, client, &calls[i]), STATUS_OK);
     }
     ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
     ASSERT_TOLD(fixture, "ok 1", "count " LOCK " a");
@@ -366,11 +309,11 @@ static void test_acquire__is_busy_while_redissons_watchdog_renews(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab grab = {0};
+    struct call call = {0};
     struct rlock_acquire_options options = {.wait_ms = 2 * PEER_WATCHDOG_MS};
 
     ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 -1");
-    assert_int_equal(take(fixture, client, &grab, options), STATUS_BUSY);
+    assert_int_equal(take(fixture, client, &call, options), STATUS_BUSY);
     assert_int_equal(peer_count(fixture, "a"), 1);
 }
 
@@ -378,13 +321,13 @@ static void test_watchdog__keeps_redisson_busy(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab grab = {0};
+    struct call call = {0};
     struct rlock_acquire_options options = {.lease_ms = 500, .watchdog = true};
 
-    assert_int_equal(take(fixture, client, &grab, options), STATUS_OK);
+    assert_int_equal(take(fixture, client, &call, options), STATUS_OK);
     ASSERT_TOLD(fixture, "busy", "try " LOCK " a 2500 30000");
-    assert_int_equal(grab.losses, 0);
-    assert_int_equal(give_back(fixture, client, &grab), STATUS_OK);
+    assert_int_equal(call.losses, 0);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
 }
 
 /* -- by force ------------------------------------------------------------------------ */
@@ -394,37 +337,29 @@ static void test_force__of_redisson_frees_ours_and_wakes_us(void **state)
     struct fixture *fixture = *state;
     struct rlock_client *holder = fixture_client(fixture);
     struct rlock_client *waiter = fixture_client(fixture);
-    struct grab held = {0}, waiting = {0};
+    struct call held = {0}, waiting = {0};
     struct rlock_acquire_options watched = {.lease_ms = 6000, .watchdog = true};
     struct rlock_acquire_options patient = {.wait_ms = WAIT_MS};
     long long tries = busy_tries(fixture->server);
     int64_t forced_us;
 
     assert_int_equal(take(fixture, holder, &held, watched), STATUS_OK);
-    begin_take(waiter, &waiting, LOCK, patient);
+    begin(waiter, &waiting, patient);
     wait_waiting(fixture, CHANNEL, tries);
 
     forced_us = clock_mono_us();
     ASSERT_TOLD(fixture, "ok true", "force " LOCK);
-    assert_int_equal(answer_of(fixture, &waiting, 1), STATUS_OK);
+    assert_int_equal(answer_of(fixture, &waiting), STATUS_OK);
     assert_true(clock_mono_us() - forced_us < SOON_US);
     fixture_wait_count(fixture, &held.losses, 1);
-    assert_int_equal(inspect(fixture, waiter).count, 1);
-}
-
-static void on_forced(enum status status, void *arg)
-{
-    struct grab *forced = arg;
-
-    forced->answers++;
-    forced->status = status;
+    assert_int_equal(look(fixture, waiter).count, 1);
 }
 
 static void test_force_release__frees_redissons_and_wakes_it(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct grab forced = {0};
+    struct answer answer = {0};
     int64_t forced_us;
     long long tries;
     unsigned tag;
@@ -435,9 +370,7 @@ static void test_force_release__frees_redissons_and_wakes_it(void **state)
     wait_waiting(fixture, CHANNEL, tries);
 
     forced_us = clock_mono_us();
-    rlock_force_release(client, LOCK, strlen(LOCK), on_forced, &forced);
-    rlock_flush(client);
-    assert_int_equal(answer_of(fixture, &forced, 1), STATUS_OK);
+    assert_int_equal(force(fixture, client, &answer, LOCK), STATUS_OK);
     assert_string_equal(peer_await(fixture, &peer, tag), "ok");
     assert_true(clock_mono_us() - forced_us < SOON_US);
     assert_memory_equal(PEER_TELL(fixture, &peer, "unlock " LOCK " a"), "error ", 6);
@@ -455,7 +388,7 @@ struct member {
     bool is_ours;
     unsigned holder;
     enum stage stage;
-    struct grab grab;
+    struct call call;
     unsigned tag; /* of what the peer was asked */
 };
 
@@ -471,9 +404,9 @@ static void want(struct crowd *crowd, struct member *member)
     struct rlock_acquire_options options = {.holder = member->holder, .wait_ms = WAIT_MS};
 
     member->stage = WANTS;
-    member->grab.answers = 0;
+    member->call.answers = 0;
     if (member->is_ours)
-        begin_take(crowd->client, &member->grab, LOCK, options);
+        begin(crowd->client, &member->call, options);
     else
         member->tag = peer_ask(&peer, "try " LOCK " %u %d -1", member->holder, WAIT_MS);
 }
@@ -482,9 +415,9 @@ static void leave(struct crowd *crowd, struct member *member)
 {
     crowd->inside--;
     member->stage = LEAVES;
-    member->grab.answers = 0;
+    member->call.answers = 0;
     if (member->is_ours) {
-        rlock_release(crowd->client, &member->grab.lock, on_answer, &member->grab);
+        call_release(crowd->client, &member->call);
         rlock_flush(crowd->client);
     } else {
         member->tag = peer_ask(&peer, "unlock " LOCK " %u", member->holder);
@@ -496,9 +429,9 @@ static bool member_is_answered(struct member *member)
     const char *words;
 
     if (member->is_ours) {
-        if (member->grab.answers == 0)
+        if (member->call.answers == 0)
             return false;
-        assert_int_equal(member->grab.status, STATUS_OK);
+        assert_int_equal(member->call.status, STATUS_OK);
         return true;
     }
     words = peer_answer(&peer, member->tag);
