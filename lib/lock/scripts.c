@@ -159,7 +159,9 @@ static const char reentrant_renew[] =
 /*
  * The queue is a sorted set of owners by their arrival on the server's clock, made
  * unique; the beats tell until when, in ms, each counts as alive. Both vanish with the
- * last beat. head() passes over the dead, but never over `owner`, who is asking.
+ * last beat. head() passes over the dead, but never over `owner`, who is asking. Where
+ * the lock is free, but the head has not come for it, the number is the rest of its
+ * patience.
  */
 #define FAIR_HEAD                                                                        \
     "local function head(queue, beats, owner, ms)\n"                                     \
@@ -200,7 +202,9 @@ static const char fair_acquire[] = FAIR_HEAD
                             "    return '1'\n"
                             "  end\n"
                             "  if wait > 0 then join(queue, beats, owner, clock) end\n"
-                            "  return '0', redis.call('PTTL', name)\n"
+                            "  if found then return '0', redis.call('PTTL', name) end\n"
+                            "  return '0', redis.call('ZSCORE', beats, first) - "
+                            "math.floor(clock / 1000)\n"
                             "end\n" DRAW_FENCES(
                                 "(#KEYS - 1) / 3") "for i = 1, count do\n"
                                                    "  local is_done, verdict, ttl = "
