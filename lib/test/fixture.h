@@ -17,7 +17,7 @@
 
 #include <cmocka.h> /* needs the four above */
 
-#define FIXTURE_CLIENTS_MAX 8
+#define FIXTURE_CLIENTS_MAX 16
 #define LEASE_MS            10000
 #define UUID_LEN            36 /* of an owner's value, before the colon */
 #define TIMEOUT_MS          1000

@@ -1,0 +1,462 @@
+/*
+ * group.c - several locks as one, on top of the calls of rlock.h.
+ *
+ * A group goes from stage to stage (stage.h):
+ *
+ *   try        all members that are not held, without waiting: held, or give back
+ *   give back  what is held, and cancel what is under way: answer, pause or wait
+ *   pause      a while, with jitter, longer with each failure: try or wait
+ *   wait       of a multi-lock, for one busy member while no other is held: try
+ *   release    all: answer
+ *
+ * As soon as a try or a release is decided, members that are still to answer have a short
+ * time only, so a hung server holds nobody up.
+ *
+ * Two groups may each get what the other needs. Both then give it back before either
+ * pauses or waits, and the jitter decides who is first the next time.
+ */
+#include "base/clock.h"
+#include "lock/client.h"
+#include "lock/stage.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define STAGE_MS     1500 /* at the most, as Redisson's multi-lock waits for a lock */
+#define HURRY_MS_MIN 5    /* for the last to answer: a twentieth of the lease, */
+#define HURRY_MS_MAX 50   /* between these */
+#define PAUSE_MS_MIN 4
+#define PAUSE_MS_MAX 32  /* before it waits */
+#define POLL_MS_MAX  128 /* before it tries all again */
+
+/** An answer that needs no member. */
+struct answer {
+    struct list link;
+    rlock_group_cb callback;
+    void *arg;
+    enum status status;
+};
+
+static void try_all(struct rlock_group *group);
+static void wait_for_busy(struct rlock_group *group);
+
+static unsigned count_held(const struct rlock_group *group)
+{
+    unsigned held = 0;
+
+    for (unsigned i = 0; i < group->count; i++)
+        held += rlock_is_held(&group->members[i].lock);
+    return held;
+}
+
+static int by_value(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+/** Of those that last longest, as many as are needed: the shortest. */
+static int64_t safe_for_us(const struct rlock_group *group, int64_t now_us)
+{
+    int64_t safe_us[RLOCK_GROUP_MAX];
+    unsigned held = 0;
+
+    for (unsigned i = 0; i < group->count; i++) {
+        if (rlock_is_held(&group->members[i].lock))
+            safe_us[held++] = rlock_safe_for_us(&group->members[i].lock, now_us);
+    }
+    if (held < group->needed)
+        return 0;
+    qsort(safe_us, held, sizeof(*safe_us), by_value);
+    return safe_us[held - group->needed];
+}
+
+static uint64_t within(uint64_t value, uint64_t min, uint64_t max)
+{
+    return value < min ? min : value > max ? max : value;
+}
+
+static uint64_t lease_ms(const struct rlock_group *group)
+{
+    uint32_t lease = group->options.lease_ms;
+
+    return lease == 0 ? RLOCK_LEASE_MS_DEFAULT : lease;
+}
+
+static void lose(struct rlock_group *group)
+{
+    group->state = GROUP_LOST;
+    rlock_stage_abandon(group);
+    if (group->options.on_lost != NULL)
+        group->options.on_lost(group, STATUS_LOST, group->arg);
+}
+
+static void on_member_lost(struct rlock *lock UNUSED, enum status status UNUSED,
+                           void *arg)
+{
+    struct group_member *member = arg;
+    struct rlock_group *group = member->group;
+
+    member->status = STATUS_TIMEOUT; /* where this is still a try: too late to count */
+    if (group->state == GROUP_HELD && count_held(group) < group->needed)
+        lose(group);
+}
+
+static void acquire_member(struct group_member *member, uint32_t wait_ms)
+{
+    const struct rlock_group_options *options = &member->group->options;
+
+    rlock_stage_acquire(member, &(struct rlock_acquire_options){
+                                    .kind = options->kind,
+                                    .holder = options->holder,
+                                    .lease_ms = options->lease_ms,
+                                    .watchdog = options->watchdog,
+                                    .on_lost = on_member_lost,
+                                    .wait_ms = wait_ms,
+                                });
+}
+
+static void answer(struct rlock_group *group, enum group_state state, enum status status)
+{
+    group->state = state;
+    group->callback(group, status, group->arg);
+}
+
+static uint32_t left_ms(const struct rlock_group *group)
+{
+    int64_t left_us = group->give_up_at_us - clock_mono_us();
+
+    if (group->options.wait_ms == RLOCK_WAIT_FOREVER)
+        return RLOCK_WAIT_FOREVER;
+    return left_us <= 0 ? 0 : (uint32_t)(left_us / 1000) + 1;
+}
+
+static void pause_then(struct rlock_group *group, uint32_t max_ms,
+                       void (*then)(struct rlock_group *group))
+{
+    uint32_t dice;
+    uint64_t ms;
+
+    if (getrandom(&dice, sizeof(dice), GRND_NONBLOCK) != (ssize_t)sizeof(dice))
+        dice = (uint32_t)clock_mono_us();
+    ms = rlock_backoff_ms(group->failures, PAUSE_MS_MIN, max_ms, dice);
+    rlock_stage_begin(group, then);
+    rlock_stage_pause(group, within(ms, 0, left_ms(group)));
+}
+
+/** Whether another try could end otherwise. */
+static bool is_worth_trying(enum status status)
+{
+    return status != STATUS_INVALID && status != STATUS_CANCELLED &&
+           status != STATUS_NO_MEMORY;
+}
+
+static void go_on(struct rlock_group *group)
+{
+    bool has_busy = group->need == RLOCK_GROUP_ALL && group->busy != NULL;
+
+    if (!is_worth_trying(group->verdict) || left_ms(group) == 0)
+        answer(group, GROUP_IDLE, group->verdict);
+    else if (!has_busy)
+        pause_then(group, POLL_MS_MAX, try_all);
+    else if (group->failures > 1)
+        pause_then(group, PAUSE_MS_MAX, wait_for_busy);
+    else
+        wait_for_busy(group);
+}
+
+static struct group_member *find_busy(struct rlock_group *group)
+{
+    for (unsigned i = 0; i < group->count; i++) {
+        if (group->members[i].status == STATUS_BUSY)
+            return &group->members[i];
+    }
+    return NULL;
+}
+
+static void fail(struct rlock_group *group, enum status status)
+{
+    group->verdict = status;
+    group->busy = find_busy(group);
+    group->failures++;
+    rlock_stage_begin(group, go_on);
+    rlock_stage_let_go(group);
+    rlock_stage_run(group, STAGE_MS);
+}
+
+static void judge(struct rlock_group *group)
+{
+    enum status status = rlock_stage_verdict(group, STATUS_BUSY);
+
+    if (status == STATUS_OK && safe_for_us(group, clock_mono_us()) <= 0)
+        status = STATUS_TIMEOUT;
+    if (status == STATUS_OK)
+        answer(group, GROUP_HELD, STATUS_OK);
+    else
+        fail(group, status);
+}
+
+static void try_all(struct rlock_group *group)
+{
+    rlock_stage_begin(group, judge);
+    group->may_hurry = true;
+    for (unsigned i = 0; i < group->count; i++) {
+        struct group_member *member = &group->members[i];
+
+        if (rlock_is_held(&member->lock))
+            member->status = STATUS_OK;
+        else
+            acquire_member(member, 0);
+    }
+    rlock_stage_run(group, within(lease_ms(group) / 2, HURRY_MS_MIN, STAGE_MS));
+}
+
+static void end_wait(struct rlock_group *group)
+{
+    if (rlock_is_held(&group->busy->lock))
+        try_all(group);
+    else
+        fail(group, group->busy->status);
+}
+
+static void wait_for_busy(struct rlock_group *group)
+{
+    uint32_t wait_ms = left_ms(group);
+
+    rlock_stage_begin(group, end_wait);
+    acquire_member(group->busy, wait_ms);
+    rlock_stage_run(group, (uint64_t)wait_ms + STAGE_MS);
+}
+
+static void answer_waiting(struct rlock_group *group)
+{
+    struct list *last = group->answers.prev;
+    struct list *link;
+
+    while ((link = list_shift(&group->answers)) != NULL) {
+        struct answer answer = *list_item(link, struct answer, link);
+
+        free(list_item(link, struct answer, link));
+        answer.callback(group, answer.status, answer.arg);
+        if (link == last)
+            break;
+    }
+}
+
+static void on_soon(uv_idle_t *soon)
+{
+    uv_idle_stop(soon);
+    answer_waiting(soon->data);
+}
+
+/** Answer a call that changes nothing. */
+static void answer_beside(struct rlock_group *group, enum status status,
+                          rlock_group_cb callback, void *arg)
+{
+    struct answer *answer = malloc(sizeof(*answer));
+
+    if (answer == NULL) {
+        callback(group, STATUS_NO_MEMORY, arg);
+        return;
+    }
+    *answer = (struct answer){.callback = callback, .arg = arg, .status = status};
+    list_append(&group->answers, &answer->link);
+    uv_idle_start(&group->soon, on_soon);
+}
+
+static int64_t give_up_at_us(uint32_t wait_ms)
+{
+    return clock_mono_us() + (int64_t)wait_ms * 1000;
+}
+
+void rlock_group_acquire(struct rlock_group *group,
+                         const struct rlock_group_options *options,
+                         rlock_group_cb callback, void *arg)
+{
+    assert(callback != NULL);
+    if (group->state != GROUP_IDLE && group->state != GROUP_LOST) {
+        answer_beside(group, STATUS_INVALID, callback, arg);
+        return;
+    }
+    group->state = GROUP_ACQUIRING;
+    group->options = *options;
+    group->callback = callback;
+    group->arg = arg;
+    group->give_up_at_us = give_up_at_us(options->wait_ms);
+    group->hurry_ms = within(lease_ms(group) / 20, HURRY_MS_MIN, HURRY_MS_MAX);
+    group->failures = 0;
+    group->verdict = STATUS_OK;
+    rlock_stage_begin(group, try_all);
+    rlock_stage_let_go(group); /* of nothing; calls of the last time are awaited */
+    if (group->awaited == 0)
+        try_all(group);
+    else
+        rlock_stage_run(group, group->hurry_ms);
+}
+
+void rlock_group_cancel(struct rlock_group *group)
+{
+    if (group->state == GROUP_ACQUIRING && group->verdict != STATUS_CANCELLED)
+        fail(group, STATUS_CANCELLED);
+}
+
+static void end_release(struct rlock_group *group)
+{
+    answer(group, GROUP_IDLE, rlock_stage_verdict(group, STATUS_LOST));
+}
+
+static void release_held(struct rlock_group *group)
+{
+    group->state = GROUP_RELEASING;
+    rlock_stage_begin(group, end_release);
+    group->may_hurry = true;
+    rlock_stage_let_go(group);
+    for (unsigned i = 0; i < group->count; i++) {
+        if (group->members[i].call != GROUP_CALL_RELEASE)
+            group->members[i].status = STATUS_LOST;
+    }
+    rlock_stage_run(group, STAGE_MS);
+}
+
+void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg)
+{
+    assert(callback != NULL);
+    if (group->state != GROUP_HELD) {
+        answer_beside(group, group->state == GROUP_LOST ? STATUS_LOST : STATUS_NOT_OWNER,
+                      callback, arg);
+        if (group->state == GROUP_LOST)
+            group->state = GROUP_IDLE;
+        return;
+    }
+    group->callback = callback;
+    group->arg = arg;
+    release_held(group);
+}
+
+bool rlock_group_is_held(const struct rlock_group *group)
+{
+    return group->state == GROUP_HELD;
+}
+
+int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us)
+{
+    return group->state == GROUP_HELD ? safe_for_us(group, now_us) : 0;
+}
+
+int64_t rlock_group_fence(const struct rlock_group *group, size_t index)
+{
+    assert(index < group->count);
+    if (group->state != GROUP_HELD || !rlock_is_held(&group->members[index].lock))
+        return 0;
+    return rlock_fence(&group->members[index].lock);
+}
+
+static uv_loop_t *loop_of(const struct rlock_member *member)
+{
+    return member->client->loop;
+}
+
+static bool is_same(const struct rlock_member *a, const struct rlock_member *b)
+{
+    return a->client == b->client && a->name_len == b->name_len &&
+           memcmp(a->name, b->name, a->name_len) == 0;
+}
+
+static enum status check_member(const struct rlock_member *members, size_t index,
+                                enum rlock_group_need need, struct err *reterr)
+{
+    const struct rlock_member *member = &members[index];
+
+    if (member->name == NULL || member->name_len < 1 || member->name_len > RLOCK_NAME_MAX)
+        return err_set(reterr, STATUS_INVALID, "lock group: bad name of member %zu",
+                       index);
+    if (loop_of(member) != loop_of(members))
+        return err_set(reterr, STATUS_INVALID, "lock group: clients of different loops");
+    for (size_t i = 0; i < index; i++) {
+        if (is_same(&members[i], member))
+            return err_set(reterr, STATUS_INVALID,
+                           "lock group: members %zu and %zu are the same", i, index);
+        if (need == RLOCK_GROUP_MAJORITY && members[i].client == member->client)
+            return err_set(reterr, STATUS_INVALID,
+                           "lock group: members %zu and %zu of a quorum share a client",
+                           i, index);
+    }
+    return STATUS_OK;
+}
+
+static enum status check(const struct rlock_member *members, size_t count,
+                         enum rlock_group_need need, struct err *reterr)
+{
+    if (count < 1 || count > RLOCK_GROUP_MAX)
+        return err_set(reterr, STATUS_INVALID, "lock group: %zu members, not 1 to %d",
+                       count, RLOCK_GROUP_MAX);
+    for (size_t i = 0; i < count; i++) {
+        if (check_member(members, i, need, reterr) != STATUS_OK)
+            return STATUS_INVALID;
+    }
+    return STATUS_OK;
+}
+
+static void set_member(struct rlock_group *group, struct group_member *member,
+                       const struct rlock_member *from)
+{
+    member->group = group;
+    member->client = from->client;
+    member->name_len = from->name_len;
+    memcpy(member->name, from->name, from->name_len);
+}
+
+enum status rlock_group_create(const struct rlock_member *members, size_t count,
+                               enum rlock_group_need need, struct rlock_group **ret_group,
+                               struct err *reterr)
+{
+    struct rlock_group *group;
+
+    if (check(members, count, need, reterr) != STATUS_OK)
+        return STATUS_INVALID;
+    group = calloc(1, sizeof(*group) + count * sizeof(*group->members));
+    if (group == NULL)
+        return err_set(reterr, STATUS_NO_MEMORY, "lock group: no memory");
+    list_init(&group->answers);
+    group->need = need;
+    group->count = (unsigned)count;
+    group->needed = group->count;
+    if (need == RLOCK_GROUP_MAJORITY)
+        group->needed = group->count / 2 + 1;
+    for (size_t i = 0; i < count; i++)
+        set_member(group, &group->members[i], &members[i]);
+    uv_timer_init(loop_of(members), &group->timer);
+    uv_idle_init(loop_of(members), &group->soon);
+    group->timer.data = group->soon.data = group;
+    group->open_handles = 2;
+    *ret_group = group;
+    return STATUS_OK;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct rlock_group *group = handle->data;
+
+    group->open_handles--;
+    rlock_stage_free_if_done(group);
+}
+
+void rlock_group_free(struct rlock_group *group)
+{
+    bool is_under_way;
+
+    if (group == NULL)
+        return;
+    is_under_way = group->state == GROUP_ACQUIRING || group->state == GROUP_RELEASING;
+    rlock_stage_abandon(group);
+    group->state = GROUP_FREED;
+    if (is_under_way)
+        group->callback(group, STATUS_CANCELLED, group->arg);
+    while (!list_is_empty(&group->answers))
+        answer_waiting(group);
+    uv_close((uv_handle_t *)&group->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&group->soon, on_handle_closed);
+}

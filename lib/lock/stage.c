@@ -1,0 +1,175 @@
+/* stage.c - the calls of a group's members, awaited together and for a time only. */
+#include "lock/stage.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static void end_stage(struct rlock_group *group)
+{
+    group->stage++;
+    uv_timer_stop(&group->timer);
+    group->then(group);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    end_stage(timer->data);
+}
+
+static void set_timer(struct rlock_group *group, uint64_t ms)
+{
+    uv_update_time(group->timer.loop); /* or the time since its last turn is cut off */
+    uv_timer_start(&group->timer, on_timer, ms, 0);
+}
+
+static unsigned count_status(const struct rlock_group *group, enum status status)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < group->count; i++)
+        count += group->members[i].status == status;
+    return count;
+}
+
+enum status rlock_stage_verdict(const struct rlock_group *group, enum status denied)
+{
+    const struct group_member *other = group->members;
+
+    if (count_status(group, STATUS_OK) >= group->needed)
+        return STATUS_OK;
+    if (group->count - count_status(group, denied) < group->needed)
+        return denied;
+    while (other->status == STATUS_OK || other->status == denied)
+        other++; /* there is one */
+    return other->status;
+}
+
+static bool is_decided(const struct rlock_group *group)
+{
+    unsigned done = count_status(group, STATUS_OK);
+
+    return done >= group->needed || done + group->awaited < group->needed;
+}
+
+void rlock_stage_free_if_done(struct rlock_group *group)
+{
+    for (unsigned i = 0; i < group->count; i++) {
+        if (group->members[i].call != GROUP_CALL_NONE)
+            return;
+    }
+    if (group->open_handles == 0)
+        free(group);
+}
+
+static void count_answer(struct rlock_group *group)
+{
+    if (--group->awaited == 0) {
+        end_stage(group);
+    } else if (group->may_hurry && is_decided(group)) {
+        group->may_hurry = false;
+        set_timer(group, group->hurry_ms);
+    }
+}
+
+static void on_answer(struct rlock *lock UNUSED, enum status status, void *arg)
+{
+    struct group_member *member = arg;
+    struct rlock_group *group = member->group;
+    enum group_call call = member->call;
+
+    assert(call != GROUP_CALL_CANCEL || status != STATUS_OK);
+    member->call = GROUP_CALL_NONE;
+    if (group->state == GROUP_FREED) {
+        rlock_stage_free_if_done(group);
+    } else if (member->stage == group->stage) {
+        if (call != GROUP_CALL_CANCEL)
+            member->status = status;
+        count_answer(group);
+    }
+}
+
+static void await(struct group_member *member)
+{
+    member->stage = member->group->stage;
+    member->group->awaited++;
+}
+
+void rlock_stage_begin(struct rlock_group *group, void (*then)(struct rlock_group *group))
+{
+    group->stage++;
+    group->then = then;
+    group->awaited = 0;
+    group->may_hurry = false;
+    for (unsigned i = 0; i < group->count; i++)
+        group->members[i].status = STATUS_TIMEOUT;
+}
+
+void rlock_stage_acquire(struct group_member *member,
+                         const struct rlock_acquire_options *options)
+{
+    if (member->call != GROUP_CALL_NONE)
+        return;
+    member->call = GROUP_CALL_ACQUIRE;
+    await(member);
+    rlock_acquire(member->client, &member->lock, member->name, member->name_len, options,
+                  on_answer, member);
+}
+
+static void cancel(struct group_member *member)
+{
+    if (member->call != GROUP_CALL_ACQUIRE)
+        return;
+    member->call = GROUP_CALL_CANCEL;
+    rlock_cancel(member->client, &member->lock);
+}
+
+void rlock_stage_let_go(struct rlock_group *group)
+{
+    for (unsigned i = 0; i < group->count; i++) {
+        struct group_member *member = &group->members[i];
+
+        cancel(member);
+        if (member->call == GROUP_CALL_NONE && rlock_is_held(&member->lock)) {
+            member->call = GROUP_CALL_RELEASE;
+            rlock_release(member->client, &member->lock, on_answer, member);
+        }
+        if (member->call != GROUP_CALL_NONE)
+            await(member);
+    }
+}
+
+static void flush(struct rlock_group *group)
+{
+    const struct rlock_client *last = NULL;
+
+    for (unsigned i = 0; i < group->count; i++) {
+        if (group->members[i].client != last)
+            rlock_flush(group->members[i].client);
+        last = group->members[i].client;
+    }
+}
+
+void rlock_stage_run(struct rlock_group *group, uint64_t ms)
+{
+    set_timer(group, group->awaited == 0 ? 0 : ms);
+    flush(group);
+}
+
+void rlock_stage_pause(struct rlock_group *group, uint64_t ms)
+{
+    set_timer(group, ms);
+}
+
+void rlock_stage_abandon(struct rlock_group *group)
+{
+    group->stage++;
+    uv_timer_stop(&group->timer);
+    for (unsigned i = 0; i < group->count; i++) {
+        struct group_member *member = &group->members[i];
+
+        cancel(member);
+        if (member->call == GROUP_CALL_NONE)
+            rlock_release(member->client, &member->lock, NULL, NULL);
+    }
+    flush(group);
+}
