@@ -1,14 +1,20 @@
 /*
  * rlock_sync.h - the locks of rlock.h for threads that block.
  *
- * A struct rlock_sync is a loop in a thread of its own; the clients that are opened in it
- * do what rlock.h says, and each call here hands its request over and sleeps until it is
- * answered. Any number of threads may call at once; their requests leave together.
+ * A struct rlock_sync is a loop for any number of threads; the clients opened in it do
+ * what rlock.h says. Each call sleeps until it is answered; calls of several threads
+ * leave together. One of the calling threads runs the loop for all of them; a thread of
+ * its own does so while nobody calls, so that leases are renewed and losses told.
+ *
+ * What a thread wrote before it released a lock is seen by the thread of the same
+ * struct rlock_sync that acquires it next.
  *
  * After rlock_sync_close() every call answers STATUS_CANCELLED until rlock_sync_free().
  *
  * Threads: any, unless stated otherwise; a struct rlock is used by one thread at a time.
- * Not from inside on_lost, on_state or other callbacks, which run in the loop's thread.
+ * on_lost and on_state are called in whichever thread runs the loop, perhaps that of
+ * another caller: they may not block, nor call what is declared here. A thread is not to
+ * be cancelled (pthread_cancel) inside a call.
  */
 #ifndef LOCK_RLOCK_SYNC_H
 #define LOCK_RLOCK_SYNC_H
@@ -19,7 +25,7 @@
 struct rlock_sync;
 
 /**
- * Start the thread.
+ * Start the loop and its thread.
  *
  * @ret_sync  set on STATUS_OK; end with rlock_sync_close(), then rlock_sync_free()
  *
@@ -30,6 +36,7 @@ MUST_CHECK enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err
 /**
  * Close the clients as rlock_client_close() does and end the thread; calls under way are
  * answered STATUS_CANCELLED. Blocks up to the longest timeout of a client. Twice is fine.
+ * Accepts NULL.
  */
 void rlock_sync_close(struct rlock_sync *sync);
 
@@ -54,7 +61,8 @@ uint64_t rlock_sync_holder(void);
 /*
  * Each as its namesake in rlock.h: the statuses are those of the callback there. `reterr`
  * (may be NULL) is given the words. They block: an acquire up to wait_ms and twice the
- * client's timeout, others up to twice the timeout.
+ * client's timeout, others up to twice the timeout. on_lost is given no `arg` of any use;
+ * it tells by the lock or group. rlock_fence() may be asked directly.
  */
 MUST_CHECK enum status rlock_sync_acquire(struct rlock_sync *sync,
                                           struct rlock_client *client, struct rlock *lock,
@@ -93,10 +101,12 @@ rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *client, const c
 bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock);
 int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock);
 
-void rlock_sync_stats(struct rlock_sync *sync, const struct rlock_client *client,
+void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
                       struct rlock_stats *ret_stats);
 
-/** Groups of clients of this `sync`, as in rlock_group.h; create and free block briefly.
+/*
+ * Groups of clients of this `sync`, each call as its namesake in rlock_group.h.
+ * rlock_sync_close() frees those that are left.
  */
 MUST_CHECK enum status rlock_sync_group_create(struct rlock_sync *sync,
                                                const struct rlock_member *members,
@@ -111,5 +121,13 @@ MUST_CHECK enum status rlock_sync_group_acquire(struct rlock_sync *sync,
 MUST_CHECK enum status rlock_sync_group_release(struct rlock_sync *sync,
                                                 struct rlock_group *group,
                                                 struct err *reterr);
+
+/** Ends, from another thread, the rlock_sync_group_acquire() under way. */
+void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group);
+
+/** 0 or less when it is not held, or when that is not sure any more. */
+int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group *group);
+int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
+                               size_t index);
 
 #endif

@@ -1,0 +1,488 @@
+/*
+ * sync.c - one loop for many threads that block.
+ *
+ * A thread per loop that serves all others costs two wake-ups per call, which is more
+ * than Redis takes to answer. So a caller runs the loop itself: it leads. It does so for
+ * all; who comes meanwhile puts the call in line, wakes the leader and sleeps. A leader
+ * whose call is answered passes the lead on to one that sleeps. When nobody has called
+ * for a while, the keeper, a thread of our own, takes the lead: timers and connections
+ * are served between calls too, and it steps back for the next caller.
+ *
+ * The mutex is held for lists and flags only, never while the loop runs. What belongs to
+ * the loop is touched by the leader only; the mutex, through which each lead is taken and
+ * left, orders one leader's doings before the next one's.
+ *
+ * Promise: every call is answered exactly once, on closing too.
+ */
+#include "lock/sync.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define LINGER_NS 5000000 /* without a call, until the keeper leads */
+
+struct rlock_sync {
+    pthread_mutex_t mutex;      /* for these */
+    pthread_cond_t keeper_wake; /* only to end it before its time */
+    pthread_cond_t idle;        /* the last thread has left, the closing has ended */
+    struct list arrived;        /* calls to begin */
+    struct list sleeping;       /* calls whose threads could lead */
+    uint64_t leads;             /* how often the lead was taken */
+    unsigned inside;            /* threads in a call */
+    bool is_led, is_closing, is_over, is_closed;
+
+    uv_loop_t loop; /* the leader's, as all below */
+    uv_async_t wake;
+    struct list clients;             /* struct opened */
+    struct list groups;              /* struct adopted */
+    struct rlock_sync_call *closing; /* NULL while it is open */
+    pthread_t keeper;
+};
+
+struct opened {
+    struct list link;
+    struct rlock_sync *sync;
+    struct rlock_client *client;
+    struct rlock_sync_call *opening; /* NULL once it is answered */
+    uv_timer_t timer;
+    void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void *arg;
+};
+
+struct adopted {
+    struct list link;
+    struct rlock_group *group;
+};
+
+/* -- leading ------------------------------------------------------------------------- */
+
+static void flush(struct rlock_sync *sync)
+{
+    if (sync->closing != NULL)
+        return; /* clients that are being closed flush themselves, and may be gone */
+    for (struct list *at = sync->clients.next; at != &sync->clients; at = at->next)
+        rlock_flush(list_item(at, struct opened, link)->client);
+}
+
+/** Begin what has arrived; the mutex is held on entry and on return, not between. */
+static void begin_arrived(struct rlock_sync *sync)
+{
+    struct list begun;
+    struct list *link;
+
+    list_init(&begun);
+    list_append_all(&begun, &sync->arrived);
+    pthread_mutex_unlock(&sync->mutex);
+    while ((link = list_shift(&begun)) != NULL) {
+        struct rlock_sync_call *call = list_item(link, struct rlock_sync_call, link);
+
+        call->begin(call);
+    }
+    flush(sync);
+    pthread_mutex_lock(&sync->mutex);
+}
+
+/** Whether the leader has reason to go on: its own call, or nobody else's. */
+static bool must_lead(const struct rlock_sync *sync, const struct rlock_sync_call *call)
+{
+    if (call != NULL)
+        return !call->is_answered;
+    return list_is_empty(&sync->sleeping) && !sync->is_over;
+}
+
+/**
+ * Run the loop until `call` is answered, or with NULL until somebody calls. The mutex is
+ * held on entry and on return.
+ */
+static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
+{
+    sync->is_led = true;
+    sync->leads++;
+    if (call != NULL)
+        list_remove(&call->sleep_link);
+    uv_update_time(&sync->loop); /* nobody may have led for a while */
+    begin_arrived(sync);
+    while (must_lead(sync, call)) {
+        pthread_mutex_unlock(&sync->mutex);
+        uv_run(&sync->loop, UV_RUN_ONCE);
+        pthread_mutex_lock(&sync->mutex);
+        begin_arrived(sync);
+    }
+    sync->is_led = false;
+    if (!list_is_empty(&sync->sleeping))
+        pthread_cond_signal(
+            &list_item(sync->sleeping.next, struct rlock_sync_call, sleep_link)->wake);
+}
+
+/** The mutex is held. */
+static void put_in_line(struct rlock_sync *sync, struct rlock_sync_call *call)
+{
+    bool must_wake = sync->is_led && list_is_empty(&sync->arrived);
+
+    list_append(&sync->arrived, &call->link);
+    list_append(&sync->sleeping, &call->sleep_link);
+    if (must_wake)
+        uv_async_send(&sync->wake);
+}
+
+/** The mutex is held. */
+static void await(struct rlock_sync *sync, struct rlock_sync_call *call)
+{
+    pthread_cond_init(&call->wake, NULL);
+    call->is_answered = false;
+    if (call->reterr != NULL)
+        call->reterr->text[0] = '\0';
+    sync->inside++;
+    put_in_line(sync, call);
+    while (!call->is_answered) {
+        if (sync->is_led)
+            pthread_cond_wait(&call->wake, &sync->mutex);
+        else
+            lead(sync, call);
+    }
+    if (--sync->inside == 0 && sync->is_closing)
+        pthread_cond_broadcast(&sync->idle);
+    pthread_cond_destroy(&call->wake);
+}
+
+enum status rlock_sync_carry(struct rlock_sync_call *call)
+{
+    struct rlock_sync *sync = call->sync;
+    bool is_open;
+
+    pthread_mutex_lock(&sync->mutex);
+    is_open = !sync->is_closing;
+    if (is_open)
+        await(sync, call);
+    pthread_mutex_unlock(&sync->mutex);
+    if (!is_open)
+        return err_set(call->reterr, STATUS_CANCELLED, "it is closed");
+    return call->status;
+}
+
+/** Where the call has not said more itself. */
+static void set_words(struct rlock_sync_call *call, enum status status)
+{
+    const char *words = "";
+
+    if (call->reterr == NULL || call->reterr->text[0] != '\0')
+        return;
+    if (call->client != NULL && (status == STATUS_DOWN || status == STATUS_TIMEOUT ||
+                                 status == STATUS_IO || status == STATUS_REFUSED))
+        words = rlock_client_why(call->client)->text;
+    err_set(call->reterr, status, "%s", words[0] == '\0' ? status_name(status) : words);
+}
+
+void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
+{
+    struct rlock_sync *sync = call->sync;
+
+    if (status != STATUS_OK)
+        set_words(call, status);
+    uv_stop(&sync->loop); /* it may be the leader's; poll for nothing else */
+    pthread_mutex_lock(&sync->mutex);
+    call->status = status;
+    call->is_answered = true;
+    list_remove(&call->sleep_link);
+    pthread_cond_signal(&call->wake); /* by the mutex: then its memory is gone */
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+/* -- the keeper ---------------------------------------------------------------------- */
+
+/** Sleep a while; whether nobody led in it. The mutex is held. */
+static bool was_quiet(struct rlock_sync *sync)
+{
+    uint64_t leads = sync->leads;
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LINGER_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&sync->keeper_wake, &sync->mutex, &until);
+    return !sync->is_led && sync->leads == leads;
+}
+
+static void *keep(void *arg)
+{
+    struct rlock_sync *sync = arg;
+
+    pthread_mutex_lock(&sync->mutex);
+    while (!sync->is_over) {
+        if (was_quiet(sync) && !sync->is_over)
+            lead(sync, NULL);
+    }
+    pthread_mutex_unlock(&sync->mutex);
+    return NULL;
+}
+
+/** With all signals blocked, for they are the program's; fails as libuv's calls do. */
+static int start_keeper(struct rlock_sync *sync)
+{
+    sigset_t all, before;
+    int failure;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    failure = pthread_create(&sync->keeper, NULL, keep, sync);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -failure;
+}
+
+/* -- starting and closing ------------------------------------------------------------ */
+
+static void on_wake(uv_async_t *wake UNUSED)
+{
+    /* It has ended the poll; the leader looks at what has arrived in each turn. */
+}
+
+static void init_waiting(struct rlock_sync *sync)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_mutex_init(&sync->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&sync->keeper_wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&sync->idle, NULL);
+    list_init(&sync->arrived);
+    list_init(&sync->sleeping);
+    list_init(&sync->clients);
+    list_init(&sync->groups);
+}
+
+static void clear_loop(struct rlock_sync *sync)
+{
+    uv_close((uv_handle_t *)&sync->wake, NULL);
+    while (uv_loop_close(&sync->loop) == UV_EBUSY)
+        uv_run(&sync->loop, UV_RUN_DEFAULT); /* returns at once after uv_stop() */
+}
+
+static void clear_waiting(struct rlock_sync *sync)
+{
+    pthread_cond_destroy(&sync->idle);
+    pthread_cond_destroy(&sync->keeper_wake);
+    pthread_mutex_destroy(&sync->mutex);
+}
+
+enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
+{
+    struct rlock_sync *sync = calloc(1, sizeof(*sync));
+    int failure;
+
+    if (sync == NULL)
+        return err_set(reterr, STATUS_NO_MEMORY, "no memory");
+    init_waiting(sync);
+    failure = uv_loop_init(&sync->loop);
+    if (failure != 0)
+        goto out;
+    (void)uv_async_init(&sync->loop, &sync->wake,
+                        on_wake); /* cannot fail: not the loop's first */
+    failure = start_keeper(sync);
+    if (failure != 0) {
+        clear_loop(sync);
+        goto out;
+    }
+    *ret_sync = sync;
+    return STATUS_OK;
+out:
+    clear_waiting(sync);
+    free(sync);
+    return err_set(reterr, STATUS_IO, "start: %s", uv_strerror(failure));
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+    struct opened *opened = timer->data;
+    struct rlock_sync *sync = opened->sync;
+
+    list_remove(&opened->link);
+    free(opened);
+    if (list_is_empty(&sync->clients))
+        rlock_sync_answer(sync->closing, STATUS_OK);
+}
+
+static void on_client_closed(void *arg)
+{
+    struct opened *opened = arg;
+
+    uv_close((uv_handle_t *)&opened->timer, on_timer_closed);
+}
+
+static void answer_opening(struct opened *opened, enum status status)
+{
+    struct rlock_sync_call *opening = opened->opening;
+
+    opened->opening = NULL;
+    uv_timer_stop(&opened->timer);
+    if (opening != NULL)
+        rlock_sync_answer(opening, status);
+}
+
+static void begin_close(struct rlock_sync_call *call)
+{
+    struct rlock_sync *sync = call->sync;
+    struct list *link;
+
+    sync->closing = call;
+    while ((link = list_shift(&sync->groups)) != NULL) {
+        struct adopted *adopted = list_item(link, struct adopted, link);
+
+        rlock_group_free(adopted->group);
+        free(adopted);
+    }
+    if (list_is_empty(&sync->clients))
+        rlock_sync_answer(call, STATUS_OK);
+    for (link = sync->clients.next; link != &sync->clients; link = link->next) {
+        struct opened *opened = list_item(link, struct opened, link);
+
+        answer_opening(opened, STATUS_CANCELLED);
+        rlock_client_close(opened->client, on_client_closed, opened);
+    }
+}
+
+/** All calls have been answered: let them leave, and the keeper. The mutex is held. */
+static void clear_out(struct rlock_sync *sync)
+{
+    sync->is_over = true;
+    pthread_cond_signal(&sync->keeper_wake);
+    uv_async_send(&sync->wake);
+    while (sync->inside > 0)
+        pthread_cond_wait(&sync->idle, &sync->mutex);
+    pthread_mutex_unlock(&sync->mutex);
+    pthread_join(sync->keeper, NULL);
+    pthread_mutex_lock(&sync->mutex);
+    clear_loop(sync);
+}
+
+void rlock_sync_close(struct rlock_sync *sync)
+{
+    struct rlock_sync_call call = {.sync = sync, .begin = begin_close};
+
+    if (sync == NULL)
+        return;
+    pthread_mutex_lock(&sync->mutex);
+    if (!sync->is_closing) {
+        sync->is_closing = true;
+        await(sync, &call);
+        clear_out(sync);
+        sync->is_closed = true;
+        pthread_cond_broadcast(&sync->idle);
+    }
+    while (!sync->is_closed)
+        pthread_cond_wait(&sync->idle, &sync->mutex);
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+void rlock_sync_free(struct rlock_sync *sync)
+{
+    if (sync == NULL)
+        return;
+    clear_waiting(sync);
+    free(sync);
+}
+
+/* -- clients and groups -------------------------------------------------------------- */
+
+struct open_call {
+    struct rlock_sync_call call;
+    const struct rlock_client_options *options;
+    struct rlock_client *client;
+};
+
+static void on_state(bool is_up, const struct err *why, void *arg)
+{
+    struct opened *opened = arg;
+
+    if (is_up)
+        answer_opening(opened, STATUS_OK);
+    if (opened->on_state != NULL)
+        opened->on_state(is_up, why, opened->arg);
+}
+
+static void on_open_timeout(uv_timer_t *timer)
+{
+    answer_opening(timer->data, STATUS_DOWN);
+}
+
+static enum status open_client(struct opened *opened, struct rlock_sync_call *call)
+{
+    struct open_call *open = list_item(call, struct open_call, call);
+    struct rlock_client_options options = *open->options;
+    enum status status;
+
+    opened->on_state = options.on_state;
+    opened->arg = options.arg;
+    options.loop = &call->sync->loop;
+    options.on_state = on_state;
+    options.arg = opened;
+    status = rlock_client_open(&options, &opened->client, call->reterr);
+    if (status != STATUS_OK)
+        return status;
+    open->client = call->client = opened->client;
+    uv_timer_init(options.loop, &opened->timer);
+    opened->timer.data = opened;
+    uv_timer_start(&opened->timer, on_open_timeout, options.timeout_ms, 0);
+    return STATUS_OK;
+}
+
+static void begin_open(struct rlock_sync_call *call)
+{
+    struct opened *opened = calloc(1, sizeof(*opened));
+    enum status status = STATUS_NO_MEMORY;
+
+    if (opened != NULL) {
+        opened->sync = call->sync;
+        opened->opening = call;
+        status = open_client(opened, call);
+    }
+    if (status == STATUS_OK) {
+        list_append(&call->sync->clients, &opened->link);
+    } else {
+        free(opened);
+        rlock_sync_answer(call, status);
+    }
+}
+
+enum status rlock_sync_open(struct rlock_sync *sync,
+                            const struct rlock_client_options *options,
+                            struct rlock_client **ret_client, struct err *reterr)
+{
+    struct open_call open = {
+        .call = {.sync = sync, .begin = begin_open, .reterr = reterr},
+        .options = options,
+    };
+    enum status status = rlock_sync_carry(&open.call);
+
+    if (status == STATUS_OK || status == STATUS_DOWN)
+        *ret_client = open.client;
+    return status;
+}
+
+enum status rlock_sync_adopt(struct rlock_sync *sync, struct rlock_group *group)
+{
+    struct adopted *adopted = malloc(sizeof(*adopted));
+
+    if (adopted == NULL)
+        return STATUS_NO_MEMORY;
+    adopted->group = group;
+    list_append(&sync->groups, &adopted->link);
+    return STATUS_OK;
+}
+
+void rlock_sync_disown(struct rlock_sync *sync, struct rlock_group *group)
+{
+    struct list *at = sync->groups.next;
+
+    while (list_item(at, struct adopted, link)->group != group)
+        at = at->next;
+    list_remove(at);
+    free(list_item(at, struct adopted, link));
+    rlock_group_free(group);
+}

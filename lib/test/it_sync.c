@@ -1,0 +1,473 @@
+/* it_sync.c - each call of the blocking face, its words, its deadlines and its end. */
+#include "base/clock.h"
+#include "test/sync_fixture.h"
+
+#include <hiredis/hiredis.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define SHORT_MS 240
+
+/* -- starting and opening ------------------------------------------------------------ */
+
+static void test_rlock_sync_start__without_descriptors_says_so(void **state)
+{
+    struct rlimit before, few;
+    struct rlock_sync *sync = NULL;
+    struct err err = {0};
+    enum status status;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 3; /* in use already */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    status = rlock_sync_start(&sync, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, STATUS_IO);
+    assert_non_null(strstr(err.text, "too many open files"));
+    assert_null(sync);
+}
+
+static void test_rlock_sync_open__refuses_a_bad_url_with_words(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_client_options options = {.redis_url = "http://x",
+                                           .timeout_ms = TIMEOUT_MS};
+    struct rlock_client *client = NULL;
+    struct err err = {0};
+
+    assert_int_equal(rlock_sync_open(fixture->sync, &options, &client, &err),
+                     STATUS_INVALID);
+    assert_non_null(strstr(err.text, "redis://"));
+    assert_null(client);
+}
+
+static void test_rlock_sync_open__server_away_is_down_and_mends_later(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
+                                           .timeout_ms = 200};
+    int64_t begin_us = clock_mono_us();
+    struct rlock lock = {0};
+    struct err err = {0};
+    enum status status;
+
+    server_kill(fixture->server);
+    assert_int_equal(rlock_sync_open(fixture->sync, &options, &fixture->client, &err),
+                     STATUS_DOWN);
+    assert_in_range(clock_mono_us() - begin_us, 200000, 600000);
+    assert_non_null(strstr(err.text, "connect"));
+    server_restart(fixture->server);
+    do { /* until it has connected again, by itself */
+        status = sync_acquire(fixture, &lock, "item:7", 0);
+        assert_true(clock_mono_us() - begin_us < (int64_t)WITHIN_MS * 1000);
+    } while (status == STATUS_DOWN);
+    assert_int_equal(status, STATUS_OK);
+}
+
+static _Atomic unsigned ups, downs;
+
+static void on_state(bool is_up, const struct err *why, void *arg)
+{
+    if (is_up)
+        ups++;
+    else if (why != NULL && arg == &ups)
+        downs++;
+}
+
+static void await_count(const _Atomic unsigned *count, unsigned wanted)
+{
+    int64_t end_us = clock_mono_us() + (int64_t)WITHIN_MS * 1000;
+
+    while (*count < wanted) {
+        if (clock_mono_us() > end_us)
+            fail_msg("%u of %u within %d ms", *count, wanted, WITHIN_MS);
+        uv_sleep(1);
+    }
+}
+
+static void test_on_state__is_told_while_nobody_calls(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
+                                           .timeout_ms = TIMEOUT_MS,
+                                           .on_state = on_state,
+                                           .arg = &ups};
+
+    ups = downs = 0;
+    assert_int_equal(rlock_sync_open(fixture->sync, &options, &fixture->client, NULL),
+                     STATUS_OK);
+    await_count(&ups, 1);
+    server_kill(fixture->server);
+    await_count(&downs, 1);
+    server_restart(fixture->server);
+    await_count(&ups, 2);
+}
+
+/* -- the calls ----------------------------------------------------------------------- */
+
+static void test_rlock_sync_acquire__is_held_until_released(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0}, other = {0};
+
+    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    assert_true(server_has(fixture->server, "item:7"));
+    assert_true(rlock_fence(&lock) > 0);
+    assert_true(rlock_sync_is_held(fixture->sync, &lock));
+    assert_in_range(rlock_sync_safe_for_us(fixture->sync, &lock), LEASE_MS * 900,
+                    LEASE_MS * 1000);
+    assert_int_equal(sync_acquire(fixture, &other, "item:7", 0), STATUS_BUSY);
+    assert_false(rlock_sync_is_held(fixture->sync, &other));
+    assert_int_equal(rlock_sync_safe_for_us(fixture->sync, &other), 0);
+    assert_int_equal(sync_release(fixture, &other), STATUS_NOT_OWNER);
+    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+    assert_false(server_has(fixture->server, "item:7"));
+    assert_int_equal(sync_release(fixture, &lock), STATUS_NOT_OWNER);
+}
+
+static void test_rlock_sync_acquire__says_in_words_why_not(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
+    struct rlock lock = {0};
+    struct err err = {0};
+
+    assert_int_equal(
+        rlock_sync_acquire(fixture->sync, fixture->client, &lock, "", 0, &options, &err),
+        STATUS_INVALID);
+    assert_int_equal(err.status, STATUS_INVALID);
+    assert_string_equal(err.text, "invalid");
+    freeReplyObject(server_ask(fixture->server, "CONFIG SET min-replicas-to-write 1"));
+    assert_int_equal(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7",
+                                        6, &options, &err),
+                     STATUS_REFUSED);
+    freeReplyObject(server_ask(fixture->server, "CONFIG SET min-replicas-to-write 0"));
+    assert_int_equal(err.status, STATUS_REFUSED);
+    assert_non_null(strstr(err.text, "NOREPLICAS"));
+}
+
+static void test_rlock_sync_release__after_its_expiry_is_lost(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_acquire_options options = {.lease_ms = RLOCK_LEASE_MS_MIN};
+    struct rlock lock = {0};
+
+    assert_int_equal(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7",
+                                        6, &options, NULL),
+                     STATUS_OK);
+    sync_await_int(fixture, 0, "EXISTS %s", "item:7");
+    assert_int_equal(sync_release(fixture, &lock), STATUS_LOST);
+}
+
+static void test_rlock_sync_extend__moves_the_lease(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0}, other = {0};
+
+    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    assert_int_equal(
+        rlock_sync_extend(fixture->sync, fixture->client, &lock, 2 * LEASE_MS, NULL),
+        STATUS_OK);
+    assert_in_range(server_int(fixture->server, "PTTL item:7"), LEASE_MS + 1,
+                    2 * LEASE_MS);
+    assert_int_equal(
+        rlock_sync_extend(fixture->sync, fixture->client, &other, LEASE_MS, NULL),
+        STATUS_NOT_OWNER);
+    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+}
+
+static void test_rlock_sync_inspect__tells_the_owner(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0};
+    struct rlock_sync_info info = {0};
+
+    assert_int_equal(
+        rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
+        STATUS_NOT_FOUND);
+    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    assert_int_equal(
+        rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
+        STATUS_OK);
+    assert_true(info.is_ours);
+    assert_int_equal(info.count, 1);
+    assert_in_range(info.remaining_ms, LEASE_MS - 1000, LEASE_MS);
+    assert_true(strlen(info.owner) >= 32);
+}
+
+static void test_rlock_sync_inspect__cuts_a_long_owner(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_sync_info info;
+    char owner[400];
+
+    memset(owner, 'x', sizeof(owner));
+    freeReplyObject(server_ask(fixture->server, "SET item:7 %b", owner, sizeof(owner)));
+    assert_int_equal(
+        rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
+        STATUS_OK);
+    assert_int_equal(strlen(info.owner), sizeof(info.owner) - 1);
+    assert_int_equal(info.remaining_ms, -1);
+    assert_false(info.is_ours);
+}
+
+static void test_rlock_sync_force_release__frees_anyones(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0};
+
+    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    assert_int_equal(
+        rlock_sync_force_release(fixture->sync, fixture->client, "item:7", 6, NULL),
+        STATUS_OK);
+    assert_false(server_has(fixture->server, "item:7"));
+    assert_int_equal(
+        rlock_sync_force_release(fixture->sync, fixture->client, "item:7", 6, NULL),
+        STATUS_NOT_FOUND);
+    assert_int_equal(sync_release(fixture, &lock), STATUS_LOST);
+}
+
+static void test_rlock_sync_stats__counts(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0}, other = {0};
+    struct rlock_stats stats;
+
+    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    assert_int_equal(sync_acquire(fixture, &other, "item:7", 0), STATUS_BUSY);
+    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+    rlock_sync_stats(fixture->sync, fixture->client, &stats);
+    assert_int_equal(stats.granted, 1);
+    assert_int_equal(stats.busy, 1);
+    assert_int_equal(stats.released, 1);
+}
+
+/* -- between the calls --------------------------------------------------------------- */
+
+static _Atomic unsigned losses;
+static struct rlock *_Atomic lost_lock;
+
+static void on_lost(struct rlock *lock, enum status status, void *arg)
+{
+    (void)arg;
+    if (status == STATUS_LOST)
+        lost_lock = lock;
+    losses++;
+}
+
+static enum status take_watched(struct sync_fixture *fixture, struct rlock *lock)
+{
+    struct rlock_acquire_options options = {
+        .lease_ms = SHORT_MS, .watchdog = true, .on_lost = on_lost};
+
+    losses = 0;
+    return rlock_sync_acquire(fixture->sync, fixture->client, lock, "item:7", 6, &options,
+                              NULL);
+}
+
+static void test_watchdog__renews_while_nobody_calls(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0};
+    struct rlock_stats stats;
+
+    assert_int_equal(take_watched(fixture, &lock), STATUS_OK);
+    uv_sleep(4 * SHORT_MS);
+    assert_true(server_has(fixture->server, "item:7"));
+    assert_true(rlock_sync_is_held(fixture->sync, &lock));
+    rlock_sync_stats(fixture->sync, fixture->client, &stats);
+    assert_in_range(stats.renewed, 8, 13);
+    assert_int_equal(losses, 0);
+    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+}
+
+static void test_on_lost__is_told_while_nobody_calls(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0};
+
+    assert_int_equal(take_watched(fixture, &lock), STATUS_OK);
+    freeReplyObject(server_ask(fixture->server, "DEL item:7"));
+    await_count(&losses, 1);
+    assert_ptr_equal(lost_lock, &lock);
+    assert_false(rlock_sync_is_held(fixture->sync, &lock));
+    assert_int_equal(sync_release(fixture, &lock), STATUS_LOST);
+    assert_int_equal(losses, 1);
+}
+
+/* -- deadlines ----------------------------------------------------------------------- */
+
+static void test_rlock_sync_acquire__waits_as_long_as_it_says(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0}, other = {0};
+    int64_t begin_us;
+
+    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    begin_us = clock_mono_us();
+    assert_int_equal(sync_acquire(fixture, &other, "item:7", 3000), STATUS_BUSY);
+    assert_in_range(clock_mono_us() - begin_us, 3000000, 3350000);
+}
+
+static void test_rlock_sync_acquire__of_a_dead_server_fails_in_time(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0}, held = {0};
+    int64_t begin_us = clock_mono_us();
+    enum status status;
+
+    assert_int_equal(sync_acquire(fixture, &held, "item:8", 0), STATUS_OK);
+    server_kill(fixture->server);
+    status = sync_acquire(fixture, &lock, "item:7", WITHIN_MS);
+    assert_true(status == STATUS_DOWN || status == STATUS_IO);
+    assert_true(clock_mono_us() - begin_us < 2LL * TIMEOUT_MS * 1000);
+    status = sync_release(fixture, &held);
+    assert_true(status == STATUS_DOWN || status == STATUS_IO);
+    assert_true(clock_mono_us() - begin_us < 4LL * TIMEOUT_MS * 1000);
+    server_restart(fixture->server);
+}
+
+static void test_rlock_sync_acquire__of_a_hung_server_times_out(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
+    struct rlock lock = {0};
+    struct err err = {0};
+    int64_t begin_us = clock_mono_us();
+    enum status status;
+
+    server_pause(fixture->server);
+    status = rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7", 6,
+                                &options, &err);
+    server_resume(fixture->server);
+    assert_int_equal(status, STATUS_TIMEOUT);
+    assert_true(clock_mono_us() - begin_us < 2LL * TIMEOUT_MS * 1000);
+    assert_int_equal(err.status, STATUS_TIMEOUT);
+    assert_true(err.text[0] != '\0');
+}
+
+/* -- the end ------------------------------------------------------------------------- */
+
+static void test_rlock_sync_close__afterwards_all_is_cancelled(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
+                                           .timeout_ms = TIMEOUT_MS};
+    struct rlock_client *client = NULL;
+    struct rlock lock = {0}, held = {0};
+    struct rlock_sync_info info;
+    struct rlock_stats stats;
+    struct err err = {0};
+
+    assert_int_equal(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
+    rlock_sync_close(fixture->sync);
+    assert_int_equal(rlock_sync_open(fixture->sync, &options, &client, &err),
+                     STATUS_CANCELLED);
+    assert_null(client);
+    assert_int_equal(err.status, STATUS_CANCELLED);
+    assert_int_equal(sync_acquire(fixture, &lock, "item:8", 0), STATUS_CANCELLED);
+    assert_int_equal(sync_release(fixture, &held), STATUS_CANCELLED);
+    assert_int_equal(
+        rlock_sync_extend(fixture->sync, fixture->client, &held, LEASE_MS, NULL),
+        STATUS_CANCELLED);
+    assert_int_equal(
+        rlock_sync_force_release(fixture->sync, fixture->client, "item:7", 6, NULL),
+        STATUS_CANCELLED);
+    assert_int_equal(
+        rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
+        STATUS_CANCELLED);
+    rlock_sync_cancel(fixture->sync, fixture->client, &held);
+    assert_false(rlock_sync_is_held(fixture->sync, &held));
+    assert_int_equal(rlock_sync_safe_for_us(fixture->sync, &held), 0);
+    rlock_sync_stats(fixture->sync, fixture->client, &stats);
+    assert_int_equal(stats.granted, 0);
+    assert_true(server_has(fixture->server, "item:7")); /* left to its lease */
+}
+
+static void test_rlock_sync_close__without_clients(void **state)
+{
+    struct rlock_sync *sync = NULL;
+
+    (void)state;
+    assert_int_equal(rlock_sync_start(&sync, NULL), STATUS_OK);
+    rlock_sync_close(sync);
+    rlock_sync_free(sync);
+    rlock_sync_free(NULL);
+}
+
+static void do_close(struct sync_worker *worker)
+{
+    struct rlock lock = {0};
+
+    rlock_sync_close(worker->fixture->sync);
+    worker->status = sync_acquire(worker->fixture, &lock, "item:7", 0);
+}
+
+static void test_rlock_sync_close__by_several_threads_at_once(void **state)
+{
+    struct sync_worker workers[4] = {0};
+
+    sync_begin(*state, workers, 4, do_close);
+    sync_end(workers, 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(workers[i].status, STATUS_CANCELLED);
+}
+
+static void do_open_away(struct sync_worker *worker)
+{
+    struct rlock_client_options options = {.redis_url = "unix:/nowhere/at/all",
+                                           .timeout_ms = WITHIN_MS,
+                                           .on_state = on_state,
+                                           .arg = &ups};
+    struct rlock_client *client;
+
+    worker->status =
+        rlock_sync_open(worker->fixture->sync, &options, &client, &worker->err);
+}
+
+static void test_rlock_sync_close__cancels_an_open_under_way(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct sync_worker worker = {0};
+
+    downs = 0;
+    sync_begin(fixture, &worker, 1, do_open_away);
+    await_count(&downs, 1); /* it could not connect, and goes on waiting */
+    rlock_sync_close(fixture->sync);
+    sync_end(&worker, 1);
+    assert_int_equal(worker.status, STATUS_CANCELLED);
+    assert_in_range(worker.took_ms, 0, WITHIN_MS / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SYNC_TEST(test_rlock_sync_start__without_descriptors_says_so),
+        SYNC_TEST(test_rlock_sync_open__refuses_a_bad_url_with_words),
+        SYNC_TEST(test_rlock_sync_open__server_away_is_down_and_mends_later),
+        SYNC_TEST(test_on_state__is_told_while_nobody_calls),
+        SYNC_TEST(test_rlock_sync_acquire__is_held_until_released),
+        SYNC_TEST(test_rlock_sync_acquire__says_in_words_why_not),
+        SYNC_TEST(test_rlock_sync_release__after_its_expiry_is_lost),
+        SYNC_TEST(test_rlock_sync_extend__moves_the_lease),
+        SYNC_TEST(test_rlock_sync_inspect__tells_the_owner),
+        SYNC_TEST(test_rlock_sync_inspect__cuts_a_long_owner),
+        SYNC_TEST(test_rlock_sync_force_release__frees_anyones),
+        SYNC_TEST(test_rlock_sync_stats__counts),
+        SYNC_TEST(test_watchdog__renews_while_nobody_calls),
+        SYNC_TEST(test_on_lost__is_told_while_nobody_calls),
+        SYNC_TEST(test_rlock_sync_acquire__waits_as_long_as_it_says),
+        SYNC_TEST(test_rlock_sync_acquire__of_a_dead_server_fails_in_time),
+        SYNC_TEST(test_rlock_sync_acquire__of_a_hung_server_times_out),
+        SYNC_TEST(test_rlock_sync_close__afterwards_all_is_cancelled),
+        SYNC_TEST(test_rlock_sync_close__without_clients),
+        SYNC_TEST(test_rlock_sync_close__by_several_threads_at_once),
+        SYNC_TEST(test_rlock_sync_close__cancels_an_open_under_way),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}

@@ -1,0 +1,362 @@
+/* it_sync_threads.c - many threads at once: exclusion, exact counts, nothing left over.
+ */
+#include "base/clock.h"
+#include "test/sync_fixture.h"
+
+#include <hiredis/hiredis.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAIRS      10000 /* of each thread */
+#define STEPS      500
+#define OPERATIONS 5000 /* of all threads */
+
+/* -- one lock, many threads ---------------------------------------------------------- */
+
+/* Plain memory: it is the lock that orders the threads, which TSan watches. */
+static long counter;
+
+static void count_locked(struct sync_worker *worker)
+{
+    for (int i = 0; i < STEPS; i++) {
+        long seen;
+
+        if (sync_acquire(worker->fixture, &worker->lock, "counter", WITHIN_MS) !=
+            STATUS_OK) {
+            worker->failures++;
+            continue;
+        }
+        seen = counter;
+        sched_yield();
+        counter = seen + 1;
+        if (sync_release(worker->fixture, &worker->lock) != STATUS_OK)
+            worker->failures++;
+    }
+}
+
+static void test_lock__counter_that_is_not_atomic_counts_exactly(void **state)
+{
+    struct sync_worker workers[8] = {0};
+
+    counter = 0;
+    sync_begin(*state, workers, 8, count_locked);
+    assert_int_equal(sync_end(workers, 8), 0);
+    assert_int_equal(counter, 8 * STEPS);
+}
+
+/* The same steps, each atomic by itself so that it is no race that TSan would report. */
+static _Atomic long loose_counter;
+
+static void count_unlocked(struct sync_worker *worker)
+{
+    (void)worker;
+    for (int i = 0; i < STEPS; i++) {
+        long seen = loose_counter;
+
+        sched_yield();
+        loose_counter = seen + 1;
+    }
+}
+
+/* What the test above would see if the lock did not exclude. */
+static void test_no_lock__counter_loses_counts(void **state)
+{
+    struct sync_worker workers[8] = {0};
+
+    loose_counter = 0;
+    sync_begin(*state, workers, 8, count_unlocked);
+    assert_int_equal(sync_end(workers, 8), 0);
+    assert_in_range(loose_counter, 1, 8 * STEPS - 1);
+}
+
+/* Two clients, as two processes would have. */
+static void test_lock__excludes_between_clients(void **state)
+{
+    struct sync_fixture *first = *state, second = *first;
+    struct sync_worker workers[16] = {0};
+
+    second.client = sync_fixture_client(first);
+    counter = 0;
+    sync_begin(first, workers, 8, count_locked);
+    sync_begin(&second, workers + 8, 8, count_locked);
+    assert_int_equal(sync_end(workers, 16), 0);
+    assert_int_equal(counter, 16 * STEPS);
+}
+
+static void count_reentrant(struct sync_worker *worker)
+{
+    struct sync_fixture *fixture = worker->fixture;
+    struct rlock_acquire_options options = {.kind = &rlock_reentrant,
+                                            .holder = rlock_sync_holder(),
+                                            .lease_ms = LEASE_MS,
+                                            .wait_ms = WITHIN_MS};
+    struct rlock locks[2] = {0};
+
+    for (int i = 0; i < STEPS / 5; i++) {
+        for (int nested = 0; nested < 2; nested++)
+            worker->failures +=
+                rlock_sync_acquire(fixture->sync, fixture->client, &locks[nested],
+                                   "counter", 7, &options, NULL) != STATUS_OK;
+        counter++;
+        for (int nested = 0; nested < 2; nested++)
+            worker->failures += sync_release(fixture, &locks[nested]) != STATUS_OK;
+    }
+}
+
+static void test_reentrant__each_thread_is_a_holder(void **state)
+{
+    struct sync_worker workers[8] = {0};
+
+    counter = 0;
+    sync_begin(*state, workers, 8, count_reentrant);
+    assert_int_equal(sync_end(workers, 8), 0);
+    assert_int_equal(counter, 8 * STEPS / 5);
+    assert_false(server_has(((struct sync_fixture *)*state)->server, "counter"));
+}
+
+static void note_holder(struct sync_worker *worker)
+{
+    *(uint64_t *)worker->arg = rlock_sync_holder();
+    worker->failures = rlock_sync_holder() != *(uint64_t *)worker->arg;
+}
+
+static void test_rlock_sync_holder__differs_between_threads_only(void **state)
+{
+    struct sync_worker workers[8] = {0};
+    uint64_t holders[9];
+
+    for (int i = 0; i < 8; i++)
+        workers[i].arg = &holders[i];
+    sync_begin(*state, workers, 8, note_holder);
+    assert_int_equal(sync_end(workers, 8), 0);
+    holders[8] = rlock_sync_holder();
+    for (int i = 0; i < 9; i++) {
+        assert_true(holders[i] != 0);
+        for (int j = 0; j < i; j++)
+            assert_true(holders[i] != holders[j]);
+    }
+}
+
+/* -- nothing is left over ------------------------------------------------------------ */
+
+static long long count_locks(struct server *server)
+{
+    return server_int(server, "EVAL %s 0", "return #redis.call('KEYS', 'item:*')");
+}
+
+static void lock_and_unlock(struct sync_worker *worker)
+{
+    struct rlock_acquire_options options = {.lease_ms = 1000, .watchdog = true};
+    struct sync_fixture *fixture = worker->fixture;
+    char name[16];
+    int len = snprintf(name, sizeof(name), "item:%u", worker->index);
+
+    for (int i = 0; i < PAIRS; i++) {
+        worker->failures +=
+            rlock_sync_acquire(fixture->sync, fixture->client, &worker->lock, name,
+                               (size_t)len, &options, NULL) != STATUS_OK;
+        worker->failures += sync_release(fixture, &worker->lock) != STATUS_OK;
+    }
+}
+
+static void test_watchdog__nothing_is_renewed_after_the_last_release(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct sync_worker workers[16] = {0};
+    struct rlock_stats before, after;
+    long long calls;
+
+    sync_begin(fixture, workers, 16, lock_and_unlock);
+    assert_int_equal(sync_end(workers, 16), 0);
+    assert_int_equal(count_locks(fixture->server), 0);
+    rlock_sync_stats(fixture->sync, fixture->client, &before);
+    assert_int_equal(before.granted, 16 * PAIRS);
+    assert_int_equal(before.released, 16 * PAIRS);
+    assert_int_equal(before.lost, 0);
+    calls = server_calls(fixture->server, "evalsha");
+    uv_sleep(1100); /* a lease */
+    assert_int_equal(server_calls(fixture->server, "evalsha"), calls);
+    rlock_sync_stats(fixture->sync, fixture->client, &after);
+    assert_int_equal(after.renewed, before.renewed);
+}
+
+/* Four threads for each name, so that most have to wait and be woken. */
+static void operate(struct sync_worker *worker)
+{
+    char name[16];
+
+    snprintf(name, sizeof(name), "item:%u", worker->index % 8);
+    for (int i = 0; i < OPERATIONS / 32 / 2 + 1; i++) {
+        worker->failures +=
+            sync_acquire(worker->fixture, &worker->lock, name, WITHIN_MS) != STATUS_OK;
+        worker->failures += sync_release(worker->fixture, &worker->lock) != STATUS_OK;
+    }
+}
+
+static long long count_subscribers(struct server *server)
+{
+    redisReply *reply = server_ask(server, "CLIENT LIST TYPE pubsub");
+    long long count = 0;
+
+    for (const char *at = reply->str; (at = strchr(at, '\n')) != NULL; at++)
+        count++;
+    freeReplyObject(reply);
+    return count;
+}
+
+static long long count_channels(struct server *server)
+{
+    redisReply *reply = server_ask(server, "PUBSUB CHANNELS");
+    long long count = (long long)reply->elements;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+static void await_no_channels(struct server *server)
+{
+    int64_t end_us = clock_mono_us() + (int64_t)WITHIN_MS * 1000;
+
+    while (count_channels(server) != 0) {
+        if (clock_mono_us() > end_us)
+            fail_msg("%lld channels are left over", count_channels(server));
+        uv_sleep(1);
+    }
+}
+
+static void test_wait__many_threads_leave_no_channel(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct sync_worker workers[32] = {0};
+
+    sync_begin(fixture, workers, 32, operate);
+    assert_int_equal(sync_end(workers, 32), 0);
+    await_no_channels(fixture->server);
+    assert_true(count_subscribers(fixture->server) <= 1);
+    assert_true(server_calls(fixture->server, "subscribe") > 0);
+    assert_int_equal(count_locks(fixture->server), 0);
+}
+
+/* -- ending waits -------------------------------------------------------------------- */
+
+static void wait_long(struct sync_worker *worker)
+{
+    worker->status =
+        sync_acquire(worker->fixture, &worker->lock, "item:7", 10 * WITHIN_MS);
+}
+
+/** Each of `count` has found it busy, which takes a fence each, and they listen. */
+static void await_waiting(struct sync_fixture *fixture, const struct rlock *held,
+                          unsigned count)
+{
+    int64_t end_us = clock_mono_us() + (int64_t)WITHIN_MS * 1000;
+
+    while (server_int(fixture->server, "INCRBY lock:fence 0") <
+               rlock_fence(held) + count ||
+           count_channels(fixture->server) == 0) {
+        if (clock_mono_us() > end_us)
+            fail_msg("%u threads do not wait", count);
+        uv_sleep(1);
+    }
+}
+
+static void test_rlock_sync_close__answers_all_who_wait(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct sync_worker workers[16] = {0};
+    struct rlock held = {0};
+
+    assert_int_equal(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
+    sync_begin(fixture, workers, 16, wait_long);
+    await_waiting(fixture, &held, 16);
+    rlock_sync_close(fixture->sync);
+    sync_end(workers, 16);
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(workers[i].status, STATUS_CANCELLED);
+        assert_in_range(workers[i].took_ms, 0, WITHIN_MS);
+    }
+    await_no_channels(fixture->server);
+}
+
+static void test_rlock_sync_cancel__ends_the_wait_of_another_thread(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct sync_worker workers[2] = {0};
+    struct rlock held = {0};
+
+    assert_int_equal(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
+    sync_begin(fixture, workers, 2, wait_long);
+    await_waiting(fixture, &held, 2);
+    rlock_sync_cancel(fixture->sync, fixture->client, &workers[0].lock);
+    sync_end(&workers[0], 1);
+    assert_int_equal(workers[0].status, STATUS_CANCELLED);
+    assert_in_range(workers[0].took_ms, 0, WITHIN_MS);
+    assert_int_equal(sync_release(fixture, &held), STATUS_OK);
+    sync_end(&workers[1], 1); /* the other waits on, and is woken */
+    assert_int_equal(workers[1].status, STATUS_OK);
+    assert_int_equal(sync_release(fixture, &workers[1].lock), STATUS_OK);
+    await_no_channels(fixture->server);
+}
+
+static _Atomic unsigned answered;
+
+/** Until it is closed; a lock that was granted is given back or left to its lease. */
+static void lock_until_closed(struct sync_worker *worker)
+{
+    while (worker->status != STATUS_CANCELLED) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "item:%u", worker->index % 4);
+        worker->status =
+            sync_acquire(worker->fixture, &worker->lock, name, 10 * WITHIN_MS);
+        if (worker->status == STATUS_OK)
+            worker->status = sync_release(worker->fixture, &worker->lock);
+        worker->failures +=
+            worker->status != STATUS_OK && worker->status != STATUS_CANCELLED;
+        answered++;
+    }
+}
+
+static void test_rlock_sync_close__amid_calls(void **state)
+{
+    struct sync_fixture *fixture = *state;
+
+    for (int round = 0; round < 20; round++) {
+        struct sync_worker workers[16] = {0};
+
+        if (round > 0) {
+            assert_int_equal(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
+            fixture->client = sync_fixture_client(fixture);
+        }
+        freeReplyObject(server_ask(fixture->server, "FLUSHALL")); /* what was held */
+        answered = 0;
+        sync_begin(fixture, workers, 16, lock_until_closed);
+        while (answered < 100)
+            sched_yield();
+        rlock_sync_close(fixture->sync);
+        assert_int_equal(sync_end(workers, 16), 0);
+        if (round < 19)
+            rlock_sync_free(fixture->sync);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SYNC_TEST(test_lock__counter_that_is_not_atomic_counts_exactly),
+        SYNC_TEST(test_no_lock__counter_loses_counts),
+        SYNC_TEST(test_lock__excludes_between_clients),
+        SYNC_TEST(test_reentrant__each_thread_is_a_holder),
+        SYNC_TEST(test_rlock_sync_holder__differs_between_threads_only),
+        SYNC_TEST(test_watchdog__nothing_is_renewed_after_the_last_release),
+        SYNC_TEST(test_wait__many_threads_leave_no_channel),
+        SYNC_TEST(test_rlock_sync_close__answers_all_who_wait),
+        SYNC_TEST(test_rlock_sync_cancel__ends_the_wait_of_another_thread),
+        SYNC_TEST(test_rlock_sync_close__amid_calls),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}

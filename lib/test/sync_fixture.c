@@ -1,0 +1,100 @@
+/* sync_fixture.c - a struct rlock_sync per test, and threads that use it. */
+#include "test/sync_fixture.h"
+#include "base/clock.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rlock_client *sync_fixture_client(struct sync_fixture *fixture)
+{
+    struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
+                                           .timeout_ms = TIMEOUT_MS};
+    struct rlock_client *client = NULL;
+    struct err err = {0};
+
+    if (rlock_sync_open(fixture->sync, &options, &client, &err) != STATUS_OK)
+        fail_msg("rlock_sync_open: %s", err.text);
+    return client;
+}
+
+int sync_fixture_setup(void **state)
+{
+    struct sync_fixture *fixture = calloc(1, sizeof(*fixture));
+
+    fixture->server = *state;
+    freeReplyObject(server_ask(fixture->server, "FLUSHALL"));
+    assert_int_equal(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
+    fixture->client = sync_fixture_client(fixture);
+    *state = fixture;
+    return 0;
+}
+
+int sync_fixture_teardown(void **state)
+{
+    struct sync_fixture *fixture = *state;
+
+    rlock_sync_close(fixture->sync);
+    rlock_sync_free(fixture->sync);
+    *state = fixture->server;
+    free(fixture);
+    return 0;
+}
+
+static void *run(void *arg)
+{
+    struct sync_worker *worker = arg;
+    int64_t begin_us = clock_mono_us();
+
+    worker->work(worker);
+    worker->took_ms = (clock_mono_us() - begin_us) / 1000;
+    return NULL;
+}
+
+void sync_begin(struct sync_fixture *fixture, struct sync_worker *workers, unsigned count,
+                void (*work)(struct sync_worker *worker))
+{
+    for (unsigned i = 0; i < count; i++) {
+        workers[i].fixture = fixture;
+        workers[i].index = i;
+        workers[i].work = work;
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, run, &workers[i]), 0);
+    }
+}
+
+unsigned sync_end(struct sync_worker *workers, unsigned count)
+{
+    unsigned failures = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        pthread_join(workers[i].thread, NULL);
+        failures += workers[i].failures;
+    }
+    return failures;
+}
+
+enum status sync_acquire(struct sync_fixture *fixture, struct rlock *lock,
+                         const char *name, uint32_t wait_ms)
+{
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .wait_ms = wait_ms};
+
+    return rlock_sync_acquire(fixture->sync, fixture->client, lock, name, strlen(name),
+                              &options, NULL);
+}
+
+enum status sync_release(struct sync_fixture *fixture, struct rlock *lock)
+{
+    return rlock_sync_release(fixture->sync, fixture->client, lock, NULL);
+}
+
+void sync_await_int(struct sync_fixture *fixture, long long wanted, const char *format,
+                    const char *arg)
+{
+    int64_t end_us = clock_mono_us() + (int64_t)WITHIN_MS * 1000;
+
+    while (server_int(fixture->server, format, arg) != wanted) {
+        if (clock_mono_us() > end_us)
+            fail_msg("%s %s: not %lld within %d ms", format, arg, wanted, WITHIN_MS);
+        uv_sleep(1);
+    }
+}
