@@ -57,7 +57,9 @@ APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/tes
 INTEROP_SRC  := $(sort $(wildcard lib/test/interop/*.c))
 INTEROP      := $(BUILD)/lib/test/interop/interop
 BENCH_SRC    := $(sort $(wildcard lib/test/bench/*.c))
-C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(BENCH_SRC)
+EXAMPLE_SRC  := $(sort $(wildcard lib/examples/*.c))
+EXAMPLES     := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
+C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(BENCH_SRC) $(EXAMPLE_SRC)
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*.h app/test/*.h))
 SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh lib/*/*/*.sh)) .ci/run
 
@@ -96,6 +98,10 @@ $(INTEROP): $(filter-out $(INTEROP).o,$(INTEROP_SRC:%.c=$(BUILD)/%.o))
 $(LIB_UNIT) $(LIB_IT) $(INTEROP): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
+
+$(EXAMPLES): %: %.o $(BUILD)/librlock.a
+	$(call say,LD)
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # An archive, so that a test may bring a fake of a module: then the real one stays out.
 $(BUILD)/libapp.a: $(filter-out $(BUILD)/app/main.o,$(APP_OBJ))
@@ -166,9 +172,9 @@ test-interop: ## the reentrant lock and Redisson's; needs Java and Maven
 	@.ci/test.sh interop
 
 .PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-model check-proof $(TESTS:%=%.check)
-programs: $(TESTS) $(INTEROP) $(BUILD)/seckill
+programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
-lock-programs: $(LIB_UNIT) $(LIB_IT)
+lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
 check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
 check-coverage:
 	$(CHECK) --show "coverage of lib/" .ci/coverage.sh $(BUILD) 90 $(LIB_SRC)
@@ -176,6 +182,7 @@ check-it: $(LIB_IT:%=%.check) $(APP_IT:%=%.check)
 $(TESTS:%=%.check): %.check: %
 	$(CHECK) "$*$(if $(UNDER), ($(firstword $(UNDER))))" $(UNDER) $*
 $(APP_IT:%=%.check): $(BUILD)/seckill
+$(BUILD)/lib/test/it_examples.check: $(EXAMPLES)
 
 check-model: build/deps.ok
 	$(CHECK) "lock model (spin)" lib/lock/model/check.sh $(BUILD)/model

@@ -1,0 +1,56 @@
+/*
+ * quorum.c - one lock on several independent servers: held while a majority holds.
+ *
+ *   quorum REDIS_URL REDIS_URL REDIS_URL...
+ */
+#include "lock/rlock_sync.h"
+
+#include <stdio.h>
+
+#define SERVERS_MAX 9
+
+static enum status elect(struct rlock_sync *sync, const struct rlock_member *members,
+                         size_t count, struct err *err)
+{
+    struct rlock_group_options how = {.lease_ms = 5000, .wait_ms = 3000};
+    struct rlock_group *quorum = NULL;
+    enum status status =
+        rlock_sync_group_create(sync, members, count, RLOCK_GROUP_MAJORITY, &quorum, err);
+
+    if (status == STATUS_OK)
+        status = rlock_sync_group_acquire(sync, quorum, &how, err);
+    if (status == STATUS_OK) {
+        /* The servers count their tokens independently: only time tells here. */
+        if (rlock_sync_group_safe_for_us(sync, quorum) > 1000000)
+            printf("elected for more than a second\n");
+        status = rlock_sync_group_release(sync, quorum, err);
+    }
+    rlock_sync_group_free(sync, quorum);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct rlock_member members[SERVERS_MAX];
+    size_t count = argc <= SERVERS_MAX ? (size_t)argc - 1 : SERVERS_MAX;
+    struct rlock_sync *sync = NULL;
+    struct err err = {0};
+    enum status status = rlock_sync_start(&sync, &err);
+
+    /* A server that is away (STATUS_DOWN) has a client all the same. */
+    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+        struct rlock_client_options where = {.redis_url = argv[i + 1], .timeout_ms = 200};
+
+        members[i] = (struct rlock_member){.name = "leader", .name_len = 6};
+        status = rlock_sync_open(sync, &where, &members[i].client, &err);
+        if (status == STATUS_DOWN)
+            status = STATUS_OK;
+    }
+    if (status == STATUS_OK)
+        status = elect(sync, members, count, &err);
+    if (status != STATUS_OK)
+        fprintf(stderr, "quorum: %s\n", err.text);
+    rlock_sync_close(sync);
+    rlock_sync_free(sync);
+    return status == STATUS_OK ? 0 : 1;
+}

@@ -1,0 +1,167 @@
+/* it_examples.c - the programs of lib/examples do what they say. */
+#include "test/fixture.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct run {
+    char output[1024];
+    int code;
+};
+
+static void find_example(const char *name, char ret_path[256])
+{
+    char self[128];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    assert_true(len > 0);
+    self[len] = '\0';
+    *strrchr(self, '/') = '\0';
+    snprintf(ret_path, 256, "%s/../examples/%s", self, name);
+}
+
+static void read_all(int fd, char *ret_text, size_t size)
+{
+    size_t len = 0;
+    ssize_t n;
+
+    while ((n = read(fd, ret_text + len, size - 1 - len)) > 0)
+        len += (size_t)n;
+    ret_text[len] = '\0';
+}
+
+/** Run it with these arguments; both outputs are kept. */
+static struct run run_example(const char *name, const char *const *arguments)
+{
+    posix_spawn_file_actions_t actions;
+    const char *argv[8] = {name};
+    struct run run = {.code = -1};
+    char path[256];
+    int pipe_fds[2], ending;
+    pid_t pid;
+
+    find_example(name, path);
+    for (int i = 0; arguments[i] != NULL; i++)
+        argv[i + 1] = arguments[i];
+    assert_int_equal(pipe(pipe_fds), 0);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDERR_FILENO);
+    posix_spawn_file_actions_addclose(&actions, pipe_fds[0]);
+    assert_int_equal(
+        posix_spawn(&pid, path, &actions, NULL, (char *const *)argv, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipe_fds[1]);
+    read_all(pipe_fds[0], run.output, sizeof(run.output));
+    close(pipe_fds[0]);
+    assert_int_equal(waitpid(pid, &ending, 0), pid);
+    if (WIFEXITED(ending))
+        run.code = WEXITSTATUS(ending);
+    return run;
+}
+
+static void expect(const struct server *server, const char *name, const char *output)
+{
+    struct run run = run_example(name, (const char *[]){server->unix_url, NULL});
+
+    assert_string_equal(run.output, output);
+    assert_int_equal(run.code, 0);
+}
+
+static void test_plain__has_a_token_and_time(void **state)
+{
+    expect(*state, "plain", "held, its token is set\nmore than a second left: commit\n");
+    assert_false(server_has(*state, "item:7"));
+}
+
+static void test_plain__of_a_busy_lock_says_so_in_time(void **state)
+{
+    const struct server *server = *state;
+    struct run run;
+
+    assert_int_equal(server_int(*state, "SETNX item:7 another"), 1);
+    run = run_example("plain", (const char *[]){server->unix_url, NULL});
+    assert_int_equal(server_int(*state, "DEL item:7"), 1);
+    assert_string_equal(run.output, "plain: busy\n");
+    assert_int_equal(run.code, 1);
+}
+
+static void test_plain__without_a_server_says_why(void **state)
+{
+    struct run run = run_example("plain", (const char *[]){"unix:/nowhere/at/all", NULL});
+
+    (void)state;
+    assert_non_null(strstr(run.output, "No such file or directory"));
+    assert_int_equal(run.code, 1);
+}
+
+static void test_reentrant__counts(void **state)
+{
+    expect(*state, "reentrant", "held 2 times\n");
+    assert_false(server_has(*state, "account:7"));
+}
+
+static void test_fair__gets_its_turn(void **state)
+{
+    expect(*state, "fair", "our turn\n");
+    assert_false(server_has(*state, "printer"));
+}
+
+static void test_getset__holds(void **state)
+{
+    expect(*state, "getset", "held until its time has passed\n");
+}
+
+static void test_multi__takes_both(void **state)
+{
+    expect(*state, "multi", "both shelves are ours\n");
+    assert_false(server_has(*state, "shelf:1"));
+    assert_false(server_has(*state, "shelf:2"));
+}
+
+static void test_quorum__does_without_a_minority(void **state)
+{
+    const struct server *first = *state;
+    struct server second;
+    struct run run;
+
+    server_start(&second, NULL);
+    run = run_example("quorum", (const char *[]){first->unix_url, "unix:/nowhere/at/all",
+                                                 second.unix_url, NULL});
+    server_stop(&second);
+    assert_string_equal(run.output, "elected for more than a second\n");
+    assert_int_equal(run.code, 0);
+}
+
+static void test_async__answers_each(void **state)
+{
+    expect(*state, "async", "item:1: ok\nitem:2: ok\nitem:3: ok\n");
+}
+
+static void test_sync__counts_exactly(void **state)
+{
+    expect(*state, "sync", "4 threads counted to 400\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain__has_a_token_and_time),
+        cmocka_unit_test(test_plain__of_a_busy_lock_says_so_in_time),
+        cmocka_unit_test(test_plain__without_a_server_says_why),
+        cmocka_unit_test(test_reentrant__counts),
+        cmocka_unit_test(test_fair__gets_its_turn),
+        cmocka_unit_test(test_getset__holds),
+        cmocka_unit_test(test_multi__takes_both),
+        cmocka_unit_test(test_quorum__does_without_a_minority),
+        cmocka_unit_test(test_async__answers_each),
+        cmocka_unit_test(test_sync__counts_exactly),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
