@@ -5,6 +5,10 @@
  * in a call that is sent again, and nothing is copied. While the verdicts are dealt out
  * the batch stays in its list with the slots that are still to come: a callback may
  * close the client, which cancels those.
+ *
+ * Where replicas must have a grant, a WAIT follows it, which holds up the connection. So
+ * there is one at a time, and it is for all batches that want the same: no command has
+ * more than one before it, and the next one begins after it has been answered.
  */
 #include "lock/batch.h"
 #include "base/clock.h"
@@ -71,6 +75,7 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     batch->replicas_wait_ms = lock->replicas_wait_ms;
     batch->count = 0;
     batch->is_sent = false;
+    batch->proof = RLOCK_PROOF_NONE;
     if (line->open_count == OPEN_MAX)
         close_oldest(line);
     list_append(&line->open, &batch->link);
@@ -364,37 +369,101 @@ static void settle_late(struct rlock_batch *batch)
         settle(batch, STATUS_TIMEOUT);
 }
 
+static struct rlock_batch *find_proof(struct rlock_client *client, enum rlock_proof proof)
+{
+    struct list *sent = &client->batches.sent;
+
+    for (struct list *at = sent->next; at != sent; at = at->next) {
+        struct rlock_batch *batch = list_item(at, struct rlock_batch, link);
+
+        if (batch->proof == proof)
+            return batch;
+    }
+    return NULL;
+}
+
+/** So many replicas have what was asked about, where `status` is STATUS_OK. */
+static void settle_asked(struct rlock_client *client, enum status status,
+                         int64_t replicas)
+{
+    struct rlock_batch *batch;
+
+    while ((batch = find_proof(client, RLOCK_PROOF_ASKED)) != NULL) {
+        batch->proof = RLOCK_PROOF_NONE;
+        for (unsigned i = 0; i < batch->count && replicas < batch->replicas; i++) {
+            if (batch->verdicts[i] == '1')
+                batch->verdicts[i] = UNSAFE;
+        }
+        settle(batch, status);
+    }
+}
+
+static void ask_replicas(struct rlock_client *client);
+
 static void on_replicated(struct redis_command *command, enum status status,
                           const struct redis_reply *reply)
 {
-    struct rlock_batch *batch = list_item(command, struct rlock_batch, replicated);
+    struct rlock_client *client = list_item(command, struct rlock_client, batches.proof);
     int64_t replicas = 0;
 
-    if (status == STATUS_OK && !redis_reply_int(reply, &replicas))
+    if (status == STATUS_REFUSED) {
+        rlock_client_refused(client, reply);
+        status = STATUS_OK; /* that no replica is known to have it */
+    } else if (status == STATUS_OK && !redis_reply_int(reply, &replicas)) {
         status = STATUS_IO;
-    for (unsigned i = 0; i < batch->count && replicas < batch->replicas; i++) {
-        if (batch->verdicts[i] == '1')
-            batch->verdicts[i] = UNSAFE;
     }
-    settle(batch, status);
+    settle_asked(client, status, replicas);
+    ask_replicas(client);
 }
 
-/** Ask how many replicas have what was granted. */
-static void ask_replicas(struct rlock_batch *batch)
+static enum status write_wait(struct rlock_client *client,
+                              const struct rlock_batch *batch)
 {
-    struct redis_conn *conn = batch->client->conn;
+    struct redis_conn *conn = client->conn;
     enum status status = redis_conn_begin(conn, 3);
 
-    if (status == STATUS_OK) {
-        redis_conn_arg_text(conn, "WAIT");
-        redis_conn_arg_uint(conn, batch->replicas);
-        redis_conn_arg_uint(conn, batch->replicas_wait_ms);
-        status = redis_conn_end(conn, &batch->replicated, on_replicated);
+    if (status != STATUS_OK)
+        return status;
+    redis_conn_arg_text(conn, "WAIT");
+    redis_conn_arg_uint(conn, batch->replicas);
+    redis_conn_arg_uint(conn, batch->replicas_wait_ms);
+    return redis_conn_end(conn, &client->batches.proof, on_replicated);
+}
+
+/** Ask, unless that is under way, how many replicas have what was granted. */
+static void ask_replicas(struct rlock_client *client)
+{
+    struct rlock_batch *first = find_proof(client, RLOCK_PROOF_WANTED);
+    struct list *sent = &client->batches.sent;
+
+    if (first == NULL || find_proof(client, RLOCK_PROOF_ASKED) != NULL)
+        return;
+    for (struct list *at = sent->next; at != sent; at = at->next) {
+        struct rlock_batch *batch = list_item(at, struct rlock_batch, link);
+
+        if (batch->proof == RLOCK_PROOF_WANTED && batch->replicas == first->replicas &&
+            batch->replicas_wait_ms == first->replicas_wait_ms)
+            batch->proof = RLOCK_PROOF_ASKED;
     }
-    if (status == STATUS_OK)
-        redis_conn_flush(conn);
-    else
-        settle(batch, STATUS_IO);
+    rlock_batch_flush(client); /* what was given back need not wait behind */
+    if (write_wait(client, first) == STATUS_OK) {
+        redis_conn_flush(client->conn);
+        return;
+    }
+    settle_asked(client, STATUS_IO, 0);
+    ask_replicas(client);
+}
+
+static bool wants_proof(const struct rlock_batch *batch)
+{
+    return batch->op->is_grant && batch->replicas > 0 &&
+           memchr(batch->verdicts, '1', batch->count) != NULL;
+}
+
+static void want_proof(struct rlock_batch *batch)
+{
+    batch->proof = RLOCK_PROOF_WANTED;
+    ask_replicas(batch->client);
 }
 
 static void settle_by_reply(struct rlock_batch *batch, const struct redis_reply *reply)
@@ -407,8 +476,8 @@ static void settle_by_reply(struct rlock_batch *batch, const struct redis_reply 
         settle(batch, STATUS_IO); /* what happened is unknown */
     else if (is_late)
         settle_late(batch);
-    else if (batch->op->is_grant && batch->replicas > 0)
-        ask_replicas(batch);
+    else if (wants_proof(batch))
+        want_proof(batch);
     else
         settle(batch, STATUS_OK);
 }

@@ -51,6 +51,9 @@ struct rlock_op {
     void (*cancel)(struct rlock_client *client, struct rlock *lock, bool is_sent);
 };
 
+/** Whether the replicas are to be asked for what was granted. */
+enum rlock_proof { RLOCK_PROOF_NONE, RLOCK_PROOF_WANTED, RLOCK_PROOF_ASKED };
+
 struct rlock_batch {
     struct redis_script_call call;
     struct list link;
@@ -62,8 +65,8 @@ struct rlock_batch {
     uint8_t replicas;
     uint16_t count;
     bool is_sent;
+    enum rlock_proof proof;
     enum status failure; /* of a batch that waits to be settled without a reply */
-    struct redis_command replicated;      /* the WAIT behind a grant */
     struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: has left */
     char verdicts[RLOCK_BATCH_MAX];
     int64_t numbers[RLOCK_BATCH_MAX]; /* as in scripts.h */
@@ -80,6 +83,7 @@ struct rlock_batches {
     struct list sent;   /* stay here until all are settled */
     struct list failed; /* could not be sent; settled by rlock_batch_settle_failed() */
     struct list spare;
+    struct redis_command proof; /* the WAIT under way, if any */
     unsigned limit; /* locks per call: 1 where their slots in a cluster may differ */
 };
 

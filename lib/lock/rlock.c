@@ -64,7 +64,8 @@ static bool is_valid(const struct rlock_client *client, const struct rlock *lock
     return name != NULL && name_len >= 1 && name_len <= RLOCK_NAME_MAX &&
            is_valid_lease(lock->lease_ms) && (!lock->watched || lock->kind->can_renew) &&
            (lock->spin_max_ms == 0 || lock->spin_min_ms <= lock->spin_max_ms) &&
-           (lock->replicas == 0 || lock->replicas_wait_ms < client->timeout_ms);
+           (lock->replicas == 0 ||
+            (lock->replicas_wait_ms > 0 && lock->replicas_wait_ms < client->timeout_ms));
 }
 
 enum status rlock_try(struct rlock_client *client, struct rlock *lock)

@@ -146,8 +146,8 @@ struct rlock_acquire_options {
     uint16_t spin_min_ms; /* pauses grow from this, 0 for 1, */
     uint16_t spin_max_ms; /* to this; each is between half of that and all of it */
     uint8_t replicas; /* that must have the grant before it counts; 0: none is asked */
-    uint16_t replicas_wait_ms; /* for them, less than the client's timeout_ms; commands
-                                  of the same client wait behind */
+    uint16_t replicas_wait_ms; /* for them, from 1 to less than the client's timeout_ms;
+                                  commands of the same client wait behind */
 };
 
 #define RLOCK_WAIT_BUCKETS 16

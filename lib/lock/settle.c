@@ -64,6 +64,8 @@ void rlock_settle_failed(struct rlock_client *client, struct rlock *lock,
         rlock_giveback_unknown(client, lock);
     else if (status == STATUS_UNSAFE || is_queued)
         rlock_giveback_now(client, lock);
+    if (status != STATUS_BUSY || is_queued)
+        rlock_client_wake(client); /* for what is given back */
     finish(lock, RLOCK_IDLE, status);
 }
 

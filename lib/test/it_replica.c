@@ -1,0 +1,388 @@
+/* it_replica.c - grants that count only when replicas have them. */
+#include "base/clock.h"
+#include "test/fixture.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPLICAS 2
+#define WAIT_MS  300
+
+static struct server replicas[REPLICAS];
+static char primary_port[8];
+static const char *const replica_options[] = {"--replicaof", "127.0.0.1", primary_port,
+                                              NULL};
+
+/** Whether both replicas have a new write, and say so. */
+static bool follow(struct server *primary)
+{
+    long long len = server_int(primary, "APPEND follow x");
+
+    if (server_int(primary, "WAIT %d 100", REPLICAS) < REPLICAS)
+        return false;
+    for (int i = 0; i < REPLICAS; i++) {
+        if (server_int(&replicas[i], "STRLEN follow") != len)
+            return false;
+    }
+    return true;
+}
+
+static void wait_followed(struct server *primary)
+{
+    int64_t end_us = clock_mono_us() + (int64_t)WITHIN_MS * 1000;
+
+    while (!follow(primary)) {
+        if (clock_mono_us() > end_us)
+            fail_msg("the replicas do not follow");
+    }
+}
+
+static int start_servers(void **state)
+{
+    struct server *primary;
+
+    fixture_start_server(state);
+    primary = *state;
+    snprintf(primary_port, sizeof(primary_port), "%u", primary->port);
+    freeReplyObject(server_ask(primary, "CONFIG SET repl-diskless-sync-delay 0"));
+    for (int i = 0; i < REPLICAS; i++)
+        server_start(&replicas[i], replica_options);
+    wait_followed(primary);
+    return 0;
+}
+
+static int stop_servers(void **state)
+{
+    for (int i = 0; i < REPLICAS; i++)
+        server_stop(&replicas[i]);
+    return fixture_stop_server(state);
+}
+
+static struct rlock_acquire_options asking(const struct rlock_kind *kind, uint8_t count)
+{
+    return (struct rlock_acquire_options){.kind = kind,
+                                          .lease_ms = LEASE_MS,
+                                          .replicas = count,
+                                          .replicas_wait_ms = WAIT_MS};
+}
+
+static int64_t now_ms(void)
+{
+    return clock_mono_us() / 1000;
+}
+
+static bool is_gone(void *arg)
+{
+    return !server_has(((struct fixture *)arg)->server, "item:7");
+}
+
+static void wait_gone(struct fixture *fixture)
+{
+    assert_true(fixture_run_until(fixture, is_gone, fixture, WITHIN_MS));
+}
+
+static void test_acquire__is_granted_when_the_replicas_have_it(void **state)
+{
+    struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS);
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
+    assert_true(rlock_is_held(&call.lock));
+    for (int i = 0; i < REPLICAS; i++)
+        assert_true(server_has(&replicas[i], "item:7"));
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    assert_false(server_has(fixture->server, "item:7"));
+}
+
+static void test_acquire__asks_no_replicas_where_none_are_wanted(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    long long before = server_calls(fixture->server, "wait");
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    assert_int_equal(server_calls(fixture->server, "wait"), before);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_acquire__too_few_replicas_is_unsafe_and_given_back(void **state)
+{
+    static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
+                                                     &rlock_fair, &rlock_getset};
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct rlock_stats stats;
+
+    for (int i = 0; i < 4; i++) {
+        struct rlock_acquire_options options = asking(kinds[i], REPLICAS + 1);
+        struct call first = {0}, second = {0};
+        int64_t begin_ms = now_ms();
+
+        assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &options),
+                         STATUS_UNSAFE);
+        assert_in_range(now_ms() - begin_ms, WAIT_MS - 1, TIMEOUT_MS);
+        assert_false(rlock_is_held(&first.lock));
+        wait_gone(fixture);
+        options = asking(kinds[i], REPLICAS);
+        assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &options),
+                         STATUS_OK);
+        assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+    }
+    rlock_client_stats(alice, &stats);
+    assert_int_equal(stats.failed, 4);
+    assert_int_equal(stats.granted, 0);
+}
+
+static void test_acquire__counts_a_replica_that_hangs_as_missing(void **state)
+{
+    struct rlock_acquire_options all = asking(&rlock_plain, REPLICAS);
+    struct rlock_acquire_options most = asking(&rlock_plain, REPLICAS - 1);
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    int64_t begin_ms;
+
+    server_pause(&replicas[0]);
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &all), STATUS_UNSAFE);
+    wait_gone(fixture);
+    begin_ms = now_ms();
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &most), STATUS_OK);
+    assert_true(now_ms() - begin_ms < WAIT_MS); /* it did not wait for the other */
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    server_resume(&replicas[0]);
+    wait_followed(fixture->server);
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &all), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_acquire__busy_does_not_ask_the_replicas(void **state)
+{
+    struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+    long long before = server_calls(fixture->server, "wait");
+
+    assert_int_equal(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
+    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &options),
+                     STATUS_BUSY);
+    assert_int_equal(server_calls(fixture->server, "wait"), before);
+    assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+}
+
+/** One call of the script, of which some are granted and some are not. */
+static void test_acquire__of_one_batch_each_has_its_own_result(void **state)
+{
+    struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, calls[3] = {0};
+
+    assert_int_equal(acquire(fixture, alice, &first, "item:8", LEASE_MS), STATUS_OK);
+    call_acquire_with(bob, &calls[0], "item:7", &options);
+    call_acquire_with(bob, &calls[1], "item:8", &options);
+    options = asking(&rlock_plain, REPLICAS);
+    call_acquire_with(bob, &calls[2], "item:9", &options);
+    rlock_flush(bob);
+    for (int i = 0; i < 3; i++)
+        fixture_wait_answers(fixture, &calls[i], 1);
+    assert_int_equal(calls[0].status, STATUS_UNSAFE);
+    assert_int_equal(calls[1].status, STATUS_BUSY);
+    assert_int_equal(calls[2].status, STATUS_OK);
+    wait_gone(fixture);
+    assert_true(server_has(fixture->server, "item:8"));
+    assert_int_equal(release(fixture, bob, &calls[2]), STATUS_OK);
+}
+
+/** They wait one after the other, each for most of the timeout, and none runs into it. */
+static void test_acquire__batches_behind_a_wait_do_not_time_out(void **state)
+{
+    enum { BATCHES = 4 };
+    struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[BATCHES] = {0}, plain = {0};
+    struct rlock_stats stats;
+    char name[16];
+
+    options.replicas_wait_ms = TIMEOUT_MS * 6 / 10;
+    for (int i = 0; i < BATCHES; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        options.lease_ms = (uint32_t)(LEASE_MS + i);
+        call_acquire_with(client, &calls[i], name, &options);
+    }
+    rlock_flush(client);
+    fixture_run_for(fixture, 20); /* the first waits for its replicas */
+    assert_int_equal(acquire(fixture, client, &plain, "other", LEASE_MS), STATUS_OK);
+    for (int i = 0; i < BATCHES; i++) {
+        fixture_wait_answers(fixture, &calls[i], 1);
+        assert_int_equal(calls[i].status, STATUS_UNSAFE);
+    }
+    assert_int_equal(release(fixture, client, &plain), STATUS_OK);
+    for (int i = 0; i < BATCHES; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        assert_false(server_has(fixture->server, name));
+    }
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.reconnects, 0);
+}
+
+static void test_acquire__that_waited_asks_the_replicas_too(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+
+    for (int i = 0; i < 2; i++) {
+        struct rlock_acquire_options options =
+            asking(i == 0 ? &rlock_plain : &rlock_fair, REPLICAS);
+        struct call first = {0}, calls[2] = {0};
+
+        assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &options),
+                         STATUS_OK);
+        options.wait_ms = 5000;
+        options.replicas = REPLICAS + 1;
+        call_acquire_with(bob, &calls[0], "item:7", &options);
+        rlock_flush(bob);
+        fixture_run_for(fixture, 50);
+        assert_int_equal(calls[0].answers, 0);
+        options.replicas = REPLICAS;
+        call_acquire_with(bob, &calls[1], "item:7", &options);
+        rlock_flush(bob);
+        fixture_run_for(fixture, 50);
+        assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+        fixture_wait_answers(fixture, &calls[0], 1);
+        assert_int_equal(calls[0].status, STATUS_UNSAFE);
+        fixture_wait_answers(fixture, &calls[1], 1); /* for it was given back */
+        assert_int_equal(calls[1].status, STATUS_OK);
+        assert_int_equal(release(fixture, bob, &calls[1]), STATUS_OK);
+        assert_false(server_has(fixture->server, "item:7"));
+    }
+}
+
+static void test_acquire__where_wait_is_refused_is_unsafe_and_given_back(void **state)
+{
+    struct rlock_acquire_options options = asking(&rlock_plain, 1);
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    enum status status;
+
+    freeReplyObject(server_ask(fixture->server, "ACL SETUSER default -wait"));
+    status = acquire_with(fixture, client, &call, "item:7", &options);
+    freeReplyObject(server_ask(fixture->server, "ACL SETUSER default +wait"));
+    assert_int_equal(status, STATUS_UNSAFE);
+    assert_non_null(strstr(rlock_client_why(client)->text, "NOPERM"));
+    wait_gone(fixture);
+}
+
+static void test_acquire__unanswered_wait_is_unknown_and_given_back(void **state)
+{
+    struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    options.replicas_wait_ms = TIMEOUT_MS - 1;
+    call_acquire_with(client, &call, "item:7", &options);
+    rlock_flush(client);
+    fixture_run_for(fixture, 100);
+    assert_true(server_has(fixture->server, "item:7"));
+    server_pause(fixture->server);
+    fixture_wait_answers(fixture, &call, 1);
+    server_resume(fixture->server);
+    assert_int_equal(call.status, STATUS_TIMEOUT);
+    wait_gone(fixture);
+}
+
+static void test_close__during_a_wait_gives_back(void **state)
+{
+    struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[2] = {0};
+
+    for (int i = 0; i < 2; i++) {
+        options.lease_ms = (uint32_t)(LEASE_MS + i);
+        call_acquire_with(client, &calls[i], i == 0 ? "item:7" : "item:8", &options);
+    }
+    rlock_flush(client);
+    fixture_run_for(fixture, 50);
+    fixture_close(fixture, client);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(calls[i].answers, 1);
+        assert_int_equal(calls[i].status, STATUS_CANCELLED);
+    }
+    assert_false(server_has(fixture->server, "item:7"));
+    assert_false(server_has(fixture->server, "item:8"));
+}
+
+static void test_acquire__refuses_bad_times_for_replicas(void **state)
+{
+    static const uint16_t waits_ms[] = {0, TIMEOUT_MS, UINT16_MAX};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = asking(&rlock_plain, 1);
+    struct call call = {0};
+
+    for (int i = 0; i < 3; i++) {
+        options.replicas_wait_ms = waits_ms[i];
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                         STATUS_INVALID);
+        assert_false(server_has(fixture->server, "item:7"));
+    }
+    options.replicas = 0; /* then there is nothing to wait for */
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_client__of_a_replica_is_refused_with_words(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_client *astray = fixture_open(
+        fixture, (struct rlock_client_options){.redis_url = replicas[0].unix_url,
+                                               .timeout_ms = TIMEOUT_MS});
+    struct call held = {0}, call = {0};
+    struct answer answer = {0};
+
+    fixture_wait_up(fixture, astray);
+    assert_int_equal(acquire(fixture, astray, &call, "item:7", LEASE_MS), STATUS_REFUSED);
+    assert_non_null(strstr(rlock_client_why(astray)->text, "READONLY"));
+    assert_int_equal(acquire(fixture, client, &held, "item:7", LEASE_MS), STATUS_OK);
+    wait_followed(fixture->server);
+    assert_int_equal(inspect(fixture, astray, &answer, "item:7"), STATUS_OK);
+    assert_false(answer.is_ours);
+    assert_int_equal(force(fixture, astray, &answer, "item:7"), STATUS_REFUSED);
+    assert_true(server_has(fixture->server, "item:7"));
+    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_acquire__is_granted_when_the_replicas_have_it),
+        FIXTURE_TEST(test_acquire__asks_no_replicas_where_none_are_wanted),
+        FIXTURE_TEST(test_acquire__too_few_replicas_is_unsafe_and_given_back),
+        FIXTURE_TEST(test_acquire__counts_a_replica_that_hangs_as_missing),
+        FIXTURE_TEST(test_acquire__busy_does_not_ask_the_replicas),
+        FIXTURE_TEST(test_acquire__of_one_batch_each_has_its_own_result),
+        FIXTURE_TEST(test_acquire__batches_behind_a_wait_do_not_time_out),
+        FIXTURE_TEST(test_acquire__that_waited_asks_the_replicas_too),
+        FIXTURE_TEST(test_acquire__where_wait_is_refused_is_unsafe_and_given_back),
+        FIXTURE_TEST(test_acquire__unanswered_wait_is_unknown_and_given_back),
+        FIXTURE_TEST(test_close__during_a_wait_gives_back),
+        FIXTURE_TEST(test_acquire__refuses_bad_times_for_replicas),
+        FIXTURE_TEST(test_client__of_a_replica_is_refused_with_words),
+    };
+
+    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+}
