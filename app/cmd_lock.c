@@ -1,13 +1,12 @@
 /* cmd_lock.c - `seckill lock`: who holds a lock; take it from them. */
 #include "app/cmd.h"
 #include "app/config.h"
-#include "lock/rlock.h"
+#include "lock/rlock_sync.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define TIMEOUT_MS      3000
-#define CONNECT_TICK_MS 10
+#define TIMEOUT_MS 3000
 
 static const char help[] =
     "usage: seckill lock show NAME\n"
@@ -24,96 +23,65 @@ static const char help[] =
     "Redis\n"
     "does not answer; 64: the arguments or the configuration are not understood.\n";
 
-struct inquiry {
-    uv_loop_t loop;
-    uv_timer_t timer; /* waits for the connection */
-    struct rlock_client *client;
-    const char *name;
-    unsigned waited_ms;
-    bool is_release;
-    int exit_code;
-};
-
-static void end(struct inquiry *inquiry, int exit_code)
+static int report(const char *name, enum status status, const struct err *why)
 {
-    inquiry->exit_code = exit_code;
-    uv_close((uv_handle_t *)&inquiry->timer, NULL);
-    rlock_client_close(inquiry->client, NULL, NULL);
-}
-
-static int exit_code_of(const struct inquiry *inquiry, enum status status)
-{
-    if (status == STATUS_OK)
-        return EXIT_FINE;
     if (status == STATUS_NOT_FOUND) {
-        printf("%s is free\n", inquiry->name);
+        printf("%s is free\n", name);
         return EXIT_BROKEN;
     }
-    fprintf(stderr, "seckill lock: Redis: %s\n", status_name(status));
+    fprintf(stderr, "seckill lock: Redis: %s\n", why->text);
     return EXIT_FAILED;
 }
 
-static void on_shown(enum status status, const struct rlock_info *info, void *arg)
+static int show(struct rlock_sync *sync, struct rlock_client *client, const char *name)
 {
-    struct inquiry *inquiry = arg;
+    struct rlock_sync_info info;
+    struct err why = {0};
+    enum status status =
+        rlock_sync_inspect(sync, client, name, strlen(name), &info, &why);
 
-    if (status == STATUS_OK)
-        printf("%s is held by %.*s for %" PRId64 " ms more\n", inquiry->name,
-               (int)info->owner_len, info->owner, info->remaining_ms);
-    end(inquiry, exit_code_of(inquiry, status));
+    if (status != STATUS_OK)
+        return report(name, status, &why);
+    printf("%s is held by %s for %" PRId64 " ms more\n", name, info.owner,
+           info.remaining_ms);
+    return EXIT_FINE;
 }
 
-static void on_released(enum status status, void *arg)
+static int force(struct rlock_sync *sync, struct rlock_client *client, const char *name)
 {
-    struct inquiry *inquiry = arg;
+    struct err why = {0};
+    enum status status = rlock_sync_force_release(sync, client, name, strlen(name), &why);
 
-    if (status == STATUS_OK)
-        printf("%s was released\n", inquiry->name);
-    end(inquiry, exit_code_of(inquiry, status));
+    if (status != STATUS_OK)
+        return report(name, status, &why);
+    printf("%s was released\n", name);
+    return EXIT_FINE;
 }
 
-static void on_tick(uv_timer_t *timer)
+static int ask(const struct config *config, const char *name, bool is_release)
 {
-    struct inquiry *inquiry = timer->data;
-    size_t len = strlen(inquiry->name);
+    struct rlock_client_options options = {.redis_url = config->redis_url,
+                                           .timeout_ms = TIMEOUT_MS};
+    struct rlock_sync *sync = NULL;
+    struct rlock_client *client;
+    struct err why = {0};
+    int code = EXIT_FAILED;
+    enum status status = rlock_sync_start(&sync, &why);
 
-    if (!rlock_client_is_up(inquiry->client)) {
-        inquiry->waited_ms += CONNECT_TICK_MS;
-        if (inquiry->waited_ms >= TIMEOUT_MS)
-            end(inquiry, exit_code_of(inquiry, STATUS_TIMEOUT));
-        return;
-    }
-    uv_timer_stop(timer);
-    if (inquiry->is_release)
-        rlock_force_release(inquiry->client, inquiry->name, len, on_released, inquiry);
+    if (status == STATUS_OK)
+        status = rlock_sync_open(sync, &options, &client, &why);
+    if (status == STATUS_OK)
+        code = is_release ? force(sync, client, name) : show(sync, client, name);
     else
-        rlock_inspect(inquiry->client, inquiry->name, len, on_shown, inquiry);
-    rlock_flush(inquiry->client);
-}
-
-static int ask(struct inquiry *inquiry, const struct config *config)
-{
-    struct rlock_client_options options = {
-        .loop = &inquiry->loop, .redis_url = config->redis_url, .timeout_ms = TIMEOUT_MS};
-    struct err err = {0};
-
-    uv_loop_init(&inquiry->loop);
-    if (rlock_client_open(&options, &inquiry->client, &err) != STATUS_OK) {
-        fprintf(stderr, "seckill lock: %s\n", err.text);
-        uv_loop_close(&inquiry->loop);
-        return EXIT_USAGE;
-    }
-    uv_timer_init(&inquiry->loop, &inquiry->timer);
-    inquiry->timer.data = inquiry;
-    uv_timer_start(&inquiry->timer, on_tick, 0, CONNECT_TICK_MS);
-    uv_run(&inquiry->loop, UV_RUN_DEFAULT);
-    uv_loop_close(&inquiry->loop);
-    return inquiry->exit_code;
+        fprintf(stderr, "seckill lock: %s\n", why.text);
+    if (sync != NULL)
+        rlock_sync_close(sync);
+    rlock_sync_free(sync);
+    return status == STATUS_INVALID ? EXIT_USAGE : code;
 }
 
 int cmd_lock(int argc, char **argv)
 {
-    struct inquiry inquiry = {0};
     struct config config;
     struct err err = {0};
 
@@ -130,7 +98,5 @@ int cmd_lock(int argc, char **argv)
         fprintf(stderr, "seckill lock: %s\n", err.text);
         return EXIT_USAGE;
     }
-    inquiry.name = argv[2];
-    inquiry.is_release = strcmp(argv[1], "release") == 0;
-    return ask(&inquiry, &config);
+    return ask(&config, argv[2], strcmp(argv[1], "release") == 0);
 }
