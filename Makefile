@@ -119,9 +119,21 @@ build/deps.ok: .ci/packages .ci/deps.sh
 	@.ci/deps.sh
 	@mkdir -p build && touch $@
 
+# The headers of the lock library keep their places below include/rlock, where rlock.pc
+# points.
+LIB_HEADERS = $(patsubst %,lib/%.h,lock/rlock lock/rlock_group lock/rlock_sync \
+              base/attributes base/err base/list base/status)
+ROOT = $(DESTDIR)$(PREFIX)
 .PHONY: install
-install: $(BUILD)/seckill ## copy the program to $(DESTDIR)$(PREFIX)/bin
-	install -D $< $(DESTDIR)$(PREFIX)/bin/seckill
+install: $(BUILD)/seckill $(BUILD)/librlock.a ## copy program and library below $(DESTDIR)$(PREFIX)
+	install -D $(BUILD)/seckill $(ROOT)/bin/seckill
+	install -D -m 644 $(BUILD)/librlock.a $(ROOT)/lib/librlock.a
+	for header in $(LIB_HEADERS:lib/%=%); do \
+	    install -D -m 644 lib/$$header $(ROOT)/include/rlock/$$header || exit; done
+	install -d $(ROOT)/lib/pkgconfig
+	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \
+	    -e 's,@LIBS@,$(patsubst lib%,-l%,$(filter-out libuv,$(patsubst hiredis%,libhiredis%,$(PKGS_LIB)))),' \
+	    lib/rlock.pc.in >$(ROOT)/lib/pkgconfig/rlock.pc
 
 .PHONY: clean
 clean: ## remove build/ (the data in var/ stay)
@@ -187,7 +199,10 @@ $(BUILD)/lib/test/it_examples.check: $(EXAMPLES)
 check-model: build/deps.ok
 	$(CHECK) "lock model (spin)" lib/lock/model/check.sh $(BUILD)/model
 
-.PHONY: check-interop
+.PHONY: check-install check-interop
+check-install: $(BUILD)/seckill $(BUILD)/librlock.a
+	$(CHECK) "make install" .ci/install.sh $(BUILD) $(CC)
+
 check-interop: $(INTEROP)
 	@lib/test/interop/run.sh $(BUILD) $<
 

@@ -65,7 +65,7 @@ everything)
     echo_step lint
     step check-lint
     echo_step tests
-    step check-unit check-it check-model check-interop
+    step check-unit check-it check-model check-install check-interop
     echo_step "tests under ASan and UBSan"
     step SAN=address BUILD="$BUILD/address" check-unit check-it
     echo_step "load proof"
