@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -388,6 +389,7 @@ struct proxy *proxy_start(uv_loop_t *loop, const char *server_url)
     proxy->target = server_url + UNIX_LEN;
     list_init(&proxy->links);
     rlock_scripts_init(proxy->scripts);
+    signal(SIGPIPE, SIG_IGN); /* libuv writes to sides that have just gone */
     uv_pipe_init(loop, &proxy->listener, 0);
     proxy->listener.data = proxy;
     unlink(proxy->url + UNIX_LEN);
