@@ -1,0 +1,462 @@
+/* it_extend.c - leases that their holder sets anew. */
+#include "base/clock.h"
+#include "test/fixture.h"
+
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHORT_MS 240
+
+static int64_t safe_ms(const struct call *call)
+{
+    return rlock_safe_for_us(&call->lock, clock_mono_us()) / 1000;
+}
+
+static long long ttl_ms(struct fixture *fixture)
+{
+    return server_int(fixture->server, "PTTL item:7");
+}
+
+static bool is_gone(void *arg)
+{
+    return !server_has(((struct fixture *)arg)->server, "item:7");
+}
+
+static void wait_gone(struct fixture *fixture)
+{
+    assert_true(fixture_run_until(fixture, is_gone, fixture, WITHIN_MS));
+}
+
+static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
+                                                 &rlock_fair};
+
+static void test_extend__lets_the_lease_end_later(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < 3; i++) {
+        struct rlock_acquire_options options = {.kind = kinds[i], .lease_ms = 1000};
+        struct call call = {0};
+        int64_t fence;
+
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                         STATUS_OK);
+        fence = rlock_fence(&call.lock);
+        assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
+        assert_true(rlock_is_held(&call.lock));
+        assert_int_equal(rlock_fence(&call.lock), fence);
+        assert_in_range(ttl_ms(fixture), LEASE_MS - 1000, LEASE_MS);
+        assert_in_range(safe_ms(&call), LEASE_MS - 1000, ttl_ms(fixture));
+        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        assert_false(server_has(fixture->server, "item:7"));
+    }
+}
+
+static void test_extend__lets_the_lease_end_earlier(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < 3; i += 2) {
+        struct rlock_acquire_options options = {.kind = kinds[i], .lease_ms = LEASE_MS};
+        struct call call = {0};
+
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                         STATUS_OK);
+        assert_int_equal(extend(fixture, client, &call, RLOCK_LEASE_MS_MIN), STATUS_OK);
+        assert_in_range(ttl_ms(fixture), 0, RLOCK_LEASE_MS_MIN);
+        assert_true(safe_ms(&call) < RLOCK_LEASE_MS_MIN);
+        wait_gone(fixture);
+        assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    }
+}
+
+/** Another grant of the same holder may need the longer lease. */
+static void test_extend__of_a_reentrant_lock_never_shortens(void **state)
+{
+    struct rlock_acquire_options options = {.kind = &rlock_reentrant,
+                                            .lease_ms = LEASE_MS};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call outer = {0}, inner = {0};
+
+    assert_int_equal(acquire_with(fixture, client, &outer, "item:7", &options),
+                     STATUS_OK);
+    assert_int_equal(acquire_with(fixture, client, &inner, "item:7", &options),
+                     STATUS_OK);
+    assert_int_equal(extend(fixture, client, &inner, SHORT_MS), STATUS_OK);
+    assert_true(ttl_ms(fixture) > LEASE_MS - 1000);
+    assert_true(safe_ms(&inner) < SHORT_MS);
+    assert_int_equal(extend(fixture, client, &inner, 2 * LEASE_MS), STATUS_OK);
+    assert_true(ttl_ms(fixture) > 2 * LEASE_MS - 1000);
+    assert_int_equal(release(fixture, client, &inner), STATUS_OK);
+    assert_int_equal(extend(fixture, client, &inner, LEASE_MS), STATUS_NOT_OWNER);
+    assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+    assert_false(server_has(fixture->server, "item:7"));
+}
+
+static void test_extend__by_a_non_owner_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call held = {0}, other = {0};
+
+    assert_int_equal(acquire(fixture, alice, &held, "item:7", 1000), STATUS_OK);
+    assert_int_equal(extend(fixture, bob, &other, LEASE_MS), STATUS_NOT_OWNER);
+    assert_int_equal(acquire(fixture, bob, &other, "item:7", 1000), STATUS_BUSY);
+    assert_int_equal(extend(fixture, bob, &other, LEASE_MS), STATUS_NOT_OWNER);
+    assert_true(ttl_ms(fixture) <= 1000);
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    assert_int_equal(extend(fixture, alice, &held, LEASE_MS), STATUS_NOT_OWNER);
+    assert_false(server_has(fixture->server, "item:7"));
+}
+
+static void test_extend__of_an_expired_lock_is_lost_and_creates_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_stats stats;
+
+    for (int i = 0; i < 3; i++) {
+        struct rlock_acquire_options options = {.kind = kinds[i], .lease_ms = 100};
+        struct call call = {0};
+
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                         STATUS_OK);
+        wait_gone(fixture);
+        assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
+        assert_false(rlock_is_held(&call.lock));
+        assert_false(server_has(fixture->server, "item:7"));
+        assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
+        assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+        assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_NOT_OWNER);
+        assert_int_equal(call.losses, 0);
+    }
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.lost, 3);
+}
+
+static void test_extend__of_a_stolen_lock_is_lost_and_leaves_the_thief(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+    struct answer answer = {0};
+
+    assert_int_equal(acquire_watched(fixture, alice, &first, "item:7", LEASE_MS),
+                     STATUS_OK);
+    assert_int_equal(force(fixture, bob, &answer, "item:7"), STATUS_OK);
+    assert_int_equal(acquire(fixture, bob, &second, "item:7", 5000), STATUS_OK);
+    assert_int_equal(extend(fixture, alice, &first, 2 * LEASE_MS), STATUS_LOST);
+    assert_int_equal(first.losses, 0); /* it was the call that told */
+    assert_true(ttl_ms(fixture) <= 5000);
+    assert_int_equal(inspect(fixture, bob, &answer, "item:7"), STATUS_OK);
+    assert_true(answer.is_ours);
+}
+
+static void test_extend__refuses_bad_leases_and_goes_on(void **state)
+{
+    static const uint32_t leases_ms[] = {0, RLOCK_LEASE_MS_MIN - 1,
+                                         RLOCK_LEASE_MS_MAX + 1, UINT32_MAX};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(extend(fixture, client, &call, leases_ms[i]), STATUS_INVALID);
+    assert_true(rlock_is_held(&call.lock));
+    assert_true(ttl_ms(fixture) <= LEASE_MS);
+    assert_int_equal(extend(fixture, client, &call, RLOCK_LEASE_MS_MAX), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_extend__beside_another_call_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    call_acquire(client, &call, "item:7", LEASE_MS);
+    call_extend(client, &call, LEASE_MS);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &call, 2);
+    assert_int_equal(call.statuses[0] + call.statuses[1], STATUS_NOT_OWNER);
+    assert_true(rlock_is_held(&call.lock));
+    call.answers = 0;
+    call_extend(client, &call, 2 * LEASE_MS);
+    assert_true(rlock_is_held(&call.lock));
+    assert_true(safe_ms(&call) > LEASE_MS - 1000); /* that of before */
+    call_extend(client, &call, 3 * LEASE_MS);
+    call_acquire(client, &call, "item:8", LEASE_MS);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &call, 3);
+    assert_int_equal(call.statuses[0], STATUS_NOT_OWNER);
+    assert_int_equal(call.statuses[1], STATUS_INVALID);
+    assert_int_equal(call.statuses[2], STATUS_OK);
+    assert_in_range(ttl_ms(fixture), 2 * LEASE_MS - 1000, 2 * LEASE_MS);
+    assert_false(server_has(fixture->server, "item:8"));
+}
+
+static void test_extend__watchdog_goes_on_with_the_new_lease(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    struct rlock_stats stats;
+    uint64_t renewed;
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
+                     STATUS_OK);
+    assert_int_equal(extend(fixture, client, &call, SHORT_MS), STATUS_OK);
+    fixture_run_for(fixture, 4 * SHORT_MS);
+    assert_in_range(ttl_ms(fixture), 1, SHORT_MS);
+    rlock_client_stats(client, &stats);
+    assert_in_range(stats.renewed, 8, 13);
+    renewed = stats.renewed;
+    assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
+    fixture_run_for(fixture, 2 * SHORT_MS);
+    assert_true(ttl_ms(fixture) > LEASE_MS - 1000);
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.renewed, renewed);
+    assert_int_equal(call.losses, 0);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+/** The shorter lease of the renewal is on its way, and does not win. */
+static void test_extend__overtakes_a_renewal_under_way(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    struct rlock_stats stats;
+
+    for (int flush_scripts = 0; flush_scripts < 2; flush_scripts++) {
+        assert_int_equal(acquire_watched(fixture, client, &call, "item:7", 600),
+                         STATUS_OK);
+        if (flush_scripts)
+            freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+        server_pause(fixture->server);
+        fixture_run_for(fixture, 250); /* a renewal is due at 200 and gets no answer */
+        call.answers = 0;
+        call_extend(client, &call, LEASE_MS);
+        rlock_flush(client);
+        server_resume(fixture->server);
+        fixture_wait_answers(fixture, &call, 1);
+        assert_int_equal(call.status, STATUS_OK);
+        fixture_run_for(fixture, 100);
+        assert_true(ttl_ms(fixture) > LEASE_MS - 1000);
+        assert_true(safe_ms(&call) > LEASE_MS - 1000);
+        rlock_client_stats(client, &stats);
+        assert_int_equal(stats.renewed, 0);
+        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        assert_int_equal(call.losses, 0);
+    }
+}
+
+static void release_while_extending(struct fixture *fixture, bool is_sent)
+{
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
+                     STATUS_OK);
+    call.answers = 0;
+    call_extend(client, &call, 2 * LEASE_MS);
+    if (is_sent)
+        rlock_flush(client);
+    call_release(client, &call);
+    assert_false(rlock_is_held(&call.lock));
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &call, 2);
+    assert_int_equal(call.statuses[0], STATUS_CANCELLED);
+    assert_int_equal(call.statuses[1], STATUS_OK);
+    assert_false(server_has(fixture->server, "item:7"));
+    fixture_run_for(fixture, 20);
+    assert_int_equal(call.answers, 2);
+}
+
+static void test_release__while_an_extension_is_under_way(void **state)
+{
+    release_while_extending(*state, false);
+    release_while_extending(*state, true);
+}
+
+static void test_release__without_a_callback_while_an_extension_is_under_way(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    call_extend(client, &call, 2 * LEASE_MS);
+    rlock_flush(client);
+    rlock_release(client, &call.lock, NULL, NULL);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &call, 2);
+    assert_int_equal(call.status, STATUS_CANCELLED);
+    wait_gone(fixture);
+}
+
+static void test_close__cancels_an_extension_under_way(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (int is_sent = 0; is_sent < 2; is_sent++) {
+        struct rlock_client *client = fixture_client(fixture);
+        struct call watched = {0}, call = {0};
+
+        assert_int_equal(acquire_watched(fixture, client, &watched, "item:8", LEASE_MS),
+                         STATUS_OK);
+        assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+        call_extend(client, &watched, LEASE_MS);
+        call_extend(client, &call, LEASE_MS);
+        if (is_sent)
+            rlock_flush(client);
+        fixture_close(fixture, client);
+        assert_int_equal(watched.answers, 2);
+        assert_int_equal(watched.status, STATUS_CANCELLED);
+        assert_int_equal(call.answers, 2);
+        assert_int_equal(call.status, STATUS_CANCELLED);
+        assert_false(rlock_is_held(&watched.lock));
+        assert_true(server_has(fixture->server, "item:7")); /* left to their lease */
+        assert_true(server_has(fixture->server, "item:8"));
+        freeReplyObject(server_ask(fixture->server, "DEL item:7 item:8"));
+    }
+}
+
+static struct rlock_client *impatient_client(struct fixture *fixture)
+{
+    struct rlock_client *client = fixture_open(
+        fixture, (struct rlock_client_options){.redis_url = fixture->server->unix_url,
+                                               .timeout_ms = 250});
+
+    fixture_wait_up(fixture, client);
+    return client;
+}
+
+static void test_extend__unanswered_leaves_the_earlier_deadline(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = impatient_client(fixture);
+    struct call longer = {0}, shorter = {0};
+
+    assert_int_equal(acquire(fixture, client, &longer, "item:8", 3000), STATUS_OK);
+    assert_int_equal(acquire(fixture, client, &shorter, "item:7", LEASE_MS), STATUS_OK);
+    server_pause(fixture->server);
+    call_extend(client, &longer, LEASE_MS);
+    call_extend(client, &shorter, 2000);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &longer, 2);
+    fixture_wait_answers(fixture, &shorter, 2);
+    server_resume(fixture->server);
+    assert_int_equal(longer.status, STATUS_TIMEOUT);
+    assert_int_equal(shorter.status, STATUS_TIMEOUT);
+    assert_true(rlock_is_held(&longer.lock));
+    assert_true(rlock_is_held(&shorter.lock));
+    assert_in_range(safe_ms(&longer), 1000, 3000);
+    assert_in_range(safe_ms(&shorter), 1000, 2000);
+    fixture_wait_up(fixture, client);
+    assert_int_equal(release(fixture, client, &longer), STATUS_OK);
+    assert_int_equal(release(fixture, client, &shorter), STATUS_OK);
+}
+
+/** Perhaps it has been shortened: the watchdog cannot wait for its old time. */
+static void test_extend__unanswered_is_made_certain_by_the_watchdog(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = impatient_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
+                     STATUS_OK);
+    server_pause(fixture->server);
+    call_extend(client, &call, 1000);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &call, 2);
+    server_resume(fixture->server);
+    assert_int_equal(call.status, STATUS_TIMEOUT);
+    assert_true(rlock_is_held(&call.lock));
+    fixture_wait_up(fixture, client);
+    fixture_run_for(fixture, 1500);
+    assert_true(rlock_is_held(&call.lock));
+    assert_true(safe_ms(&call) > 0);
+    assert_true(server_has(fixture->server, "item:7"));
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    assert_int_equal(call.losses, 0);
+}
+
+/** The deadline passes first: the call tells, once, and on_lost does not. */
+static void test_extend__past_the_deadline_of_a_watched_lock_is_lost(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    int64_t begin_us = clock_mono_us();
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", 300), STATUS_OK);
+    server_pause(fixture->server);
+    call_extend(client, &call, 300);
+    rlock_flush(client);
+    fixture_wait_answers(fixture, &call, 2);
+    assert_true(clock_mono_us() - begin_us < 600000); /* not only at the timeout */
+    server_resume(fixture->server);
+    assert_int_equal(call.status, STATUS_LOST);
+    assert_false(rlock_is_held(&call.lock));
+    fixture_run_for(fixture, 50);
+    assert_int_equal(call.answers, 2);
+    assert_int_equal(call.losses, 0);
+    wait_gone(fixture); /* given back */
+}
+
+static void test_extend__refused_or_not_sent_stays_held(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    freeReplyObject(server_ask(fixture->server, "CONFIG SET min-replicas-to-write 1"));
+    assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_REFUSED);
+    assert_non_null(strstr(rlock_client_why(client)->text, "NOREPLICAS"));
+    freeReplyObject(server_ask(fixture->server, "CONFIG SET min-replicas-to-write 0"));
+    assert_true(rlock_is_held(&call.lock));
+    assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
+    server_kill(fixture->server);
+    fixture_wait_down(fixture, client);
+    assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_DOWN);
+    assert_true(rlock_is_held(&call.lock));
+    assert_true(safe_ms(&call) > 0);
+    server_restart(fixture->server);
+    fixture_wait_up(fixture, client);
+    assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_extend__lets_the_lease_end_later),
+        FIXTURE_TEST(test_extend__lets_the_lease_end_earlier),
+        FIXTURE_TEST(test_extend__of_a_reentrant_lock_never_shortens),
+        FIXTURE_TEST(test_extend__by_a_non_owner_is_refused),
+        FIXTURE_TEST(test_extend__of_an_expired_lock_is_lost_and_creates_nothing),
+        FIXTURE_TEST(test_extend__of_a_stolen_lock_is_lost_and_leaves_the_thief),
+        FIXTURE_TEST(test_extend__refuses_bad_leases_and_goes_on),
+        FIXTURE_TEST(test_extend__beside_another_call_is_refused),
+        FIXTURE_TEST(test_extend__watchdog_goes_on_with_the_new_lease),
+        FIXTURE_TEST(test_extend__overtakes_a_renewal_under_way),
+        FIXTURE_TEST(test_release__while_an_extension_is_under_way),
+        FIXTURE_TEST(test_release__without_a_callback_while_an_extension_is_under_way),
+        FIXTURE_TEST(test_close__cancels_an_extension_under_way),
+        FIXTURE_TEST(test_extend__unanswered_leaves_the_earlier_deadline),
+        FIXTURE_TEST(test_extend__unanswered_is_made_certain_by_the_watchdog),
+        FIXTURE_TEST(test_extend__past_the_deadline_of_a_watched_lock_is_lost),
+        FIXTURE_TEST(test_extend__refused_or_not_sent_stays_held),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
