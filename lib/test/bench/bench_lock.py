@@ -17,9 +17,9 @@ The peers run with their documented defaults. They are installed below BUILD_DIR
 versions that peers/ and ../interop pin; one that cannot be is told as missing.
 
 Each round measures each thing once, so that a slow minute of the machine hits all of them;
-told are the median and the spread of the rounds. The cores are kept from idling by loops of
-the lowest priority (SCHED_IDLE): in a virtual machine a wake-up from idle takes longer than
-the work, and what would be compared is who sleeps less.
+told are the median and the spread of the rounds. Where /dev/cpu_dma_latency may be written
+(by root) the cores do not halt meanwhile: in a virtual machine a wake-up from that takes
+longer than the work, and what would be compared is who sleeps less.
 
 Prints a table, writes var/bench/lock.json.
 
@@ -32,6 +32,7 @@ import platform
 import shutil
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import urllib.parse
@@ -42,7 +43,7 @@ RESULT = "var/bench/lock.json"
 SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 WITHIN_S = 60 + 2 * SECONDS # start, warm-up, measurement, a last wait for the lock
-IN_FLIGHT = 128
+IN_FLIGHT, CONTENDERS = 128, 16
 OWNER = "0123456789abcdef0123456789abcdef:00000001"
 WANTED_LATER_US = "9000000000000000" # the server never gets to it too late
 NAMES, CALLS = 1_000_000, 100_000 # so 95 of 100 names drawn at random are drawn once
@@ -113,7 +114,7 @@ class Scripts:
             redis.ask("-x", "script", "load", stdin=run(self.print_script, script))
             for script in ("acquire", "release"))
         return (("evalsha", acquire, "2", "lock:fence", name, "30000", WANTED_LATER_US, OWNER),
-                ("evalsha", release, "1", name, OWNER))
+                ("evalsha", release, "2", "lock:fence:waiting", name, OWNER))
 
     def measure(self, _work, redis):
         acquire, release = self.calls(redis, "bench:check")
@@ -159,8 +160,7 @@ class Asynchronous:
 
 
 class Synchronous:
-    """The synchronous face: bench_sync WORK SECONDS REDIS_URL KIND, which prints what the
-    peers print."""
+    """The synchronous face, under the watchdog, waiting by pub/sub."""
 
     role = "ours"
 
@@ -173,7 +173,8 @@ class Synchronous:
             raise Missing("bench_sync is not built")
 
     def measure(self, work, redis):
-        return json.loads(run(self.program, work, str(SECONDS), redis.url, self.kind))
+        threads = CONTENDERS if work == "contended" else 1
+        return json.loads(run(self.program, redis.url, str(threads), str(SECONDS), work, self.kind))
 
 
 # -- the peers ----------------------------------------------------------------------------
@@ -262,7 +263,7 @@ def is_copy(path, other):
 ENTRANTS = (
     Scripts(), BareHiredis(), Asynchronous(),
     Synchronous("plain", ("one", "contended")), Synchronous("reentrant", ("one", "contended")),
-    Synchronous("fair", ("one", "contended")),
+    Synchronous("fair", ("one", "contended")), Synchronous("getset", ("one", "contended")),
     RedisPy(), Node("redlock", "redlock on ioredis", ("many", "one", "contended")),
     Node("ioredis", "ioredis, SET NX and script", ("many", "one")), Redisson(), Redsync())
 WORKS = {"many": ("many, pairs per second", 0.8), "one": ("one thread, pairs per second", 0.6),
@@ -284,26 +285,25 @@ def install_all(build):
 
 
 def keep_cores_awake(stack):
-    """`stack` ends the loops."""
-    for core in os.sched_getaffinity(0):
-        loop = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(core),
-                                 "chrt", "--idle", "0", sys.executable, "-c", "while True: pass"])
-        stack.callback(loop.wait)
-        stack.callback(loop.kill)
+    """Until `stack` ends; whether it could be asked for."""
+    try:
+        wish = stack.enter_context(open("/dev/cpu_dma_latency", "wb", buffering=0))
+        wish.write(struct.pack("i", 0))
+    except OSError:
+        return False
+    return True
 
 
 def measure_all(entrants, redis):
-    """What each told in each round, by work and title."""
+    """What each told in each round, by work and entrant."""
     told = {}
-    with contextlib.ExitStack() as stack:
-        keep_cores_awake(stack)
-        for number in range(1, ROUNDS + 1):
-            print(f"bench-lock: round {number} of {ROUNDS}", flush=True)
-            for work in WORKS:
-                for entrant in entrants:
-                    if work in entrant.works:
-                        redis.ask("flushall")
-                        told.setdefault((work, entrant), []).append(entrant.measure(work, redis))
+    for number in range(1, ROUNDS + 1):
+        print(f"bench-lock: round {number} of {ROUNDS}", flush=True)
+        for work in WORKS:
+            for entrant in entrants:
+                if work in entrant.works:
+                    redis.ask("flushall")
+                    told.setdefault((work, entrant), []).append(entrant.measure(work, redis))
     return told
 
 
@@ -352,7 +352,8 @@ def goals(result):
 
 
 def print_table(result):
-    print(f"\n{result['machine']}\n{ROUNDS} rounds of {SECONDS} s, median (lowest to highest)")
+    print(f"\n{result['machine']}\n{ROUNDS} rounds of {SECONDS} s, median (lowest to highest)"
+          f"{'' if result['cores_kept_awake'] else '; the cores could not be kept awake'}")
     for work, (title, _) in WORKS.items():
         rows = [row for row in result["rows"] if row["work"] == work]
         if rows:
@@ -377,7 +378,11 @@ def main():
     redis = Redis(sys.argv[2])
     try:
         entrants, missing = install_all(os.path.abspath(sys.argv[1]))
-        result = compile_result(measure_all(entrants, redis), missing, redis)
+        with contextlib.ExitStack() as stack:
+            are_awake = keep_cores_awake(stack)
+            told = measure_all(entrants, redis)
+        result = compile_result(told, missing, redis)
+        result["cores_kept_awake"] = are_awake
     except Failed as failure:
         sys.exit(f"bench-lock: {failure}")
     os.makedirs(os.path.dirname(RESULT), exist_ok=True)
