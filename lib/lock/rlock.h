@@ -75,7 +75,8 @@ extern const struct rlock_kind rlock_fair;
  * names no owner, only a time in ms, so that two takers of the same ms are one. Our three
  * commands run in one script; a program that sends them one by one can, when it loses,
  * still move the holder's expiry, and its holder then finds the lock lost. The key has no
- * expiry at the server: it stays until somebody takes it over. No watchdog, no extend.
+ * expiry at the server: it stays until somebody takes it over. No watchdog, no extend. A
+ * string that is no time in ms is refused.
  */
 extern const struct rlock_kind rlock_getset;
 

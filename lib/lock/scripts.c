@@ -244,12 +244,15 @@ static const char fair_release[] =
               "end\n"
               "return table.concat(verdicts)\n";
 
+/* A time in ms has had 13 digits since 2001; whatever else is there is another's. */
 static const char getset_acquire[] = DRAW_FENCES(
     "#KEYS - 1") "for i = 1, count do\n"
                  "  local name, now_ms, expiry_ms = KEYS[i + 1], ARGV[2 * i + 1], ARGV[2 "
                  "* i + 2]\n"
                  "  local found = call('GET', name)\n"
-                 "  local until_ms = type(found) == 'string' and tonumber(found)\n"
+                 "  local is_time = type(found) == 'string' and found:find('^%d+$') and "
+                 "#found == 13\n"
+                 "  local until_ms = is_time and tonumber(found)\n"
                  "  numbers[i] = fence + i\n"
                  "  if call('SETNX', name, expiry_ms) == 1 then\n"
                  "    verdicts[i] = '1'\n"

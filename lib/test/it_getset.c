@@ -1,0 +1,386 @@
+/* it_getset.c - the lock whose value is the time of its end, by its taker's clock. */
+#include "base/clock.h"
+#include "test/fixture.h"
+#include "test/naive.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct rlock_acquire_options try_once = {.kind = &rlock_getset,
+                                                      .lease_ms = LEASE_MS};
+
+static int64_t now_ms(void)
+{
+    return clock_mono_us() / 1000;
+}
+
+static void shift_ms(int64_t ms)
+{
+    clock_shift_us(ms * 1000);
+}
+
+static long long value(struct fixture *fixture)
+{
+    redisReply *reply = server_ask(fixture->server, "GET item:7");
+    long long number =
+        reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : -1;
+
+    freeReplyObject(reply);
+    return number;
+}
+
+static void test_acquire__writes_the_time_of_its_end(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    struct answer answer = {0};
+    int64_t begin_ms = clock_real_us() / 1000;
+
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
+                     STATUS_OK);
+    assert_true(rlock_fence(&call.lock) > 0);
+    assert_in_range(value(fixture), begin_ms + LEASE_MS,
+                    clock_real_us() / 1000 + LEASE_MS + 1);
+    assert_int_equal(server_int(fixture->server, "PTTL item:7"), -1);
+    assert_in_range(rlock_safe_for_us(&call.lock, clock_mono_us()),
+                    (LEASE_MS - 1000) * 1000, LEASE_MS * 1000 * 99 / 100);
+    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
+    assert_int_equal(strtoll(answer.owner, NULL, 10), value(fixture));
+    assert_int_equal(answer.remaining_ms, -1);
+    assert_int_equal(answer.count, 1);
+    assert_false(answer.is_ours); /* a time tells nothing of its owner */
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    assert_false(server_has(fixture->server, "item:7"));
+}
+
+static void test_acquire__held_by_another_is_busy_and_untouched(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+    long long before;
+
+    assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &try_once),
+                     STATUS_OK);
+    before = value(fixture);
+    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once),
+                     STATUS_BUSY);
+    assert_int_equal(acquire_with(fixture, alice, &second, "item:7", &try_once),
+                     STATUS_BUSY);
+    assert_int_equal(value(fixture), before);
+    assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_OK);
+    assert_true(rlock_fence(&second.lock) > rlock_fence(&first.lock));
+    assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+}
+
+static void test_acquire__takes_over_what_has_ended_by_our_clock(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+    int64_t fence;
+    long long before;
+
+    assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &try_once),
+                     STATUS_OK);
+    fence = rlock_fence(&first.lock);
+    shift_ms(LEASE_MS - 1000);
+    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once),
+                     STATUS_BUSY);
+    shift_ms(1100);
+    assert_true(rlock_safe_for_us(&first.lock, clock_mono_us()) < 0);
+    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_OK);
+    assert_true(rlock_fence(&second.lock) > fence);
+    before = value(fixture);
+    assert_int_equal(release(fixture, alice, &first), STATUS_LOST);
+    assert_int_equal(value(fixture), before);
+    assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+    shift_ms(-LEASE_MS - 100);
+}
+
+static void test_acquire__takes_over_what_a_dead_program_left(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    long long real_ms = clock_real_us() / 1000;
+
+    freeReplyObject(server_ask(fixture->server, "SET item:7 %lld", real_ms + 5000));
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
+                     STATUS_BUSY);
+    assert_int_equal(value(fixture), real_ms + 5000);
+    freeReplyObject(server_ask(fixture->server, "SET item:7 %lld", real_ms - 1));
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
+                     STATUS_OK);
+    assert_true(value(fixture) > real_ms);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_acquire__leaves_a_string_that_is_no_time(void **state)
+{
+    static const char *const strings[] = {
+        "someone's", "",    "0x10", "1e3",  "nan", "inf",        "-5",
+        "1.5",       " 17", "17 ",  "-inf", "42",  "1700000000", "99999999999999"};
+    struct rlock_acquire_options waiting = try_once;
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    redisReply *found;
+
+    waiting.wait_ms = 1000;
+    for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++) {
+        freeReplyObject(server_ask(fixture->server, "SET item:7 %s", strings[i]));
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &waiting),
+                         STATUS_REFUSED); /* at once: there is nothing to wait for */
+        assert_non_null(strstr(rlock_client_why(client)->text, "something else"));
+        found = server_ask(fixture->server, "GET item:7");
+        assert_string_equal(found->str, strings[i]);
+        freeReplyObject(found);
+    }
+}
+
+static void test_getset__has_no_watchdog_and_no_extension(void **state)
+{
+    struct rlock_acquire_options watched = try_once;
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    long long before;
+
+    watched.watchdog = true;
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &watched),
+                     STATUS_INVALID);
+    assert_false(server_has(fixture->server, "item:7"));
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
+                     STATUS_OK);
+    before = value(fixture);
+    assert_int_equal(extend(fixture, client, &call, 2 * LEASE_MS), STATUS_INVALID);
+    assert_true(rlock_is_held(&call.lock));
+    assert_int_equal(value(fixture), before);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+/** How often it asks while it waits in vain for `wait_ms`. */
+static long long count_tries(struct fixture *fixture, struct rlock_client *client,
+                             const struct rlock_acquire_options *options)
+{
+    long long before = server_calls(fixture->server, "evalsha");
+    int64_t begin_ms = now_ms();
+    struct call call = {0};
+
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", options),
+                     STATUS_BUSY);
+    assert_in_range(now_ms() - begin_ms, options->wait_ms, options->wait_ms + 350);
+    return server_calls(fixture->server, "evalsha") - before;
+}
+
+static void test_wait__spins_within_its_bounds(void **state)
+{
+    struct rlock_acquire_options waiting = try_once;
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call held = {0};
+
+    assert_int_equal(acquire_with(fixture, client, &held, "item:7", &try_once),
+                     STATUS_OK);
+    waiting.wait_ms = 600;
+    waiting.spin_min_ms = waiting.spin_max_ms = 40; /* pauses of 20 to 40 ms */
+    assert_in_range(count_tries(fixture, client, &waiting), 4, 1 + 600 / 20);
+    waiting.spin_min_ms = waiting.spin_max_ms = 0; /* from 1 to 100 ms, twofold */
+    assert_in_range(count_tries(fixture, client, &waiting), 7, 1 + 7 + 600 / 50);
+    assert_int_equal(server_calls(fixture->server, "subscribe"), 0);
+    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+}
+
+/** The wait and the lease are two settings: a short wait, a long lease and vice versa. */
+static void test_wait__ends_with_the_release_or_with_the_lease(void **state)
+{
+    struct rlock_acquire_options brief = try_once, waiting = try_once;
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+    int64_t begin_ms;
+
+    waiting.wait_ms = 5000;
+    waiting.spin_min_ms = 5;
+    waiting.spin_max_ms = 20;
+    assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &try_once),
+                     STATUS_OK);
+    call_acquire_with(bob, &second, "item:7", &waiting);
+    rlock_flush(bob);
+    fixture_run_for(fixture, 100);
+    assert_int_equal(second.answers, 0);
+    begin_ms = now_ms();
+    assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+    fixture_wait_answers(fixture, &second, 1);
+    assert_int_equal(second.status, STATUS_OK);
+    assert_true(now_ms() - begin_ms < 150);
+    assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+
+    brief.lease_ms = 300;
+    begin_ms = now_ms();
+    assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &brief), STATUS_OK);
+    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &waiting), STATUS_OK);
+    assert_in_range(now_ms() - begin_ms, 300, 300 + 150);
+    assert_true(value(fixture) > clock_real_us() / 1000 + LEASE_MS - 1000);
+    assert_int_equal(release(fixture, alice, &first), STATUS_LOST);
+    assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+}
+
+static void test_wait__cancelled_is_answered_and_stops(void **state)
+{
+    struct rlock_acquire_options waiting = try_once;
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call held = {0}, call = {0};
+    long long before;
+
+    assert_int_equal(acquire_with(fixture, client, &held, "item:7", &try_once),
+                     STATUS_OK);
+    waiting.wait_ms = RLOCK_WAIT_FOREVER;
+    call_acquire_with(client, &call, "item:7", &waiting);
+    rlock_flush(client);
+    fixture_run_for(fixture, 50);
+    rlock_cancel(client, &call.lock);
+    fixture_wait_answers(fixture, &call, 1);
+    assert_int_equal(call.status, STATUS_CANCELLED);
+    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+    before = server_calls(fixture->server, "evalsha");
+    fixture_run_for(fixture, 250);
+    assert_int_equal(server_calls(fixture->server, "evalsha"), before);
+    assert_false(server_has(fixture->server, "item:7"));
+}
+
+static void test_getset__and_the_old_program_see_each_others_locks(void **state)
+{
+    struct fixture *fixture = *state;
+    struct server *server = fixture->server;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_true(naive_getset.take(server, "item:7", NULL, LEASE_MS));
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
+                     STATUS_BUSY);
+    naive_getset.release(server, "item:7", NULL);
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
+                     STATUS_OK);
+    assert_false(naive_getset.take(server, "item:7", NULL, LEASE_MS));
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    assert_true(naive_getset.take(server, "item:7", NULL, LEASE_MS));
+    shift_ms(LEASE_MS + 100);
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
+                     STATUS_OK);
+    shift_ms(LEASE_MS + 100);
+    assert_true(naive_getset.take(server, "item:7", NULL, LEASE_MS));
+    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    assert_true(server_has(server, "item:7"));
+    shift_ms(-2LL * (LEASE_MS + 100));
+}
+
+/** As rlock.h says: it moves the end, and the holder then finds its lock lost. */
+static void test_getset__a_loser_that_sends_one_by_one_moves_the_end(void **state)
+{
+    struct fixture *fixture = *state;
+    struct server *server = fixture->server;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    long long real_ms = clock_real_us() / 1000, end_ms = 0;
+
+    freeReplyObject(server_ask(server, "SET item:7 %lld", real_ms - 1000));
+    assert_false(naive_getset_look(server, "item:7", real_ms, LEASE_MS, &end_ms));
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
+                     STATUS_OK);
+    assert_false(naive_getset_take_over(server, "item:7", end_ms, real_ms, 2 * LEASE_MS));
+    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    assert_int_equal(value(fixture), real_ms + 2LL * LEASE_MS);
+}
+
+/** Read, and write one more: what only the holder may do. */
+static void count_one(struct server *server)
+{
+    redisReply *reply = server_ask(server, "GET counter");
+    long long count =
+        reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
+
+    freeReplyObject(reply);
+    freeReplyObject(server_ask(server, "SET counter %lld", count + 1));
+}
+
+enum { ROUNDS = 200 };
+
+static void run_old_program(const struct server *server)
+{
+    struct server own = *server;
+    char path[96];
+    long long end;
+
+    snprintf(path, sizeof(path), "%s/sock", server->dir);
+    own.asker = redisConnectUnix(path); /* not the one it has from its parent */
+    for (int i = 0; i < ROUNDS; i++) {
+        while (!naive_getset_look(&own, "item:7", clock_real_us() / 1000, LEASE_MS, &end))
+            usleep(200); /* nothing ends here, so there is nothing to take over */
+        count_one(&own);
+        naive_getset.release(&own, "item:7", NULL);
+    }
+    redisFree(own.asker);
+}
+
+static void test_getset__and_the_old_program_exclude_each_other(void **state)
+{
+    struct rlock_acquire_options waiting = try_once;
+    struct fixture *fixture = *state;
+    struct rlock_client *client;
+    struct call call = {0};
+    redisReply *reply;
+    int code = -1;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        run_old_program(fixture->server);
+        _exit(0);
+    }
+    client = fixture_client(fixture);
+    waiting.wait_ms = 5000;
+    waiting.spin_min_ms = waiting.spin_max_ms = 1;
+    for (int i = 0; i < ROUNDS; i++) {
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &waiting),
+                         STATUS_OK);
+        count_one(fixture->server);
+        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    }
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_int_equal(code, 0);
+    reply = server_ask(fixture->server, "GET counter");
+    assert_int_equal(strtoll(reply->str, NULL, 10), 2 * ROUNDS);
+    freeReplyObject(reply);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_acquire__writes_the_time_of_its_end),
+        FIXTURE_TEST(test_acquire__held_by_another_is_busy_and_untouched),
+        FIXTURE_TEST(test_acquire__takes_over_what_has_ended_by_our_clock),
+        FIXTURE_TEST(test_acquire__takes_over_what_a_dead_program_left),
+        FIXTURE_TEST(test_acquire__leaves_a_string_that_is_no_time),
+        FIXTURE_TEST(test_getset__has_no_watchdog_and_no_extension),
+        FIXTURE_TEST(test_wait__spins_within_its_bounds),
+        FIXTURE_TEST(test_wait__ends_with_the_release_or_with_the_lease),
+        FIXTURE_TEST(test_wait__cancelled_is_answered_and_stops),
+        FIXTURE_TEST(test_getset__and_the_old_program_see_each_others_locks),
+        FIXTURE_TEST(test_getset__a_loser_that_sends_one_by_one_moves_the_end),
+        FIXTURE_TEST(test_getset__and_the_old_program_exclude_each_other),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
