@@ -275,10 +275,20 @@ out:
     return status;
 }
 
+/** The loop comes by no more for calls that were made after the close. */
+static void answer_late(struct rlock_client *client)
+{
+    while (!list_is_empty(&client->answers) || !list_is_empty(&client->failed_asks)) {
+        answer_waiting(client);
+        rlock_asks_settle_failed(client);
+    }
+}
+
 void rlock_client_handle_closed(struct rlock_client *client)
 {
     if (--client->open_handles > 0)
         return;
+    answer_late(client);
     if (client->closed != NULL)
         client->closed(client->closed_arg);
     rlock_batches_clear(&client->batches);
@@ -339,7 +349,7 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), 
 
 bool rlock_client_is_up(const struct rlock_client *client)
 {
-    return redis_conn_is_up(client->conn);
+    return !client->is_closing && redis_conn_is_up(client->conn);
 }
 
 void rlock_flush(struct rlock_client *client)

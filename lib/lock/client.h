@@ -76,7 +76,9 @@ struct rlock_client {
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
     bool was_up;
-    bool is_closing, may_finish, is_finishing;
+    bool is_closing;
+    bool may_finish; /* rlock_client_close() has returned: no batch is begun any more */
+    bool is_finishing;
     void (*closed)(void *arg);
     void *closed_arg;
     unsigned open_handles;

@@ -148,7 +148,7 @@ static void put_in_line(struct rlock_client *client, struct rlock *lock)
 
 void rlock_giveback_now(struct rlock_client *client, struct rlock *lock)
 {
-    struct rlock *copy = copy_of(client, lock);
+    struct rlock *copy = client->may_finish ? NULL : copy_of(client, lock);
 
     if (copy != NULL)
         put_in_line(client, copy);
@@ -161,7 +161,7 @@ void rlock_giveback_unknown(struct rlock_client *client, const struct rlock *loc
     if (copy == NULL)
         return;
     copy->tries = 1;
-    if (redis_conn_is_up(client->conn) && !client->is_closing)
+    if (rlock_client_is_up(client))
         put_in_line(client, copy);
     else
         put_due(client, copy);

@@ -25,7 +25,10 @@ void rlock_giveback_init(struct rlock_client *client, uv_loop_t *loop);
 void rlock_giveback_close(struct rlock_client *client);
 void rlock_giveback_clear(struct rlock_client *client);
 
-/** Release the lock of `lock`, which may be used anew when this returns. */
+/**
+ * Release the lock of `lock`, which may be used anew when this returns. Once the client
+ * has been closed its lease ends it.
+ */
 void rlock_giveback_now(struct rlock_client *client, struct rlock *lock);
 
 /** What became of `lock` at the server is unknown: give it back when that is possible. */

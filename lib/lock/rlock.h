@@ -178,8 +178,9 @@ MUST_CHECK enum status rlock_client_open(const struct rlock_client_options *opti
  * locks still held are left to their lease, and their memory is the caller's again.
  * Releases that were asked for are still carried out, and an acquire under way is given
  * back, where the server answers within the timeout. The memory is freed by the loop
- * later, then `closed` is called (may be NULL). Accepts a NULL client (then `closed` is
- * called at once).
+ * later, then `closed` is called (may be NULL). Until then calls are answered
+ * STATUS_CANCELLED, and a release gives nothing back. Accepts a NULL client (then
+ * `closed` is called at once).
  */
 void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg),
                         void *arg);
@@ -293,7 +294,7 @@ void rlock_inspect(struct rlock_client *client, const char *name, size_t name_le
 
 /**
  * Delete the lock whoever holds it, and wake who waits for it. STATUS_OK;
- * STATUS_NOT_FOUND: it was free.
+ * STATUS_NOT_FOUND: it was free; STATUS_REFUSED: neither a string nor a hash is there.
  */
 void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
                          void (*callback)(enum status status, void *arg), void *arg);

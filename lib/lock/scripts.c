@@ -138,7 +138,8 @@ static const char reentrant_acquire[] = DRAW_FENCES("#KEYS - 1") FOR_EACH_GRANT(
 
 static const char reentrant_release[] =
     "local call, verdicts = redis.pcall, {}\n" FOR_EACH_GRANT(
-        "0", "0") "  local is_ours = call('HDEL', name, grant) == 1\n"
+        "0", "0") "  local is_ours = call('HEXISTS', name, grant) == 1\n"
+                  "  if is_ours then redis.call('HDEL', name, grant) end\n"
                   "  verdicts[i] = is_ours and '1' or '0'\n"
                   "  if is_ours and call('HINCRBY', name, holder, -1) <= 0 then\n"
                   "    call('DEL', name)\n"
@@ -151,8 +152,9 @@ static const char reentrant_renew[] =
     "local call, lease, verdicts = redis.pcall, ARGV[1], {}\n" FOR_EACH_GRANT(
         "0", "1") "  local is_ours = call('HEXISTS', name, grant) == 1\n"
                   "  verdicts[i] = is_ours and '1' or '0'\n"
-                  "  if is_ours and call('PTTL', name) < lease + 0 then call('PEXPIRE', "
-                  "name, lease) end\n"
+                  "  if is_ours and call('PTTL', name) < lease + 0 then\n"
+                  "    redis.call('PEXPIRE', name, lease)\n"
+                  "  end\n"
                   "end\n"
                   "return table.concat(verdicts)\n";
 
@@ -161,7 +163,8 @@ static const char reentrant_renew[] =
  * unique; the beats tell until when, in ms, each counts as alive. Both vanish with the
  * last beat. head() passes over the dead, but never over `owner`, who is asking. Where
  * the lock is free, but the head has not come for it, the number is the rest of its
- * patience.
+ * patience. A release does not mind that something else stands where the queue should be;
+ * take() finds out before it changes anything.
  */
 #define FAIR_HEAD                                                                        \
     "local function head(queue, beats, owner, ms)\n"                                     \
@@ -173,6 +176,10 @@ static const char reentrant_renew[] =
     "    redis.call('ZREM', queue, first)\n"                                             \
     "    redis.call('ZREM', beats, first)\n"                                             \
     "  end\n"                                                                            \
+    "end\n"                                                                              \
+    "local function head_if_any(queue, beats, ms)\n"                                     \
+    "  local is_queue, first = pcall(head, queue, beats, '', ms)\n"                      \
+    "  return is_queue and first\n"                                                      \
     "end\n"
 
 static const char fair_acquire[] = FAIR_HEAD
@@ -191,6 +198,7 @@ static const char fair_acquire[] = FAIR_HEAD
                             "end\n"
                             "local function take(name, queue, beats, owner, wait, lease, "
                             "clock)\n"
+                            "  redis.call('ZCARD', beats)\n"
                             "  local first = head(queue, beats, owner, math.floor(clock "
                             "/ 1000))\n"
                             "  local found = redis.call('GET', name)\n"
@@ -226,21 +234,20 @@ static const char fair_release[] =
     FAIR_HEAD "local now = redis.call('TIME')\n"
               "local ms = math.floor(now[1] * 1000 + now[2] / 1000)\n"
               "local function leave(name, queue, beats, owner)\n"
-              "  local found = redis.call('GET', name)\n"
-              "  redis.call('ZREM', queue, owner)\n"
-              "  redis.call('ZREM', beats, owner)\n"
+              "  local found = redis.pcall('GET', name)\n"
               "  if found == owner then redis.call('DEL', name) end\n"
+              "  redis.pcall('ZREM', queue, owner)\n"
+              "  redis.pcall('ZREM', beats, owner)\n"
               "  if found == owner or not found then\n"
-              "    local first = head(queue, beats, '', ms)\n"
+              "    local first = head_if_any(queue, beats, ms)\n"
               "    if first then redis.call('PUBLISH', 'rlock:' .. name, first) end\n"
               "  end\n"
               "  return found == owner and '1' or '0'\n"
               "end\n"
               "local verdicts = {}\n"
               "for i = 1, #ARGV do\n"
-              "  local is_done, verdict =\n"
-              "    pcall(leave, KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i], ARGV[i])\n"
-              "  verdicts[i] = is_done and verdict or '0'\n"
+              "  verdicts[i] = leave(KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i], "
+              "ARGV[i])\n"
               "end\n"
               "return table.concat(verdicts)\n";
 
@@ -291,9 +298,13 @@ static const char inspect[] =
 
 static const char force[] =
     FAIR_HEAD "local now = redis.call('TIME')\n"
-              "local name, deleted = KEYS[1], redis.call('DEL', KEYS[1])\n"
+              "local name, type = KEYS[1], redis.call('TYPE', KEYS[1]).ok\n"
+              "if type ~= 'none' and type ~= 'string' and type ~= 'hash' then\n"
+              "  return redis.error_reply('WRONGTYPE the key holds no lock')\n"
+              "end\n"
+              "local deleted = redis.call('DEL', name)\n"
               "if deleted == 1 then\n"
-              "  local first = head(KEYS[2], KEYS[3], '', math.floor(now[1] * 1000 + "
+              "  local first = head_if_any(KEYS[2], KEYS[3], math.floor(now[1] * 1000 + "
               "now[2] / 1000))\n"
               "  redis.call('PUBLISH', 'rlock:' .. name, first or '')\n"
               "  redis.call('PUBLISH', 'redisson_lock__channel:{' .. name .. '}', '0')\n"

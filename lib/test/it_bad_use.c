@@ -1,0 +1,683 @@
+/* it_bad_use.c - mistakes of callers and of servers: a status, never a crash, and nothing
+ * of another's touched. */
+#include "base/clock.h"
+#include "test/fixture.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
+                                                 &rlock_fair, &rlock_getset};
+enum { KINDS = 4, GETSET = 3 };
+
+static struct rlock_acquire_options try_once(const struct rlock_kind *kind)
+{
+    return (struct rlock_acquire_options){.kind = kind, .lease_ms = LEASE_MS};
+}
+
+static void expect_why(const struct rlock_client *client, const char *words)
+{
+    if (strstr(rlock_client_why(client)->text, words) == NULL)
+        fail_msg("'%s' is not in '%s'", words, rlock_client_why(client)->text);
+}
+
+static void tell(struct fixture *fixture, const char *command)
+{
+    redisReply *reply = server_ask(fixture->server, command);
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", command, reply->str);
+    freeReplyObject(reply);
+}
+
+/* -- options ------------------------------------------------------------------------ */
+
+static void expect_invalid(struct fixture *fixture, struct rlock_client *client,
+                           const struct rlock_acquire_options *options)
+{
+    struct call call = {0};
+
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", options),
+                     STATUS_INVALID);
+    assert_false(rlock_is_held(&call.lock));
+    assert_int_equal(release(fixture, client, &call), STATUS_NOT_OWNER);
+    assert_false(server_has(fixture->server, "item:7"));
+}
+
+static void test_acquire__refuses_absurd_leases_of_every_kind(void **state)
+{
+    static const uint32_t leases_ms[] = {0, 1, RLOCK_LEASE_MS_MIN - 1,
+                                         RLOCK_LEASE_MS_MAX + 1, UINT32_MAX};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < KINDS; i++) {
+        struct rlock_acquire_options options = try_once(kinds[i]);
+
+        for (int j = 0; j < 5; j++) {
+            options.lease_ms = leases_ms[j];
+            options.watchdog = false;
+            expect_invalid(fixture, client, &options);
+            options.watchdog = true;
+            if (leases_ms[j] != 0 || i == GETSET)
+                expect_invalid(fixture, client, &options);
+        }
+    }
+}
+
+static void test_acquire__without_a_lease_is_watched_with_the_default(void **state)
+{
+    struct rlock_acquire_options options = {.watchdog = true};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
+    assert_in_range(server_int(fixture->server, "PTTL item:7"),
+                    RLOCK_LEASE_MS_DEFAULT - 1000, RLOCK_LEASE_MS_DEFAULT);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_acquire__refuses_bad_names_of_every_kind(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    char name[RLOCK_NAME_MAX + 2] = {0};
+    long long before = server_int(fixture->server, "DBSIZE");
+
+    memset(name, 'n', RLOCK_NAME_MAX + 1);
+    for (int i = 0; i < KINDS; i++) {
+        struct rlock_acquire_options options = try_once(kinds[i]);
+        struct call call = {0};
+
+        options.wait_ms = 1000;
+        assert_int_equal(acquire_with(fixture, client, &call, name, &options),
+                         STATUS_INVALID);
+        assert_int_equal(acquire_with(fixture, client, &call, "", &options),
+                         STATUS_INVALID);
+        call_acquire_name(client, &call, NULL, 3);
+        fixture_wait_answers(fixture, &call, 3);
+        assert_int_equal(call.status, STATUS_INVALID);
+        call_acquire_name(client, &call, "item:7", (size_t)UINT16_MAX + 7);
+        fixture_wait_answers(fixture, &call, 4);
+        assert_int_equal(call.status, STATUS_INVALID);
+    }
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), before);
+}
+
+/** With the keys beside it, which are longer. */
+static void test_acquire__takes_the_longest_name_of_every_kind(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    char name[RLOCK_NAME_MAX + 1] = {0};
+
+    memset(name, 'n', RLOCK_NAME_MAX);
+    for (int i = 0; i < KINDS; i++) {
+        struct rlock_acquire_options options = try_once(kinds[i]);
+        struct call first = {0}, second = {0};
+        struct answer answer = {0};
+
+        assert_int_equal(acquire_with(fixture, client, &first, name, &options),
+                         STATUS_OK);
+        options.wait_ms = 5000;
+        options.holder = 1;
+        call_acquire_with(client, &second, name, &options);
+        rlock_flush(client);
+        fixture_run_for(fixture, 50);
+        assert_int_equal(inspect(fixture, client, &answer, name), STATUS_OK);
+        assert_int_equal(release(fixture, client, &first), STATUS_OK);
+        fixture_wait_answers(fixture, &second, 1);
+        assert_int_equal(second.status, STATUS_OK);
+        assert_int_equal(force(fixture, client, &answer, name), STATUS_OK);
+        assert_int_equal(release(fixture, client, &second), STATUS_LOST);
+    }
+}
+
+static void test_acquire__refuses_a_spin_whose_bounds_are_crossed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < KINDS; i++) {
+        struct rlock_acquire_options options = try_once(kinds[i]);
+
+        options.spin_min_ms = 11;
+        options.spin_max_ms = 10;
+        expect_invalid(fixture, client, &options);
+    }
+}
+
+static void test_ask__refuses_bad_names(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct answer answer = {0};
+    char name[RLOCK_NAME_MAX + 2] = {0};
+
+    memset(name, 'n', RLOCK_NAME_MAX + 1);
+    assert_int_equal(inspect(fixture, client, &answer, name), STATUS_INVALID);
+    assert_int_equal(force(fixture, client, &answer, name), STATUS_INVALID);
+    assert_int_equal(inspect(fixture, client, &answer, ""), STATUS_INVALID);
+    assert_int_equal(force(fixture, client, &answer, ""), STATUS_INVALID);
+}
+
+/* -- what is not held --------------------------------------------------------------- */
+
+static void test_release__of_what_is_not_held_is_told_for_every_kind(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+
+    for (int i = 0; i < KINDS; i++) {
+        struct rlock_acquire_options options = try_once(kinds[i]);
+        struct call held = {0}, other = {0};
+
+        assert_int_equal(release(fixture, bob, &other), STATUS_NOT_OWNER);
+        assert_int_equal(acquire_with(fixture, alice, &held, "item:7", &options),
+                         STATUS_OK);
+        assert_int_equal(acquire_with(fixture, bob, &other, "item:7", &options),
+                         STATUS_BUSY);
+        assert_int_equal(release(fixture, bob, &other), STATUS_NOT_OWNER);
+        rlock_release(bob, &other.lock, NULL, NULL);
+        rlock_cancel(bob, &other.lock);
+        assert_true(server_has(fixture->server, "item:7"));
+        rlock_cancel(alice, &held.lock); /* not under way any more */
+        assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+        assert_int_equal(release(fixture, alice, &held), STATUS_NOT_OWNER);
+        assert_int_equal(held.answers, 3);
+    }
+}
+
+/* -- after the close ---------------------------------------------------------------- */
+
+static void on_closed(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+static void on_forced(enum status status, void *arg)
+{
+    struct answer *answer = arg;
+
+    answer->answers++;
+    answer->status = status;
+}
+
+static void on_inspected(enum status status, const struct rlock_info *info, void *arg)
+{
+    assert_null(info);
+    on_forced(status, arg);
+}
+
+/** All calls on a client that is being closed, from now until it is gone. */
+static void use_closed(struct fixture *fixture, struct rlock_client *client,
+                       struct call *held)
+{
+    struct rlock_acquire_options options = try_once(NULL);
+    struct call call = {0}, twice = {0};
+    struct answer answer = {0}; /* of both questions */
+    struct rlock_stats stats;
+
+    assert_ptr_equal(fixture->clients[0], client);
+    fixture->clients[0] = NULL;
+    rlock_client_close(client, on_closed, &fixture->closed_count);
+    assert_int_equal(fixture->closed_count, 0);
+    assert_false(rlock_client_is_up(client));
+    call_acquire_with(client, &call, "item:8", &options);
+    call_acquire_with(client, &twice, "item:8", &options);
+    call_acquire_with(client, &twice, "item:8", &options);
+    rlock_cancel(client, &call.lock);
+    call_extend(client, &held[0], LEASE_MS);
+    call_release(client, &held[1]);
+    rlock_release(client, &held[2].lock, NULL, NULL);
+    rlock_inspect(client, "item:0", 6, on_inspected, &answer);
+    rlock_force_release(client, "item:0", 6, on_forced, &answer);
+    rlock_flush(client);
+    rlock_client_stats(client, &stats);
+    assert_non_null(rlock_client_why(client));
+    assert_int_equal(call.answers + twice.answers + answer.answers, 0);
+    fixture_wait_count(fixture, &fixture->closed_count, 1);
+    assert_int_equal(call.answers, 1);
+    assert_int_equal(call.status, STATUS_CANCELLED);
+    assert_int_equal(twice.answers, 2);
+    assert_int_equal(twice.statuses[0] + twice.statuses[1],
+                     STATUS_CANCELLED + STATUS_INVALID);
+    assert_int_equal(answer.answers, 2);
+    assert_int_equal(answer.status, STATUS_CANCELLED);
+    assert_int_equal(held[0].answers, 2);
+    assert_int_equal(held[0].status, STATUS_CANCELLED);
+    assert_int_equal(held[1].answers, 2);
+    assert_int_equal(held[1].status, STATUS_CANCELLED);
+    assert_false(rlock_is_held(&held[2].lock));
+}
+
+static void close_and_use(struct fixture *fixture, bool is_busy)
+{
+    struct rlock_client *client = fixture_client(fixture);
+    struct call held[3] = {0}, last = {0};
+    char name[16];
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        assert_int_equal(acquire(fixture, client, &held[i], name, LEASE_MS), STATUS_OK);
+    }
+    if (is_busy) { /* then it waits for the server before it is gone */
+        call_acquire(client, &last, "last", LEASE_MS);
+        rlock_flush(client);
+    }
+    use_closed(fixture, client, held);
+    assert_false(server_has(fixture->server, "last"));
+    assert_false(server_has(fixture->server, "item:8"));
+}
+
+static void test_client__used_after_its_close_answers_all(void **state)
+{
+    close_and_use(*state, false);
+}
+
+static void test_client__used_while_it_gives_back_answers_all(void **state)
+{
+    close_and_use(*state, true);
+}
+
+/* -- servers that refuse ------------------------------------------------------------ */
+
+static struct rlock_client *open_url(struct fixture *fixture, const char *user)
+{
+    char url[128];
+
+    snprintf(url, sizeof(url), "redis://%s127.0.0.1:%u", user, fixture->server->port);
+    return fixture_open(fixture, (struct rlock_client_options){.redis_url = url,
+                                                               .timeout_ms = TIMEOUT_MS});
+}
+
+static bool has_why(void *arg)
+{
+    return rlock_client_why(arg)->text[0] != '\0';
+}
+
+static void expect_shut_out(struct fixture *fixture, const char *user, const char *words)
+{
+    struct rlock_client *client = open_url(fixture, user);
+    struct call call = {0};
+    struct answer answer = {0};
+
+    assert_true(fixture_run_until(fixture, has_why, client, WITHIN_MS));
+    expect_why(client, words);
+    assert_false(rlock_client_is_up(client));
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_DOWN);
+    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_DOWN);
+    assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_DOWN);
+    assert_false(server_has(fixture->server, "item:7"));
+}
+
+static void test_client__with_a_wrong_password_is_down_with_words(void **state)
+{
+    struct fixture *fixture = *state;
+
+    tell(fixture, "CONFIG SET requirepass secret");
+    expect_shut_out(fixture, "", "NOAUTH");
+    expect_shut_out(fixture, ":wrong@", "WRONGPASS");
+    fixture_wait_up(fixture, open_url(fixture, ":secret@"));
+    tell(fixture, "ACL SETUSER seller on >pass ~* &* +@all");
+    expect_shut_out(fixture, "seller:wrong@", "WRONGPASS");
+    expect_shut_out(fixture, "nobody:pass@", "WRONGPASS");
+    fixture_wait_up(fixture, open_url(fixture, "seller:pass@"));
+    tell(fixture, "ACL DELUSER seller");
+    freeReplyObject(server_ask(fixture->server, "CONFIG SET requirepass %s", ""));
+}
+
+/** A user who may do some, but not all that a lock needs. */
+static void test_acquire__that_is_not_permitted_is_refused_with_words(void **state)
+{
+    static const char *const rights[] = {
+        "ACL SETUSER seller reset on >pass ~item:* ~lock:fence* &* +@all",
+        "ACL SETUSER seller reset on >pass ~* &* +@all -incrby",
+        "ACL SETUSER seller reset on >pass ~* &* +@all -eval -evalsha"};
+    struct fixture *fixture = *state;
+    struct rlock_client *client;
+    struct answer answer = {0};
+
+    tell(fixture, rights[0]);
+    client = open_url(fixture, "seller:pass@");
+    fixture_wait_up(fixture, client);
+    for (int i = 0; i < KINDS; i++) {
+        struct rlock_acquire_options options = try_once(kinds[i]);
+        struct call call = {0};
+
+        tell(fixture, rights[0]);
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                         STATUS_OK);
+        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        assert_int_equal(acquire_with(fixture, client, &call, "other", &options),
+                         STATUS_REFUSED);
+        for (int j = 1; j < 3; j++) {
+            tell(fixture, rights[j]);
+            assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                             STATUS_REFUSED);
+        }
+        assert_false(server_has(fixture->server, "other"));
+        assert_false(server_has(fixture->server, "item:7"));
+    }
+    expect_why(client, "NOPERM");
+    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_REFUSED);
+    tell(fixture, "ACL DELUSER seller");
+}
+
+static void test_client__of_a_server_become_a_replica_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call held[KINDS] = {0}, call = {0};
+    struct answer answer = {0};
+    char name[16];
+
+    for (int i = 0; i < KINDS; i++) {
+        struct rlock_acquire_options options = try_once(kinds[i]);
+
+        snprintf(name, sizeof(name), "item:%d", i);
+        assert_int_equal(acquire_with(fixture, client, &held[i], name, &options),
+                         STATUS_OK);
+    }
+    tell(fixture, "REPLICAOF 127.0.0.1 1");
+    for (int i = 0; i < KINDS; i++) {
+        struct rlock_acquire_options options = try_once(kinds[i]);
+
+        options.wait_ms = 2000;
+        assert_int_equal(acquire_with(fixture, client, &call, "other", &options),
+                         STATUS_REFUSED);
+        expect_why(client, "READONLY");
+        assert_int_equal(force(fixture, client, &answer, "item:0"), STATUS_REFUSED);
+        assert_int_equal(inspect(fixture, client, &answer, "item:0"), STATUS_OK);
+        if (i != GETSET) {
+            assert_int_equal(extend(fixture, client, &held[i], LEASE_MS), STATUS_REFUSED);
+            assert_true(rlock_is_held(&held[i].lock));
+        }
+        assert_int_equal(release(fixture, client, &held[i]), STATUS_REFUSED);
+    }
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), KINDS + 1);
+    tell(fixture, "REPLICAOF NO ONE");
+}
+
+static void test_acquire__without_memory_is_refused_for_every_kind(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < KINDS; i++) {
+        struct rlock_acquire_options options = try_once(kinds[i]);
+        struct call held = {0}, call = {0};
+
+        assert_int_equal(acquire_with(fixture, client, &held, "item:7", &options),
+                         STATUS_OK);
+        tell(fixture, "CONFIG SET maxmemory 1");
+        assert_int_equal(acquire_with(fixture, client, &call, "other", &options),
+                         STATUS_REFUSED);
+        expect_why(client, "OOM");
+        options.wait_ms = 2000;
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                         STATUS_REFUSED);
+        if (i != GETSET)
+            assert_int_equal(extend(fixture, client, &held, LEASE_MS), STATUS_OK);
+        assert_int_equal(release(fixture, client, &held), STATUS_OK); /* frees some */
+        tell(fixture, "CONFIG SET maxmemory 0");
+        assert_int_equal(server_int(fixture->server, "DBSIZE"), 1); /* the counter */
+    }
+}
+
+/* -- what stands at the keys -------------------------------------------------------- */
+
+static const char *const strangers[] = {
+    "SET %s another's", "RPUSH %s a b", "SADD %s a b",
+    "ZADD %s 1 a 2 b",  "HSET %s a b",  "XADD %s 1-1 a b",
+};
+enum { STRING = 0, HASH = 4, STRANGERS = 6 };
+
+static void put_stranger(struct fixture *fixture, int stranger, const char *key)
+{
+    freeReplyObject(server_ask(fixture->server, "DEL %s", key));
+    freeReplyObject(server_ask(fixture->server, strangers[stranger], key));
+    assert_true(server_has(fixture->server, key));
+}
+
+/** That the key holds what put_stranger() has put there. */
+static void expect_untouched(struct fixture *fixture, int stranger, const char *key)
+{
+    redisReply *found = server_ask(fixture->server, "DUMP %s", key);
+    redisReply *wanted;
+
+    put_stranger(fixture, stranger, "same");
+    wanted = server_ask(fixture->server, "DUMP same");
+    assert_int_equal(found->type, REDIS_REPLY_STRING);
+    assert_int_equal(found->len, wanted->len);
+    assert_memory_equal(found->str, wanted->str, wanted->len);
+    assert_int_equal(server_int(fixture->server, "PTTL %s", key), -1);
+    freeReplyObject(found);
+    freeReplyObject(wanted);
+}
+
+/** A kind cannot tell another's string or hash from a lock, where its own are such. */
+static enum status wanted_status(const struct rlock_kind *kind, int stranger)
+{
+    if (kind == &rlock_plain)
+        return STATUS_BUSY; /* SET NX takes no interest in what is there */
+    if (kind == &rlock_reentrant)
+        return stranger == HASH ? STATUS_BUSY : STATUS_REFUSED;
+    if (kind == &rlock_fair)
+        return stranger == STRING ? STATUS_BUSY : STATUS_REFUSED;
+    return STATUS_REFUSED;
+}
+
+static void test_acquire__leaves_whatever_stands_at_the_key(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < KINDS * STRANGERS; i++) {
+        const struct rlock_kind *kind = kinds[i / STRANGERS];
+        int stranger = i % STRANGERS;
+        struct rlock_acquire_options options = try_once(kind);
+        struct call call = {0};
+
+        put_stranger(fixture, stranger, "item:7");
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                         wanted_status(kind, stranger));
+        options.wait_ms = 20;
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                         wanted_status(kind, stranger));
+        if (call.status == STATUS_REFUSED)
+            expect_why(client, "something else");
+        assert_int_equal(release(fixture, client, &call), STATUS_NOT_OWNER);
+        expect_untouched(fixture, stranger, "item:7");
+    }
+}
+
+static void test_ask__leaves_what_cannot_be_a_lock(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct answer answer = {0};
+
+    for (int i = 0; i < STRANGERS; i++) {
+        bool is_possible = i == STRING || i == HASH;
+        enum status wanted = is_possible ? STATUS_OK : STATUS_REFUSED;
+
+        put_stranger(fixture, i, "item:7");
+        assert_int_equal(inspect(fixture, client, &answer, "item:7"), wanted);
+        expect_untouched(fixture, i, "item:7");
+        if (is_possible) {
+            assert_false(answer.is_ours);
+            continue;
+        }
+        expect_why(client, "WRONGTYPE");
+        assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_REFUSED);
+        expect_why(client, "WRONGTYPE");
+        expect_untouched(fixture, i, "item:7");
+    }
+}
+
+static void test_held__replaced_by_another_type_is_lost_and_left(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < KINDS * STRANGERS; i++) {
+        const struct rlock_kind *kind = kinds[i / STRANGERS];
+        int stranger = i % STRANGERS;
+        struct rlock_acquire_options options = try_once(kind);
+        struct call call = {0}, watched = {0};
+
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                         STATUS_OK);
+        put_stranger(fixture, stranger, "item:7");
+        if (kind != &rlock_getset)
+            assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
+        assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+        expect_untouched(fixture, stranger, "item:7");
+        freeReplyObject(server_ask(fixture->server, "DEL item:7"));
+        if (kind == &rlock_getset || stranger > 1)
+            continue;
+        options.watchdog = true;
+        options.lease_ms = 150;
+        assert_int_equal(acquire_with(fixture, client, &watched, "item:7", &options),
+                         STATUS_OK);
+        put_stranger(fixture, stranger, "item:7");
+        fixture_wait_losses(fixture, &watched, 1);
+        expect_untouched(fixture, stranger, "item:7");
+        freeReplyObject(server_ask(fixture->server, "DEL item:7"));
+    }
+}
+
+/** The names beside that of a fair lock. */
+static void test_fair__refuses_where_its_queue_is_something_else(void **state)
+{
+    static const char *const keys[] = {"item:7:queue", "item:7:beats"};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = try_once(&rlock_fair);
+
+    options.wait_ms = 1000;
+    for (int i = 0; i < 2; i++) {
+        struct call held = {0}, waiting = {0}, call = {0};
+        struct answer answer = {0};
+
+        assert_int_equal(acquire_with(fixture, client, &held, "item:7", &options),
+                         STATUS_OK);
+        put_stranger(fixture, HASH, keys[i]);
+        assert_int_equal(acquire_with(fixture, client, &waiting, "item:7", &options),
+                         STATUS_REFUSED);
+        expect_why(client, "something else");
+        expect_untouched(fixture, HASH, keys[i]);
+        assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_OK);
+        assert_false(server_has(fixture->server, "item:7"));
+        expect_untouched(fixture, HASH, keys[i]);
+        assert_int_equal(release(fixture, client, &held), STATUS_LOST);
+        /* of its neighbours in the same call it decides nothing */
+        call_acquire_with(client, &waiting, "item:7", &options);
+        call_acquire_with(client, &call, "item:8", &options);
+        rlock_flush(client);
+        fixture_wait_answers(fixture, &call, 1);
+        assert_int_equal(call.status, STATUS_OK);
+        assert_int_equal(waiting.status, STATUS_REFUSED);
+        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        expect_untouched(fixture, HASH, keys[i]);
+        freeReplyObject(server_ask(fixture->server, "DEL same %s", keys[i]));
+        assert_int_equal(server_int(fixture->server, "DBSIZE"), 1); /* the counter */
+    }
+}
+
+/** It was ours before its queue was spoilt, and is given back nevertheless. */
+static void test_fair__is_released_though_its_queue_is_something_else(void **state)
+{
+    static const char *const keys[] = {"item:7:queue", "item:7:beats"};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = try_once(&rlock_fair);
+
+    for (int i = 0; i < 2; i++) {
+        struct call call = {0};
+
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                         STATUS_OK);
+        put_stranger(fixture, HASH, keys[i]);
+        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        assert_false(server_has(fixture->server, "item:7"));
+        expect_untouched(fixture, HASH, keys[i]);
+        freeReplyObject(server_ask(fixture->server, "DEL %s", keys[i]));
+    }
+}
+
+static void test_force_release__of_another_kind_beside_such_names(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call held = {0}, waiting = {0};
+    struct answer answer = {0};
+    struct rlock_acquire_options options = try_once(&rlock_plain);
+
+    put_stranger(fixture, HASH, "item:7:queue");
+    assert_int_equal(acquire(fixture, client, &held, "item:7", LEASE_MS), STATUS_OK);
+    options.wait_ms = 5000;
+    call_acquire_with(client, &waiting, "item:7", &options);
+    rlock_flush(client);
+    fixture_run_for(fixture, 50);
+    assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_OK);
+    fixture_wait_answers(fixture, &waiting, 1);
+    assert_int_equal(waiting.status, STATUS_OK);
+    expect_untouched(fixture, HASH, "item:7:queue");
+    assert_int_equal(release(fixture, client, &waiting), STATUS_OK);
+    assert_int_equal(release(fixture, client, &held), STATUS_LOST);
+}
+
+static void test_acquire__where_the_counter_is_something_else_locks_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < KINDS * STRANGERS; i++) {
+        struct rlock_acquire_options options = try_once(kinds[i / STRANGERS]);
+        int stranger = i % STRANGERS;
+        struct call call = {0};
+
+        put_stranger(fixture, stranger, "lock:fence");
+        options.wait_ms = 1000;
+        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
+                         STATUS_REFUSED);
+        expect_why(client, stranger == STRING ? "not an integer" : "WRONGTYPE");
+        assert_false(server_has(fixture->server, "item:7"));
+        assert_false(server_has(fixture->server, "item:7:queue"));
+        expect_untouched(fixture, stranger, "lock:fence");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_acquire__refuses_absurd_leases_of_every_kind),
+        FIXTURE_TEST(test_acquire__without_a_lease_is_watched_with_the_default),
+        FIXTURE_TEST(test_acquire__refuses_bad_names_of_every_kind),
+        FIXTURE_TEST(test_acquire__takes_the_longest_name_of_every_kind),
+        FIXTURE_TEST(test_acquire__refuses_a_spin_whose_bounds_are_crossed),
+        FIXTURE_TEST(test_ask__refuses_bad_names),
+        FIXTURE_TEST(test_release__of_what_is_not_held_is_told_for_every_kind),
+        FIXTURE_TEST(test_client__used_after_its_close_answers_all),
+        FIXTURE_TEST(test_client__used_while_it_gives_back_answers_all),
+        FIXTURE_TEST(test_client__with_a_wrong_password_is_down_with_words),
+        FIXTURE_TEST(test_acquire__that_is_not_permitted_is_refused_with_words),
+        FIXTURE_TEST(test_client__of_a_server_become_a_replica_is_refused),
+        FIXTURE_TEST(test_acquire__without_memory_is_refused_for_every_kind),
+        FIXTURE_TEST(test_acquire__leaves_whatever_stands_at_the_key),
+        FIXTURE_TEST(test_ask__leaves_what_cannot_be_a_lock),
+        FIXTURE_TEST(test_held__replaced_by_another_type_is_lost_and_left),
+        FIXTURE_TEST(test_fair__refuses_where_its_queue_is_something_else),
+        FIXTURE_TEST(test_fair__is_released_though_its_queue_is_something_else),
+        FIXTURE_TEST(test_force_release__of_another_kind_beside_such_names),
+        FIXTURE_TEST(test_acquire__where_the_counter_is_something_else_locks_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
