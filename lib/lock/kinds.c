@@ -66,22 +66,36 @@ static void write_serial(struct rlock_client *client, struct rlock *lock)
 
 /* -- channels ----------------------------------------------------------------------- */
 
-static size_t plain_channel(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX])
+static size_t put(char *ret_text, const char *text, size_t len)
 {
-    memcpy(ret_name, "rlock:", 6);
-    memcpy(ret_name + 6, lock->name, lock->name_len);
-    return 6u + lock->name_len;
+    memcpy(ret_text, text, len);
+    return len;
 }
 
+static size_t put_prefix(char *ret_name, const char *prefix)
+{
+    return put(ret_name, prefix, strlen(prefix));
+}
+
+static size_t plain_channel(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX])
+{
+    size_t len = put_prefix(ret_name, "rlock:");
+
+    return len + put(ret_name + len, lock->name, lock->name_len);
+}
+
+/** As Redisson has it: the name in braces, unless it has some itself. */
 static size_t redisson_channel(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX])
 {
-    static const char prefix[] = "redisson_lock__channel:{";
-    size_t prefix_len = sizeof(prefix) - 1;
+    bool has_braces = memchr(lock->name, '{', lock->name_len) != NULL;
+    size_t len = put_prefix(ret_name, "redisson_lock__channel:");
 
-    memcpy(ret_name, prefix, prefix_len);
-    memcpy(ret_name + prefix_len, lock->name, lock->name_len);
-    ret_name[prefix_len + lock->name_len] = '}';
-    return prefix_len + lock->name_len + 1;
+    if (!has_braces)
+        ret_name[len++] = '{';
+    len += put(ret_name + len, lock->name, lock->name_len);
+    if (!has_braces)
+        ret_name[len++] = '}';
+    return len;
 }
 
 /* -- kinds -------------------------------------------------------------------------- */

@@ -111,6 +111,11 @@ static const char renew[] =
     "  local holder = ARGV[2 * i + " first_arg " - 1]\n"                                 \
     "  local grant = holder .. ':' .. ARGV[2 * i + " first_arg "]\n"
 
+/* The channel is named as kinds.c does it. */
+#define TELL_REDISSON                                                                    \
+    "redis.pcall('PUBLISH', 'redisson_lock__channel:' ..\n"                              \
+    "  (name:find('{', 1, true) and name or '{' .. name .. '}'), '0')\n"
+
 static const char reentrant_acquire[] = DRAW_FENCES("#KEYS - 1") FOR_EACH_GRANT(
     "1",
     "2") "  local held = call('HGET', name, holder)\n"
@@ -143,8 +148,7 @@ static const char reentrant_release[] =
                   "  verdicts[i] = is_ours and '1' or '0'\n"
                   "  if is_ours and call('HINCRBY', name, holder, -1) <= 0 then\n"
                   "    call('DEL', name)\n"
-                  "    call('PUBLISH', 'redisson_lock__channel:{' .. name .. '}', '0')\n"
-                  "  end\n"
+                  "    " TELL_REDISSON "  end\n"
                   "end\n"
                   "return table.concat(verdicts)\n";
 
@@ -307,8 +311,7 @@ static const char force[] =
               "  local first = head_if_any(KEYS[2], KEYS[3], math.floor(now[1] * 1000 + "
               "now[2] / 1000))\n"
               "  redis.call('PUBLISH', 'rlock:' .. name, first or '')\n"
-              "  redis.call('PUBLISH', 'redisson_lock__channel:{' .. name .. '}', '0')\n"
-              "end\n"
+              "  " TELL_REDISSON "end\n"
               "return deleted\n";
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT])

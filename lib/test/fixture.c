@@ -1,6 +1,7 @@
 /* fixture.c - runs a loop until what a test waits for has come about. */
 #include "test/fixture.h"
 #include "base/clock.h"
+#include "lock/client.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -187,6 +188,41 @@ void fixture_wait_losses(struct fixture *fixture, const struct call *call,
                          unsigned losses)
 {
     fixture_wait_count(fixture, &call->losses, losses);
+}
+
+struct sleeper {
+    const struct rlock_client *client;
+    const struct call *call;
+};
+
+/** Whether all that the client's waiters count on is subscribed. */
+static bool hears_all(const struct rlock_client *client)
+{
+    for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
+        const struct list *bucket = &client->waits.channels.buckets[i];
+
+        for (const struct list *at = bucket->next; at != bucket; at = at->next) {
+            if (!list_item(at, struct rlock_channel, link)->is_subscribed)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool is_asleep(void *arg)
+{
+    const struct sleeper *sleeper = arg;
+    const struct rlock *lock = &sleeper->call->lock;
+
+    return lock->waiter != NULL && lock->batch == NULL && hears_all(sleeper->client);
+}
+
+void fixture_wait_asleep(struct fixture *fixture, struct rlock_client *client,
+                         const struct call *call)
+{
+    struct sleeper sleeper = {client, call};
+
+    assert_true(fixture_run_until(fixture, is_asleep, &sleeper, WITHIN_MS));
 }
 
 static void on_answer(struct rlock *lock, enum status status, void *arg)

@@ -82,6 +82,10 @@ void fixture_wait_answers(struct fixture *fixture, const struct call *call,
 void fixture_wait_losses(struct fixture *fixture, const struct call *call,
                          unsigned losses);
 
+/** Until it waits for the owner: found busy, nothing under way, its channel heard. */
+void fixture_wait_asleep(struct fixture *fixture, struct rlock_client *client,
+                         const struct call *call);
+
 /** Begin; the loop has to be run. The options of call_acquire are plain: no watchdog. */
 void call_acquire(struct rlock_client *client, struct call *call, const char *name,
                   uint32_t lease_ms);

@@ -1,0 +1,663 @@
+/* it_reentrant.c - the lock that counts, as Redisson's does, against a real Redis. */
+#include "base/clock.h"
+#include "lock/client.h"
+#include "test/fixture.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME     "item:7"
+#define SHORT_MS 240
+
+static struct rlock_acquire_options by_holder(uint64_t holder, uint32_t lease_ms)
+{
+    return (struct rlock_acquire_options){
+        .kind = &rlock_reentrant, .holder = holder, .lease_ms = lease_ms};
+}
+
+static enum status take(struct fixture *fixture, struct rlock_client *client,
+                        struct call *call, uint64_t holder, uint32_t lease_ms)
+{
+    struct rlock_acquire_options options = by_holder(holder, lease_ms);
+
+    return acquire_with(fixture, client, call, NAME, &options);
+}
+
+static enum status take_watched(struct fixture *fixture, struct rlock_client *client,
+                                struct call *call, uint64_t holder)
+{
+    struct rlock_acquire_options options = by_holder(holder, SHORT_MS);
+
+    options.watchdog = true;
+    return acquire_with(fixture, client, call, NAME, &options);
+}
+
+static int64_t count_of(struct fixture *fixture, struct rlock_client *client)
+{
+    struct answer answer = {0};
+
+    return inspect(fixture, client, &answer, NAME) == STATUS_OK ? answer.count : 0;
+}
+
+static long long ttl_ms(struct fixture *fixture)
+{
+    return server_int(fixture->server, "PTTL " NAME);
+}
+
+/* -- counting ----------------------------------------------------------------------- */
+
+static void test_acquire__n_times_is_free_after_n_releases_only(void **state)
+{
+    enum { TIMES = 5 };
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call calls[TIMES] = {0}, other = {0};
+
+    for (int i = 0; i < TIMES; i++) {
+        assert_int_equal(take(fixture, alice, &calls[i], 3, LEASE_MS), STATUS_OK);
+        assert_int_equal(count_of(fixture, alice), i + 1);
+    }
+    for (int i = 0; i < TIMES; i++) { /* in another order than they were taken */
+        int which = (i + 2) % TIMES;
+
+        assert_int_equal(take(fixture, bob, &other, 3, LEASE_MS), STATUS_BUSY);
+        assert_int_equal(count_of(fixture, bob), TIMES - i);
+        assert_int_equal(release(fixture, alice, &calls[which]), STATUS_OK);
+        assert_false(rlock_is_held(&calls[which].lock));
+    }
+    assert_false(server_has(fixture->server, NAME));
+    assert_int_equal(take(fixture, bob, &other, 3, LEASE_MS), STATUS_OK);
+}
+
+static void test_acquire__n_times_in_one_flush_counts_each(void **state)
+{
+    enum { TIMES = 200 };
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = by_holder(1, LEASE_MS);
+    struct call calls[TIMES] = {0};
+
+    for (int i = 0; i < TIMES; i++)
+        call_acquire_with(client, &calls[i], NAME, &options);
+    rlock_flush(client);
+    for (int i = 0; i < TIMES; i++) {
+        fixture_wait_answers(fixture, &calls[i], 1);
+        assert_int_equal(calls[i].status, STATUS_OK);
+        assert_int_equal(rlock_fence(&calls[i].lock), rlock_fence(&calls[0].lock));
+    }
+    assert_int_equal(count_of(fixture, client), TIMES);
+    for (int i = 0; i < TIMES; i++)
+        call_release(client, &calls[i]);
+    rlock_flush(client);
+    for (int i = 0; i < TIMES; i++) {
+        fixture_wait_answers(fixture, &calls[i], 2);
+        assert_int_equal(calls[i].status, STATUS_OK);
+    }
+    assert_false(server_has(fixture->server, NAME));
+}
+
+static void test_acquire__same_holder_id_of_another_client_is_another_holder(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+    struct answer answer = {0};
+
+    assert_int_equal(take(fixture, alice, &first, 1, LEASE_MS), STATUS_OK);
+    assert_int_equal(take(fixture, bob, &second, 1, 2 * LEASE_MS), STATUS_BUSY);
+    assert_true(ttl_ms(fixture) <= LEASE_MS);
+    assert_int_equal(inspect(fixture, alice, &answer, NAME), STATUS_OK);
+    assert_true(answer.is_ours);
+    assert_int_equal(inspect(fixture, bob, &answer, NAME), STATUS_OK);
+    assert_false(answer.is_ours);
+    assert_int_equal(release(fixture, bob, &second), STATUS_NOT_OWNER);
+    assert_int_equal(count_of(fixture, alice), 1);
+}
+
+static void test_acquire__another_holder_of_the_same_client_is_busy(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+
+    assert_int_equal(take(fixture, client, &first, 1, LEASE_MS), STATUS_OK);
+    assert_int_equal(take(fixture, client, &second, 11, LEASE_MS), STATUS_BUSY);
+    assert_int_equal(release(fixture, client, &first), STATUS_OK);
+    assert_int_equal(take(fixture, client, &second, 11, LEASE_MS), STATUS_OK);
+    assert_int_equal(take(fixture, client, &first, 1, LEASE_MS), STATUS_BUSY);
+}
+
+static void test_release__second_time_is_not_owner_and_counts_once(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call outer = {0}, inner = {0};
+
+    assert_int_equal(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
+    assert_int_equal(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
+    assert_int_equal(release(fixture, client, &inner), STATUS_OK);
+    assert_int_equal(release(fixture, client, &inner), STATUS_NOT_OWNER);
+    assert_int_equal(count_of(fixture, client), 1);
+    assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+    assert_false(server_has(fixture->server, NAME));
+}
+
+static void test_release__after_expiry_is_lost_and_the_next_holder_untouched(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = by_holder(2, LEASE_MS);
+    struct call first = {0}, second = {0};
+
+    options.wait_ms = WITHIN_MS;
+    assert_int_equal(take(fixture, client, &first, 1, 100), STATUS_OK);
+    assert_int_equal(acquire_with(fixture, client, &second, NAME, &options), STATUS_OK);
+    assert_int_equal(release(fixture, client, &first), STATUS_LOST);
+    assert_int_equal(count_of(fixture, client), 1);
+    /* by the same holder too: it is another grant */
+    assert_int_equal(release(fixture, client, &second), STATUS_OK);
+    assert_int_equal(take(fixture, client, &first, 1, 100), STATUS_OK);
+    (void)server_int(fixture->server, "DEL " NAME);
+    assert_int_equal(take(fixture, client, &second, 1, LEASE_MS), STATUS_OK);
+    assert_int_equal(release(fixture, client, &first), STATUS_LOST);
+    assert_int_equal(count_of(fixture, client), 1);
+}
+
+/** What was granted after all, and nobody waits for, is given back: one count of it. */
+static void test_rlock_cancel__of_a_nested_acquire_leaves_the_outer_one(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = by_holder(1, LEASE_MS);
+    struct call outer = {0}, inner = {0};
+
+    assert_int_equal(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
+    server_pause(fixture->server);
+    call_acquire_with(client, &inner, NAME, &options);
+    rlock_flush(client);
+    rlock_cancel(client, &inner.lock);
+    fixture_wait_answers(fixture, &inner, 1);
+    assert_int_equal(inner.status, STATUS_CANCELLED);
+    server_resume(fixture->server);
+    fixture_run_for(fixture, 1200); /* the second look at it, too */
+    assert_int_equal(count_of(fixture, client), 1);
+    assert_int_equal(server_int(fixture->server, "HLEN " NAME), 3);
+    assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+    assert_false(server_has(fixture->server, NAME));
+}
+
+/* -- leases ------------------------------------------------------------------------- */
+
+/** A nested grant can make the lease longer, never shorter; no release touches it. */
+static void test_acquire__lease_is_the_longest_of_all(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[3] = {0};
+
+    assert_int_equal(take(fixture, client, &calls[0], 1, LEASE_MS), STATUS_OK);
+    assert_int_equal(take(fixture, client, &calls[1], 1, 1000), STATUS_OK);
+    assert_in_range(ttl_ms(fixture), LEASE_MS - 1000, LEASE_MS);
+    assert_true(rlock_safe_for_us(&calls[1].lock, clock_mono_us()) < 1000000);
+    assert_int_equal(take(fixture, client, &calls[2], 1, 2 * LEASE_MS), STATUS_OK);
+    assert_in_range(ttl_ms(fixture), 2 * LEASE_MS - 1000, 2 * LEASE_MS);
+    assert_int_equal(release(fixture, client, &calls[2]), STATUS_OK);
+    assert_in_range(ttl_ms(fixture), 2 * LEASE_MS - 1000, 2 * LEASE_MS);
+}
+
+static void
+test_acquire__three_times_released_twice_keeps_the_explicit_lease(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[3] = {0};
+    struct rlock_stats stats;
+
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(take(fixture, client, &calls[i], 1, 400), STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(release(fixture, client, &calls[i]), STATUS_OK);
+    assert_in_range(ttl_ms(fixture), 1, 400);
+    fixture_run_for(fixture, 450);
+    assert_false(server_has(fixture->server, NAME));
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.renewed, 0);
+    assert_int_equal(calls[2].losses, 0); /* nobody watched */
+}
+
+static void test_extend__never_shortens_what_other_grants_need(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call outer = {0}, inner = {0};
+
+    assert_int_equal(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
+    assert_int_equal(take(fixture, client, &inner, 1, 1000), STATUS_OK);
+    assert_int_equal(extend(fixture, client, &inner, 500), STATUS_OK);
+    assert_in_range(ttl_ms(fixture), LEASE_MS - 1000, LEASE_MS);
+    assert_int_equal(extend(fixture, client, &inner, 2 * LEASE_MS), STATUS_OK);
+    assert_in_range(ttl_ms(fixture), 2 * LEASE_MS - 1000, 2 * LEASE_MS);
+    assert_int_equal(release(fixture, client, &inner), STATUS_OK);
+    assert_int_equal(extend(fixture, client, &inner, LEASE_MS), STATUS_NOT_OWNER);
+    (void)server_int(fixture->server, "DEL " NAME);
+    assert_int_equal(extend(fixture, client, &outer, LEASE_MS), STATUS_LOST);
+    assert_false(server_has(fixture->server, NAME));
+}
+
+/* -- under the watchdog ------------------------------------------------------------- */
+
+static void test_watchdog__holds_it_for_ten_leases(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call outer = {0}, inner = {0}, other = {0};
+    struct rlock_stats stats;
+
+    assert_int_equal(take_watched(fixture, alice, &outer, 1), STATUS_OK);
+    assert_int_equal(take_watched(fixture, alice, &inner, 1), STATUS_OK);
+    for (int i = 0; i < 40; i++) {
+        fixture_run_for(fixture, SHORT_MS / 4);
+        assert_int_equal(take(fixture, bob, &other, 1, LEASE_MS), STATUS_BUSY);
+        if (i == 20)
+            assert_int_equal(release(fixture, alice, &inner), STATUS_OK);
+    }
+    assert_true(rlock_is_held(&outer.lock));
+    assert_true(rlock_safe_for_us(&outer.lock, clock_mono_us()) > 0);
+    assert_int_equal(outer.losses + inner.losses, 0);
+    assert_int_equal(count_of(fixture, alice), 1);
+    rlock_client_stats(alice, &stats);
+    assert_in_range(stats.renewed, 30, 31 + 16); /* thirty of the one, half for both */
+    assert_int_equal(release(fixture, alice, &outer), STATUS_OK);
+    assert_false(server_has(fixture->server, NAME));
+}
+
+static void
+test_watchdog__outer_without_it_ends_though_the_inner_was_watched(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call outer = {0}, inner = {0};
+
+    assert_int_equal(take(fixture, client, &outer, 1, SHORT_MS), STATUS_OK);
+    assert_int_equal(take_watched(fixture, client, &inner, 1), STATUS_OK);
+    fixture_run_for(fixture, 2 * SHORT_MS);
+    assert_int_equal(count_of(fixture, client), 2);
+    assert_int_equal(release(fixture, client, &inner), STATUS_OK);
+    fixture_run_for(fixture, SHORT_MS + 50);
+    assert_false(server_has(fixture->server, NAME));
+    assert_int_equal(release(fixture, client, &outer), STATUS_LOST);
+}
+
+/** Each grant is told once; what is at the key now stays as it is. */
+static void lose(struct fixture *fixture, const char *theft, long long left)
+{
+    struct rlock_client *client = fixture_client(fixture);
+    struct call outer = {0}, inner = {0};
+    struct rlock_stats before, after;
+
+    assert_int_equal(take_watched(fixture, client, &outer, 1), STATUS_OK);
+    assert_int_equal(take_watched(fixture, client, &inner, 1), STATUS_OK);
+    (void)server_int(fixture->server, "DEL " NAME);
+    if (theft != NULL)
+        freeReplyObject(server_ask(fixture->server, theft));
+    fixture_wait_losses(fixture, &outer, 1);
+    fixture_wait_losses(fixture, &inner, 1);
+    rlock_client_stats(client, &before);
+    fixture_run_for(fixture, 2 * SHORT_MS);
+    rlock_client_stats(client, &after);
+    assert_int_equal(outer.losses + inner.losses, 2);
+    assert_int_equal(outer.answers + inner.answers, 2);
+    assert_int_equal(after.renewed, before.renewed);
+    assert_int_equal(after.lost, 2);
+    assert_int_equal(server_int(fixture->server, "EXISTS " NAME), left);
+    if (left > 0)
+        assert_int_equal(ttl_ms(fixture), -1);
+    assert_int_equal(release(fixture, client, &outer), STATUS_LOST);
+    assert_int_equal(release(fixture, client, &inner), STATUS_LOST);
+    assert_int_equal(server_int(fixture->server, "EXISTS " NAME), left);
+}
+
+static void test_watchdog__deleted_lock_is_told_once_and_not_created_again(void **state)
+{
+    lose(*state, NULL, 0);
+}
+
+static void test_watchdog__stolen_lock_is_told_once_and_left_alone(void **state)
+{
+    lose(*state, "HSET " NAME " thief:1 1", 1);
+}
+
+static void test_watchdog__lock_that_became_a_string_is_lost(void **state)
+{
+    lose(*state, "SET " NAME " text", 1);
+}
+
+/** The same holder has it anew: what was lost stays lost. */
+static void test_watchdog__does_not_take_a_later_grant_for_its_own(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+
+    assert_int_equal(take_watched(fixture, client, &first, 1), STATUS_OK);
+    (void)server_int(fixture->server, "DEL " NAME);
+    assert_int_equal(take(fixture, client, &second, 1, LEASE_MS), STATUS_OK);
+    fixture_wait_losses(fixture, &first, 1);
+    assert_true(rlock_is_held(&second.lock));
+    assert_int_equal(count_of(fixture, client), 1);
+    assert_int_equal(release(fixture, client, &second), STATUS_OK);
+}
+
+/* -- fences ------------------------------------------------------------------------- */
+
+static void test_fence__nested_is_the_outer_ones_and_a_later_one_is_greater(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct answer answer = {0};
+    int64_t last = 0;
+
+    for (int i = 0; i < 4; i++) {
+        uint32_t lease_ms = i == 1 ? 100 : LEASE_MS;
+        struct call outer = {0}, inner = {0};
+
+        assert_int_equal(take(fixture, client, &outer, 1, lease_ms), STATUS_OK);
+        assert_int_equal(take(fixture, client, &inner, 1, lease_ms), STATUS_OK);
+        assert_true(rlock_fence(&outer.lock) > last);
+        assert_int_equal(rlock_fence(&inner.lock), rlock_fence(&outer.lock));
+        last = rlock_fence(&outer.lock);
+        if (i == 0)
+            assert_int_equal(force(fixture, client, &answer, NAME), STATUS_OK);
+        else if (i == 1)
+            fixture_run_for(fixture, 120);
+        else if (i == 2)
+            freeReplyObject(server_ask(fixture->server, "FLUSHALL"));
+        else
+            assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+        /* nested into what is still held, else lost */
+        assert_int_equal(release(fixture, client, &inner),
+                         i == 3 ? STATUS_OK : STATUS_LOST);
+    }
+    assert_false(server_has(fixture->server, NAME));
+}
+
+/** Other locks draw from the same counter in between. */
+static void test_fence__of_a_nested_grant_stays_behind_those_of_others(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call outer = {0}, other = {0}, inner = {0};
+
+    assert_int_equal(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
+    assert_int_equal(acquire(fixture, client, &other, "other", LEASE_MS), STATUS_OK);
+    assert_int_equal(release(fixture, client, &other), STATUS_OK);
+    assert_int_equal(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
+    assert_int_equal(rlock_fence(&inner.lock), rlock_fence(&outer.lock));
+    assert_true(rlock_fence(&other.lock) > rlock_fence(&inner.lock));
+    assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+    assert_int_equal(rlock_fence(&inner.lock), rlock_fence(&outer.lock));
+}
+
+static void test_force_release__frees_all_grants(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call calls[3] = {0}, other = {0};
+    struct answer answer = {0};
+
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(take(fixture, alice, &calls[i], 1, LEASE_MS), STATUS_OK);
+    assert_int_equal(force(fixture, bob, &answer, NAME), STATUS_OK);
+    assert_int_equal(force(fixture, bob, &answer, NAME), STATUS_NOT_FOUND);
+    assert_int_equal(take(fixture, bob, &other, 1, LEASE_MS), STATUS_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(release(fixture, alice, &calls[i]), STATUS_LOST);
+    assert_int_equal(count_of(fixture, bob), 1);
+}
+
+/* -- on the wire -------------------------------------------------------------------- */
+
+/** As Redisson has it: {"<client>:<holder>": count}, and more fields of our own. */
+static void test_wire__is_the_hash_of_redisson(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call calls[2] = {0}, other = {0};
+    char field[64];
+
+    snprintf(field, sizeof(field), "%s:42", client->id);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(take(fixture, client, &calls[i], 42, LEASE_MS), STATUS_OK);
+    assert_int_equal(server_int(fixture->server, "HINCRBY " NAME " %s 0", field), 2);
+    /* a Redisson of this very holder gives one back, and then ours does */
+    assert_int_equal(server_int(fixture->server, "HINCRBY " NAME " %s -1", field), 1);
+    assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
+    assert_false(server_has(fixture->server, NAME));
+
+    freeReplyObject(server_ask(fixture->server, "HSET " NAME " java:1 1"));
+    assert_int_equal(take(fixture, client, &other, 42, LEASE_MS), STATUS_BUSY);
+    assert_int_equal(server_int(fixture->server, "HLEN " NAME), 1);
+    assert_int_equal(ttl_ms(fixture), -1);
+}
+
+static redisContext *listen_to(struct fixture *fixture, const char *pattern)
+{
+    redisContext *listener =
+        redisConnectUnix(fixture->server->unix_url + strlen("unix:"));
+
+    assert_non_null(listener);
+    assert_int_equal(listener->err, 0);
+    freeReplyObject(redisCommand(listener, "PSUBSCRIBE %s", pattern));
+    return listener;
+}
+
+static void assert_told(redisContext *listener, const char *channel)
+{
+    redisReply *reply = NULL;
+
+    assert_int_equal(redisGetReply(listener, (void **)&reply), REDIS_OK);
+    assert_string_equal(reply->element[2]->str, channel);
+    assert_string_equal(reply->element[3]->str, "0");
+    freeReplyObject(reply);
+}
+
+/** One message when it is free, none before; its channel is named as Redisson does. */
+static void test_wire__tells_a_release_on_redissons_channel(void **state)
+{
+    static const char *const names[] = {"item:7", "item:{7}:x", "item:8"};
+    static const char *const channels[] = {"redisson_lock__channel:{item:7}",
+                                           "redisson_lock__channel:item:{7}:x",
+                                           "redisson_lock__channel:{item:8}"};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = by_holder(1, LEASE_MS);
+    redisContext *listener = listen_to(fixture, "redisson_*");
+    struct answer answer = {0};
+
+    for (int i = 0; i < 3; i++) {
+        struct call calls[2] = {0};
+
+        for (int j = 0; j < 2; j++)
+            assert_int_equal(acquire_with(fixture, client, &calls[j], names[i], &options),
+                             STATUS_OK);
+        if (i == 2) {
+            assert_int_equal(force(fixture, client, &answer, names[i]), STATUS_OK);
+        } else {
+            assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
+            (void)server_int(fixture->server, "PUBLISH redisson_nothing 0");
+            assert_told(listener, "redisson_nothing");
+            assert_int_equal(release(fixture, client, &calls[1]), STATUS_OK);
+        }
+        assert_told(listener, channels[i]);
+    }
+    redisFree(listener);
+}
+
+/** And is woken there by another program's release. */
+static void test_wire__is_woken_on_redissons_channel(void **state)
+{
+    static const char *const names[] = {"item:7", "item:{7}:x"};
+    static const char *const channels[] = {"redisson_lock__channel:{item:7}",
+                                           "redisson_lock__channel:item:{7}:x"};
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = by_holder(1, LEASE_MS);
+
+    options.wait_ms = WITHIN_MS;
+    for (int i = 0; i < 2; i++) {
+        struct call call = {0};
+        int64_t begin_us;
+
+        (void)server_int(fixture->server, "HSET %s java:1 1", names[i]);
+        (void)server_int(fixture->server, "PEXPIRE %s 30000", names[i]);
+        call_acquire_with(client, &call, names[i], &options);
+        rlock_flush(client);
+        fixture_wait_asleep(fixture, client, &call);
+        begin_us = clock_mono_us();
+        (void)server_int(fixture->server, "DEL %s", names[i]);
+        assert_int_equal(server_int(fixture->server, "PUBLISH %s 0", channels[i]), 1);
+        fixture_wait_answers(fixture, &call, 1);
+        assert_int_equal(call.status, STATUS_OK);
+        assert_true(clock_mono_us() - begin_us < 1000000);
+    }
+}
+
+/* -- scripts ------------------------------------------------------------------------ */
+
+/** A call that is repeated because its reply was lost counts once. */
+static void test_scripts__repeated_call_counts_once(void **state)
+{
+    struct fixture *fixture = *state;
+    struct redis_script scripts[RLOCK_SCRIPT_COUNT];
+    int64_t fences[2];
+
+    rlock_scripts_init(scripts);
+    for (int i = 0; i < 2; i++) {
+        redisReply *reply = server_ask(
+            fixture->server, "EVAL %s 2 lock:fence a 1000 9000000000000000 me:1 17",
+            scripts[RLOCK_SCRIPT_REENTRANT_ACQUIRE].body);
+
+        assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
+        assert_string_equal(reply->element[2]->str, "1");
+        fences[i] = reply->element[3]->element[0]->integer;
+        freeReplyObject(reply);
+    }
+    assert_int_equal(fences[0], fences[1]);
+    assert_int_equal(server_int(fixture->server, "HINCRBY a me:1 1"), 2); /* one more */
+    for (int i = 0; i < 2; i++) {
+        redisReply *reply = server_ask(fixture->server, "EVAL %s 1 a me:1 17",
+                                       scripts[RLOCK_SCRIPT_REENTRANT_RELEASE].body);
+
+        assert_string_equal(reply->str, i == 0 ? "1" : "0");
+        freeReplyObject(reply);
+    }
+    assert_int_equal(server_int(fixture->server, "HINCRBY a me:1 0"), 1);
+}
+
+static void test_scripts__flushed_at_any_time_are_taught_again(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call outer = {0}, inner = {0};
+    struct rlock_stats stats;
+    long long before = server_calls(fixture->server, "eval");
+
+    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    assert_int_equal(take_watched(fixture, client, &outer, 1), STATUS_OK);
+    assert_int_equal(take(fixture, client, &inner, 1, SHORT_MS), STATUS_OK);
+    assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
+    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    fixture_run_for(fixture, 2 * SHORT_MS);
+    assert_int_equal(server_calls(fixture->server, "eval") - before, 2); /* to renew */
+    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    assert_int_equal(release(fixture, client, &inner), STATUS_OK);
+    assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+    assert_false(server_has(fixture->server, NAME));
+    rlock_client_stats(client, &stats);
+    assert_true(stats.renewed >= 4);
+    assert_int_equal(stats.lost + stats.failed, 0);
+}
+
+/* -- other types -------------------------------------------------------------------- */
+
+static void test_acquire__key_of_another_type_is_refused_with_words(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = by_holder(1, LEASE_MS);
+    struct call calls[3] = {0}, plain = {0};
+    redisReply *value;
+
+    assert_int_equal(acquire(fixture, client, &plain, "item:1", LEASE_MS), STATUS_OK);
+    value = server_ask(fixture->server, "GET item:1");
+    options.wait_ms = WITHIN_MS; /* a refusal is not waited for */
+    call_acquire_with(client, &calls[0], "item:0", &options);
+    call_acquire_with(client, &calls[1], "item:1", &options);
+    call_acquire_with(client, &calls[2], "item:2", &options);
+    rlock_flush(client);
+    for (int i = 0; i < 3; i++)
+        fixture_wait_answers(fixture, &calls[i], 1);
+    assert_int_equal(calls[0].status, STATUS_OK);
+    assert_int_equal(calls[1].status, STATUS_REFUSED);
+    assert_int_equal(calls[2].status, STATUS_OK); /* its neighbours are none the worse */
+    assert_non_null(strstr(rlock_client_why(client)->text, "something else"));
+    assert_int_equal(server_int(fixture->server, "STRLEN item:1"), value->len);
+    assert_in_range(server_int(fixture->server, "PTTL item:1"), LEASE_MS - 1000,
+                    LEASE_MS);
+    freeReplyObject(value);
+    assert_int_equal(release(fixture, client, &plain), STATUS_OK);
+}
+
+/** The reverse: for a plain lock the hash is just another's. */
+static void test_acquire__hash_is_busy_for_a_plain_lock_and_untouched(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call held = {0}, plain = {0};
+
+    assert_int_equal(take(fixture, client, &held, 1, LEASE_MS), STATUS_OK);
+    assert_int_equal(acquire(fixture, client, &plain, NAME, 2 * LEASE_MS), STATUS_BUSY);
+    assert_int_equal(count_of(fixture, client), 1);
+    assert_in_range(ttl_ms(fixture), LEASE_MS - 1000, LEASE_MS);
+    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_acquire__n_times_is_free_after_n_releases_only),
+        FIXTURE_TEST(test_acquire__n_times_in_one_flush_counts_each),
+        FIXTURE_TEST(test_acquire__same_holder_id_of_another_client_is_another_holder),
+        FIXTURE_TEST(test_acquire__another_holder_of_the_same_client_is_busy),
+        FIXTURE_TEST(test_release__second_time_is_not_owner_and_counts_once),
+        FIXTURE_TEST(test_release__after_expiry_is_lost_and_the_next_holder_untouched),
+        FIXTURE_TEST(test_rlock_cancel__of_a_nested_acquire_leaves_the_outer_one),
+        FIXTURE_TEST(test_acquire__lease_is_the_longest_of_all),
+        FIXTURE_TEST(test_acquire__three_times_released_twice_keeps_the_explicit_lease),
+        FIXTURE_TEST(test_extend__never_shortens_what_other_grants_need),
+        FIXTURE_TEST(test_watchdog__holds_it_for_ten_leases),
+        FIXTURE_TEST(test_watchdog__outer_without_it_ends_though_the_inner_was_watched),
+        FIXTURE_TEST(test_watchdog__deleted_lock_is_told_once_and_not_created_again),
+        FIXTURE_TEST(test_watchdog__stolen_lock_is_told_once_and_left_alone),
+        FIXTURE_TEST(test_watchdog__lock_that_became_a_string_is_lost),
+        FIXTURE_TEST(test_watchdog__does_not_take_a_later_grant_for_its_own),
+        FIXTURE_TEST(test_fence__nested_is_the_outer_ones_and_a_later_one_is_greater),
+        FIXTURE_TEST(test_fence__of_a_nested_grant_stays_behind_those_of_others),
+        FIXTURE_TEST(test_force_release__frees_all_grants),
+        FIXTURE_TEST(test_wire__is_the_hash_of_redisson),
+        FIXTURE_TEST(test_wire__tells_a_release_on_redissons_channel),
+        FIXTURE_TEST(test_wire__is_woken_on_redissons_channel),
+        FIXTURE_TEST(test_scripts__repeated_call_counts_once),
+        FIXTURE_TEST(test_scripts__flushed_at_any_time_are_taught_again),
+        FIXTURE_TEST(test_acquire__key_of_another_type_is_refused_with_words),
+        FIXTURE_TEST(test_acquire__hash_is_busy_for_a_plain_lock_and_untouched),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
