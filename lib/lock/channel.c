@@ -42,7 +42,7 @@ static struct rlock_channel *find(struct rlock_channels *channels, const char *n
     return NULL;
 }
 
-static void advance(struct rlock_channel *channel);
+static void settle(struct rlock_channel *channel);
 
 static void on_answered(struct redis_command *command, enum status status,
                         const struct redis_reply *reply UNUSED)
@@ -54,7 +54,7 @@ static void on_answered(struct redis_command *command, enum status status,
     if (channel->is_subscribed)
         rlock_waits_confirmed(channel);
     channel->is_asking = false;
-    advance(channel);
+    settle(channel);
 }
 
 static void ask(struct rlock_channel *channel, const char *verb)
@@ -81,7 +81,13 @@ static void advance(struct rlock_channel *channel)
         ask(channel, "SUBSCRIBE");
     else if (!is_wanted && channel->is_subscribed)
         ask(channel, "UNSUBSCRIBE");
-    if (!is_wanted && !channel->is_asking) {
+}
+
+/** The same, and it goes where nothing is left to do for it. */
+static void settle(struct rlock_channel *channel)
+{
+    advance(channel);
+    if (list_is_empty(&channel->waiters) && !channel->is_asking) {
         list_remove(&channel->link);
         free(channel);
     }
@@ -116,7 +122,7 @@ static void on_state(bool is_up, const struct err *why UNUSED, void *arg)
             channel->is_subscribed = channel->is_refused = false;
             if (!is_up)
                 rlock_waits_cut_off(channel);
-            advance(channel);
+            settle(channel);
         }
     }
 }
@@ -194,7 +200,7 @@ struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char
 
 void rlock_channel_leave(struct rlock_channel *channel)
 {
-    advance(channel);
+    settle(channel);
 }
 
 void rlock_channels_flush(struct rlock_client *client)

@@ -41,7 +41,7 @@ void rlock_channels_clear(struct rlock_channels *channels);
 struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char *name,
                                          size_t name_len, struct list *waiter_link);
 
-/** Somebody was taken out of its waiters; the channel may be gone then. */
+/** The last of its waiters was taken out; the channel may be gone then. */
 void rlock_channel_leave(struct rlock_channel *channel);
 
 /** Send what was collected. */

@@ -9,7 +9,9 @@
  * spent on the one who left. Of a queued kind all are called by name, and each tries
  * every RLOCK_FAIR_BEAT_MS, which is its heartbeat.
  *
- * While the channel is not subscribed, those who count on it ask again and again.
+ * While the channel is not subscribed, those who count on it ask again and again. Where
+ * it is, they still look every LOOK_MS, and each look renews the waiting key (scripts.c),
+ * so that one who died or gave up is not waited for much longer.
  */
 #include "lock/wait.h"
 #include "base/clock.h"
@@ -22,6 +24,8 @@
 #define SPIN_MAX_MS_DEFAULT 100 /* of a kind whose releases nobody tells */
 #define DEAF_MIN_MS         50  /* pauses of who cannot hear messages */
 #define DEAF_MAX_MS         500
+#define LOOK_MS             INT64_C(2000) /* between looks of who can: some get lost */
+#define WAITING_MAX_MS      (LOOK_MS * 3)
 
 struct rlock_waiter {
     struct list link;     /* in its channel, or spare */
@@ -78,7 +82,7 @@ uint32_t rlock_wait_left_ms(const struct rlock *lock)
 
     if (left_ms < 0)
         return 0;
-    return left_ms > UINT32_MAX ? UINT32_MAX : (uint32_t)left_ms;
+    return left_ms > WAITING_MAX_MS ? WAITING_MAX_MS : (uint32_t)left_ms;
 }
 
 static bool is_first(const struct rlock_waiter *waiter)
@@ -119,9 +123,10 @@ static void sleep_on(struct rlock_waiter *waiter)
         (!waiter->channel->is_subscribed && (is_queued || is_first(waiter))))
         at_us = sooner(at_us, now_us + next_pause_us(waiter));
     if (!spins(waiter) && (is_queued || is_first(waiter)))
-        at_us = sooner(at_us, waiter->free_at_us);
+        at_us = sooner(sooner(at_us, waiter->free_at_us), now_us + LOOK_MS * 1000);
     if (is_queued)
-        at_us = sooner(at_us, now_us + RLOCK_FAIR_BEAT_MS * 1000);
+        at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
+    uv_update_time(waiter->client->loop); /* which is as old as this turn of it */
     uv_timer_start(&waiter->timer, on_timer,
                    at_us <= now_us ? 0 : (uint64_t)(at_us - now_us) / 1000 + 1, 0);
 }
@@ -133,12 +138,10 @@ static void try_again(struct rlock_waiter *waiter)
 
     uv_timer_stop(&waiter->timer);
     waiter->is_called = false;
-    if (rlock_try(client, lock) == STATUS_OK) {
+    if (rlock_try(client, lock) == STATUS_OK)
         rlock_client_wake(client);
-        return;
-    }
-    rlock_wait_end(client, lock, false);
-    rlock_client_answer(client, lock, STATUS_NO_MEMORY);
+    else
+        uv_timer_start(&waiter->timer, on_timer, DEAF_MAX_MS, 0); /* no memory now */
 }
 
 /** There may be something to get: try, or once more after the try that is under way. */
@@ -200,6 +203,7 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
     waiter->deadline_us = deadline_of(lock);
     waiter->attempts = 0;
     if (lock->kind->channel != NULL && lock->spin_max_ms == 0 && !join_channel(waiter)) {
+        waiter->lock = NULL;
         list_append(&client->waits.spare, &waiter->link);
         return NULL;
     }
@@ -250,11 +254,11 @@ static void leave(struct rlock_waiter *waiter, const struct rlock *lock, bool is
     bool was_first = is_first(waiter);
 
     list_remove(&waiter->link);
-    if (was_first && !list_is_empty(&channel->waiters) && !lock->kind->is_queued &&
-        !waiter->client->is_closing)
+    if (list_is_empty(&channel->waiters))
+        rlock_channel_leave(channel);
+    else if (was_first && !lock->kind->is_queued && !waiter->client->is_closing)
         advance_to(list_item(channel->waiters.next, struct rlock_waiter, link), lock,
                    is_granted);
-    rlock_channel_leave(channel);
 }
 
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted)
@@ -275,8 +279,7 @@ void rlock_waits_confirmed(struct rlock_channel *channel)
 {
     struct list *waiters = &channel->waiters;
 
-    for (struct list *at = waiters->next, *next = at->next; at != waiters;
-         at = next, next = at->next) {
+    for (struct list *at = waiters->next; at != waiters; at = at->next) {
         struct rlock_waiter *waiter = list_item(at, struct rlock_waiter, link);
 
         waiter->attempts = 0;

@@ -35,7 +35,7 @@ bool rlock_wait_on(struct rlock_client *client, struct rlock *lock,
  * not. */
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);
 
-/** How long `lock` is ready to wait from now. */
+/** For how long the server is to believe that `lock` waits, unless it asks again. */
 uint32_t rlock_wait_left_ms(const struct rlock *lock);
 
 /** The channel's messages come from now on. */
