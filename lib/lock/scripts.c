@@ -75,7 +75,10 @@ static const char acquire_wait[] =
                              "end\n"
                              "return {clock, fence, table.concat(verdicts), numbers}\n";
 
-/* MGET tells nil, not an error, where a key holds another type. */
+/*
+ * MGET tells nil, not an error, where a key holds another type. A user who may not
+ * publish has released nevertheless, and those who wait look for themselves: pcall.
+ */
 static const char release[] =
     "local found = redis.call('MGET', unpack(KEYS))\n"
     "local verdicts, ours = {}, {}\n"
@@ -86,7 +89,7 @@ static const char release[] =
     "end\n"
     "if #ours > 0 then redis.call('DEL', unpack(ours)) end\n"
     "if found[1] then\n"
-    "  for _, name in ipairs(ours) do redis.call('PUBLISH', 'rlock:' .. name, '') end\n"
+    "  for _, name in ipairs(ours) do redis.pcall('PUBLISH', 'rlock:' .. name, '') end\n"
     "end\n"
     "return table.concat(verdicts)\n";
 
@@ -244,7 +247,7 @@ static const char fair_release[] =
               "  redis.pcall('ZREM', beats, owner)\n"
               "  if found == owner or not found then\n"
               "    local first = head_if_any(queue, beats, ms)\n"
-              "    if first then redis.call('PUBLISH', 'rlock:' .. name, first) end\n"
+              "    if first then redis.pcall('PUBLISH', 'rlock:' .. name, first) end\n"
               "  end\n"
               "  return found == owner and '1' or '0'\n"
               "end\n"
@@ -310,7 +313,7 @@ static const char force[] =
               "if deleted == 1 then\n"
               "  local first = head_if_any(KEYS[2], KEYS[3], math.floor(now[1] * 1000 + "
               "now[2] / 1000))\n"
-              "  redis.call('PUBLISH', 'rlock:' .. name, first or '')\n"
+              "  redis.pcall('PUBLISH', 'rlock:' .. name, first or '')\n"
               "  " TELL_REDISSON "end\n"
               "return deleted\n";
 

@@ -1,0 +1,612 @@
+/* it_wait_faults.c - waits that are cancelled, cut off, refused or closed. */
+#include "base/clock.h"
+#include "lock/client.h"
+#include "test/fixture.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAME        "item:7"
+#define LONG_MS     6000 /* a wait that is not to run out */
+#define PROMPTLY_US 1000000
+
+static struct rlock_acquire_options waiting(uint32_t wait_ms)
+{
+    return (struct rlock_acquire_options){.lease_ms = LEASE_MS, .wait_ms = wait_ms};
+}
+
+static void call_wait(struct rlock_client *client, struct call *call, uint32_t wait_ms)
+{
+    struct rlock_acquire_options options = waiting(wait_ms);
+
+    call_acquire_with(client, call, NAME, &options);
+    rlock_flush(client);
+}
+
+static void do_quietly(struct fixture *fixture, const char *command)
+{
+    redisReply *reply = server_ask(fixture->server, command);
+
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", command, reply->str);
+    freeReplyObject(reply);
+}
+
+static long long channels_in_use(struct fixture *fixture)
+{
+    redisReply *reply = server_ask(fixture->server, "PUBSUB CHANNELS");
+    long long count = (long long)reply->elements;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+static bool has_no_channels(void *arg)
+{
+    return channels_in_use(arg) == 0;
+}
+
+static void assert_no_channels(struct fixture *fixture)
+{
+    assert_true(fixture_run_until(fixture, has_no_channels, fixture, WITHIN_MS));
+}
+
+static bool begins_to_wait(void *arg)
+{
+    const struct call *call = arg;
+
+    return call->lock.waiter != NULL;
+}
+
+static bool begins_to_try(void *arg)
+{
+    const struct call *call = arg;
+
+    return call->lock.batch != NULL;
+}
+
+static bool is_free_again(void *arg)
+{
+    return !server_has(((struct fixture *)arg)->server, NAME);
+}
+
+/* -- cancelled ---------------------------------------------------------------------- */
+
+/** Answered without any word from the server, which does not even run. */
+static void cancel(struct fixture *fixture, struct rlock_client *client,
+                   struct call *call)
+{
+    unsigned answers = call->answers;
+    int64_t begin_us = clock_mono_us();
+
+    server_pause(fixture->server);
+    rlock_cancel(client, &call->lock);
+    assert_int_equal(call->answers, answers); /* not from inside */
+    fixture_wait_answers(fixture, call, answers + 1);
+    assert_true(clock_mono_us() - begin_us < 500000);
+    assert_int_equal(call->status, STATUS_CANCELLED);
+    assert_false(rlock_is_held(&call->lock));
+    memset(&call->lock, 0, sizeof(call->lock)); /* the caller's again */
+    rlock_cancel(client, &call->lock);          /* of an idle lock: nothing */
+    server_resume(fixture->server);
+}
+
+static void test_rlock_cancel__of_a_sleeping_waiter(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call held = {0}, call = {0};
+    struct rlock_stats stats;
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    call_wait(bob, &call, RLOCK_WAIT_FOREVER);
+    fixture_wait_asleep(fixture, bob, &call);
+    cancel(fixture, bob, &call);
+    assert_no_channels(fixture);
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), 3);
+    assert_in_range(server_int(fixture->server, "PTTL lock:fence:waiting"), 0, 6000);
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    fixture_run_for(fixture, 50);
+    assert_int_equal(call.answers, 1);
+    assert_false(server_has(fixture->server, NAME));
+    rlock_client_stats(bob, &stats);
+    assert_int_equal(stats.granted + stats.busy + stats.failed, 0);
+}
+
+/** It is granted after it was cancelled: given back. */
+static void test_rlock_cancel__of_a_try_under_way(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0}, warm = {0};
+
+    assert_int_equal(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
+    server_pause(fixture->server);
+    call_wait(client, &call, RLOCK_WAIT_FOREVER);
+    cancel(fixture, client, &call);
+    assert_true(fixture_run_until(fixture, is_free_again, fixture, WITHIN_MS));
+    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    fixture_run_for(fixture, 1200); /* the second look at what was given back */
+    assert_true(server_has(fixture->server, NAME));
+}
+
+/** The same for the try of one who has waited and was called. */
+static void test_rlock_cancel__of_a_waiter_that_was_called(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call held = {0}, call = {0}, other = {0};
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    call_wait(bob, &call, RLOCK_WAIT_FOREVER);
+    fixture_wait_asleep(fixture, bob, &call);
+    call_release(alice, &held);
+    rlock_flush(alice);
+    assert_true(fixture_run_until(fixture, begins_to_try, &call, WITHIN_MS));
+    server_pause(fixture->server);
+    rlock_flush(bob);
+    assert_true(call.lock.batch->is_sent);
+    cancel(fixture, bob, &call);
+    assert_int_equal(acquire_with(fixture, alice, &other, NAME,
+                                  &(struct rlock_acquire_options){.lease_ms = LEASE_MS,
+                                                                  .wait_ms = LONG_MS}),
+                     STATUS_OK);
+    assert_no_channels(fixture);
+    assert_int_equal(call.answers, 1);
+}
+
+static void test_rlock_cancel__before_it_was_sent(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = waiting(RLOCK_WAIT_FOREVER);
+    struct call call = {0};
+    long long before = server_calls(fixture->server, "evalsha");
+
+    call_acquire_with(client, &call, NAME, &options);
+    cancel(fixture, client, &call);
+    rlock_flush(client);
+    fixture_run_for(fixture, 50);
+    assert_int_equal(server_calls(fixture->server, "evalsha"), before);
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), 1); /* the counter */
+}
+
+/** Its connection for messages is not even open; the next wait finds all in order. */
+static void test_rlock_cancel__before_it_has_subscribed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call held = {0}, call = {0};
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    for (unsigned i = 0; i < 2; i++) { /* the second with the SUBSCRIBE on its way */
+        call_wait(bob, &call, RLOCK_WAIT_FOREVER);
+        assert_true(fixture_run_until(fixture, begins_to_wait, &call, WITHIN_MS));
+        cancel(fixture, bob, &call);
+        fixture_run_for(fixture, 100);
+        assert_no_channels(fixture);
+    }
+    call_wait(bob, &call, LONG_MS);
+    fixture_wait_asleep(fixture, bob, &call);
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    fixture_wait_answers(fixture, &call, 3);
+    assert_int_equal(call.status, STATUS_OK);
+}
+
+/** One who comes while the last one's UNSUBSCRIBE is on its way is subscribed anew. */
+static void test_wait__begun_while_the_channel_is_being_left(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call held = {0}, calls[2] = {0};
+    long long before = server_calls(fixture->server, "unsubscribe");
+    int64_t begin_us;
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    call_wait(bob, &calls[0], LONG_MS);
+    fixture_wait_asleep(fixture, bob, &calls[0]);
+    server_pause(fixture->server);
+    call_wait(bob, &calls[1], LONG_MS);
+    rlock_cancel(bob, &calls[0].lock);
+    fixture_wait_answers(fixture, &calls[0], 1);
+    server_resume(fixture->server);
+    fixture_wait_asleep(fixture, bob, &calls[1]);
+    assert_int_equal(server_calls(fixture->server, "unsubscribe") - before, 1);
+    assert_int_equal(channels_in_use(fixture), 1);
+    begin_us = clock_mono_us();
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    fixture_wait_answers(fixture, &calls[1], 1);
+    assert_int_equal(calls[1].status, STATUS_OK);
+    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+}
+
+/** The first of three is cancelled in the moment of the message that was meant for all.
+ */
+static void test_rlock_cancel__of_the_first_leaves_the_message_to_the_next(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call held = {0}, calls[3] = {0};
+    int64_t begin_us;
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    for (int i = 0; i < 3; i++) {
+        call_wait(bob, &calls[i], LONG_MS);
+        fixture_wait_asleep(fixture, bob, &calls[i]);
+    }
+    call_release(alice, &held);
+    rlock_flush(alice);
+    assert_true(fixture_run_until(fixture, begins_to_try, &calls[0], WITHIN_MS));
+    begin_us = clock_mono_us();
+    rlock_cancel(bob, &calls[0].lock);
+    fixture_wait_answers(fixture, &calls[1], 1);
+    assert_int_equal(calls[0].status, STATUS_CANCELLED);
+    assert_int_equal(calls[1].status, STATUS_OK);
+    assert_int_equal(calls[2].answers, 0);
+    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    rlock_cancel(bob, &calls[2].lock);
+    fixture_wait_answers(fixture, &calls[2], 1);
+    assert_no_channels(fixture);
+}
+
+/* -- cut off ------------------------------------------------------------------------ */
+
+/** The message is published while nobody hears it. */
+static void test_wait__message_lost_with_the_connection_is_made_up_for(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call held = {0}, calls[2] = {0};
+    int64_t begin_us;
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        call_wait(bob, &calls[i], LONG_MS);
+        fixture_wait_asleep(fixture, bob, &calls[i]);
+    }
+    begin_us = clock_mono_us();
+    assert_int_equal(server_int(fixture->server, "CLIENT KILL TYPE pubsub"), 1);
+    (void)server_int(fixture->server, "DEL " NAME);
+    assert_int_equal(server_int(fixture->server, "PUBLISH rlock:" NAME " x"), 0);
+    fixture_wait_answers(fixture, &calls[0], 1);
+    assert_int_equal(calls[0].status, STATUS_OK);
+    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+
+    fixture_wait_asleep(fixture, bob, &calls[1]); /* it hears again */
+    begin_us = clock_mono_us();
+    assert_int_equal(release(fixture, bob, &calls[0]), STATUS_OK);
+    fixture_wait_answers(fixture, &calls[1], 1);
+    assert_int_equal(calls[1].status, STATUS_OK);
+    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    assert_no_channels(fixture);
+}
+
+static void test_wait__outlives_a_cut_of_the_connection_for_commands(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call held = {0}, call = {0};
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    call_wait(bob, &call, LONG_MS);
+    fixture_wait_asleep(fixture, bob, &call);
+    (void)server_int(fixture->server, "CLIENT KILL TYPE normal");
+    fixture_wait_down(fixture, bob);
+    fixture_wait_up(fixture, bob);
+    fixture_wait_up(fixture, alice);
+    assert_int_equal(call.answers, 0);
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    fixture_wait_answers(fixture, &call, 1);
+    assert_int_equal(call.status, STATUS_OK);
+}
+
+/** All who wait hear of it long before their waits end; afterwards waits work again. */
+static void test_wait__over_a_restart_of_the_server_is_an_error_soon(void **state)
+{
+    enum { WAITERS = 20 };
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call held = {0}, calls[WAITERS] = {0};
+    int64_t begin_us;
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    for (int i = 0; i < WAITERS; i++)
+        call_wait(bob, &calls[i], LONG_MS);
+    for (int i = 0; i < WAITERS; i++)
+        fixture_wait_asleep(fixture, bob, &calls[i]);
+    begin_us = clock_mono_us();
+    server_kill(fixture->server);
+    for (int i = 0; i < WAITERS; i++) {
+        fixture_wait_answers(fixture, &calls[i], 1);
+        assert_int_equal(calls[i].status, STATUS_DOWN);
+    }
+    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    server_restart(fixture->server);
+    fixture_wait_up(fixture, alice);
+    fixture_wait_up(fixture, bob);
+
+    assert_int_equal(release(fixture, alice, &held), STATUS_LOST);
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        call_wait(bob, &calls[i], LONG_MS);
+    fixture_wait_asleep(fixture, bob, &calls[0]);
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    fixture_wait_answers(fixture, &calls[0], 2);
+    assert_int_equal(calls[0].status, STATUS_OK);
+    assert_int_equal(calls[1].answers, 1);
+    rlock_cancel(bob, &calls[1].lock);
+    fixture_wait_answers(fixture, &calls[1], 2);
+    assert_no_channels(fixture);
+}
+
+/** Nobody can tell whether the try was granted: the error comes with the timeout. */
+static void test_wait__on_a_hung_server_is_unknown_after_the_timeout(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_open(
+        fixture, (struct rlock_client_options){.redis_url = fixture->server->unix_url,
+                                               .timeout_ms = 200});
+    struct call held = {0}, sleeping = {0}, trying = {0};
+    int64_t begin_us;
+
+    fixture_wait_up(fixture, bob);
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    call_wait(bob, &sleeping, 3000);
+    fixture_wait_asleep(fixture, bob, &sleeping);
+    begin_us = clock_mono_us();
+    server_pause(fixture->server);
+    call_wait(bob, &trying, 3000);
+    fixture_wait_answers(fixture, &trying, 1);
+    assert_int_equal(trying.status, STATUS_TIMEOUT);
+    assert_in_range(clock_mono_us() - begin_us, 200000, 200000 + 500000);
+    fixture_wait_answers(fixture, &sleeping, 1); /* a hung connection is found out */
+    assert_int_equal(sleeping.status, STATUS_DOWN);
+    assert_true(clock_mono_us() - begin_us < 3000000);
+    server_resume(fixture->server);
+    fixture_wait_up(fixture, bob);
+    fixture_wait_up(fixture, alice);
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    assert_true(fixture_run_until(fixture, is_free_again, fixture, WITHIN_MS));
+}
+
+/* -- refused ------------------------------------------------------------------------ */
+
+/** A user who may neither subscribe nor publish. */
+static struct rlock_client *deaf_client(struct fixture *fixture)
+{
+    struct rlock_client *client;
+    char url[128];
+
+    do_quietly(fixture, "ACL SETUSER deaf on >secret ~* +@all resetchannels");
+    snprintf(url, sizeof(url), "redis://deaf:secret@127.0.0.1:%u", fixture->server->port);
+    client = fixture_open(fixture, (struct rlock_client_options){
+                                       .redis_url = url, .timeout_ms = TIMEOUT_MS});
+    fixture_wait_up(fixture, client);
+    return client;
+}
+
+static void test_wait__without_permission_to_subscribe_asks_now_and_then(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = deaf_client(fixture);
+    struct call held = {0}, calls[2] = {0};
+    long long before;
+    int64_t begin_us;
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    before = server_calls(fixture->server, "evalsha");
+    for (int i = 0; i < 2; i++)
+        call_wait(bob, &calls[i], LONG_MS);
+    fixture_run_for(fixture, 700);
+    /* one of them, growing slower */
+    assert_in_range(server_calls(fixture->server, "evalsha") - before, 3, 10);
+    begin_us = clock_mono_us();
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    fixture_wait_answers(fixture, &calls[0], 1);
+    assert_int_equal(calls[0].status, STATUS_OK);
+    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    rlock_cancel(bob, &calls[1].lock);
+    fixture_wait_answers(fixture, &calls[1], 1);
+    fixture_close(fixture, bob);
+    do_quietly(fixture, "ACL DELUSER deaf");
+}
+
+/** The release is done: that it cannot be told is no failure of it. */
+static void test_release__without_permission_to_publish_is_done(void **state)
+{
+    static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
+                                                     &rlock_fair};
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = deaf_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct answer answer = {0};
+
+    for (int i = 0; i < 3; i++) {
+        struct rlock_acquire_options options = waiting(LONG_MS);
+        struct call held = {0}, call = {0};
+
+        options.kind = kinds[i];
+        assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+        call_acquire_with(bob, &call, NAME, &options);
+        rlock_flush(bob);
+        fixture_wait_asleep(fixture, bob, &call);
+        assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+        fixture_wait_answers(fixture, &call, 1); /* by looking */
+        assert_int_equal(call.status, STATUS_OK);
+        assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
+    }
+    fixture_close(fixture, alice);
+    do_quietly(fixture, "ACL DELUSER deaf");
+}
+
+static void test_wait__refused_by_the_server_ends_with_its_words(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call held = {0}, call = {0};
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    call_wait(bob, &call, LONG_MS);
+    fixture_wait_asleep(fixture, bob, &call);
+    do_quietly(fixture, "CONFIG SET min-replicas-to-write 1");
+    (void)server_int(fixture->server, "PUBLISH rlock:" NAME " x");
+    fixture_wait_answers(fixture, &call, 1);
+    do_quietly(fixture, "CONFIG SET min-replicas-to-write 0");
+    assert_int_equal(call.status, STATUS_REFUSED);
+    assert_non_null(strstr(rlock_client_why(bob)->text, "NOREPLICAS"));
+    assert_no_channels(fixture);
+}
+
+/* -- closed ------------------------------------------------------------------------- */
+
+static void count_closed(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+/** Asleep, behind, subscribing, trying: all are answered before it returns. */
+static void test_rlock_client_close__answers_all_who_wait(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct rlock_acquire_options options = waiting(RLOCK_WAIT_FOREVER);
+    struct call held = {0}, calls[5] = {0};
+    unsigned closed = fixture->closed_count;
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    (void)server_int(fixture->server, "SADD other x");
+    call_wait(bob, &calls[0], RLOCK_WAIT_FOREVER);
+    call_wait(bob, &calls[1], RLOCK_WAIT_FOREVER);
+    fixture_wait_asleep(fixture, bob, &calls[1]);
+    call_acquire_with(bob, &calls[2], "other", &options);
+    rlock_flush(bob);
+    assert_true(fixture_run_until(fixture, begins_to_wait, &calls[2], WITHIN_MS));
+    call_acquire_with(bob, &calls[3], "free", &options);
+    rlock_flush(bob);
+    call_acquire_with(bob, &calls[4], "unsent", &options);
+    fixture->clients[1] = NULL;
+    rlock_client_close(bob, count_closed, &fixture->closed_count);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(calls[i].answers, 1);
+        assert_int_equal(calls[i].status, STATUS_CANCELLED);
+    }
+    memset(calls, 0xff, sizeof(calls)); /* the caller's again */
+    fixture_wait_count(fixture, &fixture->closed_count, closed + 1);
+    assert_no_channels(fixture);
+    assert_false(server_has(fixture->server, "free"));
+    assert_false(server_has(fixture->server, "unsent"));
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+}
+
+/** Its callback closes the client it is of. */
+struct closer {
+    struct call call;
+    struct rlock_client *client;
+    unsigned *closed;
+};
+
+static void on_answer_close(struct rlock *lock, enum status status, void *arg)
+{
+    struct closer *closer = arg;
+
+    closer->call.status = status;
+    closer->call.answers++;
+    memset(lock, 0xff, sizeof(*lock));
+    rlock_client_close(closer->client, count_closed, closer->closed);
+}
+
+/** The first of three in a channel is answered `status`, and closes from there. */
+static void close_by(struct fixture *fixture, enum status status)
+{
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct rlock_acquire_options options =
+        waiting(status == STATUS_BUSY ? 200 : RLOCK_WAIT_FOREVER);
+    struct closer closer = {.client = bob, .closed = &fixture->closed_count};
+    struct call held = {0}, calls[2] = {0};
+    unsigned closed = fixture->closed_count;
+
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    rlock_acquire(bob, &closer.call.lock, NAME, strlen(NAME), &options, on_answer_close,
+                  &closer);
+    for (int i = 0; i < 2; i++)
+        call_wait(bob, &calls[i], RLOCK_WAIT_FOREVER);
+    fixture_wait_asleep(fixture, bob, &closer.call);
+    fixture->clients[1] = NULL;
+    if (status == STATUS_OK)
+        assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    else if (status == STATUS_CANCELLED)
+        rlock_cancel(bob, &closer.call.lock);
+    else if (status == STATUS_DOWN)
+        server_kill(fixture->server);
+    fixture_wait_count(fixture, &fixture->closed_count, closed + 1);
+    assert_int_equal(closer.call.answers, 1);
+    assert_int_equal(closer.call.status, status);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(calls[i].answers, 1);
+        assert_int_equal(calls[i].status, STATUS_CANCELLED);
+    }
+    if (status == STATUS_DOWN)
+        server_restart(fixture->server);
+    assert_no_channels(fixture);
+}
+
+static void test_rlock_client_close__from_the_answer_of_a_granted_waiter(void **state)
+{
+    close_by(*state, STATUS_OK);
+}
+
+static void test_rlock_client_close__from_the_answer_at_the_end_of_a_wait(void **state)
+{
+    close_by(*state, STATUS_BUSY);
+}
+
+static void test_rlock_client_close__from_the_answer_of_a_cancelled_waiter(void **state)
+{
+    close_by(*state, STATUS_CANCELLED);
+}
+
+static void test_rlock_client_close__from_the_answer_of_one_cut_off(void **state)
+{
+    close_by(*state, STATUS_DOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_rlock_cancel__of_a_sleeping_waiter),
+        FIXTURE_TEST(test_rlock_cancel__of_a_try_under_way),
+        FIXTURE_TEST(test_rlock_cancel__of_a_waiter_that_was_called),
+        FIXTURE_TEST(test_rlock_cancel__before_it_was_sent),
+        FIXTURE_TEST(test_rlock_cancel__before_it_has_subscribed),
+        FIXTURE_TEST(test_wait__begun_while_the_channel_is_being_left),
+        FIXTURE_TEST(test_rlock_cancel__of_the_first_leaves_the_message_to_the_next),
+        FIXTURE_TEST(test_wait__message_lost_with_the_connection_is_made_up_for),
+        FIXTURE_TEST(test_wait__outlives_a_cut_of_the_connection_for_commands),
+        FIXTURE_TEST(test_wait__over_a_restart_of_the_server_is_an_error_soon),
+        FIXTURE_TEST(test_wait__on_a_hung_server_is_unknown_after_the_timeout),
+        FIXTURE_TEST(test_wait__without_permission_to_subscribe_asks_now_and_then),
+        FIXTURE_TEST(test_release__without_permission_to_publish_is_done),
+        FIXTURE_TEST(test_wait__refused_by_the_server_ends_with_its_words),
+        FIXTURE_TEST(test_rlock_client_close__answers_all_who_wait),
+        FIXTURE_TEST(test_rlock_client_close__from_the_answer_of_a_granted_waiter),
+        FIXTURE_TEST(test_rlock_client_close__from_the_answer_at_the_end_of_a_wait),
+        FIXTURE_TEST(test_rlock_client_close__from_the_answer_of_a_cancelled_waiter),
+        FIXTURE_TEST(test_rlock_client_close__from_the_answer_of_one_cut_off),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
