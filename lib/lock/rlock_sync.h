@@ -13,8 +13,9 @@
  *
  * Threads: any, unless stated otherwise; a struct rlock is used by one thread at a time.
  * on_lost and on_state are called in whichever thread runs the loop, perhaps that of
- * another caller: they may not block, nor call what is declared here. A thread is not to
- * be cancelled (pthread_cancel) inside a call.
+ * another caller: they may not block; what they call here answers STATUS_INVALID (but
+ * rlock_sync_close() would wait for ever). A thread is not to be cancelled
+ * (pthread_cancel) inside a call.
  */
 #ifndef LOCK_RLOCK_SYNC_H
 #define LOCK_RLOCK_SYNC_H

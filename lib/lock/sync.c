@@ -31,6 +31,7 @@ struct rlock_sync {
     struct list sleeping;       /* calls whose threads could lead */
     uint64_t leads;             /* how often the lead was taken */
     unsigned inside;            /* threads in a call */
+    pthread_t leader;           /* where it is led */
     bool is_led, is_closing, is_over, is_closed;
 
     uv_loop_t loop; /* the leader's, as all below */
@@ -99,6 +100,7 @@ static bool must_lead(const struct rlock_sync *sync, const struct rlock_sync_cal
 static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
 {
     sync->is_led = true;
+    sync->leader = pthread_self();
     sync->leads++;
     if (call != NULL)
         list_remove(&call->sleep_link);
@@ -128,7 +130,7 @@ static void put_in_line(struct rlock_sync *sync, struct rlock_sync_call *call)
 }
 
 /** The mutex is held. */
-static void await(struct rlock_sync *sync, struct rlock_sync_call *call)
+static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
 {
     pthread_cond_init(&call->wake, NULL);
     call->is_answered = false;
@@ -145,21 +147,23 @@ static void await(struct rlock_sync *sync, struct rlock_sync_call *call)
     if (--sync->inside == 0 && sync->is_closing)
         pthread_cond_broadcast(&sync->idle);
     pthread_cond_destroy(&call->wake);
+    return call->status;
 }
 
 enum status rlock_sync_carry(struct rlock_sync_call *call)
 {
     struct rlock_sync *sync = call->sync;
-    bool is_open;
+    enum status status;
 
     pthread_mutex_lock(&sync->mutex);
-    is_open = !sync->is_closing;
-    if (is_open)
-        await(sync, call);
+    if (sync->is_led && pthread_equal(sync->leader, pthread_self()))
+        status = err_set(call->reterr, STATUS_INVALID, "called from inside a callback");
+    else if (sync->is_closing)
+        status = err_set(call->reterr, STATUS_CANCELLED, "it is closed");
+    else
+        status = await(sync, call);
     pthread_mutex_unlock(&sync->mutex);
-    if (!is_open)
-        return err_set(call->reterr, STATUS_CANCELLED, "it is closed");
-    return call->status;
+    return status;
 }
 
 /** Where the call has not said more itself. */
@@ -181,7 +185,7 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
 
     if (status != STATUS_OK)
         set_words(call, status);
-    uv_stop(&sync->loop); /* it may be the leader's; poll for nothing else */
+    uv_stop(&sync->loop); /* it may be the leader's: no poll for more first */
     pthread_mutex_lock(&sync->mutex);
     call->status = status;
     call->is_answered = true;
@@ -370,7 +374,7 @@ void rlock_sync_close(struct rlock_sync *sync)
     pthread_mutex_lock(&sync->mutex);
     if (!sync->is_closing) {
         sync->is_closing = true;
-        await(sync, &call);
+        (void)await(sync, &call);
         clear_out(sync);
         sync->is_closed = true;
         pthread_cond_broadcast(&sync->idle);

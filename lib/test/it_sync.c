@@ -251,9 +251,15 @@ static void test_rlock_sync_stats__counts(void **state)
 static _Atomic unsigned losses;
 static struct rlock *_Atomic lost_lock;
 
+static struct sync_fixture *_Atomic lost_fixture;
+static _Atomic enum status status_inside; /* of a call from inside the callback */
+
 static void on_lost(struct rlock *lock, enum status status, void *arg)
 {
+    struct sync_fixture *fixture = lost_fixture;
+
     (void)arg;
+    status_inside = sync_release(fixture, lock);
     if (status == STATUS_LOST)
         lost_lock = lock;
     losses++;
@@ -265,6 +271,7 @@ static enum status take_watched(struct sync_fixture *fixture, struct rlock *lock
         .lease_ms = SHORT_MS, .watchdog = true, .on_lost = on_lost};
 
     losses = 0;
+    lost_fixture = fixture;
     return rlock_sync_acquire(fixture->sync, fixture->client, lock, "item:7", 6, &options,
                               NULL);
 }
@@ -294,6 +301,7 @@ static void test_on_lost__is_told_while_nobody_calls(void **state)
     freeReplyObject(server_ask(fixture->server, "DEL item:7"));
     await_count(&losses, 1);
     assert_ptr_equal(lost_lock, &lock);
+    assert_int_equal(status_inside, STATUS_INVALID);
     assert_false(rlock_sync_is_held(fixture->sync, &lock));
     assert_int_equal(sync_release(fixture, &lock), STATUS_LOST);
     assert_int_equal(losses, 1);

@@ -19,19 +19,23 @@
 /* Plain memory: it is the lock that orders the threads, which TSan watches. */
 static long counter;
 
+static void count_slowly(void)
+{
+    long seen = counter;
+
+    sched_yield();
+    counter = seen + 1;
+}
+
 static void count_locked(struct sync_worker *worker)
 {
     for (int i = 0; i < STEPS; i++) {
-        long seen;
-
         if (sync_acquire(worker->fixture, &worker->lock, "counter", WITHIN_MS) !=
             STATUS_OK) {
             worker->failures++;
             continue;
         }
-        seen = counter;
-        sched_yield();
-        counter = seen + 1;
+        count_slowly();
         if (sync_release(worker->fixture, &worker->lock) != STATUS_OK)
             worker->failures++;
     }
@@ -100,7 +104,7 @@ static void count_reentrant(struct sync_worker *worker)
             worker->failures +=
                 rlock_sync_acquire(fixture->sync, fixture->client, &locks[nested],
                                    "counter", 7, &options, NULL) != STATUS_OK;
-        counter++;
+        count_slowly();
         for (int nested = 0; nested < 2; nested++)
             worker->failures += sync_release(fixture, &locks[nested]) != STATUS_OK;
     }
@@ -248,17 +252,15 @@ static void wait_long(struct sync_worker *worker)
         sync_acquire(worker->fixture, &worker->lock, "item:7", 10 * WITHIN_MS);
 }
 
-/** Each of `count` has found it busy, which takes a fence each, and they listen. */
 static void await_waiting(struct sync_fixture *fixture, const struct rlock *held,
                           unsigned count)
 {
     int64_t end_us = clock_mono_us() + (int64_t)WITHIN_MS * 1000;
 
-    while (server_int(fixture->server, "INCRBY lock:fence 0") <
-               rlock_fence(held) + count ||
-           count_channels(fixture->server) == 0) {
+    sync_await_tries(fixture, held, count);
+    while (count_channels(fixture->server) == 0) {
         if (clock_mono_us() > end_us)
-            fail_msg("%u threads do not wait", count);
+            fail_msg("nobody listens");
         uv_sleep(1);
     }
 }

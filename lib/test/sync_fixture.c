@@ -98,3 +98,16 @@ void sync_await_int(struct sync_fixture *fixture, long long wanted, const char *
         uv_sleep(1);
     }
 }
+
+void sync_await_tries(struct sync_fixture *fixture, const struct rlock *held,
+                      unsigned count)
+{
+    int64_t end_us = clock_mono_us() + (int64_t)WITHIN_MS * 1000;
+
+    while (server_int(fixture->server, "INCRBY lock:fence 0") <
+           rlock_fence(held) + count) {
+        if (clock_mono_us() > end_us)
+            fail_msg("not %u tries within %d ms", count, WITHIN_MS);
+        uv_sleep(1);
+    }
+}

@@ -52,6 +52,12 @@ enum status sync_release(struct sync_fixture *fixture, struct rlock *lock);
 void sync_await_int(struct sync_fixture *fixture, long long wanted, const char *format,
                     const char *arg);
 
+/** Wait until there were `count` tries, which take a fence each, since `held` was
+ * granted.
+ */
+void sync_await_tries(struct sync_fixture *fixture, const struct rlock *held,
+                      unsigned count);
+
 #define SYNC_TEST(name)                                                                  \
     cmocka_unit_test_setup_teardown(name, sync_fixture_setup, sync_fixture_teardown)
 

@@ -1,0 +1,254 @@
+/* it_sync_group.c - groups of locks for threads that block. */
+#include "base/clock.h"
+#include "test/sync_fixture.h"
+
+#include <hiredis/hiredis.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEPS    200
+#define SHORT_MS 240
+
+static struct rlock_group *create(struct sync_fixture *fixture, const char *first,
+                                  const char *second)
+{
+    struct rlock_member members[] = {{fixture->client, first, strlen(first)},
+                                     {fixture->client, second, strlen(second)}};
+    struct rlock_group *group = NULL;
+
+    if (rlock_sync_group_create(fixture->sync, members, 2, RLOCK_GROUP_ALL, &group,
+                                NULL) != STATUS_OK)
+        return NULL;
+    return group;
+}
+
+static enum status acquire_group(struct sync_fixture *fixture, struct rlock_group *group,
+                                 uint32_t wait_ms, struct err *reterr)
+{
+    struct rlock_group_options options = {.lease_ms = LEASE_MS, .wait_ms = wait_ms};
+
+    return rlock_sync_group_acquire(fixture->sync, group, &options, reterr);
+}
+
+static void test_rlock_sync_group_create__refuses_none(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_group *group = NULL;
+    struct err err = {0};
+
+    assert_int_equal(
+        rlock_sync_group_create(fixture->sync, NULL, 0, RLOCK_GROUP_ALL, &group, &err),
+        STATUS_INVALID);
+    assert_null(group);
+    assert_int_equal(err.status, STATUS_INVALID);
+    assert_true(err.text[0] != '\0');
+}
+
+static void test_rlock_sync_group_acquire__takes_all_and_gives_them_back(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_group *group = create(fixture, "a", "b");
+
+    assert_non_null(group);
+    assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, group), 0);
+    assert_int_equal(acquire_group(fixture, group, 0, NULL), STATUS_OK);
+    assert_true(server_has(fixture->server, "a") && server_has(fixture->server, "b"));
+    assert_in_range(rlock_sync_group_safe_for_us(fixture->sync, group), LEASE_MS * 900,
+                    LEASE_MS * 1000);
+    assert_true(rlock_sync_group_fence(fixture->sync, group, 1) >
+                rlock_sync_group_fence(fixture->sync, group, 0));
+    assert_int_equal(rlock_sync_group_release(fixture->sync, group, NULL), STATUS_OK);
+    assert_false(server_has(fixture->server, "a") || server_has(fixture->server, "b"));
+    assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, group), 0);
+    assert_int_equal(rlock_sync_group_release(fixture->sync, group, NULL),
+                     STATUS_NOT_OWNER);
+    rlock_sync_group_free(fixture->sync, group);
+}
+
+static void test_rlock_sync_group_acquire__of_a_busy_member_takes_none(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_group *group = create(fixture, "a", "b");
+    struct rlock held = {0};
+    struct err err = {0};
+
+    assert_int_equal(sync_acquire(fixture, &held, "b", 0), STATUS_OK);
+    assert_int_equal(acquire_group(fixture, group, 0, &err), STATUS_BUSY);
+    assert_string_equal(err.text, "busy");
+    sync_await_int(fixture, 0, "EXISTS %s", "a");
+    assert_int_equal(sync_release(fixture, &held), STATUS_OK);
+    rlock_sync_group_free(fixture->sync, group);
+}
+
+static void test_rlock_sync_group_free__gives_back_what_is_held(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_group *group = create(fixture, "a", "b");
+
+    assert_int_equal(acquire_group(fixture, group, 0, NULL), STATUS_OK);
+    rlock_sync_group_free(fixture->sync, group);
+    sync_await_int(fixture, 0, "EXISTS %s", "a");
+    sync_await_int(fixture, 0, "EXISTS %s", "b");
+    rlock_sync_group_free(fixture->sync, NULL);
+}
+
+static _Atomic unsigned losses;
+
+static void on_lost(struct rlock_group *group, enum status status, void *arg)
+{
+    (void)group;
+    (void)arg;
+    losses += status == STATUS_LOST;
+}
+
+static void test_on_lost__of_a_group_is_told_while_nobody_calls(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_group_options options = {
+        .lease_ms = SHORT_MS, .watchdog = true, .on_lost = on_lost};
+    struct rlock_group *group = create(fixture, "a", "b");
+    int64_t end_us = clock_mono_us() + (int64_t)WITHIN_MS * 1000;
+
+    losses = 0;
+    assert_int_equal(rlock_sync_group_acquire(fixture->sync, group, &options, NULL),
+                     STATUS_OK);
+    freeReplyObject(server_ask(fixture->server, "DEL b"));
+    while (losses == 0) {
+        assert_true(clock_mono_us() < end_us);
+        uv_sleep(1);
+    }
+    sync_await_int(fixture, 0, "EXISTS %s", "a");
+    assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, group), 0);
+    assert_int_equal(losses, 1);
+}
+
+/* -- threads ------------------------------------------------------------------------- */
+
+static long counter; /* plain memory: the groups order the threads */
+
+static void count_slowly(void)
+{
+    long seen = counter;
+
+    sched_yield();
+    counter = seen + 1;
+}
+
+/** Each takes two of the three names, in one order or the other. */
+static void count_by_pairs(struct sync_worker *worker)
+{
+    static const char *const names[] = {"a", "b", "c", "a"};
+    unsigned at = worker->index % 3;
+    struct rlock_group *group = worker->index % 2 == 0
+                                    ? create(worker->fixture, names[at], names[at + 1])
+                                    : create(worker->fixture, names[at + 1], names[at]);
+
+    for (int i = 0; i < STEPS && group != NULL; i++) {
+        if (acquire_group(worker->fixture, group, WITHIN_MS, NULL) != STATUS_OK) {
+            worker->failures++;
+            continue;
+        }
+        count_slowly();
+        worker->failures +=
+            rlock_sync_group_release(worker->fixture->sync, group, NULL) != STATUS_OK;
+    }
+    rlock_sync_group_free(worker->fixture->sync, group);
+}
+
+/* Any two of the pairs share a name. */
+static void test_groups__that_overlap_exclude_and_get_on(void **state)
+{
+    struct sync_worker workers[6] = {0};
+
+    counter = 0;
+    sync_begin(*state, workers, 6, count_by_pairs);
+    assert_int_equal(sync_end(workers, 6), 0);
+    assert_int_equal(counter, 6 * STEPS);
+}
+
+static void wait_long(struct sync_worker *worker)
+{
+    worker->status =
+        acquire_group(worker->fixture, worker->arg, 10 * WITHIN_MS, &worker->err);
+}
+
+/** Hold "b" and have a thread wait for the group. */
+static struct rlock_group *begin_wait(struct sync_fixture *fixture, struct rlock *held,
+                                      struct sync_worker *worker)
+{
+    worker->arg = create(fixture, "a", "b");
+    assert_non_null(worker->arg);
+    assert_int_equal(sync_acquire(fixture, held, "b", 0), STATUS_OK);
+    sync_begin(fixture, worker, 1, wait_long);
+    sync_await_tries(fixture, held, 2);
+    return worker->arg;
+}
+
+static void test_rlock_sync_group_cancel__ends_the_wait_of_another(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct sync_worker worker = {0};
+    struct rlock held = {0};
+    struct rlock_group *group = begin_wait(fixture, &held, &worker);
+
+    rlock_sync_group_cancel(fixture->sync, group);
+    sync_end(&worker, 1);
+    assert_int_equal(worker.status, STATUS_CANCELLED);
+    assert_in_range(worker.took_ms, 0, WITHIN_MS);
+    rlock_sync_group_free(fixture->sync, group);
+    assert_true(server_has(fixture->server, "b"));
+}
+
+static void test_rlock_sync_group_free__ends_the_wait_of_another(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct sync_worker worker = {0};
+    struct rlock held = {0};
+    struct rlock_group *group = begin_wait(fixture, &held, &worker);
+
+    rlock_sync_group_free(fixture->sync, group);
+    sync_end(&worker, 1);
+    assert_int_equal(worker.status, STATUS_CANCELLED);
+}
+
+static void test_rlock_sync_close__ends_groups_that_wait_or_hold(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct sync_worker worker = {0};
+    struct rlock held = {0};
+    struct rlock_group *waiting = begin_wait(fixture, &held, &worker);
+    struct rlock_group *holding = create(fixture, "c", "d");
+
+    assert_int_equal(acquire_group(fixture, holding, 0, NULL), STATUS_OK);
+    rlock_sync_close(fixture->sync);
+    sync_end(&worker, 1);
+    assert_int_equal(worker.status, STATUS_CANCELLED);
+    assert_null(create(fixture, "e", "f"));
+    assert_int_equal(acquire_group(fixture, holding, 0, NULL), STATUS_CANCELLED);
+    assert_int_equal(rlock_sync_group_release(fixture->sync, holding, NULL),
+                     STATUS_CANCELLED);
+    assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, holding), 0);
+    assert_int_equal(rlock_sync_group_fence(fixture->sync, holding, 0), 0);
+    rlock_sync_group_cancel(fixture->sync, waiting);
+    rlock_sync_group_free(fixture->sync, waiting);
+    assert_false(server_has(fixture->server, "c") || server_has(fixture->server, "d"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SYNC_TEST(test_rlock_sync_group_create__refuses_none),
+        SYNC_TEST(test_rlock_sync_group_acquire__takes_all_and_gives_them_back),
+        SYNC_TEST(test_rlock_sync_group_acquire__of_a_busy_member_takes_none),
+        SYNC_TEST(test_rlock_sync_group_free__gives_back_what_is_held),
+        SYNC_TEST(test_on_lost__of_a_group_is_told_while_nobody_calls),
+        SYNC_TEST(test_groups__that_overlap_exclude_and_get_on),
+        SYNC_TEST(test_rlock_sync_group_cancel__ends_the_wait_of_another),
+        SYNC_TEST(test_rlock_sync_group_free__ends_the_wait_of_another),
+        SYNC_TEST(test_rlock_sync_close__ends_groups_that_wait_or_hold),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
