@@ -44,6 +44,14 @@ static void wait_queued(struct fixture *fixture, long long wanted)
     assert_true(fixture_run_until(fixture, has_length, &queue, WITHIN_MS));
 }
 
+/** Who has left is out of the queue before anybody could have missed its heartbeat. */
+static void wait_left(struct fixture *fixture, long long wanted)
+{
+    struct queue queue = {fixture, wanted};
+
+    assert_true(fixture_run_until(fixture, has_length, &queue, SOON_MS));
+}
+
 /** Have them arrive one after the other, client by client, behind `queued` others. */
 static void queue_up(struct fixture *fixture, struct rlock_client *const *clients,
                      unsigned client_count, struct call *calls, unsigned count)
@@ -173,9 +181,10 @@ static void test_waiters__five_hundred_all_finish_once_in_order(void **state)
     free(turns);
 }
 
+/** More than nine, so that their numbers as words have another order. */
 static void test_waiters__of_one_batch_are_served_in_its_order(void **state)
 {
-    enum { WAITERS = 5 };
+    enum { WAITERS = 12 };
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
     struct call calls[1 + WAITERS] = {0};
@@ -214,7 +223,7 @@ static void test_waiter__that_times_out_leaves_and_the_others_move_up(void **sta
     fixture_wait_answers(fixture, &head, 1);
     assert_int_equal(head.status, STATUS_BUSY);
     assert_in_range(now_ms() - begin_ms, 700, 700 + SOON_MS);
-    wait_queued(fixture, 2);
+    wait_left(fixture, 2);
     hand_over(fixture, alice, &holder, &middle);
     assert_int_equal(last.answers, 0);
     hand_over(fixture, bob, &middle, &last);
@@ -237,7 +246,7 @@ static void test_waiter__cancelled_hands_its_turn_on(void **state)
     rlock_cancel(bob, &calls[1].lock);
     fixture_wait_answers(fixture, &calls[1], 1);
     assert_int_equal(calls[1].status, STATUS_CANCELLED);
-    wait_queued(fixture, 2);
+    wait_left(fixture, 2);
     (void)server_int(fixture->server, "DEL item:7"); /* free, and nobody was called */
     begin_ms = now_ms();
     rlock_cancel(bob, &calls[0].lock);
@@ -264,7 +273,7 @@ static void test_waiters__of_a_client_that_is_closed_leave(void **state)
     fixture_close(fixture, bob);
     assert_int_equal(gone[0].status, STATUS_CANCELLED);
     assert_int_equal(gone[1].status, STATUS_CANCELLED);
-    wait_queued(fixture, 1);
+    wait_left(fixture, 1);
     hand_over(fixture, alice, &holder, &last);
     assert_int_equal(release(fixture, alice, &last), STATUS_OK);
     assert_nothing_left(fixture);
