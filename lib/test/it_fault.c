@@ -177,17 +177,22 @@ static bool is_unknown(enum status status)
     return status == STATUS_IO || status == STATUS_TIMEOUT || status == STATUS_DOWN;
 }
 
-/** The next answer to Alice, just one, in time. */
-static enum status answer(struct trial *trial, struct call *call)
+/** The `wanted`-th answer to Alice, not more, in time. */
+static enum status await_answer(struct trial *trial, struct call *call, unsigned wanted)
 {
-    unsigned answers = call->answers;
     int64_t begin_us = clock_mono_us();
 
     rlock_flush(trial->alice);
-    fixture_wait_answers(trial->fixture, call, answers + 1);
-    assert_int_equal(call->answers, answers + 1);
+    fixture_wait_answers(trial->fixture, call, wanted);
+    assert_int_equal(call->answers, wanted);
     assert_true(clock_mono_us() - begin_us < us(timeout_ms(trial) + LATE_MS));
     return call->status;
+}
+
+/** The next one. */
+static enum status answer(struct trial *trial, struct call *call)
+{
+    return await_answer(trial, call, call->answers + 1);
 }
 
 static struct rlock_acquire_options options_of(const struct trial *trial)
@@ -200,14 +205,20 @@ static struct rlock_acquire_options options_of(const struct trial *trial)
     };
 }
 
-static enum status acquired(struct trial *trial, struct call *call)
+static enum status count(struct trial *trial, const struct call *call)
 {
-    if (answer(trial, call) == STATUS_OK)
+    if (call->status == STATUS_OK)
         trial->answered.granted++;
     else
         trial->answered.failed++;
     assert_int_equal(rlock_is_held(&call->lock), call->status == STATUS_OK);
     return call->status;
+}
+
+static enum status acquired(struct trial *trial, struct call *call)
+{
+    (void)answer(trial, call);
+    return count(trial, call);
 }
 
 static enum status alice_acquires(struct trial *trial, struct call *call,
@@ -608,12 +619,21 @@ static void alice_waits(struct trial *trial, uint32_t owners_lease_ms)
     wait_until(trial, is_asleep, trial);
 }
 
+/** Bob gives it back, for which Alice waits; she may be answered before he is. */
+static enum status bob_hands_over(struct trial *trial)
+{
+    unsigned wanted = trial->hers.answers + 1;
+
+    bob_releases(trial);
+    (void)await_answer(trial, &trial->hers, wanted);
+    return count(trial, &trial->hers);
+}
+
 /** She waits in another's place: with her message, and with the place left again. */
 static void alice_waits_and_gets_it(struct trial *trial)
 {
     alice_waits(trial, RLOCK_LEASE_MS_MAX);
-    bob_releases(trial);
-    assert_int_equal(acquired(trial, &trial->hers), STATUS_OK);
+    assert_int_equal(bob_hands_over(trial), STATUS_OK);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
 }
 
@@ -645,8 +665,7 @@ static void trial_subscribe(struct trial *trial)
     strike(trial);
     alice_begins_to_wait(trial, RLOCK_LEASE_MS_MAX);
     fixture_wait_count(trial->fixture, &trial->proxy->faults, 1);
-    bob_releases(trial);
-    assert_int_equal(acquired(trial, &trial->hers), STATUS_OK);
+    assert_int_equal(bob_hands_over(trial), STATUS_OK);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     subscription_recovers(trial);
 }
@@ -667,8 +686,7 @@ static void trial_message(struct trial *trial)
     open_alice(trial);
     alice_waits(trial, is_missing ? RENEWED_MS : RLOCK_LEASE_MS_MAX);
     strike(trial);
-    bob_releases(trial);
-    assert_int_equal(acquired(trial, &trial->hers), STATUS_OK);
+    assert_int_equal(bob_hands_over(trial), STATUS_OK);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     subscription_recovers(trial);
 }
@@ -679,8 +697,7 @@ static void trial_woken(struct trial *trial)
     open_alice(trial);
     alice_waits(trial, RLOCK_LEASE_MS_MAX);
     strike(trial);
-    bob_releases(trial);
-    assert_int_equal(acquired(trial, &trial->hers), trial->fault->status);
+    assert_int_equal(bob_hands_over(trial), trial->fault->status);
     alice_recovers(trial);
     if (trial->fault->status == STATUS_OK)
         assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
