@@ -288,18 +288,12 @@ void rlock_group_acquire(struct rlock_group *group,
     group->give_up_at_us = give_up_at_us(options->wait_ms);
     group->hurry_ms = within(lease_ms(group) / 20, HURRY_MS_MIN, HURRY_MS_MAX);
     group->failures = 0;
-    group->verdict = STATUS_OK;
-    rlock_stage_begin(group, try_all);
-    rlock_stage_let_go(group); /* of nothing; calls of the last time are awaited */
-    if (group->awaited == 0)
-        try_all(group);
-    else
-        rlock_stage_run(group, group->hurry_ms);
+    try_all(group);
 }
 
 void rlock_group_cancel(struct rlock_group *group)
 {
-    if (group->state == GROUP_ACQUIRING && group->verdict != STATUS_CANCELLED)
+    if (group->state == GROUP_ACQUIRING)
         fail(group, STATUS_CANCELLED);
 }
 

@@ -68,7 +68,7 @@ void rlock_stage_begin(struct rlock_group *group,
 void rlock_stage_acquire(struct group_member *member,
                          const struct rlock_acquire_options *options);
 
-/** Cancel or release all members; what is under way from before is awaited with them. */
+/** Cancel or release all members; releases under way from before are awaited, too. */
 void rlock_stage_let_go(struct rlock_group *group);
 
 /** Send all calls; where there was none to make it ends in the loop's next turn. */

@@ -1,0 +1,245 @@
+/* party.c - groups on five private servers. */
+#include "test/party.h"
+#include "base/clock.h"
+
+#include <hiredis/hiredis.h>
+#include <string.h>
+
+struct server servers[SERVERS];
+
+int party_start_servers(void **state)
+{
+    for (int i = 0; i < SERVERS; i++)
+        server_start(&servers[i], NULL);
+    *state = &servers[0];
+    return 0;
+}
+
+int party_stop_servers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SERVERS; i++)
+        server_stop(&servers[i]);
+    return 0;
+}
+
+int party_setup(void **state)
+{
+    for (int i = 0; i < SERVERS; i++) {
+        if (servers[i].pid == 0)
+            server_restart(&servers[i]);
+        server_resume(&servers[i]);
+        freeReplyObject(server_ask(&servers[i], "FLUSHALL"));
+        freeReplyObject(server_ask(&servers[i], "CONFIG RESETSTAT"));
+    }
+    return fixture_setup(state);
+}
+
+void party_open(struct party *party, struct fixture *fixture, int count)
+{
+    struct rlock_client_options options = {.timeout_ms = TIMEOUT_MS};
+
+    *party = (struct party){.fixture = fixture};
+    for (int i = 0; i < count; i++) {
+        options.redis_url = servers[i].unix_url;
+        party->clients[i] = fixture_open(fixture, options);
+        fixture_wait_up(fixture, party->clients[i]);
+    }
+}
+
+void party_make(struct party *party, struct fixture *fixture, int count,
+                enum rlock_group_need need)
+{
+    struct rlock_member members[SERVERS];
+    struct err err = {0};
+
+    party_open(party, fixture, count);
+    for (int i = 0; i < count; i++)
+        members[i] =
+            (struct rlock_member){party->clients[i], PARTY_NAME, strlen(PARTY_NAME)};
+    if (rlock_group_create(members, (size_t)count, need, &party->group, &err) !=
+        STATUS_OK)
+        fail_msg("rlock_group_create: %s", err.text);
+}
+
+static struct rlock_group *group_of_names(struct rlock_client *client, const char *names)
+{
+    struct rlock_member members[RLOCK_GROUP_MAX];
+    struct rlock_group *group;
+    size_t count = strlen(names);
+
+    for (size_t i = 0; i < count; i++)
+        members[i] = (struct rlock_member){client, &names[i], 1};
+    assert_int_equal(rlock_group_create(members, count, RLOCK_GROUP_ALL, &group, NULL),
+                     STATUS_OK);
+    return group;
+}
+
+void party_make_names(struct party *party, struct fixture *fixture, const char *names)
+{
+    party_open(party, fixture, 1);
+    party->group = group_of_names(party->clients[0], names);
+}
+
+static void on_answer(struct rlock_group *group, enum status status, void *arg)
+{
+    struct party *party = arg;
+
+    assert_ptr_equal(group, party->group);
+    party->answers++;
+    party->status = status;
+}
+
+static void on_lost(struct rlock_group *group, enum status status, void *arg)
+{
+    struct party *party = arg;
+
+    assert_int_equal(status, STATUS_LOST);
+    assert_false(rlock_group_is_held(group));
+    party->losses++;
+}
+
+void party_begin(struct party *party, struct rlock_group_options options)
+{
+    options.on_lost = on_lost;
+    rlock_group_acquire(party->group, &options, on_answer, party);
+}
+
+void party_begin_give(struct party *party)
+{
+    rlock_group_release(party->group, on_answer, party);
+}
+
+enum status party_await(struct party *party, unsigned answers)
+{
+    assert_int_equal(party->answers, answers - 1); /* not from inside the call */
+    fixture_wait_count(party->fixture, &party->answers, answers);
+    assert_int_equal(party->answers, answers);
+    return party->status;
+}
+
+enum status party_take_with(struct party *party, struct rlock_group_options options)
+{
+    unsigned answers = party->answers + 1;
+
+    party_begin(party, options);
+    return party_await(party, answers);
+}
+
+enum status party_take(struct party *party)
+{
+    return party_take_with(party, (struct rlock_group_options){.lease_ms = LEASE_MS});
+}
+
+enum status party_take_watched(struct party *party, uint32_t lease_ms)
+{
+    return party_take_with(
+        party, (struct rlock_group_options){.lease_ms = lease_ms, .watchdog = true});
+}
+
+enum status party_give(struct party *party)
+{
+    unsigned answers = party->answers + 1;
+
+    party_begin_give(party);
+    return party_await(party, answers);
+}
+
+void assert_keys(const char *key, const char *wanted)
+{
+    char found[SERVERS + 1] = {0};
+
+    for (size_t i = 0; i < strlen(wanted); i++)
+        found[i] = server_has(&servers[i], key) ? '1' : '0';
+    assert_string_equal(found, wanted);
+}
+
+void set_foreign(int server)
+{
+    freeReplyObject(server_ask(&servers[server], "SET " PARTY_NAME " foreign PX 60000"));
+}
+
+void assert_foreign(int server)
+{
+    redisReply *reply = server_ask(&servers[server], "GET " PARTY_NAME);
+
+    assert_string_equal(reply->str, "foreign");
+    freeReplyObject(reply);
+    assert_true(server_int(&servers[server], "PTTL " PARTY_NAME) > 50000);
+}
+
+void delete_key(int server)
+{
+    assert_int_equal(server_int(&servers[server], "DEL " PARTY_NAME), 1);
+}
+
+static bool is_absent(void *arg)
+{
+    return !server_has(arg, PARTY_NAME);
+}
+
+void wait_absent(struct fixture *fixture, int server)
+{
+    assert_true(fixture_run_until(fixture, is_absent, &servers[server], WITHIN_MS));
+}
+
+int64_t ms_since(int64_t begin_us)
+{
+    return (clock_mono_us() - begin_us) / 1000;
+}
+
+void party_free(struct party *party)
+{
+    rlock_group_free(party->group);
+    party->group = NULL;
+}
+
+void party_take_in_vain(struct party *party)
+{
+    int64_t begin_us = clock_mono_us();
+
+    assert_int_equal(
+        party_take_with(
+            party, (struct rlock_group_options){.lease_ms = LEASE_MS, .wait_ms = 600}),
+        STATUS_BUSY);
+    assert_in_range(ms_since(begin_us), 600, 600 + QUICK_MS);
+}
+
+struct command {
+    struct server *server;
+    const char *name;
+};
+
+static bool has_carried_out(void *arg)
+{
+    const struct command *command = arg;
+
+    return server_calls(command->server, command->name) > 0;
+}
+
+void wait_command(struct fixture *fixture, int server, const char *command)
+{
+    struct command wanted = {&servers[server], command};
+
+    assert_true(fixture_run_until(fixture, has_carried_out, &wanted, WITHIN_MS));
+}
+
+struct membership {
+    const struct rlock_group *group;
+    size_t index;
+    bool is_held;
+};
+
+static bool is_member(void *arg)
+{
+    const struct membership *wanted = arg;
+
+    return (rlock_group_fence(wanted->group, wanted->index) > 0) == wanted->is_held;
+}
+
+void wait_member(struct party *party, size_t index, bool is_held)
+{
+    struct membership wanted = {party->group, index, is_held};
+
+    assert_true(fixture_run_until(party->fixture, is_member, &wanted, WITHIN_MS));
+}
