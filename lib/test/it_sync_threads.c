@@ -51,17 +51,15 @@ static void test_lock__counter_that_is_not_atomic_counts_exactly(void **state)
     assert_int_equal(counter, 8 * STEPS);
 }
 
-/* The same steps, each atomic by itself so that it is no race that TSan would report. */
-static _Atomic long loose_counter;
-
+/* The same steps with none kept out: all read before any writes. */
 static void count_unlocked(struct sync_worker *worker)
 {
-    (void)worker;
     for (int i = 0; i < STEPS; i++) {
-        long seen = loose_counter;
+        long seen = counter;
 
-        sched_yield();
-        loose_counter = seen + 1;
+        pthread_barrier_wait(worker->arg);
+        __atomic_store_n(&counter, seen + 1, __ATOMIC_RELAXED); /* no race to report */
+        pthread_barrier_wait(worker->arg);
     }
 }
 
@@ -69,11 +67,16 @@ static void count_unlocked(struct sync_worker *worker)
 static void test_no_lock__counter_loses_counts(void **state)
 {
     struct sync_worker workers[8] = {0};
+    pthread_barrier_t barrier;
 
-    loose_counter = 0;
+    pthread_barrier_init(&barrier, NULL, 8);
+    for (int i = 0; i < 8; i++)
+        workers[i].arg = &barrier;
+    counter = 0;
     sync_begin(*state, workers, 8, count_unlocked);
     assert_int_equal(sync_end(workers, 8), 0);
-    assert_in_range(loose_counter, 1, 8 * STEPS - 1);
+    pthread_barrier_destroy(&barrier);
+    assert_int_equal(counter, STEPS);
 }
 
 /* Two clients, as two processes would have. */
@@ -153,7 +156,7 @@ static long long count_locks(struct server *server)
 
 static void lock_and_unlock(struct sync_worker *worker)
 {
-    struct rlock_acquire_options options = {.lease_ms = 1000, .watchdog = true};
+    struct rlock_acquire_options options = {.lease_ms = 3000, .watchdog = true};
     struct sync_fixture *fixture = worker->fixture;
     char name[16];
     int len = snprintf(name, sizeof(name), "item:%u", worker->index);
@@ -181,7 +184,7 @@ static void test_watchdog__nothing_is_renewed_after_the_last_release(void **stat
     assert_int_equal(before.released, 16 * PAIRS);
     assert_int_equal(before.lost, 0);
     calls = server_calls(fixture->server, "evalsha");
-    uv_sleep(1100); /* a lease */
+    uv_sleep(1100); /* what is watched is renewed every third of its lease */
     assert_int_equal(server_calls(fixture->server, "evalsha"), calls);
     rlock_sync_stats(fixture->sync, fixture->client, &after);
     assert_int_equal(after.renewed, before.renewed);
