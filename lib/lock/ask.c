@@ -90,16 +90,22 @@ static void fail(struct ask *ask, enum status status)
     rlock_client_wake(ask->client);
 }
 
-/** The name, and the keys beside it where the script wants them. */
-static void write_keys(const struct ask *ask)
+static void write_beside(const struct ask *ask, const char *suffix)
 {
-    static const char *const suffixes[KEYS_MAX] = {"", RLOCK_QUEUE_SUFFIX,
-                                                   RLOCK_BEATS_SUFFIX};
     char key[RLOCK_NAME_MAX + RLOCK_BESIDE_MAX];
 
-    for (unsigned i = 0; i < ask->key_count; i++)
-        redis_conn_arg(ask->client->conn, key,
-                       rlock_beside(ask->name, ask->name_len, suffixes[i], key));
+    redis_conn_arg(ask->client->conn, key,
+                   rlock_beside(ask->name, ask->name_len, suffix, key));
+}
+
+/** The name, and where the script wants them the keys beside it. */
+static void write_keys(const struct ask *ask)
+{
+    redis_conn_arg(ask->client->conn, ask->name, ask->name_len);
+    if (ask->key_count == 1)
+        return;
+    write_beside(ask, RLOCK_QUEUE_SUFFIX);
+    write_beside(ask, RLOCK_BEATS_SUFFIX);
 }
 
 static void put_on_wire(struct ask *ask)

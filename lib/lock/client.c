@@ -96,7 +96,7 @@ size_t rlock_beside(const char *name, size_t name_len, const char *suffix,
     size_t suffix_len = strlen(suffix);
 
     memcpy(ret_key, name, name_len);
-    memcpy(ret_key + name_len, suffix, suffix_len);
+    memcpy(ret_key + name_len, suffix, suffix_len + 1);
     return name_len + suffix_len;
 }
 

@@ -24,7 +24,7 @@
 /* Keys beside that of a lock. */
 #define RLOCK_QUEUE_SUFFIX ":queue"
 #define RLOCK_BEATS_SUFFIX ":beats"
-#define RLOCK_BESIDE_MAX   6
+#define RLOCK_BESIDE_MAX   7 /* bytes behind the name, with a NUL */
 
 /** What struct rlock's `state` holds. */
 enum rlock_state {

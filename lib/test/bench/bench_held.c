@@ -1,0 +1,103 @@
+/*
+ * bench_held.c - what it costs to keep locks: many held and renewed by one client.
+ *
+ *   bench_held URL LOCKS SECONDS
+ *
+ * Prints "held" when it holds them all, a line of JSON SECONDS later, and gives them back
+ * at the end of its input, so that the one who asks can look at the server in between.
+ */
+#include "lock/rlock_sync.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+struct bench {
+    struct rlock_sync *sync;
+    struct rlock_client *client;
+    struct rlock *locks;
+    unsigned count;
+};
+
+static void fail(const char *what, const struct err *why)
+{
+    fprintf(stderr, "bench_held: %s: %s\n", what, why->text);
+    _Exit(1);
+}
+
+static double cpu_s(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static void take_all(struct bench *bench)
+{
+    struct rlock_acquire_options options = {.watchdog = true};
+    struct err why = {0};
+
+    for (unsigned i = 0; i < bench->count; i++) {
+        char name[40];
+        int len = snprintf(name, sizeof(name), "bench:held:%u", i);
+
+        if (rlock_sync_acquire(bench->sync, bench->client, &bench->locks[i], name,
+                               (size_t)len, &options, &why) != STATUS_OK)
+            fail("acquire", &why);
+    }
+}
+
+static void report(struct bench *bench, double cpu_before_s)
+{
+    struct rlock_stats stats;
+    double spent_s = cpu_s() - cpu_before_s;
+
+    rlock_sync_stats(bench->sync, bench->client, &stats);
+    printf("{\"held\": %u, \"renewed\": %llu, \"lost\": %llu, \"cpu_s\": %.3f}\n",
+           bench->count, (unsigned long long)stats.renewed,
+           (unsigned long long)stats.lost, spent_s);
+    fflush(stdout);
+}
+
+static void give_back_all(struct bench *bench)
+{
+    struct err why = {0};
+
+    for (unsigned i = 0; i < bench->count; i++) {
+        if (rlock_sync_release(bench->sync, bench->client, &bench->locks[i], &why) !=
+            STATUS_OK)
+            fail("release", &why);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct rlock_client_options options = {.timeout_ms = 5000};
+    struct bench bench = {0};
+    struct err why = {0};
+    double cpu_before_s;
+
+    if (argc != 4)
+        return 2;
+    options.redis_url = argv[1];
+    bench.count = (unsigned)strtoul(argv[2], NULL, 10);
+    bench.locks = calloc(bench.count, sizeof(*bench.locks));
+    if (bench.locks == NULL || rlock_sync_start(&bench.sync, &why) != STATUS_OK ||
+        rlock_sync_open(bench.sync, &options, &bench.client, &why) != STATUS_OK)
+        fail("open", &why);
+    take_all(&bench);
+    cpu_before_s = cpu_s();
+    puts("held");
+    fflush(stdout);
+    uv_sleep((unsigned)strtoul(argv[3], NULL, 10) * 1000);
+    report(&bench, cpu_before_s);
+    while (getchar() != EOF)
+        continue;
+    give_back_all(&bench);
+    rlock_sync_close(bench.sync);
+    rlock_sync_free(bench.sync);
+    free(bench.locks);
+    return 0;
+}
