@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define SHORT_MS 240
+#define SHORT_MS 900
 
 /* -- starting and opening ------------------------------------------------------------ */
 
@@ -58,7 +58,7 @@ static void test_rlock_sync_open__server_away_is_down_and_mends_later(void **sta
     server_kill(fixture->server);
     assert_int_equal(rlock_sync_open(fixture->sync, &options, &fixture->client, &err),
                      STATUS_DOWN);
-    assert_in_range(clock_mono_us() - begin_us, 200000, 600000);
+    assert_in_range(clock_mono_us() - begin_us, 199000, 600000); /* a timer's ms */
     assert_non_null(strstr(err.text, "connect"));
     server_restart(fixture->server);
     do { /* until it has connected again, by itself */
@@ -283,11 +283,11 @@ static void test_watchdog__renews_while_nobody_calls(void **state)
     struct rlock_stats stats;
 
     assert_int_equal(take_watched(fixture, &lock), STATUS_OK);
-    uv_sleep(4 * SHORT_MS);
+    uv_sleep(2 * SHORT_MS);
     assert_true(server_has(fixture->server, "item:7"));
     assert_true(rlock_sync_is_held(fixture->sync, &lock));
     rlock_sync_stats(fixture->sync, fixture->client, &stats);
-    assert_in_range(stats.renewed, 8, 13);
+    assert_in_range(stats.renewed, 4, 7); /* every third of it */
     assert_int_equal(losses, 0);
     assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
 }
