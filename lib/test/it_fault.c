@@ -19,11 +19,11 @@
 
 #define NAME       "item:7"
 #define CHANNEL    "rlock:" NAME
-#define PATIENT_MS 3000 /* a timeout that the answer must not come from */
-#define HASTY_MS   250  /* one that it must */
-#define LATE_MS    1000 /* that it may come after the timeout, on a busy machine */
-#define SOON_MS    3000 /* after which a lock that nobody has is free */
-#define RENEWED_MS 900  /* a lease that is renewed */
+#define PATIENT_MS 5000 /* a timeout that the answer must not come from */
+#define HASTY_MS   400  /* one that it must */
+#define LATE_MS    2000 /* that it may come after the timeout, on a busy machine */
+#define SOON_MS    5000 /* after which a lock that nobody has is free */
+#define RENEWED_MS 1500 /* a lease that is renewed */
 #define TESTS_MAX  128
 #define TEAMS      4
 
