@@ -17,9 +17,9 @@ The peers run with their documented defaults. They are installed below BUILD_DIR
 versions that peers/ and ../interop pin; one that cannot be is told as missing.
 
 Each round measures each thing once, so that a slow minute of the machine hits all of them;
-told are the median and the spread of the rounds. Where /dev/cpu_dma_latency may be written
-(by root) the cores do not halt meanwhile: in a virtual machine a wake-up from that takes
-longer than the work, and what would be compared is who sleeps less.
+told are the median and the spread of the rounds. In a virtual machine those of `one` can be
+far apart: a wake-up of a halted core takes longer than the work, and the kernel may or may
+not run a client on the core of the server.
 
 Prints a table, writes var/bench/lock.json.
 
@@ -32,7 +32,6 @@ import platform
 import shutil
 import signal
 import statistics
-import struct
 import subprocess
 import sys
 import urllib.parse
@@ -284,16 +283,6 @@ def install_all(build):
     return present, missing
 
 
-def keep_cores_awake(stack):
-    """Until `stack` ends; whether it could be asked for."""
-    try:
-        wish = stack.enter_context(open("/dev/cpu_dma_latency", "wb", buffering=0))
-        wish.write(struct.pack("i", 0))
-    except OSError:
-        return False
-    return True
-
-
 def measure_all(entrants, redis):
     """What each told in each round, by work and entrant."""
     told = {}
@@ -352,8 +341,7 @@ def goals(result):
 
 
 def print_table(result):
-    print(f"\n{result['machine']}\n{ROUNDS} rounds of {SECONDS} s, median (lowest to highest)"
-          f"{'' if result['cores_kept_awake'] else '; the cores could not be kept awake'}")
+    print(f"\n{result['machine']}\n{ROUNDS} rounds of {SECONDS} s, median (lowest to highest)")
     for work, (title, _) in WORKS.items():
         rows = [row for row in result["rows"] if row["work"] == work]
         if rows:
@@ -378,11 +366,7 @@ def main():
     redis = Redis(sys.argv[2])
     try:
         entrants, missing = install_all(os.path.abspath(sys.argv[1]))
-        with contextlib.ExitStack() as stack:
-            are_awake = keep_cores_awake(stack)
-            told = measure_all(entrants, redis)
-        result = compile_result(told, missing, redis)
-        result["cores_kept_awake"] = are_awake
+        result = compile_result(measure_all(entrants, redis), missing, redis)
     except Failed as failure:
         sys.exit(f"bench-lock: {failure}")
     os.makedirs(os.path.dirname(RESULT), exist_ok=True)
