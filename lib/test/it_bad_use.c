@@ -394,7 +394,8 @@ static void test_client__of_a_server_become_a_replica_is_refused(void **state)
         assert_int_equal(force(fixture, client, &answer, "item:0"), STATUS_REFUSED);
         assert_int_equal(inspect(fixture, client, &answer, "item:0"), STATUS_OK);
         if (i != GETSET) {
-            assert_int_equal(extend(fixture, client, &held[i], LEASE_MS), STATUS_REFUSED);
+            assert_int_equal(extend(fixture, client, &held[i], 2 * LEASE_MS),
+                             STATUS_REFUSED);
             assert_true(rlock_is_held(&held[i].lock));
         }
         assert_int_equal(release(fixture, client, &held[i]), STATUS_REFUSED);
