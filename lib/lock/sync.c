@@ -17,7 +17,6 @@
 #include "lock/sync.h"
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -32,7 +31,10 @@ struct rlock_sync {
     uint64_t leads;             /* how often the lead was taken */
     unsigned inside;            /* threads in a call */
     pthread_t leader;           /* where it is led */
-    bool is_led, is_closing, is_over, is_closed;
+    bool is_led;
+    bool is_closing; /* no more calls */
+    bool is_over;    /* all are answered: the keeper is to end */
+    bool is_closed;
 
     uv_loop_t loop; /* the leader's, as all below */
     uv_async_t wake;
