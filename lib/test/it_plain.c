@@ -630,10 +630,13 @@ static void test_inspect__tells_holder_and_rest_of_the_lease(void **state)
     owner = server_ask(fixture->server, "GET item:7");
     assert_string_equal(answer.owner, owner->str);
     assert_in_range(answer.remaining_ms, LEASE_MS - 1000, LEASE_MS);
+    assert_int_equal(answer.count, 1);
+    assert_true(answer.is_ours);
     freeReplyObject(owner);
     freeReplyObject(server_ask(fixture->server, "SET item:8 forever"));
     assert_int_equal(inspect(fixture, client, &answer, "item:8"), STATUS_OK);
     assert_int_equal(answer.remaining_ms, -1);
+    assert_false(answer.is_ours);
     (void)server_int(fixture->server, "RPUSH item:9 value");
     assert_int_equal(inspect(fixture, client, &answer, "item:9"), STATUS_REFUSED);
     assert_non_null(strstr(rlock_client_why(client)->text, "WRONGTYPE"));
