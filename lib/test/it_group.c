@@ -415,6 +415,21 @@ static void on_client_closed(void *arg)
     ++*closed_count;
 }
 
+static void test_free__outlives_a_release_that_hangs(void **state)
+{
+    struct party party;
+
+    party_make(&party, *state, 3, RLOCK_GROUP_ALL);
+    assert_int_equal(party_take(&party), STATUS_OK);
+    server_pause(&servers[2]);
+    party_begin_give(&party);
+    rlock_group_free(party.group);
+    assert_int_equal(party.status, STATUS_CANCELLED);
+    fixture_run_for(party.fixture, 50); /* its handles are closed meanwhile */
+    server_resume(&servers[2]);
+    wait_absent(party.fixture, 2);
+}
+
 static void test_client_close__ends_a_try_of_its_group(void **state)
 {
     struct fixture *fixture = *state;
@@ -589,6 +604,7 @@ int main(void)
         PARTY_TEST(test_free__answers_a_wait),
         PARTY_TEST(test_free__gives_back_what_is_held_or_being_released),
         PARTY_TEST(test_free__outlives_a_hung_server_and_a_closed_client),
+        PARTY_TEST(test_free__outlives_a_release_that_hangs),
         PARTY_TEST(test_client_close__ends_a_try_of_its_group),
         PARTY_TEST(test_create__refuses_bad_members),
         PARTY_TEST(test_create__refuses_clients_of_different_loops),
