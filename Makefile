@@ -150,12 +150,8 @@ bench: $(BUILD)/seckill ## measure against nginx: BENCH_SECONDS= BENCH_ROUNDS=
 
 # A file of bench/ is a program of its own.
 BENCH_LOCK := $(patsubst lib/test/bench/%.c,$(BUILD)/%,$(BENCH_SRC))
-.PHONY: bench-lock bench-lock-peers
-bench-lock: $(BUILD)/bench_lock ## lock and unlock pairs per second, against a private Redis
-	@load/servers.sh up var/bench-lock >/dev/null
-	@. var/bench-lock/env && $< "$$SECKILL_REDIS_URL" 128 3 watch; status=$$?; \
-	    load/servers.sh down var/bench-lock >/dev/null; exit $$status
-bench-lock-peers: $(BENCH_LOCK) ## the same beside other lock libraries: BENCH_SECONDS= BENCH_ROUNDS=
+.PHONY: bench-lock
+bench-lock: $(BENCH_LOCK) ## the lock library beside others: BENCH_SECONDS= BENCH_ROUNDS=
 	@mkdir -p var/bench-lock && load/servers.sh start var/bench-lock redis
 	@. var/bench-lock/env && lib/test/bench/bench_lock.py $(BUILD) "$$SECKILL_REDIS_URL"; status=$$?; \
 	    load/servers.sh stop var/bench-lock redis; exit $$status

@@ -16,6 +16,8 @@ hiredis without any library: SET NX PX, and a compare-and-delete script.
 The peers run with their documented defaults. They are installed below BUILD_DIR, at the
 versions that peers/ and ../interop pin; one that cannot be is told as missing.
 
+At the end 10,000 locks are kept by the watchdog for a minute: what that costs.
+
 Each round measures each thing once, so that a slow minute of the machine hits all of them;
 told are the median and the spread of the rounds. In a virtual machine those of `one` can be
 far apart: a wake-up of a halted core takes longer than the work, and the kernel may or may
@@ -43,6 +45,7 @@ SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 WITHIN_S = 60 + 2 * SECONDS # start, warm-up, measurement, a last wait for the lock
 IN_FLIGHT, CONTENDERS = 128, 16
+HELD, HELD_S = 10_000, 60
 OWNER = "0123456789abcdef0123456789abcdef:00000001"
 WANTED_LATER_US = "9000000000000000" # the server never gets to it too late
 NAMES, CALLS = 1_000_000, 100_000 # so 95 of 100 names drawn at random are drawn once
@@ -269,6 +272,28 @@ WORKS = {"many": ("many, pairs per second", 0.8), "one": ("one thread, pairs per
          "contended": ("16 contending, acquisitions per second", None)}
 
 
+# -- keeping locks ------------------------------------------------------------------------
+
+def measure_held(build, redis):
+    """What it costs to keep HELD locks under the watchdog, with its default lease, for HELD_S."""
+    def look():
+        stats = dict(line.split(":") for line in redis.ask("info", "everything").split("\n") if ":" in line)
+        return int(stats["total_commands_processed"]), float(stats["used_cpu_user"]) + float(stats["used_cpu_sys"])
+
+    redis.ask("flushall")
+    with subprocess.Popen((f"{build}/bench_held", redis.url, str(HELD), str(HELD_S)), text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        program.stdout.readline()
+        calls, cpu_s = look()
+        told = json.loads(program.stdout.readline() or "{}")
+        calls, cpu_s = look()[0] - calls, look()[1] - cpu_s
+        program.stdin.close()
+        if program.wait(WITHIN_S) != 0 or told.get("lost") != 0:
+            raise Failed(f"bench_held: {told}")
+    return {"held": HELD, "seconds": HELD_S, "renewed": told["renewed"], "cpu_s": told["cpu_s"],
+            "redis_cpu_s": round(cpu_s, 3), "commands_per_s": round(calls / HELD_S, 1)}
+
+
 # -- the run ------------------------------------------------------------------------------
 
 def install_all(build):
@@ -352,7 +377,9 @@ def print_table(result):
             number = row.get("fairness", row["ratio"])
             print(f"  {row['who'] + ' ' + row['version']:42}{row['pairs_per_s']:>12,}"
                   f"{min(rates):>9,}..{max(rates):<9,}{'starved' if number is None else number:>8}")
-    print()
+    kept = result["kept"]
+    print(f"\n{kept['held']:,} locks kept for {kept['seconds']} s: {kept['renewed']:,} renewals by "
+          f"{kept['commands_per_s']} commands/s; CPU {kept['cpu_s']} s ours, {kept['redis_cpu_s']} s Redis\n")
     for title, holds in goals(result):
         print(f"{title}: {'met' if holds else 'MISSED'}")
     for who, why in result["missing"].items():
@@ -367,6 +394,7 @@ def main():
     try:
         entrants, missing = install_all(os.path.abspath(sys.argv[1]))
         result = compile_result(measure_all(entrants, redis), missing, redis)
+        result["kept"] = measure_held(sys.argv[1], redis)
     except Failed as failure:
         sys.exit(f"bench-lock: {failure}")
     os.makedirs(os.path.dirname(RESULT), exist_ok=True)
