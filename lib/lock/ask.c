@@ -41,7 +41,7 @@ static void answer_forced(struct ask *ask, const struct redis_reply *reply)
 {
     int64_t count;
 
-    if (!redis_reply_int(reply, &count))
+    if (!redis_reply_int(redis_script_at(reply, 0), &count))
         answer(ask, STATUS_IO, NULL);
     else
         answer(ask, count > 0 ? STATUS_OK : STATUS_NOT_FOUND, NULL);
@@ -49,7 +49,7 @@ static void answer_forced(struct ask *ask, const struct redis_reply *reply)
 
 static void answer_inspected(struct ask *ask, const struct redis_reply *reply)
 {
-    const struct redis_reply *owner = redis_reply_at(reply, 0);
+    const struct redis_reply *owner = redis_script_at(reply, 0);
     struct rlock_info info = {0};
 
     if (redis_reply_is_nil(owner)) {
@@ -58,8 +58,8 @@ static void answer_inspected(struct ask *ask, const struct redis_reply *reply)
     }
     info.owner = redis_reply_text(owner, &info.owner_len);
     if (info.owner == NULL ||
-        !redis_reply_int(redis_reply_at(reply, 1), &info.remaining_ms) ||
-        !redis_reply_int(redis_reply_at(reply, 2), &info.count)) {
+        !redis_reply_int(redis_script_at(reply, 1), &info.remaining_ms) ||
+        !redis_reply_int(redis_script_at(reply, 2), &info.count)) {
         answer(ask, STATUS_IO, NULL);
         return;
     }

@@ -316,11 +316,8 @@ static void settle(struct rlock_batch *batch, enum status status)
     rlock_client_settled(batch->client);
 }
 
-static bool read_verdicts(struct rlock_batch *batch, const struct redis_reply *reply)
+static bool take_verdicts(struct rlock_batch *batch, const char *verdicts, size_t len)
 {
-    size_t len = 0;
-    const char *verdicts = redis_reply_text(reply, &len);
-
     if (verdicts == NULL || len != batch->count)
         return false;
     memcpy(batch->verdicts, verdicts, len);
@@ -332,10 +329,10 @@ static bool read_verdicts(struct rlock_batch *batch, const struct redis_reply *r
 
 static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *reply)
 {
-    const struct redis_reply *numbers = redis_reply_at(reply, 3);
+    const struct redis_reply *numbers = redis_script_at(reply, 3);
     int64_t fence;
 
-    if (!redis_reply_int(redis_reply_at(reply, 1), &fence))
+    if (!redis_reply_int(redis_script_at(reply, 1), &fence))
         return false;
     for (unsigned i = 0; i < batch->count; i++) {
         if (numbers == NULL)
@@ -346,18 +343,29 @@ static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *re
     return true;
 }
 
+/** A string of them, without anything else. */
+static bool read_verdicts(struct rlock_batch *batch, const struct redis_reply *reply)
+{
+    size_t len = 0;
+    const char *verdicts = redis_script_text(reply, &len);
+
+    return take_verdicts(batch, verdicts, len);
+}
+
 /** {clock, fence, verdicts, numbers}, or {clock}: it came too late. */
 static bool read_grant(struct rlock_batch *batch, const struct redis_reply *reply,
                        bool *ret_is_late)
 {
+    size_t len = 0;
+    const char *verdicts = redis_reply_text(redis_script_at(reply, 2), &len);
     int64_t clock_us;
 
-    if (!redis_reply_int(redis_reply_at(reply, 0), &clock_us))
+    if (!redis_reply_int(redis_script_at(reply, 0), &clock_us))
         return false;
-    *ret_is_late = redis_reply_at(reply, 1) == NULL;
+    *ret_is_late = redis_script_at(reply, 1) == NULL;
     rlock_client_saw_clock(batch->client, clock_us, batch->sent_us, *ret_is_late);
     return *ret_is_late ||
-           (read_verdicts(batch, redis_reply_at(reply, 2)) && read_numbers(batch, reply));
+           (take_verdicts(batch, verdicts, len) && read_numbers(batch, reply));
 }
 
 /** Nothing was done: the server's clock is not what it was believed to be, or hung. */

@@ -124,7 +124,7 @@ static void on_raised(struct redis_script_call *call, enum status status,
     int64_t clock_us;
 
     /* Where this is refused, so will be what would have drawn from the counter. */
-    if (status == STATUS_OK && redis_reply_int(reply, &clock_us))
+    if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_client_saw_clock(client, clock_us, client->raise_sent_us, true);
 }
 

@@ -5,6 +5,8 @@
 #define TEXT_OF(number) #number
 #define TEXT(number)    TEXT_OF(number)
 
+/* clang-format off */
+
 /*
  * A call that is carried out when its caller has given up, by a server that hung, would
  * lock names for nobody. So it says until when, on this server's clock, it is wanted,
@@ -19,7 +21,7 @@
 #define DRAW_FENCES(count)                                                               \
     "local now = redis.call('TIME')\n"                                                   \
     "local clock = now[1] * 1000000 + now[2]\n"                                          \
-    "if clock > ARGV[2] + 0 then return {clock} end\n"                                   \
+    "if clock > ARGV[2] + 0 then return {ARGV[#ARGV], clock} end\n"                      \
     "local count = " count "\n"                                                          \
     "local fence = redis.call('INCRBY', KEYS[1], count)\n"                               \
     "if fence > 9e15 then\n"                                                             \
@@ -34,19 +36,20 @@
 
 /* A lock that holds our very value is a grant: the call had been carried out before. */
 static const char acquire[] =
-    DRAW_FENCES("#KEYS - 1") "for i = 1, count do\n"
-                             "  local name, owner = KEYS[i + 1], ARGV[i + 2]\n"
-                             "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"
-                             "  if set then\n"
-                             "    verdicts[i] = set.err and 'E' or '1'\n"
-                             "  elseif call('GET', name) == owner then\n"
-                             "    call('PEXPIRE', name, lease)\n"
-                             "    verdicts[i] = '1'\n"
-                             "  else\n"
-                             "    verdicts[i] = '0'\n"
-                             "  end\n"
-                             "end\n"
-                             "return {clock, fence, table.concat(verdicts)}\n";
+    DRAW_FENCES("#KEYS - 1")
+    "for i = 1, count do\n"
+    "  local name, owner = KEYS[i + 1], ARGV[i + 2]\n"
+    "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"
+    "  if set then\n"
+    "    verdicts[i] = set.err and 'E' or '1'\n"
+    "  elseif call('GET', name) == owner then\n"
+    "    call('PEXPIRE', name, lease)\n"
+    "    verdicts[i] = '1'\n"
+    "  else\n"
+    "    verdicts[i] = '0'\n"
+    "  end\n"
+    "end\n"
+    "return {ARGV[#ARGV], clock, fence, table.concat(verdicts)}\n";
 
 /*
  * As acquire; who finds it busy and will wait sets the waiting key, for as long as it
@@ -54,26 +57,27 @@ static const char acquire[] =
  * many locks nobody waits for need not pay for it.
  */
 static const char acquire_wait[] =
-    DRAW_FENCES("#KEYS - 2") "local wait = 0\n"
-                             "for i = 1, count do\n"
-                             "  local name, owner = KEYS[i + 2], ARGV[2 * i + 1]\n"
-                             "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"
-                             "  numbers[i] = fence + i\n"
-                             "  if set then\n"
-                             "    verdicts[i] = set.err and 'E' or '1'\n"
-                             "  elseif call('GET', name) == owner then\n"
-                             "    call('PEXPIRE', name, lease)\n"
-                             "    verdicts[i] = '1'\n"
-                             "  else\n"
-                             "    verdicts[i] = '0'\n"
-                             "    numbers[i] = call('PTTL', name)\n"
-                             "    wait = math.max(wait, ARGV[2 * i + 2])\n"
-                             "  end\n"
-                             "end\n"
-                             "if wait > math.max(0, redis.call('PTTL', KEYS[2])) then\n"
-                             "  redis.call('SET', KEYS[2], '', 'PX', wait)\n"
-                             "end\n"
-                             "return {clock, fence, table.concat(verdicts), numbers}\n";
+    DRAW_FENCES("#KEYS - 2")
+    "local wait = 0\n"
+    "for i = 1, count do\n"
+    "  local name, owner = KEYS[i + 2], ARGV[2 * i + 1]\n"
+    "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"
+    "  numbers[i] = fence + i\n"
+    "  if set then\n"
+    "    verdicts[i] = set.err and 'E' or '1'\n"
+    "  elseif call('GET', name) == owner then\n"
+    "    call('PEXPIRE', name, lease)\n"
+    "    verdicts[i] = '1'\n"
+    "  else\n"
+    "    verdicts[i] = '0'\n"
+    "    numbers[i] = call('PTTL', name)\n"
+    "    wait = math.max(wait, ARGV[2 * i + 2])\n"
+    "  end\n"
+    "end\n"
+    "if wait > math.max(0, redis.call('PTTL', KEYS[2])) then\n"
+    "  redis.call('SET', KEYS[2], '', 'PX', wait)\n"
+    "end\n"
+    "return {ARGV[#ARGV], clock, fence, table.concat(verdicts), numbers}\n";
 
 /*
  * MGET tells nil, not an error, where a key holds another type. A user who may not
@@ -91,7 +95,7 @@ static const char release[] =
     "if found[1] then\n"
     "  for _, name in ipairs(ours) do redis.pcall('PUBLISH', 'rlock:' .. name, '') end\n"
     "end\n"
-    "return table.concat(verdicts)\n";
+    "return ARGV[#ARGV] .. ' ' .. table.concat(verdicts)\n";
 
 static const char renew[] =
     "local found = redis.call('MGET', unpack(KEYS))\n"
@@ -101,7 +105,7 @@ static const char renew[] =
     "  verdicts[i] = is_ours and '1' or '0'\n"
     "  if is_ours then redis.call('PEXPIRE', KEYS[i], ARGV[1]) end\n"
     "end\n"
-    "return table.concat(verdicts)\n";
+    "return ARGV[#ARGV] .. ' ' .. table.concat(verdicts)\n";
 
 /*
  * The hash is Redisson's {holder: count}. Beside the count stand a field for each of our
@@ -119,51 +123,52 @@ static const char renew[] =
     "redis.pcall('PUBLISH', 'redisson_lock__channel:' ..\n"                              \
     "  (name:find('{', 1, true) and name or '{' .. name .. '}'), '0')\n"
 
-static const char reentrant_acquire[] = DRAW_FENCES("#KEYS - 1") FOR_EACH_GRANT(
-    "1",
-    "2") "  local held = call('HGET', name, holder)\n"
-         "  numbers[i] = fence + i\n"
-         "  if type(held) == 'table' then\n"
-         "    verdicts[i] = 'E'\n"
-         "  elseif held or call('EXISTS', name) == 0 then\n"
-         "    if held then\n"
-         "      numbers[i] = tonumber(call('HGET', name, holder .. ':fence')) or fence + "
-         "i\n"
-         "    else\n"
-         "      call('HSET', name, holder .. ':fence', string.format('%.0f', fence + "
-         "i))\n"
-         "    end\n"
-         "    if call('HSETNX', name, grant, 1) == 1 then call('HINCRBY', name, holder, "
-         "1) end\n"
-         "    if call('PTTL', name) < lease + 0 then call('PEXPIRE', name, lease) end\n"
-         "    verdicts[i] = '1'\n"
-         "  else\n"
-         "    verdicts[i] = '0'\n"
-         "    numbers[i] = call('PTTL', name)\n"
-         "  end\n"
-         "end\n"
-         "return {clock, fence, table.concat(verdicts), numbers}\n";
+static const char reentrant_acquire[] =
+    DRAW_FENCES("#KEYS - 1")
+    FOR_EACH_GRANT("1", "2")
+    "  local held = call('HGET', name, holder)\n"
+    "  numbers[i] = fence + i\n"
+    "  if type(held) == 'table' then\n"
+    "    verdicts[i] = 'E'\n"
+    "  elseif held or call('EXISTS', name) == 0 then\n"
+    "    if held then\n"
+    "      numbers[i] = tonumber(call('HGET', name, holder .. ':fence')) or fence + i\n"
+    "    else\n"
+    "      call('HSET', name, holder .. ':fence', string.format('%.0f', fence + i))\n"
+    "    end\n"
+    "    if call('HSETNX', name, grant, 1) == 1 then call('HINCRBY', name, holder, 1) end\n"
+    "    if call('PTTL', name) < lease + 0 then call('PEXPIRE', name, lease) end\n"
+    "    verdicts[i] = '1'\n"
+    "  else\n"
+    "    verdicts[i] = '0'\n"
+    "    numbers[i] = call('PTTL', name)\n"
+    "  end\n"
+    "end\n"
+    "return {ARGV[#ARGV], clock, fence, table.concat(verdicts), numbers}\n";
 
 static const char reentrant_release[] =
-    "local call, verdicts = redis.pcall, {}\n" FOR_EACH_GRANT(
-        "0", "0") "  local is_ours = call('HEXISTS', name, grant) == 1\n"
-                  "  if is_ours then redis.call('HDEL', name, grant) end\n"
-                  "  verdicts[i] = is_ours and '1' or '0'\n"
-                  "  if is_ours and call('HINCRBY', name, holder, -1) <= 0 then\n"
-                  "    call('DEL', name)\n"
-                  "    " TELL_REDISSON "  end\n"
-                  "end\n"
-                  "return table.concat(verdicts)\n";
+    "local call, verdicts = redis.pcall, {}\n"
+    FOR_EACH_GRANT("0", "0")
+    "  local is_ours = call('HEXISTS', name, grant) == 1\n"
+    "  if is_ours then redis.call('HDEL', name, grant) end\n"
+    "  verdicts[i] = is_ours and '1' or '0'\n"
+    "  if is_ours and call('HINCRBY', name, holder, -1) <= 0 then\n"
+    "    call('DEL', name)\n"
+    TELL_REDISSON
+    "  end\n"
+    "end\n"
+    "return ARGV[#ARGV] .. ' ' .. table.concat(verdicts)\n";
 
 static const char reentrant_renew[] =
-    "local call, lease, verdicts = redis.pcall, ARGV[1], {}\n" FOR_EACH_GRANT(
-        "0", "1") "  local is_ours = call('HEXISTS', name, grant) == 1\n"
-                  "  verdicts[i] = is_ours and '1' or '0'\n"
-                  "  if is_ours and call('PTTL', name) < lease + 0 then\n"
-                  "    redis.call('PEXPIRE', name, lease)\n"
-                  "  end\n"
-                  "end\n"
-                  "return table.concat(verdicts)\n";
+    "local call, lease, verdicts = redis.pcall, ARGV[1], {}\n"
+    FOR_EACH_GRANT("0", "1")
+    "  local is_ours = call('HEXISTS', name, grant) == 1\n"
+    "  verdicts[i] = is_ours and '1' or '0'\n"
+    "  if is_ours and call('PTTL', name) < lease + 0 then\n"
+    "    redis.call('PEXPIRE', name, lease)\n"
+    "  end\n"
+    "end\n"
+    "return ARGV[#ARGV] .. ' ' .. table.concat(verdicts)\n";
 
 /*
  * The queue is a sorted set of owners by their arrival on the server's clock, made
@@ -189,98 +194,83 @@ static const char reentrant_renew[] =
     "  return is_queue and first\n"                                                      \
     "end\n"
 
-static const char fair_acquire[] = FAIR_HEAD
+static const char fair_acquire[] =
+    FAIR_HEAD
     "local function join(queue, beats, owner, clock)\n"
-    "  local patience = " TEXT(
-        RLOCK_FAIR_BEAT_MS) " * 3\n"
-                            "  local last = redis.call('ZRANGE', queue, -1, -1, "
-                            "'WITHSCORES')[2] or 0\n"
-                            "  local arrival = string.format('%.0f', math.max(clock, "
-                            "last + 1))\n"
-                            "  redis.call('ZADD', queue, 'NX', arrival, owner)\n"
-                            "  redis.call('ZADD', beats, math.floor(clock / 1000) + "
-                            "patience, owner)\n"
-                            "  redis.call('PEXPIRE', queue, patience)\n"
-                            "  redis.call('PEXPIRE', beats, patience)\n"
-                            "end\n"
-                            "local function take(name, queue, beats, owner, wait, lease, "
-                            "clock)\n"
-                            "  redis.call('ZCARD', beats)\n"
-                            "  local first = head(queue, beats, owner, math.floor(clock "
-                            "/ 1000))\n"
-                            "  local found = redis.call('GET', name)\n"
-                            "  if found == owner or not found and (not first or first == "
-                            "owner) then\n"
-                            "    redis.call('SET', name, owner, 'PX', lease)\n"
-                            "    redis.call('ZREM', queue, owner)\n"
-                            "    redis.call('ZREM', beats, owner)\n"
-                            "    return '1'\n"
-                            "  end\n"
-                            "  if wait > 0 then join(queue, beats, owner, clock) end\n"
-                            "  if found then return '0', redis.call('PTTL', name) end\n"
-                            "  return '0', redis.call('ZSCORE', beats, first) - "
-                            "math.floor(clock / 1000)\n"
-                            "end\n" DRAW_FENCES(
-                                "(#KEYS - 1) / 3") "for i = 1, count do\n"
-                                                   "  local is_done, verdict, ttl = "
-                                                   "pcall(take, KEYS[3 * i - 1], KEYS[3 "
-                                                   "* i],\n"
-                                                   "    KEYS[3 * i + 1], ARGV[2 * i + "
-                                                   "1], ARGV[2 * i + 2] + 0, lease, "
-                                                   "clock)\n"
-                                                   "  verdicts[i] = is_done and verdict "
-                                                   "or 'E'\n"
-                                                   "  numbers[i] = is_done and ttl or "
-                                                   "fence + i\n"
-                                                   "end\n"
-                                                   "return {clock, fence, "
-                                                   "table.concat(verdicts), numbers}\n";
+    "  local patience = " TEXT(RLOCK_FAIR_BEAT_MS) " * 3\n"
+    "  local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2] or 0\n"
+    "  local arrival = string.format('%.0f', math.max(clock, last + 1))\n"
+    "  redis.call('ZADD', queue, 'NX', arrival, owner)\n"
+    "  redis.call('ZADD', beats, math.floor(clock / 1000) + patience, owner)\n"
+    "  redis.call('PEXPIRE', queue, patience)\n"
+    "  redis.call('PEXPIRE', beats, patience)\n"
+    "end\n"
+    "local function take(name, queue, beats, owner, wait, lease, clock)\n"
+    "  redis.call('ZCARD', beats)\n"
+    "  local first = head(queue, beats, owner, math.floor(clock / 1000))\n"
+    "  local found = redis.call('GET', name)\n"
+    "  if found == owner or not found and (not first or first == owner) then\n"
+    "    redis.call('SET', name, owner, 'PX', lease)\n"
+    "    redis.call('ZREM', queue, owner)\n"
+    "    redis.call('ZREM', beats, owner)\n"
+    "    return '1'\n"
+    "  end\n"
+    "  if wait > 0 then join(queue, beats, owner, clock) end\n"
+    "  if found then return '0', redis.call('PTTL', name) end\n"
+    "  return '0', redis.call('ZSCORE', beats, first) - math.floor(clock / 1000)\n"
+    "end\n"
+    DRAW_FENCES("(#KEYS - 1) / 3")
+    "for i = 1, count do\n"
+    "  local is_done, verdict, ttl = pcall(take, KEYS[3 * i - 1], KEYS[3 * i],\n"
+    "    KEYS[3 * i + 1], ARGV[2 * i + 1], ARGV[2 * i + 2] + 0, lease, clock)\n"
+    "  verdicts[i] = is_done and verdict or 'E'\n"
+    "  numbers[i] = is_done and ttl or fence + i\n"
+    "end\n"
+    "return {ARGV[#ARGV], clock, fence, table.concat(verdicts), numbers}\n";
 
 /* Whoever leaves, by a release or by giving up, calls the head if the name is free. */
 static const char fair_release[] =
-    FAIR_HEAD "local now = redis.call('TIME')\n"
-              "local ms = math.floor(now[1] * 1000 + now[2] / 1000)\n"
-              "local function leave(name, queue, beats, owner)\n"
-              "  local found = redis.pcall('GET', name)\n"
-              "  if found == owner then redis.call('DEL', name) end\n"
-              "  redis.pcall('ZREM', queue, owner)\n"
-              "  redis.pcall('ZREM', beats, owner)\n"
-              "  if found == owner or not found then\n"
-              "    local first = head_if_any(queue, beats, ms)\n"
-              "    if first then redis.pcall('PUBLISH', 'rlock:' .. name, first) end\n"
-              "  end\n"
-              "  return found == owner and '1' or '0'\n"
-              "end\n"
-              "local verdicts = {}\n"
-              "for i = 1, #ARGV do\n"
-              "  verdicts[i] = leave(KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i], "
-              "ARGV[i])\n"
-              "end\n"
-              "return table.concat(verdicts)\n";
+    FAIR_HEAD
+    "local now = redis.call('TIME')\n"
+    "local ms = math.floor(now[1] * 1000 + now[2] / 1000)\n"
+    "local function leave(name, queue, beats, owner)\n"
+    "  local found = redis.pcall('GET', name)\n"
+    "  if found == owner then redis.call('DEL', name) end\n"
+    "  redis.pcall('ZREM', queue, owner)\n"
+    "  redis.pcall('ZREM', beats, owner)\n"
+    "  if found == owner or not found then\n"
+    "    local first = head_if_any(queue, beats, ms)\n"
+    "    if first then redis.pcall('PUBLISH', 'rlock:' .. name, first) end\n"
+    "  end\n"
+    "  return found == owner and '1' or '0'\n"
+    "end\n"
+    "local verdicts = {}\n"
+    "for i = 1, #ARGV - 1 do\n"
+    "  verdicts[i] = leave(KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i], ARGV[i])\n"
+    "end\n"
+    "return ARGV[#ARGV] .. ' ' .. table.concat(verdicts)\n";
 
 /* A time in ms has had 13 digits since 2001; whatever else is there is another's. */
-static const char getset_acquire[] = DRAW_FENCES(
-    "#KEYS - 1") "for i = 1, count do\n"
-                 "  local name, now_ms, expiry_ms = KEYS[i + 1], ARGV[2 * i + 1], ARGV[2 "
-                 "* i + 2]\n"
-                 "  local found = call('GET', name)\n"
-                 "  local is_time = type(found) == 'string' and found:find('^%d+$') and "
-                 "#found == 13\n"
-                 "  local until_ms = is_time and tonumber(found)\n"
-                 "  numbers[i] = fence + i\n"
-                 "  if call('SETNX', name, expiry_ms) == 1 then\n"
-                 "    verdicts[i] = '1'\n"
-                 "  elseif not until_ms then\n"
-                 "    verdicts[i] = 'E'\n"
-                 "  elseif until_ms < now_ms + 0 and call('GETSET', name, expiry_ms) == "
-                 "found then\n"
-                 "    verdicts[i] = '1'\n"
-                 "  else\n"
-                 "    verdicts[i] = '0'\n"
-                 "    numbers[i] = until_ms - now_ms\n"
-                 "  end\n"
-                 "end\n"
-                 "return {clock, fence, table.concat(verdicts), numbers}\n";
+static const char getset_acquire[] =
+    DRAW_FENCES("#KEYS - 1")
+    "for i = 1, count do\n"
+    "  local name, now_ms, expiry_ms = KEYS[i + 1], ARGV[2 * i + 1], ARGV[2 * i + 2]\n"
+    "  local found = call('GET', name)\n"
+    "  local is_time = type(found) == 'string' and found:find('^%d+$') and #found == 13\n"
+    "  local until_ms = is_time and tonumber(found)\n"
+    "  numbers[i] = fence + i\n"
+    "  if call('SETNX', name, expiry_ms) == 1 then\n"
+    "    verdicts[i] = '1'\n"
+    "  elseif not until_ms then\n"
+    "    verdicts[i] = 'E'\n"
+    "  elseif until_ms < now_ms + 0 and call('GETSET', name, expiry_ms) == found then\n"
+    "    verdicts[i] = '1'\n"
+    "  else\n"
+    "    verdicts[i] = '0'\n"
+    "    numbers[i] = until_ms - now_ms\n"
+    "  end\n"
+    "end\n"
+    "return {ARGV[#ARGV], clock, fence, table.concat(verdicts), numbers}\n";
 
 /* A counter that came back old, from a snapshot, is moved up before anyone draws. */
 static const char raise_fence[] =
@@ -289,33 +279,36 @@ static const char raise_fence[] =
     "if tonumber(redis.call('GET', KEYS[1]) or 0) < clock then\n"
     "  redis.call('SET', KEYS[1], string.format('%.0f', clock))\n"
     "end\n"
-    "return clock\n";
+    "return {ARGV[#ARGV], clock}\n";
 
 /* Of a hash the holder's field is the shortest: ours have it as their beginning. */
 static const char inspect[] =
     "local ttl = redis.call('PTTL', KEYS[1])\n"
     "if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then\n"
-    "  return {redis.call('GET', KEYS[1]), ttl, 1}\n"
+    "  return {ARGV[#ARGV], redis.call('GET', KEYS[1]), ttl, 1}\n"
     "end\n"
     "local holder\n"
     "for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do\n"
     "  if not holder or #field < #holder then holder = field end\n"
     "end\n"
-    "return {holder, ttl, tonumber(redis.call('HGET', KEYS[1], holder)) or 0}\n";
+    "return {ARGV[#ARGV], holder, ttl, tonumber(redis.call('HGET', KEYS[1], holder)) or 0}\n";
 
 static const char force[] =
-    FAIR_HEAD "local now = redis.call('TIME')\n"
-              "local name, type = KEYS[1], redis.call('TYPE', KEYS[1]).ok\n"
-              "if type ~= 'none' and type ~= 'string' and type ~= 'hash' then\n"
-              "  return redis.error_reply('WRONGTYPE the key holds no lock')\n"
-              "end\n"
-              "local deleted = redis.call('DEL', name)\n"
-              "if deleted == 1 then\n"
-              "  local first = head_if_any(KEYS[2], KEYS[3], math.floor(now[1] * 1000 + "
-              "now[2] / 1000))\n"
-              "  redis.pcall('PUBLISH', 'rlock:' .. name, first or '')\n"
-              "  " TELL_REDISSON "end\n"
-              "return deleted\n";
+    FAIR_HEAD
+    "local now = redis.call('TIME')\n"
+    "local name, type = KEYS[1], redis.call('TYPE', KEYS[1]).ok\n"
+    "if type ~= 'none' and type ~= 'string' and type ~= 'hash' then\n"
+    "  return redis.error_reply('WRONGTYPE the key holds no lock')\n"
+    "end\n"
+    "local deleted = redis.call('DEL', name)\n"
+    "if deleted == 1 then\n"
+    "  local first = head_if_any(KEYS[2], KEYS[3], math.floor(now[1] * 1000 + now[2] / 1000))\n"
+    "  redis.pcall('PUBLISH', 'rlock:' .. name, first or '')\n"
+    TELL_REDISSON
+    "end\n"
+    "return {ARGV[#ARGV], deleted}\n";
+
+/* clang-format on */
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT])
 {

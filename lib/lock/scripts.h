@@ -10,6 +10,9 @@
  * missing the fence of the i-th lock is `fence` plus i, else the number is the fence of a
  * lock that was granted, and of a busy one the ms its lease still runs (below 0: not
  * known). {clock us} alone: the call came too late, nothing was done.
+ *
+ * The last ARGV is the number of the call (redis/script.h), left out in the lists below:
+ * it goes before what is returned, as a first element or "number verdicts".
  */
 #ifndef LOCK_SCRIPTS_H
 #define LOCK_SCRIPTS_H

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 
 #define PAUSE_MIN_MS  20
@@ -71,6 +72,7 @@ struct redis_conn {
     int64_t up_since_us;
     uint32_t pause_ms;
     unsigned attempts;
+    uint64_t last_number;
     uv_getaddrinfo_t resolve;
     bool is_resolving, is_timer_closed;
 };
@@ -159,6 +161,19 @@ static void lose(struct redis_conn *conn, enum status status, const struct err *
     answer_all(conn, status);
     if (conn->state != CONN_CLOSED)
         tell_down(conn, &reason);
+}
+
+void redis_conn_distrust(struct redis_conn *conn)
+{
+    struct err err = {.text = "a reply to something else"};
+
+    assert(conn->state == CONN_UP);
+    lose(conn, STATUS_IO, &err);
+}
+
+uint64_t redis_conn_number(struct redis_conn *conn)
+{
+    return ++conn->last_number;
 }
 
 static void begin(struct redis_conn *conn, size_t count)
@@ -438,9 +453,20 @@ static void attempt(struct redis_conn *conn)
         resolve(conn);
 }
 
-static void on_probed(struct redis_command *command UNUSED, enum status status UNUSED,
-                      const struct redis_reply *reply UNUSED)
+static bool is_pong(const struct redis_reply *reply)
 {
+    const struct redis_reply *first = redis_reply_at(reply, 0); /* of a subscriber */
+    size_t len;
+    const char *text = redis_reply_text(first == NULL ? reply : first, &len);
+
+    return text != NULL && strcasecmp(text, "PONG") == 0;
+}
+
+static void on_probed(struct redis_command *command, enum status status,
+                      const struct redis_reply *reply)
+{
+    if (status == STATUS_OK && !is_pong(reply))
+        redis_conn_distrust(list_item(command, struct redis_conn, probe));
 }
 
 /** Nothing is under way: ask, so that a server that hangs is found out. */

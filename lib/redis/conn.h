@@ -97,6 +97,15 @@ MUST_CHECK enum status redis_conn_end(struct redis_conn *conn,
                                       struct redis_command *command,
                                       redis_command_cb done);
 
+/** A number that this connection has not given before. */
+uint64_t redis_conn_number(struct redis_conn *conn);
+
+/**
+ * From inside a command's callback: its reply was another command's. The connection is
+ * dropped, all that is under way is answered STATUS_IO, and a new one is tried.
+ */
+void redis_conn_distrust(struct redis_conn *conn);
+
 /** Send all that was collected. */
 void redis_conn_flush(struct redis_conn *conn);
 

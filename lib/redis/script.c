@@ -1,6 +1,7 @@
 /* script.c - EVALSHA, and EVAL where that is not known. */
 #include "redis/script.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void redis_script_init(struct redis_script *script, const char *name, const char *body)
@@ -13,7 +14,7 @@ void redis_script_init(struct redis_script *script, const char *name, const char
 enum status redis_script_begin(struct redis_conn *conn, struct redis_script_call *call,
                                size_t key_count, size_t arg_count)
 {
-    enum status status = redis_conn_begin(conn, 3 + key_count + arg_count);
+    enum status status = redis_conn_begin(conn, 4 + key_count + arg_count);
 
     if (status != STATUS_OK)
         return status;
@@ -25,6 +26,8 @@ enum status redis_script_begin(struct redis_conn *conn, struct redis_script_call
         redis_conn_arg(conn, call->script->sha, REDIS_SHA1_HEX_LEN);
     }
     redis_conn_arg_uint(conn, key_count);
+    call->conn = conn;
+    call->number = redis_conn_number(conn);
     return STATUS_OK;
 }
 
@@ -34,6 +37,26 @@ static bool is_unknown_script(const struct redis_reply *error)
     const char *text = redis_reply_text(error, &len);
 
     return text != NULL && strncmp(text, "NOSCRIPT", 8) == 0;
+}
+
+/** Where the number stands that the reply brings; NULL: it brings none. */
+static const char *number_of(const struct redis_reply *reply, size_t *ret_len)
+{
+    const struct redis_reply *first = redis_reply_at(reply, 0);
+
+    return redis_reply_text(first == NULL ? reply : first, ret_len);
+}
+
+/** Whether the reply can be this call's. Of an error nobody knows. */
+static bool is_ours(const struct redis_script_call *call, enum status status,
+                    const struct redis_reply *reply)
+{
+    size_t len;
+    const char *number = number_of(reply, &len);
+
+    if (status == STATUS_OK)
+        return number != NULL && strtoull(number, NULL, 10) == call->number;
+    return status != STATUS_REFUSED || !is_unknown_script(reply);
 }
 
 static void on_done(struct redis_command *command, enum status status,
@@ -47,10 +70,33 @@ static void on_done(struct redis_command *command, enum status status,
         call->send_again(call);
         return;
     }
+    if (!is_ours(call, status, reply)) {
+        redis_conn_distrust(call->conn);
+        status = STATUS_IO;
+        reply = NULL;
+    }
     call->done(call, status, reply);
+}
+
+const struct redis_reply *redis_script_at(const struct redis_reply *reply, size_t index)
+{
+    return redis_reply_at(reply, index + 1);
+}
+
+const char *redis_script_text(const struct redis_reply *reply, size_t *ret_len)
+{
+    size_t len = 0;
+    const char *text = redis_reply_text(reply, &len);
+    const char *blank = text == NULL ? NULL : memchr(text, ' ', len);
+
+    if (blank == NULL)
+        return NULL;
+    *ret_len = len - (size_t)(blank + 1 - text);
+    return blank + 1;
 }
 
 enum status redis_script_end(struct redis_conn *conn, struct redis_script_call *call)
 {
+    redis_conn_arg_uint(conn, call->number);
     return redis_conn_end(conn, &call->command, on_done);
 }

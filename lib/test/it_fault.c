@@ -47,6 +47,7 @@ static const struct fault faults[] = {
 #define COUNT_OF(array) (sizeof(array) / sizeof(*(array)))
 #define BIT(fault)      (1u << (fault))
 #define CUTS            (BIT(PROXY_CUT_UNSENT) | BIT(PROXY_CUT_ASTRAY) | BIT(PROXY_CUT_INSIDE))
+#define ALL_BUT_SHIFTS  (~(BIT(PROXY_DROP) | BIT(PROXY_DUPLICATE)))
 #define OF_COMMANDS                                                                      \
     (BIT(PROXY_CUT_UNSENT) | BIT(PROXY_CUT_ASTRAY) | BIT(PROXY_HOLD_UNSENT))
 
@@ -58,7 +59,8 @@ struct test {
     const char *command; /* whose reply has the fault */
     const struct rlock_kind *kind;
     bool waits;
-    unsigned without; /* faults that would show nothing, as bits */
+    enum status doubled; /* what the caller is told when the reply came twice */
+    unsigned without;    /* faults that would show nothing, as bits */
 };
 
 struct row {
@@ -350,16 +352,22 @@ static void strike(struct trial *trial)
 /* -- acquire and release ----------------------------------------------------------------
  */
 
+static enum status told(const struct trial *trial)
+{
+    return trial->fault->fault == PROXY_DUPLICATE ? trial->test->doubled
+                                                  : trial->fault->status;
+}
+
 static void acquire_with_fault(struct trial *trial)
 {
-    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), trial->fault->status);
+    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), told(trial));
     alice_recovers(trial);
     let_go(trial);
     if (trial->fault->fault == PROXY_CUT_ASTRAY)
         wait_until(trial, is_locked, trial); /* for nobody; it is given back */
     if (trial->fault->fault == PROXY_HOLD_UNSENT)
         assert_false(has_lock(trial));
-    if (trial->fault->status == STATUS_OK)
+    if (told(trial) == STATUS_OK)
         assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     bob_gets_it(trial);
     assert_stats(trial);
@@ -707,6 +715,102 @@ static void trial_woken(struct trial *trial)
     assert_stats(trial);
 }
 
+/* -- two calls under way ---------------------------------------------------------------
+ */
+
+#define OTHER "item:8"
+
+/** Replies move up or back: one of two locks must not get the good news of the other. */
+static struct call *unlucky(struct trial *trial)
+{
+    return trial->fault->fault == PROXY_DROP ? &trial->hers : &trial->inner;
+}
+
+static void steal(struct trial *trial)
+{
+    freeReplyObject(server_ask(trial->fixture->server, "SET %s thief",
+                               unlucky(trial) == &trial->hers ? NAME : OTHER));
+}
+
+static void assert_thief_has_it(struct trial *trial)
+{
+    redisReply *owner = server_ask(trial->fixture->server, "GET %s",
+                                   unlucky(trial) == &trial->hers ? NAME : OTHER);
+
+    assert_string_equal(owner->str, "thief");
+    freeReplyObject(owner);
+}
+
+static void both_are_answered(struct trial *trial, unsigned answers)
+{
+    fixture_wait_answers(trial->fixture, &trial->hers, answers);
+    fixture_wait_answers(trial->fixture, &trial->inner, answers);
+    fixture_wait_count(trial->fixture, &trial->proxy->connections, 2);
+    assert_int_equal(trial->proxy->faults, 1);
+    assert_int_equal(trial->hers.answers, answers);
+    assert_int_equal(trial->inner.answers, answers);
+}
+
+static void trial_acquire_two(struct trial *trial)
+{
+    open_alice(trial);
+    alice_warms_up(trial);
+    steal(trial);
+    strike(trial);
+    call_acquire(trial->alice, &trial->hers, NAME, LEASE_MS);
+    rlock_flush(trial->alice);
+    call_acquire(trial->alice, &trial->inner, OTHER, LEASE_MS);
+    rlock_flush(trial->alice);
+    both_are_answered(trial, 1);
+    assert_false(rlock_is_held(&unlucky(trial)->lock));
+    assert_thief_has_it(trial);
+}
+
+static void trial_release_two(struct trial *trial)
+{
+    open_alice(trial);
+    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    assert_int_equal(alice_acquires(trial, &trial->inner, OTHER), STATUS_OK);
+    steal(trial);
+    strike(trial);
+    call_release(trial->alice, &trial->hers);
+    rlock_flush(trial->alice);
+    call_release(trial->alice, &trial->inner);
+    rlock_flush(trial->alice);
+    both_are_answered(trial, 2);
+    assert_int_not_equal(unlucky(trial)->status, STATUS_OK);
+    assert_thief_has_it(trial);
+}
+
+static void alice_acquires_watched_beside(struct trial *trial)
+{
+    struct rlock_acquire_options options = options_of(trial);
+
+    options.watchdog = true;
+    options.lease_ms = RENEWED_MS + 1; /* renewed by another call */
+    call_acquire_with(trial->alice, &trial->inner, OTHER, &options);
+    assert_int_equal(acquired(trial, &trial->inner), STATUS_OK);
+}
+
+/** Nobody may believe in a lock for longer because another was renewed. */
+static void trial_renew_two(struct trial *trial)
+{
+    int64_t believed_until_us;
+
+    open_alice(trial);
+    alice_acquires_watched(trial);
+    alice_acquires_watched_beside(trial);
+    believed_until_us = safe_until_us(trial);
+    steal(trial);
+    strike(trial);
+    fixture_wait_count(trial->fixture, &trial->proxy->connections, 2);
+    assert_int_equal(trial->proxy->faults, 1);
+    assert_true(trial->hers.losses == 1 || safe_until_us(trial) == believed_until_us);
+    fixture_wait_losses(trial->fixture, &trial->hers, 1);
+    assert_int_equal(trial->inner.losses, 0);
+    assert_thief_has_it(trial);
+}
+
 /* -- the matrix -------------------------------------------------------------------------
  */
 
@@ -720,7 +824,7 @@ static const struct test matrix[] = {
     {"acquire, would wait", trial_acquire, "acquire_wait", .kind = &rlock_plain,
      .waits = true},
     {"acquire, script unknown", trial_acquire_unknown_script, "acquire",
-     .kind = &rlock_plain, .without = BIT(PROXY_DUPLICATE)},
+     .kind = &rlock_plain, .doubled = STATUS_IO},
     {"acquire, with its body", trial_acquire_with_body, "acquire", .kind = &rlock_plain},
     {"release, plain", trial_release, "release", .kind = &rlock_plain},
     {"release, reentrant", trial_release, "reentrant_release", .kind = &rlock_reentrant},
@@ -745,6 +849,9 @@ static const struct test matrix[] = {
     {"woken, reentrant", trial_woken, "reentrant_acquire", .kind = &rlock_reentrant,
      .waits = true},
     {"woken, fair", trial_woken, "fair_acquire", .kind = &rlock_fair, .waits = true},
+    {"acquire, two at once", trial_acquire_two, "acquire", .without = ALL_BUT_SHIFTS},
+    {"release, two at once", trial_release_two, "release", .without = ALL_BUT_SHIFTS},
+    {"renew, two at once", trial_renew_two, "renew", .without = ~BIT(PROXY_DROP)},
 };
 
 static struct row rows[TESTS_MAX];

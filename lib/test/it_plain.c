@@ -250,17 +250,17 @@ static void test_acquire_script__finds_its_own_value_and_grants(void **state)
     rlock_scripts_init(scripts);
     for (int i = 0; i < 2; i++) {
         reply = server_ask(fixture->server,
-                           "EVAL %s 3 lock:fence a b %d 9000000000000000 me:1 me:2",
+                           "EVAL %s 3 lock:fence a b %d 9000000000000000 me:1 me:2 7",
                            scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS + i * LEASE_MS);
-        assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
-        assert_string_equal(reply->element[2]->str, "11");
+        assert_string_equal(reply->element[0]->str, "7");
+        assert_string_equal(reply->element[3]->str, "11");
         freeReplyObject(reply);
     }
     assert_true(server_int(fixture->server, "PTTL a") > LEASE_MS); /* the second lease */
     reply = server_ask(fixture->server,
-                       "EVAL %s 3 lock:fence a c %d 9000000000000000 you:1 you:2",
+                       "EVAL %s 3 lock:fence a c %d 9000000000000000 you:1 you:2 7",
                        scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS);
-    assert_string_equal(reply->element[2]->str, "01");
+    assert_string_equal(reply->element[3]->str, "01");
     freeReplyObject(reply);
 }
 
@@ -271,11 +271,11 @@ static void test_acquire_script__does_nothing_when_it_comes_too_late(void **stat
     redisReply *reply;
 
     rlock_scripts_init(scripts);
-    reply = server_ask(fixture->server, "EVAL %s 2 lock:fence a %d 1700000000000000 me:1",
-                       scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS);
-    assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
-    assert_int_equal(reply->elements, 1);
-    assert_true(reply->element[0]->integer > 1700000000000000);
+    reply =
+        server_ask(fixture->server, "EVAL %s 2 lock:fence a %d 1700000000000000 me:1 7",
+                   scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS);
+    assert_int_equal(reply->elements, 2);
+    assert_true(reply->element[1]->integer > 1700000000000000);
     freeReplyObject(reply);
     assert_int_equal(server_int(fixture->server, "DBSIZE"), 0);
 }

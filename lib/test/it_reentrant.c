@@ -540,21 +540,21 @@ static void test_scripts__repeated_call_counts_once(void **state)
     rlock_scripts_init(scripts);
     for (int i = 0; i < 2; i++) {
         redisReply *reply = server_ask(
-            fixture->server, "EVAL %s 2 lock:fence a 1000 9000000000000000 me:1 17",
+            fixture->server, "EVAL %s 2 lock:fence a 1000 9000000000000000 me:1 17 7",
             scripts[RLOCK_SCRIPT_REENTRANT_ACQUIRE].body);
 
         assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
-        assert_string_equal(reply->element[2]->str, "1");
-        fences[i] = reply->element[3]->element[0]->integer;
+        assert_string_equal(reply->element[3]->str, "1");
+        fences[i] = reply->element[4]->element[0]->integer;
         freeReplyObject(reply);
     }
     assert_int_equal(fences[0], fences[1]);
     assert_int_equal(server_int(fixture->server, "HINCRBY a me:1 1"), 2); /* one more */
     for (int i = 0; i < 2; i++) {
-        redisReply *reply = server_ask(fixture->server, "EVAL %s 1 a me:1 17",
+        redisReply *reply = server_ask(fixture->server, "EVAL %s 1 a me:1 17 7",
                                        scripts[RLOCK_SCRIPT_REENTRANT_RELEASE].body);
 
-        assert_string_equal(reply->str, i == 0 ? "1" : "0");
+        assert_string_equal(reply->str, i == 0 ? "7 1" : "7 0");
         freeReplyObject(reply);
     }
     assert_int_equal(server_int(fixture->server, "HINCRBY a me:1 0"), 1);

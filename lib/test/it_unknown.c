@@ -189,12 +189,12 @@ static void wait_heard(struct fixture *fixture, struct fake *fake, const char *w
 
 static void test_acquire__reply_of_another_shape_is_unknown_and_given_back(void **state)
 {
-    static const char *const replies[] = {"+OK\r\n",
-                                          "*0\r\n",
-                                          "*3\r\n:5\r\n:7\r\n$2\r\n11\r\n",
-                                          "*3\r\n:5\r\n$1\r\n7\r\n$1\r\n1\r\n",
-                                          "*3\r\n$1\r\n5\r\n:7\r\n$1\r\n1\r\n",
-                                          "*3\r\n:5\r\n:7\r\n:1\r\n"};
+    static const char *const replies[] = {"+2 OK\r\n",
+                                          "*1\r\n$1\r\n2\r\n",
+                                          "*4\r\n$1\r\n2\r\n:5\r\n:7\r\n$2\r\n11\r\n",
+                                          "*4\r\n$1\r\n2\r\n:5\r\n$1\r\n7\r\n$1\r\n1\r\n",
+                                          "*4\r\n$1\r\n2\r\n$1\r\n5\r\n:7\r\n$1\r\n1\r\n",
+                                          "*4\r\n$1\r\n2\r\n:5\r\n:7\r\n:1\r\n"};
     struct fixture *fixture = *state;
 
     for (int i = 0; i < 6; i++) {
@@ -206,7 +206,7 @@ static void test_acquire__reply_of_another_shape_is_unknown_and_given_back(void 
 
         fixture_wait_up(fixture, client);
         wait_heard(fixture, fake, "lock:fence", 1);
-        fake_say(fake, ":1\r\n");
+        fake_say(fake, "*2\r\n$1\r\n1\r\n:1\r\n"); /* to call 1 */
         call_acquire(client, &call, "item:7", LEASE_MS);
         rlock_flush(client);
         wait_heard(fixture, fake, "item:7", 1);
@@ -215,7 +215,7 @@ static void test_acquire__reply_of_another_shape_is_unknown_and_given_back(void 
         assert_int_equal(call.status, STATUS_IO);
         rlock_flush(client);
         wait_heard(fixture, fake, "item:7", 2); /* the release */
-        fake_say(fake, "$1\r\n1\r\n");
+        fake_say(fake, "$3\r\n3 1\r\n");
         fixture_close(fixture, client);
         fake_stop(fake);
     }
@@ -233,7 +233,7 @@ static void test_acquire__whose_reply_was_lost_is_given_back(void **state)
 
     fixture_wait_up(fixture, client);
     wait_heard(fixture, fake, "lock:fence", 1);
-    fake_say(fake, ":1\r\n");
+    fake_say(fake, "*2\r\n$1\r\n1\r\n:1\r\n"); /* to call 1 */
     call_acquire(client, &call, "item:7", LEASE_MS);
     rlock_flush(client);
     wait_heard(fixture, fake, "item:7", 1);
@@ -242,7 +242,7 @@ static void test_acquire__whose_reply_was_lost_is_given_back(void **state)
     assert_int_equal(call.status, STATUS_IO);
     wait_heard(fixture, fake, "item:7", 2); /* without a flush of ours */
     wait_heard(fixture, fake, client->scripts[RLOCK_SCRIPT_RELEASE].sha, 1);
-    fake_say(fake, ":1\r\n$1\r\n1\r\n");
+    fake_say(fake, "*2\r\n$1\r\n3\r\n:1\r\n$3\r\n4 1\r\n");
     fixture_close(fixture, client);
     fake_stop(fake);
 }
@@ -259,12 +259,12 @@ static void test_acquire__refused_alone(void **state)
 
     fixture_wait_up(fixture, client);
     wait_heard(fixture, fake, "lock:fence", 1);
-    fake_say(fake, ":1\r\n");
+    fake_say(fake, "*2\r\n$1\r\n1\r\n:1\r\n"); /* to call 1 */
     for (int i = 0; i < 3; i++)
         call_acquire(client, &calls[i], i == 1 ? "item:1" : "item:2", LEASE_MS);
     rlock_flush(client);
     wait_heard(fixture, fake, "item:2", 2);
-    fake_say(fake, "*3\r\n:5\r\n:100\r\n$3\r\n1E0\r\n");
+    fake_say(fake, "*4\r\n$1\r\n2\r\n:5\r\n:100\r\n$3\r\n1E0\r\n");
     fixture_wait_answers(fixture, &calls[2], 1);
     assert_int_equal(calls[0].status, STATUS_OK);
     assert_int_equal(rlock_fence(&calls[0].lock), 101);

@@ -47,6 +47,7 @@ WITHIN_S = 60 + 2 * SECONDS # start, warm-up, measurement, a last wait for the l
 IN_FLIGHT, CONTENDERS = 128, 16
 HELD, HELD_S = 10_000, 60
 OWNER = "0123456789abcdef0123456789abcdef:00000001"
+NUMBER = "12345" # of a call, which the reply brings back
 WANTED_LATER_US = "9000000000000000" # the server never gets to it too late
 NAMES, CALLS = 1_000_000, 100_000 # so 95 of 100 names drawn at random are drawn once
 PYTHON_PACKAGES = ("redis", "async-timeout", "deprecated", "packaging", "wrapt")
@@ -115,12 +116,12 @@ class Scripts:
         acquire, release = (
             redis.ask("-x", "script", "load", stdin=run(self.print_script, script))
             for script in ("acquire", "release"))
-        return (("evalsha", acquire, "2", "lock:fence", name, "30000", WANTED_LATER_US, OWNER),
-                ("evalsha", release, "2", "lock:fence:waiting", name, OWNER))
+        return (("evalsha", acquire, "2", "lock:fence", name, "30000", WANTED_LATER_US, OWNER, NUMBER),
+                ("evalsha", release, "2", "lock:fence:waiting", name, OWNER, NUMBER))
 
     def measure(self, _work, redis):
         acquire, release = self.calls(redis, "bench:check")
-        replies = redis.ask(*acquire).split("\n")[2], redis.ask(*release)
+        replies = redis.ask(*acquire).split("\n")[3], redis.ask(*release).split()[1]
         if replies != ("1", "1"):
             raise Failed(f"the scripts are called otherwise by now: {replies}")
         acquire, release = self.calls(redis, "lock:order:__rand_int__")
