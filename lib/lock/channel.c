@@ -178,7 +178,16 @@ static struct rlock_channel *create(struct rlock_client *client, const char *nam
     channel->name_len = name_len;
     memcpy(channel->name, name, name_len);
     list_append(bucket_of(&client->waits.channels, name, name_len), &channel->link);
+    client->waits.channels.count++;
     return channel;
+}
+
+struct rlock_channel *rlock_channel_find(struct rlock_client *client, const char *name,
+                                         size_t name_len)
+{
+    struct rlock_channel *channel = find(&client->waits.channels, name, name_len);
+
+    return channel == NULL || list_is_empty(&channel->waiters) ? NULL : channel;
 }
 
 struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char *name,

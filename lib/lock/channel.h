@@ -28,6 +28,7 @@ struct rlock_channel {
 
 struct rlock_channels {
     struct list buckets[RLOCK_CHANNEL_BUCKETS];
+    unsigned count;
     struct redis_conn *conn; /* NULL until the first is joined */
 };
 
@@ -36,6 +37,10 @@ void rlock_channels_init(struct rlock_channels *channels);
 /** Close the connection. Nobody waits any more. */
 void rlock_channels_close(struct rlock_client *client);
 void rlock_channels_clear(struct rlock_channels *channels);
+
+/** NULL: nobody waits there. */
+struct rlock_channel *rlock_channel_find(struct rlock_client *client, const char *name,
+                                         size_t name_len);
 
 /** Add `waiter_link` to the last of those who wait there; NULL: no memory. */
 struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char *name,

@@ -152,6 +152,7 @@ static void drop(struct rlock_client *client, struct rlock *lock)
 {
     if (lock->state == RLOCK_HELD) {
         rlock_watchdog_remove(lock);
+        rlock_wait_pass_on(client, lock);
         rlock_giveback_now(client, lock);
     }
     if (lock->state == RLOCK_HELD || lock->state == RLOCK_LOST)
@@ -161,6 +162,7 @@ static void drop(struct rlock_client *client, struct rlock *lock)
 static void release_held(struct rlock_client *client, struct rlock *lock)
 {
     rlock_watchdog_remove(lock);
+    rlock_wait_pass_on(client, lock);
     lock->state = RLOCK_RELEASING;
     if (client->is_closing) {
         rlock_giveback_now(client, lock);

@@ -4,7 +4,9 @@
  * A waiter has a timer and, unless it spins, a place in the channel of its lock. The
  * first of a channel tries again when a message comes and when the owner's lease must
  * have ended; the others only watch their own deadlines, so one release costs one try in
- * this process however many wait. When the first goes the next takes its place, and
+ * this process however many wait. A release of this client's own calls the first without
+ * the message, so that its try leaves in the same write. When the first goes the next
+ * takes its place, and
  * where it goes without the lock the next tries at once, for the message may have been
  * spent on the one who left. Of a queued kind all are called by name, and each tries
  * every RLOCK_FAIR_BEAT_MS, which is its heartbeat.
@@ -273,6 +275,18 @@ void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_gra
     if (!spins(waiter))
         leave(waiter, lock, is_granted);
     list_append(&client->waits.spare, &waiter->link);
+}
+
+void rlock_wait_pass_on(struct rlock_client *client, const struct rlock *lock)
+{
+    char name[RLOCK_CHANNEL_MAX];
+    struct rlock_channel *channel = NULL;
+
+    if (client->waits.channels.count > 0 && lock->kind->channel != NULL &&
+        !client->is_closing)
+        channel = rlock_channel_find(client, name, lock->kind->channel(lock, name));
+    if (channel != NULL)
+        call(list_item(channel->waiters.next, struct rlock_waiter, link));
 }
 
 void rlock_waits_confirmed(struct rlock_channel *channel)

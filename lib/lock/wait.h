@@ -35,6 +35,9 @@ bool rlock_wait_on(struct rlock_client *client, struct rlock *lock,
  * not. */
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);
 
+/** `lock` is being released: who waits for it in this client tries right behind that. */
+void rlock_wait_pass_on(struct rlock_client *client, const struct rlock *lock);
+
 /** For how long the server is to believe that `lock` waits, unless it asks again. */
 uint32_t rlock_wait_left_ms(const struct rlock *lock);
 

@@ -88,7 +88,9 @@ static void release_before(struct fixture *fixture, unsigned client_count)
     assert_int_equal(release(fixture, clients[0], &held), STATUS_OK);
     fixture_run_for(fixture, 200);
     assert_int_equal(count_answers(calls, WAITERS), 1);
-    assert_in_range(script_calls(fixture) - before, 2, 1 + client_count);
+    /* The release, and a try of each client; of the one that released another, for it
+       did not wait for the message, which came. */
+    assert_in_range(script_calls(fixture) - before, 3, 2 + client_count);
     for (unsigned i = 0; i < client_count; i++)
         fixture_close(fixture, clients[i]); /* before the memory of the calls goes */
 }
@@ -96,6 +98,29 @@ static void release_before(struct fixture *fixture, unsigned client_count)
 static void test_release__has_one_winner_among_200_of_one_client(void **state)
 {
     release_before(*state, 1);
+}
+
+/** The next of the same client tries in the write of the release, without a message. */
+static void test_release__passes_on_within_the_client(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = waiting(&rlock_plain, 0, LONG_MS);
+    struct call held = {0}, next = {0};
+    int64_t released_us;
+
+    assert_int_equal(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
+    call_acquire_with(client, &next, NAME, &options);
+    rlock_flush(client);
+    fixture_wait_asleep(fixture, client, &next);
+    freeReplyObject(server_ask(fixture->server, "DEL lock:fence:waiting")); /* unheard */
+    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+    released_us = clock_mono_us();
+    fixture_wait_answers(fixture, &next, 1);
+    assert_int_equal(next.status, STATUS_OK);
+    assert_in_range(clock_mono_us() - released_us, 0, 500000); /* not at the next look */
+    assert_int_equal(release(fixture, client, &next), STATUS_OK);
+    fixture_close(fixture, client);
 }
 
 static void test_release__has_one_winner_among_200_of_eight_clients(void **state)
@@ -385,6 +410,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_release__has_one_winner_among_200_of_one_client),
         FIXTURE_TEST(test_release__has_one_winner_among_200_of_eight_clients),
+        FIXTURE_TEST(test_release__passes_on_within_the_client),
         FIXTURE_TEST(test_wait__each_of_50_gets_it_exactly_once),
         FIXTURE_TEST(test_wait__each_of_50_reentrant_holders_gets_it_exactly_once),
         FIXTURE_TEST(test_wait__5000_operations_leave_no_channel_behind),
