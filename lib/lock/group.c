@@ -22,7 +22,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define STAGE_MS     1500 /* at the most, as Redisson's multi-lock waits for a lock */
 #define HURRY_MS_MIN 5    /* for the last to answer: a twentieth of the lease, */
@@ -137,12 +136,9 @@ static uint32_t left_ms(const struct rlock_group *group)
 static void pause_then(struct rlock_group *group, uint32_t max_ms,
                        void (*then)(struct rlock_group *group))
 {
-    uint32_t dice;
-    uint64_t ms;
+    uint64_t ms =
+        rlock_backoff_ms(group->failures, PAUSE_MS_MIN, max_ms, rlock_throw_dice());
 
-    if (getrandom(&dice, sizeof(dice), GRND_NONBLOCK) != (ssize_t)sizeof(dice))
-        dice = (uint32_t)clock_mono_us();
-    ms = rlock_backoff_ms(group->failures, PAUSE_MS_MIN, max_ms, dice);
     rlock_stage_begin(group, then);
     rlock_stage_pause(group, within(ms, 0, left_ms(group)));
 }

@@ -136,7 +136,9 @@ struct rlock_client_options {
 
 struct rlock_acquire_options {
     const struct rlock_kind *kind; /* NULL: &rlock_plain */
-    uint64_t holder; /* reentrant: which holder of this client, e.g. a thread's number */
+    uint64_t holder;   /* reentrant: which holder of this client, e.g. a thread's number.
+                          Calls of one holder that wait at once are not told of each other's
+                          grants: they look every two seconds */
     uint32_t lease_ms; /* RLOCK_LEASE_MS_MIN..RLOCK_LEASE_MS_MAX; with the watchdog also
                           0, for RLOCK_LEASE_MS_DEFAULT */
     bool watchdog;     /* renew every third of the lease until released */
@@ -148,7 +150,8 @@ struct rlock_acquire_options {
     uint16_t spin_max_ms; /* to this; each is between half of that and all of it */
     uint8_t replicas; /* that must have the grant before it counts; 0: none is asked */
     uint16_t replicas_wait_ms; /* for them, from 1 to less than the client's timeout_ms;
-                                  commands of the same client wait behind */
+                                  commands of the same client wait behind, the heartbeats
+                                  of fair waiters too */
 };
 
 #define RLOCK_WAIT_BUCKETS 16
@@ -211,7 +214,8 @@ const struct err *rlock_client_why(const struct rlock_client *client);
  *   STATUS_TIMEOUT,
  *   STATUS_IO         unknown; if it was granted the library gives it back itself as
  *                     soon as it can, at the latest the lease ends it. A server that
- *                     gets to it after the timeout does not grant it any more
+ *                     gets to it after the timeout does not grant it any more,
+ *                     unless it was sent in the first round trip of a connection
  *   STATUS_REFUSED    the server answered with an error (read only, no memory, another
  *                     type at the key, ...): rlock_client_why() has its words
  *   STATUS_UNSAFE     fewer replicas than asked have it; given back
@@ -235,11 +239,13 @@ void rlock_cancel(struct rlock_client *client, struct rlock *lock);
  * The callback, never called from inside this function, tells
  *   STATUS_OK         done
  *   STATUS_LOST       it had lapsed or was taken, and is not held any more; on_lost is
- * not called STATUS_NOT_OWNER  not held, or another call on it is under way
+ *                     not called
+ *   STATUS_NOT_OWNER  not held, or another call on it is under way
  *   STATUS_INVALID    a lease out of range, or a kind that cannot
- *   others            as for rlock_acquire(); the lock is still held by what is known
- * here, with the earlier of both deadlines STATUS_CANCELLED  it was released meanwhile,
- * or the client was closed
+ *   STATUS_CANCELLED  it was released meanwhile, or the client was closed; after a
+ *                     release without a callback `lock` only tells which it was
+ *   others            as for rlock_acquire(); the lock is still held as far as is known
+ *                     here, with the earlier of both deadlines
  */
 void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t lease_ms,
                   rlock_cb callback, void *arg);

@@ -55,7 +55,7 @@ uint32_t rlock_backoff_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms,
     return most_ms - spread_ms + dice % (spread_ms + 1);
 }
 
-static uint32_t throw_dice(void)
+uint32_t rlock_throw_dice(void)
 {
     uint32_t dice = 0;
 
@@ -110,7 +110,8 @@ static int64_t next_pause_us(struct rlock_waiter *waiter)
 
     if (spins(waiter))
         max_ms = lock->spin_max_ms == 0 ? SPIN_MAX_MS_DEFAULT : lock->spin_max_ms;
-    return (int64_t)rlock_backoff_ms(waiter->attempts++, min_ms, max_ms, throw_dice()) *
+    return (int64_t)rlock_backoff_ms(waiter->attempts++, min_ms, max_ms,
+                                     rlock_throw_dice()) *
            1000;
 }
 
