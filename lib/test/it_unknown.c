@@ -294,7 +294,7 @@ static void test_acquire__is_down_at_once_without_a_server(void **state)
         fixture_wait_answers(fixture, &calls[i], 1);
         assert_int_equal(calls[i].status, STATUS_DOWN);
     }
-    assert_true(clock_mono_us() - begin_us < 100000);
+    assert_true(clock_mono_us() - begin_us < 500000);
     server_restart(fixture->server);
     fixture_wait_up(fixture, client);
     assert_int_equal(acquire(fixture, client, &calls[0], "item:7", LEASE_MS), STATUS_OK);
