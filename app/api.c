@@ -131,7 +131,7 @@ void api_handle(struct http_request *request, void *arg)
         api_answer_bad_request(api, request,
                                "The id in the path must be a number, 1 to 2^63-1.");
     else if (!is_turned_away(api, request, route))
-        handle(api, request, id);
+        api_begin(api, request, handle, id);
 }
 
 void api_answered(const struct http_request *request, unsigned status, void *arg)
@@ -153,6 +153,11 @@ struct api *api_create(const struct api_options *options)
         return api;
     api_free(api);
     return NULL;
+}
+
+void api_set_auth(struct api *api, const struct auth *auth)
+{
+    api->options.auth = auth;
 }
 
 void api_free(struct api *api)

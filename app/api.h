@@ -12,13 +12,15 @@
 #include "app/http.h"
 #include "app/limiter.h"
 #include "app/metrics.h"
+#include "app/revoked.h"
 #include "app/store.h"
 
 struct api;
 
 /** All borrowed; they outlive the api. */
 struct api_options {
-    struct auth *auth;
+    const struct auth *auth;
+    struct revoked *revoked;
     struct catalogue *catalogue;
     struct checkout *checkout;
     struct store *store;
@@ -34,6 +36,9 @@ struct api_options {
 /** NULL: out of memory. */
 struct api *api_create(const struct api_options *options);
 void api_free(struct api *api); /* accepts NULL */
+
+/** Judge tokens by `auth` from now on. */
+void api_set_auth(struct api *api, const struct auth *auth);
 
 /** For struct http_options; `arg` is the api. */
 void api_handle(struct http_request *request, void *arg);

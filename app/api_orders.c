@@ -194,7 +194,7 @@ void api_place_order(struct api *api, struct http_request *request, int64_t id)
         return;
     }
     entry = catalogue_get(api->options.catalogue, id);
-    place->arrived_us = clock_mono_us();
+    place->arrived_us = api_begun_us(request);
     if (entry != NULL)
         admit(place, entry);
     else if (api_is_full(api, request))

@@ -4,6 +4,7 @@
 #include "app/log.h"
 #include "base/clock.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,29 +254,117 @@ bool api_is_full(const struct api *api, const struct http_request *request)
 /* -- what requests bring
  * ------------------------------------------------------------------- */
 
-bool api_identify(struct api *api, struct http_request *request,
-                  struct identity *ret_identity)
+/* What is known of who asks; lives in the request's note. */
+struct caller {
+    struct revoked_question question;
+    struct api *api;
+    struct http_request *request;
+    api_handler handle;
+    int64_t id;
+    int64_t begun_us;
+    struct identity identity;
+    bool is_known;
+    bool is_cleared; /* of having been revoked */
+};
+
+static struct caller *caller_of(struct http_request *request)
+{
+    static_assert(sizeof(struct caller) <= HTTP_NOTE_BYTES, "a caller outgrew its place");
+    return http_note(request);
+}
+
+void api_begin(struct api *api, struct http_request *request, api_handler handle,
+               int64_t id)
+{
+    struct caller *caller = caller_of(request);
+
+    caller->api = api;
+    caller->request = request;
+    caller->handle = handle;
+    caller->id = id;
+    caller->begun_us = clock_mono_us();
+    handle(api, request, id);
+}
+
+int64_t api_begun_us(struct http_request *request)
+{
+    return caller_of(request)->begun_us;
+}
+
+static void on_revoked_known(struct revoked_question *question, enum status status)
+{
+    struct caller *caller = list_item(question, struct caller, question);
+    struct api *api = caller->api;
+
+    if (status == STATUS_REFUSED) {
+        api_answer_problem(api, caller->request, PROBLEM_UNAUTHENTICATED);
+    } else if (status != STATUS_OK && !api->options.bypass_locks) {
+        api_answer_problem(api, caller->request, PROBLEM_UNAVAILABLE);
+    } else {
+        caller->is_cleared = true;
+        caller->handle(api, caller->request, caller->id);
+    }
+}
+
+/* False: answered, or will be. */
+static bool is_cleared(struct api *api, struct caller *caller)
+{
+    if (caller->is_cleared || caller->identity.jti[0] == '\0')
+        return true;
+    if (revoked_ask(api->options.revoked, caller->identity.jti, &caller->question,
+                    on_revoked_known) == STATUS_OK)
+        return false;
+    if (!api->options.bypass_locks)
+        api_answer_problem(api, caller->request, PROBLEM_UNAVAILABLE);
+    return api->options.bypass_locks;
+}
+
+static bool read_token(struct api *api, struct http_request *request,
+                       struct identity *ret_identity)
 {
     bool twice;
     struct text authorization = http_header(request, "Authorization", &twice);
-    int64_t wait_us = 0;
 
     if (twice) {
         api_answer_bad_request(api, request, "Authorization was sent more than once.");
         return false;
     }
-    if (authorization.bytes == NULL ||
+    if (authorization.bytes != NULL &&
         auth_check(api->options.auth, authorization, clock_real_us() / 1000000,
-                   ret_identity) != STATUS_OK) {
-        api_answer_problem(api, request, PROBLEM_UNAUTHENTICATED);
-        return false;
-    }
+                   ret_identity) == STATUS_OK)
+        return true;
+    api_answer_problem(api, request, PROBLEM_UNAUTHENTICATED);
+    return false;
+}
+
+static bool is_user_limited(struct api *api, struct http_request *request,
+                            int64_t user_id)
+{
+    int64_t wait_us = 0;
+
     if (api->options.user_limiter != NULL)
-        wait_us = limiter_take(api->options.user_limiter, (uint64_t)ret_identity->user_id,
-                               clock_mono_us());
+        wait_us =
+            limiter_take(api->options.user_limiter, (uint64_t)user_id, clock_mono_us());
     if (wait_us > 0)
         api_answer_rate_limited(api, request, wait_us);
-    return wait_us == 0;
+    return wait_us > 0;
+}
+
+bool api_identify(struct api *api, struct http_request *request,
+                  struct identity *ret_identity)
+{
+    struct caller *caller = caller_of(request);
+
+    if (!caller->is_known) {
+        if (!read_token(api, request, &caller->identity) ||
+            is_user_limited(api, request, caller->identity.user_id))
+            return false;
+        caller->is_known = true;
+    }
+    if (!is_cleared(api, caller))
+        return false;
+    *ret_identity = caller->identity;
+    return true;
 }
 
 bool api_identify_as(struct api *api, struct http_request *request, enum auth_role role,

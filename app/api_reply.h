@@ -96,7 +96,23 @@ bool api_is_full(const struct api *api, const struct http_request *request);
 /* -- what requests bring
  * ----------------------------------------------------------------- */
 
-/** Who asks, if the token is good; else the request is answered and false returned. */
+/** @id  of the path; 0 where the route has none */
+typedef void (*api_handler)(struct api *api, struct http_request *request, int64_t id);
+
+/** Call `handle`: now, and perhaps once more, see api_identify(). */
+void api_begin(struct api *api, struct http_request *request, api_handler handle,
+               int64_t id);
+
+/** clock_mono_us() of the first call. */
+int64_t api_begun_us(struct http_request *request);
+
+/**
+ * Who asks, if the token is good; else the request is answered and false returned.
+ *
+ * A token that can be revoked is looked up first: then false is returned as well, and the
+ * request's handler is called again when that is known. So nothing may have been done
+ * for a request before it is identified.
+ */
 MUST_CHECK bool api_identify(struct api *api, struct http_request *request,
                              struct identity *ret_identity);
 

@@ -4,9 +4,6 @@
 
 #include "app/api_reply.h"
 
-/** @id  of the path; 0 where the route has none */
-typedef void (*api_handler)(struct api *api, struct http_request *request, int64_t id);
-
 /* api_vouchers.c */
 void api_create_voucher(struct api *api, struct http_request *request, int64_t id);
 void api_list_vouchers(struct api *api, struct http_request *request, int64_t id);

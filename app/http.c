@@ -44,6 +44,7 @@
 
 struct http_request {
     alignas(max_align_t) char scratch[HTTP_SCRATCH_BYTES];
+    alignas(max_align_t) char note[HTTP_NOTE_BYTES];
     struct list free_link;
     struct http *http;
     struct MHD_Connection *connection;
@@ -99,6 +100,7 @@ static struct http_request *request_create(struct http *http, const char *method
     if (request == NULL)
         return NULL;
     list_init(&request->free_link);
+    memset(request->note, 0, sizeof(request->note));
     request->http = http;
     request->connection = connection;
     request->path = path;
@@ -260,6 +262,11 @@ size_t http_waiting(const struct http_request *request)
 void *http_scratch(struct http_request *request)
 {
     return request->scratch;
+}
+
+void *http_note(struct http_request *request)
+{
+    return request->note;
 }
 
 void http_set_tag(struct http_request *request, unsigned tag)

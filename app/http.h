@@ -18,6 +18,7 @@
 
 #define HTTP_BODY_BYTES_MAX 65536
 #define HTTP_SCRATCH_BYTES  256
+#define HTTP_NOTE_BYTES     192
 
 struct http;
 struct http_request;
@@ -55,6 +56,9 @@ size_t http_waiting(const struct http_request *request);
 /** HTTP_SCRATCH_BYTES of memory that live as long as the request, aligned for any type,
  *  not initialised: for whoever works on it. */
 void *http_scratch(struct http_request *request);
+
+/** HTTP_NOTE_BYTES more, zero-filled at first: for whoever hands requests to others. */
+void *http_note(struct http_request *request);
 
 /** A number for whoever counts answers; 0 until set. */
 void http_set_tag(struct http_request *request, unsigned tag);

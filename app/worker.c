@@ -15,11 +15,13 @@
 #include "app/http.h"
 #include "app/limiter.h"
 #include "app/log.h"
+#include "app/revoked.h"
 #include "app/store.h"
 #include "base/clock.h"
 #include "lock/rlock.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define IDLE_TIMEOUT_S 75
@@ -31,6 +33,8 @@ struct worker {
     uv_loop_t loop;
     uv_prepare_t turn_end;
     uv_async_t stop;
+    uv_async_t renew;
+    _Atomic(struct worker_keys *) fresh_keys; /* not yet in use */
     pthread_t thread;
     struct http *http;
     struct api *api;
@@ -38,6 +42,7 @@ struct worker {
     struct catalogue *catalogue;
     struct store *store;
     struct rlock_client *locks;
+    struct revoked *revoked;
     struct limiter *user_limiter;
     struct limiter *address_limiter;
     int64_t drain_until_us; /* clock_mono_us(); 0: not draining */
@@ -107,8 +112,10 @@ static void finish(struct worker *worker)
     rlock_client_close(worker->locks, on_part_closed, NULL);
     catalogue_close(worker->catalogue);
     checkout_close(worker->checkout);
+    revoked_close(worker->revoked);
     uv_close((uv_handle_t *)&worker->turn_end, NULL);
     uv_close((uv_handle_t *)&worker->stop, NULL);
+    uv_close((uv_handle_t *)&worker->renew, NULL);
 }
 
 static void on_stop(uv_async_t *stop)
@@ -119,6 +126,51 @@ static void on_stop(uv_async_t *stop)
         return;
     worker->drain_until_us = clock_mono_us() + SLOW_CLIENT_US;
     http_quiesce(worker->http);
+}
+
+/* -- keys ------------------------------------------------------------------------------
+ */
+
+void worker_keys_clear(struct worker_keys *keys)
+{
+    auth_free(keys->auth);
+    *keys = (struct worker_keys){0};
+}
+
+static void keys_free(struct worker_keys *keys)
+{
+    if (keys == NULL)
+        return;
+    worker_keys_clear(keys);
+    free(keys);
+}
+
+/* No request keeps anything of the old keys: what was read of its token was copied. */
+static void on_renew(uv_async_t *renew)
+{
+    struct worker *worker = renew->data;
+    struct worker_keys *fresh = atomic_exchange(&worker->fresh_keys, NULL);
+    struct worker_keys old = worker->options.keys;
+
+    if (fresh == NULL)
+        return;
+    worker->options.keys = *fresh;
+    *fresh = old;
+    keys_free(fresh);
+    api_set_auth(worker->api, worker->options.keys.auth);
+}
+
+bool worker_renew(struct worker *worker, const struct worker_keys *keys)
+{
+    struct worker_keys *fresh = malloc(sizeof(*fresh));
+
+    if (fresh == NULL)
+        return false;
+    *fresh = *keys;
+    /* what comes back was overtaken before the worker took it */
+    keys_free(atomic_exchange(&worker->fresh_keys, fresh));
+    uv_async_send(&worker->renew);
+    return true;
 }
 
 /* -- a turn
@@ -153,6 +205,7 @@ static void on_turn_end(uv_prepare_t *prepare)
     rlock_flush(worker->locks); /* what the requests just read want to lock */
     catalogue_turn(worker->catalogue);
     checkout_turn(worker->checkout);
+    revoked_flush(worker->revoked);
     store_flush(worker->store);
     copy_metrics(worker);
     if (worker->drain_until_us != 0 && is_drained(worker))
@@ -182,6 +235,12 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
                                   .arg = worker};
     enum status status = rlock_client_open(&locks, &worker->locks, reterr);
 
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_REDIS_URL");
+        return status;
+    }
+    status = revoked_open(&worker->loop, config->redis_url, timeout_ms, &worker->revoked,
+                          reterr);
     if (status != STATUS_OK) {
         err_prefix(reterr, "SECKILL_REDIS_URL");
         return status;
@@ -219,7 +278,8 @@ static enum status create_order_line(struct worker *worker)
 static enum status create_api(struct worker *worker)
 {
     const struct config *config = worker->options.config;
-    struct api_options options = {.auth = worker->options.auth,
+    struct api_options options = {.auth = worker->options.keys.auth,
+                                  .revoked = worker->revoked,
                                   .catalogue = worker->catalogue,
                                   .checkout = worker->checkout,
                                   .store = worker->store,
@@ -279,6 +339,7 @@ static void worker_free(struct worker *worker)
     api_free(worker->api);
     limiter_free(worker->user_limiter);
     limiter_free(worker->address_limiter);
+    keys_free(atomic_load(&worker->fresh_keys));
     free(worker);
 }
 
@@ -304,6 +365,8 @@ enum status worker_start(const struct worker_options *options, struct worker **r
     worker->turn_end.data = worker;
     uv_async_init(&worker->loop, &worker->stop, on_stop);
     worker->stop.data = worker;
+    uv_async_init(&worker->loop, &worker->renew, on_renew);
+    worker->renew.data = worker;
     status = build(worker, reterr);
     if (status == STATUS_OK) {
         uv_prepare_start(&worker->turn_end, on_turn_end);
@@ -314,7 +377,7 @@ enum status worker_start(const struct worker_options *options, struct worker **r
         status = err_set(reterr, STATUS_NO_MEMORY, "a thread cannot be started: %m");
     }
     finish(worker);
-    worker_free(worker);
+    worker_free(worker); /* the keys are the caller's still */
     return status;
 }
 
@@ -325,6 +388,10 @@ void worker_stop(struct worker *worker)
 
 void worker_join(struct worker *worker)
 {
+    struct worker_keys keys;
+
     pthread_join(worker->thread, NULL);
+    keys = worker->options.keys;
     worker_free(worker);
+    worker_keys_clear(&keys);
 }
