@@ -348,7 +348,22 @@ static void test_database__away_is_said(void **state)
 
     assert_int_equal(RUN(state, env, "audit")->code, EXIT_FAILED);
     assert_int_equal(RUN(state, env, "migrate")->code, EXIT_FAILED);
-    assert_int_equal(RUN(state, NULL, "migrate")->code, EXIT_HOLDS); /* again: no harm */
+}
+
+static void test_migrate__is_for_the_owner(void **state)
+{
+    struct fixture *fixture = *state;
+    char url[300];
+    const char *const owner[] = {url, NULL};
+
+    snprintf(url, sizeof(url), "SECKILL_DATABASE_URL=%s", fixture->database_url);
+    assert_int_equal(RUN(state, NULL, "migrate")->code, EXIT_FAILED);
+    assert_int_equal(RUN(state, owner, "migrate")->code, EXIT_HOLDS); /* no harm */
+    assert_says(RUN(state, owner, "migrate")->out, "0 applied");
+    assert_says(RUN(state, owner, "migrate", "--dry-run")->out, "0 to apply");
+    assert_int_equal(RUN(state, owner, "migrate", "--service-role")->code, EXIT_USAGE);
+    assert_int_equal(RUN(state, owner, "migrate", "--service-role", "nobody")->code,
+                     EXIT_FAILED);
 }
 
 /* -- TLS ------------------------------------------------------------------------------
@@ -412,6 +427,7 @@ int main(void)
         CASE(test_lock__without_redis_fails),
         CASE(test_audit__finds_what_is_broken),
         CASE(test_database__away_is_said),
+        CASE(test_migrate__is_for_the_owner),
         CASE(test_tls__is_spoken_when_configured),
     };
 

@@ -191,6 +191,7 @@ static void test_store__waits_for_the_migration(void **state UNUSED)
 {
     struct sandbox *empty = sandbox_new(fixture, "faults_empty");
     struct shop *shop = shop_open_at(empty->url, 1, 2000);
+    const struct db_migration options = {0};
     struct err err = {0};
     struct db *db;
 
@@ -198,7 +199,7 @@ static void test_store__waits_for_the_migration(void **state UNUSED)
         uv_run(&shop->loop, UV_RUN_ONCE);
     assert_non_null(strstr(shop->down_why.text, "place_orders"));
     assert_int_equal(db_open(empty->url, &db, &err), STATUS_OK);
-    assert_int_equal(db_migrate(db, NULL, NULL, &err), STATUS_OK);
+    assert_int_equal(db_migrate(db, &options, &err), STATUS_OK);
     db_close(db);
     shop_await(shop, &shop->is_up);
     shop_close(shop);
