@@ -1,9 +1,12 @@
 /* api.c - the table of routes, and the way from a path to its handler. */
 #include "app/api.h"
 
+#include "app/address.h"
 #include "app/api_routes.h"
+#include "app/log.h"
 #include "base/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,16 +85,16 @@ static api_handler find_handler(const struct route *route, enum http_method meth
 
 static bool is_address_limited(struct api *api, struct http_request *request)
 {
+    struct limiter *limiter = api->options.address_limiter;
     uint8_t address[16];
     int64_t wait_us;
 
-    if (api->options.address_limiter == NULL)
+    if (limiter == NULL)
         return false;
-    http_peer(request, address);
-    wait_us = limiter_take(api->options.address_limiter, limiter_address_key(address),
-                           clock_mono_us());
+    http_client(request, address);
+    wait_us = limiter_take(limiter, address_key(address), clock_mono_us());
     if (wait_us > 0)
-        api_answer_rate_limited(api, request, wait_us);
+        api_answer_rate_limited(api, request, "address", limiter, wait_us);
     return wait_us > 0;
 }
 
@@ -134,9 +137,21 @@ void api_handle(struct http_request *request, void *arg)
         api_begin(api, request, handle, id);
 }
 
-void api_answered(const struct http_request *request, unsigned status, void *arg)
+static void log_request(struct http_request *request, unsigned status)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s", http_path(request));
+    log_event(LOG_DEBUG, "request", "%s path=\"%s\" status=%u", http_trace(request),
+              log_plain(path), status);
+}
+
+void api_answered(struct http_request *request, unsigned status, void *arg)
 {
     struct api *api = arg;
+
+    if (log_shows(LOG_DEBUG))
+        log_request(request, status);
 
     metrics_count_request(api->options.metrics, (enum metrics_route)http_tag(request),
                           status);

@@ -42,6 +42,6 @@ void api_set_auth(struct api *api, const struct auth *auth);
 
 /** For struct http_options; `arg` is the api. */
 void api_handle(struct http_request *request, void *arg);
-void api_answered(const struct http_request *request, unsigned status, void *arg);
+void api_answered(struct http_request *request, unsigned status, void *arg);
 
 #endif

@@ -124,7 +124,8 @@ static void enter(struct place *place, bool is_admitted)
     struct identity identity;
     struct checkout_request checkout = {.voucher_id = place->voucher_id,
                                         .key = place->key,
-                                        .arrived_us = place->arrived_us};
+                                        .arrived_us = place->arrived_us,
+                                        .trace = http_trace_sent(place->request)};
 
     if (!api_identify_as(api, place->request, AUTH_SHOPPER, &identity))
         return;
@@ -182,6 +183,7 @@ void api_place_order(struct api *api, struct http_request *request, int64_t id)
     bool twice;
 
     static_assert(sizeof(*place) <= HTTP_SCRATCH_BYTES, "struct place outgrew its place");
+    static_assert(HTTP_TRACE_BYTES <= CHECKOUT_TRACE_BYTES, "a trace would be cut");
     place->api = api;
     place->request = request;
     place->voucher_id = id;

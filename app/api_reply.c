@@ -182,17 +182,32 @@ void api_answer_not_started(struct api *api, struct http_request *request,
     answer_rendered(api, request, &problem, "Retry-After", seconds);
 }
 
+/* The headers are those of draft-ietf-httpapi-ratelimit-headers-10. */
 void api_answer_rate_limited(struct api *api, struct http_request *request,
+                             const char *name, const struct limiter *limiter,
                              int64_t wait_us)
 {
     static const struct json_problem problem = {.status = 429,
                                                 .code = "rate_limited",
                                                 .title = "Too many requests",
                                                 .detail = "Ask less often."};
-    char seconds[24];
+    char seconds[24], policy[64], limit[64];
+    struct http_reply reply;
+    char *text;
 
+    if (!render(&problem, &reply, &text)) {
+        api_answer_problem(api, request, PROBLEM_OVERLOADED);
+        return;
+    }
     snprintf(seconds, sizeof(seconds), "%" PRId64, whole_seconds(wait_us));
-    answer_rendered(api, request, &problem, "Retry-After", seconds);
+    snprintf(policy, sizeof(policy), "\"%s\";q=%" PRId64 ";w=%d", name,
+             limiter_rate_per_s(limiter) * LIMITER_BURST_FACTOR, LIMITER_BURST_FACTOR);
+    snprintf(limit, sizeof(limit), "\"%s\";r=0;t=%s", name, seconds);
+    add_header(&reply, "Retry-After", seconds);
+    add_header(&reply, "RateLimit-Policy", policy);
+    add_header(&reply, "RateLimit", limit);
+    http_answer(request, &reply);
+    free(text);
 }
 
 void api_answer_allow(struct api *api, struct http_request *request, const char *allow)
@@ -212,14 +227,22 @@ void api_answer_allow(struct api *api, struct http_request *request, const char 
     http_answer(request, &reply);
 }
 
+static void log_failed(struct http_request *request, enum status status)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s", http_path(request));
+    log_event(LOG_WARN, "request_failed", "%s path=\"%s\" status=%s", http_trace(request),
+              log_plain(path), status_name(status));
+}
+
 void api_answer_failure(struct api *api, struct http_request *request, enum status status,
                         bool was_write)
 {
     enum api_problem problem = PROBLEM_UNAVAILABLE;
 
     if (status == STATUS_REFUSED || (was_write && status != STATUS_NOT_FOUND))
-        log_event(LOG_WARN, "request_failed", "path=\"%s\" status=%s", http_path(request),
-                  status_name(status));
+        log_failed(request, status);
     if (status == STATUS_NOT_FOUND)
         problem = PROBLEM_NOT_FOUND;
     else if (status == STATUS_REFUSED)
@@ -340,13 +363,13 @@ static bool read_token(struct api *api, struct http_request *request,
 static bool is_user_limited(struct api *api, struct http_request *request,
                             int64_t user_id)
 {
+    struct limiter *limiter = api->options.user_limiter;
     int64_t wait_us = 0;
 
-    if (api->options.user_limiter != NULL)
-        wait_us =
-            limiter_take(api->options.user_limiter, (uint64_t)user_id, clock_mono_us());
+    if (limiter != NULL)
+        wait_us = limiter_take(limiter, (uint64_t)user_id, clock_mono_us());
     if (wait_us > 0)
-        api_answer_rate_limited(api, request, wait_us);
+        api_answer_rate_limited(api, request, "shopper", limiter, wait_us);
     return wait_us > 0;
 }
 

@@ -74,8 +74,9 @@ void api_answer_already_ordered(struct api *api, struct http_request *request,
 void api_answer_not_started(struct api *api, struct http_request *request,
                             int64_t wait_us);
 
-/** 429. */
+/** 429, with the policy of `limiter`, by this name, in the headers. */
 void api_answer_rate_limited(struct api *api, struct http_request *request,
+                             const char *name, const struct limiter *limiter,
                              int64_t wait_us);
 
 /** 405, or 204 to OPTIONS; `allow` as in the header. */

@@ -69,7 +69,16 @@ static size_t worker_count(const struct config *config)
 static enum status keys_create(const struct config *config, struct worker_keys *ret_keys,
                                struct err *reterr)
 {
-    return auth_create(config, &ret_keys->auth, reterr);
+    struct worker_keys keys = {0};
+    enum status status = auth_create(config, &keys.auth, reterr);
+
+    if (status == STATUS_OK && config->tls_cert[0] != '\0')
+        status = http_tls_create(config->tls_cert, config->tls_key, &keys.tls, reterr);
+    if (status == STATUS_OK)
+        *ret_keys = keys;
+    else
+        worker_keys_clear(&keys);
+    return status;
 }
 
 /* Before anything is started. */
@@ -78,7 +87,7 @@ static enum status check_keys(const struct config *config, struct err *reterr)
     struct worker_keys keys = {0};
     enum status status = keys_create(config, &keys, reterr);
 
-    worker_keys_clear(&keys);
+    worker_keys_clear(&keys); /* still empty where that failed */
     return status;
 }
 
@@ -92,7 +101,6 @@ static enum status renew_keys(struct service *service, const struct config *conf
     size_t made = 0;
 
     while (status == STATUS_OK && made < service->count) {
-        keys[made] = (struct worker_keys){0};
         status = keys_create(config, &keys[made], reterr);
         made += status == STATUS_OK;
     }
@@ -134,11 +142,8 @@ static enum status start_worker(struct service *service, size_t i, struct err *r
                                      .all_metrics_count = service->count};
     enum status status = keys_create(&service->config, &options.keys, reterr);
 
-    if (status == STATUS_OK)
-        status = worker_start(&options, &service->workers[i], reterr);
-    if (status != STATUS_OK)
-        worker_keys_clear(&options.keys);
-    return status;
+    return status == STATUS_OK ? worker_start(&options, &service->workers[i], reterr)
+                               : status;
 }
 
 static enum status start_workers(struct service *service, struct err *reterr)

@@ -24,7 +24,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define IDLE_TIMEOUT_S 75
 #define ORDER_LANES    4
 #define SLOW_CLIENT_US INT64_C(5000000) /* to fetch an answer when the service ends */
 
@@ -134,6 +133,7 @@ static void on_stop(uv_async_t *stop)
 void worker_keys_clear(struct worker_keys *keys)
 {
     auth_free(keys->auth);
+    http_tls_free(keys->tls);
     *keys = (struct worker_keys){0};
 }
 
@@ -150,14 +150,16 @@ static void on_renew(uv_async_t *renew)
 {
     struct worker *worker = renew->data;
     struct worker_keys *fresh = atomic_exchange(&worker->fresh_keys, NULL);
-    struct worker_keys old = worker->options.keys;
+    struct auth *old = worker->options.keys.auth;
 
     if (fresh == NULL)
         return;
-    worker->options.keys = *fresh;
-    *fresh = old;
-    keys_free(fresh);
-    api_set_auth(worker->api, worker->options.keys.auth);
+    if (fresh->tls != NULL)
+        http_set_tls(worker->http, fresh->tls);
+    worker->options.keys.auth = fresh->auth;
+    api_set_auth(worker->api, fresh->auth);
+    auth_free(old);
+    free(fresh);
 }
 
 bool worker_renew(struct worker *worker, const struct worker_keys *keys)
@@ -305,17 +307,27 @@ static enum status create_api(struct worker *worker)
 static enum status start_http(struct worker *worker, struct err *reterr)
 {
     const struct config *config = worker->options.config;
-    bool is_tls = config->tls_cert[0] != '\0';
-    struct http_options options = {.loop = &worker->loop,
-                                   .listen_fd = worker->options.listen_fd,
-                                   .tls_cert = is_tls ? config->tls_cert : NULL,
-                                   .tls_key = is_tls ? config->tls_key : NULL,
-                                   .idle_timeout_s = IDLE_TIMEOUT_S,
-                                   .handle = api_handle,
-                                   .answered = api_answered,
-                                   .arg = worker->api};
+    struct http_options options = {
+        .loop = &worker->loop,
+        .listen_fd = worker->options.listen_fd,
+        .tls = worker->options.keys.tls,
+        .connections_per_address = (size_t)config->connections_per_ip,
+        .idle_timeout_s = (unsigned)config->idle_timeout_s,
+        .request_timeout_s = (unsigned)config->request_timeout_s,
+        .handle = api_handle,
+        .answered = api_answered,
+        .arg = worker->api};
+    enum status status =
+        address_networks_parse(config->trusted_proxies, &options.trusted_proxies, reterr);
 
-    return http_start(&options, &worker->http, reterr);
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_TRUSTED_PROXIES");
+        return status;
+    }
+    status = http_start(&options, &worker->http, reterr);
+    if (status == STATUS_OK)
+        worker->options.keys.tls = NULL; /* the server's now */
+    return status;
 }
 
 static enum status build(struct worker *worker, struct err *reterr)
@@ -340,6 +352,7 @@ static void worker_free(struct worker *worker)
     limiter_free(worker->user_limiter);
     limiter_free(worker->address_limiter);
     keys_free(atomic_load(&worker->fresh_keys));
+    worker_keys_clear(&worker->options.keys);
     free(worker);
 }
 
@@ -355,10 +368,13 @@ enum status worker_start(const struct worker_options *options, struct worker **r
                          struct err *reterr)
 {
     struct worker *worker = calloc(1, sizeof(*worker));
+    struct worker_keys keys = options->keys;
     enum status status;
 
-    if (worker == NULL)
+    if (worker == NULL) {
+        worker_keys_clear(&keys);
         return STATUS_NO_MEMORY;
+    }
     worker->options = *options;
     uv_loop_init(&worker->loop);
     uv_prepare_init(&worker->loop, &worker->turn_end);
@@ -377,7 +393,7 @@ enum status worker_start(const struct worker_options *options, struct worker **r
         status = err_set(reterr, STATUS_NO_MEMORY, "a thread cannot be started: %m");
     }
     finish(worker);
-    worker_free(worker); /* the keys are the caller's still */
+    worker_free(worker);
     return status;
 }
 
@@ -388,10 +404,6 @@ void worker_stop(struct worker *worker)
 
 void worker_join(struct worker *worker)
 {
-    struct worker_keys keys;
-
     pthread_join(worker->thread, NULL);
-    keys = worker->options.keys;
     worker_free(worker);
-    worker_keys_clear(&keys);
 }

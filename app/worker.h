@@ -15,11 +15,12 @@ struct worker;
 /** What may be renewed while a worker runs. */
 struct worker_keys {
     struct auth *auth;
+    struct http_tls *tls; /* NULL: plain HTTP */
 };
 
 struct worker_options {
     const struct config *config;
-    struct worker_keys keys; /* taken over on STATUS_OK */
+    struct worker_keys keys; /* taken over, also when this fails */
     size_t index;            /* for the log */
     int listen_fd;           /* taken over */
     struct metrics *metrics;

@@ -71,6 +71,14 @@ static const struct bad_setting {
     {"SECKILL_RATE_PER_USER", "-1", "0"},
     {"SECKILL_RATE_PER_IP", "many", "0"},
     {"SECKILL_LOG_LEVEL", "loud", "info"},
+    {"SECKILL_CONNECTIONS_PER_IP", "-1", "1000000"},
+    {"SECKILL_IDLE_TIMEOUT_S", "0", "3600"},
+    {"SECKILL_IDLE_TIMEOUT_S", "3601", "3600"},
+    {"SECKILL_REQUEST_TIMEOUT_S", "0", "600"},
+    {"SECKILL_REQUEST_TIMEOUT_S", "601", "600"},
+    {"SECKILL_TRUSTED_PROXIES", "localhost", "10.0.0.0/8"},
+    {"SECKILL_TRUSTED_PROXIES", "10.0.0.0/33", "10.0.0.0/8"},
+    {"SECKILL_JWT_KEYS_FILE", "/no/such/file", ""},
     {"SECKILL_TLS_CERT_FILE", "/no/such/file", ""},
 };
 
@@ -82,6 +90,7 @@ static const struct bad_setting bad_hidden_settings[] = {
     {"SECKILL_DATABASE_URL", "mysql://x", ""},
     {"SECKILL_DATABASE_URL", "no equals sign", ""},
     {"SECKILL_JWT_ALG", "RS256", "SECKILL_JWT_PUBLIC_KEY_FILE"},
+    {"SECKILL_JWT_KEYS_FILE", "/etc/hostname", "kid: NAME"},
     {"SECKILL_TLS_CERT_FILE", "/etc/hostname", "SECKILL_TLS_KEY_FILE"},
     {"SECKILL_TLS_KEY_FILE", "/etc/hostname", "SECKILL_TLS_CERT_FILE"},
 };
@@ -189,25 +198,19 @@ static void test_help__states_the_exit_codes(void **state)
 static void test_help__of_serve_lists_the_settings_with_defaults(void **state)
 {
     static const char *const settings[][2] = {
-        {"SECKILL_LISTEN", "127.0.0.1:8080"},
-        {"SECKILL_WORKERS", "0"},
-        {"SECKILL_DATABASE_URL", ""},
-        {"SECKILL_REDIS_URL", ""},
-        {"SECKILL_JWT_ALG", "HS256"},
-        {"SECKILL_JWT_SECRET", ""},
-        {"SECKILL_JWT_SECRET_FILE", ""},
-        {"SECKILL_JWT_PUBLIC_KEY_FILE", ""},
-        {"SECKILL_LOCK_LEASE_MS", "30000"},
-        {"SECKILL_LOCK_WAIT_MS", "0"},
-        {"SECKILL_REDIS_DOWN", "reject"},
-        {"SECKILL_ORDER_TIMEOUT_MS", "5000"},
-        {"SECKILL_BATCH_MAX", "1024"},
-        {"SECKILL_QUEUE_MAX", "10000"},
-        {"SECKILL_RATE_PER_USER", "10"},
-        {"SECKILL_RATE_PER_IP", "0"},
-        {"SECKILL_TLS_CERT_FILE", ""},
-        {"SECKILL_TLS_KEY_FILE", ""},
-        {"SECKILL_LOG_LEVEL", ""},
+        {"SECKILL_LISTEN", "127.0.0.1:8080"}, {"SECKILL_WORKERS", "0"},
+        {"SECKILL_DATABASE_URL", ""},         {"SECKILL_REDIS_URL", ""},
+        {"SECKILL_JWT_ALG", "HS256"},         {"SECKILL_JWT_SECRET", ""},
+        {"SECKILL_JWT_SECRET_FILE", ""},      {"SECKILL_JWT_PUBLIC_KEY_FILE", ""},
+        {"SECKILL_LOCK_LEASE_MS", "30000"},   {"SECKILL_LOCK_WAIT_MS", "0"},
+        {"SECKILL_REDIS_DOWN", "reject"},     {"SECKILL_ORDER_TIMEOUT_MS", "5000"},
+        {"SECKILL_BATCH_MAX", "1024"},        {"SECKILL_QUEUE_MAX", "10000"},
+        {"SECKILL_RATE_PER_USER", "10"},      {"SECKILL_RATE_PER_IP", "0"},
+        {"SECKILL_JWT_KEYS_FILE", ""},        {"SECKILL_JWT_ISSUER", ""},
+        {"SECKILL_JWT_AUDIENCE", ""},         {"SECKILL_TRUSTED_PROXIES", ""},
+        {"SECKILL_CONNECTIONS_PER_IP", "0"},  {"SECKILL_IDLE_TIMEOUT_S", "75"},
+        {"SECKILL_REQUEST_TIMEOUT_S", "30"},  {"SECKILL_TLS_CERT_FILE", ""},
+        {"SECKILL_TLS_KEY_FILE", ""},         {"SECKILL_LOG_LEVEL", ""},
     };
     const struct outcome *outcome = RUN(state, NULL, "serve", "--help");
 
@@ -230,6 +233,8 @@ static void test_usage__not_understood_is_64(void **state)
     assert_int_equal(RUN(state, NULL, "token", "--user", "1", "--ttl", "-1")->code,
                      EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "token", "--user", "1", "--what")->code,
+                     EXIT_USAGE);
+    assert_int_equal(RUN(state, NULL, "token", "--user", "1", "--jti", "")->code,
                      EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "lock")->code, EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "lock", "steal", "x")->code, EXIT_USAGE);
