@@ -25,7 +25,8 @@ PKG_LIBS_TEST = $(call once,PKG_LIBS_TEST,$(shell pkg-config --libs $(PKGS_TEST)
 WARNINGS = -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
            -Wformat=2 -Wvla -Werror
 SANITIZE = $(if $(filter address,$(SAN)),-fsanitize=address$(,)undefined -fno-sanitize-recover=all) \
-           $(if $(filter thread,$(SAN)),-fsanitize=thread)
+           $(if $(filter thread,$(SAN)),-fsanitize=thread) \
+           $(if $(filter fuzzer,$(SAN)),-fsanitize=fuzzer-no-link$(,)address$(,)undefined -fno-sanitize-recover=all)
 ,       := ,
 CFLAGS   = -O2 -g
 HARDEN   = $(if $(SAN),-fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2) -fstack-protector-strong
@@ -49,6 +50,7 @@ LIB_UNIT     := $(call programs,lib/test/test_%,$(LIB_TEST_SRC))
 LIB_IT       := $(call programs,lib/test/it_%,$(LIB_TEST_SRC))
 APP_UNIT     := $(call programs,app/test/test_%,$(APP_TEST_SRC))
 APP_IT       := $(call programs,app/test/it_%,$(APP_TEST_SRC))
+APP_FUZZ     := $(call programs,app/test/fuzz_%,$(APP_TEST_SRC))
 TESTS        := $(LIB_UNIT) $(LIB_IT) $(APP_UNIT) $(APP_IT)
 LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/test/it_% lib/test/fuzz_%,$(LIB_TEST_SRC)))
 APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/test/it_% app/test/fuzz_%,$(APP_TEST_SRC)))
@@ -98,6 +100,10 @@ $(BUILD)/libapp.a: $(filter-out $(BUILD)/app/main.o,$(APP_OBJ))
 $(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
+
+$(APP_FUZZ): %: %.o $(BUILD)/libapp.a $(BUILD)/librlock.a
+	$(call say,LD)
+	$(Q)$(CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
 .PHONY: deps
 deps: ## install the Debian packages of .ci/packages that are missing
@@ -162,6 +168,24 @@ $(LIB_IT:%=%.check) $(APP_IT:%=%.check): $(BUILD)/seckill
 
 check-proof: $(BUILD)/seckill
 	$(CHECK) "load proof" load/proof.py $(BUILD)/seckill
+
+# The fuzzers, by libFuzzer, which is clang's. What they find new is kept in var/fuzz until
+# somebody puts it into app/test/corpus; an input that breaks something is kept there too.
+FUZZ_SECONDS ?= 60
+FUZZERS       = $(notdir $(APP_FUZZ))
+FUZZ_MAKE     = $(MAKE) --no-print-directory SAN=fuzzer CC=clang BUILD=$(BUILD)/fuzzer
+.PHONY: fuzz fuzzers check-fuzz $(FUZZERS:%=%.fuzz)
+fuzz: fuzzers ## each fuzzer for FUZZ_SECONDS=60
+	@$(FUZZ_MAKE) RESULTS=/dev/null FUZZ_SECONDS=$(FUZZ_SECONDS) $(FUZZERS:%=%.fuzz)
+fuzzers:
+	@$(FUZZ_MAKE) $(FUZZERS:%=$(BUILD)/fuzzer/app/test/%)
+check-fuzz: fuzzers
+	@$(FUZZ_MAKE) FUZZ_SECONDS=3 $(FUZZERS:%=%.fuzz)
+$(FUZZERS:%=%.fuzz): %.fuzz: $(BUILD)/app/test/%
+	@mkdir -p var/fuzz/$*
+	$(CHECK) "$* ($(FUZZ_SECONDS) s)" $< -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 \
+	    -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix=var/fuzz/$*- \
+	    var/fuzz/$* $(wildcard app/test/corpus/$*)
 
 # -- lint -------------------------------------------------------------------------------
 

@@ -237,8 +237,8 @@ static void test_request_id__a_bad_one_is_not_passed_on(void **state)
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         const char *id = answered_id(service, bad[i], "/nothing");
 
-        if (id != NULL && strcmp(id, bad[i]) == 0)
-            fail_msg("%s", bad[i]);
+        if (id != NULL)
+            fail_msg("%s: %s", bad[i], id);
     }
 }
 
