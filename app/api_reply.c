@@ -401,6 +401,15 @@ bool api_identify_as(struct api *api, struct http_request *request, enum auth_ro
     return false;
 }
 
+void api_name_actor(const struct identity *identity, char ret_actor[ACTOR_BYTES])
+{
+    static const char *const roles[] = {
+        [AUTH_SHOPPER] = "shopper", [AUTH_PAYMENT] = "payment", [AUTH_ADMIN] = "admin"};
+
+    snprintf(ret_actor, ACTOR_BYTES, "%s:%" PRId64, roles[identity->role],
+             identity->user_id);
+}
+
 static bool is_json(struct text content_type)
 {
     static const char json[] = "application/json";

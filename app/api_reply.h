@@ -21,6 +21,10 @@
       "Another order of this shopper is being worked on.")                               \
     X(INSUFFICIENT_STOCK, 409, "insufficient_stock", 0, "Insufficient stock",            \
       "More would be taken back than is left unsold.")                                   \
+    X(WRONG_STATE, 409, "wrong_state", 0, "Wrong state",                                 \
+      "The order is not in a state that allows this.")                                   \
+    X(WRONG_AMOUNT, 409, "wrong_amount", 0, "Wrong amount",                              \
+      "The payment is not of the order's price.")                                        \
     X(TOO_LARGE, 413, "too_large", 0, "Too large",                                       \
       "A body of up to 64 KiB is accepted.")                                             \
     X(NOT_JSON, 415, "unsupported_media_type", 0, "Unsupported media type",              \
@@ -120,6 +124,9 @@ MUST_CHECK bool api_identify(struct api *api, struct http_request *request,
 /** The same, and only for this role. */
 MUST_CHECK bool api_identify_as(struct api *api, struct http_request *request,
                                 enum auth_role role, struct identity *ret_identity);
+
+/** Who did it, for the history: "admin:7". */
+void api_name_actor(const struct identity *identity, char ret_actor[ACTOR_BYTES]);
 
 /** The body by its table, see json_read(); else answered, and false. The document is to
  * be freed by the caller if true. */

@@ -16,6 +16,14 @@ void api_place_order(struct api *api, struct http_request *request, int64_t id);
 void api_list_orders(struct api *api, struct http_request *request, int64_t id);
 void api_read_order(struct api *api, struct http_request *request, int64_t id);
 
+/* api_life.c */
+void api_pay_order(struct api *api, struct http_request *request, int64_t id);
+void api_cancel_order(struct api *api, struct http_request *request, int64_t id);
+void api_refund_order(struct api *api, struct http_request *request, int64_t id);
+void api_redeem_order(struct api *api, struct http_request *request, int64_t id);
+void api_list_order_events(struct api *api, struct http_request *request, int64_t id);
+void api_list_voucher_events(struct api *api, struct http_request *request, int64_t id);
+
 /* api_ops.c */
 void api_healthz(struct api *api, struct http_request *request, int64_t id);
 void api_readyz(struct api *api, struct http_request *request, int64_t id);

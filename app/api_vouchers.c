@@ -123,6 +123,7 @@ void api_create_voucher(struct api *api, struct http_request *request, int64_t i
     struct identity identity;
     struct json_document *document;
     struct asked *asked;
+    char actor[ACTOR_BYTES];
 
     (void)id;
     if (!api_identify_as(api, request, AUTH_ADMIN, &identity) ||
@@ -131,8 +132,9 @@ void api_create_voucher(struct api *api, struct http_request *request, int64_t i
     asked = ask(api, request);
     asked->status = 201;
     set_window_rule(asked);
+    api_name_actor(&identity, actor);
     if (voucher.end_us > voucher.begin_us)
-        store_create_voucher(api->options.store, &voucher, on_written, asked);
+        store_create_voucher(api->options.store, &voucher, actor, on_written, asked);
     else
         answer_rule(asked);
     json_document_free(document);
@@ -178,6 +180,7 @@ void api_restock_voucher(struct api *api, struct http_request *request, int64_t 
     struct identity identity;
     struct json_document *document;
     struct asked *asked;
+    char actor[ACTOR_BYTES];
 
     if (!api_identify_as(api, request, AUTH_ADMIN, &identity) ||
         !api_read_body(api, request, fields, &add, &document))
@@ -188,7 +191,8 @@ void api_restock_voucher(struct api *api, struct http_request *request, int64_t 
         asked->rule_field = "add";
         asked->rule_message = "must leave a total of 100000000 at most";
     }
-    store_restock_voucher(api->options.store, id, add, on_written, asked);
+    api_name_actor(&identity, actor);
+    store_restock_voucher(api->options.store, id, add, actor, on_written, asked);
 }
 
 /* -- list

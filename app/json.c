@@ -167,6 +167,11 @@ static const char *const status_names[] = {
     [ORDER_EXPIRED] = "expired",   [ORDER_REFUNDED] = "refunded",
 };
 
+const char *json_status_name(enum order_status status)
+{
+    return status_names[status];
+}
+
 /* Numbers, times and words without escapes only: printed, since every order placed comes
    this way; everything else is built with jansson. */
 size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES])
@@ -274,6 +279,40 @@ char *json_print_orders(const struct order *orders, size_t count, const char *ne
     else
         snprintf(text + len, size - len, "],\"next_cursor\":null}");
     return text;
+}
+
+/* A text that is absent is left out. */
+static void set_text(json_t *object, const char *name, const struct text *text)
+{
+    if (text->bytes != NULL)
+        json_object_set_new(object, name, json_stringn(text->bytes, text->len));
+}
+
+static json_t *event_json(const struct event *event)
+{
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:I}", "id", id_json(event->id), "voucher_id",
+                  id_json(event->voucher_id), "at", time_json(event->at_us),
+                  "stock_change", (json_int_t)event->stock_change);
+
+    if (object == NULL)
+        return NULL;
+    if (event->order_id != 0)
+        json_object_set_new(object, "order_id", id_json(event->order_id));
+    set_text(object, "actor", &event->actor);
+    set_text(object, "from_status", &event->from_status);
+    set_text(object, "to_status", &event->to_status);
+    set_text(object, "detail", &event->detail);
+    return object;
+}
+
+char *json_print_events(const struct event *events, size_t count, const char *next_cursor)
+{
+    json_t *items = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(items, event_json(&events[i]));
+    return print_and_free(list_json(items, next_cursor));
 }
 
 static json_t *errors_json(const struct json_errors *errors)

@@ -24,6 +24,12 @@
     X(PLACE, "/v1/vouchers/{id}/orders")                                                 \
     X(ORDERS, "/v1/orders")                                                              \
     X(ORDER, "/v1/orders/{id}")                                                          \
+    X(PAY, "/v1/orders/{id}/pay")                                                        \
+    X(CANCEL, "/v1/orders/{id}/cancel")                                                  \
+    X(REFUND, "/v1/orders/{id}/refund")                                                  \
+    X(REDEEM, "/v1/orders/{id}/redeem")                                                  \
+    X(ORDER_EVENTS, "/v1/orders/{id}/events")                                            \
+    X(VOUCHER_EVENTS, "/v1/vouchers/{id}/events")                                        \
     X(HEALTHZ, "/healthz")                                                               \
     X(READYZ, "/readyz")                                                                 \
     X(METRICS, "/metrics")                                                               \

@@ -12,6 +12,14 @@ enum statement {
     STATEMENT_RETIRE,
     STATEMENT_READ_ORDER,
     STATEMENT_LIST_ORDERS,
+    STATEMENT_PAY_ORDER, /* these four in the order of enum change */
+    STATEMENT_CANCEL_ORDER,
+    STATEMENT_REFUND_ORDER,
+    STATEMENT_REDEEM_ORDER,
+    STATEMENT_DUE_ORDERS,
+    STATEMENT_EXPIRE_ORDERS,
+    STATEMENT_VOUCHER_EVENTS,
+    STATEMENT_ORDER_EVENTS,
     STATEMENT_READ_VOUCHERS,
     STATEMENT_LIST_ANY, /* these four in the order of enum voucher_state */
     STATEMENT_LIST_UPCOMING,
@@ -29,6 +37,10 @@ typedef void (*store_key_cb)(enum status status, struct placement *placement, vo
 typedef void (*store_orders_cb)(enum status status, const struct order *orders,
                                 size_t count, void *arg);
 
+typedef void (*store_events_cb)(enum status status, const struct event *events,
+                                size_t count, void *arg);
+typedef void (*store_expired_cb)(enum status status, uint64_t expired, void *arg);
+
 /** One question to the server, from the store's free list. */
 struct call {
     struct store_call base;
@@ -40,6 +52,8 @@ struct call {
         store_order_cb order;
         store_orders_cb orders;
         store_vouchers_cb vouchers;
+        store_change_cb change;
+        store_events_cb events;
     } callback;
     void *arg;
     int64_t voucher_id;
@@ -72,7 +86,8 @@ struct suspect {
 
 struct store {
     struct store_options options;
-    struct store_conn *main; /* for everything but batches */
+    struct store_conn *main;    /* for whatever reads */
+    struct store_conn *changes; /* for what changes a row or two, and may wait for it */
     struct lane *lanes;
     struct store_params params; /* scratch */
     struct voucher *vouchers;   /* scratch: rows of one answer */
@@ -107,6 +122,12 @@ void store_answer_later(struct call *call, enum status status);
 
 /** Send store->params; a call that cannot be sent is answered later. */
 void store_ask(struct store_conn *conn, struct call *call, enum statement statement);
+
+/** The same on the connection for changes, which has a ceiling: STATUS_BUSY. */
+void store_ask_change(struct call *call, enum statement statement);
+
+/** The row of an order whose columns begin with number `first`, see ORDER_COLUMNS. */
+struct order store_decode_order(const PGresult *result, int row, int first);
 
 /** Send the look-ups of keys that were collected. */
 void store_send_lookups(struct store *store);

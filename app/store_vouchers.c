@@ -143,7 +143,7 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
 }
 
 void store_create_voucher(struct store *store, const struct voucher *voucher,
-                          store_vouchers_cb callback, void *arg)
+                          const char *actor, store_vouchers_cb callback, void *arg)
 {
     static const struct text empty = {"", 0};
     struct call *call = begin(store, on_changed, callback, arg);
@@ -159,7 +159,8 @@ void store_create_voucher(struct store *store, const struct voucher *voucher,
     params_time(params, voucher->begin_us);
     params_time(params, voucher->end_us);
     params_int64(params, voucher->pay_within_s);
-    store_ask(store->main, call, STATEMENT_CREATE_VOUCHER);
+    params_text(params, &(struct text){actor, strlen(actor)});
+    store_ask_change(call, STATEMENT_CREATE_VOUCHER);
 }
 
 static void optional_time(struct store_params *params, int64_t unix_us)
@@ -186,15 +187,16 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
         params_null(params);
     else
         params_int64(params, patch->pay_within_s);
-    store_ask(store->main, call, STATEMENT_PATCH_VOUCHER);
+    store_ask_change(call, STATEMENT_PATCH_VOUCHER);
 }
 
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
-                           store_vouchers_cb callback, void *arg)
+                           const char *actor, store_vouchers_cb callback, void *arg)
 {
     struct call *call = begin(store, on_changed, callback, arg);
 
     params_int64(&store->params, voucher_id);
     params_int64(&store->params, add);
-    store_ask(store->main, call, STATEMENT_RESTOCK_VOUCHER);
+    params_text(&store->params, &(struct text){actor, strlen(actor)});
+    store_ask_change(call, STATEMENT_RESTOCK_VOUCHER);
 }

@@ -12,6 +12,7 @@
 #include "app/api.h"
 #include "app/catalogue.h"
 #include "app/checkout.h"
+#include "app/expiry.h"
 #include "app/http.h"
 #include "app/limiter.h"
 #include "app/log.h"
@@ -40,6 +41,7 @@ struct worker {
     struct checkout *checkout;
     struct catalogue *catalogue;
     struct store *store;
+    struct expiry_watch *expiry; /* of the first worker; NULL in others */
     struct rlock_client *locks;
     struct revoked *revoked;
     struct limiter *user_limiter;
@@ -109,6 +111,7 @@ static void finish(struct worker *worker)
     http_stop(worker->http);
     store_close(worker->store, on_part_closed, NULL);
     rlock_client_close(worker->locks, on_part_closed, NULL);
+    expiry_close(worker->expiry);
     catalogue_close(worker->catalogue);
     checkout_close(worker->checkout);
     revoked_close(worker->revoked);
@@ -272,7 +275,10 @@ static enum status create_order_line(struct worker *worker)
 
     worker->catalogue = catalogue_create(&worker->loop, worker->store);
     worker->checkout = checkout_create(&checkout);
-    if (worker->catalogue == NULL || worker->checkout == NULL)
+    if (worker->options.index == 0)
+        worker->expiry = expiry_open(&worker->loop, worker->store);
+    if (worker->catalogue == NULL || worker->checkout == NULL ||
+        (worker->options.index == 0 && worker->expiry == NULL))
         return STATUS_NO_MEMORY;
     return STATUS_OK;
 }

@@ -28,7 +28,7 @@ create table order_event (
     primary key (voucher_id, id)
 );
 
-create index order_event_order on order_event (voucher_id, order_id);
+create index order_event_order on order_event (voucher_id, order_id, id);
 
 -- Changes of stock_total; the first is the voucher's creation.
 create table stock_event (

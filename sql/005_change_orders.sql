@@ -10,65 +10,70 @@
 -- of later orders are later ones, so that an insert finds its place at the end.
 create index voucher_order_due on voucher_order (expires_at) where status = 'unpaid';
 
--- Move orders of a voucher, whose row the caller holds, from one state to another: with their
--- history, and with the stock of those that are over, in one statement. Orders in another
--- state are left alone. Returns how many were moved.
+-- Move orders of a voucher, whose row the caller holds, from one state to another; each with
+-- its history in one statement, and then all with what they give back to the stock. Orders in
+-- another state are left alone. Returns how many were moved.
+--
+-- One by one: a statement about all of them could be planned to look through all orders of the
+-- voucher, for which there is no reason to be dear while there are none.
 create function move_orders(p_voucher bigint, p_orders bigint[], p_from order_status,
                             p_to order_status, p_at timestamptz, p_actor text,
                             p_detail text default null)
 returns bigint
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set enable_hashjoin = off set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan set jit = off
 as $$
 declare
-    v_moved bigint;
+    v_is_end boolean := p_to >= 'cancelled';
+    v_order bigint;
+    v_user bigint;
+    v_moved bigint := 0;
+    v_fence bigint := 0;
     v_stock_left integer;
 begin
-    with moved as (
-        update voucher_order o
-        set status = p_to,
-            slot = case when p_to < 'cancelled' then o.slot end,
-            paid_at = case when p_to = 'paid' then p_at else o.paid_at end,
-            payment_ref = case when p_to = 'paid' then p_detail else o.payment_ref end
-        from unnest(p_orders) c (id)
-        where o.voucher_id = p_voucher and o.id = c.id and o.status = p_from
-        returning o.id, o.user_id
-    ), told as (
-        insert into order_event (voucher_id, id, order_id, at, actor, from_status, to_status,
-                                 detail)
-        select p_voucher, next_event_id(p_voucher), moved.id, p_at, p_actor, p_from, p_to,
-               p_detail
-        from moved
-    ), ended as (
-        -- see voucher.ended_fence
-        select count(*) as orders, max(mine.fence) as newest_fence
-        from moved
-        cross join lateral (
-            select max(all_mine.fence) as fence
-            from (
-                select o.fence from voucher_order o
-                where o.user_id = moved.user_id and o.voucher_id = p_voucher
-                order by o.slot
-            ) all_mine
-        ) mine
-    ), returned as (
-        update voucher v
-        set stock_left = v.stock_left + ended.orders,
-            ended_fence = greatest(v.ended_fence, ended.newest_fence),
-            version = v.version + 1
-        from ended
-        where v.id = p_voucher and p_to >= 'cancelled' and ended.orders > 0
-        returning v.stock_left
-    )
-    select ended.orders, returned.stock_left into v_moved, v_stock_left
-    from ended left join returned on true;
+    foreach v_order in array p_orders loop
+        with moved as (
+            update voucher_order o
+            set status = p_to,
+                slot = case when not v_is_end then o.slot end,
+                paid_at = case when p_to = 'paid' then p_at else o.paid_at end,
+                payment_ref = case when p_to = 'paid' then p_detail else o.payment_ref end
+            where o.voucher_id = p_voucher and o.id = v_order and o.status = p_from
+            returning o.user_id
+        ), told as (
+            insert into order_event (voucher_id, id, order_id, at, actor, from_status,
+                                     to_status, detail)
+            select p_voucher, next_event_id(p_voucher), v_order, p_at, p_actor, p_from, p_to,
+                   p_detail
+            from moved
+        )
+        select moved.user_id into v_user from moved;
+        continue when not found;
+        v_moved := v_moved + 1;
+        if v_is_end then
+            v_fence := greatest(v_fence, (
+                select max(mine.fence)
+                from (
+                    select o.fence from voucher_order o
+                    where o.user_id = v_user and o.voucher_id = p_voucher
+                    order by o.slot
+                ) mine));
+        end if;
+    end loop;
 
-    -- There is something to buy again. Otherwise nobody is told: a notification takes a lock
-    -- that all commits of the database share.
-    if v_stock_left = v_moved then
-        perform pg_notify('seckill_voucher', p_voucher::text);
+    if v_is_end and v_moved > 0 then
+        update voucher v
+        set stock_left = v.stock_left + v_moved,
+            ended_fence = greatest(v.ended_fence, v_fence),
+            version = v.version + 1
+        where v.id = p_voucher
+        returning v.stock_left into v_stock_left;
+        -- There is something to buy again. Otherwise nobody is told: a notification takes a
+        -- lock that all commits of the database share.
+        if v_stock_left = v_moved then
+            perform pg_notify('seckill_voucher', p_voucher::text);
+        end if;
     end if;
     return v_moved;
 end
@@ -175,7 +180,6 @@ $$;
 create function expire_orders(p_voucher bigint, p_orders bigint[]) returns bigint
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set enable_hashjoin = off set enable_mergejoin = off
 set plan_cache_mode = force_generic_plan set jit = off
 as $$
 declare
@@ -184,12 +188,17 @@ declare
 begin
     perform from voucher v where v.id = p_voucher for no key update;
     v_at := clock_timestamp();
+    -- "< 'paid'": the index of all that are due serves "= 'unpaid'" alone, and is not for this
     v_due := array(
-        select o.id
-        from unnest(p_orders) c (id), voucher_order o
-        where o.voucher_id = p_voucher and o.id = c.id and o.status = 'unpaid'
-          and o.expires_at <= v_at
-        for no key update of o skip locked);
+        select due.id
+        from unnest(p_orders) c (id)
+        cross join lateral (
+            select o.id from voucher_order o
+            where o.voucher_id = p_voucher and o.id between c.id and c.id
+              and o.status < 'paid' and o.expires_at <= v_at
+            order by o.id limit 1
+            for no key update skip locked
+        ) due);
     if cardinality(v_due) = 0 then
         return 0;
     end if;

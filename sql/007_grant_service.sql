@@ -5,7 +5,8 @@
 -- With one role for both all works alike, but nothing is enforced.
 
 -- The functions that write work with their owner's rights, on the tables of their own schema
--- whatever the caller's search path is.
+-- whatever the caller's search path is, for those who were told that they may call them. Their
+-- parts work with the caller's rights, and so for nobody but them.
 do $$
 declare
     f regprocedure;
@@ -19,23 +20,6 @@ begin
     loop
         execute format('alter function %s security definer set search_path = %I, pg_temp',
                        f, current_schema);
-    end loop;
-end
-$$;
-
--- Nobody who was not told to: the parts of these functions take no locks of their own.
-do $$
-declare
-    f regprocedure;
-begin
-    foreach f in array array(
-        select p.oid::regprocedure from pg_proc p
-        where p.pronamespace = current_schema::regnamespace
-          and p.proname in ('place_orders', 'place_in_free_slot', 'create_voucher',
-                            'patch_voucher', 'restock_voucher', 'next_event_id',
-                            'hold_order', 'move_order', 'move_orders', 'pay_order',
-                            'cancel_order', 'refund_order', 'redeem_order', 'expire_orders'))
-    loop
         execute format('revoke execute on function %s from public', f);
     end loop;
 end

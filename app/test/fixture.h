@@ -126,6 +126,7 @@ int64_t service_rss_kib(const struct service *service);
 /** Tokens of the default configuration, good for an hour. Valid for 64 more calls. */
 const char *shopper(int64_t user_id);
 const char *admin(void);
+const char *payment(void);
 
 /** A number in text; fails when it is not one. */
 int64_t number_of(const char *text);

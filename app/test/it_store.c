@@ -415,7 +415,7 @@ static struct voucher some_voucher(void)
 static enum status create(const struct voucher *voucher, struct shelf *shelf)
 {
     *shelf = (struct shelf){0};
-    store_create_voucher(shop->store, voucher, on_vouchers, shelf);
+    store_create_voucher(shop->store, voucher, "admin:1", on_vouchers, shelf);
     return await_shelf(shelf);
 }
 
@@ -520,7 +520,7 @@ static void test_store_patch_voucher__refuses_an_end_before_the_begin(void **sta
 static enum status restock(int64_t id, int64_t add, struct shelf *shelf)
 {
     *shelf = (struct shelf){0};
-    store_restock_voucher(shop->store, id, add, on_vouchers, shelf);
+    store_restock_voucher(shop->store, id, add, "admin:1", on_vouchers, shelf);
     return await_shelf(shelf);
 }
 

@@ -220,7 +220,7 @@ static void test_store__reconnects_after_a_restart(void **state UNUSED)
     fixture_servers(fixture, "start", "postgres");
     shop_await(shop, &shop->is_up);
     assert_int_equal(shop->refreshes, 2); /* notifications may have been missed */
-    assert_int_equal(store_reconnects(shop->store), 3);
+    assert_int_equal(store_reconnects(shop->store), 4); /* two of them lanes */
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
     assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
     shop_close(shop);
