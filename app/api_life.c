@@ -19,12 +19,10 @@
 struct asked {
     struct api *api;
     struct http_request *request;
-    enum change change;
+    struct order_change change;
     char actor[ACTOR_BYTES];
     struct json_document *body; /* of a payment: keeps payment_ref alive */
-    struct text payment_ref;
-    int64_t amount_cents;
-    int64_t order_id; /* of whose history is asked; 0: a voucher's */
+    int64_t order_id;           /* of whose history is asked; 0: a voucher's */
     int64_t after_id;
     unsigned limit;
 };
@@ -70,12 +68,13 @@ static void log_refused_payment(const struct asked *asked, const struct order *o
 {
     char ref[PAYMENT_REF_MAX + 1];
 
-    snprintf(ref, sizeof(ref), "%.*s", (int)asked->payment_ref.len,
-             asked->payment_ref.bytes);
+    snprintf(ref, sizeof(ref), "%.*s", (int)asked->change.payment_ref.len,
+             asked->change.payment_ref.bytes);
     log_event(LOG_WARN, "payment_refused",
-              "order=%" PRId64 " user=%" PRId64 " amount_cents=%" PRId64
+              "%s order=%" PRId64 " user=%" PRId64 " amount_cents=%" PRId64
               " code=%s status=%s payment_ref=\"%s\"",
-              order->id, order->user_id, asked->amount_cents,
+              http_trace(asked->request), order->id, order->user_id,
+              asked->change.amount_cents,
               verdict == CHANGE_WRONG_STATE ? "wrong_state" : "wrong_amount",
               json_status_name(order->status), log_plain(ref));
 }
@@ -111,7 +110,7 @@ static void on_changed(enum status status, enum change_verdict verdict,
     if (status == STATUS_OK && order != NULL) {
         /* whoever was told so by this loop must find it so here */
         catalogue_changed(asked->api->options.catalogue, order->voucher_id);
-        if (asked->change == CHANGE_PAY && verdict > CHANGE_REPEATED)
+        if (asked->change.change == CHANGE_PAY && verdict > CHANGE_REPEATED)
             log_refused_payment(asked, order, verdict);
     }
     json_document_free(asked->body);
@@ -124,19 +123,16 @@ static void on_changed(enum status status, enum change_verdict verdict,
 static void on_found(enum status status, const struct order *order, void *arg)
 {
     struct asked *asked = arg;
-    struct order_change change = {.change = asked->change,
-                                  .actor = asked->actor,
-                                  .payment_ref = asked->payment_ref,
-                                  .amount_cents = asked->amount_cents};
 
     if (status != STATUS_OK) {
         json_document_free(asked->body);
         api_answer_failure(asked->api, asked->request, status, false);
         return;
     }
-    change.voucher_id = order->voucher_id;
-    change.order_id = order->id;
-    store_change_order(asked->api->options.store, &change, on_changed, asked);
+    asked->change.voucher_id = order->voucher_id;
+    asked->change.order_id = order->id;
+    asked->change.actor = asked->actor;
+    store_change_order(asked->api->options.store, &asked->change, on_changed, asked);
 }
 
 static void change_order(struct api *api, struct http_request *request, int64_t id,
@@ -148,7 +144,7 @@ static void change_order(struct api *api, struct http_request *request, int64_t 
     if (!identify(api, request, roles, &identity))
         return;
     asked = ask(api, request, &identity);
-    asked->change = change;
+    asked->change.change = change;
     read_order(asked, &identity, id, on_found);
 }
 
@@ -196,10 +192,10 @@ void api_pay_order(struct api *api, struct http_request *request, int64_t id)
         return;
     }
     asked = ask(api, request, &identity);
-    asked->change = CHANGE_PAY;
     asked->body = body;
-    asked->payment_ref = payment.ref;
-    asked->amount_cents = payment.amount_cents;
+    asked->change = (struct order_change){.change = CHANGE_PAY,
+                                          .payment_ref = payment.ref,
+                                          .amount_cents = payment.amount_cents};
     read_order(asked, &identity, id, on_found);
 }
 

@@ -17,17 +17,20 @@
 /* Batches under way on one lane. */
 #define LANE_DEPTH STORE_CONN_DEPTH
 
-/* Changes under way: what waits longer would be answered too late. */
-#define CHANGES_DEPTH 128
+/* Calls on the connection for changes: what waits longer would be answered too late. */
+#define CHANGES_MAX 128
 
 /* Order of columns: store_orders.c and store_vouchers.c read them by number. */
 #define ORDER_COLUMNS "o.id, o.voucher_id, o.user_id, order_detail(o)"
 #define VOUCHER_COLUMNS                                                                  \
     "id, version, title, description, price_cents, face_value_cents, stock_total,"       \
     " stock_left, per_user_limit, pay_within_s, begin_at, end_at"
-#define CHANGED_ORDER(call)                                                              \
-    "select c.verdict, (c.changed).id, (c.changed).voucher_id, (c.changed).user_id,"     \
-    " order_detail(c.changed) from " call " c"
+/* Of changes: a row for each, in their order, told by `pos`. */
+#define CHANGED_ORDERS(arrays, names, call)                                              \
+    "select r.pos, c.verdict, (c.changed).id, (c.changed).voucher_id,"                   \
+    " (c.changed).user_id, order_detail(c.changed)"                                      \
+    " from unnest($2::bigint[], $3::text[]" arrays                                       \
+    ") with ordinality r (id, actor" names ", pos) cross join lateral " call " c"
 #define EVENTS(where)                                                                    \
     "select id, voucher_id, order_id, at, stock_change, actor, from_status::text,"       \
     " to_status::text, detail from voucher_history where voucher_id = $1::bigint "       \
@@ -64,13 +67,20 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
                                "  and ($2::bigint = 0 or o.voucher_id = $2)"
                                "  and o.id < $3::bigint"
                                " order by o.id desc limit $4::bigint"},
-    [STATEMENT_PAY_ORDER] = {"pay_order", CHANGED_ORDER("pay_order($1, $2, $3, $4, $5)")},
+    [STATEMENT_PAY_ORDER] = {"pay_order",
+                             CHANGED_ORDERS(", $4::text[], $5::bigint[]",
+                                            ", payment_ref, amount_cents",
+                                            "pay_order($1, r.id, r.actor, r.payment_ref,"
+                                            " r.amount_cents)")},
     [STATEMENT_CANCEL_ORDER] = {"cancel_order",
-                                CHANGED_ORDER("cancel_order($1, $2, $3)")},
+                                CHANGED_ORDERS("", "",
+                                               "cancel_order($1, r.id, r.actor)")},
     [STATEMENT_REFUND_ORDER] = {"refund_order",
-                                CHANGED_ORDER("refund_order($1, $2, $3)")},
+                                CHANGED_ORDERS("", "",
+                                               "refund_order($1, r.id, r.actor)")},
     [STATEMENT_REDEEM_ORDER] = {"redeem_order",
-                                CHANGED_ORDER("redeem_order($1, $2, $3)")},
+                                CHANGED_ORDERS("", "",
+                                               "redeem_order($1, r.id, r.actor)")},
     [STATEMENT_DUE_ORDERS] = {"due_orders",
                               "select voucher_id, array_agg(id) from (select voucher_id,"
                               "  id from voucher_order where status = 'unpaid'"
@@ -131,6 +141,18 @@ void store_call_end(struct call *call)
     list_append(&call->store->free, &call->link);
 }
 
+struct ask *store_ask_new(struct store *store, void *arg)
+{
+    struct list *link = list_shift(&store->free_asks);
+    struct ask *ask =
+        link != NULL ? list_item(link, struct ask, link) : malloc(sizeof(*ask));
+
+    if (ask == NULL)
+        abort();
+    *ask = (struct ask){.arg = arg};
+    return ask;
+}
+
 static void answer_now(struct call *call)
 {
     struct err why = {0};
@@ -171,7 +193,7 @@ void store_ask_change(struct call *call, enum statement statement)
 {
     struct store_conn *changes = call->store->changes;
 
-    if (store_conn_pending(changes) >= CHANGES_DEPTH)
+    if (store_conn_pending(changes) >= CHANGES_MAX)
         store_answer_later(call, STATUS_BUSY);
     else
         store_ask(changes, call, statement);
@@ -316,6 +338,7 @@ static struct store *store_new(const struct store_options *options)
     list_init(&store->free_asks);
     list_init(&store->later);
     list_init(&store->lookups);
+    list_init(&store->changing);
     list_init(&store->resolving);
     list_init(&store->suspects);
     init_timer(store, &store->soon);
@@ -398,6 +421,7 @@ static void cancel_waiting(struct store *store)
 
     do {
         list_append_all(&store->later, &store->lookups);
+        list_append_all(&store->later, &store->changing);
         list_append_all(&store->later, &store->resolving);
         link = list_shift(&store->later);
         if (link != NULL) {
@@ -454,6 +478,7 @@ unsigned store_batch_room(const struct store *store)
 void store_flush(struct store *store)
 {
     store_send_lookups(store);
+    store_send_changes(store);
     store_conn_flush(store->main);
     store_conn_flush(store->changes);
     for (unsigned i = 0; i < store->options.lanes; i++)

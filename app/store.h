@@ -161,7 +161,8 @@ struct order_change {
 typedef void (*store_change_cb)(enum status status, enum change_verdict verdict,
                                 const struct order *order, void *arg);
 
-/** @change  copied */
+/** Those of a turn that do the same to orders of one voucher are one transaction.
+ *  @change  borrowed until the callback, with what it points to */
 void store_change_order(struct store *store, const struct order_change *change,
                         store_change_cb callback, void *arg);
 

@@ -44,7 +44,7 @@ typedef void (*store_expired_cb)(enum status status, uint64_t expired, void *arg
 /** One question to the server, from the store's free list. */
 struct call {
     struct store_call base;
-    struct list link; /* in store->free, later, lookups or resolving */
+    struct list link; /* in store->free, later, lookups, changing or resolving */
     struct store *store;
     enum status status; /* of one that is answered later, without the server */
     union {
@@ -52,23 +52,25 @@ struct call {
         store_order_cb order;
         store_orders_cb orders;
         store_vouchers_cb vouchers;
-        store_change_cb change;
         store_events_cb events;
     } callback;
     void *arg;
     int64_t voucher_id;
     /* batches and resolving */
     struct placement *const *placements;
-    size_t count; /* also of a look-up's asks */
+    size_t count; /* also of the asks */
     int64_t deadline_us;
-    struct list asks; /* of a look-up */
+    enum change change; /* of changes */
+    struct list asks;   /* of a look-up, of changes */
 };
 
-/** One who asks for a key, in a look-up of the same voucher. */
+/** One who asks for a key, or for a change, together with others of the same voucher. */
 struct ask {
     struct list link;
     struct placement *placement;
     store_key_cb callback;
+    const struct order_change *change;
+    store_change_cb changed;
     void *arg;
 };
 
@@ -96,6 +98,7 @@ struct store {
     struct list free_asks; /* ask */
     struct list later;     /* call, answered by the timer `soon` */
     struct list lookups;   /* call, sent by the next flush */
+    struct list changing;  /* call, sent when the connection for changes is free */
     struct list resolving; /* call, waiting for suspects to be gone */
     struct list suspects;  /* suspect */
     size_t retiring;       /* so many of the first suspects are asked about just now */
@@ -128,6 +131,12 @@ void store_ask_change(struct call *call, enum statement statement);
 
 /** The row of an order whose columns begin with number `first`, see ORDER_COLUMNS. */
 struct order store_decode_order(const PGresult *result, int row, int first);
+
+/** An ask, zeroed but for `arg`. */
+struct ask *store_ask_new(struct store *store, void *arg);
+
+/** Send the changes that were collected, as far as their connection is free. */
+void store_send_changes(struct store *store);
 
 /** Send the look-ups of keys that were collected. */
 void store_send_lookups(struct store *store);

@@ -1,57 +1,145 @@
 /*
  * store_life.c - what becomes of orders after they were placed, and their history.
  *
- * Orders that are overdue are found by reading, a few hundred at once, and then expired
- * voucher by voucher: a call takes the voucher's lock, and tells what it found to do.
+ * Changes that wait while others are committed go together into the next transaction, one
+ * for each voucher and kind of change. Orders that are overdue are found by reading, a
+ * few hundred at once, and then expired voucher by voucher: a call takes the voucher's
+ * lock, and tells what it found to do.
  */
 #include "app/store_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define DUE_MAX                                                                          \
-    500 /* orders in one transaction: the sale of their voucher waits for it */
+/* Orders in one transaction: the sale of their voucher waits for it. */
+#define DUE_MAX        500
+#define CHANGES_IN_ONE 500
 
 /* -- changes ----------------------------------------------------------------------- */
 
-enum changed_column { CHANGED_VERDICT, CHANGED_ORDER };
+enum changed_column { CHANGED_POS, CHANGED_VERDICT, CHANGED_ORDER };
+
+static void answer_change(const struct ask *ask, enum status status,
+                          const PGresult *result, int row)
+{
+    enum change_verdict verdict = CHANGE_NO_ORDER;
+    struct order order;
+
+    if (status == STATUS_OK)
+        verdict = (enum change_verdict)result_int64(result, row, CHANGED_VERDICT);
+    if (verdict != CHANGE_NO_ORDER)
+        order = store_decode_order(result, row, CHANGED_ORDER);
+    ask->changed(status, verdict, verdict != CHANGE_NO_ORDER ? &order : NULL, ask->arg);
+}
+
+/* A row for each, in their order. */
+static bool is_understood(const struct call *call, const PGresult *result)
+{
+    for (int row = 0; row < PQntuples(result); row++) {
+        if (result_int64(result, row, CHANGED_POS) != row + 1)
+            return false;
+    }
+    return (size_t)PQntuples(result) == call->count;
+}
 
 static void on_changed(struct store_call *base, enum status status,
                        const PGresult *result, const struct err *why UNUSED)
 {
     struct call *call = call_of(base);
-    store_change_cb callback = call->callback.change;
-    void *arg = call->arg;
-    enum change_verdict verdict = CHANGE_NO_ORDER;
-    struct order order;
+    struct store *store = call->store;
+    struct list asks;
+    int row = 0;
 
-    store_call_end(call);
-    if (status == STATUS_OK && PQntuples(result) != 1)
+    if (status == STATUS_OK && !is_understood(call, result))
         status = STATUS_IO;
-    if (status == STATUS_OK)
-        verdict = (enum change_verdict)result_int64(result, 0, CHANGED_VERDICT);
-    if (verdict != CHANGE_NO_ORDER)
-        order = store_decode_order(result, 0, CHANGED_ORDER);
-    callback(status, verdict, verdict != CHANGE_NO_ORDER ? &order : NULL, arg);
+    list_init(&asks);
+    list_append_all(&asks, &call->asks);
+    store_call_end(call);
+    for (struct list *link; (link = list_shift(&asks)) != NULL; row++) {
+        struct ask ask = *list_item(link, struct ask, link);
+
+        list_append(&store->free_asks, link);
+        answer_change(&ask, status, result, row);
+    }
+}
+
+/* Those that wait for the connection travel together. */
+static struct call *changes_of(struct store *store, const struct order_change *change)
+{
+    struct call *call;
+
+    for (struct list *link = store->changing.prev; link != &store->changing;
+         link = link->prev) {
+        call = list_item(link, struct call, link);
+        if (call->voucher_id == change->voucher_id && call->change == change->change &&
+            call->count < CHANGES_IN_ONE)
+            return call;
+    }
+    call = store_call_new(store, on_changed);
+    call->voucher_id = change->voucher_id;
+    call->change = change->change;
+    list_append(&store->changing, &call->link);
+    return call;
 }
 
 void store_change_order(struct store *store, const struct order_change *change,
                         store_change_cb callback, void *arg)
 {
-    struct call *call = store_call_new(store, on_changed);
-    struct store_params *params = &store->params;
+    struct ask *ask = store_ask_new(store, arg);
+    struct call *call = changes_of(store, change);
 
-    call->callback.change = callback;
-    call->arg = arg;
+    ask->change = change;
+    ask->changed = callback;
+    list_append(&call->asks, &ask->link);
+    call->count++;
+}
+
+static void put_payments(struct store_params *params, const struct call *call)
+{
+    const struct list *link;
+
+    params_array_begin(params, PARAMS_TEXT, call->count);
+    for (link = call->asks.next; link != &call->asks; link = link->next)
+        params_element_text(params,
+                            &list_item(link, struct ask, link)->change->payment_ref);
+    params_array_end(params);
+    params_array_begin(params, PARAMS_INT64, call->count);
+    for (link = call->asks.next; link != &call->asks; link = link->next)
+        params_element_int64(params,
+                             list_item(link, struct ask, link)->change->amount_cents);
+    params_array_end(params);
+}
+
+static void put_changes(struct store_params *params, const struct call *call)
+{
+    const struct list *link;
+
     params_begin(params);
-    params_int64(params, change->voucher_id);
-    params_int64(params, change->order_id);
-    params_text(params, &(struct text){change->actor, strlen(change->actor)});
-    if (change->change == CHANGE_PAY) {
-        params_text(params, &change->payment_ref);
-        params_int64(params, change->amount_cents);
+    params_int64(params, call->voucher_id);
+    params_array_begin(params, PARAMS_INT64, call->count);
+    for (link = call->asks.next; link != &call->asks; link = link->next)
+        params_element_int64(params, list_item(link, struct ask, link)->change->order_id);
+    params_array_end(params);
+    params_array_begin(params, PARAMS_TEXT, call->count);
+    for (link = call->asks.next; link != &call->asks; link = link->next) {
+        const char *actor = list_item(link, struct ask, link)->change->actor;
+
+        params_element_text(params, &(struct text){actor, strlen(actor)});
     }
-    store_ask_change(call, STATEMENT_PAY_ORDER + change->change);
+    params_array_end(params);
+    if (call->change == CHANGE_PAY)
+        put_payments(params, call);
+}
+
+void store_send_changes(struct store *store)
+{
+    while (!list_is_empty(&store->changing) &&
+           store_conn_pending(store->changes) < STORE_CONN_DEPTH) {
+        struct call *call = list_item(list_shift(&store->changing), struct call, link);
+
+        put_changes(&store->params, call);
+        store_ask(store->changes, call, STATEMENT_PAY_ORDER + call->change);
+    }
 }
 
 /* -- expiry ------------------------------------------------------------------------ */

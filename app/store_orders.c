@@ -414,14 +414,11 @@ void store_find_by_key(struct store *store, int64_t voucher_id,
                                         void *arg),
                        void *arg)
 {
-    struct list *link = list_shift(&store->free_asks);
-    struct ask *ask =
-        link != NULL ? list_item(link, struct ask, link) : malloc(sizeof(*ask));
+    struct ask *ask = store_ask_new(store, arg);
     struct call *call = lookup_of(store, voucher_id);
 
-    if (ask == NULL)
-        abort(); /* as store_call_new() */
-    *ask = (struct ask){.placement = placement, .callback = callback, .arg = arg};
+    ask->placement = placement;
+    ask->callback = callback;
     list_append(&call->asks, &ask->link);
     call->count++;
 }

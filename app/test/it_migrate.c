@@ -91,21 +91,6 @@ static void test_db_migrate__checksum_is_sha256_of_the_file(void **state)
     sandbox_close(sandbox);
 }
 
-static void test_db_migrate__goes_on_where_it_stopped(void **state)
-{
-    struct sandbox *sandbox = sandbox_open(*state, "migrate_on");
-    struct err err = {0};
-    unsigned steps;
-
-    sandbox_do(sandbox, "delete from schema_migration where version >= 6");
-    sandbox_do(sandbox, "drop function grant_service; drop index voucher_end_begin;"
-                        " create index voucher_end on voucher (end_at)");
-    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_OK);
-    assert_int_equal(steps, 2);
-    sandbox_voucher(sandbox, 1, 1);
-    sandbox_close(sandbox);
-}
-
 static void test_db_migrate__refuses_an_edited_one(void **state)
 {
     struct sandbox *sandbox = sandbox_open(*state, "migrate_edited");
@@ -349,7 +334,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_db_migrate__applies_all_once),
         cmocka_unit_test(test_db_migrate__checksum_is_sha256_of_the_file),
-        cmocka_unit_test(test_db_migrate__goes_on_where_it_stopped),
         cmocka_unit_test(test_db_migrate__refuses_an_edited_one),
         cmocka_unit_test(test_db_migrate__refuses_one_it_does_not_know),
         cmocka_unit_test(test_db_migrate__a_failing_one_leaves_nothing),
