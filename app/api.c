@@ -25,6 +25,10 @@ static const struct route {
      ROUTE_PLACE,
      {{HTTP_POST, api_place_order}},
      "POST, OPTIONS"},
+    {"/v1/vouchers/{id}/ticket",
+     ROUTE_TICKET,
+     {{HTTP_POST, api_make_ticket}},
+     "POST, OPTIONS"},
     {"/v1/vouchers/{id}",
      ROUTE_VOUCHER,
      {{HTTP_GET, api_read_voucher}, {HTTP_PATCH, api_patch_voucher}},
@@ -126,7 +130,8 @@ static bool is_turned_away(struct api *api, struct http_request *request,
 {
     if (strncmp(route->path, "/v1/", strlen("/v1/")) != 0)
         return false;
-    if (route->tag != ROUTE_PLACE && api_is_full(api, request)) {
+    if (route->tag != ROUTE_PLACE && route->tag != ROUTE_TICKET &&
+        api_is_full(api, request)) {
         api_answer_problem(api, request, PROBLEM_OVERLOADED);
         return true;
     }

@@ -14,6 +14,7 @@
 #include "app/metrics.h"
 #include "app/revoked.h"
 #include "app/store.h"
+#include "app/ticket.h"
 
 struct api;
 
@@ -24,6 +25,7 @@ struct api_options {
     struct catalogue *catalogue;
     struct checkout *checkout;
     struct store *store;
+    struct tickets tickets;
     struct limiter *user_limiter;    /* NULL: no limit */
     struct limiter *address_limiter; /* NULL: no limit */
     struct metrics *metrics;         /* this loop's */

@@ -21,6 +21,7 @@ struct place {
     int64_t voucher_id;
     int64_t arrived_us;
     enum outcome refusal; /* by memory; told if the key is not found */
+    bool needs_ticket;
 };
 
 static void answer_outcome(struct place *place, enum outcome outcome)
@@ -29,6 +30,7 @@ static void answer_outcome(struct place *place, enum outcome outcome)
         [OUTCOME_SOLD_OUT] = PROBLEM_SOLD_OUT,
         [OUTCOME_SALE_ENDED] = PROBLEM_SALE_ENDED,
         [OUTCOME_NO_VOUCHER] = PROBLEM_NOT_FOUND,
+        [OUTCOME_TICKET_REQUIRED] = PROBLEM_TICKET_REQUIRED,
         [OUTCOME_IN_PROGRESS] = PROBLEM_IN_PROGRESS,
         [OUTCOME_OVERLOADED] = PROBLEM_OVERLOADED,
         [OUTCOME_UNAVAILABLE] = PROBLEM_UNAVAILABLE,
@@ -140,6 +142,11 @@ static void enter(struct place *place, bool is_admitted)
                           on_key_found, place);
         return;
     }
+    if (place->needs_ticket &&
+        !api_has_ticket(api, place->request, identity.user_id, place->voucher_id)) {
+        answer_uncounted(place, OUTCOME_TICKET_REQUIRED, NULL);
+        return;
+    }
     checkout.user_id = identity.user_id;
     if (!checkout_submit(api->options.checkout, &checkout, on_checked_out, place))
         answer_uncounted(place, OUTCOME_OVERLOADED, NULL);
@@ -147,6 +154,7 @@ static void enter(struct place *place, bool is_admitted)
 
 static void admit(struct place *place, const struct catalogue_entry *entry)
 {
+    place->needs_ticket = entry->requires_ticket;
     if (admission_enter(place->api->options.catalogue, entry, &place->refusal))
         enter(place, true);
     else if (place->refusal != OUTCOME_NO_VOUCHER && place->key.bytes != NULL)

@@ -13,6 +13,8 @@
     X(UNAUTHENTICATED, 401, "unauthenticated", 0, "Unauthenticated",                     \
       "A valid bearer token is needed.")                                                 \
     X(FORBIDDEN, 403, "forbidden", 0, "Forbidden", "This token's role may not do that.") \
+    X(TICKET_REQUIRED, 403, "ticket_required", 0, "Ticket required",                     \
+      "A purchase ticket for this shopper and voucher is needed, and has not expired.")  \
     X(NOT_FOUND, 404, "not_found", 0, "Not found", "There is no such thing here.")       \
     X(SALE_ENDED, 409, "sale_ended", 0, "The sale has ended",                            \
       "The sale of this voucher has ended.")                                             \

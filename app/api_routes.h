@@ -11,6 +11,13 @@ void api_read_voucher(struct api *api, struct http_request *request, int64_t id)
 void api_patch_voucher(struct api *api, struct http_request *request, int64_t id);
 void api_restock_voucher(struct api *api, struct http_request *request, int64_t id);
 
+/* api_ticket.c */
+void api_make_ticket(struct api *api, struct http_request *request, int64_t id);
+
+/** Whether the request shows a good ticket of this shopper for this voucher. */
+MUST_CHECK bool api_has_ticket(struct api *api, struct http_request *request,
+                               int64_t user_id, int64_t voucher_id);
+
 /* api_orders.c */
 void api_place_order(struct api *api, struct http_request *request, int64_t id);
 void api_list_orders(struct api *api, struct http_request *request, int64_t id);

@@ -5,6 +5,7 @@
 #include "app/http.h"
 #include "app/log.h"
 #include "app/metrics.h"
+#include "app/ticket.h"
 #include "app/worker.h"
 
 #include <pthread.h>
@@ -220,7 +221,8 @@ int cmd_serve(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (config_read(&service.config, &err) != STATUS_OK ||
-        check_keys(&service.config, &err) != STATUS_OK) {
+        check_keys(&service.config, &err) != STATUS_OK ||
+        ticket_check_secret(service.config.ticket_secret, &err) != STATUS_OK) {
         fprintf(stderr, "seckill serve: %s\n", err.text);
         return EXIT_USAGE;
     }

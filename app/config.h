@@ -41,6 +41,8 @@ struct config {
     int64_t queue_max;
     int64_t rate_per_user; /* requests per second, 0: off */
     int64_t rate_per_ip;
+    const char *ticket_secret;
+    int64_t ticket_ttl_s;
     const char *trusted_proxies;   /* networks, see address.h */
     int64_t connections_per_ip;    /* 0: off */
     int64_t idle_timeout_s;        /* between two requests of a connection */

@@ -99,6 +99,15 @@ static void read_time(const struct json_field *field, const json_t *value, void 
                         "2030-01-01T00:00:00Z");
 }
 
+static void read_boolean(const struct json_field *field, const json_t *value,
+                         void *target, struct json_errors *errors)
+{
+    if (json_is_boolean(value))
+        *(int64_t *)target = json_is_true(value);
+    else
+        json_errors_add(errors, field->name, "must be true or false");
+}
+
 static void read_field(const struct json_field *field, const json_t *root, void *target,
                        struct json_errors *errors)
 {
@@ -107,6 +116,7 @@ static void read_field(const struct json_field *field, const json_t *root, void 
         [JSON_FIELD_INTEGER] = read_integer,
         [JSON_FIELD_TEXT] = read_text,
         [JSON_FIELD_TIME] = read_time,
+        [JSON_FIELD_BOOLEAN] = read_boolean,
     };
     const json_t *value = json_object_get(root, field->name);
 
@@ -219,15 +229,16 @@ static const char *state_name(const struct voucher *voucher, int64_t now_us)
 static json_t *voucher_json(const struct voucher *voucher, int64_t now_us)
 {
     return json_pack(
-        "{s:o, s:s%, s:s%, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:s, s:o}", "id",
-        id_json(voucher->id), "title", voucher->title.bytes, voucher->title.len,
+        "{s:o, s:s%, s:s%, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:b, s:I, s:s, s:o}",
+        "id", id_json(voucher->id), "title", voucher->title.bytes, voucher->title.len,
         "description", voucher->description.bytes, voucher->description.len,
         "price_cents", (json_int_t)voucher->price_cents, "face_value_cents",
         (json_int_t)voucher->face_value_cents, "stock_total",
         (json_int_t)voucher->stock_total, "stock_left", (json_int_t)voucher->stock_left,
         "per_user_limit", (json_int_t)voucher->per_user_limit, "begin_at",
         time_json(voucher->begin_us), "end_at", time_json(voucher->end_us),
-        "pay_within_s", (json_int_t)voucher->pay_within_s, "state",
+        "pay_within_s", (json_int_t)voucher->pay_within_s, "requires_ticket",
+        voucher->requires_ticket != 0, "pow_bits", (json_int_t)voucher->pow_bits, "state",
         state_name(voucher, now_us), "server_time", time_json(now_us));
 }
 

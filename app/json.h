@@ -18,6 +18,7 @@ enum json_kind {
     JSON_FIELD_TEXT, /* to a struct text, borrowed from the document; characters counted
                       */
     JSON_FIELD_TIME, /* RFC 3339, to an int64_t in us */
+    JSON_FIELD_BOOLEAN, /* to an int64_t, 0 or 1 */
 };
 
 /** One field that a body may have. `min` and `max` bound a number, or a text's

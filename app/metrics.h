@@ -21,6 +21,7 @@
     X(VOUCHERS, "/v1/vouchers")                                                          \
     X(VOUCHER, "/v1/vouchers/{id}")                                                      \
     X(RESTOCK, "/v1/vouchers/{id}/restock")                                              \
+    X(TICKET, "/v1/vouchers/{id}/ticket")                                                \
     X(PLACE, "/v1/vouchers/{id}/orders")                                                 \
     X(ORDERS, "/v1/orders")                                                              \
     X(ORDER, "/v1/orders/{id}")                                                          \
@@ -62,6 +63,7 @@
     X(NOT_STARTED, "not_started")                                                        \
     X(SALE_ENDED, "sale_ended")                                                          \
     X(NO_VOUCHER, "not_found")                                                           \
+    X(TICKET_REQUIRED, "ticket_required")                                                \
     X(IN_PROGRESS, "order_in_progress")                                                  \
     X(OVERLOADED, "overloaded")                                                          \
     X(UNAVAILABLE, "unavailable")                                                        \

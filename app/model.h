@@ -17,6 +17,7 @@
 #define PER_USER_LIMIT_MAX    100
 #define CENTS_MAX             INT64_C(1000000000000)
 #define PAY_WITHIN_S_MAX      2592000
+#define POW_BITS_MAX          32
 #define REQUEST_KEY_MAX       64  /* bytes of an Idempotency-Key */
 #define PAYMENT_REF_MAX       200 /* bytes */
 #define ACTOR_BYTES           32  /* "payment:" and a number, NUL-terminated */
@@ -37,6 +38,8 @@ struct voucher {
     int64_t stock_left;
     int64_t per_user_limit;
     int64_t pay_within_s;
+    int64_t requires_ticket; /* 0, 1 */
+    int64_t pow_bits;        /* that a ticket costs; see ticket.h */
     int64_t begin_us;
     int64_t end_us;
 };

@@ -24,7 +24,8 @@
 #define ORDER_COLUMNS "o.id, o.voucher_id, o.user_id, order_detail(o)"
 #define VOUCHER_COLUMNS                                                                  \
     "id, version, title, description, price_cents, face_value_cents, stock_total,"       \
-    " stock_left, per_user_limit, pay_within_s, begin_at, end_at"
+    " stock_left, per_user_limit, pay_within_s, begin_at, end_at,"                       \
+    " requires_ticket::int::bigint as requires_ticket, pow_bits"
 /* Of changes: a row for each, in their order, told by `pos`. */
 #define CHANGED_ORDERS(arrays, names, call)                                              \
     "select r.pos, c.verdict, (c.changed).id, (c.changed).voucher_id,"                   \
@@ -109,9 +110,11 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
                                                      " limit $3::bigint")},
     [STATEMENT_CREATE_VOUCHER] = {"create_voucher",
                                   VOUCHERS("create_voucher(nextval('voucher_id_seq'),"
-                                           " $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")},
+                                           " $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
+                                           " $11::bigint = 1, $12)")},
     [STATEMENT_PATCH_VOUCHER] = {"patch_voucher",
-                                 VOUCHERS("patch_voucher($1, $2, $3, $4, $5, $6)")},
+                                 VOUCHERS("patch_voucher($1, $2, $3, $4, $5, $6,"
+                                          " $7::bigint = 1, $8)")},
     [STATEMENT_RESTOCK_VOUCHER] = {"restock_voucher",
                                    VOUCHERS("restock_voucher($1, $2, $3)")},
 };

@@ -234,6 +234,8 @@ struct voucher_patch {
     int64_t begin_us;
     int64_t end_us;
     int64_t pay_within_s;
+    const int64_t *requires_ticket; /* 0, 1 */
+    const int64_t *pow_bits;
 };
 
 void store_patch_voucher(struct store *store, int64_t voucher_id,

@@ -574,7 +574,7 @@ struct store_backend store_conn_backend(const struct store_conn *conn)
 static bool send_statement(struct store_conn *conn, unsigned statement,
                            const struct store_params *params)
 {
-    static const int binary[STORE_PARAMS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const int binary[STORE_PARAMS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const char *values[STORE_PARAMS_MAX];
     int lengths[STORE_PARAMS_MAX];
 

@@ -286,16 +286,18 @@ static enum status create_order_line(struct worker *worker)
 static enum status create_api(struct worker *worker)
 {
     const struct config *config = worker->options.config;
-    struct api_options options = {.auth = worker->options.keys.auth,
-                                  .revoked = worker->revoked,
-                                  .catalogue = worker->catalogue,
-                                  .checkout = worker->checkout,
-                                  .store = worker->store,
-                                  .metrics = worker->options.metrics,
-                                  .all_metrics = worker->options.all_metrics,
-                                  .all_metrics_count = worker->options.all_metrics_count,
-                                  .queue_max = (size_t)config->queue_max,
-                                  .bypass_locks = config->redis_down == CONFIG_BYPASS};
+    struct api_options options = {
+        .auth = worker->options.keys.auth,
+        .revoked = worker->revoked,
+        .tickets = {.secret = config->ticket_secret, .ttl_s = config->ticket_ttl_s},
+        .catalogue = worker->catalogue,
+        .checkout = worker->checkout,
+        .store = worker->store,
+        .metrics = worker->options.metrics,
+        .all_metrics = worker->options.all_metrics,
+        .all_metrics_count = worker->options.all_metrics_count,
+        .queue_max = (size_t)config->queue_max,
+        .bypass_locks = config->redis_down == CONFIG_BYPASS};
 
     if (config->rate_per_user > 0)
         options.user_limiter = worker->user_limiter =

@@ -39,6 +39,7 @@ static const struct row {
     {"PATCH /v1/vouchers/V", "{\"title\":\"new\"}", NONE, ADMIN_ONLY(200)},
     {"POST /v1/vouchers/V/restock", "{\"add\":1}", NONE, ADMIN_ONLY(200)},
     {"POST /v1/vouchers/V/orders", NULL, UNPAID, {401, 201, 409, 403, 403}},
+    {"POST /v1/vouchers/V/ticket", NULL, NONE, {401, 201, 201, 403, 403}},
     {"GET /v1/orders/O", NULL, UNPAID, {401, 404, 200, 403, 200}},
     {"GET /v1/orders", NULL, UNPAID, {401, 200, 200, 403, 200}},
     {"POST /v1/orders/O/pay",
@@ -65,10 +66,12 @@ static int setup(void **state)
 {
     const char *const env[] = {"SECKILL_JWT_ISSUER=mint", "SECKILL_JWT_AUDIENCE=shop",
                                NULL};
+    const char *const with_tickets[] = {
+        "SECKILL_TICKET_SECRET=a secret of tickets, 32 bytes or more of it", NULL};
     struct fixture *fixture = fixture_open();
 
     *state = fixture;
-    service = fixture_serve(fixture, NULL);
+    service = fixture_serve(fixture, with_tickets);
     strict = fixture_serve(fixture, env);
     fixture_share_services(fixture);
     make_voucher(service, &(struct sale){.stock = 10000}, voucher_id);
@@ -116,7 +119,7 @@ static const char *token_of(enum who who, int64_t owner)
 
 static void make_order(enum state state, int64_t user_id, char ret_id[ID_SIZE])
 {
-    strcpy(ret_id, "1"); /* of nobody */
+    snprintf(ret_id, ID_SIZE, "1"); /* of nobody */
     if (state == NONE)
         return;
     snprintf(
