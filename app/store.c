@@ -32,10 +32,16 @@
     " (c.changed).user_id, order_detail(c.changed)"                                      \
     " from unnest($2::bigint[], $3::text[]" arrays                                       \
     ") with ordinality r (id, actor" names ", pos) cross join lateral " call " c"
-#define EVENTS(where)                                                                    \
+#define EVENTS(from)                                                                     \
     "select id, voucher_id, order_id, at, stock_change, actor, from_status::text,"       \
-    " to_status::text, detail from voucher_history where voucher_id = $1::bigint "       \
-    "and " where " and id > $2::bigint order by id limit $3::bigint"
+    " to_status::text, detail from " from " where voucher_id = $1::bigint"               \
+    " and id > $2::bigint order by id limit $3::bigint"
+/* The placement, by the order's id, and what came after, by the index of orders. */
+#define EVENTS_OF_ORDER                                                                  \
+    "((select * from voucher_history where voucher_id = $1::bigint"                      \
+    "   and id between $4::bigint and $4 order by id limit 1) union all"                 \
+    " (select * from voucher_history where voucher_id = $1 and order_id = $4"            \
+    "   and from_status is not null order by id)) of_order"
 /* The clock is told even where there is no voucher: then its columns are NULL. */
 #define VOUCHERS(from)                                                                   \
     "select v.*, clock_timestamp() from (values (1)) as always"                          \
@@ -88,8 +94,8 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
                               "  and expires_at <= now() order by expires_at"
                               "  limit $1::bigint) due group by voucher_id"},
     [STATEMENT_EXPIRE_ORDERS] = {"expire_orders", "select expire_orders($1, $2)"},
-    [STATEMENT_VOUCHER_EVENTS] = {"voucher_events", EVENTS("true")},
-    [STATEMENT_ORDER_EVENTS] = {"order_events", EVENTS("order_id = $4::bigint")},
+    [STATEMENT_VOUCHER_EVENTS] = {"voucher_events", EVENTS("voucher_history")},
+    [STATEMENT_ORDER_EVENTS] = {"order_events", EVENTS(EVENTS_OF_ORDER)},
     [STATEMENT_READ_VOUCHERS] = {"read_vouchers",
                                  VOUCHERS("voucher where id = any ($1::bigint[])")},
     [STATEMENT_LIST_ANY] =
