@@ -535,7 +535,7 @@ static void test_events__of_a_voucher_page_by_page(void **state UNUSED)
                  events_of(reply, text, sizeof(text)));
         snprintf(cursor, sizeof(cursor), "%s", reply_text(reply, "next_cursor"));
         pages++;
-    } while (cursor[0] != '\0');
+    } while (cursor[0] != '\0' && pages < 9);
     assert_string_equal(all, "admin:1:>:5: shopper:7:>unpaid:-1: admin:1:>:-2: "
                              "shopper:7:unpaid>cancelled:1: shopper:8:>unpaid:-1: ");
     assert_int_equal(pages, 3);
