@@ -17,7 +17,7 @@ PORT    = 8080
 # then kept.
 once = $(eval $(1) := $(2))$($(1))
 PKGS_LIB  = $(call once,PKGS_LIB,hiredis libuv $(shell pkg-config --exists hiredis_ssl && echo hiredis_ssl libssl libcrypto))
-PKGS_APP  = libmicrohttpd libpq jansson libjwt-gnutls libcrypto $(PKGS_LIB)
+PKGS_APP  = libmicrohttpd gnutls libpq jansson libjwt-gnutls libcrypto $(PKGS_LIB)
 PKGS_TEST = cmocka $(PKGS_APP)
 PKG_CFLAGS    = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKGS_TEST)))
 PKG_LIBS      = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKGS_APP)))
@@ -27,7 +27,8 @@ WARNINGS = -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-pro
            -Wformat=2 -Wvla -Werror
 SANITIZE = $(if $(filter address,$(SAN)),-fsanitize=address$(,)undefined -fno-sanitize-recover=all) \
            $(if $(filter thread,$(SAN)),-fsanitize=thread) \
-           $(if $(filter coverage,$(SAN)),--coverage)
+           $(if $(filter coverage,$(SAN)),--coverage) \
+           $(if $(filter fuzzer,$(SAN)),-fsanitize=fuzzer-no-link$(,)address$(,)undefined -fno-sanitize-recover=all)
 ,       := ,
 CFLAGS   = -O2 -g
 HARDEN   = $(if $(SAN),-fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2) -fstack-protector-strong
@@ -51,6 +52,7 @@ LIB_UNIT     := $(call programs,lib/test/test_%,$(LIB_TEST_SRC))
 LIB_IT       := $(call programs,lib/test/it_%,$(LIB_TEST_SRC))
 APP_UNIT     := $(call programs,app/test/test_%,$(APP_TEST_SRC))
 APP_IT       := $(call programs,app/test/it_%,$(APP_TEST_SRC))
+APP_FUZZ     := $(call programs,app/test/fuzz_%,$(APP_TEST_SRC))
 TESTS        := $(LIB_UNIT) $(LIB_IT) $(APP_UNIT) $(APP_IT)
 LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/test/it_% lib/test/fuzz_%,$(LIB_TEST_SRC)))
 APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/test/it_% app/test/fuzz_%,$(APP_TEST_SRC)))
@@ -110,6 +112,10 @@ $(BUILD)/libapp.a: $(filter-out $(BUILD)/app/main.o,$(APP_OBJ))
 $(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
+
+$(APP_FUZZ): %: %.o $(BUILD)/libapp.a $(BUILD)/librlock.a
+	$(call say,LD)
+	$(Q)$(CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
 .PHONY: deps
 deps: ## install the Debian packages of .ci/packages that are missing
@@ -204,6 +210,24 @@ check-interop: $(INTEROP)
 
 check-proof: $(BUILD)/seckill
 	$(CHECK) "load proof" load/proof.py $(BUILD)/seckill
+
+# The fuzzers, by libFuzzer, which is clang's. What they find new is kept in var/fuzz until
+# somebody puts it into app/test/corpus; an input that breaks something is kept there too.
+FUZZ_SECONDS ?= 60
+FUZZERS       = $(notdir $(APP_FUZZ))
+FUZZ_MAKE     = $(MAKE) --no-print-directory SAN=fuzzer CC=clang BUILD=$(BUILD)/fuzzer
+.PHONY: fuzz fuzzers check-fuzz $(FUZZERS:%=%.fuzz)
+fuzz: fuzzers ## each fuzzer for FUZZ_SECONDS=60
+	@$(FUZZ_MAKE) RESULTS=/dev/null FUZZ_SECONDS=$(FUZZ_SECONDS) $(FUZZERS:%=%.fuzz)
+fuzzers:
+	@$(FUZZ_MAKE) $(FUZZERS:%=$(BUILD)/fuzzer/app/test/%)
+check-fuzz: fuzzers
+	@$(FUZZ_MAKE) FUZZ_SECONDS=3 $(FUZZERS:%=%.fuzz)
+$(FUZZERS:%=%.fuzz): %.fuzz: $(BUILD)/app/test/%
+	@mkdir -p var/fuzz/$*
+	$(CHECK) "$* ($(FUZZ_SECONDS) s)" $< -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 \
+	    -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix=var/fuzz/$*- \
+	    var/fuzz/$* $(wildcard app/test/corpus/$*)
 
 # -- lint -------------------------------------------------------------------------------
 

@@ -35,10 +35,11 @@ echo_step()
 
 build_all()
 {
-    echo_step "build, with gcc, with ASan and UBSan, with clang"
+    echo_step "build, with gcc, with ASan and UBSan, with clang, for fuzzing"
     step programs
     step SAN=address BUILD="$BUILD/address" programs
     step CC=clang BUILD="$BUILD/clang" programs
+    step fuzzers
 }
 
 # The lock library by itself, as a program that takes it would want to know it.
@@ -68,6 +69,8 @@ everything)
     step check-unit check-it check-model check-install check-interop
     echo_step "tests under ASan and UBSan"
     step SAN=address BUILD="$BUILD/address" check-unit check-it
+    echo_step "fuzzers, seconds each"
+    step check-fuzz
     echo_step "load proof"
     step check-proof
     ;;

@@ -1,9 +1,12 @@
 /* api.c - the table of routes, and the way from a path to its handler. */
 #include "app/api.h"
 
+#include "app/address.h"
 #include "app/api_routes.h"
+#include "app/log.h"
 #include "base/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +25,10 @@ static const struct route {
      ROUTE_PLACE,
      {{HTTP_POST, api_place_order}},
      "POST, OPTIONS"},
+    {"/v1/vouchers/{id}/ticket",
+     ROUTE_TICKET,
+     {{HTTP_POST, api_make_ticket}},
+     "POST, OPTIONS"},
     {"/v1/vouchers/{id}",
      ROUTE_VOUCHER,
      {{HTTP_GET, api_read_voucher}, {HTTP_PATCH, api_patch_voucher}},
@@ -36,6 +43,27 @@ static const struct route {
      "POST, OPTIONS"},
     {"/v1/orders/{id}", ROUTE_ORDER, {{HTTP_GET, api_read_order}}, "GET, HEAD, OPTIONS"},
     {"/v1/orders", ROUTE_ORDERS, {{HTTP_GET, api_list_orders}}, "GET, HEAD, OPTIONS"},
+    {"/v1/orders/{id}/pay", ROUTE_PAY, {{HTTP_POST, api_pay_order}}, "POST, OPTIONS"},
+    {"/v1/orders/{id}/cancel",
+     ROUTE_CANCEL,
+     {{HTTP_POST, api_cancel_order}},
+     "POST, OPTIONS"},
+    {"/v1/orders/{id}/refund",
+     ROUTE_REFUND,
+     {{HTTP_POST, api_refund_order}},
+     "POST, OPTIONS"},
+    {"/v1/orders/{id}/redeem",
+     ROUTE_REDEEM,
+     {{HTTP_POST, api_redeem_order}},
+     "POST, OPTIONS"},
+    {"/v1/orders/{id}/events",
+     ROUTE_ORDER_EVENTS,
+     {{HTTP_GET, api_list_order_events}},
+     "GET, HEAD, OPTIONS"},
+    {"/v1/vouchers/{id}/events",
+     ROUTE_VOUCHER_EVENTS,
+     {{HTTP_GET, api_list_voucher_events}},
+     "GET, HEAD, OPTIONS"},
     {"/healthz", ROUTE_HEALTHZ, {{HTTP_GET, api_healthz}}, "GET, HEAD, OPTIONS"},
     {"/readyz", ROUTE_READYZ, {{HTTP_GET, api_readyz}}, "GET, HEAD, OPTIONS"},
     {"/metrics", ROUTE_METRICS, {{HTTP_GET, api_metrics}}, "GET, HEAD, OPTIONS"},
@@ -82,16 +110,16 @@ static api_handler find_handler(const struct route *route, enum http_method meth
 
 static bool is_address_limited(struct api *api, struct http_request *request)
 {
+    struct limiter *limiter = api->options.address_limiter;
     uint8_t address[16];
     int64_t wait_us;
 
-    if (api->options.address_limiter == NULL)
+    if (limiter == NULL)
         return false;
-    http_peer(request, address);
-    wait_us = limiter_take(api->options.address_limiter, limiter_address_key(address),
-                           clock_mono_us());
+    http_client(request, address);
+    wait_us = limiter_take(limiter, address_key(address), clock_mono_us());
     if (wait_us > 0)
-        api_answer_rate_limited(api, request, wait_us);
+        api_answer_rate_limited(api, request, "address", limiter, wait_us);
     return wait_us > 0;
 }
 
@@ -102,7 +130,8 @@ static bool is_turned_away(struct api *api, struct http_request *request,
 {
     if (strncmp(route->path, "/v1/", strlen("/v1/")) != 0)
         return false;
-    if (route->tag != ROUTE_PLACE && api_is_full(api, request)) {
+    if (route->tag != ROUTE_PLACE && route->tag != ROUTE_TICKET &&
+        api_is_full(api, request)) {
         api_answer_problem(api, request, PROBLEM_OVERLOADED);
         return true;
     }
@@ -131,12 +160,24 @@ void api_handle(struct http_request *request, void *arg)
         api_answer_bad_request(api, request,
                                "The id in the path must be a number, 1 to 2^63-1.");
     else if (!is_turned_away(api, request, route))
-        handle(api, request, id);
+        api_begin(api, request, handle, id);
 }
 
-void api_answered(const struct http_request *request, unsigned status, void *arg)
+static void log_request(struct http_request *request, unsigned status)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s", http_path(request));
+    log_event(LOG_DEBUG, "request", "%s path=\"%s\" status=%u", http_trace(request),
+              log_plain(path), status);
+}
+
+void api_answered(struct http_request *request, unsigned status, void *arg)
 {
     struct api *api = arg;
+
+    if (log_shows(LOG_DEBUG))
+        log_request(request, status);
 
     metrics_count_request(api->options.metrics, (enum metrics_route)http_tag(request),
                           status);
@@ -153,6 +194,11 @@ struct api *api_create(const struct api_options *options)
         return api;
     api_free(api);
     return NULL;
+}
+
+void api_set_auth(struct api *api, const struct auth *auth)
+{
+    api->options.auth = auth;
 }
 
 void api_free(struct api *api)

@@ -12,16 +12,20 @@
 #include "app/http.h"
 #include "app/limiter.h"
 #include "app/metrics.h"
+#include "app/revoked.h"
 #include "app/store.h"
+#include "app/ticket.h"
 
 struct api;
 
 /** All borrowed; they outlive the api. */
 struct api_options {
-    struct auth *auth;
+    const struct auth *auth;
+    struct revoked *revoked;
     struct catalogue *catalogue;
     struct checkout *checkout;
     struct store *store;
+    struct tickets tickets;
     struct limiter *user_limiter;    /* NULL: no limit */
     struct limiter *address_limiter; /* NULL: no limit */
     struct metrics *metrics;         /* this loop's */
@@ -35,8 +39,11 @@ struct api_options {
 struct api *api_create(const struct api_options *options);
 void api_free(struct api *api); /* accepts NULL */
 
+/** Judge tokens by `auth` from now on. */
+void api_set_auth(struct api *api, const struct auth *auth);
+
 /** For struct http_options; `arg` is the api. */
 void api_handle(struct http_request *request, void *arg);
-void api_answered(const struct http_request *request, unsigned status, void *arg);
+void api_answered(struct http_request *request, unsigned status, void *arg);
 
 #endif

@@ -21,6 +21,7 @@ struct place {
     int64_t voucher_id;
     int64_t arrived_us;
     enum outcome refusal; /* by memory; told if the key is not found */
+    bool needs_ticket;
 };
 
 static void answer_outcome(struct place *place, enum outcome outcome)
@@ -29,6 +30,7 @@ static void answer_outcome(struct place *place, enum outcome outcome)
         [OUTCOME_SOLD_OUT] = PROBLEM_SOLD_OUT,
         [OUTCOME_SALE_ENDED] = PROBLEM_SALE_ENDED,
         [OUTCOME_NO_VOUCHER] = PROBLEM_NOT_FOUND,
+        [OUTCOME_TICKET_REQUIRED] = PROBLEM_TICKET_REQUIRED,
         [OUTCOME_IN_PROGRESS] = PROBLEM_IN_PROGRESS,
         [OUTCOME_OVERLOADED] = PROBLEM_OVERLOADED,
         [OUTCOME_UNAVAILABLE] = PROBLEM_UNAVAILABLE,
@@ -124,7 +126,8 @@ static void enter(struct place *place, bool is_admitted)
     struct identity identity;
     struct checkout_request checkout = {.voucher_id = place->voucher_id,
                                         .key = place->key,
-                                        .arrived_us = place->arrived_us};
+                                        .arrived_us = place->arrived_us,
+                                        .trace = http_trace_sent(place->request)};
 
     if (!api_identify_as(api, place->request, AUTH_SHOPPER, &identity))
         return;
@@ -139,6 +142,11 @@ static void enter(struct place *place, bool is_admitted)
                           on_key_found, place);
         return;
     }
+    if (place->needs_ticket &&
+        !api_has_ticket(api, place->request, identity.user_id, place->voucher_id)) {
+        answer_uncounted(place, OUTCOME_TICKET_REQUIRED, NULL);
+        return;
+    }
     checkout.user_id = identity.user_id;
     if (!checkout_submit(api->options.checkout, &checkout, on_checked_out, place))
         answer_uncounted(place, OUTCOME_OVERLOADED, NULL);
@@ -146,6 +154,7 @@ static void enter(struct place *place, bool is_admitted)
 
 static void admit(struct place *place, const struct catalogue_entry *entry)
 {
+    place->needs_ticket = entry->requires_ticket;
     if (admission_enter(place->api->options.catalogue, entry, &place->refusal))
         enter(place, true);
     else if (place->refusal != OUTCOME_NO_VOUCHER && place->key.bytes != NULL)
@@ -182,6 +191,7 @@ void api_place_order(struct api *api, struct http_request *request, int64_t id)
     bool twice;
 
     static_assert(sizeof(*place) <= HTTP_SCRATCH_BYTES, "struct place outgrew its place");
+    static_assert(HTTP_TRACE_BYTES <= CHECKOUT_TRACE_BYTES, "a trace would be cut");
     place->api = api;
     place->request = request;
     place->voucher_id = id;
@@ -194,7 +204,7 @@ void api_place_order(struct api *api, struct http_request *request, int64_t id)
         return;
     }
     entry = catalogue_get(api->options.catalogue, id);
-    place->arrived_us = clock_mono_us();
+    place->arrived_us = api_begun_us(request);
     if (entry != NULL)
         admit(place, entry);
     else if (api_is_full(api, request))

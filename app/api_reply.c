@@ -4,6 +4,7 @@
 #include "app/log.h"
 #include "base/clock.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,17 +182,32 @@ void api_answer_not_started(struct api *api, struct http_request *request,
     answer_rendered(api, request, &problem, "Retry-After", seconds);
 }
 
+/* The headers are those of draft-ietf-httpapi-ratelimit-headers-10. */
 void api_answer_rate_limited(struct api *api, struct http_request *request,
+                             const char *name, const struct limiter *limiter,
                              int64_t wait_us)
 {
     static const struct json_problem problem = {.status = 429,
                                                 .code = "rate_limited",
                                                 .title = "Too many requests",
                                                 .detail = "Ask less often."};
-    char seconds[24];
+    char seconds[24], policy[64], limit[64];
+    struct http_reply reply;
+    char *text;
 
+    if (!render(&problem, &reply, &text)) {
+        api_answer_problem(api, request, PROBLEM_OVERLOADED);
+        return;
+    }
     snprintf(seconds, sizeof(seconds), "%" PRId64, whole_seconds(wait_us));
-    answer_rendered(api, request, &problem, "Retry-After", seconds);
+    snprintf(policy, sizeof(policy), "\"%s\";q=%" PRId64 ";w=%d", name,
+             limiter_rate_per_s(limiter) * LIMITER_BURST_FACTOR, LIMITER_BURST_FACTOR);
+    snprintf(limit, sizeof(limit), "\"%s\";r=0;t=%s", name, seconds);
+    add_header(&reply, "Retry-After", seconds);
+    add_header(&reply, "RateLimit-Policy", policy);
+    add_header(&reply, "RateLimit", limit);
+    http_answer(request, &reply);
+    free(text);
 }
 
 void api_answer_allow(struct api *api, struct http_request *request, const char *allow)
@@ -211,14 +227,22 @@ void api_answer_allow(struct api *api, struct http_request *request, const char 
     http_answer(request, &reply);
 }
 
+static void log_failed(struct http_request *request, enum status status)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s", http_path(request));
+    log_event(LOG_WARN, "request_failed", "%s path=\"%s\" status=%s", http_trace(request),
+              log_plain(path), status_name(status));
+}
+
 void api_answer_failure(struct api *api, struct http_request *request, enum status status,
                         bool was_write)
 {
     enum api_problem problem = PROBLEM_UNAVAILABLE;
 
     if (status == STATUS_REFUSED || (was_write && status != STATUS_NOT_FOUND))
-        log_event(LOG_WARN, "request_failed", "path=\"%s\" status=%s", http_path(request),
-                  status_name(status));
+        log_failed(request, status);
     if (status == STATUS_NOT_FOUND)
         problem = PROBLEM_NOT_FOUND;
     else if (status == STATUS_REFUSED)
@@ -253,29 +277,117 @@ bool api_is_full(const struct api *api, const struct http_request *request)
 /* -- what requests bring
  * ------------------------------------------------------------------- */
 
-bool api_identify(struct api *api, struct http_request *request,
-                  struct identity *ret_identity)
+/* What is known of who asks; lives in the request's note. */
+struct caller {
+    struct revoked_question question;
+    struct api *api;
+    struct http_request *request;
+    api_handler handle;
+    int64_t id;
+    int64_t begun_us;
+    struct identity identity;
+    bool is_known;
+    bool is_cleared; /* of having been revoked */
+};
+
+static struct caller *caller_of(struct http_request *request)
+{
+    static_assert(sizeof(struct caller) <= HTTP_NOTE_BYTES, "a caller outgrew its place");
+    return http_note(request);
+}
+
+void api_begin(struct api *api, struct http_request *request, api_handler handle,
+               int64_t id)
+{
+    struct caller *caller = caller_of(request);
+
+    caller->api = api;
+    caller->request = request;
+    caller->handle = handle;
+    caller->id = id;
+    caller->begun_us = clock_mono_us();
+    handle(api, request, id);
+}
+
+int64_t api_begun_us(struct http_request *request)
+{
+    return caller_of(request)->begun_us;
+}
+
+static void on_revoked_known(struct revoked_question *question, enum status status)
+{
+    struct caller *caller = list_item(question, struct caller, question);
+    struct api *api = caller->api;
+
+    if (status == STATUS_REFUSED) {
+        api_answer_problem(api, caller->request, PROBLEM_UNAUTHENTICATED);
+    } else if (status != STATUS_OK && !api->options.bypass_locks) {
+        api_answer_problem(api, caller->request, PROBLEM_UNAVAILABLE);
+    } else {
+        caller->is_cleared = true;
+        caller->handle(api, caller->request, caller->id);
+    }
+}
+
+/* False: answered, or will be. */
+static bool is_cleared(struct api *api, struct caller *caller)
+{
+    if (caller->is_cleared || caller->identity.jti[0] == '\0')
+        return true;
+    if (revoked_ask(api->options.revoked, caller->identity.jti, &caller->question,
+                    on_revoked_known) == STATUS_OK)
+        return false;
+    if (!api->options.bypass_locks)
+        api_answer_problem(api, caller->request, PROBLEM_UNAVAILABLE);
+    return api->options.bypass_locks;
+}
+
+static bool read_token(struct api *api, struct http_request *request,
+                       struct identity *ret_identity)
 {
     bool twice;
     struct text authorization = http_header(request, "Authorization", &twice);
-    int64_t wait_us = 0;
 
     if (twice) {
         api_answer_bad_request(api, request, "Authorization was sent more than once.");
         return false;
     }
-    if (authorization.bytes == NULL ||
+    if (authorization.bytes != NULL &&
         auth_check(api->options.auth, authorization, clock_real_us() / 1000000,
-                   ret_identity) != STATUS_OK) {
-        api_answer_problem(api, request, PROBLEM_UNAUTHENTICATED);
-        return false;
-    }
-    if (api->options.user_limiter != NULL)
-        wait_us = limiter_take(api->options.user_limiter, (uint64_t)ret_identity->user_id,
-                               clock_mono_us());
+                   ret_identity) == STATUS_OK)
+        return true;
+    api_answer_problem(api, request, PROBLEM_UNAUTHENTICATED);
+    return false;
+}
+
+static bool is_user_limited(struct api *api, struct http_request *request,
+                            int64_t user_id)
+{
+    struct limiter *limiter = api->options.user_limiter;
+    int64_t wait_us = 0;
+
+    if (limiter != NULL)
+        wait_us = limiter_take(limiter, (uint64_t)user_id, clock_mono_us());
     if (wait_us > 0)
-        api_answer_rate_limited(api, request, wait_us);
-    return wait_us == 0;
+        api_answer_rate_limited(api, request, "shopper", limiter, wait_us);
+    return wait_us > 0;
+}
+
+bool api_identify(struct api *api, struct http_request *request,
+                  struct identity *ret_identity)
+{
+    struct caller *caller = caller_of(request);
+
+    if (!caller->is_known) {
+        if (!read_token(api, request, &caller->identity) ||
+            is_user_limited(api, request, caller->identity.user_id))
+            return false;
+        caller->is_known = true;
+    }
+    if (!is_cleared(api, caller))
+        return false;
+    *ret_identity = caller->identity;
+    return true;
 }
 
 bool api_identify_as(struct api *api, struct http_request *request, enum auth_role role,
@@ -287,6 +399,15 @@ bool api_identify_as(struct api *api, struct http_request *request, enum auth_ro
         return true;
     api_answer_problem(api, request, PROBLEM_FORBIDDEN);
     return false;
+}
+
+void api_name_actor(const struct identity *identity, char ret_actor[ACTOR_BYTES])
+{
+    static const char *const roles[] = {
+        [AUTH_SHOPPER] = "shopper", [AUTH_PAYMENT] = "payment", [AUTH_ADMIN] = "admin"};
+
+    snprintf(ret_actor, ACTOR_BYTES, "%s:%" PRId64, roles[identity->role],
+             identity->user_id);
 }
 
 static bool is_json(struct text content_type)

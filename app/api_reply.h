@@ -13,6 +13,8 @@
     X(UNAUTHENTICATED, 401, "unauthenticated", 0, "Unauthenticated",                     \
       "A valid bearer token is needed.")                                                 \
     X(FORBIDDEN, 403, "forbidden", 0, "Forbidden", "This token's role may not do that.") \
+    X(TICKET_REQUIRED, 403, "ticket_required", 0, "Ticket required",                     \
+      "A purchase ticket for this shopper and voucher is needed, and has not expired.")  \
     X(NOT_FOUND, 404, "not_found", 0, "Not found", "There is no such thing here.")       \
     X(SALE_ENDED, 409, "sale_ended", 0, "The sale has ended",                            \
       "The sale of this voucher has ended.")                                             \
@@ -21,6 +23,10 @@
       "Another order of this shopper is being worked on.")                               \
     X(INSUFFICIENT_STOCK, 409, "insufficient_stock", 0, "Insufficient stock",            \
       "More would be taken back than is left unsold.")                                   \
+    X(WRONG_STATE, 409, "wrong_state", 0, "Wrong state",                                 \
+      "The order is not in a state that allows this.")                                   \
+    X(WRONG_AMOUNT, 409, "wrong_amount", 0, "Wrong amount",                              \
+      "The payment is not of the order's price.")                                        \
     X(TOO_LARGE, 413, "too_large", 0, "Too large",                                       \
       "A body of up to 64 KiB is accepted.")                                             \
     X(NOT_JSON, 415, "unsupported_media_type", 0, "Unsupported media type",              \
@@ -74,8 +80,9 @@ void api_answer_already_ordered(struct api *api, struct http_request *request,
 void api_answer_not_started(struct api *api, struct http_request *request,
                             int64_t wait_us);
 
-/** 429. */
+/** 429, with the policy of `limiter`, by this name, in the headers. */
 void api_answer_rate_limited(struct api *api, struct http_request *request,
+                             const char *name, const struct limiter *limiter,
                              int64_t wait_us);
 
 /** 405, or 204 to OPTIONS; `allow` as in the header. */
@@ -96,13 +103,32 @@ bool api_is_full(const struct api *api, const struct http_request *request);
 /* -- what requests bring
  * ----------------------------------------------------------------- */
 
-/** Who asks, if the token is good; else the request is answered and false returned. */
+/** @id  of the path; 0 where the route has none */
+typedef void (*api_handler)(struct api *api, struct http_request *request, int64_t id);
+
+/** Call `handle`: now, and perhaps once more, see api_identify(). */
+void api_begin(struct api *api, struct http_request *request, api_handler handle,
+               int64_t id);
+
+/** clock_mono_us() of the first call. */
+int64_t api_begun_us(struct http_request *request);
+
+/**
+ * Who asks, if the token is good; else the request is answered and false returned.
+ *
+ * A token that can be revoked is looked up first: then false is returned as well, and the
+ * request's handler is called again when that is known. So nothing may have been done
+ * for a request before it is identified.
+ */
 MUST_CHECK bool api_identify(struct api *api, struct http_request *request,
                              struct identity *ret_identity);
 
 /** The same, and only for this role. */
 MUST_CHECK bool api_identify_as(struct api *api, struct http_request *request,
                                 enum auth_role role, struct identity *ret_identity);
+
+/** Who did it, for the history: "admin:7". */
+void api_name_actor(const struct identity *identity, char ret_actor[ACTOR_BYTES]);
 
 /** The body by its table, see json_read(); else answered, and false. The document is to
  * be freed by the caller if true. */

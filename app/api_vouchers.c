@@ -101,6 +101,18 @@ static void on_written(enum status status, const struct voucher *vouchers, size_
 
 #define VOUCHER(field) offsetof(struct voucher, field)
 
+/* A ticket that nobody can make would close the sale to all. */
+static bool can_require(const struct api *api, int64_t requires_ticket)
+{
+    return requires_ticket <= 0 || api->options.tickets.secret[0] != '\0';
+}
+
+static void set_ticket_rule(struct asked *asked)
+{
+    asked->rule_field = "requires_ticket";
+    asked->rule_message = "cannot be: SECKILL_TICKET_SECRET is not set";
+}
+
 void api_create_voucher(struct api *api, struct http_request *request, int64_t id)
 {
     static const struct json_field fields[] = {
@@ -117,12 +129,15 @@ void api_create_voucher(struct api *api, struct http_request *request, int64_t i
         {"end_at", JSON_FIELD_TIME, true, 1, YEAR_9999_US, VOUCHER(end_us)},
         {"pay_within_s", JSON_FIELD_INTEGER, false, 1, PAY_WITHIN_S_MAX,
          VOUCHER(pay_within_s)},
+        {"requires_ticket", JSON_FIELD_BOOLEAN, false, 0, 1, VOUCHER(requires_ticket)},
+        {"pow_bits", JSON_FIELD_INTEGER, false, 0, POW_BITS_MAX, VOUCHER(pow_bits)},
         {0}};
     struct voucher voucher = {
         .description = {"", 0}, .per_user_limit = 1, .pay_within_s = 900};
     struct identity identity;
     struct json_document *document;
     struct asked *asked;
+    char actor[ACTOR_BYTES];
 
     (void)id;
     if (!api_identify_as(api, request, AUTH_ADMIN, &identity) ||
@@ -131,10 +146,15 @@ void api_create_voucher(struct api *api, struct http_request *request, int64_t i
     asked = ask(api, request);
     asked->status = 201;
     set_window_rule(asked);
-    if (voucher.end_us > voucher.begin_us)
-        store_create_voucher(api->options.store, &voucher, on_written, asked);
-    else
+    api_name_actor(&identity, actor);
+    if (!can_require(api, voucher.requires_ticket)) {
+        set_ticket_rule(asked);
         answer_rule(asked);
+    } else if (voucher.end_us <= voucher.begin_us) {
+        answer_rule(asked);
+    } else {
+        store_create_voucher(api->options.store, &voucher, actor, on_written, asked);
+    }
     json_document_free(document);
 }
 
@@ -148,8 +168,10 @@ void api_patch_voucher(struct api *api, struct http_request *request, int64_t id
         {"end_at", JSON_FIELD_TIME, false, 1, YEAR_9999_US, VOUCHER(end_us)},
         {"pay_within_s", JSON_FIELD_INTEGER, false, 1, PAY_WITHIN_S_MAX,
          VOUCHER(pay_within_s)},
+        {"requires_ticket", JSON_FIELD_BOOLEAN, false, 0, 1, VOUCHER(requires_ticket)},
+        {"pow_bits", JSON_FIELD_INTEGER, false, 0, POW_BITS_MAX, VOUCHER(pow_bits)},
         {0}};
-    struct voucher voucher = {0};
+    struct voucher voucher = {.requires_ticket = -1, .pow_bits = -1};
     struct voucher_patch patch = {0};
     struct identity identity;
     struct json_document *document;
@@ -163,10 +185,17 @@ void api_patch_voucher(struct api *api, struct http_request *request, int64_t id
         .description = voucher.description.bytes != NULL ? &voucher.description : NULL,
         .begin_us = voucher.begin_us,
         .end_us = voucher.end_us,
-        .pay_within_s = voucher.pay_within_s};
+        .pay_within_s = voucher.pay_within_s,
+        .requires_ticket = voucher.requires_ticket >= 0 ? &voucher.requires_ticket : NULL,
+        .pow_bits = voucher.pow_bits >= 0 ? &voucher.pow_bits : NULL};
     asked = ask(api, request);
     set_window_rule(asked);
-    store_patch_voucher(api->options.store, id, &patch, on_written, asked);
+    if (can_require(api, voucher.requires_ticket)) {
+        store_patch_voucher(api->options.store, id, &patch, on_written, asked);
+    } else {
+        set_ticket_rule(asked);
+        answer_rule(asked);
+    }
     json_document_free(document);
 }
 
@@ -178,6 +207,7 @@ void api_restock_voucher(struct api *api, struct http_request *request, int64_t 
     struct identity identity;
     struct json_document *document;
     struct asked *asked;
+    char actor[ACTOR_BYTES];
 
     if (!api_identify_as(api, request, AUTH_ADMIN, &identity) ||
         !api_read_body(api, request, fields, &add, &document))
@@ -188,7 +218,8 @@ void api_restock_voucher(struct api *api, struct http_request *request, int64_t 
         asked->rule_field = "add";
         asked->rule_message = "must leave a total of 100000000 at most";
     }
-    store_restock_voucher(api->options.store, id, add, on_written, asked);
+    api_name_actor(&identity, actor);
+    store_restock_voucher(api->options.store, id, add, actor, on_written, asked);
 }
 
 /* -- list

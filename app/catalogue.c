@@ -102,6 +102,8 @@ static void entry_take(struct catalogue *catalogue, const struct voucher *vouche
     entry->begin_us = voucher->begin_us;
     entry->end_us = voucher->end_us;
     entry->stock_left = voucher->stock_left;
+    entry->requires_ticket = voucher->requires_ticket != 0;
+    entry->pow_bits = voucher->pow_bits;
 }
 
 static void entry_answer(struct catalogue_entry *entry, enum status status)

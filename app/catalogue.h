@@ -28,6 +28,8 @@ struct catalogue_entry {
     int64_t begin_us;
     int64_t end_us;
     int64_t stock_left;
+    int64_t pow_bits;
+    bool requires_ticket;
     bool exists; /* false: there is no such voucher; the rest says nothing */
     /* the catalogue's: */
     bool is_asked;

@@ -61,6 +61,7 @@ struct item {
     bool is_answered;
     bool was_stale; /* its fence was refused once */
     char key[KEY_BYTES];
+    char trace[CHECKOUT_TRACE_BYTES + 1]; /* "", or with a space at its end */
 };
 
 struct batch {
@@ -345,6 +346,9 @@ bool checkout_submit(struct checkout *checkout, const struct checkout_request *r
         memcpy(item->key, request->key.bytes, request->key.len);
         item->placement.key = (struct text){item->key, request->key.len};
     }
+    item->trace[0] = '\0';
+    if (request->trace != NULL)
+        snprintf(item->trace, sizeof(item->trace), "%s ", request->trace);
     await_deadline(item);
     lock_item(item);
     return true;
@@ -571,8 +575,8 @@ static void log_refused(const struct item *item, const struct err *why)
     struct err plain = *why;
 
     log_event(LOG_ERROR, "order_refused",
-              "voucher_id=%" PRId64 " user_id=%" PRId64 " why=\"%s\"", item->voucher_id,
-              item->placement.user_id, log_plain(plain.text));
+              "%svoucher_id=%" PRId64 " user_id=%" PRId64 " why=\"%s\"", item->trace,
+              item->voucher_id, item->placement.user_id, log_plain(plain.text));
 }
 
 /* One row is refused: find it by halving. */
@@ -704,8 +708,9 @@ static void expire(struct item *item)
         break;
     case SENT:
         log_event(LOG_WARN, "outcome_unknown",
-                  "voucher_id=%" PRId64 " user_id=%" PRId64 " fence=%" PRId64,
-                  item->voucher_id, item->placement.user_id, item->placement.fence);
+                  "%svoucher_id=%" PRId64 " user_id=%" PRId64 " fence=%" PRId64,
+                  item->trace, item->voucher_id, item->placement.user_id,
+                  item->placement.fence);
         answer(item, OUTCOME_UNKNOWN);
     }
 }

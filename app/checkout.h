@@ -31,11 +31,16 @@ struct checkout_options {
     void *arg;
 };
 
+#define CHECKOUT_TRACE_BYTES 160
+
 struct checkout_request {
     int64_t voucher_id;
     int64_t user_id;
     struct text key;    /* Idempotency-Key, up to REQUEST_KEY_MAX; copied; NULL: none */
     int64_t arrived_us; /* clock_mono_us() */
+    /* what lines of the log say of it beside its ids, less than CHECKOUT_TRACE_BYTES;
+       copied; NULL: nothing */
+    const char *trace;
 };
 
 /** @order  what struct placement says of it; only for OUTCOME_PLACED, _REPEATED and

@@ -12,8 +12,9 @@ static const char help[] =
     "usage: seckill audit\n"
     "\n"
     "Prove on the database, by one snapshot and while it is in use, that nothing was\n"
-    "oversold and no shopper has more live orders than allowed. Each row that breaks a\n"
-    "promise is printed.\n"
+    "oversold, that no shopper has more live orders than allowed, and that the history\n"
+    "of orders and stock adds up to what they are. Each row that breaks a promise is\n"
+    "printed.\n"
     "\n"
     "Reads SECKILL_DATABASE_URL.\n"
     "\n"
@@ -70,6 +71,7 @@ int cmd_audit(int argc, char **argv)
 {
     struct config config;
     struct err err = {0};
+    int code;
 
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         fputs(help, stdout);
@@ -83,5 +85,7 @@ int cmd_audit(int argc, char **argv)
         fprintf(stderr, "seckill audit: %s\n", err.text);
         return EXIT_USAGE;
     }
-    return audit(config.database_url);
+    code = audit(config.database_url);
+    config_clear(&config);
+    return code;
 }

@@ -84,6 +84,7 @@ int cmd_lock(int argc, char **argv)
 {
     struct config config;
     struct err err = {0};
+    int code;
 
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         fputs(help, stdout);
@@ -98,5 +99,7 @@ int cmd_lock(int argc, char **argv)
         fprintf(stderr, "seckill lock: %s\n", err.text);
         return EXIT_USAGE;
     }
-    return ask(&config, argv[2], strcmp(argv[1], "release") == 0);
+    code = ask(&config, argv[2], strcmp(argv[1], "release") == 0);
+    config_clear(&config);
+    return code;
 }

@@ -5,6 +5,7 @@
 #include "app/http.h"
 #include "app/log.h"
 #include "app/metrics.h"
+#include "app/ticket.h"
 #include "app/worker.h"
 
 #include <pthread.h>
@@ -22,6 +23,7 @@ static const char help[] =
     "Answer HTTP requests until SIGTERM or SIGINT; then answer what is under way, give "
     "the\n"
     "locks back and end. Redis and Postgres may be away at the start, or at any time.\n"
+    "SIGHUP has it read the files of keys again.\n"
     "\n"
     "Exit code: 0 after a signal; 2 when the address cannot be listened on or memory is\n"
     "out; 64 when the arguments or the configuration are not understood.\n"
@@ -30,7 +32,6 @@ static const char help[] =
 
 struct service {
     struct config config;
-    struct auth *auth;
     size_t count;
     size_t started;
     unsigned port;
@@ -63,6 +64,89 @@ static size_t worker_count(const struct config *config)
     return cores < WORKERS_MAX ? (size_t)cores : WORKERS_MAX;
 }
 
+/* -- keys ------------------------------------------------------------------------------
+ */
+
+static enum status keys_create(const struct config *config, struct worker_keys *ret_keys,
+                               struct err *reterr)
+{
+    struct worker_keys keys = {0};
+    enum status status = auth_create(config, &keys.auth, reterr);
+
+    if (status == STATUS_OK && config->tls_cert[0] != '\0')
+        status = http_tls_create(config->tls_cert, config->tls_key, &keys.tls, reterr);
+    if (status == STATUS_OK)
+        *ret_keys = keys;
+    else
+        worker_keys_clear(&keys);
+    return status;
+}
+
+/* Before anything is started. */
+static enum status check_keys(const struct config *config, struct err *reterr)
+{
+    struct worker_keys keys = {0};
+    enum status status = keys_create(config, &keys, reterr);
+
+    worker_keys_clear(&keys); /* still empty where that failed */
+    return status;
+}
+
+/* Read the files again; a copy of its own for each worker, which shares nothing. What
+   will not do is not used: the keys of before stay. */
+static enum status renew_keys(struct service *service, const struct config *config,
+                              struct err *reterr)
+{
+    static struct worker_keys keys[WORKERS_MAX];
+    enum status status = STATUS_OK;
+    size_t made = 0;
+
+    while (status == STATUS_OK && made < service->count) {
+        status = keys_create(config, &keys[made], reterr);
+        made += status == STATUS_OK;
+    }
+    for (size_t i = 0; i < made; i++) {
+        if (status == STATUS_OK && !worker_renew(service->workers[i], &keys[i]))
+            status = STATUS_NO_MEMORY;
+        if (status != STATUS_OK)
+            worker_keys_clear(&keys[i]);
+    }
+    return status;
+}
+
+static void reload(struct service *service)
+{
+    struct config config;
+    struct err err = {.text = "out of memory"};
+    enum status status = config_read(&config, &err);
+
+    if (status == STATUS_OK) {
+        status = renew_keys(service, &config, &err);
+        config_clear(&config);
+    }
+    if (status == STATUS_OK)
+        log_event(LOG_INFO, "reloaded", "%s", "");
+    else
+        log_event(LOG_ERROR, "reload_refused", "why=\"%s\"", log_plain(err.text));
+}
+
+/* -- workers ---------------------------------------------------------------------------
+ */
+
+static enum status start_worker(struct service *service, size_t i, struct err *reterr)
+{
+    struct worker_options options = {.config = &service->config,
+                                     .index = i,
+                                     .listen_fd = service->listen_fds[i],
+                                     .metrics = service->metrics[i],
+                                     .all_metrics = service->metrics,
+                                     .all_metrics_count = service->count};
+    enum status status = keys_create(&service->config, &options.keys, reterr);
+
+    return status == STATUS_OK ? worker_start(&options, &service->workers[i], reterr)
+                               : status;
+}
+
 static enum status start_workers(struct service *service, struct err *reterr)
 {
     for (size_t i = 0; i < service->count; i++) {
@@ -71,14 +155,7 @@ static enum status start_workers(struct service *service, struct err *reterr)
             return STATUS_NO_MEMORY;
     }
     for (size_t i = 0; i < service->count; i++) {
-        struct worker_options options = {.config = &service->config,
-                                         .auth = service->auth,
-                                         .index = i,
-                                         .listen_fd = service->listen_fds[i],
-                                         .metrics = service->metrics[i],
-                                         .all_metrics = service->metrics,
-                                         .all_metrics_count = service->count};
-        enum status status = worker_start(&options, &service->workers[i], reterr);
+        enum status status = start_worker(service, i, reterr);
 
         if (status != STATUS_OK)
             return status;
@@ -115,7 +192,8 @@ static enum status serve(struct service *service, const sigset_t *signals,
     if (status == STATUS_OK) {
         log_event(LOG_INFO, "serving", "listen=%s port=%u workers=%zu",
                   service->config.listen, service->port, service->count);
-        sigwait(signals, &got);
+        while (sigwait(signals, &got) == 0 && got == SIGHUP)
+            reload(service);
         log_event(LOG_INFO, "draining", "signal=%d", got);
     }
     stop_workers(service);
@@ -143,7 +221,8 @@ int cmd_serve(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (config_read(&service.config, &err) != STATUS_OK ||
-        auth_create(&service.config, &service.auth, &err) != STATUS_OK) {
+        check_keys(&service.config, &err) != STATUS_OK ||
+        ticket_check_secret(service.config.ticket_secret, &err) != STATUS_OK) {
         fprintf(stderr, "seckill serve: %s\n", err.text);
         return EXIT_USAGE;
     }
@@ -151,10 +230,11 @@ int cmd_serve(int argc, char **argv)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in the workers too */
     signal(SIGPIPE, SIG_IGN);
     status = serve(&service, &signals, &err);
-    auth_free(service.auth);
+    config_clear(&service.config);
     if (status == STATUS_OK) {
         log_event(LOG_INFO, "stopped", "%s", "");
         return EXIT_FINE;

@@ -14,6 +14,7 @@
 
 static const char help[] =
     "usage: seckill token --user N [--role shopper|payment|admin] [--ttl S] [--count N]\n"
+    "                     [--jti ID]\n"
     "\n"
     "Print signed bearer tokens, one a line, for users N, N+1, ... (--count of them, 1 "
     "if\n"
@@ -21,8 +22,13 @@ static const char help[] =
     "this\n"
     "is for development and load tests.\n"
     "\n"
-    "Reads SECKILL_JWT_ALG and SECKILL_JWT_SECRET (or _FILE), or\n"
-    "SECKILL_JWT_PRIVATE_KEY_FILE.\n"
+    "With an ID (1 to 64 bytes) a token can be taken back: it is refused where Redis has "
+    "a\n"
+    "key \"revoked:ID\", which may expire when the token does.\n"
+    "\n"
+    "Reads SECKILL_JWT_ALG, _ISSUER, _AUDIENCE, and _KEYS_FILE (the first signs) or "
+    "_SECRET\n"
+    "(or _FILE), or SECKILL_JWT_PRIVATE_KEY_FILE.\n"
     "\n"
     "Exit code: 0; 2 when it cannot sign or print; 64 when the arguments or the\n"
     "configuration are not understood.\n";
@@ -59,13 +65,20 @@ static bool parse_role(const char *text, enum auth_role *ret_role)
     return false;
 }
 
+static bool parse_jti(const char *text, char ret_jti[AUTH_ID_BYTES_MAX + 1])
+{
+    if (text[0] == '\0' || strlen(text) > AUTH_ID_BYTES_MAX)
+        return false;
+    stpcpy(ret_jti, text);
+    return true;
+}
+
 static bool parse_options(int argc, char **argv, struct token_options *ret_options)
 {
-    static const struct option known[] = {{"user", required_argument, NULL, 'u'},
-                                          {"role", required_argument, NULL, 'r'},
-                                          {"ttl", required_argument, NULL, 't'},
-                                          {"count", required_argument, NULL, 'c'},
-                                          {0}};
+    static const struct option known[] = {
+        {"user", required_argument, NULL, 'u'}, {"role", required_argument, NULL, 'r'},
+        {"ttl", required_argument, NULL, 't'},  {"count", required_argument, NULL, 'c'},
+        {"jti", required_argument, NULL, 'j'},  {0}};
     struct token_options options = {.ttl_s = TTL_S_DEFAULT, .count = 1};
     bool ok = true;
     int option;
@@ -78,6 +91,8 @@ static bool parse_options(int argc, char **argv, struct token_options *ret_optio
             ok = parse_role(optarg, &options.first.role);
         else if (option == 't')
             ok = parse_number(optarg, &options.ttl_s) && options.ttl_s < INT32_MAX;
+        else if (option == 'j')
+            ok = parse_jti(optarg, options.first.jti);
         else
             ok = option == 'c' && parse_number(optarg, &options.count);
         if (!ok && option != '?')
@@ -120,7 +135,7 @@ static enum status print_tokens(const struct auth *auth,
 int cmd_token(int argc, char **argv)
 {
     struct token_options options;
-    struct config config;
+    struct config config = {0};
     struct auth *auth = NULL;
     struct err err = {0};
     enum status status;
@@ -136,10 +151,12 @@ int cmd_token(int argc, char **argv)
     if (config_read(&config, &err) != STATUS_OK ||
         auth_create(&config, &auth, &err) != STATUS_OK) {
         fprintf(stderr, "seckill token: %s\n", err.text);
+        config_clear(&config);
         return EXIT_USAGE;
     }
     status = print_tokens(auth, &options, &err);
     auth_free(auth);
+    config_clear(&config);
     if (status == STATUS_OK)
         return EXIT_FINE;
     fprintf(stderr, "seckill token: %s\n", err.text);

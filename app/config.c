@@ -1,6 +1,7 @@
 /* config.c - the one table of settings, and how a variable becomes a value. */
 #include "app/config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -93,6 +94,31 @@ static const struct setting {
      0,
      {0},
      "private key (PEM), read by `seckill token` only"},
+    {"SECKILL_JWT_KEYS_FILE",
+     KIND_FILE,
+     AT(jwt_keys),
+     "",
+     0,
+     0,
+     {0},
+     "several secrets or public keys: lines \"kid: NAME\", the key on the lines after "
+     "each"},
+    {"SECKILL_JWT_ISSUER",
+     KIND_TEXT,
+     AT(jwt_issuer),
+     "",
+     0,
+     0,
+     {0},
+     "if given, what the claim iss of a token must be"},
+    {"SECKILL_JWT_AUDIENCE",
+     KIND_TEXT,
+     AT(jwt_audience),
+     "",
+     0,
+     0,
+     {0},
+     "if given, what the claim aud of a token must be or hold"},
     {"SECKILL_LOCK_LEASE_MS",
      KIND_NUMBER,
      AT(lock_lease_ms),
@@ -157,6 +183,64 @@ static const struct setting {
      1000000,
      {0},
      "the same of one address"},
+    {"SECKILL_TICKET_SECRET",
+     KIND_TEXT,
+     AT(ticket_secret),
+     "",
+     0,
+     0,
+     {0},
+     "signs purchase tickets, at least 32 bytes, the same in all instances; without it "
+     "there are none"},
+    {"SECKILL_TICKET_SECRET_FILE",
+     KIND_FILE,
+     AT(ticket_secret),
+     "",
+     0,
+     0,
+     {0},
+     "the same from a file"},
+    {"SECKILL_TICKET_TTL_S",
+     KIND_NUMBER,
+     AT(ticket_ttl_s),
+     "120",
+     5,
+     3600,
+     {0},
+     "how long a ticket, or a challenge to earn one, is good"},
+    {"SECKILL_TRUSTED_PROXIES",
+     KIND_TEXT,
+     AT(trusted_proxies),
+     "",
+     0,
+     0,
+     {0},
+     "networks, 10.0.0.0/8,::1, whose X-Forwarded-For is believed"},
+    {"SECKILL_CONNECTIONS_PER_IP",
+     KIND_NUMBER,
+     AT(connections_per_ip),
+     "0",
+     0,
+     1000000,
+     {0},
+     "open connections of one address, per worker; trusted proxies have no limit; 0: no "
+     "limit"},
+    {"SECKILL_IDLE_TIMEOUT_S",
+     KIND_NUMBER,
+     AT(idle_timeout_s),
+     "75",
+     1,
+     3600,
+     {0},
+     "a connection is closed that has not sent the head of a request for so long"},
+    {"SECKILL_REQUEST_TIMEOUT_S",
+     KIND_NUMBER,
+     AT(request_timeout_s),
+     "30",
+     1,
+     600,
+     {0},
+     "for a client to send the body of a request, and again to fetch the answer"},
     {"SECKILL_TLS_CERT_FILE",
      KIND_FILE,
      AT(tls_cert),
@@ -184,9 +268,6 @@ static const struct setting {
 #undef AT
 };
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
-
-/* What was read from files; for the life of the process. */
-static char *file_texts[SETTING_COUNT];
 
 static enum status read_number(const struct setting *setting, const char *value,
                                int64_t *ret_number, struct err *reterr)
@@ -224,7 +305,7 @@ static enum status read_choice(const struct setting *setting, const char *value,
 }
 
 static enum status read_file(const struct setting *setting, const char *path,
-                             const char **ret_text, struct err *reterr)
+                             struct config *config, struct err *reterr)
 {
     FILE *file = fopen(path, "re");
     char *text = NULL;
@@ -245,8 +326,9 @@ static enum status read_file(const struct setting *setting, const char *path,
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
         len--;
     text[len] = '\0';
-    file_texts[setting - settings] = text;
-    *ret_text = text;
+    assert(config->file_count < CONFIG_FILES_MAX);
+    config->files[config->file_count++] = text;
+    *(const char **)((char *)config + setting->offset) = text;
     return STATUS_OK;
 }
 
@@ -255,7 +337,7 @@ static enum status read_setting(const struct setting *setting, struct config *co
 {
     void *field = (char *)config + setting->offset;
     const char *value =
-        getenv(setting->name); // NOLINT(concurrency-mt-unsafe): no threads yet
+        getenv(setting->name); // NOLINT(concurrency-mt-unsafe): nobody changes it
 
     if (value == NULL || value[0] == '\0')
         value = setting->fallback;
@@ -266,7 +348,7 @@ static enum status read_setting(const struct setting *setting, struct config *co
         return read_choice(setting, value, field, reterr);
     case KIND_FILE:
         if (value[0] != '\0')
-            return read_file(setting, value, field, reterr);
+            return read_file(setting, value, config, reterr);
         if (*(const char **)field == NULL)
             *(const char **)field = "";
         return STATUS_OK;
@@ -280,21 +362,34 @@ static enum status read_setting(const struct setting *setting, struct config *co
 enum status config_read(struct config *ret_config, struct err *reterr)
 {
     struct config config = {0};
+    bool is_cert_missing;
 
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         enum status status = read_setting(&settings[i], &config, reterr);
 
-        if (status != STATUS_OK)
+        if (status != STATUS_OK) {
+            config_clear(&config);
             return status;
+        }
     }
-    if ((config.tls_cert[0] == '\0') != (config.tls_key[0] == '\0'))
+    is_cert_missing = config.tls_cert[0] == '\0';
+    if (is_cert_missing != (config.tls_key[0] == '\0')) {
+        config_clear(&config);
         return err_set(reterr, STATUS_INVALID,
                        "%s is not given; SECKILL_TLS_CERT_FILE and SECKILL_TLS_KEY_FILE "
                        "are allowed only together",
-                       config.tls_cert[0] == '\0' ? "SECKILL_TLS_CERT_FILE"
-                                                  : "SECKILL_TLS_KEY_FILE");
+                       is_cert_missing ? "SECKILL_TLS_CERT_FILE"
+                                       : "SECKILL_TLS_KEY_FILE");
+    }
     *ret_config = config;
     return STATUS_OK;
+}
+
+void config_clear(struct config *config)
+{
+    for (size_t i = 0; i < config->file_count; i++)
+        free(config->files[i]);
+    *config = (struct config){0};
 }
 
 static void format_allowed(const struct setting *setting, char *text, size_t size)

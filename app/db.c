@@ -186,36 +186,95 @@ static enum status check_all_known(const PGresult *recorded, struct err *reterr)
     return STATUS_OK;
 }
 
+/* Whether `migration` was applied before, and with this very text. */
+static enum status check_recorded(const PGresult *recorded,
+                                  const struct migration *migration, bool *ret_is_applied,
+                                  struct err *reterr)
+{
+    const char *checksum = recorded_checksum(recorded, migration->version);
+
+    *ret_is_applied = checksum != NULL;
+    if (checksum == NULL || strcmp(checksum, migration->checksum) == 0)
+        return STATUS_OK;
+    return err_set(reterr, STATUS_INVALID,
+                   "migration %s was applied with another text: checksum %s, here %s",
+                   migration->name, checksum, migration->checksum);
+}
+
 static enum status apply_missing(struct db *db, const PGresult *recorded,
-                                 void (*on_step)(const char *name, void *arg), void *arg,
-                                 struct err *reterr)
+                                 const struct db_migration *options, struct err *reterr)
 {
     struct migration migration;
     enum status status = check_all_known(recorded, reterr);
 
     for (const struct embedded *file = embedded_files;
          status == STATUS_OK && file->path != NULL; file++) {
-        const char *checksum;
+        bool is_applied;
 
         if (!parse_migration(file, &migration))
             continue;
-        checksum = recorded_checksum(recorded, migration.version);
-        if (checksum != NULL && strcmp(checksum, migration.checksum) != 0)
-            return err_set(reterr, STATUS_INVALID,
-                           "migration %s was applied with another text: checksum %s, "
-                           "here %s",
-                           migration.name, checksum, migration.checksum);
-        if (checksum != NULL)
+        status = check_recorded(recorded, &migration, &is_applied, reterr);
+        if (status != STATUS_OK || is_applied)
             continue;
-        if (on_step != NULL)
-            on_step(migration.name, arg);
-        status = apply_migration(db, &migration, reterr);
+        if (options->on_step != NULL)
+            options->on_step(migration.name, options->arg);
+        if (!options->is_dry_run)
+            status = apply_migration(db, &migration, reterr);
     }
     return status;
 }
 
-enum status db_migrate(struct db *db, void (*on_step)(const char *name, void *arg),
-                       void *arg, struct err *reterr)
+/* What was applied so far; a database without the table has not met us. */
+static enum status read_recorded(struct db *db, bool is_dry_run, PGresult **ret_recorded,
+                                 struct err *reterr)
+{
+    enum status status = STATUS_OK;
+    bool is_there = true;
+
+    if (is_dry_run) {
+        PGresult *found = PQexec(db->conn, "select to_regclass('schema_migration')");
+
+        status = db_check(db, found, "schema_migration", reterr);
+        is_there = status == STATUS_OK && !PQgetisnull(found, 0, 0);
+        PQclear(found);
+    } else {
+        status = db_run(db,
+                        "create table if not exists schema_migration ("
+                        " version integer primary key, name text not null,"
+                        " checksum text not null,"
+                        " applied_at timestamptz not null default now())",
+                        "schema_migration", reterr);
+    }
+    if (status != STATUS_OK)
+        return status;
+    *ret_recorded = PQexec(db->conn, is_there ? "select version, checksum, name"
+                                                " from schema_migration"
+                                              : "select where false");
+    return db_check(db, *ret_recorded, "schema_migration", reterr);
+}
+
+/* Whoever had the rights of a service gets those that came with this version too. */
+static enum status grant_rights(struct db *db, const char *service_role,
+                                struct err *reterr)
+{
+    const char *const values[] = {service_role};
+    PGresult *result = PQexecParams(
+        db->conn,
+        "select grant_service(role) from (select $1::text where $1 is not null"
+        "  union select pg_get_userbyid(a.grantee)::text"
+        "  from pg_proc p, aclexplode(p.proacl) a"
+        "  where p.pronamespace = current_schema::regnamespace"
+        "   and p.proname = 'place_orders' and a.grantee not in (0, p.proowner)"
+        " ) roles (role)",
+        1, NULL, values, NULL, NULL, 0);
+    enum status status = db_check(db, result, "rights of the service's role", reterr);
+
+    PQclear(result);
+    return status;
+}
+
+enum status db_migrate(struct db *db, const struct db_migration *options,
+                       struct err *reterr)
 {
     PGresult *recorded = NULL;
     enum status status = db_run(db, "select pg_advisory_lock(" MIGRATION_LOCK ")",
@@ -223,19 +282,11 @@ enum status db_migrate(struct db *db, void (*on_step)(const char *name, void *ar
 
     if (status != STATUS_OK)
         return status;
-    status = db_run(db,
-                    "create table if not exists schema_migration ("
-                    " version integer primary key, name text not null,"
-                    " checksum text not null,"
-                    " applied_at timestamptz not null default now())",
-                    "schema_migration", reterr);
-    if (status == STATUS_OK) {
-        recorded =
-            PQexec(db->conn, "select version, checksum, name from schema_migration");
-        status = db_check(db, recorded, "schema_migration", reterr);
-    }
+    status = read_recorded(db, options->is_dry_run, &recorded, reterr);
     if (status == STATUS_OK)
-        status = apply_missing(db, recorded, on_step, arg, reterr);
+        status = apply_missing(db, recorded, options, reterr);
+    if (status == STATUS_OK && !options->is_dry_run)
+        status = grant_rights(db, options->service_role, reterr);
     PQclear(recorded);
     PQclear(PQexec(db->conn, "select pg_advisory_unlock(" MIGRATION_LOCK ")"));
     return status;

@@ -17,21 +17,27 @@ MUST_CHECK enum status db_open(const char *database_url, struct db **ret_db,
                                struct err *reterr);
 void db_close(struct db *db); /* accepts NULL */
 
+struct db_migration {
+    bool is_dry_run;          /* only tell what would be applied */
+    const char *service_role; /* is given what the service needs; NULL: nobody new */
+    void (*on_step)(const char *name, void *arg); /* before each; may be NULL */
+    void *arg;
+};
+
 /**
  * Apply the migrations built into the program that are not yet recorded, in order, each
- * in its transaction, under an advisory lock.
- *
- * @on_step  called before each that is applied; may be NULL
+ * in its transaction, under an advisory lock; then see to the rights of the roles that
+ * run the service.
  *
  * Returns  STATUS_OK; STATUS_INVALID: a recorded migration differs from the one built in,
  *          or is not known to this program; STATUS_REFUSED: a statement failed; STATUS_IO
  */
-MUST_CHECK enum status db_migrate(struct db *db,
-                                  void (*on_step)(const char *name, void *arg), void *arg,
+MUST_CHECK enum status db_migrate(struct db *db, const struct db_migration *options,
                                   struct err *reterr);
 
 /**
- * Prove promises 1 and 2 on the database as it is, by one snapshot.
+ * Prove promises 1 and 2 on the database as it is, and that the history adds up to it,
+ * by one snapshot.
  *
  * @on_row          called for each row that breaks a promise: which, and how, in words
  * @on_step         called before each check, for progress; may be NULL

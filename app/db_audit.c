@@ -83,6 +83,68 @@ static const struct check {
      "  or price_cents not between 0 and 1000000000000"
      "  or octet_length(request_key) not between 1 and 80"},
 
+    {"whoever may take slot 1 again had no order with a fence above ended_fence",
+     "select format('voucher %s: ended_fence is %s, shopper %s has fence %s',"
+     " o.voucher_id, v.ended_fence, o.user_id, o.newest)"
+     " from (select voucher_id, user_id, max(fence) as newest from voucher_order"
+     "  group by voucher_id, user_id"
+     "  having bool_and(slot is distinct from 1::smallint)) o"
+     " join voucher v on v.id = o.voucher_id where o.newest > v.ended_fence"
+     " union all"
+     " select format('voucher %s: ended_fence is %s, ended order %s has fence %s',"
+     " o.voucher_id, v.ended_fence, o.id, o.fence)"
+     " from voucher_order o join voucher v on v.id = o.voucher_id"
+     " where o.slot is null and o.fence > v.ended_fence"},
+
+    {"each step of an order's history begins where the one before ended",
+     "select format('voucher %s: event %s of order %s: %s -> %s, before it was %s',"
+     " voucher_id, id, order_id, from_status, to_status, before)"
+     " from (select *, coalesce(lag(to_status) over (partition by voucher_id, order_id"
+     "   order by id), 'unpaid') as before from order_event) e"
+     " where from_status <> before or (from_status, to_status) not in"
+     "  (('unpaid', 'paid'), ('unpaid', 'cancelled'), ('unpaid', 'expired'),"
+     "   ('paid', 'refunded'), ('paid', 'redeemed'))"},
+
+    {"an order's history leads to its state",
+     "select format('voucher %s: order %s is %s, its history ends %s', o.voucher_id,"
+     " o.id, o.status, coalesce(e.last, 'unpaid'))"
+     " from voucher_order o left join (select distinct on (voucher_id, order_id)"
+     "  voucher_id, order_id, to_status as last from order_event"
+     "  order by voucher_id, order_id, id desc) e"
+     "  on e.voucher_id = o.voucher_id and e.order_id = o.id"
+     " where o.status <> coalesce(e.last, 'unpaid')"},
+
+    {"a payment stands in the history as in the order",
+     "select format('voucher %s: order %s was paid %s with \"%s\", its history says %s"
+     " with \"%s\"', o.voucher_id, o.id, coalesce(o.paid_at::text, 'never'),"
+     " o.payment_ref, coalesce(e.at::text, 'never'), e.detail)"
+     " from (select * from voucher_order where paid_at is not null) o"
+     " full join (select * from order_event where to_status = 'paid') e"
+     "  on e.voucher_id = o.voucher_id and e.order_id = o.id"
+     " where e.at is distinct from o.paid_at or e.detail is distinct from o.payment_ref"},
+
+    {"what the history tells of came after the order that it is about",
+     "select format('voucher %s: event %s of order %s at %s: the order was placed %s',"
+     " e.voucher_id, e.id, e.order_id, e.at, coalesce(o.created_at::text, 'never'))"
+     " from order_event e left join voucher_order o"
+     "  on o.voucher_id = e.voucher_id and o.id = e.order_id"
+     " where o.id is null or e.id <= o.id or e.at < o.created_at"},
+
+    {"the history of the stock adds up to stock_total and stock_left",
+     "select format('voucher %s: stock_total %s, stock_left %s; its history gives %s and"
+     " %s', coalesce(v.id, h.voucher_id), v.stock_total, v.stock_left, h.total, h.stock)"
+     " from voucher v full join (select voucher_id, sum(stock_change) as stock,"
+     "  sum(stock_change) filter (where order_id is null) as total"
+     "  from voucher_history group by voucher_id) h on h.voucher_id = v.id"
+     " where v.stock_total is distinct from h.total"
+     "  or v.stock_left is distinct from h.stock"},
+
+    {"an id stands once in a history, and leads to its voucher",
+     "select format('voucher %s: id %s stands %s times in the history', voucher_id, id,"
+     " count(*))"
+     " from voucher_history group by voucher_id, id"
+     " having count(*) > 1 or id <= 0 or (id - voucher_id) % 1048576 <> 0"},
+
     {"vouchers within their bounds",
      "select format('voucher %s: price_cents %s, face_value_cents %s, stock_total %s,"
      " per_user_limit %s, pay_within_s %s, begin_at %s, end_at %s', id, price_cents,"

@@ -15,21 +15,14 @@
  * Resumed connections are sent in http_turn(): libmicrohttpd would wake us through its
  * pipe as well, but by then the answers have left.
  */
-#include "app/http.h"
+#include "app/http_impl.h"
 
-#include "base/list.h"
-
-#include <arpa/inet.h>
 #include <assert.h>
-#include <microhttpd.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define CONNECTION_MEMORY_BYTES                                                          \
@@ -38,41 +31,13 @@
 #define DISCARD_BYTES_MAX                                                                \
     1048576 /* of an oversized body, before the client is cut off                        \
              */
-#define LISTEN_BACKLOG    4096
 #define RUNS_PER_TURN_MAX 4
 #define IDLE_WAKE_MS      1000 /* how late an idle connection may be closed */
 
-struct http_request {
-    alignas(max_align_t) char scratch[HTTP_SCRATCH_BYTES];
-    struct list free_link;
-    struct http *http;
-    struct MHD_Connection *connection;
-    const char *path;
-    char *body; /* HTTP_BODY_BYTES_MAX bytes, or NULL */
-    size_t body_len;
-    enum http_method method;
-    unsigned tag;
-    bool is_answered;
-    bool is_suspended;
-    bool is_broken; /* no answer could be made: the connection is closed instead */
-};
-
-struct http {
-    uv_poll_t poll;
-    uv_timer_t timer;
-    struct MHD_Daemon *daemon;
-    struct list free_requests;
-    struct http_options options;
-    size_t pending; /* handed out and not answered */
-    size_t open;    /* begun and not yet sent to the end */
-    size_t connections;
-    bool has_resumed;
-    bool is_quiesced;
-};
-
 struct http_page {
     struct MHD_Response *response;
-    struct MHD_Response *last; /* the same with Connection: close */
+    char *body;
+    size_t body_len;
     unsigned status;
 };
 
@@ -99,8 +64,12 @@ static struct http_request *request_create(struct http *http, const char *method
     if (request == NULL)
         return NULL;
     list_init(&request->free_link);
+    memset(request->note, 0, sizeof(request->note));
     request->http = http;
     request->connection = connection;
+    request->conn = conn_of(connection);
+    conn_enter(&http->conns, request->conn, CONN_READING);
+    request->trace[0] = '\0';
     request->path = path;
     request->body = NULL;
     request->body_len = 0;
@@ -143,6 +112,7 @@ static void request_handle(struct http_request *request)
     struct http *http = request->http;
 
     http->pending++;
+    conn_enter(&http->conns, request->conn, CONN_WORKING);
     http->options.handle(request, http->options.arg);
     if (request->is_answered)
         return;
@@ -178,25 +148,16 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection,
 static void on_completed(void *arg, struct MHD_Connection *connection,
                          void **request_slot, enum MHD_RequestTerminationCode how)
 {
-    (void)arg;
+    struct http *http = arg;
+    struct http_request *request = *request_slot;
+
     (void)connection;
     (void)how;
-    if (*request_slot != NULL)
-        request_free(*request_slot);
+    if (request == NULL)
+        return;
+    conn_enter(&http->conns, request->conn, CONN_IDLE);
+    request_free(request);
     *request_slot = NULL;
-}
-
-static void on_connection(void *arg, struct MHD_Connection *connection,
-                          void **socket_context, enum MHD_ConnectionNotificationCode what)
-{
-    struct http *http = arg;
-
-    (void)connection;
-    (void)socket_context;
-    if (what == MHD_CONNECTION_NOTIFY_STARTED)
-        http->connections++;
-    else
-        http->connections--;
 }
 
 static int hex_value(char c)
@@ -262,6 +223,11 @@ void *http_scratch(struct http_request *request)
     return request->scratch;
 }
 
+void *http_note(struct http_request *request)
+{
+    return request->note;
+}
+
 void http_set_tag(struct http_request *request, unsigned tag)
 {
     request->tag = tag;
@@ -316,6 +282,14 @@ static struct text find_value(const struct http_request *request, const char *na
 struct text http_header(const struct http_request *request, const char *name,
                         bool *ret_twice)
 {
+    size_t len;
+
+    /* quicker than to look at each, and mostly the answer */
+    if (http_lookup(request, name, &len) == NULL) {
+        if (ret_twice != NULL)
+            *ret_twice = false;
+        return (struct text){0};
+    }
     return find_value(request, name, MHD_HEADER_KIND, ret_twice);
 }
 
@@ -325,27 +299,31 @@ struct text http_query(const struct http_request *request, const char *name,
     return find_value(request, name, MHD_GET_ARGUMENT_KIND, ret_twice);
 }
 
-void http_peer(const struct http_request *request, uint8_t ret_address[16])
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *address = info != NULL ? info->client_addr : NULL;
-
-    memset(ret_address, 0, 16);
-    if (address != NULL && address->sa_family == AF_INET6) {
-        memcpy(ret_address,
-               &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, 16);
-    } else if (address != NULL && address->sa_family == AF_INET) {
-        ret_address[10] = ret_address[11] = 0xff;
-        memcpy(ret_address + 12,
-               &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
-    }
-}
-
 /* -- replies ----------------------------------------------------------------------------
  */
 
-static struct MHD_Response *response_create(const struct http_reply *reply, bool is_last)
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    return MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+/* A page runs what it brings and nothing else, in no frame of anybody's. */
+static bool add_security(struct MHD_Response *response, const char *content_type)
+{
+    static const char html[] = "text/html";
+
+    if (!add_header(response, "X-Content-Type-Options", "nosniff"))
+        return false;
+    if (strncmp(content_type, html, sizeof(html) - 1) != 0)
+        return true;
+    return add_header(response, "Content-Security-Policy",
+                      "default-src 'self'; base-uri 'none'; form-action 'self'; "
+                      "frame-ancestors 'none'; object-src 'none'") &&
+           add_header(response, "X-Frame-Options", "DENY") &&
+           add_header(response, "Referrer-Policy", "no-referrer");
+}
+
+static struct MHD_Response *response_create(const struct http_reply *reply)
 {
     // the cast: libmicrohttpd copies, but its parameter is not const
     struct MHD_Response *response = MHD_create_response_from_buffer(
@@ -353,19 +331,30 @@ static struct MHD_Response *response_create(const struct http_reply *reply, bool
     bool ok = response != NULL;
 
     if (ok && reply->content_type != NULL)
-        ok = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
-                                     reply->content_type) == MHD_YES;
-    if (ok && is_last)
-        ok = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") ==
-             MHD_YES;
+        ok = add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type) &&
+             add_security(response, reply->content_type);
     for (size_t i = 0; ok && i < reply->header_count; i++)
-        ok = MHD_add_response_header(response, reply->headers[i].name,
-                                     reply->headers[i].value) == MHD_YES;
+        ok = add_header(response, reply->headers[i].name, reply->headers[i].value);
     if (ok)
         return response;
     if (response != NULL)
         MHD_destroy_response(response);
     return NULL;
+}
+
+/* What only this answer of ours says. */
+static bool add_own(const struct http_request *request, struct MHD_Response *response)
+{
+    const struct http *http = request->http;
+    char id[HTTP_REQUEST_ID_MAX + 1];
+
+    if (http_copy_id(request, id) && !add_header(response, "X-Request-Id", id))
+        return false;
+    if (http->options.tls != NULL &&
+        !add_header(response, "Strict-Transport-Security", "max-age=31536000"))
+        return false;
+    return !http->is_quiesced ||
+           add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 
 static void give(struct http_request *request, unsigned status,
@@ -375,7 +364,7 @@ static void give(struct http_request *request, unsigned status,
 
     request->is_answered = true;
     http->pending--;
-    http->options.answered(request, status, http->options.arg);
+    conn_enter(&http->conns, request->conn, CONN_WRITING);
     request->is_broken =
         response == NULL ||
         MHD_queue_response(request->connection, status, response) != MHD_YES;
@@ -386,13 +375,29 @@ static void give(struct http_request *request, unsigned status,
     MHD_resume_connection(request->connection);
 }
 
-void http_answer(struct http_request *request, const struct http_reply *reply)
+/* Takes the response over; NULL: none could be made. */
+static void give_own(struct http_request *request, unsigned status,
+                     struct MHD_Response *response)
 {
-    struct MHD_Response *response = response_create(reply, request->http->is_quiesced);
+    bool ok = response != NULL && add_own(request, response);
 
-    give(request, reply->status, response);
+    give(request, status, ok ? response : NULL);
     if (response != NULL)
         MHD_destroy_response(response); /* the connection has its own reference */
+}
+
+/* First of all: it may want the request to have an id, which the answer then tells. */
+static void announce(struct http_request *request, unsigned status)
+{
+    const struct http_options *options = &request->http->options;
+
+    options->answered(request, status, options->arg);
+}
+
+void http_answer(struct http_request *request, const struct http_reply *reply)
+{
+    announce(request, reply->status);
+    give_own(request, reply->status, response_create(reply));
 }
 
 struct http_page *http_page_create(const struct http_reply *reply)
@@ -402,10 +407,13 @@ struct http_page *http_page_create(const struct http_reply *reply)
     if (page == NULL)
         return NULL;
     page->status = reply->status;
-    page->response = response_create(reply, false);
-    page->last = response_create(reply, true);
-    if (page->response != NULL && page->last != NULL)
+    page->response = response_create(reply);
+    page->body_len = reply->body_len;
+    page->body = malloc(reply->body_len + 1);
+    if (page->response != NULL && page->body != NULL) {
+        memcpy(page->body, reply->body, reply->body_len);
         return page;
+    }
     http_page_free(page);
     return NULL;
 }
@@ -416,110 +424,48 @@ void http_page_free(struct http_page *page)
         return;
     if (page->response != NULL)
         MHD_destroy_response(page->response);
-    if (page->last != NULL)
-        MHD_destroy_response(page->last);
+    free(page->body);
     free(page);
+}
+
+static enum MHD_Result copy_header(void *arg, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
+{
+    (void)kind;
+    return MHD_add_response_header(arg, name, value);
+}
+
+/* The page once more, for an answer that has something to add. */
+static struct MHD_Response *page_copy(const struct http_page *page)
+{
+    struct http_reply body = {.body = page->body, .body_len = page->body_len};
+    struct MHD_Response *response = response_create(&body);
+
+    if (response != NULL)
+        MHD_get_response_headers(page->response, copy_header, response);
+    return response;
 }
 
 void http_answer_page(struct http_request *request, const struct http_page *page)
 {
-    give(request, page->status, request->http->is_quiesced ? page->last : page->response);
+    const struct http *http = request->http;
+    size_t len;
+
+    announce(request, page->status);
+    if (http->is_quiesced || http->options.tls != NULL || request->trace[0] != '\0' ||
+        http_lookup(request, "X-Request-Id", &len) != NULL)
+        give_own(request, page->status, page_copy(page));
+    else
+        give(request, page->status, page->response);
 }
 
 /* -- the server
  * -------------------------------------------------------------------------- */
 
-static int socket_bind(const struct addrinfo *address, bool is_shared)
-{
-    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int on = 1;
-
-    if (fd < 0)
-        return -1;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-        (!is_shared || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0) &&
-        bind(fd, address->ai_addr, address->ai_addrlen) == 0 &&
-        listen(fd, is_shared ? LISTEN_BACKLOG : 1) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-/* A port that the kernel chose is written into `address`, for the sockets to come. */
-static void port_read(int fd, struct addrinfo *address, unsigned *ret_port)
-{
-    socklen_t len = address->ai_addrlen;
-
-    getsockname(fd, address->ai_addr, &len);
-    /* the port stands at the same place in both families */
-    *ret_port = ntohs(((struct sockaddr_in *)(void *)address->ai_addr)->sin_port);
-}
-
-/* Sockets that share a port are bound happily beside those of another process, which
-   would then get a part of our connections: the first one is tried alone. */
-static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
-                     unsigned *ret_port)
-{
-    int probe = socket_bind(address, false);
-    bool is_bound = true;
-
-    if (probe < 0)
-        return false;
-    port_read(probe, address, ret_port);
-    close(probe);
-    for (size_t i = 0; i < count; i++) {
-        ret_fds[i] = socket_bind(address, true);
-        is_bound = is_bound && ret_fds[i] >= 0;
-    }
-    for (size_t i = 0; i < count && !is_bound; i++) {
-        if (ret_fds[i] >= 0)
-            close(ret_fds[i]);
-    }
-    return is_bound;
-}
-
-static bool is_port(const char *text)
-{
-    size_t digits = strspn(text, "0123456789");
-
-    return digits > 0 && digits <= 5 && text[digits] == '\0' &&
-           strtol(text, NULL, 10) <= UINT16_MAX;
-}
-
-enum status http_listen(const char *address, size_t count, int *ret_fds,
-                        unsigned *ret_port, struct err *reterr)
-{
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    const char *colon = strrchr(address, ':');
-    char host[256];
-    enum status status = STATUS_OK;
-    int failed;
-
-    if (colon == NULL || (size_t)(colon - address) >= sizeof(host) || colon == address ||
-        !is_port(colon + 1))
-        return err_set(
-            reterr, STATUS_INVALID,
-            "\"%s\" is not an address; host:port is allowed, the port 0 to 65535",
-            address);
-    snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
-    if (host[0] == '[' && colon[-1] == ']') {
-        memmove(host, host + 1, strlen(host));
-        host[strlen(host) - 1] = '\0';
-    }
-    failed = getaddrinfo(host, colon + 1, &hints, &found);
-    if (failed != 0)
-        return err_set(reterr, STATUS_INVALID, "\"%s\" is not an address: %s", address,
-                       gai_strerror(failed));
-    if (!bind_all(found, count, ret_fds, ret_port))
-        status = err_set(reterr, STATUS_REFUSED, "cannot listen on %s: %m", address);
-    freeaddrinfo(found);
-    return status;
-}
-
 static void run(struct http *http)
 {
     http->has_resumed = false;
+    http_tls_use(http->options.tls);
     MHD_run(http->daemon);
 }
 
@@ -539,6 +485,7 @@ void http_turn(struct http *http)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms = 0;
 
+    conns_sweep(&http->conns);
     for (int i = 0; i < RUNS_PER_TURN_MAX; i++) {
         bool has_timeout = MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES;
 
@@ -565,25 +512,22 @@ static void on_message(void *arg, const char *format, va_list args)
 static struct MHD_Daemon *daemon_start(struct http *http)
 {
     const struct http_options *options = &http->options;
-    struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)options->tls_cert},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)options->tls_key},
-        {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem tls[] = {http_tls_option(), {MHD_OPTION_END, 0, NULL}};
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
 
-    if (options->tls_cert != NULL)
+    if (options->tls != NULL)
         flags |= MHD_USE_TLS;
     else
         tls[0].option = MHD_OPTION_END;
     return MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_message,
-        NULL, MHD_OPTION_LISTEN_SOCKET, options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
+        flags, 0, conns_accept, &http->conns, on_request, http,
+        MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_LISTEN_SOCKET,
+        options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+        MHD_OPTION_NOTIFY_CONNECTION, conns_notify, &http->conns,
         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTION_COUNT_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-        options->idle_timeout_s, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, tls,
-        MHD_OPTION_END);
+        (unsigned)CONNECTION_COUNT_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
+        tls, MHD_OPTION_END);
 }
 
 enum status http_start(const struct http_options *options, struct http **ret_http,
@@ -596,12 +540,12 @@ enum status http_start(const struct http_options *options, struct http **ret_htt
         return STATUS_NO_MEMORY;
     http->options = *options;
     list_init(&http->free_requests);
+    conns_init(&http->conns, &http->options);
     http->daemon = daemon_start(http);
     if (http->daemon == NULL) {
         free(http);
-        return err_set(
-            reterr, STATUS_INVALID, "libmicrohttpd does not start%s",
-            options->tls_cert != NULL ? ": are the TLS certificate and key good?" : "");
+        return err_set(reterr, STATUS_INVALID, "libmicrohttpd does not start%s",
+                       options->tls != NULL ? ": was it built with TLS?" : "");
     }
     info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     uv_poll_init(options->loop, &http->poll, info->epoll_fd);
@@ -611,6 +555,12 @@ enum status http_start(const struct http_options *options, struct http **ret_htt
     http->timer.data = http;
     *ret_http = http;
     return STATUS_OK;
+}
+
+void http_set_tls(struct http *http, struct http_tls *tls)
+{
+    http_tls_keep(tls, http->options.tls);
+    http->options.tls = tls;
 }
 
 void http_quiesce(struct http *http)
@@ -636,7 +586,7 @@ size_t http_open(const struct http *http)
 
 size_t http_connections(const struct http *http)
 {
-    return http->connections;
+    return http->conns.count;
 }
 
 void http_stop(struct http *http)
@@ -659,5 +609,7 @@ void http_free(struct http *http)
         return;
     while ((link = list_shift(&http->free_requests)) != NULL)
         free(list_item(link, struct http_request, free_link));
+    conns_clear(&http->conns);
+    http_tls_free(http->options.tls);
     free(http);
 }

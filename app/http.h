@@ -10,6 +10,7 @@
 #ifndef HTTP_H
 #define HTTP_H
 
+#include "app/address.h"
 #include "app/model.h"
 #include "base/attributes.h"
 #include "base/err.h"
@@ -18,9 +19,12 @@
 
 #define HTTP_BODY_BYTES_MAX 65536
 #define HTTP_SCRATCH_BYTES  256
+#define HTTP_NOTE_BYTES     192
+#define HTTP_TRACE_BYTES    160 /* of http_trace(), with its NUL */
 
 struct http;
 struct http_request;
+struct http_tls;
 
 enum http_method {
     HTTP_GET,
@@ -46,8 +50,20 @@ struct text http_header(const struct http_request *request, const char *name,
 /** The same for a parameter of the query, percent-decoded. */
 struct text http_query(const struct http_request *request, const char *name,
                        bool *ret_twice);
-/** The peer's address as it connected, as 16 bytes (IPv4 mapped into IPv6). */
-void http_peer(const struct http_request *request, uint8_t ret_address[16]);
+/** The address of who asks: the peer's, or, where that is a trusted proxy, the one that
+ * it tells in X-Forwarded-For. */
+void http_client(const struct http_request *request, uint8_t ret_address[16]);
+
+/**
+ * What a log says of a request: "request_id=ID" and, where the client sent one, behind it
+ * " traceparent=...". The id is the client's X-Request-Id if that is 1 to 64 letters,
+ * digits and ._:/+=@- ; else one is made. Whoever sent an id, or had one made by this
+ * call, finds it in the answer's X-Request-Id.
+ */
+const char *http_trace(struct http_request *request);
+
+/** The same if the client sent an id or a traceparent, else NULL: costs no new id. */
+const char *http_trace_sent(struct http_request *request);
 
 /** How many requests of this loop are handed out and not answered, this one included. */
 size_t http_waiting(const struct http_request *request);
@@ -56,11 +72,17 @@ size_t http_waiting(const struct http_request *request);
  *  not initialised: for whoever works on it. */
 void *http_scratch(struct http_request *request);
 
+/** HTTP_NOTE_BYTES more, zero-filled at first: for whoever hands requests to others. */
+void *http_note(struct http_request *request);
+
 /** A number for whoever counts answers; 0 until set. */
 void http_set_tag(struct http_request *request, unsigned tag);
 unsigned http_tag(const struct http_request *request);
 
 /* -- replies --------------------------------------------------------------------------
+ *
+ * Beside what they say themselves, all carry X-Content-Type-Options; those of text/html
+ * also the headers that keep a page to itself, and those over TLS that it stay so.
  */
 
 #define HTTP_REPLY_HEADERS_MAX 6
@@ -92,12 +114,14 @@ void http_answer_page(struct http_request *request, const struct http_page *page
 struct http_options {
     uv_loop_t *loop;
     int listen_fd;        /* from http_listen(); taken over */
-    const char *tls_cert; /* PEM; NULL: plain HTTP */
-    const char *tls_key;
-    unsigned idle_timeout_s; /* a connection that sends nothing for so long is closed */
+    struct http_tls *tls; /* NULL: plain HTTP; taken over on STATUS_OK */
+    struct address_networks trusted_proxies;
+    size_t connections_per_address; /* 0: no limit; proxies have none */
+    unsigned idle_timeout_s;    /* between two requests, to the end of the next head */
+    unsigned request_timeout_s; /* for a body to come, and for an answer to leave */
     void (*handle)(struct http_request *request, void *arg);
-    /* an answer was given: for counting */
-    void (*answered)(const struct http_request *request, unsigned status, void *arg);
+    /* an answer is about to be given: for counting and logging */
+    void (*answered)(struct http_request *request, unsigned status, void *arg);
     void *arg;
 };
 
@@ -113,6 +137,19 @@ struct http_options {
  */
 MUST_CHECK enum status http_listen(const char *address, size_t count, int *ret_fds,
                                    unsigned *ret_port, struct err *reterr);
+
+/**
+ * A certificate chain and its key, both PEM, for one server.
+ *
+ * Returns  STATUS_OK; STATUS_INVALID: they are none, or do not belong together
+ */
+MUST_CHECK enum status http_tls_create(const char *cert, const char *key,
+                                       struct http_tls **ret_tls, struct err *reterr);
+void http_tls_free(struct http_tls *tls); /* accepts NULL */
+
+/** Use it for the handshakes from now on, instead of the one that http_start() was given;
+ *  taken over. */
+void http_set_tls(struct http *http, struct http_tls *tls);
 
 /** @ret_http  set on STATUS_OK; end with http_stop(), then http_free() */
 MUST_CHECK enum status http_start(const struct http_options *options,

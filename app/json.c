@@ -99,6 +99,15 @@ static void read_time(const struct json_field *field, const json_t *value, void 
                         "2030-01-01T00:00:00Z");
 }
 
+static void read_boolean(const struct json_field *field, const json_t *value,
+                         void *target, struct json_errors *errors)
+{
+    if (json_is_boolean(value))
+        *(int64_t *)target = json_is_true(value);
+    else
+        json_errors_add(errors, field->name, "must be true or false");
+}
+
 static void read_field(const struct json_field *field, const json_t *root, void *target,
                        struct json_errors *errors)
 {
@@ -107,6 +116,7 @@ static void read_field(const struct json_field *field, const json_t *root, void 
         [JSON_FIELD_INTEGER] = read_integer,
         [JSON_FIELD_TEXT] = read_text,
         [JSON_FIELD_TIME] = read_time,
+        [JSON_FIELD_BOOLEAN] = read_boolean,
     };
     const json_t *value = json_object_get(root, field->name);
 
@@ -167,6 +177,11 @@ static const char *const status_names[] = {
     [ORDER_EXPIRED] = "expired",   [ORDER_REFUNDED] = "refunded",
 };
 
+const char *json_status_name(enum order_status status)
+{
+    return status_names[status];
+}
+
 /* Numbers, times and words without escapes only: printed, since every order placed comes
    this way; everything else is built with jansson. */
 size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES])
@@ -214,15 +229,16 @@ static const char *state_name(const struct voucher *voucher, int64_t now_us)
 static json_t *voucher_json(const struct voucher *voucher, int64_t now_us)
 {
     return json_pack(
-        "{s:o, s:s%, s:s%, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:s, s:o}", "id",
-        id_json(voucher->id), "title", voucher->title.bytes, voucher->title.len,
+        "{s:o, s:s%, s:s%, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:b, s:I, s:s, s:o}",
+        "id", id_json(voucher->id), "title", voucher->title.bytes, voucher->title.len,
         "description", voucher->description.bytes, voucher->description.len,
         "price_cents", (json_int_t)voucher->price_cents, "face_value_cents",
         (json_int_t)voucher->face_value_cents, "stock_total",
         (json_int_t)voucher->stock_total, "stock_left", (json_int_t)voucher->stock_left,
         "per_user_limit", (json_int_t)voucher->per_user_limit, "begin_at",
         time_json(voucher->begin_us), "end_at", time_json(voucher->end_us),
-        "pay_within_s", (json_int_t)voucher->pay_within_s, "state",
+        "pay_within_s", (json_int_t)voucher->pay_within_s, "requires_ticket",
+        voucher->requires_ticket != 0, "pow_bits", (json_int_t)voucher->pow_bits, "state",
         state_name(voucher, now_us), "server_time", time_json(now_us));
 }
 
@@ -274,6 +290,40 @@ char *json_print_orders(const struct order *orders, size_t count, const char *ne
     else
         snprintf(text + len, size - len, "],\"next_cursor\":null}");
     return text;
+}
+
+/* A text that is absent is left out. */
+static void set_text(json_t *object, const char *name, const struct text *text)
+{
+    if (text->bytes != NULL)
+        json_object_set_new(object, name, json_stringn(text->bytes, text->len));
+}
+
+static json_t *event_json(const struct event *event)
+{
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:I}", "id", id_json(event->id), "voucher_id",
+                  id_json(event->voucher_id), "at", time_json(event->at_us),
+                  "stock_change", (json_int_t)event->stock_change);
+
+    if (object == NULL)
+        return NULL;
+    if (event->order_id != 0)
+        json_object_set_new(object, "order_id", id_json(event->order_id));
+    set_text(object, "actor", &event->actor);
+    set_text(object, "from_status", &event->from_status);
+    set_text(object, "to_status", &event->to_status);
+    set_text(object, "detail", &event->detail);
+    return object;
+}
+
+char *json_print_events(const struct event *events, size_t count, const char *next_cursor)
+{
+    json_t *items = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(items, event_json(&events[i]));
+    return print_and_free(list_json(items, next_cursor));
 }
 
 static json_t *errors_json(const struct json_errors *errors)

@@ -18,6 +18,7 @@ enum json_kind {
     JSON_FIELD_TEXT, /* to a struct text, borrowed from the document; characters counted
                       */
     JSON_FIELD_TIME, /* RFC 3339, to an int64_t in us */
+    JSON_FIELD_BOOLEAN, /* to an int64_t, 0 or 1 */
 };
 
 /** One field that a body may have. `min` and `max` bound a number, or a text's
@@ -62,6 +63,9 @@ void json_errors_add(struct json_errors *errors, const char *field, const char *
 /* -- text ------------------------------------------------------------------------------
  */
 
+/** "unpaid" and so on; static. */
+const char *json_status_name(enum order_status status);
+
 #define JSON_ORDER_BYTES 512
 
 /** An order as an object. Returns the length. */
@@ -73,6 +77,9 @@ char *json_print_voucher(const struct voucher *voucher, int64_t now_us);
 char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t now_us,
                           const char *next_cursor);
 char *json_print_orders(const struct order *orders, size_t count,
+                        const char *next_cursor);
+
+char *json_print_events(const struct event *events, size_t count,
                         const char *next_cursor);
 
 struct json_problem {

@@ -10,11 +10,11 @@
 
 #include <stdlib.h>
 
-#define SET_COUNT    16384 /* a power of two */
-#define WAYS         4
-#define BURST_FACTOR 2
+#define SET_COUNT 16384 /* a power of two */
+#define WAYS      4
 
 struct limiter {
+    int64_t rate_per_s;
     int64_t token_us; /* between two tokens */
     int64_t burst_us;
     struct bucket {
@@ -29,8 +29,9 @@ struct limiter *limiter_create(int64_t rate_per_s)
 
     if (limiter == NULL)
         return NULL;
+    limiter->rate_per_s = rate_per_s;
     limiter->token_us = 1000000 / rate_per_s;
-    limiter->burst_us = limiter->token_us * rate_per_s * BURST_FACTOR;
+    limiter->burst_us = limiter->token_us * rate_per_s * LIMITER_BURST_FACTOR;
     return limiter;
 }
 
@@ -68,17 +69,7 @@ int64_t limiter_take(struct limiter *limiter, uint64_t key, int64_t now_us)
     return 0;
 }
 
-uint64_t limiter_address_key(const uint8_t address[16])
+int64_t limiter_rate_per_s(const struct limiter *limiter)
 {
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-    uint64_t key = 0;
-    int from = 0, to = 8;
-
-    if (__builtin_memcmp(address, mapped, sizeof(mapped)) == 0) {
-        from = 8; /* ::ffff:a.b.c.d: the lower half */
-        to = 16;
-    }
-    for (int i = from; i < to; i++)
-        key = key << 8 | address[i];
-    return key;
+    return limiter->rate_per_s;
 }

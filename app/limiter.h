@@ -1,9 +1,10 @@
 /*
  * limiter.h - token buckets: how often one shopper, or one address, may ask.
  *
- * Memory is bounded whatever the number of keys: a table of fixed size in which each key
- * has a few places. When all of them are taken by others, the one that has been idle
- * longest gives way; it loses no more than what it had used of its burst.
+ * Memory is bounded whatever the number of keys: a table of fixed size (1 MiB) in which
+ * each key has four places out of 65,536. When all four are taken by others, the one
+ * whose bucket is full first gives way; it loses no more than what it had used of its
+ * burst. So whoever asks from very many addresses makes the service forget, not grow.
  *
  * One limiter per loop: the bound holds for each loop by itself.
  */
@@ -12,11 +13,14 @@
 
 #include "base/attributes.h"
 
+#define LIMITER_BURST_FACTOR 2
+
 #include <stdint.h>
 
 struct limiter;
 
-/** `rate_per_s` >= 1; a burst of twice that is allowed. NULL: out of memory. */
+/** `rate_per_s` >= 1; a burst of LIMITER_BURST_FACTOR times that is
+ *  allowed. NULL: out of memory. */
 struct limiter *limiter_create(int64_t rate_per_s);
 void limiter_free(struct limiter *limiter); /* accepts NULL */
 
@@ -27,7 +31,7 @@ void limiter_free(struct limiter *limiter); /* accepts NULL */
  */
 MUST_CHECK int64_t limiter_take(struct limiter *limiter, uint64_t key, int64_t now_us);
 
-/** A key for an address: the IPv6 prefix of 64 bits, or the whole IPv4 address. */
-uint64_t limiter_address_key(const uint8_t address[16]);
+/** What was given to limiter_create(). */
+int64_t limiter_rate_per_s(const struct limiter *limiter);
 
 #endif

@@ -18,6 +18,11 @@ void log_set_level(enum log_level level)
     shown = level;
 }
 
+bool log_shows(enum log_level level)
+{
+    return level <= shown;
+}
+
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
 void log_event(enum log_level level, const char *event, const char *format, ...)
@@ -29,7 +34,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     size_t len;
     va_list args;
 
-    if (level > shown)
+    if (!log_shows(level))
         return;
     gmtime_r(&now_s, &utc);
     len = strftime(line, sizeof(line), "ts=%Y-%m-%dT%H:%M:%S", &utc);

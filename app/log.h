@@ -4,10 +4,15 @@
 
 #include "base/attributes.h"
 
+#include <stdbool.h>
+
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 /** To be called before threads start; LOG_INFO until then. */
 void log_set_level(enum log_level level);
+
+/** Whether lines of that level are written: to be asked before one costs something. */
+bool log_shows(enum log_level level);
 
 /**
  * Write `ts=... level=... event=EVENT ...`, cut at 1 KiB.

@@ -21,9 +21,16 @@
     X(VOUCHERS, "/v1/vouchers")                                                          \
     X(VOUCHER, "/v1/vouchers/{id}")                                                      \
     X(RESTOCK, "/v1/vouchers/{id}/restock")                                              \
+    X(TICKET, "/v1/vouchers/{id}/ticket")                                                \
     X(PLACE, "/v1/vouchers/{id}/orders")                                                 \
     X(ORDERS, "/v1/orders")                                                              \
     X(ORDER, "/v1/orders/{id}")                                                          \
+    X(PAY, "/v1/orders/{id}/pay")                                                        \
+    X(CANCEL, "/v1/orders/{id}/cancel")                                                  \
+    X(REFUND, "/v1/orders/{id}/refund")                                                  \
+    X(REDEEM, "/v1/orders/{id}/redeem")                                                  \
+    X(ORDER_EVENTS, "/v1/orders/{id}/events")                                            \
+    X(VOUCHER_EVENTS, "/v1/vouchers/{id}/events")                                        \
     X(HEALTHZ, "/healthz")                                                               \
     X(READYZ, "/readyz")                                                                 \
     X(METRICS, "/metrics")                                                               \
@@ -56,6 +63,7 @@
     X(NOT_STARTED, "not_started")                                                        \
     X(SALE_ENDED, "sale_ended")                                                          \
     X(NO_VOUCHER, "not_found")                                                           \
+    X(TICKET_REQUIRED, "ticket_required")                                                \
     X(IN_PROGRESS, "order_in_progress")                                                  \
     X(OVERLOADED, "overloaded")                                                          \
     X(UNAVAILABLE, "unavailable")                                                        \

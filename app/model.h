@@ -17,7 +17,10 @@
 #define PER_USER_LIMIT_MAX    100
 #define CENTS_MAX             INT64_C(1000000000000)
 #define PAY_WITHIN_S_MAX      2592000
-#define REQUEST_KEY_MAX       64 /* bytes of an Idempotency-Key */
+#define POW_BITS_MAX          32
+#define REQUEST_KEY_MAX       64  /* bytes of an Idempotency-Key */
+#define PAYMENT_REF_MAX       200 /* bytes */
+#define ACTOR_BYTES           32  /* "payment:" and a number, NUL-terminated */
 
 struct text {
     const char *bytes; /* UTF-8, not NUL-terminated; NULL when absent */
@@ -35,6 +38,8 @@ struct voucher {
     int64_t stock_left;
     int64_t per_user_limit;
     int64_t pay_within_s;
+    int64_t requires_ticket; /* 0, 1 */
+    int64_t pow_bits;        /* that a ticket costs; see ticket.h */
     int64_t begin_us;
     int64_t end_us;
 };
@@ -69,6 +74,31 @@ enum verdict {
     VERDICT_SALE_ENDED = 6,
     VERDICT_STALE_FENCE = 7, /* the lock behind the fence is no longer the latest */
     VERDICT_NO_VOUCHER = 8,
+};
+
+/* What becomes of an order; the functions of sql/ by the same names. */
+enum change { CHANGE_PAY, CHANGE_CANCEL, CHANGE_REFUND, CHANGE_REDEEM };
+
+/* Numbered as those functions return them. */
+enum change_verdict {
+    CHANGE_DONE = 1,
+    CHANGE_REPEATED = 2, /* this payment paid the order before; nothing was changed */
+    CHANGE_WRONG_STATE = 3,
+    CHANGE_WRONG_AMOUNT = 4,
+    CHANGE_NO_ORDER = 5,
+};
+
+/* A row of a voucher's history: of an order, or of its stock. */
+struct event {
+    int64_t id; /* grows in the order of the commits of a voucher */
+    int64_t voucher_id;
+    int64_t order_id; /* 0: of the stock */
+    int64_t at_us;
+    int64_t stock_change;    /* what it did to stock_left */
+    struct text actor;       /* "shopper:7", "admin:1", "payment:3", "system" */
+    struct text from_status; /* absent in a placement */
+    struct text to_status;   /* absent in an event of the stock */
+    struct text detail;      /* absent, or of a payment its payment_ref */
 };
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * store.c - the connections of one loop, and the calls that are under way.
  *
- * One connection, `main`, takes everything but batches of orders; each lane is one for
- * batches. The server works on what a connection was sent one call after the other, so a
- * lane holds a few batches: while one is committed the next is there already.
+ * One connection, `main`, takes whatever reads; `changes` what changes a voucher or an
+ * order, and may wait for their locks; each lane is one for batches. The server works on
+ * what a connection was sent one call after the other, so a lane holds a few batches:
+ * while one is committed the next is there already.
  *
  * What cannot be sent is answered from a timer of no delay, as no callback runs inside
  * the call that caused it.
@@ -16,11 +17,31 @@
 /* Batches under way on one lane. */
 #define LANE_DEPTH STORE_CONN_DEPTH
 
+/* Calls on the connection for changes: what waits longer would be answered too late. */
+#define CHANGES_MAX 128
+
 /* Order of columns: store_orders.c and store_vouchers.c read them by number. */
 #define ORDER_COLUMNS "o.id, o.voucher_id, o.user_id, order_detail(o)"
 #define VOUCHER_COLUMNS                                                                  \
     "id, version, title, description, price_cents, face_value_cents, stock_total,"       \
-    " stock_left, per_user_limit, pay_within_s, begin_at, end_at"
+    " stock_left, per_user_limit, pay_within_s, begin_at, end_at,"                       \
+    " requires_ticket::int::bigint as requires_ticket, pow_bits"
+/* Of changes: a row for each, in their order, told by `pos`. */
+#define CHANGED_ORDERS(arrays, names, call)                                              \
+    "select r.pos, c.verdict, (c.changed).id, (c.changed).voucher_id,"                   \
+    " (c.changed).user_id, order_detail(c.changed)"                                      \
+    " from unnest($2::bigint[], $3::text[]" arrays                                       \
+    ") with ordinality r (id, actor" names ", pos) cross join lateral " call " c"
+#define EVENTS(from)                                                                     \
+    "select id, voucher_id, order_id, at, stock_change, actor, from_status::text,"       \
+    " to_status::text, detail from " from " where voucher_id = $1::bigint"               \
+    " and id > $2::bigint order by id limit $3::bigint"
+/* The placement, by the order's id, and what came after, by the index of orders. */
+#define EVENTS_OF_ORDER                                                                  \
+    "((select * from voucher_history where voucher_id = $1::bigint"                      \
+    "   and id between $4::bigint and $4 order by id limit 1) union all"                 \
+    " (select * from voucher_history where voucher_id = $1 and order_id = $4"            \
+    "   and from_status is not null order by id)) of_order"
 /* The clock is told even where there is no voucher: then its columns are NULL. */
 #define VOUCHERS(from)                                                                   \
     "select v.*, clock_timestamp() from (values (1)) as always"                          \
@@ -53,6 +74,28 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
                                "  and ($2::bigint = 0 or o.voucher_id = $2)"
                                "  and o.id < $3::bigint"
                                " order by o.id desc limit $4::bigint"},
+    [STATEMENT_PAY_ORDER] = {"pay_order",
+                             CHANGED_ORDERS(", $4::text[], $5::bigint[]",
+                                            ", payment_ref, amount_cents",
+                                            "pay_order($1, r.id, r.actor, r.payment_ref,"
+                                            " r.amount_cents)")},
+    [STATEMENT_CANCEL_ORDER] = {"cancel_order",
+                                CHANGED_ORDERS("", "",
+                                               "cancel_order($1, r.id, r.actor)")},
+    [STATEMENT_REFUND_ORDER] = {"refund_order",
+                                CHANGED_ORDERS("", "",
+                                               "refund_order($1, r.id, r.actor)")},
+    [STATEMENT_REDEEM_ORDER] = {"redeem_order",
+                                CHANGED_ORDERS("", "",
+                                               "redeem_order($1, r.id, r.actor)")},
+    [STATEMENT_DUE_ORDERS] = {"due_orders",
+                              "select voucher_id, array_agg(id) from (select voucher_id,"
+                              "  id from voucher_order where status = 'unpaid'"
+                              "  and expires_at <= now() order by expires_at"
+                              "  limit $1::bigint) due group by voucher_id"},
+    [STATEMENT_EXPIRE_ORDERS] = {"expire_orders", "select expire_orders($1, $2)"},
+    [STATEMENT_VOUCHER_EVENTS] = {"voucher_events", EVENTS("voucher_history")},
+    [STATEMENT_ORDER_EVENTS] = {"order_events", EVENTS(EVENTS_OF_ORDER)},
     [STATEMENT_READ_VOUCHERS] = {"read_vouchers",
                                  VOUCHERS("voucher where id = any ($1::bigint[])")},
     [STATEMENT_LIST_ANY] =
@@ -73,11 +116,13 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
                                                      " limit $3::bigint")},
     [STATEMENT_CREATE_VOUCHER] = {"create_voucher",
                                   VOUCHERS("create_voucher(nextval('voucher_id_seq'),"
-                                           " $1, $2, $3, $4, $5, $6, $7, $8, $9)")},
+                                           " $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
+                                           " $11::bigint = 1, $12)")},
     [STATEMENT_PATCH_VOUCHER] = {"patch_voucher",
-                                 VOUCHERS("patch_voucher($1, $2, $3, $4, $5, $6)")},
+                                 VOUCHERS("patch_voucher($1, $2, $3, $4, $5, $6,"
+                                          " $7::bigint = 1, $8)")},
     [STATEMENT_RESTOCK_VOUCHER] = {"restock_voucher",
-                                   VOUCHERS("restock_voucher($1, $2)")},
+                                   VOUCHERS("restock_voucher($1, $2, $3)")},
 };
 
 /* -- calls ------------------------------------------------------------------------- */
@@ -103,6 +148,18 @@ struct call *store_call_new(struct store *store,
 void store_call_end(struct call *call)
 {
     list_append(&call->store->free, &call->link);
+}
+
+struct ask *store_ask_new(struct store *store, void *arg)
+{
+    struct list *link = list_shift(&store->free_asks);
+    struct ask *ask =
+        link != NULL ? list_item(link, struct ask, link) : malloc(sizeof(*ask));
+
+    if (ask == NULL)
+        abort();
+    *ask = (struct ask){.arg = arg};
+    return ask;
 }
 
 static void answer_now(struct call *call)
@@ -141,6 +198,16 @@ void store_ask(struct store_conn *conn, struct call *call, enum statement statem
         store_answer_later(call, STATUS_DOWN);
 }
 
+void store_ask_change(struct call *call, enum statement statement)
+{
+    struct store_conn *changes = call->store->changes;
+
+    if (store_conn_pending(changes) >= CHANGES_MAX)
+        store_answer_later(call, STATUS_BUSY);
+    else
+        store_ask(changes, call, statement);
+}
+
 /* -- connections ------------------------------------------------------------------- */
 
 static bool are_all_up(const struct store *store)
@@ -149,7 +216,7 @@ static bool are_all_up(const struct store *store)
         if (!store_conn_is_up(store->lanes[i].conn))
             return false;
     }
-    return store_conn_is_up(store->main);
+    return store_conn_is_up(store->main) && store_conn_is_up(store->changes);
 }
 
 static void tell_state(struct store *store, const struct err *why)
@@ -173,6 +240,11 @@ static void on_main_up(struct store_conn *conn UNUSED, void *arg)
     if (store->options.on_voucher_changed != NULL)
         store->options.on_voucher_changed(0, store->options.arg);
     tell_state(store, NULL);
+}
+
+static void on_changes_up(struct store_conn *conn UNUSED, void *arg)
+{
+    tell_state(arg, NULL);
 }
 
 static void on_main_down(struct store_conn *conn UNUSED, bool was_up,
@@ -226,6 +298,9 @@ static enum status open_connections(struct store *store)
 
     options.listen = NULL;
     options.on_notify = NULL;
+    options.on_up = on_changes_up;
+    if (status == STATUS_OK)
+        status = store_conn_open(&options, &store->changes);
     options.on_up = on_lane_up;
     options.on_down = on_lane_down;
     for (unsigned i = 0; status == STATUS_OK && i < store->options.lanes; i++) {
@@ -272,6 +347,7 @@ static struct store *store_new(const struct store_options *options)
     list_init(&store->free_asks);
     list_init(&store->later);
     list_init(&store->lookups);
+    list_init(&store->changing);
     list_init(&store->resolving);
     list_init(&store->suspects);
     init_timer(store, &store->soon);
@@ -354,6 +430,7 @@ static void cancel_waiting(struct store *store)
 
     do {
         list_append_all(&store->later, &store->lookups);
+        list_append_all(&store->later, &store->changing);
         list_append_all(&store->later, &store->resolving);
         link = list_shift(&store->later);
         if (link != NULL) {
@@ -374,6 +451,7 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg)
     store->closed_arg = arg;
     store->is_closed = true;
     close_connection(store, store->main);
+    close_connection(store, store->changes);
     for (unsigned i = 0; store->lanes != NULL && i < store->options.lanes; i++)
         close_connection(store, store->lanes[i].conn);
     cancel_waiting(store);
@@ -409,7 +487,9 @@ unsigned store_batch_room(const struct store *store)
 void store_flush(struct store *store)
 {
     store_send_lookups(store);
+    store_send_changes(store);
     store_conn_flush(store->main);
+    store_conn_flush(store->changes);
     for (unsigned i = 0; i < store->options.lanes; i++)
         store_conn_flush(store->lanes[i].conn);
 }

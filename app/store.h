@@ -1,10 +1,11 @@
 /*
  * store.h - the database of one event loop: typed calls, answered through callbacks.
  *
- * Ordinary calls share one connection in pipeline mode: what is asked in one turn of the
- * loop leaves in one write, and answers come in the order of the questions. Batches of
- * orders have connections of their own ("lanes"), so that a commit that waits for the
- * disk delays no reader, and the commits of different vouchers wait together.
+ * Reading calls share one connection in pipeline mode: what is asked in one turn of the
+ * loop leaves in one write, and answers come in the order of the questions. What changes
+ * a row has another, and batches of orders have connections of their own ("lanes"), so
+ * that a commit that waits for the disk or for a lock delays no reader, and the commits
+ * of different vouchers wait together.
  *
  * A connection that fails is opened again with back-off, for ever. Every call is answered
  * exactly once, never from inside the call itself, with
@@ -144,6 +145,53 @@ void store_list_orders(struct store *store, const struct order_filter *filter,
                                         size_t count, void *arg),
                        void *arg);
 
+/* -- what becomes of orders ---------------------------------------------------------- */
+
+struct order_change {
+    enum change change;
+    int64_t voucher_id;
+    int64_t order_id;
+    const char *actor;
+    struct text payment_ref; /* these two of CHANGE_PAY: 1..PAYMENT_REF_MAX bytes */
+    int64_t amount_cents;
+};
+
+/** @order  as it is now, valid during the callback; NULL unless `status` is STATUS_OK,
+ *          and with CHANGE_NO_ORDER */
+typedef void (*store_change_cb)(enum status status, enum change_verdict verdict,
+                                const struct order *order, void *arg);
+
+/** Those of a turn that do the same to orders of one voucher are one transaction.
+ *  @change  borrowed until the callback, with what it points to */
+void store_change_order(struct store *store, const struct order_change *change,
+                        store_change_cb callback, void *arg);
+
+/**
+ * Expire orders that are unpaid and overdue, the oldest deadline first, a few hundred at
+ * most. Several may be at it at once, here and elsewhere: each order expires once.
+ *
+ * @callback  how many this call has expired: with 0 there may be some that others are at
+ *            work on. Also called for what failed: the rest may have been done
+ */
+void store_expire_orders(struct store *store,
+                         void (*callback)(enum status status, uint64_t expired,
+                                          void *arg),
+                         void *arg);
+
+struct event_filter {
+    int64_t voucher_id;
+    int64_t order_id; /* 0: all of the voucher's history */
+    int64_t after_id; /* 0: from the start */
+    unsigned limit;
+};
+
+/** In the order of the commits: whoever has read up to an id has missed none below it.
+ *  `events` and their texts are valid during the callback. */
+void store_list_events(struct store *store, const struct event_filter *filter,
+                       void (*callback)(enum status status, const struct event *events,
+                                        size_t count, void *arg),
+                       void *arg);
+
 /* -- vouchers ---------------------------------------------------------------------- */
 
 /** `now_us`: the database's clock when it answered. Array and strings are valid during
@@ -174,9 +222,10 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
    STATUS_INVALID where a rule between fields does not hold (end after begin; restock:
    more taken back than is left, or a total above STOCK_MAX). */
 
-/** @voucher  id, version and stock_left are not read; strings are copied */
+/** @voucher  id, version and stock_left are not read; strings are copied
+ *  @actor    for the history */
 void store_create_voucher(struct store *store, const struct voucher *voucher,
-                          store_vouchers_cb callback, void *arg);
+                          const char *actor, store_vouchers_cb callback, void *arg);
 
 /** NULL or 0: leave as it is. */
 struct voucher_patch {
@@ -185,6 +234,8 @@ struct voucher_patch {
     int64_t begin_us;
     int64_t end_us;
     int64_t pay_within_s;
+    const int64_t *requires_ticket; /* 0, 1 */
+    const int64_t *pow_bits;
 };
 
 void store_patch_voucher(struct store *store, int64_t voucher_id,
@@ -193,6 +244,6 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
 
 /** @add  may be negative: takes unsold stock back */
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
-                           store_vouchers_cb callback, void *arg);
+                           const char *actor, store_vouchers_cb callback, void *arg);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include <libpq-fe.h>
 
-#define STORE_PARAMS_MAX 10
+#define STORE_PARAMS_MAX 12
 
 /** Built in one buffer that is kept for the next call; zero-initialise. */
 struct store_params {

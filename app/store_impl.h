@@ -12,6 +12,14 @@ enum statement {
     STATEMENT_RETIRE,
     STATEMENT_READ_ORDER,
     STATEMENT_LIST_ORDERS,
+    STATEMENT_PAY_ORDER, /* these four in the order of enum change */
+    STATEMENT_CANCEL_ORDER,
+    STATEMENT_REFUND_ORDER,
+    STATEMENT_REDEEM_ORDER,
+    STATEMENT_DUE_ORDERS,
+    STATEMENT_EXPIRE_ORDERS,
+    STATEMENT_VOUCHER_EVENTS,
+    STATEMENT_ORDER_EVENTS,
     STATEMENT_READ_VOUCHERS,
     STATEMENT_LIST_ANY, /* these four in the order of enum voucher_state */
     STATEMENT_LIST_UPCOMING,
@@ -29,10 +37,14 @@ typedef void (*store_key_cb)(enum status status, struct placement *placement, vo
 typedef void (*store_orders_cb)(enum status status, const struct order *orders,
                                 size_t count, void *arg);
 
+typedef void (*store_events_cb)(enum status status, const struct event *events,
+                                size_t count, void *arg);
+typedef void (*store_expired_cb)(enum status status, uint64_t expired, void *arg);
+
 /** One question to the server, from the store's free list. */
 struct call {
     struct store_call base;
-    struct list link; /* in store->free, later, lookups or resolving */
+    struct list link; /* in store->free, later, lookups, changing or resolving */
     struct store *store;
     enum status status; /* of one that is answered later, without the server */
     union {
@@ -40,21 +52,25 @@ struct call {
         store_order_cb order;
         store_orders_cb orders;
         store_vouchers_cb vouchers;
+        store_events_cb events;
     } callback;
     void *arg;
     int64_t voucher_id;
     /* batches and resolving */
     struct placement *const *placements;
-    size_t count; /* also of a look-up's asks */
+    size_t count; /* also of the asks */
     int64_t deadline_us;
-    struct list asks; /* of a look-up */
+    enum change change; /* of changes */
+    struct list asks;   /* of a look-up, of changes */
 };
 
-/** One who asks for a key, in a look-up of the same voucher. */
+/** One who asks for a key, or for a change, together with others of the same voucher. */
 struct ask {
     struct list link;
     struct placement *placement;
     store_key_cb callback;
+    const struct order_change *change;
+    store_change_cb changed;
     void *arg;
 };
 
@@ -72,7 +88,8 @@ struct suspect {
 
 struct store {
     struct store_options options;
-    struct store_conn *main; /* for everything but batches */
+    struct store_conn *main;    /* for whatever reads */
+    struct store_conn *changes; /* for what changes a row or two, and may wait for it */
     struct lane *lanes;
     struct store_params params; /* scratch */
     struct voucher *vouchers;   /* scratch: rows of one answer */
@@ -81,6 +98,7 @@ struct store {
     struct list free_asks; /* ask */
     struct list later;     /* call, answered by the timer `soon` */
     struct list lookups;   /* call, sent by the next flush */
+    struct list changing;  /* call, sent when the connection for changes is free */
     struct list resolving; /* call, waiting for suspects to be gone */
     struct list suspects;  /* suspect */
     size_t retiring;       /* so many of the first suspects are asked about just now */
@@ -107,6 +125,18 @@ void store_answer_later(struct call *call, enum status status);
 
 /** Send store->params; a call that cannot be sent is answered later. */
 void store_ask(struct store_conn *conn, struct call *call, enum statement statement);
+
+/** The same on the connection for changes, which has a ceiling: STATUS_BUSY. */
+void store_ask_change(struct call *call, enum statement statement);
+
+/** The row of an order whose columns begin with number `first`, see ORDER_COLUMNS. */
+struct order store_decode_order(const PGresult *result, int row, int first);
+
+/** An ask, zeroed but for `arg`. */
+struct ask *store_ask_new(struct store *store, void *arg);
+
+/** Send the changes that were collected, as far as their connection is free. */
+void store_send_changes(struct store *store);
 
 /** Send the look-ups of keys that were collected. */
 void store_send_lookups(struct store *store);

@@ -414,14 +414,11 @@ void store_find_by_key(struct store *store, int64_t voucher_id,
                                         void *arg),
                        void *arg)
 {
-    struct list *link = list_shift(&store->free_asks);
-    struct ask *ask =
-        link != NULL ? list_item(link, struct ask, link) : malloc(sizeof(*ask));
+    struct ask *ask = store_ask_new(store, arg);
     struct call *call = lookup_of(store, voucher_id);
 
-    if (ask == NULL)
-        abort(); /* as store_call_new() */
-    *ask = (struct ask){.placement = placement, .callback = callback, .arg = arg};
+    ask->placement = placement;
+    ask->callback = callback;
     list_append(&call->asks, &ask->link);
     call->count++;
 }
@@ -455,13 +452,13 @@ void store_send_lookups(struct store *store)
 
 /* -- reading ----------------------------------------------------------------------- */
 
-static struct order decode_order(const PGresult *result, int row)
+struct order store_decode_order(const PGresult *result, int row, int first)
 {
-    struct result_array detail = result_array(result, row, ORDER_DETAIL);
+    struct result_array detail = result_array(result, row, first + ORDER_DETAIL);
     struct order order = {
-        .id = result_int64(result, row, ORDER_ID),
-        .voucher_id = result_int64(result, row, ORDER_VOUCHER_ID),
-        .user_id = result_int64(result, row, ORDER_USER_ID),
+        .id = result_int64(result, row, first + ORDER_ID),
+        .voucher_id = result_int64(result, row, first + ORDER_VOUCHER_ID),
+        .user_id = result_int64(result, row, first + ORDER_USER_ID),
     };
 
     take_detail(&detail, &order);
@@ -480,7 +477,7 @@ static void on_order(struct store_call *base, enum status status, const PGresult
     if (status == STATUS_OK && PQntuples(result) == 0)
         status = STATUS_NOT_FOUND;
     if (status == STATUS_OK)
-        order = decode_order(result, 0);
+        order = store_decode_order(result, 0, 0);
     callback(status, status == STATUS_OK ? &order : NULL, arg);
 }
 
@@ -510,7 +507,7 @@ static void on_orders(struct store_call *base, enum status status, const PGresul
     if (count > 0 && orders == NULL)
         status = STATUS_NO_MEMORY;
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
-        orders[i] = decode_order(result, (int)i);
+        orders[i] = store_decode_order(result, (int)i, 0);
     callback(status, orders, status == STATUS_OK ? count : 0, arg);
     free(orders);
 }

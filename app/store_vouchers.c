@@ -17,6 +17,8 @@ enum voucher_column {
     COLUMN_PAY_WITHIN,
     COLUMN_BEGIN,
     COLUMN_END,
+    COLUMN_REQUIRES_TICKET,
+    COLUMN_POW_BITS,
     COLUMN_NOW,
 };
 
@@ -35,6 +37,8 @@ static struct voucher decode_voucher(const PGresult *result, int row)
         .pay_within_s = result_int64(result, row, COLUMN_PAY_WITHIN),
         .begin_us = result_time(result, row, COLUMN_BEGIN),
         .end_us = result_time(result, row, COLUMN_END),
+        .requires_ticket = result_int64(result, row, COLUMN_REQUIRES_TICKET),
+        .pow_bits = result_int64(result, row, COLUMN_POW_BITS),
     };
 }
 
@@ -143,7 +147,7 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
 }
 
 void store_create_voucher(struct store *store, const struct voucher *voucher,
-                          store_vouchers_cb callback, void *arg)
+                          const char *actor, store_vouchers_cb callback, void *arg)
 {
     static const struct text empty = {"", 0};
     struct call *call = begin(store, on_changed, callback, arg);
@@ -159,7 +163,18 @@ void store_create_voucher(struct store *store, const struct voucher *voucher,
     params_time(params, voucher->begin_us);
     params_time(params, voucher->end_us);
     params_int64(params, voucher->pay_within_s);
-    store_ask(store->main, call, STATEMENT_CREATE_VOUCHER);
+    params_text(params, &(struct text){actor, strlen(actor)});
+    params_int64(params, voucher->requires_ticket);
+    params_int64(params, voucher->pow_bits);
+    store_ask_change(call, STATEMENT_CREATE_VOUCHER);
+}
+
+static void optional_int64(struct store_params *params, const int64_t *value)
+{
+    if (value == NULL)
+        params_null(params);
+    else
+        params_int64(params, *value);
 }
 
 static void optional_time(struct store_params *params, int64_t unix_us)
@@ -182,19 +197,19 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
     params_text(params, patch->description);
     optional_time(params, patch->begin_us);
     optional_time(params, patch->end_us);
-    if (patch->pay_within_s == 0)
-        params_null(params);
-    else
-        params_int64(params, patch->pay_within_s);
-    store_ask(store->main, call, STATEMENT_PATCH_VOUCHER);
+    optional_int64(params, patch->pay_within_s != 0 ? &patch->pay_within_s : NULL);
+    optional_int64(params, patch->requires_ticket);
+    optional_int64(params, patch->pow_bits);
+    store_ask_change(call, STATEMENT_PATCH_VOUCHER);
 }
 
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
-                           store_vouchers_cb callback, void *arg)
+                           const char *actor, store_vouchers_cb callback, void *arg)
 {
     struct call *call = begin(store, on_changed, callback, arg);
 
     params_int64(&store->params, voucher_id);
     params_int64(&store->params, add);
-    store_ask(store->main, call, STATEMENT_RESTOCK_VOUCHER);
+    params_text(&store->params, &(struct text){actor, strlen(actor)});
+    store_ask_change(call, STATEMENT_RESTOCK_VOUCHER);
 }

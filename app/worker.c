@@ -12,17 +12,19 @@
 #include "app/api.h"
 #include "app/catalogue.h"
 #include "app/checkout.h"
+#include "app/expiry.h"
 #include "app/http.h"
 #include "app/limiter.h"
 #include "app/log.h"
+#include "app/revoked.h"
 #include "app/store.h"
 #include "base/clock.h"
 #include "lock/rlock.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-#define IDLE_TIMEOUT_S 75
 #define ORDER_LANES    4
 #define SLOW_CLIENT_US INT64_C(5000000) /* to fetch an answer when the service ends */
 
@@ -31,13 +33,17 @@ struct worker {
     uv_loop_t loop;
     uv_prepare_t turn_end;
     uv_async_t stop;
+    uv_async_t renew;
+    _Atomic(struct worker_keys *) fresh_keys; /* not yet in use */
     pthread_t thread;
     struct http *http;
     struct api *api;
     struct checkout *checkout;
     struct catalogue *catalogue;
     struct store *store;
+    struct expiry_watch *expiry; /* of the first worker; NULL in others */
     struct rlock_client *locks;
+    struct revoked *revoked;
     struct limiter *user_limiter;
     struct limiter *address_limiter;
     int64_t drain_until_us; /* clock_mono_us(); 0: not draining */
@@ -105,10 +111,13 @@ static void finish(struct worker *worker)
     http_stop(worker->http);
     store_close(worker->store, on_part_closed, NULL);
     rlock_client_close(worker->locks, on_part_closed, NULL);
+    expiry_close(worker->expiry);
     catalogue_close(worker->catalogue);
     checkout_close(worker->checkout);
+    revoked_close(worker->revoked);
     uv_close((uv_handle_t *)&worker->turn_end, NULL);
     uv_close((uv_handle_t *)&worker->stop, NULL);
+    uv_close((uv_handle_t *)&worker->renew, NULL);
 }
 
 static void on_stop(uv_async_t *stop)
@@ -119,6 +128,54 @@ static void on_stop(uv_async_t *stop)
         return;
     worker->drain_until_us = clock_mono_us() + SLOW_CLIENT_US;
     http_quiesce(worker->http);
+}
+
+/* -- keys ------------------------------------------------------------------------------
+ */
+
+void worker_keys_clear(struct worker_keys *keys)
+{
+    auth_free(keys->auth);
+    http_tls_free(keys->tls);
+    *keys = (struct worker_keys){0};
+}
+
+static void keys_free(struct worker_keys *keys)
+{
+    if (keys == NULL)
+        return;
+    worker_keys_clear(keys);
+    free(keys);
+}
+
+/* No request keeps anything of the old keys: what was read of its token was copied. */
+static void on_renew(uv_async_t *renew)
+{
+    struct worker *worker = renew->data;
+    struct worker_keys *fresh = atomic_exchange(&worker->fresh_keys, NULL);
+    struct auth *old = worker->options.keys.auth;
+
+    if (fresh == NULL)
+        return;
+    if (fresh->tls != NULL)
+        http_set_tls(worker->http, fresh->tls);
+    worker->options.keys.auth = fresh->auth;
+    api_set_auth(worker->api, fresh->auth);
+    auth_free(old);
+    free(fresh);
+}
+
+bool worker_renew(struct worker *worker, const struct worker_keys *keys)
+{
+    struct worker_keys *fresh = malloc(sizeof(*fresh));
+
+    if (fresh == NULL)
+        return false;
+    *fresh = *keys;
+    /* what comes back was overtaken before the worker took it */
+    keys_free(atomic_exchange(&worker->fresh_keys, fresh));
+    uv_async_send(&worker->renew);
+    return true;
 }
 
 /* -- a turn
@@ -153,6 +210,7 @@ static void on_turn_end(uv_prepare_t *prepare)
     rlock_flush(worker->locks); /* what the requests just read want to lock */
     catalogue_turn(worker->catalogue);
     checkout_turn(worker->checkout);
+    revoked_flush(worker->revoked);
     store_flush(worker->store);
     copy_metrics(worker);
     if (worker->drain_until_us != 0 && is_drained(worker))
@@ -186,6 +244,12 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
         err_prefix(reterr, "SECKILL_REDIS_URL");
         return status;
     }
+    status = revoked_open(&worker->loop, config->redis_url, timeout_ms, &worker->revoked,
+                          reterr);
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_REDIS_URL");
+        return status;
+    }
     status = store_open(&store, &worker->store, reterr);
     if (status != STATUS_OK)
         err_prefix(reterr, "SECKILL_DATABASE_URL");
@@ -211,7 +275,10 @@ static enum status create_order_line(struct worker *worker)
 
     worker->catalogue = catalogue_create(&worker->loop, worker->store);
     worker->checkout = checkout_create(&checkout);
-    if (worker->catalogue == NULL || worker->checkout == NULL)
+    if (worker->options.index == 0)
+        worker->expiry = expiry_open(&worker->loop, worker->store);
+    if (worker->catalogue == NULL || worker->checkout == NULL ||
+        (worker->options.index == 0 && worker->expiry == NULL))
         return STATUS_NO_MEMORY;
     return STATUS_OK;
 }
@@ -219,15 +286,18 @@ static enum status create_order_line(struct worker *worker)
 static enum status create_api(struct worker *worker)
 {
     const struct config *config = worker->options.config;
-    struct api_options options = {.auth = worker->options.auth,
-                                  .catalogue = worker->catalogue,
-                                  .checkout = worker->checkout,
-                                  .store = worker->store,
-                                  .metrics = worker->options.metrics,
-                                  .all_metrics = worker->options.all_metrics,
-                                  .all_metrics_count = worker->options.all_metrics_count,
-                                  .queue_max = (size_t)config->queue_max,
-                                  .bypass_locks = config->redis_down == CONFIG_BYPASS};
+    struct api_options options = {
+        .auth = worker->options.keys.auth,
+        .revoked = worker->revoked,
+        .tickets = {.secret = config->ticket_secret, .ttl_s = config->ticket_ttl_s},
+        .catalogue = worker->catalogue,
+        .checkout = worker->checkout,
+        .store = worker->store,
+        .metrics = worker->options.metrics,
+        .all_metrics = worker->options.all_metrics,
+        .all_metrics_count = worker->options.all_metrics_count,
+        .queue_max = (size_t)config->queue_max,
+        .bypass_locks = config->redis_down == CONFIG_BYPASS};
 
     if (config->rate_per_user > 0)
         options.user_limiter = worker->user_limiter =
@@ -245,17 +315,27 @@ static enum status create_api(struct worker *worker)
 static enum status start_http(struct worker *worker, struct err *reterr)
 {
     const struct config *config = worker->options.config;
-    bool is_tls = config->tls_cert[0] != '\0';
-    struct http_options options = {.loop = &worker->loop,
-                                   .listen_fd = worker->options.listen_fd,
-                                   .tls_cert = is_tls ? config->tls_cert : NULL,
-                                   .tls_key = is_tls ? config->tls_key : NULL,
-                                   .idle_timeout_s = IDLE_TIMEOUT_S,
-                                   .handle = api_handle,
-                                   .answered = api_answered,
-                                   .arg = worker->api};
+    struct http_options options = {
+        .loop = &worker->loop,
+        .listen_fd = worker->options.listen_fd,
+        .tls = worker->options.keys.tls,
+        .connections_per_address = (size_t)config->connections_per_ip,
+        .idle_timeout_s = (unsigned)config->idle_timeout_s,
+        .request_timeout_s = (unsigned)config->request_timeout_s,
+        .handle = api_handle,
+        .answered = api_answered,
+        .arg = worker->api};
+    enum status status =
+        address_networks_parse(config->trusted_proxies, &options.trusted_proxies, reterr);
 
-    return http_start(&options, &worker->http, reterr);
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_TRUSTED_PROXIES");
+        return status;
+    }
+    status = http_start(&options, &worker->http, reterr);
+    if (status == STATUS_OK)
+        worker->options.keys.tls = NULL; /* the server's now */
+    return status;
 }
 
 static enum status build(struct worker *worker, struct err *reterr)
@@ -279,6 +359,8 @@ static void worker_free(struct worker *worker)
     api_free(worker->api);
     limiter_free(worker->user_limiter);
     limiter_free(worker->address_limiter);
+    keys_free(atomic_load(&worker->fresh_keys));
+    worker_keys_clear(&worker->options.keys);
     free(worker);
 }
 
@@ -294,16 +376,21 @@ enum status worker_start(const struct worker_options *options, struct worker **r
                          struct err *reterr)
 {
     struct worker *worker = calloc(1, sizeof(*worker));
+    struct worker_keys keys = options->keys;
     enum status status;
 
-    if (worker == NULL)
+    if (worker == NULL) {
+        worker_keys_clear(&keys);
         return STATUS_NO_MEMORY;
+    }
     worker->options = *options;
     uv_loop_init(&worker->loop);
     uv_prepare_init(&worker->loop, &worker->turn_end);
     worker->turn_end.data = worker;
     uv_async_init(&worker->loop, &worker->stop, on_stop);
     worker->stop.data = worker;
+    uv_async_init(&worker->loop, &worker->renew, on_renew);
+    worker->renew.data = worker;
     status = build(worker, reterr);
     if (status == STATUS_OK) {
         uv_prepare_start(&worker->turn_end, on_turn_end);

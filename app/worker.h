@@ -12,11 +12,17 @@
 
 struct worker;
 
+/** What may be renewed while a worker runs. */
+struct worker_keys {
+    struct auth *auth;
+    struct http_tls *tls; /* NULL: plain HTTP */
+};
+
 struct worker_options {
     const struct config *config;
-    struct auth *auth;
-    size_t index;  /* for the log */
-    int listen_fd; /* taken over */
+    struct worker_keys keys; /* taken over, also when this fails */
+    size_t index;            /* for the log */
+    int listen_fd;           /* taken over */
     struct metrics *metrics;
     struct metrics *const *all_metrics;
     size_t all_metrics_count;
@@ -31,6 +37,12 @@ struct worker_options {
  */
 MUST_CHECK enum status worker_start(const struct worker_options *options,
                                     struct worker **ret_worker, struct err *reterr);
+
+/** Have it use these keys from its next turn on; taken over. Returns at once; any one
+ *  thread. False: out of memory, they are the caller's still. */
+MUST_CHECK bool worker_renew(struct worker *worker, const struct worker_keys *keys);
+
+void worker_keys_clear(struct worker_keys *keys);
 
 /** Ask it to drain: take no more connections, answer all that is under way, give back its
  *  locks, end. Returns at once; any thread. */

@@ -113,6 +113,7 @@ class Shop:
 
     def __init__(self, program, servers, secret, database, stack):
         self.database_url = servers.env["SECKILL_DATABASE_URL"].rsplit("/", 1)[0] + "/" + database
+        self.owner_url = servers.env["PG_OWNER_URL"].rsplit("/", 1)[0] + "/" + database
         self.superuser_url = servers.env["PG_SUPERUSER_URL"].rsplit("/", 1)[0] + "/" + database
         house.sql(servers.env["PG_SUPERUSER_URL"], f"drop database if exists {database} with (force)")
         house.sql(servers.env["PG_SUPERUSER_URL"], f"create database {database} owner seckill")
@@ -122,17 +123,16 @@ class Shop:
             "SECKILL_JWT_SECRET": secret,
             "SECKILL_WORKERS": str(WORKERS),
             "SECKILL_RATE_PER_USER": "0"}, f"{PLACE}/{database}.log")
-        self.service.command("migrate")
+        self.service.migrate(self.owner_url)
         stack.callback(self.service.stop)
         self.service.start()
 
     def sql(self, statement):
-        return house.sql(self.database_url, statement)
+        return house.sql(self.owner_url, statement)
 
     def empty(self):
-        """No order is left, and no voucher of earlier measurements has stock."""
-        self.sql("truncate voucher_order; update voucher set stock_total = 0, stock_left = 0, "
-                 "version = version + 1")
+        """Nothing of earlier measurements is left."""
+        self.sql("truncate voucher, voucher_order, order_event, stock_event")
 
     def fill(self):
         """A million orders, by the function that places all orders."""

@@ -87,6 +87,11 @@ class Service:
     def command(self, *arguments, check=True):
         return run(self.program, *arguments, env=self.env, check=check)
 
+    def migrate(self, owner_url):
+        """As the owner of the tables, which the service itself is not."""
+        run(self.program, "migrate", "--service-role", "seckill_service",
+            env=dict(self.env, SECKILL_DATABASE_URL=owner_url))
+
     def start(self):
         """Start it and wait until it is ready. It ends when this process does."""
         with open(self.log_path, "ab") as log:
@@ -156,7 +161,8 @@ class Service:
         status, voucher = self.call(
             "POST", "/v1/vouchers", self.admin,
             {"title": title, "price_cents": 900, "face_value_cents": 10000, "stock": stock,
-             "per_user_limit": limit, "begin_at": moment(begin_in_s), "end_at": moment(end_in_s)})
+             "per_user_limit": limit, "begin_at": moment(begin_in_s), "end_at": moment(end_in_s),
+             "pay_within_s": 86400}) # none expires while the others are measured
         if status != 201:
             raise Failed(f"creating a voucher: {status} {voucher}")
         wait_for("the voucher is known", lambda: self.is_known(voucher["id"]))

@@ -108,7 +108,7 @@ def main(stack):
         "SECKILL_DATABASE_URL": url, "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
         "SECKILL_JWT_SECRET": house.new_secret(), "SECKILL_WORKERS": "2",
         "SECKILL_RATE_PER_USER": "0"}, f"{PLACE}/seckill.log")
-    service.command("migrate")
+    service.migrate(servers.env["PG_OWNER_URL"])
     stack.callback(service.stop)
     service.start()
     vouchers = {service.create_voucher(f"{limit} each", STOCK, limit=limit): limit for limit in (1, 3)}

@@ -92,7 +92,7 @@ def serve(program, port, stack):
         "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
         "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
         "SECKILL_JWT_SECRET_FILE": keep_secret()}, f"{PLACE}/seckill.log")
-    service.command("migrate")
+    service.migrate(servers.env["PG_OWNER_URL"])
     stack.callback(service.stop)
     stack.callback(ignore_signals)
     service.start()

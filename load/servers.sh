@@ -185,7 +185,8 @@ change_port()
 write_env()
 {
     cat >"$dir/env.new" <<END
-SECKILL_DATABASE_URL=postgresql://seckill:$PG_PASSWORD@127.0.0.1:$PG_PORT/seckill
+SECKILL_DATABASE_URL=postgresql://seckill_service:$PG_PASSWORD@127.0.0.1:$PG_PORT/seckill
+PG_OWNER_URL=postgresql://seckill:$PG_PASSWORD@127.0.0.1:$PG_PORT/seckill
 SECKILL_REDIS_URL=redis://default:$REDIS_PASSWORD@127.0.0.1:$REDIS_PORT/0
 PG_SUPERUSER_URL=postgresql://postgres:$PG_PASSWORD@127.0.0.1:$PG_PORT/seckill
 PG_PID=$(server_pid postgres || true)
@@ -283,6 +284,18 @@ postgres_answers()
 {
     PGCONNECT_TIMEOUT=2 psql -XAtqc 'select 1' \
         "postgresql://seckill:$PG_PASSWORD@127.0.0.1:$PG_PORT/seckill" >/dev/null 2>&1
+}
+
+# The role that the service runs as. It owns nothing and gets its rights from `seckill
+# migrate`; the owner, as its member, sees its sessions. Data of older versions lack it.
+postgres_add_service_role()
+{
+    psql -XAtq -v password="$PG_PASSWORD" \
+        "postgresql://postgres:$PG_PASSWORD@127.0.0.1:$PG_PORT/seckill" <<'END'
+select format('create role seckill_service login password %L role seckill', :'password')
+where to_regrole('seckill_service') is null
+\gexec
+END
 }
 
 # -- Redis ----------------------------------------------------------------------------
@@ -391,7 +404,7 @@ main()
     load_settings
 
     case $verb in
-    up) start_one postgres && start_one redis ;;
+    up) start_one postgres && postgres_add_service_role && start_one redis ;;
     start) start_one "$which" ;;
     down)
         ask_to_stop redis

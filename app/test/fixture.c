@@ -116,7 +116,7 @@ static pid_t start_child(struct fixture *fixture, const struct launch *launch)
     for (size_t i = 0; launch->env != NULL && launch->env[i] != NULL; i++)
         env[count++] = (char *)(uintptr_t)launch->env[i];
     snprintf(database_url, sizeof(database_url), "SECKILL_DATABASE_URL=%s",
-             fixture->database_url);
+             fixture->service_url);
     snprintf(redis_url, sizeof(redis_url), "SECKILL_REDIS_URL=%s", fixture->redis_url);
     env[count++] = database_url;
     env[count++] = redis_url;
@@ -392,13 +392,27 @@ static void read_env(struct fixture *fixture)
     file = fopen(path, "re");
     assert_non_null(file);
     while (fgets(line, sizeof(line), file) != NULL) {
-        copy_value(line, "SECKILL_DATABASE_URL", fixture->database_url,
+        copy_value(line, "PG_OWNER_URL", fixture->database_url,
                    sizeof(fixture->database_url));
+        copy_value(line, "SECKILL_DATABASE_URL", fixture->service_url,
+                   sizeof(fixture->service_url));
         copy_value(line, "SECKILL_REDIS_URL", fixture->redis_url,
                    sizeof(fixture->redis_url));
     }
     fclose(file);
     assert_true(fixture->database_url[0] != '\0' && fixture->redis_url[0] != '\0');
+}
+
+static void migrate(struct fixture *fixture)
+{
+    char owner[300];
+    const char *const env[] = {owner, NULL};
+    const char *const argv[] = {"seckill", "migrate", "--service-role", SERVICE_ROLE,
+                                NULL};
+
+    snprintf(owner, sizeof(owner), "SECKILL_DATABASE_URL=%s", fixture->database_url);
+    if (fixture_run(fixture, env, argv)->code != 0)
+        fail_msg("migrate: %s", fixture_run(fixture, env, argv)->err);
 }
 
 struct fixture *fixture_open(void)
@@ -409,7 +423,7 @@ struct fixture *fixture_open(void)
     start_guardian(fixture);
     run_well(fixture, (const char *[]){"load/servers.sh", "up", fixture->dir, NULL});
     read_env(fixture);
-    run_well(fixture, (const char *[]){"seckill", "migrate", NULL});
+    migrate(fixture);
     return fixture;
 }
 

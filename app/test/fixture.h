@@ -37,9 +37,10 @@ struct service {
 };
 
 struct fixture {
-    char dir[96];      /* data of the servers, logs of the services */
-    char program[256]; /* seckill */
-    char database_url[256];
+    char dir[96];           /* data of the servers, logs of the services */
+    char program[256];      /* seckill */
+    char database_url[256]; /* as the owner of the tables */
+    char service_url[256];  /* as the service, which may do less */
     char redis_url[256];
     struct service services[FIXTURE_SERVICES_MAX];
     unsigned shared_services; /* the first so many outlive a test */
@@ -50,7 +51,10 @@ struct fixture {
 /* -- the house ------------------------------------------------------------------------
  */
 
-/** Start the servers and migrate; for a group's setup. */
+#define SERVICE_ROLE "seckill_service"
+
+/** Start the servers and migrate; for a group's setup. Programs that are run or started
+ *  connect as SERVICE_ROLE unless their environment says otherwise. */
 struct fixture *fixture_open(void);
 
 /** Ends all; fails (returns not 0) when the promises do not hold on the data left. */
@@ -122,6 +126,7 @@ int64_t service_rss_kib(const struct service *service);
 /** Tokens of the default configuration, good for an hour. Valid for 64 more calls. */
 const char *shopper(int64_t user_id);
 const char *admin(void);
+const char *payment(void);
 
 /** A number in text; fails when it is not one. */
 int64_t number_of(const char *text);

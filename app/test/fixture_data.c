@@ -176,7 +176,7 @@ static redisReply *redis_try(struct fixture *fixture, const char *format, va_lis
 
 const char *redis_do(struct fixture *fixture, const char *format, ...)
 {
-    static char text[512];
+    static char text[4096];
     redisReply *reply = NULL;
     va_list args;
 

@@ -86,11 +86,21 @@ const char *shopper(int64_t user_id)
     return token_hs256(NULL, claims, FIXTURE_SECRET);
 }
 
-const char *admin(void)
+static const char *with_role(const char *role)
 {
     char claims[128];
 
-    snprintf(claims, sizeof(claims), "{\"sub\":\"1\",\"role\":\"admin\",\"exp\":%lld}",
+    snprintf(claims, sizeof(claims), "{\"sub\":\"1\",\"role\":\"%s\",\"exp\":%lld}", role,
              (long long)time(NULL) + 3600);
     return token_hs256(NULL, claims, FIXTURE_SECRET);
+}
+
+const char *admin(void)
+{
+    return with_role("admin");
+}
+
+const char *payment(void)
+{
+    return with_role("payment");
 }

@@ -71,6 +71,17 @@ static const struct bad_setting {
     {"SECKILL_RATE_PER_USER", "-1", "0"},
     {"SECKILL_RATE_PER_IP", "many", "0"},
     {"SECKILL_LOG_LEVEL", "loud", "info"},
+    {"SECKILL_CONNECTIONS_PER_IP", "-1", "1000000"},
+    {"SECKILL_IDLE_TIMEOUT_S", "0", "3600"},
+    {"SECKILL_IDLE_TIMEOUT_S", "3601", "3600"},
+    {"SECKILL_REQUEST_TIMEOUT_S", "0", "600"},
+    {"SECKILL_REQUEST_TIMEOUT_S", "601", "600"},
+    {"SECKILL_TRUSTED_PROXIES", "localhost", "10.0.0.0/8"},
+    {"SECKILL_TRUSTED_PROXIES", "10.0.0.0/33", "10.0.0.0/8"},
+    {"SECKILL_JWT_KEYS_FILE", "/no/such/file", ""},
+    {"SECKILL_TICKET_TTL_S", "4", "3600"},
+    {"SECKILL_TICKET_TTL_S", "3601", "5"},
+    {"SECKILL_TICKET_SECRET_FILE", "/no/such/file", ""},
     {"SECKILL_TLS_CERT_FILE", "/no/such/file", ""},
 };
 
@@ -82,6 +93,8 @@ static const struct bad_setting bad_hidden_settings[] = {
     {"SECKILL_DATABASE_URL", "mysql://x", ""},
     {"SECKILL_DATABASE_URL", "no equals sign", ""},
     {"SECKILL_JWT_ALG", "RS256", "SECKILL_JWT_PUBLIC_KEY_FILE"},
+    {"SECKILL_JWT_KEYS_FILE", "/etc/hostname", "kid: NAME"},
+    {"SECKILL_TICKET_SECRET", "hunter2", "32"},
     {"SECKILL_TLS_CERT_FILE", "/etc/hostname", "SECKILL_TLS_KEY_FILE"},
     {"SECKILL_TLS_KEY_FILE", "/etc/hostname", "SECKILL_TLS_CERT_FILE"},
 };
@@ -205,6 +218,16 @@ static void test_help__of_serve_lists_the_settings_with_defaults(void **state)
         {"SECKILL_QUEUE_MAX", "10000"},
         {"SECKILL_RATE_PER_USER", "10"},
         {"SECKILL_RATE_PER_IP", "0"},
+        {"SECKILL_JWT_KEYS_FILE", ""},
+        {"SECKILL_JWT_ISSUER", ""},
+        {"SECKILL_JWT_AUDIENCE", ""},
+        {"SECKILL_TICKET_SECRET", ""},
+        {"SECKILL_TICKET_SECRET_FILE", ""},
+        {"SECKILL_TICKET_TTL_S", "120"},
+        {"SECKILL_TRUSTED_PROXIES", ""},
+        {"SECKILL_CONNECTIONS_PER_IP", "0"},
+        {"SECKILL_IDLE_TIMEOUT_S", "75"},
+        {"SECKILL_REQUEST_TIMEOUT_S", "30"},
         {"SECKILL_TLS_CERT_FILE", ""},
         {"SECKILL_TLS_KEY_FILE", ""},
         {"SECKILL_LOG_LEVEL", ""},
@@ -230,6 +253,8 @@ static void test_usage__not_understood_is_64(void **state)
     assert_int_equal(RUN(state, NULL, "token", "--user", "1", "--ttl", "-1")->code,
                      EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "token", "--user", "1", "--what")->code,
+                     EXIT_USAGE);
+    assert_int_equal(RUN(state, NULL, "token", "--user", "1", "--jti", "")->code,
                      EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "lock")->code, EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "lock", "steal", "x")->code, EXIT_USAGE);
@@ -348,7 +373,22 @@ static void test_database__away_is_said(void **state)
 
     assert_int_equal(RUN(state, env, "audit")->code, EXIT_FAILED);
     assert_int_equal(RUN(state, env, "migrate")->code, EXIT_FAILED);
-    assert_int_equal(RUN(state, NULL, "migrate")->code, EXIT_HOLDS); /* again: no harm */
+}
+
+static void test_migrate__is_for_the_owner(void **state)
+{
+    struct fixture *fixture = *state;
+    char url[300];
+    const char *const owner[] = {url, NULL};
+
+    snprintf(url, sizeof(url), "SECKILL_DATABASE_URL=%s", fixture->database_url);
+    assert_int_equal(RUN(state, NULL, "migrate")->code, EXIT_FAILED);
+    assert_int_equal(RUN(state, owner, "migrate")->code, EXIT_HOLDS); /* no harm */
+    assert_says(RUN(state, owner, "migrate")->out, "0 applied");
+    assert_says(RUN(state, owner, "migrate", "--dry-run")->out, "0 to apply");
+    assert_int_equal(RUN(state, owner, "migrate", "--service-role")->code, EXIT_USAGE);
+    assert_int_equal(RUN(state, owner, "migrate", "--service-role", "nobody")->code,
+                     EXIT_FAILED);
 }
 
 /* -- TLS ------------------------------------------------------------------------------
@@ -412,6 +452,7 @@ int main(void)
         CASE(test_lock__without_redis_fails),
         CASE(test_audit__finds_what_is_broken),
         CASE(test_database__away_is_said),
+        CASE(test_migrate__is_for_the_owner),
         CASE(test_tls__is_spoken_when_configured),
     };
 

@@ -87,7 +87,7 @@ static void test_postgres__lost_answers_in_a_burst(void **state)
 {
     struct fixture *fixture = *state;
     struct service *service =
-        serve_through_proxy(fixture, "SECKILL_DATABASE_URL", fixture->database_url);
+        serve_through_proxy(fixture, "SECKILL_DATABASE_URL", fixture->service_url);
 
     for (int round = 0; round < ROUNDS; round++)
         run_losing_burst(fixture, service);
@@ -109,7 +109,7 @@ static void test_postgres__a_commit_whose_answer_is_lost_is_found(void **state)
 {
     struct fixture *fixture = *state;
     struct service *service =
-        serve_through_proxy(fixture, "SECKILL_DATABASE_URL", fixture->database_url);
+        serve_through_proxy(fixture, "SECKILL_DATABASE_URL", fixture->service_url);
     char voucher_id[ID_SIZE];
     size_t found = 0;
 

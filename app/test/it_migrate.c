@@ -2,6 +2,7 @@
 #include "app/embed.h"
 #include "app/test/it_sql.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 
 static int setup(void **state)
@@ -28,10 +29,12 @@ static enum status migrate(const struct sandbox *sandbox, unsigned *ret_steps,
     struct db *db;
     enum status status = db_open(sandbox->url, &db, ret_err);
 
+    const struct db_migration options = {.on_step = count_step, .arg = ret_steps};
+
     *ret_steps = 0;
     if (status != STATUS_OK)
         return status;
-    status = db_migrate(db, count_step, ret_steps, ret_err);
+    status = db_migrate(db, &options, ret_err);
     db_close(db);
     return status;
 }
@@ -85,20 +88,6 @@ static void test_db_migrate__checksum_is_sha256_of_the_file(void **state)
     assert_string_equal(
         sandbox_text(sandbox, "select checksum from schema_migration where version = 2"),
         sum);
-    sandbox_close(sandbox);
-}
-
-static void test_db_migrate__goes_on_where_it_stopped(void **state)
-{
-    struct sandbox *sandbox = sandbox_open(*state, "migrate_on");
-    struct err err = {0};
-    unsigned steps;
-
-    sandbox_do(sandbox, "delete from schema_migration where version = 3");
-    sandbox_do(sandbox, "drop function create_voucher, patch_voucher, restock_voucher");
-    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_OK);
-    assert_int_equal(steps, 1);
-    sandbox_voucher(sandbox, 1, 1);
     sandbox_close(sandbox);
 }
 
@@ -208,6 +197,148 @@ static void test_db_migrate__several_at_once_take_turns(void **state)
     sandbox_close(sandbox);
 }
 
+static void test_db_migrate__dry_run_changes_nothing(void **state)
+{
+    struct sandbox *sandbox = sandbox_new(*state, "migrate_dry");
+    struct db_migration options = {.is_dry_run = true, .on_step = count_step};
+    const char *tables = "select count(*) from pg_class where relnamespace ="
+                         " current_schema::regnamespace";
+    struct err err = {0};
+    struct db *db;
+    unsigned steps = 0;
+
+    options.arg = &steps;
+    assert_int_equal(db_open(sandbox->url, &db, &err), STATUS_OK);
+    assert_int_equal(db_migrate(db, &options, &err), STATUS_OK);
+    assert_int_equal(steps, built_in());
+    assert_int_equal(sandbox_number(sandbox, "%s", tables), 0);
+    migrate(sandbox, &steps, &err);
+    sandbox_do(sandbox, "delete from schema_migration where version = 2");
+    steps = 0;
+    assert_int_equal(db_migrate(db, &options, &err), STATUS_OK);
+    assert_int_equal(steps, 1);
+    sandbox_do(sandbox, "update schema_migration set checksum = 'x' where version = 1");
+    assert_int_equal(db_migrate(db, &options, &err), STATUS_INVALID);
+    db_close(db);
+    sandbox_close(sandbox);
+}
+
+static void test_db_migrate__renews_the_rights_of_the_service(void **state)
+{
+    struct sandbox *sandbox = sandbox_open(*state, "migrate_rights");
+    struct err err = {0};
+    unsigned steps;
+
+    /* as if this version had just brought them */
+    sandbox_do(sandbox, "revoke all on voucher_order from " SERVICE_ROLE);
+    sandbox_do(sandbox, "revoke all on function pay_order from " SERVICE_ROLE);
+    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_OK);
+    assert_string_equal(
+        sandbox_text(
+            sandbox,
+            "select has_table_privilege('" SERVICE_ROLE
+            "', 'voucher_order', 'select') and has_function_privilege('" SERVICE_ROLE
+            "', 'pay_order'::regproc, 'execute')"),
+        "t");
+    sandbox_close(sandbox);
+}
+
+/* -- upgrades ---------------------------------------------------------------------- */
+
+/* A database as a program left it that knew the first `versions` files only. */
+static struct sandbox *old_database(struct fixture *fixture, unsigned versions)
+{
+    char name[32];
+    struct sandbox *sandbox;
+
+    snprintf(name, sizeof(name), "upgrade_%u", versions);
+    sandbox = sandbox_new(fixture, name);
+    sandbox_do(sandbox, "create table schema_migration (version integer primary key,"
+                        " name text not null, checksum text not null,"
+                        " applied_at timestamptz not null default now())");
+    for (const struct embedded *file = embedded_files; file->path != NULL; file++) {
+        long version = strtol(file->path + 4, NULL, 10);
+        const char *const values[] = {file->bytes, file->path + 4};
+
+        if (strncmp(file->path, "sql/", 4) != 0 || version > (long)versions)
+            continue;
+        sandbox_ask(sandbox, file->bytes);
+        PQclear(PQexecParams(sandbox->conn,
+                             "insert into schema_migration select left($2, 3)::int,"
+                             " regexp_replace($2, '[.]sql$', ''),"
+                             " encode(sha256(convert_to($1, 'UTF8')), 'hex')",
+                             2, NULL, values, NULL, NULL, 0));
+    }
+    return sandbox;
+}
+
+/* Shoppers 1..1000 have an order each; what a later version can know better by its own
+   functions is written by hand here. */
+static void fill_database(struct sandbox *sandbox, unsigned versions)
+{
+    sandbox_do(sandbox, "insert into voucher (price_cents, face_value_cents, stock_total,"
+                        " stock_left, per_user_limit, begin_at, end_at, pay_within_s,"
+                        " title) select 100, 200, 1500, 1500, 2, now() - interval '1 h',"
+                        " now() + interval '1 h', 900, 'v' || n"
+                        " from generate_series(1, 3) n");
+    if (versions == 1)
+        sandbox_do(sandbox,
+                   "with placed as (insert into voucher_order (voucher_id, id, user_id,"
+                   "  fence, price_cents, created_at, expires_at, slot, request_key)"
+                   "  select v.id, nextval('voucher_order_id_seq') * 1048576 + v.id, u,"
+                   "   u, 100, clock_timestamp(), clock_timestamp() + interval '15 min',"
+                   "   1, 'key' || u from voucher v, generate_series(1, 1000) u returning"
+                   "  voucher_id) update voucher set stock_left = stock_left - 1000");
+    else
+        sandbox_do(sandbox, "select place_orders(id, array(select"
+                            " generate_series(1::bigint, 1000)), array(select"
+                            " generate_series(1::bigint, 1000)), array(select 'key' || u"
+                            " from generate_series(1, 1000) u)) from voucher");
+    /* states that a hand may have made before there was a history */
+    sandbox_do(sandbox,
+               "update voucher_order set status = s.status::order_status,"
+               " slot = case when s.status in ('paid', 'redeemed') then slot end,"
+               " paid_at = case when s.was_paid then clock_timestamp() end,"
+               " payment_ref = case when s.was_paid then 'ref' || user_id end"
+               " from (values (1, 'paid', true), (2, 'redeemed', true),"
+               "  (3, 'refunded', true), (4, 'cancelled', false), (5, 'expired', false))"
+               " s (u, status, was_paid) where user_id = s.u");
+    sandbox_do(sandbox, "update voucher set stock_left = stock_left + 3,"
+                        " ended_fence = 5, version = version + 1");
+}
+
+static void test_db_migrate__keeps_the_data_of_every_earlier_version(void **state)
+{
+    const char *sum = "select md5(string_agg(o::text, ',' order by id)) from"
+                      " voucher_order o";
+    char before[64];
+
+    for (unsigned versions = 1; versions < built_in(); versions++) {
+        struct sandbox *sandbox = old_database(*state, versions);
+        struct err err = {0};
+        unsigned steps;
+
+        if (versions <= 3)
+            fill_database(sandbox, versions);
+        else
+            sandbox_do(sandbox, "select place_orders(%" PRId64 ", '{1}', '{1}', null)",
+                       sandbox_voucher(sandbox, 5, 1));
+        snprintf(before, sizeof(before), "%s", sandbox_text(sandbox, "%s", sum));
+        if (migrate(sandbox, &steps, &err) != STATUS_OK)
+            fail_msg("from version %u: %s", versions, err.text);
+        assert_int_equal(steps, built_in() - versions);
+        assert_string_equal(sandbox_text(sandbox, "%s", sum), before);
+        assert_int_equal(sandbox_audit(sandbox), 0);
+        /* and it goes on from there */
+        sandbox_do(sandbox, "select pay_order(voucher_id, id, 'payment:1', 'r', 100)"
+                            " from voucher_order where status = 'unpaid' limit 1");
+        sandbox_do(sandbox, "select place_orders(id, '{2000}', '{2000}', '{x}')"
+                            " from voucher");
+        assert_int_equal(sandbox_audit(sandbox), 0);
+        sandbox_close(sandbox);
+    }
+}
+
 static void test_db_open__says_why_it_cannot(void **state UNUSED)
 {
     struct db *db = NULL;
@@ -223,12 +354,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_db_migrate__applies_all_once),
         cmocka_unit_test(test_db_migrate__checksum_is_sha256_of_the_file),
-        cmocka_unit_test(test_db_migrate__goes_on_where_it_stopped),
         cmocka_unit_test(test_db_migrate__refuses_an_edited_one),
         cmocka_unit_test(test_db_migrate__refuses_one_it_does_not_know),
         cmocka_unit_test(test_db_migrate__a_failing_one_leaves_nothing),
         cmocka_unit_test(test_db_migrate__is_applied_and_recorded_or_neither),
         cmocka_unit_test(test_db_migrate__several_at_once_take_turns),
+        cmocka_unit_test(test_db_migrate__dry_run_changes_nothing),
+        cmocka_unit_test(test_db_migrate__renews_the_rights_of_the_service),
+        cmocka_unit_test(test_db_migrate__keeps_the_data_of_every_earlier_version),
         cmocka_unit_test(test_db_open__says_why_it_cannot),
     };
 

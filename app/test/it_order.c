@@ -301,11 +301,9 @@ static void test_key__of_a_cancelled_order_still_gives_it(void **state)
     make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
     order_id_of(EXPECT(place_order(service, 8, voucher_id, "k"), 201, NULL), id);
     sql_do(*state,
-           "with o as (update voucher_order set status = 'cancelled', slot = null "
-           "where voucher_id = %s returning fence) update voucher set stock_left = "
-           "stock_left + 1, version = version + 1, ended_fence = (select "
-           "max(fence) from o) where id = %s",
-           voucher_id, voucher_id);
+           "select cancel_order(voucher_id, id, 'shopper:8') from voucher_order "
+           "where voucher_id = %s",
+           voucher_id);
     reply = EXPECT(place_order(service, 8, voucher_id, "k"), 200, NULL);
     assert_string_equal(reply_text(reply, "id"), id);
     assert_string_equal(reply_text(reply, "status"), "cancelled");

@@ -12,8 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SANDBOX_URL "%s?options=-csearch_path%%3D%s%%20-cclient_min_messages%%3Dwarning"
+
 struct sandbox {
-    char url[512];
+    char url[512];         /* as the owner of the tables */
+    char service_url[512]; /* as the service */
     PGconn *conn;
     char value[65536]; /* the last that sandbox_text() gave */
 };
@@ -90,9 +93,10 @@ static inline struct sandbox *sandbox_new(struct fixture *fixture, const char *s
 
     assert_non_null(sandbox);
     sql_do(fixture, "create schema %s", schema);
-    snprintf(sandbox->url, sizeof(sandbox->url),
-             "%s?options=-csearch_path%%3D%s%%20-cclient_min_messages%%3Dwarning",
-             fixture->database_url, schema);
+    snprintf(sandbox->url, sizeof(sandbox->url), SANDBOX_URL, fixture->database_url,
+             schema);
+    snprintf(sandbox->service_url, sizeof(sandbox->service_url), SANDBOX_URL,
+             fixture->service_url, schema);
     sandbox->conn = sandbox_connect(sandbox);
     return sandbox;
 }
@@ -100,11 +104,12 @@ static inline struct sandbox *sandbox_new(struct fixture *fixture, const char *s
 static inline struct sandbox *sandbox_open(struct fixture *fixture, const char *schema)
 {
     struct sandbox *sandbox = sandbox_new(fixture, schema);
+    const struct db_migration options = {.service_role = SERVICE_ROLE};
     struct err err = {0};
     struct db *db;
 
     if (db_open(sandbox->url, &db, &err) != STATUS_OK ||
-        db_migrate(db, NULL, NULL, &err) != STATUS_OK)
+        db_migrate(db, &options, &err) != STATUS_OK)
         fail_msg("%s", err.text);
     db_close(db);
     return sandbox;
@@ -126,15 +131,15 @@ static inline int64_t sandbox_voucher(struct sandbox *sandbox, int stock, int li
                           stock, limit);
 }
 
-static inline void sandbox_ignore_row(const char *check UNUSED, const char *row UNUSED,
-                                      void *arg UNUSED)
+static inline void sandbox_print_row(const char *check, const char *row, void *arg UNUSED)
 {
+    print_error("%s: %s\n", check, row);
 }
 
 /** Rows that break a promise, by db_audit(). */
 static inline int64_t sandbox_audit(struct sandbox *sandbox)
 {
-    const struct db_audit audit = {.on_row = sandbox_ignore_row};
+    const struct db_audit audit = {.on_row = sandbox_print_row};
     struct err err = {0};
     struct db *db;
     uint64_t broken = UINT64_MAX;

@@ -128,6 +128,40 @@ static const struct planted {
     {"update voucher_order set fence = 0 where user_id = 1", "orders within", "fence 0"},
     {"update voucher_order set request_key = '' where user_id = 1", "orders within",
      "request_key \"\""},
+    {"update voucher set ended_fence = 14", "above ended_fence", "has fence 15"},
+    {"update voucher_order set slot = 2 where fence = 1", "above ended_fence",
+     "ended_fence is 0, shopper 1 has fence 1"},
+    {"update order_event set to_status = 'expired' where to_status = 'cancelled'",
+     "leads to its state", "is cancelled, its history ends expired"},
+    {"delete from order_event where to_status = 'redeemed'", "leads to its state",
+     "is redeemed, its history ends paid"},
+    {"delete from order_event where to_status = 'paid'", "begins where the one before",
+     "paid -> refunded, before it was unpaid"},
+    {"update order_event set from_status = 'paid' where to_status = 'cancelled'",
+     "begins where the one before", "paid -> cancelled, before it was unpaid"},
+    {"insert into order_event select voucher_id, id + 1048576 * 99, id, now(), 'x',"
+     " 'unpaid', 'redeemed' from voucher_order where fence = 1",
+     "begins where the one before", "unpaid -> redeemed"},
+    {"update order_event set detail = 'y' where to_status = 'paid'",
+     "a payment stands in the history", "its history says"},
+    {"update voucher_order set payment_ref = null", "a payment stands in the history",
+     NULL},
+    {"update order_event set at = at + interval '1 s' where to_status = 'paid'",
+     "a payment stands in the history", NULL},
+    {"update order_event set at = '2001-01-01'", "came after the order", NULL},
+    {"update order_event set id = id - 1048576 * 99", "came after the order", NULL},
+    {"update order_event set order_id = order_id + 1048576 * 999", "came after the order",
+     "was placed never"},
+    {"delete from stock_event", "history of the stock", "its history gives"},
+    {"update stock_event set stock_change = stock_change - 1 where stock_change > 0",
+     "history of the stock", NULL},
+    {"insert into stock_event select id + 1048576, id + 1048576, now(), 'x', 1"
+     " from voucher",
+     "history of the stock", NULL},
+    {"update order_event set id = id + 1", "stands once", "stands 1 times"},
+    {"update stock_event set id = (select min(id) from voucher_order o"
+     " where o.voucher_id = stock_event.voucher_id) where stock_change > 0",
+     "stands once", "stands 2 times"},
     {"update voucher set price_cents = -1", "vouchers within", "price_cents -1"},
     {"update voucher set end_at = begin_at", "vouchers within", NULL},
     {"update voucher set title = ''", "vouchers within", NULL},
@@ -139,26 +173,43 @@ static void test_db_audit__holds_on_what_the_functions_made(void **state UNUSED)
     assert_int_equal(broken_rows(), 0);
 }
 
-static void test_db_audit__ended_orders_break_nothing(void **state UNUSED)
+static void test_db_audit__the_life_of_orders_breaks_nothing(void **state UNUSED)
 {
-    sandbox_do(sandbox, "create table kept as select * from voucher_order");
-    sandbox_do(sandbox, "update voucher_order set status = 'cancelled', slot = null"
-                        " where user_id = 3");
-    sandbox_do(sandbox, "update voucher set stock_left = stock_left + 1");
-    sandbox_do(sandbox, "update voucher_order set status = 'paid', paid_at = now()"
-                        " where user_id = 2");
-    sandbox_do(sandbox, "select place_orders(%" PRId64 ", '{3,2}', '{9,9}', null)",
-               voucher);
+    int64_t other = sandbox_voucher(sandbox, 10, 2);
+
+    sandbox_do(sandbox,
+               "select place_orders(%" PRId64
+               ", '{1,2,3,4,5}', '{11,12,13,14,15}', null)",
+               other);
+    sandbox_do(sandbox, "select cancel_order(voucher_id, id, 'shopper:1') from"
+                        " voucher_order where fence = 11");
+    sandbox_do(sandbox, "select pay_order(voucher_id, id, 'payment:1', 'ref ' || id, 100)"
+                        " from voucher_order where fence between 12 and 14");
+    sandbox_do(sandbox, "select refund_order(voucher_id, id, 'admin:1') from"
+                        " voucher_order where fence = 12");
+    sandbox_do(sandbox, "select redeem_order(voucher_id, id, 'admin:1') from"
+                        " voucher_order where fence = 13");
+    sandbox_do(sandbox, "update voucher_order set expires_at = created_at + interval"
+                        " '1 us' where fence = 15");
+    sandbox_do(sandbox, "select expire_orders(voucher_id, array[id]) from voucher_order"
+                        " where fence = 15");
+    sandbox_do(sandbox, "select restock_voucher(%" PRId64 ", -2)", other);
+    sandbox_do(sandbox, "select place_orders(%" PRId64 ", '{1,2,5}', '{21,22,23}', null)",
+               other);
+    assert_string_equal(sandbox_text(sandbox,
+                                     "select string_agg(status::text, ' ' order by id)"
+                                     " from voucher_order where voucher_id = %" PRId64,
+                                     other),
+                        "cancelled refunded redeemed paid expired unpaid unpaid unpaid");
     assert_int_equal(broken_rows(), 0);
-    sandbox_do(sandbox, "delete from voucher_order");
-    sandbox_do(sandbox, "insert into voucher_order select * from kept");
-    sandbox_do(sandbox, "update voucher set stock_left = 7");
 }
 
 static void test_db_audit__finds_what_is_planted(void **state UNUSED)
 {
     sandbox_do(sandbox, "create table voucher_kept as table voucher");
     sandbox_do(sandbox, "create table order_kept as table voucher_order");
+    sandbox_do(sandbox, "create table order_event_kept as table order_event");
+    sandbox_do(sandbox, "create table stock_event_kept as table stock_event");
     drop_guards();
     for (size_t i = 0; i < COUNT_OF(planted); i++) {
         struct found found;
@@ -169,9 +220,11 @@ static void test_db_audit__finds_what_is_planted(void **state UNUSED)
             fail_msg("%s: found only \"%s\"", planted[i].sql, found.checks);
         if (planted[i].says != NULL && !found.is_said)
             fail_msg("%s: no row says \"%s\"", planted[i].sql, planted[i].says);
-        sandbox_do(sandbox, "truncate voucher, voucher_order");
+        sandbox_do(sandbox, "truncate voucher, voucher_order, order_event, stock_event");
         sandbox_do(sandbox, "insert into voucher table voucher_kept");
         sandbox_do(sandbox, "insert into voucher_order table order_kept");
+        sandbox_do(sandbox, "insert into order_event table order_event_kept");
+        sandbox_do(sandbox, "insert into stock_event table stock_event_kept");
         assert_int_equal(broken_rows(), 0);
     }
 }
@@ -203,7 +256,7 @@ static void test_db_audit__sees_one_snapshot(void **state UNUSED)
 static void test_db_audit__cannot_be_done_without_tables(void **state)
 {
     struct sandbox *empty = sandbox_new(*state, "audit_empty");
-    const struct db_audit calls = {.on_row = sandbox_ignore_row};
+    const struct db_audit calls = {.on_row = sandbox_print_row};
     struct err err = {0};
     uint64_t broken = 77;
     struct db *db;
@@ -220,7 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_db_audit__holds_on_what_the_functions_made),
-        cmocka_unit_test(test_db_audit__ended_orders_break_nothing),
+        cmocka_unit_test(test_db_audit__the_life_of_orders_breaks_nothing),
         cmocka_unit_test(test_db_audit__finds_what_is_planted),
         cmocka_unit_test(test_db_audit__sees_one_snapshot),
         cmocka_unit_test(test_db_audit__cannot_be_done_without_tables),

@@ -100,6 +100,25 @@ static int64_t time_of_look_ups(int64_t voucher)
     return time_of(statement, "4444444444444444444444444444444444444444");
 }
 
+/* Orders of shoppers who came early: a payment, a cancel, and an expiry of many. */
+static int64_t time_of_changes(int64_t voucher, int64_t sample)
+{
+    char statement[1024];
+
+    snprintf(
+        statement, sizeof(statement),
+        "with mine as (select array_agg(o.id) as ids from generate_series(%" PRId64
+        "::bigint, %" PRId64 ") n cross join lateral (select id from voucher_order"
+        "  where user_id = 1 + (n * 1000003) %% 16777213 and voucher_id = %" PRId64
+        "  order by slot limit 1) o)"
+        " select (pay_order(%" PRId64 ", ids[1], 'payment:1', 'ref', 100)).verdict ||"
+        " ' ' || (refund_order(%" PRId64 ", ids[1], 'admin:1')).verdict || ' ' ||"
+        " (cancel_order(%" PRId64 ", ids[2], 'admin:1')).verdict || ' ' ||"
+        " expire_orders(%" PRId64 ", ids) from mine",
+        sample * 100, sample * 100 + 99, voucher, voucher, voucher, voucher, voucher);
+    return time_of(statement, "1 1 1 0");
+}
+
 struct answers {
     unsigned count;
     bool are_all;
@@ -108,7 +127,7 @@ struct answers {
 static void count_answer(struct answers *answers, enum status status)
 {
     assert_true(status == STATUS_OK || status == STATUS_NOT_FOUND);
-    answers->are_all = ++answers->count == 4 * READS;
+    answers->are_all = ++answers->count == 6 * READS;
 }
 
 static void on_order(enum status status, const struct order *order UNUSED, void *arg)
@@ -128,6 +147,12 @@ static void on_vouchers(enum status status, const struct voucher *vouchers UNUSE
     count_answer(arg, status);
 }
 
+static void on_events(enum status status, const struct event *events UNUSED,
+                      size_t count UNUSED, void *arg)
+{
+    count_answer(arg, status);
+}
+
 /* READS of each call that reads, by a service's connection. */
 static int64_t time_of_reads(int64_t voucher)
 {
@@ -138,6 +163,12 @@ static int64_t time_of_reads(int64_t voucher)
         struct order_filter orders = {.user_id = 1 + i * 1000003 % 16777213, .limit = 20};
         struct voucher_filter open = {.state = VOUCHER_OPEN, .limit = 20};
 
+        struct event_filter whole = {.voucher_id = voucher, .limit = 20};
+        struct event_filter of_order = {
+            .voucher_id = voucher, .order_id = (i << 20) + voucher, .limit = 20};
+
+        store_list_events(shop->store, &whole, on_events, &answers);
+        store_list_events(shop->store, &of_order, on_events, &answers);
         store_read_order(shop->store, (i << 20) + voucher, 0, on_order, &answers);
         store_list_orders(shop->store, &orders, on_orders, &answers);
         store_read_vouchers(shop->store, &voucher, 1, on_vouchers, &answers);
@@ -155,7 +186,7 @@ static int compare(const void *a, const void *b)
 }
 
 struct medians {
-    int64_t new_us, known_us, look_up_us, read_us;
+    int64_t new_us, known_us, look_up_us, read_us, change_us;
 };
 
 static int64_t median(int64_t *samples)
@@ -168,15 +199,17 @@ static int64_t median(int64_t *samples)
 static struct medians measure(int64_t voucher, int64_t batch)
 {
     int64_t new_us[SAMPLES], known_us[SAMPLES], look_up_us[SAMPLES], read_us[SAMPLES];
+    int64_t change_us[SAMPLES];
 
     for (int i = 0; i < SAMPLES; i++) {
         new_us[i] = time_of_new(voucher, batch + i);
         known_us[i] = time_of_known(voucher);
         look_up_us[i] = time_of_look_ups(voucher);
         read_us[i] = time_of_reads(voucher);
+        change_us[i] = time_of_changes(voucher, 10 * batch + i + 1);
     }
     return (struct medians){median(new_us), median(known_us), median(look_up_us),
-                            median(read_us)};
+                            median(read_us), median(change_us)};
 }
 
 static void assert_not_slower(const char *what, int64_t before_us, int64_t after_us)
@@ -205,6 +238,7 @@ static void test_place_orders__a_million_orders_do_not_slow_it(void **state UNUS
     assert_not_slower("40 known shoppers", before.known_us, after.known_us);
     assert_not_slower("40 reads", before.read_us, after.read_us);
     assert_not_slower("40 look-ups", before.look_up_us, after.look_up_us);
+    assert_not_slower("changes", before.change_us, after.change_us);
 }
 
 int main(void)

@@ -52,17 +52,12 @@ static int64_t version(int64_t voucher)
                           voucher);
 }
 
-/* What the life cycle does when an order ends. */
 static void end_order(int64_t voucher, int user, int slot)
 {
-    sandbox_do(
-        sandbox,
-        "with o as (update voucher_order set status = 'cancelled', slot = null"
-        " where voucher_id = %" PRId64 " and user_id = %d and slot = %d)"
-        " update voucher set stock_left = stock_left + 1, version = version + 1,"
-        " ended_fence = greatest(ended_fence, (select max(fence) from voucher_order"
-        "  where voucher_id = %" PRId64 " and user_id = %d)) where id = %" PRId64,
-        voucher, user, slot, voucher, user, voucher);
+    sandbox_do(sandbox,
+               "select cancel_order(voucher_id, id, 'shopper:1') from voucher_order"
+               " where voucher_id = %" PRId64 " and user_id = %d and slot = %d",
+               voucher, user, slot);
 }
 
 /* -- stock ------------------------------------------------------------------------- */
@@ -281,8 +276,8 @@ static void test_place_orders__key_tells_the_order_as_it_is(void **state UNUSED)
 
     place(voucher, "8,9", "0,0", "x,y");
     sandbox_do(sandbox,
-               "update voucher_order set status = 'paid', paid_at = now()"
-               " where voucher_id = %" PRId64 " and user_id = 9",
+               "select pay_order(voucher_id, id, 'payment:1', 'ref', price_cents)"
+               " from voucher_order where voucher_id = %" PRId64 " and user_id = 9",
                voucher);
     assert_string_equal(
         sandbox_text(sandbox,

@@ -110,7 +110,7 @@ static inline struct shop *shop_open_at(const char *url, unsigned lanes,
 static inline struct shop *shop_open(const struct sandbox *sandbox, unsigned lanes,
                                      uint32_t timeout_ms)
 {
-    struct shop *shop = shop_open_at(sandbox->url, lanes, timeout_ms);
+    struct shop *shop = shop_open_at(sandbox->service_url, lanes, timeout_ms);
 
     shop_await(shop, &shop->is_up);
     return shop;

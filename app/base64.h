@@ -1,0 +1,26 @@
+/* base64.h - base64url without padding (RFC 4648, section 5), as tokens use it. */
+#ifndef BASE64_H
+#define BASE64_H
+
+#include "base/attributes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/** Characters that `len` bytes become, the NUL at the end included. */
+#define BASE64_TEXT_BYTES(len) (((len)*4 + 2) / 3 + 1)
+
+/** @ret_text  BASE64_TEXT_BYTES(len), NUL-terminated; Returns the length of the text */
+size_t base64_encode(const void *bytes, size_t len, char *ret_text);
+
+/**
+ * Read exactly what base64_encode() may have written: no padding, no other characters, no
+ * loose bits at the end.
+ *
+ * @ret_bytes  room for `size`
+ * @ret_len    set when true is returned
+ */
+MUST_CHECK bool base64_decode(const char *text, size_t len, void *ret_bytes, size_t size,
+                              size_t *ret_len);
+
+#endif

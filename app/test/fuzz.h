@@ -1,0 +1,17 @@
+/* fuzz.h - what libFuzzer calls; each fuzz_*.c is a program of its own, by `make fuzz`.
+ */
+#ifndef TEST_FUZZ_H
+#define TEST_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// NOLINTBEGIN(readability-identifier-naming): the names are libFuzzer's
+/** Once, before all else. */
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+/** For each input; whoever finds something wrong aborts. Returns 0. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+// NOLINTEND(readability-identifier-naming)
+
+#endif
