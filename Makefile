@@ -218,11 +218,11 @@ FUZZERS       = $(notdir $(APP_FUZZ))
 FUZZ_MAKE     = $(MAKE) --no-print-directory SAN=fuzzer CC=clang BUILD=$(BUILD)/fuzzer
 .PHONY: fuzz fuzzers check-fuzz $(FUZZERS:%=%.fuzz)
 fuzz: fuzzers ## each fuzzer for FUZZ_SECONDS=60
-	@$(FUZZ_MAKE) RESULTS=/dev/null FUZZ_SECONDS=$(FUZZ_SECONDS) $(FUZZERS:%=%.fuzz)
+	@+$(FUZZ_MAKE) RESULTS=/dev/null FUZZ_SECONDS=$(FUZZ_SECONDS) $(FUZZERS:%=%.fuzz)
 fuzzers:
-	@$(FUZZ_MAKE) $(FUZZERS:%=$(BUILD)/fuzzer/app/test/%)
+	@+$(FUZZ_MAKE) $(FUZZERS:%=$(BUILD)/fuzzer/app/test/%)
 check-fuzz: fuzzers
-	@$(FUZZ_MAKE) FUZZ_SECONDS=3 $(FUZZERS:%=%.fuzz)
+	@+$(FUZZ_MAKE) FUZZ_SECONDS=3 $(FUZZERS:%=%.fuzz)
 $(FUZZERS:%=%.fuzz): %.fuzz: $(BUILD)/app/test/%
 	@mkdir -p var/fuzz/$*
 	$(CHECK) "$* ($(FUZZ_SECONDS) s)" $< -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 \
