@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit
 
-jobs=$(nproc)
+jobs=$(($(nproc) + 1)) # tests wait more than they work
 BUILD=${BUILD:-build}
 mkdir -p "$BUILD"
 RESULTS=$(mktemp "$BUILD/results.XXXXXX")
