@@ -54,8 +54,9 @@ APP_FUZZ     := $(call programs,app/test/fuzz_%,$(APP_TEST_SRC))
 TESTS        := $(LIB_UNIT) $(LIB_IT) $(APP_UNIT) $(APP_IT)
 LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/test/it_% lib/test/fuzz_%,$(LIB_TEST_SRC)))
 APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/test/it_% app/test/fuzz_%,$(APP_TEST_SRC)))
-C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC)
-C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h app/*.h app/test/*.h))
+LOAD_SRC     := $(sort $(wildcard load/*.c))
+C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(LOAD_SRC)
+C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h app/*.h app/test/*.h load/*.h))
 SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh)) .ci/run
 
 # Say what is done; V=1: how.
@@ -105,6 +106,10 @@ $(APP_FUZZ): %: %.o $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
+$(BUILD)/check: $(LOAD_SRC:%.c=$(BUILD)/%.o)
+	$(call say,LD)
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^
+
 .PHONY: deps
 deps: ## install the Debian packages of .ci/packages that are missing
 	@.ci/deps.sh
@@ -129,6 +134,13 @@ run: $(BUILD)/seckill ## a sale on http://127.0.0.1:$(PORT), with private server
 
 bench: $(BUILD)/seckill ## measure against nginx: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench.py $(BUILD)/seckill
+
+.PHONY: prove prove-lab
+prove: $(BUILD)/seckill $(BUILD)/check ## storms and crashes, every answer held against the database
+	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check
+prove-lab: $(BUILD)/seckill $(BUILD)/check ## the same with planted defects, which must be caught
+	@load/lab/lies.py $(BUILD)/check
+	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 
 .PHONY: bench-lock
 bench-lock: $(BUILD)/bench_lock ## lock and unlock pairs per second, against a private Redis
@@ -158,7 +170,7 @@ test-it: ## integration tests, against real private servers
 	@.ci/test.sh it
 
 .PHONY: programs check-unit check-lock check-it check-proof $(TESTS:%=%.check)
-programs: $(TESTS) $(BUILD)/seckill
+programs: $(TESTS) $(BUILD)/seckill $(BUILD)/check
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
 check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
 check-it: $(LIB_IT:%=%.check) $(APP_IT:%=%.check)
@@ -166,8 +178,11 @@ $(TESTS:%=%.check): %.check: %
 	$(CHECK) $* $*
 $(LIB_IT:%=%.check) $(APP_IT:%=%.check): $(BUILD)/seckill
 
-check-proof: $(BUILD)/seckill
-	$(CHECK) "load proof" load/proof.py $(BUILD)/seckill
+# One after the other: the storms want the machine for themselves.
+check-proof: $(BUILD)/seckill $(BUILD)/check
+	$(CHECK) "load proof: lies told to the checker" load/lab/lies.py $(BUILD)/check
+	$(CHECK) "load proof: planted defects" load/prove.py $(BUILD)/seckill $(BUILD)/check lab
+	$(CHECK) "load proof: storms" load/prove.py $(BUILD)/seckill $(BUILD)/check short
 
 # The fuzzers, by libFuzzer, which is clang's. What they find new is kept in var/fuzz until
 # somebody puts it into app/test/corpus; an input that breaks something is kept there too.

@@ -17,7 +17,7 @@
  * commit became visible is not known, but by COMMIT_US later, or when somebody was told,
  * it was. Where that leaves a doubt the service is believed.
  */
-#include "check.h"
+#include "load/check.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* check_read.c - the table and the histories, from their files into memory. */
-#include "check.h"
+#include "load/check.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct reader {
 static _Noreturn void fail(const struct reader *reader, const char *why)
 {
     fprintf(stderr, "check: %s:%u: %s\n", reader->path, reader->line, why);
-    exit(2);
+    _exit(2);
 }
 
 void *grow(void *array, size_t count, size_t size)
@@ -28,7 +28,7 @@ void *grow(void *array, size_t count, size_t size)
     array = realloc(array, (count == 0 ? 1 : 2 * count) * size);
     if (array == NULL) {
         fprintf(stderr, "check: out of memory\n");
-        exit(2);
+        _exit(2);
     }
     return array;
 }

@@ -24,8 +24,9 @@ PLACE = "var/prove"
 THREADS = 2
 CONNECTIONS = 128
 LEASE_MS = 2000 # a shopper whose lock a killed instance held waits so long
-STAGE_WITHIN_S = 120
+STAGE_WITHIN_S = 60
 PLENTY = 1_000_000
+SECRET = house.new_secret()
 
 RULES = {
     "answers": "every answer belongs to one request, and is one that the stage allows",
@@ -98,6 +99,12 @@ class Site:
         house.wait_for("no transaction is under way", lambda: self.sql(
             "select count(*) from pg_stat_activity where usename = 'seckill_service' "
             "and state <> 'idle'") == ["0"])
+        house.wait_for("all locks are free, or have lapsed", lambda: not self.locks())
+
+    def locks(self):
+        return house.run("redis-cli", "-p", self.servers.env["REDIS_PORT"], "keys", "lock:order:*",
+                         env=dict(os.environ, REDISCLI_AUTH=self.servers.env["REDISCLI_AUTH"]),
+                         check=False).split()
 
     def write_table(self, path):
         """All rows, by no index: it may be what lies."""
@@ -130,6 +137,8 @@ class Site:
 
     def kill_postgres(self):
         self.kill_server("postgres")
+        if self.sql("select sum(stock_left) from voucher") == ["0"]:
+            raise house.Failed("Postgres was killed when all was sold")
 
     def kill_server(self, which):
         house.run(f"{house.LOAD}/servers.sh", "kill", self.servers.directory, which)
@@ -226,7 +235,7 @@ STAGES = [
     Stage("refusals", refusals, "SOLD_OUT"),
     Stage("kill instance", crash, "PLACED UNKNOWN", fault=Site.kill_instance),
     Stage("kill redis", crash, "PLACED NOT_DONE", fault=Site.kill_redis),
-    Stage("kill postgres", crash, "PLACED NOT_DONE", fault=Site.kill_postgres),
+    Stage("kill postgres", crash, "PLACED", fault=Site.kill_postgres),
 ]
 
 
@@ -392,6 +401,7 @@ def try_defect(program, checker, servers, defect, size):
         site = Site(program, servers, 2, stack, defect.name, {"SECKILL_REDIS_DOWN": "bypass"})
         house.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", f"{house.LOAD}/lab/{defect.name}.sql",
                   superuser.rsplit("/", 1)[0] + "/" + defect.name)
+        house.wait_for("the service is ready again", site.services[0].is_ready)
         if defect.without_redis:
             house.run(f"{house.LOAD}/servers.sh", "stop", servers.directory, "redis")
             stack.callback(house.run, f"{house.LOAD}/servers.sh", "start", servers.directory, "redis")
@@ -409,6 +419,15 @@ def prove_lab(program, checker, servers, size):
     if missed:
         raise house.Failed(f"not caught: {', '.join(missed)}")
     print(f"all {len(LAB)} defects were caught")
+
+
+def write_tokens(program, count):
+    """The admin's, and those of shoppers 1..count."""
+    maker = house.Service(program, 0, {"SECKILL_JWT_SECRET": SECRET}, os.devnull)
+    maker.write_tokens(count, f"{PLACE}/tokens.shoppers")
+    with open(f"{PLACE}/tokens", "w") as out, open(f"{PLACE}/tokens.shoppers") as shoppers:
+        out.write(maker.token(1, "admin") + "\n")
+        out.writelines(shoppers)
 
 
 def main():
@@ -433,18 +452,6 @@ def main():
     except house.Failed as failure:
         sys.exit(f"prove: {failure}")
     print(f"{time.monotonic() - began:.0f} s")
-
-
-SECRET = house.new_secret()
-
-
-def write_tokens(program, count):
-    """The admin's, and those of shoppers 1..count."""
-    maker = house.Service(program, 0, {"SECKILL_JWT_SECRET": SECRET}, os.devnull)
-    maker.write_tokens(count, f"{PLACE}/tokens.shoppers")
-    with open(f"{PLACE}/tokens", "w") as out, open(f"{PLACE}/tokens.shoppers") as shoppers:
-        out.write(maker.token(1, "admin") + "\n")
-        out.writelines(shoppers)
 
 
 main()
