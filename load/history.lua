@@ -6,8 +6,8 @@
 -- wrk reads DIR/plan.K, a request a line, to be sent in this order:
 --
 --   order SHOPPER VOUCHER KEY FOLLOW   POST /v1/vouchers/VOUCHER/orders; KEY "-": without.
---       FOLLOW "again": once more after its answer; "cancel": once placed, is cancelled, by
---       two requests at once
+--       FOLLOW "again": once more after its answer; "twice": at once on two connections,
+--       then again; "cancel": once placed, is cancelled, by two requests at once
 --   restock 0 VOUCHER COUNT -          by the admin
 --
 -- An order that was answered "not started", "in progress", or with a 5xx is asked for again
@@ -117,6 +117,10 @@ local function finish_if_done(time_us)
     end
 end
 
+local function same(item)
+    return {op = item.op, shopper = item.shopper, voucher = item.voucher, arg = item.arg}
+end
+
 local function print_request(item, id)
     local path, body, head = "/v1/vouchers/" .. item.voucher .. "/orders", "", ""
     if item.op == "restock" then
@@ -141,6 +145,10 @@ function request()
         finish_if_done(time_us)
         return NOTHING
     end
+    if item.follow == "twice" then
+        item.follow = "again"
+        ask_later(same(item), 0) -- to the next connection
+    end
     asked_count, missing, last_us = asked_count + 1, missing + 1, time_us
     asked[asked_count] = item
     history:write(string.format("> %d %d %s %d %s %s\n", asked_count, time_us, item.op,
@@ -152,7 +160,7 @@ local function follow_up(item, status, code, order)
     if status >= 500 or code == "order_in_progress" or code == "not_started" then
         ask_later(item, RETRY_MS)
     elseif item.follow == "again" then
-        ask_later({op = "order", shopper = item.shopper, voucher = item.voucher, arg = item.arg}, 0)
+        ask_later(same(item), 0)
     elseif item.follow == "cancel" and status == 201 then
         local cancel = {op = "cancel", shopper = item.shopper, voucher = item.voucher, arg = order}
         ask_later(cancel, 0)
