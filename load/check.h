@@ -13,6 +13,10 @@
 
 #define NEVER INT64_MAX
 
+/* Until when a commit is surely seen; also how long stock may be back before it is sold.
+ */
+#define COMMIT_US 1000000
+
 struct word {
     const char *bytes;
     size_t len;
@@ -50,7 +54,7 @@ struct op {
     int64_t answered_us; /* NEVER: it was not */
     struct word arg;     /* the key, "-" for none; the count of a restock */
     const char *file;
-    uint32_t asked_line, answered_line;
+    uint32_t asked_line;
     uint16_t status;
     uint8_t kind, answer;
     bool is_used; /* it accounts for a row or an event already */
@@ -93,13 +97,71 @@ struct book {
     size_t stray_count; /* answers without a request, or a second one for it */
 };
 
+#define RULES(X)                                                                         \
+    X(ANSWERS, "answers")                                                                \
+    X(ACKNOWLEDGED, "acknowledged")                                                      \
+    X(SAME_KEY, "same_key")                                                              \
+    X(STOCK_LEFT, "stock")                                                               \
+    X(LIMIT, "limit")                                                                    \
+    X(WINDOW, "window")                                                                  \
+    X(TRUE_SOLD_OUT, "sold_out")                                                         \
+    X(TRUE_ALREADY, "already_ordered")                                                   \
+    X(TRUE_IN_PROGRESS, "in_progress")                                                   \
+    X(TRUE_CLOCK, "clock")                                                               \
+    X(CHANGES, "changes")                                                                \
+    X(ASKED_FOR, "asked_for")
+
+enum rule {
+#define X(name, word) name,
+    RULES(X)
+#undef X
+        RULE_COUNT
+};
+
+/** All requests of one shopper, in order of time, and all rows. */
+struct shopper {
+    struct op *ops, *ops_end;
+    struct row *rows, *rows_end;
+};
+
+/** What this one program is about. */
+extern struct book book;
+extern bool has_faults; /* something was killed: answers may say that they do not know */
+extern size_t looked[RULE_COUNT], broken[RULE_COUNT]; /* how often, each rule */
+
 /** Read a file, or end the program with exit code 2 and say why. */
-void read_table(struct book *book, const char *path);
-void read_history(struct book *book, const char *path);
+void read_table(const char *path);
+void read_history(const char *path);
 
 /** Room for one more element; ends the program when there is no memory. */
 void *grow(void *array, size_t count, size_t size);
 
+/** As qsort(), which wants an array even for no elements. */
+void sort(void *array, size_t count, size_t size, int (*by)(const void *, const void *));
+
+static inline int compare(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
 bool is_same(struct word a, struct word b);
+
+/** Count an offence, and show it if it is among the first. `op` and `row` may be NULL. */
+__attribute__((format(printf, 4, 5))) void
+offend(enum rule rule, const struct op *op, const struct row *row, const char *why, ...);
+
+/** Put the events of each voucher in order and let them happen; before all below. */
+void replay_vouchers(void);
+
+/** NULL: there is none. */
+const struct voucher *find_voucher(int64_t id);
+
+/** Was there no stock at a moment of the request, as far as one may know? */
+bool was_sold_out(const struct voucher *voucher, const struct op *op);
+
+void judge_shopper(const struct shopper *shopper);
+
+/** @admin  the one who asks for all restocks */
+void judge_restocks(const struct shopper *admin);
 
 #endif

@@ -114,18 +114,18 @@ static void end_line(struct reader *reader)
 
 /* -- the table ---------- */
 
-static void add_event(struct book *book, const struct event *event)
+static void add_event(const struct event *event)
 {
-    book->events = grow(book->events, book->event_count, sizeof(*book->events));
-    book->events[book->event_count++] = *event;
+    book.events = grow(book.events, book.event_count, sizeof(*book.events));
+    book.events[book.event_count++] = *event;
 }
 
-static void read_voucher(struct book *book, struct reader *reader)
+static void read_voucher(struct reader *reader)
 {
     struct voucher *voucher;
 
-    book->vouchers = grow(book->vouchers, book->voucher_count, sizeof(*book->vouchers));
-    voucher = &book->vouchers[book->voucher_count++];
+    book.vouchers = grow(book.vouchers, book.voucher_count, sizeof(*book.vouchers));
+    voucher = &book.vouchers[book.voucher_count++];
     *voucher = (struct voucher){.id = next_number(reader)};
     voucher->begin_us = next_number(reader);
     voucher->end_us = next_number(reader);
@@ -133,12 +133,12 @@ static void read_voucher(struct book *book, struct reader *reader)
     voucher->left = next_number(reader);
 }
 
-static void read_row(struct book *book, struct reader *reader)
+static void read_row(struct reader *reader)
 {
     struct row *row;
 
-    book->rows = grow(book->rows, book->row_count, sizeof(*book->rows));
-    row = &book->rows[book->row_count++];
+    book.rows = grow(book.rows, book.row_count, sizeof(*book.rows));
+    row = &book.rows[book.row_count++];
     *row = (struct row){.voucher = next_number(reader),
                         .end_id = NEVER,
                         .end_us = NEVER,
@@ -150,7 +150,7 @@ static void read_row(struct book *book, struct reader *reader)
     row->key = next(reader);
 }
 
-static void read_event(struct book *book, struct reader *reader, enum event_kind kind)
+static void read_event(struct reader *reader, enum event_kind kind)
 {
     struct event event = {.kind = kind, .voucher = next_number(reader)};
 
@@ -159,28 +159,28 @@ static void read_event(struct book *book, struct reader *reader, enum event_kind
     if (kind == END)
         event.order = next_number(reader);
     event.change = kind == END ? 1 : next_number(reader);
-    add_event(book, &event);
+    add_event(&event);
 }
 
-void read_table(struct book *book, const char *path)
+void read_table(const char *path)
 {
     struct reader reader = open_file(path);
     struct word what;
 
     while (next_line(&reader, &what)) {
         if (is_word(what, "voucher"))
-            read_voucher(book, &reader);
+            read_voucher(&reader);
         else if (is_word(what, "order"))
-            read_row(book, &reader);
+            read_row(&reader);
         else if (is_word(what, "end"))
-            read_event(book, &reader, END);
+            read_event(&reader, END);
         else if (is_word(what, "stock"))
-            read_event(book, &reader, STOCK);
+            read_event(&reader, STOCK);
         else
             fail(&reader, "what is this?");
         end_line(&reader);
     }
-    book->line_count += reader.line;
+    book.line_count += reader.line;
 }
 
 /* -- histories ---------- */
@@ -222,12 +222,12 @@ static enum answer name_answer(enum kind kind, int64_t status, struct word code)
     return status >= 500 ? UNKNOWN : OTHER; /* what nginx says, and outcome_unknown */
 }
 
-static void read_request(struct book *book, struct reader *reader)
+static void read_request(struct reader *reader)
 {
     struct op *op;
 
-    book->ops = grow(book->ops, book->op_count, sizeof(*book->ops));
-    op = &book->ops[book->op_count++];
+    book.ops = grow(book.ops, book.op_count, sizeof(*book.ops));
+    op = &book.ops[book.op_count++];
     *op = (struct op){.answered_us = NEVER,
                       .answer = UNKNOWN,
                       .file = reader->path,
@@ -253,7 +253,6 @@ static bool read_answer(struct op *op, struct reader *reader)
     if (op == NULL || op->answered_us != NEVER)
         return false;
     op->answered_us = at_us;
-    op->answered_line = reader->line;
     op->status = (uint16_t)status;
     op->answer = (uint8_t)name_answer(op->kind, status, code);
     if (op->kind == ORDER)
@@ -262,28 +261,28 @@ static bool read_answer(struct op *op, struct reader *reader)
 }
 
 /* The requests of a file are numbered from 1. */
-void read_history(struct book *book, const char *path)
+void read_history(const char *path)
 {
     struct reader reader = open_file(path);
-    size_t before = book->op_count;
+    size_t before = book.op_count;
     struct word what;
 
     while (next_line(&reader, &what)) {
         size_t number = (size_t)next_number(&reader);
-        bool is_asked = number >= 1 && number <= book->op_count - before;
+        bool is_asked = number >= 1 && number <= book.op_count - before;
 
         if (is_word(what, ">")) {
-            if (number != book->op_count - before + 1)
+            if (number != book.op_count - before + 1)
                 fail(&reader, "not the next number");
-            read_request(book, &reader);
-        } else if (!read_answer(is_asked ? &book->ops[before + number - 1] : NULL,
+            read_request(&reader);
+        } else if (!read_answer(is_asked ? &book.ops[before + number - 1] : NULL,
                                 &reader)) {
-            book->stray_count++;
+            book.stray_count++;
             fprintf(stderr,
                     "%s:%u: an answer that belongs to no request, or the second\n", path,
                     reader.line);
         }
         end_line(&reader);
     }
-    book->line_count += reader.line;
+    book.line_count += reader.line;
 }
