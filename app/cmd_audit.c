@@ -71,6 +71,7 @@ int cmd_audit(int argc, char **argv)
 {
     struct config config;
     struct err err = {0};
+    int code;
 
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         fputs(help, stdout);
@@ -84,5 +85,7 @@ int cmd_audit(int argc, char **argv)
         fprintf(stderr, "seckill audit: %s\n", err.text);
         return EXIT_USAGE;
     }
-    return audit(config.database_url);
+    code = audit(config.database_url);
+    config_clear(&config);
+    return code;
 }

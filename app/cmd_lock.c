@@ -116,6 +116,7 @@ int cmd_lock(int argc, char **argv)
     struct inquiry inquiry = {0};
     struct config config;
     struct err err = {0};
+    int code;
 
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         fputs(help, stdout);
@@ -132,5 +133,7 @@ int cmd_lock(int argc, char **argv)
     }
     inquiry.name = argv[2];
     inquiry.is_release = strcmp(argv[1], "release") == 0;
-    return ask(&inquiry, &config);
+    code = ask(&inquiry, &config);
+    config_clear(&config);
+    return code;
 }

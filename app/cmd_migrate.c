@@ -84,6 +84,7 @@ int cmd_migrate(int argc, char **argv)
     struct db_migration options = {0};
     struct config config;
     struct err err = {0};
+    int code;
 
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         fputs(help, stdout);
@@ -97,5 +98,7 @@ int cmd_migrate(int argc, char **argv)
         fprintf(stderr, "seckill migrate: %s\n", err.text);
         return EXIT_USAGE;
     }
-    return migrate(config.database_url, options);
+    code = migrate(config.database_url, options);
+    config_clear(&config);
+    return code;
 }

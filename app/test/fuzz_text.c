@@ -3,7 +3,7 @@
  *
  *   a  an address      n  networks        f  X-Forwarded-For, behind a line break
  *   b  base64          t  a time          i  X-Request-Id       p  traceparent
- *   k  a file of keys
+ *   k  a file of keys  v  a ticket        w  a proof: challenge, line break, nonce
  */
 #include "app/address.h"
 #include "app/auth.h"
@@ -11,6 +11,7 @@
 #include "app/http_impl.h"
 #include "app/rfc3339.h"
 #include "app/test/fuzz.h"
+#include "app/ticket.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,27 @@ static void try_keys(const char *text)
     auth_free(auth);
 }
 
+/* Nobody but its maker can have made one: at most by 2^128 tries. */
+static void try_ticket(const char *text, size_t len)
+{
+    static const struct tickets tickets = {
+        .secret = "a secret of the fuzzer, 32 bytes or more of it", .ttl_s = 100};
+    static const struct ticket_subject subject = {TICKET_PURCHASE, 7, 8};
+
+    demand(!ticket_is_good(&tickets, &subject, (struct text){text, len}, 0));
+}
+
+static void try_proof(const char *text, size_t len)
+{
+    const char *mark = memchr(text, '\n', len);
+    size_t challenge_len = mark != NULL ? (size_t)(mark - text) : len;
+    struct text challenge = {text, challenge_len};
+    struct text nonce = {text + challenge_len, len - challenge_len};
+
+    demand(ticket_is_proof(challenge, nonce, 0));
+    demand(!ticket_is_proof(challenge, nonce, 200));
+}
+
 static void try_one(char which, const char *text, size_t len)
 {
     uint8_t address[16];
@@ -110,6 +132,10 @@ static void try_one(char which, const char *text, size_t len)
         demand(len == 55);
     else if (which == 'k')
         try_keys(text);
+    else if (which == 'v')
+        try_ticket(text, len);
+    else if (which == 'w')
+        try_proof(text, len);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -74,6 +74,7 @@ static int setup(void **state)
     service = fixture_serve(fixture, with_tickets);
     strict = fixture_serve(fixture, env);
     fixture_share_services(fixture);
+    redis_do(fixture, "SET revoked:gone 1");
     make_voucher(service, &(struct sale){.stock = 10000}, voucher_id);
     return 0;
 }
@@ -93,9 +94,10 @@ static const char *token_with(const char *sub, const char *more)
     return token_hs256(NULL, claims, FIXTURE_SECRET);
 }
 
+/* With an id, as that of an admin below: so they are looked up in the deny-list. */
 static const char *payment_token(void)
 {
-    return token_with("3", ",\"role\":\"payment\"");
+    return token_with("3", ",\"role\":\"payment\",\"jti\":\"p-1\"");
 }
 
 static const char *token_of(enum who who, int64_t owner)
@@ -108,7 +110,7 @@ static const char *token_of(enum who who, int64_t owner)
     case PAYMENT:
         return payment_token();
     case ADMIN:
-        return admin();
+        return token_with("1", ",\"role\":\"admin\",\"jti\":\"a-1\"");
     default:
         return NULL;
     }
@@ -250,6 +252,7 @@ static size_t make_bad_tokens(struct bad_token bad[BAD_MAX])
     BAD("no expiry",
         token_hs256(NULL, "{\"sub\":\"1\",\"role\":\"admin\"}", FIXTURE_SECRET), service);
     BAD("unknown role", token_with("1", ",\"role\":\"root\""), service);
+    BAD("revoked", token_with("1", ",\"role\":\"admin\",\"jti\":\"gone\""), service);
     BAD("no issuer", token_with("1", ",\"role\":\"admin\",\"aud\":\"shop\""), strict);
     BAD("wrong issuer",
         token_with("1", ",\"role\":\"admin\",\"aud\":\"shop\",\"iss\":\"other\""),

@@ -31,8 +31,9 @@ static void test_base64__known_texts(void **state)
 
 static void test_base64_decode__refuses_the_rest(void **state)
 {
-    static const char *const rows[] = {"Z",   "Zg==", "Zm9vZ", "Zh",  "Zm9",
-                                       "Z g", "Zg\n", "+/8",   "Zg.", "Zm9vYmFyYmF6"};
+    static const char *const rows[] = {
+        "Z",   "A",   "Zm9vA", "Zg==", "Zm9vZ", "Zh",
+        "Zm9", "Z g", "Zg\n",  "+/8",  "Zg.",   "Zm9vYmFyYmF6"};
     char bytes[8];
     size_t len;
 
