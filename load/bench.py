@@ -42,56 +42,7 @@ IDLE_CONNECTIONS = 10_000
 CHUNK = 1000
 
 
-# -- nginx and wrk ------------------------------------------------------------------------
-
-NGINX_CONF = """
-daemon off;
-worker_processes {workers};
-pid {place}/nginx.pid;
-error_log {place}/nginx.log warn;
-events {{ worker_connections 4096; }}
-http {{
-    access_log off;
-    keepalive_requests 1000000000;
-    keepalive_timeout 600;
-    client_body_temp_path {place}/nginx.tmp;
-    proxy_temp_path {place}/nginx.tmp;
-    fastcgi_temp_path {place}/nginx.tmp;
-    uwsgi_temp_path {place}/nginx.tmp;
-    scgi_temp_path {place}/nginx.tmp;
-    server {{
-        listen 127.0.0.1:{port} reuseport backlog=4096;
-        location / {{ return 200; }}
-    }}
-}}
-"""
-
-
-def find_nginx():
-    return shutil.which("nginx") or "/usr/sbin/nginx" # not on a user's path
-
-
-class Nginx:
-    """A private nginx that answers 200 to everything."""
-
-    def __init__(self):
-        self.port = house.free_port()
-        self.process = None
-
-    def start(self):
-        place = os.path.abspath(PLACE)
-        with open(f"{place}/nginx.conf", "w") as conf:
-            conf.write(NGINX_CONF.format(workers=WORKERS, place=place, port=self.port))
-        self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "TERM", find_nginx(),
-             "-p", place, "-c", f"{place}/nginx.conf", "-e", f"{place}/nginx.log"],
-            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        house.wait_for("nginx answers", lambda: house.is_taken(self.port))
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
-
+# -- wrk ----------------------------------------------------------------------------------
 
 def wrk(port, seconds, vouchers, count, keys=None):
     """One measurement; what orders.lua tells at its end."""
@@ -263,7 +214,7 @@ def versions(program, shop):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return re.search(r"\d+\.\d+[-+.\w]*", done.stdout + done.stderr).group()
 
-    return {"seckill": version(program, "version"), "nginx": version(find_nginx(), "-v"),
+    return {"seckill": version(program, "version"), "nginx": version(house.find_nginx(), "-v"),
             "wrk": version("wrk", "-v"), "redis": version("redis-server", "--version"),
             "postgres": shop.sql("show server_version")[0].split()[0],
             "libmicrohttpd": version("pkg-config", "--modversion", "libmicrohttpd")}
@@ -332,7 +283,7 @@ def print_table(result):
 
 def measure_all(program, stack):
     """`stack` ends what was started, the last first."""
-    servers, nginx = house.Servers(f"{PLACE}/servers"), Nginx()
+    servers, nginx = house.Servers(f"{PLACE}/servers"), house.Nginx(PLACE, WORKERS, "return 200;")
     # Some hundred megabytes, of no use to the next bench, which starts as this one did.
     stack.callback(shutil.rmtree, servers.directory)
     stack.callback(servers.down)

@@ -1,11 +1,12 @@
-"""house.py - what the run, the proof and the bench stand on: private servers, a service,
-its HTTP interface, its tokens, its SQL. Python's standard library only."""
+"""house.py - what the run, the proof and the bench stand on: private servers, nginx, a
+service, its HTTP interface, its tokens, its SQL. Python's standard library only."""
 
 import datetime
 import http.client
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -69,6 +70,60 @@ class Servers:
 
     def down(self):
         run(f"{LOAD}/servers.sh", "down", self.directory)
+
+
+NGINX_CONF = """
+daemon off;
+worker_processes {workers};
+pid {place}/nginx.pid;
+error_log {place}/nginx.log warn;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    keepalive_requests 1000000000;
+    keepalive_timeout 600;
+    client_body_temp_path {place}/nginx.tmp;
+    proxy_temp_path {place}/nginx.tmp;
+    fastcgi_temp_path {place}/nginx.tmp;
+    uwsgi_temp_path {place}/nginx.tmp;
+    scgi_temp_path {place}/nginx.tmp;
+    {upstream}
+    server {{
+        listen 127.0.0.1:{port} reuseport backlog=4096;
+        location / {{
+            {location}
+        }}
+    }}
+}}
+"""
+
+
+def find_nginx():
+    return shutil.which("nginx") or "/usr/sbin/nginx" # not on a user's path
+
+
+class Nginx:
+    """A private nginx that does with each request what `location` says."""
+
+    def __init__(self, place, workers, location, upstream=""):
+        self.place = os.path.abspath(place)
+        self.port = free_port()
+        self.conf = NGINX_CONF.format(workers=workers, place=self.place, port=self.port,
+                                      location=location, upstream=upstream)
+        self.process = None
+
+    def start(self):
+        with open(f"{self.place}/nginx.conf", "w") as conf:
+            conf.write(self.conf)
+        self.process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM", find_nginx(),
+             "-p", self.place, "-c", f"{self.place}/nginx.conf", "-e", f"{self.place}/nginx.log"],
+            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for("nginx answers", lambda: is_taken(self.port))
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
 
 
 class Service:

@@ -1,0 +1,148 @@
+/* check_voucher.c - what happened to each voucher, in the order of the commits. */
+#include "load/check.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct span {
+    int64_t from_us, to_us;
+};
+
+static struct span *spans; /* of no stock, those of a voucher side by side */
+static size_t span_count;
+
+static int compare_events(const void *a, const void *b)
+{
+    const struct event *left = a, *right = b;
+    int by_voucher = compare(left->voucher, right->voucher);
+
+    return by_voucher != 0 ? by_voucher : compare(left->id, right->id);
+}
+
+static int compare_vouchers(const void *a, const void *b)
+{
+    const struct voucher *left = a, *right = b;
+
+    return compare(left->id, right->id);
+}
+
+const struct voucher *find_voucher(int64_t id)
+{
+    const struct voucher wanted = {.id = id};
+
+    return book.voucher_count == 0 ? NULL
+                                   : bsearch(&wanted, book.vouchers, book.voucher_count,
+                                             sizeof(*book.vouchers), compare_vouchers);
+}
+
+static void add_placements(void)
+{
+    for (size_t i = 0; i < book.row_count; i++) {
+        struct row *row = &book.rows[i];
+
+        book.events = grow(book.events, book.event_count, sizeof(*book.events));
+        book.events[book.event_count++] = (struct event){.voucher = row->voucher,
+                                                         .id = row->id,
+                                                         .at_us = row->created_us,
+                                                         .change = -1,
+                                                         .row = row,
+                                                         .kind = PLACEMENT};
+    }
+}
+
+static void link_end(struct event *end)
+{
+    const struct event wanted = {.voucher = end->voucher, .id = end->order};
+    const struct event *placement = bsearch(&wanted, book.events, book.event_count,
+                                            sizeof(*book.events), compare_events);
+
+    if (placement == NULL || placement->kind != PLACEMENT) {
+        offend(ASKED_FOR, NULL, NULL, "order %" PRId64 " ended, and has no row",
+               end->order);
+        return;
+    }
+    end->row = placement->row;
+    end->row->end_id = end->id;
+    end->row->end_us = end->at_us;
+    end->row->ended_by_us = end->at_us + COMMIT_US;
+}
+
+/* Notes since when, and until when, there is no stock. */
+static void note_stock(struct voucher *voucher, bool is_empty, int64_t at_us)
+{
+    if (!is_empty) {
+        spans[span_count - 1].to_us = at_us;
+        return;
+    }
+    spans = grow(spans, span_count, sizeof(*spans));
+    spans[span_count++] = (struct span){.from_us = at_us, .to_us = NEVER};
+    voucher->span_count++;
+}
+
+/* Each commit in turn. Returns the event behind the last. */
+static const struct event *replay(struct voucher *voucher, const struct event *event)
+{
+    const struct event *end = book.events + book.event_count;
+    bool was_empty = false;
+    int64_t stock = 0;
+
+    voucher->first_span = span_count;
+    for (; event < end && event->voucher == voucher->id; event++) {
+        stock += event->change;
+        if ((stock <= 0) != was_empty)
+            note_stock(voucher, stock <= 0, event->at_us);
+        was_empty = stock <= 0;
+        looked[STOCK_LEFT] += event->kind == PLACEMENT;
+        if (event->kind == PLACEMENT && stock < 0)
+            offend(STOCK_LEFT, NULL, event->row, "%" PRId64 " beyond the stock", -stock);
+    }
+    looked[STOCK_LEFT]++;
+    if (stock != voucher->left)
+        offend(STOCK_LEFT, NULL, NULL,
+               "voucher %" PRId64 ": stock_left is %" PRId64
+               ", what happened to it leaves %" PRId64,
+               voucher->id, voucher->left, stock);
+    return event;
+}
+
+static void sort_all(void)
+{
+    sort(book.vouchers, book.voucher_count, sizeof(*book.vouchers), compare_vouchers);
+    add_placements();
+    sort(book.events, book.event_count, sizeof(*book.events), compare_events);
+}
+
+void replay_vouchers(void)
+{
+    const struct event *event;
+
+    sort_all();
+    event = book.events;
+    for (size_t i = 0; i < book.event_count; i++) {
+        if (book.events[i].kind == END)
+            link_end(&book.events[i]);
+    }
+    for (size_t i = 0; i < book.voucher_count; i++) {
+        while (event < book.events + book.event_count &&
+               event->voucher < book.vouchers[i].id)
+            event++;
+        event = replay(&book.vouchers[i], event);
+    }
+}
+
+bool was_sold_out(const struct voucher *voucher, const struct op *op)
+{
+    const struct span *first = spans + voucher->first_span;
+    size_t low = 0, high = voucher->span_count;
+
+    while (low < high) { /* the first that begins after the answer */
+        size_t middle = (low + high) / 2;
+
+        if (first[middle].from_us <= op->answered_us)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && (first[low - 1].to_us == NEVER ||
+                       first[low - 1].to_us + COMMIT_US >= op->asked_us);
+}

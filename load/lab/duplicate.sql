@@ -1,0 +1,48 @@
+-- Looks whether the shopper has an order, then inserts one, and no unique index stands
+-- behind it; the stock is kept right. Tried without Redis: where its lock holds, a shopper's
+-- requests come one after the other, and nobody sees what is wrong.
+drop index voucher_order_slot, voucher_order_key;
+create index voucher_order_slot on voucher_order (user_id, voucher_id, slot);
+create index voucher_order_key on voucher_order (voucher_id, user_id, request_key);
+
+create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
+                                        p_keys text[],
+    out verdicts smallint[], out order_ids bigint[], out details bigint[],
+    out price bigint, out decided_at timestamptz, out expiry timestamptz,
+    out new_stock integer, out new_version bigint, out opens timestamptz, out closes timestamptz)
+language plpgsql security definer set search_path = public, pg_temp
+as $$
+declare
+    v voucher;
+    f record;
+    v_id bigint;
+begin
+    for f in select r.* from find_orders(p_voucher, p_users, p_keys) r loop
+        if v.id is null then -- waits here, and what was found grows old
+            select * into v from voucher where id = p_voucher for no key update;
+            decided_at := clock_timestamp();
+            expiry := decided_at + make_interval(secs => v.pay_within_s);
+            price := v.price_cents;
+            opens := v.begin_at;
+            closes := v.end_at;
+            new_stock := v.stock_left;
+            new_version := v.version + 1;
+        end if;
+        verdicts[f.pos] := case when f.verdict < 4 or new_stock = 0 then f.verdict else 1 end;
+        order_ids[f.pos] := f.order_id;
+        if f.verdict = 2 then
+            details := details || (f.pos || f.detail);
+        end if;
+        continue when verdicts[f.pos] <> 1;
+        insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,
+                                   expires_at, slot, request_key)
+        values (p_voucher, nextval('voucher_order_id_seq') * 1048576 + p_voucher % 1048576,
+                p_users[f.pos], nullif(p_fences[f.pos], 0), price, decided_at, expiry, 1,
+                p_keys[f.pos])
+        returning id into v_id;
+        order_ids[f.pos] := v_id;
+        new_stock := new_stock - 1;
+    end loop;
+    update voucher set stock_left = new_stock, version = new_version where id = p_voucher;
+end
+$$;
