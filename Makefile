@@ -56,21 +56,15 @@ APP_FUZZ     := $(call programs,app/test/fuzz_%,$(APP_TEST_SRC))
 TESTS        := $(LIB_UNIT) $(LIB_IT) $(APP_UNIT) $(APP_IT)
 LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/test/it_% lib/test/fuzz_%,$(LIB_TEST_SRC)))
 APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/test/it_% app/test/fuzz_%,$(APP_TEST_SRC)))
-<<<<<<< HEAD
 INTEROP_SRC  := $(sort $(wildcard lib/test/interop/*.c))
 INTEROP      := $(BUILD)/lib/test/interop/interop
 BENCH_SRC    := $(sort $(wildcard lib/test/bench/*.c))
 EXAMPLE_SRC  := $(sort $(wildcard lib/examples/*.c))
 EXAMPLES     := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
-C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(BENCH_SRC) $(EXAMPLE_SRC)
-C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*.h app/test/*.h))
-SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh lib/*/*/*.sh)) .ci/run
-=======
 LOAD_SRC     := $(sort $(wildcard load/*.c))
-C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(LOAD_SRC)
-C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h app/*.h app/test/*.h load/*.h))
-SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh)) .ci/run
->>>>>>> issue5
+C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(BENCH_SRC) $(EXAMPLE_SRC) $(LOAD_SRC)
+C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*.h app/test/*.h load/*.h))
+SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh lib/*/*/*.sh)) .ci/run
 
 # Say what is done; V=1: how.
 Q   = $(if $(V),,@)
@@ -165,10 +159,6 @@ run: $(BUILD)/seckill ## a sale on http://127.0.0.1:$(PORT), with private server
 bench: $(BUILD)/seckill ## measure against nginx: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench.py $(BUILD)/seckill
 
-<<<<<<< HEAD
-# A file of bench/ is a program of its own.
-BENCH_LOCK := $(patsubst lib/test/bench/%.c,$(BUILD)/%,$(BENCH_SRC))
-=======
 .PHONY: prove prove-lab
 prove: $(BUILD)/seckill $(BUILD)/check ## storms and crashes, every answer held against the database
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check
@@ -176,7 +166,8 @@ prove-lab: $(BUILD)/seckill $(BUILD)/check ## the same with planted defects, whi
 	@load/lab/lies.py $(BUILD)/check
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 
->>>>>>> issue5
+# A file of bench/ is a program of its own.
+BENCH_LOCK := $(patsubst lib/test/bench/%.c,$(BUILD)/%,$(BENCH_SRC))
 .PHONY: bench-lock
 bench-lock: $(BENCH_LOCK) ## the lock library beside others: BENCH_SECONDS= BENCH_ROUNDS=
 	@mkdir -p var/bench-lock && load/servers.sh start var/bench-lock redis
@@ -206,13 +197,8 @@ test-it: ## integration tests, against real private servers
 test-interop: ## the reentrant lock and Redisson's; needs Java and Maven
 	@.ci/test.sh interop
 
-<<<<<<< HEAD
 .PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-model check-proof $(TESTS:%=%.check)
-programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill
-=======
-.PHONY: programs check-unit check-lock check-it check-proof $(TESTS:%=%.check)
-programs: $(TESTS) $(BUILD)/seckill $(BUILD)/check
->>>>>>> issue5
+programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/check
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
 check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
