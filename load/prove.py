@@ -160,13 +160,13 @@ def every_other_key(shopper):
 
 def opening(site, size):
     """All are there before it opens and ask until it does; it is sold out at once."""
-    voucher = site.voucher(size // 50, begin_in_s=2)
+    voucher = site.voucher(size // 50, begin_in_s=3)
     return [ask(each, voucher, every_other_key(each)) for each in range(1, size // 4)]
 
 
 def closing(site, size):
     """Orders that flow evenly, until the sale ends and beyond."""
-    voucher = site.voucher(PLENTY, end_in_s=2)
+    voucher = site.voucher(PLENTY, end_in_s=3)
     return [ask(each, voucher, every_other_key(each)) for each in range(1, size)]
 
 
@@ -226,14 +226,14 @@ AGAIN = Stage("again", again, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_
 KILL_POSTGRES = Stage("kill postgres", crash, "PLACED", fault=Site.kill_postgres, seconds=2)
 STAGES = [
     Stage("opening", opening, "NOT_STARTED PLACED SOLD_OUT"),
-    Stage("closing", closing, "PLACED SALE_ENDED", seconds=4),
+    Stage("closing", closing, "PLACED SALE_ENDED", seconds=5),
     Stage("burst", burst, "PLACED SOLD_OUT"),
     AGAIN,
     Stage("hundred", hundred, "PLACED ALREADY_ORDERED SOLD_OUT"),
     Stage("cancels", cancels, "PLACED DONE WRONG_STATE SOLD_OUT"),
     Stage("refusals", refusals, "SOLD_OUT"),
-    Stage("kill instance", crash, "PLACED UNKNOWN", fault=Site.kill_instance),
-    Stage("kill redis", crash, "PLACED NOT_DONE", fault=Site.kill_redis, seconds=2),
+    Stage("kill instance", crash, "PLACED UNCLEAR", fault=Site.kill_instance),
+    Stage("kill redis", crash, "PLACED UNCLEAR", fault=Site.kill_redis, seconds=2),
     KILL_POSTGRES,
 ]
 
@@ -263,6 +263,8 @@ def play(site, stage, asks, place):
             stage.fault(site)
         house.wait_for(f"the stage is over ({place})", lambda: wrk.poll() is not None or all(
             os.path.exists(f"{place}/done.{thread}") for thread in range(THREADS)), STAGE_WITHIN_S)
+        if wrk.poll() is not None:
+            raise house.Failed(f"wrk has ended, see {place}/wrk.log")
     finally:
         wrk.send_signal(signal.SIGINT)
         wrk.wait()
@@ -335,15 +337,15 @@ LINE = "{:<10} {:<14} {:>8} {:>7} {:>7} {:>8} {:>7} {:>6}  {}"
 
 def tell_stage(instances, stage, verdict, seconds):
     answers = verdict.answers
-    known = sum(answers[each] for each in ("PLACED", "REPEATED", "UNKNOWN", "NOT_DONE"))
     asked = sum(answers.values())
-    missing = stage.must - set(+answers)
+    unclear = answers["UNKNOWN"] + answers["NOT_DONE"]
+    refused = asked - unclear - answers["PLACED"] - answers["REPEATED"] - answers["DONE"]
+    missing = stage.must - set(+answers) - ({"UNCLEAR"} if unclear else set())
     told = "broken" if +verdict.broken else "ok"
     if missing:
         told += f", but without {' '.join(sorted(missing))}"
     print(LINE.format(instances, stage.name, asked, answers["PLACED"], answers["REPEATED"],
-                      asked - known, answers["UNKNOWN"] + answers["NOT_DONE"],
-                      f"{seconds:.1f}", told), flush=True)
+                      refused, unclear, f"{seconds:.1f}", told), flush=True)
     if +verdict.broken:
         print(verdict.offenders, flush=True)
     return missing

@@ -18,6 +18,6 @@ end
 $$;
 
 -- The process that writes in the background is stopped: otherwise little is left to lose.
-select format('copy (select) to program %L', 'kill -STOP ' || pid)
+select format('copy (select where false) to program %L', 'kill -STOP ' || pid)
 from pg_stat_activity where backend_type = 'walwriter'
 \gexec
