@@ -8,9 +8,10 @@
 SAN    ?=
 BUILD  ?= build$(if $(SAN),/$(SAN))
 CC      = gcc
-VERSION = 0.1.0
+VERSION := $(file <VERSION)
 PREFIX  = /usr/local
 PORT    = 8080
+PROMETHEUS_PORT = 9090
 
 # What pkg-config tells is asked for at the first use, when `deps` has had its turn, and
 # then kept.
@@ -56,7 +57,10 @@ LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/tes
 APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/test/it_% app/test/fuzz_%,$(APP_TEST_SRC)))
 C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC)
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h app/*.h app/test/*.h))
-SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh)) .ci/run
+SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh app/install/*.sh docker/*.sh docker/*/*.sh)) .ci/run
+
+# For `seckill version`; may be given where there is no git.
+COMMIT   = $(call once,COMMIT,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown))
 
 # Say what is done; V=1: how.
 Q   = $(if $(V),,@)
@@ -79,6 +83,15 @@ $(BUILD)/%.o: %.c | build/deps.ok
 	$(call say,CC)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Looked at each time, but written only when the facts have changed.
+.PHONY: always
+$(BUILD)/facts.h: always | build/deps.ok
+	@mkdir -p $(@D)
+	@app/install/facts.sh '$(COMMIT)' $(sort $(PKGS_APP)) >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(BUILD)/app/cmd_version.o: $(BUILD)/facts.h VERSION
+$(BUILD)/app/cmd_version.o: CFLAGS += -include $(BUILD)/facts.h
 
 $(BUILD)/embedded.c: $(EMBED) app/embed.sh
 	@mkdir -p $(@D)
@@ -139,6 +152,12 @@ $(BUILD)/bench_lock: lib/test/bench/bench_lock.c $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+.PHONY: demo demo-down
+demo: ## the sale in containers, with nginx and Prometheus: PORT= PROMETHEUS_PORT= OFFLINE=yes
+	@PORT=$(PORT) PROMETHEUS_PORT=$(PROMETHEUS_PORT) docker/demo.sh up
+demo-down: ## remove the demo and its data
+	@docker/demo.sh down
+
 # -- testing ----------------------------------------------------------------------------
 
 # A check is a target that runs one thing through .ci/check.sh, which prints a line for it
@@ -147,7 +166,7 @@ RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: test test-unit test-lock test-it
+.PHONY: test test-unit test-lock test-it test-demo
 test: ## everything: tests, the same under ASan/UBSan, clang, lint, a load proof
 	@.ci/test.sh everything
 test-unit: ## tests of single modules
@@ -156,6 +175,8 @@ test-lock: ## the lock library alone
 	@.ci/test.sh lock
 test-it: ## integration tests, against real private servers
 	@.ci/test.sh it
+test-demo: ## the demo in containers, with a Docker of its own where none runs; needs root
+	@.ci/test.sh demo
 
 .PHONY: programs check-unit check-lock check-it check-proof $(TESTS:%=%.check)
 programs: $(TESTS) $(BUILD)/seckill
@@ -168,6 +189,10 @@ $(LIB_IT:%=%.check) $(APP_IT:%=%.check): $(BUILD)/seckill
 
 check-proof: $(BUILD)/seckill
 	$(CHECK) "load proof" load/proof.py $(BUILD)/seckill
+
+.PHONY: check-demo
+check-demo:
+	$(CHECK) "demo in containers" docker/demo.sh test
 
 # The fuzzers, by libFuzzer, which is clang's. What they find new is kept in var/fuzz until
 # somebody puts it into app/test/corpus; an input that breaks something is kept there too.
