@@ -40,7 +40,11 @@ LIBS_TEST = -pthread $(PKG_LIBS_TEST)
 
 LIB_SRC  := $(sort $(wildcard lib/base/*.c lib/redis/*.c lib/lock/*.c))
 APP_SRC  := $(sort $(wildcard app/*.c))
-EMBED    := $(sort $(wildcard sql/*.sql app/openapi.yaml))
+# The pages go in as they are and compressed, with the chart library that Debian packages.
+DYGRAPHS = /usr/share/javascript/dygraphs/dygraph.min.js
+WEB      := $(sort $(wildcard app/web/*))
+EMBED    := $(sort $(wildcard sql/*.sql)) app/openapi.yaml $(WEB) $(BUILD)/app/web/dygraphs.js \
+            $(WEB:%=$(BUILD)/%.gz) $(BUILD)/app/web/dygraphs.js.gz
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
 # A test_*.c or it_*.c is a program of its own; other files beside them serve them all.
@@ -95,7 +99,16 @@ $(BUILD)/app/cmd_version.o: CFLAGS += -include $(BUILD)/facts.h
 
 $(BUILD)/embedded.c: $(EMBED) app/embed.sh
 	@mkdir -p $(@D)
-	$(Q)app/embed.sh $(EMBED) >$@.tmp && mv $@.tmp $@
+	$(Q)app/embed.sh $(BUILD) $(EMBED) >$@.tmp && mv $@.tmp $@
+
+$(BUILD)/%.gz: %
+	@mkdir -p $(@D)
+	$(Q)gzip -9nc $< >$@
+$(BUILD)/%.gz: $(BUILD)/%
+	$(Q)gzip -9nc $< >$@
+$(BUILD)/app/web/dygraphs.js: build/deps.ok
+	@mkdir -p $(@D)
+	$(Q)grep -v sourceMappingURL $(DYGRAPHS) >$@
 
 # The bytes come in by name when this is assembled.
 $(BUILD)/embedded.o: $(BUILD)/embedded.c $(EMBED) | build/deps.ok

@@ -1,4 +1,5 @@
 /* cmd_serve.c - `seckill serve`: workers on one address until a signal ends them. */
+#include "app/address.h"
 #include "app/auth.h"
 #include "app/cmd.h"
 #include "app/config.h"
@@ -7,6 +8,7 @@
 #include "app/metrics.h"
 #include "app/ticket.h"
 #include "app/worker.h"
+#include "base/clock.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -62,6 +64,38 @@ static size_t worker_count(const struct config *config)
     if (cores < 1)
         return 1;
     return cores < WORKERS_MAX ? (size_t)cores : WORKERS_MAX;
+}
+
+static bool is_loopback(const char *listen)
+{
+    static const char name[] = "localhost:";
+    struct address_networks loopback;
+    uint8_t address[16];
+    struct err err;
+
+    return strncmp(listen, name, sizeof(name) - 1) == 0 ||
+           (address_networks_parse("127.0.0.0/8, ::1", &loopback, &err) == STATUS_OK &&
+            address_parse(listen, strlen(listen), address) &&
+            address_is_in(&loopback, address));
+}
+
+/* Whoever reaches the port could be anyone. */
+static void judge_dev_login(struct config *config)
+{
+    if (config->dev_login == 0)
+        return;
+    if (is_loopback(config->listen)) {
+        log_event(LOG_WARN, "dev_login",
+                  "listen=%s why=\"SECKILL_DEV_LOGIN is 1: whoever "
+                  "asks gets a token\"",
+                  config->listen);
+        return;
+    }
+    config->dev_login = 0;
+    log_event(LOG_ERROR, "dev_login_refused",
+              "listen=%s why=\"SECKILL_DEV_LOGIN is for loopback addresses only; nobody "
+              "gets a token\"",
+              config->listen);
 }
 
 /* -- keys ------------------------------------------------------------------------------
@@ -153,6 +187,7 @@ static enum status start_workers(struct service *service, struct err *reterr)
         service->metrics[i] = calloc(1, sizeof(*service->metrics[i]));
         if (service->metrics[i] == NULL)
             return STATUS_NO_MEMORY;
+        atomic_store(&service->metrics[i]->started_us, clock_real_us());
     }
     for (size_t i = 0; i < service->count; i++) {
         enum status status = start_worker(service, i, reterr);
@@ -227,6 +262,7 @@ int cmd_serve(int argc, char **argv)
         return EXIT_USAGE;
     }
     log_set_level((enum log_level)service.config.log_level);
+    judge_dev_login(&service.config);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);

@@ -256,3 +256,102 @@ size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text)
     *ret_text = text;
     return len;
 }
+
+/* -- figures ---------------------------------------------------------------------------
+ */
+
+static void print_buckets(const struct printer *printer, const char *name,
+                          const struct metrics_histogram *in_first)
+{
+    fprintf(printer->out, "\"%s\":{\"sum\":%" PRIu64 ",\"buckets\":[", name,
+            sum_at(printer, &in_first->sum));
+    for (int i = 0; i <= METRICS_BUCKETS_MAX; i++)
+        fprintf(printer->out, "%s%" PRIu64, i > 0 ? "," : "",
+                sum_at(printer, &in_first->buckets[i]));
+    fputs("]}", printer->out);
+}
+
+static uint64_t sum_requests(const struct printer *printer)
+{
+    uint64_t sum = 0;
+
+    for (int route = 0; route < ROUTE_COUNT; route++) {
+        for (int status = 0; status < STATUS_INDEX_COUNT; status++)
+            sum += sum_at(printer, &printer->all[0]->requests[route][status]);
+    }
+    return sum;
+}
+
+static void print_sale(const struct printer *printer)
+{
+    const struct metrics *first = printer->all[0];
+
+    fputs("\"verdicts\":{", printer->out);
+    for (int i = 0; i < OUTCOME_COUNT; i++)
+        fprintf(printer->out, "%s\"%s\":%" PRIu64, i > 0 ? "," : "", outcome_labels[i],
+                sum_at(printer, &first->outcomes[i]));
+    fputs("},\"stages\":{", printer->out);
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        fputs(i > 0 ? "," : "", printer->out);
+        print_buckets(printer, stage_labels[i], &first->stages[i]);
+    }
+    fputs("},", printer->out);
+    print_buckets(printer, "batches", &first->batch_orders);
+}
+
+size_t metrics_print_figures(struct metrics *const *all, size_t count, char **ret_text)
+{
+    char *text = NULL;
+    size_t len = 0;
+    struct printer printer = {
+        .out = open_memstream(&text, &len), .all = all, .count = count};
+    const struct metrics *first = all[0];
+
+    if (printer.out == NULL)
+        return 0;
+    fprintf(printer.out, "{\"started_ms\":%lld,\"loops\":%zu,\"requests\":%" PRIu64 ",",
+            (long long)atomic_load(&first->started_us) / 1000, count,
+            sum_requests(&printer));
+    print_sale(&printer);
+    fprintf(printer.out,
+            ",\"queue\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"connections\":%" PRIu64
+            ",\"locks_lost\":%" PRIu64 ",\"postgres_up\":%" PRIu64
+            ",\"redis_up\":%" PRIu64 ",\"bypassing\":%" PRIu64 "}",
+            sum_at(&printer, &first->queue_depth), sum_at(&printer, &first->in_flight),
+            sum_at(&printer, &first->connections), sum_at(&printer, &first->lock_lost),
+            sum_at(&printer, &first->postgres_up), sum_at(&printer, &first->redis_up),
+            sum_at(&printer, &first->bypassing));
+    if (fclose(printer.out) != 0) {
+        free(text);
+        return 0;
+    }
+    *ret_text = text;
+    return len;
+}
+
+static void print_bounds(FILE *out, const char *name, const uint64_t *bounds)
+{
+    fprintf(out, "\"%s\":[", name);
+    for (int i = 0; i < METRICS_BUCKETS_MAX; i++)
+        fprintf(out, "%s%" PRIu64, i > 0 ? "," : "", bounds[i]);
+    fputc(']', out);
+}
+
+size_t metrics_print_bounds(char **ret_text)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    if (out == NULL)
+        return 0;
+    print_bounds(out, "stage_bounds_us", stage_bounds_us);
+    fputc(',', out);
+    print_bounds(out, "batch_bounds", batch_bounds);
+    if (fclose(out) != 0) {
+        free(text);
+        return 0;
+    }
+    *ret_text = text;
+    return len;
+}
