@@ -1,8 +1,9 @@
 #!/bin/sh
 #
-# test.sh everything|unit|lock|it|lint - run these checks, two at a time, and sum them up.
-# Its last line is "N passed, N failed". A step of `make` that failed without a check of
-# its own, such as a file that does not compile, counts as one.
+# test.sh ci|everything|unit|lock|it|lint|demo - run these checks, two at a time, and sum
+# them up. `ci` is everything and what needs root. Its last line is "N passed, N failed". A
+# step of `make` that failed without a check of its own, such as a file that does not
+# compile, counts as one.
 set -u
 cd "$(dirname "$0")/.." || exit
 
@@ -42,8 +43,8 @@ build_all()
     step fuzzers
 }
 
-case $1 in
-everything)
+test_everything()
+{
     build_all
     echo_step lint
     step check-lint
@@ -55,8 +56,16 @@ everything)
     step check-fuzz
     echo_step "load proof"
     step check-proof
+}
+
+case $1 in
+everything) test_everything ;;
+ci)
+    test_everything
+    echo_step "demo in containers"
+    step check-demo
     ;;
-unit | lock | it | lint) step "check-$1" ;;
+unit | lock | it | lint | demo) step "check-$1" ;;
 *) echo "test.sh: what is $1?" >&2 && exit 2 ;;
 esac
 

@@ -5,7 +5,10 @@ Some thousand shoppers, each of whom asks several times, at once from two proces
 with a key that repeats, run for a few hundred vouchers of two kinds: one piece per shopper,
 and three. Then: what was acknowledged is what is in the table, order by order; the stock is
 sold to the last piece; nobody has more than allowed; no answer was a 5xx; `seckill audit`
-finds nothing."""
+finds nothing.
+
+It starts all it needs; or, with PROOF_AT=HOST:PORT, it asks there, and
+SECKILL_DATABASE_URL and SECKILL_JWT_SECRET are those of that service."""
 
 import collections
 import contextlib
@@ -28,13 +31,13 @@ CONNECTIONS = 64
 ROUNDS = 3
 
 
-def storm(port, vouchers, tokens, seed, results):
+def storm(address, vouchers, tokens, seed, results):
     """Every shopper asks ROUNDS times, in random order, many at once: a request is written
     to each connection before the first answer is read. What was answered goes to results."""
     random.seed(seed)
     asks = [(user, voucher) for user in range(len(tokens)) for voucher in vouchers] * ROUNDS
     random.shuffle(asks)
-    clients = [http.client.HTTPConnection("127.0.0.1", port, timeout=30) for _ in range(CONNECTIONS)]
+    clients = [http.client.HTTPConnection(*address, timeout=30) for _ in range(CONNECTIONS)]
     answers = []
     for first in range(0, len(asks), CONNECTIONS):
         turn = list(zip(clients, asks[first:first + CONNECTIONS]))
@@ -61,7 +64,7 @@ def run_storm(service, vouchers):
     with open(f"{PLACE}/tokens") as lines:
         tokens = lines.read().split()
     results = multiprocessing.Queue()
-    storms = [multiprocessing.Process(target=storm, args=(service.port, vouchers, tokens, seed, results))
+    storms = [multiprocessing.Process(target=storm, args=((service.host, service.port), vouchers, tokens, seed, results))
               for seed in range(PROCESSES)]
     for each in storms:
         each.start()
@@ -96,23 +99,30 @@ def prove(service, url, vouchers, answers):
     return statuses
 
 
-def main(stack):
-    """`stack` ends what was started, the last first."""
-    os.makedirs(PLACE)
-    stack.callback(shutil.rmtree, PLACE)
+def start_service(stack):
     servers = house.Servers(PLACE)
     stack.callback(servers.down)
     servers.up()
-    url = servers.env["SECKILL_DATABASE_URL"]
     service = house.Service(os.path.abspath(sys.argv[1]), house.free_port(), {
-        "SECKILL_DATABASE_URL": url, "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
+        "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
+        "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
         "SECKILL_JWT_SECRET": house.new_secret(), "SECKILL_WORKERS": "2",
         "SECKILL_RATE_PER_USER": "0"}, f"{PLACE}/seckill.log")
     service.migrate(servers.env["PG_OWNER_URL"])
     stack.callback(service.stop)
     service.start()
+    return service
+
+
+def main(stack):
+    """`stack` ends what was started, the last first."""
+    os.makedirs(PLACE)
+    stack.callback(shutil.rmtree, PLACE)
+    host, _, port = os.environ.get("PROOF_AT", "").rpartition(":")
+    service = house.Service(sys.argv[1], int(port), {}, None, host) if host else start_service(stack)
     vouchers = {service.create_voucher(f"{limit} each", STOCK, limit=limit): limit for limit in (1, 3)}
-    statuses = prove(service, url, vouchers, run_storm(service, list(vouchers)))
+    answers = run_storm(service, list(vouchers))
+    statuses = prove(service, service.env["SECKILL_DATABASE_URL"], vouchers, answers)
     print(f"{STOCK * len(vouchers)} sold; answers by status: {dict(statuses)}")
 
 
