@@ -179,7 +179,7 @@ RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: test test-unit test-lock test-it test-demo
+.PHONY: test test-unit test-lock test-it test-web test-demo
 test: ## everything: tests, the same under ASan/UBSan, clang, lint, a load proof
 	@.ci/test.sh everything
 test-unit: ## tests of single modules
@@ -188,6 +188,8 @@ test-lock: ## the lock library alone
 	@.ci/test.sh lock
 test-it: ## integration tests, against real private servers
 	@.ci/test.sh it
+test-web: ## the pages in a real browser; what it saw is kept in var/screens
+	@.ci/test.sh web
 test-demo: ## the demo in containers, with a Docker of its own where none runs; needs root
 	@.ci/test.sh demo
 
@@ -202,6 +204,13 @@ $(LIB_IT:%=%.check) $(APP_IT:%=%.check): $(BUILD)/seckill
 
 check-proof: $(BUILD)/seckill
 	$(CHECK) "load proof" load/proof.py $(BUILD)/seckill
+
+.PHONY: check-web check-pages check-access
+check-web: check-pages check-access
+check-pages: $(BUILD)/seckill
+	$(CHECK) "pages in a browser" app/test/web/run.py $< pages
+check-access: $(BUILD)/seckill
+	$(CHECK) "pages for everybody (axe-core)" app/test/web/run.py $< access
 
 .PHONY: check-demo
 check-demo:

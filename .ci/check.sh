@@ -32,6 +32,11 @@ took=$((($(date +%s%N) - began) / 100000000))
 if [ "$code" -eq 0 ] && grep '^not run: ' "$output"; then
     exit 0
 fi
+if [ "$code" -eq 77 ]; then
+    echo "NOT RUN $name: $(tail -n 1 "$output")"
+    exit 0
+fi
+
 ran=$(grep -c '^\[ RUN ' "$output")
 passed=$(grep -c '^\[       OK \]' "$output")
 if [ "$ran" -eq 0 ]; then

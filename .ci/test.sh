@@ -1,6 +1,6 @@
 #!/bin/sh
 #
-# test.sh ci|everything|unit|lock|it|lint|demo - run these checks, two at a time, and sum
+# test.sh ci|everything|unit|lock|it|lint|web|demo - run these checks, two at a time, and sum
 # them up. `ci` is everything and what needs root. Its last line is "N passed, N failed". A
 # step of `make` that failed without a check of its own, such as a file that does not
 # compile, counts as one.
@@ -54,6 +54,8 @@ test_everything()
     step SAN=address BUILD="$BUILD/address" check-unit check-it
     echo_step "fuzzers, seconds each"
     step check-fuzz
+    echo_step "the pages, in a browser"
+    step check-web
     echo_step "load proof"
     step check-proof
 }
@@ -65,7 +67,7 @@ ci)
     echo_step "demo in containers"
     step check-demo
     ;;
-unit | lock | it | lint | demo) step "check-$1" ;;
+unit | lock | it | lint | web | demo) step "check-$1" ;;
 *) echo "test.sh: what is $1?" >&2 && exit 2 ;;
 esac
 

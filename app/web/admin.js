@@ -6,6 +6,7 @@ import {initForms, openEdit, openRestock} from '/web/forms.js';
 
 const TOKEN = 'seckill.admin';
 const STOCK_LINES_MAX = 6;
+const SHOWN_MIN_S = 60;
 
 const byId = (id) => document.getElementById(id);
 const figures = new Figures();
@@ -24,6 +25,8 @@ const time = new Intl.DateTimeFormat('en', {month: 'short', day: 'numeric', hour
 const money = (cents) => (cents / 100).toLocaleString('en', {style: 'currency', currency: 'CNY', currencyDisplay: 'narrowSymbol'});
 
 function span(us) {
+    if (us === 0)
+        return '0';
     if (us >= 1e6)
         return `${(us / 1e6).toFixed(1)} s`;
     return us >= 10000 ? `${Math.round(us / 1000)} ms` : `${(us / 1000).toFixed(1)} ms`;
@@ -55,23 +58,25 @@ const charts = [
      value: (did) => [did.verdicts.placed ?? 0]},
     {id: 'refusals', title: 'Refusals per second', series: Object.keys(refusals), format: rate, stacked: true,
      value: refused},
-    {id: 'latency', title: 'Time to an answer', series: ['p50', 'p95', 'p99'], format: span,
+    {id: 'latency', title: 'Time to place an order', series: ['p50', 'p95', 'p99'], format: span,
      value: spread('total', 0.5, 0.95, 0.99)},
     {id: 'locks', title: 'Wait for the lock', series: ['p50', 'p99'], format: span,
      value: spread('lock', 0.5, 0.99)},
     {id: 'commit', title: 'Commit', series: ['p50', 'p99'], format: span, value: spread('commit', 0.5, 0.99)},
     {id: 'batch', title: 'Orders per transaction', series: ['mean'], format: rate,
      value: (did) => [did.batches > 0 ? did.batched / did.batches : null]},
-    {id: 'queue', title: 'Queue', series: ['waiting', 'in flight'], format: count,
+    {id: 'queue', title: 'Queue', series: ['waiting', 'in flight'], format: rate,
      value: (did) => [did.queue, did.in_flight]},
     {id: 'requests', title: 'Requests per second', series: ['all'], format: rate, value: (did) => [did.requests]},
 ].map((each) => ({...each, chart: new Chart(each)}));
-const stockChart = new Chart({id: 'stock', title: 'Stock left', series: [], format: count});
+const stockChart = new Chart({id: 'stock', title: 'Stock left', series: [], format: count, filled: false});
 
+/* From the first second that something is known of, or a minute ago. */
 function drawCharts() {
     const last = figures.lastSecond();
-    const first = last - KEPT_S + 1;
-    const seconds = Array.from({length: KEPT_S}, (_, i) => first + i);
+    const known = Math.min(...figures.seconds.keys(), ...stock.keys());
+    const first = Math.min(last - SHOWN_MIN_S, Math.max(known, last - KEPT_S + 1));
+    const seconds = Array.from({length: last - first + 1}, (_, i) => first + i);
     const did = seconds.map((second) => figures.at(second));
     for (const {chart, value, series} of charts) {
         chart.draw(seconds.map((second, i) =>
@@ -91,8 +96,9 @@ function drawStock(seconds, first, last) {
     const watched = watchedVouchers();
     const names = watched.map((each) => each.title.length > 24 ? `${each.title.slice(0, 22)}…` : each.title);
     stockChart.setSeries(names.map((name, i) => names.indexOf(name) === i ? name : `${name} (${watched[i].id})`));
+    const left = (second, id) => (stock.get(second) ?? stock.get(second - 1))?.get(id) ?? null;
     stockChart.draw(seconds.map((second) =>
-        [new Date(second * 1000), ...watched.map((each) => stock.get(second)?.get(each.id) ?? null)]),
+        [new Date(second * 1000), ...watched.map((each) => left(second, each.id))]),
         first * 1000, last * 1000);
 }
 
@@ -119,7 +125,7 @@ function drawNow() {
     tile('Orders', did ? rate(did.verdicts.placed ?? 0) : '–', '/s');
     tile('Refused', did ? rate(refused(did).reduce((a, b) => a + b, 0)) : '–', '/s');
     tile('Requests', did ? rate(did.requests) : '–', '/s');
-    tile('Answered, p99', p99 === null ? '–' : span(p99));
+    tile('Order, p99', p99 === null ? '–' : span(p99));
     tile('In flight', did ? count(did.in_flight) : '–');
     tile('Connections', did ? count(did.connections) : '–');
 }

@@ -3,6 +3,9 @@ import {element, setText} from '/web/house.js';
 
 /* global Dygraph */
 
+/* Its legend wants inline styles, which the page's policy forbids; ours is the caption. */
+Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.Legend);
+
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export class Chart {
@@ -10,9 +13,10 @@ export class Chart {
      * @series  names, in the order of the values
      * @format  of a value, for people
      */
-    constructor({title, series, format, stacked = false, id}) {
+    constructor({title, series, format, stacked = false, filled = true, id}) {
         this.format = format;
         this.stacked = stacked;
+        this.filled = filled;
         this.title = title;
         this.values = [];
         this.caption = element('figcaption', {}, element('h3', {}, title));
@@ -51,7 +55,7 @@ export class Chart {
             return;
         if (!this.graph) {
             this.graph = new Dygraph(this.plot, rows, {
-                ...this.options(), legend: 'never', stackedGraph: this.stacked, fillGraph: true,
+                ...this.options(), stackedGraph: this.stacked, fillGraph: this.filled,
                 fillAlpha: 0.14, strokeWidth: 1.75, axisLabelFontSize: 12, includeZero: true,
                 interactionModel: {}, highlightCircleSize: 3, rightGap: 4,
                 axes: {

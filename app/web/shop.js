@@ -98,9 +98,9 @@ class Card {
         this.message = element('p', {class: 'message', role: 'status'});
         this.element = element('article', {class: 'card voucher', 'aria-labelledby': title},
             element('header', {}, this.badge, element('span', {class: 'small muted'}, this.timeName, ' ', this.time)),
-            this.title, this.text, element('div', {class: 'spring'}),
+            this.title, this.text,
             element('p', {class: 'price'}, this.price, this.worth, this.off),
-            element('div', {},
+            element('div', {class: 'supply'},
                 element('div', {class: 'track', 'aria-hidden': 'true'}, this.fill),
                 element('p', {class: 'stock'}, this.left, this.limit)),
             this.button, this.message);
