@@ -206,12 +206,15 @@ static void fail_later(struct store_conn *conn, const char *doing)
 
 static bool send_settings(struct store_conn *conn)
 {
-    char sql[768];
+    char sql[1024];
     unsigned give_up_ms = conn->options.timeout_ms / (STORE_CONN_DEPTH + 1) + 1;
 
     /* Plans are made once and must suit a table of any size, see sql/002. */
     snprintf(sql, sizeof(sql),
              "select pid::bigint, backend_start,"
+             " coalesce(has_function_privilege(to_regprocedure("
+             "  'place_orders(bigint, bigint[], bigint[], text[])'), 'execute'), true)"
+             "  ::int,"
              " set_config('statement_timeout', '%u', false),"
              " set_config('default_transaction_isolation', 'read committed', false),"
              " set_config('plan_cache_mode', 'force_generic_plan', false),"
@@ -300,7 +303,7 @@ static bool take_prepared(struct store_conn *conn, const PGresult *result)
     case PGRES_TUPLES_OK:
         conn->backend.pid = result_int64(result, 0, 0);
         conn->backend.start_us = result_time(result, 0, 1);
-        return PQntuples(result) == 1;
+        return PQntuples(result) == 1 && result_int64(result, 0, 2) == 1;
     case PGRES_COMMAND_OK:
         return true;
     case PGRES_PIPELINE_SYNC:
@@ -313,6 +316,20 @@ static bool take_prepared(struct store_conn *conn, const PGresult *result)
     default:
         return false;
     }
+}
+
+/* Better not ready than ready to refuse every order. */
+static void fail_prepare(struct store_conn *conn, ExecStatusType kind)
+{
+    struct err why;
+
+    if (kind != PGRES_TUPLES_OK) {
+        fail_io(conn, "prepare");
+        return;
+    }
+    err_set(&why, STATUS_REFUSED,
+            "this role may not call place_orders(): seckill migrate --service-role");
+    fail(conn, &why);
 }
 
 /* -- answers ----------------------------------------------------------------------- */
@@ -380,10 +397,11 @@ static bool take_result(struct store_conn *conn, PGresult *result)
 {
     if (conn->state == STATE_PREPARING) {
         bool is_good = take_prepared(conn, result);
+        ExecStatusType kind = PQresultStatus(result);
 
         PQclear(result);
         if (!is_good)
-            fail_io(conn, "prepare");
+            fail_prepare(conn, kind);
         return is_good;
     }
     if (PQresultStatus(result) != PGRES_PIPELINE_SYNC) {

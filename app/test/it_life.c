@@ -77,6 +77,31 @@ static int64_t stock_left(struct service *service, const char *voucher_id)
         "stock_left");
 }
 
+struct awaited_order {
+    const char *id, *status;
+};
+
+static bool has_status(void *arg)
+{
+    const struct awaited_order *awaited = arg;
+
+    return strcmp(reply_text(read_order(awaited->id), "status"), awaited->status) == 0;
+}
+
+struct hopeful {
+    struct service *service;
+    int64_t user_id;
+    const char *voucher_id;
+};
+
+static bool can_buy(void *arg)
+{
+    const struct hopeful *hopeful = arg;
+
+    return place_order(hopeful->service, hopeful->user_id, hopeful->voucher_id, NULL)
+               ->status == 201;
+}
+
 /* -- one after the other --------------------------------------------------------------
  */
 
@@ -146,7 +171,7 @@ static void test_pay__its_body_is_checked(void **state UNUSED)
     EXPECT(pay(id, body), 200, NULL);
 }
 
-static void test_cancel__gives_the_stock_back_at_once(void **state UNUSED)
+static void test_cancel__gives_the_stock_back(void **state)
 {
     char voucher[ID_SIZE], id[ID_SIZE], again[ID_SIZE];
 
@@ -161,7 +186,11 @@ static void test_cancel__gives_the_stock_back_at_once(void **state UNUSED)
     EXPECT(ask(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 409,
            "wrong_state");
     EXPECT(pay(id, PAYMENT), 409, "wrong_state");
-    order(7, voucher, again);
+    assert_true(becomes_true(can_buy, &(struct hopeful){one, 7, voucher}, 1000));
+    snprintf(again, sizeof(again), "%" PRId64,
+             sql_number(*state,
+                        "select id from voucher_order where voucher_id = %s and slot = 1",
+                        voucher));
     assert_string_not_equal(again, id);
     EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/cancel", again), 200, NULL);
     assert_int_equal(stock_left(one, voucher), 1);
@@ -257,31 +286,6 @@ static void test_life__of_an_order_that_does_not_exist(void **state UNUSED)
 /* -- expiry and return ----------------------------------------------------------------
  */
 
-struct awaited_order {
-    const char *id, *status;
-};
-
-static bool has_status(void *arg)
-{
-    const struct awaited_order *awaited = arg;
-
-    return strcmp(reply_text(read_order(awaited->id), "status"), awaited->status) == 0;
-}
-
-struct hopeful {
-    struct service *service;
-    int64_t user_id;
-    const char *voucher_id;
-};
-
-static bool can_buy(void *arg)
-{
-    const struct hopeful *hopeful = arg;
-
-    return place_order(hopeful->service, hopeful->user_id, hopeful->voucher_id, NULL)
-               ->status == 201;
-}
-
 static void test_expiry__within_two_seconds_of_its_time(void **state UNUSED)
 {
     char voucher[ID_SIZE], id[ID_SIZE];
@@ -355,7 +359,7 @@ static bool are_all_expired(void *arg)
 /* They expire in batches, so whoever buys meanwhile does not wait for all of them. */
 static void test_expiry__of_very_many_at_once_lets_the_sale_go_on(void **state)
 {
-    char voucher[ID_SIZE], other[ID_SIZE];
+    char voucher[ID_SIZE], other[ID_SIZE], command[320];
     struct hopeful all = {one, 0, voucher};
     int64_t start_us, longest_us = 0, user = 200000;
 
@@ -374,7 +378,7 @@ static void test_expiry__of_very_many_at_once_lets_the_sale_go_on(void **state)
     while (!are_all_expired(&all)) {
         int64_t asked_us = clock_mono_us();
 
-        assert_true(asked_us - start_us < 30000000);
+        assert_true(asked_us - start_us < 60000000);
         EXPECT(place_order(one, user++, other, NULL), 201, NULL);
         if (clock_mono_us() - asked_us > longest_us)
             longest_us = clock_mono_us() - asked_us;
@@ -383,6 +387,10 @@ static void test_expiry__of_very_many_at_once_lets_the_sale_go_on(void **state)
                   " ms at most\n",
                   MANY, (clock_mono_us() - start_us) / 1000, longest_us / 1000);
     assert_true(longest_us < 1000000);
+    /* one look after the other, not one at a time */
+    snprintf(command, sizeof(command), "grep -Eq 'orders_expired count=[0-9]{4,}' %s %s",
+             one->log_path, two->log_path);
+    assert_int_equal(system(command), 0); // NOLINT(cert-env33-c, concurrency-mt-unsafe)
 }
 
 /* -- races ----------------------------------------------------------------------------
@@ -527,7 +535,7 @@ static void test_events__of_a_voucher_page_by_page(void **state UNUSED)
                  events_of(reply, text, sizeof(text)));
         snprintf(cursor, sizeof(cursor), "%s", reply_text(reply, "next_cursor"));
         pages++;
-    } while (cursor[0] != '\0');
+    } while (cursor[0] != '\0' && pages < 9);
     assert_string_equal(all, "admin:1:>:5: shopper:7:>unpaid:-1: admin:1:>:-2: "
                              "shopper:7:unpaid>cancelled:1: shopper:8:>unpaid:-1: ");
     assert_int_equal(pages, 3);
@@ -542,7 +550,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LIFE_CASE(test_pay__once_and_again),
         LIFE_CASE(test_pay__its_body_is_checked),
-        LIFE_CASE(test_cancel__gives_the_stock_back_at_once),
+        LIFE_CASE(test_cancel__gives_the_stock_back),
         LIFE_CASE(test_refund__is_of_paid_orders),
         LIFE_CASE(test_redeem__is_the_end),
         LIFE_CASE(test_life__who_may),

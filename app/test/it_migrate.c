@@ -223,6 +223,26 @@ static void test_db_migrate__dry_run_changes_nothing(void **state)
     sandbox_close(sandbox);
 }
 
+static void test_db_migrate__renews_the_rights_of_the_service(void **state)
+{
+    struct sandbox *sandbox = sandbox_open(*state, "migrate_rights");
+    struct err err = {0};
+    unsigned steps;
+
+    /* as if this version had just brought them */
+    sandbox_do(sandbox, "revoke all on voucher_order from " SERVICE_ROLE);
+    sandbox_do(sandbox, "revoke all on function pay_order from " SERVICE_ROLE);
+    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_OK);
+    assert_string_equal(
+        sandbox_text(
+            sandbox,
+            "select has_table_privilege('" SERVICE_ROLE
+            "', 'voucher_order', 'select') and has_function_privilege('" SERVICE_ROLE
+            "', 'pay_order'::regproc, 'execute')"),
+        "t");
+    sandbox_close(sandbox);
+}
+
 /* -- upgrades ---------------------------------------------------------------------- */
 
 /* A database as a program left it that knew the first `versions` files only. */
@@ -340,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_db_migrate__is_applied_and_recorded_or_neither),
         cmocka_unit_test(test_db_migrate__several_at_once_take_turns),
         cmocka_unit_test(test_db_migrate__dry_run_changes_nothing),
+        cmocka_unit_test(test_db_migrate__renews_the_rights_of_the_service),
         cmocka_unit_test(test_db_migrate__keeps_the_data_of_every_earlier_version),
         cmocka_unit_test(test_db_open__says_why_it_cannot),
     };

@@ -206,6 +206,22 @@ static void test_store__waits_for_the_migration(void **state UNUSED)
     sandbox_close(empty);
 }
 
+static void test_store__waits_for_its_rights(void **state UNUSED)
+{
+    struct sandbox *strict = sandbox_open(fixture, "faults_rights");
+    struct shop *shop;
+
+    sandbox_do(strict, "revoke execute on function place_orders from " SERVICE_ROLE);
+    shop = shop_open_at(strict->service_url, 1, 2000);
+    while (shop->downs == 0)
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    assert_non_null(strstr(shop->down_why.text, "--service-role"));
+    sandbox_do(strict, "select grant_service('" SERVICE_ROLE "')");
+    shop_await(shop, &shop->is_up);
+    shop_close(shop);
+    sandbox_close(strict);
+}
+
 static void test_store__reconnects_after_a_restart(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
@@ -438,6 +454,7 @@ int main(void)
         FAULT_CASE(test_store__a_server_that_is_away_answers_down),
         FAULT_CASE(test_store_open__refuses_a_url_it_cannot_read),
         FAULT_CASE(test_store__waits_for_the_migration),
+        FAULT_CASE(test_store__waits_for_its_rights),
         FAULT_CASE(test_store__reconnects_after_a_restart),
         FAULT_CASE(test_store__a_hung_server_is_a_timeout_in_time),
         FAULT_CASE(test_store_resolve_orders__finds_what_was_committed),

@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -105,7 +106,7 @@ static void test_address_networks_parse__says_what_is_wrong(void **state)
             fail_msg("%s: %s", rows[i], err.text);
     }
     for (int i = 0; i <= ADDRESS_NETWORKS_MAX; i++)
-        memcpy(many + (size_t)i * 4, "::1,", 4);
+        snprintf(many + (size_t)i * 4, 5, "::1,");
     assert_int_equal(address_networks_parse(many, &networks, &err), STATUS_INVALID);
     assert_int_equal(networks.count, 99); /* untouched */
 }
