@@ -62,16 +62,27 @@ export class Chart {
                     x: {pixelsPerLabel: 70, drawGrid: false, axisLabelWidth: 60},
                     y: {axisLabelFormatter: (value) => this.format(value), axisLabelWidth: 54, pixelsPerLabel: 28},
                 },
-                highlightCallback: (event, x, points) => this.tell(points.map((each) => each.yval)),
-                unhighlightCallback: () => this.tell(this.latest),
+                highlightCallback: (event, x, points) => this.point(points),
+                unhighlightCallback: () => this.point([]),
             });
         }
         this.graph.updateOptions({file: rows, dateWindow: [from, to]});
         this.latest = rows[rows.length - 1].slice(1);
-        if (!this.plot.matches(':hover'))
+        if (!this.isPointed)
             this.tell(this.latest);
         this.plot.setAttribute('aria-label', `${this.title}: ${this.series.map((name, i) =>
             `${name} ${this.show(this.latest[i])}`).join(', ')}`);
+    }
+
+    /* The pointer is at these values, or at none. */
+    point(points) {
+        this.isPointed = points.length > 0;
+        if (!this.isPointed) {
+            this.tell(this.latest);
+            return;
+        }
+        const values = new Map(points.map((each) => [each.name, each.yval]));
+        this.tell(this.series.map((name) => values.get(name)));
     }
 
     show(value) {

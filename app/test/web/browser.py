@@ -108,12 +108,12 @@ class Browser:
         except AssertionError as failure:
             raise AssertionError(f"{failure}; there is {self.text(selector)!r}") from None
 
-    def screenshot(self, name):
-        """The whole page, to var/screens/NAME.png."""
+    def screenshot(self, name, height=None):
+        """The page from its top, all of it if no height is given, to var/screens/NAME.png."""
         os.makedirs(SCREENS, exist_ok=True)
         size = self.cdp("Page.getLayoutMetrics")["cssContentSize"]
         shot = self.cdp("Page.captureScreenshot", captureBeyondViewport=True, clip={
-            "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1})
+            "x": 0, "y": 0, "width": size["width"], "height": height or size["height"], "scale": 1})
         with open(f"{SCREENS}/{name}.png", "wb") as out:
             out.write(base64.b64decode(shot["data"]))
 

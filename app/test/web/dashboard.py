@@ -59,7 +59,7 @@ def test_create__tells_what_is_wrong_and_then_creates(world):
     field = browser.one("#f-title")
     assert field.get_attribute("aria-invalid") == "true"
     assert browser.driver.switch_to.active_element == field
-    browser.screenshot("dashboard-create")
+    browser.screenshot("dashboard-create", DESK[1])
     title = world.new_title()
     fill(browser, title=title)
     save(browser)
@@ -109,7 +109,7 @@ def test_figures__move_while_the_sale_runs(world):
         first = now(browser, "Stock on sale")
         browser.wait("still less", lambda: now(browser, "Stock on sale") < first)
         browser.wait("refusals", lambda: (now(browser, "Refused") or 0) > 0)
-        browser.screenshot("dashboard-sale")
+        browser.screenshot("dashboard", 1240)
         browser.be_dark(True)
         browser.resize(PHONE)
         browser.wait("sold out", lambda: "sold out" in browser.text(row(voucher)))
@@ -140,7 +140,7 @@ def test_instances__are_all_seen_by_whichever_is_asked(world):
     other = world.start({})
     browser.wait_text("#health", "2 instances")
     assert len(browser.all("#instances tr")) == 2
-    browser.screenshot("dashboard-instances")
+    browser.screenshot("dashboard-instances", DESK[1])
     other.stop()
     browser.wait_text("#health", "1 instance")
 
@@ -151,7 +151,7 @@ def test_redis__away_is_told_and_the_page_lives_on(world):
     try:
         browser.wait_text("#health", "Redis down")
         browser.wait_text("#trouble", "one instance alone")
-        browser.screenshot("dashboard-redis-down")
+        browser.screenshot("dashboard-redis-down", DESK[1])
     finally:
         world.servers("start", "redis")
     browser.wait_text("#health", "Redis up", 20)

@@ -8,6 +8,7 @@ import time
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
+import house
 from browser import DESK, NARROW, PHONE
 
 
@@ -49,6 +50,24 @@ class Shop:
 
     def wait_status(self, order, status):
         self.browser.one(f'{self.row(order)}[data-status="{status}"]')
+
+
+def test_shelf__has_what_can_be_bought_first(world):
+    gone = world.voucher(stock=1, price_cents=8800, face_value_cents=26800)
+    world.place(gone, 424242)
+    soon = world.voucher(stock=500, price_cents=1900, face_value_cents=6000, begin_at=house.moment(754))
+    shop = Shop(world, stock=40, price_cents=9900, face_value_cents=39900)
+    for user in range(14):
+        world.place(shop.voucher, 424242 + user)
+    shop.buy()
+    world.browser.wait_text(f"{shop.card} .stock", "25 of 40 left")
+    world.browser.open(world.url, afresh=False)
+    world.browser.wait("all are there", lambda: len(world.browser.all(".voucher")) >= 3)
+    shown = [each.get_attribute("id") for each in world.browser.all(".voucher h3")][:3]
+    assert shown == [f"voucher-{each}" for each in (shop.voucher, soon, gone)]
+    world.browser.one(f"{shop.card} button").click()
+    world.browser.wait_text(shop.message, "already")
+    world.browser.screenshot("shop")
 
 
 def test_buy__places_one_order_and_tells_its_number_and_time(world):
@@ -107,7 +126,7 @@ def test_cancel__asks_first_and_returns_the_stock(world):
     browser = world.browser
     browser.one(f"{shop.row(order)} button:nth-of-type(2)").click()
     browser.wait_text("#sure", "Cancel this order?")
-    browser.screenshot("shop-cancel")
+    browser.screenshot("shop-cancel", DESK[1])
     browser.one('#sure button[value=""]').click()
     assert world.order(order)["status"] == "unpaid"
     browser.one(f"{shop.row(order)} button:nth-of-type(2)").click()
