@@ -6,6 +6,7 @@
 #include "app/http.h"
 #include "app/log.h"
 #include "app/metrics.h"
+#include "app/notify.h"
 #include "app/ticket.h"
 #include "app/worker.h"
 #include "base/clock.h"
@@ -17,7 +18,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define WORKERS_MAX 256
+#define WORKERS_MAX      256
+#define WATCH_US         INT64_C(1000000)
+#define WATCH_STARTUP_US INT64_C(50000)
 
 static const char help[] =
     "usage: seckill serve\n"
@@ -40,6 +43,9 @@ struct service {
     int listen_fds[WORKERS_MAX];
     struct metrics *metrics[WORKERS_MAX];
     struct worker *workers[WORKERS_MAX];
+    struct notify notify;
+    bool was_ready; /* as last told; nothing was told before the first time */
+    int64_t nudged_us;
 };
 
 /* Each connection is a descriptor: take as many as we may. */
@@ -209,6 +215,76 @@ static void stop_workers(struct service *service)
         free(service->metrics[i]);
 }
 
+/* -- what the service manager is told
+ * --------------------------------------------------------- */
+
+/* Ready as /readyz means it. */
+static void tell_readiness(struct service *service)
+{
+    struct metrics_health health = metrics_health(
+        service->metrics, service->count, service->config.redis_down == CONFIG_BYPASS);
+
+    if (health.is_ready == service->was_ready)
+        return;
+    service->was_ready = health.is_ready;
+    if (health.is_ready)
+        notify_send(&service->notify, "READY=1\nSTATUS=serving");
+    else
+        notify_send(&service->notify, health.has_postgres ? "STATUS=Redis is away"
+                                                          : "STATUS=Postgres is away");
+}
+
+/* Alive is who has turned in every loop since the last look. */
+static void tell_alive(struct service *service)
+{
+    bool have_turned = service->nudged_us != 0;
+
+    for (size_t i = 0; i < service->count; i++)
+        have_turned =
+            have_turned && worker_turned_us(service->workers[i]) > service->nudged_us;
+    if (have_turned)
+        notify_send(&service->notify, "WATCHDOG=1");
+    service->nudged_us = clock_mono_us();
+    for (size_t i = 0; i < service->count; i++)
+        worker_nudge(service->workers[i]);
+}
+
+static struct timespec watch_period(const struct service *service)
+{
+    int64_t watchdog_us = service->notify.watchdog_us;
+    int64_t us = service->was_ready ? WATCH_US : WATCH_STARTUP_US;
+
+    if (watchdog_us > 0 && us > watchdog_us / 4)
+        us = watchdog_us / 4;
+    return (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+}
+
+/* Returns  the signal that ends the service */
+static int watch(struct service *service, const sigset_t *signals)
+{
+    for (;;) {
+        struct timespec period = watch_period(service);
+        int got = notify_is_wanted(&service->notify)
+                      ? sigtimedwait(signals, NULL, &period)
+                      : sigwaitinfo(signals, NULL);
+
+        if (got == SIGHUP)
+            reload(service);
+        else if (got > 0)
+            return got;
+        tell_readiness(service);
+        tell_alive(service);
+    }
+}
+
+static void open_manager(struct service *service)
+{
+    struct err err = {0};
+
+    if (notify_init(&service->notify, &err) != STATUS_OK)
+        log_event(LOG_WARN, "notify_failed", "why=\"%s\"", log_plain(err.text));
+}
+
 static enum status serve(struct service *service, const sigset_t *signals,
                          struct err *reterr)
 {
@@ -216,6 +292,7 @@ static enum status serve(struct service *service, const sigset_t *signals,
     int got;
 
     raise_file_limit();
+    open_manager(service);
     service->count = worker_count(&service->config);
     status = http_listen(service->config.listen, service->count, service->listen_fds,
                          &service->port, reterr);
@@ -227,11 +304,12 @@ static enum status serve(struct service *service, const sigset_t *signals,
     if (status == STATUS_OK) {
         log_event(LOG_INFO, "serving", "listen=%s port=%u workers=%zu",
                   service->config.listen, service->port, service->count);
-        while (sigwait(signals, &got) == 0 && got == SIGHUP)
-            reload(service);
+        got = watch(service, signals);
         log_event(LOG_INFO, "draining", "signal=%d", got);
+        notify_send(&service->notify, "STOPPING=1\nSTATUS=answering what is under way");
     }
     stop_workers(service);
+    notify_clear(&service->notify);
     return status;
 }
 

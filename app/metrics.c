@@ -220,6 +220,19 @@ static void print_catalogue_age(const struct printer *printer)
             (double)(now_us - oldest_us) / 1e6);
 }
 
+struct metrics_health metrics_health(struct metrics *const *all, size_t count,
+                                     bool bypasses_locks)
+{
+    struct metrics_health health = {.has_postgres = true, .has_redis = true};
+
+    for (size_t i = 0; i < count; i++) {
+        health.has_postgres = health.has_postgres && atomic_load(&all[i]->postgres_up);
+        health.has_redis = health.has_redis && atomic_load(&all[i]->redis_up);
+    }
+    health.is_ready = health.has_postgres && (health.has_redis || bypasses_locks);
+    return health;
+}
+
 size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text)
 {
     char *text = NULL;

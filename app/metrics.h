@@ -10,6 +10,7 @@
 #include "app/model.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -164,6 +165,16 @@ void metrics_observe_batch(struct metrics *metrics, size_t orders);
 const char *outcome_label(enum outcome outcome);
 
 /* -- reading: any thread ------------------------------------------------------------- */
+
+struct metrics_health {
+    bool has_postgres; /* in all loops: an order may come to any of them */
+    bool has_redis;
+    bool is_ready;
+};
+
+/** @bypasses_locks  whether orders are taken without Redis, too */
+struct metrics_health metrics_health(struct metrics *const *all, size_t count,
+                                     bool bypasses_locks);
 
 /**
  * All loops' metrics as Prometheus text (version 0.0.4).

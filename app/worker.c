@@ -24,6 +24,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define ORDER_LANES    4
@@ -48,6 +49,7 @@ struct worker {
     struct figures *figures;
     struct limiter *user_limiter;
     struct limiter *address_limiter;
+    _Atomic int64_t turned_us;
     int64_t drain_until_us; /* clock_mono_us(); 0: not draining */
 };
 
@@ -217,6 +219,7 @@ static void on_turn_end(uv_prepare_t *prepare)
     figures_flush(worker->figures);
     store_flush(worker->store);
     copy_metrics(worker);
+    atomic_store_explicit(&worker->turned_us, clock_mono_us(), memory_order_relaxed);
     if (worker->drain_until_us != 0 && is_drained(worker))
         finish(worker);
 }
@@ -392,7 +395,10 @@ static void worker_free(struct worker *worker)
 static void *run(void *arg)
 {
     struct worker *worker = arg;
+    char name[16]; /* as long as they may be; for top, gdb and their like */
 
+    snprintf(name, sizeof(name), "loop %u", (unsigned)worker->options.index);
+    pthread_setname_np(pthread_self(), name);
     uv_run(&worker->loop, UV_RUN_DEFAULT);
     return NULL;
 }
@@ -428,6 +434,16 @@ enum status worker_start(const struct worker_options *options, struct worker **r
     finish(worker);
     worker_free(worker);
     return status;
+}
+
+void worker_nudge(struct worker *worker)
+{
+    uv_async_send(&worker->renew); /* with nothing to renew */
+}
+
+int64_t worker_turned_us(const struct worker *worker)
+{
+    return atomic_load_explicit(&worker->turned_us, memory_order_relaxed);
 }
 
 void worker_stop(struct worker *worker)
