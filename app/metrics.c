@@ -273,12 +273,17 @@ size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text)
 /* -- figures ---------------------------------------------------------------------------
  */
 
+/* The buckets above the last that has something are left out: mostly that is half. */
 static void print_buckets(const struct printer *printer, const char *name,
                           const struct metrics_histogram *in_first)
 {
+    int count = METRICS_BUCKETS_MAX + 1;
+
+    while (count > 0 && sum_at(printer, &in_first->buckets[count - 1]) == 0)
+        count--;
     fprintf(printer->out, "\"%s\":{\"sum\":%" PRIu64 ",\"buckets\":[", name,
             sum_at(printer, &in_first->sum));
-    for (int i = 0; i <= METRICS_BUCKETS_MAX; i++)
+    for (int i = 0; i < count; i++)
         fprintf(printer->out, "%s%" PRIu64, i > 0 ? "," : "",
                 sum_at(printer, &in_first->buckets[i]));
     fputs("]}", printer->out);
@@ -298,11 +303,17 @@ static uint64_t sum_requests(const struct printer *printer)
 static void print_sale(const struct printer *printer)
 {
     const struct metrics *first = printer->all[0];
+    const char *comma = "";
 
     fputs("\"verdicts\":{", printer->out);
-    for (int i = 0; i < OUTCOME_COUNT; i++)
-        fprintf(printer->out, "%s\"%s\":%" PRIu64, i > 0 ? "," : "", outcome_labels[i],
-                sum_at(printer, &first->outcomes[i]));
+    for (int i = 0; i < OUTCOME_COUNT; i++) {
+        uint64_t sum = sum_at(printer, &first->outcomes[i]);
+
+        if (sum == 0)
+            continue;
+        fprintf(printer->out, "%s\"%s\":%" PRIu64, comma, outcome_labels[i], sum);
+        comma = ",";
+    }
     fputs("},\"stages\":{", printer->out);
     for (int i = 0; i < STAGE_COUNT; i++) {
         fputs(i > 0 ? "," : "", printer->out);

@@ -37,7 +37,7 @@ export function percentile(buckets, bounds, p) {
 
 /* What one instance did between two of its tellings, per second where it is a count. */
 function difference(before, now, seconds) {
-    const minus = (a, b) => a.map((each, i) => each - b[i]);
+    const minus = (a, b) => a.map((each, i) => each - (b[i] ?? 0)); /* b may be shorter */
     const stage = (name) => minus(now.stages[name].buckets, before.stages[name].buckets);
     const verdicts = {};
     for (const [name, count] of Object.entries(now.verdicts))
