@@ -131,7 +131,7 @@ static char *document_end(struct document *document)
     return NULL;
 }
 
-/* Who can write there can write anything: only what looks like ours is passed on. */
+/* Passed on as it stands: whoever can write to our Redis is one of us. */
 static void print_entry(FILE *out, const struct redis_reply *entry, bool is_first)
 {
     const struct redis_reply *fields = redis_reply_at(entry, 1);

@@ -91,6 +91,18 @@ def test_buy__again_says_already_yours(world):
     assert len(set(world.browser.js("return keysSent"))) == 2 # a press is a press
 
 
+def test_buy__gives_as_many_as_one_may_have(world):
+    shop = Shop(world, stock=5, per_user_limit=2)
+    world.browser.wait_text(f"{shop.card} .stock", "up to 2 each")
+    first = shop.buy()
+    shop.press()
+    world.browser.wait("another order", lambda: len(world.browser.all(".order")) == 2)
+    shop.press()
+    world.browser.wait_text(shop.message, "as many of these as one may have")
+    assert world.stock_left(shop.voucher) == 3
+    assert len(world.browser.all(shop.row(first))) == 1
+
+
 def test_buy__says_sold_out_and_opens_again_when_stock_returns(world):
     shop = Shop(world, stock=1)
     with world.browser.blocked("*/v1/vouchers?*"): # so that it does not know
