@@ -5,7 +5,7 @@ import {call, claims, devToken, element, every, setText} from '/web/house.js';
 import {initForms, openEdit, openRestock} from '/web/forms.js';
 
 const TOKEN = 'seckill.admin';
-const STOCK_LINES_MAX = 6;
+const STOCK_LINES_MAX = 5;
 const SHOWN_MIN_S = 60;
 
 const byId = (id) => document.getElementById(id);
@@ -89,7 +89,7 @@ function drawCharts() {
 /* Those on sale, or the newest. */
 function watchedVouchers() {
     const open = vouchers.filter((each) => each.state === 'open');
-    return (open.length > 0 ? open : vouchers).slice(0, STOCK_LINES_MAX);
+    return open.length > 0 ? open.slice(0, STOCK_LINES_MAX) : vouchers.slice(0, 1);
 }
 
 function drawStock(seconds, first, last) {

@@ -3,7 +3,9 @@ import {buy} from '/web/buy.js';
 import {call, claims, clock, devToken, element, every, listVouchers, setText} from '/web/house.js';
 import {duration, has, moment, money, number, percent, say, translate} from '/web/words.js';
 
-const LOOK_MS = 2000;        /* at the vouchers on sale */
+const LOOK_MS = 2000;        /* at the vouchers on sale, while something happens there */
+const LOOK_CALM_MS = 5000;
+const LIVELY_MS = 20000;     /* for how long after a change, and before one that is due */
 const LOOK_AHEAD_MS = 10000; /* at those to come */
 const ENDED_SHOWN = 3;
 const TOKEN = 'seckill.token';
@@ -108,6 +110,8 @@ class Card {
     }
 
     learn(voucher) {
+        if (voucher.stock_left !== this.voucher?.stock_left)
+            changedAt = clock.device();
         this.voucher = {...voucher, beginMs: Date.parse(voucher.begin_at), endMs: Date.parse(voucher.end_at)};
         const off = 1 - voucher.price_cents / voucher.face_value_cents;
         setText(this.title, voucher.title);
@@ -223,6 +227,14 @@ class Card {
 
 const ranks = {open: 0, upcoming: 1, sold_out: 2, ended: 3};
 let lookedAheadAt = -Infinity;
+let changedAt = -Infinity;
+
+function lookMs() {
+    const now = clock.now();
+    const isDue = [...cards.values()].some(({state, voucher}) =>
+        state === 'upcoming' && voucher.beginMs - now < LIVELY_MS);
+    return isDue || clock.device() - changedAt < LIVELY_MS ? LOOK_MS : LOOK_CALM_MS;
+}
 
 /* Those on sale first, in the order of what happens next; a card that has the focus is
    not moved from under it. */
@@ -402,6 +414,6 @@ byId('signin').querySelector('form').onsubmit = (event) => {
     setText(byId('signin').querySelector('.fault'), isIn ? '' : say('token_bad'));
 };
 await Promise.all([begin(), refreshVouchers()]);
-every(() => LOOK_MS, refreshVouchers);
+every(lookMs, refreshVouchers);
 every(ordersPeriodMs, refreshOrders);
 tick();
