@@ -6,7 +6,8 @@
  */
 export const KEPT_S = 600;
 
-const GAP_MAX_MS = 10000; /* longer than this between two: nothing is known */
+const GAP_MAX_MS = 10000; /* between two; longer, and nothing is known */
+const GONE_MS = 3500;     /* who was not heard of for so long has ended */
 const SETTLED_MS = 1500;  /* after which all instances have told of a second */
 
 function sum(list) {
@@ -106,7 +107,7 @@ export class Figures {
 
     /** Instances that have told something of late. */
     instances() {
-        const oldestMs = this.nowMs() - GAP_MAX_MS / 2;
+        const oldestMs = this.nowMs() - GONE_MS;
         return [...this.last].filter(([, row]) => row.atMs >= oldestMs)
             .map(([name, row]) => ({name, ...row}));
     }

@@ -285,6 +285,10 @@ def test_dev_login__is_refused_beyond_loopback(world):
     with open(wide.log_path) as log:
         lines = [line for line in log if "event=dev_login_refused" in line]
     assert len(lines) == 1 and "level=error" in lines[0], lines
+    near = world.start({"SECKILL_DEV_LOGIN": "1"}, listen="localhost")
+    assert near.call("POST", "/v1/dev/token", body={"user_id": 1, "role": "admin"})[0] == 201
+    status, told = near.call("POST", "/v1/dev/token", body={"user_id": 1, "role": "king"})
+    assert (status, told["errors"][0]["field"]) == (422, "role")
 
 
 def test_dev_login__tells_nothing_to_a_page_of_another_name(world):
