@@ -18,7 +18,7 @@ let isStarted = false;
 /* -- numbers for people ------------------------------------------------------------------- */
 
 const whole = new Intl.NumberFormat('en', {maximumFractionDigits: 0});
-const short = new Intl.NumberFormat('en', {notation: 'compact', maximumFractionDigits: 1});
+const short = new Intl.NumberFormat('en', {notation: 'compact', maximumSignificantDigits: 3});
 const count = (value) => (value >= 10000 ? short : whole).format(value);
 const rate = (value) => value > 0 && value < 10 ? value.toFixed(1) : count(value);
 const time = new Intl.DateTimeFormat('en', {month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23'});
