@@ -139,9 +139,34 @@ build/deps.ok: .ci/packages .ci/deps.sh
 	@.ci/deps.sh
 	@mkdir -p build && touch $@
 
-.PHONY: install
-install: $(BUILD)/seckill ## copy the program to $(DESTDIR)$(PREFIX)/bin
-	install -D $< $(DESTDIR)$(PREFIX)/bin/seckill
+# The headers of the lock library keep their places below include/rlock, where rlock.pc
+# points.
+LIB_HEADERS = $(patsubst %,lib/%.h,lock/rlock base/attributes base/err base/list base/status)
+ROOT = $(DESTDIR)$(PREFIX)
+.PHONY: install install-program install-library
+install: install-program install-library ## copy program and library below $(DESTDIR)$(PREFIX)
+install-program: $(BUILD)/seckill
+	install -D $(BUILD)/seckill $(ROOT)/bin/seckill
+	install -d $(ROOT)/lib/systemd/system $(ROOT)/share/man/man1
+	sed -e 's,@PREFIX@,$(PREFIX),' app/install/seckill.service >$(ROOT)/lib/systemd/system/seckill.service
+	app/install/manual.sh $(BUILD)/seckill $(VERSION) >$(ROOT)/share/man/man1/seckill.1
+	install -D -m 644 app/install/seckill.bash $(ROOT)/share/bash-completion/completions/seckill
+install-library: $(BUILD)/librlock.a
+	install -D -m 644 $(BUILD)/librlock.a $(ROOT)/lib/librlock.a
+	for header in $(LIB_HEADERS:lib/%=%); do \
+	    install -D -m 644 lib/$$header $(ROOT)/include/rlock/$$header || exit; done
+	install -d $(ROOT)/lib/pkgconfig
+	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \
+	    -e 's,@LIBS@,$(patsubst lib%,-l%,$(filter-out libuv,$(patsubst hiredis%,libhiredis%,$(PKGS_LIB)))),' \
+	    lib/rlock.pc.in >$(ROOT)/lib/pkgconfig/rlock.pc
+	install -D -m 644 lib/rlock.3 $(ROOT)/share/man/man3/rlock.3
+
+.PHONY: package sbom
+package: $(BUILD)/seckill ## a Debian package for this machine's release, in $(BUILD)
+	@app/install/package.sh $(BUILD) $(VERSION)
+sbom: $(BUILD)/seckill ## what the program is linked with, as SPDX: $(BUILD)/seckill.spdx.json
+	@app/install/sbom.py $< $(VERSION) $(COMMIT) >$(BUILD)/seckill.spdx.json
+	@echo $(BUILD)/seckill.spdx.json
 
 .PHONY: clean
 clean: ## remove build/ (the data in var/ stay)
@@ -179,7 +204,7 @@ RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: test test-unit test-lock test-it test-web test-demo
+.PHONY: test test-unit test-lock test-it test-web test-demo test-package
 test: ## everything: tests, the same under ASan/UBSan, clang, lint, a load proof
 	@.ci/test.sh everything
 test-unit: ## tests of single modules
@@ -190,6 +215,8 @@ test-it: ## integration tests, against real private servers
 	@.ci/test.sh it
 test-web: ## the pages in a real browser; what it saw is kept in var/screens
 	@.ci/test.sh web
+test-package: ## install, run and remove the package on a fresh Debian; needs root
+	@.ci/test.sh package
 test-demo: ## the demo in containers, with a Docker of its own where none runs; needs root
 	@.ci/test.sh demo
 
@@ -212,7 +239,9 @@ check-pages: $(BUILD)/seckill
 check-access: $(BUILD)/seckill
 	$(CHECK) "pages for everybody (axe-core)" app/test/web/run.py $< access
 
-.PHONY: check-demo
+.PHONY: check-package check-demo
+check-package: $(BUILD)/seckill
+	$(CHECK) "package on a fresh Debian" .ci/package.sh $(BUILD)
 check-demo:
 	$(CHECK) "demo in containers" docker/demo.sh test
 

@@ -64,7 +64,8 @@ case $1 in
 everything) test_everything ;;
 ci)
     test_everything
-    echo_step "demo in containers"
+    echo_step "package, on a fresh Debian; demo, in containers"
+    step check-package
     step check-demo
     ;;
 unit | lock | it | lint | web | demo) step "check-$1" ;;
