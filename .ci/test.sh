@@ -1,9 +1,9 @@
 #!/bin/sh
 #
-# test.sh ci|everything|unit|lock|it|lint|web|demo - run these checks, two at a time, and sum
-# them up. `ci` is everything and what needs root. Its last line is "N passed, N failed". A
-# step of `make` that failed without a check of its own, such as a file that does not
-# compile, counts as one.
+# test.sh ci|everything|unit|lock|it|lint|web|package|demo - run these checks, two at a time,
+# and sum them up. `ci` is everything and what needs root. Its last line is "N passed,
+# N failed". A step of `make` that failed without a check of its own, such as a file that
+# does not compile, counts as one.
 set -u
 cd "$(dirname "$0")/.." || exit
 
@@ -68,7 +68,7 @@ ci)
     step check-package
     step check-demo
     ;;
-unit | lock | it | lint | web | demo) step "check-$1" ;;
+unit | lock | it | lint | web | package | demo) step "check-$1" ;;
 *) echo "test.sh: what is $1?" >&2 && exit 2 ;;
 esac
 
