@@ -9,9 +9,10 @@
 SAN    ?=
 BUILD  ?= build$(if $(SAN),/$(SAN))
 CC      = gcc
-VERSION = 0.1.0
+VERSION := $(file <VERSION)
 PREFIX  = /usr/local
 PORT    = 8080
+PROMETHEUS_PORT = 9090
 
 # What pkg-config tells is asked for at the first use, when `deps` has had its turn, and
 # then kept.
@@ -41,7 +42,11 @@ LIBS_TEST = -pthread $(PKG_LIBS_TEST)
 
 LIB_SRC  := $(sort $(wildcard lib/base/*.c lib/redis/*.c lib/lock/*.c))
 APP_SRC  := $(sort $(wildcard app/*.c))
-EMBED    := $(sort $(wildcard sql/*.sql app/openapi.yaml))
+# The pages go in as they are and compressed, with the chart library that Debian packages.
+DYGRAPHS = /usr/share/javascript/dygraphs/dygraph.min.js
+WEB      := $(sort $(wildcard app/web/*))
+EMBED    := $(sort $(wildcard sql/*.sql)) app/openapi.yaml $(WEB) $(BUILD)/app/web/dygraphs.js \
+            $(WEB:%=$(BUILD)/%.gz) $(BUILD)/app/web/dygraphs.js.gz
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
 # A test_*.c or it_*.c is a program of its own; other files beside them serve them all.
@@ -64,7 +69,10 @@ EXAMPLES     := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 LOAD_SRC     := $(sort $(wildcard load/*.c))
 C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(BENCH_SRC) $(EXAMPLE_SRC) $(LOAD_SRC)
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*.h app/test/*.h load/*.h))
-SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh docker/*.sh lib/*/*/*.sh)) .ci/run
+SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh app/install/*.sh docker/*.sh docker/*/*.sh lib/*/*/*.sh)) .ci/run
+
+# For `seckill version`; may be given where there is no git.
+COMMIT   = $(call once,COMMIT,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown))
 
 # Say what is done; V=1: how.
 Q   = $(if $(V),,@)
@@ -88,9 +96,27 @@ $(BUILD)/%.o: %.c | build/deps.ok
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
+# Looked at each time, but written only when the facts have changed.
+.PHONY: always
+$(BUILD)/facts.h: always | build/deps.ok
+	@mkdir -p $(@D)
+	@app/install/facts.sh '$(COMMIT)' $(sort $(PKGS_APP)) >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(BUILD)/app/cmd_version.o: $(BUILD)/facts.h VERSION
+$(BUILD)/app/cmd_version.o: CFLAGS += -include $(BUILD)/facts.h
+
 $(BUILD)/embedded.c: $(EMBED) app/embed.sh
 	@mkdir -p $(@D)
-	$(Q)app/embed.sh $(EMBED) >$@.tmp && mv $@.tmp $@
+	$(Q)app/embed.sh $(BUILD) $(EMBED) >$@.tmp && mv $@.tmp $@
+
+$(BUILD)/%.gz: %
+	@mkdir -p $(@D)
+	$(Q)gzip -9nc $< >$@
+$(BUILD)/%.gz: $(BUILD)/%
+	$(Q)gzip -9nc $< >$@
+$(BUILD)/app/web/dygraphs.js: build/deps.ok
+	@mkdir -p $(@D)
+	$(Q)grep -v sourceMappingURL $(DYGRAPHS) >$@
 
 # The bytes come in by name when this is assembled.
 $(BUILD)/embedded.o: $(BUILD)/embedded.c $(EMBED) | build/deps.ok
@@ -135,9 +161,15 @@ build/deps.ok: .ci/packages .ci/deps.sh
 LIB_HEADERS = $(patsubst %,lib/%.h,lock/rlock lock/rlock_group lock/rlock_sync \
               base/attributes base/err base/list base/status)
 ROOT = $(DESTDIR)$(PREFIX)
-.PHONY: install
-install: $(BUILD)/seckill $(BUILD)/librlock.a ## copy program and library below $(DESTDIR)$(PREFIX)
+.PHONY: install install-program install-library
+install: install-program install-library ## copy program and library below $(DESTDIR)$(PREFIX)
+install-program: $(BUILD)/seckill
 	install -D $(BUILD)/seckill $(ROOT)/bin/seckill
+	install -d $(ROOT)/lib/systemd/system $(ROOT)/share/man/man1
+	sed -e 's,@PREFIX@,$(PREFIX),' app/install/seckill.service >$(ROOT)/lib/systemd/system/seckill.service
+	app/install/manual.sh $(BUILD)/seckill $(VERSION) >$(ROOT)/share/man/man1/seckill.1
+	install -D -m 644 app/install/seckill.bash $(ROOT)/share/bash-completion/completions/seckill
+install-library: $(BUILD)/librlock.a
 	install -D -m 644 $(BUILD)/librlock.a $(ROOT)/lib/librlock.a
 	for header in $(LIB_HEADERS:lib/%=%); do \
 	    install -D -m 644 lib/$$header $(ROOT)/include/rlock/$$header || exit; done
@@ -145,6 +177,14 @@ install: $(BUILD)/seckill $(BUILD)/librlock.a ## copy program and library below 
 	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \
 	    -e 's,@LIBS@,$(patsubst lib%,-l%,$(filter-out libuv,$(patsubst hiredis%,libhiredis%,$(PKGS_LIB)))),' \
 	    lib/rlock.pc.in >$(ROOT)/lib/pkgconfig/rlock.pc
+	install -D -m 644 lib/rlock.3 $(ROOT)/share/man/man3/rlock.3
+
+.PHONY: package sbom
+package: $(BUILD)/seckill ## a Debian package for this machine's release, in $(BUILD)
+	@app/install/package.sh $(BUILD) $(VERSION)
+sbom: $(BUILD)/seckill ## what the program is linked with, as SPDX: $(BUILD)/seckill.spdx.json
+	@app/install/sbom.py $< $(VERSION) $(COMMIT) >$(BUILD)/seckill.spdx.json
+	@echo $(BUILD)/seckill.spdx.json
 
 .PHONY: clean
 clean: ## remove build/ (the data in var/ stay)
@@ -177,6 +217,12 @@ $(BENCH_LOCK): $(BUILD)/%: lib/test/bench/%.c $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+.PHONY: demo demo-down
+demo: ## the sale in containers, with nginx and Prometheus: PORT= PROMETHEUS_PORT= OFFLINE=yes
+	@PORT=$(PORT) PROMETHEUS_PORT=$(PROMETHEUS_PORT) docker/demo.sh up
+demo-down: ## remove the demo and its data
+	@docker/demo.sh down
+
 # -- testing ----------------------------------------------------------------------------
 
 # A check is a target that runs one thing through .ci/check.sh, which prints a line for it
@@ -185,7 +231,7 @@ RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: test test-unit test-lock test-it test-interop
+.PHONY: test test-unit test-lock test-it test-interop test-web test-demo test-package
 test: ## everything: tests, the same under ASan/UBSan, clang, lint, a load proof
 	@.ci/test.sh everything
 test-unit: ## tests of single modules
@@ -196,6 +242,12 @@ test-it: ## integration tests, against real private servers
 	@.ci/test.sh it
 test-interop: ## the reentrant lock and Redisson's; needs Java and Maven
 	@.ci/test.sh interop
+test-web: ## the pages in a real browser; what it saw is kept in var/screens
+	@.ci/test.sh web
+test-package: ## install, run and remove the package on a fresh Debian; needs root
+	@.ci/test.sh package
+test-demo: ## the demo in containers, with a Docker of its own where none runs; needs root
+	@.ci/test.sh demo
 
 .PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-model check-proof $(TESTS:%=%.check)
 programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/check
@@ -225,6 +277,19 @@ check-proof: $(BUILD)/seckill $(BUILD)/check
 	$(CHECK) "load proof: lies told to the checker" load/lab/lies.py $(BUILD)/check
 	$(CHECK) "load proof: planted defects" load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 	$(CHECK) "load proof: storms" load/prove.py $(BUILD)/seckill $(BUILD)/check short
+
+.PHONY: check-web check-pages check-access
+check-web: check-pages check-access
+check-pages: $(BUILD)/seckill
+	$(CHECK) "pages in a browser" app/test/web/run.py $< pages
+check-access: $(BUILD)/seckill
+	$(CHECK) "pages for everybody (axe-core)" app/test/web/run.py $< access
+
+.PHONY: check-package check-demo
+check-package: $(BUILD)/seckill
+	$(CHECK) "package on a fresh Debian" .ci/package.sh $(BUILD)
+check-demo:
+	$(CHECK) "demo in containers" docker/demo.sh test
 
 # The fuzzers, by libFuzzer, which is clang's. What they find new is kept in var/fuzz until
 # somebody puts it into app/test/corpus; an input that breaks something is kept there too.

@@ -1,11 +1,13 @@
 #!/bin/sh
 #
 # check.sh [--if-failed] [--advice] [--show] NAME COMMAND... - run one check and print one line
-# about it, and its whole output when it failed. "PASSED FAILED" of it go as a line to the file $RESULTS;
-# a test program counts with each of its cases, anything else as one. A case that was
-# skipped counts as failed: what cannot run must say so. With --if-failed a check that
-# passed is silent and does not count. With --advice a failure is told and does not count.
-# With --show the last line of the output stands in the place of the name.
+# about it, and its whole output when it failed. "PASSED FAILED" of it go as a line to the
+# file $RESULTS; a test program counts with each of its cases, anything else as one. A case
+# that was skipped counts as failed: what cannot run must say so. A check that cannot be made
+# on this machine at all prints "not run: WHAT (WHY)" and succeeds; that is told and does not
+# count. With --if-failed a check that passed is silent and does not count. With --advice a
+# failure is told and does not count. With --show the last line of the output stands in the
+# place of the name.
 set -u
 
 only_failed=
@@ -29,6 +31,14 @@ began=$(date +%s%N)
 "$@" >"$output" 2>&1 </dev/null
 code=$?
 took=$((($(date +%s%N) - began) / 100000000))
+
+if [ "$code" -eq 0 ] && grep '^not run: ' "$output"; then
+    exit 0
+fi
+if [ "$code" -eq 77 ]; then
+    echo "NOT RUN $name: $(tail -n 1 "$output")"
+    exit 0
+fi
 
 ran=$(grep -c '^\[ RUN ' "$output")
 passed=$(grep -c '^\[       OK \]' "$output")

@@ -1,11 +1,14 @@
 #!/bin/sh
 #
-# deps.sh - install the packages of .ci/packages that are missing. As root, or by sudo.
+# deps.sh [LIST] - install the packages of .ci/packages, or of LIST, that are missing. As
+# root, or by sudo.
 #
-# What is installed here is for private servers only: no system-wide PostgreSQL, Redis or
-# nginx is started or set to start by it, and one that was there before is not touched.
+# What is installed here is for private servers only: no system-wide PostgreSQL, Redis,
+# nginx or Docker is started or set to start by it, and one that was there before is not
+# touched.
 set -eu
 cd "$(dirname "$0")/.."
+list=${1:-.ci/packages}
 
 policy=/usr/sbin/policy-rc.d
 cluster_policy=/etc/postgresql-common/createcluster.d/zz-seckill.conf
@@ -17,7 +20,7 @@ is_installed()
 
 list_missing()
 {
-    sed 's/#.*//' .ci/packages | while read -r package; do
+    sed 's/#.*//' "$list" | while read -r package; do
         [ -z "$package" ] || is_installed "$package" || printf ' %s' "$package"
     done
 }
@@ -31,7 +34,7 @@ forbid_starts()
         cat >"$policy" <<'END'
 #!/bin/sh
 # For the time of an installation by seckill's .ci/deps.sh.
-case $1 in postgresql* | redis* | nginx*) exit 101 ;; esac
+case $1 in postgresql* | redis* | nginx* | docker* | containerd*) exit 101 ;; esac
 END
         chmod 755 "$policy"
     fi
@@ -50,9 +53,9 @@ allow_starts()
 # Packages set their servers to start at the next boot, too.
 disable_at_boot()
 {
-    for service in redis-server nginx; do
+    for service in redis-server nginx docker; do
         case " $1 " in
-        *" $service "*) update-rc.d "$service" disable >/dev/null ||
+        *" $service "* | *" $service.io "*) update-rc.d "$service" disable >/dev/null ||
             echo "deps.sh: $service could not be kept from starting at boot" >&2 ;;
         esac
     done
@@ -70,7 +73,7 @@ if [ "$(id -u)" -ne 0 ]; then
         echo "deps.sh: needs root or sudo for: apt-get install$missing" >&2
         exit 1
     fi
-    exec sudo "$0"
+    exec sudo "$0" "$list"
 fi
 forbid_starts
 export DEBIAN_FRONTEND=noninteractive

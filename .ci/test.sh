@@ -1,8 +1,9 @@
 #!/bin/sh
 #
-# test.sh everything|unit|lock|it|interop|lint - run these checks, two at a time, and sum them up.
-# Its last line is "N passed, N failed". A step of `make` that failed without a check of
-# its own, such as a file that does not compile, counts as one.
+# test.sh ci|everything|unit|lock|it|interop|lint|web|package|demo - run these checks, some at
+# a time, and sum them up. `ci` is everything and what needs root. Its last line is "N passed,
+# N failed". A step of `make` that failed without a check of its own, such as a file that
+# does not compile, counts as one.
 set -u
 cd "$(dirname "$0")/.." || exit
 
@@ -59,9 +60,8 @@ test_lock()
     step UNDER="valgrind --quiet --leak-check=full --error-exitcode=9" check-lock
 }
 
-case $1 in
-lock) test_lock ;;
-everything)
+test_everything()
+{
     build_all
     echo_step lint
     step check-lint
@@ -71,10 +71,22 @@ everything)
     step SAN=address BUILD="$BUILD/address" check-unit check-it
     echo_step "fuzzers, seconds each"
     step check-fuzz
+    echo_step "the pages, in a browser"
+    step check-web
     echo_step "load proof"
     step check-proof
+}
+
+case $1 in
+everything) test_everything ;;
+ci)
+    test_everything
+    echo_step "package, on a fresh Debian; demo, in containers"
+    step check-package
+    step check-demo
     ;;
-unit | it | interop | lint) step "check-$1" ;;
+lock) test_lock ;;
+unit | it | interop | lint | web | package | demo) step "check-$1" ;;
 *) echo "test.sh: what is $1?" >&2 && exit 2 ;;
 esac
 

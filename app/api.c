@@ -13,7 +13,7 @@
 #define METHODS_MAX 2
 
 static const struct route {
-    const char *path; /* {id}: a number in its place */
+    const char *path; /* {id}: a number in its place; {name}: anything without a slash */
     enum metrics_route tag;
     struct {
         enum http_method method;
@@ -67,6 +67,11 @@ static const struct route {
     {"/healthz", ROUTE_HEALTHZ, {{HTTP_GET, api_healthz}}, "GET, HEAD, OPTIONS"},
     {"/readyz", ROUTE_READYZ, {{HTTP_GET, api_readyz}}, "GET, HEAD, OPTIONS"},
     {"/metrics", ROUTE_METRICS, {{HTTP_GET, api_metrics}}, "GET, HEAD, OPTIONS"},
+    {"/v1/stats", ROUTE_STATS, {{HTTP_GET, api_stats}}, "GET, HEAD, OPTIONS"},
+    {"/v1/dev/token", ROUTE_DEV_TOKEN, {{HTTP_POST, api_dev_token}}, "POST, OPTIONS"},
+    {"/", ROUTE_WEB, {{HTTP_GET, api_web}}, "GET, HEAD, OPTIONS"},
+    {"/admin", ROUTE_WEB, {{HTTP_GET, api_web}}, "GET, HEAD, OPTIONS"},
+    {"/web/{name}", ROUTE_WEB, {{HTTP_GET, api_web}}, "GET, HEAD, OPTIONS"},
     {"/openapi.yaml", ROUTE_OPENAPI, {{HTTP_GET, api_openapi}}, "GET, HEAD, OPTIONS"},
 };
 #define ROUTE_TABLE_COUNT (sizeof(routes) / sizeof(routes[0]))
@@ -76,10 +81,12 @@ static bool matches(const char *pattern, const char *path, struct text *ret_id)
 {
     while (*pattern != '\0') {
         if (*pattern == '{') {
-            ret_id->bytes = path;
-            ret_id->len = strcspn(path, "/");
-            path += ret_id->len;
-            pattern += sizeof("{id}") - 1;
+            struct text found = {path, strcspn(path, "/")};
+
+            if (pattern[1] == 'i')
+                *ret_id = found;
+            path += found.len;
+            pattern = strchr(pattern, '}') + 1;
         } else if (*pattern++ != *path++) {
             return false;
         }

@@ -9,6 +9,7 @@
 #include "app/auth.h"
 #include "app/catalogue.h"
 #include "app/checkout.h"
+#include "app/figures.h"
 #include "app/http.h"
 #include "app/limiter.h"
 #include "app/metrics.h"
@@ -25,6 +26,7 @@ struct api_options {
     struct catalogue *catalogue;
     struct checkout *checkout;
     struct store *store;
+    struct figures *figures;
     struct tickets tickets;
     struct limiter *user_limiter;    /* NULL: no limit */
     struct limiter *address_limiter; /* NULL: no limit */
@@ -33,6 +35,7 @@ struct api_options {
     size_t all_metrics_count;
     size_t queue_max; /* requests that may wait for a server behind this one */
     bool bypass_locks;
+    bool dev_login; /* tokens for whoever asks */
 };
 
 /** NULL: out of memory. */

@@ -12,24 +12,11 @@ void api_healthz(struct api *api, struct http_request *request, int64_t id)
     api_answer_json(api, request, 200, strdup("{\"status\":\"alive\"}"), NULL);
 }
 
-/* An order may come to any loop: ready is who is ready in all. */
-static bool is_up_everywhere(const struct api *api, size_t gauge_offset)
-{
-    for (size_t i = 0; i < api->options.all_metrics_count; i++) {
-        const char *metrics = (const char *)api->options.all_metrics[i];
-
-        if (atomic_load(
-                (const _Atomic uint64_t *)(const void *)(metrics + gauge_offset)) == 0)
-            return false;
-    }
-    return true;
-}
-
 void api_readyz(struct api *api, struct http_request *request, int64_t id)
 {
-    bool has_postgres = is_up_everywhere(api, offsetof(struct metrics, postgres_up));
-    bool has_redis = is_up_everywhere(api, offsetof(struct metrics, redis_up));
-    bool is_ready = has_postgres && (has_redis || api->options.bypass_locks);
+    struct metrics_health health =
+        metrics_health(api->options.all_metrics, api->options.all_metrics_count,
+                       api->options.bypass_locks);
     const char *redis = api->options.bypass_locks ? "bypassed" : "down";
     char body[160];
 
@@ -37,9 +24,9 @@ void api_readyz(struct api *api, struct http_request *request, int64_t id)
     snprintf(
         body, sizeof(body),
         "{\"status\":\"%s\",\"dependencies\":{\"postgres\":\"%s\",\"redis\":\"%s\"}}",
-        is_ready ? "ready" : "not_ready", has_postgres ? "up" : "down",
-        has_redis ? "up" : redis);
-    api_answer_json(api, request, is_ready ? 200 : 503, strdup(body), NULL);
+        health.is_ready ? "ready" : "not_ready", health.has_postgres ? "up" : "down",
+        health.has_redis ? "up" : redis);
+    api_answer_json(api, request, health.is_ready ? 200 : 503, strdup(body), NULL);
 }
 
 void api_metrics(struct api *api, struct http_request *request, int64_t id)

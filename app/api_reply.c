@@ -93,6 +93,10 @@ void api_pages_free(struct api *api)
         http_page_free(api->problems[i]);
     for (int i = 0; i < API_OPENING_PAGES; i++)
         http_page_free(api->opening[i]);
+    for (int i = 0; i < API_WEB_FILES; i++) {
+        http_page_free(api->web[i]);
+        http_page_free(api->web_unchanged[i]);
+    }
 }
 
 void api_answer_problem(struct api *api, struct http_request *request,

@@ -48,12 +48,16 @@ enum api_problem {
 };
 
 #define API_OPENING_PAGES 64
+#define API_WEB_FILES     64
 
 struct api {
     struct api_options options;
     struct http_page *problems[PROBLEM_COUNT];
     /* not_started by seconds of Retry-After, made when first needed */
     struct http_page *opening[API_OPENING_PAGES];
+    /* the files of the pages as embedded, and 304 for each; made when first needed */
+    struct http_page *web[API_WEB_FILES];
+    struct http_page *web_unchanged[API_WEB_FILES];
 };
 
 /** Render the problems. False: out of memory. */

@@ -37,4 +37,13 @@ void api_readyz(struct api *api, struct http_request *request, int64_t id);
 void api_metrics(struct api *api, struct http_request *request, int64_t id);
 void api_openapi(struct api *api, struct http_request *request, int64_t id);
 
+/* api_web.c */
+void api_web(struct api *api, struct http_request *request, int64_t id);
+
+/* api_stats.c */
+void api_stats(struct api *api, struct http_request *request, int64_t id);
+
+/* api_dev.c */
+void api_dev_token(struct api *api, struct http_request *request, int64_t id);
+
 #endif

@@ -17,5 +17,6 @@ int cmd_migrate(int argc, char **argv);
 int cmd_token(int argc, char **argv);
 int cmd_audit(int argc, char **argv);
 int cmd_lock(int argc, char **argv);
+int cmd_version(int argc, char **argv);
 
 #endif

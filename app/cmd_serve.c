@@ -1,12 +1,15 @@
 /* cmd_serve.c - `seckill serve`: workers on one address until a signal ends them. */
+#include "app/address.h"
 #include "app/auth.h"
 #include "app/cmd.h"
 #include "app/config.h"
 #include "app/http.h"
 #include "app/log.h"
 #include "app/metrics.h"
+#include "app/notify.h"
 #include "app/ticket.h"
 #include "app/worker.h"
+#include "base/clock.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +18,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define WORKERS_MAX 256
+#define WORKERS_MAX      256
+#define WATCH_US         INT64_C(1000000)
+#define WATCH_STARTUP_US INT64_C(50000)
 
 static const char help[] =
     "usage: seckill serve\n"
@@ -38,6 +43,9 @@ struct service {
     int listen_fds[WORKERS_MAX];
     struct metrics *metrics[WORKERS_MAX];
     struct worker *workers[WORKERS_MAX];
+    struct notify notify;
+    bool was_ready; /* as last told; nothing was told before the first time */
+    int64_t nudged_us;
 };
 
 /* Each connection is a descriptor: take as many as we may. */
@@ -62,6 +70,38 @@ static size_t worker_count(const struct config *config)
     if (cores < 1)
         return 1;
     return cores < WORKERS_MAX ? (size_t)cores : WORKERS_MAX;
+}
+
+static bool is_loopback(const char *listen)
+{
+    static const char name[] = "localhost:";
+    struct address_networks loopback;
+    uint8_t address[16];
+    struct err err;
+
+    return strncmp(listen, name, sizeof(name) - 1) == 0 ||
+           (address_networks_parse("127.0.0.0/8, ::1", &loopback, &err) == STATUS_OK &&
+            address_parse(listen, strlen(listen), address) &&
+            address_is_in(&loopback, address));
+}
+
+/* Whoever reaches the port could be anyone. */
+static void judge_dev_login(struct config *config)
+{
+    if (config->dev_login == 0)
+        return;
+    if (is_loopback(config->listen)) {
+        log_event(LOG_WARN, "dev_login",
+                  "listen=%s why=\"SECKILL_DEV_LOGIN is 1: whoever "
+                  "asks gets a token\"",
+                  config->listen);
+        return;
+    }
+    config->dev_login = 0;
+    log_event(LOG_ERROR, "dev_login_refused",
+              "listen=%s why=\"SECKILL_DEV_LOGIN is for loopback addresses only; nobody "
+              "gets a token\"",
+              config->listen);
 }
 
 /* -- keys ------------------------------------------------------------------------------
@@ -153,6 +193,7 @@ static enum status start_workers(struct service *service, struct err *reterr)
         service->metrics[i] = calloc(1, sizeof(*service->metrics[i]));
         if (service->metrics[i] == NULL)
             return STATUS_NO_MEMORY;
+        atomic_store(&service->metrics[i]->started_us, clock_real_us());
     }
     for (size_t i = 0; i < service->count; i++) {
         enum status status = start_worker(service, i, reterr);
@@ -174,6 +215,76 @@ static void stop_workers(struct service *service)
         free(service->metrics[i]);
 }
 
+/* -- what the service manager is told
+ * --------------------------------------------------------- */
+
+/* Ready as /readyz means it. */
+static void tell_readiness(struct service *service)
+{
+    struct metrics_health health = metrics_health(
+        service->metrics, service->count, service->config.redis_down == CONFIG_BYPASS);
+
+    if (health.is_ready == service->was_ready)
+        return;
+    service->was_ready = health.is_ready;
+    if (health.is_ready)
+        notify_send(&service->notify, "READY=1\nSTATUS=serving");
+    else
+        notify_send(&service->notify, health.has_postgres ? "STATUS=Redis is away"
+                                                          : "STATUS=Postgres is away");
+}
+
+/* Alive is who has turned in every loop since the last look. */
+static void tell_alive(struct service *service)
+{
+    bool have_turned = service->nudged_us != 0;
+
+    for (size_t i = 0; i < service->count; i++)
+        have_turned =
+            have_turned && worker_turned_us(service->workers[i]) > service->nudged_us;
+    if (have_turned)
+        notify_send(&service->notify, "WATCHDOG=1");
+    service->nudged_us = clock_mono_us();
+    for (size_t i = 0; i < service->count; i++)
+        worker_nudge(service->workers[i]);
+}
+
+static struct timespec watch_period(const struct service *service)
+{
+    int64_t watchdog_us = service->notify.watchdog_us;
+    int64_t us = service->was_ready ? WATCH_US : WATCH_STARTUP_US;
+
+    if (watchdog_us > 0 && us > watchdog_us / 4)
+        us = watchdog_us / 4;
+    return (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+}
+
+/* Returns  the signal that ends the service */
+static int watch(struct service *service, const sigset_t *signals)
+{
+    for (;;) {
+        struct timespec period = watch_period(service);
+        int got = notify_is_wanted(&service->notify)
+                      ? sigtimedwait(signals, NULL, &period)
+                      : sigwaitinfo(signals, NULL);
+
+        if (got == SIGHUP)
+            reload(service);
+        else if (got > 0)
+            return got;
+        tell_readiness(service);
+        tell_alive(service);
+    }
+}
+
+static void open_manager(struct service *service)
+{
+    struct err err = {0};
+
+    if (notify_init(&service->notify, &err) != STATUS_OK)
+        log_event(LOG_WARN, "notify_failed", "why=\"%s\"", log_plain(err.text));
+}
+
 static enum status serve(struct service *service, const sigset_t *signals,
                          struct err *reterr)
 {
@@ -181,6 +292,7 @@ static enum status serve(struct service *service, const sigset_t *signals,
     int got;
 
     raise_file_limit();
+    open_manager(service);
     service->count = worker_count(&service->config);
     status = http_listen(service->config.listen, service->count, service->listen_fds,
                          &service->port, reterr);
@@ -192,11 +304,12 @@ static enum status serve(struct service *service, const sigset_t *signals,
     if (status == STATUS_OK) {
         log_event(LOG_INFO, "serving", "listen=%s port=%u workers=%zu",
                   service->config.listen, service->port, service->count);
-        while (sigwait(signals, &got) == 0 && got == SIGHUP)
-            reload(service);
+        got = watch(service, signals);
         log_event(LOG_INFO, "draining", "signal=%d", got);
+        notify_send(&service->notify, "STOPPING=1\nSTATUS=answering what is under way");
     }
     stop_workers(service);
+    notify_clear(&service->notify);
     return status;
 }
 
@@ -227,6 +340,7 @@ int cmd_serve(int argc, char **argv)
         return EXIT_USAGE;
     }
     log_set_level((enum log_level)service.config.log_level);
+    judge_dev_login(&service.config);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);

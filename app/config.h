@@ -47,6 +47,7 @@ struct config {
     int64_t connections_per_ip;    /* 0: off */
     int64_t idle_timeout_s;        /* between two requests of a connection */
     int64_t request_timeout_s;     /* for the client's part in one */
+    int64_t dev_login;             /* 0, 1: give anybody a token */
     char *files[CONFIG_FILES_MAX]; /* what was read from files */
     size_t file_count;
 };

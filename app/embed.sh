@@ -1,6 +1,9 @@
 #!/bin/sh
-# embed.sh FILE... - print the C file that holds these files, for embed.h.
+# embed.sh BUILD FILE... - print the C file that holds these files, for embed.h. Those that
+# were made in the directory BUILD are named as if they were in the source tree.
 set -eu
+build=$1
+shift
 echo '#include "app/embed.h"'
 n=0
 for file in "$@"; do
@@ -14,7 +17,8 @@ done
 echo 'const struct embedded embedded_files[] = {'
 n=0
 for file in "$@"; do
-    echo "    {\"$file\", embed_$n, embed_${n}_end},"
+    tag=$(sha256sum "$file" | cut -c 1-16)
+    echo "    {\"${file#"$build"/}\", \"$tag\", embed_$n, embed_${n}_end},"
     n=$((n + 1))
 done
 echo '    {0}};'

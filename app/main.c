@@ -4,15 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int cmd_version(int argc, char **argv)
-{
-    if (argc > 1 && strcmp(argv[1], "--help") == 0)
-        puts("usage: seckill version\n\nPrint the version.\n\nExit code: 0.");
-    else
-        puts("seckill " SECKILL_VERSION);
-    return EXIT_FINE;
-}
-
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv);
@@ -23,7 +14,7 @@ static const struct command {
     {"token", cmd_token, "make bearer tokens for development and load tests"},
     {"audit", cmd_audit, "prove on the database that nothing was oversold or sold twice"},
     {"lock", cmd_lock, "show or force-release a lock"},
-    {"version", cmd_version, "print the version"},
+    {"version", cmd_version, "print the version and how this program was built"},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

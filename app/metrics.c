@@ -220,6 +220,19 @@ static void print_catalogue_age(const struct printer *printer)
             (double)(now_us - oldest_us) / 1e6);
 }
 
+struct metrics_health metrics_health(struct metrics *const *all, size_t count,
+                                     bool bypasses_locks)
+{
+    struct metrics_health health = {.has_postgres = true, .has_redis = true};
+
+    for (size_t i = 0; i < count; i++) {
+        health.has_postgres = health.has_postgres && atomic_load(&all[i]->postgres_up);
+        health.has_redis = health.has_redis && atomic_load(&all[i]->redis_up);
+    }
+    health.is_ready = health.has_postgres && (health.has_redis || bypasses_locks);
+    return health;
+}
+
 size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text)
 {
     char *text = NULL;
@@ -250,6 +263,116 @@ size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text)
     print_dependencies(&printer);
     print_catalogue_age(&printer);
     if (fclose(printer.out) != 0) {
+        free(text);
+        return 0;
+    }
+    *ret_text = text;
+    return len;
+}
+
+/* -- figures ---------------------------------------------------------------------------
+ */
+
+/* The buckets above the last that has something are left out: mostly that is half. */
+static void print_buckets(const struct printer *printer, const char *name,
+                          const struct metrics_histogram *in_first)
+{
+    int count = METRICS_BUCKETS_MAX + 1;
+
+    while (count > 0 && sum_at(printer, &in_first->buckets[count - 1]) == 0)
+        count--;
+    fprintf(printer->out, "\"%s\":{\"sum\":%" PRIu64 ",\"buckets\":[", name,
+            sum_at(printer, &in_first->sum));
+    for (int i = 0; i < count; i++)
+        fprintf(printer->out, "%s%" PRIu64, i > 0 ? "," : "",
+                sum_at(printer, &in_first->buckets[i]));
+    fputs("]}", printer->out);
+}
+
+static uint64_t sum_requests(const struct printer *printer)
+{
+    uint64_t sum = 0;
+
+    for (int route = 0; route < ROUTE_COUNT; route++) {
+        for (int status = 0; status < STATUS_INDEX_COUNT; status++)
+            sum += sum_at(printer, &printer->all[0]->requests[route][status]);
+    }
+    return sum;
+}
+
+static void print_sale(const struct printer *printer)
+{
+    const struct metrics *first = printer->all[0];
+    const char *comma = "";
+
+    fputs("\"verdicts\":{", printer->out);
+    for (int i = 0; i < OUTCOME_COUNT; i++) {
+        uint64_t sum = sum_at(printer, &first->outcomes[i]);
+
+        if (sum == 0)
+            continue;
+        fprintf(printer->out, "%s\"%s\":%" PRIu64, comma, outcome_labels[i], sum);
+        comma = ",";
+    }
+    fputs("},\"stages\":{", printer->out);
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        fputs(i > 0 ? "," : "", printer->out);
+        print_buckets(printer, stage_labels[i], &first->stages[i]);
+    }
+    fputs("},", printer->out);
+    print_buckets(printer, "batches", &first->batch_orders);
+}
+
+size_t metrics_print_figures(struct metrics *const *all, size_t count, char **ret_text)
+{
+    char *text = NULL;
+    size_t len = 0;
+    struct printer printer = {
+        .out = open_memstream(&text, &len), .all = all, .count = count};
+    const struct metrics *first = all[0];
+
+    if (printer.out == NULL)
+        return 0;
+    fprintf(printer.out, "{\"started_ms\":%lld,\"loops\":%zu,\"requests\":%" PRIu64 ",",
+            (long long)atomic_load(&first->started_us) / 1000, count,
+            sum_requests(&printer));
+    print_sale(&printer);
+    fprintf(printer.out,
+            ",\"queue\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"connections\":%" PRIu64
+            ",\"locks_lost\":%" PRIu64 ",\"postgres_up\":%" PRIu64
+            ",\"redis_up\":%" PRIu64 ",\"bypassing\":%" PRIu64 "}",
+            sum_at(&printer, &first->queue_depth), sum_at(&printer, &first->in_flight),
+            sum_at(&printer, &first->connections), sum_at(&printer, &first->lock_lost),
+            sum_at(&printer, &first->postgres_up), sum_at(&printer, &first->redis_up),
+            sum_at(&printer, &first->bypassing));
+    if (fclose(printer.out) != 0) {
+        free(text);
+        return 0;
+    }
+    *ret_text = text;
+    return len;
+}
+
+static void print_bounds(FILE *out, const char *name, const uint64_t *bounds)
+{
+    fprintf(out, "\"%s\":[", name);
+    for (int i = 0; i < METRICS_BUCKETS_MAX; i++)
+        fprintf(out, "%s%" PRIu64, i > 0 ? "," : "", bounds[i]);
+    fputc(']', out);
+}
+
+size_t metrics_print_bounds(char **ret_text)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    if (out == NULL)
+        return 0;
+    print_bounds(out, "stage_bounds_us", stage_bounds_us);
+    fputc(',', out);
+    print_bounds(out, "batch_bounds", batch_bounds);
+    if (fclose(out) != 0) {
         free(text);
         return 0;
     }

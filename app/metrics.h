@@ -10,6 +10,7 @@
 #include "app/model.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,9 @@
     X(ORDER_EVENTS, "/v1/orders/{id}/events")                                            \
     X(VOUCHER_EVENTS, "/v1/vouchers/{id}/events")                                        \
     X(HEALTHZ, "/healthz")                                                               \
+    X(STATS, "/v1/stats")                                                                \
+    X(DEV_TOKEN, "/v1/dev/token")                                                        \
+    X(WEB, "/")                                                                          \
     X(READYZ, "/readyz")                                                                 \
     X(METRICS, "/metrics")                                                               \
     X(OPENAPI, "/openapi.yaml")
@@ -40,6 +44,7 @@
     X(200)                                                                               \
     X(201)                                                                               \
     X(204)                                                                               \
+    X(304)                                                                               \
     X(400)                                                                               \
     X(401)                                                                               \
     X(403)                                                                               \
@@ -131,6 +136,7 @@ struct metrics {
     _Atomic uint64_t postgres_up;
     _Atomic uint64_t bypassing;
     _Atomic uint64_t connections;
+    _Atomic int64_t started_us; /* clock_real_us() when the process began to serve */
     _Atomic int64_t
         catalogue_read_us; /* clock_mono_us() of the last good read, 0: none */
 };
@@ -160,6 +166,16 @@ const char *outcome_label(enum outcome outcome);
 
 /* -- reading: any thread ------------------------------------------------------------- */
 
+struct metrics_health {
+    bool has_postgres; /* in all loops: an order may come to any of them */
+    bool has_redis;
+    bool is_ready;
+};
+
+/** @bypasses_locks  whether orders are taken without Redis, too */
+struct metrics_health metrics_health(struct metrics *const *all, size_t count,
+                                     bool bypasses_locks);
+
 /**
  * All loops' metrics as Prometheus text (version 0.0.4).
  *
@@ -169,5 +185,13 @@ const char *outcome_label(enum outcome outcome);
  * Returns the length, or 0 when out of memory.
  */
 size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text);
+
+/** The dashboard's figures of all loops, as a JSON object; the rest as metrics_print().
+ */
+size_t metrics_print_figures(struct metrics *const *all, size_t count, char **ret_text);
+
+/** The upper bounds of the histograms in it, as two members of a JSON object. Returns
+ *  as metrics_print(). */
+size_t metrics_print_bounds(char **ret_text);
 
 #endif

@@ -13,6 +13,7 @@
 #include "app/catalogue.h"
 #include "app/checkout.h"
 #include "app/expiry.h"
+#include "app/figures.h"
 #include "app/http.h"
 #include "app/limiter.h"
 #include "app/log.h"
@@ -23,6 +24,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define ORDER_LANES    4
@@ -44,8 +46,10 @@ struct worker {
     struct expiry_watch *expiry; /* of the first worker; NULL in others */
     struct rlock_client *locks;
     struct revoked *revoked;
+    struct figures *figures;
     struct limiter *user_limiter;
     struct limiter *address_limiter;
+    _Atomic int64_t turned_us;
     int64_t drain_until_us; /* clock_mono_us(); 0: not draining */
 };
 
@@ -115,6 +119,7 @@ static void finish(struct worker *worker)
     catalogue_close(worker->catalogue);
     checkout_close(worker->checkout);
     revoked_close(worker->revoked);
+    figures_close(worker->figures);
     uv_close((uv_handle_t *)&worker->turn_end, NULL);
     uv_close((uv_handle_t *)&worker->stop, NULL);
     uv_close((uv_handle_t *)&worker->renew, NULL);
@@ -211,14 +216,30 @@ static void on_turn_end(uv_prepare_t *prepare)
     catalogue_turn(worker->catalogue);
     checkout_turn(worker->checkout);
     revoked_flush(worker->revoked);
+    figures_flush(worker->figures);
     store_flush(worker->store);
     copy_metrics(worker);
+    atomic_store_explicit(&worker->turned_us, clock_mono_us(), memory_order_relaxed);
     if (worker->drain_until_us != 0 && is_drained(worker))
         finish(worker);
 }
 
 /* -- the beginning
  * ------------------------------------------------------------------------------ */
+
+static enum status open_figures(struct worker *worker, uint32_t timeout_ms,
+                                struct err *reterr)
+{
+    struct figures_options options = {.loop = &worker->loop,
+                                      .redis_url = worker->options.config->redis_url,
+                                      .timeout_ms = timeout_ms,
+                                      .all_metrics = worker->options.all_metrics,
+                                      .all_metrics_count =
+                                          worker->options.all_metrics_count,
+                                      .is_publisher = worker->options.index == 0};
+
+    return figures_open(&options, &worker->figures, reterr);
+}
 
 static enum status open_servers(struct worker *worker, struct err *reterr)
 {
@@ -246,6 +267,11 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
     }
     status = revoked_open(&worker->loop, config->redis_url, timeout_ms, &worker->revoked,
                           reterr);
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_REDIS_URL");
+        return status;
+    }
+    status = open_figures(worker, timeout_ms, reterr);
     if (status != STATUS_OK) {
         err_prefix(reterr, "SECKILL_REDIS_URL");
         return status;
@@ -293,11 +319,13 @@ static enum status create_api(struct worker *worker)
         .catalogue = worker->catalogue,
         .checkout = worker->checkout,
         .store = worker->store,
+        .figures = worker->figures,
         .metrics = worker->options.metrics,
         .all_metrics = worker->options.all_metrics,
         .all_metrics_count = worker->options.all_metrics_count,
         .queue_max = (size_t)config->queue_max,
-        .bypass_locks = config->redis_down == CONFIG_BYPASS};
+        .bypass_locks = config->redis_down == CONFIG_BYPASS,
+        .dev_login = config->dev_login != 0};
 
     if (config->rate_per_user > 0)
         options.user_limiter = worker->user_limiter =
@@ -367,7 +395,10 @@ static void worker_free(struct worker *worker)
 static void *run(void *arg)
 {
     struct worker *worker = arg;
+    char name[16]; /* as long as they may be; for top, gdb and their like */
 
+    snprintf(name, sizeof(name), "loop %u", (unsigned)worker->options.index);
+    pthread_setname_np(pthread_self(), name);
     uv_run(&worker->loop, UV_RUN_DEFAULT);
     return NULL;
 }
@@ -403,6 +434,16 @@ enum status worker_start(const struct worker_options *options, struct worker **r
     finish(worker);
     worker_free(worker);
     return status;
+}
+
+void worker_nudge(struct worker *worker)
+{
+    uv_async_send(&worker->renew); /* with nothing to renew */
+}
+
+int64_t worker_turned_us(const struct worker *worker)
+{
+    return atomic_load_explicit(&worker->turned_us, memory_order_relaxed);
 }
 
 void worker_stop(struct worker *worker)

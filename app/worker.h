@@ -44,6 +44,12 @@ MUST_CHECK bool worker_renew(struct worker *worker, const struct worker_keys *ke
 
 void worker_keys_clear(struct worker_keys *keys);
 
+/** Have it turn once, also when nothing happens. Returns at once; any thread. */
+void worker_nudge(struct worker *worker);
+
+/** When it last came to the end of a turn, by clock_mono_us(); 0: not yet. Any thread. */
+int64_t worker_turned_us(const struct worker *worker);
+
 /** Ask it to drain: take no more connections, answer all that is under way, give back its
  *  locks, end. Returns at once; any thread. */
 void worker_stop(struct worker *worker);

@@ -127,10 +127,11 @@ class Nginx:
 
 
 class Service:
-    """`seckill serve` on a port of loopback, and a client of it."""
+    """`seckill serve` on a port of loopback, or one that others run, and a client of it."""
 
-    def __init__(self, program, port, env, log_path):
+    def __init__(self, program, port, env, log_path, host="127.0.0.1"):
         self.program = program
+        self.host = host
         self.port = port
         self.env = dict(os.environ, SECKILL_LISTEN=f"127.0.0.1:{port}", **env)
         self.log_path = log_path
@@ -189,7 +190,7 @@ class Service:
 
     def call(self, method, path, token=None, body=None):
         """One request; the status and the body, parsed where it is JSON."""
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        client = http.client.HTTPConnection(self.host, self.port, timeout=10)
         headers = {"Content-Type": "application/json"} if body is not None else {}
         if token:
             headers["Authorization"] = f"Bearer {token}"

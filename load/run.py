@@ -65,13 +65,14 @@ def announce(service, now, soon):
     opens = service.call("GET", f"/v1/vouchers/{soon}")[1]["begin_at"]
     print(f"""
 seckill serves on {url} - Ctrl-C ends it
+the shop: {url}/   the dashboard: {url}/admin
 voucher {now} is on sale, voucher {soon} from {opens}
 
 shopper {user}: {shopper}
 
 admin: {service.token(1, "admin")}
 
-buy:
+buy by hand:
 curl -sS -X POST {url}/v1/vouchers/{now}/orders -H 'Authorization: Bearer {shopper}'
 """, flush=True)
 
@@ -91,7 +92,7 @@ def serve(program, port, stack):
     service = house.Service(program, port, {
         "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
         "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
-        "SECKILL_JWT_SECRET_FILE": keep_secret()}, f"{PLACE}/seckill.log")
+        "SECKILL_JWT_SECRET_FILE": keep_secret(), "SECKILL_DEV_LOGIN": "1"}, f"{PLACE}/seckill.log")
     service.migrate(servers.env["PG_OWNER_URL"])
     stack.callback(service.stop)
     stack.callback(ignore_signals)

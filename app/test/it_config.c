@@ -261,6 +261,7 @@ static void test_usage__not_understood_is_64(void **state)
     assert_int_equal(RUN(state, NULL, "serve", "--what")->code, EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "migrate", "what")->code, EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "audit", "what")->code, EXIT_USAGE);
+    assert_int_equal(RUN(state, NULL, "version", "what")->code, EXIT_USAGE);
     assert_int_equal(fixture_run(*state, NULL, (const char *[]){"seckill", NULL})->code,
                      EXIT_USAGE);
 }
@@ -270,7 +271,9 @@ static void test_version__is_printed(void **state)
     const struct outcome *outcome = RUN(state, NULL, "version");
 
     assert_int_equal(outcome->code, 0);
-    assert_says(outcome->out, SECKILL_VERSION);
+    assert_says(outcome->out, "seckill " SECKILL_VERSION "\ncommit ");
+    assert_says(outcome->out, "\ncompiler ");
+    assert_says(outcome->out, "\n  libuv 1."); /* what pkg-config said */
 }
 
 /* -- token ----------------------------------------------------------------------------

@@ -1,0 +1,21 @@
+# seckill.bash - completion of seckill's commands and options in bash.
+
+_seckill()
+{
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        words="serve migrate token audit lock version --help"
+    elif [ "$before" = --role ]; then
+        words="shopper payment admin"
+    else
+        case ${COMP_WORDS[1]} in
+        serve) words="--help --help-markdown" ;;
+        migrate) words="--dry-run --service-role --help" ;;
+        token) words="--user --role --ttl --count --jti --help" ;;
+        lock) words="show release --help" ;;
+        audit | version) words="--help" ;;
+        esac
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+complete -F _seckill seckill

@@ -1,0 +1,191 @@
+/* it_notify.c - what the service manager hears, and when. */
+#include "app/test/fixture.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WATCHDOG_US "400000" /* so it says that it is alive ten times a second */
+#define SILENCE_MS  1000
+#define PATIENCE_MS 20000
+
+static int manager_fd; /* where its datagrams arrive */
+static char notify_socket[128];
+
+static void open_manager(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int len = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
+                       "seckill-it-%d", getpid());
+
+    snprintf(notify_socket, sizeof(notify_socket), "NOTIFY_SOCKET=@%s",
+             address.sun_path + 1);
+    manager_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_return_code(
+        bind(manager_fd, (const struct sockaddr *)&address,
+             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)len),
+        0);
+}
+
+static int setup(void **state)
+{
+    open_manager();
+    *state = fixture_open();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    close(manager_fd);
+    return fixture_close(*state);
+}
+
+static int mend(void **state)
+{
+    fixture_mend(*state, "redis");
+    return fixture_end_test(state);
+}
+
+/* The next datagram; NULL when none comes in time. */
+static const char *hear(int timeout_ms)
+{
+    static char lines[256];
+    struct pollfd poll_fd = {.fd = manager_fd, .events = POLLIN};
+    ssize_t len;
+
+    if (poll(&poll_fd, 1, timeout_ms) != 1)
+        return NULL;
+    len = recv(manager_fd, lines, sizeof(lines) - 1, 0);
+    assert_true(len > 0);
+    lines[len] = '\0';
+    return lines;
+}
+
+static void forget_all(void)
+{
+    while (hear(0) != NULL)
+        continue;
+}
+
+/* `lines` comes, and nothing but signs of life and `lines` before it. */
+static void await_lines(const char *lines)
+{
+    const char *heard;
+
+    while ((heard = hear(PATIENCE_MS)) != NULL && strcmp(heard, lines) != 0)
+        assert_string_equal(heard, "WATCHDOG=1");
+    assert_non_null(heard);
+}
+
+static struct service *spawn(struct fixture *fixture)
+{
+    forget_all();
+    return fixture_spawn(fixture,
+                         (const char *[]){notify_socket, "WATCHDOG_USEC=" WATCHDOG_US,
+                                          "SECKILL_WORKERS=1", NULL});
+}
+
+static void test_notify__ready_means_readyz(void **state)
+{
+    struct service *service;
+
+    fixture_servers(*state, "stop", "redis");
+    service = spawn(*state);
+    service_await(service, "/readyz", 503, PATIENCE_MS);
+    forget_all();
+    for (int i = 0; i < 5; i++)
+        await_lines("WATCHDOG=1");
+    fixture_mend(*state, "redis");
+    await_lines("READY=1\nSTATUS=serving");
+    EXPECT(ask(service, NULL, NULL, "GET /readyz"), 200, NULL);
+    fixture_servers(*state, "stop", "redis");
+    await_lines("STATUS=Redis is away");
+}
+
+static void test_notify__says_that_it_stops(void **state)
+{
+    struct service *service = spawn(*state);
+
+    await_lines("READY=1\nSTATUS=serving");
+    service_signal(service, SIGTERM);
+    await_lines("STOPPING=1\nSTATUS=answering what is under way");
+    assert_int_equal(service_wait(service), 0);
+}
+
+static bool is_loop(const char *task)
+{
+    char path[96], name[16] = "";
+    FILE *comm;
+
+    snprintf(path, sizeof(path), "%s/comm", task);
+    comm = fopen(path, "re");
+    if (comm == NULL)
+        return false;
+    if (fgets(name, sizeof(name), comm) == NULL)
+        name[0] = '\0';
+    fclose(comm);
+    return strcmp(name, "loop 0\n") == 0;
+}
+
+/* The thread of the only loop. */
+static pid_t find_loop(pid_t pid)
+{
+    char task[64];
+
+    /* a process numbers its threads behind itself */
+    for (pid_t tid = pid + 1; tid < pid + 1000; tid++) {
+        snprintf(task, sizeof(task), "/proc/%d/task/%d", pid, tid);
+        if (is_loop(task))
+            return tid;
+    }
+    fail_msg("no thread is called loop 0");
+    return 0;
+}
+
+static void test_notify__a_loop_that_hangs_is_not_alive(void **state)
+{
+    struct service *service = spawn(*state);
+    int heard = 0;
+    pid_t loop;
+
+    await_lines("READY=1\nSTATUS=serving");
+    loop = find_loop(service->pid);
+    assert_return_code(ptrace(PTRACE_SEIZE, loop, NULL, NULL), 0);
+    assert_return_code(ptrace(PTRACE_INTERRUPT, loop, NULL, NULL), 0);
+    assert_int_equal(waitpid(loop, NULL, __WALL), loop);
+    while (heard < 10 && hear(SILENCE_MS) != NULL)
+        heard++;
+    /* before anything can fail: a traced thread outlives its process */
+    assert_return_code(ptrace(PTRACE_DETACH, loop, NULL, NULL), 0);
+    assert_in_range(heard, 0, 2); /* those that were under way */
+    await_lines("WATCHDOG=1");
+}
+
+/* A manager that has gone, or a name that cannot be one, ends nobody. */
+static void test_notify__no_manager_there(void **state)
+{
+    struct service *service =
+        fixture_serve(*state, (const char *[]){"NOTIFY_SOCKET=/nowhere/at/all", NULL});
+
+    assert_int_equal(service_stop(service), 0);
+    service = fixture_serve(*state, (const char *[]){"NOTIFY_SOCKET=vsock:2:1", NULL});
+    assert_int_equal(service_stop(service), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_notify__ready_means_readyz, mend),
+        CASE(test_notify__says_that_it_stops),
+        CASE(test_notify__a_loop_that_hangs_is_not_alive),
+        CASE(test_notify__no_manager_there),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,84 @@
+"""access.py - accessibility by axe-core, which npm brings: its WCAG 2.2 A and AA rules and
+its best practices find nothing."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+
+from browser import DESK, PHONE
+from dashboard import open_dashboard, row
+from shop import Shop
+
+VERSION = "4.10.3"
+SHA256 = "880970c081707360e64f34cea25ff91892f5bc95675b0776925b9709dd8a68bb"
+PLACE = "var/axe"
+
+
+def fetch_axe():
+    """The script; None where npm cannot be had."""
+    script = f"{PLACE}/axe-{VERSION}.min.js"
+    if not os.path.exists(script):
+        if shutil.which("npm") is None:
+            return None
+        os.makedirs(PLACE, exist_ok=True)
+        got = subprocess.run(["npm", "pack", "--silent", f"axe-core@{VERSION}"], cwd=PLACE,
+                             capture_output=True, text=True, timeout=60, check=False)
+        if got.returncode != 0:
+            return None
+        with tarfile.open(f"{PLACE}/axe-core-{VERSION}.tgz") as archive:
+            text = archive.extractfile("package/axe.min.js").read()
+        with open(script, "wb") as out:
+            out.write(text)
+    with open(script, "rb") as file:
+        text = file.read()
+    assert hashlib.sha256(text).hexdigest() == SHA256, f"{script} is not what it should be"
+    return text.decode()
+
+
+def check(world, what):
+    world.browser.js(world.axe)
+    found = world.browser.driver.execute_async_script("""
+        const done = arguments[arguments.length - 1];
+        axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+            .then((result) => done({passes: result.passes.length, violations: result.violations.map((each) =>
+                ({id: each.id, nodes: each.nodes.map((node) => [node.html.slice(0, 160), node.failureSummary])}))}));""")
+    assert found["violations"] == [], f"{what}: {json.dumps(found['violations'], indent=1)}"
+    assert found["passes"] > 15, found # it did look
+    print(f"axe-core {VERSION}: {what}: {found['passes']} rules passed, none violated")
+
+
+def test_shop__has_no_violations(world):
+    shop = Shop(world, stock=5)
+    check(world, "shop")
+    shop.buy()
+    check(world, "shop with an order")
+    world.browser.be_dark(True)
+    check(world, "shop, dark")
+    world.browser.resize(PHONE)
+    check(world, "shop, dark, phone")
+    world.browser.one("#orders .order button:nth-of-type(2)").click()
+    check(world, "shop, dialog")
+    world.browser.be_dark(False)
+    world.browser.resize(DESK)
+
+
+def test_dashboard__has_no_violations(world):
+    voucher = world.voucher(stock=3)
+    world.browser.open(f"{world.url}/admin")
+    world.browser.wait_text("#signin", "Sign in")
+    check(world, "dashboard, sign-in")
+    browser = open_dashboard(world)
+    check(world, "dashboard")
+    browser.be_dark(True)
+    check(world, "dashboard, dark")
+    browser.be_dark(False)
+    browser.one("#create").click()
+    browser.one("dialog[open] button.main").click()
+    browser.wait_text("#e-title", "1")
+    check(world, "dashboard, form with faults")
+    browser.one("dialog[open] .close").click()
+    browser.one(f"{row(voucher)} button:nth-of-type(2)").click()
+    check(world, "dashboard, restock")

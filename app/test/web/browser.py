@@ -1,0 +1,124 @@
+"""browser.py - Debian's Chromium, headless, through its WebDriver."""
+
+import base64
+import contextlib
+import os
+import time
+
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+
+PHONE = (390, 844)
+NARROW = (320, 640)
+DESK = (1280, 900)
+SCREENS = os.path.abspath("var/screens")
+WITHIN_S = 10
+
+# Before any script of the page: what the button sends.
+WATCH = """
+window.keysSent = [];
+const asked = window.fetch;
+window.fetch = (path, options) => {
+    const key = options?.headers?.['Idempotency-Key'];
+    if (key) window.keysSent.push(key);
+    return asked(path, options);
+};"""
+
+
+class Browser:
+    def __init__(self, language="en-US", size=DESK, dark=False):
+        options = Options()
+        options.binary_location = "/usr/bin/chromium"
+        for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
+                         "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
+                         f"--lang={language}"):
+            options.add_argument(argument)
+        options.add_experimental_option("prefs", {"intl.accept_languages": language})
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+        self.cdp("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+        self.resize(size)
+        self.be_dark(dark)
+
+    def quit(self):
+        self.driver.quit()
+
+    def cdp(self, command, **arguments):
+        return self.driver.execute_cdp_cmd(command, arguments)
+
+    def resize(self, size):
+        self.cdp("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1],
+                 deviceScaleFactor=1, mobile=size[0] < 600)
+
+    def be_dark(self, dark):
+        self.cdp("Emulation.setEmulatedMedia", features=[
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+            {"name": "prefers-reduced-motion", "value": "reduce"}])
+
+    @contextlib.contextmanager
+    def blocked(self, pattern):
+        """Requests to addresses of this pattern fail, until the block ends."""
+        self.cdp("Network.enable")
+        self.cdp("Network.setBlockedURLs", urls=[pattern])
+        try:
+            yield
+        finally:
+            self.cdp("Network.setBlockedURLs", urls=[])
+
+    def open(self, url, afresh=True):
+        """A page; afresh: by somebody who was never here."""
+        if afresh:
+            self.driver.get(url + "/healthz")
+            self.js("localStorage.clear(); sessionStorage.clear()")
+        self.driver.get(url)
+
+    def js(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector):
+        """Wait for it."""
+        return self.wait(selector, lambda: next(iter(self.all(selector)), None))
+
+    def text(self, selector):
+        found = self.all(selector)
+        return found[0].text if found else ""
+
+    def wait(self, what, condition, within_s=WITHIN_S):
+        """Look until the condition holds; returns what it gave."""
+        deadline = time.monotonic() + within_s
+        while True:
+            try:
+                value = condition()
+            except StaleElementReferenceException:
+                value = None
+            if value:
+                return value
+            assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
+            time.sleep(0.02)
+
+    def wait_text(self, selector, part, within_s=WITHIN_S):
+        try:
+            self.wait(f"{part!r} in {selector}", lambda: part in self.text(selector), within_s)
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}; there is {self.text(selector)!r}") from None
+
+    def screenshot(self, name, height=None):
+        """The page from its top, all of it if no height is given, to var/screens/NAME.png."""
+        os.makedirs(SCREENS, exist_ok=True)
+        size = self.cdp("Page.getLayoutMetrics")["cssContentSize"]
+        shot = self.cdp("Page.captureScreenshot", captureBeyondViewport=True, clip={
+            "x": 0, "y": 0, "width": size["width"], "height": height or size["height"], "scale": 1})
+        with open(f"{SCREENS}/{name}.png", "wb") as out:
+            out.write(base64.b64decode(shot["data"]))
+
+    def complaints(self):
+        """What the console says is wrong, but for answers that are no success: those the
+        tests bring about."""
+        return [line["message"] for line in self.driver.get_log("browser")
+                if line["level"] == "SEVERE" and line["source"] != "network"]

@@ -1,0 +1,172 @@
+"""dashboard.py - the dashboard as an operator meets it."""
+
+import re
+
+from browser import DESK, PHONE
+
+
+def open_dashboard(world, afresh=True):
+    browser = world.browser
+    browser.open(f"{world.url}/admin", afresh)
+    if afresh:
+        browser.wait("the way in", lambda: browser.one("#demo").is_displayed())
+        browser.one("#demo").click()
+    browser.wait_text("#health", "instance")
+    return browser
+
+
+def now(browser, name):
+    """The number in a tile."""
+    text = browser.text(f'[data-now="{name}"] dd').split("\n")[0].split(" ")[0].replace(",", "")
+    return float(text) if re.fullmatch(r"[\d.]+", text) else None
+
+
+def row(voucher):
+    return f'#vouchers [data-key="{voucher}"]'
+
+
+def fill(browser, **values):
+    for name, value in values.items():
+        field = browser.one(f"dialog[open] [name={name}]")
+        field.clear()
+        field.send_keys(value)
+
+
+def save(browser):
+    browser.one("dialog[open] button.main").click()
+
+
+def test_sign_in__takes_an_admins_token_only(world):
+    browser = world.browser
+    browser.open(f"{world.url}/admin")
+    browser.one("#token").send_keys(world.service.token(7))
+    browser.one("#signin .main").click()
+    browser.wait_text("#signin .fault", "not an admin's token")
+    browser.screenshot("dashboard-sign-in")
+    browser.one("#token").clear()
+    browser.one("#token").send_keys(world.service.token(1, "admin"))
+    browser.one("#signin .main").click()
+    browser.wait_text("#health", "Postgres up")
+    browser.wait_text("#health", "Redis up")
+
+
+def test_create__tells_what_is_wrong_and_then_creates(world):
+    browser = open_dashboard(world)
+    browser.one("#create").click()
+    fill(browser, price_cents="12.50", stock="40")
+    save(browser)
+    browser.wait_text("#e-title", "1")
+    field = browser.one("#f-title")
+    assert field.get_attribute("aria-invalid") == "true"
+    assert browser.driver.switch_to.active_element == field
+    browser.screenshot("dashboard-create", DESK[1])
+    title = world.new_title()
+    fill(browser, title=title)
+    save(browser)
+    browser.wait_text("#done", f"Created: {title}.")
+    made = world.find(title)
+    assert (made["price_cents"], made["stock_total"], made["pay_within_s"]) == (1250, 40, 900)
+    assert made["state"] == "upcoming"
+    browser.wait_text(row(made["id"]), "upcoming")
+    world.end(made["id"])
+
+
+def test_edit__changes_the_voucher(world):
+    voucher, title = world.voucher(stock=3), world.new_title()
+    before = world.read(voucher)
+    browser = open_dashboard(world)
+    browser.one(f"{row(voucher)} button").click()
+    fill(browser, title=title, pay_within_s="60")
+    save(browser)
+    browser.wait_text(row(voucher), title)
+    after = world.read(voucher)
+    assert (after["title"], after["pay_within_s"]) == (title, 60)
+    assert (after["begin_at"], after["end_at"]) == (before["begin_at"], before["end_at"])
+
+
+def test_restock__adds_and_refuses_more_than_is_left(world):
+    voucher = world.voucher(stock=3)
+    browser = open_dashboard(world)
+    browser.one(f"{row(voucher)} button:nth-of-type(2)").click()
+    fill(browser, add="-4")
+    save(browser)
+    browser.wait_text("#restock-fault", "More would be taken back")
+    fill(browser, add="97")
+    save(browser)
+    browser.wait_text("#done", "100 of 100 are left")
+    assert world.stock_left(voucher) == 100
+
+
+def test_figures__move_while_the_sale_runs(world):
+    voucher = world.voucher(stock=150)
+    browser = open_dashboard(world)
+    browser.js("window.isSamePage = true")
+    before = now(browser, "Stock on sale")
+    with world.crowd(voucher):
+        browser.wait("orders", lambda: (now(browser, "Orders") or 0) > 0)
+        browser.wait("a percentile", lambda: "ms" in browser.text('[data-now="Order, p99"] dd'))
+        browser.wait("less stock", lambda: now(browser, "Stock on sale") < before)
+        first = now(browser, "Stock on sale")
+        browser.wait("still less", lambda: now(browser, "Stock on sale") < first)
+        browser.wait("refusals", lambda: (now(browser, "Refused") or 0) > 0)
+        browser.screenshot("dashboard", 1240)
+        browser.be_dark(True)
+        browser.resize(PHONE)
+        browser.wait("sold out", lambda: "sold out" in browser.text(row(voucher)))
+        assert browser.js("return document.documentElement.scrollWidth") <= PHONE[0]
+        browser.screenshot("dashboard-phone-dark")
+    browser.be_dark(False)
+    browser.resize(DESK)
+    for chart in ("stock", "orders", "refusals", "latency", "locks", "commit", "batch", "queue", "requests"):
+        plot = browser.one(f'[data-chart="{chart}"] .plot')
+        assert plot.get_attribute("aria-label") and plot.find_elements("css selector", "canvas"), chart
+    assert browser.js("return window.isSamePage")
+
+
+def test_figures__of_before_are_there_when_it_is_opened_later(world):
+    voucher = world.voucher(stock=5)
+    for user in range(5):
+        world.place(voucher, 880000 + user)
+    browser = open_dashboard(world)
+    placed = "return (await (await fetch('/v1/stats', {headers: {Authorization: 'Bearer ' + " \
+             "sessionStorage.getItem('seckill.admin')}})).json()).items.map((each) => each[2].verdicts.placed ?? 0)"
+    counts = browser.js(placed)
+    assert len(counts) > 2 and counts[-1] > counts[0] >= 0, counts
+
+
+def test_instances__are_all_seen_by_whichever_is_asked(world):
+    browser = open_dashboard(world)
+    browser.wait_text("#health", "1 instance")
+    other = world.start({})
+    browser.wait_text("#health", "2 instances")
+    assert len(browser.all("#instances tr")) == 2
+    browser.screenshot("dashboard-instances", DESK[1])
+    other.stop()
+    browser.wait_text("#health", "1 instance")
+
+
+def test_redis__away_is_told_and_the_page_lives_on(world):
+    browser = open_dashboard(world)
+    world.servers("stop", "redis")
+    try:
+        browser.wait_text("#health", "Redis down")
+        browser.wait_text("#trouble", "one instance alone")
+        browser.screenshot("dashboard-redis-down", DESK[1])
+    finally:
+        world.servers("start", "redis")
+    browser.wait_text("#health", "Redis up", 20)
+    browser.wait("no trouble", lambda: browser.text("#trouble") == "")
+
+
+def test_stats__are_for_admins_and_check_what_is_asked(world):
+    ask = world.service.call
+    assert ask("GET", "/v1/stats")[0] == 401
+    assert ask("GET", "/v1/stats", world.service.token(7))[0] == 403
+    admin = world.service.token(1, "admin")
+    for wrong in ("1", "-", "1-", "-1", "1-1-1", "a-1", "%2B-1", "9" * 60 + "-1"):
+        status, told = ask("GET", f"/v1/stats?after={wrong}", admin)
+        assert (status, told["code"]) == (400, "bad_request"), wrong
+    status, told = ask("GET", "/v1/stats", admin)
+    last = told["items"][-1][0]
+    status, later = ask("GET", f"/v1/stats?after={last}", admin)
+    assert status == 200 and all(each[0] > last for each in later["items"])

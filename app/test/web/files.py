@@ -1,0 +1,64 @@
+"""files.py - how the pages' files are served."""
+
+import gzip
+import re
+
+FILES = ("/", "/admin", "/web/page.css", "/web/shop.css", "/web/admin.css", "/web/shop.js", "/web/buy.js",
+         "/web/house.js", "/web/words.js", "/web/admin.js", "/web/charts.js", "/web/figures.js",
+         "/web/forms.js", "/web/dygraphs.js", "/web/icon.svg")
+TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8",
+         "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+
+
+def test_files__come_packed_and_plain_with_a_tag_each(world):
+    for path in FILES:
+        status, headers, plain = world.raw("GET", path)
+        kind = path.rsplit(".", 1)[1] if "." in path else "html"
+        assert (status, headers["Content-Type"]) == (200, TYPES[kind]), path
+        assert "Content-Encoding" not in headers
+        status, packed_headers, packed = world.raw("GET", path, {"Accept-Encoding": "br, gzip"})
+        assert (status, packed_headers["Content-Encoding"]) == (200, "gzip"), path
+        assert gzip.decompress(packed) == plain and len(packed) < len(plain), path
+        assert packed_headers["ETag"] != headers["ETag"]
+        assert headers["Vary"] == packed_headers["Vary"] == "Accept-Encoding"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_files__that_are_known_are_not_sent_again(world):
+    for path in FILES:
+        tag = world.raw("GET", path)[1]["ETag"]
+        status, headers, body = world.raw("GET", path, {"If-None-Match": f'"other", {tag}'})
+        assert (status, headers["ETag"], body) == (304, tag, b""), path
+        assert world.raw("GET", path, {"If-None-Match": '"other"'})[0] == 200
+        assert world.raw("GET", path, {"If-None-Match": tag, "Accept-Encoding": "gzip"})[0] == 200
+
+
+def test_gzip__is_not_sent_to_those_who_refuse_it(world):
+    for refusal in ("gzip;q=0", "br", "identity", "gzip;q=0, br"):
+        assert "Content-Encoding" not in world.raw("GET", "/", {"Accept-Encoding": refusal})[1], refusal
+    assert "Content-Encoding" in world.raw("GET", "/", {"Accept-Encoding": "gzip;q=0.5"})[1]
+
+
+def test_other_names__are_not_found(world):
+    for path in ("/web/", "/web", "/web/shop", "/web/../openapi.yaml", "/web/%2e%2e/openapi.yaml",
+                 "/web/shop.js.gz.gz", "/web/" + "x" * 300, "/admin/"):
+        assert world.raw("GET", path)[0] == 404, path
+    assert world.raw("POST", "/")[0] == 405
+
+
+def test_policy__lets_no_inline_script_or_style_run(world):
+    for path in ("/", "/admin"):
+        _, headers, body = world.raw("GET", path)
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'self'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+        text = body.decode()
+        assert not re.search(r"<script(?![^>]* src=)|<style|\sstyle=|\son\w+=|javascript:", text), path
+
+
+def test_size__of_the_first_visit_stays_small(world):
+    packed = {path: len(world.raw("GET", path, {"Accept-Encoding": "gzip"})[2]) for path in FILES}
+    shop = sum(packed[path] for path in ("/", "/web/page.css", "/web/shop.css", "/web/shop.js", "/web/buy.js",
+                                         "/web/house.js", "/web/words.js", "/web/icon.svg"))
+    print(f"over the wire: the shop {shop} bytes, all files {sum(packed.values())}")
+    assert shop < 24 * 1024, packed
+    assert sum(packed.values()) < 80 * 1024, packed

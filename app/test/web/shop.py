@@ -1,0 +1,300 @@
+"""shop.py - the shop page as a shopper meets it."""
+
+import datetime
+import re
+import threading
+import time
+
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+import house
+from browser import DESK, NARROW, PHONE
+
+
+class Shop:
+    """The shop page of a fresh shopper, and one voucher on it."""
+
+    def __init__(self, world, voucher=None, **sale):
+        self.world, self.browser = world, world.browser
+        self.voucher = voucher or world.voucher(**sale)
+        self.browser.open(world.url)
+        self.browser.one(self.card)
+        self.browser.wait("a shopper", self.shopper)
+
+    @property
+    def card(self):
+        return f".voucher:has(#voucher-{self.voucher})"
+
+    @property
+    def message(self):
+        return f"{self.card} .message"
+
+    def shopper(self):
+        return "".join(re.findall(r"\d+", self.browser.text("#who")))
+
+    def state(self):
+        return self.browser.one(self.card).get_attribute("data-state")
+
+    def press(self):
+        self.browser.one(f"{self.card} button").click()
+
+    def buy(self):
+        """The number of the order."""
+        self.press()
+        self.browser.wait_text(self.message, "It is yours. Order ")
+        return re.search(r"Order (\d+)", self.browser.text(self.message)).group(1)
+
+    def row(self, order):
+        return f'[data-order="{order}"]'
+
+    def wait_status(self, order, status):
+        self.browser.one(f'{self.row(order)}[data-status="{status}"]')
+
+
+def test_shelf__has_what_can_be_bought_first(world):
+    gone = world.voucher(stock=1, price_cents=8800, face_value_cents=26800)
+    world.place(gone, 424242)
+    soon = world.voucher(stock=500, price_cents=1900, face_value_cents=6000, begin_at=house.moment(754))
+    shop = Shop(world, stock=40, price_cents=9900, face_value_cents=39900)
+    for user in range(14):
+        world.place(shop.voucher, 424242 + user)
+    shop.buy()
+    world.browser.wait_text(f"{shop.card} .stock", "25 of 40 left")
+    world.browser.open(world.url, afresh=False)
+    world.browser.wait("all are there", lambda: len(world.browser.all(".voucher")) >= 3)
+    shown = [each.get_attribute("id") for each in world.browser.all(".voucher h3")][:3]
+    assert shown == [f"voucher-{each}" for each in (shop.voucher, soon, gone)]
+    world.browser.one(f"{shop.card} button").click()
+    world.browser.wait_text(shop.message, "already")
+    world.browser.screenshot("shop")
+
+
+def test_buy__places_one_order_and_tells_its_number_and_time(world):
+    shop = Shop(world, stock=5)
+    order = shop.buy()
+    assert re.search(r"pay within 1[45]:\d\d", world.browser.text(shop.message)), \
+        world.browser.text(shop.message)
+    world.browser.wait_text(shop.row(order), "left to pay")
+    assert world.order(order)["user_id"] == shop.shopper()
+    assert world.stock_left(shop.voucher) == 4
+    world.browser.wait_text(f"{shop.card} .stock", "4 of 5 left")
+    world.browser.screenshot("shop-placed")
+
+
+def test_buy__again_says_already_yours(world):
+    shop = Shop(world, stock=5)
+    order = shop.buy()
+    shop.press()
+    world.browser.wait_text(shop.message, f"You have this already: order {order}")
+    assert world.stock_left(shop.voucher) == 4
+    assert len(set(world.browser.js("return keysSent"))) == 2 # a press is a press
+
+
+def test_buy__gives_as_many_as_one_may_have(world):
+    shop = Shop(world, stock=5, per_user_limit=2)
+    world.browser.wait_text(f"{shop.card} .stock", "up to 2 each")
+    first = shop.buy()
+    shop.press()
+    world.browser.wait("another order", lambda: len(world.browser.all(".order")) == 2)
+    shop.press()
+    world.browser.wait_text(shop.message, "as many of these as one may have")
+    assert world.stock_left(shop.voucher) == 3
+    assert len(world.browser.all(shop.row(first))) == 1
+
+
+def test_buy__says_sold_out_and_opens_again_when_stock_returns(world):
+    shop = Shop(world, stock=1)
+    with world.browser.blocked("*/v1/vouchers?*"): # so that it does not know
+        other = world.place(shop.voucher, 424242)
+        shop.press()
+        world.browser.wait_text(shop.message, "Sold out")
+    world.browser.wait("the card says so", lambda: shop.state() == "sold_out")
+    world.browser.screenshot("shop-sold-out")
+    world.call("POST", f"/v1/orders/{other}/cancel", world.service.token(424242))
+    world.browser.wait("it is on sale again", lambda: shop.state() == "open")
+    shop.buy()
+
+
+def test_countdown__opens_the_sale_by_itself(world):
+    begins = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=5)
+    shop = Shop(world, stock=5, begin_at=begins.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+    assert shop.state() == "upcoming"
+    world.browser.wait_text(f"{shop.card} header", "00:0")
+    world.browser.screenshot("shop-countdown")
+    shop.press()
+    world.browser.wait_text(shop.message, "Not yet: it opens in 00:0")
+    world.browser.js("window.isSamePage = true")
+    with world.browser.blocked("*/v1/vouchers?*"): # by the clock alone
+        world.browser.wait("it opens", lambda: shop.state() == "open")
+    late_s = time.time() - begins.timestamp()
+    assert -0.1 < late_s < 1.5, f"opened {late_s:.2f} s late"
+    shop.buy()
+    assert world.browser.js("return window.isSamePage")
+
+
+def test_cancel__asks_first_and_returns_the_stock(world):
+    shop = Shop(world, stock=5)
+    order = shop.buy()
+    browser = world.browser
+    browser.one(f"{shop.row(order)} button:nth-of-type(2)").click()
+    browser.wait_text("#sure", "Cancel this order?")
+    browser.screenshot("shop-cancel", DESK[1])
+    browser.one('#sure button[value=""]').click()
+    assert world.order(order)["status"] == "unpaid"
+    browser.one(f"{shop.row(order)} button:nth-of-type(2)").click()
+    browser.one('#sure button[value="yes"]').click()
+    shop.wait_status(order, "cancelled")
+    assert world.order(order)["status"] == "cancelled"
+    assert world.stock_left(shop.voucher) == 5
+    assert browser.driver.switch_to.active_element.get_attribute("id") == "orders-head"
+    assert shop.buy() != order
+
+
+def test_pay__makes_the_order_paid(world):
+    shop = Shop(world, stock=5)
+    order = shop.buy()
+    world.browser.one(f"{shop.row(order)} button").click()
+    shop.wait_status(order, "paid")
+    assert world.order(order)["status"] == "paid"
+    assert world.browser.text("#news") == f"Order {order} is paid."
+
+
+def test_reload__keeps_the_shopper_and_the_orders(world):
+    shop = Shop(world, stock=5)
+    shopper, order = shop.shopper(), shop.buy()
+    world.browser.open(world.url, afresh=False)
+    shop.wait_status(order, "unpaid")
+    assert shop.shopper() == shopper
+
+
+def test_unavailable__tries_again_with_the_same_key(world):
+    shop = Shop(world, stock=5)
+    world.servers("pause", "redis")
+    try:
+        shop.press()
+        world.browser.wait_text(shop.message, "Trying again in")
+        world.browser.screenshot("shop-busy")
+    finally:
+        world.servers("resume", "redis")
+    world.browser.wait_text(shop.message, "It is yours", within_s=20)
+    keys = world.browser.js("return keysSent")
+    assert len(keys) >= 2 and len(set(keys)) == 1, keys
+    assert world.stock_left(shop.voucher) == 4
+
+
+def test_ticket__is_earned_before_the_order(world):
+    shop = Shop(world, stock=5, requires_ticket=True, pow_bits=8)
+    shop.buy()
+    assert world.stock_left(shop.voucher) == 4
+
+
+def test_two_tabs__of_one_shopper_get_one_order(world):
+    shop = Shop(world, stock=5)
+    token = world.browser.js("return localStorage.getItem('seckill.token')")
+    beside = threading.Thread(target=world.service.call, args=(
+        "POST", f"/v1/vouchers/{shop.voucher}/orders", token))
+    beside.start()
+    shop.press()
+    beside.join()
+    world.browser.wait(
+        "a verdict", lambda: re.search(r"It is yours|already", world.browser.text(shop.message)))
+    assert world.stock_left(shop.voucher) == 4
+
+
+def test_keyboard__alone_is_enough(world):
+    shop = Shop(world, stock=5)
+    browser = world.browser
+    button = browser.one(f"{shop.card} button")
+    for _ in range(30):
+        ActionChains(browser.driver).send_keys(Keys.TAB).perform()
+        if browser.driver.switch_to.active_element == button:
+            break
+    assert browser.driver.switch_to.active_element == button
+    assert browser.js("return getComputedStyle(arguments[0]).outlineStyle", button) == "solid"
+    ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
+    browser.wait_text(shop.message, "It is yours")
+    assert browser.driver.switch_to.active_element == button # it was not moved or lost
+
+
+def test_screen_reader__hears_the_verdict_and_not_the_clock(world):
+    shop = Shop(world, stock=5)
+    browser = world.browser
+    assert browser.one(shop.message).get_attribute("role") == "status"
+    assert browser.one(f'{shop.card} [role="timer"]').get_attribute("aria-live") == "off"
+    tree = browser.cdp("Accessibility.getFullAXTree")["nodes"]
+    buttons = [node for node in tree if node.get("role", {}).get("value") == "button"]
+    told = [(node["name"]["value"], node.get("description", {}).get("value")) for node in buttons]
+    assert ("Buy for ¥9", world.title(shop.voucher)) in told, told
+
+
+def test_phone__has_no_sideways_scrolling_and_large_buttons(world):
+    shop = Shop(world, stock=5)
+    browser = world.browser
+    try:
+        for size in (NARROW, PHONE):
+            browser.resize(size)
+            assert browser.js("return document.documentElement.scrollWidth") <= size[0], size
+        assert browser.one(f"{shop.card} button").rect["height"] >= 44
+        browser.be_dark(True)
+        shop.buy()
+        browser.screenshot("shop-phone-dark")
+    finally:
+        browser.be_dark(False)
+        browser.resize(DESK)
+
+
+def test_chinese__by_the_language_of_the_browser(world):
+    browser, world.browser = world.browser, world.chinese()
+    try:
+        shop = Shop(world, stock=5)
+        assert world.browser.driver.title == "限时秒杀"
+        assert world.browser.js("return document.documentElement.lang") == "zh-CN"
+        world.browser.wait_text(f"{shop.card} button", "立即抢购")
+        shop.press()
+        world.browser.wait_text(shop.message, "抢到了！订单")
+        world.browser.screenshot("shop-chinese")
+        left = world.browser.js("return document.body.innerText")
+        assert not re.search(r"\b(Buy|Order|left|Sold)\b", left), left
+        assert world.browser.complaints() == []
+    finally:
+        world.browser = browser
+
+
+def test_without_dev_login__a_token_is_asked_for(world):
+    plain = world.start({"SECKILL_DEV_LOGIN": "0"})
+    browser = world.browser
+    status, told = plain.call("POST", "/v1/dev/token", body={"user_id": 1, "role": "shopper"})
+    assert (status, told["code"]) == (404, "not_found")
+    browser.open(f"http://127.0.0.1:{plain.port}")
+    browser.wait("the form", lambda: browser.one("#signin").is_displayed())
+    browser.one("#token").send_keys("nonsense")
+    browser.one("#signin .main").click()
+    browser.wait_text("#signin .fault", "not a valid token")
+    browser.one("#token").clear()
+    browser.one("#token").send_keys(plain.token(4711))
+    browser.one("#signin .main").click()
+    browser.wait_text("#who", "Shopper 4711")
+    assert not browser.one("#signin").is_displayed()
+
+
+def test_dev_login__is_refused_beyond_loopback(world):
+    wide = world.start({"SECKILL_DEV_LOGIN": "1"}, listen="0.0.0.0")
+    status, told = wide.call("POST", "/v1/dev/token", body={"user_id": 1, "role": "admin"})
+    assert (status, told["code"]) == (404, "not_found")
+    with open(wide.log_path) as log:
+        lines = [line for line in log if "event=dev_login_refused" in line]
+    assert len(lines) == 1 and "level=error" in lines[0], lines
+    near = world.start({"SECKILL_DEV_LOGIN": "1"}, listen="localhost")
+    assert near.call("POST", "/v1/dev/token", body={"user_id": 1, "role": "admin"})[0] == 201
+    status, told = near.call("POST", "/v1/dev/token", body={"user_id": 1, "role": "king"})
+    assert (status, told["errors"][0]["field"]) == (422, "role")
+
+
+def test_dev_login__tells_nothing_to_a_page_of_another_name(world):
+    status, _ = world.raw("POST", "/v1/dev/token", {"Host": "shop.example", "Content-Type": "application/json"},
+                          '{"user_id": 1, "role": "admin"}')[:2]
+    assert status == 404
+    status, _ = world.raw("POST", "/v1/dev/token", {"Content-Type": "text/plain"},
+                          '{"user_id": 1, "role": "admin"}')[:2]
+    assert status == 415 # what a form of another page could send

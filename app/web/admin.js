@@ -1,0 +1,304 @@
+/* admin.js - the dashboard: who is here, the figures of each second, the vouchers. */
+import {Chart} from '/web/charts.js';
+import {Figures, KEPT_S, percentile} from '/web/figures.js';
+import {call, claims, devToken, element, every, setText} from '/web/house.js';
+import {initForms, openEdit, openRestock} from '/web/forms.js';
+
+const TOKEN = 'seckill.admin';
+const STOCK_LINES_MAX = 5;
+const SHOWN_MIN_S = 60;
+
+const byId = (id) => document.getElementById(id);
+const figures = new Figures();
+const stock = new Map(); /* second: Map of voucher id to what is left */
+let token = sessionStorage.getItem(TOKEN);
+let vouchers = [];
+let isStarted = false;
+
+/* -- numbers for people ------------------------------------------------------------------- */
+
+const whole = new Intl.NumberFormat('en', {maximumFractionDigits: 0});
+const short = new Intl.NumberFormat('en', {notation: 'compact', maximumSignificantDigits: 3});
+const count = (value) => (value >= 10000 ? short : whole).format(value);
+const rate = (value) => value > 0 && value < 10 ? value.toFixed(1) : count(value);
+const time = new Intl.DateTimeFormat('en', {month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23'});
+const money = (cents) => (cents / 100).toLocaleString('en', {style: 'currency', currency: 'CNY', currencyDisplay: 'narrowSymbol'});
+
+function span(us) {
+    if (us === 0)
+        return '0';
+    if (us >= 1e6)
+        return `${(us / 1e6).toFixed(1)} s`;
+    return us >= 10000 ? `${Math.round(us / 1000)} ms` : `${(us / 1000).toFixed(1)} ms`;
+}
+
+function age(ms) {
+    const s = Math.max(0, Math.floor(ms / 1000));
+    if (s < 120)
+        return `${s} s`;
+    return s < 7200 ? `${Math.floor(s / 60)} min` : `${Math.floor(s / 3600)} h`;
+}
+
+/* -- the charts ----------------------------------------------------------------------------- */
+
+const refusals = {
+    'sold out': ['sold_out'],
+    'already ordered': ['already_ordered', 'repeated'],
+    'not open': ['not_started', 'sale_ended'],
+    'in progress': ['order_in_progress'],
+    'overloaded': ['overloaded', 'unavailable', 'outcome_unknown', 'internal'],
+    'other': ['ticket_required', 'not_found'],
+};
+const refused = (did) => Object.values(refusals).map((names) =>
+    names.reduce((all, name) => all + (did.verdicts[name] ?? 0), 0));
+const spread = (name, ...parts) => (did) => parts.map((p) => percentile(did[name], figures.bounds, p));
+
+const charts = [
+    {id: 'orders', title: 'Orders per second', series: ['placed'], format: rate,
+     value: (did) => [did.verdicts.placed ?? 0]},
+    {id: 'refusals', title: 'Refusals per second', series: Object.keys(refusals), format: rate, stacked: true,
+     value: refused},
+    {id: 'latency', title: 'Time to place an order', series: ['p50', 'p95', 'p99'], format: span,
+     value: spread('total', 0.5, 0.95, 0.99)},
+    {id: 'locks', title: 'Wait for the lock', series: ['p50', 'p99'], format: span,
+     value: spread('lock', 0.5, 0.99)},
+    {id: 'commit', title: 'Commit', series: ['p50', 'p99'], format: span, value: spread('commit', 0.5, 0.99)},
+    {id: 'batch', title: 'Orders per transaction', series: ['mean'], format: rate,
+     value: (did) => [did.batches > 0 ? did.batched / did.batches : null]},
+    {id: 'queue', title: 'Queue', series: ['waiting', 'in flight'], format: rate,
+     value: (did) => [did.queue, did.in_flight]},
+    {id: 'requests', title: 'Requests per second', series: ['all'], format: rate, value: (did) => [did.requests]},
+].map((each) => ({...each, chart: new Chart(each)}));
+const stockChart = new Chart({id: 'stock', title: 'Stock left', series: [], format: count, filled: false});
+
+/* From the first second that something is known of, or a minute ago. */
+function drawCharts() {
+    const last = figures.lastSecond();
+    const known = Math.min(...figures.seconds.keys(), ...stock.keys());
+    const first = Math.min(last - SHOWN_MIN_S, Math.max(known, last - KEPT_S + 1));
+    const seconds = Array.from({length: last - first + 1}, (_, i) => first + i);
+    const did = seconds.map((second) => figures.at(second));
+    for (const {chart, value, series} of charts) {
+        chart.draw(seconds.map((second, i) =>
+            [new Date(second * 1000), ...(did[i] ? value(did[i]) : series.map(() => null))]),
+            first * 1000, last * 1000);
+    }
+    drawStock(seconds, first, last);
+}
+
+/* Those on sale, or the newest. */
+function watchedVouchers() {
+    const open = vouchers.filter((each) => each.state === 'open');
+    return open.length > 0 ? open.slice(0, STOCK_LINES_MAX) : vouchers.slice(0, 1);
+}
+
+function drawStock(seconds, first, last) {
+    const watched = watchedVouchers();
+    const names = watched.map((each) => each.title.length > 24 ? `${each.title.slice(0, 22)}…` : each.title);
+    stockChart.setSeries(names.map((name, i) => names.indexOf(name) === i ? name : `${name} (${watched[i].id})`));
+    const left = (second, id) => (stock.get(second) ?? stock.get(second - 1))?.get(id) ?? null;
+    stockChart.draw(seconds.map((second) =>
+        [new Date(second * 1000), ...watched.map((each) => left(second, each.id))]),
+        first * 1000, last * 1000);
+}
+
+/* -- right now -------------------------------------------------------------------------------- */
+
+const tiles = {};
+
+function tile(name, text, unit = '') {
+    if (!tiles[name]) {
+        tiles[name] = {value: element('span', {}), unit: element('small', {})};
+        byId('now').append(element('div', {'data-now': name}, element('dt', {}, name),
+            element('dd', {}, tiles[name].value, ' ', tiles[name].unit)));
+    }
+    setText(tiles[name].value, text);
+    setText(tiles[name].unit, unit);
+}
+
+function drawNow() {
+    const did = figures.at(figures.lastSecond());
+    const p99 = did ? percentile(did.total, figures.bounds, 0.99) : null;
+    const left = watchedVouchers().filter((each) => each.state === 'open')
+        .reduce((all, each) => all + each.stock_left, 0);
+    tile('Stock on sale', count(left));
+    tile('Orders', did ? rate(did.verdicts.placed ?? 0) : '–', '/s');
+    tile('Refused', did ? rate(refused(did).reduce((a, b) => a + b, 0)) : '–', '/s');
+    tile('Requests', did ? rate(did.requests) : '–', '/s');
+    tile('Order, p99', p99 === null ? '–' : span(p99));
+    tile('In flight', did ? count(did.in_flight) : '–');
+    tile('Connections', did ? count(did.connections) : '–');
+}
+
+function drawHealth() {
+    const rows = figures.instances();
+    const isUp = (name) => rows.length > 0 && rows.every((row) => row.figures[name] === row.figures.loops);
+    const isBypassing = rows.some((row) => row.figures.bypassing > 0);
+    const told = [
+        ['Postgres', isUp('postgres_up') ? 'good' : 'bad', isUp('postgres_up') ? 'up' : 'down'],
+        ['Redis', isUp('redis_up') ? 'good' : isBypassing ? 'warn' : 'bad',
+         isUp('redis_up') ? 'up' : isBypassing ? 'bypassed' : 'down'],
+        ['', rows.length > 0 ? 'good' : 'bad', `${rows.length} ${rows.length === 1 ? 'instance' : 'instances'}`],
+    ];
+    const list = byId('health');
+    told.forEach(([name, tone, state], i) => {
+        const badge = list.children[i]?.firstChild ?? element('span', {});
+        badge.className = `badge ${tone}`;
+        setText(badge, `${name} ${state}`.trim());
+        if (!list.children[i])
+            list.append(element('li', {}, badge));
+    });
+}
+
+/* Rows that stay, cells whose text changes: nothing that is being read is replaced. */
+function fillRow(body, key, cells) {
+    let row = body.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    if (!row) {
+        row = element('tr', {'data-key': key}, ...cells.map(([, style]) => element('td', {class: style ?? ''})));
+        body.append(row);
+    }
+    cells.forEach(([text], i) => { if (text !== undefined) setText(row.cells[i], text); });
+    return row;
+}
+
+function keepRows(body, keys) {
+    for (const row of [...body.rows]) {
+        if (!keys.has(row.dataset.key))
+            row.remove();
+    }
+}
+
+function drawInstances() {
+    const rows = figures.instances();
+    for (const {name, figures: now, did} of rows) {
+        const p99 = did ? percentile(did.total, figures.bounds, 0.99) : null;
+        fillRow(byId('instances'), name, [
+            [name, 'title'], [age(figures.nowMs() - now.started_ms)], [count(now.loops), 'right'],
+            [did ? rate(did.requests) : '–', 'right'], [did ? rate(did.verdicts.placed ?? 0) : '–', 'right'],
+            [p99 === null ? '–' : span(p99), 'right'], [count(now.connections), 'right'],
+            [count(now.locks_lost), 'right'], [now.postgres_up === now.loops ? 'up' : 'down'],
+            [now.redis_up === now.loops ? 'up' : 'down'],
+        ]);
+    }
+    keepRows(byId('instances'), new Set(rows.map((row) => row.name)));
+}
+
+/* -- vouchers ----------------------------------------------------------------------------------- */
+
+const stateBadge = {open: 'good', upcoming: 'warn', ended: ''};
+
+function drawVouchers() {
+    const body = byId('vouchers');
+    for (const voucher of vouchers) {
+        const isOut = voucher.state === 'open' && voucher.stock_left === 0;
+        const row = fillRow(body, voucher.id, [
+            [voucher.title, 'title'], [undefined], [whole.format(voucher.stock_left), 'right'],
+            [whole.format(voucher.stock_total), 'right'], [money(voucher.price_cents), 'right'],
+            [time.format(Date.parse(voucher.begin_at))], [time.format(Date.parse(voucher.end_at))], [undefined, 'acts'],
+        ]);
+        if (!row.cells[1].firstChild) {
+            row.cells[1].append(element('span', {}));
+            const name = (text) => `${text} ${voucher.title}`;
+            row.cells[7].append(
+                element('button', {type: 'button', class: 'small', 'aria-label': name('Edit'),
+                                   onclick: () => openEdit(row.voucher)}, 'Edit'),
+                element('button', {type: 'button', class: 'small', 'aria-label': name('Restock'),
+                                   onclick: () => openRestock(row.voucher)}, 'Restock'));
+        }
+        row.voucher = voucher;
+        row.cells[1].firstChild.className = `badge ${isOut ? 'bad' : stateBadge[voucher.state]}`;
+        setText(row.cells[1].firstChild, isOut ? 'sold out' : voucher.state);
+    }
+    keepRows(body, new Set(vouchers.map((each) => each.id)));
+    vouchers.forEach((each, i) => {
+        const row = body.querySelector(`[data-key="${each.id}"]`);
+        if (body.rows[i] !== row && !body.contains(document.activeElement))
+            body.insertBefore(row, body.rows[i]);
+    });
+}
+
+function learnVouchers(items) {
+    const second = Math.floor(figures.nowMs() / 1000);
+    vouchers = items;
+    stock.set(second, new Map(items.map((each) => [each.id, each.stock_left])));
+    for (const old of stock.keys()) {
+        if (old < second - KEPT_S)
+            stock.delete(old);
+    }
+}
+
+/* -- every second --------------------------------------------------------------------------------- */
+
+async function refresh() {
+    try {
+        const after = figures.lastId === null ? '' : `?after=${figures.lastId}`;
+        const [told, page] = await Promise.all([
+            call('GET', `/v1/stats${after}`, {token}), call('GET', '/v1/vouchers?limit=50', {})]);
+        figures.learn(told);
+        learnVouchers(page.items);
+        setText(byId('trouble'), told.is_shared ? '' :
+            'Redis does not answer: these are the figures of one instance alone.');
+        drawNow();
+        drawHealth();
+        drawVouchers();
+        drawInstances();
+        drawCharts();
+        return 0;
+    } catch (problem) {
+        if (problem.status === 401 || problem.status === 403) {
+            leave('This token is not an admin\'s, or has expired.');
+            return 0;
+        }
+        if (problem.status === undefined)
+            throw problem;
+        setText(byId('trouble'), `The service does not answer as it should: ${problem.message}`);
+        return 2000;
+    }
+}
+
+/* -- who ------------------------------------------------------------------------------------------ */
+
+function leave(why = '') {
+    token = null;
+    sessionStorage.removeItem(TOKEN);
+    byId('board').hidden = byId('signout').hidden = true;
+    byId('signin').hidden = false;
+    setText(byId('signin').querySelector('.fault'), why);
+}
+
+function enter(given) {
+    if (claims(given)?.role !== 'admin') {
+        leave('This is not an admin\'s token.');
+        return;
+    }
+    token = given;
+    sessionStorage.setItem(TOKEN, token);
+    byId('signin').hidden = true;
+    byId('board').hidden = byId('signout').hidden = false;
+    if (!isStarted)
+        every(() => 1000, async () => token === null ? 0 : refresh());
+    isStarted = true;
+}
+
+async function begin() {
+    byId('charts').append(stockChart.element, ...charts.map((each) => each.chart.element));
+    initForms({token: () => token, done: (text) => { setText(byId('done'), text); refresh(); }});
+    byId('create').onclick = () => openEdit(null);
+    byId('signout').onclick = () => leave();
+    byId('demo').onclick = async () => enter(await devToken('admin', 1));
+    byId('signin').querySelector('form').onsubmit = (event) => {
+        event.preventDefault();
+        enter(byId('token').value.trim());
+    };
+    matchMedia('(prefers-color-scheme: dark)').onchange = () => {
+        for (const chart of [stockChart, ...charts.map((each) => each.chart)])
+            chart.repaint();
+    };
+    if (token !== null)
+        enter(token);
+    else
+        leave();
+    byId('demo').hidden = await devToken('shopper', 1).catch(() => null) === null;
+}
+
+await begin();

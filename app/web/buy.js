@@ -1,0 +1,101 @@
+/*
+ * buy.js - one press of the button, until the service has given a verdict.
+ *
+ * All attempts of a press carry the same Idempotency-Key, so that they make one order at
+ * most whatever became of the answers. The key outlives a reload of the page.
+ */
+import {call, Problem} from '/web/house.js';
+
+const ATTEMPTS = 8;
+const PAUSE_MS = 500;
+const PAUSE_MAX_MS = 8000;
+const HASHES_AT_ONCE = 256;
+
+const again = new Set(['network', 'overloaded', 'unavailable', 'outcome_unknown', 'rate_limited', 'order_in_progress']);
+
+function newKey() {
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    return Array.from(bytes, (each) => each.toString(16).padStart(2, '0')).join('');
+}
+
+/* Full jitter above the half, so that those who were refused together do not come again
+   together. */
+function pauseMs(attempt, problem) {
+    const grown = Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** attempt);
+    return Math.max(problem.retryAfterS * 1000, grown / 2) + Math.random() * grown / 2;
+}
+
+function leadingZeroBits(bytes) {
+    let bits = 0;
+    for (const each of bytes) {
+        if (each !== 0)
+            return bits + Math.clz32(each) - 24;
+        bits += 8;
+    }
+    return bits;
+}
+
+async function solve(challenge, bits) {
+    const encoder = new TextEncoder();
+    for (let first = 0;; first += HASHES_AT_ONCE) {
+        const tries = Array.from({length: HASHES_AT_ONCE}, async (_, i) => {
+            const text = encoder.encode(`${challenge}:${first + i}`);
+            return leadingZeroBits(new Uint8Array(await crypto.subtle.digest('SHA-256', text)));
+        });
+        const found = (await Promise.all(tries)).findIndex((each) => each >= bits);
+        if (found >= 0)
+            return String(first + found);
+    }
+}
+
+async function fetchTicket(voucher, token, tell) {
+    const path = `/v1/vouchers/${voucher.id}/ticket`;
+    let told = await call('POST', path, {token});
+    if (told.challenge) {
+        tell('solving');
+        const nonce = await solve(told.challenge, told.bits);
+        told = await call('POST', path, {token, body: {challenge: told.challenge, nonce}});
+    }
+    return told.ticket;
+}
+
+async function attempt(voucher, token, key, tell) {
+    const headers = {'Idempotency-Key': key};
+    if (voucher.requires_ticket)
+        headers['Purchase-Ticket'] = await fetchTicket(voucher, token, tell);
+    return call('POST', `/v1/vouchers/${voucher.id}/orders`, {token, headers});
+}
+
+/**
+ * Order one.
+ *
+ * @tell  called with words to show meanwhile: tell(name, holes)
+ *
+ * Returns the order, `http` 201 or 200 in it; throws the Problem that is the
+ * verdict, or the last one when all attempts are used up (`gave_up` is set in it).
+ */
+export async function buy(voucher, userId, token, tell) {
+    const place = `seckill.key.${userId}.${voucher.id}`;
+    const key = sessionStorage.getItem(place) ?? newKey();
+    sessionStorage.setItem(place, key);
+    for (let n = 0;; n++) {
+        try {
+            const order = await attempt(voucher, token, key, tell);
+            sessionStorage.removeItem(place);
+            return order;
+        } catch (problem) {
+            if (!(problem instanceof Problem))
+                throw problem;
+            const isVerdict = !again.has(problem.code);
+            if (isVerdict)
+                sessionStorage.removeItem(place);
+            problem.gave_up = !isVerdict && n + 1 === ATTEMPTS;
+            if (isVerdict || problem.gave_up)
+                throw problem;
+            const waitMs = pauseMs(n, problem);
+            const words = {order_in_progress: 'order_in_progress', outcome_unknown: 'look_up'};
+            tell(words[problem.code] ?? 'busy', {s: Math.ceil(waitMs / 1000), n: n + 1, of: ATTEMPTS - 1});
+            await new Promise((done) => setTimeout(done, waitMs));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+/*
+ * figures.js - from the counters of all instances to a line of figures per second.
+ *
+ * An instance tells its counters once a second; the difference of two tells what happened
+ * between. Seconds are those of Redis, so those of all instances belong together.
+ */
+export const KEPT_S = 600;
+
+const GAP_MAX_MS = 10000; /* between two; longer, and nothing is known */
+const GONE_MS = 3500;     /* who was not heard of for so long has ended */
+const SETTLED_MS = 1500;  /* after which all instances have told of a second */
+
+function sum(list) {
+    return list.reduce((all, each) => all + each, 0);
+}
+
+function addTo(target, list) {
+    list.forEach((each, i) => { target[i] = (target[i] ?? 0) + each; });
+}
+
+/** Of what was counted in buckets with these upper bounds, the value that the part `p`
+ *  does not exceed; within a bucket values are taken to be spread evenly. */
+export function percentile(buckets, bounds, p) {
+    const all = sum(buckets);
+    if (all === 0)
+        return null;
+    let below = 0;
+    for (let i = 0; i < buckets.length; i++) {
+        if (below + buckets[i] >= p * all && buckets[i] > 0) {
+            const low = i > 0 ? bounds[i - 1] : 0;
+            const high = bounds[i] ?? bounds[bounds.length - 1];
+            return low + (high - low) * (p * all - below) / buckets[i];
+        }
+        below += buckets[i];
+    }
+    return bounds[bounds.length - 1];
+}
+
+/* What one instance did between two of its tellings, per second where it is a count. */
+function difference(before, now, seconds) {
+    const minus = (a, b) => a.map((each, i) => each - (b[i] ?? 0)); /* b may be shorter */
+    const stage = (name) => minus(now.stages[name].buckets, before.stages[name].buckets);
+    const verdicts = {};
+    for (const [name, count] of Object.entries(now.verdicts))
+        verdicts[name] = (count - (before.verdicts[name] ?? 0)) / seconds;
+    return {
+        verdicts, requests: (now.requests - before.requests) / seconds,
+        total: stage('total'), lock: stage('lock'), commit: stage('commit'),
+        batches: sum(minus(now.batches.buckets, before.batches.buckets)),
+        batched: now.batches.sum - before.batches.sum,
+        queue: now.queue, in_flight: now.in_flight, connections: now.connections,
+    };
+}
+
+export class Figures {
+    constructor() {
+        this.lastId = null;
+        this.last = new Map();    /* instance: {atMs, figures, did} */
+        this.seconds = new Map(); /* second: Map of instance to what it did */
+        this.offsetMs = 0;        /* of the service's clock to this device's */
+    }
+
+    /** What GET /v1/stats answered. */
+    learn(told) {
+        this.bounds = told.stage_bounds_us;
+        this.isShared = told.is_shared;
+        this.offsetMs = told.now_ms - Date.now();
+        for (const [id, instance, figures] of told.items) {
+            this.learnOne(Number(id.split('-')[0]), instance, figures);
+            if (told.is_shared)
+                this.lastId = id;
+        }
+        this.forget();
+    }
+
+    learnOne(atMs, instance, figures) {
+        const before = this.last.get(instance);
+        const row = {atMs, figures, did: null};
+        const gapMs = before ? atMs - before.atMs : 0;
+        if (before && gapMs <= 0)
+            return;
+        if (before && gapMs < GAP_MAX_MS && before.figures.started_ms === figures.started_ms) {
+            row.did = difference(before.figures, figures, gapMs / 1000);
+            const second = Math.floor(atMs / 1000);
+            if (!this.seconds.has(second))
+                this.seconds.set(second, new Map());
+            this.seconds.get(second).set(instance, row.did);
+        }
+        this.last.set(instance, row);
+    }
+
+    nowMs() {
+        return Date.now() + this.offsetMs;
+    }
+
+    forget() {
+        const oldest = Math.floor(this.nowMs() / 1000) - KEPT_S;
+        for (const second of this.seconds.keys()) {
+            if (second < oldest)
+                this.seconds.delete(second);
+        }
+        for (const [instance, row] of this.last) {
+            if (row.atMs < oldest * 1000)
+                this.last.delete(instance);
+        }
+    }
+
+    /** Instances that have told something of late. */
+    instances() {
+        const oldestMs = this.nowMs() - GONE_MS;
+        return [...this.last].filter(([, row]) => row.atMs >= oldestMs)
+            .map(([name, row]) => ({name, ...row}));
+    }
+
+    lastSecond() {
+        return Math.floor((this.nowMs() - SETTLED_MS) / 1000);
+    }
+
+    /** All instances together in that second; null: nothing is known. Who told nothing in
+     *  it, since its second is not quite ours, did what it did in the one before. */
+    at(second) {
+        const did = new Map([...this.seconds.get(second - 1) ?? [], ...this.seconds.get(second) ?? []]);
+        if (did.size === 0)
+            return null;
+        const all = {verdicts: {}, requests: 0, total: [], lock: [], commit: [], batches: 0, batched: 0,
+                     queue: 0, in_flight: 0, connections: 0};
+        for (const one of did.values()) {
+            for (const [name, rate] of Object.entries(one.verdicts))
+                all.verdicts[name] = (all.verdicts[name] ?? 0) + rate;
+            for (const name of ['total', 'lock', 'commit'])
+                addTo(all[name], one[name]);
+            for (const name of ['requests', 'batches', 'batched', 'queue', 'in_flight', 'connections'])
+                all[name] += one[name];
+        }
+        return all;
+    }
+}

@@ -1,0 +1,289 @@
+#!/bin/sh
+#
+# demo.sh up|down|test - the sale of docker/compose.yaml: bring it up, sell, prove, say where
+# to look; remove it; or all of that with a look at what the containers may do.
+#
+#   PORT, PROMETHEUS_PORT   where they listen on loopback (8080, 9090)
+#   OFFLINE=yes             stand-ins, from Debian packages, for the images of a registry;
+#                           needs root
+#
+# What it keeps (secrets, logs) is below var/demo. `test` is for root on a Debian machine: it
+# installs Docker where it is missing, and starts one of its own where none runs, which
+# changes neither the machine's firewall nor /var/lib/docker. Where that cannot be, it says
+# "not run" and why.
+set -eu
+cd "$(dirname "$0")/.."
+
+PORT=${PORT:-8080}
+PROMETHEUS_PORT=${PROMETHEUS_PORT:-9090}
+place=var/demo
+url=http://127.0.0.1:$PORT
+export PORT PROMETHEUS_PORT
+
+fail()
+{
+    echo "demo: $*" >&2
+    exit 1
+}
+
+compose()
+{
+    if docker compose version >/dev/null 2>&1; then
+        docker compose -p seckill-demo --env-file "$place/env" -f docker/compose.yaml "$@"
+    else
+        docker-compose -p seckill-demo --env-file "$place/env" -f docker/compose.yaml "$@"
+    fi
+}
+
+# quietly NAME COMMAND...: what it says goes to a log, and is shown when it fails.
+quietly()
+{
+    log=$place/$1.log
+    shift
+    "$@" >"$log" 2>&1 || {
+        tail -n 30 "$log" >&2
+        fail "failed: $*"
+    }
+}
+
+# wait_for SECONDS COMMAND...: until it succeeds.
+wait_for()
+{
+    deadline=$(($(date +%s) + $1))
+    shift
+    until "$@"; do
+        [ "$(date +%s)" -lt "$deadline" ] || return 1
+        sleep 0.2
+    done
+}
+
+random_hex()
+{
+    od -An -N32 -tx1 /dev/urandom | tr -d ' \n'
+}
+
+# The secrets stay as long as the data do.
+make_env()
+{
+    mkdir -p "$place"
+    if [ ! -e "$place/secrets" ]; then
+        (
+            umask 077
+            cat >"$place/secrets" <<END
+POSTGRES_PASSWORD=$(random_hex)
+REDIS_PASSWORD=$(random_hex)
+SECKILL_JWT_SECRET=$(random_hex)
+END
+        )
+    fi
+    images=
+    if [ "${OFFLINE:-}" = yes ]; then
+        echo "building stand-ins for the images of a registry from Debian packages"
+        images=$(docker/offline-images/build.sh)
+    fi
+    commit=$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
+    (umask 077 && { cat "$place/secrets" && echo "$images" && echo "COMMIT=$commit"; } >"$place/env")
+}
+
+token()
+{
+    compose exec -T app1 /usr/bin/seckill token "$@"
+}
+
+# post TOKEN PATH [JSON]: the answer, which must be a 201.
+post()
+{
+    curl -sS -o "$place/answer" -w '%{http_code}' -X POST "$url$2" -H "Authorization: Bearer $1" \
+        -H 'Content-Type: application/json' ${3:+-d "$3"} >"$place/status"
+    [ "$(cat "$place/status")" = 201 ] || fail "POST $2: $(cat "$place/status" "$place/answer")"
+    cat "$place/answer"
+}
+
+id_in()
+{
+    sed 's/^{"id":"\([0-9]*\)".*/\1/'
+}
+
+make_voucher()
+{
+    post "$admin" /v1/vouchers '{"title":"Dinner for two, 100 for 9","price_cents":900,
+        "face_value_cents":10000,"stock":100,"begin_at":"'"$(date -u -d '-1 min' +%FT%TZ)"'",
+        "end_at":"'"$(date -u -d '+1 day' +%FT%TZ)"'"}' | id_in
+}
+
+# The one number that a query to Prometheus gives.
+metric()
+{
+    curl -sS -G "http://127.0.0.1:$PROMETHEUS_PORT/api/v1/query" --data-urlencode "query=$1" |
+        sed -n 's/.*"value":\[[^,]*,"\([0-9]*\)"\].*/\1/p'
+}
+
+# scraped QUERY NUMBER
+scraped()
+{
+    [ "$(metric "$1" 2>/dev/null)" = "$2" ]
+}
+
+is_answering()
+{
+    [ "$(curl -s -o /dev/null -w '%{http_code}' "$url/v1/vouchers")" = 200 ]
+}
+
+verb_up()
+{
+    docker info >/dev/null 2>&1 || fail "no Docker answers here"
+    make_env
+    echo "building the service"
+    quietly build compose build migrate load
+    echo "starting Postgres, Redis, two instances, nginx, Prometheus"
+    quietly up compose up -d
+    wait_for 60 is_answering || fail "nothing answers on $url; docker/demo.sh down removes all"
+    admin=$(token --user 1 --role admin)
+    shopper=$(token --user 1001)
+    voucher=$(make_voucher)
+    order=$(post "$shopper" "/v1/vouchers/$voucher/orders" | id_in)
+    echo "sold: order $order of voucher $voucher"
+    echo "proving: 4000 shoppers storm 1000 pieces"
+    quietly proof compose run --rm -T load
+    tail -n 1 "$place/proof.log"
+    wait_for 30 scraped 'sum(up)' 2 || fail "Prometheus does not reach both instances"
+    cat <<END
+
+the sale      $url
+the figures   http://127.0.0.1:$PROMETHEUS_PORT/graph?g0.expr=sum(seckill_orders_total)by(verdict)&g0.tab=1
+an admin      $admin
+a shopper     $(token --user 1002)
+buy           curl -X POST $url/v1/vouchers/$voucher/orders -H "Authorization: Bearer SHOPPER"
+end           make demo-down
+END
+}
+
+verb_down()
+{
+    [ -e "$place/env" ] || return 0
+    quietly down compose --profile load down -v --remove-orphans
+    rm -rf "$place"
+}
+
+# -- the test --------------------------------------------------------------------------
+
+check()
+{
+    [ "$2" = "$3" ] || fail "$1: \"$2\", expected \"$3\""
+}
+
+# in_app SCRIPT: what it prints, run by the bash in the container of the first instance.
+in_app()
+{
+    compose exec -T app1 /bin/bash -c "$1" 2>/dev/null || echo refused
+}
+
+check_demo()
+{
+    check "user of the service" "$(in_app 'id -u')" 10001
+    check "a write to its root" "$(in_app 'echo >/usr/bin/x')" refused
+    check "its capabilities" "$(in_app 'grep CapBnd /proc/self/status | tr -dc 0-9')" 0000000000000000
+    check "metrics from outside" "$(curl -s -o /dev/null -w '%{http_code}' "$url/metrics")" 404
+    wait_for 30 scraped 'sum(seckill_orders_total{verdict="placed"})' 1001 ||
+        fail "Prometheus counted $(metric 'sum(seckill_orders_total{verdict="placed"})') orders, expected 1001"
+    echo "one instance ends, the sale goes on"
+    quietly stop compose stop app1
+    shopper=$(compose exec -T app2 /usr/bin/seckill token --user 1003)
+    post "$shopper" "/v1/vouchers/$voucher/orders" >/dev/null
+    check "how it ended" "$(docker inspect -f '{{.State.ExitCode}}' "$(compose ps -q app1)")" 0
+    docker images --format '{{.Repository}}:{{.Tag}} {{.Size}}' | grep -e '^seckill:' -e '^seckill-load:'
+}
+
+check_gone()
+{
+    project=label=com.docker.compose.project=seckill-demo
+    check "containers that are left" "$(docker ps -aq --filter "$project")" ""
+    check "volumes that are left" "$(docker volume ls -q --filter "$project")" ""
+    check "networks that are left" "$(docker network ls -q --filter "$project")" ""
+}
+
+not_run()
+{
+    echo "not run: demo ($*)"
+    exit 0
+}
+
+free_port()
+{
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# A Docker of our own, for the time of this test.
+start_docker()
+{
+    run=$(mktemp -d /tmp/seckill-docker.XXXXXX)
+    data=$PWD/var/docker
+    mkdir -p "$data"
+    DOCKER_HOST=unix://$run/docker.sock
+    export DOCKER_HOST
+    # No rules in the machine's firewall: the containers reach each other, and who builds
+    # uses the machine's own network.
+    dockerd --data-root "$data" --exec-root "$run/exec" --pidfile "$run/pid" -H "$DOCKER_HOST" \
+        --bridge none --iptables=false --ip6tables=false --ip-masq=false --ip-forward=false \
+        >"$run/log" 2>&1 </dev/null &
+    docker_pid=$!
+    wait_for 60 answers_or_ended || true
+    docker info >/dev/null 2>&1 || {
+        why=$(grep -e 'level=fatal' -e 'failed to start' "$run/log" | tail -n 1)
+        not_run "dockerd does not start: ${why:-$(tail -n 1 "$run/log")}"
+    }
+}
+
+answers_or_ended()
+{
+    docker info >/dev/null 2>&1 || ! kill -0 "$docker_pid" 2>/dev/null
+}
+
+stop_docker()
+{
+    [ -n "$docker_pid" ] || return 0
+    kill "$docker_pid" 2>/dev/null || true
+    wait "$docker_pid" || true
+    umount "$run"/exec/netns/* 2>/dev/null || true # which it leaves mounted
+    rm -rf "$run" "$data"
+}
+
+# Whatever happened, nothing stays.
+end_test()
+{
+    code=$?
+    trap - EXIT
+    trap '' HUP INT TERM
+    if docker info >/dev/null 2>&1; then
+        verb_down || true
+        [ -n "$docker_pid" ] || docker rmi -f seckill seckill-load >/dev/null 2>&1 || true
+    fi
+    stop_docker
+    exit "$code"
+}
+
+verb_test()
+{
+    docker_pid=
+    [ "$(id -u)" -eq 0 ] || not_run "needs root"
+    .ci/deps.sh .ci/packages-demo >/dev/null 2>&1 || not_run "Docker cannot be installed"
+    place=var/test-demo
+    rm -rf "$place"
+    PORT=$(free_port)
+    PROMETHEUS_PORT=$(free_port)
+    url=http://127.0.0.1:$PORT
+    trap end_test EXIT
+    trap 'exit 1' HUP INT TERM
+    docker info >/dev/null 2>&1 || start_docker
+    OFFLINE=yes
+    verb_up
+    check_demo
+    verb_down
+    check_gone
+    echo "removed"
+}
+
+case ${1:-} in
+up | down | test) "verb_$1" ;;
+*) echo "usage: demo.sh up|down|test" >&2 && exit 2 ;;
+esac
