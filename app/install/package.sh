@@ -11,7 +11,7 @@ arch=$(dpkg --print-architecture)
 package=$build/seckill_${version}_$arch.deb
 
 rm -rf "$root"
-make --no-print-directory -s BUILD="$build" DESTDIR="$root" PREFIX=/usr install-program
+make --no-print-directory -s say= BUILD="$build" DESTDIR="$root" PREFIX=/usr install-program
 strip --strip-unneeded "$root/usr/bin/seckill"
 install -D -m 600 app/install/seckill.default "$root/etc/default/seckill"
 install -D -m 644 CHANGELOG.md "$root/usr/share/doc/seckill/changelog"
