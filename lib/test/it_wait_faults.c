@@ -1,27 +1,18 @@
 /* it_wait_faults.c - waits that are cancelled, cut off, refused or closed. */
 #include "base/clock.h"
 #include "lock/client.h"
-#include "test/fixture.h"
+#include "test/waits.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <string.h>
 
-#define NAME        "item:7"
-#define LONG_MS     6000 /* a wait that is not to run out */
-#define PROMPTLY_US 1000000
-
-static struct rlock_acquire_options waiting(uint32_t wait_ms)
+/** By a plain lock of NAME. */
+static void call_wait_ms(struct rlock_client *client, struct call *call, uint32_t wait_ms)
 {
-    return (struct rlock_acquire_options){.lease_ms = LEASE_MS, .wait_ms = wait_ms};
-}
+    struct rlock_acquire_options options = waiting(&rlock_plain, 0, wait_ms);
 
-static void call_wait(struct rlock_client *client, struct call *call, uint32_t wait_ms)
-{
-    struct rlock_acquire_options options = waiting(wait_ms);
-
-    call_acquire_with(client, call, NAME, &options);
-    rlock_flush(client);
+    call_wait(client, call, NAME, &options);
 }
 
 static void do_quietly(struct fixture *fixture, const char *command)
@@ -31,25 +22,6 @@ static void do_quietly(struct fixture *fixture, const char *command)
     if (reply->type == REDIS_REPLY_ERROR)
         fail_msg("%s: %s", command, reply->str);
     freeReplyObject(reply);
-}
-
-static long long channels_in_use(struct fixture *fixture)
-{
-    redisReply *reply = server_ask(fixture->server, "PUBSUB CHANNELS");
-    long long count = (long long)reply->elements;
-
-    freeReplyObject(reply);
-    return count;
-}
-
-static bool has_no_channels(void *arg)
-{
-    return channels_in_use(arg) == 0;
-}
-
-static void assert_no_channels(struct fixture *fixture)
-{
-    assert_true(fixture_run_until(fixture, has_no_channels, fixture, WITHIN_MS));
 }
 
 static bool begins_to_wait(void *arg)
@@ -101,7 +73,7 @@ static void test_rlock_cancel__of_a_sleeping_waiter(void **state)
     struct rlock_stats stats;
 
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(bob, &call, RLOCK_WAIT_FOREVER);
+    call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &call);
     cancel(fixture, bob, &call);
     assert_no_channels(fixture);
@@ -124,7 +96,7 @@ static void test_rlock_cancel__of_a_try_under_way(void **state)
 
     assert_int_equal(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
     server_pause(fixture->server);
-    call_wait(client, &call, RLOCK_WAIT_FOREVER);
+    call_wait_ms(client, &call, RLOCK_WAIT_FOREVER);
     cancel(fixture, client, &call);
     assert_true(fixture_run_until(fixture, is_free_again, fixture, WITHIN_MS));
     assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
@@ -141,7 +113,7 @@ static void test_rlock_cancel__of_a_waiter_that_was_called(void **state)
     struct call held = {0}, call = {0}, other = {0};
 
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(bob, &call, RLOCK_WAIT_FOREVER);
+    call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &call);
     call_release(alice, &held);
     rlock_flush(alice);
@@ -162,7 +134,7 @@ static void test_rlock_cancel__before_it_was_sent(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(RLOCK_WAIT_FOREVER);
+    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call call = {0};
     long long before = server_calls(fixture->server, "evalsha");
 
@@ -184,13 +156,13 @@ static void test_rlock_cancel__before_it_has_subscribed(void **state)
 
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     for (unsigned i = 0; i < 2; i++) { /* the second with the SUBSCRIBE on its way */
-        call_wait(bob, &call, RLOCK_WAIT_FOREVER);
+        call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
         assert_true(fixture_run_until(fixture, begins_to_wait, &call, WITHIN_MS));
         cancel(fixture, bob, &call);
         fixture_run_for(fixture, 100);
         assert_no_channels(fixture);
     }
-    call_wait(bob, &call, LONG_MS);
+    call_wait_ms(bob, &call, LONG_MS);
     fixture_wait_asleep(fixture, bob, &call);
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 3);
@@ -208,10 +180,10 @@ static void test_wait__begun_while_the_channel_is_being_left(void **state)
     int64_t begin_us;
 
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(bob, &calls[0], LONG_MS);
+    call_wait_ms(bob, &calls[0], LONG_MS);
     fixture_wait_asleep(fixture, bob, &calls[0]);
     server_pause(fixture->server);
-    call_wait(bob, &calls[1], LONG_MS);
+    call_wait_ms(bob, &calls[1], LONG_MS);
     rlock_cancel(bob, &calls[0].lock);
     fixture_wait_answers(fixture, &calls[0], 1);
     server_resume(fixture->server);
@@ -237,7 +209,7 @@ static void test_rlock_cancel__of_the_first_leaves_the_message_to_the_next(void 
 
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     for (int i = 0; i < 3; i++) {
-        call_wait(bob, &calls[i], LONG_MS);
+        call_wait_ms(bob, &calls[i], LONG_MS);
         fixture_wait_asleep(fixture, bob, &calls[i]);
     }
     call_release(alice, &held);
@@ -268,7 +240,7 @@ static void test_wait__message_lost_with_the_connection_is_made_up_for(void **st
 
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     for (int i = 0; i < 2; i++) {
-        call_wait(bob, &calls[i], LONG_MS);
+        call_wait_ms(bob, &calls[i], LONG_MS);
         fixture_wait_asleep(fixture, bob, &calls[i]);
     }
     begin_us = clock_mono_us();
@@ -296,7 +268,7 @@ static void test_wait__outlives_a_cut_of_the_connection_for_commands(void **stat
     struct call held = {0}, call = {0};
 
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(bob, &call, LONG_MS);
+    call_wait_ms(bob, &call, LONG_MS);
     fixture_wait_asleep(fixture, bob, &call);
     (void)server_int(fixture->server, "CLIENT KILL TYPE normal");
     fixture_wait_down(fixture, bob);
@@ -320,7 +292,7 @@ static void test_wait__over_a_restart_of_the_server_is_an_error_soon(void **stat
 
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     for (int i = 0; i < WAITERS; i++)
-        call_wait(bob, &calls[i], LONG_MS);
+        call_wait_ms(bob, &calls[i], LONG_MS);
     for (int i = 0; i < WAITERS; i++)
         fixture_wait_asleep(fixture, bob, &calls[i]);
     begin_us = clock_mono_us();
@@ -337,7 +309,7 @@ static void test_wait__over_a_restart_of_the_server_is_an_error_soon(void **stat
     assert_int_equal(release(fixture, alice, &held), STATUS_LOST);
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     for (int i = 0; i < 2; i++)
-        call_wait(bob, &calls[i], LONG_MS);
+        call_wait_ms(bob, &calls[i], LONG_MS);
     fixture_wait_asleep(fixture, bob, &calls[0]);
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &calls[0], 2);
@@ -361,11 +333,11 @@ static void test_wait__on_a_hung_server_is_unknown_after_the_timeout(void **stat
 
     fixture_wait_up(fixture, bob);
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(bob, &sleeping, 3000);
+    call_wait_ms(bob, &sleeping, 3000);
     fixture_wait_asleep(fixture, bob, &sleeping);
     begin_us = clock_mono_us();
     server_pause(fixture->server);
-    call_wait(bob, &trying, 3000);
+    call_wait_ms(bob, &trying, 3000);
     fixture_wait_answers(fixture, &trying, 1);
     assert_int_equal(trying.status, STATUS_TIMEOUT);
     assert_in_range(clock_mono_us() - begin_us, 200000, 200000 + 500000);
@@ -407,7 +379,7 @@ static void test_wait__without_permission_to_subscribe_asks_now_and_then(void **
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     before = server_calls(fixture->server, "evalsha");
     for (int i = 0; i < 2; i++)
-        call_wait(bob, &calls[i], LONG_MS);
+        call_wait_ms(bob, &calls[i], LONG_MS);
     fixture_run_for(fixture, 700);
     /* one of them, growing slower */
     assert_in_range(server_calls(fixture->server, "evalsha") - before, 3, 10);
@@ -433,7 +405,7 @@ static void test_release__without_permission_to_publish_is_done(void **state)
     struct answer answer = {0};
 
     for (int i = 0; i < 3; i++) {
-        struct rlock_acquire_options options = waiting(LONG_MS);
+        struct rlock_acquire_options options = waiting(&rlock_plain, 0, LONG_MS);
         struct call held = {0}, call = {0};
 
         options.kind = kinds[i];
@@ -458,7 +430,7 @@ static void test_wait__refused_by_the_server_ends_with_its_words(void **state)
     struct call held = {0}, call = {0};
 
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    call_wait(bob, &call, LONG_MS);
+    call_wait_ms(bob, &call, LONG_MS);
     fixture_wait_asleep(fixture, bob, &call);
     do_quietly(fixture, "CONFIG SET min-replicas-to-write 1");
     (void)server_int(fixture->server, "PUBLISH rlock:" NAME " x");
@@ -482,14 +454,14 @@ static void test_rlock_client_close__answers_all_who_wait(void **state)
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(RLOCK_WAIT_FOREVER);
+    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, calls[5] = {0};
     unsigned closed = fixture->closed_count;
 
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     (void)server_int(fixture->server, "SADD other x");
-    call_wait(bob, &calls[0], RLOCK_WAIT_FOREVER);
-    call_wait(bob, &calls[1], RLOCK_WAIT_FOREVER);
+    call_wait_ms(bob, &calls[0], RLOCK_WAIT_FOREVER);
+    call_wait_ms(bob, &calls[1], RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &calls[1]);
     call_acquire_with(bob, &calls[2], "other", &options);
     rlock_flush(bob);
@@ -534,7 +506,7 @@ static void close_by(struct fixture *fixture, enum status status)
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
     struct rlock_acquire_options options =
-        waiting(status == STATUS_BUSY ? 200 : RLOCK_WAIT_FOREVER);
+        waiting(&rlock_plain, 0, status == STATUS_BUSY ? 200 : RLOCK_WAIT_FOREVER);
     struct closer closer = {.client = bob, .closed = &fixture->closed_count};
     struct call held = {0}, calls[2] = {0};
     unsigned closed = fixture->closed_count;
@@ -543,7 +515,7 @@ static void close_by(struct fixture *fixture, enum status status)
     rlock_acquire(bob, &closer.call.lock, NAME, strlen(NAME), &options, on_answer_close,
                   &closer);
     for (int i = 0; i < 2; i++)
-        call_wait(bob, &calls[i], RLOCK_WAIT_FOREVER);
+        call_wait_ms(bob, &calls[i], RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &closer.call);
     fixture->clients[1] = NULL;
     if (status == STATUS_OK)
