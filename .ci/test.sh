@@ -66,7 +66,7 @@ test_everything()
     echo_step lint
     step check-lint
     echo_step tests
-    step check-unit check-it check-model check-install check-interop
+    step check-unit check-load-units check-it check-model check-install check-interop
     echo_step "tests under ASan and UBSan"
     step SAN=address BUILD="$BUILD/address" check-unit check-it
     echo_step "fuzzers, seconds each"
@@ -86,7 +86,8 @@ ci)
     step check-demo
     ;;
 lock) test_lock ;;
-unit | it | interop | lint | web | package | demo) step "check-$1" ;;
+unit) step check-unit check-load-units ;;
+it | interop | lint | web | package | demo) step "check-$1" ;;
 *) echo "test.sh: what is $1?" >&2 && exit 2 ;;
 esac
 
