@@ -18,9 +18,7 @@ Prints a table, writes var/bench/result.json, exits 1 when a proof fails.
 import contextlib
 import json
 import os
-import platform
 import re
-import resource
 import shutil
 import signal
 import socket
@@ -29,108 +27,13 @@ import subprocess
 import sys
 
 import house
+from shop import (CONNECTIONS, OLD_ORDERS, STOCK, THREADS, WORKERS, Shop, durability, machine,
+                  raise_file_limit, sold_out, wrk)
 
 PLACE = "var/bench"
 SECONDS = int(os.environ.get("BENCH_SECONDS", "4"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
-CONNECTIONS = 256
-THREADS = 2
-WORKERS = 2
-STOCK = 100_000_000
-OLD_ORDERS = 1_000_000
 IDLE_CONNECTIONS = 10_000
-CHUNK = 1000
-
-
-# -- wrk ----------------------------------------------------------------------------------
-
-def wrk(port, seconds, vouchers, count, keys=None):
-    """One measurement; what orders.lua tells at its end."""
-    options = [f"threads={THREADS}", f"tokens={PLACE}/tokens", f"vouchers={','.join(vouchers)}", f"count={count}"]
-    if keys:
-        options.append(f"keys={keys}")
-    out = house.run("wrk", f"-t{THREADS}", f"-c{CONNECTIONS}", f"-d{seconds}",
-                    "-s", f"{house.LOAD}/orders.lua", f"http://127.0.0.1:{port}", "--", *options)
-    told = json.loads(out.splitlines()[-1])
-    if told["broken"] or not told["requests"]:
-        raise house.Failed(f"wrk met {told['broken']} broken connections of {told['requests']}")
-    return told
-
-
-# -- a database with its service ----------------------------------------------------------
-
-class Shop:
-    """A database, a service on it, and the proofs."""
-
-    def __init__(self, program, servers, secret, database, stack):
-        self.database_url = servers.env["SECKILL_DATABASE_URL"].rsplit("/", 1)[0] + "/" + database
-        self.owner_url = servers.env["PG_OWNER_URL"].rsplit("/", 1)[0] + "/" + database
-        self.superuser_url = servers.env["PG_SUPERUSER_URL"].rsplit("/", 1)[0] + "/" + database
-        house.sql(servers.env["PG_SUPERUSER_URL"], f"drop database if exists {database} with (force)")
-        house.sql(servers.env["PG_SUPERUSER_URL"], f"create database {database} owner seckill")
-        self.service = house.Service(program, house.free_port(), {
-            "SECKILL_DATABASE_URL": self.database_url,
-            "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
-            "SECKILL_JWT_SECRET": secret,
-            "SECKILL_WORKERS": str(WORKERS),
-            "SECKILL_RATE_PER_USER": "0"}, f"{PLACE}/{database}.log")
-        self.service.migrate(self.owner_url)
-        stack.callback(self.service.stop)
-        self.service.start()
-
-    def sql(self, statement):
-        return house.sql(self.owner_url, statement)
-
-    def empty(self):
-        """Nothing of earlier measurements is left."""
-        self.sql("truncate voucher, voucher_order, order_event, stock_event")
-
-    def fill(self):
-        """A million orders, by the function that places all orders."""
-        voucher = self.service.create_voucher("long gone", STOCK)
-        self.sql(f"""select count(*) from generate_series(0, {OLD_ORDERS // CHUNK - 1}) g,
-            lateral place_orders({voucher},
-                array(select generate_series(g * {CHUNK} + 1, (g + 1) * {CHUNK})::bigint),
-                array_fill(0::bigint, array[{CHUNK}]), null)""")
-        self.sql("analyze voucher_order")
-        # The only one: by the servers' settings the next is due after the bench.
-        house.sql(self.superuser_url, "checkpoint")
-
-    def measure(self, seconds, vouchers, count, keys=None, sells=True):
-        """Measure, then prove what must hold of it. Answers per second."""
-        rows, placed, errors = self.rows(), self.service.placed(), self.service.server_errors()
-        told = wrk(self.service.port, seconds, vouchers, count, keys)
-        house.wait_for("all orders are answered", lambda: self.in_flight() == 0)
-        told["created"] = told["requests"] - told["refused"] if sells else 0
-        self.prove(told, vouchers, sells, {
-            "new rows": self.rows() - rows, "placed": self.service.placed() - placed,
-            "5xx": self.service.server_errors() - errors})
-        return told
-
-    def rows(self):
-        return int(self.sql("select count(*) from voucher_order")[0])
-
-    def in_flight(self):
-        return sum(value for _, value in self.service.metrics("seckill_in_flight"))
-
-    def prove(self, told, vouchers, sells, found):
-        ids = ",".join(vouchers)
-        live = "status in ('unpaid', 'paid', 'redeemed')"
-        found["oversold"], = map(int, self.sql(
-            f"select count(*) from voucher v where id in ({ids}) and (stock_left < 0 or stock_left + "
-            f"(select count(*) from voucher_order o where o.voucher_id = v.id and {live}) "
-            "<> stock_total)"))
-        found["duplicates"], = map(int, self.sql(
-            f"select count(*) from (select 1 from voucher_order where {live} and "
-            f"voucher_id in ({ids}) group by voucher_id, user_id having count(*) > 1) d"))
-        # wrk leaves at the end: what is then under way is placed, but not counted by it.
-        cut_off = found["new rows"] - told["created"]
-        ok = (found["5xx"] == found["oversold"] == found["duplicates"] == 0
-              and found["placed"] == found["new rows"] and 0 <= cut_off <= CONNECTIONS
-              and (told["refused"] == 0 if sells else told["refused"] == told["requests"]))
-        if not ok:
-            raise house.Failed(f"a promise is broken: {told} {found}\n"
-                               f"{self.service.metrics('seckill_orders_total')}")
 
 
 # -- measurements -------------------------------------------------------------------------
@@ -145,16 +48,6 @@ def enough_tokens(shop):
     return count
 
 
-def sold_out(shop):
-    """A voucher whose only piece is sold."""
-    voucher = shop.service.create_voucher("sold out", 1)
-    status, reply = shop.service.call("POST", f"/v1/vouchers/{voucher}/orders",
-                                      shop.service.token(2**40))
-    if status != 201:
-        raise house.Failed(f"the only piece was not sold: {status} {reply}")
-    return voucher
-
-
 def measure_round(number, nginx, empty, full, count):
     def new(shop, stock=STOCK):
         return shop.service.create_voucher(f"round {number}", stock)
@@ -165,7 +58,7 @@ def measure_round(number, nginx, empty, full, count):
 
     over = [sold_out(empty)]
     return {
-        "nginx": wrk(nginx.port, SECONDS, over, count),
+        "nginx": wrk(PLACE, nginx.port, SECONDS, over, count),
         "refusals": empty.measure(SECONDS, over, count, sells=False),
         "keyed_refusals": empty.measure(SECONDS, over, count, f"r{number}-", sells=False),
         "orders": empty.measure(SECONDS, emptied(1), count),
@@ -198,17 +91,6 @@ def ask_all(connections, request):
 
 # -- the report ---------------------------------------------------------------------------
 
-def machine():
-    with open("/proc/cpuinfo") as info:
-        models = [line.split(":")[1].strip() for line in info if line.startswith("model name")]
-    with open("/proc/meminfo") as info:
-        total_kib = int(info.readline().split()[1])
-    with open("/etc/os-release") as release:
-        names = [line.split("=")[1].strip().strip('"') for line in release if line.startswith("PRETTY_NAME")]
-    return (f"{len(os.sched_getaffinity(0))} x {models[0] if models else platform.machine()}, "
-            f"{total_kib / 2**20:.0f} GiB, {names[0]}, Linux {platform.release()}")
-
-
 def versions(program, shop):
     def version(*command):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -218,11 +100,6 @@ def versions(program, shop):
             "wrk": version("wrk", "-v"), "redis": version("redis-server", "--version"),
             "postgres": shop.sql("show server_version")[0].split()[0],
             "libmicrohttpd": version("pkg-config", "--modversion", "libmicrohttpd")}
-
-
-def durability(shop):
-    names = ("fsync", "synchronous_commit", "full_page_writes", "wal_sync_method")
-    return {name: shop.sql(f"show {name}")[0] for name in names}
 
 
 def per_second(measured, what):
@@ -291,9 +168,9 @@ def measure_all(program, stack):
     nginx.start()
     stack.callback(nginx.stop)
     secret = house.new_secret() # one for both, so that a token is good in both
-    empty = Shop(program, servers, secret, "bench_empty", stack)
+    empty = Shop(program, servers, secret, PLACE, "bench_empty", stack)
     rss_idle = empty.service.rss_mib()
-    full = Shop(program, servers, secret, "bench_million", stack)
+    full = Shop(program, servers, secret, PLACE, "bench_million", stack)
     print(f"bench: {OLD_ORDERS:,} orders into one database", flush=True)
     full.fill()
     count = enough_tokens(empty)
@@ -312,22 +189,13 @@ def measure_all(program, stack):
         "durability": durability(empty)})
 
 
-def raise_file_limit():
-    """For the idle connections, here and in the service."""
-    need = IDLE_CONNECTIONS + 1000
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < need:
-        raise house.Failed(f"{need} open files are not allowed here (ulimit -Hn is {hard})")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
-
-
 def main():
     if not 1 <= SECONDS <= 20 or ROUNDS < 1: # wrk's Lua holds no more requests
         sys.exit("make bench: BENCH_SECONDS is 1 to 20, BENCH_ROUNDS at least 1")
     os.makedirs(PLACE, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:
-        raise_file_limit()
+        raise_file_limit(IDLE_CONNECTIONS)
         with contextlib.ExitStack() as stack:
             result = measure_all(os.path.abspath(sys.argv[1]), stack)
     except house.Failed as failure:

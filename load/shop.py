@@ -1,0 +1,146 @@
+"""shop.py - a database with its service, measured by wrk: what the bench and the growth share.
+After each measurement SQL proves that nothing was sold twice or beyond the stock, and that
+every 201 is a row."""
+
+import json
+import os
+import platform
+import resource
+
+import house
+
+CONNECTIONS = 256
+THREADS = 2
+WORKERS = 2
+STOCK = 100_000_000
+OLD_ORDERS = 1_000_000
+CHUNK = 1000
+
+
+# -- wrk ----------------------------------------------------------------------------------
+
+def wrk(place, port, seconds, vouchers, count, keys=None):
+    """One measurement; what orders.lua tells at its end."""
+    options = [f"threads={THREADS}", f"tokens={place}/tokens", f"vouchers={','.join(vouchers)}", f"count={count}"]
+    if keys:
+        options.append(f"keys={keys}")
+    out = house.run("wrk", f"-t{THREADS}", f"-c{CONNECTIONS}", f"-d{seconds}",
+                    "-s", f"{house.LOAD}/orders.lua", f"http://127.0.0.1:{port}", "--", *options)
+    told = json.loads(out.splitlines()[-1])
+    if told["broken"] or not told["requests"]:
+        raise house.Failed(f"wrk met {told['broken']} broken connections of {told['requests']}")
+    return told
+
+
+# -- a database with its service ----------------------------------------------------------
+
+class Shop:
+    """A database, a service on it, and the proofs."""
+
+    def __init__(self, program, servers, secret, place, database, stack):
+        self.place = place
+        self.database_url = servers.env["SECKILL_DATABASE_URL"].rsplit("/", 1)[0] + "/" + database
+        self.owner_url = servers.env["PG_OWNER_URL"].rsplit("/", 1)[0] + "/" + database
+        self.superuser_url = servers.env["PG_SUPERUSER_URL"].rsplit("/", 1)[0] + "/" + database
+        house.sql(servers.env["PG_SUPERUSER_URL"], f"drop database if exists {database} with (force)")
+        house.sql(servers.env["PG_SUPERUSER_URL"], f"create database {database} owner seckill")
+        self.service = house.Service(program, house.free_port(), {
+            "SECKILL_DATABASE_URL": self.database_url,
+            "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
+            "SECKILL_JWT_SECRET": secret,
+            "SECKILL_WORKERS": str(WORKERS),
+            "SECKILL_RATE_PER_USER": "0"}, f"{place}/{database}.log")
+        self.service.migrate(self.owner_url)
+        stack.callback(self.service.stop)
+        self.service.start()
+
+    def sql(self, statement):
+        return house.sql(self.owner_url, statement)
+
+    def empty(self):
+        """Nothing of earlier measurements is left."""
+        self.sql("truncate voucher, voucher_order, order_event, stock_event")
+
+    def fill(self):
+        """A million orders, by the function that places all orders."""
+        voucher = self.service.create_voucher("long gone", STOCK)
+        self.sql(f"""select count(*) from generate_series(0, {OLD_ORDERS // CHUNK - 1}) g,
+            lateral place_orders({voucher},
+                array(select generate_series(g * {CHUNK} + 1, (g + 1) * {CHUNK})::bigint),
+                array_fill(0::bigint, array[{CHUNK}]), null)""")
+        self.sql("analyze voucher_order")
+        # The only one: by the servers' settings the next is due after the bench.
+        house.sql(self.superuser_url, "checkpoint")
+
+    def measure(self, seconds, vouchers, count, keys=None, sells=True):
+        """Measure, then prove what must hold of it. Answers per second."""
+        rows, placed, errors = self.rows(), self.service.placed(), self.service.server_errors()
+        told = wrk(self.place, self.service.port, seconds, vouchers, count, keys)
+        house.wait_for("all orders are answered", lambda: self.in_flight() == 0)
+        told["created"] = told["requests"] - told["refused"] if sells else 0
+        self.prove(told, vouchers, sells, {
+            "new rows": self.rows() - rows, "placed": self.service.placed() - placed,
+            "5xx": self.service.server_errors() - errors})
+        return told
+
+    def rows(self):
+        return int(self.sql("select count(*) from voucher_order")[0])
+
+    def in_flight(self):
+        return sum(value for _, value in self.service.metrics("seckill_in_flight"))
+
+    def prove(self, told, vouchers, sells, found):
+        ids = ",".join(vouchers)
+        live = "status in ('unpaid', 'paid', 'redeemed')"
+        found["oversold"], = map(int, self.sql(
+            f"select count(*) from voucher v where id in ({ids}) and (stock_left < 0 or stock_left + "
+            f"(select count(*) from voucher_order o where o.voucher_id = v.id and {live}) "
+            "<> stock_total)"))
+        found["duplicates"], = map(int, self.sql(
+            f"select count(*) from (select 1 from voucher_order where {live} and "
+            f"voucher_id in ({ids}) group by voucher_id, user_id having count(*) > 1) d"))
+        # wrk leaves at the end: what is then under way is placed, but not counted by it.
+        cut_off = found["new rows"] - told["created"]
+        ok = (found["5xx"] == found["oversold"] == found["duplicates"] == 0
+              and found["placed"] == found["new rows"] and 0 <= cut_off <= CONNECTIONS
+              and (told["refused"] == 0 if sells else told["refused"] == told["requests"]))
+        if not ok:
+            raise house.Failed(f"a promise is broken: {told} {found}\n"
+                               f"{self.service.metrics('seckill_orders_total')}")
+
+
+def sold_out(shop):
+    """A voucher whose only piece is sold."""
+    voucher = shop.service.create_voucher("sold out", 1)
+    status, reply = shop.service.call("POST", f"/v1/vouchers/{voucher}/orders",
+                                      shop.service.token(2**40))
+    if status != 201:
+        raise house.Failed(f"the only piece was not sold: {status} {reply}")
+    return voucher
+
+
+# -- the machine, and how it is set -----------------------------------------------------------
+
+def machine():
+    with open("/proc/cpuinfo") as info:
+        models = [line.split(":")[1].strip() for line in info if line.startswith("model name")]
+    with open("/proc/meminfo") as info:
+        total_kib = int(info.readline().split()[1])
+    with open("/etc/os-release") as release:
+        names = [line.split("=")[1].strip().strip('"') for line in release if line.startswith("PRETTY_NAME")]
+    return (f"{len(os.sched_getaffinity(0))} x {models[0] if models else platform.machine()}, "
+            f"{total_kib / 2**20:.0f} GiB, {names[0]}, Linux {platform.release()}")
+
+
+def durability(shop):
+    names = ("fsync", "synchronous_commit", "full_page_writes", "wal_sync_method")
+    return {name: shop.sql(f"show {name}")[0] for name in names}
+
+
+def raise_file_limit(connections):
+    """For so many connections, here and in what is started from here."""
+    need = connections + 1000
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < need:
+        raise house.Failed(f"{need} open files are not allowed here (ulimit -Hn is {hard})")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
