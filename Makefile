@@ -144,9 +144,11 @@ $(APP_FUZZ): %: %.o $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
-$(BUILD)/check: $(LOAD_SRC:%.c=$(BUILD)/%.o)
+$(BUILD)/check: $(patsubst %.c,$(BUILD)/%.o,$(filter load/check%,$(LOAD_SRC)))
+$(BUILD)/open: $(patsubst %.c,$(BUILD)/%.o,$(filter load/open%,$(LOAD_SRC))) $(BUILD)/librlock.a
+$(BUILD)/check $(BUILD)/open:
 	$(call say,LD)
-	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ -lm
 
 .PHONY: deps
 deps: ## install the Debian packages of .ci/packages that are missing
