@@ -145,10 +145,14 @@ $(APP_FUZZ): %: %.o $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(Q)$(CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
 $(BUILD)/check: $(patsubst %.c,$(BUILD)/%.o,$(filter load/check%,$(LOAD_SRC)))
-$(BUILD)/open: $(patsubst %.c,$(BUILD)/%.o,$(filter load/open%,$(LOAD_SRC))) $(BUILD)/librlock.a
-$(BUILD)/check $(BUILD)/open:
+$(BUILD)/open: $(patsubst %.c,$(BUILD)/%.o,$(filter load/open%,$(LOAD_SRC)))
+$(BUILD)/pairs: $(BUILD)/load/pairs.o
+$(BUILD)/empty: $(BUILD)/load/empty.o
+$(BUILD)/open $(BUILD)/pairs: $(BUILD)/load/histogram.o
+LOAD := $(patsubst %,$(BUILD)/%,check open pairs empty)
+$(LOAD): $(BUILD)/librlock.a
 	$(call say,LD)
-	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ -lm
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -Wl,--as-needed -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -lm
 
 .PHONY: deps
 deps: ## install the Debian packages of .ci/packages that are missing

@@ -26,6 +26,7 @@
  */
 #include "load/open.h"
 #include "base/clock.h"
+#include "load/histogram.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -12,22 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* -- open_histogram.c: counts of durations, each known to better than 1 % ---------- */
-
-#define HISTOGRAM_BUCKETS 3328
-
-struct histogram {
-    uint64_t count;
-    uint64_t max_us;
-    uint64_t buckets[HISTOGRAM_BUCKETS];
-};
-
-/** Durations above 71 minutes count as such. */
-void histogram_add(struct histogram *histogram, int64_t us);
-
-/** So long at most took `fraction` of them; 0 when there are none. */
-uint64_t histogram_at(const struct histogram *histogram, double fraction);
-
 /* -- open_schedule.c: when, and what --------------------------------------------------
  */
 

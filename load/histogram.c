@@ -1,10 +1,11 @@
 /*
- * open_histogram.c - a bucket for each us up to 255, then 128 for each doubling, as in
+ * histogram.c - a bucket for each us up to 255, then 128 for each doubling, as in
  * HdrHistogram: the bucket of a duration is at most 1/128 of it wide.
  */
-#include "load/open.h"
+#include "load/histogram.h"
 
 #include <math.h>
+#include <stddef.h>
 
 #define SUB_BITS 7
 

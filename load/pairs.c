@@ -1,0 +1,238 @@
+/*
+ * pairs.c - how many locks Redis takes and gives back, by the lock library's own scripts.
+ *
+ *   pairs PORT SECONDS LOCKS CALLS CONNECTIONS       (the password in REDISCLI_AUTH)
+ *
+ * Each connection sends CALLS calls, for LOCKS locks each, in one write, and then their
+ * releases; while one is read from, the server works for the others. The bytes are those
+ * that the library would send, but made only once, so that this program costs next to
+ * nothing. With one of each it is one client that waits for each answer.
+ *
+ * Prints a line of JSON: pairs per second, and the median time from a write to the last
+ * of its answers.
+ */
+#include "base/clock.h"
+#include "load/histogram.h"
+#include "lock/scripts.h"
+
+#include <hiredis/hiredis.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CONNECTIONS_MAX 64
+#define LEASE_MS        "10000"
+#define WANTED_LATER_US "9000000000000000" /* the server never gets to it too late */
+#define NUMBER          "12345"            /* of a call, which the reply brings back */
+
+enum step { ACQUIRE, RELEASE, STEPS };
+
+struct peer {
+    redisContext *redis;
+    char *bytes[STEPS]; /* of all its calls */
+    size_t len[STEPS];
+    enum step step; /* under way */
+    int64_t sent_us;
+};
+
+struct bench {
+    size_t locks, calls, connections;
+    struct redis_script scripts[RLOCK_SCRIPT_COUNT];
+    struct histogram times[STEPS];
+};
+
+_Noreturn static void fail(const char *what, const char *why)
+{
+    fprintf(stderr, "pairs: %s: %s\n", what, why);
+    _exit(1);
+}
+
+/* -- what is sent ---------------------------------------------------------------------
+ */
+
+static void write_word(FILE *out, const char *word)
+{
+    fprintf(out, "$%zu\r\n%s\r\n", strlen(word), word);
+}
+
+static void write_names(FILE *out, size_t first, size_t count)
+{
+    char name[64];
+
+    for (size_t i = first; i < first + count; i++) {
+        snprintf(name, sizeof(name), "lock:order:%zu", i);
+        write_word(out, name);
+    }
+}
+
+static void write_owners(FILE *out, size_t first, size_t count)
+{
+    char owner[64];
+
+    for (size_t i = first; i < first + count; i++) {
+        snprintf(owner, sizeof(owner), "0123456789abcdef0123456789abcdef:%zu", i);
+        write_word(out, owner);
+    }
+}
+
+/* As kinds.c has it for the plain lock. */
+static void write_call(const struct bench *bench, FILE *out, enum step step, size_t first)
+{
+    static const char *const first_keys[] = {"bench:fence", "bench:fence:waiting"};
+    static const int scripts[] = {RLOCK_SCRIPT_ACQUIRE, RLOCK_SCRIPT_RELEASE};
+    char key_count[24];
+
+    snprintf(key_count, sizeof(key_count), "%zu", bench->locks + 1);
+    fprintf(out, "*%zu\r\n", 2 * bench->locks + (step == ACQUIRE ? 7 : 5));
+    write_word(out, "EVALSHA");
+    write_word(out, bench->scripts[scripts[step]].sha);
+    write_word(out, key_count);
+    write_word(out, first_keys[step]);
+    write_names(out, first, bench->locks);
+    if (step == ACQUIRE) {
+        write_word(out, LEASE_MS);
+        write_word(out, WANTED_LATER_US);
+    }
+    write_owners(out, first, bench->locks);
+    write_word(out, NUMBER);
+}
+
+/* -- one connection -------------------------------------------------------------------
+ */
+
+/* The next reply, which is no error; the caller frees it. */
+static redisReply *receive(redisContext *redis)
+{
+    void *got = NULL;
+    redisReply *reply;
+
+    if (redisGetReply(redis, &got) != REDIS_OK)
+        fail("reply", redis->errstr);
+    reply = got;
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail("reply", reply->str);
+    return reply;
+}
+
+static void run_command(redisContext *redis, const char *name, const char *argument)
+{
+    redisAppendCommand(redis, "%s %s", name, argument);
+    freeReplyObject(receive(redis));
+}
+
+static void load_script(redisContext *redis, const struct redis_script *script)
+{
+    redisAppendCommand(redis, "SCRIPT LOAD %s", script->body);
+    freeReplyObject(receive(redis));
+}
+
+static void peer_open(struct peer *peer, const struct bench *bench, int port,
+                      size_t number)
+{
+    const char *password = getenv("REDISCLI_AUTH"); /* NOLINT(concurrency-mt-unsafe) */
+
+    peer->redis = redisConnect("127.0.0.1", port);
+    if (peer->redis == NULL || peer->redis->err != 0)
+        fail("connect", peer->redis == NULL ? "no memory" : peer->redis->errstr);
+    if (password != NULL)
+        run_command(peer->redis, "AUTH", password);
+    load_script(peer->redis, &bench->scripts[RLOCK_SCRIPT_ACQUIRE]);
+    load_script(peer->redis, &bench->scripts[RLOCK_SCRIPT_RELEASE]);
+    for (int step = 0; step < STEPS; step++) {
+        FILE *out = open_memstream(&peer->bytes[step], &peer->len[step]);
+
+        if (out == NULL)
+            fail("connect", "no memory");
+        for (size_t i = 0; i < bench->calls; i++)
+            write_call(bench, out, (enum step)step,
+                       (number * bench->calls + i) * bench->locks);
+        fclose(out);
+    }
+}
+
+static void peer_send(struct peer *peer, enum step step)
+{
+    int is_done = 0;
+
+    peer->step = step;
+    peer->sent_us = clock_mono_us();
+    redisAppendFormattedCommand(peer->redis, peer->bytes[step], peer->len[step]);
+    while (!is_done) {
+        if (redisBufferWrite(peer->redis, &is_done) != REDIS_OK)
+            fail("write", peer->redis->errstr);
+    }
+}
+
+/* A string that ends with a 1 for each lock; of an acquire it is the last of four. */
+static void check(const struct bench *bench, const redisReply *reply)
+{
+    const redisReply *text = reply->elements == 4 ? reply->element[3] : reply;
+    size_t len = text->type == REDIS_REPLY_STRING ? text->len : 0;
+
+    if (len < bench->locks || strspn(text->str + len - bench->locks, "1") != bench->locks)
+        fail("reply", "a lock was refused, or the scripts are called otherwise by now");
+}
+
+static void peer_receive(struct peer *peer, struct bench *bench)
+{
+    for (size_t i = 0; i < bench->calls; i++) {
+        redisReply *reply = receive(peer->redis);
+
+        check(bench, reply);
+        freeReplyObject(reply);
+    }
+    histogram_add(&bench->times[peer->step], clock_mono_us() - peer->sent_us);
+}
+
+/* -- all of them ----------------------------------------------------------------------
+ */
+
+/* The locks that were taken and given back. */
+static uint64_t run(struct bench *bench, struct peer *peers, int64_t until_us)
+{
+    for (size_t i = 0; i < bench->connections; i++)
+        peer_send(&peers[i], ACQUIRE);
+    while (clock_mono_us() < until_us) {
+        for (size_t i = 0; i < bench->connections; i++) {
+            peer_receive(&peers[i], bench);
+            peer_send(&peers[i], peers[i].step == ACQUIRE ? RELEASE : ACQUIRE);
+        }
+    }
+    for (size_t i = 0; i < bench->connections; i++)
+        peer_receive(&peers[i], bench);
+    return bench->times[RELEASE].count * bench->calls * bench->locks;
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench bench;
+    static struct peer peers[CONNECTIONS_MAX];
+    double numbers[5] = {0};
+    int64_t start_us, took_us;
+    uint64_t pairs;
+
+    for (int i = 0; argc == 6 && i < 5; i++)
+        numbers[i] = strtod(argv[i + 1], NULL);
+    bench.locks = (size_t)numbers[2];
+    bench.calls = (size_t)numbers[3];
+    bench.connections = (size_t)numbers[4];
+    if (bench.locks * bench.calls * bench.connections == 0 ||
+        bench.connections > CONNECTIONS_MAX) {
+        fprintf(stderr, "usage: pairs PORT SECONDS LOCKS CALLS CONNECTIONS\n");
+        return 2;
+    }
+    rlock_scripts_init(bench.scripts);
+    for (size_t i = 0; i < bench.connections; i++)
+        peer_open(&peers[i], &bench, (int)numbers[0], i);
+    start_us = clock_mono_us();
+    pairs = run(&bench, peers, start_us + (int64_t)(numbers[1] * 1e6));
+    took_us = clock_mono_us() - start_us;
+    printf("{\"pairs_per_s\": %.0f, \"acquire_p50_us\": %" PRIu64
+           ", \"release_p50_us\": %" PRIu64 "}\n",
+           (double)pairs * 1e6 / (double)took_us,
+           histogram_at(&bench.times[ACQUIRE], 0.5),
+           histogram_at(&bench.times[RELEASE], 0.5));
+    return 0;
+}
