@@ -58,7 +58,7 @@ def measure_round(number, nginx, empty, full, count):
 
     over = [sold_out(empty)]
     return {
-        "nginx": wrk(PLACE, nginx.port, SECONDS, over, count),
+        "nginx": wrk(PLACE, [nginx.port], SECONDS, over, count),
         "refusals": empty.measure(SECONDS, over, count, sells=False),
         "keyed_refusals": empty.measure(SECONDS, over, count, f"r{number}-", sells=False),
         "orders": empty.measure(SECONDS, emptied(1), count),

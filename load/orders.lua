@@ -12,10 +12,20 @@
 -- array. There is no response() on purpose, as it makes wrk copy every header and body.
 -- wrk itself counts the answers from 400 on.
 
+-- Where PORTS=PORT[,PORT...] stands in the environment, the threads ask these in turn instead
+-- of the URL's: a thread each of several instances. (Options come too late for that.)
+
 local threads = 0
+local ports = {}
+for port in (os.getenv("PORTS") or ""):gmatch("%d+") do
+    table.insert(ports, port)
+end
 
 function setup(thread)
     thread:set("share", threads)
+    if #ports > 0 then
+        thread.addr = wrk.lookup(wrk.host, ports[threads % #ports + 1])[1]
+    end
     threads = threads + 1
 end
 

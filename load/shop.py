@@ -19,13 +19,16 @@ CHUNK = 1000
 
 # -- wrk ----------------------------------------------------------------------------------
 
-def wrk(place, port, seconds, vouchers, count, keys=None):
-    """One measurement; what orders.lua tells at its end."""
-    options = [f"threads={THREADS}", f"tokens={place}/tokens", f"vouchers={','.join(vouchers)}", f"count={count}"]
+def wrk(place, ports, seconds, vouchers, count, keys=None, connections=CONNECTIONS,
+        threads=THREADS):
+    """One measurement; what orders.lua tells at its end. Thread after thread asks the next
+    of the ports."""
+    options = [f"threads={threads}", f"tokens={place}/tokens", f"vouchers={','.join(vouchers)}", f"count={count}"]
     if keys:
         options.append(f"keys={keys}")
-    out = house.run("wrk", f"-t{THREADS}", f"-c{CONNECTIONS}", f"-d{seconds}",
-                    "-s", f"{house.LOAD}/orders.lua", f"http://127.0.0.1:{port}", "--", *options)
+    out = house.run("wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}",
+                    "-s", f"{house.LOAD}/orders.lua", f"http://127.0.0.1:{ports[0]}", "--", *options,
+                    env=dict(os.environ, PORTS=",".join(map(str, ports))))
     told = json.loads(out.splitlines()[-1])
     if told["broken"] or not told["requests"]:
         raise house.Failed(f"wrk met {told['broken']} broken connections of {told['requests']}")
@@ -35,24 +38,27 @@ def wrk(place, port, seconds, vouchers, count, keys=None):
 # -- a database with its service ----------------------------------------------------------
 
 class Shop:
-    """A database, a service on it, and the proofs."""
+    """A database, the instances of a service on it, and the proofs."""
 
-    def __init__(self, program, servers, secret, place, database, stack):
+    def __init__(self, program, servers, secret, place, database, stack, workers=WORKERS, instances=1):
         self.place = place
         self.database_url = servers.env["SECKILL_DATABASE_URL"].rsplit("/", 1)[0] + "/" + database
         self.owner_url = servers.env["PG_OWNER_URL"].rsplit("/", 1)[0] + "/" + database
         self.superuser_url = servers.env["PG_SUPERUSER_URL"].rsplit("/", 1)[0] + "/" + database
         house.sql(servers.env["PG_SUPERUSER_URL"], f"drop database if exists {database} with (force)")
         house.sql(servers.env["PG_SUPERUSER_URL"], f"create database {database} owner seckill")
-        self.service = house.Service(program, house.free_port(), {
+        self.services = [house.Service(program, house.free_port(), {
             "SECKILL_DATABASE_URL": self.database_url,
             "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
             "SECKILL_JWT_SECRET": secret,
-            "SECKILL_WORKERS": str(WORKERS),
-            "SECKILL_RATE_PER_USER": "0"}, f"{place}/{database}.log")
+            "SECKILL_WORKERS": str(workers),
+            "SECKILL_RATE_PER_USER": "0"}, f"{place}/{database}.{number}.log")
+            for number in range(instances)]
+        self.service = self.services[0]
         self.service.migrate(self.owner_url)
-        stack.callback(self.service.stop)
-        self.service.start()
+        for service in self.services:
+            stack.callback(service.stop)
+            service.start()
 
     def sql(self, statement):
         return house.sql(self.owner_url, statement)
@@ -72,24 +78,28 @@ class Shop:
         # The only one: by the servers' settings the next is due after the bench.
         house.sql(self.superuser_url, "checkpoint")
 
-    def measure(self, seconds, vouchers, count, keys=None, sells=True):
+    def measure(self, seconds, vouchers, count, keys=None, sells=True, connections=CONNECTIONS,
+                threads=THREADS):
         """Measure, then prove what must hold of it. Answers per second."""
-        rows, placed, errors = self.rows(), self.service.placed(), self.service.server_errors()
-        told = wrk(self.place, self.service.port, seconds, vouchers, count, keys)
+        before = self.counts()
+        told = wrk(self.place, [service.port for service in self.services], seconds, vouchers,
+                   count, keys, connections, threads)
         house.wait_for("all orders are answered", lambda: self.in_flight() == 0)
         told["created"] = told["requests"] - told["refused"] if sells else 0
-        self.prove(told, vouchers, sells, {
-            "new rows": self.rows() - rows, "placed": self.service.placed() - placed,
-            "5xx": self.service.server_errors() - errors})
+        found = {name: count - before[name] for name, count in self.counts().items()}
+        self.prove(told, vouchers, sells, connections, found)
         return told
 
-    def rows(self):
-        return int(self.sql("select count(*) from voucher_order")[0])
+    def counts(self):
+        return {"new rows": int(self.sql("select count(*) from voucher_order")[0]),
+                "placed": sum(service.placed() for service in self.services),
+                "5xx": sum(service.server_errors() for service in self.services)}
 
     def in_flight(self):
-        return sum(value for _, value in self.service.metrics("seckill_in_flight"))
+        return sum(value for service in self.services
+                   for _, value in service.metrics("seckill_in_flight"))
 
-    def prove(self, told, vouchers, sells, found):
+    def prove(self, told, vouchers, sells, connections, found):
         ids = ",".join(vouchers)
         live = "status in ('unpaid', 'paid', 'redeemed')"
         found["oversold"], = map(int, self.sql(
@@ -102,7 +112,7 @@ class Shop:
         # wrk leaves at the end: what is then under way is placed, but not counted by it.
         cut_off = found["new rows"] - told["created"]
         ok = (found["5xx"] == found["oversold"] == found["duplicates"] == 0
-              and found["placed"] == found["new rows"] and 0 <= cut_off <= CONNECTIONS
+              and found["placed"] == found["new rows"] and 0 <= cut_off <= connections
               and (told["refused"] == 0 if sells else told["refused"] == told["requests"]))
         if not ok:
             raise house.Failed(f"a promise is broken: {told} {found}\n"
