@@ -5,6 +5,7 @@ import datetime
 import http.client
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -37,6 +38,12 @@ def run(*command, env=None, check=True):
     if check and done.returncode != 0:
         raise Failed(f"{' '.join(command[:3])}: exit code {done.returncode}\n{done.stderr}")
     return done.stdout
+
+
+def version(*command):
+    """What a program says of its version, on whatever output."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return re.search(r"\d+\.\d+[-+.\w]*", done.stdout + done.stderr).group()
 
 
 def is_taken(port):

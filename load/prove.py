@@ -6,10 +6,13 @@ Private servers; nginx before 1, 2 and 3 instances of the service; wrk plays the
 stage and writes down every request and its answer; the checker compares that with all rows.
 `short`: two instances, smaller crowds. `lab`: each defect of load/lab is put into a database,
 and must be caught. One verdict; exit code 0 when all is as it must be. What was played and
-found stays in var/prove until the next run."""
+found stays in var/prove until the next run; the figures, but not the lab's, are in
+result.json there, and index.html shows them."""
 
 import collections
 import contextlib
+import datetime
+import json
 import os
 import random
 import shutil
@@ -19,12 +22,16 @@ import sys
 import time
 
 import house
+import pictures
+import progress
+import shop
 
 PLACE = "var/prove"
 THREADS = 2
 CONNECTIONS = 128
 LEASE_MS = 2000 # a shopper whose lock a killed instance held waits so long
 STAGE_WITHIN_S = 60
+BINS = 40 # of a stage's timeline
 PLENTY = 1_000_000
 SECRET = house.new_secret()
 
@@ -90,6 +97,10 @@ class Site:
 
     def rows(self):
         return int(self.sql("select count(*) from voucher_order")[0])
+
+    def answered(self):
+        return sum(value for service in self.services
+                   for _, value in service.metrics("seckill_orders_total"))
 
     def settle(self):
         """Until nothing more can change: a server process outlives the instance it served."""
@@ -215,25 +226,25 @@ def crash(site, size):
 
 class Stage:
     """`must` are answers without which the stage has not done what it is for; its requests
-    come as fast as may be, or evenly over some seconds."""
+    come as fast as may be, or evenly over some seconds. What it takes is a guess."""
 
-    def __init__(self, name, asks, must, fault=None, seconds=0):
-        self.name, self.asks, self.must = name, asks, set(must.split())
+    def __init__(self, name, asks, must, takes_s, fault=None, seconds=0):
+        self.name, self.asks, self.must, self.takes_s = name, asks, set(must.split()), takes_s
         self.fault, self.seconds = fault, seconds
 
 
-AGAIN = Stage("again", again, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT")
-KILL_POSTGRES = Stage("kill postgres", crash, "PLACED", fault=Site.kill_postgres, seconds=2)
+AGAIN = Stage("again", again, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT", 1.5)
+KILL_POSTGRES = Stage("kill postgres", crash, "PLACED", 4, fault=Site.kill_postgres, seconds=2)
 STAGES = [
-    Stage("opening", opening, "NOT_STARTED PLACED SOLD_OUT"),
-    Stage("closing", closing, "PLACED SALE_ENDED", seconds=5),
-    Stage("burst", burst, "PLACED SOLD_OUT"),
+    Stage("opening", opening, "NOT_STARTED PLACED SOLD_OUT", 4),
+    Stage("closing", closing, "PLACED SALE_ENDED", 5, seconds=5),
+    Stage("burst", burst, "PLACED SOLD_OUT", 1.5),
     AGAIN,
-    Stage("hundred", hundred, "PLACED ALREADY_ORDERED SOLD_OUT"),
-    Stage("cancels", cancels, "PLACED DONE WRONG_STATE SOLD_OUT"),
-    Stage("refusals", refusals, "SOLD_OUT"),
-    Stage("kill instance", crash, "PLACED UNCLEAR", fault=Site.kill_instance),
-    Stage("kill redis", crash, "PLACED UNCLEAR", fault=Site.kill_redis, seconds=2),
+    Stage("hundred", hundred, "PLACED ALREADY_ORDERED SOLD_OUT", 3),
+    Stage("cancels", cancels, "PLACED DONE WRONG_STATE SOLD_OUT", 2),
+    Stage("refusals", refusals, "SOLD_OUT", 2.5),
+    Stage("kill instance", crash, "PLACED UNCLEAR", 3, fault=Site.kill_instance),
+    Stage("kill redis", crash, "PLACED UNCLEAR", 3, fault=Site.kill_redis, seconds=2),
     KILL_POSTGRES,
 ]
 
@@ -247,8 +258,10 @@ def write_plan(place, asks):
 
 
 def play(site, stage, asks, place):
-    """wrk runs until all threads are done, and is then interrupted: its own end is a time."""
+    """wrk runs until all threads are done, and is then interrupted: its own end is a time.
+    Returns when something was killed and when it was back, in us since 1970."""
     write_plan(place, asks)
+    down_us = []
     pace_ms = stage.seconds * 1000 * CONNECTIONS // len(asks)
     with open(f"{place}/wrk.log", "wb") as log:
         wrk = subprocess.Popen(
@@ -260,7 +273,9 @@ def play(site, stage, asks, place):
         if stage.fault:
             eighth = len(asks) // 8
             house.wait_for("an eighth is ordered", lambda: site.rows() >= eighth, STAGE_WITHIN_S)
+            down_us.append(time.time_ns() // 1000)
             stage.fault(site)
+            down_us.append(time.time_ns() // 1000)
         house.wait_for(f"the stage is over ({place})", lambda: wrk.poll() is not None or all(
             os.path.exists(f"{place}/done.{thread}") for thread in range(THREADS)), STAGE_WITHIN_S)
         if wrk.poll() is not None:
@@ -269,6 +284,7 @@ def play(site, stage, asks, place):
         wrk.send_signal(signal.SIGINT)
         wrk.wait()
     site.settle()
+    return down_us
 
 
 class Verdict:
@@ -281,6 +297,7 @@ class Verdict:
         self.broken = collections.Counter()
         self.offenders = ""
         self.lines = 0
+        self.down_us = []
 
     def add(self, other):
         self.answers += other.answers
@@ -325,9 +342,65 @@ def run_stage(checker, site, stage, size, place):
     os.makedirs(place)
     site.empty()
     began = time.monotonic()
-    play(site, stage, stage.asks(site, size), place)
+    down_us = play(site, stage, stage.asks(site, size), place)
     verdict = check(checker, site, stage, place)
+    verdict.down_us = down_us
     return verdict, time.monotonic() - began
+
+
+# -- the result ----------------------------------------------------------------------------
+
+KINDS = {"201": "placed", "200": "done", "4": "refused", "5": "failed"} # by status
+
+
+def read_timeline(place, down_us):
+    """Answers by kind, counted in bins of the time from the first request to the last event."""
+    seen_us, answers = [], []
+    for thread in range(THREADS):
+        with open(f"{place}/history.{thread}") as history:
+            for line in history:
+                mark, _, time_us, status, _ = line.split(" ", 4)
+                seen_us.append(int(time_us))
+                if mark == "<":
+                    kind = KINDS.get(status) or KINDS.get(status[0], "failed")
+                    answers.append((int(time_us), kind))
+    began_us = min(seen_us)
+    played_us = max(seen_us) - began_us + 1
+    bins = {kind: [0] * BINS for kind in KINDS.values()}
+    for time_us, kind in answers:
+        bins[kind][BINS * (time_us - began_us) // played_us] += 1
+    return {"played_s": played_us / 1e6, "bin_s": played_us / 1e6 / BINS, "answers": bins,
+            "down_s": [(each - began_us) / 1e6 for each in down_us]}
+
+
+def judge(looked, broken):
+    return "broken" if broken else "holds" if looked else "not looked at"
+
+
+def list_rules(verdict):
+    return [{"rule": rule, "checked": verdict.looked[rule], "broken": verdict.broken[rule],
+             "verdict": judge(verdict.looked[rule], verdict.broken[rule])} for rule in RULES]
+
+
+def stage_result(instances, stage, verdict, missing, seconds, place):
+    timeline = read_timeline(place, verdict.down_us)
+    requests = sum(verdict.answers.values())
+    return {"stage": stage.name, "instances": instances, "fault": bool(stage.fault),
+            "requests": requests, "requests_per_s": round(requests / timeline["played_s"]),
+            "seconds": round(seconds, 2), "answers": dict(verdict.answers),
+            "rules": list_rules(verdict), "missing": sorted(missing),
+            "verdict": "broken" if +verdict.broken else "incomplete" if missing else "holds",
+            "timeline": timeline}
+
+
+def describe(program, site):
+    return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "machine": shop.machine(), "durability": shop.durability(site),
+            "versions": {"seckill": house.version(program, "version"),
+                         "nginx": house.version(house.find_nginx(), "-v"),
+                         "wrk": house.version("wrk", "-v"),
+                         "postgres": site.sql("show server_version")[0].split()[0],
+                         "redis": house.version("redis-server", "--version")}}
 
 
 # -- all of it -----------------------------------------------------------------------------
@@ -335,20 +408,29 @@ def run_stage(checker, site, stage, size, place):
 LINE = "{:<10} {:<14} {:>8} {:>7} {:>7} {:>8} {:>7} {:>6}  {}"
 
 
-def tell_stage(instances, stage, verdict, seconds):
+def step_name(instances, stage):
+    return f"{stage.name}, {instances} instance{'s' if instances > 1 else ''}"
+
+
+def stage_line(instances, stage, verdict, missing, seconds):
     answers = verdict.answers
-    asked = sum(answers.values())
-    unclear = answers["UNKNOWN"] + answers["NOT_DONE"]
+    asked, unclear = sum(answers.values()), count_unclear(verdict)
     refused = asked - unclear - answers["PLACED"] - answers["REPEATED"] - answers["DONE"]
-    missing = stage.must - set(+answers) - ({"UNCLEAR"} if unclear else set())
     told = "broken" if +verdict.broken else "ok"
     if missing:
         told += f", but without {' '.join(sorted(missing))}"
-    print(LINE.format(instances, stage.name, asked, answers["PLACED"], answers["REPEATED"],
-                      refused, unclear, f"{seconds:.1f}", told), flush=True)
     if +verdict.broken:
-        print(verdict.offenders, flush=True)
-    return missing
+        told += "\n" + verdict.offenders
+    return LINE.format(instances, stage.name, asked, answers["PLACED"], answers["REPEATED"],
+                       refused, unclear, f"{seconds:.1f}", told)
+
+
+def count_unclear(verdict):
+    return verdict.answers["UNKNOWN"] + verdict.answers["NOT_DONE"]
+
+
+def find_missing(stage, verdict):
+    return stage.must - set(+verdict.answers) - ({"UNCLEAR"} if count_unclear(verdict) else set())
 
 
 def print_verdict(total):
@@ -357,23 +439,31 @@ def print_verdict(total):
         print(f"{total.looked[rule]:>10,} {total.broken[rule]:>7,}  {sentence}")
 
 
-def prove(program, checker, servers, stages, counts, size):
+def prove(program, checker, servers, stages, counts, size, result):
+    """All stages with each number of instances; what is found goes to `result`."""
     total = Verdict()
-    unmet = 0
-    print(LINE.format("instances", "stage", "asked", "placed", "again", "refused", "unclear", "s",
-                      "verdict"))
-    for count in counts:
-        with contextlib.ExitStack() as stack:
-            site = Site(program, servers, count, stack)
-            for stage in stages:
-                place = f"{PLACE}/{count}.{stage.name.replace(' ', '_')}"
-                verdict, seconds = run_stage(checker, site, stage, size, place)
-                unmet += bool(tell_stage(count, stage, verdict, seconds))
-                total.add(verdict)
+    steps = [(step_name(count, stage), stage.takes_s) for count in counts for stage in stages]
+    with progress.Progress("prove", steps, lines=False) as shown:
+        shown.tell(LINE.format("instances", "stage", "asked", "placed", "again", "refused",
+                               "unclear", "s", "verdict"))
+        for count in counts:
+            with contextlib.ExitStack() as stack:
+                site = Site(program, servers, count, stack)
+                result.update(describe(program, site))
+                for stage in stages:
+                    shown.begin(step_name(count, stage), site.answered, "answers")
+                    place = f"{PLACE}/{count}.{stage.name.replace(' ', '_')}"
+                    verdict, seconds = run_stage(checker, site, stage, size, place)
+                    missing = find_missing(stage, verdict)
+                    shown.tell(stage_line(count, stage, verdict, missing, seconds))
+                    result["stages"].append(
+                        stage_result(count, stage, verdict, missing, seconds, place))
+                    total.add(verdict)
     print_verdict(total)
+    result["rules"] = [dict(each, sentence=RULES[each["rule"]]) for each in list_rules(total)]
     if +total.broken:
         raise house.Failed("a rule is broken, see above; the histories are in " + PLACE)
-    if unmet:
+    if any(each["missing"] for each in result["stages"]):
         raise house.Failed("a stage did not do what it is for")
 
 
@@ -392,7 +482,7 @@ def crowd(site, size):
     return [ask(each, voucher, every_other_key(each)) for each in range(1, size)]
 
 
-CROWD = Stage("crowd", crowd, "")
+CROWD = Stage("crowd", crowd, "", 2)
 LAB = [
     Defect("oversell", "stock", CROWD),
     Defect("duplicate", "limit", AGAIN, without_redis=True),
@@ -437,6 +527,25 @@ def write_tokens(program, count):
         out.writelines(shoppers)
 
 
+def prove_or_tell(program, checker, servers, counts, size):
+    """The proof; whatever comes of it is in result.json and on the page."""
+    result = {"verdict": "not finished", "stages": [], "rules": []}
+    began = time.monotonic()
+    try:
+        prove(program, checker, servers, STAGES, counts, size, result)
+        result["verdict"] = "holds"
+    except house.Failed as failure:
+        result["verdict"] = str(failure)
+        raise
+    finally:
+        result["seconds"] = round(time.monotonic() - began)
+        with open(f"{PLACE}/result.json", "w") as out:
+            json.dump(result, out)
+            out.write("\n")
+        if result["stages"]:
+            pictures.write_page("prove")
+
+
 def main():
     program, checker = map(os.path.abspath, sys.argv[1:3])
     mode = sys.argv[3] if len(sys.argv) > 3 else "full"
@@ -455,7 +564,7 @@ def main():
             if mode == "lab":
                 prove_lab(program, checker, servers, size)
             else:
-                prove(program, checker, servers, STAGES, (1, 2, 3) if mode == "full" else (2,), size)
+                prove_or_tell(program, checker, servers, (1, 2, 3) if mode == "full" else (2,), size)
     except house.Failed as failure:
         sys.exit(f"prove: {failure}")
     print(f"{time.monotonic() - began:.0f} s")
