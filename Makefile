@@ -256,9 +256,9 @@ test-demo: ## the demo in containers, with a Docker of its own where none runs; 
 	@.ci/test.sh demo
 
 .PHONY: programs lock-programs check-unit check-load-units check-lock check-coverage check-it check-model check-proof $(TESTS:%=%.check)
-programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/check
+programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(LOAD)
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
-check-load-units: build/deps.ok
+check-load-units: $(BUILD)/open
 	$(CHECK) "load/test_*.py" python3 -B -m unittest discover -s load
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
 check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
