@@ -205,6 +205,14 @@ run: $(BUILD)/seckill ## a sale on http://127.0.0.1:$(PORT), with private server
 bench: $(BUILD)/seckill ## measure against nginx: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench.py $(BUILD)/seckill
 
+.PHONY: growth soak
+growth: $(BUILD)/seckill ## as fast with more orders, vouchers, connections, workers, instances?
+	@exec load/growth.py $(BUILD)/seckill
+
+MINUTES = 10
+soak: $(BUILD)/seckill $(BUILD)/open ## a long sale with faults, what it leaves behind: MINUTES=10
+	@exec load/soak.py $(BUILD)/seckill $(BUILD)/open $(MINUTES)
+
 .PHONY: prove prove-lab
 prove: $(BUILD)/seckill $(BUILD)/check ## storms and crashes, every answer held against the database
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check

@@ -1,0 +1,479 @@
+#!/usr/bin/env -S python3 -B
+"""soak.py PROGRAM OPEN MINUTES - a long sale with faults, and what is left of them at the end.
+
+Two instances of one worker, private servers. Orders come at 70 % of what wrk got out of them,
+whether they are answered or not (OPEN is the open-loop client), so they keep coming while
+something is down. After a warm-up there is a fault about once a minute: kill -9 of an
+instance, of Redis, of Postgres, or one of the servers stopped for a second. The last part is
+calm. Each second it is written down what all of them use.
+
+Compared are then the end of the warm-up and the end of the calm: what has grown, leaks. And
+every order that was acknowledged must be a row, faults or not.
+
+Prints a table, writes var/bench/soak.json with all samples, exits 1 when something is
+missed.
+
+  SOAK_SHARE=0.7  of the maximum, for a machine that has other things to do"""
+
+import concurrent.futures
+import contextlib
+import http.client
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import house
+import shop
+from progress import Progress
+
+PLACE = "var/soak"
+RESULT = "var/bench/soak.json"
+SHARE = float(os.environ.get("SOAK_SHARE", "0.7")) # of the maximum
+MAXIMUM_S = 5
+SLICE_S = 10 # a voucher is sold so long, and then the next one, to the same shoppers
+SHOPPERS = 600_000 # enough for a slice
+CONNECTIONS = 64 # of each client
+RETRY_AFTER_S = 1
+CANCEL_EVERY_S = 0.05
+FAULT_EVERY_S = 60
+SETTLE_WITHIN_S = 40 # the lease of a lock whose owner was killed is 30 s
+
+# The clients of a slice, and which part of the load each is. The second keyed one says the same
+# as the first, with the same keys, to the other instance.
+PLAIN, KEYED = 0.45, 0.05
+SOLD_OUT_OF = 10 # plain requests, one is for the voucher that is sold out
+
+
+# -- the sale --------------------------------------------------------------------------------
+
+class Sale:
+    """The clients, slice after slice, and what they were told."""
+
+    def __init__(self, program, site, per_s, slices):
+        self.program, self.site, self.per_s = program, site, per_s
+        self.sold_out = shop.sold_out(site)
+        self.vouchers = [site.service.create_voucher(f"slice {number}", shop.STOCK)
+                         for number in range(slices)]
+        self.clients = []
+        self.write_tokens()
+
+    def write_tokens(self):
+        """Shoppers of its own for each client, in no order."""
+        with open(f"{PLACE}/tokens") as tokens:
+            lines = tokens.readlines()
+        random.shuffle(lines)
+        for number, share in enumerate((PLAIN, PLAIN, KEYED)):
+            count = int(share * self.per_s * SLICE_S) + 10
+            with open(f"{PLACE}/tokens.{number}", "w") as out:
+                out.writelines(lines[:count])
+            del lines[:count]
+
+    def start(self, slice_number, instance, tokens, share, vouchers, *options):
+        out = f"{PLACE}/slice.{slice_number}.{len(self.clients)}"
+        with open(out, "w") as told:
+            process = subprocess.Popen(
+                [self.program, f"port={self.site.services[instance].port}",
+                 f"rate={share * self.per_s}", f"seconds={SLICE_S}", f"connections={CONNECTIONS}",
+                 f"tokens={PLACE}/tokens.{tokens}", f"vouchers={','.join(vouchers)}",
+                 "arrivals=fixed", *options], stdin=subprocess.DEVNULL, stdout=told)
+        self.clients.append((slice_number, process, out))
+
+    def play(self, began, over):
+        """A thread's: all slices, each at its time."""
+        for number, voucher in enumerate(self.vouchers):
+            if over.wait(max(0, began + number * SLICE_S - time.monotonic())):
+                return
+            mixed = [voucher] * (SOLD_OUT_OF - 1) + [self.sold_out]
+            key = f"keys=s{number}-"
+            self.start(number, 0, 0, PLAIN, mixed)
+            self.start(number, 1, 1, PLAIN, mixed)
+            self.start(number, 0, 2, KEYED, [voucher], key)
+            if over.wait(RETRY_AFTER_S):
+                return
+            self.start(number, 1, 2, KEYED, [voucher], key)
+
+    def told(self):
+        """What each slice's clients were told, summed; the latencies are those of the slowest."""
+        slices = [{} for _ in self.vouchers]
+        for number, process, out in self.clients:
+            if process.wait() != 0:
+                raise house.Failed(f"a client of slice {number} ended with code {process.returncode}")
+            with open(out) as lines:
+                told = json.load(lines)
+            for name in ("offered", "201", "200", "409", "503", "other", "broken", "unanswered"):
+                slices[number][name] = slices[number].get(name, 0) + told[name]
+            for name in ("p50_us", "p99_us", "max_us"):
+                slices[number][name] = max(slices[number].get(name, 0), told[name])
+        for each in slices:
+            each["unclear"] = each["503"] + each["other"] + each["broken"] + each["unanswered"]
+        return slices
+
+    def rows(self):
+        """Of each slice."""
+        return [int(count) for count in self.site.sql(
+            "select string_agg(rows::text, '|' order by id) from (select v.id, (select count(*) "
+            "from voucher_order o where o.voucher_id = v.id) as rows from voucher v "
+            f"where v.id in ({','.join(self.vouchers)})) counted")]
+
+
+class Canceller:
+    """One shopper who orders and cancels, again and again."""
+
+    def __init__(self, site):
+        self.service = site.services[1]
+        self.voucher = site.service.create_voucher("cancelled", shop.STOCK)
+        self.token = self.service.token(2**41)
+        self.told = {"done": 0, "unclear": 0}
+
+    def play(self, over):
+        """A thread's."""
+        while not over.wait(CANCEL_EVERY_S):
+            try:
+                self.order_and_cancel()
+            except (OSError, http.client.HTTPException):
+                self.told["unclear"] += 1
+
+    def order_and_cancel(self):
+        status, order = self.service.call("POST", f"/v1/vouchers/{self.voucher}/orders", self.token)
+        number = order.get("id") or order.get("order_id")
+        if status not in (201, 409) or not number:
+            return # refused; whether there is an order now, the next one will be told
+        status, _ = self.service.call("POST", f"/v1/orders/{number}/cancel", self.token)
+        self.told["done" if status == 200 else "unclear"] += 1
+
+
+# -- faults --------------------------------------------------------------------------------
+
+def kill_instance(site, _servers):
+    """Always the first: the other one lives from the beginning to the end."""
+    service = site.service
+    service.process.kill()
+    service.process.wait()
+    service.start()
+
+
+def kill_server(which):
+    def fault(_site, servers):
+        for verb in ("kill", "start"):
+            house.run(f"{house.LOAD}/servers.sh", verb, servers.directory, which)
+    return fault
+
+
+def stop_server(which):
+    def fault(_site, servers):
+        house.run(f"{house.LOAD}/servers.sh", "pause", servers.directory, which)
+        time.sleep(1) # this is the fault
+        house.run(f"{house.LOAD}/servers.sh", "resume", servers.directory, which)
+    return fault
+
+
+FAULTS = (("kill -9 of an instance", kill_instance),
+          ("Redis stopped for a second", stop_server("redis")),
+          ("kill -9 of Postgres", kill_server("postgres")),
+          ("kill -9 of Redis", kill_server("redis")),
+          ("Postgres stopped for a second", stop_server("postgres")))
+
+
+class Phases:
+    """Seconds since the beginning: the warm-up, the faults, the calm. Two windows."""
+
+    def __init__(self, total_s):
+        self.total_s = total_s
+        self.warm_s = min(60, 0.2 * total_s)
+        calm_s = min(90, total_s / 3)
+        self.calm_at_s = total_s - calm_s
+        self.early = (self.warm_s / 2, self.warm_s)
+        self.late = (total_s - calm_s / 2, total_s)
+        faults_s = self.calm_at_s - self.warm_s
+        count = max(len(FAULTS), int(faults_s / FAULT_EVERY_S))
+        self.faults_at_s = [self.warm_s + faults_s * number / count for number in range(count)]
+
+
+# -- samples -------------------------------------------------------------------------------
+
+def ask_briefly(*command, env=None, text=None):
+    """What a program says, if it does within a second or two: it asks what may be stopped."""
+    try:
+        done = subprocess.run(command, env=env, input=text, capture_output=True, text=True,
+                              timeout=2, check=False)
+        return done.stdout if done.returncode == 0 else ""
+    except subprocess.TimeoutExpired:
+        return ""
+
+
+class Sampler:
+    def __init__(self, site, servers):
+        self.site, self.servers = site, servers
+        self.samples = []
+
+    def play(self, began, over):
+        """A thread's: each second, as long as nothing is slow."""
+        while not over.wait(1 - (time.monotonic() - began) % 1):
+            self.samples.append({"at_s": round(time.monotonic() - began, 2),
+                                 "instances": [sample_instance(each) for each in self.site.services],
+                                 "redis": self.redis(), "postgres": self.postgres()})
+
+    def placed(self):
+        last = self.samples[-1]["instances"] if self.samples else []
+        return sum(each["answers"].get("201", 0) for each in last if each)
+
+    def redis(self):
+        said = ask_briefly("redis-cli", "-p", self.servers.env["REDIS_PORT"],
+                           env=dict(os.environ, REDISCLI_AUTH=self.servers.env["REDISCLI_AUTH"]),
+                           text="info\neval \"return #redis.call('keys', 'lock:order:*')\" 0\n")
+        info = dict(line.split(":", 1) for line in said.splitlines() if ":" in line)
+        return {"clients": int(info["connected_clients"]), "bytes": int(info["used_memory"]),
+                "locks": int(said.split()[-1])} if said else None
+
+    def postgres(self):
+        """Live orders by the stock, which is quick; it is the audit that holds it against the rows."""
+        said = ask_briefly(
+            "psql", "-XAtq", self.site.owner_url, "-c", """select
+            count(*), count(*) filter (where state <> 'idle'),
+            (select sum(stock_total - stock_left) from voucher),
+            pg_total_relation_size('voucher_order'), pg_total_relation_size('voucher'),
+            (select sum(n_dead_tup) from pg_stat_user_tables)
+            from pg_stat_activity where usename = 'seckill_service'""")
+        names = ("connections", "active", "live_orders", "order_bytes", "voucher_bytes", "dead_rows")
+        return dict(zip(names, map(int, said.strip().split("|")))) if said else None
+
+    def within(self, window):
+        return [each for each in self.samples if window[0] <= each["at_s"] <= window[1]]
+
+
+def sample_instance(service):
+    """None while it does not run."""
+    try:
+        pid = service.process.pid
+        with open(f"/proc/{pid}/smaps_rollup") as lines:
+            kib = {line.split()[0]: int(line.split()[1]) for line in list(lines)[1:]}
+        answers = {}
+        for labels, value in service.metrics("seckill_http_requests_total"):
+            status = labels.split('status="')[1][:3]
+            answers[status] = answers.get(status, 0) + value
+        return {"pid": pid, "rss_kib": kib["Rss:"], "pss_kib": kib["Pss:"],
+                "heap_kib": kib["Anonymous:"], # its own, which no other process's end changes
+                "fds": len(os.listdir(f"/proc/{pid}/fd")),
+                "threads": len(os.listdir(f"/proc/{pid}/task")), "answers": answers,
+                "in_flight": sum(value for _, value in service.metrics("seckill_in_flight"))}
+    except (OSError, http.client.HTTPException):
+        return None
+
+
+# -- the verdict -----------------------------------------------------------------------------
+
+class Verdict:
+    def __init__(self, sampler, phases):
+        self.sampler, self.phases = sampler, phases
+        self.checks = []
+
+    def add(self, name, early, late, bound, met):
+        self.checks.append({"name": name, "early": early, "late": late, "bound": bound,
+                            "met": bool(met)})
+
+    def median(self, window, look):
+        """Of the samples that have it; None where something did not answer."""
+        values = []
+        for sample in self.sampler.within(window):
+            with contextlib.suppress(TypeError):
+                values.append(look(sample))
+        if not values:
+            raise house.Failed("there is no sample of the warm-up or of the calm")
+        return statistics.median(values)
+
+    def flat(self, name, look, at_most, unit=""):
+        """Not more at the end than at the beginning, but for so much."""
+        early, late = (self.median(window, look) for window in (self.phases.early, self.phases.late))
+        self.add(name, round(early, 1), round(late, 1), f"+{at_most}{unit}", late - early <= at_most)
+
+    def slope(self, name, look, at_most, unit):
+        """By the line through the samples of the calm."""
+        window = (self.phases.calm_at_s, self.phases.total_s)
+        samples = [each for each in self.sampler.within(window) if each["instances"][1]]
+        line = statistics.linear_regression([each["at_s"] / 60 for each in samples],
+                                            [look(each) for each in samples])
+        self.add(name, "", round(line.slope, 2), f"{at_most} {unit}", line.slope <= at_most)
+
+    def zero(self, name, count):
+        """Once the clients have gone."""
+        with contextlib.suppress(house.Failed):
+            house.wait_for(name, lambda: count() == 0, SETTLE_WITHIN_S)
+        self.add(name, "", count(), "0", count() == 0)
+
+
+def judge_flat(verdict):
+    for number in (0, 1):
+        name = f"instance {number + 1}"
+        verdict.flat(f"{name}: file descriptors", lambda s: s["instances"][number]["fds"], 4)
+        verdict.flat(f"{name}: threads", lambda s: s["instances"][number]["threads"], 0)
+        verdict.flat(f"{name}: memory",
+                     lambda s: s["instances"][number]["heap_kib"] / 1024, 16, " MiB")
+    verdict.slope("instance 2: memory in the calm",
+                  lambda s: s["instances"][1]["heap_kib"] / 1024, 2, "MiB a minute")
+    verdict.flat("Redis: clients", lambda s: s["redis"]["clients"], 1)
+    verdict.flat("Redis: memory", lambda s: s["redis"]["bytes"] / 2**20, 4, " MiB")
+    verdict.flat("Postgres: connections", lambda s: s["postgres"]["connections"], 0)
+    verdict.flat("Postgres: vouchers on disk",
+                 lambda s: s["postgres"]["voucher_bytes"] / 2**20, 1, " MiB")
+    verdict.flat("Postgres: bytes per live order",
+                 lambda s: s["postgres"]["order_bytes"] / s["postgres"]["live_orders"], 40)
+
+
+def judge_end(verdict, site, sampler):
+    verdict.zero("orders in flight", lambda: int(site.in_flight()))
+    verdict.zero("transactions under way", lambda: sampler.postgres()["active"])
+    verdict.zero("locks in Redis", lambda: sampler.redis()["locks"])
+    try:
+        site.service.command("audit")
+        verdict.add("seckill audit", "", "holds", "holds", True)
+    except house.Failed as failure:
+        verdict.add("seckill audit", "", str(failure), "holds", False)
+
+
+def judge_answers(verdict, sale, slices, canceller):
+    rows = sale.rows()
+    for each, count in zip(slices, rows):
+        each["rows"] = count
+    lost = sum(max(0, each["201"] - each["rows"]) for each in slices)
+    untold = sum(max(0, each["rows"] - each["201"] - each["unclear"]) for each in slices)
+    verdict.add("acknowledged orders that are no rows", "", lost, "0", lost == 0)
+    verdict.add("rows that nobody may have asked for", "", untold, "0", untold == 0)
+    calm = [each for number, each in enumerate(slices)
+            if number * SLICE_S >= verdict.phases.late[0]]
+    unclear = sum(each["unclear"] for each in calm)
+    verdict.add("requests without a clear answer in the calm", "", unclear, "0", unclear == 0)
+    for answer, what in (("409", "refusals"), ("200", "retries that found their order")):
+        count = sum(each[answer] for each in slices)
+        verdict.add(what, "", count, "some", count > 0)
+    cancelled, = map(int, sale.site.sql("select count(*) from voucher_order where status = "
+                                        f"'cancelled' and voucher_id = {canceller.voucher}"))
+    told = canceller.told
+    verdict.add("cancellations", told["done"], cancelled, f"+{told['unclear']} unclear",
+                0 < told["done"] <= cancelled <= told["done"] + told["unclear"])
+
+
+def print_report(result):
+    print(f"\n{result['machine']}\n{result['minutes']} min at {result['offered_per_s']:,} requests/s, "
+          f"{SHARE:.0%} of {result['maximum_per_s']:,}; {len(result['faults'])} faults\n")
+    slices = result["slices"]
+    print(", ".join(f"{sum(each[name] for each in slices):,} {name}" for name in
+                    ("offered", "201", "200", "409", "503", "other", "broken", "unanswered", "rows")))
+    print(f"\n{'':46}{'warm-up':>12}{'end':>12}  may be")
+    for check in result["checks"]:
+        print(f"{check['name']:46}{check['early']:>12}{check['late']:>12}  {check['bound']}: "
+              f"{'met' if check['met'] else 'MISSED'}")
+
+
+# -- all of it -------------------------------------------------------------------------------
+
+def play_faults(site, servers, phases, began, progress):
+    """In the main thread: an instance ends when the thread that has started it does."""
+    played = []
+    for number, due_s in enumerate(phases.faults_at_s):
+        time.sleep(max(0, began + due_s - time.monotonic()))
+        what, fault = FAULTS[number % len(FAULTS)]
+        at_s = time.monotonic() - began
+        fault(site, servers)
+        took_s = time.monotonic() - began - at_s
+        played.append({"what": what, "at_s": round(at_s, 1), "took_s": round(took_s, 1)})
+        progress.tell(f"after {at_s:.0f} s: {what}; {took_s:.1f} s until all ran again")
+    return played
+
+
+def play(sale, canceller, sampler, servers, phases, progress):
+    """The whole sale; the faults."""
+    over = threading.Event()
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        try:
+            playing = [threads.submit(sale.play, began, over),
+                       threads.submit(canceller.play, over),
+                       threads.submit(sampler.play, began, over)]
+            progress.begin("warm-up", sampler.placed, "orders")
+            time.sleep(phases.warm_s)
+            progress.begin("faults", sampler.placed, "orders")
+            faults = play_faults(sale.site, servers, phases, began, progress)
+            time.sleep(max(0, began + phases.calm_at_s - time.monotonic()))
+            progress.begin("calm", sampler.placed, "orders")
+            time.sleep(max(0, began + phases.total_s - time.monotonic()))
+        finally:
+            over.set()
+    for each in playing:
+        each.result()
+    return faults
+
+
+def prepare(program, stack):
+    """`stack` ends what was started, the last first."""
+    servers = house.Servers(f"{PLACE}/servers")
+    stack.callback(shutil.rmtree, servers.directory)
+    stack.callback(servers.down)
+    servers.up()
+    # So that there are some within minutes: what they cost belongs to it.
+    house.sql(servers.env["PG_SUPERUSER_URL"], "alter system set checkpoint_timeout = '1min'")
+    house.sql(servers.env["PG_SUPERUSER_URL"], "select pg_reload_conf()")
+    site = shop.Shop(program, servers, house.new_secret(), PLACE, "soak", stack, workers=1, instances=2)
+    site.service.write_tokens(SHOPPERS, f"{PLACE}/tokens")
+    return servers, site
+
+
+def measure_maximum(site):
+    told = site.measure(MAXIMUM_S, [site.service.create_voucher("maximum", shop.STOCK)], SHOPPERS)
+    site.empty()
+    return told["created"] / told["seconds"]
+
+
+def soak(program, client, minutes, stack):
+    phases = Phases(60 * minutes)
+    progress = stack.enter_context(Progress("soak", (
+        ("servers", 5), ("maximum", MAXIMUM_S + 10), ("warm-up", phases.warm_s),
+        ("faults", phases.calm_at_s - phases.warm_s), ("calm", phases.total_s - phases.calm_at_s),
+        ("verdict", 5 + minutes))))
+    progress.begin("servers")
+    servers, site = prepare(program, stack)
+    progress.begin("maximum")
+    maximum_per_s = measure_maximum(site)
+    sale = Sale(client, site, SHARE * maximum_per_s, phases.total_s // SLICE_S)
+    sampler, canceller = Sampler(site, servers), Canceller(site)
+    faults = play(sale, canceller, sampler, servers, phases, progress)
+    progress.begin("verdict")
+    verdict = Verdict(sampler, phases)
+    slices = sale.told()
+    judge_flat(verdict)
+    judge_end(verdict, site, sampler)
+    judge_answers(verdict, sale, slices, canceller)
+    return {"machine": shop.machine(), "durability": shop.durability(site), "minutes": minutes,
+            "maximum_per_s": round(maximum_per_s), "offered_per_s": round(sale.per_s),
+            "faults": faults, "checks": verdict.checks, "slices": slices,
+            "samples": sampler.samples}
+
+
+def main():
+    program, client = map(os.path.abspath, sys.argv[1:3])
+    minutes = int(sys.argv[3]) if sys.argv[3].isdigit() else 0
+    if not 1 <= minutes <= 600:
+        sys.exit("make soak: MINUTES is 1 to 600")
+    shutil.rmtree(PLACE, ignore_errors=True)
+    for place in (PLACE, os.path.dirname(RESULT)):
+        os.makedirs(place, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
+    try:
+        with contextlib.ExitStack() as stack:
+            result = soak(program, client, minutes, stack)
+    except house.Failed as failure:
+        sys.exit(f"make soak: {failure}")
+    with open(RESULT, "w") as out:
+        json.dump(result, out, indent=1)
+        out.write("\n")
+    print_report(result)
+    sys.exit(not all(check["met"] for check in result["checks"]))
+
+
+main()
