@@ -121,11 +121,14 @@ def log_ticks(bottom, top):
     return [tick for tick in ticks if low <= tick <= high]
 
 
-def axis(which, ticks, labels=None):
-    """From the first tick to the last."""
+def axis(which, ticks, labels=None, pad=0):
+    """From the first tick to the last, and `pad` beyond."""
     shown = labels or [number(tick) for tick in ticks]
-    pairs = ", ".join(f"{quote(label)} {tick:.10g}" for label, tick in zip(shown, ticks))
-    return [f"set {which}tics ({pairs})", f"set {which}range [{ticks[0]:.10g}:{ticks[-1]:.10g}]"]
+    # A label of a tick is a format to gnuplot.
+    pairs = ", ".join(f"{quote(text.replace('%', '%%'))} {tick:.10g}"
+                      for text, tick in zip(shown, ticks))
+    return [f"set {which}tics ({pairs})",
+            f"set {which}range [{ticks[0] - pad:.10g}:{ticks[-1] + pad:.10g}]"]
 
 
 def label(text, at, more=""):
@@ -135,95 +138,108 @@ def label(text, at, more=""):
 # -- kinds of charts -----------------------------------------------------------------------
 
 ROW = 52 # the height of a bar with its text
+LEGEND = 68
+LETTER = 9 # about the width of one
+
+
+def legend(parts, height, words):
+    """Above all: what the colours are, and what goes up. `parts` are text and colour."""
+    commands = [f"set label {quote(words)} at screen 0.02, screen {1 - 44 / height:.4f} left"]
+    left = 0.02
+    for text, colour in parts:
+        middle = 1 - 18 / height
+        commands += [f"set object rectangle center screen {left + 0.015:.4f}, screen {middle:.4f} size "
+                     f"screen 0.03, screen {12 / height:.4f} fc rgb '{colour}' fs solid 1 noborder",
+                     f"set label {quote(text)} at screen {left + 0.04:.4f}, screen {middle:.4f} left"]
+        left += 0.08 + len(text) * LETTER / WIDTH
+    return commands
 
 
 def bar_frame(count, top, unit):
     """Rows of bars from the top down, no axis on the left, the unit below."""
     return axis("x", nice_ticks(top)) + [
         "unset ytics", "set border 1", "set grid noy x", f"set yrange [{count}:0]",
-        "set lmargin 2", "set rmargin 4", "set tmargin 0.5", f"set xlabel {quote(unit)}"]
+        "set lmargin 2", "set rmargin 4", f"set xlabel {quote(unit)}"]
+
+
+def bar_plot(number, boxes, colour):
+    """Commands, and what is to be plotted."""
+    return block(f"bar{number}", boxes), (
+        f"$bar{number} using 1:2:3:4:5:6 with boxxyerror lc rgb '{colour}'")
 
 
 def bars(name, title, told, unit, rows, head):
     """Horizontal bars. `rows` are text, value, lowest and highest of the rounds, colour."""
     commands = bar_frame(len(rows), max(high for _, _, _, high, _ in rows), unit)
-    for at, (text, value, *_) in enumerate(rows):
-        commands.append(label(f"{text}: {number(value)}", f"graph 0, first {at + 0.22}", "left"))
-    commands.append(block("spread", [(value, at + 0.66, low, high)
-                                     for at, (_, value, low, high, _) in enumerate(rows)]))
+    commands.append("set tmargin 0.5")
     plots = []
-    for at, (_, value, _, _, colour) in enumerate(rows):
-        commands.append(block(f"bar{at}", [(0, at + 0.66, 0, value, at + 0.44, at + 0.88)]))
-        plots.append(f"$bar{at} using 1:2:3:4:5:6 with boxxyerror lc rgb '{colour}'")
-    plots.append("$spread using 1:2:3:4 with xerrorbars pt 0 lw 1.5 lc rgb 'black'")
+    for at, (text, value, low, high, colour) in enumerate(rows):
+        commands.append(label(f"{text}: {number(value)}", f"graph 0, first {at + 0.22}", "left"))
+        data, plot = bar_plot(at, [(0, at + 0.66, 0, value, at + 0.44, at + 0.88)], colour)
+        commands.append(data)
+        plots.append(plot)
+        if low < high:
+            commands.append(spread(f"{low:.10g}, {at + 0.66}", f"{high:.10g}, {at + 0.66}", "black"))
     commands.append("plot " + ", ".join(plots))
-    table = (head, [(text, number(value), f"{number(low)} to {number(high)}")
+    table = (head, [(text, number(value), f"{number(low)} to {number(high)}" if low < high else "")
                     for text, value, low, high, _ in rows])
     return Chart(name, title, told, 70 + ROW * len(rows), commands, table)
+
+
+def spread(begin, end, colour):
+    """From the lowest to the highest round."""
+    return (f"set arrow from {begin} to {end} heads size screen 0.008, 90 front lw 1.5 "
+            f"lc rgb '{colour}'")
 
 
 def stacked(name, title, told, unit, rows, parts, head):
     """Horizontal bars of several parts each. `rows` are text and a value for each of `parts`,
     which are text and colour."""
+    height = 120 + ROW * len(rows)
     commands = bar_frame(len(rows), max(sum(values) for _, values in rows), unit)
-    commands += ["set key tmargin left horizontal Left reverse samplen 1 width -1", "unset tmargin"]
+    commands += legend(parts, height, "") + [f"set tmargin at screen {1 - 44 / height:.4f}"]
     for at, (text, values) in enumerate(rows):
         commands.append(label(f"{text}: {number(sum(values))}", f"graph 0, first {at + 0.22}", "left"))
     plots = []
-    for part, (text, colour) in enumerate(parts):
-        commands.append(block(f"part{part}", [
+    for part, (_, colour) in enumerate(parts):
+        data, plot = bar_plot(part, [
             (0, at + 0.66, sum(values[:part]), sum(values[:part + 1]), at + 0.44, at + 0.88)
-            for at, (_, values) in enumerate(rows)]))
-        plots.append(f"$part{part} using 1:2:3:4:5:6 with boxxyerror lc rgb '{colour}' "
-                     f"title {quote(text)}")
+            for at, (_, values) in enumerate(rows)], colour)
+        commands.append(data)
+        plots.append(plot)
     commands.append("plot " + ", ".join(plots))
     table = (head, [(text, *map(number, values), number(sum(values))) for text, values in rows])
-    return Chart(name, title, told, 110 + ROW * len(rows), commands, table)
+    return Chart(name, title, told, height, commands, table)
 
 
 def lines(name, title, told, x, y, series, table, marks=()):
-    """Lines through points. `x` and `y` are dicts: unit, ticks, and labels of the ticks or
-    log. A series is text, colour, and points: x, y, and where measured the lowest and
-    highest. `marks` are vertical lines: x and text."""
-    commands = axis("x", x["ticks"], x.get("labels")) + axis("y", y["ticks"], y.get("labels"))
+    """Lines through points. `x` and `y` are dicts: unit, ticks, and where need be labels of the
+    ticks, pad, log. A series is text, colour, and points: x, y, and where measured the lowest
+    and highest. `marks` are vertical lines: x and text."""
+    height = 360
+    commands = axis("x", x["ticks"], x.get("labels"), x.get("pad", 0)) + axis("y", y["ticks"])
     commands += [f"set logscale {which}" for which, what in (("x", x), ("y", y)) if what.get("log")]
-    commands += [f"set xlabel {quote(x['unit'])}", "set rmargin 4", "set tmargin 3",
-                 label(y["unit"], "graph 0, graph 1", "left offset 0,1.2"),
-                 "set key bmargin center horizontal samplen 2"]
+    commands += legend([part[:2] for part in series], height, y["unit"]) + [
+        f"set tmargin at screen {1 - (LEGEND + (16 if marks else 0)) / height:.4f}",
+        f"set xlabel {quote(x['unit'])}", "set rmargin 4"]
     for at, text in marks:
         commands += [f"set arrow from {at:.10g}, graph 0 to {at:.10g}, graph 1 nohead "
                      f"lc rgb '{RED}' dt (4, 4) back",
-                     label(text, f"{at:.10g}, graph 0.97", f"right rotate by 90 offset 0.7,0 "
-                           f"textcolor rgb '{RED}' font ',12'")]
+                     label(text, f"{at:.10g}, graph 1.04", "center font ',12'")]
     plots = []
-    for at, (text, colour, points) in enumerate(series):
-        commands.append(block(f"line{at}", [point[:2] for point in points]))
-        few = len(points) <= 24
-        plots.append(f"$line{at} with {'linespoints pt 7 ps 0.6' if few else 'lines'} lw 2 "
-                     f"lc rgb '{colour}' title {quote(text if len(series) > 1 else '')}")
-        spread = [point for point in points if len(point) == 4]
-        if spread:
-            commands.append(block(f"spread{at}", spread))
-            plots.append(f"$spread{at} with yerrorbars pt 0 lw 1.5 lc rgb '{colour}'")
+    for number_of, (_, colour, points) in enumerate(series):
+        commands.append(block(f"line{number_of}", [point[:2] for point in points]))
+        style = "linespoints pt 7 ps 0.6" if len(points) <= 24 else "lines"
+        plots.append(f"$line{number_of} with {style} lw 2 lc rgb '{colour}'")
+        commands += [spread(f"{at:.10g}, {low:.10g}", f"{at:.10g}, {high:.10g}", colour)
+                     for at, _, low, high in (point for point in points if len(point) == 4)
+                     if low < high]
     commands.append("plot " + ", ".join(plots))
-    return Chart(name, title, told, 340, commands, table)
-
+    return Chart(name, title, told, height, commands, table)
 
 
 PANEL = 144 # the height of one of them, with its text
 PANEL_TEXT = 64
-LEGEND = 68
-
-
-def legend(kinds, height, words):
-    """Above all panels: what the colours are, and what goes up and across."""
-    commands = [f"set label {quote(words)} at screen 0.02, screen {1 - 44 / height:.4f} left"]
-    for at, (_, text, colour) in enumerate(kinds):
-        left, middle = 0.02 + at * 0.24, 1 - 18 / height
-        commands += [f"set object rectangle center screen {left + 0.015:.3f}, screen {middle:.4f} size "
-                     f"screen 0.03, screen {12 / height:.4f} fc rgb '{colour}' fs solid 1 noborder",
-                     f"set label {quote(text)} at screen {left + 0.045:.3f}, screen {middle:.4f} left"]
-    return commands
 
 
 def short(value):
@@ -271,7 +287,7 @@ def panels(name, title, told, words, stages, kinds, table):
     the bottom up."""
     rows = math.ceil(len(stages) / 2)
     height = LEGEND + PANEL * rows
-    commands = legend(kinds, height, words) + [
+    commands = legend([kind[1:] for kind in kinds], height, words) + [
         f"set multiplot layout {rows},2 margins screen 0.09, screen 0.97, "
         f"screen {PANEL_TEXT / 2 / height:.4f}, screen {1 - (LEGEND + PANEL_TEXT / 2) / height:.4f} "
         f"spacing screen 0.12, screen {PANEL_TEXT / height:.4f}"]

@@ -8,13 +8,15 @@ each picture as a table; load/README.md says how to read them."""
 
 import html
 import json
+import math
 import os
 import shutil
+import statistics
 import sys
 
 import charts
 import house
-from charts import BLUE, GREEN, GREY, RED
+from charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c2024; --quiet: #5c6670; --back: #ffffff;
@@ -42,9 +44,10 @@ table { border-collapse: collapse; margin: .5rem 0 0; font-size: .875rem;
         font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .2rem .75rem .2rem 0; border-bottom: 1px solid var(--line);
          vertical-align: top; white-space: nowrap; }
-td.long { white-space: normal; min-width: 13rem; }
-th:first-child, td:first-child { text-align: left; }
+.long { white-space: normal; min-width: 13rem; }
+th:first-child, td:first-child, .text { text-align: left; }
 th { color: var(--quiet); font-weight: normal; }
+@media (max-width: 36rem) { td:first-child { white-space: normal; min-width: 8rem; } }
 .good { color: var(--good); font-weight: 600; }
 .bad { color: var(--bad); font-weight: 600; }
 footer { margin-top: 2rem; color: var(--quiet); }
@@ -55,15 +58,20 @@ BAD = ("missed", "broken", "incomplete")
 
 # -- the page ------------------------------------------------------------------------------
 
-def cell(text):
-    kind = "good" if text in GOOD else "bad" if text in BAD else "long" if len(text) > 40 else ""
-    return f'<td class="{kind}">{html.escape(text)}</td>' if kind else f"<td>{html.escape(text)}</td>"
+def cell(text, is_text):
+    kinds = ["text"] * is_text + ["long"] * (len(text) > 40)
+    kinds += ["good"] * (text in GOOD) + ["bad"] * (text in BAD)
+    return f'<td class="{" ".join(kinds)}">{html.escape(text)}</td>'
 
 
 def table(head, rows):
-    heads = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in head)
-    body = "\n".join("<tr>" + "".join(map(cell, row)) + "</tr>" for row in rows)
-    return (f'<div class="rows" tabindex="0" role="group" aria-label="table: {html.escape(head[0])}">'
+    """A column in which nothing begins as a number does is text."""
+    are_text = [not any(text[:1].isdigit() or text[:1] in "+-" for text in column if text)
+                for column in zip(*rows)]
+    heads = "".join(f'<th scope="col"{" class=text" * is_text}>{html.escape(text)}</th>'
+                    for text, is_text in zip(head, are_text))
+    body = "\n".join("<tr>" + "".join(map(cell, row, are_text)) + "</tr>" for row in rows)
+    return ('<div class="rows" tabindex="0" role="group" aria-label="the figures as a table">'
             f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{body}</tbody></table></div>")
 
 
@@ -73,8 +81,8 @@ def figure(chart, svg):
 
 
 def section(title, told, head, rows):
-    return (f"<section><h2>{html.escape(title)}</h2><p>{html.escape(told)}</p>\n"
-            f"{table(head, rows)}</section>")
+    words = f"<p>{html.escape(told)}</p>" if told else ""
+    return f"<section><h2>{html.escape(title)}</h2>{words}\n{table(head, rows)}</section>"
 
 
 def facts(pairs):
@@ -84,9 +92,15 @@ def facts(pairs):
 
 def settings(result):
     """Of the machine, and of what keeps an order safe."""
-    return [("machine", result["machine"]),
-            ("Postgres", ", ".join(f"{name}={value}" for name, value in result["durability"].items())),
-            ("versions", ", ".join(f"{name} {value}" for name, value in result["versions"].items()))]
+    pairs = [("machine", result["machine"]),
+             ("Postgres", ", ".join(f"{name}={value}" for name, value in result["durability"].items()))]
+    if "versions" in result:
+        pairs.append(("versions", ", ".join(f"{name} {value}" for name, value in
+                                            result["versions"].items())))
+    if "rounds" in result:
+        pairs.append(("measured", f"{result['rounds']} rounds of {result['seconds']} s, "
+                                  f"{result['connections']} connections"))
+    return pairs
 
 
 def page(title, head, parts):
@@ -165,7 +179,8 @@ def prove_rules(result):
           f"{each['broken']:,}") for each in result["rules"]])
 
 
-def prove_page(result, place):
+def prove_page(place):
+    result = read(f"{place}/result.json")
     stages = result["stages"]
     drawn = [prove_kinds(stages)] + [
         prove_stages(stages, instances)
@@ -184,6 +199,239 @@ def prove_page(result, place):
                 [prove_rules(result)] + [figure(chart, svgs[chart.name]) for chart in drawn])
 
 
+# -- the bench -----------------------------------------------------------------------------
+
+PARTS, SERVICE, OTHER = GREY, BLUE, ORANGE
+RATES = (
+    ("nginx", "nginx, return 200", PARTS),
+    ("empty", "libmicrohttpd, an empty answer", PARTS),
+    ("refusals", "refusals, from memory", SERVICE),
+    ("keyed_refusals", "refusals, a fresh key each", SERVICE),
+    ("mixed", "mixed: orders and refusals", SERVICE),
+    ("redis_pairs", "Redis, lock and unlock", PARTS),
+    ("pg_bulk", "Postgres, bulk insert of the rows", PARTS),
+    ("limit", "the composite limit of orders", PARTS),
+    ("orders", "durable orders", SERVICE),
+    ("orders_million", "beside a million older orders", SERVICE),
+    ("orders_100", "for 100 vouchers at random", SERVICE),
+    ("pgbench", "pgbench, an order a transaction", OTHER))
+LATENCIES = (("half", "half of the maximum", GREEN), ("eighty", "80 % of the maximum", ORANGE))
+PERCENTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
+PROCESSES = (("app", "service", BLUE), ("postgres", "Postgres", GREEN), ("redis", "Redis", RED),
+             ("load", "load", GREY))
+
+
+def bench_rates(result):
+    rows = []
+    for what, text, colour in RATES:
+        if f"{what}_per_s" in result:
+            value = result[f"{what}_per_s"]
+            rounds = result.get(f"{what}_per_s_rounds", [value])
+            rows.append((text, value, min(rounds), max(rounds), colour))
+    return charts.bars(
+        "rates", "Throughput beside its limits",
+        "Blue is the service, grey what its parts do alone, orange one order per transaction. "
+        "Bars are medians; the black lines go from the lowest to the highest round. The composite "
+        "limit is what nginx, the bulk insert and Redis would reach one after the other.",
+        "per second", rows, ("what", "per second", "of the rounds"))
+
+
+def bench_latency(result):
+    """By the percentile, each nine as wide as the one before."""
+    series, rows = [], []
+    for what, text, colour in LATENCIES:
+        told = result["latency"][what]
+        points = [(-math.log10(1 - fraction), us / 1000)
+                  for us, fraction in told["points"] if 0.3 <= fraction < 1 and us > 0]
+        series.append((text, colour, points))
+        rows.append((text, *(f"{told[name] / 1000:.2f} ms" for name in
+                             ("p50_us", "p90_us", "p99_us", "p999_us", "max_us"))))
+    shown = [y for _, _, points in series for _, y in points]
+    widest = max(x for _, _, points in series for x, _ in points)
+    ticks = [-math.log10(1 - each) for each in PERCENTILES] + [widest]
+    labels = [f"{100 * each:g} %" for each in PERCENTILES] + [""]
+    return charts.lines(
+        "latency", "Latency of durable orders",
+        "So long at most took that share of the orders, which came when they came: each one's "
+        "clock runs from the time at which it was meant to be sent.",
+        {"unit": "share of the orders", "ticks": ticks, "labels": labels},
+        {"unit": "ms", "ticks": charts.log_ticks(min(shown), max(shown)), "log": True}, series,
+        (("load", "50 %", "90 %", "99 %", "99.9 %", "longest"), rows))
+
+
+def bench_cpu(result):
+    used = result["cpu_us_per_order"]
+    return charts.stacked(
+        "cpu", "Where the CPU time of an order goes",
+        "What each process spends on one durable order.", "µs of CPU per order",
+        [("an order", [used[process] for process, *_ in PROCESSES])],
+        [(text, colour) for _, text, colour in PROCESSES],
+        ("", *(text for _, text, _ in PROCESSES), "all"))
+
+
+SERIES = (("orders", "durable orders", BLUE), ("refusals", "refusals", ORANGE),
+          ("keyed_refusals", "refusals with a key", PURPLE))
+
+
+def growth_chart(number, dimension):
+    """Its points one beside the other, however far apart they are: the first may be 0."""
+    points = dimension["points"]
+    series, rows = [], []
+    for what, text, colour in SERIES:
+        if f"{what}_per_s" not in points[0]:
+            continue
+        prefix = "" if what == "orders" else f"{what}_"
+        drawn = []
+        for at, point in enumerate(points):
+            value, rounds = point[f"{what}_per_s"], point[f"{prefix}rounds"]
+            drawn.append((at, value, min(rounds), max(rounds)))
+            rows.append((f"{point['x']:,}", text, f"{value:,}", f"{min(rounds):,} to {max(rounds):,}",
+                         f"{point[f'{prefix}p99_us'] / 1000:.1f} ms", f"{point[f'{prefix}ratio']:.2f}"))
+        series.append((text, colour, drawn))
+    top = max(high for _, _, drawn in series for *_, high in drawn)
+    return charts.lines(
+        f"growth_{number}", f"Growth: {dimension['name']}",
+        "Medians, with the lowest and the highest round. The table's ratio is to the first point.",
+        {"unit": dimension["name"], "ticks": list(range(len(points))),
+         "labels": [f"{point['x']:,}" for point in points], "pad": 0.3},
+        {"unit": "per second", "ticks": charts.nice_ticks(top)}, series,
+        ((dimension["unit"], "what", "per second", "rounds", "p99", "ratio"), rows))
+
+
+def growth_charts(growth):
+    return [growth_chart(number, dimension)
+            for number, dimension in enumerate(growth["dimensions"]) if dimension["points"]]
+
+
+# -- the soak ------------------------------------------------------------------------------
+
+def order_rates(samples):
+    """Between each two samples, of the instances that lived through both."""
+    rates = []
+    for last, now in zip(samples, samples[1:]):
+        placed = [after["answers"].get("201", 0) - before["answers"].get("201", 0)
+                  for before, after in zip(last["instances"], now["instances"])
+                  if before and after and before["pid"] == after["pid"]]
+        rates.append((now["at_s"] / 60, sum(placed) / (now["at_s"] - last["at_s"])))
+    return rates
+
+
+def over_time(samples, look):
+    """Of the samples in which it answered."""
+    points = []
+    for sample in samples:
+        try:
+            points.append((sample["at_s"] / 60, look(sample)))
+        except TypeError: # there is None
+            pass
+    return points
+
+
+def soak_chart(name, title, told, unit, series, soak, log=False):
+    values = [y for _, _, points in series for _, y in points]
+    ticks = charts.log_ticks(min(values), max(values)) if log else charts.nice_ticks(max(values))
+    marks = [(fault["at_s"] / 60, str(number)) for number, fault in enumerate(soak["faults"], 1)]
+    rows = [(text, *(charts.number(look([y for _, y in points]))
+                     for look in (min, statistics.median, max))) for text, _, points in series]
+    return charts.lines(
+        name, title, told, {"unit": "minutes", "ticks": charts.nice_ticks(soak["minutes"])},
+        {"unit": unit, "ticks": ticks, "log": log}, series,
+        ((unit, "lowest", "median", "highest"), rows), marks)
+
+
+def soak_charts(soak):
+    samples = soak["samples"]
+    slice_min = soak["minutes"] / len(soak["slices"])
+    return [
+        soak_chart("soak_rate", "Soak: orders", "Durable orders, of both instances together. "
+                   "Numbered lines are faults.", "orders a second",
+                   [("orders", BLUE, order_rates(samples))], soak),
+        soak_chart("soak_p99", "Soak: the slowest hundredth", "The 99th percentile of each "
+                   f"{60 * slice_min:.0f} seconds, of the slower client; waiting counts from the "
+                   "time at which a request was meant to be sent.", "p99 in ms",
+                   [("p99", ORANGE, [((at + 0.5) * slice_min, max(each["p99_us"], 1) / 1000)
+                                     for at, each in enumerate(soak["slices"])])], soak, log=True),
+        soak_chart("soak_memory", "Soak: memory", "Each instance's proportional share (PSS), and "
+                   "what Redis says it uses.", "MiB", [
+                       ("instance 1", BLUE, over_time(samples, lambda s: s["instances"][0]["pss_kib"] / 1024)),
+                       ("instance 2", GREEN, over_time(samples, lambda s: s["instances"][1]["pss_kib"] / 1024)),
+                       ("Redis", RED, over_time(samples, lambda s: s["redis"]["bytes"] / 2**20))], soak),
+        soak_chart("soak_fds", "Soak: what is open", "File descriptors of each instance, and the "
+                   "connections that the servers count.", "open", [
+                       ("instance 1", BLUE, over_time(samples, lambda s: s["instances"][0]["fds"])),
+                       ("instance 2", GREEN, over_time(samples, lambda s: s["instances"][1]["fds"])),
+                       ("Redis", RED, over_time(samples, lambda s: s["redis"]["clients"])),
+                       ("Postgres", ORANGE, over_time(samples, lambda s: s["postgres"]["connections"]))],
+                   soak)]
+
+
+def soak_tables(soak):
+    return [
+        section("Soak: the faults", f"{soak['minutes']} minutes at {soak['offered_per_s']:,} requests "
+                f"a second, of {soak['maximum_per_s']:,} that were possible.",
+                ("what", "number", "at", "until all ran again"),
+                [(fault["what"], str(number), f"{fault['at_s']:.0f} s", f"{fault['took_s']:.1f} s")
+                 for number, fault in enumerate(soak["faults"], 1)]),
+        section("Soak: what is left of it", "The end of the warm-up beside the end of the calm.",
+                ("what", "verdict", "warm-up", "end", "may be"),
+                [(check["name"], judge(check["met"]), str(check["early"]), str(check["late"]),
+                  check["bound"]) for check in soak["checks"]])]
+
+
+# -- the bench page ------------------------------------------------------------------------
+
+GOALS = ( # field, what it is, "at least" or "at most", how much
+    ("orders_ratio_limit", "durable orders, of the composite limit", "at least", 0.85),
+    ("refusals_ratio_nginx", "refusals, of nginx", "at least", 0.90),
+    ("orders_ratio_pgbench", "durable orders, to one per transaction", "at least", 20),
+    ("p99_ms_half_load", "p99 at half of the maximum, ms", "at most", 10),
+    ("p999_ms_half_load", "p99.9 at half of the maximum, ms", "at most", 25),
+    ("single_ratio", "a single client's order, to its round trips", "at most", 1.5))
+
+
+def judge(holds):
+    return "met" if holds else "missed"
+
+
+def goal_row(text, value, kind, goal):
+    holds = value >= goal if kind == "at least" else value <= goal
+    return text, judge(holds), charts.number(value), f"{kind} {goal:g}"
+
+
+def goal_rows(bench, growth):
+    rows = [goal_row(text, bench[field], kind, goal)
+            for field, text, kind, goal in GOALS if bench and field in bench]
+    for dimension in growth["dimensions"] if growth else []:
+        if dimension["goal"] and dimension["points"]:
+            last = dimension["points"][-1]
+            rows.append(goal_row(f"orders at {last['x']:,} {dimension['name']}, to the first",
+                                 last["ratio"], "at least", dimension["goal"]))
+    return rows
+
+
+def bench_charts(result):
+    drawn = [bench_rates(result)]
+    if "latency" in result:
+        drawn.append(bench_latency(result))
+    if "cpu_us_per_order" in result:
+        drawn.append(bench_cpu(result))
+    return drawn
+
+
+def bench_page(place):
+    """Of what there is: the bench, the growth and the soak are runs of their own."""
+    bench, growth, soak = (read(f"{place}/{name}.json") for name in ("result", "growth", "soak"))
+    drawn = bench_charts(bench) if bench else []
+    drawn += growth_charts(growth) if growth else []
+    drawn += soak_charts(soak) if soak else []
+    svgs = charts.draw(drawn, place)
+    goals = goal_rows(bench, growth)
+    parts = [section("Goals", "", ("what", "verdict", "measured", "goal"), goals)] if goals else []
+    parts += [figure(chart, svgs[chart.name]) for chart in drawn]
+    parts += soak_tables(soak) if soak else []
+    return page("seckill: the bench", facts(settings(bench or growth or soak)), parts)
+
+
 # -- all of it -----------------------------------------------------------------------------
 
 def read(path):
@@ -193,13 +441,16 @@ def read(path):
         return json.load(file)
 
 
+PAGES = {"bench": bench_page, "prove": prove_page}
+
+
 def write_page(what):
     """index.html in var/WHAT; tells where it is."""
     if not shutil.which("gnuplot"):
         print("pictures: none, gnuplot is missing")
         return
     place = f"var/{what}"
-    text = prove_page(read(f"{place}/result.json"), place)
+    text = PAGES[what](place)
     with open(f"{place}/index.html", "w") as out:
         out.write(text)
     print(f"pictures: {place}/index.html")
