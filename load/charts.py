@@ -38,9 +38,12 @@ class Chart:
 
 
 def draw(charts, place):
-    """NAME.png in `place` for each chart; their SVGs as text, by name."""
+    """NAME.png in `place` for each chart; their SVGs as text, by name. Failed without gnuplot."""
     script = "".join(script_of(chart, place) for chart in charts)
-    done = subprocess.run(["gnuplot"], input=script, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(["gnuplot"], input=script, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise house.Failed("gnuplot is missing") from None
     if done.returncode != 0 or done.stderr:
         raise house.Failed(f"gnuplot: {done.stderr}")
     texts = {}
@@ -168,8 +171,8 @@ def bar_plot(number, boxes, colour):
         f"$bar{number} using 1:2:3:4:5:6 with boxxyerror lc rgb '{colour}'")
 
 
-def bars(name, title, told, unit, rows, head):
-    """Horizontal bars. `rows` are text, value, lowest and highest of the rounds, colour."""
+def bars(name, title, told, unit, rows, table):
+    """Horizontal bars. `rows` are text, value, from where to where a line goes, colour."""
     commands = bar_frame(len(rows), max(high for _, _, _, high, _ in rows), unit)
     commands.append("set tmargin 0.5")
     plots = []
@@ -181,13 +184,11 @@ def bars(name, title, told, unit, rows, head):
         if low < high:
             commands.append(spread(f"{low:.10g}, {at + 0.66}", f"{high:.10g}, {at + 0.66}", "black"))
     commands.append("plot " + ", ".join(plots))
-    table = (head, [(text, number(value), f"{number(low)} to {number(high)}" if low < high else "")
-                    for text, value, low, high, _ in rows])
     return Chart(name, title, told, 70 + ROW * len(rows), commands, table)
 
 
 def spread(begin, end, colour):
-    """From the lowest to the highest round."""
+    """A line such as that from the lowest to the highest round."""
     return (f"set arrow from {begin} to {end} heads size screen 0.008, 90 front lw 1.5 "
             f"lc rgb '{colour}'")
 

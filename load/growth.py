@@ -26,6 +26,7 @@ import statistics
 import sys
 
 import house
+import pictures
 import shop
 from progress import Progress
 
@@ -285,6 +286,7 @@ def main():
     with open(RESULT, "w") as out:
         json.dump(result, out, indent=2)
         out.write("\n")
+    pictures.write_page("bench")
 
 
 main()

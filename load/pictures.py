@@ -10,7 +10,6 @@ import html
 import json
 import math
 import os
-import shutil
 import statistics
 import sys
 
@@ -233,7 +232,9 @@ def bench_rates(result):
         "Blue is the service, grey what its parts do alone, orange one order per transaction. "
         "Bars are medians; the black lines go from the lowest to the highest round. The composite "
         "limit is what nginx, the bulk insert and Redis would reach one after the other.",
-        "per second", rows, ("what", "per second", "of the rounds"))
+        "per second", rows, (("what", "per second", "of the rounds"), [
+            (text, charts.number(value), f"{low:,} to {high:,}" if low < high else "")
+            for text, value, low, high, _ in rows]))
 
 
 def bench_latency(result):
@@ -257,6 +258,18 @@ def bench_latency(result):
         {"unit": "share of the orders", "ticks": ticks, "labels": labels},
         {"unit": "ms", "ticks": charts.log_ticks(min(shown), max(shown)), "log": True}, series,
         (("load", "50 %", "90 %", "99 %", "99.9 %", "longest"), rows))
+
+
+def bench_stages(result):
+    stages = {name: stage for name, stage in result["stages"].items() if stage["count"]}
+    return charts.bars(
+        "stages", "Where the time of an order goes",
+        "The service's own histograms, from /metrics: bars are medians, the lines go on to the 99th "
+        "percentile.", "µs",
+        [(name, stage["p50_us"], stage["p50_us"], stage["p99_us"], BLUE) for name, stage in stages.items()],
+        (("stage", "50 %", "99 %", "mean", "count"), [
+            (name, f"{stage['p50_us']:,} µs", f"{stage['p99_us']:,} µs", f"{stage['mean_us']:,} µs",
+             f"{stage['count']:,}") for name, stage in stages.items()]))
 
 
 def bench_cpu(result):
@@ -413,6 +426,8 @@ def bench_charts(result):
     drawn = [bench_rates(result)]
     if "latency" in result:
         drawn.append(bench_latency(result))
+    if "stages" in result:
+        drawn.append(bench_stages(result))
     if "cpu_us_per_order" in result:
         drawn.append(bench_cpu(result))
     return drawn
@@ -445,19 +460,17 @@ PAGES = {"bench": bench_page, "prove": prove_page}
 
 
 def write_page(what):
-    """index.html in var/WHAT; tells where it is."""
-    if not shutil.which("gnuplot"):
-        print("pictures: none, gnuplot is missing")
-        return
+    """index.html in var/WHAT; tells where it is, or why there is none."""
     place = f"var/{what}"
-    text = PAGES[what](place)
+    try:
+        text = PAGES[what](place)
+    except house.Failed as failure:
+        print(f"pictures: none, {failure}")
+        return
     with open(f"{place}/index.html", "w") as out:
         out.write(text)
     print(f"pictures: {place}/index.html")
 
 
 if __name__ == "__main__":
-    try:
-        write_page(sys.argv[1])
-    except house.Failed as failure:
-        sys.exit(f"pictures: {failure}")
+    write_page(sys.argv[1])

@@ -30,6 +30,7 @@ import threading
 import time
 
 import house
+import pictures
 import shop
 from progress import Progress
 
@@ -473,6 +474,7 @@ def main():
         json.dump(result, out, indent=1)
         out.write("\n")
     print_report(result)
+    pictures.write_page("bench")
     sys.exit(not all(check["met"] for check in result["checks"]))
 
 

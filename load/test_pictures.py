@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import unittest
+import unittest.mock
 
 import pictures
 
@@ -67,6 +68,8 @@ def latency(slowness):
 
 def bench():
     return {**FACTS, **rates(), "latency": {"half": latency(1), "eighty": latency(2)},
+            "stages": {"lock": {"count": 123_456, "mean_us": 345, "p50_us": 234, "p99_us": 1789},
+                       "wait": {"count": 0}},
             "cpu_us_per_order": {"app": 9.5, "postgres": 14.25, "redis": 3, "load": 5},
             "rounds": 3, "seconds": 4, "connections": 256,
             "orders_ratio_limit": 0.84, "p99_ms_half_load": 9.9}
@@ -120,12 +123,15 @@ class PicturesTest(unittest.TestCase):
         self.addCleanup(os.chdir, back)
         os.chdir(place.name)
 
-    def write(self, what, **results):
-        """The page of these results."""
-        os.makedirs(f"var/{what}")
+    def put(self, what, **results):
+        os.makedirs(f"var/{what}", exist_ok=True)
         for name, result in results.items():
             with open(f"var/{what}/{name}.json", "w") as out:
                 json.dump(result, out)
+
+    def write(self, what, **results):
+        """The page of these results."""
+        self.put(what, **results)
         with contextlib.redirect_stdout(io.StringIO()) as told:
             pictures.write_page(what)
         self.assertEqual(told.getvalue(), f"pictures: var/{what}/index.html\n")
@@ -149,6 +155,7 @@ class PicturesTest(unittest.TestCase):
         self.assert_shows(page, *(f"{11_111 * number:,}" for number in range(1, len(pictures.RATES) + 1)),
                           "11,000 to 12,000", "1.11 ms", "6.67 ms", "99.00 ms", "14.2", "31.8",
                           "3 rounds of 4 s, 256 connections", "fsync=on", "seckill 1.2.3",
+                          "lock 234 µs 1,789 µs 345 µs 123,456",
                           "2 x <Some> & Processor")
         self.assert_shows(page, "10,000,000", "45,900 to 46,100", "8.8 ms", "0.92", "138,000", "4.3 ms")
         self.assert_shows(page, "kill -9 of <Redis>", "1.5 s", "31,000 requests", "1,400", "77", "12")
@@ -162,20 +169,22 @@ class PicturesTest(unittest.TestCase):
 
     def test_write_page__of_the_bench_does_without_growth_and_soak(self):
         page = self.write("bench", result=bench())
-        self.assertEqual(page.tags.count("svg"), 3)
+        self.assertEqual(page.tags.count("svg"), 4)
         self.assertNotIn("Growth", page.text)
         self.assertNotIn("Soak", page.text)
 
     def test_write_page__of_growth_or_soak_alone_does_without_the_bench(self):
-        page = self.write("bench", growth=growth())
-        self.assertEqual(page.tags.count("svg"), 1)
+        self.assertEqual(self.write("bench", growth=growth()).tags.count("svg"), 1)
         os.remove("var/bench/growth.json")
-        with open("var/bench/soak.json", "w") as out:
-            json.dump(soak(), out)
-        with contextlib.redirect_stdout(io.StringIO()):
-            pictures.write_page("bench")
-        with open("var/bench/index.html") as text:
-            self.assertEqual(Page(text.read()).tags.count("svg"), 4)
+        self.assertEqual(self.write("bench", soak=soak()).tags.count("svg"), 4)
+
+    def test_write_page__says_that_gnuplot_is_missing(self):
+        with unittest.mock.patch.dict(os.environ, {"PATH": "/nowhere"}):
+            with contextlib.redirect_stdout(io.StringIO()) as told:
+                self.put("bench", result=bench())
+                pictures.write_page("bench")
+        self.assertEqual(told.getvalue(), "pictures: none, gnuplot is missing\n")
+        self.assertFalse(os.path.exists("var/bench/index.html"))
 
     def test_write_page__of_the_proof_shows_every_stage_and_rule(self):
         page = self.write("prove", result=prove())
