@@ -202,7 +202,7 @@ clean: ## remove build/ (the data in var/ stay)
 run: $(BUILD)/seckill ## a sale on http://127.0.0.1:$(PORT), with private servers in var/run
 	@exec load/run.py $(BUILD)/seckill $(PORT)
 
-bench: $(BUILD)/seckill ## measure against nginx: BENCH_SECONDS= BENCH_ROUNDS=
+bench: $(BUILD)/seckill $(LOAD) ## measure against what the machine can do: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench.py $(BUILD)/seckill
 
 .PHONY: growth soak

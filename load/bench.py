@@ -1,70 +1,147 @@
 #!/usr/bin/env -S python3 -B
-"""bench.py PROGRAM - what the service does beside nginx, on this machine, in one run.
+"""bench.py PROGRAM - what the service does, beside what this machine can do at all, in one run.
 
 nginx answers `return 200` to the very requests that the service gets: the same script, the
-same bytes, the same 256 connections, two workers each. Everything shares the machine: wrk,
-nginx or the service, PostgreSQL with its ordinary durability, Redis. Each round measures
-each thing once, so that a slow minute of the machine hits all of them; told are the median
-and the spread of the rounds. After each measurement SQL proves that nothing was sold twice
-or beyond the stock, and that every 201 is a row.
+same bytes, the same 256 connections, two workers each. limits.py has the other yardsticks.
+Everything shares the machine: the load, nginx or the service, PostgreSQL with its ordinary
+durability, Redis. Each round measures each thing once, so that a slow minute of the machine
+hits all of them; told are the median and the spread of the rounds. After each measurement SQL
+proves that nothing was sold twice or beyond the stock, and that every 201 is a row.
 
 Two databases, each with a service of its own: one is emptied before each measurement, the
 other has a million orders from the start.
 
-Prints a table, writes var/bench/result.json, exits 1 when a proof fails.
+Prints a table, writes var/bench/result.json, exits 1 when a proof fails. The other programs
+that it starts are beside PROGRAM.
 
   BENCH_SECONDS=4  of each measurement, 1 to 20     BENCH_ROUNDS=3"""
 
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import socket
-import statistics
-import subprocess
 import sys
 
 import house
-from shop import (CONNECTIONS, OLD_ORDERS, STOCK, THREADS, WORKERS, Shop, durability, machine,
+from costs import Meter
+from figures import compile_result, print_table
+from limits import Database, Empty, Locks
+from progress import Progress
+from shop import (CONNECTIONS, OLD_ORDERS, STOCK, WORKERS, Shop, arrivals, durability, machine,
                   raise_file_limit, sold_out, wrk)
 
 PLACE = "var/bench"
 SECONDS = int(os.environ.get("BENCH_SECONDS", "4"))
+SHORT_S = max(1, SECONDS // 2) # for what varies little within a measurement
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 IDLE_CONNECTIONS = 10_000
+MIX = 9 # refusals to an order
 
 
 # -- measurements -------------------------------------------------------------------------
 
-def enough_tokens(shop):
-    """Write tokens for twice as many shoppers as a measurement will need; how many."""
-    warm_s, guess = 2, 300_000
-    shop.service.write_tokens(guess, f"{PLACE}/tokens")
-    told = shop.measure(warm_s, [shop.service.create_voucher("warm-up", STOCK)], guess)
-    count = int(2 * SECONDS * told["requests"] / told["seconds"])
-    shop.service.write_tokens(count, f"{PLACE}/tokens")
-    return count
+class Bench:
+    """What takes part, and each measurement of a round; `told` is what those before it told."""
 
+    def __init__(self, program, servers, stack):
+        tools = os.path.dirname(program)
+        secret = house.new_secret() # one for both, so that a token is good in both
+        self.sale = Shop(program, servers, secret, PLACE, "bench_empty", stack)
+        self.rss_idle = self.sale.service.rss_mib()
+        self.old = Shop(program, servers, secret, PLACE, "bench_million", stack)
+        self.nginx = house.Nginx(PLACE, WORKERS, "return 200;")
+        self.nothing = Empty(f"{tools}/empty", WORKERS)
+        for server in (self.nginx, self.nothing):
+            server.start()
+            stack.callback(server.stop)
+        self.open_program = f"{tools}/open"
+        self.database = Database(self.sale, PLACE)
+        self.locks = Locks(f"{tools}/pairs", servers)
+        self.meter = Meter(self.sale.service, servers, self.locks)
+        self.count = None # of tokens
 
-def measure_round(number, nginx, empty, full, count):
-    def new(shop, stock=STOCK):
-        return shop.service.create_voucher(f"round {number}", stock)
+    def write_tokens(self):
+        """For twice as many shoppers as a measurement will need."""
+        service, warm_s, guess = self.sale.service, 2, 300_000
+        service.write_tokens(guess, f"{PLACE}/tokens")
+        told = self.sale.measure(warm_s, [service.create_voucher("warm-up", STOCK)], guess)
+        self.count = int(2 * SECONDS * told["requests"] / told["seconds"])
+        service.write_tokens(self.count, f"{PLACE}/tokens")
 
-    def emptied(vouchers):
-        empty.empty()
-        return [new(empty) for _ in range(vouchers)]
+    def vouchers(self, count=1):
+        """New ones, in a shop where nothing is left of earlier measurements."""
+        self.sale.empty()
+        return [self.sale.service.create_voucher("new", STOCK) for _ in range(count)]
 
-    over = [sold_out(empty)]
-    return {
-        "nginx": wrk(PLACE, [nginx.port], SECONDS, over, count),
-        "refusals": empty.measure(SECONDS, over, count, sells=False),
-        "keyed_refusals": empty.measure(SECONDS, over, count, f"r{number}-", sells=False),
-        "orders": empty.measure(SECONDS, emptied(1), count),
-        "orders_million": full.measure(SECONDS, [new(full)], count),
-        "orders_100": empty.measure(SECONDS, emptied(100), count),
-    }
+    def of(self, port):
+        return wrk(PLACE, [port], SECONDS, [sold_out(self.sale)], self.count)
+
+    def refusals(self, keys=None):
+        return self.sale.measure(SECONDS, [sold_out(self.sale)], self.count, keys, sells=False)
+
+    def orders(self, told):
+        def ask():
+            self.meter.start()
+            asked = wrk(PLACE, [self.sale.service.port], SECONDS, vouchers, self.count)
+            told["costs"] = self.meter.stop(asked["cpu_s"])
+            return asked
+
+        vouchers = self.vouchers()
+        return self.sale.measured(ask, vouchers, CONNECTIONS)
+
+    def mixed(self):
+        vouchers = self.vouchers() + MIX * [sold_out(self.sale)]
+        return self.sale.measure(SECONDS, vouchers, self.count, sells=None)
+
+    def arrive(self, seconds, rate, connections=CONNECTIONS):
+        voucher, = self.vouchers()
+        return self.sale.measured(
+            lambda: arrivals(self.open_program, PLACE, self.sale.service.port, seconds, voucher,
+                             rate, connections), [voucher], connections)
+
+    def at_load(self, told, part):
+        """Orders that come at this part of the rate at which they were just done."""
+        return self.arrive(SECONDS, round(part * told["orders"]["created"] / told["orders"]["seconds"]))
+
+    def batched_pairs(self, told):
+        """With as many locks in a call as the service has just put into one."""
+        return self.locks.pairs_per_s(SHORT_S, round(told["costs"]["locks_per_call"]))
+
+    def measurements(self):
+        """Of a round, in order: name, seconds that it will take, how."""
+        whole, short = SECONDS + 3, SHORT_S + 1
+        return (
+            ("nginx", whole, lambda told: self.of(self.nginx.port)),
+            ("empty", whole, lambda told: self.of(self.nothing.port)),
+            ("refusals", whole, lambda told: self.refusals()),
+            ("keyed_refusals", whole, lambda told: self.refusals(os.urandom(4).hex())),
+            ("orders", whole, self.orders),
+            ("half", whole, lambda told: self.at_load(told, 0.5)),
+            ("eighty", whole, lambda told: self.at_load(told, 0.8)),
+            ("pg_bulk", short, lambda told: self.database.bulk_per_s(SHORT_S)),
+            ("redis_pairs", short, self.batched_pairs),
+            ("redis_single_pairs", short, lambda told: self.locks.single_pairs_per_s(SHORT_S)),
+            ("pgbench", short, lambda told: self.database.orders_per_s(SHORT_S)),
+            ("orders_million", whole, lambda told: self.old.measure(
+                SECONDS, [self.old.service.create_voucher("new", STOCK)], self.count)),
+            ("orders_100", whole, lambda told: self.sale.measure(SECONDS, self.vouchers(100), self.count)),
+            ("mixed", whole, lambda told: self.mixed()),
+            ("single_us", short, lambda told: self.arrive(SHORT_S, 0, 1)["p50_us"]),
+            ("pair_us", short, lambda told: self.locks.pair_us(SHORT_S)),
+            ("commit_us", short, lambda told: self.database.commit_us(SHORT_S)),
+        )
+
+    def placed(self):
+        return self.sale.service.placed() + self.old.service.placed()
+
+    def measure_round(self, progress):
+        told = {}
+        for name, _, measure in self.measurements():
+            progress.begin(name, self.placed, "orders")
+            told[name] = measure(told)
+        return told
 
 
 def hold_idle(service):
@@ -76,7 +153,8 @@ def hold_idle(service):
             held.append(socket.create_connection(("127.0.0.1", service.port), timeout=10))
         first = ask_all(held, request)
         rss = service.rss_mib()
-        return {"answered": min(first, ask_all(held, request)), "rss_mib": round(rss, 1)}
+        return {"asked": IDLE_CONNECTIONS, "answered": min(first, ask_all(held, request)),
+                "rss_mib": round(rss, 1)}
     finally:
         for each in held:
             each.close()
@@ -89,104 +167,43 @@ def ask_all(connections, request):
     return sum(each.recv(4096).startswith(b"HTTP/1.1 200") for each in connections)
 
 
-# -- the report ---------------------------------------------------------------------------
+# -- all of it ----------------------------------------------------------------------------
 
 def versions(program, shop):
-    def version(*command):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return re.search(r"\d+\.\d+[-+.\w]*", done.stdout + done.stderr).group()
-
-    return {"seckill": version(program, "version"), "nginx": version(house.find_nginx(), "-v"),
-            "wrk": version("wrk", "-v"), "redis": version("redis-server", "--version"),
+    return {"seckill": house.version(program, "version"), "nginx": house.version(house.find_nginx(), "-v"),
+            "wrk": house.version("wrk", "-v"), "redis": house.version("redis-server", "--version"),
             "postgres": shop.sql("show server_version")[0].split()[0],
-            "libmicrohttpd": version("pkg-config", "--modversion", "libmicrohttpd")}
-
-
-def per_second(measured, what):
-    """Of each round."""
-    return [told["created" if what.startswith("orders") else "requests"] / told["seconds"]
-            for told in (each[what] for each in measured)]
-
-
-GOALS = (("orders", "durable orders, distinct shoppers", "nginx", 0.45),
-         ("refusals", "sold out, without a key", "nginx", 0.80),
-         ("keyed_refusals", "sold out, a fresh key each", "nginx", 0.35),
-         ("orders_100", "orders, 100 vouchers at random", "orders", 0.40),
-         ("orders_million", "orders, a million in the table", "orders", 0.90))
-
-
-def compile_result(measured, facts):
-    result = {}
-    for what in ("nginx",) + tuple(goal[0] for goal in GOALS):
-        rates = per_second(measured, what)
-        result[f"{what}_per_s"] = round(statistics.median(rates))
-        result[f"{what}_per_s_rounds"] = [round(rate) for rate in rates]
-        result[f"{what}_p50_us"] = statistics.median(each[what]["p50_us"] for each in measured)
-        result[f"{what}_p99_us"] = statistics.median(each[what]["p99_us"] for each in measured)
-    for what, _, base, _ in GOALS:
-        result[f"{what}_ratio_{base}"] = round(
-            result[f"{what}_per_s"] / result[f"{base}_per_s"], 3)
-    result.update(facts)
-    return result
-
-
-def verdict(holds):
-    return "met" if holds else "MISSED"
-
-
-def print_table(result):
-    print(f"\n{result['machine']}")
-    print(", ".join(f"{name} {value}" for name, value in result["versions"].items()))
-    print("Postgres: " + ", ".join(f"{name}={value}" for name, value in result["durability"].items()))
-    print(f"{WORKERS} workers, {CONNECTIONS} connections, wrk -t{THREADS}, {ROUNDS} rounds of {SECONDS} s; "
-          "median (lowest to highest)\n")
-    print(f"{'':34}{'per second':>10}  {'of the rounds':>18}{'p50':>8}{'p99':>9}   ratio")
-    rows = (("nginx", "nginx, return 200 to the same", None, None),) + GOALS
-    for what, title, base, goal in rows:
-        rates = result[f"{what}_per_s_rounds"]
-        line = (f"{title:34}{result[f'{what}_per_s']:>10,}  {min(rates):>8,}..{max(rates):<8,}"
-                f"{result[f'{what}_p50_us'] / 1000:>5.1f} ms{result[f'{what}_p99_us'] / 1000:>6.1f} ms")
-        if base:
-            ratio = result[f"{what}_ratio_{base}"]
-            line += f"   {ratio:.2f} x {base}, goal {goal:.2f}: {verdict(ratio >= goal)}"
-        print(line)
-    idle = result["idle_connections"]
-    print(f"\nmemory idle: {result['rss_idle_mib']} MiB, goal 20: {verdict(result['rss_idle_mib'] < 20)}; "
-          f"after the load: {result['rss_after_load_mib']} MiB")
-    print(f"idle connections held: {idle['answered']:,} of {IDLE_CONNECTIONS:,} "
-          f"({idle['rss_mib']} MiB): {verdict(idle['answered'] == IDLE_CONNECTIONS)}")
-    print("after each measurement: no oversell, no duplicate, every 201 a row, no 5xx")
+            "libmicrohttpd": house.version("pkg-config", "--modversion", "libmicrohttpd")}
 
 
 def measure_all(program, stack):
     """`stack` ends what was started, the last first."""
-    servers, nginx = house.Servers(f"{PLACE}/servers"), house.Nginx(PLACE, WORKERS, "return 200;")
+    servers = house.Servers(f"{PLACE}/servers")
     # Some hundred megabytes, of no use to the next bench, which starts as this one did.
     stack.callback(shutil.rmtree, servers.directory)
     stack.callback(servers.down)
     servers.up()
-    nginx.start()
-    stack.callback(nginx.stop)
-    secret = house.new_secret() # one for both, so that a token is good in both
-    empty = Shop(program, servers, secret, PLACE, "bench_empty", stack)
-    rss_idle = empty.service.rss_mib()
-    full = Shop(program, servers, secret, PLACE, "bench_million", stack)
-    print(f"bench: {OLD_ORDERS:,} orders into one database", flush=True)
-    full.fill()
-    count = enough_tokens(empty)
+    bench = Bench(program, servers, stack)
+    fill, shoppers = f"{OLD_ORDERS:,} orders into one database", "tokens for shoppers"
+    progress = stack.enter_context(Progress("bench", [(fill, 20), (shoppers, 10)] + ROUNDS * [
+        (name, seconds) for name, seconds, _ in bench.measurements()], lines=False))
+    progress.begin(fill)
+    bench.old.fill()
+    progress.begin(shoppers)
+    bench.write_tokens()
     measured = []
     for number in range(1, ROUNDS + 1):
-        print(f"bench: round {number} of {ROUNDS}, {count:,} shoppers", flush=True)
-        measured.append(measure_round(number, nginx, empty, full, count))
-    for shop in (empty, full):
+        progress.tell(f"bench: round {number} of {ROUNDS}, {bench.count:,} shoppers")
+        measured.append(bench.measure_round(progress))
+    for shop in (bench.sale, bench.old):
         shop.service.command("audit")
     return compile_result(measured, {
-        "rss_idle_mib": round(rss_idle, 1),
-        "rss_after_load_mib": round(empty.service.rss_mib(), 1),
-        "idle_connections": hold_idle(empty.service),
+        "rss_idle_mib": round(bench.rss_idle, 1),
+        "rss_after_load_mib": round(bench.sale.service.rss_mib(), 1),
+        "idle_connections": hold_idle(bench.sale.service),
         "seconds": SECONDS, "rounds": ROUNDS, "connections": CONNECTIONS,
-        "machine": machine(), "versions": versions(program, empty),
-        "durability": durability(empty)})
+        "machine": machine(), "versions": versions(program, bench.sale),
+        "durability": durability(bench.sale)})
 
 
 def main():

@@ -62,7 +62,7 @@ static void write_names(FILE *out, size_t first, size_t count)
     char name[64];
 
     for (size_t i = first; i < first + count; i++) {
-        snprintf(name, sizeof(name), "lock:order:%zu", i);
+        snprintf(name, sizeof(name), "lock:bench:%zu", i);
         write_word(out, name);
     }
 }
@@ -200,8 +200,13 @@ static uint64_t run(struct bench *bench, struct peer *peers, int64_t until_us)
             peer_send(&peers[i], peers[i].step == ACQUIRE ? RELEASE : ACQUIRE);
         }
     }
-    for (size_t i = 0; i < bench->connections; i++)
+    for (size_t i = 0; i < bench->connections; i++) {
         peer_receive(&peers[i], bench);
+        if (peers[i].step == ACQUIRE) { /* nothing is left behind */
+            peer_send(&peers[i], RELEASE);
+            peer_receive(&peers[i], bench);
+        }
+    }
     return bench->times[RELEASE].count * bench->calls * bench->locks;
 }
 

@@ -13,7 +13,7 @@ CONNECTIONS = 256
 THREADS = 2
 WORKERS = 2
 STOCK = 100_000_000
-OLD_ORDERS = 1_000_000
+OLD_ORDERS = int(os.environ.get("BENCH_OLD_ORDERS", "1_000_000"))
 CHUNK = 1000
 
 
@@ -33,6 +33,19 @@ def wrk(place, ports, seconds, vouchers, count, keys=None, connections=CONNECTIO
     if told["broken"] or not told["requests"]:
         raise house.Failed(f"wrk met {told['broken']} broken connections of {told['requests']}")
     return told
+
+
+# -- the open-loop client -------------------------------------------------------------------
+
+def arrivals(program, place, port, seconds, voucher, rate, connections=CONNECTIONS):
+    """Requests that come at such a rate whatever is answered; what open.c tells at its end.
+    Rate 0: each connection asks when it was answered."""
+    told = json.loads(house.run(program, f"port={port}", f"rate={rate}", f"seconds={seconds}",
+                                f"connections={connections}", f"tokens={place}/tokens",
+                                f"vouchers={voucher}"))
+    if told["broken"] or told["unanswered"] or not told["answered"]:
+        raise house.Failed(f"the open-loop client met a service that does not answer: {told}")
+    return told | {"requests": told["answered"], "refused": told["answered"] - told["201"]}
 
 
 # -- a database with its service ----------------------------------------------------------
@@ -78,14 +91,22 @@ class Shop:
         # The only one: by the servers' settings the next is due after the bench.
         house.sql(self.superuser_url, "checkpoint")
 
-    def measure(self, seconds, vouchers, count, keys=None, sells=True, connections=CONNECTIONS,
-                threads=THREADS):
-        """Measure, then prove what must hold of it. Answers per second."""
+    def measure(self, seconds, vouchers, count, keys=None, connections=CONNECTIONS,
+                threads=THREADS, **proof):
+        """By wrk. Answers per second."""
+        def ask():
+            return wrk(self.place, [service.port for service in self.services], seconds, vouchers,
+                       count, keys, connections, threads)
+
+        return self.measured(ask, vouchers, connections, **proof)
+
+    def measured(self, ask, vouchers, connections, sells=True):
+        """Do what `ask` does, then prove what must hold of it. `sells`: to all who ask, or to
+        none; None: to some."""
         before = self.counts()
-        told = wrk(self.place, [service.port for service in self.services], seconds, vouchers,
-                   count, keys, connections, threads)
+        told = ask()
         house.wait_for("all orders are answered", lambda: self.in_flight() == 0)
-        told["created"] = told["requests"] - told["refused"] if sells else 0
+        told["created"] = told["requests"] - told["refused"] if sells is not False else 0
         found = {name: count - before[name] for name, count in self.counts().items()}
         self.prove(told, vouchers, sells, connections, found)
         return told
@@ -113,7 +134,7 @@ class Shop:
         cut_off = found["new rows"] - told["created"]
         ok = (found["5xx"] == found["oversold"] == found["duplicates"] == 0
               and found["placed"] == found["new rows"] and 0 <= cut_off <= connections
-              and (told["refused"] == 0 if sells else told["refused"] == told["requests"]))
+              and (sells is None or told["refused"] == (0 if sells else told["requests"])))
         if not ok:
             raise house.Failed(f"a promise is broken: {told} {found}\n"
                                f"{self.service.metrics('seckill_orders_total')}")

@@ -1,0 +1,107 @@
+"""costs.py - what an order costs and where its time goes: processor time and memory of each
+process, and the service's own histograms of the stages."""
+
+import os
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def stat(pid):
+    """Parent, and seconds of processor time: its own, and of children it has waited for."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    ticks = [int(field) for field in fields[11:15]]
+    return int(fields[1]), sum(ticks[:2]) / TICKS_PER_S, sum(ticks[2:]) / TICKS_PER_S
+
+
+def family(pid):
+    """The process and its children."""
+    found = [pid]
+    for each in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if stat(each)[0] == pid:
+                found.append(int(each))
+        except (FileNotFoundError, ProcessLookupError):
+            pass # it has just ended
+    return found
+
+
+def cpu_s(pid):
+    """Of a process and its children, those that have ended included."""
+    return sum(stat(each)[1] for each in family(pid)) + stat(pid)[2]
+
+
+def memory_mib(pid):
+    """Resident, and the fair share of it where pages are shared; of its children too."""
+    sums = {"Rss": 0, "Pss": 0}
+    for each in family(pid):
+        with open(f"/proc/{each}/smaps_rollup") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name in sums:
+                    sums[name] += int(value.split()[0]) / 1024
+    return {"rss_mib": round(sums["Rss"], 1), "pss_mib": round(sums["Pss"], 1)}
+
+
+class Meter:
+    """What happens between start() and stop() in a service and its servers."""
+
+    def __init__(self, service, servers, locks):
+        self.service, self.locks = service, locks
+        self.pids = {"app": service.process.pid, "postgres": int(servers.env["PG_PID"]),
+                     "redis": int(servers.env["REDIS_PID"])}
+
+    def look(self):
+        return {"cpu_s": {name: cpu_s(pid) for name, pid in self.pids.items()},
+                "calls": self.locks.calls(), "placed": self.service.placed(),
+                "stages": dict(self.service.metrics("seckill_order_stage_seconds_bucket")
+                               + [("sum" + labels, value) for labels, value
+                                  in self.service.metrics("seckill_order_stage_seconds_sum")])}
+
+    def start(self):
+        self.before = self.look()
+
+    def stop(self, load_cpu_s):
+        """Of the load's own processor time the load itself knows best."""
+        after, before = self.look(), self.before
+        orders = after["placed"] - before["placed"]
+        spent = {name: after["cpu_s"][name] - before["cpu_s"][name] for name in self.pids}
+        return {"cpu_us_per_order": {name: round(1e6 * seconds / orders, 2)
+                                     for name, seconds in (spent | {"load": load_cpu_s}).items()},
+                "memory": {name: memory_mib(pid) for name, pid in self.pids.items()},
+                "locks_per_call": 2 * orders / (after["calls"] - before["calls"]),
+                "stages": stages({name: value - before["stages"].get(name, 0)
+                                  for name, value in after["stages"].items()})}
+
+
+def stages(counts):
+    """From what the buckets count: of each stage how many, their mean and percentiles."""
+    buckets, sums = {}, {}
+    for labels, value in counts.items():
+        name = labels.split('stage="')[1].split('"')[0]
+        if labels.startswith("sum"):
+            sums[name] = value
+        else:
+            buckets.setdefault(name, []).append((float(labels.split('le="')[1].split('"')[0]), value))
+    return {name: stage(sorted(edges), sums[name]) for name, edges in buckets.items()}
+
+
+def stage(edges, sum_s):
+    count = edges[-1][1] # up to infinity
+    if count == 0:
+        return {"count": 0}
+    return {"count": round(count), "mean_us": round(1e6 * sum_s / count),
+            "p50_us": round(1e6 * quantile(edges, 0.50)), "p99_us": round(1e6 * quantile(edges, 0.99))}
+
+
+def quantile(edges, fraction):
+    """In the bucket where it lies, as if that were filled evenly. Edges: upper bound, and how
+    many are below it."""
+    rank, lower, below = fraction * edges[-1][1], 0.0, 0
+    for upper, up_to in edges:
+        if up_to >= rank and up_to > below:
+            if upper == float("inf"):
+                return lower
+            return lower + (upper - lower) * (rank - below) / (up_to - below)
+        lower, below = upper, up_to
+    return lower
