@@ -142,13 +142,13 @@ def label(text, at, more=""):
 
 ROW = 52 # the height of a bar with its text
 LEGEND = 68
-LETTER = 9 # about the width of one
+LETTER = 10 # about the width of one
 
 
 def legend(parts, height, words):
     """Above all: what the colours are, and what goes up. `parts` are text and colour."""
-    commands = [f"set label {quote(words)} at screen 0.02, screen {1 - 44 / height:.4f} left"]
-    left = 0.02
+    commands = [f"set label {quote(words)} at screen 0.01, screen {1 - 44 / height:.4f} left"]
+    left = 0.01
     for text, colour in parts:
         middle = 1 - 18 / height
         commands += [f"set object rectangle center screen {left + 0.015:.4f}, screen {middle:.4f} size "
@@ -214,12 +214,14 @@ def stacked(name, title, told, unit, rows, parts, head):
 
 
 def lines(name, title, told, x, y, series, table, marks=()):
-    """Lines through points. `x` and `y` are dicts: unit, ticks, and where need be labels of the
-    ticks, pad, log. A series is text, colour, and points: x, y, and where measured the lowest
+    """Lines through points. `x` and `y` are dicts: unit and ticks; where need be labels of x's
+    ticks, and what it pads; whether y is log. A series is text, colour, and points: x, y, and where measured the lowest
     and highest. `marks` are vertical lines: x and text."""
     height = 360
-    commands = axis("x", x["ticks"], x.get("labels"), x.get("pad", 0)) + axis("y", y["ticks"])
-    commands += [f"set logscale {which}" for which, what in (("x", x), ("y", y)) if what.get("log")]
+    # gnuplot may leave out a tick that is exactly at the end of a logarithmic axis.
+    commands = ["set logscale y"] if y.get("log") else []
+    commands += axis("x", x["ticks"], x.get("labels"), x.get("pad", 0))
+    commands += axis("y", y["ticks"], pad=y["ticks"][0] / 1000)
     commands += legend([part[:2] for part in series], height, y["unit"]) + [
         f"set tmargin at screen {1 - (LEGEND + (16 if marks else 0)) / height:.4f}",
         f"set xlabel {quote(x['unit'])}", "set rmargin 4"]

@@ -14,6 +14,7 @@ import statistics
 import sys
 
 import charts
+import figures
 import house
 from charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 
@@ -97,7 +98,7 @@ def settings(result):
         pairs.append(("versions", ", ".join(f"{name} {value}" for name, value in
                                             result["versions"].items())))
     if "rounds" in result:
-        pairs.append(("measured", f"{result['rounds']} rounds of {result['seconds']} s, "
+        pairs.append(("measured", f"{result['rounds']} x {result['seconds']} s each, "
                                   f"{result['connections']} connections"))
     return pairs
 
@@ -200,21 +201,9 @@ def prove_page(place):
 
 # -- the bench -----------------------------------------------------------------------------
 
-PARTS, SERVICE, OTHER = GREY, BLUE, ORANGE
-RATES = (
-    ("nginx", "nginx, return 200", PARTS),
-    ("empty", "libmicrohttpd, an empty answer", PARTS),
-    ("refusals", "refusals, from memory", SERVICE),
-    ("keyed_refusals", "refusals, a fresh key each", SERVICE),
-    ("mixed", "mixed: orders and refusals", SERVICE),
-    ("redis_pairs", "Redis, lock and unlock", PARTS),
-    ("pg_bulk", "Postgres, bulk insert of the rows", PARTS),
-    ("limit", "the composite limit of orders", PARTS),
-    ("orders", "durable orders", SERVICE),
-    ("orders_million", "beside a million older orders", SERVICE),
-    ("orders_100", "for 100 vouchers at random", SERVICE),
-    ("pgbench", "pgbench, an order a transaction", OTHER))
-LATENCIES = (("half", "half of the maximum", GREEN), ("eighty", "80 % of the maximum", ORANGE))
+COLOURS = dict.fromkeys(("nginx", "empty", "pg_bulk", "redis_pairs", "redis_single_pairs", "limit"),
+                        GREY) | {"pgbench": ORANGE} # others: the service
+LATENCIES = {"half": GREEN, "eighty": ORANGE}
 PERCENTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
 PROCESSES = (("app", "service", BLUE), ("postgres", "Postgres", GREEN), ("redis", "Redis", RED),
              ("load", "load", GREY))
@@ -222,42 +211,41 @@ PROCESSES = (("app", "service", BLUE), ("postgres", "Postgres", GREEN), ("redis"
 
 def bench_rates(result):
     rows = []
-    for what, text, colour in RATES:
-        if f"{what}_per_s" in result:
-            value = result[f"{what}_per_s"]
-            rounds = result.get(f"{what}_per_s_rounds", [value])
-            rows.append((text, value, min(rounds), max(rounds), colour))
+    for what, title, *_ in figures.ASKED + figures.YARDSTICKS:
+        rounds = result[f"{what}_per_s_rounds"]
+        rows.append((title, result[f"{what}_per_s"], min(rounds), max(rounds), COLOURS.get(what, BLUE)))
+    rows.sort(key=lambda row: -row[1])
     return charts.bars(
         "rates", "Throughput beside its limits",
         "Blue is the service, grey what its parts do alone, orange one order per transaction. "
-        "Bars are medians; the black lines go from the lowest to the highest round. The composite "
-        "limit is what nginx, the bulk insert and Redis would reach one after the other.",
+        "Bars are medians; the black lines go from the lowest to the highest round. The limit is "
+        "what nginx, the bulk insert and the locks would reach one after the other.",
         "per second", rows, (("what", "per second", "of the rounds"), [
-            (text, charts.number(value), f"{low:,} to {high:,}" if low < high else "")
-            for text, value, low, high, _ in rows]))
+            (title, f"{value:,}", f"{low:,}..{high:,}") for title, value, low, high, _ in rows]))
 
 
 def bench_latency(result):
     """By the percentile, each nine as wide as the one before."""
     series, rows = [], []
-    for what, text, colour in LATENCIES:
-        told = result["latency"][what]
+    for load, title in figures.LOADS:
+        told, text = result["latency"][load], f"{title} of the most"
         points = [(-math.log10(1 - fraction), us / 1000)
                   for us, fraction in told["points"] if 0.3 <= fraction < 1 and us > 0]
-        series.append((text, colour, points))
-        rows.append((text, *(f"{told[name] / 1000:.2f} ms" for name in
-                             ("p50_us", "p90_us", "p99_us", "p999_us", "max_us"))))
+        series.append((text, LATENCIES[load], points))
+        rows.append((text, f"{told['201'] / told['seconds']:,.0f}", *(
+            f"{told[name] / 1000:.2f} ms" for name in ("p50_us", "p90_us", "p99_us", "p999_us", "max_us"))))
     shown = [y for _, _, points in series for _, y in points]
     widest = max(x for _, _, points in series for x, _ in points)
-    ticks = [-math.log10(1 - each) for each in PERCENTILES] + [widest]
-    labels = [f"{100 * each:g} %" for each in PERCENTILES] + [""]
+    ticks = [-math.log10(1 - each) for each in PERCENTILES]
+    ticks = [tick for tick in ticks if tick < widest] + [widest]
+    labels = [f"{100 * each:g} %" for each in PERCENTILES[:len(ticks) - 1]] + [""]
     return charts.lines(
         "latency", "Latency of durable orders",
         "So long at most took that share of the orders, which came when they came: each one's "
         "clock runs from the time at which it was meant to be sent.",
         {"unit": "share of the orders", "ticks": ticks, "labels": labels},
         {"unit": "ms", "ticks": charts.log_ticks(min(shown), max(shown)), "log": True}, series,
-        (("load", "50 %", "90 %", "99 %", "99.9 %", "longest"), rows))
+        (("load", "per second", "50 %", "90 %", "99 %", "99.9 %", "longest"), rows))
 
 
 def bench_stages(result):
@@ -283,7 +271,7 @@ def bench_cpu(result):
 
 
 SERIES = (("orders", "durable orders", BLUE), ("refusals", "refusals", ORANGE),
-          ("keyed_refusals", "refusals with a key", PURPLE))
+          ("keyed_refusals", "keyed refusals", PURPLE))
 
 
 def growth_chart(number, dimension):
@@ -298,7 +286,7 @@ def growth_chart(number, dimension):
         for at, point in enumerate(points):
             value, rounds = point[f"{what}_per_s"], point[f"{prefix}rounds"]
             drawn.append((at, value, min(rounds), max(rounds)))
-            rows.append((f"{point['x']:,}", text, f"{value:,}", f"{min(rounds):,} to {max(rounds):,}",
+            rows.append((f"{point['x']:,}", text, f"{value:,}", f"{min(rounds):,}..{max(rounds):,}",
                          f"{point[f'{prefix}p99_us'] / 1000:.1f} ms", f"{point[f'{prefix}ratio']:.2f}"))
         series.append((text, colour, drawn))
     top = max(high for _, _, drawn in series for *_, high in drawn)
@@ -313,7 +301,7 @@ def growth_chart(number, dimension):
 
 def growth_charts(growth):
     return [growth_chart(number, dimension)
-            for number, dimension in enumerate(growth["dimensions"]) if dimension["points"]]
+            for number, dimension in enumerate(growth["dimensions"])]
 
 
 # -- the soak ------------------------------------------------------------------------------
@@ -380,8 +368,8 @@ def soak_charts(soak):
 
 def soak_tables(soak):
     return [
-        section("Soak: the faults", f"{soak['minutes']} minutes at {soak['offered_per_s']:,} requests "
-                f"a second, of {soak['maximum_per_s']:,} that were possible.",
+        section("Soak: the faults", f"{soak['minutes']} min at {soak['offered_per_s']:,} requests a second, "
+                f"of {soak['maximum_per_s']:,} that were possible.",
                 ("what", "number", "at", "until all ran again"),
                 [(fault["what"], str(number), f"{fault['at_s']:.0f} s", f"{fault['took_s']:.1f} s")
                  for number, fault in enumerate(soak["faults"], 1)]),
@@ -393,15 +381,6 @@ def soak_tables(soak):
 
 # -- the bench page ------------------------------------------------------------------------
 
-GOALS = ( # field, what it is, "at least" or "at most", how much
-    ("orders_ratio_limit", "durable orders, of the composite limit", "at least", 0.85),
-    ("refusals_ratio_nginx", "refusals, of nginx", "at least", 0.90),
-    ("orders_ratio_pgbench", "durable orders, to one per transaction", "at least", 20),
-    ("p99_ms_half_load", "p99 at half of the maximum, ms", "at most", 10),
-    ("p999_ms_half_load", "p99.9 at half of the maximum, ms", "at most", 25),
-    ("single_ratio", "a single client's order, to its round trips", "at most", 1.5))
-
-
 def judge(holds):
     return "met" if holds else "missed"
 
@@ -412,25 +391,23 @@ def goal_row(text, value, kind, goal):
 
 
 def goal_rows(bench, growth):
-    rows = [goal_row(text, bench[field], kind, goal)
-            for field, text, kind, goal in GOALS if bench and field in bench]
+    rows = []
+    if bench:
+        rows += [goal_row(f"{title}, by {base}", bench[f"{what}_ratio_{base}"], "at least", goal)
+                 for what, title, base, goal in figures.ASKED if goal]
+        rows += [goal_row(title, bench[field], kind, goal)
+                 for kind, goals in (("at least", figures.GOALS), ("at most", figures.CEILINGS))
+                 for field, title, goal in goals]
     for dimension in growth["dimensions"] if growth else []:
-        if dimension["goal"] and dimension["points"]:
+        if dimension["goal"]:
             last = dimension["points"][-1]
-            rows.append(goal_row(f"orders at {last['x']:,} {dimension['name']}, to the first",
+            rows.append(goal_row(f"orders at {last['x']:,} {dimension['name']}, by the first",
                                  last["ratio"], "at least", dimension["goal"]))
     return rows
 
 
 def bench_charts(result):
-    drawn = [bench_rates(result)]
-    if "latency" in result:
-        drawn.append(bench_latency(result))
-    if "stages" in result:
-        drawn.append(bench_stages(result))
-    if "cpu_us_per_order" in result:
-        drawn.append(bench_cpu(result))
-    return drawn
+    return [bench_rates(result), bench_latency(result), bench_stages(result), bench_cpu(result)]
 
 
 def bench_page(place):
