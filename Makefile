@@ -294,6 +294,10 @@ check-proof: $(BUILD)/seckill $(BUILD)/check
 	$(CHECK) "load proof: planted defects" load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 	$(CHECK) "load proof: storms" load/prove.py $(BUILD)/seckill $(BUILD)/check short
 
+.PHONY: check-bench
+check-bench: $(BUILD)/seckill $(LOAD)
+	$(CHECK) "bench, a second of each" load/lab/bench.py $(BUILD)/seckill
+
 .PHONY: check-web check-pages check-access
 check-web: check-pages check-access
 check-pages: $(BUILD)/seckill

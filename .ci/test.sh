@@ -73,8 +73,9 @@ test_everything()
     step check-fuzz
     echo_step "the pages, in a browser"
     step check-web
-    echo_step "load proof"
+    echo_step "load proof, bench"
     step check-proof
+    step check-bench
 }
 
 case $1 in

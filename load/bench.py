@@ -14,7 +14,8 @@ other has a million orders from the start.
 Prints a table, writes var/bench/result.json, exits 1 when a proof fails. The other programs
 that it starts are beside PROGRAM.
 
-  BENCH_SECONDS=4  of each measurement, 1 to 20     BENCH_ROUNDS=3"""
+  BENCH_SECONDS=4  of each measurement, 1 to 20     BENCH_ROUNDS=3
+  BENCH_OLD_ORDERS=1_000_000     BENCH_PLACE=var/bench"""
 
 import contextlib
 import json
@@ -25,6 +26,7 @@ import socket
 import sys
 
 import house
+import pictures
 from costs import Meter
 from figures import compile_result, print_table
 from limits import Database, Empty, Locks
@@ -32,7 +34,7 @@ from progress import Progress
 from shop import (CONNECTIONS, OLD_ORDERS, STOCK, WORKERS, Shop, arrivals, durability, machine,
                   raise_file_limit, sold_out, wrk)
 
-PLACE = "var/bench"
+PLACE = os.environ.get("BENCH_PLACE", "var/bench")
 SECONDS = int(os.environ.get("BENCH_SECONDS", "4"))
 SHORT_S = max(1, SECONDS // 2) # for what varies little within a measurement
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
@@ -57,14 +59,15 @@ class Bench:
             server.start()
             stack.callback(server.stop)
         self.open_program = f"{tools}/open"
-        self.database = Database(self.sale, PLACE)
+        self.database = Database(self.sale)
         self.locks = Locks(f"{tools}/pairs", servers)
         self.meter = Meter(self.sale.service, servers, self.locks)
         self.count = None # of tokens
 
     def write_tokens(self):
         """For twice as many shoppers as a measurement will need."""
-        service, warm_s, guess = self.sale.service, 2, 300_000
+        service, warm_s = self.sale.service, min(SECONDS, 2)
+        guess = warm_s * 150_000
         service.write_tokens(guess, f"{PLACE}/tokens")
         told = self.sale.measure(warm_s, [service.create_voucher("warm-up", STOCK)], guess)
         self.count = int(2 * SECONDS * told["requests"] / told["seconds"])
@@ -221,6 +224,7 @@ def main():
         json.dump(result, out, indent=2)
         out.write("\n")
     print_table(result)
+    pictures.write_page("bench", PLACE)
 
 
 main()

@@ -99,9 +99,9 @@ def quantile(edges, fraction):
     many are below it."""
     rank, lower, below = fraction * edges[-1][1], 0.0, 0
     for upper, up_to in edges:
-        if up_to >= rank and up_to > below:
-            if upper == float("inf"):
-                return lower
-            return lower + (upper - lower) * (rank - below) / (up_to - below)
+        if up_to >= rank:
+            break
         lower, below = upper, up_to
-    return lower
+    if upper == float("inf"):
+        return lower
+    return lower + (upper - lower) * (rank - below) / (up_to - below)

@@ -6,9 +6,9 @@ the sum of what its parts do: 1/nginx + 1/bulk insert + 1/pair of locks."""
 import glob
 import json
 import os
-import shutil
 import statistics
 import subprocess
+import tempfile
 
 import house
 from shop import STOCK
@@ -54,24 +54,22 @@ class Empty:
 class Database:
     """What PostgreSQL does by itself, asked by pgbench, in the tables of a shop."""
 
-    def __init__(self, shop, place):
+    def __init__(self, shop):
         self.shop = shop
-        self.logs = os.path.abspath(f"{place}/pgbench") # it writes one for each thread
 
     def pgbench(self, script, clients, seconds):
         """Transactions per second, and the median time of one in us."""
         self.shop.empty()
         voucher = self.shop.service.create_voucher("yardstick", STOCK)
-        shutil.rmtree(self.logs, ignore_errors=True)
-        os.makedirs(self.logs)
-        with open(f"{self.logs}/script", "w") as out:
-            out.write(script)
-        told = house.run("pgbench", "-n", "-M", "prepared", "-c", str(clients),
-                         "-j", str(min(clients, len(os.sched_getaffinity(0)))), "-T", str(seconds),
-                         "-f", f"{self.logs}/script", "-D", f"voucher={voucher}", "-D", "n=0",
-                         "-l", "--log-prefix", f"{self.logs}/log", self.shop.owner_url)
+        threads = min(clients, len(os.sched_getaffinity(0)))
+        with tempfile.TemporaryDirectory(dir=self.shop.place) as place:
+            with open(f"{place}/script", "w") as out:
+                out.write(script)
+            told = house.run("pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(threads),
+                             "-T", str(seconds), "-f", f"{place}/script", "-D", f"voucher={voucher}",
+                             "-D", "n=0", "-l", "--log-prefix", f"{place}/log", self.shop.owner_url)
+            times = [int(line.split()[2]) for path in glob.glob(f"{place}/log*") for line in open(path)]
         rate, = (float(line.split()[2]) for line in told.splitlines() if line.startswith("tps = "))
-        times = [int(line.split()[2]) for path in glob.glob(f"{self.logs}/log*") for line in open(path)]
         return rate, statistics.median(times)
 
     def bulk_per_s(self, seconds):

@@ -436,9 +436,9 @@ def read(path):
 PAGES = {"bench": bench_page, "prove": prove_page}
 
 
-def write_page(what):
-    """index.html in var/WHAT; tells where it is, or why there is none."""
-    place = f"var/{what}"
+def write_page(what, place=None):
+    """index.html in `place`, or var/WHAT; tells where it is, or why there is none."""
+    place = place or f"var/{what}"
     try:
         text = PAGES[what](place)
     except house.Failed as failure:

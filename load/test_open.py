@@ -6,73 +6,17 @@ import itertools
 import json
 import os
 import re
-import selectors
-import socket
 import statistics
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
+
+from stub import Server, http
 
 PROGRAM = os.environ.get("BUILD", "build") + "/open"
 WITHIN_S = 20
 TOKENS = 500
-
-
-class Server:
-    """Answers in a thread, one request after the other, by what `reply` makes of its text:
-    the bytes to send, or None to close the connection."""
-
-    def __init__(self, reply):
-        self.reply = reply
-        self.requests = []
-        self.times = []
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.port = self.listener.getsockname()[1]
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(self.listener, selectors.EVENT_READ)
-        self.ending, self.end = socket.socketpair()
-        self.selector.register(self.ending, selectors.EVENT_READ)
-        self.thread = threading.Thread(target=self.serve)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.end.close()
-        self.thread.join()
-        for key in list(self.selector.get_map().values()):
-            key.fileobj.close()
-        self.selector.close()
-
-    def serve(self):
-        while True:
-            for key, _ in self.selector.select():
-                if key.fileobj is self.ending:
-                    return
-                if key.fileobj is self.listener:
-                    self.selector.register(self.listener.accept()[0], selectors.EVENT_READ)
-                else:
-                    self.answer(key.fileobj)
-
-    def answer(self, client):
-        request = client.recv(65536)
-        reply = None
-        if request:
-            self.times.append(time.monotonic())
-            self.requests.append(request.decode())
-            reply = self.reply(len(self.requests))
-        if reply is not None:
-            client.sendall(reply)
-        if reply is None or b"Connection: close" in reply:
-            self.selector.unregister(client)
-            client.close()
-
-
-def http(status, body="", headers=""):
-    return f"HTTP/1.1 {status} Said\r\n{headers}Content-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
 class Open(unittest.TestCase):
