@@ -291,9 +291,9 @@ def panels(name, title, told, words, stages, kinds, table):
     rows = math.ceil(len(stages) / 2)
     height = LEGEND + PANEL * rows
     commands = legend([kind[1:] for kind in kinds], height, words) + [
-        f"set multiplot layout {rows},2 margins screen 0.09, screen 0.97, "
+        f"set multiplot layout {rows},2 margins screen 0.11, screen 0.97, "
         f"screen {PANEL_TEXT / 2 / height:.4f}, screen {1 - (LEGEND + PANEL_TEXT / 2) / height:.4f} "
-        f"spacing screen 0.12, screen {PANEL_TEXT / height:.4f}"]
+        f"spacing screen 0.13, screen {PANEL_TEXT / height:.4f}"]
     for number, stage in enumerate(stages):
         commands += panel(number, stage, kinds)
     return Chart(name, title, told, height, commands + ["unset multiplot"], table)

@@ -12,6 +12,7 @@ import math
 import os
 import statistics
 import sys
+import time
 
 import charts
 import figures
@@ -42,7 +43,7 @@ svg * { font-family: inherit; }
 .rows { overflow-x: auto; }
 table { border-collapse: collapse; margin: .5rem 0 0; font-size: .875rem;
         font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .2rem .75rem .2rem 0; border-bottom: 1px solid var(--line);
+th, td { text-align: right; padding: .2rem .6rem .2rem 0; border-bottom: 1px solid var(--line);
          vertical-align: top; white-space: nowrap; }
 .long { white-space: normal; min-width: 13rem; }
 th:first-child, td:first-child, .text { text-align: left; }
@@ -97,9 +98,6 @@ def settings(result):
     if "versions" in result:
         pairs.append(("versions", ", ".join(f"{name} {value}" for name, value in
                                             result["versions"].items())))
-    if "rounds" in result:
-        pairs.append(("measured", f"{result['rounds']} x {result['seconds']} s each, "
-                                  f"{result['connections']} connections"))
     return pairs
 
 
@@ -180,7 +178,10 @@ def prove_rules(result):
 
 
 def prove_page(place):
-    result = read(f"{place}/result.json")
+    path = f"{place}/result.json"
+    if not os.path.exists(path):
+        raise house.Failed(f"there is nothing in {place}")
+    result = read(path)
     stages = result["stages"]
     drawn = [prove_kinds(stages)] + [
         prove_stages(stages, instances)
@@ -293,7 +294,7 @@ def growth_chart(number, dimension):
     return charts.lines(
         f"growth_{number}", f"Growth: {dimension['name']}",
         "Medians, with the lowest and the highest round. The table's ratio is to the first point.",
-        {"unit": dimension["name"], "ticks": list(range(len(points))),
+        {"unit": dimension["unit"], "ticks": list(range(len(points))),
          "labels": [f"{point['x']:,}" for point in points], "pad": 0.3},
         {"unit": "per second", "ticks": charts.nice_ticks(top)}, series,
         ((dimension["unit"], "what", "per second", "rounds", "p99", "ratio"), rows))
@@ -410,9 +411,26 @@ def bench_charts(result):
     return [bench_rates(result), bench_latency(result), bench_stages(result), bench_cpu(result)]
 
 
+def run_facts(result, first, path):
+    """When it was, how long, and what was set otherwise than in the first run told of."""
+    words = [time.strftime("%Y-%m-%d %H:%M", time.localtime(os.path.getmtime(path)))]
+    if "rounds" in result:
+        words.append(f"{result['rounds']} x {result['seconds']} s each")
+    if result["machine"] != first["machine"]:
+        words.append(result["machine"])
+    words += [f"{name}={value}" for name, value in result["durability"].items()
+              if first["durability"].get(name) != value]
+    return ", ".join(words)
+
+
 def bench_page(place):
     """Of what there is: the bench, the growth and the soak are runs of their own."""
-    bench, growth, soak = (read(f"{place}/{name}.json") for name in ("result", "growth", "soak"))
+    paths = {what: f"{place}/{name}.json" for what, name in
+             (("bench", "result"), ("growth", "growth"), ("soak", "soak"))}
+    runs = {what: read(path) for what, path in paths.items() if os.path.exists(path)}
+    if not runs:
+        raise house.Failed(f"there is nothing in {place}")
+    bench, growth, soak = map(runs.get, paths)
     drawn = bench_charts(bench) if bench else []
     drawn += growth_charts(growth) if growth else []
     drawn += soak_charts(soak) if soak else []
@@ -421,14 +439,14 @@ def bench_page(place):
     parts = [section("Goals", "", ("what", "verdict", "measured", "goal"), goals)] if goals else []
     parts += [figure(chart, svgs[chart.name]) for chart in drawn]
     parts += soak_tables(soak) if soak else []
-    return page("seckill: the bench", facts(settings(bench or growth or soak)), parts)
+    first = next(iter(runs.values()))
+    return page("seckill: the bench", facts(settings(first) + [
+        (what, run_facts(result, first, paths[what])) for what, result in runs.items()]), parts)
 
 
 # -- all of it -----------------------------------------------------------------------------
 
 def read(path):
-    if not os.path.exists(path):
-        return None
     with open(path) as file:
         return json.load(file)
 

@@ -88,7 +88,7 @@ def growth():
                 "ratio": rate / 50_000, "refusals_per_s": 3 * rate, "refusals_rounds": [3 * rate],
                 "refusals_p99_us": 4321, "refusals_ratio": 1}
 
-    return {**FACTS, "dimensions": [{
+    return {**FACTS, "durability": {"fsync": "on", "shared_buffers": "6GB"}, "dimensions": [{
         "name": "orders in the table", "unit": "orders", "goal": 0.9,
         "points": [point(0, 50_000), point(10_000_000, 46_000)]}]}
 
@@ -161,9 +161,9 @@ class PicturesTest(unittest.TestCase):
         page = self.write("bench", result=bench(), growth=growth(), soak=soak())
         self.assert_shows(page, *(f"{11_111 * number:,}" for number in range(1, len(RATES) + 1)),
                           "11,000..12,000", "6,170 1.11 ms", "6.67 ms", "99.00 ms", "14.2", "31.8",
-                          "3 x 4 s each, 256 connections", "fsync=on", "seckill 1.2.3",
+                          "3 x 4 s each", "fsync=on", "seckill 1.2.3",
                           "lock 234 µs 1,789 µs 345 µs 123,456", "2 x <Some> & Processor")
-        self.assert_shows(page, "10,000,000", "45,900..46,100", "8.8 ms", "0.92", "138,000", "4.3 ms")
+        self.assert_shows(page, "shared_buffers=6GB", "10,000,000", "45,900..46,100", "8.8 ms", "0.92", "138,000", "4.3 ms")
         self.assert_shows(page, "kill -9 of <Redis>", "1.5 s", "31,000 requests", "1,400", "77", "12")
 
     def test_write_page__of_the_bench_tells_which_goals_are_met(self):
@@ -185,6 +185,12 @@ class PicturesTest(unittest.TestCase):
         self.assertEqual(self.write("bench", growth=growth()).tags.count("svg"), 1)
         os.remove("var/bench/growth.json")
         self.assertEqual(self.write("bench", soak=soak()).tags.count("svg"), 4)
+
+    def test_write_page__says_that_nothing_was_measured(self):
+        for what in ("bench", "prove"):
+            with contextlib.redirect_stdout(io.StringIO()) as told:
+                pictures.write_page(what)
+            self.assertEqual(told.getvalue(), f"pictures: none, there is nothing in var/{what}\n")
 
     def test_write_page__says_that_gnuplot_is_missing(self):
         with unittest.mock.patch.dict(os.environ, {"PATH": "/nowhere"}):
