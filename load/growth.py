@@ -17,6 +17,7 @@ of the sizes of the data: at the largest at least 0.9 of the smallest.
 
 import concurrent.futures
 import contextlib
+import functools
 import json
 import os
 import random
@@ -35,12 +36,11 @@ RESULT = "var/bench/growth.json"
 SECONDS = int(os.environ.get("GROWTH_SECONDS", "2"))
 ROUNDS = int(os.environ.get("GROWTH_ROUNDS", "3"))
 MOST_ORDERS = int(os.environ.get("GROWTH_ORDERS", "10000000"))
-MOST_VOUCHERS = 100_000
 MOST_CONNECTIONS = 10_000
 POPULATION = 1_000_000 # shoppers there are; a tenth of the orders of the largest table
-APART = 700_001 # from one shopper of the old orders to the next; meets all of the population
+APART = 618_033 # from one shopper of the old orders to the next; meets all of the population
 CHUNK = 5000
-SHOPPERS = 400_000 # of the population, more than are served in one measurement
+SHOPPERS = 100_000 * SECONDS # of the population, more than are served in one measurement
 INSTANCE_THREADS = 4 # of wrk, so that four instances get one each
 GOAL = 0.9
 
@@ -53,7 +53,7 @@ class Growth:
         self.secret = house.new_secret() # one for all, so that a token is good in all
         self.shops = [] # of the present dimension
         self.keys = 0
-        self.durability = None
+        self.settings = None # of Postgres
 
     def open(self, stack, name, **options):
         self.shops.append(shop.Shop(self.program, self.servers, self.secret, PLACE,
@@ -91,56 +91,70 @@ def create_vouchers(where, count):
             now() - interval '1 min', now() + interval '1 day', 86400) v""")[0].split(",")
 
 
+def place(where, voucher, count):
+    """Orders of so many shoppers, evenly out of the population, by the function that places all
+    orders; one transaction a chunk."""
+    where.sql(f"""do $$ begin
+        for chunk in 0 .. {count // CHUNK - 1} loop
+            perform place_orders({voucher},
+                array(select (chunk::bigint * {CHUNK} + i) * {APART} % {POPULATION} + 1
+                      from generate_series(0, {CHUNK - 1}) i),
+                array_fill(0::bigint, array[{CHUNK}]), null);
+            commit;
+        end loop; end $$""")
+
+
 def fill(jobs, where, count):
-    """Orders of the whole population, each shopper's next when all have one more, by the
-    function that places all orders. One transaction a chunk; a voucher is one job's."""
+    """So many orders; each shopper's next when all have one more. A voucher is one job's."""
     each = min(count, POPULATION)
     for voucher in create_vouchers(where, count // each) if count else []:
-        yield jobs.submit(where.sql, f"""do $$ begin
-            for chunk in 0 .. {each // CHUNK - 1} loop
-                perform place_orders({voucher},
-                    array(select (chunk::bigint * {CHUNK} + i) * {APART} % {POPULATION} + 1
-                          from generate_series(0, {CHUNK - 1}) i),
-                    array_fill(0::bigint, array[{CHUNK}]), null);
-                commit;
-            end loop; end $$""")
+        yield jobs.submit(place, where, voucher, each)
 
 
-# -- the dimensions: name, unit, what is measured at each point ----------------------------
+# -- the dimensions -------------------------------------------------------------------------
 #
-# Each yields its points as (x, {what: measurement}), what is `orders` and some kind of refusal.
+# Each opens what it stands on, and yields (name, unit, goal, points); a point is its x and what
+# is measured there, by name: `orders`, and where it makes sense some kind of refusal.
 
 def grow_orders(growth, stack):
     sizes = (0, MOST_ORDERS // 10, MOST_ORDERS)
-    shops = [growth.open(stack, f"orders_{size}") for size in sizes]
+    shops = {size: growth.open(stack, f"orders_{size}") for size in sizes}
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as jobs:
-        for job in [job for where, size in zip(shops, sizes) for job in fill(jobs, where, size)]:
+        for job in [job for size, where in shops.items() for job in fill(jobs, where, size)]:
             job.result()
-    for where in shops:
+    for where in shops.values():
         where.sql("vacuum analyze voucher_order")
-    # The only one: by the servers' settings the next is due after these measurements.
-    house.sql(shops[0].superuser_url, "checkpoint")
     growth.write_tokens(shops[0].service)
-    growth.durability = shop.durability(shops[0])
+    growth.settings = shop.durability(shops[0]) | {"shared_buffers": shops[0].sql("show shared_buffers")[0]}
 
-    def sell(where, size):
+    def sell(size, is_checkpointed=False):
         if size == 0:
-            where.empty()
-        return growth.orders(where, create_vouchers(where, 1))
+            shops[0].empty()
+        if is_checkpointed:
+            house.sql(shops[0].superuser_url, "checkpoint")
+        return growth.orders(shops[size], create_vouchers(shops[size], 1))
 
-    for where, size in zip(shops, sizes):
-        yield size, {"orders": lambda where=where, size=size: sell(where, size),
-                     "keyed_refusals": lambda where=where: growth.keyed_refusals(where)}
+    yield "orders in the table, after a checkpoint", "orders", None, [
+        (size, {"orders": functools.partial(sell, size, is_checkpointed=True)}) for size in sizes]
+    for size in sizes[1:]:
+        place(shops[size], create_vouchers(shops[size], 1)[0], POPULATION // 4)
+    yield "orders in the table", "orders", GOAL, [
+        (size, {"orders": functools.partial(sell, size),
+                "keyed_refusals": functools.partial(growth.keyed_refusals, where)})
+        for size, where in shops.items()]
 
 
 def grow_vouchers(growth, stack):
     """One of them is sold; the others are there."""
-    size = 1
-    while size <= MOST_VOUCHERS:
+    def sell(where):
+        return growth.orders(where, create_vouchers(where, 1))
+
+    points = []
+    for size in (1, 10, 100, 1000, 10_000, 100_000):
         where = growth.open(stack, f"vouchers_{size}")
         create_vouchers(where, size - 1)
-        yield size, {"orders": lambda where=where: growth.orders(where, create_vouchers(where, 1))}
-        size *= 10
+        points.append((size, {"orders": functools.partial(sell, where)}))
+    yield "vouchers that exist", "vouchers", GOAL, points
 
 
 def grow_sales(growth, stack):
@@ -151,8 +165,8 @@ def grow_sales(growth, stack):
         where.empty()
         return growth.orders(where, create_vouchers(where, size))
 
-    for size in (1, 10, 100, 1000):
-        yield size, {"orders": lambda size=size: sell(size)}
+    yield "vouchers sold at once", "vouchers", None, [
+        (size, {"orders": functools.partial(sell, size)}) for size in (1, 10, 100, 1000)]
 
 
 def sell_and_refuse(growth, where, **options):
@@ -165,31 +179,29 @@ def sell_and_refuse(growth, where, **options):
 
 def grow_connections(growth, stack):
     where = growth.open(stack, "connections")
-    for size in (1, 16, 64, 256, 1000, MOST_CONNECTIONS):
-        yield size, sell_and_refuse(growth, where, connections=size,
-                                    threads=min(size, shop.THREADS))
+    yield "connections", "connections", None, [
+        (size, sell_and_refuse(growth, where, connections=size, threads=min(size, shop.THREADS)))
+        for size in (1, 16, 64, 256, 1000, MOST_CONNECTIONS)]
 
 
 def grow_workers(growth, stack):
-    for size in (1, 2, 4):
-        yield size, sell_and_refuse(growth, growth.open(stack, f"workers_{size}", workers=size))
+    yield "workers", "workers", None, [
+        (size, sell_and_refuse(growth, growth.open(stack, f"workers_{size}", workers=size)))
+        for size in (1, 2, 4)]
 
 
 def grow_instances(growth, stack):
     """Of one worker each; wrk's threads ask one each, without anything between them."""
-    for size in (1, 2, 4):
-        where = growth.open(stack, f"instances_{size}", workers=1, instances=size)
-        yield size, sell_and_refuse(growth, where, threads=INSTANCE_THREADS)
+    yield "instances", "instances", None, [
+        (size, sell_and_refuse(
+            growth, growth.open(stack, f"instances_{size}", workers=1, instances=size),
+            threads=INSTANCE_THREADS))
+        for size in (1, 2, 4)]
 
 
-DIMENSIONS = (
-    ("orders in the table", "orders", grow_orders, GOAL),
-    ("vouchers that exist", "vouchers", grow_vouchers, GOAL),
-    ("vouchers sold at once", "vouchers", grow_sales, None),
-    ("connections", "connections", grow_connections, None),
-    ("workers", "workers", grow_workers, None),
-    ("instances", "instances", grow_instances, None),
-)
+# With the seconds that each takes besides its measurements, and how many it measures a round.
+DIMENSIONS = ((grow_orders, 150, 9), (grow_vouchers, 15, 6), (grow_sales, 5, 4),
+              (grow_connections, 5, 12), (grow_workers, 5, 6), (grow_instances, 5, 6))
 
 
 # -- to measure, and to tell ---------------------------------------------------------------
@@ -221,13 +233,7 @@ def summarise(told, first):
     return fields
 
 
-def grow(growth, name, unit, points_of, goal):
-    growth.shops = []
-    with contextlib.ExitStack() as stack:
-        points = list(points_of(growth, stack))
-        told = measure_rounds(points)
-        for where in growth.shops:
-            where.service.command("audit")
+def summarise_points(name, unit, goal, points, told):
     dimension = {"name": name, "unit": unit, "goal": goal, "points": []}
     for x, _ in points:
         first = dimension["points"][0] if dimension["points"] else None
@@ -235,10 +241,20 @@ def grow(growth, name, unit, points_of, goal):
     return dimension
 
 
+def grow(growth, dimensions_of):
+    """A dimension after the other, as they are measured."""
+    growth.shops = []
+    with contextlib.ExitStack() as stack:
+        for *about, points in dimensions_of(growth, stack):
+            yield summarise_points(*about, points, measure_rounds(points))
+        for where in growth.shops:
+            where.service.command("audit")
+
+
 def table(dimension):
-    lines = [f"{dimension['name']:>22}{'orders/s':>10}  {'of the rounds':>16}{'p99':>10}   ratio"]
+    lines = [f"{dimension['name']:>40}{'orders/s':>10}  {'of the rounds':>16}{'p99':>10}   ratio"]
     for point in dimension["points"]:
-        line = (f"{point['x']:>22,}{point['orders_per_s']:>10,}"
+        line = (f"{point['x']:>40,}{point['orders_per_s']:>10,}"
                 f"{min(point['rounds']):>10,}..{max(point['rounds']):<8,}"
                 f"{point['p99_us'] / 1000:>7.1f} ms{point['ratio']:>8.2f}")
         for what in ("refusals", "keyed_refusals"):
@@ -252,30 +268,43 @@ def table(dimension):
     return "\n".join(lines) + "\n"
 
 
+def grow_buffers(servers):
+    """A quarter of the memory, as PostgreSQL's manual has it: a place for the indexes of ten
+    million orders, which whoever has them would give them."""
+    with open("/proc/meminfo") as info:
+        mib = int(info.readline().split()[1]) // 4096
+    house.sql(servers.env["PG_SUPERUSER_URL"], f"alter system set shared_buffers = '{mib}MB'")
+    for verb in ("stop", "start"):
+        house.run(f"{house.LOAD}/servers.sh", verb, servers.directory, "postgres")
+
+
 def measure_all(program, stack):
     """`stack` ends what was started, the last first."""
     servers = house.Servers(f"{PLACE}/servers")
     stack.callback(shutil.rmtree, PLACE) # some gigabytes
     stack.callback(servers.down)
     servers.up()
-    # By the plan: what a measurement takes, with its proofs, and the orders before the first.
-    steps = [(name, 20 + ROUNDS * 6 * (SECONDS + 2)) for name, *_ in DIMENSIONS]
+    grow_buffers(servers)
+    steps = [(dimensions_of.__name__[5:], extra_s + ROUNDS * count * (SECONDS + 1.5))
+             for dimensions_of, extra_s, count in DIMENSIONS]
     progress = stack.enter_context(Progress("growth", steps))
     growth = Growth(program, servers)
     dimensions = []
-    for name, unit, points_of, goal in DIMENSIONS:
-        progress.begin(name, growth.placed, "orders")
-        dimensions.append(grow(growth, name, unit, points_of, goal))
-        progress.tell(table(dimensions[-1]))
-    return {"machine": shop.machine(), "durability": growth.durability, "seconds": SECONDS, "rounds": ROUNDS,
-            "connections": shop.CONNECTIONS, "workers": shop.WORKERS, "dimensions": dimensions}
+    for dimensions_of, *_ in DIMENSIONS:
+        progress.begin(dimensions_of.__name__[5:], growth.placed, "orders")
+        for dimension in grow(growth, dimensions_of):
+            progress.tell(table(dimension))
+            dimensions.append(dimension)
+    return {"machine": shop.machine(), "durability": growth.settings, "seconds": SECONDS,
+            "rounds": ROUNDS, "connections": shop.CONNECTIONS, "workers": shop.WORKERS,
+            "dimensions": dimensions}
 
 
 def main():
     if not 1 <= SECONDS <= 10 or ROUNDS < 1: # there are no more shoppers
         sys.exit("make growth: GROWTH_SECONDS is 1 to 10, GROWTH_ROUNDS at least 1")
-    for place in (PLACE, os.path.dirname(RESULT)):
-        os.makedirs(place, exist_ok=True)
+    for directory in (PLACE, os.path.dirname(RESULT)):
+        os.makedirs(directory, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:
         shop.raise_file_limit(MOST_CONNECTIONS)
