@@ -147,7 +147,8 @@ LETTER = 10 # about the width of one
 
 def legend(parts, height, words):
     """Above all: what the colours are, and what goes up. `parts` are text and colour."""
-    commands = [f"set label {quote(words)} at screen 0.01, screen {1 - 44 / height:.4f} left"]
+    down = 44 if parts else 18
+    commands = [f"set label {quote(words)} at screen 0.01, screen {1 - down / height:.4f} left"]
     left = 0.01
     for text, colour in parts:
         middle = 1 - 18 / height
@@ -215,15 +216,17 @@ def stacked(name, title, told, unit, rows, parts, head):
 
 def lines(name, title, told, x, y, series, table, marks=()):
     """Lines through points. `x` and `y` are dicts: unit and ticks; where need be labels of x's
-    ticks, and what it pads; whether y is log. A series is text, colour, and points: x, y, and where measured the lowest
-    and highest. `marks` are vertical lines: x and text."""
+    ticks, and what it pads; whether y is log. A series is text, colour, and points: x, y, and
+    where measured the lowest and highest. `marks` are vertical lines: x and text."""
     height = 360
     # gnuplot may leave out a tick that is exactly at the end of a logarithmic axis.
     commands = ["set logscale y"] if y.get("log") else []
     commands += axis("x", x["ticks"], x.get("labels"), x.get("pad", 0))
     commands += axis("y", y["ticks"], pad=y["ticks"][0] / 1000)
-    commands += legend([part[:2] for part in series], height, y["unit"]) + [
-        f"set tmargin at screen {1 - (LEGEND + (16 if marks else 0)) / height:.4f}",
+    parts = [part[:2] for part in series] if len(series) > 1 else []
+    top = (LEGEND if parts else LEGEND - 26) + (16 if marks else 0)
+    commands += legend(parts, height, y["unit"]) + [
+        f"set tmargin at screen {1 - top / height:.4f}",
         f"set xlabel {quote(x['unit'])}", "set rmargin 4"]
     for at, text in marks:
         commands += [f"set arrow from {at:.10g}, graph 0 to {at:.10g}, graph 1 nohead "

@@ -268,7 +268,7 @@ def bench_cpu(result):
         "What each process spends on one durable order.", "µs of CPU per order",
         [("an order", [used[process] for process, *_ in PROCESSES])],
         [(text, colour) for _, text, colour in PROCESSES],
-        ("", *(text for _, text, _ in PROCESSES), "all"))
+        ("of", *(text for _, text, _ in PROCESSES), "all"))
 
 
 SERIES = (("orders", "durable orders", BLUE), ("refusals", "refusals", ORANGE),
