@@ -3,8 +3,8 @@
 workers, instances.
 
 Each dimension grows alone. Its points are measured in turns, round by round, so that a slow
-minute of the machine hits all of them; told are the medians, and their ratio to the first
-point's. The proofs of the bench follow each measurement.
+minute of the machine hits all of them; told are the medians, and the median of the ratios to
+the first point in the same round. The proofs of the bench follow each measurement.
 
 Shoppers come in no order, from a population in which each has bought about as often before:
 so a new order's place in the indexes may be anywhere, as in a shop that is years old.
@@ -19,6 +19,7 @@ import concurrent.futures
 import contextlib
 import functools
 import json
+import operator
 import os
 import random
 import shutil
@@ -218,35 +219,33 @@ def measure_rounds(points):
 
 
 def summarise(told, first):
-    """The fields of a point. `first` is that of the smallest size, or None."""
+    """The fields of a point; `first` is what was told of the smallest one."""
     fields = {}
     for what, rounds in told.items():
-        done = "created" if what == "orders" else "requests"
-        rates = [each[done] / each["seconds"] for each in rounds]
-        rate = round(statistics.median(rates))
+        rates, first_rates = rates_of(what, rounds), rates_of(what, first[what])
         prefix = "" if what == "orders" else f"{what}_"
         fields.update({
-            f"{what}_per_s": rate,
+            f"{what}_per_s": round(statistics.median(rates)),
             f"{prefix}rounds": [round(each) for each in rates],
             f"{prefix}p99_us": statistics.median(each["p99_us"] for each in rounds),
-            f"{prefix}ratio": round(rate / (first or {}).get(f"{what}_per_s", rate), 3)})
+            f"{prefix}ratio": round(statistics.median(map(operator.truediv, rates, first_rates)), 3)})
     return fields
 
 
-def summarise_points(name, unit, goal, points, told):
-    dimension = {"name": name, "unit": unit, "goal": goal, "points": []}
-    for x, _ in points:
-        first = dimension["points"][0] if dimension["points"] else None
-        dimension["points"].append({"x": x, **summarise(told[x], first)})
-    return dimension
+def rates_of(what, rounds):
+    done = "created" if what == "orders" else "requests"
+    return [each[done] / each["seconds"] for each in rounds]
 
 
 def grow(growth, dimensions_of):
     """A dimension after the other, as they are measured."""
     growth.shops = []
     with contextlib.ExitStack() as stack:
-        for *about, points in dimensions_of(growth, stack):
-            yield summarise_points(*about, points, measure_rounds(points))
+        for name, unit, goal, points in dimensions_of(growth, stack):
+            told = measure_rounds(points)
+            first = told[points[0][0]]
+            yield {"name": name, "unit": unit, "goal": goal,
+                   "points": [{"x": x, **summarise(told[x], first)} for x in told]}
         for where in growth.shops:
             where.service.command("audit")
 

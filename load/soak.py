@@ -100,6 +100,12 @@ class Sale:
                 return
             self.start(number, 1, 2, KEYED, [voucher], key)
 
+    def end(self):
+        """Those that still run, when it is all over early."""
+        for _, process, _ in self.clients:
+            process.kill()
+            process.wait()
+
     def told(self):
         """What each slice's clients were told, summed; the latencies are those of the slowest."""
         slices = [{} for _ in self.vouchers]
@@ -442,6 +448,7 @@ def soak(program, client, minutes, stack):
     progress.begin("maximum")
     maximum_per_s = measure_maximum(site)
     sale = Sale(client, site, SHARE * maximum_per_s, phases.total_s // SLICE_S)
+    stack.callback(sale.end)
     sampler, canceller = Sampler(site, servers), Canceller(site)
     faults = play(sale, canceller, sampler, servers, phases, progress)
     progress.begin("verdict")
