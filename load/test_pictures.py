@@ -217,6 +217,13 @@ class PicturesTest(unittest.TestCase):
         self.assert_shows(page, "a rule is broken", "stock: no row broken 61,234 3", "opening broken")
         self.assertNotIn("Every promise held", page.text)
 
+    def test_write_page__of_the_proof_begins_both_axes_of_a_stage_at_0(self):
+        seconds = [0.01 * number for number in range(33, 133)]
+        self.write("prove", result=prove(stages=[
+            stage("opening", 1, timeline=dict(stage("opening", 1)["timeline"], played_s=each))
+            for each in seconds]))
+        self.assertEqual(len(re.findall(r"<tspan[^>]*>0</tspan>", self.source)), 2 * len(seconds))
+
     def test_write_page__needs_nothing_else(self):
         for what, results in (("bench", {"result": bench(), "growth": growth(), "soak": soak()}),
                               ("prove", {"result": prove()})):
