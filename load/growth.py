@@ -317,4 +317,5 @@ def main():
     pictures.write_page("bench")
 
 
-main()
+if __name__ == "__main__": # tests look at its parts
+    main()

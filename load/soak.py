@@ -285,27 +285,27 @@ class Verdict:
         self.checks.append({"name": name, "early": early, "late": late, "bound": bound,
                             "met": bool(met)})
 
-    def median(self, window, look):
-        """Of the samples that have it; None where something did not answer."""
-        values = []
+    def seen(self, window, look):
+        """(at_s, value) of the samples that have it: not of those that somebody did not answer."""
+        pairs = []
         for sample in self.sampler.within(window):
             with contextlib.suppress(TypeError):
-                values.append(look(sample))
-        if not values:
-            raise house.Failed("there is no sample of the warm-up or of the calm")
-        return statistics.median(values)
+                pairs.append((sample["at_s"], look(sample)))
+        if len(pairs) < 2:
+            raise house.Failed("there are no samples of the warm-up or of the calm")
+        return pairs
 
     def flat(self, name, look, at_most, unit=""):
         """Not more at the end than at the beginning, but for so much."""
-        early, late = (self.median(window, look) for window in (self.phases.early, self.phases.late))
+        early, late = (statistics.median(value for _, value in self.seen(window, look))
+                       for window in (self.phases.early, self.phases.late))
         self.add(name, round(early, 1), round(late, 1), f"+{at_most}{unit}", late - early <= at_most)
 
     def slope(self, name, look, at_most, unit):
         """By the line through the samples of the calm."""
-        window = (self.phases.calm_at_s, self.phases.total_s)
-        samples = [each for each in self.sampler.within(window) if each["instances"][1]]
-        line = statistics.linear_regression([each["at_s"] / 60 for each in samples],
-                                            [look(each) for each in samples])
+        pairs = self.seen((self.phases.calm_at_s, self.phases.total_s), look)
+        line = statistics.linear_regression([at_s / 60 for at_s, _ in pairs],
+                                            [value for _, value in pairs])
         self.add(name, "", round(line.slope, 2), f"{at_most} {unit}", line.slope <= at_most)
 
     def zero(self, name, count):
@@ -485,4 +485,5 @@ def main():
     sys.exit(not all(check["met"] for check in result["checks"]))
 
 
-main()
+if __name__ == "__main__": # tests look at its parts
+    main()
