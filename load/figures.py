@@ -40,6 +40,11 @@ def rates(measured, what):
     return [told[what][done] / told[what]["seconds"] for told in measured]
 
 
+def ratio(values, bases):
+    """The median of those within a round: between rounds the machine changes."""
+    return round(statistics.median(value / base for value, base in zip(values, bases)), 3)
+
+
 def middle(values):
     """The place of the median; of two in the middle that of the smaller one."""
     return values.index(statistics.median_low(values))
@@ -54,9 +59,9 @@ def put_rates(result, measured):
         for percentile in ("p50_us", "p99_us"):
             result[f"{what}_{percentile}"] = statistics.median(told[what][percentile] for told in measured)
         if base:
-            result[f"{what}_ratio_{base}"] = round(result[f"{what}_per_s"] / result[f"{base}_per_s"], 3)
+            result[f"{what}_ratio_{base}"] = ratio(rates(measured, what), rates(measured, base))
     for base in ("limit", "pgbench"):
-        result[f"orders_ratio_{base}"] = round(result["orders_per_s"] / result[f"{base}_per_s"], 3)
+        result[f"orders_ratio_{base}"] = ratio(rates(measured, "orders"), rates(measured, base))
 
 
 def put_latency(result, measured):
@@ -73,7 +78,8 @@ def put_latency(result, measured):
 def put_single(result, measured):
     for what in ("single_us", "pair_us", "commit_us"):
         result[what] = statistics.median(told[what] for told in measured)
-    result["single_ratio"] = round(result["single_us"] / (result["pair_us"] + result["commit_us"]), 3)
+    result["single_ratio"] = ratio([told["single_us"] for told in measured],
+                                   [told["pair_us"] + told["commit_us"] for told in measured])
 
 
 def compile_result(measured, facts):
@@ -103,9 +109,9 @@ def print_rates(result):
         line = (spread(result, what, title) + f"{result[f'{what}_p50_us'] / 1000:>5.1f} ms"
                 f"{result[f'{what}_p99_us'] / 1000:>6.1f} ms")
         if base:
-            ratio = result[f"{what}_ratio_{base}"]
-            line += f"   {ratio:.2f} x {base}"
-            line += f", goal {goal:.2f}: {verdict(ratio >= goal)}" if goal else ""
+            times = result[f"{what}_ratio_{base}"]
+            line += f"   {times:.2f} x {base}"
+            line += f", goal {goal:.2f}: {verdict(times >= goal)}" if goal else ""
         print(line)
     for what, title in YARDSTICKS:
         print(spread(result, what, title))
@@ -151,7 +157,7 @@ def print_table(result):
     print(", ".join(f"{name} {value}" for name, value in result["versions"].items()))
     print("Postgres: " + ", ".join(f"{name}={value}" for name, value in result["durability"].items()))
     print(f"{WORKERS} workers, {CONNECTIONS} connections, wrk -t{THREADS}, {result['rounds']} rounds of "
-          f"{result['seconds']} s; median (lowest to highest)")
+          f"{result['seconds']} s; median (lowest to highest), ratios within a round")
     print_rates(result)
     print_latency(result)
     print_costs(result)

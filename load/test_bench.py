@@ -60,6 +60,11 @@ class FiguresTest(unittest.TestCase):
         self.assertEqual(figures.middle([30, 10, 20]), 2)
         self.assertEqual(figures.middle([40, 10, 20, 30]), 2)
 
+    def test_ratio__is_the_median_of_those_within_a_round(self):
+        self.assertEqual(figures.ratio([10, 200, 60], [100, 100, 100]), 0.6)
+        self.assertEqual(figures.ratio([50, 5, 500], [100, 10, 1000]), 0.5)
+        self.assertEqual(figures.ratio([10, 90, 20], [10, 100, 100]), 0.9) # of medians: 0.2
+
     def test_rates__of_orders_are_those_that_were_made(self):
         told = [{"orders": {"created": 80, "requests": 100, "seconds": 2},
                  "mixed": {"created": 80, "requests": 100, "seconds": 2}}]
