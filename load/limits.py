@@ -69,6 +69,8 @@ class Database:
                              "-T", str(seconds), "-f", f"{place}/script", "-D", f"voucher={voucher}",
                              "-D", "n=0", "-l", "--log-prefix", f"{place}/log", self.shop.owner_url)
             times = [int(line.split()[2]) for path in glob.glob(f"{place}/log*") for line in open(path)]
+        if not times:
+            raise house.Failed(f"pgbench committed nothing within {seconds} s:\n{told}")
         rate, = (float(line.split()[2]) for line in told.splitlines() if line.startswith("tps = "))
         return rate, statistics.median(times)
 
