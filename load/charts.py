@@ -125,8 +125,8 @@ def log_ticks(bottom, top):
 
 
 def axis(which, ticks, labels=None, pad=0):
-    """From the first tick to the last, and `pad` beyond. A little is needed where the ends are
-    not round numbers to gnuplot: it may leave out a tick that is exactly there."""
+    """From the first tick to the last, and `pad` beyond. A logarithmic axis needs some: gnuplot
+    may leave out a tick that is exactly at its end."""
     shown = labels or [number(tick) for tick in ticks]
     # A label of a tick is a format to gnuplot.
     pairs = ", ".join(f"{quote(text.replace('%', '%%'))} {tick:.10g}"
@@ -275,7 +275,7 @@ def panel(number, stage, kinds):
     across = [tick for tick in nice_ticks(seconds, most=3) if tick <= seconds]
     up = nice_ticks(top, most=2)
     commands = axis("x", across) + axis("y", up, list(map(short, up))) + [
-        f"set xrange [{-seconds / 1000:.6g}:{seconds:.6g}]", f"set title {quote(text)} offset 0,-0.7",
+        f"set xrange [0:{seconds:.6g}]", f"set title {quote(text)} offset 0,-0.7",
         "set xtics offset 0,0.5"]
     if down:
         commands.append(f"set object rectangle from {down[0]:.6g}, graph 0 to {down[1]:.6g}, graph 1 "
