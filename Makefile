@@ -231,9 +231,11 @@ RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: test test-unit test-lock test-it test-interop test-web test-demo test-package
+.PHONY: test test-ci test-unit test-lock test-it test-interop test-web test-demo test-package
 test: ## everything: tests, the same under ASan/UBSan, clang, lint, a load proof
 	@.ci/test.sh everything
+test-ci: ## what .ci/run runs: the same, then the package and the demo
+	@.ci/test.sh ci
 test-unit: ## tests of single modules
 	@.ci/test.sh unit
 test-lock: ## the lock library alone: also under ASan, UBSan, TSan, valgrind, with coverage
@@ -288,6 +290,7 @@ check-access: $(BUILD)/seckill
 .PHONY: check-package check-demo
 check-package: $(BUILD)/seckill
 	$(CHECK) "package on a fresh Debian" .ci/package.sh $(BUILD)
+	$(CHECK) "service under systemd" .ci/systemd.sh $(BUILD)
 check-demo:
 	$(CHECK) "demo in containers" docker/demo.sh test
 
