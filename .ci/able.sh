@@ -63,9 +63,9 @@ try_devices()
 {
     mkdir -p var
     probe=$(mktemp -d var/probe.XXXXXX)
-    mknod -m 666 "$probe/null" c 1 3 && : >"$probe/null" &&
-        unshare -m mount -t proc proc "$probe" && chroot / true
-    able=$?
+    able=yes
+    { mknod -m 666 "$probe/null" c 1 3 && true >"$probe/null" &&
+        unshare -m mount -t proc proc "$probe" && chroot / true; } || able=
     rm -rf "$probe"
-    return "$able"
+    [ -n "$able" ]
 }

@@ -242,12 +242,14 @@ start_docker()
 {
     run=$(mktemp -d /tmp/seckill-docker.XXXXXX)
     data=$PWD/var/docker
+    rm -rf "$data"
     mkdir -p "$data"
     DOCKER_HOST=unix://$run/docker.sock
     export DOCKER_HOST
     # No rules in the machine's firewall: the containers reach each other, and who builds
-    # uses the machine's own network. Signals of a terminal are for this script alone.
-    setsid dockerd --data-root "$data" --exec-root "$run/exec" --pidfile "$run/pid" -H "$DOCKER_HOST" \
+    # uses the machine's own network. Signals of a terminal are for this script alone; when it
+    # is killed, this Docker ends, too.
+    setsid setpriv --pdeathsig TERM dockerd --data-root "$data" --exec-root "$run/exec" --pidfile "$run/pid" -H "$DOCKER_HOST" \
         --bridge none --iptables=false --ip6tables=false --ip-masq=false --ip-forward=false \
         >"$run/log" 2>&1 </dev/null &
     docker_pid=$!

@@ -11,7 +11,7 @@ context=$(dirname "$0")
 # The classic builder because it is in every Docker, and takes a base that no registry knows.
 build()
 {
-    DOCKER_BUILDKIT=0 docker build --network host --build-arg BASE="$base" --target "$1" \
+    DOCKER_BUILDKIT=0 docker build --force-rm --network host --build-arg BASE="$base" --target "$1" \
         -t "seckill-offline/$1" "$context"
 }
 
