@@ -228,18 +228,17 @@ def test_commands_do_what_is_shown(world, path):
 # -- what is named must exist -----------------------------------------------------------
 
 
-def test_what_cannot_run_exists(_world, path):
-    """Targets of make, scripts and units, in any block or between backquotes."""
+def test_what_is_named_exists(_world, path):
+    """Targets of make and units in commands; files anywhere."""
     targets = {name for line in re.findall(r"^([\w./ -]+):(?!=)", read("Makefile"), re.M) for name in line.split()}
-    targets |= {f"check-{name}" for name in targets}
-    text = "\n".join([block.text for block in find_blocks(path) if block.language == "sh"] +
-                     re.findall(r"`([^`\n]+)`", read(path)))
-    for name in re.findall(r"\bmake (?:[A-Z]\w*=\S* )*([a-z][a-z-]*)\b(?![/=])", text):
+    commands = "\n".join([block.text for block in find_blocks(path) if block.language == "sh"] +
+                         re.findall(r"`([^`\n]+)`", read(path)))
+    for name in re.findall(r"\bmake (?:[A-Z]\w*=\S* )*([a-z][a-z-]*)\b(?![/=])", commands):
         check(name in targets, f"{path}: make {name}: no such target")
-    for name in re.findall(r"(?<![\w/.@:-])((?:\.ci|app|load|lib|sql|docker)/[\w./-]*[\w/])", text):
-        check(glob.glob(f"{ROOT}/{re.sub('[A-Z]{3,}', '*', name)}*"), f"{path}: {name}: no such file")
-    for name in re.findall(r"systemctl \w+ (?:--\w+ )*(\w+)", text):
+    for name in re.findall(r"systemctl \w+ (?:--\w+ )*(\w+)", commands):
         check(os.path.exists(f"{ROOT}/app/install/{name}.service"), f"{path}: no unit {name}")
+    for name in re.findall(r"(?<![\w/.@:-])((?:\.ci|app|load|lib|sql|docker)/[\w./-]*[\w/])", read(path)):
+        check(glob.glob(f"{ROOT}/{re.sub('[A-Z]{4,}', '*', name)}*"), f"{path}: {name}: no such file")
 
 
 def test_links_lead_somewhere(_world, path):
@@ -253,7 +252,7 @@ def test_links_lead_somewhere(_world, path):
 
 # -- tables that the program has, too ---------------------------------------------------
 
-OPERATOR, INTEGRATOR = "app/docs/operator.md", "app/docs/integrator.md"
+README, OPERATOR, INTEGRATOR, DEVELOPER = DOCS
 
 
 def test_metrics_are_those_of_the_service(world):
@@ -302,6 +301,16 @@ def test_codes_are_those_of_the_contract(_world):
     same(codes, set(in_sources), "error codes of openapi.yaml and of the sources")
 
 
+def test_functions_are_where_they_are_said_to_be(_world):
+    rows = re.findall(r"^\| `(\w+)` \| (app/\w+\.c) \|", read(DEVELOPER), re.M)
+    check(rows, "no functions")
+    for name, path in rows:
+        check(re.search(rf"^[\w *]*\b{name}\(", read(path), re.M), f"{name} is not in {path}")
+    tests = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(f"{ROOT}/app/test/*.[ch]"))
+    for name in re.findall(r"`(test_[a-z]\w+__\w+)`", read(DEVELOPER)):
+        check(f" {name}(" in tests, f"there is no {name}")
+
+
 def test_routes_are_those_of_the_contract(_world):
     routes, path = set(), None
     for line in read("app/openapi.yaml").splitlines():
@@ -332,7 +341,7 @@ def run_one(name, test, *arguments):
 def main():
     program = os.path.abspath(sys.argv[1])
     os.chdir(ROOT)
-    of_each = (test_links_lead_somewhere, test_what_cannot_run_exists, test_commands_do_what_is_shown)
+    of_each = (test_links_lead_somewhere, test_what_is_named_exists, test_commands_do_what_is_shown)
     tests = [(test.__name__, test) for name, test in globals().items() if name.startswith("test_") and test not in of_each]
     with contextlib.ExitStack() as stack:
         world = World(program, stack)
