@@ -293,7 +293,7 @@ try_container()
             -s "/probe" or die "no file\n";
             my $all = IO::Socket::INET->new(LocalPort => 8080, Listen => 9) or die "no port\n";
             while (my $one = $all->accept) { <$one>; print $one "HTTP/1.0 200 OK\r\n\r\n" }' || return
-    wait_for 20 curl -fsS -m 5 "$url" || {
+    wait_for 60 curl -fsS -m 5 "$url" || {
         docker logs "$project-probe"
         return 1
     }
