@@ -276,7 +276,7 @@ stop_docker()
     kill "$docker_pid" 2>/dev/null || true
     wait_for 60 docker_ended || kill -KILL "$docker_pid"
     wait "$docker_pid" || true
-    umount "$run"/exec/netns/* 2>/dev/null || true # which it leaves mounted
+    umount "$run"/exec/netns/* "$data" 2>/dev/null || true # which it leaves mounted
     rm -rf "$run" "$data"
 }
 
