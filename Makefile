@@ -245,9 +245,11 @@ RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: test test-unit test-lock test-it test-interop test-web test-demo test-package
+.PHONY: test test-ci test-unit test-lock test-it test-interop test-web test-demo test-package
 test: ## everything: tests, the same under ASan/UBSan, clang, lint, a load proof
 	@.ci/test.sh everything
+test-ci: ## what .ci/run runs: the same, then the package and the demo
+	@.ci/test.sh ci
 test-unit: ## tests of single modules
 	@.ci/test.sh unit
 test-lock: ## the lock library alone: also under ASan, UBSan, TSan, valgrind, with coverage
@@ -305,9 +307,20 @@ check-pages: $(BUILD)/seckill
 check-access: $(BUILD)/seckill
 	$(CHECK) "pages for everybody (axe-core)" app/test/web/run.py $< access
 
+.PHONY: screens
+screens: $(BUILD)/seckill ## take the pictures of app/docs/screens again, by a test in the browser
+	app/test/web/run.py $< pages
+	cp var/screens/shop.png var/screens/dashboard.png app/docs/screens
+
+# What a reader is told to type, typed.
+.PHONY: check-docs
+check-docs: $(BUILD)/seckill $(BUILD)/app/test/test_rfc3339
+	$(CHECK) "what the docs say" app/test/docs.py $<
+
 .PHONY: check-package check-demo
 check-package: $(BUILD)/seckill
 	$(CHECK) "package on a fresh Debian" .ci/package.sh $(BUILD)
+	$(CHECK) "service under systemd" .ci/systemd.sh $(BUILD)
 check-demo:
 	$(CHECK) "demo in containers" docker/demo.sh test
 
@@ -343,10 +356,10 @@ JUDGES = $(call once,JUDGES,$(shell clang-tidy --version | grep -q 'version 14\.
 LINT   = .ci/check.sh $(if $(JUDGES),,--advice)
 
 TIDY = $(C_SRC:%.c=build/tidy/%.ok)
-.PHONY: check-lint check-readme check-arrows check-format check-shell check-cppcheck check-tidy
-check-lint: check-readme check-arrows check-format check-shell check-cppcheck check-tidy
-check-readme: $(BUILD)/seckill
-	$(CHECK) "README.md (settings)" .ci/readme.sh $<
+.PHONY: check-lint check-settings check-arrows check-format check-shell check-cppcheck check-tidy
+check-lint: check-settings check-arrows check-format check-shell check-cppcheck check-tidy
+check-settings: $(BUILD)/seckill
+	$(CHECK) "table of settings" .ci/settings.sh $<
 check-arrows:
 	$(CHECK) arrows awk -f .ci/arrows.awk $(foreach f,$(C_FILES),$(if $(findstring /test/,$f),,$f))
 check-format: build/deps.ok

@@ -5,7 +5,7 @@
 #
 # What is installed here is for private servers only: no system-wide PostgreSQL, Redis,
 # nginx or Docker is started or set to start by it, and one that was there before is not
-# touched.
+# touched: nothing is removed, such as a Docker that is not Debian's.
 set -eu
 cd "$(dirname "$0")/.."
 list=${1:-.ci/packages}
@@ -79,5 +79,5 @@ forbid_starts
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 # shellcheck disable=SC2086
-apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends $missing >&2
+apt-get install -y -qq --no-remove -o Dpkg::Use-Pty=0 --no-install-recommends $missing >&2
 disable_at_boot "$missing"

@@ -1,51 +1,25 @@
 #!/bin/sh
 #
 # package.sh BUILD - does the package install, run and go away again on a fresh Debian of
-# this machine's release? As root; in a directory below var, which is removed.
+# this machine's release? As root.
 set -eu
-build=$1
+# shellcheck disable=SC2034 # fresh.sh says it
+what="package on a fresh Debian"
+# shellcheck source=.ci/fresh.sh
+. .ci/fresh.sh
 
-not_run()
+pid=
+
+# Whatever happened, nothing stays.
+end_test()
 {
-    echo "not run: package on a fresh Debian ($*)"
-    exit 0
+    [ -z "$pid" ] || kill "$pid" 2>/dev/null || true
+    remove_root
 }
 
-fail()
-{
-    echo "package: $*" >&2
-    exit 1
-}
-
-[ "$(id -u)" -eq 0 ] || not_run "needs root"
-.ci/deps.sh .ci/packages-demo >/dev/null 2>&1 || not_run "debootstrap cannot be installed"
-# shellcheck disable=SC1091
-tar=$(.ci/root.sh "$(. /etc/os-release && echo "$VERSION_CODENAME")")
-package=$(app/install/package.sh "$build" "$(cat VERSION)")
-
-root=$(mktemp -d "$PWD/var/fresh.XXXXXX")
-trap 'rm -rf "$root"' EXIT
+trap end_test EXIT
 trap 'exit 1' HUP INT TERM
-chmod 755 "$root"
-tar -C "$root" -xf "$tar"
-mkdir -p "$root/var/cache/apt/archives/partial" "$root/var/lib/apt/lists/partial" "$root/var/log/apt"
-cp /etc/resolv.conf "$root/etc/"
-[ -e "$root/dev/null" ] || mknod -m 666 "$root/dev/null" c 1 3
-[ -e "$root/dev/urandom" ] || mknod -m 444 "$root/dev/urandom" c 1 9
-cp "$package" "$root/seckill.deb"
-
-inside()
-{
-    chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"
-}
-
-apt()
-{
-    inside apt-get -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "$@" >"$root/apt.log" 2>&1 || {
-        tail -n 20 "$root/apt.log" >&2
-        fail "apt-get $1"
-    }
-}
+make_root "$1"
 
 apt update
 apt install systemd # for its judgement of the unit
@@ -71,21 +45,13 @@ END
 # Not by inside(): the process to signal is that of chroot, which becomes the service.
 chroot "$root" /bin/sh /serve.sh >/dev/null 2>&1 &
 pid=$!
-trap 'kill "$pid" 2>/dev/null; rm -rf "$root"' EXIT
-tries=100
-until port=$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' "$root/serve.log" 2>/dev/null) && [ -n "$port" ]; do
-    tries=$((tries - 1))
-    [ "$tries" -gt 0 ] || fail "it does not serve: $(tail -n 3 "$root/serve.log")"
-    sleep 0.1
-done
-status()
-{
-    curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port$1"
-}
-[ "$(status /healthz) $(status /readyz)" = "200 503" ] || fail "alive $(status /healthz), ready $(status /readyz)"
+wait_for 10 grep -qs event=serving "$root/serve.log" || fail "it does not serve: $(tail -n 3 "$root/serve.log")"
+url=http://127.0.0.1:$(sed -n 's/.*event=serving .*port=\([0-9]*\).*/\1/p' "$root/serve.log")
+[ "$(status "$url/healthz") $(status "$url/readyz")" = "200 503" ] ||
+    fail "alive $(status "$url/healthz"), ready $(status "$url/readyz")"
 kill "$pid"
 wait "$pid" || fail "it ended with code $?"
-trap 'rm -rf "$root"' EXIT
+pid=
 
 apt remove seckill
 [ ! -e "$root/usr/bin/seckill" ] || fail "the program is still there"

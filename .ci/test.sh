@@ -73,6 +73,8 @@ test_everything()
     step check-fuzz
     echo_step "the pages, in a browser"
     step check-web
+    echo_step "the docs"
+    step check-docs
     echo_step "load proof, bench"
     step check-proof
     step check-bench

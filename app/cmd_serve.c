@@ -44,7 +44,8 @@ struct service {
     struct metrics *metrics[WORKERS_MAX];
     struct worker *workers[WORKERS_MAX];
     struct notify notify;
-    bool was_ready; /* as last told; nothing was told before the first time */
+    const char *told; /* the manager, of readiness */
+    bool was_ready;
     int64_t nudged_us;
 };
 
@@ -223,15 +224,15 @@ static void tell_readiness(struct service *service)
 {
     struct metrics_health health = metrics_health(
         service->metrics, service->count, service->config.redis_down == CONFIG_BYPASS);
+    const char *lines = health.is_ready       ? "READY=1\nSTATUS=serving"
+                        : health.has_postgres ? "STATUS=Redis is away"
+                                              : "STATUS=Postgres is away";
 
-    if (health.is_ready == service->was_ready)
-        return;
     service->was_ready = health.is_ready;
-    if (health.is_ready)
-        notify_send(&service->notify, "READY=1\nSTATUS=serving");
-    else
-        notify_send(&service->notify, health.has_postgres ? "STATUS=Redis is away"
-                                                          : "STATUS=Postgres is away");
+    if (service->told != NULL && strcmp(lines, service->told) == 0)
+        return;
+    service->told = lines;
+    notify_send(&service->notify, lines);
 }
 
 /* Alive is who has turned in every loop since the last look. */

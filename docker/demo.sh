@@ -10,15 +10,16 @@
 # What it keeps (secrets, logs) is below var/demo. `test` is for root on a Debian machine: it
 # installs Docker where it is missing, and starts one of its own where none runs, which
 # changes neither the machine's firewall nor /var/lib/docker. Where that cannot be, it says
-# "not run" and why.
+# "not run" and why. Its names are its own: a demo beside it is left alone.
+# shellcheck disable=SC2086 # $compose is many words
 set -eu
 cd "$(dirname "$0")/.."
 
 PORT=${PORT:-8080}
 PROMETHEUS_PORT=${PROMETHEUS_PORT:-9090}
-place=var/demo
-url=http://127.0.0.1:$PORT
-export PORT PROMETHEUS_PORT
+STEP_WITHIN_S=1200
+base=seckill-offline/debian:13
+child=
 
 fail()
 {
@@ -26,24 +27,39 @@ fail()
     exit 1
 }
 
-compose()
+# name_all PROJECT IMAGE PLACE: what this run calls its own.
+name_all()
 {
-    if docker compose version >/dev/null 2>&1; then
-        docker compose -p seckill-demo --env-file "$place/env" -f docker/compose.yaml "$@"
-    else
-        docker-compose -p seckill-demo --env-file "$place/env" -f docker/compose.yaml "$@"
-    fi
+    project=$1
+    SECKILL_IMAGE=$2
+    place=$3
+    url=http://127.0.0.1:$PORT
+    export PORT PROMETHEUS_PORT SECKILL_IMAGE
+    compose="docker compose"
+    $compose version >/dev/null 2>&1 || compose=docker-compose
+    compose="$compose -p $project --env-file $place/env -f docker/compose.yaml"
 }
 
-# quietly NAME COMMAND...: what it says goes to a log, and is shown when it fails.
+# quietly NAME COMMAND...: what it says goes to a log, and is shown when it fails. A signal
+# to this script does not wait for its end.
 quietly()
 {
     log=$place/$1.log
     shift
-    "$@" >"$log" 2>&1 || {
+    timeout "$STEP_WITHIN_S" "$@" >"$log" 2>&1 &
+    child=$!
+    wait "$child" || {
         tail -n 30 "$log" >&2
         fail "failed: $*"
     }
+    child=
+}
+
+stop_child()
+{
+    [ -n "$child" ] || return 0
+    kill "$child" 2>/dev/null || true
+    wait "$child" || true
 }
 
 # wait_for SECONDS COMMAND...: until it succeeds.
@@ -62,32 +78,43 @@ random_hex()
     od -An -N32 -tx1 /dev/urandom | tr -d ' \n'
 }
 
+import_base()
+{
+    [ -n "$(docker images -q "$base")" ] || docker import "$(.ci/root.sh trixie)" "$base" >/dev/null
+}
+
 # The secrets stay as long as the data do.
-make_env()
+make_secrets()
 {
     mkdir -p "$place"
-    if [ ! -e "$place/secrets" ]; then
-        (
-            umask 077
-            cat >"$place/secrets" <<END
+    [ ! -e "$place/secrets" ] || return 0
+    (
+        umask 077
+        cat >"$place/secrets.new" <<END
 POSTGRES_PASSWORD=$(random_hex)
 REDIS_PASSWORD=$(random_hex)
 SECKILL_JWT_SECRET=$(random_hex)
 END
-        )
-    fi
-    images=
+    )
+    mv "$place/secrets.new" "$place/secrets"
+}
+
+make_env()
+{
+    make_secrets
+    : >"$place/images"
     if [ "${OFFLINE:-}" = yes ]; then
         echo "building stand-ins for the images of a registry from Debian packages"
-        images=$(docker/offline-images/build.sh)
+        import_base
+        quietly offline docker/offline-images/build.sh "$base" "$place/images"
     fi
     commit=$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
-    (umask 077 && { cat "$place/secrets" && echo "$images" && echo "COMMIT=$commit"; } >"$place/env")
+    (umask 077 && { cat "$place/secrets" "$place/images" && echo "COMMIT=$commit"; } >"$place/env")
 }
 
 token()
 {
-    compose exec -T app1 /usr/bin/seckill token "$@"
+    $compose exec -T app1 /usr/bin/seckill token "$@"
 }
 
 # post TOKEN PATH [JSON]: the answer, which must be a 201.
@@ -134,9 +161,9 @@ verb_up()
     docker info >/dev/null 2>&1 || fail "no Docker answers here"
     make_env
     echo "building the service"
-    quietly build compose build migrate load
+    quietly build $compose build migrate load
     echo "starting Postgres, Redis, two instances, nginx, Prometheus"
-    quietly up compose up -d
+    quietly up $compose up -d
     wait_for 60 is_answering || fail "nothing answers on $url; docker/demo.sh down removes all"
     admin=$(token --user 1 --role admin)
     shopper=$(token --user 1001)
@@ -144,24 +171,27 @@ verb_up()
     order=$(post "$shopper" "/v1/vouchers/$voucher/orders" | id_in)
     echo "sold: order $order of voucher $voucher"
     echo "proving: 4000 shoppers storm 1000 pieces"
-    quietly proof compose run --rm -T load
+    quietly proof $compose run --rm -T load
     tail -n 1 "$place/proof.log"
     wait_for 30 scraped 'sum(up)' 2 || fail "Prometheus does not reach both instances"
     cat <<END
 
-the sale      $url
+the sale      $url/#token=$(token --user 1002)
+the dashboard $url/admin#token=$admin
 the figures   http://127.0.0.1:$PROMETHEUS_PORT/graph?g0.expr=sum(seckill_orders_total)by(verdict)&g0.tab=1
-an admin      $admin
-a shopper     $(token --user 1002)
+a shopper     $(token --user 1003)
 buy           curl -X POST $url/v1/vouchers/$voucher/orders -H "Authorization: Bearer SHOPPER"
 end           make demo-down
 END
 }
 
+# Also what was left without its settings, which compose.yaml wants nevertheless.
 verb_down()
 {
-    [ -e "$place/env" ] || return 0
-    quietly down compose --profile load down -v --remove-orphans
+    docker info >/dev/null 2>&1 || fail "no Docker answers here"
+    make_secrets
+    [ -e "$place/env" ] || cp "$place/secrets" "$place/env"
+    quietly down $compose --profile load down -v --remove-orphans
     rm -rf "$place"
 }
 
@@ -175,7 +205,7 @@ check()
 # in_app SCRIPT: what it prints, run by the bash in the container of the first instance.
 in_app()
 {
-    compose exec -T app1 /bin/bash -c "$1" 2>/dev/null || echo refused
+    $compose exec -T app1 /bin/bash -c "$1" 2>/dev/null || echo refused
 }
 
 check_demo()
@@ -187,25 +217,19 @@ check_demo()
     wait_for 30 scraped 'sum(seckill_orders_total{verdict="placed"})' 1001 ||
         fail "Prometheus counted $(metric 'sum(seckill_orders_total{verdict="placed"})') orders, expected 1001"
     echo "one instance ends, the sale goes on"
-    quietly stop compose stop app1
-    shopper=$(compose exec -T app2 /usr/bin/seckill token --user 1003)
+    quietly stop $compose stop app1
+    shopper=$($compose exec -T app2 /usr/bin/seckill token --user 1004)
     post "$shopper" "/v1/vouchers/$voucher/orders" >/dev/null
-    check "how it ended" "$(docker inspect -f '{{.State.ExitCode}}' "$(compose ps -q app1)")" 0
-    docker images --format '{{.Repository}}:{{.Tag}} {{.Size}}' | grep -e '^seckill:' -e '^seckill-load:'
+    check "how it ended" "$(docker inspect -f '{{.State.ExitCode}}' "$($compose ps -aq app1)")" 0
+    docker images --format '{{.Repository}}:{{.Tag}} {{.Size}}' | grep "^$SECKILL_IMAGE"
 }
 
 check_gone()
 {
-    project=label=com.docker.compose.project=seckill-demo
-    check "containers that are left" "$(docker ps -aq --filter "$project")" ""
-    check "volumes that are left" "$(docker volume ls -q --filter "$project")" ""
-    check "networks that are left" "$(docker network ls -q --filter "$project")" ""
-}
-
-not_run()
-{
-    echo "not run: demo ($*)"
-    exit 0
+    label=label=com.docker.compose.project=$project
+    check "containers that are left" "$(docker ps -aq --filter "$label")" ""
+    check "volumes that are left" "$(docker volume ls -q --filter "$label")" ""
+    check "networks that are left" "$(docker network ls -q --filter "$label")" ""
 }
 
 free_port()
@@ -218,12 +242,14 @@ start_docker()
 {
     run=$(mktemp -d /tmp/seckill-docker.XXXXXX)
     data=$PWD/var/docker
+    rm -rf "$data"
     mkdir -p "$data"
     DOCKER_HOST=unix://$run/docker.sock
     export DOCKER_HOST
     # No rules in the machine's firewall: the containers reach each other, and who builds
-    # uses the machine's own network.
-    dockerd --data-root "$data" --exec-root "$run/exec" --pidfile "$run/pid" -H "$DOCKER_HOST" \
+    # uses the machine's own network. Signals of a terminal are for this script alone; when it
+    # is killed, this Docker ends, too.
+    setsid setpriv --pdeathsig TERM dockerd --data-root "$data" --exec-root "$run/exec" --pidfile "$run/pid" -H "$DOCKER_HOST" \
         --bridge none --iptables=false --ip6tables=false --ip-masq=false --ip-forward=false \
         >"$run/log" 2>&1 </dev/null &
     docker_pid=$!
@@ -234,48 +260,96 @@ start_docker()
     }
 }
 
+docker_ended()
+{
+    ! kill -0 "$docker_pid" 2>/dev/null
+}
+
 answers_or_ended()
 {
-    docker info >/dev/null 2>&1 || ! kill -0 "$docker_pid" 2>/dev/null
+    docker info >/dev/null 2>&1 || docker_ended
 }
 
 stop_docker()
 {
     [ -n "$docker_pid" ] || return 0
     kill "$docker_pid" 2>/dev/null || true
+    wait_for 60 docker_ended || kill -KILL "$docker_pid"
     wait "$docker_pid" || true
-    umount "$run"/exec/netns/* 2>/dev/null || true # which it leaves mounted
+    umount "$run"/exec/netns/* "$data" 2>/dev/null || true # which it leaves mounted
     rm -rf "$run" "$data"
 }
 
-# Whatever happened, nothing stays.
+# A container can be made of the kind that the demo needs: it finds others by name, sees a
+# file of ours, and is heard on a port of this machine.
+try_container()
+{
+    remove_probe
+    docker network create "$project-probe"
+    docker run -d --name "$project-probe" --network "$project-probe" --network-alias probe \
+        --user 65534:65534 --read-only --cap-drop ALL --security-opt no-new-privileges:true \
+        -v "$PWD/docker/nginx.conf:/probe:ro" -p "127.0.0.1:$PORT:8080" "$base" perl -MIO::Socket::INET -e '
+            gethostbyname("probe") or die "no name\n";
+            -s "/probe" or die "no file\n";
+            my $all = IO::Socket::INET->new(LocalPort => 8080, Listen => 9) or die "no port\n";
+            while (my $one = $all->accept) { <$one>; print $one "HTTP/1.0 200 OK\r\n\r\n" }' || return
+    wait_for 60 curl -fsS -m 5 "$url" || {
+        docker logs "$project-probe"
+        return 1
+    }
+}
+
+remove_probe()
+{
+    docker rm -f "$project-probe" >/dev/null 2>&1 || true
+    docker network rm "$project-probe" >/dev/null 2>&1 || true
+}
+
+# Whatever happened, nothing stays. What cannot be removed is a failure, too.
 end_test()
 {
     code=$?
     trap - EXIT
     trap '' HUP INT TERM
+    stop_child
     if docker info >/dev/null 2>&1; then
-        verb_down || true
-        [ -n "$docker_pid" ] || docker rmi -f seckill seckill-load >/dev/null 2>&1 || true
+        remove_probe
+        (verb_down) || code=1
+        [ -n "$docker_pid" ] || docker rmi -f "$SECKILL_IMAGE" "$SECKILL_IMAGE-load" >/dev/null 2>&1 || true
     fi
-    stop_docker
+    stop_docker || code=1
     exit "$code"
+}
+
+# All that the machine must be able to do. What fails afterwards has failed.
+need_docker()
+{
+    need_root
+    need_tar trixie
+    docker info >/dev/null 2>&1 || need_packages .ci/packages-demo dockerd
+    # From Debian 13 on it is a package of its own.
+    need_packages .ci/packages-docker-cli docker
+    docker compose version >/dev/null 2>&1 || need_packages .ci/packages-demo docker-compose
 }
 
 verb_test()
 {
-    docker_pid=
-    [ "$(id -u)" -eq 0 ] || not_run "needs root"
-    .ci/deps.sh .ci/packages-demo >/dev/null 2>&1 || not_run "Docker cannot be installed"
-    place=var/test-demo
-    rm -rf "$place"
+    # shellcheck disable=SC2034 # able.sh says it
+    what=demo
+    # shellcheck source=.ci/able.sh
+    . .ci/able.sh
+    need_docker
     PORT=$(free_port)
     PROMETHEUS_PORT=$(free_port)
-    url=http://127.0.0.1:$PORT
-    trap end_test EXIT
-    trap 'exit 1' HUP INT TERM
-    docker info >/dev/null 2>&1 || start_docker
+    name_all seckill-test seckill-test var/test-demo
     OFFLINE=yes
+    docker_pid=
+    trap end_test EXIT
+    docker info >/dev/null 2>&1 || start_docker
+    verb_down # what a killed test has left
+    import_base
+    why=$(try_container 2>&1) || not_run "no container can be used: $(echo "$why" | tail -n 1)"
+    remove_probe
     verb_up
     check_demo
     verb_down
@@ -283,6 +357,9 @@ verb_test()
     echo "removed"
 }
 
+trap stop_child EXIT
+trap 'exit 1' HUP INT TERM
+name_all seckill-demo seckill var/demo
 case ${1:-} in
 up | down | test) "verb_$1" ;;
 *) echo "usage: demo.sh up|down|test" >&2 && exit 2 ;;

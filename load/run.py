@@ -92,7 +92,8 @@ def serve(program, port, stack):
     service = house.Service(program, port, {
         "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
         "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
-        "SECKILL_JWT_SECRET_FILE": keep_secret(), "SECKILL_DEV_LOGIN": "1"}, f"{PLACE}/seckill.log")
+        "SECKILL_JWT_SECRET_FILE": keep_secret(), "SECKILL_TICKET_SECRET_FILE": keep_secret(),
+        "SECKILL_DEV_LOGIN": "1"}, f"{PLACE}/seckill.log")
     service.migrate(servers.env["PG_OWNER_URL"])
     stack.callback(service.stop)
     stack.callback(ignore_signals)

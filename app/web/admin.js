@@ -1,7 +1,7 @@
 /* admin.js - the dashboard: who is here, the figures of each second, the vouchers. */
 import {Chart} from '/web/charts.js';
 import {Figures, KEPT_S, percentile} from '/web/figures.js';
-import {call, claims, devToken, element, every, setText} from '/web/house.js';
+import {call, claims, devToken, element, every, setText, takeToken} from '/web/house.js';
 import {initForms, openEdit, openRestock} from '/web/forms.js';
 
 const TOKEN = 'seckill.admin';
@@ -301,4 +301,6 @@ async function begin() {
     byId('demo').hidden = await devToken('shopper', 1).catch(() => null) === null;
 }
 
+takeToken();
+window.onhashchange = takeToken;
 await begin();

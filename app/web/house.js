@@ -90,6 +90,18 @@ export function claims(token) {
     }
 }
 
+/**
+ * A link may bring a token, #token=...: it goes into the form, and out of the address. To
+ * sign in stays the press of a button, so that nobody's link signs in anybody.
+ */
+export function takeToken() {
+    const token = new URLSearchParams(location.hash.slice(1)).get('token');
+    if (token === null)
+        return;
+    history.replaceState(null, '', location.pathname + location.search);
+    document.getElementById('token').value = token;
+}
+
 /** An element: element('p', {class: 'small', onclick: f}, 'text', child). */
 export function element(tag, attributes = {}, ...children) {
     const made = document.createElement(tag);

@@ -1,6 +1,6 @@
 /* shop.js - the shop page: who is here, the vouchers, the button, my orders. */
 import {buy} from '/web/buy.js';
-import {call, claims, clock, devToken, element, every, listVouchers, setText} from '/web/house.js';
+import {call, claims, clock, devToken, element, every, listVouchers, setText, takeToken} from '/web/house.js';
 import {duration, has, moment, money, number, percent, say, translate} from '/web/words.js';
 
 const LOOK_MS = 2000;        /* at the vouchers on sale, while something happens there */
@@ -404,6 +404,8 @@ function tick() {
     setTimeout(tick, 1000 - clock.now() % 1000 + 5);
 }
 
+takeToken();
+window.onhashchange = takeToken;
 translate();
 document.title = say('shop');
 byId('another').onclick = enterAsAnybody;

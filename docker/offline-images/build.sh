@@ -1,39 +1,22 @@
 #!/bin/sh
 #
-# build.sh - stand-ins for the images of the demo, where no registry can be reached: made of
-# Debian 13's packages. Needs root, debootstrap and a running Docker. Prints the settings
-# for compose.yaml that name them.
+# build.sh BASE FILE - stand-ins for the images of the demo, where no registry can be reached:
+# of Debian packages on the image BASE, by a running Docker. The settings for compose.yaml
+# that name them go to FILE.
 set -eu
-cd "$(dirname "$0")/../.."
+base=$1
+file=$2
+context=$(dirname "$0")
 
-base=seckill-offline/debian:13
-
-# import_base: without what Debian's slim image lacks, too.
-import_base()
-{
-    [ -z "$(docker images -q "$base")" ] || return 0
-    root=$(.ci/root.sh trixie)
-    docker import "$root" "$base" >/dev/null
-}
-
-# A build that fails has said why; of others nobody reads it. The classic builder because it
-# is in every Docker, and takes a base that no registry knows.
+# The classic builder because it is in every Docker, and takes a base that no registry knows.
 build()
 {
-    log=$(mktemp)
-    DOCKER_BUILDKIT=0 docker build --network host --build-arg BASE="$base" --target "$1" \
-        -t "seckill-offline/$1" docker/offline-images >"$log" 2>&1 || {
-        cat "$log" >&2
-        rm -f "$log"
-        return 1
-    }
-    rm -f "$log"
+    DOCKER_BUILDKIT=0 docker build --force-rm --network host --build-arg BASE="$base" --target "$1" \
+        -t "seckill-offline/$1" "$context"
 }
 
-import_base
-echo "BASE_IMAGE=$base"
-echo "BUILD_NETWORK=host"
+printf 'BASE_IMAGE=%s\nBUILD_NETWORK=host\n' "$base" >"$file"
 for server in postgres redis nginx prometheus; do
     build "$server"
-    echo "$(echo "$server" | tr '[:lower:]' '[:upper:]')_IMAGE=seckill-offline/$server"
+    echo "$(echo "$server" | tr '[:lower:]' '[:upper:]')_IMAGE=seckill-offline/$server" >>"$file"
 done

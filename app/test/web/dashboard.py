@@ -110,7 +110,7 @@ def test_figures__move_while_the_sale_runs(world):
         if first > 0: # else the browser was slower than the whole sale
             browser.wait("still less", lambda: now(browser, "Stock on sale") < first)
         browser.wait("refusals", lambda: (now(browser, "Refused") or 0) > 0)
-        browser.screenshot("dashboard", 1240)
+        browser.screenshot("dashboard", 990)
         browser.be_dark(True)
         browser.resize(PHONE)
         browser.wait("sold out", lambda: "sold out" in browser.text(row(voucher)))

@@ -278,6 +278,27 @@ def test_without_dev_login__a_token_is_asked_for(world):
     assert not browser.one("#signin").is_displayed()
 
 
+def test_link__brings_a_token_and_signs_nobody_in(world):
+    plain = world.start({"SECKILL_DEV_LOGIN": "0"})
+    browser, url = world.browser, f"http://127.0.0.1:{plain.port}"
+    for path, role, seen in (("/", "shopper", "Shopper 4712"), ("/admin", "admin", "instance")):
+        token = plain.token(4712, role)
+        browser.open(url)
+        browser.open("about:blank", afresh=False)
+        browser.open(f"{url}{path}#token={token}", afresh=False)
+        browser.wait("the form", lambda: browser.one("#signin").is_displayed())
+        assert browser.driver.current_url == url + path
+        assert not browser.js("return JSON.stringify([localStorage, sessionStorage])").count(token)
+        assert browser.one("#token").get_attribute("value") == token
+        browser.js("location.hash = 'token=nonsense'") # a link that is opened where the page is
+        browser.wait("the other token", lambda: browser.one("#token").get_attribute("value") == "nonsense")
+        browser.js("location.hash = arguments[0]", f"token={token}")
+        browser.wait("the first one", lambda: browser.one("#token").get_attribute("value") == token)
+        browser.one("#signin .main").click()
+        browser.wait_text("body", seen)
+        assert browser.driver.current_url == url + path
+
+
 def test_dev_login__is_refused_beyond_loopback(world):
     wide = world.start({"SECKILL_DEV_LOGIN": "1"}, listen="0.0.0.0")
     status, told = wide.call("POST", "/v1/dev/token", body={"user_id": 1, "role": "admin"})

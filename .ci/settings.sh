@@ -1,9 +1,10 @@
 #!/bin/sh
 #
-# readme.sh PROGRAM [--write] - is the table of settings in README.md the one that PROGRAM
+# settings.sh PROGRAM [--write] - is the table of settings in the docs the one that PROGRAM
 # prints? With --write it is put there.
 set -eu
 cd "$(dirname "$0")/.."
+document=app/docs/operator.md
 
 fresh=$(mktemp)
 trap 'rm -f "$fresh"' EXIT
@@ -11,9 +12,9 @@ trap 'rm -f "$fresh"' EXIT
     FNR == NR { table = table $0 "\n"; next }
     /^<!-- configuration/ { print; printf "\n%s\n", table; inside = 1; next }
     /^<!-- end of configuration/ { inside = 0 }
-    !inside' - README.md >"$fresh"
+    !inside' - "$document" >"$fresh"
 if [ "${2:-}" = --write ]; then
-    cat "$fresh" >README.md
+    cat "$fresh" >"$document"
 else
-    diff -u README.md "$fresh"
+    diff -u "$document" "$fresh"
 fi

@@ -1,0 +1,71 @@
+# shellcheck shell=sh disable=SC2034,SC2154
+#
+# able.sh - can this machine do what the tests of the package and of the demo need? To be
+# sourced, with $what naming the test.
+#
+# Where it cannot, the test is not run, and says why: that is decided here and by no failure
+# of the test itself. Nothing here waits for longer than a few minutes.
+
+mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+
+not_run()
+{
+    echo "not run: $what ($*)"
+    exit 0
+}
+
+need_root()
+{
+    [ "$(id -u)" -eq 0 ] || not_run "needs root"
+}
+
+# need_mirror SUITE: a list of packages, 8 MB, comes within half a minute. What follows
+# fetches thirty times as much, from inside of roots and containers: without a proxy.
+need_mirror()
+{
+    why=$(curl --noproxy '*' -fsSL -m 30 -o /dev/null \
+        "$mirror/dists/$1/main/binary-$(dpkg --print-architecture)/Packages.xz" 2>&1) ||
+        not_run "no $1 from $mirror: $why"
+}
+
+# need_packages LIST PROGRAM...: the packages of LIST are installed where a PROGRAM is missing.
+need_packages()
+{
+    list=$1
+    shift
+    # shellcheck disable=SC2068
+    why=$(has_all $@ || timeout 300 .ci/deps.sh "$list" 2>&1 >/dev/null) ||
+        not_run "$list cannot be installed: $(echo "$why" | tail -n 1)"
+    has_all "$@" || not_run "no $1"
+}
+
+has_all()
+{
+    for program; do
+        command -v "$program" >/dev/null || return 1
+    done
+}
+
+# need_tar SUITE: $tar is the smallest Debian of that suite.
+need_tar()
+{
+    need_mirror "$1"
+    need_packages .ci/packages-root debootstrap
+    why=$(try_devices 2>&1) || not_run "no root of its own: $(echo "$why" | tail -n 1)"
+    tar=$(timeout 600 .ci/root.sh "$1") || {
+        [ $? -eq 124 ] && not_run "debootstrap took more than ten minutes"
+        exit 1
+    }
+}
+
+# A device, a mount, another root: in a mount namespace, which ends with it.
+try_devices()
+{
+    mkdir -p var
+    probe=$(mktemp -d var/probe.XXXXXX)
+    able=yes
+    { mknod -m 666 "$probe/null" c 1 3 && true >"$probe/null" &&
+        unshare -m mount -t proc proc "$probe" && chroot / true; } || able=
+    rm -rf "$probe"
+    [ -n "$able" ]
+}

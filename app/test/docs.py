@@ -1,0 +1,353 @@
+#!/usr/bin/python3 -B
+"""docs.py PROGRAM - is what README.md and app/docs say true?
+
+Each block ```sh of a document runs, all of them in one shell, one after the other, as a
+reader would run them beside `make run`: `build`, `var/run` and the port are replaced by those
+of this test. What a block prints must be what the next block ```text or ```json shows; times,
+tokens and long numbers may be others, the same number always by the same one, and `...`
+stands for anything. A block that cannot run here has `<!-- not run: WHY -->` before it, and
+what it names must exist. Beside that the tables are held against the program and its sources.
+
+Prints what .ci/check.sh counts."""
+
+import contextlib
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+
+ROOT = os.path.abspath(f"{os.path.dirname(os.path.abspath(__file__))}/../..")
+sys.path.insert(0, f"{ROOT}/load")
+
+import house # noqa: E402
+
+PLACE = "var/it/docs"
+OPERATOR, INTEGRATOR, DEVELOPER = (f"app/docs/{reader}.md" for reader in ("operator", "integrator", "developer"))
+DOCS = ("README.md", OPERATOR, INTEGRATOR, DEVELOPER)
+UNTOLD = {"POST /v1/dev/token", "GET /web/{name}"} # routes that are no part of the contract
+SESSION_WITHIN_S = 120
+SHOWN = ("text", "json")
+LANGUAGES = ("sh", "yaml", *SHOWN)
+MARK = "=== the next block"
+
+# What differs from run to run.
+KINDS = {"time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", "token": r"eyJ[\w-]+\.[\w-]+\.[\w-]+",
+         "hex": r"\b[0-9a-f]{16,}\b", "ticket": r"(?<![\w-])[\w-]{32}(?![\w-])", "number": r"\b\d{6,}\b"}
+VARIABLE = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in KINDS.items()) + r"|(?P<any>\.\.\.)")
+
+
+def read(path):
+    with open(f"{ROOT}/{path}") as file:
+        return file.read()
+
+
+def check(condition, what):
+    if not condition:
+        raise house.Failed(what)
+
+
+def same(told, true, of):
+    """Two sets must be equal."""
+    check(told and true, f"{of}: nothing found")
+    check(told == true, f"{of}: told and not true: {sorted(told - true)}; true and not told: {sorted(true - told)}")
+
+
+# -- documents --------------------------------------------------------------------------
+
+
+class Block:
+    def __init__(self, place, language, text, reason):
+        self.place, self.language, self.text, self.reason = place, language, text, reason
+        self.shown = None # the block with what this one prints
+
+
+def find_blocks(path):
+    """The fenced blocks of a document, each ```sh with what is shown behind it."""
+    blocks, opened, reason, lines = [], None, None, []
+    for number, line in enumerate(read(path).splitlines(), 1):
+        if line.startswith("```") and opened is None:
+            opened, lines = (f"{path}:{number}", line[3:]), []
+            check(line[3:] in LANGUAGES, f"{path}:{number}: a block of language '{line[3:]}'")
+        elif line == "```":
+            blocks.append(Block(*opened, "\n".join(lines) + "\n", reason))
+            opened = reason = None
+        elif opened:
+            lines.append(line)
+        elif line.startswith("    ") and re.match(r" +((make|curl|seckill|\$) |(build|load)/\w)", line):
+            raise house.Failed(f"{path}:{number}: a command that is not in a block ```sh")
+        elif line:
+            found = re.fullmatch(r"<!-- not run: (.+) -->", line)
+            reason = found and found[1]
+    for block, after in zip(blocks, blocks[1:]):
+        if block.language == "sh" and after.language in SHOWN:
+            block.shown = after
+    return blocks
+
+
+def section(path, heading):
+    """The text below a heading, to the next of its kind."""
+    found = re.search(rf"^(##+) {re.escape(heading)}$(.*?)(?=^\1 |\Z)", read(path), re.M | re.S)
+    check(found, f"{path}: no section \"{heading}\"")
+    return found[2]
+
+
+def first_cells(text):
+    """What stands in backquotes in the first column of its tables."""
+    return {name for row in re.findall(r"^\| *(`[^|]*) \|", text, re.M) for name in re.findall(r"`([^`]+)`", row)}
+
+
+# -- running ----------------------------------------------------------------------------
+
+
+class Answers:
+    """Holds what was printed against what is shown, and remembers the numbers."""
+
+    def __init__(self):
+        self.known = {}
+
+    def pattern(self, shown):
+        """A regular expression, and the name in it of each number that is new."""
+        parts, names, end = [], {}, 0
+        for found in VARIABLE.finditer(shown):
+            parts.append(re.escape(shown[end:found.start()]))
+            end, kind, text = found.end(), found.lastgroup, found[0]
+            if kind == "any":
+                parts.append("(?s:.*?)")
+            elif kind == "time": # not remembered: two may be equal by chance
+                parts.append(KINDS[kind])
+            elif text in self.known:
+                parts.append(re.escape(self.known[text]))
+            elif text in names:
+                parts.append(f"(?P={names[text]})")
+            else:
+                names[text] = f"v{len(names)}"
+                parts.append(f"(?P<{names[text]}>{KINDS[kind]})")
+        return "".join(parts) + re.escape(shown[end:]), names
+
+    def compare(self, block, printed):
+        shown = block.shown.text
+        if block.shown.language == "json":
+            shown, printed = plain_json(block.shown.place, shown), plain_json(block.place, printed)
+        pattern, names = self.pattern(shown.strip())
+        found = re.fullmatch(pattern, printed.strip())
+        check(found, f"{block.place} printed\n{printed}\n{block.shown.place} shows\n{shown}")
+        self.known.update((text, found[name]) for text, name in names.items())
+        check(len(set(self.known.values())) == len(self.known), f"{block.place}: one number for two that are shown")
+
+
+def plain_json(place, text):
+    """One value a line, without spaces."""
+    values, rest = [], text.strip()
+    while rest:
+        try:
+            value, end = json.JSONDecoder().raw_decode(rest)
+        except ValueError as failure:
+            raise house.Failed(f"{place}: no JSON ({failure}):\n{text}") from None
+        values.append(json.dumps(value, ensure_ascii=False))
+        rest = rest[end:].lstrip()
+    return "\n".join(values)
+
+
+class World:
+    """What `make run` gives a reader: servers, a service, `PLACE/env`, `PLACE/jwt_secret`."""
+
+    def __init__(self, program, stack):
+        self.program = program
+        self.build = os.path.relpath(os.path.dirname(program), ROOT)
+        servers = house.Servers(PLACE)
+        if os.path.isdir(PLACE):
+            servers.down()
+            shutil.rmtree(PLACE)
+        stack.callback(servers.down)
+        servers.up()
+        self.allow_replication(servers.env)
+        secret = f"{PLACE}/jwt_secret"
+        with open(os.open(secret, os.O_WRONLY | os.O_CREAT, 0o600), "w") as out:
+            out.write(house.new_secret())
+        self.service = house.Service(program, house.free_port(), {
+            "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
+            "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"], "SECKILL_WORKERS": "2",
+            "SECKILL_JWT_SECRET_FILE": secret, "SECKILL_TICKET_SECRET_FILE": secret,
+            "SECKILL_DEV_LOGIN": "1"}, f"{PLACE}/seckill.log")
+        self.service.migrate(servers.env["PG_OWNER_URL"])
+        stack.callback(self.service.stop)
+        self.service.start()
+
+    @staticmethod
+    def allow_replication(env):
+        """For pg_basebackup."""
+        with open(f"{PLACE}/postgres/pg_hba.conf", "a") as out:
+            out.write("host replication postgres 127.0.0.1/32 scram-sha-256\n")
+        house.sql(env["PG_SUPERUSER_URL"], "select pg_reload_conf()")
+
+    def here(self, text):
+        """A document's text with the places of this test."""
+        text = text.replace("127.0.0.1:8080", f"127.0.0.1:{self.service.port}").replace("var/run", PLACE)
+        return re.sub(r"\bbuild/", f"{self.build}/", text)
+
+    def run(self, blocks):
+        """All in one shell; returns what each printed."""
+        script = "set -euo pipefail\n" + "".join(
+            f"echo; echo '{MARK}'\n{self.here(block.text)}" for block in blocks)
+        env = {name: value for name, value in os.environ.items()
+               if not name.startswith(("SECKILL_", "MAKE", "MFLAGS", "PG", "RESULTS"))}
+        env.update(PATH=f"{os.path.dirname(self.program)}:{env['PATH']}", LC_ALL="C.UTF-8")
+        with tempfile.TemporaryFile("w+") as out:
+            shell = subprocess.Popen(["bash", "-c", script], env=env, cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
+                                     stdout=out, stderr=out, start_new_session=True)
+            try:
+                code = shell.wait(SESSION_WITHIN_S)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(shell.pid, signal.SIGTERM) # what it left behind
+                shell.wait()
+            out.seek(0)
+            printed = out.read().split(f"\n{MARK}\n")[1:]
+        check(code == 0, f"{blocks[len(printed) - 1].place}: exit code {code}\n{(printed or [''])[-1]}")
+        return printed
+
+
+def test_commands_do_what_is_shown(world, path):
+    blocks = [block for block in find_blocks(path) if block.language == "sh" and not block.reason]
+    answers = Answers()
+    for block, printed in zip(blocks, world.run(blocks) if blocks else []):
+        if block.shown:
+            block.shown.text = world.here(block.shown.text)
+            answers.compare(block, printed)
+
+
+# -- what is named must exist -----------------------------------------------------------
+
+
+def test_what_is_named_exists(_world, path):
+    """Targets of make and units in commands; files anywhere."""
+    targets = {name for line in re.findall(r"^([\w./ -]+):(?!=)", read("Makefile"), re.M) for name in line.split()}
+    commands = "\n".join([block.text for block in find_blocks(path) if block.language == "sh"] +
+                         re.findall(r"`([^`\n]+)`", read(path)))
+    for name in re.findall(r"\bmake (?:[A-Z]\w*=\S* )*([a-z][a-z-]*)\b(?![/=])", commands):
+        check(name in targets, f"{path}: make {name}: no such target")
+    for name in re.findall(r"systemctl \w+ (?:--\w+ )*(\w+)", commands):
+        check(os.path.exists(f"{ROOT}/app/install/{name}.service"), f"{path}: no unit {name}")
+    for name in re.findall(r"(?<![\w/.@:-])((?:\.ci|app|load|lib|sql|docker)/[\w./-]*[\w/])", read(path)):
+        check(glob.glob(f"{ROOT}/{re.sub('[A-Z]{4,}', '*', name)}*"), f"{path}: {name}: no such file")
+
+
+def test_links_lead_somewhere(_world, path):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(path)):
+        check(os.path.exists(f"{ROOT}/{os.path.dirname(path)}/{target}"), f"{path}: link to {target}")
+    for target, heading in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", read(path)):
+        there = read(os.path.normpath(f"{os.path.dirname(path)}/{target}") if target else path)
+        names = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.+)$", there, re.M)}
+        check(heading in names, f"{path}: no heading #{heading} in {target or path}")
+
+
+# -- tables that the program has, too ---------------------------------------------------
+
+
+def test_metrics_are_those_of_the_service(world):
+    live = world.service.call("GET", "/metrics")[1]
+    told = {tuple(row) for row in re.findall(r"^\| `(seckill_\w+)[^`]*` \| (\w+) \|", section(OPERATOR, "Metrics"), re.M)}
+    same(told, set(re.findall(r"^# TYPE (\w+) (\w+)$", live, re.M)), "metrics")
+
+
+def test_alerts_are_rules_on_metrics_that_exist(world):
+    live = world.service.call("GET", "/metrics")[1]
+    rules = [block.text for block in find_blocks(OPERATOR) if block.language == "yaml" and "alert:" in block.text]
+    check(rules, "no rules")
+    for text in rules:
+        judge_rules(text)
+        for name, labels in re.findall(r"\b(seckill_\w+)(?:\{([^}]*)\})?", text):
+            check(re.search(rf"^{name}[{{ ]", live, re.M), f"an alert on {name}, which is not there")
+            for label in re.findall(r'\w+="[^"]*"', labels):
+                check(label in live, f"an alert on {name} with {label}, which is not there")
+
+
+def judge_rules(text):
+    """By promtool where Debian's package prometheus is installed, else as YAML if that can be."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file, contextlib.suppress(ImportError):
+        file.write(text)
+        file.flush()
+        if shutil.which("promtool"):
+            house.run("promtool", "check", "rules", file.name)
+            return
+        print("promtool is not installed: the rules' expressions were not parsed")
+        import yaml
+        names = [rule["alert"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+        check(len(names) == len(set(names)), "two alerts of a name")
+
+
+def test_events_are_those_of_the_sources(_world):
+    sources = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(f"{ROOT}/app/*.c"))
+    same(first_cells(section(OPERATOR, "Logs")), set(re.findall(r'log_event\(\s*\w+,\s*"(\w+)"', sources)), "log events")
+
+
+def test_codes_are_those_of_the_contract(_world):
+    contract = re.search(r"code:\s+type: string\s+enum: \[([^\]]+)\]", read("app/openapi.yaml"))[1]
+    codes = set(re.split(r",\s*", contract))
+    sources = read("app/api_reply.h") + read("app/api_reply.c")
+    in_sources = re.findall(r'X\(\w+, \d+, "(\w+)"', sources) + re.findall(r'\.code = "(\w+)"', sources)
+    same(first_cells(section(INTEGRATOR, "Errors")), codes, "error codes")
+    same(codes, set(in_sources), "error codes of openapi.yaml and of the sources")
+
+
+def test_functions_are_where_they_are_said_to_be(_world):
+    rows = re.findall(r"^\| `(\w+)` \| (app/\w+\.c) \|", read(DEVELOPER), re.M)
+    check(rows, "no functions")
+    for name, path in rows:
+        check(re.search(rf"^[\w *]*\b{name}\(", read(path), re.M), f"{name} is not in {path}")
+    tests = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(f"{ROOT}/app/test/*.[ch]"))
+    for name in re.findall(r"`(test_[a-z]\w+__\w+)`", read(DEVELOPER)):
+        check(f" {name}(" in tests, f"there is no {name}")
+
+
+def test_routes_are_those_of_the_contract(_world):
+    routes, path = set(), None
+    for line in read("app/openapi.yaml").splitlines():
+        if line.startswith("  /"):
+            path = line.strip().rstrip(":")
+        elif path and re.fullmatch(r"    (get|post|patch|put|delete):", line):
+            routes.add(f"{line.strip(' :').upper()} {path}")
+        elif line.startswith("components:"):
+            break
+    served = {f"{method} {path}" for path, methods in
+              re.findall(r'\{"(/[^"]*)",\s*ROUTE_\w+,\s*\{(.*?)\},\s*"', read("app/api.c"), re.S)
+              for method in re.findall(r"HTTP_(\w+)", methods)}
+    same(routes, served - UNTOLD, "routes of openapi.yaml and of the sources")
+    same(first_cells(section(INTEGRATOR, "All calls")), routes, "routes")
+
+
+# -- all of it --------------------------------------------------------------------------
+
+
+def run_one(name, test, *arguments):
+    print(f"[ RUN      ] {name}", flush=True)
+    try:
+        test(*arguments)
+    except Exception as failure: # whatever it is, the others run
+        print(failure) if isinstance(failure, house.Failed) else traceback.print_exc(file=sys.stdout)
+        print(f"[  FAILED  ] {name}", flush=True)
+        return False
+    print(f"[       OK ] {name}", flush=True)
+    return True
+
+
+def main():
+    program = os.path.abspath(sys.argv[1])
+    os.chdir(ROOT)
+    of_each = (test_links_lead_somewhere, test_what_is_named_exists, test_commands_do_what_is_shown)
+    of_all = [test for name, test in globals().items() if name.startswith("test_") and test not in of_each]
+    with contextlib.ExitStack() as stack:
+        world = World(program, stack)
+        results = [run_one(f"{test.__name__} ({path})", test, world, path) for path in DOCS for test in of_each]
+        results += [run_one(test.__name__, test, world) for test in of_all]
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()
