@@ -197,12 +197,12 @@ static void test_answer_page__has_the_date_of_now(void **state)
     struct client *conn = client_open(&site.address);
 
     (void)state;
-    for (int day = 0; day < 40; day++) {
+    for (int64_t day = 0; day < 40; day++) {
         assert_dated_now(conn, "");
         assert_dated_now(conn, "X-Request-Id: r-1\r\n");
         clock_shift_us(INT64_C(86400) * 1000000 + day * 1000000);
     }
-    for (int day = 0; day < 40; day++)
+    for (int64_t day = 0; day < 40; day++)
         clock_shift_us(-(INT64_C(86400) * 1000000 + day * 1000000));
     client_close(conn);
 }
