@@ -364,14 +364,15 @@ static bool read_token(struct api *api, struct http_request *request,
     return false;
 }
 
-static bool is_user_limited(struct api *api, struct http_request *request,
-                            int64_t user_id)
+/* Shoppers only: one cashier speaks for all who pay. */
+static bool is_shopper_limited(struct api *api, struct http_request *request,
+                               const struct identity *identity)
 {
     struct limiter *limiter = api->options.user_limiter;
     int64_t wait_us = 0;
 
-    if (limiter != NULL)
-        wait_us = limiter_take(limiter, (uint64_t)user_id, clock_mono_us());
+    if (limiter != NULL && identity->role == AUTH_SHOPPER)
+        wait_us = limiter_take(limiter, (uint64_t)identity->user_id, clock_mono_us());
     if (wait_us > 0)
         api_answer_rate_limited(api, request, "shopper", limiter, wait_us);
     return wait_us > 0;
@@ -384,7 +385,7 @@ bool api_identify(struct api *api, struct http_request *request,
 
     if (!caller->is_known) {
         if (!read_token(api, request, &caller->identity) ||
-            is_user_limited(api, request, caller->identity.user_id))
+            is_shopper_limited(api, request, &caller->identity))
             return false;
         caller->is_known = true;
     }

@@ -155,6 +155,13 @@ static const struct check {
      "  or per_user_limit not between 1 and 100"
      "  or pay_within_s not between 1 and 2592000 or end_at <= begin_at"
      "  or char_length(title) not between 1 and 200 or char_length(description) > 4000"},
+
+    {"an unpaid order is in a batch whose deadline is looked for",
+     "select format('voucher %s: order %s expires %s, and nothing leads to it',"
+     " voucher_id, id, expires_at)"
+     " from (select *, max(due_to_id) over (partition by voucher_id order by id) as last"
+     "  from voucher_order) o"
+     " where status = 'unpaid' and (last >= id) is not true"},
 };
 #define CHECK_COUNT ((unsigned)(sizeof(checks) / sizeof(checks[0])))
 

@@ -1,8 +1,8 @@
 /*
  * expiry.c - looks for orders whose time is over, several times a second.
  *
- * While a look finds some to expire, the next follows at once; the first that expires
- * none waits: either there are none, or others are at them.
+ * While a look gets on, the next follows at once; the first that does not waits: either
+ * there is nothing to expire, or others are at it.
  */
 #include "app/expiry.h"
 
@@ -22,13 +22,13 @@ struct expiry_watch {
 
 static void look(struct expiry_watch *watch);
 
-static void on_expired(enum status status, uint64_t expired, void *arg)
+static void on_expired(enum status status, uint64_t expired, bool is_progress, void *arg)
 {
     struct expiry_watch *watch = arg;
 
     watch->is_looking = false;
     watch->expired += expired;
-    if (status == STATUS_OK && expired > 0) {
+    if (status == STATUS_OK && is_progress) {
         look(watch);
         return;
     }

@@ -17,12 +17,15 @@
  */
 #include "app/http_impl.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CONNECTION_MEMORY_BYTES                                                          \
@@ -38,6 +41,7 @@ struct http_page {
     struct MHD_Response *response;
     char *body;
     size_t body_len;
+    int64_t dated_s; /* what its Date says */
     unsigned status;
 };
 
@@ -446,12 +450,29 @@ static struct MHD_Response *page_copy(const struct http_page *page)
     return response;
 }
 
-void http_answer_page(struct http_request *request, const struct http_page *page)
+/* Once a second instead of at each answer. An answer that is still to be sent says the
+   new time as well. A header that could not be made, libmicrohttpd makes itself. */
+static void page_date(struct http_page *page)
+{
+    time_t now_s = (time_t)(clock_real_us() / 1000000);
+    struct tm now;
+    char date[32];
+
+    if (page->dated_s == now_s)
+        return;
+    page->dated_s = now_s;
+    gmtime_r(&now_s, &now);
+    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &now);
+    add_header(page->response, MHD_HTTP_HEADER_DATE, date); /* replaces the old one */
+}
+
+void http_answer_page(struct http_request *request, struct http_page *page)
 {
     const struct http *http = request->http;
     size_t len;
 
     announce(request, page->status);
+    page_date(page);
     if (http->is_quiesced || http->options.tls != NULL || request->trace[0] != '\0' ||
         http_lookup(request, "X-Request-Id", &len) != NULL)
         give_own(request, page->status, page_copy(page));

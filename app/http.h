@@ -106,7 +106,7 @@ void http_answer(struct http_request *request, const struct http_reply *reply);
 struct http_page;
 struct http_page *http_page_create(const struct http_reply *reply);
 void http_page_free(struct http_page *page); /* accepts NULL */
-void http_answer_page(struct http_request *request, const struct http_page *page);
+void http_answer_page(struct http_request *request, struct http_page *page);
 
 /* -- the server ------------------------------------------------------------------------
  */

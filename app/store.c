@@ -88,12 +88,13 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
     [STATEMENT_REDEEM_ORDER] = {"redeem_order",
                                 CHANGED_ORDERS("", "",
                                                "redeem_order($1, r.id, r.actor)")},
-    [STATEMENT_DUE_ORDERS] = {"due_orders",
-                              "select voucher_id, array_agg(id) from (select voucher_id,"
-                              "  id from voucher_order where status = 'unpaid'"
-                              "  and expires_at <= now() order by expires_at"
-                              "  limit $1::bigint) due group by voucher_id"},
-    [STATEMENT_EXPIRE_ORDERS] = {"expire_orders", "select expire_orders($1, $2)"},
+    [STATEMENT_DUE_BATCHES] = {"due_batches",
+                               "select voucher_id, array_agg(id) from (select voucher_id,"
+                               "  id from voucher_order where due_to_id is not null"
+                               "  and expires_at <= now() order by expires_at"
+                               "  limit $1::bigint) due group by voucher_id"},
+    [STATEMENT_EXPIRE_BATCHES] = {"expire_batches",
+                                  "select expired, ended from expire_batches($1, $2)"},
     [STATEMENT_VOUCHER_EVENTS] = {"voucher_events", EVENTS("voucher_history")},
     [STATEMENT_ORDER_EVENTS] = {"order_events", EVENTS(EVENTS_OF_ORDER)},
     [STATEMENT_READ_VOUCHERS] = {"read_vouchers",

@@ -167,15 +167,17 @@ void store_change_order(struct store *store, const struct order_change *change,
                         store_change_cb callback, void *arg);
 
 /**
- * Expire orders that are unpaid and overdue, the oldest deadline first, a few hundred at
- * most. Several may be at it at once, here and elsewhere: each order expires once.
+ * Expire orders that are unpaid and overdue, the oldest deadline first, a few hundred of
+ * a voucher at most. Several may be at it at once, here and elsewhere: each order expires
+ * once.
  *
- * @callback  how many this call has expired: with 0 there may be some that others are at
- *            work on. Also called for what failed: the rest may have been done
+ * @callback  how many this call has expired, and whether it got on, so that the next may
+ *            find more: without, there may be some that others are at work on. Also
+ *            called for what failed: the rest may have been done
  */
 void store_expire_orders(struct store *store,
                          void (*callback)(enum status status, uint64_t expired,
-                                          void *arg),
+                                          bool is_progress, void *arg),
                          void *arg);
 
 struct event_filter {

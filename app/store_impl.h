@@ -16,8 +16,8 @@ enum statement {
     STATEMENT_CANCEL_ORDER,
     STATEMENT_REFUND_ORDER,
     STATEMENT_REDEEM_ORDER,
-    STATEMENT_DUE_ORDERS,
-    STATEMENT_EXPIRE_ORDERS,
+    STATEMENT_DUE_BATCHES,
+    STATEMENT_EXPIRE_BATCHES,
     STATEMENT_VOUCHER_EVENTS,
     STATEMENT_ORDER_EVENTS,
     STATEMENT_READ_VOUCHERS,
@@ -39,7 +39,8 @@ typedef void (*store_orders_cb)(enum status status, const struct order *orders,
 
 typedef void (*store_events_cb)(enum status status, const struct event *events,
                                 size_t count, void *arg);
-typedef void (*store_expired_cb)(enum status status, uint64_t expired, void *arg);
+typedef void (*store_expired_cb)(enum status status, uint64_t expired, bool is_progress,
+                                 void *arg);
 
 /** One question to the server, from the store's free list. */
 struct call {

@@ -2,18 +2,17 @@
  * store_life.c - what becomes of orders after they were placed, and their history.
  *
  * Changes that wait while others are committed go together into the next transaction, one
- * for each voucher and kind of change. Orders that are overdue are found by reading, a
- * few hundred at once, and then expired voucher by voucher: a call takes the voucher's
- * lock, and tells what it found to do.
+ * for each voucher and kind of change. Batches of orders that are overdue are found by
+ * reading, a few hundred at once, and then looked at voucher by voucher: a call takes the
+ * voucher's lock, and tells what it found to do.
  */
 #include "app/store_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Orders in one transaction: the sale of their voucher waits for it. */
-#define DUE_MAX        500
-#define CHANGES_IN_ONE 500
+#define DUE_MAX        500 /* batches in one look */
+#define CHANGES_IN_ONE 500 /* a transaction: the sale of the voucher waits for it */
 
 /* -- changes ----------------------------------------------------------------------- */
 
@@ -150,6 +149,7 @@ struct expiry {
     void *arg;
     size_t calls; /* not answered yet */
     uint64_t expired;
+    uint64_t ended;     /* batches that need no further look */
     enum status status; /* the last that was not STATUS_OK */
 };
 
@@ -157,7 +157,8 @@ static void expiry_leave(struct expiry *expiry)
 {
     if (--expiry->calls > 0)
         return;
-    expiry->callback(expiry->status, expiry->expired, expiry->arg);
+    expiry->callback(expiry->status, expiry->expired, expiry->expired + expiry->ended > 0,
+                     expiry->arg);
     free(expiry);
 }
 
@@ -168,21 +169,23 @@ static void on_expired(struct store_call *base, enum status status,
     struct expiry *expiry = call->arg;
 
     store_call_end(call);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
         expiry->expired += (uint64_t)result_int64(result, 0, 0);
-    else
+        expiry->ended += (uint64_t)result_int64(result, 0, 1);
+    } else {
         expiry->status = status;
+    }
     expiry_leave(expiry);
 }
 
-/* A row: a voucher and its orders that are due. */
+/* A row: a voucher and the first orders of its batches that are due. */
 static void expire(struct store *store, struct expiry *expiry, const PGresult *due,
                    int row)
 {
     struct call *call = store_call_new(store, on_expired);
     struct store_params *params = &store->params;
-    struct result_array orders = result_array(due, row, 1);
-    size_t count = orders.count;
+    struct result_array firsts = result_array(due, row, 1);
+    size_t count = firsts.count;
 
     call->arg = expiry;
     expiry->calls++;
@@ -190,9 +193,9 @@ static void expire(struct store *store, struct expiry *expiry, const PGresult *d
     params_int64(params, result_int64(due, row, 0));
     params_array_begin(params, PARAMS_INT64, count);
     for (size_t i = 0; i < count; i++)
-        params_element_int64(params, result_array_next(&orders));
+        params_element_int64(params, result_array_next(&firsts));
     params_array_end(params);
-    store_ask_change(call, STATEMENT_EXPIRE_ORDERS);
+    store_ask_change(call, STATEMENT_EXPIRE_BATCHES);
 }
 
 static void on_due(struct store_call *base, enum status status, const PGresult *result,
@@ -211,7 +214,7 @@ static void on_due(struct store_call *base, enum status status, const PGresult *
 
 void store_expire_orders(struct store *store,
                          void (*callback)(enum status status, uint64_t expired,
-                                          void *arg),
+                                          bool is_progress, void *arg),
                          void *arg)
 {
     struct call *call = store_call_new(store, on_due);
@@ -223,7 +226,7 @@ void store_expire_orders(struct store *store,
     call->arg = expiry;
     params_begin(&store->params);
     params_int64(&store->params, DUE_MAX);
-    store_ask(store->main, call, STATEMENT_DUE_ORDERS);
+    store_ask(store->main, call, STATEMENT_DUE_BATCHES);
 }
 
 /* -- history ----------------------------------------------------------------------- */

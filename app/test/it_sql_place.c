@@ -101,6 +101,32 @@ static void test_place_orders__tells_what_it_did(void **state UNUSED)
         "t");
 }
 
+/* Which orders lead to the deadline of how many; the audit sees that none is left out. */
+static const char *batches(int64_t voucher)
+{
+    return sandbox_text(sandbox,
+                        "select string_agg(format('%%s:%%s', b.user_id, (select count(*)"
+                        " from voucher_order o where o.voucher_id = b.voucher_id"
+                        " and o.id between b.id and b.due_to_id)), ' ' order by b.id)"
+                        " from voucher_order b where b.voucher_id = %" PRId64
+                        " and b.due_to_id is not null",
+                        voucher);
+}
+
+static void test_place_orders__new_shoppers_share_a_deadline(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 12, 2);
+
+    place(voucher, "1,2,3", "0,0,0", NULL);
+    assert_string_equal(batches(voucher), "1:3");
+    place(voucher, "4,5", "0,0", "a,b");
+    assert_string_equal(batches(voucher), "1:3 4:2");
+    place(voucher, "3,6,7", "0,0,0", NULL); /* 3 has one already */
+    assert_string_equal(batches(voucher), "1:3 4:2 6:1 7:1 3:1");
+    place(voucher, "8,8,9,10", "0,0,0,0", NULL); /* 8 twice */
+    assert_string_equal(batches(voucher), "1:3 4:2 6:1 7:1 3:1 8:1 9:1 10:1 8:1");
+}
+
 static void test_place_orders__sells_exactly_the_stock(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 3, 1);
@@ -389,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PLACE_CASE(test_place_orders__places_all_in_request_order),
         PLACE_CASE(test_place_orders__tells_what_it_did),
+        PLACE_CASE(test_place_orders__new_shoppers_share_a_deadline),
         PLACE_CASE(test_place_orders__sells_exactly_the_stock),
         PLACE_CASE(test_place_orders__conflicts_use_up_no_stock),
         PLACE_CASE(test_place_orders__changes_the_version_once_or_not),

@@ -54,7 +54,7 @@ static const struct question {
     {STATEMENT_VOUCHER_EVENTS, "1, 1200000 * 1048576::bigint, 21", 100},
     {STATEMENT_VOUCHER_EVENTS, "1, 9000000 * 1048576::bigint, 21", 100},
     {STATEMENT_ORDER_EVENTS, "1, 0, 21, 500000 * 1048576::bigint + 1", 60},
-    {STATEMENT_DUE_ORDERS, "500", 1500}, /* a page and an entry for each */
+    {STATEMENT_DUE_BATCHES, "500", 1500}, /* a page and an entry for each */
 };
 
 static int setup(void **state)
@@ -105,11 +105,11 @@ static void fill_tables(void)
                "  end * interval '1 s',"
                " now() + case when n <= 500 then n when n %% 2 = 0 then 2 * n else -n"
                "  end * interval '1 s' from generate_series(1, " ROWS ") n");
-    sandbox_do(sandbox,
-               "insert into voucher_order (voucher_id, id, user_id, price_cents,"
-               " created_at, expires_at, slot) select 1, n * 1048576::bigint + 1, n, 1,"
-               " now(), now() + n * interval '1 us', 1 from generate_series(1, " ROWS
-               ") n");
+    sandbox_do(sandbox, "insert into voucher_order (voucher_id, id, user_id, price_cents,"
+                        " created_at, expires_at, slot, due_to_id)"
+                        " select 1, n * 1048576::bigint + 1, n, 1, now(),"
+                        " now() + n * interval '1 us', 1, n * 1048576::bigint + 1"
+                        " from generate_series(1, " ROWS ") n");
     sandbox_do(sandbox,
                "insert into voucher_order (voucher_id, id, user_id, price_cents,"
                " created_at, expires_at, slot) select n, n * 1048576::bigint + n,"

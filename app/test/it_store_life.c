@@ -218,25 +218,27 @@ static void test_store_close__answers_changes(void **state UNUSED)
 
 struct expiries {
     uint64_t expired;
+    bool is_progress;
     bool is_done;
 };
 
-static void on_expired(enum status status, uint64_t expired, void *arg)
+static void on_expired(enum status status, uint64_t expired, bool is_progress, void *arg)
 {
     struct expiries *expiries = arg;
 
     assert_int_equal(status, STATUS_OK);
     expiries->expired = expired;
+    expiries->is_progress = is_progress;
     expiries->is_done = true;
 }
 
-static uint64_t expire(struct shop *shop)
+static struct expiries expire(struct shop *shop)
 {
     struct expiries expiries = {0};
 
     store_expire_orders(shop->store, on_expired, &expiries);
     shop_await(shop, &expiries.is_done);
-    return expiries.expired;
+    return expiries;
 }
 
 static void
@@ -245,21 +247,24 @@ test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED
     struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
     int64_t vouchers[] = {sandbox_voucher(sandbox, 1000, 1),
                           sandbox_voucher(sandbox, 1000, 1)};
-    uint64_t expired, total = 0;
+    uint64_t total = 0;
+    struct expiries expiries;
 
     for (size_t i = 0; i < COUNT_OF(vouchers); i++)
         sandbox_do(sandbox,
                    "select place_orders(%" PRId64 ", array(select generate_series("
                    "1::bigint, 700)), array_fill(0::bigint, array[700]), null)",
                    vouchers[i]);
-    assert_int_equal(expire(shop), 0);
+    expiries = expire(shop);
+    assert_int_equal(expiries.expired, 0);
+    assert_false(expiries.is_progress);
     sandbox_do(sandbox,
                "update voucher_order set expires_at = created_at + interval '1 us'"
                " where voucher_id in (%" PRId64 ", %" PRId64 ") and user_id <= 600",
                vouchers[0], vouchers[1]);
-    while ((expired = expire(shop)) > 0) {
-        assert_in_range(expired, 1, 500);
-        total += expired;
+    while ((expiries = expire(shop)).is_progress) {
+        assert_in_range(expiries.expired, 1, 1000); /* 500 of each */
+        total += expiries.expired;
     }
     assert_int_equal(total, 1200);
     assert_int_equal(sandbox_number(sandbox,
@@ -267,6 +272,34 @@ test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED
                                     " (%" PRId64 ", %" PRId64 ")",
                                     vouchers[0], vouchers[1]),
                      1800);
+    shop_close(shop);
+}
+
+/* More batches than one look takes, and behind them one that has an order to expire. */
+static void test_store_expire_orders__gets_past_batches_that_are_over(void **state UNUSED)
+{
+    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    int64_t voucher = sandbox_voucher(sandbox, 1000, 1);
+    struct expiries expiries;
+
+    sandbox_do(sandbox,
+               "select count(place_orders(%" PRId64 ", array[n], '{0}', null))"
+               " from generate_series(1::bigint, 601) n",
+               voucher);
+    sandbox_do(sandbox,
+               "select count(pay_order(voucher_id, id, 'payment:1', 'ref', price_cents))"
+               " from voucher_order where voucher_id = %" PRId64 " and user_id <= 600",
+               voucher);
+    sandbox_do(sandbox,
+               "update voucher_order set expires_at = created_at + user_id *"
+               " interval '1 us' where voucher_id = %" PRId64,
+               voucher);
+    expiries = expire(shop);
+    assert_int_equal(expiries.expired, 0);
+    assert_true(expiries.is_progress);
+    expiries = expire(shop);
+    assert_int_equal(expiries.expired, 1);
+    assert_false(expire(shop).is_progress);
     shop_close(shop);
 }
 
@@ -279,6 +312,7 @@ int main(void)
         LIFE_CASE(test_store_change_order__delays_no_reader),
         LIFE_CASE(test_store_close__answers_changes),
         LIFE_CASE(test_store_expire_orders__of_all_vouchers_until_none_is_left),
+        LIFE_CASE(test_store_expire_orders__gets_past_batches_that_are_over),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

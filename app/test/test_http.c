@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -167,12 +168,52 @@ static void test_answer_page__with_an_id_says_all_that_it_says_without(void **st
     client_close(conn);
 }
 
+static size_t count_headers(const struct client_reply *reply, const char *start)
+{
+    size_t count = 0;
+
+    for (const char *line = reply->head; line < reply->head + reply->head_len;
+         line += strlen(line) + 1)
+        count += strncmp(line, start, strlen(start)) == 0;
+    return count;
+}
+
+/* The one Date of an answer must be of a moment between two looks at the clock. */
+static void assert_dated_now(struct client *conn, const char *headers)
+{
+    time_t now_s = (time_t)(clock_real_us() / 1000000);
+    const struct client_reply *reply = get(conn, "/page", headers);
+    time_t end_s = (time_t)(clock_real_us() / 1000000);
+    struct tm told;
+
+    assert_int_equal(count_headers(reply, "Date:"), 1);
+    assert_non_null(
+        strptime(client_header(reply, "Date"), "%a, %d %b %Y %H:%M:%S GMT", &told));
+    assert_in_range(timegm(&told), now_s, end_s);
+}
+
+static void test_answer_page__has_the_date_of_now(void **state)
+{
+    struct client *conn = client_open(&site.address);
+
+    (void)state;
+    for (int64_t day = 0; day < 40; day++) {
+        assert_dated_now(conn, "");
+        assert_dated_now(conn, "X-Request-Id: r-1\r\n");
+        clock_shift_us(INT64_C(86400) * 1000000 + day * 1000000);
+    }
+    for (int64_t day = 0; day < 40; day++)
+        clock_shift_us(-(INT64_C(86400) * 1000000 + day * 1000000));
+    client_close(conn);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answer__of_html_keeps_the_page_to_itself),
         cmocka_unit_test(test_answer__of_json_needs_no_policy),
         cmocka_unit_test(test_answer_page__with_an_id_says_all_that_it_says_without),
+        cmocka_unit_test(test_answer_page__has_the_date_of_now),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
