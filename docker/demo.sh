@@ -165,7 +165,7 @@ verb_up()
     echo "starting Postgres, Redis, two instances, nginx, Prometheus"
     quietly up $compose up -d
     wait_for 60 is_answering || fail "nothing answers on $url; docker/demo.sh down removes all"
-    admin=$(token --user 1 --role admin)
+    admin=$(token --user 1 --role admin) || fail "no token: $admin"
     shopper=$(token --user 1001)
     voucher=$(make_voucher)
     order=$(post "$shopper" "/v1/vouchers/$voucher/orders" | id_in)
