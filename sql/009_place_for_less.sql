@@ -83,7 +83,7 @@ declare
     n integer := cardinality(p_users);
     v_from integer := 1; -- the first request that is not judged yet
     v_to integer;
-    v_are_new boolean;
+    v_are_new boolean := false;
     v_inserted integer;
     v_inserted_ids bigint[];
     v_next integer;
@@ -118,11 +118,14 @@ begin
                   from generate_series(v_from, v_to));
         -- Nobody who ordered before, nobody twice: then nothing can be in the way, as long as
         -- the voucher is held. Asking so once spares each row the two-step insert of ON
-        -- CONFLICT, and the batch has one entry in the index of deadlines.
-        v_are_new := cardinality(array(select distinct unnest(p_users))) = n
-            and (select o.user_id from voucher_order o
-                 where o.user_id = any (p_users) and o.voucher_id = p_voucher
-                 order by o.user_id limit 1) is null;
+        -- CONFLICT, and the batch has one entry in the index of deadlines. In a small batch
+        -- the question costs more than it spares.
+        if n >= 16 then
+            v_are_new := cardinality(array(select distinct unnest(p_users))) = n
+                and (select o.user_id from voucher_order o
+                     where o.user_id = any (p_users) and o.voucher_id = p_voucher
+                     order by o.user_id limit 1) is null;
+        end if;
         if v_are_new then
             insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,
                                        expires_at, slot, request_key, due_to_id)

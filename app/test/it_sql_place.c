@@ -101,30 +101,58 @@ static void test_place_orders__tells_what_it_did(void **state UNUSED)
         "t");
 }
 
-/* Which orders lead to the deadline of how many; the audit sees that none is left out. */
-static const char *batches(int64_t voucher)
+#define MANY 16 /* requests from which on a batch is asked whether all are new */
+
+/* Shoppers `first` and so on, as many as a large batch has, and one `more`. */
+static const char *place_many(int64_t voucher, int64_t first, int64_t more,
+                              const char *keys)
 {
     return sandbox_text(sandbox,
-                        "select string_agg(format('%%s:%%s', b.user_id, (select count(*)"
-                        " from voucher_order o where o.voucher_id = b.voucher_id"
-                        " and o.id between b.id and b.due_to_id)), ' ' order by b.id)"
-                        " from voucher_order b where b.voucher_id = %" PRId64
-                        " and b.due_to_id is not null",
-                        voucher);
+                        "select array_to_string(verdicts, ' ') from place_orders(%" PRId64
+                        ", array(select generate_series(%" PRId64 ", %" PRId64
+                        ")) || %" PRId64 "::bigint, array_fill(0::bigint, '{%d}'), %s)",
+                        voucher, first, first + MANY - 2, more, MANY, keys);
+}
+
+/* How many orders lead to the deadline of how many; the audit sees that none is left out.
+ */
+static const char *batches(int64_t voucher)
+{
+    return sandbox_text(
+        sandbox,
+        "select string_agg(format('%%s of %%s', count, size), ' ' order by"
+        " size) from (select size, count(*) from (select (select count(*)"
+        " from voucher_order o where o.voucher_id = b.voucher_id and o.id"
+        " between b.id and b.due_to_id) as size from voucher_order b"
+        " where b.voucher_id = %" PRId64 " and b.due_to_id is not null)"
+        " each group by size) sizes",
+        voucher);
 }
 
 static void test_place_orders__new_shoppers_share_a_deadline(void **state UNUSED)
 {
-    int64_t voucher = sandbox_voucher(sandbox, 12, 2);
+    int64_t voucher = sandbox_voucher(sandbox, 1000, 2);
 
-    place(voucher, "1,2,3", "0,0,0", NULL);
-    assert_string_equal(batches(voucher), "1:3");
-    place(voucher, "4,5", "0,0", "a,b");
-    assert_string_equal(batches(voucher), "1:3 4:2");
-    place(voucher, "3,6,7", "0,0,0", NULL); /* 3 has one already */
-    assert_string_equal(batches(voucher), "1:3 4:2 6:1 7:1 3:1");
-    place(voucher, "8,8,9,10", "0,0,0,0", NULL); /* 8 twice */
-    assert_string_equal(batches(voucher), "1:3 4:2 6:1 7:1 3:1 8:1 9:1 10:1 8:1");
+    place_many(voucher, 1, 100, "null");
+    assert_string_equal(batches(voucher), "1 of 16");
+    place_many(voucher, 201, 300, "array(select 'k' || n from generate_series(1, 16) n)");
+    assert_string_equal(batches(voucher), "2 of 16");
+    place_many(voucher, 401, 100, "null"); /* 100 has one already */
+    assert_string_equal(batches(voucher), "16 of 1 2 of 16");
+    place_many(voucher, 601, 601, "null"); /* 601 twice */
+    assert_string_equal(batches(voucher), "32 of 1 2 of 16");
+    place(voucher, "801,802", "0,0", NULL); /* a small batch */
+    assert_string_equal(batches(voucher), "34 of 1 2 of 16");
+}
+
+static void test_place_orders__sells_new_shoppers_exactly_the_stock(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 14, 1);
+
+    assert_string_equal(place_many(voucher, 1, 100, "null"),
+                        "1 1 1 1 1 1 1 1 1 1 1 1 1 1 4 4");
+    assert_int_equal(stock_left(voucher), 0);
+    assert_string_equal(batches(voucher), "1 of 14");
 }
 
 static void test_place_orders__sells_exactly_the_stock(void **state UNUSED)
@@ -416,6 +444,7 @@ int main(void)
         PLACE_CASE(test_place_orders__places_all_in_request_order),
         PLACE_CASE(test_place_orders__tells_what_it_did),
         PLACE_CASE(test_place_orders__new_shoppers_share_a_deadline),
+        PLACE_CASE(test_place_orders__sells_new_shoppers_exactly_the_stock),
         PLACE_CASE(test_place_orders__sells_exactly_the_stock),
         PLACE_CASE(test_place_orders__conflicts_use_up_no_stock),
         PLACE_CASE(test_place_orders__changes_the_version_once_or_not),
