@@ -31,9 +31,9 @@ class PhasesTest(unittest.TestCase):
 
 
 class VerdictTest(unittest.TestCase):
-    def judge(self, values, at_most):
+    def judge(self, values, at_most, **options):
         verdict = verdict_of(values)
-        verdict.flat("bytes", look, at_most)
+        verdict.flat("bytes", look, at_most, **options)
         return verdict.checks[0]["met"]
 
     def test_flat__allows_its_bound_and_no_more(self):
@@ -42,6 +42,10 @@ class VerdictTest(unittest.TestCase):
 
     def test_flat__looks_at_neither_faults_nor_single_samples(self):
         self.assertTrue(self.judge([10] * 13 + [99] * 25 + [10] * 20 + [99, 10, 10], 4))
+
+    def test_flat__of_the_least_finds_a_leak_beside_clients_that_come_and_go(self):
+        self.assertTrue(self.judge([10] * 30 + [99] * 28 + [10] * 3, 4, of=min))
+        self.assertFalse(self.judge([10] * 30 + [99] * 28 + [15] * 3, 4, of=min))
 
     def test_flat__passes_over_what_did_not_answer(self):
         self.assertTrue(self.judge([10, None] * 30, 4))
