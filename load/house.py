@@ -160,7 +160,7 @@ class Service:
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "TERM", self.program, "serve"], env=self.env,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
         wait_for("the service is ready", self.is_ready)
 
     def is_ready(self):

@@ -9,7 +9,7 @@ import resource
 
 import house
 
-CONNECTIONS = 256
+CONNECTIONS = 1024
 THREADS = 2
 WORKERS = 2
 STOCK = 100_000_000
