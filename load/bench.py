@@ -40,7 +40,7 @@ SHORT_S = max(1, SECONDS // 2) # for what varies little within a measurement
 CROWD_S = max(2, SHORT_S) # 64 clients come and queue, on a busy machine for a second
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 IDLE_CONNECTIONS = 10_000
-LOG_MB = min(300 * ROUNDS * SECONDS, 6000) # that all measurements write, or the most to be kept
+LOG_MB = min(200 * ROUNDS * SECONDS, 6000) # that all measurements write, or the most to be kept
 LEAST_PER_S = 30_000 # orders that are reckoned with, should the warm-up be a slow moment
 MIX = 9 # refusals to an order
 
@@ -86,6 +86,7 @@ class Bench:
         per_s = max(told["requests"] / told["seconds"], LEAST_PER_S)
         self.count = int(2 * SECONDS * per_s)
         service.write_tokens(self.count, f"{PLACE}/tokens")
+        house.wait_for("the service is ready", service.is_ready) # after all that was written
 
     def vouchers(self, count=1):
         """New ones, in a shop where nothing is left of earlier measurements."""
