@@ -440,9 +440,13 @@ static void put_asks(struct store_params *params, const struct call *call)
     params_array_end(params);
 }
 
+/* Two at most are under way: the next one grows meanwhile, as batches do. */
 void store_send_lookups(struct store *store)
 {
-    for (struct list *link; (link = list_shift(&store->lookups)) != NULL;) {
+    struct list *link;
+
+    while (store_conn_pending(store->main) < STORE_CONN_DEPTH &&
+           (link = list_shift(&store->lookups)) != NULL) {
         struct call *call = list_item(link, struct call, link);
 
         put_asks(&store->params, call);

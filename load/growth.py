@@ -267,23 +267,13 @@ def table(dimension):
     return "\n".join(lines) + "\n"
 
 
-def grow_buffers(servers):
-    """A quarter of the memory, as PostgreSQL's manual has it: a place for the indexes of ten
-    million orders, which whoever has them would give them."""
-    with open("/proc/meminfo") as info:
-        mib = int(info.readline().split()[1]) // 4096
-    house.sql(servers.env["PG_SUPERUSER_URL"], f"alter system set shared_buffers = '{mib}MB'")
-    for verb in ("stop", "start"):
-        house.run(f"{house.LOAD}/servers.sh", verb, servers.directory, "postgres")
-
-
 def measure_all(program, stack):
     """`stack` ends what was started, the last first."""
     servers = house.Servers(f"{PLACE}/servers")
     stack.callback(shutil.rmtree, PLACE) # some gigabytes
     stack.callback(servers.down)
     servers.up()
-    grow_buffers(servers)
+    shop.grow_buffers(servers)
     steps = [(dimensions_of.__name__[5:], extra_s + ROUNDS * count * (SECONDS + 1.5))
              for dimensions_of, extra_s, count in DIMENSIONS]
     progress = stack.enter_context(Progress("growth", steps))
