@@ -1,9 +1,9 @@
--- Placing for less. Of what Postgres did for an order in a large batch, a third went into two
+-- Placing for less. Of what Postgres did for an order in a large batch, a fifth went into two
 -- things: the entry of each order in the index of deadlines, and the two-step insert of ON
 -- CONFLICT, where nearly every batch is of shoppers who never ordered the voucher before.
 
 -- The orders of a batch have one deadline, so their first stands for them all: it names the
--- last. Orders placed one by one stand for themselves. Those still
+-- last. Orders placed one by one, and those of small batches, stand for themselves. Those still
 -- unpaid when the deadline comes are found from there, by the primary key; when none is left,
 -- this is NULL again. A payment now changes nothing that an index holds.
 --
