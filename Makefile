@@ -41,26 +41,26 @@ LIBS      = -pthread $(PKG_LIBS)
 LIBS_TEST = -pthread $(PKG_LIBS_TEST)
 
 LIB_SRC  := $(sort $(wildcard lib/base/*.c lib/redis/*.c lib/lock/*.c))
-APP_SRC  := $(sort $(wildcard app/*.c))
+APP_SRC  := $(sort $(filter-out app/test/%,$(wildcard app/*/*.c)))
 # The pages go in as they are and compressed, with the chart library that Debian packages.
 DYGRAPHS = /usr/share/javascript/dygraphs/dygraph.min.js
 WEB      := $(sort $(wildcard app/web/*))
-EMBED    := $(sort $(wildcard sql/*.sql)) app/openapi.yaml $(WEB) $(BUILD)/app/web/dygraphs.js \
+EMBED    := $(sort $(wildcard sql/*.sql)) app/api/openapi.yaml $(WEB) $(BUILD)/app/web/dygraphs.js \
             $(WEB:%=$(BUILD)/%.gz) $(BUILD)/app/web/dygraphs.js.gz
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
 # A test_*.c or it_*.c is a program of its own; other files beside them serve them all.
 LIB_TEST_SRC := $(sort $(wildcard lib/test/*.c))
-APP_TEST_SRC := $(sort $(wildcard app/test/*.c))
-programs      = $(patsubst %.c,$(BUILD)/%,$(filter $(1),$(2)))
-LIB_UNIT     := $(call programs,lib/test/test_%,$(LIB_TEST_SRC))
-LIB_IT       := $(call programs,lib/test/it_%,$(LIB_TEST_SRC))
-APP_UNIT     := $(call programs,app/test/test_%,$(APP_TEST_SRC))
-APP_IT       := $(call programs,app/test/it_%,$(APP_TEST_SRC))
-APP_FUZZ     := $(call programs,app/test/fuzz_%,$(APP_TEST_SRC))
+APP_TEST_SRC := $(sort $(wildcard app/test/*.c app/test/*/*.c))
+programs      = $(patsubst %.c,$(BUILD)/%,$(foreach f,$(2),$(if $(filter $(1),$(notdir $(f))),$(f))))
+LIB_UNIT     := $(call programs,test_%.c,$(LIB_TEST_SRC))
+LIB_IT       := $(call programs,it_%.c,$(LIB_TEST_SRC))
+APP_UNIT     := $(call programs,test_%.c,$(APP_TEST_SRC))
+APP_IT       := $(call programs,it_%.c,$(APP_TEST_SRC))
+APP_FUZZ     := $(call programs,fuzz_%.c,$(APP_TEST_SRC))
 TESTS        := $(LIB_UNIT) $(LIB_IT) $(APP_UNIT) $(APP_IT)
 LIB_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out lib/test/test_% lib/test/it_% lib/test/fuzz_%,$(LIB_TEST_SRC)))
-APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out app/test/test_% app/test/it_% app/test/fuzz_%,$(APP_TEST_SRC)))
+APP_TEST_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard app/test/*.c))
 INTEROP_SRC  := $(sort $(wildcard lib/test/interop/*.c))
 INTEROP      := $(BUILD)/lib/test/interop/interop
 BENCH_SRC    := $(sort $(wildcard lib/test/bench/*.c))
@@ -68,8 +68,8 @@ EXAMPLE_SRC  := $(sort $(wildcard lib/examples/*.c))
 EXAMPLES     := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 LOAD_SRC     := $(sort $(wildcard load/*.c))
 C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(BENCH_SRC) $(EXAMPLE_SRC) $(LOAD_SRC)
-C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*.h app/test/*.h load/*.h))
-SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*.sh app/install/*.sh docker/*.sh docker/*/*.sh lib/*/*/*.sh)) .ci/run
+C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*/*.h app/test/*/*.h load/*.h))
+SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*/*.sh docker/*.sh docker/*/*.sh lib/*/*/*.sh)) .ci/run
 
 # For `seckill version`; may be given where there is no git.
 COMMIT   = $(call once,COMMIT,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown))
@@ -78,7 +78,7 @@ COMMIT   = $(call once,COMMIT,$(shell git describe --always --dirty --abbrev=12 
 Q   = $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1) $@')
 
-# -- building ---------------------------------------------------------------------------
+# -- building --
 
 .PHONY: all
 all: $(BUILD)/seckill $(BUILD)/librlock.a ## build $(BUILD)/seckill and the lock library
@@ -102,12 +102,12 @@ $(BUILD)/facts.h: always | build/deps.ok
 	@mkdir -p $(@D)
 	@app/install/facts.sh '$(COMMIT)' $(sort $(PKGS_APP)) >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(BUILD)/app/cmd_version.o: $(BUILD)/facts.h VERSION
-$(BUILD)/app/cmd_version.o: CFLAGS += -include $(BUILD)/facts.h
+$(BUILD)/app/cmd/cmd_version.o: $(BUILD)/facts.h VERSION
+$(BUILD)/app/cmd/cmd_version.o: CFLAGS += -include $(BUILD)/facts.h
 
-$(BUILD)/embedded.c: $(EMBED) app/embed.sh
+$(BUILD)/embedded.c: $(EMBED) app/core/embed.sh
 	@mkdir -p $(@D)
-	$(Q)app/embed.sh $(BUILD) $(EMBED) >$@.tmp && mv $@.tmp $@
+	$(Q)app/core/embed.sh $(BUILD) $(EMBED) >$@.tmp && mv $@.tmp $@
 
 $(BUILD)/%.gz: %
 	@mkdir -p $(@D)
@@ -133,7 +133,7 @@ $(EXAMPLES): %: %.o $(BUILD)/librlock.a
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # An archive, so that a test may bring a fake of a module: then the real one stays out.
-$(BUILD)/libapp.a: $(filter-out $(BUILD)/app/main.o,$(APP_OBJ))
+$(BUILD)/libapp.a: $(filter-out $(BUILD)/app/cmd/main.o,$(APP_OBJ))
 	rm -f $@ && ar rcs $@ $^
 
 $(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(BUILD)/libapp.a $(BUILD)/librlock.a
@@ -196,7 +196,7 @@ sbom: $(BUILD)/seckill ## what the program is linked with, as SPDX: $(BUILD)/sec
 clean: ## remove build/ (the data in var/ stay)
 	rm -rf build
 
-# -- running ----------------------------------------------------------------------------
+# -- running --
 
 .PHONY: run bench
 run: $(BUILD)/seckill ## a sale on http://127.0.0.1:$(PORT), with private servers in var/run
@@ -237,7 +237,7 @@ demo: ## the sale in containers, with nginx and Prometheus: PORT= PROMETHEUS_POR
 demo-down: ## remove the demo and its data
 	@docker/demo.sh down
 
-# -- testing ----------------------------------------------------------------------------
+# -- testing --
 
 # A check is a target that runs one thing through .ci/check.sh, which prints a line for it
 # and notes its result in $(RESULTS) for the sum.
@@ -314,7 +314,7 @@ screens: $(BUILD)/seckill ## take the pictures of app/docs/screens again, by a t
 
 # What a reader is told to type, typed.
 .PHONY: check-docs
-check-docs: $(BUILD)/seckill $(BUILD)/app/test/test_rfc3339
+check-docs: $(BUILD)/seckill $(BUILD)/app/test/core/test_rfc3339
 	$(CHECK) "what the docs say" app/test/docs.py $<
 
 .PHONY: check-package check-demo
@@ -325,7 +325,7 @@ check-demo:
 	$(CHECK) "demo in containers" docker/demo.sh test
 
 # The fuzzers, by libFuzzer, which is clang's. What they find new is kept in var/fuzz until
-# somebody puts it into app/test/corpus; an input that breaks something is kept there too.
+# somebody puts it into app/test/fuzz/corpus; an input that breaks something is kept there too.
 FUZZ_SECONDS ?= 60
 FUZZERS       = $(notdir $(APP_FUZZ))
 FUZZ_MAKE     = $(MAKE) --no-print-directory SAN=fuzzer CC=clang BUILD=$(BUILD)/fuzzer
@@ -333,19 +333,19 @@ FUZZ_MAKE     = $(MAKE) --no-print-directory SAN=fuzzer CC=clang BUILD=$(BUILD)/
 fuzz: fuzzers ## each fuzzer for FUZZ_SECONDS=60
 	@+$(FUZZ_MAKE) RESULTS=/dev/null FUZZ_SECONDS=$(FUZZ_SECONDS) $(FUZZERS:%=%.fuzz)
 fuzzers:
-	@+$(FUZZ_MAKE) $(FUZZERS:%=$(BUILD)/fuzzer/app/test/%)
+	@+$(FUZZ_MAKE) $(FUZZERS:%=$(BUILD)/fuzzer/app/test/fuzz/%)
 check-fuzz: fuzzers
 	@+$(FUZZ_MAKE) FUZZ_SECONDS=3 $(FUZZERS:%=%.fuzz)
-$(FUZZERS:%=%.fuzz): %.fuzz: $(BUILD)/app/test/%
+$(FUZZERS:%=%.fuzz): %.fuzz: $(BUILD)/app/test/fuzz/%
 	@mkdir -p var/fuzz/$*
 	$(CHECK) "$* ($(FUZZ_SECONDS) s)" $< -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 \
 	    -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix=var/fuzz/$*- \
-	    var/fuzz/$* $(wildcard app/test/corpus/$*)
+	    var/fuzz/$* $(wildcard app/test/fuzz/corpus/$*)
 
-# -- lint -------------------------------------------------------------------------------
+# -- lint --
 
 .PHONY: lint format
-lint: ## clang-tidy, cppcheck, clang-format, shellcheck, the arrows between modules
+lint: ## clang-tidy, cppcheck, clang-format, shellcheck, the dependencies between folders
 	@.ci/test.sh lint
 format: build/deps.ok ## let clang-format rewrite the sources
 	clang-format -i $(C_FILES)
@@ -356,12 +356,12 @@ JUDGES = $(call once,JUDGES,$(shell clang-tidy --version | grep -q 'version 14\.
 LINT   = .ci/check.sh $(if $(JUDGES),,--advice)
 
 TIDY = $(C_SRC:%.c=build/tidy/%.ok)
-.PHONY: check-lint check-settings check-arrows check-format check-shell check-cppcheck check-tidy
-check-lint: check-settings check-arrows check-format check-shell check-cppcheck check-tidy
+.PHONY: check-lint check-settings check-deps check-format check-shell check-cppcheck check-tidy
+check-lint: check-settings check-deps check-format check-shell check-cppcheck check-tidy
 check-settings: $(BUILD)/seckill
 	$(CHECK) "table of settings" .ci/settings.sh $<
-check-arrows:
-	$(CHECK) arrows awk -f .ci/arrows.awk $(foreach f,$(C_FILES),$(if $(findstring /test/,$f),,$f))
+check-deps:
+	$(CHECK) dependencies awk -f .ci/check-deps.awk $(foreach f,$(C_FILES),$(if $(findstring /test/,$f),,$f))
 check-format: build/deps.ok
 	@$(LINT) clang-format clang-format --dry-run --Werror $(C_FILES)
 check-shell: build/deps.ok

@@ -55,7 +55,7 @@ def make_log(url):
     house.sql(url, "checkpoint")
 
 
-# -- measurements -------------------------------------------------------------------------
+# -- measurements --
 
 class Bench:
     """What takes part, and each measurement of a round; `told` is what those before it told."""
@@ -185,7 +185,7 @@ def ask_all(connections, request):
     return sum(each.recv(4096).startswith(b"HTTP/1.1 200") for each in connections)
 
 
-# -- all of it ----------------------------------------------------------------------------
+# -- all of it --
 
 def versions(program, shop):
     return {"seckill": house.version(program, "version"), "nginx": house.version(house.find_nginx(), "-v"),

@@ -86,7 +86,7 @@ def embed(svg, chart):
     return re.sub(r"\n\s*\n+", "\n", svg)
 
 
-# -- what gnuplot reads --------------------------------------------------------------------
+# -- what gnuplot reads --
 
 def quote(text):
     """In single quotes gnuplot reads nothing but itself."""
@@ -139,7 +139,7 @@ def label(text, at, more=""):
     return f"set label {quote(text)} at {at} {more}"
 
 
-# -- kinds of charts -----------------------------------------------------------------------
+# -- kinds of charts --
 
 ROW = 52 # the height of a bar with its text
 LEGEND = 68

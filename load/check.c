@@ -44,7 +44,7 @@ bool has_faults;
 size_t looked[RULE_COUNT], broken[RULE_COUNT];
 static int64_t start_us; /* offenders' times are told from here */
 
-/* -- telling ---------- */
+/* -- telling -- */
 
 static void print_time(const char *what, int64_t at_us)
 {
@@ -100,7 +100,7 @@ void offend(enum rule rule, const struct op *op, const struct row *row, const ch
         print_row(row);
 }
 
-/* -- order ---------- */
+/* -- order -- */
 
 static int compare_ops(const void *a, const void *b)
 {
@@ -121,7 +121,7 @@ static int compare_rows(const void *a, const void *b)
     return compare(left->id, right->id);
 }
 
-/* -- all of it ---------- */
+/* -- all of it -- */
 
 /* Whoever asked or has a row; the admin is number 0 and the first. */
 static void judge_all(void)

@@ -112,7 +112,7 @@ static void end_line(struct reader *reader)
     reader->at++;
 }
 
-/* -- the table ---------- */
+/* -- the table -- */
 
 static void add_event(const struct event *event)
 {
@@ -183,7 +183,7 @@ void read_table(const char *path)
     book.line_count += reader.line;
 }
 
-/* -- histories ---------- */
+/* -- histories -- */
 
 static enum kind next_kind(struct reader *reader)
 {

@@ -271,7 +271,7 @@ void judge_shopper(const struct shopper *shopper)
         judge_row(shopper, row);
 }
 
-/* -- restocks ---------- */
+/* -- restocks -- */
 
 static bool may_be(const struct op *op, const struct event *event)
 {

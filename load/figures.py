@@ -27,7 +27,7 @@ CEILINGS = (("p99_ms_half_load", "p99 at half the orders, ms", 10),
             ("single_ratio", "a single client's order by pair + commit", 1.5))
 
 
-# -- the result ---------------------------------------------------------------------------
+# -- the result --
 
 def rates(measured, what):
     """Per second, of each round."""
@@ -92,7 +92,7 @@ def compile_result(measured, facts):
     return result | facts
 
 
-# -- the table ----------------------------------------------------------------------------
+# -- the table --
 
 def verdict(holds):
     return "met" if holds else "MISSED"

@@ -112,7 +112,7 @@ def fill(jobs, where, count):
         yield jobs.submit(place, where, voucher, each)
 
 
-# -- the dimensions -------------------------------------------------------------------------
+# -- the dimensions --
 #
 # Each opens what it stands on, and yields (name, unit, goal, points); a point is its x and what
 # is measured there, by name: `orders`, and where it makes sense some kind of refusal.
@@ -205,7 +205,7 @@ DIMENSIONS = ((grow_orders, 150, 9), (grow_vouchers, 15, 6), (grow_sales, 5, 4),
               (grow_connections, 5, 12), (grow_workers, 5, 6), (grow_instances, 5, 6))
 
 
-# -- to measure, and to tell ---------------------------------------------------------------
+# -- to measure, and to tell --
 
 def measure_rounds(points):
     """Of each point what was told, round by round; every other round backwards, so that what

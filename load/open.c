@@ -71,7 +71,7 @@ struct load {
     struct histogram latency, late;
 };
 
-/* -- connections ---------- */
+/* -- connections -- */
 
 static void become_free(struct load *load, struct conn *conn, int64_t now_us)
 {
@@ -114,7 +114,7 @@ static void reconnect(struct load *load, int64_t now_us)
     list_append_all(&load->down, &failed);
 }
 
-/* -- requests and answers ---------- */
+/* -- requests and answers -- */
 
 static void send_due(struct load *load)
 {
@@ -191,7 +191,7 @@ static void wait_for_events(struct load *load, int64_t in_us)
     }
 }
 
-/* -- from the beginning to the end ---------- */
+/* -- from the beginning to the end -- */
 
 static bool is_over(const struct load *load, int64_t now_us)
 {
@@ -270,7 +270,7 @@ static bool open_all(struct load *load)
     return count == load->connections;
 }
 
-/* -- words ---------- */
+/* -- words -- */
 
 static void print_points(const struct histogram *histogram)
 {

@@ -49,7 +49,7 @@ _Noreturn static void fail(const char *what, const char *why)
     _exit(1);
 }
 
-/* -- what is sent ---------- */
+/* -- what is sent -- */
 
 static void write_word(FILE *out, const char *word)
 {
@@ -98,7 +98,7 @@ static void write_call(const struct bench *bench, FILE *out, enum step step, siz
     write_word(out, NUMBER);
 }
 
-/* -- one connection ---------- */
+/* -- one connection -- */
 
 /* The next reply, which is no error; the caller frees it. */
 static redisReply *receive(redisContext *redis)
@@ -184,7 +184,7 @@ static void peer_receive(struct peer *peer, struct bench *bench)
     histogram_add(&bench->times[peer->step], clock_mono_us() - peer->sent_us);
 }
 
-/* -- all of them ---------- */
+/* -- all of them -- */
 
 /* The locks that were taken and given back. */
 static uint64_t run(struct bench *bench, struct peer *peers, int64_t until_us)

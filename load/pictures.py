@@ -57,7 +57,7 @@ GOOD = ("met", "holds")
 BAD = ("missed", "broken", "incomplete")
 
 
-# -- the page ------------------------------------------------------------------------------
+# -- the page --
 
 def cell(text, is_text):
     kinds = ["text"] * is_text + ["long"] * (len(text) > 40)
@@ -110,7 +110,7 @@ def page(title, head, parts):
             "as PNG.</p></footer></body></html>\n")
 
 
-# -- the proof -----------------------------------------------------------------------------
+# -- the proof --
 
 KINDS = (("placed", "placed", GREEN), ("done", "done", BLUE), ("refused", "refused", GREY),
          ("failed", "unclear", RED))
@@ -200,7 +200,7 @@ def prove_page(place):
                 [prove_rules(result)] + [figure(chart, svgs[chart.name]) for chart in drawn])
 
 
-# -- the bench -----------------------------------------------------------------------------
+# -- the bench --
 
 COLOURS = dict.fromkeys(("nginx", "empty", "pg_bulk", "redis_pairs", "redis_single_pairs", "limit"),
                         GREY) | {"pgbench": ORANGE} # others: the service
@@ -305,7 +305,7 @@ def growth_charts(growth):
             for number, dimension in enumerate(growth["dimensions"])]
 
 
-# -- the soak ------------------------------------------------------------------------------
+# -- the soak --
 
 def order_rates(samples):
     """Between each two samples, of the instances that lived through both."""
@@ -380,7 +380,7 @@ def soak_tables(soak):
                   check["bound"]) for check in soak["checks"]])]
 
 
-# -- the bench page ------------------------------------------------------------------------
+# -- the bench page --
 
 def judge(holds):
     return "met" if holds else "missed"
@@ -444,7 +444,7 @@ def bench_page(place):
         (what, run_facts(result, first, paths[what])) for what, result in runs.items()]), parts)
 
 
-# -- all of it -----------------------------------------------------------------------------
+# -- all of it --
 
 def read(path):
     with open(path) as file:

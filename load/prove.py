@@ -63,7 +63,7 @@ LOCATION = """proxy_pass http://seckill;
             return 502;"""
 
 
-# -- a site: a database, instances, nginx --------------------------------------------------
+# -- a site: a database, instances, nginx --
 
 class Site:
     def __init__(self, program, servers, count, stack, database="seckill", env=None):
@@ -156,7 +156,7 @@ class Site:
         house.run(f"{house.LOAD}/servers.sh", "start", self.servers.directory, which)
 
 
-# -- the stages ----------------------------------------------------------------------------
+# -- the stages --
 #
 # Each takes the site and how large a crowd is, makes its vouchers, and returns what is to be
 # asked, in order. Neighbours in the list go to different threads of wrk.
@@ -249,7 +249,7 @@ STAGES = [
 ]
 
 
-# -- to play a stage, and judge it ---------------------------------------------------------
+# -- to play a stage, and judge it --
 
 def write_plan(place, asks):
     for thread in range(THREADS):
@@ -348,7 +348,7 @@ def run_stage(checker, site, stage, size, place):
     return verdict, time.monotonic() - began
 
 
-# -- the result ----------------------------------------------------------------------------
+# -- the result --
 
 KINDS = {"201": "placed", "200": "done", "4": "refused", "5": "failed"} # by status
 
@@ -403,7 +403,7 @@ def describe(program, site):
                          "redis": house.version("redis-server", "--version")}}
 
 
-# -- all of it -----------------------------------------------------------------------------
+# -- all of it --
 
 LINE = "{:<10} {:<14} {:>8} {:>7} {:>7} {:>8} {:>7} {:>6}  {}"
 
@@ -467,7 +467,7 @@ def prove(program, checker, servers, stages, counts, size, result):
         raise house.Failed("a stage did not do what it is for")
 
 
-# -- the lab -------------------------------------------------------------------------------
+# -- the lab --
 
 class Defect:
     """load/lab/NAME.sql spoils the order path; the stage must then break the rule."""

@@ -45,7 +45,7 @@ fail()
     exit 1
 }
 
-# -- processes ------------------------------------------------------------------------
+# -- processes --
 
 # The state and the start time of a process, if it runs.
 process_stat()
@@ -144,7 +144,7 @@ launch()
     disown
 }
 
-# -- what a directory remembers -------------------------------------------------------
+# -- what a directory remembers --
 
 random_hex()
 {
@@ -198,7 +198,7 @@ END
     mv "$dir/env.new" "$dir/env"
 }
 
-# -- PostgreSQL -----------------------------------------------------------------------
+# -- PostgreSQL --
 
 # The directory of the programs: of the version that wrote the data, or the newest.
 postgres_bin()
@@ -298,7 +298,7 @@ where to_regrole('seckill_service') is null
 END
 }
 
-# -- Redis ----------------------------------------------------------------------------
+# -- Redis --
 
 redis_launch()
 {
@@ -317,7 +317,7 @@ redis_answers()
     [ "$(REDISCLI_AUTH=$REDIS_PASSWORD timeout 2 redis-cli -p "$REDIS_PORT" ping 2>/dev/null)" = PONG ]
 }
 
-# -- verbs ----------------------------------------------------------------------------
+# -- verbs --
 
 answers_or_ended()
 {

@@ -17,7 +17,7 @@ OLD_ORDERS = int(os.environ.get("BENCH_OLD_ORDERS", "1_000_000"))
 CHUNK = 1000
 
 
-# -- wrk ----------------------------------------------------------------------------------
+# -- wrk --
 
 def wrk(place, ports, seconds, vouchers, count, keys=None, connections=CONNECTIONS,
         threads=THREADS):
@@ -35,7 +35,7 @@ def wrk(place, ports, seconds, vouchers, count, keys=None, connections=CONNECTIO
     return told
 
 
-# -- the open-loop client -------------------------------------------------------------------
+# -- the open-loop client --
 
 def arrivals(program, place, port, seconds, voucher, rate, connections=CONNECTIONS):
     """Requests that come at such a rate whatever is answered; what open.c tells at its end.
@@ -48,7 +48,7 @@ def arrivals(program, place, port, seconds, voucher, rate, connections=CONNECTIO
     return told | {"requests": told["answered"], "refused": told["answered"] - told["201"]}
 
 
-# -- a database with its service ----------------------------------------------------------
+# -- a database with its service --
 
 class Shop:
     """A database, the instances of a service on it, and the proofs."""
@@ -150,7 +150,7 @@ def sold_out(shop):
     return voucher
 
 
-# -- the machine, and how it is set -----------------------------------------------------------
+# -- the machine, and how it is set --
 
 def machine():
     with open("/proc/cpuinfo") as info:

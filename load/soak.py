@@ -52,7 +52,7 @@ PLAIN, KEYED = 0.45, 0.05
 SOLD_OUT_OF = 10 # plain requests, one is for the voucher that is sold out
 
 
-# -- the sale --------------------------------------------------------------------------------
+# -- the sale --
 
 class Sale:
     """The clients, slice after slice, and what they were told."""
@@ -155,7 +155,7 @@ class Canceller:
         self.told["done" if status == 200 else "unclear"] += 1
 
 
-# -- faults --------------------------------------------------------------------------------
+# -- faults --
 
 def kill_instance(site, _servers):
     """Always the first: the other one lives from the beginning to the end."""
@@ -202,7 +202,7 @@ class Phases:
         self.faults_at_s = [self.warm_s + faults_s * number / count for number in range(count)]
 
 
-# -- samples -------------------------------------------------------------------------------
+# -- samples --
 
 def ask_briefly(*command, env=None, text=None):
     """What a program says, if it does within a second or two: it asks what may be stopped."""
@@ -273,7 +273,7 @@ def sample_instance(service):
         return None
 
 
-# -- the verdict -----------------------------------------------------------------------------
+# -- the verdict --
 
 class Verdict:
     def __init__(self, sampler, phases):
@@ -378,7 +378,7 @@ def print_report(result):
               f"{'met' if check['met'] else 'MISSED'}")
 
 
-# -- all of it -------------------------------------------------------------------------------
+# -- all of it --
 
 def play_faults(site, servers, phases, began, progress):
     """In the main thread: an instance ends when the thread that has started it does."""

@@ -58,7 +58,7 @@ def same(told, true, of):
     check(told == true, f"{of}: told and not true: {sorted(told - true)}; true and not told: {sorted(true - told)}")
 
 
-# -- documents --------------------------------------------------------------------------
+# -- documents --
 
 
 class Block:
@@ -102,7 +102,7 @@ def first_cells(text):
     return {name for row in re.findall(r"^\| *(`[^|]*) \|", text, re.M) for name in re.findall(r"`([^`]+)`", row)}
 
 
-# -- running ----------------------------------------------------------------------------
+# -- running --
 
 
 class Answers:
@@ -222,7 +222,7 @@ def test_commands_do_what_is_shown(world, path):
             answers.compare(block, printed)
 
 
-# -- what is named must exist -----------------------------------------------------------
+# -- what is named must exist --
 
 
 def test_what_is_named_exists(_world, path):
@@ -247,7 +247,7 @@ def test_links_lead_somewhere(_world, path):
         check(heading in names, f"{path}: no heading #{heading} in {target or path}")
 
 
-# -- tables that the program has, too ---------------------------------------------------
+# -- tables that the program has, too --
 
 
 def test_metrics_are_those_of_the_service(world):
@@ -283,32 +283,32 @@ def judge_rules(text):
 
 
 def test_events_are_those_of_the_sources(_world):
-    sources = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(f"{ROOT}/app/*.c"))
+    sources = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(f"{ROOT}/app/[!t]*/*.c"))
     same(first_cells(section(OPERATOR, "Logs")), set(re.findall(r'log_event\(\s*\w+,\s*"(\w+)"', sources)), "log events")
 
 
 def test_codes_are_those_of_the_contract(_world):
-    contract = re.search(r"code:\s+type: string\s+enum: \[([^\]]+)\]", read("app/openapi.yaml"))[1]
+    contract = re.search(r"code:\s+type: string\s+enum: \[([^\]]+)\]", read("app/api/openapi.yaml"))[1]
     codes = set(re.split(r",\s*", contract))
-    sources = read("app/api_reply.h") + read("app/api_reply.c")
+    sources = read("app/api/api_reply.h") + read("app/api/api_reply.c")
     in_sources = re.findall(r'X\(\w+, \d+, "(\w+)"', sources) + re.findall(r'\.code = "(\w+)"', sources)
     same(first_cells(section(INTEGRATOR, "Errors")), codes, "error codes")
     same(codes, set(in_sources), "error codes of openapi.yaml and of the sources")
 
 
 def test_functions_are_where_they_are_said_to_be(_world):
-    rows = re.findall(r"^\| `(\w+)` \| (app/\w+\.c) \|", read(DEVELOPER), re.M)
+    rows = re.findall(r"^\| `(\w+)` \| (app/[\w/]+\.c) \|", read(DEVELOPER), re.M)
     check(rows, "no functions")
     for name, path in rows:
         check(re.search(rf"^[\w *]*\b{name}\(", read(path), re.M), f"{name} is not in {path}")
-    tests = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(f"{ROOT}/app/test/*.[ch]"))
+    tests = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(f"{ROOT}/app/test/**/*.[ch]", recursive=True))
     for name in re.findall(r"`(test_[a-z]\w+__\w+)`", read(DEVELOPER)):
         check(f" {name}(" in tests, f"there is no {name}")
 
 
 def test_routes_are_those_of_the_contract(_world):
     routes, path = set(), None
-    for line in read("app/openapi.yaml").splitlines():
+    for line in read("app/api/openapi.yaml").splitlines():
         if line.startswith("  /"):
             path = line.strip().rstrip(":")
         elif path and re.fullmatch(r"    (get|post|patch|put|delete):", line):
@@ -316,13 +316,13 @@ def test_routes_are_those_of_the_contract(_world):
         elif line.startswith("components:"):
             break
     served = {f"{method} {path}" for path, methods in
-              re.findall(r'\{"(/[^"]*)",\s*ROUTE_\w+,\s*\{(.*?)\},\s*"', read("app/api.c"), re.S)
+              re.findall(r'\{"(/[^"]*)",\s*ROUTE_\w+,\s*\{(.*?)\},\s*"', read("app/api/api.c"), re.S)
               for method in re.findall(r"HTTP_(\w+)", methods)}
     same(routes, served - UNTOLD, "routes of openapi.yaml and of the sources")
     same(first_cells(section(INTEGRATOR, "All calls")), routes, "routes")
 
 
-# -- all of it --------------------------------------------------------------------------
+# -- all of it --
 
 
 def run_one(name, test, *arguments):

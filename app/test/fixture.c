@@ -32,8 +32,7 @@
 
 static struct fixture the_fixture;
 
-/* -- waiting --------------------------------------------------------------------------
- */
+/* -- waiting -- */
 
 bool becomes_true(bool (*check)(void *arg), void *arg, int timeout_ms)
 {
@@ -76,8 +75,7 @@ static int wait_for_child(pid_t pid, int timeout_ms)
     return -1;
 }
 
-/* -- children -------------------------------------------------------------------------
- */
+/* -- children -- */
 
 struct launch {
     const char *file;
@@ -189,8 +187,7 @@ void fixture_mend(struct fixture *fixture, const char *which)
     fixture_servers(fixture, "start", which);
 }
 
-/* -- services -------------------------------------------------------------------------
- */
+/* -- services -- */
 
 void service_respawn(struct fixture *fixture, struct service *service,
                      const char *const *env)
@@ -326,8 +323,7 @@ int64_t service_rss_kib(const struct service *service)
     return kib;
 }
 
-/* -- the house ------------------------------------------------------------------------
- */
+/* -- the house -- */
 
 static void find_paths(struct fixture *fixture)
 {

@@ -48,8 +48,7 @@ struct fixture {
     int guardian_fd; /* the guardian acts when this closes */
 };
 
-/* -- the house ------------------------------------------------------------------------
- */
+/* -- the house -- */
 
 #define SERVICE_ROLE "seckill_service"
 
@@ -75,8 +74,7 @@ void fixture_servers(struct fixture *fixture, const char *verb, const char *whic
 /** Make a server run and answer, whatever was done to it. */
 void fixture_mend(struct fixture *fixture, const char *which);
 
-/* -- programs -------------------------------------------------------------------------
- */
+/* -- programs -- */
 
 struct outcome {
     int code; /* exit code; 128 + signal; -1 when it had to be ended after 30 s */
@@ -120,8 +118,7 @@ void service_await(struct service *service, const char *target, int status,
 
 int64_t service_rss_kib(const struct service *service);
 
-/* -- requests -------------------------------------------------------------------------
- */
+/* -- requests -- */
 
 /** Tokens of the default configuration, good for an hour. Valid for 64 more calls. */
 const char *shopper(int64_t user_id);
@@ -176,8 +173,7 @@ bool reply_blames(const struct client_reply *reply, const char *field);
 /** Retry-After in seconds; -1 when there is none or it is no number. */
 int reply_retry_after(const struct client_reply *reply);
 
-/* -- sales ----------------------------------------------------------------------------
- */
+/* -- sales -- */
 
 struct sale {
     int64_t stock;
@@ -201,8 +197,7 @@ const struct client_reply *place_order(struct service *service, int64_t user_id,
 /** Whether a condition comes true within `timeout_ms`; looked at every few ms. */
 bool becomes_true(bool (*check)(void *arg), void *arg, int timeout_ms);
 
-/* -- behind the scenes ----------------------------------------------------------------
- */
+/* -- behind the scenes -- */
 
 void sql_do(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 int64_t sql_number(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -11,8 +11,7 @@
 #define REQUEST_SIZE 100000
 #define LINE_SIZE    8192
 
-/* -- asking ---------------------------------------------------------------------------
- */
+/* -- asking -- */
 
 static const struct client_reply *nothing(void)
 {
@@ -76,8 +75,7 @@ const struct client_reply *ask_with(struct service *service, const char *token,
     return send_and_read(service, &request);
 }
 
-/* -- answers --------------------------------------------------------------------------
- */
+/* -- answers -- */
 
 const char *reply_text(const struct client_reply *reply, const char *name)
 {
@@ -175,8 +173,7 @@ const struct client_reply *expect_at(const struct client_reply *reply, int statu
     return reply;
 }
 
-/* -- sales ----------------------------------------------------------------------------
- */
+/* -- sales -- */
 
 char *time_in_ms(int64_t offset_ms, char *ret_text)
 {

@@ -137,8 +137,7 @@ size_t crowd_run(const struct crowd_plan *plan)
     return crowd.answered;
 }
 
-/* -- orders ---------------------------------------------------------------------------
- */
+/* -- orders -- */
 
 static const struct {
     const char *code;

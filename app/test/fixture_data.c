@@ -12,8 +12,7 @@ static PGconn *postgres;
 static PGconn *sessions[SESSIONS_MAX];
 static redisContext *redis;
 
-/* -- Postgres -------------------------------------------------------------------------
- */
+/* -- Postgres -- */
 
 static PGconn *connected(struct fixture *fixture, PGconn *conn)
 {
@@ -136,8 +135,7 @@ int64_t sql_live_orders(struct fixture *fixture, const char *voucher_id)
                       voucher_id);
 }
 
-/* -- Redis ----------------------------------------------------------------------------
- */
+/* -- Redis -- */
 
 static void redis_connect(struct fixture *fixture)
 {

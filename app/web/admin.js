@@ -15,7 +15,7 @@ let token = sessionStorage.getItem(TOKEN);
 let vouchers = [];
 let isStarted = false;
 
-/* -- numbers for people ------------------------------------------------------------------- */
+/* -- numbers for people -- */
 
 const whole = new Intl.NumberFormat('en', {maximumFractionDigits: 0});
 const short = new Intl.NumberFormat('en', {notation: 'compact', maximumSignificantDigits: 3});
@@ -39,7 +39,7 @@ function age(ms) {
     return s < 7200 ? `${Math.floor(s / 60)} min` : `${Math.floor(s / 3600)} h`;
 }
 
-/* -- the charts ----------------------------------------------------------------------------- */
+/* -- the charts -- */
 
 const refusals = {
     'sold out': ['sold_out'],
@@ -102,7 +102,7 @@ function drawStock(seconds, first, last) {
         first * 1000, last * 1000);
 }
 
-/* -- right now -------------------------------------------------------------------------------- */
+/* -- right now -- */
 
 const tiles = {};
 
@@ -183,7 +183,7 @@ function drawInstances() {
     keepRows(byId('instances'), new Set(rows.map((row) => row.name)));
 }
 
-/* -- vouchers ----------------------------------------------------------------------------------- */
+/* -- vouchers -- */
 
 const stateBadge = {open: 'good', upcoming: 'warn', ended: ''};
 
@@ -227,7 +227,7 @@ function learnVouchers(items) {
     }
 }
 
-/* -- every second --------------------------------------------------------------------------------- */
+/* -- every second -- */
 
 async function refresh() {
     try {
@@ -256,7 +256,7 @@ async function refresh() {
     }
 }
 
-/* -- who ------------------------------------------------------------------------------------------ */
+/* -- who -- */
 
 function leave(why = '') {
     token = null;

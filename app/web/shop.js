@@ -15,7 +15,7 @@ const shopper = {token: null, id: null, isDev: false};
 const cards = new Map();  /* voucher id: Card */
 const orders = new Map(); /* order id: Row */
 
-/* -- who ------------------------------------------------------------------------------ */
+/* -- who -- */
 
 function showShopper() {
     const isHere = shopper.token !== null;
@@ -67,7 +67,7 @@ async function begin() {
     showShopper();
 }
 
-/* -- a voucher ------------------------------------------------------------------------- */
+/* -- a voucher -- */
 
 function openState(voucher) {
     const now = clock.now();
@@ -223,7 +223,7 @@ class Card {
     }
 }
 
-/* -- the vouchers ----------------------------------------------------------------------- */
+/* -- the vouchers -- */
 
 const ranks = {open: 0, upcoming: 1, sold_out: 2, ended: 3};
 let lookedAheadAt = -Infinity;
@@ -282,7 +282,7 @@ async function refreshVouchers() {
     }
 }
 
-/* -- my orders -------------------------------------------------------------------------- */
+/* -- my orders -- */
 
 const orderBadge = {unpaid: 'warn', paid: 'good', redeemed: 'good', cancelled: '', expired: 'bad', refunded: ''};
 
@@ -393,7 +393,7 @@ function ordersPeriodMs() {
     return [...orders.values()].some((row) => row.order.status === 'unpaid') ? 3000 : 15000;
 }
 
-/* -- the page ---------------------------------------------------------------------------- */
+/* -- the page -- */
 
 /* At the beginning of each second of the nearest countdown, so that a sale opens in time. */
 function tick() {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- keys and arguments ------------------------------------------------------------- */
+/* -- keys and arguments -- */
 
 static void write_name(struct rlock_client *client, struct rlock *lock)
 {
@@ -64,7 +64,7 @@ static void write_serial(struct rlock_client *client, struct rlock *lock)
     redis_conn_arg_uint(client->conn, lock->serial);
 }
 
-/* -- channels ----------------------------------------------------------------------- */
+/* -- channels -- */
 
 static size_t put(char *ret_text, const char *text, size_t len)
 {
@@ -98,7 +98,7 @@ static size_t redisson_channel(const struct rlock *lock, char ret_name[RLOCK_CHA
     return len;
 }
 
-/* -- kinds -------------------------------------------------------------------------- */
+/* -- kinds -- */
 
 #define ACQUIRES                                                                         \
     .line = RLOCK_LINE_ACQUIRE, .is_grant = true, .has_lease = true,                     \

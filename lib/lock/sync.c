@@ -59,7 +59,7 @@ struct adopted {
     struct rlock_group *group;
 };
 
-/* -- leading ------------------------------------------------------------------------- */
+/* -- leading -- */
 
 static void flush(struct rlock_sync *sync)
 {
@@ -196,7 +196,7 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
     pthread_mutex_unlock(&sync->mutex);
 }
 
-/* -- the keeper ---------------------------------------------------------------------- */
+/* -- the keeper -- */
 
 /** Sleep a while; whether nobody led in it. The mutex is held. */
 static bool was_quiet(struct rlock_sync *sync)
@@ -240,7 +240,7 @@ static int start_keeper(struct rlock_sync *sync)
     return -failure;
 }
 
-/* -- starting and closing ------------------------------------------------------------ */
+/* -- starting and closing -- */
 
 static void on_wake(uv_async_t *wake UNUSED)
 {
@@ -394,7 +394,7 @@ void rlock_sync_free(struct rlock_sync *sync)
     free(sync);
 }
 
-/* -- clients and groups -------------------------------------------------------------- */
+/* -- clients and groups -- */
 
 struct open_call {
     struct rlock_sync_call call;

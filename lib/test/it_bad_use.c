@@ -32,7 +32,7 @@ static void tell(struct fixture *fixture, const char *command)
     freeReplyObject(reply);
 }
 
-/* -- options ------------------------------------------------------------------------ */
+/* -- options -- */
 
 static void expect_invalid(struct fixture *fixture, struct rlock_client *client,
                            const struct rlock_acquire_options *options)
@@ -164,7 +164,7 @@ static void test_ask__refuses_bad_names(void **state)
     assert_int_equal(force(fixture, client, &answer, ""), STATUS_INVALID);
 }
 
-/* -- what is not held --------------------------------------------------------------- */
+/* -- what is not held -- */
 
 static void test_release__of_what_is_not_held_is_told_for_every_kind(void **state)
 {
@@ -192,7 +192,7 @@ static void test_release__of_what_is_not_held_is_told_for_every_kind(void **stat
     }
 }
 
-/* -- after the close ---------------------------------------------------------------- */
+/* -- after the close -- */
 
 static void on_closed(void *arg)
 {
@@ -284,7 +284,7 @@ static void test_client__used_while_it_gives_back_answers_all(void **state)
     close_and_use(*state, true);
 }
 
-/* -- servers that refuse ------------------------------------------------------------ */
+/* -- servers that refuse -- */
 
 static struct rlock_client *open_url(struct fixture *fixture, const char *user)
 {
@@ -430,7 +430,7 @@ static void test_acquire__without_memory_is_refused_for_every_kind(void **state)
     }
 }
 
-/* -- what stands at the keys -------------------------------------------------------- */
+/* -- what stands at the keys -- */
 
 static const char *const strangers[] = {
     "SET %s another's", "RPUSH %s a b", "SADD %s a b",

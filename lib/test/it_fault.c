@@ -79,8 +79,7 @@ struct trial {
     struct rlock_stats answered; /* what Alice's statistics must be */
 };
 
-/* -- around each trial ------------------------------------------------------------------
- */
+/* -- around each trial -- */
 
 static void *group_server;
 
@@ -140,8 +139,7 @@ static void run(void **state)
     trial->test->run(trial);
 }
 
-/* -- what the trials are made of --------------------------------------------------------
- */
+/* -- what the trials are made of -- */
 
 static int64_t us(uint32_t ms)
 {
@@ -349,8 +347,7 @@ static void strike(struct trial *trial)
     proxy_at(trial->proxy, trial->test->command, 1, trial->fault->fault);
 }
 
-/* -- acquire and release ----------------------------------------------------------------
- */
+/* -- acquire and release -- */
 
 static enum status told(const struct trial *trial)
 {
@@ -477,8 +474,7 @@ static void trial_nested_acquire(struct trial *trial)
     one_grant_is_left(trial);
 }
 
-/* -- renew and extend -------------------------------------------------------------------
- */
+/* -- renew and extend -- */
 
 static void alice_acquires_watched(struct trial *trial)
 {
@@ -562,8 +558,7 @@ static void trial_extend(struct trial *trial)
     assert_stats(trial);
 }
 
-/* -- connecting -------------------------------------------------------------------------
- */
+/* -- connecting -- */
 
 /** The counter came back old: whoever gets a lock has a fence of today all the same. */
 static void alice_draws_a_new_fence(struct trial *trial)
@@ -593,8 +588,7 @@ static void trial_idle_probe(struct trial *trial)
     alice_draws_a_new_fence(trial);
 }
 
-/* -- waiting ----------------------------------------------------------------------------
- */
+/* -- waiting -- */
 
 /** Subscribed, and no try is under way. */
 static bool is_asleep(void *arg)
@@ -715,8 +709,7 @@ static void trial_woken(struct trial *trial)
     assert_stats(trial);
 }
 
-/* -- two calls under way ---------------------------------------------------------------
- */
+/* -- two calls under way -- */
 
 #define OTHER "item:8"
 
@@ -811,8 +804,7 @@ static void trial_renew_two(struct trial *trial)
     assert_thief_has_it(trial);
 }
 
-/* -- the matrix -------------------------------------------------------------------------
- */
+/* -- the matrix -- */
 
 static const struct test matrix[] = {
     {"acquire, plain", trial_acquire, "acquire", .kind = &rlock_plain},

@@ -5,7 +5,7 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
-/* -- multi-locks ------------------------------------------------------------------- */
+/* -- multi-locks -- */
 
 static void test_acquire__multi_holds_every_member(void **state)
 {
@@ -162,7 +162,7 @@ static void test_acquire__has_its_time_though_the_loop_was_busy(void **state)
     party_free(&party);
 }
 
-/* -- parties that contend ---------------------------------------------------------- */
+/* -- parties that contend -- */
 
 #define RACERS 4
 
@@ -280,7 +280,7 @@ static void test_acquire__contending_quorums_all_progress(void **state)
     race(*state, racers, 3, 10);
 }
 
-/* -- ending it early --------------------------------------------------------------- */
+/* -- ending it early -- */
 
 static void test_cancel__ends_a_wait_a_pause_and_a_try(void **state)
 {
@@ -447,7 +447,7 @@ static void test_client_close__ends_a_try_of_its_group(void **state)
     server_resume(&servers[0]);
 }
 
-/* -- bad use ----------------------------------------------------------------------- */
+/* -- bad use -- */
 
 static void refuse(const struct rlock_member *members, size_t count,
                    enum rlock_group_need need, const char *words)
@@ -561,7 +561,7 @@ static void test_free__answers_what_was_refused_beside(void **state)
     assert_int_equal(party.status, STATUS_NOT_OWNER);
 }
 
-/* -- what it costs ----------------------------------------------------------------- */
+/* -- what it costs -- */
 
 static void test_acquire__of_64_members_is_one_call_and_one_to_release(void **state)
 {

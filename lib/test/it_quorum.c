@@ -4,7 +4,7 @@
 
 #include <hiredis/hiredis.h>
 
-/* -- quorums ----------------------------------------------------------------------- */
+/* -- quorums -- */
 
 static void test_acquire__quorum_with_a_minority_down(void **state)
 {
@@ -179,7 +179,7 @@ static void test_release__late_grant_is_given_back(void **state)
     party_free(&party);
 }
 
-/* -- how long it lasts ------------------------------------------------------------- */
+/* -- how long it lasts -- */
 
 static void test_safe_for_us__is_the_lease_less_drift_and_the_time_taken(void **state)
 {
@@ -249,7 +249,7 @@ static void test_acquire__grant_that_has_no_time_left_is_refused(void **state)
     }
 }
 
-/* -- losing it --------------------------------------------------------------------- */
+/* -- losing it -- */
 
 static void test_on_lost__quorum_is_lost_once_with_its_majority(void **state)
 {
@@ -325,7 +325,7 @@ static void test_on_lost__server_that_comes_back_empty_does_not_resurrect(void *
     party_free(&party);
 }
 
-/* -- giving back ------------------------------------------------------------------- */
+/* -- giving back -- */
 
 static void test_release__quorum_is_ok_while_a_majority_was_ours(void **state)
 {

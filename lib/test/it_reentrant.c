@@ -46,7 +46,7 @@ static long long ttl_ms(struct fixture *fixture)
     return server_int(fixture->server, "PTTL " NAME);
 }
 
-/* -- counting ----------------------------------------------------------------------- */
+/* -- counting -- */
 
 static void test_acquire__n_times_is_free_after_n_releases_only(void **state)
 {
@@ -190,7 +190,7 @@ static void test_rlock_cancel__of_a_nested_acquire_leaves_the_outer_one(void **s
     assert_false(server_has(fixture->server, NAME));
 }
 
-/* -- leases ------------------------------------------------------------------------- */
+/* -- leases -- */
 
 /** A nested grant can make the lease longer, never shorter; no release touches it. */
 static void test_acquire__lease_is_the_longest_of_all(void **state)
@@ -248,7 +248,7 @@ static void test_extend__never_shortens_what_other_grants_need(void **state)
     assert_false(server_has(fixture->server, NAME));
 }
 
-/* -- under the watchdog ------------------------------------------------------------- */
+/* -- under the watchdog -- */
 
 static void test_watchdog__holds_it_for_ten_leases(void **state)
 {
@@ -353,7 +353,7 @@ static void test_watchdog__does_not_take_a_later_grant_for_its_own(void **state)
     assert_int_equal(release(fixture, client, &second), STATUS_OK);
 }
 
-/* -- fences ------------------------------------------------------------------------- */
+/* -- fences -- */
 
 static void test_fence__nested_is_the_outer_ones_and_a_later_one_is_greater(void **state)
 {
@@ -421,7 +421,7 @@ static void test_force_release__frees_all_grants(void **state)
     assert_int_equal(count_of(fixture, bob), 1);
 }
 
-/* -- on the wire -------------------------------------------------------------------- */
+/* -- on the wire -- */
 
 /** As Redisson has it: {"<client>:<holder>": count}, and more fields of our own. */
 static void test_wire__is_the_hash_of_redisson(void **state)
@@ -528,7 +528,7 @@ static void test_wire__is_woken_on_redissons_channel(void **state)
     }
 }
 
-/* -- scripts ------------------------------------------------------------------------ */
+/* -- scripts -- */
 
 /** A call that is repeated because its reply was lost counts once. */
 static void test_scripts__repeated_call_counts_once(void **state)
@@ -584,7 +584,7 @@ static void test_scripts__flushed_at_any_time_are_taught_again(void **state)
     assert_int_equal(stats.lost + stats.failed, 0);
 }
 
-/* -- other types -------------------------------------------------------------------- */
+/* -- other types -- */
 
 static void test_acquire__key_of_another_type_is_refused_with_words(void **state)
 {

@@ -10,7 +10,7 @@
 
 #define SHORT_MS 900
 
-/* -- starting and opening ------------------------------------------------------------ */
+/* -- starting and opening -- */
 
 static void test_rlock_sync_start__without_descriptors_says_so(void **state)
 {
@@ -107,7 +107,7 @@ static void test_on_state__is_told_while_nobody_calls(void **state)
     await_count(&ups, 2);
 }
 
-/* -- the calls ----------------------------------------------------------------------- */
+/* -- the calls -- */
 
 static void test_rlock_sync_acquire__is_held_until_released(void **state)
 {
@@ -246,7 +246,7 @@ static void test_rlock_sync_stats__counts(void **state)
     assert_int_equal(stats.released, 1);
 }
 
-/* -- between the calls --------------------------------------------------------------- */
+/* -- between the calls -- */
 
 static _Atomic unsigned losses;
 static struct rlock *_Atomic lost_lock;
@@ -307,7 +307,7 @@ static void test_on_lost__is_told_while_nobody_calls(void **state)
     assert_int_equal(losses, 1);
 }
 
-/* -- deadlines ----------------------------------------------------------------------- */
+/* -- deadlines -- */
 
 static void test_rlock_sync_acquire__waits_as_long_as_it_says(void **state)
 {
@@ -358,7 +358,7 @@ static void test_rlock_sync_acquire__of_a_hung_server_times_out(void **state)
     assert_true(err.text[0] != '\0');
 }
 
-/* -- the end ------------------------------------------------------------------------- */
+/* -- the end -- */
 
 static void test_rlock_sync_close__afterwards_all_is_cancelled(void **state)
 {

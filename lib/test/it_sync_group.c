@@ -124,7 +124,7 @@ static void test_on_lost__of_a_group_is_told_while_nobody_calls(void **state)
     assert_int_equal(losses, 1);
 }
 
-/* -- threads ------------------------------------------------------------------------- */
+/* -- threads -- */
 
 static long counter; /* plain memory: the groups order the threads */
 

@@ -14,7 +14,7 @@
 #define STEPS      500
 #define OPERATIONS 5000 /* of all threads */
 
-/* -- one lock, many threads ---------------------------------------------------------- */
+/* -- one lock, many threads -- */
 
 /* Plain memory: it is the lock that orders the threads, which TSan watches. */
 static long counter;
@@ -147,7 +147,7 @@ static void test_rlock_sync_holder__differs_between_threads_only(void **state)
     }
 }
 
-/* -- nothing is left over ------------------------------------------------------------ */
+/* -- nothing is left over -- */
 
 static long long count_locks(struct server *server)
 {
@@ -247,7 +247,7 @@ static void test_wait__many_threads_leave_no_channel(void **state)
     assert_int_equal(count_locks(fixture->server), 0);
 }
 
-/* -- ending waits -------------------------------------------------------------------- */
+/* -- ending waits -- */
 
 static void wait_long(struct sync_worker *worker)
 {

@@ -6,7 +6,7 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
-/* -- the end of a wait -------------------------------------------------------------- */
+/* -- the end of a wait -- */
 
 /** By pub/sub with both kinds, and by spinning, all at once. */
 static void test_wait__of_three_seconds_is_busy_at_its_end(void **state)
@@ -116,7 +116,7 @@ static void test_wait__ends_though_the_watchdog_renews_for_the_owner(void **stat
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
 }
 
-/* -- being woken -------------------------------------------------------------------- */
+/* -- being woken -- */
 
 static void wake(struct fixture *fixture, const struct rlock_kind *kind)
 {
@@ -301,7 +301,7 @@ static void test_wait__looks_without_a_message_too(void **state)
     assert_true(clock_mono_us() - begin_us < 4000000);
 }
 
-/* -- spinning ----------------------------------------------------------------------- */
+/* -- spinning -- */
 
 static void test_spin__asks_within_its_bounds_and_listens_to_nothing(void **state)
 {
@@ -329,7 +329,7 @@ static void test_spin__asks_within_its_bounds_and_listens_to_nothing(void **stat
     assert_int_equal(acquire_with(fixture, alice, &held, "b", &options), STATUS_INVALID);
 }
 
-/* -- names, types, statistics ------------------------------------------------------- */
+/* -- names, types, statistics -- */
 
 /** Their own callbacks: call_acquire_with() takes no names with a NUL. */
 static void on_named(struct rlock *lock, enum status status, void *arg)

@@ -43,7 +43,7 @@ static bool is_free_again(void *arg)
     return !server_has(((struct fixture *)arg)->server, NAME);
 }
 
-/* -- cancelled ---------------------------------------------------------------------- */
+/* -- cancelled -- */
 
 /** Answered without any word from the server, which does not even run. */
 static void cancel(struct fixture *fixture, struct rlock_client *client,
@@ -227,7 +227,7 @@ static void test_rlock_cancel__of_the_first_leaves_the_message_to_the_next(void 
     assert_no_channels(fixture);
 }
 
-/* -- cut off ------------------------------------------------------------------------ */
+/* -- cut off -- */
 
 /** The message is published while nobody hears it. */
 static void test_wait__message_lost_with_the_connection_is_made_up_for(void **state)
@@ -351,7 +351,7 @@ static void test_wait__on_a_hung_server_is_unknown_after_the_timeout(void **stat
     assert_true(fixture_run_until(fixture, is_free_again, fixture, WITHIN_MS));
 }
 
-/* -- refused ------------------------------------------------------------------------ */
+/* -- refused -- */
 
 /** A user who may neither subscribe nor publish. */
 static struct rlock_client *deaf_client(struct fixture *fixture)
@@ -441,7 +441,7 @@ static void test_wait__refused_by_the_server_ends_with_its_words(void **state)
     assert_no_channels(fixture);
 }
 
-/* -- closed ------------------------------------------------------------------------- */
+/* -- closed -- */
 
 static void count_closed(void *arg)
 {

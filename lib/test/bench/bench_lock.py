@@ -74,7 +74,7 @@ def run(*command, env=None, cwd=None, stdin=None, within_s=WITHIN_S):
     return done.stdout
 
 
-# -- Redis --------------------------------------------------------------------------------
+# -- Redis --
 
 class Redis:
     """The server to measure against."""
@@ -101,7 +101,7 @@ class Redis:
         return float(told.splitlines()[-1].split('","')[1])
 
 
-# -- ours, and what they are measured by --------------------------------------------------
+# -- ours, and what they are measured by --
 
 class Scripts:
     """redis-benchmark with the plain lock's two scripts."""
@@ -180,7 +180,7 @@ class Synchronous:
         return json.loads(run(self.program, redis.url, str(threads), str(SECONDS), work, self.kind))
 
 
-# -- the peers ----------------------------------------------------------------------------
+# -- the peers --
 
 class Peer:
     """A program that takes WORK SECONDS REDIS_URL and prints a line of JSON."""
@@ -273,7 +273,7 @@ WORKS = {"many": ("many, pairs per second", 0.8), "one": ("one thread, pairs per
          "contended": ("16 contending, acquisitions per second", None)}
 
 
-# -- keeping locks ------------------------------------------------------------------------
+# -- keeping locks --
 
 def measure_held(build, redis):
     """What it costs to keep HELD locks under the watchdog, with its default lease, for HELD_S."""
@@ -295,7 +295,7 @@ def measure_held(build, redis):
             "redis_cpu_s": round(cpu_s, 3), "commands_per_s": round(calls / HELD_S, 1)}
 
 
-# -- the run ------------------------------------------------------------------------------
+# -- the run --
 
 def install_all(build):
     """Those that can be measured, and why the others cannot."""

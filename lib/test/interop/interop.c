@@ -139,7 +139,7 @@ static void wait_waiting(struct fixture *fixture, const char *channel, long long
     assert_true(fixture_run_until(fixture, is_waiting, &waiting, WITHIN_MS));
 }
 
-/* -- one excludes the other ---------------------------------------------------------- */
+/* -- one excludes the other -- */
 
 static void test_acquire__is_busy_while_redisson_holds(void **state)
 {
@@ -173,7 +173,7 @@ static void test_acquire__makes_redisson_busy(void **state)
     ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
 }
 
-/* -- who waits is woken -------------------------------------------------------------- */
+/* -- who waits is woken -- */
 
 static void test_release__wakes_redisson(void **state)
 {
@@ -265,7 +265,7 @@ static void test_acquire__expires_for_redisson(void **state)
     assert_int_equal(peer_count(fixture, "a"), 1);
 }
 
-/* -- counts -------------------------------------------------------------------------- */
+/* -- counts -- */
 
 static void test_inspect__tells_the_count_of_redisson(void **state)
 {
@@ -310,7 +310,7 @@ static void test_acquire__counts_as_redisson_does(void **state)
     ASSERT_TOLD(fixture, "ok 1", "count " LOCK " a");
 }
 
-/* -- both watchdogs ------------------------------------------------------------------ */
+/* -- both watchdogs -- */
 
 static void test_acquire__is_busy_while_redissons_watchdog_renews(void **state)
 {
@@ -337,7 +337,7 @@ static void test_watchdog__keeps_redisson_busy(void **state)
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
 }
 
-/* -- by force ------------------------------------------------------------------------ */
+/* -- by force -- */
 
 static void test_force__of_redisson_frees_ours_and_wakes_us(void **state)
 {
@@ -384,7 +384,7 @@ static void test_force_release__frees_redissons_and_wakes_it(void **state)
     assert_int_equal(peer_count(fixture, "b"), 1);
 }
 
-/* -- all at once --------------------------------------------------------------------- */
+/* -- all at once -- */
 
 #define ENTRIES 200
 #define MEMBERS 6 /* the first half ours */

@@ -1,0 +1,52 @@
+/*
+ * api.h - the HTTP contract: routes, who may use them, JSON in, status out.
+ *
+ * The only place that knows HTTP status codes. One api per loop, on its thread.
+ */
+#ifndef API_H
+#define API_H
+
+#include "app/api/figures.h"
+#include "app/auth/auth.h"
+#include "app/auth/limiter.h"
+#include "app/auth/revoked.h"
+#include "app/auth/ticket.h"
+#include "app/core/metrics.h"
+#include "app/http/http.h"
+#include "app/sale/catalogue.h"
+#include "app/sale/checkout.h"
+#include "app/store/store.h"
+
+struct api;
+
+/** All borrowed; they outlive the api. */
+struct api_options {
+    const struct auth *auth;
+    struct revoked *revoked;
+    struct catalogue *catalogue;
+    struct checkout *checkout;
+    struct store *store;
+    struct figures *figures;
+    struct tickets tickets;
+    struct limiter *user_limiter;    /* NULL: no limit */
+    struct limiter *address_limiter; /* NULL: no limit */
+    struct metrics *metrics;         /* this loop's */
+    struct metrics *const *all_metrics;
+    size_t all_metrics_count;
+    size_t queue_max; /* requests that may wait for a server behind this one */
+    bool bypass_locks;
+    bool dev_login; /* tokens for whoever asks */
+};
+
+/** NULL: out of memory. */
+struct api *api_create(const struct api_options *options);
+void api_free(struct api *api); /* accepts NULL */
+
+/** Judge tokens by `auth` from now on. */
+void api_set_auth(struct api *api, const struct auth *auth);
+
+/** For struct http_options; `arg` is the api. */
+void api_handle(struct http_request *request, void *arg);
+void api_answered(struct http_request *request, unsigned status, void *arg);
+
+#endif

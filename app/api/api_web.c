@@ -1,0 +1,144 @@
+/*
+ * api_web.c - the files of the pages, as they were built into the program.
+ *
+ * Each is asked for again whenever it is used, and answered 304 while it is the same: so
+ * after an upgrade nobody has the old script in the new page.
+ */
+#include "app/api/api_routes.h"
+#include "app/core/embed.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_MAX_BYTES 100
+
+static const struct {
+    const char *ending, *type;
+} types[] = {
+    {".html", "text/html; charset=utf-8"},
+    {".js", "text/javascript; charset=utf-8"},
+    {".css", "text/css; charset=utf-8"},
+    {".svg", "image/svg+xml"},
+};
+
+static bool ends_with(const char *text, size_t len, const char *ending)
+{
+    size_t ending_len = strlen(ending);
+
+    return len >= ending_len && memcmp(text + len - ending_len, ending, ending_len) == 0;
+}
+
+static const char *type_of(const char *path)
+{
+    size_t len = strlen(path);
+
+    if (ends_with(path, len, ".gz"))
+        len -= strlen(".gz");
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (ends_with(path, len, types[i].ending))
+            return types[i].type;
+    }
+    return "application/octet-stream";
+}
+
+/* NULL: there is none. */
+static const struct embedded *find_file(const char *path)
+{
+    for (const struct embedded *file = embedded_files; file->path != NULL; file++) {
+        if (strcmp(file->path, path) == 0)
+            return file;
+    }
+    return NULL;
+}
+
+/* Among the values of Accept-Encoding; one with a weight counts if that is not 0. */
+static bool accepts_gzip(struct text accepted)
+{
+    static const char gzip[] = "gzip";
+    static const char refused[] = "gzip;q=0";
+    const char *found = accepted.bytes == NULL
+                            ? NULL
+                            : memmem(accepted.bytes, accepted.len, gzip, strlen(gzip));
+    size_t left = found == NULL ? 0 : accepted.len - (size_t)(found - accepted.bytes);
+    size_t refused_len = strlen(refused);
+
+    if (found == NULL)
+        return false;
+    return left < refused_len || memcmp(found, refused, refused_len) != 0 ||
+           (left > refused_len && found[refused_len] == '.');
+}
+
+static const struct embedded *choose_file(struct http_request *request)
+{
+    const char *path = http_path(request);
+    char name[PATH_MAX_BYTES];
+    const struct embedded *packed;
+
+    if (strcmp(path, "/") == 0)
+        path = "/web/shop.html";
+    else if (strcmp(path, "/admin") == 0)
+        path = "/web/admin.html";
+    if (accepts_gzip(http_header(request, "Accept-Encoding", NULL)) &&
+        snprintf(name, sizeof(name), "app%s.gz", path) < (int)sizeof(name)) {
+        packed = find_file(name);
+        if (packed != NULL)
+            return packed;
+    }
+    snprintf(name, sizeof(name), "app%s", path);
+    return find_file(name);
+}
+
+static struct http_page *page_create(const struct embedded *file, bool is_unchanged)
+{
+    char etag[40];
+    struct http_reply reply = {.status = 304, .body = ""};
+
+    snprintf(etag, sizeof(etag), "\"%s\"", file->tag);
+    reply.headers[reply.header_count++] = (struct http_reply_header){"ETag", etag};
+    reply.headers[reply.header_count++] =
+        (struct http_reply_header){"Cache-Control", "no-cache"};
+    reply.headers[reply.header_count++] =
+        (struct http_reply_header){"Vary", "Accept-Encoding"};
+    if (!is_unchanged) {
+        reply.status = 200;
+        reply.content_type = type_of(file->path);
+        reply.body = file->bytes;
+        reply.body_len = (size_t)(file->end - file->bytes);
+        if (ends_with(file->path, strlen(file->path), ".gz"))
+            reply.headers[reply.header_count++] =
+                (struct http_reply_header){"Content-Encoding", "gzip"};
+    }
+    return http_page_create(&reply);
+}
+
+/* The packed and the plain bytes of a file have different tags. */
+static bool has_it(struct http_request *request, const struct embedded *file)
+{
+    struct text known = http_header(request, "If-None-Match", NULL);
+
+    return known.bytes != NULL &&
+           memmem(known.bytes, known.len, file->tag, strlen(file->tag)) != NULL;
+}
+
+void api_web(struct api *api, struct http_request *request, int64_t id)
+{
+    const struct embedded *file = choose_file(request);
+    struct http_page **page;
+    size_t i;
+
+    (void)id;
+    if (file == NULL) {
+        api_answer_problem(api, request, PROBLEM_NOT_FOUND);
+        return;
+    }
+    i = (size_t)(file - embedded_files);
+    assert(i < API_WEB_FILES);
+    page = has_it(request, file) ? &api->web_unchanged[i] : &api->web[i];
+    if (*page == NULL)
+        *page = page_create(file, page == &api->web_unchanged[i]);
+    if (*page != NULL)
+        http_answer_page(request, *page);
+    else
+        api_answer_problem(api, request, PROBLEM_OVERLOADED);
+}

@@ -1,0 +1,273 @@
+/* figures.c - XADD once a second, XRANGE for whoever asks. */
+#include "app/api/figures.h"
+
+#include "base/clock.h"
+#include "redis/url.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EVERY_MS     1000
+#define KEPT_MS      600000
+#define KEPT_KEY_S   3600 /* when no instance is left */
+#define ENTRIES_MAX  6000 /* in one answer: ten instances' */
+#define INSTANCE_MAX 96
+
+struct figures {
+    struct figures_options options;
+    struct redis_conn *conn;
+    uv_timer_t timer;
+    struct redis_command add, expire;
+    unsigned under_way;          /* of the two */
+    char instance[INSTANCE_MAX]; /* "host/pid" */
+};
+
+/* -- publish -- */
+
+static void on_published(struct redis_command *command, enum status status,
+                         const struct redis_reply *reply)
+{
+    struct figures *figures = list_item(command, struct figures, add);
+
+    (void)status; /* the next second brings the next */
+    (void)reply;
+    figures->under_way &= ~1u;
+}
+
+static void on_prolonged(struct redis_command *command, enum status status,
+                         const struct redis_reply *reply)
+{
+    struct figures *figures = list_item(command, struct figures, expire);
+
+    (void)status;
+    (void)reply;
+    figures->under_way &= ~2u;
+}
+
+static void add(struct figures *figures, const char *text, size_t len)
+{
+    struct redis_conn *conn = figures->conn;
+
+    if (redis_conn_begin(conn, 8) != STATUS_OK)
+        return;
+    redis_conn_arg_text(conn, "XADD");
+    redis_conn_arg_text(conn, FIGURES_KEY);
+    redis_conn_arg_text(conn, "MINID");
+    redis_conn_arg_text(conn, "~");
+    redis_conn_arg_uint(conn, (uint64_t)(clock_real_us() / 1000 - KEPT_MS));
+    redis_conn_arg_text(conn, "*");
+    redis_conn_arg_text(conn, figures->instance);
+    redis_conn_arg(conn, text, len);
+    if (redis_conn_end(conn, &figures->add, on_published) == STATUS_OK)
+        figures->under_way |= 1u;
+}
+
+static void prolong(struct figures *figures)
+{
+    struct redis_conn *conn = figures->conn;
+
+    if (redis_conn_begin(conn, 3) != STATUS_OK)
+        return;
+    redis_conn_arg_text(conn, "EXPIRE");
+    redis_conn_arg_text(conn, FIGURES_KEY);
+    redis_conn_arg_uint(conn, KEPT_KEY_S);
+    if (redis_conn_end(conn, &figures->expire, on_prolonged) == STATUS_OK)
+        figures->under_way |= 2u;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct figures *figures = timer->data;
+    char *text = NULL;
+    size_t len;
+
+    if (figures->under_way != 0 || !redis_conn_is_up(figures->conn))
+        return;
+    len = metrics_print_figures(figures->options.all_metrics,
+                                figures->options.all_metrics_count, &text);
+    if (len > 0) {
+        add(figures, text, len);
+        prolong(figures);
+    }
+    free(text);
+}
+
+/* -- read -- */
+
+struct document {
+    FILE *out;
+    char *text;
+    size_t len;
+};
+
+static bool document_begin(struct document *document, bool is_shared)
+{
+    char *bounds;
+
+    *document = (struct document){0};
+    document->out = open_memstream(&document->text, &document->len);
+    if (document->out == NULL)
+        return false;
+    fprintf(document->out, "{\"now_ms\":%" PRId64 ",\"is_shared\":%s,",
+            clock_real_us() / 1000, is_shared ? "true" : "false");
+    if (metrics_print_bounds(&bounds) > 0) {
+        fprintf(document->out, "%s,", bounds);
+        free(bounds);
+    }
+    fputs("\"items\":[", document->out);
+    return true;
+}
+
+static char *document_end(struct document *document)
+{
+    fputs("]}", document->out);
+    if (fclose(document->out) == 0)
+        return document->text;
+    free(document->text);
+    return NULL;
+}
+
+/* Passed on as it stands: whoever can write to our Redis is one of us. */
+static void print_entry(FILE *out, const struct redis_reply *entry, bool is_first)
+{
+    const struct redis_reply *fields = redis_reply_at(entry, 1);
+    size_t id_len, instance_len, len;
+    const char *id = redis_reply_text(redis_reply_at(entry, 0), &id_len);
+    const char *instance = redis_reply_text(redis_reply_at(fields, 0), &instance_len);
+    const char *text = redis_reply_text(redis_reply_at(fields, 1), &len);
+
+    if (id == NULL || instance == NULL || text == NULL)
+        return;
+    fprintf(out, "%s[\"%s\",\"%s\",%s]", is_first ? "" : ",", id, instance, text);
+}
+
+static void on_answer(struct redis_command *command, enum status status,
+                      const struct redis_reply *reply)
+{
+    struct figures_question *question =
+        list_item(command, struct figures_question, command);
+    struct document document;
+    const struct redis_reply *entry;
+
+    if (status != STATUS_OK) {
+        question->done(question, figures_own(question->figures));
+        return;
+    }
+    if (!document_begin(&document, true)) {
+        question->done(question, NULL);
+        return;
+    }
+    for (size_t i = 0; (entry = redis_reply_at(reply, i)) != NULL; i++)
+        print_entry(document.out, entry, i == 0);
+    question->done(question, document_end(&document));
+}
+
+enum status figures_ask(struct figures *figures, const char *after,
+                        struct figures_question *question,
+                        void (*done)(struct figures_question *question, char *text))
+{
+    struct redis_conn *conn = figures->conn;
+    char from[FIGURES_ID_BYTES + 16];
+
+    if (redis_conn_begin(conn, 6) != STATUS_OK)
+        return STATUS_DOWN;
+    if (after[0] != '\0')
+        snprintf(from, sizeof(from), "(%s", after);
+    else
+        snprintf(from, sizeof(from), "%" PRId64, clock_real_us() / 1000 - KEPT_MS);
+    question->figures = figures;
+    question->done = done;
+    redis_conn_arg_text(conn, "XRANGE");
+    redis_conn_arg_text(conn, FIGURES_KEY);
+    redis_conn_arg_text(conn, from);
+    redis_conn_arg_text(conn, "+");
+    redis_conn_arg_text(conn, "COUNT");
+    redis_conn_arg_uint(conn, ENTRIES_MAX);
+    return redis_conn_end(conn, &question->command, on_answer) == STATUS_OK ? STATUS_OK
+                                                                            : STATUS_DOWN;
+}
+
+char *figures_own(struct figures *figures)
+{
+    struct document document;
+    char *text;
+
+    if (!document_begin(&document, false))
+        return NULL;
+    if (metrics_print_figures(figures->options.all_metrics,
+                              figures->options.all_metrics_count, &text) > 0) {
+        fprintf(document.out, "[\"%" PRId64 "-0\",\"%s\",%s]", clock_real_us() / 1000,
+                figures->instance, text);
+        free(text);
+    }
+    return document_end(&document);
+}
+
+/* -- the whole -- */
+
+/* A host's name that would break a JSON string is no name. */
+static void name_instance(char ret_name[INSTANCE_MAX])
+{
+    char host[64] = "";
+
+    if (gethostname(host, sizeof(host) - 1) != 0 || strpbrk(host, "\"\\") != NULL)
+        host[0] = '\0';
+    snprintf(ret_name, INSTANCE_MAX, "%s/%d", host[0] != '\0' ? host : "instance",
+             (int)getpid());
+}
+
+enum status figures_open(const struct figures_options *options,
+                         struct figures **ret_figures, struct err *reterr)
+{
+    struct redis_url url;
+    struct redis_conn_options conn = {
+        .loop = options->loop, .url = &url, .timeout_ms = options->timeout_ms};
+    struct figures *figures;
+    enum status status = redis_url_parse(options->redis_url, &url, reterr);
+
+    if (status != STATUS_OK)
+        return status;
+    figures = calloc(1, sizeof(*figures));
+    if (figures == NULL)
+        return STATUS_NO_MEMORY;
+    figures->options = *options;
+    name_instance(figures->instance);
+    status = redis_conn_open(&conn, &figures->conn, reterr);
+    if (status != STATUS_OK) {
+        free(figures);
+        return status;
+    }
+    uv_timer_init(options->loop, &figures->timer);
+    figures->timer.data = figures;
+    if (options->is_publisher)
+        uv_timer_start(&figures->timer, on_timer, EVERY_MS, EVERY_MS);
+    *ret_figures = figures;
+    return STATUS_OK;
+}
+
+void figures_flush(struct figures *figures)
+{
+    redis_conn_flush(figures->conn);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static void on_conn_closed(void *arg)
+{
+    struct figures *figures = arg;
+
+    uv_close((uv_handle_t *)&figures->timer, on_timer_closed);
+}
+
+void figures_close(struct figures *figures)
+{
+    if (figures == NULL)
+        return;
+    uv_timer_stop(&figures->timer);
+    redis_conn_close(figures->conn, on_conn_closed, figures);
+}

@@ -1,0 +1,354 @@
+/* json.c - jansson behind the tables and texts of json.h. */
+#include "app/api/json.h"
+
+#include "app/core/rfc3339.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- bodies -- */
+
+struct json_document {
+    json_t *root;
+};
+
+/* Cut between characters: half of one would not be UTF-8 any more. */
+static void copy_cut(char *to, size_t size, const char *utf8)
+{
+    size_t len = strlen(utf8);
+
+    if (len >= size) {
+        len = size - 1;
+        while (len > 0 && ((unsigned char)utf8[len] & 0xc0) == 0x80)
+            len--;
+    }
+    memcpy(to, utf8, len);
+    to[len] = '\0';
+}
+
+void json_errors_add(struct json_errors *errors, const char *field, const char *message)
+{
+    if (errors->count >= JSON_ERRORS_MAX)
+        return;
+    copy_cut(errors->rows[errors->count].field, sizeof(errors->rows[0].field), field);
+    snprintf(errors->rows[errors->count].message, sizeof(errors->rows[0].message), "%s",
+             message);
+    errors->count++;
+}
+
+static size_t count_characters(const char *utf8, size_t len)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < len; i++)
+        count += ((unsigned char)utf8[i] & 0xc0) != 0x80;
+    return count;
+}
+
+static void read_integer(const struct json_field *field, const json_t *value,
+                         void *target, struct json_errors *errors)
+{
+    char message[80];
+    json_int_t number = json_integer_value(value);
+
+    if (json_is_integer(value) && number >= field->min && number <= field->max) {
+        *(int64_t *)target = number;
+        return;
+    }
+    snprintf(message, sizeof(message), "must be an integer, %" PRId64 " to %" PRId64,
+             field->min, field->max);
+    json_errors_add(errors, field->name, message);
+}
+
+static void read_text(const struct json_field *field, const json_t *value, void *target,
+                      struct json_errors *errors)
+{
+    const char *bytes = json_string_value(value);
+    size_t len = json_string_length(value);
+    int64_t characters = bytes != NULL ? (int64_t)count_characters(bytes, len) : -1;
+    char message[80];
+
+    /* Postgres's text cannot hold a NUL */
+    if (bytes != NULL && characters >= field->min && characters <= field->max &&
+        memchr(bytes, '\0', len) == NULL) {
+        *(struct text *)target = (struct text){bytes, len};
+        return;
+    }
+    snprintf(message, sizeof(message),
+             "must be a string of %" PRId64 " to %" PRId64 " characters without NUL",
+             field->min, field->max);
+    json_errors_add(errors, field->name, message);
+}
+
+static void read_time(const struct json_field *field, const json_t *value, void *target,
+                      struct json_errors *errors)
+{
+    const char *bytes = json_string_value(value);
+    int64_t us;
+
+    if (bytes != NULL && rfc3339_parse(bytes, json_string_length(value), &us) &&
+        us >= field->min && us <= field->max)
+        *(int64_t *)target = us;
+    else
+        json_errors_add(errors, field->name,
+                        "must be an RFC 3339 time after 1970 began, up to 9999, e.g. "
+                        "2030-01-01T00:00:00Z");
+}
+
+static void read_boolean(const struct json_field *field, const json_t *value,
+                         void *target, struct json_errors *errors)
+{
+    if (json_is_boolean(value))
+        *(int64_t *)target = json_is_true(value);
+    else
+        json_errors_add(errors, field->name, "must be true or false");
+}
+
+static void read_field(const struct json_field *field, const json_t *root, void *target,
+                       struct json_errors *errors)
+{
+    static void (*const readers[])(const struct json_field *, const json_t *, void *,
+                                   struct json_errors *) = {
+        [JSON_FIELD_INTEGER] = read_integer,
+        [JSON_FIELD_TEXT] = read_text,
+        [JSON_FIELD_TIME] = read_time,
+        [JSON_FIELD_BOOLEAN] = read_boolean,
+    };
+    const json_t *value = json_object_get(root, field->name);
+
+    if (value != NULL)
+        readers[field->kind](field, value, (char *)target + field->offset, errors);
+    else if (field->is_required)
+        json_errors_add(errors, field->name, "is required");
+}
+
+static bool is_known(const struct json_field *fields, const char *name)
+{
+    for (; fields->name != NULL; fields++) {
+        if (strcmp(fields->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool json_read(struct text body, const struct json_field *fields, void *target,
+               struct json_document **ret_document, struct json_errors *ret_errors)
+{
+    struct json_document *document = calloc(1, sizeof(*document));
+    const char *name;
+    json_t *value;
+
+    ret_errors->count = 0;
+    *ret_document = document;
+    if (document == NULL || body.len == 0)
+        return false;
+    document->root =
+        json_loadb(body.bytes, body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    if (!json_is_object(document->root))
+        return false;
+    for (const struct json_field *field = fields; field->name != NULL; field++)
+        read_field(field, document->root, target, ret_errors);
+    json_object_foreach(document->root, name, value)
+    {
+        if (!is_known(fields, name))
+            json_errors_add(ret_errors, name, "is not known here");
+    }
+    return true;
+}
+
+void json_document_free(struct json_document *document)
+{
+    if (document == NULL)
+        return;
+    json_decref(document->root);
+    free(document);
+}
+
+/* -- text -- */
+
+static const char *const status_names[] = {
+    [ORDER_UNPAID] = "unpaid",     [ORDER_PAID] = "paid",
+    [ORDER_REDEEMED] = "redeemed", [ORDER_CANCELLED] = "cancelled",
+    [ORDER_EXPIRED] = "expired",   [ORDER_REFUNDED] = "refunded",
+};
+
+const char *json_status_name(enum order_status status)
+{
+    return status_names[status];
+}
+
+/* Numbers, times and words without escapes only: printed, since every order placed comes
+   this way; everything else is built with jansson. */
+size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES])
+{
+    char created[RFC3339_BYTES], expires[RFC3339_BYTES], paid[RFC3339_BYTES];
+    bool was_paid = order->paid_us != 0;
+
+    rfc3339_print(order->created_us, created);
+    rfc3339_print(order->expires_us, expires);
+    if (was_paid)
+        rfc3339_print(order->paid_us, paid);
+    return (size_t)snprintf(
+        ret_text, JSON_ORDER_BYTES,
+        "{\"id\":\"%" PRId64 "\",\"voucher_id\":\"%" PRId64 "\",\"user_id\":\"%" PRId64
+        "\",\"status\":\"%s\",\"price_cents\":%" PRId64 ",\"created_at\":\"%s\""
+        ",\"expires_at\":\"%s\"%s%s%s}",
+        order->id, order->voucher_id, order->user_id, status_names[order->status],
+        order->price_cents, created, expires, was_paid ? ",\"paid_at\":\"" : "",
+        was_paid ? paid : "", was_paid ? "\"" : "");
+}
+
+static json_t *id_json(int64_t id)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRId64, id);
+    return json_string(text);
+}
+
+static json_t *time_json(int64_t us)
+{
+    char text[RFC3339_BYTES];
+
+    rfc3339_print(us, text);
+    return json_string(text);
+}
+
+static const char *state_name(const struct voucher *voucher, int64_t now_us)
+{
+    if (now_us < voucher->begin_us)
+        return "upcoming";
+    return now_us < voucher->end_us ? "open" : "ended";
+}
+
+static json_t *voucher_json(const struct voucher *voucher, int64_t now_us)
+{
+    return json_pack(
+        "{s:o, s:s%, s:s%, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:b, s:I, s:s, s:o}",
+        "id", id_json(voucher->id), "title", voucher->title.bytes, voucher->title.len,
+        "description", voucher->description.bytes, voucher->description.len,
+        "price_cents", (json_int_t)voucher->price_cents, "face_value_cents",
+        (json_int_t)voucher->face_value_cents, "stock_total",
+        (json_int_t)voucher->stock_total, "stock_left", (json_int_t)voucher->stock_left,
+        "per_user_limit", (json_int_t)voucher->per_user_limit, "begin_at",
+        time_json(voucher->begin_us), "end_at", time_json(voucher->end_us),
+        "pay_within_s", (json_int_t)voucher->pay_within_s, "requires_ticket",
+        voucher->requires_ticket != 0, "pow_bits", (json_int_t)voucher->pow_bits, "state",
+        state_name(voucher, now_us), "server_time", time_json(now_us));
+}
+
+/* Takes `root` over; NULL in, NULL out. */
+static char *print_and_free(json_t *root)
+{
+    char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+
+    json_decref(root);
+    return text;
+}
+
+char *json_print_voucher(const struct voucher *voucher, int64_t now_us)
+{
+    return print_and_free(voucher_json(voucher, now_us));
+}
+
+static json_t *list_json(json_t *items, const char *next_cursor)
+{
+    return json_pack("{s:o, s:s?}", "items", items, "next_cursor", next_cursor);
+}
+
+char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t now_us,
+                          const char *next_cursor)
+{
+    json_t *items = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(items, voucher_json(&vouchers[i], now_us));
+    return print_and_free(list_json(items, next_cursor));
+}
+
+char *json_print_orders(const struct order *orders, size_t count, const char *next_cursor)
+{
+    size_t size = count * JSON_ORDER_BYTES + 256;
+    char *text = malloc(size);
+    size_t len = 0;
+
+    if (text == NULL)
+        return NULL;
+    len += (size_t)snprintf(text, size, "{\"items\":[");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            text[len++] = ',';
+        len += json_print_order(&orders[i], text + len);
+    }
+    if (next_cursor != NULL)
+        snprintf(text + len, size - len, "],\"next_cursor\":\"%s\"}", next_cursor);
+    else
+        snprintf(text + len, size - len, "],\"next_cursor\":null}");
+    return text;
+}
+
+/* A text that is absent is left out. */
+static void set_text(json_t *object, const char *name, const struct text *text)
+{
+    if (text->bytes != NULL)
+        json_object_set_new(object, name, json_stringn(text->bytes, text->len));
+}
+
+static json_t *event_json(const struct event *event)
+{
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:I}", "id", id_json(event->id), "voucher_id",
+                  id_json(event->voucher_id), "at", time_json(event->at_us),
+                  "stock_change", (json_int_t)event->stock_change);
+
+    if (object == NULL)
+        return NULL;
+    if (event->order_id != 0)
+        json_object_set_new(object, "order_id", id_json(event->order_id));
+    set_text(object, "actor", &event->actor);
+    set_text(object, "from_status", &event->from_status);
+    set_text(object, "to_status", &event->to_status);
+    set_text(object, "detail", &event->detail);
+    return object;
+}
+
+char *json_print_events(const struct event *events, size_t count, const char *next_cursor)
+{
+    json_t *items = json_array();
+
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(items, event_json(&events[i]));
+    return print_and_free(list_json(items, next_cursor));
+}
+
+static json_t *errors_json(const struct json_errors *errors)
+{
+    json_t *rows = json_array();
+
+    for (size_t i = 0; i < errors->count; i++) {
+        json_t *row = json_pack("{s:s, s:s}", "field", errors->rows[i].field, "message",
+                                errors->rows[i].message);
+
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+char *json_print_problem(const struct json_problem *problem)
+{
+    char type[64];
+    json_t *root;
+
+    snprintf(type, sizeof(type), "urn:seckill:problem:%s", problem->code);
+    root = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", type, "title", problem->title,
+                     "status", (int)problem->status, "code", problem->code, "detail",
+                     problem->detail);
+    if (problem->order_id != 0)
+        json_object_set_new(root, "order_id", id_json(problem->order_id));
+    if (problem->errors != NULL)
+        json_object_set_new(root, "errors", errors_json(problem->errors));
+    return print_and_free(root);
+}

@@ -1,0 +1,95 @@
+/*
+ * json.h - JSON of the API: request bodies checked against a table of fields; vouchers,
+ * orders and lists as text.
+ */
+#ifndef JSON_H
+#define JSON_H
+
+#include "app/core/model.h"
+#include "base/attributes.h"
+
+#include <stdbool.h>
+
+/* -- bodies -- */
+
+enum json_kind {
+    JSON_FIELD_INTEGER, /* to an int64_t */
+    JSON_FIELD_TEXT, /* to a struct text, borrowed from the document; characters counted
+                      */
+    JSON_FIELD_TIME, /* RFC 3339, to an int64_t in us */
+    JSON_FIELD_BOOLEAN, /* to an int64_t, 0 or 1 */
+};
+
+/** One field that a body may have. `min` and `max` bound a number, or a text's
+ * characters. */
+struct json_field {
+    const char *name;
+    enum json_kind kind;
+    bool is_required;
+    int64_t min, max;
+    size_t offset; /* of the target in the struct that is filled */
+};
+
+#define JSON_ERRORS_MAX 12
+
+struct json_errors {
+    size_t count;
+    struct {
+        char field[64];
+        char message[96];
+    } rows[JSON_ERRORS_MAX];
+};
+
+struct json_document; /* keeps the texts alive */
+
+/**
+ * Parse `body` as an object and fill `target` by the table; what is absent stays as it
+ * was. Fields not in the table, null, and a name given twice are errors.
+ *
+ * @fields       ends with a row whose name is NULL
+ * @ret_document set unless NULL is returned for malformed JSON; free it in either case
+ * @ret_errors   what is wrong with which field; none: the body is good
+ *
+ * Returns  false: not JSON, not an object, or a name twice
+ */
+MUST_CHECK bool json_read(struct text body, const struct json_field *fields, void *target,
+                          struct json_document **ret_document,
+                          struct json_errors *ret_errors);
+void json_document_free(struct json_document *document); /* accepts NULL */
+
+void json_errors_add(struct json_errors *errors, const char *field, const char *message);
+
+/* -- text -- */
+
+/** "unpaid" and so on; static. */
+const char *json_status_name(enum order_status status);
+
+#define JSON_ORDER_BYTES 512
+
+/** An order as an object. Returns the length. */
+size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES]);
+
+/** The rest returns text that the caller frees, or NULL when out of memory. */
+char *json_print_voucher(const struct voucher *voucher, int64_t now_us);
+/** `next_cursor` NULL: the list ends here. */
+char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t now_us,
+                          const char *next_cursor);
+char *json_print_orders(const struct order *orders, size_t count,
+                        const char *next_cursor);
+
+char *json_print_events(const struct event *events, size_t count,
+                        const char *next_cursor);
+
+struct json_problem {
+    unsigned status;
+    const char *code;
+    const char *title;
+    const char *detail;
+    int64_t order_id;                 /* 0: none */
+    const struct json_errors *errors; /* NULL: none */
+};
+
+/** RFC 9457. */
+char *json_print_problem(const struct json_problem *problem);
+
+#endif

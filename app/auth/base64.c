@@ -1,0 +1,54 @@
+/* base64.c - six bits a character. */
+#include "app/auth/base64.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static const char alphabet[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+size_t base64_encode(const void *bytes, size_t len, char *ret_text)
+{
+    const uint8_t *from = bytes;
+    uint32_t bits = 0;
+    unsigned bit_count = 0;
+    size_t out = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        bits = bits << 8 | from[i];
+        for (bit_count += 8; bit_count >= 6; bit_count -= 6)
+            ret_text[out++] = alphabet[bits >> (bit_count - 6) & 63];
+    }
+    if (bit_count > 0)
+        ret_text[out++] = alphabet[bits << (6 - bit_count) & 63];
+    ret_text[out] = '\0';
+    return out;
+}
+
+bool base64_decode(const char *text, size_t len, void *ret_bytes, size_t size,
+                   size_t *ret_len)
+{
+    uint8_t *to = ret_bytes;
+    uint32_t bits = 0;
+    unsigned bit_count = 0;
+    size_t out = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        const char *at = text[i] != '\0' ? strchr(alphabet, text[i]) : NULL;
+
+        if (at == NULL)
+            return false;
+        bits = bits << 6 | (uint32_t)(at - alphabet);
+        bit_count += 6;
+        if (bit_count < 8)
+            continue;
+        bit_count -= 8;
+        if (out == size)
+            return false;
+        to[out++] = (uint8_t)(bits >> bit_count);
+    }
+    if (bit_count >= 6 || (bits & ((1U << bit_count) - 1)) != 0)
+        return false;
+    *ret_len = out;
+    return true;
+}

@@ -1,0 +1,75 @@
+/*
+ * limiter.c - each bucket is one time: when it would be full again.
+ *
+ * A bucket that holds `burst` tokens and refills at `rate` is fully described by the
+ * moment at which it is full (the "generic cell rate algorithm" of ATM): taking a token
+ * moves that moment by 1/rate; taking is allowed while it lies less than burst/rate
+ * ahead.
+ */
+#include "app/auth/limiter.h"
+
+#include <stdlib.h>
+
+#define SET_COUNT 16384 /* a power of two */
+#define WAYS      4
+
+struct limiter {
+    int64_t rate_per_s;
+    int64_t token_us; /* between two tokens */
+    int64_t burst_us;
+    struct bucket {
+        uint64_t key;
+        int64_t full_at_us;
+    } buckets[SET_COUNT][WAYS];
+};
+
+struct limiter *limiter_create(int64_t rate_per_s)
+{
+    struct limiter *limiter = calloc(1, sizeof(*limiter));
+
+    if (limiter == NULL)
+        return NULL;
+    limiter->rate_per_s = rate_per_s;
+    limiter->token_us = 1000000 / rate_per_s;
+    limiter->burst_us = limiter->token_us * rate_per_s * LIMITER_BURST_FACTOR;
+    return limiter;
+}
+
+void limiter_free(struct limiter *limiter)
+{
+    free(limiter);
+}
+
+/* The bucket of `key`, or else the one of its set that was full first. */
+static struct bucket *find(struct limiter *limiter, uint64_t key)
+{
+    struct bucket *set =
+        limiter->buckets[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 50 & (SET_COUNT - 1)];
+    struct bucket *oldest = &set[0];
+
+    for (int way = 0; way < WAYS; way++) {
+        if (set[way].key == key)
+            return &set[way];
+        if (set[way].full_at_us < oldest->full_at_us)
+            oldest = &set[way];
+    }
+    *oldest = (struct bucket){.key = key};
+    return oldest;
+}
+
+int64_t limiter_take(struct limiter *limiter, uint64_t key, int64_t now_us)
+{
+    struct bucket *bucket = find(limiter, key);
+    int64_t full_at_us = bucket->full_at_us > now_us ? bucket->full_at_us : now_us;
+    int64_t over_us = full_at_us + limiter->token_us - now_us - limiter->burst_us;
+
+    if (over_us > 0)
+        return over_us;
+    bucket->full_at_us = full_at_us + limiter->token_us;
+    return 0;
+}
+
+int64_t limiter_rate_per_s(const struct limiter *limiter)
+{
+    return limiter->rate_per_s;
+}

@@ -1,0 +1,109 @@
+/* ticket.c - HMAC-SHA256, cut to 128 bits; the expiry stands before it. */
+#include "app/auth/ticket.h"
+
+#include "app/auth/base64.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <string.h>
+
+#define MAC_BYTES    16
+#define EXPIRY_BYTES 8
+#define RAW_BYTES    (EXPIRY_BYTES + MAC_BYTES)
+#define WORK_BYTES   (TICKET_BYTES + 1 + TICKET_NONCE_MAX)
+
+_Static_assert(TICKET_BYTES == BASE64_TEXT_BYTES(RAW_BYTES), "a ticket's length");
+
+enum status ticket_check_secret(const char *secret, struct err *reterr)
+{
+    if (secret[0] == '\0' || strlen(secret) >= TICKET_SECRET_BYTES_MIN)
+        return STATUS_OK;
+    return err_set(reterr, STATUS_INVALID,
+                   "SECKILL_TICKET_SECRET (or _FILE) has %zu bytes; at least %d are "
+                   "allowed",
+                   strlen(secret), TICKET_SECRET_BYTES_MIN);
+}
+
+static unsigned char *put_number(unsigned char *to, int64_t number)
+{
+    for (int shift = 56; shift >= 0; shift -= 8)
+        *to++ = (unsigned char)((uint64_t)number >> shift);
+    return to;
+}
+
+static int64_t get_number(const unsigned char *from)
+{
+    uint64_t number = 0;
+
+    for (int i = 0; i < EXPIRY_BYTES; i++)
+        number = number << 8 | from[i];
+    return (int64_t)number;
+}
+
+/* Fields of fixed length: no two subjects give the same bytes. */
+static bool make_raw(const struct tickets *tickets, const struct ticket_subject *subject,
+                     int64_t expires_s, unsigned char ret_raw[RAW_BYTES])
+{
+    static const char labels[] = {[TICKET_PURCHASE] = 'T', [TICKET_CHALLENGE] = 'C'};
+    unsigned char said[1 + 3 * EXPIRY_BYTES];
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    unsigned char *to = said;
+
+    *to++ = (unsigned char)labels[subject->kind];
+    to = put_number(to, subject->user_id);
+    to = put_number(to, subject->voucher_id);
+    put_number(to, expires_s);
+    if (HMAC(EVP_sha256(), tickets->secret, (int)strlen(tickets->secret), said,
+             sizeof(said), mac, NULL) == NULL)
+        return false;
+    memcpy(put_number(ret_raw, expires_s), mac, MAC_BYTES);
+    return true;
+}
+
+int64_t ticket_make(const struct tickets *tickets, const struct ticket_subject *subject,
+                    int64_t now_s, char ret_text[TICKET_BYTES])
+{
+    int64_t expires_s = now_s + tickets->ttl_s;
+    unsigned char raw[RAW_BYTES] = {0}; /* good for nothing should HMAC fail */
+
+    if (!make_raw(tickets, subject, expires_s, raw))
+        memset(raw, 0, sizeof(raw));
+    base64_encode(raw, sizeof(raw), ret_text);
+    return expires_s;
+}
+
+bool ticket_is_good(const struct tickets *tickets, const struct ticket_subject *subject,
+                    struct text text, int64_t now_s)
+{
+    unsigned char shown[RAW_BYTES], right[RAW_BYTES];
+    size_t len = 0;
+
+    return tickets->secret[0] != '\0' && text.len == TICKET_BYTES - 1 &&
+           base64_decode(text.bytes, text.len, shown, sizeof(shown), &len) &&
+           len == RAW_BYTES && get_number(shown) > now_s &&
+           make_raw(tickets, subject, get_number(shown), right) &&
+           CRYPTO_memcmp(shown, right, RAW_BYTES) == 0;
+}
+
+bool ticket_is_proof(struct text challenge, struct text nonce, unsigned bits)
+{
+    unsigned char work[WORK_BYTES], hash[EVP_MAX_MD_SIZE] = {0};
+    size_t len = challenge.len + 1 + nonce.len;
+    unsigned whole = bits / 8, rest = bits % 8;
+
+    if (bits == 0)
+        return true;
+    if (bits > 256 || len > sizeof(work))
+        return false;
+    memcpy(work, challenge.bytes, challenge.len);
+    work[challenge.len] = ':';
+    memcpy(work + challenge.len + 1, nonce.bytes, nonce.len);
+    if (EVP_Digest(work, len, hash, NULL, EVP_sha256(), NULL) != 1)
+        return false;
+    for (unsigned i = 0; i < whole; i++) {
+        if (hash[i] != 0)
+            return false;
+    }
+    return rest == 0 || hash[whole] >> (8 - rest) == 0;
+}

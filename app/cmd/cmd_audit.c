@@ -1,0 +1,91 @@
+/* cmd_audit.c - `seckill audit`: do the promises hold on the data as they are? */
+#include "app/cmd/cmd.h"
+#include "app/core/config.h"
+#include "app/store/db.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: seckill audit\n"
+    "\n"
+    "Prove on the database, by one snapshot and while it is in use, that nothing was\n"
+    "oversold, that no shopper has more live orders than allowed, and that the history\n"
+    "of orders and stock adds up to what they are. Each row that breaks a promise is\n"
+    "printed.\n"
+    "\n"
+    "Reads SECKILL_DATABASE_URL.\n"
+    "\n"
+    "Exit code: 0: the promises hold; 1: they are broken; 2: it could not be checked;\n"
+    "64: the arguments or the configuration are not understood.\n";
+
+struct report {
+    const char *told; /* the check whose name was printed last */
+    bool is_progress_shown;
+};
+
+static void on_row(const char *check, const char *row, void *arg)
+{
+    struct report *report = arg;
+
+    if (report->told != check)
+        printf("broken: %s\n", check);
+    report->told = check;
+    printf("  %s\n", row);
+}
+
+static void on_step(const char *check, unsigned done, unsigned of, void *arg)
+{
+    const struct report *report = arg;
+
+    if (report->is_progress_shown)
+        fprintf(stderr, "check %u of %u: %s\n", done + 1, of, check);
+}
+
+static int audit(const char *database_url)
+{
+    struct report report = {.is_progress_shown = isatty(STDERR_FILENO) == 1};
+    struct db_audit calls = {.on_row = on_row, .on_step = on_step, .arg = &report};
+    struct db *db = NULL;
+    struct err err = {0};
+    uint64_t broken = 0;
+    enum status status = db_open(database_url, &db, &err);
+
+    if (status == STATUS_OK)
+        status = db_audit(db, &calls, &broken, &err);
+    db_close(db);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "seckill audit: %s\n", err.text);
+        return EXIT_FAILED;
+    }
+    if (broken > 0)
+        printf("broken: %" PRIu64 " row%s\n", broken, broken == 1 ? "" : "s");
+    else
+        puts("the promises hold");
+    return broken > 0 ? EXIT_BROKEN : EXIT_FINE;
+}
+
+int cmd_audit(int argc, char **argv)
+{
+    struct config config;
+    struct err err = {0};
+    int code;
+
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        fputs(help, stdout);
+        return EXIT_FINE;
+    }
+    if (argc != 1) {
+        fputs(help, stderr);
+        return EXIT_USAGE;
+    }
+    if (config_read(&config, &err) != STATUS_OK) {
+        fprintf(stderr, "seckill audit: %s\n", err.text);
+        return EXIT_USAGE;
+    }
+    code = audit(config.database_url);
+    config_clear(&config);
+    return code;
+}

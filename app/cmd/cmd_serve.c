@@ -1,0 +1,356 @@
+/* cmd_serve.c - `seckill serve`: workers on one address until a signal ends them. */
+#include "app/auth/auth.h"
+#include "app/auth/ticket.h"
+#include "app/cmd/cmd.h"
+#include "app/cmd/notify.h"
+#include "app/cmd/worker.h"
+#include "app/core/config.h"
+#include "app/core/log.h"
+#include "app/core/metrics.h"
+#include "app/http/address.h"
+#include "app/http/http.h"
+#include "base/clock.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define WORKERS_MAX      256
+#define WATCH_US         INT64_C(1000000)
+#define WATCH_STARTUP_US INT64_C(50000)
+
+static const char help[] =
+    "usage: seckill serve\n"
+    "\n"
+    "Answer HTTP requests until SIGTERM or SIGINT; then answer what is under way, give "
+    "the\n"
+    "locks back and end. Redis and Postgres may be away at the start, or at any time.\n"
+    "SIGHUP has it read the files of keys again.\n"
+    "\n"
+    "Exit code: 0 after a signal; 2 when the address cannot be listened on or memory is\n"
+    "out; 64 when the arguments or the configuration are not understood.\n"
+    "\n"
+    "Environment:\n";
+
+struct service {
+    struct config config;
+    size_t count;
+    size_t started;
+    unsigned port;
+    int listen_fds[WORKERS_MAX];
+    struct metrics *metrics[WORKERS_MAX];
+    struct worker *workers[WORKERS_MAX];
+    struct notify notify;
+    const char *told; /* the manager, of readiness */
+    bool was_ready;
+    int64_t nudged_us;
+};
+
+/* Each connection is a descriptor: take as many as we may. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        log_event(LOG_WARN, "file_limit", "soft=%llu",
+                  (unsigned long long)limit.rlim_cur);
+}
+
+static size_t worker_count(const struct config *config)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (config->workers > 0)
+        return (size_t)config->workers;
+    if (cores < 1)
+        return 1;
+    return cores < WORKERS_MAX ? (size_t)cores : WORKERS_MAX;
+}
+
+static bool is_loopback(const char *listen)
+{
+    static const char name[] = "localhost:";
+    struct address_networks loopback;
+    uint8_t address[16];
+    struct err err;
+
+    return strncmp(listen, name, sizeof(name) - 1) == 0 ||
+           (address_networks_parse("127.0.0.0/8, ::1", &loopback, &err) == STATUS_OK &&
+            address_parse(listen, strlen(listen), address) &&
+            address_is_in(&loopback, address));
+}
+
+/* Whoever reaches the port could be anyone. */
+static void judge_dev_login(struct config *config)
+{
+    if (config->dev_login == 0)
+        return;
+    if (is_loopback(config->listen)) {
+        log_event(LOG_WARN, "dev_login",
+                  "listen=%s why=\"SECKILL_DEV_LOGIN is 1: whoever "
+                  "asks gets a token\"",
+                  config->listen);
+        return;
+    }
+    config->dev_login = 0;
+    log_event(LOG_ERROR, "dev_login_refused",
+              "listen=%s why=\"SECKILL_DEV_LOGIN is for loopback addresses only; nobody "
+              "gets a token\"",
+              config->listen);
+}
+
+/* -- keys -- */
+
+static enum status keys_create(const struct config *config, struct worker_keys *ret_keys,
+                               struct err *reterr)
+{
+    struct worker_keys keys = {0};
+    enum status status = auth_create(config, &keys.auth, reterr);
+
+    if (status == STATUS_OK && config->tls_cert[0] != '\0')
+        status = http_tls_create(config->tls_cert, config->tls_key, &keys.tls, reterr);
+    if (status == STATUS_OK)
+        *ret_keys = keys;
+    else
+        worker_keys_clear(&keys);
+    return status;
+}
+
+/* Before anything is started. */
+static enum status check_keys(const struct config *config, struct err *reterr)
+{
+    struct worker_keys keys = {0};
+    enum status status = keys_create(config, &keys, reterr);
+
+    worker_keys_clear(&keys); /* still empty where that failed */
+    return status;
+}
+
+/* Read the files again; a copy of its own for each worker, which shares nothing. What
+   will not do is not used: the keys of before stay. */
+static enum status renew_keys(struct service *service, const struct config *config,
+                              struct err *reterr)
+{
+    static struct worker_keys keys[WORKERS_MAX];
+    enum status status = STATUS_OK;
+    size_t made = 0;
+
+    while (status == STATUS_OK && made < service->count) {
+        status = keys_create(config, &keys[made], reterr);
+        made += status == STATUS_OK;
+    }
+    for (size_t i = 0; i < made; i++) {
+        if (status == STATUS_OK && !worker_renew(service->workers[i], &keys[i]))
+            status = STATUS_NO_MEMORY;
+        if (status != STATUS_OK)
+            worker_keys_clear(&keys[i]);
+    }
+    return status;
+}
+
+static void reload(struct service *service)
+{
+    struct config config;
+    struct err err = {.text = "out of memory"};
+    enum status status = config_read(&config, &err);
+
+    if (status == STATUS_OK) {
+        status = renew_keys(service, &config, &err);
+        config_clear(&config);
+    }
+    if (status == STATUS_OK)
+        log_event(LOG_INFO, "reloaded", "%s", "");
+    else
+        log_event(LOG_ERROR, "reload_refused", "why=\"%s\"", log_plain(err.text));
+}
+
+/* -- workers -- */
+
+static enum status start_worker(struct service *service, size_t i, struct err *reterr)
+{
+    struct worker_options options = {.config = &service->config,
+                                     .index = i,
+                                     .listen_fd = service->listen_fds[i],
+                                     .metrics = service->metrics[i],
+                                     .all_metrics = service->metrics,
+                                     .all_metrics_count = service->count};
+    enum status status = keys_create(&service->config, &options.keys, reterr);
+
+    return status == STATUS_OK ? worker_start(&options, &service->workers[i], reterr)
+                               : status;
+}
+
+static enum status start_workers(struct service *service, struct err *reterr)
+{
+    for (size_t i = 0; i < service->count; i++) {
+        service->metrics[i] = calloc(1, sizeof(*service->metrics[i]));
+        if (service->metrics[i] == NULL)
+            return STATUS_NO_MEMORY;
+        atomic_store(&service->metrics[i]->started_us, clock_real_us());
+    }
+    for (size_t i = 0; i < service->count; i++) {
+        enum status status = start_worker(service, i, reterr);
+
+        if (status != STATUS_OK)
+            return status;
+        service->started++;
+    }
+    return STATUS_OK;
+}
+
+static void stop_workers(struct service *service)
+{
+    for (size_t i = 0; i < service->started; i++)
+        worker_stop(service->workers[i]);
+    for (size_t i = 0; i < service->started; i++)
+        worker_join(service->workers[i]);
+    for (size_t i = 0; i < service->count; i++)
+        free(service->metrics[i]);
+}
+
+/* -- what the service manager is told -- */
+
+/* Ready as /readyz means it. */
+static void tell_readiness(struct service *service)
+{
+    struct metrics_health health = metrics_health(
+        service->metrics, service->count, service->config.redis_down == CONFIG_BYPASS);
+    const char *lines = health.is_ready       ? "READY=1\nSTATUS=serving"
+                        : health.has_postgres ? "STATUS=Redis is away"
+                                              : "STATUS=Postgres is away";
+
+    service->was_ready = health.is_ready;
+    if (service->told != NULL && strcmp(lines, service->told) == 0)
+        return;
+    service->told = lines;
+    notify_send(&service->notify, lines);
+}
+
+/* Alive is who has turned in every loop since the last look. */
+static void tell_alive(struct service *service)
+{
+    bool have_turned = service->nudged_us != 0;
+
+    for (size_t i = 0; i < service->count; i++)
+        have_turned =
+            have_turned && worker_turned_us(service->workers[i]) > service->nudged_us;
+    if (have_turned)
+        notify_send(&service->notify, "WATCHDOG=1");
+    service->nudged_us = clock_mono_us();
+    for (size_t i = 0; i < service->count; i++)
+        worker_nudge(service->workers[i]);
+}
+
+static struct timespec watch_period(const struct service *service)
+{
+    int64_t watchdog_us = service->notify.watchdog_us;
+    int64_t us = service->was_ready ? WATCH_US : WATCH_STARTUP_US;
+
+    if (watchdog_us > 0 && us > watchdog_us / 4)
+        us = watchdog_us / 4;
+    return (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+}
+
+/* Returns  the signal that ends the service */
+static int watch(struct service *service, const sigset_t *signals)
+{
+    for (;;) {
+        struct timespec period = watch_period(service);
+        int got = notify_is_wanted(&service->notify)
+                      ? sigtimedwait(signals, NULL, &period)
+                      : sigwaitinfo(signals, NULL);
+
+        if (got == SIGHUP)
+            reload(service);
+        else if (got > 0)
+            return got;
+        tell_readiness(service);
+        tell_alive(service);
+    }
+}
+
+static void open_manager(struct service *service)
+{
+    struct err err = {0};
+
+    if (notify_init(&service->notify, &err) != STATUS_OK)
+        log_event(LOG_WARN, "notify_failed", "why=\"%s\"", log_plain(err.text));
+}
+
+static enum status serve(struct service *service, const sigset_t *signals,
+                         struct err *reterr)
+{
+    enum status status;
+    int got;
+
+    raise_file_limit();
+    open_manager(service);
+    service->count = worker_count(&service->config);
+    status = http_listen(service->config.listen, service->count, service->listen_fds,
+                         &service->port, reterr);
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_LISTEN");
+        return status;
+    }
+    status = start_workers(service, reterr);
+    if (status == STATUS_OK) {
+        log_event(LOG_INFO, "serving", "listen=%s port=%u workers=%zu",
+                  service->config.listen, service->port, service->count);
+        got = watch(service, signals);
+        log_event(LOG_INFO, "draining", "signal=%d", got);
+        notify_send(&service->notify, "STOPPING=1\nSTATUS=answering what is under way");
+    }
+    stop_workers(service);
+    notify_clear(&service->notify);
+    return status;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    static struct service service; /* too large for the stack */
+    struct err err = {0};
+    enum status status;
+    sigset_t signals;
+
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        fputs(help, stdout);
+        config_print(stdout, false);
+        return EXIT_FINE;
+    }
+    if (argc == 2 && strcmp(argv[1], "--help-markdown") == 0) {
+        config_print(stdout, true);
+        return EXIT_FINE;
+    }
+    if (argc > 1) {
+        fputs(help, stderr);
+        return EXIT_USAGE;
+    }
+    if (config_read(&service.config, &err) != STATUS_OK ||
+        check_keys(&service.config, &err) != STATUS_OK ||
+        ticket_check_secret(service.config.ticket_secret, &err) != STATUS_OK) {
+        fprintf(stderr, "seckill serve: %s\n", err.text);
+        return EXIT_USAGE;
+    }
+    log_set_level((enum log_level)service.config.log_level);
+    judge_dev_login(&service.config);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in the workers too */
+    signal(SIGPIPE, SIG_IGN);
+    status = serve(&service, &signals, &err);
+    config_clear(&service.config);
+    if (status == STATUS_OK) {
+        log_event(LOG_INFO, "stopped", "%s", "");
+        return EXIT_FINE;
+    }
+    fprintf(stderr, "seckill serve: %s\n", err.text);
+    return status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}

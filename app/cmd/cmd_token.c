@@ -1,0 +1,164 @@
+/* cmd_token.c - `seckill token`: bearer tokens for development and load tests. */
+#include "app/auth/auth.h"
+#include "app/cmd/cmd.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TTL_S_DEFAULT 86400
+#define PROGRESS_STEP 100000
+
+static const char help[] =
+    "usage: seckill token --user N [--role shopper|payment|admin] [--ttl S] [--count N]\n"
+    "                     [--jti ID]\n"
+    "\n"
+    "Print signed bearer tokens, one a line, for users N, N+1, ... (--count of them, 1 "
+    "if\n"
+    "not given), valid for --ttl seconds (86400). Whoever has the key can be anyone: "
+    "this\n"
+    "is for development and load tests.\n"
+    "\n"
+    "With an ID (1 to 64 bytes) a token can be taken back: it is refused where Redis has "
+    "a\n"
+    "key \"revoked:ID\", which may expire when the token does.\n"
+    "\n"
+    "Reads SECKILL_JWT_ALG, _ISSUER, _AUDIENCE, and _KEYS_FILE (the first signs) or "
+    "_SECRET\n"
+    "(or _FILE), or SECKILL_JWT_PRIVATE_KEY_FILE.\n"
+    "\n"
+    "Exit code: 0; 2 when it cannot sign or print; 64 when the arguments or the\n"
+    "configuration are not understood.\n";
+
+struct token_options {
+    struct identity first;
+    int64_t ttl_s;
+    int64_t count;
+};
+
+static bool parse_number(const char *text, int64_t *ret_number)
+{
+    char *end;
+    long long number;
+
+    errno = 0;
+    number = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || number < 1)
+        return false;
+    *ret_number = number;
+    return true;
+}
+
+static bool parse_role(const char *text, enum auth_role *ret_role)
+{
+    static const char *const names[] = {"shopper", "payment", "admin"};
+
+    for (int role = AUTH_SHOPPER; role <= AUTH_ADMIN; role++) {
+        if (strcmp(text, names[role]) == 0) {
+            *ret_role = (enum auth_role)role;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_jti(const char *text, char ret_jti[AUTH_ID_BYTES_MAX + 1])
+{
+    if (text[0] == '\0' || strlen(text) > AUTH_ID_BYTES_MAX)
+        return false;
+    stpcpy(ret_jti, text);
+    return true;
+}
+
+static bool parse_options(int argc, char **argv, struct token_options *ret_options)
+{
+    static const struct option known[] = {
+        {"user", required_argument, NULL, 'u'}, {"role", required_argument, NULL, 'r'},
+        {"ttl", required_argument, NULL, 't'},  {"count", required_argument, NULL, 'c'},
+        {"jti", required_argument, NULL, 'j'},  {0}};
+    struct token_options options = {.ttl_s = TTL_S_DEFAULT, .count = 1};
+    bool ok = true;
+    int option;
+
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no threads in this command
+    while (ok && (option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        if (option == 'u')
+            ok = parse_number(optarg, &options.first.user_id);
+        else if (option == 'r')
+            ok = parse_role(optarg, &options.first.role);
+        else if (option == 't')
+            ok = parse_number(optarg, &options.ttl_s) && options.ttl_s < INT32_MAX;
+        else if (option == 'j')
+            ok = parse_jti(optarg, options.first.jti);
+        else
+            ok = option == 'c' && parse_number(optarg, &options.count);
+        if (!ok && option != '?')
+            fprintf(stderr, "seckill token: \"%s\" is not allowed here\n", optarg);
+    }
+    if (!ok || optind != argc || options.first.user_id == 0 ||
+        options.count > INT64_MAX - options.first.user_id)
+        return false;
+    *ret_options = options;
+    return true;
+}
+
+static enum status print_tokens(const struct auth *auth,
+                                const struct token_options *options, struct err *reterr)
+{
+    struct identity identity = options->first;
+    int64_t now_s = clock_real_us() / 1000000;
+    bool is_watched = isatty(STDERR_FILENO);
+
+    for (int64_t i = 0; i < options->count; i++, identity.user_id++) {
+        enum status status;
+        char *token;
+
+        status = auth_make(auth, &identity, now_s, options->ttl_s, &token, reterr);
+        if (status != STATUS_OK)
+            return status;
+        puts(token);
+        free(token);
+        if (is_watched && (i + 1) % PROGRESS_STEP == 0)
+            fprintf(stderr, "\r%lld of %lld", (long long)i + 1,
+                    (long long)options->count);
+    }
+    if (is_watched && options->count >= PROGRESS_STEP)
+        fputc('\n', stderr);
+    if (fflush(stdout) != 0)
+        return err_set(reterr, STATUS_IO, "standard output: %m");
+    return STATUS_OK;
+}
+
+int cmd_token(int argc, char **argv)
+{
+    struct token_options options;
+    struct config config = {0};
+    struct auth *auth = NULL;
+    struct err err = {0};
+    enum status status;
+
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        fputs(help, stdout);
+        return EXIT_FINE;
+    }
+    if (!parse_options(argc, argv, &options)) {
+        fputs(help, stderr);
+        return EXIT_USAGE;
+    }
+    if (config_read(&config, &err) != STATUS_OK ||
+        auth_create(&config, &auth, &err) != STATUS_OK) {
+        fprintf(stderr, "seckill token: %s\n", err.text);
+        config_clear(&config);
+        return EXIT_USAGE;
+    }
+    status = print_tokens(auth, &options, &err);
+    auth_free(auth);
+    config_clear(&config);
+    if (status == STATUS_OK)
+        return EXIT_FINE;
+    fprintf(stderr, "seckill token: %s\n", err.text);
+    return EXIT_FAILED;
+}

@@ -1,0 +1,49 @@
+/* main.c - picks the command. */
+#include "app/cmd/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    {"serve", cmd_serve, "answer HTTP requests until SIGTERM or SIGINT"},
+    {"migrate", cmd_migrate, "bring the database's tables up to this version"},
+    {"token", cmd_token, "make bearer tokens for development and load tests"},
+    {"audit", cmd_audit, "prove on the database that nothing was oversold or sold twice"},
+    {"lock", cmd_lock, "show or force-release a lock"},
+    {"version", cmd_version, "print the version and how this program was built"},
+};
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: seckill COMMAND [ARGUMENT ...]\n\n", out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].help);
+    fputs("\n`seckill COMMAND --help` tells more. Configuration comes from the "
+          "environment,\n"
+          "SECKILL_*: see `seckill serve --help`.\n",
+          out);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    }
+    if (strcmp(argv[1], "--help") == 0) {
+        print_usage(stdout);
+        return EXIT_FINE;
+    }
+    fprintf(stderr, "seckill: no command is called \"%s\"\n\n", argv[1]);
+    print_usage(stderr);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,61 @@
+/* notify.c - lines to the service manager, a datagram each. */
+#include "app/cmd/notify.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* For this process? Without WATCHDOG_PID for all. */
+static int64_t read_watchdog_us(void)
+{
+    const char *pid = getenv("WATCHDOG_PID");    // NOLINT(concurrency-mt-unsafe)
+    const char *limit = getenv("WATCHDOG_USEC"); // NOLINT(concurrency-mt-unsafe)
+
+    if (limit == NULL || (pid != NULL && strtoll(pid, NULL, 10) != getpid()))
+        return 0;
+    return strtoll(limit, NULL, 10);
+}
+
+enum status notify_init(struct notify *notify, struct err *reterr)
+{
+    const char *path = getenv("NOTIFY_SOCKET"); // NOLINT(concurrency-mt-unsafe)
+    struct sockaddr_un *address = &notify->address;
+    size_t len;
+
+    *notify = (struct notify){.fd = -1};
+    if (path == NULL || path[0] == '\0')
+        return STATUS_OK;
+    len = strlen(path);
+    if ((path[0] != '/' && path[0] != '@') || len >= sizeof(address->sun_path))
+        return err_set(reterr, STATUS_INVALID, "NOTIFY_SOCKET: not a socket's path");
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path, path, len);
+    if (path[0] == '@')
+        address->sun_path[0] = '\0'; /* a name of the kernel's, not of a file */
+    notify->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+    notify->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (notify->fd < 0)
+        return err_set(reterr, STATUS_IO, "socket: %m");
+    notify->watchdog_us = read_watchdog_us();
+    return STATUS_OK;
+}
+
+bool notify_is_wanted(const struct notify *notify)
+{
+    return notify->fd >= 0;
+}
+
+void notify_send(const struct notify *notify, const char *lines)
+{
+    if (notify->fd >= 0)
+        (void)sendto(notify->fd, lines, strlen(lines), MSG_NOSIGNAL | MSG_DONTWAIT,
+                     (const struct sockaddr *)&notify->address, notify->address_len);
+}
+
+void notify_clear(struct notify *notify)
+{
+    if (notify->fd >= 0)
+        close(notify->fd);
+    notify->fd = -1;
+}

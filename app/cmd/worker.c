@@ -1,0 +1,453 @@
+/*
+ * worker.c - puts the parts of a loop together and runs their turns.
+ *
+ * A turn: the loop hands out what arrived (requests, replies of Redis, rows of Postgres);
+ * then on_turn_end() lets each part send what it collected, in one write each.
+ *
+ * The end: worker_stop() -> on_stop() quiesces the HTTP server; when nothing is pending
+ * any more, finish() closes everything, top to bottom, and the loop runs out.
+ */
+#include "app/cmd/worker.h"
+
+#include "app/api/api.h"
+#include "app/api/figures.h"
+#include "app/auth/limiter.h"
+#include "app/auth/revoked.h"
+#include "app/core/log.h"
+#include "app/http/http.h"
+#include "app/sale/catalogue.h"
+#include "app/sale/checkout.h"
+#include "app/sale/expiry.h"
+#include "app/store/store.h"
+#include "base/clock.h"
+#include "lock/rlock.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ORDER_LANES    4
+#define SLOW_CLIENT_US INT64_C(5000000) /* to fetch an answer when the service ends */
+
+struct worker {
+    struct worker_options options;
+    uv_loop_t loop;
+    uv_prepare_t turn_end;
+    uv_async_t stop;
+    uv_async_t renew;
+    _Atomic(struct worker_keys *) fresh_keys; /* not yet in use */
+    pthread_t thread;
+    struct http *http;
+    struct api *api;
+    struct checkout *checkout;
+    struct catalogue *catalogue;
+    struct store *store;
+    struct expiry_watch *expiry; /* of the first worker; NULL in others */
+    struct rlock_client *locks;
+    struct revoked *revoked;
+    struct figures *figures;
+    struct limiter *user_limiter;
+    struct limiter *address_limiter;
+    _Atomic int64_t turned_us;
+    int64_t drain_until_us; /* clock_mono_us(); 0: not draining */
+};
+
+/* -- what the parts tell each other -- */
+
+static void on_voucher_changed(int64_t voucher_id, void *arg)
+{
+    struct worker *worker = arg;
+
+    if (worker->catalogue != NULL)
+        catalogue_changed(worker->catalogue, voucher_id);
+}
+
+static void on_batch_report(const struct voucher_news *news, void *arg)
+{
+    struct worker *worker = arg;
+
+    catalogue_report(worker->catalogue, news);
+}
+
+static void log_state(const struct worker *worker, const char *dependency, bool is_up,
+                      const struct err *why)
+{
+    struct err plain = why != NULL ? *why : (struct err){0};
+
+    if (is_up)
+        log_event(LOG_INFO, "dependency_up", "dependency=%s worker=%zu", dependency,
+                  worker->options.index);
+    else
+        log_event(LOG_WARN, "dependency_down", "dependency=%s worker=%zu why=\"%s\"",
+                  dependency, worker->options.index, log_plain(plain.text));
+}
+
+static void on_store_state(bool is_up, const struct err *why, void *arg)
+{
+    struct worker *worker = arg;
+
+    log_state(worker, "postgres", is_up, why);
+    metrics_set(&worker->options.metrics->postgres_up, is_up);
+}
+
+static void on_locks_state(bool is_up, const struct err *why, void *arg)
+{
+    struct worker *worker = arg;
+
+    log_state(worker, "redis", is_up, why);
+    metrics_set(&worker->options.metrics->redis_up, is_up);
+    metrics_set(&worker->options.metrics->bypassing,
+                !is_up && worker->options.config->redis_down == CONFIG_BYPASS);
+}
+
+/* -- the end -- */
+
+static void on_part_closed(void *arg)
+{
+    (void)arg; /* the loop runs out when the last is closed */
+}
+
+static void finish(struct worker *worker)
+{
+    http_stop(worker->http);
+    store_close(worker->store, on_part_closed, NULL);
+    rlock_client_close(worker->locks, on_part_closed, NULL);
+    expiry_close(worker->expiry);
+    catalogue_close(worker->catalogue);
+    checkout_close(worker->checkout);
+    revoked_close(worker->revoked);
+    figures_close(worker->figures);
+    uv_close((uv_handle_t *)&worker->turn_end, NULL);
+    uv_close((uv_handle_t *)&worker->stop, NULL);
+    uv_close((uv_handle_t *)&worker->renew, NULL);
+}
+
+static void on_stop(uv_async_t *stop)
+{
+    struct worker *worker = stop->data;
+
+    if (worker->drain_until_us != 0)
+        return;
+    worker->drain_until_us = clock_mono_us() + SLOW_CLIENT_US;
+    http_quiesce(worker->http);
+}
+
+/* -- keys -- */
+
+void worker_keys_clear(struct worker_keys *keys)
+{
+    auth_free(keys->auth);
+    http_tls_free(keys->tls);
+    *keys = (struct worker_keys){0};
+}
+
+static void keys_free(struct worker_keys *keys)
+{
+    if (keys == NULL)
+        return;
+    worker_keys_clear(keys);
+    free(keys);
+}
+
+/* No request keeps anything of the old keys: what was read of its token was copied. */
+static void on_renew(uv_async_t *renew)
+{
+    struct worker *worker = renew->data;
+    struct worker_keys *fresh = atomic_exchange(&worker->fresh_keys, NULL);
+    struct auth *old = worker->options.keys.auth;
+
+    if (fresh == NULL)
+        return;
+    if (fresh->tls != NULL)
+        http_set_tls(worker->http, fresh->tls);
+    worker->options.keys.auth = fresh->auth;
+    api_set_auth(worker->api, fresh->auth);
+    auth_free(old);
+    free(fresh);
+}
+
+bool worker_renew(struct worker *worker, const struct worker_keys *keys)
+{
+    struct worker_keys *fresh = malloc(sizeof(*fresh));
+
+    if (fresh == NULL)
+        return false;
+    *fresh = *keys;
+    /* what comes back was overtaken before the worker took it */
+    keys_free(atomic_exchange(&worker->fresh_keys, fresh));
+    uv_async_send(&worker->renew);
+    return true;
+}
+
+/* -- a turn -- */
+
+static void copy_metrics(struct worker *worker)
+{
+    struct metrics *metrics = worker->options.metrics;
+    struct rlock_stats stats;
+
+    rlock_client_stats(worker->locks, &stats);
+    metrics_set(&metrics->redis_reconnects, stats.reconnects);
+    metrics_set(&metrics->postgres_reconnects, store_reconnects(worker->store));
+    metrics_set(&metrics->connections, http_connections(worker->http));
+    atomic_store_explicit(&metrics->catalogue_read_us,
+                          catalogue_heard_us(worker->catalogue), memory_order_relaxed);
+}
+
+/* All orders are done with and all answers given; clients get a while to fetch them. */
+static bool is_drained(const struct worker *worker)
+{
+    return http_pending(worker->http) == 0 && checkout_in_flight(worker->checkout) == 0 &&
+           (http_open(worker->http) == 0 || clock_mono_us() > worker->drain_until_us);
+}
+
+static void on_turn_end(uv_prepare_t *prepare)
+{
+    struct worker *worker = prepare->data;
+
+    rlock_flush(worker->locks);
+    http_turn(worker->http);
+    rlock_flush(worker->locks); /* what the requests just read want to lock */
+    catalogue_turn(worker->catalogue);
+    checkout_turn(worker->checkout);
+    revoked_flush(worker->revoked);
+    figures_flush(worker->figures);
+    store_flush(worker->store);
+    copy_metrics(worker);
+    atomic_store_explicit(&worker->turned_us, clock_mono_us(), memory_order_relaxed);
+    if (worker->drain_until_us != 0 && is_drained(worker))
+        finish(worker);
+}
+
+/* -- the beginning -- */
+
+static enum status open_figures(struct worker *worker, uint32_t timeout_ms,
+                                struct err *reterr)
+{
+    struct figures_options options = {.loop = &worker->loop,
+                                      .redis_url = worker->options.config->redis_url,
+                                      .timeout_ms = timeout_ms,
+                                      .all_metrics = worker->options.all_metrics,
+                                      .all_metrics_count =
+                                          worker->options.all_metrics_count,
+                                      .is_publisher = worker->options.index == 0};
+
+    return figures_open(&options, &worker->figures, reterr);
+}
+
+static enum status open_servers(struct worker *worker, struct err *reterr)
+{
+    const struct config *config = worker->options.config;
+    /* Half of the order's time: the other half is for finding out, should this one fail.
+     */
+    uint32_t timeout_ms = (uint32_t)config->order_timeout_ms / 2;
+    struct rlock_client_options locks = {.loop = &worker->loop,
+                                         .redis_url = config->redis_url,
+                                         .timeout_ms = timeout_ms,
+                                         .on_state = on_locks_state,
+                                         .arg = worker};
+    struct store_options store = {.loop = &worker->loop,
+                                  .database_url = config->database_url,
+                                  .timeout_ms = timeout_ms,
+                                  .lanes = ORDER_LANES,
+                                  .on_voucher_changed = on_voucher_changed,
+                                  .on_state = on_store_state,
+                                  .arg = worker};
+    enum status status = rlock_client_open(&locks, &worker->locks, reterr);
+
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_REDIS_URL");
+        return status;
+    }
+    status = revoked_open(&worker->loop, config->redis_url, timeout_ms, &worker->revoked,
+                          reterr);
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_REDIS_URL");
+        return status;
+    }
+    status = open_figures(worker, timeout_ms, reterr);
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_REDIS_URL");
+        return status;
+    }
+    status = store_open(&store, &worker->store, reterr);
+    if (status != STATUS_OK)
+        err_prefix(reterr, "SECKILL_DATABASE_URL");
+    return status;
+}
+
+static enum status create_order_line(struct worker *worker)
+{
+    const struct config *config = worker->options.config;
+    struct checkout_options checkout = {.loop = &worker->loop,
+                                        .locks = worker->locks,
+                                        .store = worker->store,
+                                        .metrics = worker->options.metrics,
+                                        .lease_ms = (uint32_t)config->lock_lease_ms,
+                                        .lock_wait_ms = (uint32_t)config->lock_wait_ms,
+                                        .timeout_ms = (uint32_t)config->order_timeout_ms,
+                                        .batch_max = (size_t)config->batch_max,
+                                        .queue_max = (size_t)config->queue_max,
+                                        .bypass_locks =
+                                            config->redis_down == CONFIG_BYPASS,
+                                        .report = on_batch_report,
+                                        .arg = worker};
+
+    worker->catalogue = catalogue_create(&worker->loop, worker->store);
+    worker->checkout = checkout_create(&checkout);
+    if (worker->options.index == 0)
+        worker->expiry = expiry_open(&worker->loop, worker->store);
+    if (worker->catalogue == NULL || worker->checkout == NULL ||
+        (worker->options.index == 0 && worker->expiry == NULL))
+        return STATUS_NO_MEMORY;
+    return STATUS_OK;
+}
+
+static enum status create_api(struct worker *worker)
+{
+    const struct config *config = worker->options.config;
+    struct api_options options = {
+        .auth = worker->options.keys.auth,
+        .revoked = worker->revoked,
+        .tickets = {.secret = config->ticket_secret, .ttl_s = config->ticket_ttl_s},
+        .catalogue = worker->catalogue,
+        .checkout = worker->checkout,
+        .store = worker->store,
+        .figures = worker->figures,
+        .metrics = worker->options.metrics,
+        .all_metrics = worker->options.all_metrics,
+        .all_metrics_count = worker->options.all_metrics_count,
+        .queue_max = (size_t)config->queue_max,
+        .bypass_locks = config->redis_down == CONFIG_BYPASS,
+        .dev_login = config->dev_login != 0};
+
+    if (config->rate_per_user > 0)
+        options.user_limiter = worker->user_limiter =
+            limiter_create(config->rate_per_user);
+    if (config->rate_per_ip > 0)
+        options.address_limiter = worker->address_limiter =
+            limiter_create(config->rate_per_ip);
+    if ((config->rate_per_user > 0 && worker->user_limiter == NULL) ||
+        (config->rate_per_ip > 0 && worker->address_limiter == NULL))
+        return STATUS_NO_MEMORY;
+    worker->api = api_create(&options);
+    return worker->api != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static enum status start_http(struct worker *worker, struct err *reterr)
+{
+    const struct config *config = worker->options.config;
+    struct http_options options = {
+        .loop = &worker->loop,
+        .listen_fd = worker->options.listen_fd,
+        .tls = worker->options.keys.tls,
+        .connections_per_address = (size_t)config->connections_per_ip,
+        .idle_timeout_s = (unsigned)config->idle_timeout_s,
+        .request_timeout_s = (unsigned)config->request_timeout_s,
+        .handle = api_handle,
+        .answered = api_answered,
+        .arg = worker->api};
+    enum status status =
+        address_networks_parse(config->trusted_proxies, &options.trusted_proxies, reterr);
+
+    if (status != STATUS_OK) {
+        err_prefix(reterr, "SECKILL_TRUSTED_PROXIES");
+        return status;
+    }
+    status = http_start(&options, &worker->http, reterr);
+    if (status == STATUS_OK)
+        worker->options.keys.tls = NULL; /* the server's now */
+    return status;
+}
+
+static enum status build(struct worker *worker, struct err *reterr)
+{
+    enum status status = open_servers(worker, reterr);
+
+    if (status == STATUS_OK)
+        status = create_order_line(worker);
+    if (status == STATUS_OK)
+        status = create_api(worker);
+    if (status == STATUS_OK)
+        status = start_http(worker, reterr);
+    return status;
+}
+
+static void worker_free(struct worker *worker)
+{
+    uv_run(&worker->loop, UV_RUN_DEFAULT); /* lets the closing handles close */
+    uv_loop_close(&worker->loop);
+    http_free(worker->http);
+    api_free(worker->api);
+    limiter_free(worker->user_limiter);
+    limiter_free(worker->address_limiter);
+    keys_free(atomic_load(&worker->fresh_keys));
+    worker_keys_clear(&worker->options.keys);
+    free(worker);
+}
+
+static void *run(void *arg)
+{
+    struct worker *worker = arg;
+    char name[16]; /* as long as they may be; for top, gdb and their like */
+
+    snprintf(name, sizeof(name), "loop %u", (unsigned)worker->options.index);
+    pthread_setname_np(pthread_self(), name);
+    uv_run(&worker->loop, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+enum status worker_start(const struct worker_options *options, struct worker **ret_worker,
+                         struct err *reterr)
+{
+    struct worker *worker = calloc(1, sizeof(*worker));
+    struct worker_keys keys = options->keys;
+    enum status status;
+
+    if (worker == NULL) {
+        worker_keys_clear(&keys);
+        return STATUS_NO_MEMORY;
+    }
+    worker->options = *options;
+    uv_loop_init(&worker->loop);
+    uv_prepare_init(&worker->loop, &worker->turn_end);
+    worker->turn_end.data = worker;
+    uv_async_init(&worker->loop, &worker->stop, on_stop);
+    worker->stop.data = worker;
+    uv_async_init(&worker->loop, &worker->renew, on_renew);
+    worker->renew.data = worker;
+    status = build(worker, reterr);
+    if (status == STATUS_OK) {
+        uv_prepare_start(&worker->turn_end, on_turn_end);
+        if (pthread_create(&worker->thread, NULL, run, worker) == 0) {
+            *ret_worker = worker;
+            return STATUS_OK;
+        }
+        status = err_set(reterr, STATUS_NO_MEMORY, "a thread cannot be started: %m");
+    }
+    finish(worker);
+    worker_free(worker);
+    return status;
+}
+
+void worker_nudge(struct worker *worker)
+{
+    uv_async_send(&worker->renew); /* with nothing to renew */
+}
+
+int64_t worker_turned_us(const struct worker *worker)
+{
+    return atomic_load_explicit(&worker->turned_us, memory_order_relaxed);
+}
+
+void worker_stop(struct worker *worker)
+{
+    uv_async_send(&worker->stop);
+}
+
+void worker_join(struct worker *worker)
+{
+    pthread_join(worker->thread, NULL);
+    worker_free(worker);
+}

@@ -1,0 +1,133 @@
+/*
+ * http_tls.c - the certificate of the handshakes, which may change while we run.
+ *
+ * libmicrohttpd takes a certificate once and for all when a daemon starts; but it also
+ * lets GnuTLS ask for it at each handshake. That question has no argument to tell whom it
+ * is for: each loop has a thread of its own, so the answer is kept by thread.
+ */
+#include "app/http/http_impl.h"
+
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHAIN_MAX 8
+
+struct http_tls {
+    struct http_tls *older; /* handshakes may be under way with it */
+    gnutls_pcert_st chain[CHAIN_MAX];
+    unsigned chain_count;
+    gnutls_privkey_t key;
+};
+
+static _Thread_local struct http_tls *in_use;
+
+/* Do the two belong together? GnuTLS looks when both go into credentials. */
+static int check_pair(const gnutls_datum_t *cert, const gnutls_datum_t *key)
+{
+    gnutls_certificate_credentials_t credentials;
+    int failed = gnutls_certificate_allocate_credentials(&credentials);
+
+    if (failed < 0)
+        return failed;
+    failed =
+        gnutls_certificate_set_x509_key_mem(credentials, cert, key, GNUTLS_X509_FMT_PEM);
+    gnutls_certificate_free_credentials(credentials);
+    return failed < 0 ? failed : 0;
+}
+
+static int read_pair(struct http_tls *tls, const gnutls_datum_t *cert,
+                     const gnutls_datum_t *key)
+{
+    unsigned count = CHAIN_MAX;
+    int failed = check_pair(cert, key);
+
+    if (failed == 0)
+        failed = gnutls_pcert_list_import_x509_raw(tls->chain, &count, cert,
+                                                   GNUTLS_X509_FMT_PEM, 0);
+    if (failed < 0)
+        return failed;
+    tls->chain_count = count;
+    failed = gnutls_privkey_init(&tls->key);
+    if (failed == 0)
+        failed =
+            gnutls_privkey_import_x509_raw(tls->key, key, GNUTLS_X509_FMT_PEM, NULL, 0);
+    return failed;
+}
+
+static gnutls_datum_t datum_of(const char *text)
+{
+    return (gnutls_datum_t){(unsigned char *)(uintptr_t)text, (unsigned)strlen(text)};
+}
+
+enum status http_tls_create(const char *cert, const char *key, struct http_tls **ret_tls,
+                            struct err *reterr)
+{
+    struct http_tls *tls = calloc(1, sizeof(*tls));
+    gnutls_datum_t cert_datum = datum_of(cert), key_datum = datum_of(key);
+    int failed;
+
+    if (tls == NULL)
+        return STATUS_NO_MEMORY;
+    failed = read_pair(tls, &cert_datum, &key_datum);
+    if (failed == 0) {
+        *ret_tls = tls;
+        return STATUS_OK;
+    }
+    http_tls_free(tls);
+    return err_set(
+        reterr, STATUS_INVALID,
+        "SECKILL_TLS_CERT_FILE and SECKILL_TLS_KEY_FILE are no chain (PEM) and "
+        "its key: %s",
+        gnutls_strerror(failed));
+}
+
+void http_tls_free(struct http_tls *tls)
+{
+    while (tls != NULL) {
+        struct http_tls *older = tls->older;
+
+        for (unsigned i = 0; i < tls->chain_count; i++)
+            gnutls_pcert_deinit(&tls->chain[i]);
+        if (tls->key != NULL)
+            gnutls_privkey_deinit(tls->key);
+        free(tls);
+        tls = older;
+    }
+}
+
+// NOLINTNEXTLINE(readability-function-size): GnuTLS's signature
+static int on_certificate(gnutls_session_t session, const gnutls_datum_t *authorities,
+                          int authority_count, const gnutls_pk_algorithm_t *algorithms,
+                          int algorithm_count, gnutls_pcert_st **ret_chain,
+                          unsigned *ret_count, gnutls_privkey_t *ret_key)
+{
+    (void)session;
+    (void)authorities;
+    (void)authority_count;
+    (void)algorithms;
+    (void)algorithm_count;
+    if (in_use == NULL)
+        return -1;
+    *ret_chain = in_use->chain;
+    *ret_count = in_use->chain_count;
+    *ret_key = in_use->key;
+    return 0;
+}
+
+struct MHD_OptionItem http_tls_option(void)
+{
+    return (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0,
+                                   (void *)(uintptr_t)on_certificate};
+}
+
+void http_tls_use(struct http_tls *tls)
+{
+    in_use = tls;
+}
+
+void http_tls_keep(struct http_tls *next, struct http_tls *old)
+{
+    next->older = old;
+}

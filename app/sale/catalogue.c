@@ -1,0 +1,314 @@
+/*
+ * catalogue.c - entries that are read on demand, in batches, and read again while asked.
+ *
+ * At most one read is under way; what is wanted meanwhile goes into the next. An entry is
+ * as old as the moment before its read was sent, so a notification that arrives while a
+ * read is under way makes its result stale rather than being lost.
+ */
+#include "app/sale/catalogue.h"
+
+#include "app/core/idmap.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+#define ENTRIES_MAX             262144
+#define READ_MAX                10000 /* ids in one query */
+#define TICK_MS                 200
+#define REFRESH_AFTER_US        (CATALOGUE_FRESH_US / 2)
+#define FORGET_AFTER_US         INT64_C(30000000)
+#define FORGET_MISSING_AFTER_US INT64_C(1000000)
+#define CLOCK_SAMPLE_VALID_US   INT64_C(10000000)
+
+struct catalogue {
+    uv_timer_t timer;
+    struct store *store;
+    struct idmap entries;
+    struct list wanted;
+    struct list reading; /* the entries of the read under way */
+    int64_t *ids;        /* READ_MAX, for the query */
+    int64_t read_sent_us;
+    bool is_reading;
+    /* the database's clock: its offset to clock_mono_us(), and how sure that is */
+    int64_t offset_us;
+    int64_t offset_error_us;
+    int64_t offset_taken_us;
+    int64_t heard_us;
+};
+
+static bool is_fresh(const struct catalogue_entry *entry, int64_t now_us)
+{
+    return entry->read_us > entry->changed_us &&
+           now_us - entry->read_us < CATALOGUE_FRESH_US;
+}
+
+static void want(struct catalogue *catalogue, struct catalogue_entry *entry)
+{
+    if (entry->is_wanted)
+        return;
+    entry->is_wanted = true;
+    list_append(&catalogue->wanted, &entry->wanted_link);
+}
+
+static struct catalogue_entry *entry_create(struct catalogue *catalogue, int64_t id)
+{
+    struct catalogue_entry *entry;
+
+    if (catalogue->entries.count >= ENTRIES_MAX)
+        return NULL;
+    entry = calloc(1, sizeof(*entry));
+    if (entry == NULL)
+        return NULL;
+    entry->id = id;
+    entry->changed_us = -1;
+    entry->read_us = -1;
+    list_init(&entry->waiting);
+    list_init(&entry->wanted_link);
+    if (idmap_put(&catalogue->entries, id, entry))
+        return entry;
+    free(entry);
+    return NULL;
+}
+
+/* -- reading -- */
+
+static void sample_clock(struct catalogue *catalogue, int64_t database_now_us)
+{
+    int64_t now_us = clock_mono_us();
+    int64_t error_us = (now_us - catalogue->read_sent_us) / 2;
+
+    catalogue->heard_us = now_us;
+    if (database_now_us == 0)
+        return;
+    if (catalogue->offset_taken_us != 0 && error_us > catalogue->offset_error_us &&
+        now_us - catalogue->offset_taken_us < CLOCK_SAMPLE_VALID_US)
+        return; /* the one we have is better */
+    catalogue->offset_us = database_now_us - (catalogue->read_sent_us + error_us);
+    catalogue->offset_error_us = error_us;
+    catalogue->offset_taken_us = now_us;
+}
+
+static void entry_take(struct catalogue *catalogue, const struct voucher *voucher)
+{
+    struct catalogue_entry *entry = idmap_get(&catalogue->entries, voucher->id);
+
+    if (entry == NULL)
+        return;
+    entry->exists = true;
+    if (voucher->version < entry->version)
+        return; /* a batch has told us of a later one */
+    entry->version = voucher->version;
+    entry->begin_us = voucher->begin_us;
+    entry->end_us = voucher->end_us;
+    entry->stock_left = voucher->stock_left;
+    entry->requires_ticket = voucher->requires_ticket != 0;
+    entry->pow_bits = voucher->pow_bits;
+}
+
+static void entry_answer(struct catalogue_entry *entry, enum status status)
+{
+    struct list waiting;
+    struct list *link;
+
+    list_init(&waiting);
+    list_append_all(&waiting, &entry->waiting);
+    while ((link = list_shift(&waiting)) != NULL) {
+        struct catalogue_wait *wait = list_item(link, struct catalogue_wait, link);
+
+        wait->callback(status, status == STATUS_OK ? entry : NULL, wait->arg);
+    }
+}
+
+static void on_read(enum status status, const struct voucher *vouchers, size_t count,
+                    int64_t database_now_us, void *arg)
+{
+    struct catalogue *catalogue = arg;
+    struct list done;
+    struct list *link;
+
+    catalogue->is_reading = false;
+    list_init(&done);
+    list_append_all(&done, &catalogue->reading);
+    if (status == STATUS_OK) {
+        sample_clock(catalogue, database_now_us);
+        for (link = done.next; link != &done; link = link->next) {
+            struct catalogue_entry *entry =
+                list_item(link, struct catalogue_entry, wanted_link);
+
+            entry->exists = false;
+            entry->read_us = catalogue->read_sent_us;
+        }
+        for (size_t i = 0; i < count; i++)
+            entry_take(catalogue, &vouchers[i]);
+    }
+    while ((link = list_shift(&done)) != NULL) {
+        struct catalogue_entry *entry =
+            list_item(link, struct catalogue_entry, wanted_link);
+
+        entry->is_wanted = false;
+        if (status == STATUS_OK && entry->read_us <= entry->changed_us &&
+            !list_is_empty(&entry->waiting))
+            want(catalogue, entry); /* it changed while it was being read */
+        else
+            entry_answer(entry, status);
+    }
+}
+
+void catalogue_turn(struct catalogue *catalogue)
+{
+    struct list *link;
+    size_t count = 0;
+
+    if (catalogue->is_reading || list_is_empty(&catalogue->wanted))
+        return;
+    while (count < READ_MAX && (link = list_shift(&catalogue->wanted)) != NULL) {
+        list_append(&catalogue->reading, link);
+        catalogue->ids[count++] =
+            list_item(link, struct catalogue_entry, wanted_link)->id;
+    }
+    catalogue->is_reading = true;
+    catalogue->read_sent_us = clock_mono_us();
+    store_read_vouchers(catalogue->store, catalogue->ids, count, on_read, catalogue);
+}
+
+/* -- asking -- */
+
+const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t id)
+{
+    struct catalogue_entry *entry = idmap_get(&catalogue->entries, id);
+
+    if (entry == NULL || !is_fresh(entry, clock_mono_us()))
+        return NULL;
+    entry->is_asked = true;
+    return entry;
+}
+
+void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wait *wait,
+                    catalogue_cb callback, void *arg)
+{
+    struct catalogue_entry *entry = idmap_get(&catalogue->entries, id);
+
+    if (entry == NULL)
+        entry = entry_create(catalogue, id);
+    if (entry == NULL) {
+        callback(STATUS_NO_MEMORY, NULL, arg);
+        return;
+    }
+    wait->callback = callback;
+    wait->arg = arg;
+    list_append(&entry->waiting, &wait->link);
+    entry->is_asked = true;
+    want(catalogue, entry);
+}
+
+void catalogue_report(struct catalogue *catalogue, const struct voucher_news *news)
+{
+    struct catalogue_entry *entry = idmap_get(&catalogue->entries, news->voucher_id);
+
+    if (entry == NULL || news->version < entry->version ||
+        entry->read_us <= entry->changed_us)
+        return;
+    entry->version = news->version;
+    entry->stock_left = news->stock_left;
+    entry->begin_us = news->begin_us;
+    entry->end_us = news->end_us;
+    entry->read_us = clock_mono_us();
+}
+
+void catalogue_changed(struct catalogue *catalogue, int64_t id)
+{
+    struct catalogue_entry *entry;
+    int64_t now_us = clock_mono_us();
+    size_t at = 0;
+
+    if (id != 0) {
+        entry = idmap_get(&catalogue->entries, id);
+        if (entry != NULL)
+            entry->changed_us = now_us;
+        return;
+    }
+    while ((entry = idmap_next(&catalogue->entries, &at)) != NULL)
+        entry->changed_us = now_us;
+}
+
+int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_us)
+{
+    *ret_error_us = catalogue->offset_error_us;
+    return clock_mono_us() + catalogue->offset_us;
+}
+
+int64_t catalogue_heard_us(const struct catalogue *catalogue)
+{
+    return catalogue->heard_us;
+}
+
+/* -- the years of an entry -- */
+
+static bool is_forgettable(const struct catalogue_entry *entry, int64_t age_us)
+{
+    return !entry->is_wanted && !entry->is_asked &&
+           age_us > (entry->exists ? FORGET_AFTER_US : FORGET_MISSING_AFTER_US);
+}
+
+/* Those that were asked for since the last tick are read again before they grow stale, so
+   that in a running sale nobody waits for a read. */
+static void on_tick(uv_timer_t *timer)
+{
+    struct catalogue *catalogue = timer->data;
+    struct catalogue_entry *entry;
+    int64_t now_us = clock_mono_us();
+    size_t at = 0;
+
+    while ((entry = idmap_next(&catalogue->entries, &at)) != NULL) {
+        int64_t age_us = now_us - entry->read_us;
+
+        if (is_forgettable(entry, age_us)) {
+            idmap_remove(&catalogue->entries, entry->id);
+            free(entry);
+        } else if (entry->is_asked && age_us > REFRESH_AFTER_US) {
+            entry->is_asked = false;
+            want(catalogue, entry);
+        }
+    }
+}
+
+struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store)
+{
+    struct catalogue *catalogue = calloc(1, sizeof(*catalogue));
+
+    if (catalogue == NULL)
+        return NULL;
+    catalogue->ids = calloc(READ_MAX, sizeof(*catalogue->ids));
+    if (catalogue->ids == NULL) {
+        free(catalogue);
+        return NULL;
+    }
+    catalogue->store = store;
+    list_init(&catalogue->wanted);
+    list_init(&catalogue->reading);
+    uv_timer_init(loop, &catalogue->timer);
+    catalogue->timer.data = catalogue;
+    uv_timer_start(&catalogue->timer, on_tick, TICK_MS, TICK_MS);
+    return catalogue;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct catalogue *catalogue = handle->data;
+
+    free(catalogue->ids);
+    free(catalogue);
+}
+
+void catalogue_close(struct catalogue *catalogue)
+{
+    struct catalogue_entry *entry;
+    size_t at = 0;
+
+    if (catalogue == NULL)
+        return;
+    while ((entry = idmap_next(&catalogue->entries, &at)) != NULL)
+        free(entry);
+    idmap_clear(&catalogue->entries);
+    uv_close((uv_handle_t *)&catalogue->timer, on_closed);
+}

@@ -1,0 +1,235 @@
+/* store_codec.c - see "Binary format" of each type's send and receive functions. */
+#include "app/store/store_codec.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EPOCH_US INT64_C(946684800000000) /* 2000-01-01 in Unix time */
+
+/* Type ids are part of the wire protocol: pg_type.dat. */
+enum type_oid { OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
+
+/* -- parameters -- */
+
+void params_begin(struct store_params *params)
+{
+    params->used = 0;
+    params->count = 0;
+    params->has_failed = false;
+}
+
+void params_clear(struct store_params *params)
+{
+    free(params->bytes);
+    memset(params, 0, sizeof(*params));
+}
+
+static void put(struct store_params *params, const void *bytes, size_t len)
+{
+    if (params->used + len > params->size) {
+        size_t size = 2 * (params->used + len) + 1024;
+        char *grown = realloc(params->bytes, size);
+
+        if (grown == NULL) {
+            params->has_failed = true;
+            return;
+        }
+        params->bytes = grown;
+        params->size = size;
+    }
+    if (len > 0)
+        memcpy(params->bytes + params->used, bytes, len);
+    params->used += len;
+}
+
+static void put_int32(struct store_params *params, size_t value)
+{
+    uint32_t wire = htobe32((uint32_t)value);
+
+    put(params, &wire, sizeof(wire));
+}
+
+static void put_int64(struct store_params *params, int64_t value)
+{
+    uint64_t wire = htobe64((uint64_t)value);
+
+    put(params, &wire, sizeof(wire));
+}
+
+/* The ends of int64 stand for infinity on both sides. */
+static int64_t to_wire_time(int64_t unix_us)
+{
+    if (unix_us == INT64_MAX || unix_us < INT64_MIN + EPOCH_US)
+        return unix_us == INT64_MAX ? INT64_MAX : INT64_MIN;
+    return unix_us - EPOCH_US;
+}
+
+static void open_param(struct store_params *params, bool is_null)
+{
+    params->is_null[params->count] = is_null;
+    params->offsets[params->count] = params->used;
+}
+
+static void close_param(struct store_params *params)
+{
+    params->offsets[++params->count] = params->used;
+}
+
+void params_null(struct store_params *params)
+{
+    open_param(params, true);
+    close_param(params);
+}
+
+void params_int64(struct store_params *params, int64_t value)
+{
+    open_param(params, false);
+    put_int64(params, value);
+    close_param(params);
+}
+
+void params_time(struct store_params *params, int64_t unix_us)
+{
+    params_int64(params, to_wire_time(unix_us));
+}
+
+void params_text(struct store_params *params, const struct text *text)
+{
+    bool is_null = text == NULL || text->bytes == NULL;
+
+    open_param(params, is_null);
+    if (!is_null)
+        put(params, text->bytes, text->len);
+    close_param(params);
+}
+
+void params_array_begin(struct store_params *params, enum params_type type, size_t count)
+{
+    static const enum type_oid oids[] = {
+        [PARAMS_INT64] = OID_INT8,
+        [PARAMS_TIME] = OID_TIMESTAMPTZ,
+        [PARAMS_TEXT] = OID_TEXT,
+    };
+
+    open_param(params, false);
+    put_int32(params, 1);                   /* dimensions */
+    put_int32(params, type == PARAMS_TEXT); /* may hold NULLs */
+    put_int32(params, (size_t)oids[type]);
+    put_int32(params, count);
+    put_int32(params, 1); /* the first index */
+}
+
+void params_element_int64(struct store_params *params, int64_t value)
+{
+    put_int32(params, sizeof(value));
+    put_int64(params, value);
+}
+
+void params_element_time(struct store_params *params, int64_t unix_us)
+{
+    params_element_int64(params, to_wire_time(unix_us));
+}
+
+void params_element_text(struct store_params *params, const struct text *text)
+{
+    if (text->bytes == NULL) {
+        put_int32(params, UINT32_MAX); /* -1: NULL */
+        return;
+    }
+    put_int32(params, text->len);
+    put(params, text->bytes, text->len);
+}
+
+void params_array_end(struct store_params *params)
+{
+    close_param(params);
+}
+
+/* -- results -- */
+
+static int64_t decode_int(const char *bytes, size_t len)
+{
+    uint16_t two;
+    uint32_t four;
+    uint64_t eight;
+
+    switch (len) {
+    case sizeof(two):
+        memcpy(&two, bytes, len);
+        return (int16_t)be16toh(two);
+    case sizeof(four):
+        memcpy(&four, bytes, len);
+        return (int32_t)be32toh(four);
+    case sizeof(eight):
+        memcpy(&eight, bytes, len);
+        return (int64_t)be64toh(eight);
+    default:
+        return 0;
+    }
+}
+
+int64_t result_int64(const PGresult *result, int row, int column)
+{
+    return decode_int(PQgetvalue(result, row, column),
+                      (size_t)PQgetlength(result, row, column));
+}
+
+int64_t result_time(const PGresult *result, int row, int column)
+{
+    int64_t wire = result_int64(result, row, column);
+
+    if (PQgetisnull(result, row, column))
+        return 0;
+    return wire > INT64_MAX - EPOCH_US ? INT64_MAX : wire + EPOCH_US;
+}
+
+struct text result_text(const PGresult *result, int row, int column)
+{
+    if (PQgetisnull(result, row, column))
+        return (struct text){0};
+    return (struct text){PQgetvalue(result, row, column),
+                         (size_t)PQgetlength(result, row, column)};
+}
+
+struct result_array result_array(const PGresult *result, int row, int column)
+{
+    const char *bytes = PQgetvalue(result, row, column);
+    size_t len = (size_t)PQgetlength(result, row, column);
+    struct result_array array = {.next = bytes + len, .end = bytes + len};
+    int64_t count;
+
+    /* dimensions, flag, type; then length and first index of the only dimension */
+    if (len < 20 || decode_int(bytes, 4) != 1)
+        return array;
+    count = decode_int(bytes + 12, 4);
+    array.next = bytes + 20;
+    array.count = count > 0 ? (size_t)count : 0;
+    return array;
+}
+
+int64_t result_array_next(struct result_array *array)
+{
+    int64_t len, value;
+
+    if (array->count == 0)
+        return 0;
+    array->count--;
+    if (array->end - array->next < 4)
+        return 0;
+    len = decode_int(array->next, 4);
+    array->next += 4;
+    if (len < 0 || len > array->end - array->next)
+        return 0;
+    value = decode_int(array->next, (size_t)len);
+    array->next += len;
+    return value;
+}
+
+const char *result_sqlstate(const PGresult *result)
+{
+    const char *sqlstate =
+        result == NULL ? NULL : PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+    return sqlstate == NULL ? "" : sqlstate;
+}

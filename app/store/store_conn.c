@@ -1,0 +1,639 @@
+/*
+ * store_conn.c - one non-blocking connection to Postgres on a libuv loop.
+ *
+ * States: WAITING (for the next attempt) -> CONNECTING (PQconnectPoll) -> PREPARING (the
+ * session's settings and statements are under way) -> UP -> WAITING again when it fails.
+ * One timer serves them all: back-off, the deadline of an attempt, the deadline of the
+ * oldest call.
+ *
+ * A call is one statement followed by a Sync, so the server commits it by itself. Its
+ * rows arrive before the commit is made: it counts as done only when the answer to the
+ * Sync is here. The session's time-outs make the server give up, with an answer, before
+ * we do; a server that says nothing until the deadline is taken for hung: the connection
+ * is closed and all its calls are of unknown outcome.
+ *
+ * A failure that is found while sending is acted on from the timer, so that callbacks
+ * never run inside a call of ours.
+ */
+#include "app/store/store_conn.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define BACKOFF_MS_MIN  20
+#define BACKOFF_MS_MAX  500
+#define BACKOFF_DOUBLES 5 /* 20 ms doubled five times is past the maximum */
+
+enum state { STATE_WAITING, STATE_CONNECTING, STATE_PREPARING, STATE_UP, STATE_CLOSED };
+
+struct store_conn {
+    struct store_conn_options options;
+    PGconn *pg;      /* NULL in WAITING and CLOSED */
+    uv_poll_t *poll; /* lives on its own until the loop lets go of it */
+    int poll_events;
+    struct list pending; /* store_call, in the order of sending */
+    struct list failed;  /* store_call, to be answered by fail() */
+    PGresult *result;    /* of the oldest pending call, until its commit is known */
+    uv_timer_t timer;
+    unsigned pending_count;
+    unsigned attempts; /* since it was up */
+    uint32_t random;
+    enum state state;
+    struct store_backend backend;
+    struct err broken; /* found while sending; text is empty when there is none */
+    unsigned handles;  /* that the loop still holds */
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+static void start_connecting(struct store_conn *conn);
+
+static bool is_broken(const struct store_conn *conn)
+{
+    return conn->broken.text[0] != '\0';
+}
+
+/* -- handles of the loop -- */
+
+static void handle_gone(struct store_conn *conn)
+{
+    void (*closed)(void *) = conn->closed;
+    void *arg = conn->closed_arg;
+
+    if (--conn->handles > 0)
+        return;
+    free(conn); /* only the timer's end, in store_conn_close(), gets here */
+    if (closed != NULL)
+        closed(arg);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    handle_gone(handle->data);
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct store_conn *conn = handle->data;
+
+    free(handle);
+    handle_gone(conn);
+}
+
+/* To be called before the socket may be closed. */
+static void stop_polling(struct store_conn *conn)
+{
+    if (conn->poll == NULL)
+        return;
+    uv_poll_stop(conn->poll);
+    uv_close((uv_handle_t *)conn->poll, on_poll_closed);
+    conn->poll = NULL;
+    conn->poll_events = 0;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static bool start_polling(struct store_conn *conn)
+{
+    uv_poll_t *poll = calloc(1, sizeof(*poll));
+
+    if (poll == NULL)
+        return false;
+    if (uv_poll_init(conn->options.loop, poll, PQsocket(conn->pg)) != 0) {
+        free(poll);
+        return false;
+    }
+    poll->data = conn;
+    conn->poll = poll;
+    conn->handles++;
+    return true;
+}
+
+static void poll_for(struct store_conn *conn, int events)
+{
+    if (conn->poll_events == events)
+        return;
+    conn->poll_events = events;
+    uv_poll_start(conn->poll, events, on_poll);
+}
+
+/* -- failure -- */
+
+static void on_timer(uv_timer_t *timer);
+
+static void arm(struct store_conn *conn, int64_t in_us)
+{
+    uint64_t in_ms = in_us <= 0 ? 0 : (uint64_t)(in_us + 999) / 1000;
+
+    uv_timer_start(&conn->timer, on_timer, in_ms, 0);
+}
+
+/* Anything up to a ceiling that doubles with each attempt. */
+static int64_t backoff_us(struct store_conn *conn)
+{
+    unsigned doubles =
+        conn->attempts < BACKOFF_DOUBLES ? conn->attempts : BACKOFF_DOUBLES;
+    uint32_t spread_ms = (uint32_t)BACKOFF_MS_MIN << doubles;
+
+    if (spread_ms > BACKOFF_MS_MAX - BACKOFF_MS_MIN)
+        spread_ms = BACKOFF_MS_MAX - BACKOFF_MS_MIN;
+    conn->random = conn->random * 1664525 + 1013904223;
+    conn->attempts++;
+    return (BACKOFF_MS_MIN + (int64_t)(((uint64_t)spread_ms * conn->random) >> 32)) *
+           1000;
+}
+
+static void answer(struct store_call *call, enum status status, const PGresult *result,
+                   const struct err *why)
+{
+    call->done(call, status, result, status == STATUS_OK ? NULL : why);
+}
+
+static void drop(struct store_conn *conn)
+{
+    stop_polling(conn);
+    PQclear(conn->result);
+    conn->result = NULL;
+    PQfinish(conn->pg);
+    conn->pg = NULL;
+    list_append_all(&conn->failed, &conn->pending);
+    conn->broken.text[0] = '\0';
+}
+
+static void answer_failed(struct store_conn *conn, const struct err *why)
+{
+    for (struct list *link; (link = list_shift(&conn->failed)) != NULL;) {
+        conn->pending_count--;
+        answer(list_item(link, struct store_call, link), why->status, NULL, why);
+    }
+}
+
+/* `why` may be conn->broken, and callbacks may close the connection. */
+static void fail(struct store_conn *conn, const struct err *why)
+{
+    struct err copy = *why;
+    bool was_up = conn->state == STATE_UP;
+
+    drop(conn);
+    conn->state = STATE_WAITING;
+    arm(conn, backoff_us(conn));
+    conn->options.on_down(conn, was_up, &copy, conn->options.arg);
+    answer_failed(conn, &copy);
+}
+
+static void fail_io(struct store_conn *conn, const char *doing)
+{
+    struct err why;
+
+    err_set(&why, STATUS_IO, "%s: %s", doing, PQerrorMessage(conn->pg));
+    fail(conn, &why);
+}
+
+static void fail_later(struct store_conn *conn, const char *doing)
+{
+    if (is_broken(conn))
+        return;
+    err_set(&conn->broken, STATUS_IO, "%s: %s", doing, PQerrorMessage(conn->pg));
+    arm(conn, 0);
+}
+
+/* -- connecting -- */
+
+static bool send_settings(struct store_conn *conn)
+{
+    char sql[1024];
+    unsigned give_up_ms = conn->options.timeout_ms / (STORE_CONN_DEPTH + 1) + 1;
+
+    /* Plans are made once and must suit a table of any size, see sql/002. */
+    snprintf(sql, sizeof(sql),
+             "select pid::bigint, backend_start,"
+             " coalesce(has_function_privilege(to_regprocedure("
+             "  'place_orders(bigint, bigint[], bigint[], text[])'), 'execute'), true)"
+             "  ::int,"
+             " set_config('statement_timeout', '%u', false),"
+             " set_config('default_transaction_isolation', 'read committed', false),"
+             " set_config('plan_cache_mode', 'force_generic_plan', false),"
+             " set_config('enable_seqscan', 'off', false),"
+             " set_config('enable_bitmapscan', 'off', false),"
+             " set_config('enable_sort', 'off', false),"
+             " set_config('enable_hashjoin', 'off', false),"
+             " set_config('enable_mergejoin', 'off', false),"
+             " set_config('jit', 'off', false)"
+             " from pg_stat_activity where pid = pg_backend_pid()",
+             give_up_ms);
+    return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
+}
+
+static bool send_listen(struct store_conn *conn)
+{
+    char sql[128];
+
+    if (conn->options.listen == NULL)
+        return true;
+    snprintf(sql, sizeof(sql), "listen %s", conn->options.listen);
+    return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
+}
+
+static void start_preparing(struct store_conn *conn)
+{
+    const struct store_statement *statement = conn->options.statements;
+    bool is_sent = PQsetnonblocking(conn->pg, 1) == 0 &&
+                   PQenterPipelineMode(conn->pg) == 1 && send_settings(conn) &&
+                   send_listen(conn);
+
+    for (; is_sent && statement->name != NULL; statement++)
+        is_sent = PQsendPrepare(conn->pg, statement->name, statement->sql, 0, NULL) == 1;
+    if (!is_sent || PQpipelineSync(conn->pg) != 1) {
+        fail_io(conn, "prepare");
+        return;
+    }
+    conn->state = STATE_PREPARING;
+    store_conn_flush(conn);
+}
+
+/* libpq may have opened another socket, perhaps with the same number. */
+static void continue_connecting(struct store_conn *conn, PostgresPollingStatusType next)
+{
+    if (next == PGRES_POLLING_FAILED) {
+        fail_io(conn, "connect");
+        return;
+    }
+    if (!start_polling(conn)) {
+        fail_io(conn, "no event handle");
+        return;
+    }
+    if (next == PGRES_POLLING_OK)
+        start_preparing(conn);
+    else
+        poll_for(conn, next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
+}
+
+/* libpq would print them. */
+static void ignore_notice(void *arg UNUSED, const char *message UNUSED)
+{
+}
+
+static void start_connecting(struct store_conn *conn)
+{
+    /* what the URL says comes later, and so wins; but not over the encoding */
+    const char *const keywords[] = {"fallback_application_name", "dbname",
+                                    "client_encoding", NULL};
+    const char *const values[] = {"seckill", conn->options.database_url, "UTF8", NULL};
+
+    conn->state = STATE_CONNECTING;
+    conn->pg = PQconnectStartParams(keywords, values, 1);
+    if (conn->pg == NULL || PQstatus(conn->pg) == CONNECTION_BAD) {
+        fail_io(conn, "connect");
+        return;
+    }
+    PQsetNoticeProcessor(conn->pg, ignore_notice, NULL);
+    arm(conn, (int64_t)conn->options.timeout_ms * 1000);
+    continue_connecting(conn, PGRES_POLLING_WRITING);
+}
+
+/* The answer to one command of start_preparing(). Returns false when it failed. */
+static bool take_prepared(struct store_conn *conn, const PGresult *result)
+{
+    switch (PQresultStatus(result)) {
+    case PGRES_TUPLES_OK:
+        conn->backend.pid = result_int64(result, 0, 0);
+        conn->backend.start_us = result_time(result, 0, 1);
+        return PQntuples(result) == 1 && result_int64(result, 0, 2) == 1;
+    case PGRES_COMMAND_OK:
+        return true;
+    case PGRES_PIPELINE_SYNC:
+        conn->state = STATE_UP;
+        conn->attempts = 0;
+        if (!is_broken(conn))
+            uv_timer_stop(&conn->timer);
+        conn->options.on_up(conn, conn->options.arg);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Better not ready than ready to refuse every order. */
+static void fail_prepare(struct store_conn *conn, ExecStatusType kind)
+{
+    struct err why;
+
+    if (kind != PGRES_TUPLES_OK) {
+        fail_io(conn, "prepare");
+        return;
+    }
+    err_set(&why, STATUS_REFUSED,
+            "this role may not call place_orders(): seckill migrate --service-role");
+    fail(conn, &why);
+}
+
+/* -- answers -- */
+
+/* Classes of SQLSTATE after which another try may work. */
+static enum status status_of_error(const char *sqlstate)
+{
+    static const char *const busy[] = {
+        "40",    /* rolled back: deadlock, serialization */
+        "53",    /* insufficient resources */
+        "55",    /* not just now: lock_not_available */
+        "57",    /* operator: cancelled, shutting down */
+        "58",    /* the server's system */
+        "25006", /* read only: a standby, for now */
+    };
+
+    for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
+        if (strncmp(sqlstate, busy[i], strlen(busy[i])) == 0)
+            return STATUS_BUSY;
+    }
+    return STATUS_REFUSED;
+}
+
+/* A prepared statement that is gone, or that a migration made stale: a new session. */
+static bool is_session_stale(const char *sqlstate)
+{
+    return strcmp(sqlstate, "26000") == 0 || strcmp(sqlstate, "0A000") == 0;
+}
+
+static void answer_oldest(struct store_conn *conn)
+{
+    struct store_call *call =
+        list_item(list_shift(&conn->pending), struct store_call, link);
+    PGresult *result = conn->result;
+    ExecStatusType kind = PQresultStatus(result);
+    struct err why = {0};
+
+    conn->result = NULL;
+    conn->pending_count--;
+    if (kind != PGRES_TUPLES_OK && kind != PGRES_COMMAND_OK) {
+        bool is_stale = is_session_stale(result_sqlstate(result));
+
+        err_set(&why, is_stale ? STATUS_BUSY : status_of_error(result_sqlstate(result)),
+                "%s (%s)", PQresultErrorMessage(result), result_sqlstate(result));
+        if (is_stale)
+            fail_later(conn, "stale session");
+    }
+    answer(call, why.status, result, &why);
+    PQclear(result);
+}
+
+/* Rows, then perhaps an error from the commit; the error is what counts. */
+static void keep_result(struct store_conn *conn, PGresult *result)
+{
+    if (conn->result != NULL && PQresultStatus(result) != PGRES_FATAL_ERROR) {
+        PQclear(result);
+        return;
+    }
+    PQclear(conn->result);
+    conn->result = result;
+}
+
+/* Returns false when nothing more is to be done with the connection. */
+static bool take_result(struct store_conn *conn, PGresult *result)
+{
+    if (conn->state == STATE_PREPARING) {
+        bool is_good = take_prepared(conn, result);
+        ExecStatusType kind = PQresultStatus(result);
+
+        PQclear(result);
+        if (!is_good)
+            fail_prepare(conn, kind);
+        return is_good;
+    }
+    if (PQresultStatus(result) != PGRES_PIPELINE_SYNC) {
+        keep_result(conn, result);
+        return true;
+    }
+    PQclear(result);
+    answer_oldest(conn);
+    return true;
+}
+
+static bool is_expecting(const struct store_conn *conn)
+{
+    return conn->state == STATE_PREPARING ||
+           (conn->state == STATE_UP && !list_is_empty(&conn->pending));
+}
+
+/* Take what has arrived. A NULL ends the results of a statement; a second one in a row
+   says that there is nothing to wait for, which only a dead connection can mean. */
+static void take_results(struct store_conn *conn)
+{
+    unsigned nulls = 0;
+
+    while (is_expecting(conn) && nulls < 2 && !PQisBusy(conn->pg)) {
+        PGresult *result = PQgetResult(conn->pg);
+
+        nulls = result == NULL ? nulls + 1 : 0;
+        if (result != NULL && !take_result(conn, result))
+            return;
+    }
+}
+
+static void take_notifications(struct store_conn *conn)
+{
+    for (PGnotify *notify;
+         conn->state == STATE_UP && (notify = PQnotifies(conn->pg)) != NULL;
+         PQfreemem(notify)) {
+        if (conn->options.on_notify != NULL)
+            conn->options.on_notify(notify->extra, conn->options.arg);
+    }
+}
+
+/* What came before an end of the stream still counts. */
+static void take_input(struct store_conn *conn)
+{
+    PGconn *pg = conn->pg;
+    bool is_alive = PQconsumeInput(pg) == 1;
+
+    take_results(conn);
+    if (conn->pg != pg)
+        return;
+    take_notifications(conn);
+    if (conn->pg == pg && (!is_alive || PQstatus(pg) == CONNECTION_BAD))
+        fail_io(conn, "connection lost");
+}
+
+static void on_poll(uv_poll_t *poll, int status UNUSED, int events)
+{
+    struct store_conn *conn = poll->data;
+
+    if (poll != conn->poll)
+        return;
+    if (conn->state == STATE_CONNECTING) {
+        stop_polling(conn);
+        continue_connecting(conn, PQconnectPoll(conn->pg));
+        return;
+    }
+    if (events & UV_WRITABLE)
+        store_conn_flush(conn);
+    /* errors of the socket show in reading */
+    if (events != UV_WRITABLE)
+        take_input(conn);
+}
+
+/* -- time -- */
+
+static const struct store_call *oldest(const struct store_conn *conn)
+{
+    return list_is_empty(&conn->pending)
+               ? NULL
+               : list_item(conn->pending.next, struct store_call, link);
+}
+
+static void check_deadline(struct store_conn *conn)
+{
+    const struct store_call *call = oldest(conn);
+    struct err why;
+
+    if (call == NULL)
+        return;
+    if (call->deadline_us > clock_mono_us()) {
+        arm(conn, call->deadline_us - clock_mono_us());
+        return;
+    }
+    err_set(&why, STATUS_TIMEOUT, "no answer within %u ms", conn->options.timeout_ms);
+    fail(conn, &why);
+}
+
+static void on_timer_up(struct store_conn *conn)
+{
+    const struct store_call *call = oldest(conn);
+
+    /* if it was us who slept, the answer may lie there already */
+    if (!is_broken(conn) && call != NULL && call->deadline_us <= clock_mono_us())
+        take_input(conn);
+    if (conn->state != STATE_UP)
+        return;
+    if (is_broken(conn))
+        fail(conn, &conn->broken);
+    else
+        check_deadline(conn);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct store_conn *conn = timer->data;
+
+    switch (conn->state) {
+    case STATE_WAITING:
+        start_connecting(conn);
+        break;
+    case STATE_CONNECTING:
+    case STATE_PREPARING:
+        if (!is_broken(conn))
+            err_set(&conn->broken, STATUS_TIMEOUT, "connect: no answer within %u ms",
+                    conn->options.timeout_ms);
+        fail(conn, &conn->broken);
+        break;
+    case STATE_UP:
+        on_timer_up(conn);
+        break;
+    case STATE_CLOSED:
+        break;
+    }
+}
+
+/* -- the owner's calls -- */
+
+enum status store_conn_open(const struct store_conn_options *options,
+                            struct store_conn **ret_conn)
+{
+    struct store_conn *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL)
+        return STATUS_NO_MEMORY;
+    conn->options = *options;
+    list_init(&conn->pending);
+    list_init(&conn->failed);
+    if (getrandom(&conn->random, sizeof(conn->random), 0) < 0)
+        conn->random = (uint32_t)clock_mono_us();
+    uv_timer_init(options->loop, &conn->timer);
+    conn->timer.data = conn;
+    conn->handles = 1;
+    arm(conn, 0);
+    *ret_conn = conn;
+    return STATUS_OK;
+}
+
+void store_conn_close(struct store_conn *conn, void (*closed)(void *arg), void *arg)
+{
+    struct err why;
+
+    conn->closed = closed;
+    conn->closed_arg = arg;
+    conn->state = STATE_CLOSED;
+    drop(conn);
+    uv_close((uv_handle_t *)&conn->timer, on_timer_closed);
+    err_set(&why, STATUS_CANCELLED, "closed");
+    answer_failed(conn, &why);
+}
+
+bool store_conn_is_up(const struct store_conn *conn)
+{
+    return conn->state == STATE_UP && !is_broken(conn);
+}
+
+unsigned store_conn_pending(const struct store_conn *conn)
+{
+    return conn->pending_count;
+}
+
+struct store_backend store_conn_backend(const struct store_conn *conn)
+{
+    return conn->backend;
+}
+
+/* Whether libpq took it; older ones write with each Sync, newer ones when flushed. */
+static bool send_statement(struct store_conn *conn, unsigned statement,
+                           const struct store_params *params)
+{
+    static const int binary[STORE_PARAMS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const char *values[STORE_PARAMS_MAX];
+    int lengths[STORE_PARAMS_MAX];
+
+    for (int i = 0; i < params->count; i++) {
+        values[i] = params->is_null[i] ? NULL : params->bytes + params->offsets[i];
+        lengths[i] = (int)(params->offsets[i + 1] - params->offsets[i]);
+    }
+    if (PQsendQueryPrepared(conn->pg, conn->options.statements[statement].name,
+                            params->count, values, lengths, binary, 1) != 1)
+        return false;
+#ifdef LIBPQ_HAS_SEND_PIPELINE_SYNC
+    return PQsendPipelineSync(conn->pg) == 1;
+#else
+    return PQpipelineSync(conn->pg) == 1;
+#endif
+}
+
+bool store_conn_send(struct store_conn *conn, struct store_call *call, unsigned statement,
+                     const struct store_params *params)
+{
+    if (!store_conn_is_up(conn) || params->has_failed)
+        return false;
+    call->deadline_us = clock_mono_us() + (int64_t)conn->options.timeout_ms * 1000;
+    list_append(&conn->pending, &call->link);
+    conn->pending_count++;
+    if (!send_statement(conn, statement, params))
+        fail_later(conn, "send");
+    else if (!uv_is_active((const uv_handle_t *)&conn->timer))
+        arm(conn, (int64_t)conn->options.timeout_ms * 1000);
+    return true;
+}
+
+void store_conn_flush(struct store_conn *conn)
+{
+    int left;
+
+    if (conn->pg == NULL || conn->state < STATE_PREPARING || is_broken(conn))
+        return;
+    left = PQflush(conn->pg);
+    if (left < 0)
+        fail_later(conn, "send");
+    else
+        poll_for(conn, left > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE);
+}

@@ -1,0 +1,215 @@
+/* store_vouchers.c - reading, listing and changing vouchers. */
+#include "app/store/store_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum voucher_column {
+    COLUMN_ID,
+    COLUMN_VERSION,
+    COLUMN_TITLE,
+    COLUMN_DESCRIPTION,
+    COLUMN_PRICE,
+    COLUMN_FACE_VALUE,
+    COLUMN_STOCK_TOTAL,
+    COLUMN_STOCK_LEFT,
+    COLUMN_PER_USER_LIMIT,
+    COLUMN_PAY_WITHIN,
+    COLUMN_BEGIN,
+    COLUMN_END,
+    COLUMN_REQUIRES_TICKET,
+    COLUMN_POW_BITS,
+    COLUMN_NOW,
+};
+
+static struct voucher decode_voucher(const PGresult *result, int row)
+{
+    return (struct voucher){
+        .id = result_int64(result, row, COLUMN_ID),
+        .version = result_int64(result, row, COLUMN_VERSION),
+        .title = result_text(result, row, COLUMN_TITLE),
+        .description = result_text(result, row, COLUMN_DESCRIPTION),
+        .price_cents = result_int64(result, row, COLUMN_PRICE),
+        .face_value_cents = result_int64(result, row, COLUMN_FACE_VALUE),
+        .stock_total = result_int64(result, row, COLUMN_STOCK_TOTAL),
+        .stock_left = result_int64(result, row, COLUMN_STOCK_LEFT),
+        .per_user_limit = result_int64(result, row, COLUMN_PER_USER_LIMIT),
+        .pay_within_s = result_int64(result, row, COLUMN_PAY_WITHIN),
+        .begin_us = result_time(result, row, COLUMN_BEGIN),
+        .end_us = result_time(result, row, COLUMN_END),
+        .requires_ticket = result_int64(result, row, COLUMN_REQUIRES_TICKET),
+        .pow_bits = result_int64(result, row, COLUMN_POW_BITS),
+    };
+}
+
+static bool make_room(struct store *store, size_t count)
+{
+    struct voucher *grown;
+
+    if (count <= store->vouchers_size)
+        return true;
+    grown = realloc(store->vouchers, count * sizeof(*grown));
+    if (grown == NULL)
+        return false;
+    store->vouchers = grown;
+    store->vouchers_size = count;
+    return true;
+}
+
+static void answer(struct call *call, enum status status, size_t count, int64_t now_us)
+{
+    store_vouchers_cb callback = call->callback.vouchers;
+    struct store *store = call->store;
+    void *arg = call->arg;
+
+    store_call_end(call);
+    callback(status, count > 0 ? store->vouchers : NULL, count, now_us, arg);
+}
+
+static void on_vouchers(struct store_call *base, enum status status,
+                        const PGresult *result, const struct err *why UNUSED)
+{
+    struct call *call = call_of(base);
+    int rows = status == STATUS_OK ? PQntuples(result) : 0;
+    size_t count = 0;
+
+    if (status != STATUS_OK) {
+        answer(call, status, 0, 0);
+        return;
+    }
+    if (rows < 1 || !make_room(call->store, (size_t)rows)) {
+        answer(call, STATUS_IO, 0, 0);
+        return;
+    }
+    for (int row = 0; row < rows; row++) {
+        if (!PQgetisnull(result, row, COLUMN_ID))
+            call->store->vouchers[count++] = decode_voucher(result, row);
+    }
+    answer(call, STATUS_OK, count, result_time(result, 0, COLUMN_NOW));
+}
+
+/* A CHECK of the table, or a number out of its type's range. */
+static bool is_rule_broken(const PGresult *result)
+{
+    const char *sqlstate = result_sqlstate(result);
+
+    return strcmp(sqlstate, "23514") == 0 || strncmp(sqlstate, "22", 2) == 0;
+}
+
+static void on_changed(struct store_call *base, enum status status,
+                       const PGresult *result, const struct err *why)
+{
+    if (status == STATUS_REFUSED && is_rule_broken(result))
+        answer(call_of(base), STATUS_INVALID, 0, 0);
+    else if (status == STATUS_OK && PQgetisnull(result, 0, COLUMN_ID))
+        answer(call_of(base), STATUS_NOT_FOUND, 0, 0);
+    else
+        on_vouchers(base, status, result, why);
+}
+
+static struct call *begin(struct store *store,
+                          void (*done)(struct store_call *call, enum status status,
+                                       const PGresult *result, const struct err *why),
+                          store_vouchers_cb callback, void *arg)
+{
+    struct call *call = store_call_new(store, done);
+
+    call->callback.vouchers = callback;
+    call->arg = arg;
+    params_begin(&store->params);
+    return call;
+}
+
+void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
+                         store_vouchers_cb callback, void *arg)
+{
+    struct call *call = begin(store, on_vouchers, callback, arg);
+
+    params_array_begin(&store->params, PARAMS_INT64, count);
+    for (size_t i = 0; i < count; i++)
+        params_element_int64(&store->params, ids[i]);
+    params_array_end(&store->params);
+    store_ask(store->main, call, STATEMENT_READ_VOUCHERS);
+}
+
+void store_list_vouchers(struct store *store, const struct voucher_filter *filter,
+                         store_vouchers_cb callback, void *arg)
+{
+    struct call *call = begin(store, on_vouchers, callback, arg);
+    bool is_falling = filter->state == VOUCHER_ANY || filter->state == VOUCHER_ENDED;
+    int64_t start = is_falling ? INT64_MAX : INT64_MIN;
+
+    if (filter->state != VOUCHER_ANY)
+        params_time(&store->params, filter->after_id == 0 ? start : filter->after_us);
+    params_int64(&store->params, filter->after_id == 0 ? start : filter->after_id);
+    params_int64(&store->params, filter->limit);
+    store_ask(store->main, call, STATEMENT_LIST_ANY + filter->state);
+}
+
+void store_create_voucher(struct store *store, const struct voucher *voucher,
+                          const char *actor, store_vouchers_cb callback, void *arg)
+{
+    static const struct text empty = {"", 0};
+    struct call *call = begin(store, on_changed, callback, arg);
+    struct store_params *params = &store->params;
+
+    params_text(params, &voucher->title);
+    params_text(params,
+                voucher->description.bytes != NULL ? &voucher->description : &empty);
+    params_int64(params, voucher->price_cents);
+    params_int64(params, voucher->face_value_cents);
+    params_int64(params, voucher->stock_total);
+    params_int64(params, voucher->per_user_limit);
+    params_time(params, voucher->begin_us);
+    params_time(params, voucher->end_us);
+    params_int64(params, voucher->pay_within_s);
+    params_text(params, &(struct text){actor, strlen(actor)});
+    params_int64(params, voucher->requires_ticket);
+    params_int64(params, voucher->pow_bits);
+    store_ask_change(call, STATEMENT_CREATE_VOUCHER);
+}
+
+static void optional_int64(struct store_params *params, const int64_t *value)
+{
+    if (value == NULL)
+        params_null(params);
+    else
+        params_int64(params, *value);
+}
+
+static void optional_time(struct store_params *params, int64_t unix_us)
+{
+    if (unix_us == 0)
+        params_null(params);
+    else
+        params_time(params, unix_us);
+}
+
+void store_patch_voucher(struct store *store, int64_t voucher_id,
+                         const struct voucher_patch *patch, store_vouchers_cb callback,
+                         void *arg)
+{
+    struct call *call = begin(store, on_changed, callback, arg);
+    struct store_params *params = &store->params;
+
+    params_int64(params, voucher_id);
+    params_text(params, patch->title);
+    params_text(params, patch->description);
+    optional_time(params, patch->begin_us);
+    optional_time(params, patch->end_us);
+    optional_int64(params, patch->pay_within_s != 0 ? &patch->pay_within_s : NULL);
+    optional_int64(params, patch->requires_ticket);
+    optional_int64(params, patch->pow_bits);
+    store_ask_change(call, STATEMENT_PATCH_VOUCHER);
+}
+
+void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
+                           const char *actor, store_vouchers_cb callback, void *arg)
+{
+    struct call *call = begin(store, on_changed, callback, arg);
+
+    params_int64(&store->params, voucher_id);
+    params_int64(&store->params, add);
+    params_text(&store->params, &(struct text){actor, strlen(actor)});
+    store_ask_change(call, STATEMENT_RESTOCK_VOUCHER);
+}

@@ -1,0 +1,564 @@
+/* it_life.c - what becomes of orders after they were placed, by HTTP. */
+#include "app/test/fixture_crowd.h"
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PRICE   "8000"
+#define PAYMENT "{\"payment_ref\":\"ref\",\"amount_cents\":" PRICE "}"
+
+static struct service *one, *two;
+
+static int setup(void **state)
+{
+    struct fixture *fixture = fixture_open();
+
+    *state = fixture;
+    one = fixture_serve(fixture, NULL);
+    two = fixture_serve(fixture, NULL);
+    fixture_share_services(fixture);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+/* After each test all must add up. */
+static int end_test(void **state)
+{
+    const struct outcome *audit =
+        fixture_run(*state, NULL, (const char *const[]){"seckill", "audit", NULL});
+
+    if (audit->code != 0)
+        print_error("%s%s", audit->out, audit->err);
+    return fixture_end_test(state) != 0 || audit->code != 0;
+}
+
+#define LIFE_CASE(test) cmocka_unit_test_teardown(test, end_test)
+
+static void order(int64_t user_id, const char *voucher_id, char *ret_id)
+{
+    const struct client_reply *reply =
+        EXPECT(place_order(one, user_id, voucher_id, NULL), 201, NULL);
+
+    snprintf(ret_id, ID_SIZE, "%s", reply_text(reply, "id"));
+}
+
+/* An order of shopper 7 for a voucher of its own. */
+static void make_order(char *ret_voucher_id, char *ret_id)
+{
+    make_voucher(one, &(struct sale){.stock = 5}, ret_voucher_id);
+    order(7, ret_voucher_id, ret_id);
+}
+
+static const struct client_reply *pay(const char *id, const char *body)
+{
+    return ask(one, payment(), body, "POST /v1/orders/%s/pay", id);
+}
+
+static const struct client_reply *read_order(const char *id)
+{
+    return EXPECT(ask(one, admin(), NULL, "GET /v1/orders/%s", id), 200, NULL);
+}
+
+static void assert_status(const char *id, const char *status)
+{
+    assert_string_equal(reply_text(read_order(id), "status"), status);
+}
+
+static int64_t stock_left(struct service *service, const char *voucher_id)
+{
+    return reply_number(
+        EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL),
+        "stock_left");
+}
+
+struct awaited_order {
+    const char *id, *status;
+};
+
+static bool has_status(void *arg)
+{
+    const struct awaited_order *awaited = arg;
+
+    return strcmp(reply_text(read_order(awaited->id), "status"), awaited->status) == 0;
+}
+
+struct hopeful {
+    struct service *service;
+    int64_t user_id;
+    const char *voucher_id;
+};
+
+static bool can_buy(void *arg)
+{
+    const struct hopeful *hopeful = arg;
+
+    return place_order(hopeful->service, hopeful->user_id, hopeful->voucher_id, NULL)
+               ->status == 201;
+}
+
+/* -- one after the other -- */
+
+static void test_pay__once_and_again(void **state UNUSED)
+{
+    char voucher[ID_SIZE], id[ID_SIZE], paid_at[40];
+    const struct client_reply *reply;
+
+    make_order(voucher, id);
+    EXPECT(pay(id, "{\"payment_ref\":\"ref\",\"amount_cents\":7999}"), 409,
+           "wrong_amount");
+    assert_status(id, "unpaid");
+    reply = EXPECT(pay(id, PAYMENT), 200, NULL);
+    assert_string_equal(reply_text(reply, "id"), id);
+    assert_string_equal(reply_text(reply, "status"), "paid");
+    snprintf(paid_at, sizeof(paid_at), "%s", reply_text(reply, "paid_at"));
+    assert_int_not_equal(paid_at[0], '\0');
+    reply = EXPECT(pay(id, PAYMENT), 200, NULL);
+    assert_string_equal(reply_text(reply, "paid_at"), paid_at);
+    EXPECT(pay(id, "{\"payment_ref\":\"other\",\"amount_cents\":" PRICE "}"), 409,
+           "wrong_state");
+    EXPECT(pay(id, "{\"payment_ref\":\"ref\",\"amount_cents\":1}"), 409, "wrong_amount");
+    assert_string_equal(reply_text(read_order(id), "paid_at"), paid_at);
+    assert_int_equal(stock_left(one, voucher), 4);
+}
+
+static void test_pay__its_body_is_checked(void **state UNUSED)
+{
+    static const struct {
+        const char *body, *field; /* NULL: no 422 but a 400 */
+    } rows[] = {
+        {"{}", "payment_ref"},
+        {"{}", "amount_cents"},
+        {"{\"payment_ref\":\"\",\"amount_cents\":8000}", "payment_ref"},
+        {"{\"payment_ref\":7,\"amount_cents\":8000}", "payment_ref"},
+        {"{\"payment_ref\":null,\"amount_cents\":8000}", "payment_ref"},
+        {"{\"payment_ref\":\"a\\u0000b\",\"amount_cents\":8000}", "payment_ref"},
+        {"{\"payment_ref\":\"ref\"}", "amount_cents"},
+        {"{\"payment_ref\":\"ref\",\"amount_cents\":\"8000\"}", "amount_cents"},
+        {"{\"payment_ref\":\"ref\",\"amount_cents\":8000.0}", "amount_cents"},
+        {"{\"payment_ref\":\"ref\",\"amount_cents\":-1}", "amount_cents"},
+        {"{\"payment_ref\":\"ref\",\"amount_cents\":1000000000001}", "amount_cents"},
+        {"{\"payment_ref\":\"ref\",\"amount_cents\":8000,\"tip\":1}", "tip"},
+        {"{\"payment_ref\":\"ref\",\"amount_cents\":99999999999999999999}", NULL},
+        {"{\"payment_ref\":\"r\",\"payment_ref\":\"r\",\"amount_cents\":8000}", NULL},
+        {"[]", NULL},
+        {"", NULL},
+    };
+    char voucher[ID_SIZE], id[ID_SIZE], longest[512], body[600];
+
+    make_order(voucher, id);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct client_reply *reply = pay(id, rows[i].body);
+
+        EXPECT(reply, rows[i].field != NULL ? 422 : 400,
+               rows[i].field != NULL ? "invalid" : "bad_request");
+        assert_true(rows[i].field == NULL || reply_blames(reply, rows[i].field));
+    }
+    /* 101 characters, but 202 bytes */
+    for (size_t i = 0; i < 101; i++)
+        memcpy(longest + 2 * i, "\xc3\xa9", 3);
+    fill("{\"payment_ref\":\"{}\",\"amount_cents\":8000}", longest, body, sizeof(body));
+    assert_true(reply_blames(EXPECT(pay(id, body), 422, "invalid"), "payment_ref"));
+    assert_status(id, "unpaid");
+    longest[200] = '\0';
+    fill("{\"payment_ref\":\"{}\",\"amount_cents\":8000}", longest, body, sizeof(body));
+    EXPECT(pay(id, body), 200, NULL);
+}
+
+static void test_cancel__gives_the_stock_back(void **state)
+{
+    char voucher[ID_SIZE], id[ID_SIZE], again[ID_SIZE];
+
+    make_voucher(one, &(struct sale){.stock = 1}, voucher);
+    order(7, voucher, id);
+    EXPECT(place_order(one, 8, voucher, NULL), 409, "sold_out");
+    assert_string_equal(
+        reply_text(EXPECT(ask(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id),
+                          200, NULL),
+                   "status"),
+        "cancelled");
+    EXPECT(ask(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 409,
+           "wrong_state");
+    EXPECT(pay(id, PAYMENT), 409, "wrong_state");
+    assert_true(becomes_true(can_buy, &(struct hopeful){one, 7, voucher}, 1000));
+    snprintf(again, sizeof(again), "%" PRId64,
+             sql_number(*state,
+                        "select id from voucher_order where voucher_id = %s and slot = 1",
+                        voucher));
+    assert_string_not_equal(again, id);
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/cancel", again), 200, NULL);
+    assert_int_equal(stock_left(one, voucher), 1);
+}
+
+static void test_refund__is_of_paid_orders(void **state UNUSED)
+{
+    char voucher[ID_SIZE], id[ID_SIZE];
+
+    make_order(voucher, id);
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 409, "wrong_state");
+    EXPECT(pay(id, PAYMENT), 200, NULL);
+    EXPECT(ask(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 409,
+           "wrong_state");
+    assert_string_equal(
+        reply_text(
+            EXPECT(ask(one, payment(), NULL, "POST /v1/orders/%s/refund", id), 200, NULL),
+            "status"),
+        "refunded");
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 409, "wrong_state");
+    assert_int_equal(stock_left(one, voucher), 5);
+    order(7, voucher, id);
+}
+
+static void test_redeem__is_the_end(void **state UNUSED)
+{
+    char voucher[ID_SIZE], id[ID_SIZE];
+
+    make_order(voucher, id);
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 409, "wrong_state");
+    EXPECT(pay(id, PAYMENT), 200, NULL);
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 200, NULL);
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 409, "wrong_state");
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 409, "wrong_state");
+    EXPECT(place_order(one, 7, voucher, NULL), 409, "already_ordered");
+    assert_int_equal(stock_left(one, voucher), 4);
+}
+
+/* Who may: nobody, another shopper, the order's own, payment, admin. */
+static void test_life__who_may(void **state UNUSED)
+{
+    static const struct {
+        const char *target, *body;
+        int nobody, stranger, own, payment, admin;
+    } rows[] = {
+        {"POST /v1/orders/{}/pay", PAYMENT, 401, 403, 403, 200, 403},
+        {"POST /v1/orders/{}/refund", NULL, 401, 403, 403, 200, 200},
+        {"POST /v1/orders/{}/redeem", NULL, 401, 403, 403, 403, 409},
+        {"POST /v1/orders/{}/cancel", NULL, 401, 404, 409, 403, 409},
+        {"GET /v1/orders/{}/events", NULL, 401, 404, 200, 403, 200},
+    };
+    char voucher[ID_SIZE], id[ID_SIZE], target[128];
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        make_order(voucher, id);
+        fill(rows[i].target, id, target, sizeof(target));
+        EXPECT(ask(one, NULL, rows[i].body, "%s", target), rows[i].nobody, NULL);
+        EXPECT(ask(one, shopper(8), rows[i].body, "%s", target), rows[i].stranger, NULL);
+        if (rows[i].admin == 200) /* a state that they may change */
+            pay(id, PAYMENT);
+        if (rows[i].own == 409)
+            ask(one, admin(), NULL, "POST /v1/orders/%s/cancel", id);
+        EXPECT(ask(one, shopper(7), rows[i].body, "%s", target), rows[i].own, NULL);
+        EXPECT(ask(one, payment(), rows[i].body, "%s", target), rows[i].payment, NULL);
+        if (strstr(target, "refund") != NULL) {
+            make_order(voucher, id);
+            pay(id, PAYMENT);
+            fill(rows[i].target, id, target, sizeof(target));
+        }
+        EXPECT(ask(one, admin(), rows[i].body, "%s", target), rows[i].admin, NULL);
+    }
+    EXPECT(ask(one, NULL, NULL, "GET /v1/vouchers/%s/events", voucher), 401, NULL);
+    EXPECT(ask(one, shopper(7), NULL, "GET /v1/vouchers/%s/events", voucher), 403, NULL);
+    EXPECT(ask(one, payment(), NULL, "GET /v1/vouchers/%s/events", voucher), 403, NULL);
+}
+
+static void test_life__of_an_order_that_does_not_exist(void **state UNUSED)
+{
+    char voucher[ID_SIZE], id[ID_SIZE];
+
+    make_order(voucher, id);
+    snprintf(id, sizeof(id), "%" PRId64, number_of(id) + 1048576 * INT64_C(1000000));
+    EXPECT(pay(id, PAYMENT), 404, "not_found");
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/cancel", id), 404, "not_found");
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 404, "not_found");
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 404, "not_found");
+    EXPECT(ask(one, admin(), NULL, "GET /v1/orders/%s/events", id), 404, "not_found");
+    EXPECT(ask(one, admin(), NULL, "GET /v1/vouchers/99999/events"), 404, "not_found");
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/0/cancel"), 400, "bad_request");
+    EXPECT(ask(one, admin(), NULL, "GET /v1/orders/1/cancel"), 405, "method_not_allowed");
+}
+
+/* -- expiry and return -- */
+
+static void test_expiry__within_two_seconds_of_its_time(void **state UNUSED)
+{
+    char voucher[ID_SIZE], id[ID_SIZE];
+    struct hopeful same = {one, 7, voucher};
+    struct awaited_order awaited = {id, "expired"};
+    int64_t placed_us;
+
+    make_voucher(one, &(struct sale){.stock = 1}, voucher);
+    EXPECT(ask(one, admin(), "{\"pay_within_s\":1}", "PATCH /v1/vouchers/%s", voucher),
+           200, NULL);
+    placed_us = clock_mono_us();
+    order(7, voucher, id);
+    EXPECT(place_order(one, 8, voucher, NULL), 409, "sold_out");
+    assert_true(becomes_true(has_status, &awaited, 5000));
+    assert_in_range(clock_mono_us() - placed_us, 1000000, 3000000);
+    assert_true(becomes_true(can_buy, &same, 1000));
+}
+
+static bool has_logged(void *arg)
+{
+    char command[256];
+
+    snprintf(command, sizeof(command),
+             "grep -q 'payment_refused.*order=%s .*amount_cents=8000.*wrong_state"
+             ".*expired.*payment_ref=.ref' %s",
+             (const char *)arg, one->log_path);
+    return system(command) == 0; // NOLINT(cert-env33-c, concurrency-mt-unsafe)
+}
+
+static void test_pay__after_the_deadline_is_refused_and_logged(void **state)
+{
+    char voucher[ID_SIZE], id[ID_SIZE];
+
+    make_order(voucher, id);
+    sql_do(*state,
+           "update voucher_order set expires_at = created_at + interval '1 us' where id"
+           " = %s",
+           id);
+    EXPECT(pay(id, PAYMENT), 409, "wrong_state");
+    assert_status(id, "expired");
+    assert_int_equal(stock_left(one, voucher), 5);
+    assert_true(becomes_true(has_logged, id, 1000));
+}
+
+static void test_return__reopens_the_sale_everywhere_within_a_second(void **state UNUSED)
+{
+    static const char *const ways[] = {"cancel", "refund"};
+    char voucher[ID_SIZE], id[ID_SIZE];
+    struct hopeful other = {two, 8, voucher};
+
+    for (size_t i = 0; i < COUNT_OF(ways); i++) {
+        make_voucher(one, &(struct sale){.stock = 1}, voucher);
+        order(7, voucher, id);
+        EXPECT(place_order(two, 9, voucher, NULL), 409, "sold_out");
+        if (i == 1)
+            EXPECT(pay(id, PAYMENT), 200, NULL);
+        EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/%s", id, ways[i]), 200, NULL);
+        assert_true(becomes_true(can_buy, &other, 1000));
+    }
+}
+
+#define MANY 100000
+
+static bool are_all_expired(void *arg)
+{
+    const struct hopeful *hopeful = arg;
+
+    return stock_left(hopeful->service, hopeful->voucher_id) == MANY;
+}
+
+/* They expire in batches, so whoever buys meanwhile does not wait for all of them. */
+static void test_expiry__of_very_many_at_once_lets_the_sale_go_on(void **state)
+{
+    char voucher[ID_SIZE], other[ID_SIZE], command[320];
+    struct hopeful all = {one, 0, voucher};
+    int64_t start_us, longest_us = 0, user = 200000;
+
+    make_voucher(one, &(struct sale){.stock = MANY}, voucher);
+    make_voucher(one, &(struct sale){.stock = MANY}, other);
+    sql_do(*state,
+           "select count(*) from generate_series(0, 99) g, place_orders(%s, array(select"
+           " generate_series(g * 1000 + 1, g * 1000 + 1000)::bigint),"
+           " array_fill(0::bigint, array[1000]), null)",
+           voucher);
+    sql_do(*state,
+           "update voucher_order set expires_at = created_at + interval '1 us'"
+           " where voucher_id = %s",
+           voucher);
+    start_us = clock_mono_us();
+    while (!are_all_expired(&all)) {
+        int64_t asked_us = clock_mono_us();
+
+        assert_true(asked_us - start_us < 60000000);
+        EXPECT(place_order(one, user++, other, NULL), 201, NULL);
+        if (clock_mono_us() - asked_us > longest_us)
+            longest_us = clock_mono_us() - asked_us;
+    }
+    print_message("%d expired in %" PRId64 " ms; who bought meanwhile waited for %" PRId64
+                  " ms at most\n",
+                  MANY, (clock_mono_us() - start_us) / 1000, longest_us / 1000);
+    assert_true(longest_us < 1000000);
+    /* one look after the other, not one at a time */
+    snprintf(command, sizeof(command), "grep -Eq 'orders_expired count=[0-9]{4,}' %s %s",
+             one->log_path, two->log_path);
+    assert_int_equal(system(command), 0); // NOLINT(cert-env33-c, concurrency-mt-unsafe)
+}
+
+/* -- races -- */
+
+struct scramble {
+    char order_id[ID_SIZE];
+    size_t done[2], refused, other; /* done: cancels, payments */
+};
+
+static size_t scramble_write(size_t k, char *buf, size_t size, void *arg)
+{
+    struct scramble *scramble = arg;
+    char target[64], body[96];
+    bool is_payment = k % 2 == 1;
+    struct client_request request = {.method = "POST", .target = target};
+
+    snprintf(target, sizeof(target), "/v1/orders/%s/%s", scramble->order_id,
+             is_payment ? "pay" : "cancel");
+    snprintf(body, sizeof(body),
+             "{\"payment_ref\":\"ref %zu\",\"amount_cents\":" PRICE "}", k);
+    request.token = is_payment ? payment() : shopper(7);
+    request.body = is_payment ? body : NULL;
+    request.headers = is_payment ? NULL : "Content-Length: 0\r\n";
+    return client_format(&request, buf, size);
+}
+
+static void scramble_answer(size_t k, const struct client_reply *reply, void *arg)
+{
+    struct scramble *scramble = arg;
+
+    if (reply->status == 200)
+        scramble->done[k % 2]++;
+    else if (reply_is(reply, 409, "wrong_state"))
+        scramble->refused++;
+    else
+        scramble->other++;
+}
+
+static void test_race__twenty_cancels_twenty_payments_and_the_expiry(void **state)
+{
+    char voucher[ID_SIZE];
+
+    for (int round = 0; round < 10; round++) {
+        struct scramble scramble = {0};
+        struct crowd_plan plan = {
+            {one, two},        .connections = 40,       .requests = 40,
+            .lock_step = true, .write = scramble_write, .answer = scramble_answer,
+            .arg = &scramble};
+        size_t done;
+        bool is_paid;
+
+        make_order(voucher, scramble.order_id);
+        sql_do(*state,
+               "update voucher_order set expires_at = clock_timestamp() + interval"
+               " '%d ms' where id = %s",
+               round % 5 * 5 + 1, scramble.order_id);
+        assert_int_equal(crowd_run(&plan), 40);
+        done = scramble.done[0] + scramble.done[1];
+        assert_int_equal(scramble.other, 0);
+        assert_int_equal(scramble.refused + done, 40);
+        assert_true(done <= 1);
+        is_paid =
+            strcmp(reply_text(read_order(scramble.order_id), "status"), "paid") == 0;
+        assert_int_equal(scramble.done[1], is_paid);
+        if (!is_paid)
+            assert_true(
+                becomes_true(has_status,
+                             &(struct awaited_order){scramble.order_id,
+                                                     done == 1 ? "cancelled" : "expired"},
+                             3000));
+        assert_int_equal(stock_left(one, voucher), is_paid ? 4 : 5);
+    }
+}
+
+/* -- history -- */
+
+/* The items as "actor:from>to:change" in one line. */
+static const char *events_of(const struct client_reply *reply, char *ret_text,
+                             size_t size)
+{
+    size_t len = 0;
+    json_t *items = json_object_get(reply->json, "items"), *item;
+    size_t i;
+
+    ret_text[0] = '\0';
+    json_array_foreach(items, i, item)
+    {
+        const char *actor = NULL, *from = "", *to = "", *detail = "";
+        json_int_t change = 0;
+
+        assert_int_equal(json_unpack(item, "{s:s, s:I, s?s, s?s, s?s}", "actor", &actor,
+                                     "stock_change", &change, "from_status", &from,
+                                     "to_status", &to, "detail", &detail),
+                         0);
+        len += (size_t)snprintf(ret_text + len, size - len, "%s:%s>%s:%d:%s ", actor,
+                                from, to, (int)change, detail);
+    }
+    return ret_text;
+}
+
+static void test_events__of_an_order(void **state UNUSED)
+{
+    char voucher[ID_SIZE], id[ID_SIZE], text[1024];
+    const struct client_reply *reply;
+
+    make_order(voucher, id);
+    EXPECT(pay(id, PAYMENT), 200, NULL);
+    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 200, NULL);
+    reply = EXPECT(ask(one, shopper(7), NULL, "GET /v1/orders/%s/events", id), 200, NULL);
+    assert_string_equal(events_of(reply, text, sizeof(text)),
+                        "shopper:7:>unpaid:-1: payment:1:unpaid>paid:0:ref "
+                        "admin:1:paid>refunded:1: ");
+    assert_string_equal(reply_text(reply, "next_cursor"), "");
+    reply = EXPECT(ask(one, shopper(7), NULL, "GET /v1/orders/%s/events?limit=1", id),
+                   200, NULL);
+    assert_string_equal(reply_text(reply, "next_cursor"), id);
+    reply =
+        EXPECT(ask(one, shopper(7), NULL, "GET /v1/orders/%s/events?after=%s", id, id),
+               200, NULL);
+    assert_string_equal(events_of(reply, text, sizeof(text)),
+                        "payment:1:unpaid>paid:0:ref admin:1:paid>refunded:1: ");
+}
+
+static void test_events__of_a_voucher_page_by_page(void **state UNUSED)
+{
+    char voucher[ID_SIZE], id[ID_SIZE], text[1024], all[4096] = "", cursor[ID_SIZE] = "";
+    const struct client_reply *reply;
+    size_t pages = 0;
+
+    make_order(voucher, id);
+    EXPECT(ask(one, admin(), "{\"add\":-2}", "POST /v1/vouchers/%s/restock", voucher),
+           200, NULL);
+    EXPECT(ask(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 200, NULL);
+    order(8, voucher, id);
+    do {
+        reply = EXPECT(ask(one, admin(), NULL, "GET /v1/vouchers/%s/events?limit=2%s%s",
+                           voucher, pages > 0 ? "&after=" : "", cursor),
+                       200, NULL);
+        snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s",
+                 events_of(reply, text, sizeof(text)));
+        snprintf(cursor, sizeof(cursor), "%s", reply_text(reply, "next_cursor"));
+        pages++;
+    } while (cursor[0] != '\0' && pages < 9);
+    assert_string_equal(all, "admin:1:>:5: shopper:7:>unpaid:-1: admin:1:>:-2: "
+                             "shopper:7:unpaid>cancelled:1: shopper:8:>unpaid:-1: ");
+    assert_int_equal(pages, 3);
+    EXPECT(ask(one, admin(), NULL, "GET /v1/vouchers/%s/events?after=x", voucher), 400,
+           "bad_request");
+    EXPECT(ask(one, admin(), NULL, "GET /v1/vouchers/%s/events?limit=101", voucher), 422,
+           "invalid");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LIFE_CASE(test_pay__once_and_again),
+        LIFE_CASE(test_pay__its_body_is_checked),
+        LIFE_CASE(test_cancel__gives_the_stock_back),
+        LIFE_CASE(test_refund__is_of_paid_orders),
+        LIFE_CASE(test_redeem__is_the_end),
+        LIFE_CASE(test_life__who_may),
+        LIFE_CASE(test_life__of_an_order_that_does_not_exist),
+        LIFE_CASE(test_expiry__within_two_seconds_of_its_time),
+        LIFE_CASE(test_pay__after_the_deadline_is_refused_and_logged),
+        LIFE_CASE(test_return__reopens_the_sale_everywhere_within_a_second),
+        LIFE_CASE(test_expiry__of_very_many_at_once_lets_the_sale_go_on),
+        LIFE_CASE(test_race__twenty_cancels_twenty_payments_and_the_expiry),
+        LIFE_CASE(test_events__of_an_order),
+        LIFE_CASE(test_events__of_a_voucher_page_by_page),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

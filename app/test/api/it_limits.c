@@ -1,0 +1,315 @@
+/* it_limits.c - what one address may do: rates behind proxies, connections, and time. */
+#include "app/test/fixture.h"
+
+#include "base/clock.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONNECTIONS_MAX 64
+
+static int setup(void **state)
+{
+    *state = fixture_open();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+static bool is_serving(void *arg)
+{
+    return ask(arg, NULL, NULL, "GET /readyz")->status == 200;
+}
+
+/* Without asking often: the limits of these services are small. */
+static struct service *serve_limited(struct fixture *fixture, const char *const *env)
+{
+    struct service *service = fixture_spawn(fixture, env);
+
+    assert_true(becomes_true(is_serving, service, 10000));
+    return service;
+}
+
+/* -- rates -- */
+
+static const struct client_reply *ask_from(struct service *service, const char *headers)
+{
+    return ask_with(service, NULL, headers, NULL, "GET /v1/vouchers");
+}
+
+static void assert_limited(const struct client_reply *reply, const char *policy,
+                           const char *limit)
+{
+    EXPECT(reply, 429, "rate_limited");
+    assert_int_equal(reply_retry_after(reply), 1);
+    assert_string_equal(client_header(reply, "RateLimit-Policy"), policy);
+    assert_string_equal(client_header(reply, "RateLimit"), limit);
+}
+
+/* Takes the burst of two, and is then refused. */
+static void use_up(struct service *service, const char *headers)
+{
+    EXPECT(ask_from(service, headers), 200, NULL);
+    EXPECT(ask_from(service, headers), 200, NULL);
+    assert_limited(ask_from(service, headers), "\"address\";q=2;w=2",
+                   "\"address\";r=0;t=1");
+}
+
+static void test_rate__of_a_client_behind_a_trusted_proxy(void **state)
+{
+    const char *const env[] = {"SECKILL_RATE_PER_IP=1", "SECKILL_WORKERS=1",
+                               "SECKILL_TRUSTED_PROXIES=127.0.0.0/8, 10.0.0.0/8", NULL};
+    struct service *service = serve_limited(*state, env);
+
+    use_up(service, "X-Forwarded-For: 203.0.113.1\r\n");
+    use_up(service, "X-Forwarded-For: 203.0.113.2, 10.1.1.1\r\n");
+    use_up(service, "X-Forwarded-For: 203.0.113.3\r\nX-Forwarded-For: 10.1.1.1\r\n");
+    /* what a client writes there itself stands before what its proxy adds */
+    EXPECT(ask_from(service, "X-Forwarded-For: 203.0.113.99, 203.0.113.1\r\n"), 429,
+           "rate_limited");
+    /* all of one network of IPv6 are one */
+    use_up(service, "X-Forwarded-For: 2001:db8::1\r\n");
+    EXPECT(ask_from(service, "X-Forwarded-For: [2001:db8::2]:99\r\n"), 429,
+           "rate_limited");
+    use_up(service, NULL); /* the proxy itself */
+    EXPECT(ask_from(service, "X-Forwarded-For: 203.0.113.5, rubbish\r\n"), 429,
+           "rate_limited");
+}
+
+static void test_rate__nobody_else_is_believed(void **state)
+{
+    const char *const env[] = {"SECKILL_RATE_PER_IP=1", "SECKILL_WORKERS=1",
+                               "SECKILL_TRUSTED_PROXIES=10.0.0.0/8", NULL};
+    struct service *service = serve_limited(*state, env);
+
+    use_up(service, "X-Forwarded-For: 203.0.113.1\r\n");
+    EXPECT(ask_from(service, "X-Forwarded-For: 203.0.113.2\r\n"), 429, "rate_limited");
+    EXPECT(ask_from(service, "X-Forwarded-For: 10.1.1.1\r\n"), 429, "rate_limited");
+}
+
+static void test_rate__of_a_shopper_is_told_in_headers(void **state)
+{
+    const char *const env[] = {"SECKILL_RATE_PER_USER=1", "SECKILL_WORKERS=1", NULL};
+    struct service *service = serve_limited(*state, env);
+
+    service_await(service, "/readyz", 200, 5000);
+    EXPECT(ask(service, shopper(9), NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(ask(service, shopper(9), NULL, "GET /v1/orders"), 200, NULL);
+    assert_limited(ask(service, shopper(9), NULL, "GET /v1/orders"),
+                   "\"shopper\";q=2;w=2", "\"shopper\";r=0;t=1");
+}
+
+static void test_rate__of_shoppers_is_not_that_of_the_house(void **state)
+{
+    const char *const env[] = {"SECKILL_RATE_PER_USER=1", "SECKILL_WORKERS=1", NULL};
+    struct service *service = serve_limited(*state, env);
+
+    for (int i = 0; i < 5; i++) {
+        EXPECT(ask(service, admin(), NULL, "GET /v1/orders"), 200, NULL);
+        EXPECT(ask(service, payment(), NULL, "POST /v1/orders/1/refund"), 404,
+               "not_found");
+    }
+}
+
+/* A table of fixed size: a hundred thousand addresses cost no more than one. */
+static void test_rate__of_many_addresses_costs_no_memory(void **state)
+{
+    const char *const env[] = {"SECKILL_RATE_PER_IP=1000000", "SECKILL_WORKERS=1",
+                               "SECKILL_TRUSTED_PROXIES=127.0.0.0/8", NULL};
+    struct service *service = serve_limited(*state, env);
+    struct client *conn = client_open(&service->address);
+    int64_t before_kib = 0;
+    char request[200];
+
+    for (unsigned i = 0; i < 40000; i++) {
+        struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
+        int len = snprintf(request, sizeof(request),
+                           "GET /v1/orders HTTP/1.1\r\nHost: a\r\n"
+                           "X-Forwarded-For: 2001:%x:%x::1\r\n\r\n",
+                           i >> 12, i & 0xfff);
+
+        assert_true(client_write(conn, request, (size_t)len));
+        assert_int_equal(client_read(conn, &wait)->status, 401);
+        if (i == 5000)
+            before_kib = service_rss_kib(service);
+    }
+    assert_true(service_rss_kib(service) < before_kib + 2048);
+    client_close(conn);
+}
+
+/* -- connections -- */
+
+static bool answers(struct client *conn)
+{
+    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
+
+    return client_write(conn, request, sizeof(request) - 1) &&
+           client_read(conn, &wait)->status == 200;
+}
+
+static size_t count_answering(struct service *service, struct client **conns,
+                              size_t count)
+{
+    size_t answering = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        conns[i] = client_open(&service->address);
+        answering += conns[i] != NULL && answers(conns[i]);
+    }
+    return answering;
+}
+
+static void close_all(struct client **conns, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        client_close(conns[i]);
+}
+
+static void test_connections__of_one_address_are_limited(void **state)
+{
+    const char *const env[] = {"SECKILL_CONNECTIONS_PER_IP=5", "SECKILL_WORKERS=1", NULL};
+    struct service *service = serve_limited(*state, env);
+    struct client *conns[CONNECTIONS_MAX];
+
+    client_close(service->conn);
+    service->conn = NULL;
+    for (int i = 0; i < 3; i++) { /* what was closed counts no more */
+        assert_in_range(count_answering(service, conns, 20), 4, 5);
+        close_all(conns, 20);
+        assert_true(becomes_true(is_serving, service, 5000));
+    }
+}
+
+static void test_connections__of_a_trusted_proxy_are_not_limited(void **state)
+{
+    const char *const env[] = {"SECKILL_CONNECTIONS_PER_IP=5", "SECKILL_WORKERS=1",
+                               "SECKILL_TRUSTED_PROXIES=127.0.0.1", NULL};
+    struct service *service = serve_limited(*state, env);
+    struct client *conns[CONNECTIONS_MAX];
+
+    assert_int_equal(count_answering(service, conns, 20), 20);
+    close_all(conns, 20);
+}
+
+/* -- time -- */
+
+/* Sends `piece` again and again until the service hangs up. Milliseconds; -1: it did not
+   within `limit_ms`. */
+static int64_t drip_until_closed(struct client *conn, const char *piece, int limit_ms)
+{
+    int64_t begin_us = clock_mono_us();
+
+    while (clock_mono_us() - begin_us < limit_ms * INT64_C(1000)) {
+        if (!client_write(conn, piece, strlen(piece)) || client_ends(conn, 50))
+            return (clock_mono_us() - begin_us) / 1000;
+    }
+    return -1;
+}
+
+static struct service *serve_impatient(struct fixture *fixture)
+{
+    const char *const env[] = {"SECKILL_IDLE_TIMEOUT_S=1", "SECKILL_REQUEST_TIMEOUT_S=2",
+                               "SECKILL_WORKERS=1", NULL};
+
+    return serve_limited(fixture, env);
+}
+
+static void check_drip(struct service *service, const char *begin, const char *piece,
+                       int64_t least_ms)
+{
+    struct client *conn = client_open(&service->address);
+    int64_t took_ms;
+
+    assert_true(client_write(conn, begin, strlen(begin)));
+    took_ms = drip_until_closed(conn, piece, 8000);
+    assert_in_range(took_ms, least_ms, 6000);
+    client_close(conn);
+}
+
+static void test_time__a_head_that_drips_is_cut_off(void **state)
+{
+    check_drip(serve_impatient(*state),
+               "GET /healthz HTTP/1.1\r\nHost: a\r\nX-Long: ", "x", 900);
+}
+
+static void test_time__a_body_that_drips_is_cut_off(void **state)
+{
+    check_drip(serve_impatient(*state),
+               "POST /v1/vouchers HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n"
+               "Content-Type: application/json\r\n\r\n",
+               " ", 1900);
+}
+
+static void test_time__an_idle_connection_is_closed(void **state)
+{
+    struct service *service = serve_impatient(*state);
+    struct client *silent = client_open(&service->address);
+    struct client *served = client_open(&service->address);
+
+    assert_true(answers(served));
+    assert_true(client_ends(silent, 5000));
+    assert_true(client_ends(served, 5000));
+    client_close(silent);
+    client_close(served);
+}
+
+/* Asks on and on, and takes no answer. */
+static void test_time__an_answer_that_nobody_fetches_is_cut_off(void **state)
+{
+    static const char request[] = "GET /openapi.yaml HTTP/1.1\r\nHost: a\r\n\r\n";
+    struct service *service = serve_impatient(*state);
+    struct client *conn = client_open(&service->address);
+    struct pollfd poller = {.fd = client_fd(conn), .events = POLLOUT};
+    char many[sizeof(request) * 400] = "";
+    size_t len = 0;
+
+    for (int i = 0; i < 400; i++) {
+        memcpy(many + len, request, sizeof(request) - 1);
+        len += sizeof(request) - 1;
+    }
+    assert_true(client_write(conn, many, len));
+    poller.events = 0; /* POLLERR and POLLHUP come unasked */
+    assert_int_equal(poll(&poller, 1, 8000), 1);
+    client_close(conn);
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+}
+
+/* What takes long because of us is not the client's fault. */
+static void test_time__waiting_for_us_has_no_such_limit(void **state)
+{
+    const char *const env[] = {"SECKILL_IDLE_TIMEOUT_S=1", "SECKILL_REQUEST_TIMEOUT_S=1",
+                               "SECKILL_LOCK_WAIT_MS=4000",
+                               "SECKILL_ORDER_TIMEOUT_MS=10000", NULL};
+    struct fixture *fixture = *state;
+    struct service *service = fixture_serve(fixture, env);
+    char id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 1}, id);
+    redis_do(fixture, "SET lock:order:31 another PX 3500");
+    EXPECT(place_order(service, 31, id, NULL), 201, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_rate__of_a_client_behind_a_trusted_proxy),
+        CASE(test_rate__nobody_else_is_believed),
+        CASE(test_rate__of_a_shopper_is_told_in_headers),
+        CASE(test_rate__of_shoppers_is_not_that_of_the_house),
+        CASE(test_rate__of_many_addresses_costs_no_memory),
+        CASE(test_connections__of_one_address_are_limited),
+        CASE(test_connections__of_a_trusted_proxy_are_not_limited),
+        CASE(test_time__a_head_that_drips_is_cut_off),
+        CASE(test_time__a_body_that_drips_is_cut_off),
+        CASE(test_time__an_idle_connection_is_closed),
+        CASE(test_time__an_answer_that_nobody_fetches_is_cut_off),
+        CASE(test_time__waiting_for_us_has_no_such_limit),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

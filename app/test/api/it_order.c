@@ -1,0 +1,607 @@
+/* it_order.c - one shopper after the other: what each request for an order is answered.
+ */
+#include "app/test/fixture.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct service *service;
+
+static int setup(void **state)
+{
+    struct fixture *fixture = fixture_open();
+
+    *state = fixture;
+    service = fixture_serve(fixture, NULL);
+    fixture_share_services(fixture);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+static char *order_id_of(const struct client_reply *reply, char *ret_id)
+{
+    snprintf(ret_id, ID_SIZE, "%s", reply_text(reply, "id"));
+    assert_true(ret_id[0] != '\0');
+    return ret_id;
+}
+
+/* -- placing -- */
+
+static void test_place__answers_the_whole_order(void **state)
+{
+    char voucher_id[ID_SIZE], id[ID_SIZE], location[64], created[40], now[32];
+    const struct client_reply *reply;
+
+    make_voucher(service, &(struct sale){.stock = 3}, voucher_id);
+    reply = EXPECT(place_order(service, 42, voucher_id, NULL), 201, NULL);
+    assert_string_equal(client_header(reply, "Content-Type"), "application/json");
+    order_id_of(reply, id);
+    snprintf(location, sizeof(location), "/v1/orders/%s", id);
+    assert_string_equal(client_header(reply, "Location"), location);
+    snprintf(created, sizeof(created), "%s", reply_text(reply, "created_at"));
+    assert_memory_equal(created, time_in_ms(0, now), 16);
+    for (int reads = 0; reads < 2; reads++) {
+        assert_string_equal(reply_text(reply, "id"), id);
+        assert_string_equal(reply_text(reply, "voucher_id"), voucher_id);
+        assert_string_equal(reply_text(reply, "user_id"), "42");
+        assert_string_equal(reply_text(reply, "status"), "unpaid");
+        assert_int_equal(reply_number(reply, "price_cents"), 8000);
+        assert_string_equal(reply_text(reply, "created_at"), created);
+        assert_string_equal(reply_text(reply, "paid_at"), "");
+        reply = EXPECT(ask(service, shopper(42), NULL, "GET %s", location), 200, NULL);
+    }
+    assert_int_equal(sql_number(*state,
+                                "select extract(epoch from expires_at - created_at) from "
+                                "voucher_order where voucher_id = %s",
+                                voucher_id),
+                     900);
+    assert_int_equal(
+        reply_number(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id),
+                     "stock_left"),
+        2);
+}
+
+static void test_place__again_is_already_ordered(void **state)
+{
+    char voucher_id[ID_SIZE], id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 3}, voucher_id);
+    order_id_of(EXPECT(place_order(service, 42, voucher_id, NULL), 201, NULL), id);
+    for (int i = 0; i < 5; i++) {
+        const struct client_reply *reply =
+            EXPECT(place_order(service, 42, voucher_id, i % 2 ? "a key" : NULL), 409,
+                   "already_ordered");
+
+        assert_string_equal(reply_text(reply, "order_id"), id);
+    }
+    assert_int_equal(sql_live_orders(*state, voucher_id), 1);
+    assert_int_equal(
+        sql_number(*state, "select stock_left from voucher where id = %s", voucher_id),
+        2);
+}
+
+static void test_place__the_last_one_and_no_more(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 2}, voucher_id);
+    EXPECT(place_order(service, 1, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 2, voucher_id, NULL), 201, NULL);
+    for (int64_t user = 3; user < 40; user++) /* on either worker */
+        EXPECT(place_order(service, user, voucher_id, NULL), 409, "sold_out");
+    EXPECT(place_order(service, 3, voucher_id, "k"), 409, "sold_out");
+    EXPECT(place_order(service, 1, voucher_id, "k"), 409, "already_ordered");
+    assert_int_equal(sql_live_orders(*state, voucher_id), 2);
+}
+
+static void test_place__a_voucher_without_stock_is_sold_out(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    (void)state;
+    make_voucher(service, &(struct sale){.stock = 0}, voucher_id);
+    EXPECT(place_order(service, 1, voucher_id, NULL), 409, "sold_out");
+    EXPECT(place_order(service, 1, voucher_id, "k"), 409, "sold_out");
+}
+
+static void test_place__before_the_window_tells_when(void **state)
+{
+    static const struct {
+        int begin_in_s;
+        int least_s;
+        int most_s;
+    } cases[] = {{2, 1, 3}, {100, 90, 101}, {100000, 1, 100001}};
+    char voucher_id[ID_SIZE];
+
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct sale sale = {1, 0, cases[i].begin_in_s, 200000};
+        int retry_after;
+
+        make_voucher(service, &sale, voucher_id);
+        for (int keyed = 0; keyed < 2; keyed++) {
+            retry_after = reply_retry_after(
+                EXPECT(place_order(service, 1, voucher_id, keyed ? "k" : NULL), 409,
+                       "not_started"));
+            assert_in_range(retry_after, cases[i].least_s, cases[i].most_s);
+        }
+        assert_int_equal(sql_live_orders(*state, voucher_id), 0);
+    }
+}
+
+struct opening {
+    char voucher_id[ID_SIZE];
+    int64_t user_id;
+};
+
+static bool is_placed(void *arg)
+{
+    struct opening *opening = arg;
+
+    return place_order(service, opening->user_id, opening->voucher_id, NULL)->status ==
+           201;
+}
+
+static void test_place__opens_and_closes_by_itself(void **state)
+{
+    struct opening opening = {.user_id = 5};
+    struct sale sale = {.stock = 10, .begin_in_s = 1, .end_in_s = 3};
+
+    make_voucher(service, &sale, opening.voucher_id);
+    EXPECT(place_order(service, 5, opening.voucher_id, NULL), 409, "not_started");
+    assert_true(becomes_true(is_placed, &opening, 2000));
+    assert_int_equal(sql_number(*state,
+                                "select count(*) from voucher_order o join voucher v on "
+                                "v.id = o.voucher_id where v.id = %s and o.created_at < "
+                                "v.begin_at",
+                                opening.voucher_id),
+                     0);
+    for (opening.user_id = 6; opening.user_id < 9; opening.user_id++)
+        is_placed(&opening);
+    sql_do(*state,
+           "select pg_sleep(greatest(0, extract(epoch from end_at - "
+           "clock_timestamp()))) from voucher where id = %s",
+           opening.voucher_id);
+    EXPECT(place_order(service, 99, opening.voucher_id, NULL), 409, "sale_ended");
+}
+
+static void test_place__after_the_window_is_over(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    (void)state;
+    make_voucher(service, &(struct sale){10, 0, -100, -10}, voucher_id);
+    EXPECT(place_order(service, 1, voucher_id, NULL), 409, "sale_ended");
+    EXPECT(place_order(service, 1, voucher_id, "k"), 409, "sale_ended");
+    assert_int_equal(
+        client_header(place_order(service, 1, voucher_id, NULL), "Location") == NULL, 1);
+}
+
+static void test_place__up_to_the_limit_of_a_shopper(void **state)
+{
+    char voucher_id[ID_SIZE], ids[3][ID_SIZE];
+    const struct client_reply *reply;
+    bool is_one_of_them = false;
+
+    make_voucher(service, &(struct sale){.stock = 10, .per_user_limit = 3}, voucher_id);
+    for (int i = 0; i < 3; i++)
+        order_id_of(EXPECT(place_order(service, 8, voucher_id, NULL), 201, NULL), ids[i]);
+    reply = EXPECT(place_order(service, 8, voucher_id, NULL), 409, "already_ordered");
+    for (int i = 0; i < 3; i++)
+        if (strcmp(reply_text(reply, "order_id"), ids[i]) == 0)
+            is_one_of_them = true;
+    assert_true(is_one_of_them);
+    EXPECT(place_order(service, 9, voucher_id, NULL), 201, NULL);
+    assert_int_equal(sql_live_orders(*state, voucher_id), 4);
+    assert_int_equal(sql_number(*state,
+                                "select count(distinct id) from voucher_order where "
+                                "voucher_id = %s",
+                                voucher_id),
+                     4);
+}
+
+/* -- Idempotency-Key -- */
+
+static void test_key__repeated_gives_the_same_order(void **state)
+{
+    char voucher_id[ID_SIZE], other_id[ID_SIZE], id[ID_SIZE], second[ID_SIZE];
+    const struct client_reply *reply;
+
+    make_voucher(service, &(struct sale){.stock = 10, .per_user_limit = 3}, voucher_id);
+    make_voucher(service, &(struct sale){.stock = 10}, other_id);
+    order_id_of(EXPECT(place_order(service, 8, voucher_id, "first"), 201, NULL), id);
+    for (int i = 0; i < 5; i++) {
+        reply = EXPECT(place_order(service, 8, voucher_id, "first"), 200, NULL);
+        assert_string_equal(reply_text(reply, "id"), id);
+        assert_string_equal(reply_text(reply, "status"), "unpaid");
+    }
+    reply = EXPECT(place_order(service, 8, voucher_id, "second"), 201, NULL);
+    assert_string_not_equal(order_id_of(reply, second), id);
+    reply = EXPECT(place_order(service, 9, voucher_id, "first"), 201, NULL);
+    assert_string_not_equal(reply_text(reply, "id"), id); /* another shopper's key */
+    reply = EXPECT(place_order(service, 8, other_id, "first"), 201, NULL);
+    assert_string_not_equal(reply_text(reply, "id"), id); /* another voucher's key */
+    assert_int_equal(sql_live_orders(*state, voucher_id), 3);
+}
+
+static void test_key__repeated_is_answered_when_sold_out(void **state)
+{
+    char voucher_id[ID_SIZE], id[ID_SIZE];
+
+    (void)state;
+    make_voucher(service, &(struct sale){.stock = 1}, voucher_id);
+    order_id_of(EXPECT(place_order(service, 8, voucher_id, "k"), 201, NULL), id);
+    EXPECT(place_order(service, 9, voucher_id, NULL), 409, "sold_out");
+    for (int i = 0; i < 8; i++)
+        assert_string_equal(
+            reply_text(EXPECT(place_order(service, 8, voucher_id, "k"), 200, NULL), "id"),
+            id);
+}
+
+struct refusal {
+    const char *voucher_id;
+    const char *code;
+};
+
+static bool all_are_refused(void *arg)
+{
+    const struct refusal *refusal = arg;
+
+    for (int i = 0; i < 16; i++)
+        if (!reply_is(place_order(service, 9, refusal->voucher_id, NULL), 409,
+                      refusal->code))
+            return false;
+    return true;
+}
+
+/* An order, then the window is moved, and every loop knows; then the key again. */
+static void repeat_after_move(int begin_in_s, const char *code)
+{
+    char voucher_id[ID_SIZE], id[ID_SIZE], begin[32], end[32], body[120];
+    struct refusal refusal = {voucher_id, code};
+
+    make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
+    order_id_of(EXPECT(place_order(service, 8, voucher_id, "k"), 201, NULL), id);
+    EXPECT(place_order(service, 9, voucher_id, NULL), 201, NULL);
+    snprintf(body, sizeof(body), "{\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
+             time_in_ms(begin_in_s * INT64_C(1000), begin),
+             time_in_ms((begin_in_s + 60) * INT64_C(1000), end));
+    EXPECT(ask(service, admin(), body, "PATCH /v1/vouchers/%s", voucher_id), 200, NULL);
+    assert_true(becomes_true(all_are_refused, &refusal, 3000));
+    for (int i = 0; i < 8; i++)
+        assert_string_equal(
+            reply_text(EXPECT(place_order(service, 8, voucher_id, "k"), 200, NULL), "id"),
+            id);
+    EXPECT(place_order(service, 10, voucher_id, "k"), 409, code);
+}
+
+static void test_key__repeated_is_answered_when_the_sale_is_over(void **state)
+{
+    (void)state;
+    repeat_after_move(-3600, "sale_ended");
+}
+
+static void test_key__repeated_is_answered_when_the_begin_has_moved(void **state)
+{
+    (void)state;
+    repeat_after_move(3600, "not_started");
+}
+
+static void test_key__of_a_cancelled_order_still_gives_it(void **state)
+{
+    char voucher_id[ID_SIZE], id[ID_SIZE];
+    const struct client_reply *reply;
+
+    make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
+    order_id_of(EXPECT(place_order(service, 8, voucher_id, "k"), 201, NULL), id);
+    sql_do(*state,
+           "select cancel_order(voucher_id, id, 'shopper:8') from voucher_order "
+           "where voucher_id = %s",
+           voucher_id);
+    reply = EXPECT(place_order(service, 8, voucher_id, "k"), 200, NULL);
+    assert_string_equal(reply_text(reply, "id"), id);
+    assert_string_equal(reply_text(reply, "status"), "cancelled");
+    reply = EXPECT(place_order(service, 8, voucher_id, "another"), 201, NULL);
+    assert_string_not_equal(reply_text(reply, "id"), id);
+}
+
+static void test_key__takes_64_printable_bytes(void **state)
+{
+    static const char *const good[] = {
+        "x",
+        "0123456789012345678901234567890123456789012345678901234567890123",
+        "a b",
+        "'; drop table voucher_order; --",
+        "~!@#$%^&*()_+{}|:\"<>?[]\\;',./`",
+        "{\"a\":1}",
+        "\\x00",
+        "%00",
+        "NULL"};
+    char voucher_id[ID_SIZE], id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 100, .per_user_limit = 100},
+                 voucher_id);
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        order_id_of(EXPECT(place_order(service, 8, voucher_id, good[i]), 201, NULL), id);
+        assert_string_equal(
+            reply_text(EXPECT(place_order(service, 8, voucher_id, good[i]), 200, NULL),
+                       "id"),
+            id);
+    }
+    assert_int_equal(sql_live_orders(*state, voucher_id), COUNT_OF(good));
+}
+
+/* -- reading -- */
+
+static void test_read__is_for_its_shopper_and_admins(void **state)
+{
+    char voucher_id[ID_SIZE], id[ID_SIZE];
+
+    (void)state;
+    make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
+    order_id_of(EXPECT(place_order(service, 8, voucher_id, NULL), 201, NULL), id);
+    EXPECT(ask(service, shopper(8), NULL, "GET /v1/orders/%s", id), 200, NULL);
+    EXPECT(ask(service, admin(), NULL, "GET /v1/orders/%s", id), 200, NULL);
+    EXPECT(ask(service, shopper(9), NULL, "GET /v1/orders/%s", id), 404, "not_found");
+    EXPECT(ask(service, NULL, NULL, "GET /v1/orders/%s", id), 401, "unauthenticated");
+}
+
+static void test_read__ids_beyond_2_to_53_are_exact(void **state)
+{
+    char voucher_id[ID_SIZE], id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
+    sql_do(*state, "select setval('voucher_order_id_seq', 8796093000001)");
+    for (int64_t user = 9223372036854775805; user < INT64_MAX; user++) {
+        const struct client_reply *reply =
+            EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
+
+        assert_true(number_of(reply_text(reply, "user_id")) == user);
+        order_id_of(reply, id);
+        assert_true(number_of(id) > INT64_C(1) << 53);
+        assert_int_equal(
+            sql_number(*state,
+                       "select count(*) from voucher_order where id = %s and "
+                       "user_id = %lld",
+                       id, (long long)user),
+            1);
+        assert_string_equal(
+            reply_text(EXPECT(ask(service, shopper(user), NULL, "GET /v1/orders/%s", id),
+                              200, NULL),
+                       "id"),
+            id);
+    }
+}
+
+/* -- listing -- */
+
+#define LISTED 25
+
+struct listing {
+    const char *token;
+    const char *query;
+    size_t count;
+    size_t pages;
+};
+
+static void walk_orders(struct listing *listing, const char *user_id)
+{
+    char seen[60][ID_SIZE], cursor[300] = "";
+    const json_t *item;
+    size_t i;
+
+    do {
+        const struct client_reply *reply =
+            EXPECT(ask(service, listing->token, NULL, "GET /v1/orders?%s%s%s",
+                       listing->query, cursor[0] ? "&cursor=" : "", cursor),
+                   200, NULL);
+
+        json_array_foreach(json_object_get(reply->json, "items"), i, item)
+        {
+            const char *id = json_string_value(json_object_get(item, "id"));
+
+            assert_string_equal(json_string_value(json_object_get(item, "user_id")),
+                                user_id);
+            for (size_t k = 0; k < listing->count; k++)
+                assert_string_not_equal(seen[k], id);
+            assert_true(listing->count < COUNT_OF(seen));
+            snprintf(seen[listing->count++], ID_SIZE, "%s", id);
+        }
+        snprintf(cursor, sizeof(cursor), "%s", reply_text(reply, "next_cursor"));
+        assert_true(++listing->pages < 100);
+    } while (cursor[0] != '\0');
+}
+
+static void test_list__has_the_callers_own(void **state)
+{
+    char voucher_id[ID_SIZE] = "", one_voucher[64], of_user[64];
+    struct listing all = {.query = "limit=10"};
+    struct listing nobody = {.query = ""};
+    struct listing one = {.query = one_voucher};
+    struct listing by_admin = {.query = of_user};
+
+    (void)state;
+    for (int i = 0; i < LISTED; i++) {
+        make_voucher(service, &(struct sale){.stock = 5, .per_user_limit = 2},
+                     voucher_id);
+        EXPECT(place_order(service, 5000, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, 5001, voucher_id, NULL), 201, NULL);
+    }
+    EXPECT(place_order(service, 5000, voucher_id, NULL), 201, NULL);
+    all.token = one.token = shopper(5000);
+    nobody.token = shopper(5002);
+    by_admin.token = admin();
+    walk_orders(&all, "5000");
+    assert_int_equal(all.count, LISTED + 1);
+    assert_int_equal(all.pages, 3);
+    walk_orders(&nobody, "5002");
+    assert_int_equal(nobody.count, 0);
+    snprintf(one_voucher, sizeof(one_voucher), "voucher_id=%s", voucher_id);
+    walk_orders(&one, "5000");
+    assert_int_equal(one.count, 2);
+    snprintf(of_user, sizeof(of_user), "user_id=5001&limit=25");
+    walk_orders(&by_admin, "5001");
+    assert_int_equal(by_admin.count, LISTED);
+    assert_int_equal(by_admin.pages,
+                     1); /* a last page that is just full needs no other */
+}
+
+static void test_list__user_id_is_for_admins(void **state)
+{
+    const struct client_reply *reply =
+        ask(service, shopper(5000), NULL, "GET /v1/orders?user_id=5001");
+
+    (void)state;
+    if (reply->status == 200)
+        assert_null(strstr(reply->body, "\"5001\""));
+    else
+        assert_in_range(reply->status, 400, 499);
+    EXPECT(ask(service, NULL, NULL, "GET /v1/orders"), 401, "unauthenticated");
+}
+
+/* -- the lock -- */
+
+static void test_lock__held_by_another_is_left_alone(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
+    redis_do(*state, "SET lock:order:77 %s PX 60000", "foreign");
+    for (int i = 0; i < 4; i++)
+        EXPECT(place_order(service, 77, voucher_id, NULL), 409, "order_in_progress");
+    assert_string_equal(redis_do(*state, "GET lock:order:77"), "foreign");
+    assert_true(number_of(redis_do(*state, "PTTL lock:order:77")) > 30000);
+    assert_int_equal(sql_live_orders(*state, voucher_id), 0);
+    EXPECT(place_order(service, 78, voucher_id, NULL), 201, NULL);
+    redis_do(*state, "DEL lock:order:77");
+    EXPECT(place_order(service, 77, voucher_id, NULL), 201, NULL);
+}
+
+static void test_lock__a_key_of_another_kind_is_left_alone(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
+    redis_do(*state, "HSET lock:order:79 f v");
+    EXPECT(place_order(service, 79, voucher_id, NULL), 409, "order_in_progress");
+    assert_string_equal(redis_do(*state, "HGET lock:order:79 f"), "v");
+    redis_do(*state, "DEL lock:order:79");
+}
+
+static void test_lock__is_free_when_the_answer_has_come(void **state)
+{
+    char open[ID_SIZE];
+
+    for (int i = 0; i < 60; i++) {
+        make_voucher(service, &(struct sale){.stock = 1}, open);
+        EXPECT(place_order(service, 80, open, NULL), 201, NULL);
+        assert_string_equal(redis_do(*state, "EXISTS lock:order:80"), "0");
+        EXPECT(place_order(service, 80, open, "k"), 409, "already_ordered");
+        assert_string_equal(redis_do(*state, "EXISTS lock:order:80"), "0");
+    }
+    assert_int_equal(redis_order_locks(*state), 0);
+}
+
+static void test_lock__fences_grow_when_redis_has_lost_its_data(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 20, .per_user_limit = 10}, voucher_id);
+    for (int i = 0; i < 5; i++) {
+        EXPECT(place_order(service, 81, voucher_id, NULL), 201, NULL);
+        i % 2 ? redis_do(*state, "FLUSHALL") : redis_do(*state, "SCRIPT FLUSH");
+    }
+    assert_int_equal(sql_number(*state,
+                                "select count(*) from (select fence > lag(fence) over "
+                                "(order by id) as grows from voucher_order where "
+                                "voucher_id = %s) f where not grows",
+                                voucher_id),
+                     0);
+}
+
+static bool is_seen(void *arg)
+{
+    const char *id = arg;
+
+    return ask(service, admin(), NULL, "GET /v1/orders/%s", id)->status == 200;
+}
+
+/* A shopper waits for the lock where that is configured. */
+static void test_lock__is_waited_for_when_configured(void **state)
+{
+    const char *const env[] = {"SECKILL_LOCK_WAIT_MS=10000", NULL};
+    struct service *waiting = fixture_serve(*state, env);
+    char voucher_id[ID_SIZE], id[ID_SIZE];
+
+    make_voucher(waiting, &(struct sale){.stock = 5}, voucher_id);
+    redis_do(*state, "SET lock:order:82 %s PX 400", "foreign");
+    order_id_of(EXPECT(place_order(waiting, 82, voucher_id, NULL), 201, NULL), id);
+    assert_true(becomes_true(is_seen, id, 1000));
+}
+
+static bool somebody_waits(void *arg)
+{
+    return strcmp(redis_do(arg, "PUBSUB CHANNELS rlock:lock:order:83"), "1") == 0;
+}
+
+/* A release is heard at once; the lease of the foreign lock would outlast the order. */
+static void test_lock__released_wakes_the_one_who_waits(void **state)
+{
+    static const char *const release[] = {"seckill", "lock", "release", "lock:order:83",
+                                          NULL};
+    const char *const env[] = {"SECKILL_LOCK_WAIT_MS=10000", NULL};
+    struct service *waiting = fixture_serve(*state, env);
+    struct client_request request = {.method = "POST", .token = shopper(83)};
+    struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
+    struct client *client = client_open(&waiting->address);
+    char voucher_id[ID_SIZE], target[64], head[1024];
+    int64_t released_us;
+
+    make_voucher(waiting, &(struct sale){.stock = 5}, voucher_id);
+    redis_do(*state, "SET lock:order:83 %s PX 60000", "foreign");
+    snprintf(target, sizeof(target), "/v1/vouchers/%s/orders", voucher_id);
+    request.target = target;
+    assert_true(client_write(client, head, client_format(&request, head, sizeof(head))));
+    assert_true(becomes_true(somebody_waits, *state, 2000));
+    assert_int_equal(fixture_run(*state, NULL, release)->code, 0);
+    released_us = clock_mono_us();
+    EXPECT(client_read(client, &wait), 201, NULL);
+    assert_in_range(clock_mono_us() - released_us, 0, 1000000);
+    client_close(client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_place__answers_the_whole_order),
+        CASE(test_place__again_is_already_ordered),
+        CASE(test_place__the_last_one_and_no_more),
+        CASE(test_place__a_voucher_without_stock_is_sold_out),
+        CASE(test_place__before_the_window_tells_when),
+        CASE(test_place__opens_and_closes_by_itself),
+        CASE(test_place__after_the_window_is_over),
+        CASE(test_place__up_to_the_limit_of_a_shopper),
+        CASE(test_key__repeated_gives_the_same_order),
+        CASE(test_key__repeated_is_answered_when_sold_out),
+        CASE(test_key__repeated_is_answered_when_the_sale_is_over),
+        CASE(test_key__repeated_is_answered_when_the_begin_has_moved),
+        CASE(test_key__of_a_cancelled_order_still_gives_it),
+        CASE(test_key__takes_64_printable_bytes),
+        CASE(test_read__is_for_its_shopper_and_admins),
+        CASE(test_list__has_the_callers_own),
+        CASE(test_list__user_id_is_for_admins),
+        CASE(test_lock__held_by_another_is_left_alone),
+        CASE(test_lock__a_key_of_another_kind_is_left_alone),
+        CASE(test_lock__is_free_when_the_answer_has_come),
+        CASE(test_lock__fences_grow_when_redis_has_lost_its_data),
+        CASE(test_lock__is_waited_for_when_configured),
+        CASE(test_lock__released_wakes_the_one_who_waits),
+        CASE(test_read__ids_beyond_2_to_53_are_exact),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,308 @@
+/* it_ticket.c - purchase tickets and the work that they may cost. */
+#include "app/test/fixture.h"
+
+#include "app/auth/ticket.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TICKET_SECRET "SECKILL_TICKET_SECRET=a secret of tickets, 32 bytes or more of it"
+#define BITS          12
+
+static struct service *service;
+
+static int setup(void **state)
+{
+    const char *const env[] = {TICKET_SECRET, "SECKILL_TICKET_TTL_S=5", NULL};
+    struct fixture *fixture = fixture_open();
+
+    *state = fixture;
+    service = fixture_serve(fixture, env);
+    fixture_share_services(fixture);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+/* -- vouchers and tickets -- */
+
+/* In every loop. */
+static bool has_settled(void *arg)
+{
+    for (int i = 0; i < 16; i++) {
+        if (!reply_is(place_order(service, 1, arg, NULL), 403, "ticket_required"))
+            return false;
+    }
+    return true;
+}
+
+/* A voucher on sale that demands a ticket, which costs this much work. */
+static void make_guarded(int pow_bits, char id[ID_SIZE])
+{
+    char body[80];
+
+    make_voucher(service, &(struct sale){.stock = 0}, id);
+    snprintf(body, sizeof(body), "{\"requires_ticket\":true,\"pow_bits\":%d}", pow_bits);
+    EXPECT(ask(service, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
+    /* only now, so that nobody orders before every loop knows */
+    EXPECT(ask(service, admin(), "{\"add\":100}", "POST /v1/vouchers/%s/restock", id),
+           200, NULL);
+    assert_true(becomes_true(has_settled, id, 2000));
+}
+
+static const struct client_reply *ask_ticket(int64_t user_id, const char *voucher_id,
+                                             const char *body)
+{
+    return ask(service, shopper(user_id), body, "POST /v1/vouchers/%s/ticket",
+               voucher_id);
+}
+
+static void take_ticket(int64_t user_id, const char *voucher_id,
+                        char ticket[TICKET_BYTES])
+{
+    const struct client_reply *reply =
+        EXPECT(ask_ticket(user_id, voucher_id, NULL), 201, NULL);
+
+    snprintf(ticket, TICKET_BYTES, "%s", reply_text(reply, "ticket"));
+    assert_int_equal(strlen(ticket), TICKET_BYTES - 1);
+    assert_true(reply_text(reply, "expires_at")[0] != '\0');
+}
+
+static const struct client_reply *order_with(int64_t user_id, const char *voucher_id,
+                                             const char *ticket)
+{
+    char header[200];
+
+    snprintf(header, sizeof(header), "Purchase-Ticket: %s\r\n", ticket);
+    return ask_with(service, shopper(user_id), header, NULL,
+                    "POST /v1/vouchers/%s/orders", voucher_id);
+}
+
+/* -- tickets -- */
+
+static void test_ticket__lets_its_shopper_order_this_voucher(void **state)
+{
+    char id[ID_SIZE], other[ID_SIZE], ticket[TICKET_BYTES];
+
+    make_guarded(0, id);
+    make_guarded(0, other);
+    EXPECT(ask(service, shopper(10), NULL, "POST /v1/vouchers/%s/orders", id), 403,
+           "ticket_required");
+    take_ticket(10, id, ticket);
+    EXPECT(order_with(11, id, ticket), 403, "ticket_required");
+    EXPECT(order_with(10, other, ticket), 403, "ticket_required");
+    EXPECT(order_with(10, id, "rubbish"), 403, "ticket_required");
+    EXPECT(order_with(10, id, ""), 403, "ticket_required");
+    assert_int_equal(sql_live_orders(*state, id), 0);
+    EXPECT(order_with(10, id, ticket), 201, NULL);
+    EXPECT(order_with(10, id, ticket), 409, "already_ordered");
+    assert_int_equal(sql_live_orders(*state, id), 1);
+}
+
+static bool has_expired(void *arg)
+{
+    return order_with(20, ((const char **)arg)[0], ((const char **)arg)[1])->status ==
+           403;
+}
+
+static void test_ticket__expires(void **state)
+{
+    char id[ID_SIZE], ticket[TICKET_BYTES];
+    const char *both[] = {id, ticket};
+
+    (void)state;
+    make_guarded(0, id);
+    take_ticket(20, id, ticket);
+    EXPECT(order_with(20, id, ticket), 201, NULL);
+    assert_true(becomes_true(has_expired, both, 8000));
+}
+
+static void test_ticket__is_refused_as_the_order_would_be(void **state)
+{
+    char id[ID_SIZE];
+
+    (void)state;
+    make_voucher(service, &(struct sale){.stock = 0}, id);
+    EXPECT(ask_ticket(30, id, NULL), 409, "sold_out");
+    make_voucher(service, &(struct sale){.stock = 5, .begin_in_s = 60, .end_in_s = 90},
+                 id);
+    EXPECT(ask_ticket(30, id, NULL), 409, "not_started");
+    assert_in_range(reply_retry_after(ask_ticket(30, id, NULL)), 50, 61);
+    make_voucher(service, &(struct sale){.stock = 5, .begin_in_s = -90, .end_in_s = -60},
+                 id);
+    EXPECT(ask_ticket(30, id, NULL), 409, "sale_ended");
+    EXPECT(ask_ticket(30, "9223372036854775807", NULL), 404, "not_found");
+}
+
+/* Off unless a voucher asks for it. */
+static void test_ticket__is_not_needed_elsewhere(void **state)
+{
+    char id[ID_SIZE];
+    const struct client_reply *reply;
+
+    (void)state;
+    make_voucher(service, &(struct sale){.stock = 5}, id);
+    reply = EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
+    assert_true(json_is_false(json_object_get(reply->json, "requires_ticket")));
+    assert_int_equal(reply_number(reply, "pow_bits"), 0);
+    EXPECT(place_order(service, 40, id, NULL), 201, NULL);
+}
+
+static bool is_sold_out(void *arg)
+{
+    for (int i = 0; i < 16; i++) { /* in every loop */
+        if (!reply_is(place_order(service, 51, arg, NULL), 409, "sold_out"))
+            return false;
+    }
+    return true;
+}
+
+/* An order that was made is found again by its key, with no ticket and no stock. */
+static void test_ticket__is_not_needed_to_find_an_order_by_its_key(void **state)
+{
+    char id[ID_SIZE], ticket[TICKET_BYTES], headers[200];
+
+    (void)state;
+    make_guarded(0, id);
+    take_ticket(50, id, ticket);
+    snprintf(headers, sizeof(headers), "Purchase-Ticket: %s\r\nIdempotency-Key: k\r\n",
+             ticket);
+    EXPECT(
+        ask_with(service, shopper(50), headers, NULL, "POST /v1/vouchers/%s/orders", id),
+        201, NULL);
+    EXPECT(ask(service, admin(), "{\"add\":-99}", "POST /v1/vouchers/%s/restock", id),
+           200, NULL);
+    assert_true(becomes_true(is_sold_out, id, 2000));
+    EXPECT(place_order(service, 50, id, "k"), 200, NULL);
+    EXPECT(place_order(service, 51, id, NULL), 409, "sold_out");
+}
+
+static void test_ticket__needs_a_secret(void **state)
+{
+    struct service *without = fixture_serve(*state, NULL);
+    const struct client_reply *reply;
+    char id[ID_SIZE];
+
+    make_voucher(without, &(struct sale){.stock = 5}, id);
+    reply =
+        ask(without, admin(), "{\"requires_ticket\":true}", "PATCH /v1/vouchers/%s", id);
+    EXPECT(reply, 422, "invalid");
+    assert_true(reply_blames(reply, "requires_ticket"));
+    EXPECT(ask(without, shopper(60), NULL, "POST /v1/vouchers/%s/ticket", id), 404,
+           "not_found");
+    EXPECT(place_order(without, 60, id, NULL), 201, NULL);
+}
+
+/* -- work -- */
+
+static void take_challenge(int64_t user_id, const char *voucher_id,
+                           char challenge[TICKET_BYTES])
+{
+    const struct client_reply *reply =
+        EXPECT(ask_ticket(user_id, voucher_id, NULL), 200, NULL);
+
+    assert_int_equal(reply_number(reply, "bits"), BITS);
+    assert_string_equal(reply_text(reply, "algorithm"), "sha256");
+    assert_string_equal(reply_text(reply, "ticket"), "");
+    snprintf(challenge, TICKET_BYTES, "%s", reply_text(reply, "challenge"));
+}
+
+/* @is_solved  false: find one that does not solve it */
+static const char *proof_of(const char *challenge, bool is_solved)
+{
+    static char body[200];
+    char nonce[24];
+    struct text texts[2] = {{challenge, strlen(challenge)}, {nonce, 0}};
+    unsigned tries = 0;
+
+    do
+        texts[1].len = (size_t)snprintf(nonce, sizeof(nonce), "%u", tries++);
+    while (ticket_is_proof(texts[0], texts[1], BITS) != is_solved);
+    snprintf(body, sizeof(body), "{\"challenge\":\"%s\",\"nonce\":\"%s\"}", challenge,
+             nonce);
+    return body;
+}
+
+static void assert_blamed(const struct client_reply *reply, const char *field)
+{
+    EXPECT(reply, 422, "invalid");
+    assert_true(reply_blames(reply, field));
+}
+
+static void test_work__earns_a_ticket(void **state)
+{
+    char id[ID_SIZE], other[ID_SIZE], challenge[TICKET_BYTES], ticket[TICKET_BYTES];
+    const struct client_reply *reply;
+
+    (void)state;
+    make_guarded(BITS, id);
+    make_guarded(BITS, other);
+    take_challenge(70, id, challenge);
+    EXPECT(order_with(70, id, challenge), 403, "ticket_required");
+    assert_blamed(ask_ticket(70, id, proof_of(challenge, false)), "nonce");
+    assert_blamed(ask_ticket(71, id, proof_of(challenge, true)), "challenge");
+    assert_blamed(ask_ticket(70, other, proof_of(challenge, true)), "challenge");
+    assert_blamed(ask_ticket(70, id, proof_of("invented", true)), "challenge");
+    reply = EXPECT(ask_ticket(70, id, proof_of(challenge, true)), 201, NULL);
+    snprintf(ticket, sizeof(ticket), "%s", reply_text(reply, "ticket"));
+    EXPECT(order_with(70, id, ticket), 201, NULL);
+    /* a ticket is no challenge */
+    assert_blamed(ask_ticket(70, id, proof_of(ticket, true)), "challenge");
+}
+
+static void test_work__bad_bodies_are_refused(void **state)
+{
+    static const struct {
+        const char *body, *field; /* NULL: 400 */
+    } rows[] = {
+        {"{}", "challenge"},
+        {"{\"challenge\":\"x\"}", "nonce"},
+        {"{\"nonce\":\"x\"}", "challenge"},
+        {"{\"challenge\":null,\"nonce\":\"x\"}", "challenge"},
+        {"{\"challenge\":7,\"nonce\":\"x\"}", "challenge"},
+        {"{\"challenge\":\"\",\"nonce\":\"x\"}", "challenge"},
+        {"{\"challenge\":\"012345678901234567890123456789012\",\"nonce\":\"x\"}",
+         "challenge"},
+        {"{\"challenge\":\"x\",\"nonce\":\"\"}", "nonce"},
+        {"{\"challenge\":\"x\",\"nonce\":[]}", "nonce"},
+        {"{\"challenge\":\"x\",\"nonce\":"
+         "\"01234567890123456789012345678901234567890123456"
+         "789012345678901234\"}",
+         "nonce"},
+        {"{\"challenge\":\"x\",\"nonce\":\"x\",\"more\":1}", "more"},
+        {"{\"challenge\":\"x\",\"challenge\":\"x\",\"nonce\":\"x\"}", NULL},
+        {"[]", NULL},
+        {"{", NULL},
+    };
+    char id[ID_SIZE];
+
+    (void)state;
+    make_guarded(BITS, id);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct client_reply *reply = ask_ticket(80, id, rows[i].body);
+
+        if (rows[i].field == NULL)
+            EXPECT(reply, 400, "bad_request");
+        else
+            assert_blamed(reply, rows[i].field);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_ticket__lets_its_shopper_order_this_voucher),
+        CASE(test_ticket__expires),
+        CASE(test_ticket__is_refused_as_the_order_would_be),
+        CASE(test_ticket__is_not_needed_elsewhere),
+        CASE(test_ticket__is_not_needed_to_find_an_order_by_its_key),
+        CASE(test_ticket__needs_a_secret),
+        CASE(test_work__earns_a_ticket),
+        CASE(test_work__bad_bodies_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

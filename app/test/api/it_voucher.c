@@ -1,0 +1,630 @@
+/* it_voucher.c - vouchers: created, read, changed, restocked; every field every way. */
+#include "app/test/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct service *service;
+
+static int setup(void **state)
+{
+    struct fixture *fixture = fixture_open();
+
+    *state = fixture;
+    service = fixture_serve(fixture, NULL);
+    fixture_share_services(fixture);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+/* -- bodies -- */
+
+/* A voucher that is right, with one member replaced; `value` NULL takes it out. */
+static char *voucher_with(const char *name, const char *value)
+{
+    json_t *body =
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:i}", "title", "test",
+                  "description", "words", "price_cents", 8000, "face_value_cents", 10000,
+                  "stock", 10, "per_user_limit", 2, "begin_at", "2030-01-01T00:00:00Z",
+                  "end_at", "2030-01-02T00:00:00Z", "pay_within_s", 60);
+    char *text;
+
+    if (value == NULL)
+        json_object_del(body, name);
+    else
+        json_object_set_new(body, name, json_loads(value, JSON_DECODE_ANY, NULL));
+    text = json_dumps(body, 0);
+    json_decref(body);
+    return text;
+}
+
+/* A JSON string of so many pieces. */
+static char *repeated(const char *piece, size_t count)
+{
+    size_t len = strlen(piece);
+    char *text = malloc(len * count + 3);
+
+    for (size_t i = 0; i < count; i++)
+        snprintf(text + 1 + i * len, len + 2, "%s\"", piece);
+    text[0] = '"';
+    return text;
+}
+
+static void create_default(char *ret_id)
+{
+    char *body = voucher_with("title", "\"test\"");
+
+    snprintf(
+        ret_id, ID_SIZE, "%s",
+        reply_text(EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL),
+                   "id"));
+    free(body);
+}
+
+/* -- create -- */
+
+static const struct bad_value {
+    const char *name;
+    const char *value; /* JSON; NULL: left out */
+} bad_values[] = {
+    {"title", NULL},
+    {"title", "null"},
+    {"title", "7"},
+    {"title", "true"},
+    {"title", "[]"},
+    {"title", "{}"},
+    {"title", "\"\""},
+    {"description", "null"},
+    {"description", "7"},
+    {"description", "[\"x\"]"},
+    {"price_cents", NULL},
+    {"price_cents", "null"},
+    {"price_cents", "\"8000\""},
+    {"price_cents", "-1"},
+    {"price_cents", "1000000000001"},
+    {"price_cents", "9223372036854775807"},
+    {"price_cents", "1.5"},
+    {"price_cents", "true"},
+    {"face_value_cents", NULL},
+    {"face_value_cents", "null"},
+    {"face_value_cents", "-1"},
+    {"face_value_cents", "1000000000001"},
+    {"face_value_cents", "\"1\""},
+    {"stock", NULL},
+    {"stock", "null"},
+    {"stock", "-1"},
+    {"stock", "100000001"},
+    {"stock", "4294967297"},
+    {"stock", "1.5"},
+    {"stock", "\"10\""},
+    {"stock", "[]"},
+    {"per_user_limit", "null"},
+    {"per_user_limit", "0"},
+    {"per_user_limit", "-1"},
+    {"per_user_limit", "101"},
+    {"per_user_limit", "65537"},
+    {"per_user_limit", "\"1\""},
+    {"begin_at", NULL},
+    {"begin_at", "null"},
+    {"begin_at", "1893456000"},
+    {"begin_at", "\"\""},
+    {"begin_at", "\"tomorrow\""},
+    {"begin_at", "\"infinity\""},
+    {"begin_at", "\"2030-01-01\""},
+    {"begin_at", "\"2030-01-01T00:00:00\""},
+    {"begin_at", "\"2030-01-01T00:00:00Zulu\""},
+    {"begin_at", "\"2030-01-01T00:00:00Z \""},
+    {"begin_at", "\" 2030-01-01T00:00:00Z\""},
+    {"begin_at", "\"2030-1-1T00:00:00Z\""},
+    {"begin_at", "\"2030-00-01T00:00:00Z\""},
+    {"begin_at", "\"2030-13-01T00:00:00Z\""},
+    {"begin_at", "\"2029-02-29T00:00:00Z\""},
+    {"begin_at", "\"2030-01-00T00:00:00Z\""},
+    {"begin_at", "\"2030-01-01T24:00:00Z\""},
+    {"begin_at", "\"2030-01-01T00:60:00Z\""},
+    {"begin_at", "\"2030-01-01T00:00:61Z\""},
+    {"begin_at", "\"2030-01-01T00:00:00.Z\""},
+    {"begin_at", "\"2030-01-01T00:00:00+24:00\""},
+    {"begin_at", "\"2030-01-01T00:00:00+0100\""},
+    {"begin_at", "\"-030-01-01T00:00:00Z\""},
+    {"begin_at", "\"12030-01-01T00:00:00Z\""},
+    {"end_at", NULL},
+    {"end_at", "null"},
+    {"end_at", "\"never\""},
+    {"end_at", "\"2030-01-01T00:00:00Z\""},      /* the begin itself */
+    {"end_at", "\"2029-12-31T23:59:59Z\""},      /* before it */
+    {"end_at", "\"2030-01-01T01:00:00+02:00\""}, /* before it, seen from UTC */
+    {"pay_within_s", "null"},
+    {"pay_within_s", "0"},
+    {"pay_within_s", "-5"},
+    {"pay_within_s", "2592001"},
+    {"pay_within_s", "\"60\""},
+};
+
+static void test_create__names_the_bad_field(void **state)
+{
+    int64_t before = sql_number(*state, "select count(*) from voucher");
+
+    for (size_t i = 0; i < COUNT_OF(bad_values); i++) {
+        const struct bad_value *bad = &bad_values[i];
+        char *body = voucher_with(bad->name, bad->value);
+        const struct client_reply *reply =
+            ask(service, admin(), body, "POST /v1/vouchers");
+
+        free(body);
+        if (!reply_is(reply, 422, "invalid") || !reply_blames(reply, bad->name))
+            fail_msg("%s %s: %d %s", bad->name, bad->value ? bad->value : "(left out)",
+                     reply->status, reply->body);
+    }
+    assert_int_equal(sql_number(*state, "select count(*) from voucher"), before);
+}
+
+static void test_create__refuses_texts_that_are_too_long(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t chars;
+    } texts[] = {{"title", 200}, {"description", 4000}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        char *longest = repeated("\xe7\xa7\x92", texts[i].chars);
+        char *longer = repeated("x", texts[i].chars + 1);
+        char *body = voucher_with(texts[i].name, longest);
+        const struct client_reply *reply =
+            EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+
+        assert_int_equal(strlen(reply_text(reply, texts[i].name)), texts[i].chars * 3);
+        free(body);
+        body = voucher_with(texts[i].name, longer);
+        reply = EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 422, "invalid");
+        assert_true(reply_blames(reply, texts[i].name));
+        free(body);
+        free(longer);
+        free(longest);
+    }
+}
+
+static void test_create__takes_the_bounds_themselves(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *value;
+        const char *answered_as;
+    } bounds[] = {
+        {"stock", "0", "stock_total"},
+        {"stock", "100000000", "stock_left"},
+        {"price_cents", "0", "price_cents"},
+        {"price_cents", "1000000000000", "price_cents"},
+        {"face_value_cents", "0", "face_value_cents"},
+        {"face_value_cents", "1000000000000", "face_value_cents"},
+        {"per_user_limit", "1", "per_user_limit"},
+        {"per_user_limit", "100", "per_user_limit"},
+        {"pay_within_s", "1", "pay_within_s"},
+        {"pay_within_s", "2592000", "pay_within_s"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(bounds); i++) {
+        char *body = voucher_with(bounds[i].name, bounds[i].value);
+        const struct client_reply *reply =
+            EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+
+        free(body);
+        assert_int_equal(reply_number(reply, bounds[i].answered_as),
+                         number_of(bounds[i].value));
+    }
+}
+
+static void test_create__refuses_unknown_and_repeated_members(void **state)
+{
+    static const char twice[] =
+        "{\"title\":\"a\",\"title\":\"b\",\"price_cents\":1,\"face_value_cents\":1,"
+        "\"stock\":1,\"begin_at\":\"2030-01-01T00:00:00Z\","
+        "\"end_at\":\"2030-01-02T00:00:00Z\"}";
+    static const char *const unknown[] = {"colour", "id", "stock_left", "Title",
+                                          "version"};
+    int64_t before = sql_number(*state, "select count(*) from voucher");
+    const struct client_reply *reply;
+
+    for (size_t i = 0; i < COUNT_OF(unknown); i++) {
+        char *body = voucher_with(unknown[i], "1");
+
+        reply = ask(service, admin(), body, "POST /v1/vouchers");
+        free(body);
+        if (!reply_is(reply, 400, "bad_request"))
+            assert_true(reply_blames(EXPECT(reply, 422, "invalid"), unknown[i]));
+    }
+    reply = ask(service, admin(), twice, "POST /v1/vouchers");
+    if (!reply_is(reply, 400, "bad_request"))
+        assert_true(reply_blames(EXPECT(reply, 422, "invalid"), "title"));
+    assert_int_equal(sql_number(*state, "select count(*) from voucher"), before);
+}
+
+static void test_create__answers_the_whole_voucher(void **state)
+{
+    char begin[32], end[32], now[32], body[300], location[64];
+    const struct client_reply *reply;
+
+    (void)state;
+    snprintf(body, sizeof(body),
+             "{\"title\":\"a\",\"price_cents\":1,\"face_value_cents\":2,\"stock\":3,"
+             "\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
+             time_in_ms(-5000, begin), time_in_ms(5000, end));
+    reply = EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+    assert_string_equal(client_header(reply, "Content-Type"), "application/json");
+    snprintf(location, sizeof(location), "/v1/vouchers/%s", reply_text(reply, "id"));
+    assert_true(number_of(reply_text(reply, "id")) > 0);
+    assert_string_equal(client_header(reply, "Location"), location);
+    for (int reads = 0; reads < 2; reads++) {
+        assert_string_equal(reply_text(reply, "title"), "a");
+        assert_true(json_is_string(json_object_get(reply->json, "description")));
+        assert_int_equal(reply_number(reply, "price_cents"), 1);
+        assert_int_equal(reply_number(reply, "face_value_cents"), 2);
+        assert_int_equal(reply_number(reply, "stock_total"), 3);
+        assert_int_equal(reply_number(reply, "stock_left"), 3);
+        assert_int_equal(reply_number(reply, "per_user_limit"), 1);
+        assert_int_equal(reply_number(reply, "pay_within_s"), 900);
+        assert_memory_equal(reply_text(reply, "begin_at"), begin, 23);
+        assert_memory_equal(reply_text(reply, "end_at"), end, 23);
+        assert_string_equal(reply_text(reply, "state"), "open");
+        assert_memory_equal(reply_text(reply, "server_time"), time_in_ms(0, now), 16);
+        reply = EXPECT(ask(service, NULL, NULL, "GET %s", location), 200, NULL);
+    }
+}
+
+static void test_create__answers_times_in_utc(void **state)
+{
+    static const struct {
+        const char *given;
+        const char *answered; /* its beginning */
+    } times[] = {
+        {"\"2029-06-01T08:00:00+08:00\"", "2029-06-01T00:00:00"},
+        {"\"2029-06-01T00:30:00-09:30\"", "2029-06-01T10:00:00"},
+        {"\"2029-12-31T23:59:59-00:01\"", "2030-01-01T00:00:59"},
+        {"\"2028-02-29T12:00:00.250Z\"", "2028-02-29T12:00:00.25"},
+        {"\"2029-06-01T00:00:00.123456Z\"", "2029-06-01T00:00:00.123456"},
+        {"\"2029-06-01t00:00:00z\"", "2029-06-01T00:00:00"},
+        {"\"1999-06-01T00:00:00Z\"", "1999-06-01T00:00:00"},
+        {"\"1970-01-01T00:00:01Z\"", "1970-01-01T00:00:01"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(times); i++) {
+        char *body = voucher_with("begin_at", times[i].given);
+        char id[ID_SIZE];
+        const struct client_reply *reply =
+            ask(service, admin(), body, "POST /v1/vouchers");
+
+        free(body);
+        EXPECT(reply, 201, NULL);
+        snprintf(id, sizeof(id), "%s", reply_text(reply, "id"));
+        for (int reads = 0; reads < 2; reads++) {
+            const char *begin = reply_text(reply, "begin_at");
+
+            assert_memory_equal(begin, times[i].answered, strlen(times[i].answered));
+            assert_int_equal(begin[strlen(begin) - 1], 'Z');
+            reply =
+                EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
+        }
+    }
+}
+
+static void test_create__keeps_any_text(void **state)
+{
+    static const char *const texts[] = {
+        "'); drop table voucher; --", "\"\\/\b\f\n\r\t\x7f",
+        "</script><script>alert(1)",  "\xe7\xa7\x92\xe6\x9d\x80 \xf0\x9f\x8e\xab",
+        "$1 %s %n \\u0041",           " "};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        json_t *text = json_string(texts[i]);
+        char *quoted = json_dumps(text, JSON_ENCODE_ANY);
+        char *body = voucher_with("title", quoted);
+        char id[ID_SIZE];
+        const struct client_reply *reply =
+            EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+
+        snprintf(id, sizeof(id), "%s", reply_text(reply, "id"));
+        reply = EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
+        assert_string_equal(reply_text(reply, "title"), texts[i]);
+        free(body);
+        free(quoted);
+        json_decref(text);
+    }
+}
+
+/* -- patch -- */
+
+static void test_patch__changes_what_is_given_and_nothing_else(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *body;
+        const char *answered; /* its beginning; "" for a number */
+    } patches[] = {
+        {"title", "{\"title\":\"new\"}", "new"},
+        {"description", "{\"description\":\"\"}", ""},
+        {"begin_at", "{\"begin_at\":\"2030-01-01T05:00:00+02:00\"}",
+         "2030-01-01T03:00:00"},
+        {"end_at", "{\"end_at\":\"2031-01-01T00:00:00Z\"}", "2031-01-01T00:00:00"},
+        {"begin_at", "{\"begin_at\":\"1970-01-01T00:00:01Z\"}", "1970-01-01T00:00:01"},
+        {"pay_within_s", "{\"pay_within_s\":77}", ""},
+    };
+    char id[ID_SIZE];
+
+    (void)state;
+    create_default(id);
+    for (size_t i = 0; i < COUNT_OF(patches); i++) {
+        const struct client_reply *reply =
+            EXPECT(ask(service, admin(), patches[i].body, "PATCH /v1/vouchers/%s", id),
+                   200, NULL);
+
+        assert_memory_equal(reply_text(reply, patches[i].name), patches[i].answered,
+                            strlen(patches[i].answered));
+    }
+    for (int workers = 0; workers < 8; workers++) { /* each connection may meet another */
+        const struct client_reply *reply =
+            EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
+
+        assert_int_equal(reply_number(reply, "pay_within_s"), 77);
+        assert_string_equal(reply_text(reply, "title"), "new");
+        assert_int_equal(reply_number(reply, "stock_total"), 10);
+        assert_int_equal(reply_number(reply, "price_cents"), 8000);
+    }
+}
+
+static void test_patch__names_the_bad_field(void **state)
+{
+    static const struct bad_value bad[] = {
+        {"title", "null"},
+        {"title", "\"\""},
+        {"title", "1"},
+        {"description", "null"},
+        {"description", "{}"},
+        {"begin_at", "null"},
+        {"begin_at", "\"soon\""},
+        {"begin_at", "\"2030-01-02T00:00:00Z\""},
+        {"end_at", "null"},
+        {"end_at", "5"},
+        {"end_at", "\"2030-01-01T00:00:00Z\""},
+        {"end_at", "\"2001-01-01T00:00:00Z\""},
+        {"pay_within_s", "null"},
+        {"pay_within_s", "0"},
+        {"pay_within_s", "2592001"},
+        {"pay_within_s", "1.5"},
+        {"stock", "5"},
+        {"stock_left", "5"},
+        {"price_cents", "5"},
+        {"per_user_limit", "5"},
+        {"id", "\"5\""},
+        {"colour", "\"red\""},
+    };
+    char id[ID_SIZE], body[200];
+    int64_t version;
+
+    create_default(id);
+    version = sql_number(*state, "select version from voucher where id = %s", id);
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        const struct client_reply *reply;
+
+        snprintf(body, sizeof(body), "{\"%s\":%s}", bad[i].name, bad[i].value);
+        reply = ask(service, admin(), body, "PATCH /v1/vouchers/%s", id);
+        if (!reply_is(reply, 422, "invalid") ||
+            (!reply_blames(reply, bad[i].name) && !reply_blames(reply, "end_at")))
+            fail_msg("%s: %d %s", body, reply->status, reply->body);
+    }
+    assert_int_equal(sql_number(*state, "select version from voucher where id = %s", id),
+                     version);
+}
+
+/* -- restock -- */
+
+static const struct client_reply *restock(const char *id, const char *add)
+{
+    char body[64];
+
+    snprintf(body, sizeof(body), "{\"add\":%s}", add);
+    return ask(service, admin(), body, "POST /v1/vouchers/%s/restock", id);
+}
+
+static void test_restock__adds_and_takes_back(void **state)
+{
+    static const struct {
+        const char *add;
+        int status;
+        const char *code;
+        int64_t total; /* afterwards, of 10 at first, one of them sold */
+    } steps[] = {
+        {"5", 200, NULL, 15},
+        {"-3", 200, NULL, 12},
+        {"-12", 409, "insufficient_stock", 12},
+        {"-100000000", 409, "insufficient_stock", 12},
+        {"-11", 200, NULL, 1}, /* the sold one stays */
+        {"-1", 409, "insufficient_stock", 1},
+        {"99999999", 200, NULL, 100000000},
+        {"1", 422, "invalid", 100000000},
+        {"100000000", 422, "invalid", 100000000},
+    };
+    char id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 10}, id);
+    EXPECT(place_order(service, 900, id, NULL), 201, NULL);
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        const struct client_reply *reply =
+            EXPECT(restock(id, steps[i].add), steps[i].status, steps[i].code);
+
+        if (steps[i].status == 200) {
+            assert_int_equal(reply_number(reply, "stock_total"), steps[i].total);
+            assert_int_equal(reply_number(reply, "stock_left"), steps[i].total - 1);
+        }
+        assert_int_equal(
+            sql_number(*state, "select stock_total from voucher where id = %s", id),
+            steps[i].total);
+    }
+}
+
+static void test_restock__names_the_bad_field(void **state)
+{
+    static const char *const bad[] = {
+        "null",      "\"5\"",      "1.5",       "true", "[]", "{}", "9223372036854775807",
+        "100000001", "-100000001", "4294967296"};
+    char id[ID_SIZE];
+
+    create_default(id);
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        const struct client_reply *reply = restock(id, bad[i]);
+
+        if (!reply_is(reply, 422, "invalid") || !reply_blames(reply, "add"))
+            fail_msg("%s: %d %s", bad[i], reply->status, reply->body);
+    }
+    EXPECT(ask(service, admin(), "{}", "POST /v1/vouchers/%s/restock", id), 422,
+           "invalid");
+    EXPECT(ask(service, admin(), "{\"add\":1,\"sub\":1}", "POST /v1/vouchers/%s/restock",
+               id),
+           422, "invalid");
+    assert_int_equal(
+        sql_number(*state, "select stock_total from voucher where id = %s", id), 10);
+}
+
+/* -- list -- */
+
+struct walk {
+    const char *query;
+    int64_t ids[400];
+    size_t count;
+    size_t pages;
+};
+
+/* Follow the cursors to the end. */
+static void walk_list(struct walk *walk, const char *expected_state)
+{
+    char cursor[300] = "";
+    const json_t *item;
+    size_t i;
+
+    walk->count = walk->pages = 0;
+    do {
+        const struct client_reply *reply =
+            EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers?%s%s%s", walk->query,
+                       cursor[0] ? "&cursor=" : "", cursor),
+                   200, NULL);
+
+        json_array_foreach(json_object_get(reply->json, "items"), i, item)
+        {
+            const char *id = json_string_value(json_object_get(item, "id"));
+            const char *item_state = json_string_value(json_object_get(item, "state"));
+
+            assert_true(id != NULL && item_state != NULL && walk->count < 400);
+            walk->ids[walk->count++] = number_of(id);
+            if (expected_state != NULL)
+                assert_string_equal(item_state, expected_state);
+        }
+        snprintf(cursor, sizeof(cursor), "%s", reply_text(reply, "next_cursor"));
+        assert_true(++walk->pages < 400);
+    } while (cursor[0] != '\0');
+}
+
+static void assert_no_repeats(const struct walk *walk)
+{
+    for (size_t i = 0; i < walk->count; i++)
+        for (size_t k = 0; k < i; k++)
+            assert_true(walk->ids[i] != walk->ids[k]);
+}
+
+static void test_list__walks_each_state_without_gaps_or_repeats(void **state)
+{
+    static const struct {
+        const char *query;
+        const char *state;
+        const char *condition;
+    } lists[] = {
+        {"limit=7", NULL, "true"},
+        {"state=upcoming&limit=7", "upcoming", "begin_at > now()"},
+        {"state=open&limit=7", "open", "begin_at <= now() and end_at > now()"},
+        {"limit=1&state=ended", "ended", "end_at <= now()"},
+        {"state=open&limit=100", "open", "begin_at <= now() and end_at > now()"},
+        {"state=upcoming", "upcoming", "begin_at > now()"},
+    };
+    char id[ID_SIZE];
+
+    for (int i = 0; i < 25; i++) { /* many of one time: the id must break the tie */
+        make_voucher(
+            service,
+            &(struct sale){.stock = 1, .begin_in_s = 9999 + i / 10, .end_in_s = 99999},
+            id);
+        make_voucher(service, &(struct sale){.stock = 1}, id);
+        make_voucher(service,
+                     &(struct sale){.stock = 1, .begin_in_s = -99, .end_in_s = -9}, id);
+    }
+    sql_do(*state,
+           "update voucher set end_at = date_trunc('hour', end_at) where id %% 2 = 0"
+           " and end_at > begin_at + interval '2 hours'");
+    for (size_t i = 0; i < COUNT_OF(lists); i++) {
+        struct walk walk = {.query = lists[i].query};
+        int64_t there = sql_number(*state, "select count(*) from voucher where %s",
+                                   lists[i].condition);
+
+        walk_list(&walk, lists[i].state);
+        assert_no_repeats(&walk);
+        assert_int_equal(walk.count, there);
+        if (strstr(lists[i].query, "limit=7") != NULL)
+            assert_int_equal(walk.pages, (there + 6) / 7);
+    }
+}
+
+static void test_list__has_20_where_no_limit_is_given(void **state)
+{
+    const struct client_reply *reply =
+        EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers"), 200, NULL);
+
+    (void)state;
+    assert_int_equal(json_array_size(json_object_get(reply->json, "items")), 20);
+    assert_true(reply_text(reply, "next_cursor")[0] != '\0');
+}
+
+static void test_list__a_cursor_of_another_list_does_no_harm(void **state)
+{
+    const struct client_reply *reply = EXPECT(
+        ask(service, NULL, NULL, "GET /v1/vouchers?state=open&limit=1"), 200, NULL);
+    char cursor[300];
+
+    (void)state;
+    snprintf(cursor, sizeof(cursor), "%s", reply_text(reply, "next_cursor"));
+    reply = ask(service, NULL, NULL, "GET /v1/vouchers?state=ended&cursor=%s", cursor);
+    assert_true(reply->status == 200 || reply_is(reply, 400, "bad_request") ||
+                reply_is(reply, 422, "invalid"));
+    for (size_t len = strlen(cursor); len > 0; len--) {
+        cursor[len - 1] = cursor[len - 1] == 'z' ? 'y' : 'z';
+        reply = ask(service, NULL, NULL, "GET /v1/vouchers?state=open&cursor=%s", cursor);
+        assert_true(reply->status == 200 || reply_is(reply, 400, "bad_request") ||
+                    reply_is(reply, 422, "invalid"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_create__names_the_bad_field),
+        CASE(test_create__refuses_texts_that_are_too_long),
+        CASE(test_create__takes_the_bounds_themselves),
+        CASE(test_create__refuses_unknown_and_repeated_members),
+        CASE(test_create__answers_the_whole_voucher),
+        CASE(test_create__answers_times_in_utc),
+        CASE(test_create__keeps_any_text),
+        CASE(test_patch__changes_what_is_given_and_nothing_else),
+        CASE(test_patch__names_the_bad_field),
+        CASE(test_restock__adds_and_takes_back),
+        CASE(test_restock__names_the_bad_field),
+        CASE(test_list__walks_each_state_without_gaps_or_repeats),
+        CASE(test_list__has_20_where_no_limit_is_given),
+        CASE(test_list__a_cursor_of_another_list_does_no_harm),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

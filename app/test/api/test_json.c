@@ -1,0 +1,184 @@
+/* test_json.c - bodies against a table; what is printed is JSON again. */
+#include "app/api/json.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct body {
+    int64_t number, at_us;
+    struct text title;
+};
+
+static const struct json_field fields[] = {
+    {"number", JSON_FIELD_INTEGER, true, 1, 100, offsetof(struct body, number)},
+    {"title", JSON_FIELD_TEXT, false, 1, 3, offsetof(struct body, title)},
+    {"at", JSON_FIELD_TIME, false, 0, 1000000, offsetof(struct body, at_us)},
+    {0}};
+
+static bool read_body(const char *text, struct body *body, struct json_errors *errors)
+{
+    struct json_document *document = NULL;
+    bool ok =
+        json_read((struct text){text, strlen(text)}, fields, body, &document, errors);
+
+    json_document_free(document);
+    return ok;
+}
+
+static void test_json_read__fills_the_target(void **state)
+{
+    static const char text[] =
+        "{\"number\": 7, \"title\": \"\xe7\xa7\x92\xe6\x9d\x80!\", \"at\": "
+        "\"1970-01-01T00:00:01Z\"}";
+    struct json_document *document = NULL;
+    struct json_errors errors;
+    struct body body = {0};
+
+    (void)state;
+    assert_true(
+        json_read((struct text){text, strlen(text)}, fields, &body, &document, &errors));
+    assert_int_equal(errors.count, 0);
+    assert_int_equal(body.number, 7);
+    assert_int_equal(body.at_us, 1000000);
+    assert_int_equal(body.title.len, 7);
+    json_document_free(document);
+}
+
+static void test_json_read__malformed(void **state)
+{
+    static const char *const rows[] = {
+        "",
+        "{",
+        "[]",
+        "7",
+        "null",
+        "{\"number\":1,\"number\":1}",
+        "{\"number\":1}x",
+        "{'number':1}",
+        "{\"number\":1,}",
+        "{\"number\":\xff}",
+        "{\"title\":\"\xc3\"}",
+    };
+    struct json_errors errors;
+    struct body body = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_false(read_body(rows[i], &body, &errors));
+}
+
+static void test_json_read__names_the_field(void **state)
+{
+    static const struct {
+        const char *text, *field;
+    } rows[] = {
+        {"{}", "number"},
+        {"{\"number\":null}", "number"},
+        {"{\"number\":\"1\"}", "number"},
+        {"{\"number\":1.0}", "number"},
+        {"{\"number\":true}", "number"},
+        {"{\"number\":0}", "number"},
+        {"{\"number\":101}", "number"},
+        {"{\"number\":1,\"title\":\"\"}", "title"},
+        {"{\"number\":1,\"title\":\"\xe7\xa7\x92\xe6\x9d\x80!!\"}", "title"},
+        {"{\"number\":1,\"title\":\"a\\u0000\"}", "title"},
+        {"{\"number\":1,\"title\":7}", "title"},
+        {"{\"number\":1,\"at\":\"tomorrow\"}", "at"},
+        {"{\"number\":1,\"at\":\"1970-01-01T00:00:02Z\"}", "at"},
+        {"{\"number\":1,\"other\":1}", "other"},
+    };
+    struct json_errors errors;
+    struct body body = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_true(read_body(rows[i].text, &body, &errors));
+        assert_int_equal(errors.count, 1);
+        assert_string_equal(errors.rows[0].field, rows[i].field);
+    }
+}
+
+static void test_json_errors_add__is_bounded_and_cut_between_characters(void **state)
+{
+    struct json_errors errors = {0};
+    char name[200];
+
+    (void)state;
+    memset(name, 'a', sizeof(name));
+    memcpy(name + 62, "\xe7\xa7\x92", 3); /* would be cut in its middle at 63 */
+    name[199] = '\0';
+    for (int i = 0; i < JSON_ERRORS_MAX + 5; i++)
+        json_errors_add(&errors, name, "is not known here");
+    assert_int_equal(errors.count, JSON_ERRORS_MAX);
+    assert_int_equal(strlen(errors.rows[0].field), 62);
+}
+
+static void test_json_print_order__is_json_with_ids_as_strings(void **state)
+{
+    const struct order order = {.id = INT64_MAX,
+                                .voucher_id = INT64_MAX,
+                                .user_id = INT64_MAX,
+                                .price_cents = CENTS_MAX,
+                                .created_us = INT64_C(253402300799999999),
+                                .expires_us = INT64_C(253402300799999999),
+                                .paid_us = INT64_C(253402300799999999),
+                                .status = ORDER_CANCELLED};
+    char text[JSON_ORDER_BYTES];
+    size_t len = json_print_order(&order, text);
+    json_t *root = json_loadb(text, len, 0, NULL);
+
+    (void)state;
+    assert_true(len < JSON_ORDER_BYTES);
+    assert_non_null(root);
+    assert_string_equal(json_string_value(json_object_get(root, "id")),
+                        "9223372036854775807");
+    assert_string_equal(json_string_value(json_object_get(root, "status")), "cancelled");
+    assert_string_equal(json_string_value(json_object_get(root, "paid_at")),
+                        "9999-12-31T23:59:59.999999Z");
+    json_decref(root);
+}
+
+static void test_json_print_voucher__state_by_the_clock(void **state)
+{
+    const struct voucher voucher = {.id = 3,
+                                    .title = {"a\"b", 3},
+                                    .description = {"", 0},
+                                    .begin_us = 1000000,
+                                    .end_us = 2000000};
+    static const struct {
+        int64_t now_us;
+        const char *state;
+    } rows[] = {
+        {999999, "upcoming"}, {1000000, "open"}, {1999999, "open"}, {2000000, "ended"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *text = json_print_voucher(&voucher, rows[i].now_us);
+        json_t *root = json_loads(text, 0, NULL);
+
+        assert_string_equal(json_string_value(json_object_get(root, "state")),
+                            rows[i].state);
+        assert_string_equal(json_string_value(json_object_get(root, "title")), "a\"b");
+        json_decref(root);
+        free(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_json_read__fills_the_target),
+        cmocka_unit_test(test_json_read__malformed),
+        cmocka_unit_test(test_json_read__names_the_field),
+        cmocka_unit_test(test_json_errors_add__is_bounded_and_cut_between_characters),
+        cmocka_unit_test(test_json_print_order__is_json_with_ids_as_strings),
+        cmocka_unit_test(test_json_print_voucher__state_by_the_clock),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

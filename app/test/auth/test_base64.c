@@ -1,0 +1,56 @@
+/* test_base64.c - what is written is read, and nothing else. */
+#include "app/auth/base64.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_base64__known_texts(void **state)
+{
+    static const struct {
+        const char *bytes, *text;
+    } rows[] = {{"", ""},           {"f", "Zg"},        {"fo", "Zm8"},
+                {"foo", "Zm9v"},    {"foob", "Zm9vYg"}, {"fooba", "Zm9vYmE"},
+                {"\xff\xef", "_-8"}};
+    char text[16], bytes[8];
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(base64_encode(rows[i].bytes, strlen(rows[i].bytes), text),
+                         strlen(rows[i].text));
+        assert_string_equal(text, rows[i].text);
+        assert_true(base64_decode(text, strlen(text), bytes, sizeof(bytes), &len));
+        assert_int_equal(len, strlen(rows[i].bytes));
+        assert_memory_equal(bytes, rows[i].bytes, len);
+    }
+}
+
+static void test_base64_decode__refuses_the_rest(void **state)
+{
+    static const char *const rows[] = {
+        "Z",   "A",   "Zm9vA", "Zg==", "Zm9vZ", "Zh",
+        "Zm9", "Z g", "Zg\n",  "+/8",  "Zg.",   "Zm9vYmFyYmF6"};
+    char bytes[8];
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (base64_decode(rows[i], strlen(rows[i]), bytes, sizeof(bytes), &len))
+            fail_msg("%s", rows[i]);
+    }
+    assert_false(base64_decode("Zg\0A", 4, bytes, sizeof(bytes), &len));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_base64__known_texts),
+        cmocka_unit_test(test_base64_decode__refuses_the_rest),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,96 @@
+/* test_limiter.c - rates and bursts under a clock of our own. */
+#include "app/auth/limiter.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void test_limiter_take__allows_a_burst_of_twice_the_rate(void **state)
+{
+    struct limiter *limiter = limiter_create(10);
+    int allowed = 0;
+
+    (void)state;
+    while (limiter_take(limiter, 1, 1000000) == 0)
+        allowed++;
+    assert_int_equal(allowed, 20);
+    assert_int_equal(limiter_take(limiter, 1, 1000000), 100000);
+    assert_int_equal(limiter_take(limiter, 2, 1000000), 0); /* another key */
+    limiter_free(limiter);
+}
+
+static void test_limiter_take__holds_the_rate_over_time(void **state)
+{
+    struct limiter *limiter = limiter_create(10);
+    int allowed = 0;
+
+    (void)state;
+    for (int64_t now_us = 0; now_us < 100 * INT64_C(1000000); now_us += 1000)
+        allowed += limiter_take(limiter, 1, now_us) == 0;
+    assert_in_range(allowed, 1000, 1020);
+    limiter_free(limiter);
+}
+
+static void test_limiter_take__refills_what_it_told(void **state)
+{
+    struct limiter *limiter = limiter_create(1);
+    int64_t now_us = 5000000;
+    int64_t wait_us;
+
+    (void)state;
+    while ((wait_us = limiter_take(limiter, 9, now_us)) == 0)
+        ;
+    assert_true(limiter_take(limiter, 9, now_us + wait_us - 1) > 0);
+    assert_int_equal(limiter_take(limiter, 9, now_us + wait_us), 0);
+    limiter_free(limiter);
+}
+
+static void test_limiter_take__many_keys_do_not_free_a_busy_one(void **state)
+{
+    struct limiter *limiter = limiter_create(1);
+
+    (void)state;
+    while (limiter_take(limiter, 77, 1000000) == 0)
+        ;
+    for (uint64_t key = 1000; key < 11000; key++)
+        assert_int_equal(limiter_take(limiter, key, 1000000), 0);
+    assert_true(limiter_take(limiter, 77, 1000000) > 0);
+    limiter_free(limiter);
+}
+
+/* A table with four places for each key: whoever is pushed out of them by others begins
+   anew, and never more than that many buckets are kept. */
+static void test_limiter_take__the_bucket_that_is_full_first_gives_way(void **state)
+{
+    struct limiter *limiter = limiter_create(1);
+    int forgotten = 0;
+
+    (void)state;
+    while (limiter_take(limiter, 77, 1000000) == 0)
+        ;
+    /* all later than the bucket of 77, which is the first to be full in its set */
+    for (uint64_t key = 1000; key < 301000; key++) {
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(limiter_take(limiter, key, 1500000), 0);
+    }
+    for (uint64_t key = 1000; key < 301000; key++)
+        forgotten += limiter_take(limiter, key, 1500000) == 0;
+    assert_in_range(forgotten, 300000 - 65536, 300000);
+    assert_int_equal(limiter_take(limiter, 77, 1500000), 0);
+    limiter_free(limiter);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_limiter_take__allows_a_burst_of_twice_the_rate),
+        cmocka_unit_test(test_limiter_take__holds_the_rate_over_time),
+        cmocka_unit_test(test_limiter_take__refills_what_it_told),
+        cmocka_unit_test(test_limiter_take__many_keys_do_not_free_a_busy_one),
+        cmocka_unit_test(test_limiter_take__the_bucket_that_is_full_first_gives_way),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/* test_ticket.c - tickets and proofs by a clock and numbers of our own. */
+#include "app/auth/ticket.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NOW_S  INT64_C(1900000000)
+#define SECRET "0123456789abcdef0123456789abcdef"
+
+static const struct tickets tickets = {.secret = SECRET, .ttl_s = 120};
+static const struct ticket_subject subject = {TICKET_PURCHASE, 7, 70};
+
+static struct text text_of(const char *text)
+{
+    return (struct text){text, strlen(text)};
+}
+
+static bool is_good(const struct ticket_subject *whose, const char *text, int64_t now_s)
+{
+    return ticket_is_good(&tickets, whose, text_of(text), now_s);
+}
+
+static void test_ticket_is_good__until_it_expires(void **state)
+{
+    char text[TICKET_BYTES];
+
+    (void)state;
+    assert_int_equal(ticket_make(&tickets, &subject, NOW_S, text), NOW_S + 120);
+    assert_int_equal(strlen(text), TICKET_BYTES - 1);
+    assert_true(is_good(&subject, text, NOW_S));
+    assert_true(is_good(&subject, text, NOW_S + 119));
+    assert_false(is_good(&subject, text, NOW_S + 120));
+}
+
+static void test_ticket_is_good__for_its_subject_only(void **state)
+{
+    static const struct ticket_subject others[] = {{TICKET_PURCHASE, 8, 70},
+                                                   {TICKET_PURCHASE, 7, 71},
+                                                   {TICKET_PURCHASE, 70, 7},
+                                                   {TICKET_CHALLENGE, 7, 70}};
+    struct tickets elsewhere = {.secret = SECRET "x", .ttl_s = 120};
+    struct tickets nowhere = {.secret = "", .ttl_s = 120};
+    char text[TICKET_BYTES];
+
+    (void)state;
+    ticket_make(&tickets, &subject, NOW_S, text);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_false(is_good(&others[i], text, NOW_S));
+    assert_false(ticket_is_good(&elsewhere, &subject, text_of(text), NOW_S));
+    ticket_make(&nowhere, &subject, NOW_S, text);
+    assert_false(ticket_is_good(&nowhere, &subject, text_of(text), NOW_S));
+}
+
+static void test_ticket_is_good__refuses_every_change(void **state)
+{
+    char text[TICKET_BYTES + 1] = "";
+
+    (void)state;
+    ticket_make(&tickets, &subject, NOW_S, text);
+    for (size_t i = 0; i < TICKET_BYTES - 1; i++) {
+        char kept = text[i];
+
+        text[i] = kept == 'A' ? 'B' : 'A';
+        assert_false(is_good(&subject, text, NOW_S));
+        text[i] = kept;
+    }
+    text[TICKET_BYTES - 1] = 'A';
+    assert_false(is_good(&subject, text, NOW_S));
+    assert_false(is_good(&subject, "", NOW_S));
+}
+
+static void test_ticket_is_proof__counts_the_zero_bits(void **state)
+{
+    char nonce[24];
+    unsigned tries = 0;
+
+    (void)state;
+    do
+        snprintf(nonce, sizeof(nonce), "%u", tries++);
+    while (!ticket_is_proof(text_of("challenge"), text_of(nonce), 10));
+    assert_in_range(tries, 50, 20000); /* about a thousand */
+    assert_true(ticket_is_proof(text_of("challenge"), text_of(nonce), 0));
+    assert_true(ticket_is_proof(text_of("challenge"), text_of(nonce), 9));
+    assert_false(ticket_is_proof(text_of("challenge"), text_of(nonce), 40));
+    assert_false(ticket_is_proof(text_of("challenge"), text_of(nonce), 257));
+    assert_false(ticket_is_proof(text_of("challengf"), text_of(nonce), 10));
+}
+
+static void test_ticket_is_proof__known_hashes(void **state)
+{
+    /* by `printf a:NONCE | sha256sum` */
+    static const struct {
+        const char *nonce;
+        unsigned bits;
+    } rows[] = {{"3", 1}, {"68", 7}, {"2071", 8}, {"63", 13}, {"105009", 16}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_true(ticket_is_proof(text_of("a"), text_of(rows[i].nonce), rows[i].bits));
+        assert_false(
+            ticket_is_proof(text_of("a"), text_of(rows[i].nonce), rows[i].bits + 1));
+    }
+}
+
+static void test_ticket_check_secret__short_ones_are_refused(void **state)
+{
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(ticket_check_secret("", &err), STATUS_OK);
+    assert_int_equal(ticket_check_secret(SECRET, &err), STATUS_OK);
+    assert_int_equal(ticket_check_secret("hunter2", &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "SECKILL_TICKET_SECRET"));
+    assert_null(strstr(err.text, "hunter2"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ticket_is_good__until_it_expires),
+        cmocka_unit_test(test_ticket_is_good__for_its_subject_only),
+        cmocka_unit_test(test_ticket_is_good__refuses_every_change),
+        cmocka_unit_test(test_ticket_is_proof__counts_the_zero_bits),
+        cmocka_unit_test(test_ticket_is_proof__known_hashes),
+        cmocka_unit_test(test_ticket_check_secret__short_ones_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,260 @@
+/* it_keys.c - keys by name, renewed while the service runs; tokens that were taken back.
+ */
+#include "app/test/fixture.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define OLD "an old secret, kept while its tokens last"
+#define NEW "a new secret, which signs from now on ..."
+
+static int setup(void **state)
+{
+    *state = fixture_open();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+/* A token with these claims beside sub and exp; `kid` may be NULL. */
+static const char *token_of(const char *kid, const char *secret, const char *claims)
+{
+    char header[128] = "{\"alg\":\"HS256\",\"typ\":\"JWT\"}";
+    char all[400];
+
+    if (kid != NULL)
+        snprintf(header, sizeof(header), "{\"alg\":\"HS256\",\"kid\":\"%s\"}", kid);
+    snprintf(all, sizeof(all), "{\"sub\":\"7\",\"exp\":%lld%s}",
+             (long long)time(NULL) + 600, claims);
+    return token_hs256(header, all, secret);
+}
+
+static int status_of(struct service *service, const char *token)
+{
+    return ask(service, token, NULL, "GET /v1/orders")->status;
+}
+
+/* -- several keys -- */
+
+static void write_file(const char *path, const char *text)
+{
+    char fresh[200];
+    FILE *file;
+
+    snprintf(fresh, sizeof(fresh), "%s.new", path);
+    file = fopen(fresh, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(rename(fresh, path), 0);
+}
+
+static bool has_logged(struct service *service, const char *words)
+{
+    char line[1024];
+    bool found = false;
+    FILE *file = fopen(service->log_path, "re");
+
+    assert_non_null(file);
+    while (!found && fgets(line, sizeof(line), file) != NULL)
+        found = strstr(line, words) != NULL;
+    fclose(file);
+    return found;
+}
+
+struct wish {
+    struct service *service;
+    const char *token;
+    const char *words;
+    int status;
+};
+
+/* Each loop takes the keys by itself: all must have them. */
+static bool is_judged_so(void *arg)
+{
+    const struct wish *wish = arg;
+
+    for (int i = 0; i < 16; i++) {
+        if (status_of(wish->service, wish->token) != wish->status)
+            return false;
+    }
+    return true;
+}
+
+static bool is_logged(void *arg)
+{
+    const struct wish *wish = arg;
+
+    return has_logged(wish->service, wish->words);
+}
+
+static void await_judged(struct service *service, const char *token, int status)
+{
+    struct wish wish = {.service = service, .token = token, .status = status};
+
+    assert_true(becomes_true(is_judged_so, &wish, 5000));
+}
+
+static void test_keys__are_renewed_by_a_signal(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[160], setting[220];
+    const char *const env[] = {"SECKILL_JWT_SECRET=", setting, NULL};
+    const char *old = token_of("old", OLD, ""), *new = token_of("new", NEW, "");
+    struct service *service;
+
+    snprintf(path, sizeof(path), "%s/keys", fixture->dir);
+    snprintf(setting, sizeof(setting), "SECKILL_JWT_KEYS_FILE=%s", path);
+    write_file(path, "kid: old\n" OLD "\n");
+    service = fixture_serve(fixture, env);
+    assert_int_equal(status_of(service, old), 200);
+    assert_int_equal(status_of(service, new), 401);
+
+    write_file(path, "kid: old\n" OLD "\nkid: new\n" NEW "\n");
+    assert_int_equal(status_of(service, new), 401); /* not before it is told */
+    service_signal(service, SIGHUP);
+    await_judged(service, new, 200);
+    await_judged(service, old, 200);
+
+    write_file(path, "kid: new\n" NEW "\n");
+    service_signal(service, SIGHUP);
+    await_judged(service, old, 401);
+    await_judged(service, new, 200);
+    assert_int_equal(service_stop(service), 0);
+}
+
+static void test_keys__that_will_not_do_leave_the_old_in_force(void **state)
+{
+    static const char *const bad[] = {"kid: new\nshort\n", "nonsense\n", ""};
+    struct fixture *fixture = *state;
+    char path[160], setting[220];
+    const char *const env[] = {"SECKILL_JWT_SECRET=", setting, NULL};
+    struct wish wish = {.words = "event=reload_refused"};
+
+    snprintf(path, sizeof(path), "%s/keys", fixture->dir);
+    snprintf(setting, sizeof(setting), "SECKILL_JWT_KEYS_FILE=%s", path);
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        write_file(path, "kid: old\n" OLD "\n");
+        wish.service = fixture_serve(fixture, env);
+        write_file(path, bad[i]);
+        service_signal(wish.service, SIGHUP);
+        assert_true(becomes_true(is_logged, &wish, 5000));
+        assert_false(has_logged(wish.service, "short"));
+        await_judged(wish.service, token_of("old", OLD, ""), 200);
+        assert_int_equal(service_stop(wish.service), 0);
+    }
+}
+
+static void test_keys__many_renewals_under_load_lose_no_request(void **state)
+{
+    struct service *service = fixture_serve(*state, NULL);
+    const char *token = shopper(7);
+
+    for (int i = 0; i < 200; i++) {
+        service_signal(service, SIGHUP);
+        assert_int_equal(status_of(service, token), 200);
+    }
+    assert_int_equal(service_stop(service), 0); /* under a sanitizer: without a leak */
+}
+
+static void test_issuer__and_audience_are_demanded_where_set(void **state)
+{
+    const char *const env[] = {"SECKILL_JWT_ISSUER=mint", "SECKILL_JWT_AUDIENCE=shop",
+                               NULL};
+    struct service *service = fixture_serve(*state, env);
+
+    assert_int_equal(
+        status_of(service, token_of(NULL, FIXTURE_SECRET,
+                                    ",\"iss\":\"mint\",\"aud\":[\"x\",\"shop\"]")),
+        200);
+    EXPECT(ask(service,
+               token_of(NULL, FIXTURE_SECRET, ",\"iss\":\"other\",\"aud\":\"shop\""),
+               NULL, "GET /v1/orders"),
+           401, "unauthenticated");
+    EXPECT(ask(service,
+               token_of(NULL, FIXTURE_SECRET, ",\"iss\":\"mint\",\"aud\":\"shopping\""),
+               NULL, "GET /v1/orders"),
+           401, "unauthenticated");
+    assert_int_equal(status_of(service, token_of(NULL, FIXTURE_SECRET, "")), 401);
+}
+
+/* -- taken back -- */
+
+static void test_revoked__is_refused_from_then_on(void **state)
+{
+    struct fixture *fixture = *state;
+    struct service *service = fixture_serve(fixture, NULL);
+    const char *token = token_of(NULL, FIXTURE_SECRET, ",\"jti\":\"t-1\"");
+    const char *other = token_of(NULL, FIXTURE_SECRET, ",\"jti\":\"t-2\"");
+    char id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 10}, id);
+    EXPECT(ask(service, token, NULL, "GET /v1/orders"), 200, NULL);
+    redis_do(fixture, "SET revoked:t-1 1 EX 100");
+    EXPECT(ask(service, token, NULL, "GET /v1/orders"), 401, "unauthenticated");
+    EXPECT(ask(service, token, NULL, "POST /v1/vouchers/%s/orders", id), 401,
+           "unauthenticated");
+    assert_int_equal(sql_live_orders(fixture, id), 0);
+    EXPECT(ask(service, other, NULL, "POST /v1/vouchers/%s/orders", id), 201, NULL);
+    redis_do(fixture, "DEL revoked:t-1");
+    EXPECT(ask(service, token, NULL, "GET /v1/orders"), 200, NULL);
+}
+
+/* Nearly every request of a sale is a refusal: none of them may cost Redis anything. */
+static void test_revoked__is_not_asked_where_memory_refuses(void **state)
+{
+    struct fixture *fixture = *state;
+    struct service *service = fixture_serve(fixture, NULL);
+    const char *token = token_of(NULL, FIXTURE_SECRET, ",\"jti\":\"t-3\"");
+    char id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 1}, id);
+    EXPECT(place_order(service, 8, id, NULL), 201, NULL);
+    redis_do(fixture, "SET revoked:t-3 1 EX 100");
+    redis_do(fixture, "CONFIG RESETSTAT");
+    for (int i = 0; i < 50; i++)
+        EXPECT(ask(service, token, NULL, "POST /v1/vouchers/%s/orders", id), 409,
+               "sold_out");
+    assert_null(strstr(redis_do(fixture, "INFO commandstats"), "cmdstat_exists"));
+    EXPECT(ask(service, token, NULL, "GET /v1/orders"), 401, "unauthenticated");
+    assert_non_null(strstr(redis_do(fixture, "INFO commandstats"), "cmdstat_exists"));
+}
+
+static void test_revoked__without_redis_nobody_knows(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *const bypass[] = {"SECKILL_REDIS_DOWN=bypass", NULL};
+    struct service *strict = fixture_serve(fixture, NULL);
+    struct service *lenient = fixture_serve(fixture, bypass);
+    const char *token = token_of(NULL, FIXTURE_SECRET, ",\"jti\":\"t-4\"");
+
+    fixture_servers(fixture, "stop", "redis");
+    service_await(strict, "/readyz", 503, 5000);
+    EXPECT(ask(strict, token, NULL, "GET /v1/orders"), 503, "unavailable");
+    EXPECT(ask(strict, shopper(7), NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(ask(lenient, token, NULL, "GET /v1/orders"), 200, NULL);
+    fixture_mend(fixture, "redis");
+    service_await(strict, "/readyz", 200, 5000);
+    await_judged(strict, token, 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_keys__are_renewed_by_a_signal),
+        CASE(test_keys__that_will_not_do_leave_the_old_in_force),
+        CASE(test_keys__many_renewals_under_load_lose_no_request),
+        CASE(test_issuer__and_audience_are_demanded_where_set),
+        CASE(test_revoked__is_refused_from_then_on),
+        CASE(test_revoked__is_not_asked_where_memory_refuses),
+        CASE(test_revoked__without_redis_nobody_knows),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

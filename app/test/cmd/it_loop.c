@@ -1,0 +1,260 @@
+/*
+ * it_loop.c - the event loop under many clients: all at once, in lock step, and clients
+ * that do not wait for their answer.
+ *
+ * libmicrohttpd's own epoll threads can wait for ever when exactly a multiple of 128
+ * events was ready. So the clients come in such numbers, ask while the service is
+ * stopped, and it finds all of them at the same moment; with one worker, for that the
+ * numbers hold.
+ */
+#include "app/test/fixture_crowd.h"
+#include "base/clock.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const one_worker[] = {"SECKILL_WORKERS=1", NULL};
+static struct service *service;
+
+static int setup(void **state)
+{
+    struct fixture *fixture = fixture_open();
+
+    *state = fixture;
+    service = fixture_serve(fixture, one_worker);
+    fixture_share_services(fixture);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+/* -- lock step -- */
+
+static void run_lock_step(void **state, size_t clients, size_t rounds, bool stop_to_ask)
+{
+    static int64_t first_user = 1000;
+    struct order_burst burst = {.first_user = first_user};
+    struct crowd_plan plan = {{service},
+                              .connections = clients,
+                              .requests = clients * rounds,
+                              .lock_step = true,
+                              .stop_to_ask = stop_to_ask,
+                              .timeout_ms = 30000,
+                              .write = burst_write,
+                              .answer = burst_answer,
+                              .arg = &burst};
+
+    first_user += (int64_t)(clients * rounds);
+    make_voucher(service, &(struct sale){.stock = 100000}, burst.voucher_id);
+    assert_int_equal(crowd_run(&plan), plan.requests);
+    assert_int_equal(burst.tally[TALLY_PLACED], plan.requests);
+    assert_int_equal(sql_live_orders(*state, burst.voucher_id), plan.requests);
+}
+
+static void test_lock_step__256_clients(void **state)
+{
+    run_lock_step(state, 256, 40, false);
+}
+
+static void test_lock_step__512_clients(void **state)
+{
+    run_lock_step(state, 512, 20, false);
+}
+
+static void test_lock_step__all_ready_at_the_same_moment(void **state)
+{
+    static const size_t counts[] = {126, 127, 128, 129, 255, 256, 257, 384, 512, 640};
+
+    for (size_t i = 0; i < COUNT_OF(counts); i++)
+        run_lock_step(state, counts[i], 5, true);
+}
+
+/* Refusals from memory are answered without a suspension. */
+static void test_lock_step__refusals(void **state)
+{
+    struct order_burst burst = {.first_user = 1};
+    struct crowd_plan plan = {{service},
+                              .connections = 512,
+                              .requests = (size_t)512 * 20,
+                              .lock_step = true,
+                              .stop_to_ask = true,
+                              .timeout_ms = 30000,
+                              .write = burst_write,
+                              .answer = burst_answer,
+                              .arg = &burst};
+
+    (void)state;
+    make_voucher(service, &(struct sale){.stock = 0}, burst.voucher_id);
+    assert_int_equal(crowd_run(&plan), plan.requests);
+    assert_int_equal(burst.tally[TALLY_SOLD_OUT], plan.requests);
+}
+
+/* -- clients that leave -- */
+
+struct orders_wait {
+    struct fixture *fixture;
+    const char *voucher_id;
+    int64_t count;
+};
+
+static bool are_placed(void *arg)
+{
+    struct orders_wait *wait = arg;
+
+    return sql_live_orders(wait->fixture, wait->voucher_id) >= wait->count;
+}
+
+static void ask_and_leave(const char *voucher_id, int64_t user_id, bool rudely)
+{
+    struct order_burst burst = {.first_user = user_id};
+    struct client *client = client_open(&service->address);
+    char request[1024];
+
+    assert_non_null(client);
+    snprintf(burst.voucher_id, ID_SIZE, "%s", voucher_id);
+    assert_true(
+        client_write(client, request, burst_write(0, request, sizeof(request), &burst)));
+    if (rudely)
+        client_abort(client);
+    else
+        client_close(client);
+}
+
+static bool nothing_in_flight(void *arg)
+{
+    const struct client_reply *reply = ask(service, NULL, NULL, "GET /metrics");
+    const char *at = strstr(reply->body, "\nseckill_in_flight ");
+
+    (void)arg;
+    assert_non_null(at);
+    return strtod(at + strlen("\nseckill_in_flight "), NULL) <= 1; /* this very request */
+}
+
+/* Whoever closes in order has sent a whole request: that order is placed. After a reset
+   the request may never have been read: then it is not placed, but also not half. */
+static void test_leaving__the_order_is_completed_once(void **state)
+{
+    char voucher_id[ID_SIZE];
+    struct orders_wait wait = {*state, voucher_id, 500};
+
+    make_voucher(service, &(struct sale){.stock = 10000}, voucher_id);
+    for (int64_t user = 1; user <= 500; user++)
+        ask_and_leave(voucher_id, user, false);
+    assert_true(becomes_true(are_placed, &wait, 10000));
+    for (int64_t user = 501; user <= 1000; user++)
+        ask_and_leave(voucher_id, user, true);
+    assert_true(becomes_true(nothing_in_flight, NULL, 10000));
+    assert_int_equal(sql_number(*state,
+                                "select count(*) - count(distinct user_id) from "
+                                "voucher_order where voucher_id = %s",
+                                voucher_id),
+                     0);
+    assert_int_equal(sql_broken_promises(*state), 0);
+    assert_int_equal(redis_order_locks(*state), 0);
+}
+
+/* They surely leave while suspended: Redis stands still meanwhile. */
+static void test_leaving__while_suspended(void **state)
+{
+    char voucher_id[ID_SIZE];
+    struct orders_wait wait = {*state, voucher_id, 300};
+
+    make_voucher(service, &(struct sale){.stock = 10000}, voucher_id);
+    fixture_servers(*state, "pause", "redis");
+    for (int64_t user = 1; user <= 300; user++)
+        ask_and_leave(voucher_id, user, user % 2);
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL); /* it has read them */
+    fixture_servers(*state, "resume", "redis");
+    assert_true(becomes_true(nothing_in_flight, NULL, 10000));
+    becomes_true(are_placed, &wait, 1000); /* those of the reset ones that were read */
+    assert_int_equal(sql_number(*state,
+                                "select count(*) - count(distinct user_id) from "
+                                "voucher_order where voucher_id = %s",
+                                voucher_id),
+                     0);
+    assert_in_range(sql_live_orders(*state, voucher_id), 150, 300);
+    assert_true(becomes_true(nothing_in_flight, NULL, 1000));
+    EXPECT(place_order(service, 1, voucher_id, NULL),
+           sql_number(*state,
+                      "select count(*) from voucher_order where voucher_id = %s and "
+                      "user_id = 1",
+                      voucher_id) == 1
+               ? 409
+               : 201,
+           NULL);
+}
+
+#define ROUNDS_MAX   30
+#define LEVEL_ROUNDS 3
+#define LEVEL_KIB    512 /* 6,000 times 100 bytes would be more */
+
+/* The most clients that were ever there at once decide what is kept for the next ones, so
+   the memory grows at first; but it must come to a level. */
+static void test_leaving__frees_the_memory(void **state)
+{
+    /* a sanitizer would note where each allocation came from, and keep that */
+    const char *const env[] = {"SECKILL_WORKERS=1",
+                               "ASAN_OPTIONS=quarantine_size_mb=1:malloc_context_size=0",
+                               NULL};
+    struct service *shared = service;
+    char voucher_id[ID_SIZE];
+    int64_t rss_kib[ROUNDS_MAX], user = 1;
+    bool is_level = false;
+
+    service = fixture_serve(*state, env);
+    make_voucher(service, &(struct sale){.stock = 100000}, voucher_id);
+    for (int round = 0; round < ROUNDS_MAX && !is_level; round++) {
+        for (int i = 0; i < 2000; i++)
+            ask_and_leave(voucher_id, user++, i % 4 == 0);
+        assert_true(becomes_true(nothing_in_flight, NULL, 10000));
+        rss_kib[round] = service_rss_kib(service);
+        is_level = round >= LEVEL_ROUNDS &&
+                   rss_kib[round] - rss_kib[round - LEVEL_ROUNDS] <= LEVEL_KIB;
+    }
+    service = shared;
+    assert_true(is_level);
+}
+
+/* -- many idle connections -- */
+
+static void test_idle__connections_are_held_and_others_served(void **state)
+{
+    struct client *idle[1500];
+    char voucher_id[ID_SIZE];
+    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
+
+    (void)state;
+    make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
+    for (size_t i = 0; i < COUNT_OF(idle); i++) {
+        idle[i] = client_open(&service->address);
+        assert_non_null(idle[i]);
+    }
+    for (int64_t user = 1; user <= 20; user++)
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
+    for (size_t i = 0; i < COUNT_OF(idle); i++) {
+        assert_true(client_write(idle[i], request, sizeof(request) - 1));
+        EXPECT(client_read(idle[i], &wait), 200, NULL);
+        client_close(idle[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_lock_step__256_clients),
+        CASE(test_lock_step__512_clients),
+        CASE(test_lock_step__all_ready_at_the_same_moment),
+        CASE(test_lock_step__refusals),
+        CASE(test_leaving__the_order_is_completed_once),
+        CASE(test_leaving__while_suspended),
+        CASE(test_leaving__frees_the_memory),
+        CASE(test_idle__connections_are_held_and_others_served),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

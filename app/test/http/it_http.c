@@ -1,0 +1,429 @@
+/* it_http.c - routes, methods, the form of errors, the API description, metrics. */
+#include "app/test/fixture.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define PATHS_MAX 40
+
+static const char *const methods[] = {"get", "post", "put", "patch", "delete"};
+#define METHOD_COUNT (COUNT_OF(methods))
+#define GET          1u
+#define POST         2u
+#define PATCH        8u
+
+struct path {
+    char target[100]; /* with {id} */
+    unsigned methods; /* bit i: methods[i] */
+};
+
+static struct service *service;
+static char voucher_id[ID_SIZE], order_id[ID_SIZE];
+
+static int setup(void **state)
+{
+    struct fixture *fixture = fixture_open();
+
+    *state = fixture;
+    service = fixture_serve(fixture, NULL);
+    fixture_share_services(fixture);
+    make_voucher(service, &(struct sale){.stock = 1000}, voucher_id);
+    snprintf(
+        order_id, sizeof(order_id), "%s",
+        reply_text(EXPECT(place_order(service, 7, voucher_id, NULL), 201, NULL), "id"));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+/* -- the API description -- */
+
+static unsigned method_bit(const char *line)
+{
+    for (unsigned i = 0; i < METHOD_COUNT; i++) {
+        size_t len = strlen(methods[i]);
+
+        if (strncmp(line + 4, methods[i], len) == 0 && line[4 + len] == ':')
+            return 1u << i;
+    }
+    return 0;
+}
+
+/* The paths and methods in it, by its indentation: "  /path:", then "    method:". */
+static size_t read_paths(char *yaml, struct path *paths)
+{
+    size_t count = 0;
+    bool is_inside = false;
+    char *rest = yaml;
+
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        if (line[0] != ' ' && line[0] != '\0' && line[0] != '#')
+            is_inside = strncmp(line, "paths:", 6) == 0;
+        if (!is_inside)
+            continue;
+        if (strncmp(line, "  /", 3) == 0) {
+            assert_true(count < PATHS_MAX);
+            snprintf(paths[count].target, sizeof(paths[count].target), "%.*s",
+                     (int)strcspn(line + 2, ":"), line + 2);
+            paths[count++].methods = 0;
+        } else if (strncmp(line, "    ", 4) == 0 && count > 0) {
+            paths[count - 1].methods |= method_bit(line);
+        }
+    }
+    return count;
+}
+
+static size_t described_paths(struct path *paths)
+{
+    const struct client_reply *reply =
+        EXPECT(ask(service, NULL, NULL, "GET /openapi.yaml"), 200, NULL);
+    char *yaml = strdup(reply->body);
+    size_t count = read_paths(yaml, paths);
+
+    assert_int_equal(strncmp(yaml, "openapi: 3.1", 12), 0);
+    free(yaml);
+    return count;
+}
+
+static void test_openapi__describes_the_contract(void **state)
+{
+    static const struct path contract[] = {
+        {"/v1/vouchers", GET | POST},
+        {"/v1/vouchers/{id}", GET | PATCH},
+        {"/v1/vouchers/{id}/restock", POST},
+        {"/v1/vouchers/{id}/orders", POST},
+        {"/v1/orders", GET},
+        {"/v1/orders/{id}", GET},
+        {"/healthz", GET},
+        {"/readyz", GET},
+        {"/metrics", GET},
+        {"/openapi.yaml", GET},
+    };
+    struct path paths[PATHS_MAX];
+    size_t count = described_paths(paths);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(contract); i++) {
+        unsigned found = 0;
+
+        for (size_t k = 0; k < count; k++)
+            if (strcmp(paths[k].target, contract[i].target) == 0)
+                found = paths[k].methods;
+        if (found != contract[i].methods)
+            fail_msg("%s: methods %#x, should be %#x", contract[i].target, found,
+                     contract[i].methods);
+    }
+}
+
+static void fill_target(const char *pattern, char *target, size_t size)
+{
+    const char *hole = strchr(pattern, '{');
+    const char *id = strncmp(pattern, "/v1/orders", 10) == 0 ? order_id : voucher_id;
+
+    if (hole == NULL)
+        snprintf(target, size, "%s", pattern);
+    else
+        snprintf(target, size, "%.*s%s%s", (int)(hole - pattern), pattern, id,
+                 strchr(hole, '}') + 1);
+}
+
+static bool allows(const struct client_reply *reply, const char *method)
+{
+    const char *at = client_header(reply, "Allow");
+    size_t len = strlen(method);
+
+    while (at != NULL && *at != '\0') {
+        at += strspn(at, ", ");
+        if (strncasecmp(at, method, len) == 0 && !isalpha((unsigned char)at[len]))
+            return true;
+        at += strcspn(at, ", ");
+    }
+    return false;
+}
+
+static void check_allow(const struct path *path, const struct client_reply *reply)
+{
+    for (unsigned i = 0; i < METHOD_COUNT; i++)
+        if (allows(reply, methods[i]) != ((path->methods & 1u << i) != 0))
+            fail_msg("%s: Allow: %s: wrong about %s", path->target,
+                     client_header(reply, "Allow"), methods[i]);
+}
+
+static void check_method(const struct path *path, unsigned i)
+{
+    char target[150], method[8];
+    const struct client_reply *reply;
+
+    fill_target(path->target, target, sizeof(target));
+    snprintf(method, sizeof(method), "%s", methods[i]);
+    for (char *at = method; *at != '\0'; at++)
+        *at = (char)toupper((unsigned char)*at);
+    reply = ask(service, admin(), NULL, "%s %s", method, target);
+    if ((path->methods & 1u << i) == 0)
+        check_allow(path, EXPECT(reply, 405, "method_not_allowed"));
+    else if (reply->status == 404 || reply->status == 405 || reply->status == 0)
+        fail_msg("%s %s: %d", method, target, reply->status);
+}
+
+static void test_openapi__lists_exactly_the_methods_that_are_served(void **state)
+{
+    struct path paths[PATHS_MAX];
+    size_t count = described_paths(paths);
+
+    (void)state;
+    for (size_t k = 0; k < count; k++) {
+        assert_true(paths[k].methods != 0);
+        for (unsigned i = 0; i < METHOD_COUNT; i++)
+            check_method(&paths[k], i);
+    }
+}
+
+/* -- methods and targets -- */
+
+static void test_options__answers_with_allow(void **state)
+{
+    struct path paths[PATHS_MAX];
+    size_t count = described_paths(paths);
+    char target[150];
+
+    (void)state;
+    for (size_t k = 0; k < count; k++) {
+        const struct client_reply *reply;
+
+        fill_target(paths[k].target, target, sizeof(target));
+        reply = ask(service, NULL, NULL, "OPTIONS %s", target);
+        if (reply->status != 200 && reply->status != 204)
+            EXPECT(reply, 204, NULL);
+        check_allow(&paths[k], reply);
+    }
+}
+
+static void test_head__is_get_without_the_body(void **state)
+{
+    static const char *const targets[] = {
+        "/v1/vouchers", "/v1/vouchers/{}", "/healthz",     "/readyz",
+        "/metrics",     "/openapi.yaml",   "/v1/orders/0", "/nothing"};
+    char target[100], type[100];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(targets); i++) {
+        const struct client_reply *reply;
+        int status;
+
+        fill(targets[i], voucher_id, target, sizeof(target));
+        reply = ask(service, NULL, NULL, "GET %s", target);
+        status = reply->status;
+        snprintf(type, sizeof(type), "%s", client_header(reply, "Content-Type"));
+        reply = EXPECT(ask(service, NULL, NULL, "HEAD %s", target), status, NULL);
+        assert_string_equal(client_header(reply, "Content-Type"), type);
+        assert_true(client_ends(service->conn, 50) == false); /* and no body follows */
+    }
+}
+
+static void test_unknown_target__is_not_found(void **state)
+{
+    static const char *const targets[] = {"/v1",
+                                          "/v1/",
+                                          "/v1/voucher",
+                                          "/V1/vouchers",
+                                          "/v2/vouchers",
+                                          "//v1/vouchers",
+                                          "/v1/vouchers/1/order",
+                                          "/v1/vouchers/1/orders/2",
+                                          "/healthz/",
+                                          "/metrics/x",
+                                          "/.env",
+                                          "/../../etc/passwd",
+                                          "/v1/orders/1/2"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(targets); i++) {
+        EXPECT(ask(service, admin(), NULL, "GET %s", targets[i]), 404, "not_found");
+        EXPECT(ask(service, NULL, NULL, "GET %s", targets[i]), 404, "not_found");
+    }
+}
+
+static void check_bad_id(const char *route, const char *id)
+{
+    const char *body = strstr(route, "restock") ? "{\"add\":1}" : NULL;
+    char line[200];
+    const struct client_reply *reply =
+        ask(service, admin(), body, "%s", fill(route, id, line, sizeof(line)));
+
+    if (!reply_is(reply, 400, "bad_request") && !reply_is(reply, 404, "not_found"))
+        fail_msg("%s: %d %s", line, reply->status, reply->body);
+}
+
+static void test_id_in_path__bad_is_a_4xx(void **state)
+{
+    static const char *const ids[] = {"0",
+                                      "-1",
+                                      "9223372036854775808",
+                                      "18446744073709551617",
+                                      "+1",
+                                      "1.0",
+                                      "1e1",
+                                      "0x10",
+                                      "%00",
+                                      "1%00",
+                                      "01%20",
+                                      "abc",
+                                      "1;drop%20table%20voucher",
+                                      "1'--",
+                                      "%F0%9F%92%A9",
+                                      "%ff",
+                                      "%"};
+    static const char *const routes[] = {"GET /v1/vouchers/{}", "GET /v1/orders/{}",
+                                         "POST /v1/vouchers/{}/orders",
+                                         "POST /v1/vouchers/{}/restock"};
+
+    (void)state;
+    for (size_t r = 0; r < COUNT_OF(routes); r++)
+        for (size_t i = 0; i < COUNT_OF(ids); i++)
+            check_bad_id(routes[r], ids[i]);
+}
+
+static void test_id_in_path__unknown_is_not_found(void **state)
+{
+    static const char *const lines[] = {
+        "GET /v1/vouchers/9223372036854775807", "GET /v1/orders/9223372036854775807",
+        "GET /v1/orders/1", "POST /v1/vouchers/9223372036854775807/orders"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(lines); i++)
+        EXPECT(ask(service, shopper(7), NULL, "%s", lines[i]), 404, "not_found");
+    EXPECT(ask(service, admin(), "{\"add\":1}",
+               "POST /v1/vouchers/9223372036854775807/restock"),
+           404, "not_found");
+    EXPECT(ask(service, admin(), "{\"title\":\"x\"}",
+               "PATCH /v1/vouchers/9223372036854775807"),
+           404, "not_found");
+}
+
+static void test_query__bad_is_a_4xx(void **state)
+{
+    static const char *const targets[] = {"/v1/vouchers?limit=0",
+                                          "/v1/vouchers?limit=101",
+                                          "/v1/vouchers?limit=-1",
+                                          "/v1/vouchers?limit=x",
+                                          "/v1/vouchers?limit=",
+                                          "/v1/vouchers?limit=1&limit=2",
+                                          "/v1/vouchers?limit=4294967297",
+                                          "/v1/vouchers?limit=18446744073709551617",
+                                          "/v1/vouchers?state=closed",
+                                          "/v1/vouchers?state=",
+                                          "/v1/vouchers?state=open&state=ended",
+                                          "/v1/vouchers?cursor=%00",
+                                          "/v1/vouchers?cursor=';--",
+                                          "/v1/vouchers?cursor=-1",
+                                          "/v1/orders?limit=0",
+                                          "/v1/orders?limit=1000",
+                                          "/v1/orders?voucher_id=x",
+                                          "/v1/orders?voucher_id=0",
+                                          "/v1/orders?voucher_id=9223372036854775808",
+                                          "/v1/orders?cursor=%ff%fe",
+                                          "/v1/orders?user_id=abc",
+                                          "/v1/orders?user_id=-3"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(targets); i++) {
+        const struct client_reply *reply =
+            ask(service, admin(), NULL, "GET %s", targets[i]);
+
+        if (!reply_is(reply, 400, "bad_request") && !reply_is(reply, 422, "invalid"))
+            fail_msg("%s: %d %s", targets[i], reply->status, reply->body);
+    }
+}
+
+/* -- how it is doing -- */
+
+static void test_metrics__has_what_the_contract_names(void **state)
+{
+    static const char *const names[] = {
+        "seckill_http_requests_total{",
+        "seckill_orders_total{verdict=\"placed\"}",
+        "seckill_order_stage_seconds_bucket{",
+        "seckill_batch_orders_bucket{",
+        "seckill_queue_depth",
+        "seckill_in_flight",
+        "seckill_lock_lost_total",
+        "seckill_dependency_up{dependency=\"postgres\"} 1",
+        "seckill_dependency_up{dependency=\"redis\"} 1",
+        "seckill_catalogue_age_seconds"};
+    static const char *const stages[] = {"lock", "queue", "commit", "unlock", "total"};
+    const struct client_reply *reply =
+        EXPECT(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
+    char stage[40];
+
+    (void)state;
+    assert_int_equal(strncmp(client_header(reply, "Content-Type"), "text/plain", 10), 0);
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (strstr(reply->body, names[i]) == NULL)
+            fail_msg("no %s in:\n%.3000s", names[i], reply->body);
+    for (size_t i = 0; i < COUNT_OF(stages); i++) {
+        snprintf(stage, sizeof(stage), "stage=\"%s\"", stages[i]);
+        if (strstr(reply->body, stage) == NULL)
+            fail_msg("no %s", stage);
+    }
+    assert_non_null(strstr(reply->body, "reconnect"));
+}
+
+static double metric(const char *series)
+{
+    const struct client_reply *reply =
+        EXPECT(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
+    const char *at = strstr(reply->body, series);
+
+    return at == NULL ? 0 : strtod(at + strlen(series), NULL);
+}
+
+static void test_metrics__counts_orders_and_refusals(void **state)
+{
+    static const char placed[] = "seckill_orders_total{verdict=\"placed\"}";
+    static const char again[] = "seckill_orders_total{verdict=\"already_ordered\"}";
+    double placed_before = metric(placed), again_before = metric(again);
+
+    (void)state;
+    for (int64_t user = 3000; user < 3010; user++) {
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
+        EXPECT(place_order(service, user, voucher_id, NULL), 409, "already_ordered");
+    }
+    assert_true(metric(placed) == placed_before + 10);
+    assert_true(metric(again) == again_before + 10);
+}
+
+static void test_health__tells_each_dependency(void **state)
+{
+    const struct client_reply *reply;
+
+    (void)state;
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    reply = EXPECT(ask(service, NULL, NULL, "GET /readyz"), 200, NULL);
+    assert_non_null(reply->json);
+    assert_non_null(strstr(reply->body, "postgres"));
+    assert_non_null(strstr(reply->body, "redis"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_openapi__describes_the_contract),
+        CASE(test_openapi__lists_exactly_the_methods_that_are_served),
+        CASE(test_options__answers_with_allow),
+        CASE(test_head__is_get_without_the_body),
+        CASE(test_unknown_target__is_not_found),
+        CASE(test_id_in_path__bad_is_a_4xx),
+        CASE(test_id_in_path__unknown_is_not_found),
+        CASE(test_query__bad_is_a_4xx),
+        CASE(test_metrics__has_what_the_contract_names),
+        CASE(test_metrics__counts_orders_and_refusals),
+        CASE(test_health__tells_each_dependency),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

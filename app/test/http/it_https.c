@@ -1,0 +1,321 @@
+/* it_https.c - TLS: certificates renewed while the service runs; headers; ids in logs. */
+#include "app/test/fixture.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int setup(void **state)
+{
+    *state = fixture_open();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+/* -- TLS -- */
+
+struct pair {
+    char cert[160], key[160];
+};
+
+static void make_pair(struct fixture *fixture, const char *name, struct pair *pair)
+{
+    char subject[80];
+    const struct outcome *outcome;
+
+    snprintf(pair->cert, sizeof(pair->cert), "%s/%s.crt", fixture->dir, name);
+    snprintf(pair->key, sizeof(pair->key), "%s/%s.key", fixture->dir, name);
+    snprintf(subject, sizeof(subject), "/CN=%s", name);
+    outcome = fixture_run(
+        fixture, NULL,
+        (const char *[]){"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                         "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                         subject, "-keyout", pair->key, "-out", pair->cert, NULL});
+    if (outcome->code != 0)
+        fail_msg("openssl: %s", outcome->err);
+}
+
+static void put_pair(const struct pair *from, const struct pair *to)
+{
+    assert_int_equal(rename(from->key, to->key), 0);
+    assert_int_equal(rename(from->cert, to->cert), 0);
+}
+
+static const struct outcome *curl(struct fixture *fixture, const struct service *service,
+                                  const char *more, const char *target)
+{
+    char url[100];
+
+    snprintf(url, sizeof(url), "https://%s:%u%s", service->address.host,
+             (unsigned)service->address.port, target);
+    return fixture_run(fixture, NULL,
+                       (const char *[]){"curl", "-sSk", "-m", "5", more, url, NULL});
+}
+
+static bool shows(struct fixture *fixture, const struct service *service,
+                  const char *name)
+{
+    char subject[80];
+
+    snprintf(subject, sizeof(subject), "CN=%s", name);
+    return strstr(curl(fixture, service, "-v", "/healthz")->err, subject) != NULL;
+}
+
+struct wish {
+    struct fixture *fixture;
+    struct service *service;
+    const char *words;
+};
+
+/* Each loop takes the certificate by itself: all must show it. */
+static bool is_shown(void *arg)
+{
+    const struct wish *wish = arg;
+
+    for (int i = 0; i < 12; i++) {
+        if (!shows(wish->fixture, wish->service, wish->words))
+            return false;
+    }
+    return true;
+}
+
+static bool is_logged(void *arg)
+{
+    const struct wish *wish = arg;
+    char line[1200];
+    bool found = false;
+    FILE *file = fopen(wish->service->log_path, "re");
+
+    assert_non_null(file);
+    while (!found && fgets(line, sizeof(line), file) != NULL)
+        found = strstr(line, wish->words) != NULL;
+    fclose(file);
+    return found;
+}
+
+static bool is_up(void *arg)
+{
+    const struct wish *wish = arg;
+
+    return curl(wish->fixture, wish->service, "-f", "/readyz")->code == 0;
+}
+
+static struct wish serve_tls(struct fixture *fixture, const struct pair *pair)
+{
+    char cert[220], key[220];
+    const char *const env[] = {cert, key, NULL};
+    struct wish wish = {.fixture = fixture};
+
+    snprintf(cert, sizeof(cert), "SECKILL_TLS_CERT_FILE=%s", pair->cert);
+    snprintf(key, sizeof(key), "SECKILL_TLS_KEY_FILE=%s", pair->key);
+    wish.service = fixture_spawn(fixture, env);
+    assert_true(becomes_true(is_up, &wish, 10000));
+    return wish;
+}
+
+static void test_tls__a_renewed_certificate_is_shown_after_a_signal(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pair first, second;
+    struct wish wish;
+
+    make_pair(fixture, "first", &first);
+    make_pair(fixture, "second", &second);
+    wish = serve_tls(fixture, &first);
+    wish.words = "first";
+    assert_true(is_shown(&wish));
+    put_pair(&second, &first);
+    assert_true(is_shown(&wish)); /* not before it is told */
+    service_signal(wish.service, SIGHUP);
+    wish.words = "second";
+    assert_true(becomes_true(is_shown, &wish, 5000));
+    assert_int_equal(service_stop(wish.service), 0);
+}
+
+static void test_tls__a_pair_that_does_not_match_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pair first, second;
+    char cert[220], key[220];
+    const char *const env[] = {cert, key, "SECKILL_LISTEN=127.0.0.1:0", NULL};
+    const struct outcome *outcome;
+    struct wish wish;
+
+    make_pair(fixture, "first", &first);
+    make_pair(fixture, "second", &second);
+    snprintf(cert, sizeof(cert), "SECKILL_TLS_CERT_FILE=%s", first.cert);
+    snprintf(key, sizeof(key), "SECKILL_TLS_KEY_FILE=%s", second.key);
+    outcome = fixture_run(
+        fixture, env, (const char *[]){"timeout", "5", fixture->program, "serve", NULL});
+    assert_int_equal(outcome->code, 64);
+    assert_non_null(strstr(outcome->err, "SECKILL_TLS_KEY_FILE"));
+
+    wish = serve_tls(fixture, &first);
+    assert_int_equal(rename(second.key, first.key), 0); /* half of a renewal */
+    service_signal(wish.service, SIGHUP);
+    wish.words = "event=reload_refused";
+    assert_true(becomes_true(is_logged, &wish, 5000));
+    wish.words = "first";
+    assert_true(is_shown(&wish)); /* the old pair is still good */
+    assert_int_equal(service_stop(wish.service), 0);
+}
+
+static void test_tls__answers_say_that_it_stays_so(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pair pair;
+    struct wish wish;
+    static const char *const targets[] = {"/healthz", "/v1/orders", "/nothing"};
+
+    make_pair(fixture, "first", &pair);
+    wish = serve_tls(fixture, &pair);
+    for (size_t i = 0; i < COUNT_OF(targets); i++)
+        assert_non_null(strstr(curl(fixture, wish.service, "-i", targets[i])->out,
+                               "Strict-Transport-Security: max-age="));
+}
+
+/* -- headers -- */
+
+static void test_headers__no_answer_is_to_be_guessed_at(void **state)
+{
+    static const char *const targets[] = {"/healthz", "/v1/orders", "/nothing",
+                                          "/v1/vouchers", "/metrics"};
+    struct service *service = fixture_serve(*state, NULL);
+
+    for (size_t i = 0; i < COUNT_OF(targets); i++) {
+        const struct client_reply *reply = ask(service, NULL, NULL, "GET %s", targets[i]);
+
+        assert_string_equal(client_header(reply, "X-Content-Type-Options"), "nosniff");
+        assert_null(client_header(reply, "Strict-Transport-Security"));
+    }
+}
+
+/* -- ids -- */
+
+static const char *answered_id(struct service *service, const char *sent,
+                               const char *target)
+{
+    char header[300];
+
+    snprintf(header, sizeof(header), "X-Request-Id: %s\r\n", sent);
+    return client_header(ask_with(service, NULL, header, NULL, "GET %s", target),
+                         "X-Request-Id");
+}
+
+static void test_request_id__comes_back(void **state)
+{
+    static const char *const targets[] = {"/healthz", "/nothing", "/v1/vouchers",
+                                          "/v1/orders", "/openapi.yaml"};
+    struct service *service = fixture_serve(*state, NULL);
+
+    for (size_t i = 0; i < COUNT_OF(targets); i++)
+        assert_string_equal(answered_id(service, "a.b_c:d/e+f=g@h-9", targets[i]),
+                            "a.b_c:d/e+f=g@h-9");
+    assert_null(client_header(ask(service, NULL, NULL, "GET /healthz"), "X-Request-Id"));
+}
+
+static void test_request_id__a_bad_one_is_not_passed_on(void **state)
+{
+    static const char *const bad[] = {
+        "a b",
+        "\"quoted\"",
+        "x\\n",
+        "caf\xc3\xa9",
+        "a;b",
+        "<script>",
+        "01234567890123456789012345678901234567890123456789012345678901234"};
+    struct service *service = fixture_serve(*state, NULL);
+
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        const char *id = answered_id(service, bad[i], "/nothing");
+
+        if (id != NULL)
+            fail_msg("%s: %s", bad[i], id);
+    }
+}
+
+static void assert_logged(struct service *service, const char *words)
+{
+    struct wish wish = {.service = service, .words = words};
+
+    if (!becomes_true(is_logged, &wish, 2000))
+        fail_msg("no \"%s\" in %s", words, service->log_path);
+}
+
+static void test_request_id__stands_in_the_log_with_the_traceparent(void **state)
+{
+    static const char parent[] =
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    const char *const env[] = {"SECKILL_LOG_LEVEL=debug", NULL};
+    struct service *service = fixture_serve(*state, env);
+    const struct client_reply *reply;
+    char header[200], words[200];
+
+    snprintf(header, sizeof(header), "X-Request-Id: r-1\r\ntraceparent: %s\r\n", parent);
+    ask_with(service, NULL, header, NULL, "GET /nothing");
+    snprintf(words, sizeof(words),
+             "event=request request_id=r-1 traceparent=%s path=\"/nothing\" status=404",
+             parent);
+    assert_logged(service, words);
+    ask_with(service, NULL, "X-Request-Id: r-2\r\ntraceparent: 00-evil\"-1-1\r\n", NULL,
+             "GET /no%%22thing%%0a");
+    assert_logged(service, "request_id=r-2 path=\"/no'thing \" status=404");
+    /* where there is a line, there is an id, and the client is told it */
+    reply = ask(service, NULL, NULL, "GET /nothing");
+    snprintf(words, sizeof(words), "request_id=%s path=\"/nothing\"",
+             client_header(reply, "X-Request-Id"));
+    assert_logged(service, words);
+}
+
+static void test_request_id__stands_in_the_line_of_a_failure(void **state)
+{
+    struct fixture *fixture = *state;
+    struct service *service = fixture_serve(fixture, NULL);
+
+    fixture_servers(fixture, "stop", "postgres");
+    service_await(service, "/readyz", 503, 10000);
+    EXPECT(ask_with(service, admin(), "X-Request-Id: r-3\r\n", "{\"add\":1}",
+                    "POST /v1/vouchers/1/restock"),
+           503, "unavailable");
+    assert_logged(service, "event=request_failed request_id=r-3 path=");
+    fixture_mend(fixture, "postgres");
+    service_await(service, "/readyz", 200, 10000);
+}
+
+static void test_request_id__stands_in_the_line_of_an_order(void **state)
+{
+    struct fixture *fixture = *state;
+    struct service *service = fixture_serve(fixture, NULL);
+    char id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 9}, id);
+    sql_do(fixture, "alter table voucher_order add constraint poison check (user_id <> "
+                    "66) not valid");
+    EXPECT(ask_with(service, shopper(66), "X-Request-Id: r-4\r\n", NULL,
+                    "POST /v1/vouchers/%s/orders", id),
+           500, "internal");
+    assert_logged(service, "event=order_refused request_id=r-4 voucher_id=");
+    sql_do(fixture, "alter table voucher_order drop constraint poison");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_tls__a_renewed_certificate_is_shown_after_a_signal),
+        CASE(test_tls__a_pair_that_does_not_match_is_refused),
+        CASE(test_tls__answers_say_that_it_stays_so),
+        CASE(test_headers__no_answer_is_to_be_guessed_at),
+        CASE(test_request_id__comes_back),
+        CASE(test_request_id__a_bad_one_is_not_passed_on),
+        CASE(test_request_id__stands_in_the_log_with_the_traceparent),
+        CASE(test_request_id__stands_in_the_line_of_a_failure),
+        CASE(test_request_id__stands_in_the_line_of_an_order),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,322 @@
+/*
+ * it_fault_postgres.c - Postgres killed, stopped, hung, its connections cut, in the
+ * middle of a sale: no acknowledged order is lost, no answer is false, selling resumes.
+ */
+#include "app/test/fixture_crowd.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_MS 2000
+#define BACK_MS    15000 /* until a service has found its server again */
+#define BURST      4000
+
+static const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=2000", NULL};
+static struct service *service;
+
+static int setup(void **state)
+{
+    struct fixture *fixture = fixture_open();
+
+    *state = fixture;
+    service = fixture_serve(fixture, env);
+    fixture_share_services(fixture);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+/* Postgres runs for the next test, whatever became of this one. */
+static int mend(void **state)
+{
+    fixture_mend(*state, "postgres");
+    service_await(service, "/readyz", 200, BACK_MS);
+    return fixture_end_test(state);
+}
+
+#define FAULT(test) cmocka_unit_test_teardown(test, mend)
+
+/* -- away -- */
+
+/* A 503 in time, whichever of its codes is true. */
+static void assert_refused_in_time(int64_t user_id, const char *voucher_id,
+                                   const char *key)
+{
+    int64_t before_us = clock_mono_us();
+    const struct client_reply *reply = place_order(service, user_id, voucher_id, key);
+
+    if (!reply_is(reply, 503, "outcome_unknown"))
+        EXPECT(reply, 503, "unavailable");
+    assert_in_range(reply_retry_after(reply), 1, 60);
+    assert_in_range(clock_mono_us() - before_us, 0, (TIMEOUT_MS + 700) * 1000);
+}
+
+static void assert_reads_refused_in_time(void)
+{
+    static const char *const lines[] = {"GET /v1/orders", "GET /v1/orders/1048577",
+                                        "GET /v1/vouchers?state=ended"};
+
+    for (size_t i = 0; i < COUNT_OF(lines); i++) {
+        int64_t before_us = clock_mono_us();
+        const struct client_reply *reply =
+            EXPECT(ask(service, shopper(1), NULL, "%s", lines[i]), 503, "unavailable");
+
+        assert_true(reply_retry_after(reply) >= 1);
+        assert_in_range(clock_mono_us() - before_us, 0, 6000000);
+    }
+}
+
+static void test_away__killed(void **state)
+{
+    char voucher_id[ID_SIZE];
+    const struct client_reply *reply;
+
+    make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
+    fixture_servers(*state, "kill", "postgres");
+    for (int64_t user = 1; user <= 6; user++)
+        assert_refused_in_time(user, voucher_id, user % 2 ? NULL : "k");
+    assert_reads_refused_in_time();
+    service_await(service, "/readyz", 503, 3000);
+    reply = ask(service, NULL, NULL, "GET /readyz");
+    assert_non_null(strstr(reply->body, "postgres"));
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    reply = EXPECT(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
+    assert_non_null(
+        strstr(reply->body, "seckill_dependency_up{dependency=\"postgres\"} 0"));
+    assert_int_equal(redis_order_locks(*state), 0);
+    fixture_servers(*state, "start", "postgres");
+    service_await(service, "/readyz", 200, BACK_MS);
+    assert_int_equal(sql_live_orders(*state, voucher_id), 0);
+    for (int64_t user = 1; user <= 6; user++)
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
+}
+
+static bool has_settled(void *arg)
+{
+    const struct client_reply *reply = place_order(service, 1, arg, NULL);
+
+    return reply->status == 201 || reply_is(reply, 409, "already_ordered");
+}
+
+static void test_away__hung(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
+    fixture_servers(*state, "pause", "postgres");
+    for (int64_t user = 1; user <= 3; user++)
+        assert_refused_in_time(user, voucher_id, user % 2 ? NULL : "k");
+    fixture_servers(*state, "resume", "postgres");
+    service_await(service, "/readyz", 200, BACK_MS);
+    assert_true(becomes_true(has_settled, voucher_id, 5000));
+    assert_int_equal(sql_broken_promises(*state), 0);
+}
+
+/* -- in a burst -- */
+
+static bool no_locks(void *arg)
+{
+    return redis_order_locks(arg) == 0;
+}
+
+static void run_burst(void **state, void (*halfway)(void *arg), bool all_are_placed)
+{
+    static enum tally each[BURST];
+    struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
+    struct crowd_plan plan = {
+        {service},           .connections = 64,        .requests = BURST,
+        .timeout_ms = 60000, .write = burst_write,     .answer = burst_answer,
+        .halfway = halfway,  .halfway_at = BURST / 10, .arg = &burst};
+
+    make_voucher(service, &(struct sale){.stock = BURST}, burst.voucher_id);
+    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(burst.tally[TALLY_LOST], 0);
+    assert_true(burst.tally[TALLY_PLACED] >= BURST / 10);
+    if (all_are_placed)
+        assert_int_equal(burst.tally[TALLY_PLACED], BURST);
+    service_await(service, "/readyz", 200, BACK_MS);
+    assert_true(becomes_true(no_locks, *state, 5000));
+    burst_check(*state, &burst, BURST);
+    burst_finish(service, &burst, BURST);
+    assert_int_equal(sql_live_orders(*state, burst.voucher_id), BURST);
+    assert_int_equal(sql_broken_promises(*state), 0);
+}
+
+static void kill_and_start(void *arg)
+{
+    struct order_burst *burst = arg;
+
+    fixture_servers(burst->fixture, "kill", "postgres");
+    fixture_servers(burst->fixture, "start", "postgres");
+}
+
+static void stop_and_start(void *arg)
+{
+    struct order_burst *burst = arg;
+
+    fixture_servers(burst->fixture, "stop", "postgres");
+    fixture_servers(burst->fixture, "start", "postgres");
+}
+
+static void pause_and_resume(void *arg)
+{
+    struct order_burst *burst = arg;
+
+    fixture_servers(burst->fixture, "pause", "postgres");
+    fixture_servers(burst->fixture, "resume", "postgres");
+}
+
+static bool time_is_over(void *arg)
+{
+    return clock_mono_us() > *(int64_t *)arg;
+}
+
+/* Longer than an order may take. */
+static void pause_for_long(void *arg)
+{
+    struct order_burst *burst = arg;
+    int64_t until_us = clock_mono_us() + INT64_C(1000) * (TIMEOUT_MS + 1500);
+
+    fixture_servers(burst->fixture, "pause", "postgres");
+    becomes_true(time_is_over, &until_us, 60000);
+    fixture_servers(burst->fixture, "resume", "postgres");
+}
+
+static void test_burst__killed(void **state)
+{
+    run_burst(state, kill_and_start, false);
+}
+
+static void test_burst__stopped(void **state)
+{
+    run_burst(state, stop_and_start, false);
+}
+
+static void test_burst__hung_for_a_moment(void **state)
+{
+    run_burst(state, pause_and_resume, true);
+}
+
+static void test_burst__hung_for_long(void **state)
+{
+    run_burst(state, pause_for_long, false);
+}
+
+/* Cut again and again, wherever each transaction happens to be. */
+struct cutter {
+    struct order_burst burst;
+    struct fixture *fixture;
+    const char *function;
+};
+
+static void cutter_answer(size_t k, const struct client_reply *reply, void *arg)
+{
+    struct cutter *cutter = arg;
+
+    burst_answer(k, reply, &cutter->burst);
+    if (k % 150 == 100)
+        sql_do(cutter->fixture,
+               "select count(%s(pid)) from pg_stat_activity where usename = current_user "
+               "and pid <> pg_backend_pid()",
+               cutter->function);
+}
+
+static void run_cutter(void **state, const char *function)
+{
+    static enum tally each[BURST];
+    struct cutter cutter = {.burst = {.first_user = 1, .each = each},
+                            .fixture = *state,
+                            .function = function};
+    struct crowd_plan plan = {
+        {service},           .connections = 64,    .requests = BURST,
+        .timeout_ms = 60000, .write = burst_write, .answer = cutter_answer,
+        .arg = &cutter};
+
+    make_voucher(service, &(struct sale){.stock = BURST}, cutter.burst.voucher_id);
+    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(cutter.burst.tally[TALLY_LOST], 0);
+    assert_int_equal(cutter.burst.tally[TALLY_UNKNOWN],
+                     0); /* it can be looked up at once */
+    service_await(service, "/readyz", 200, BACK_MS);
+    burst_check(*state, &cutter.burst, BURST);
+    burst_finish(service, &cutter.burst, BURST);
+    assert_int_equal(sql_live_orders(*state, cutter.burst.voucher_id), BURST);
+}
+
+static void test_burst__connections_cut(void **state)
+{
+    run_cutter(state, "pg_terminate_backend");
+}
+
+static void test_burst__statements_cancelled(void **state)
+{
+    run_cutter(state, "pg_cancel_backend");
+}
+
+/* -- a row that the database refuses -- */
+
+#define NEIGHBOURS 60
+
+static int drop_poison(void **state)
+{
+    sql_do(*state, "alter table voucher_order drop constraint if exists poison");
+    return mend(state);
+}
+
+/* While the voucher's row is held, all gather for the same batches. */
+static void test_poison__fails_alone(void **state)
+{
+    struct client *clients[NEIGHBOURS];
+    struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
+    struct order_burst burst = {.first_user = 666000};
+    char request[1024], statement[80];
+
+    sql_do(*state,
+           "alter table voucher_order add constraint poison check (user_id not in "
+           "(666007, 666031, 666032)) not valid");
+    make_voucher(service, &(struct sale){.stock = NEIGHBOURS}, burst.voucher_id);
+    snprintf(statement, sizeof(statement),
+             "select 1 from voucher where id = %s for update", burst.voucher_id);
+    sql_session(*state, statement);
+    for (size_t i = 0; i < NEIGHBOURS; i++) {
+        clients[i] = client_open(&service->address);
+        assert_true(client_write(clients[i], request,
+                                 burst_write(i, request, sizeof(request), &burst)));
+    }
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    sql_session(*state, NULL);
+    for (size_t i = 0; i < NEIGHBOURS; i++) {
+        bool is_poison = i == 7 || i == 31 || i == 32;
+
+        EXPECT(client_read(clients[i], &wait), is_poison ? 500 : 201,
+               is_poison ? "internal" : NULL);
+        client_close(clients[i]);
+    }
+    assert_int_equal(sql_live_orders(*state, burst.voucher_id), NEIGHBOURS - 3);
+    assert_int_equal(sql_broken_promises(*state), 0);
+    assert_true(becomes_true(no_locks, *state, 1000));
+    sql_do(*state, "alter table voucher_order drop constraint poison");
+    for (int64_t user = 666031; user <= 666032; user++)
+        EXPECT(place_order(service, user, burst.voucher_id, NULL), 201, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAULT(test_away__killed),
+        FAULT(test_away__hung),
+        FAULT(test_burst__killed),
+        FAULT(test_burst__stopped),
+        FAULT(test_burst__hung_for_a_moment),
+        FAULT(test_burst__hung_for_long),
+        FAULT(test_burst__connections_cut),
+        FAULT(test_burst__statements_cancelled),
+        cmocka_unit_test_teardown(test_poison__fails_alone, drop_poison),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

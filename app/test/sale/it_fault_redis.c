@@ -1,0 +1,352 @@
+/* it_fault_redis.c - Redis killed, hung, restarted empty; reject and bypass. */
+#include "app/test/fixture_crowd.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_MS 1500
+#define BACK_MS    10000 /* until a service has found its server again */
+#define BURST      3000
+
+static const char *const rejecting[] = {"SECKILL_ORDER_TIMEOUT_MS=1500", NULL};
+static const char *const bypassing[] = {"SECKILL_ORDER_TIMEOUT_MS=1500",
+                                        "SECKILL_REDIS_DOWN=bypass", NULL};
+static struct service *service; /* the rejecting one */
+
+static int setup(void **state)
+{
+    struct fixture *fixture = fixture_open();
+
+    *state = fixture;
+    service = fixture_serve(fixture, rejecting);
+    fixture_share_services(fixture);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+/* Redis runs for the next test, whatever became of this one. */
+static int mend(void **state)
+{
+    fixture_mend(*state, "redis");
+    service_await(service, "/readyz", 200, BACK_MS);
+    return fixture_end_test(state);
+}
+
+#define FAULT(test) cmocka_unit_test_teardown(test, mend)
+
+static void assert_unavailable_in_time(struct service *at, const char *voucher_id)
+{
+    for (int64_t user = 1; user <= 4; user++) {
+        int64_t before_us = clock_mono_us();
+        const struct client_reply *reply =
+            EXPECT(place_order(at, user, voucher_id, NULL), 503, "unavailable");
+
+        assert_in_range(reply_retry_after(reply), 1, 60);
+        assert_in_range(clock_mono_us() - before_us, 0, (TIMEOUT_MS + 700) * 1000);
+    }
+}
+
+static void test_reject__killed(void **state)
+{
+    char voucher_id[ID_SIZE];
+    const struct client_reply *reply;
+
+    make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
+    EXPECT(place_order(service, 99, voucher_id, NULL), 201, NULL);
+    fixture_servers(*state, "kill", "redis");
+    assert_unavailable_in_time(service, voucher_id);
+    service_await(service, "/readyz", 503, 2000);
+    reply = ask(service, NULL, NULL, "GET /readyz");
+    assert_non_null(reply->json);
+    assert_non_null(strstr(reply->body, "redis"));
+    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    reply = EXPECT(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
+    assert_non_null(strstr(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0"));
+    EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL);
+    assert_int_equal(sql_live_orders(*state, voucher_id), 1);
+    fixture_servers(*state, "start", "redis");
+    service_await(service, "/readyz", 200, BACK_MS);
+    for (int64_t user = 1; user <= 4; user++)
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
+}
+
+static void test_reject__hung(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
+    fixture_servers(*state, "pause", "redis");
+    assert_unavailable_in_time(service, voucher_id);
+    service_await(service, "/readyz", 503, 5000);
+    assert_int_equal(sql_live_orders(*state, voucher_id), 0);
+    fixture_servers(*state, "resume", "redis");
+    service_await(service, "/readyz", 200, BACK_MS);
+}
+
+struct attempt {
+    int64_t user_id;
+    const char *voucher_id;
+};
+
+static bool is_placed(void *arg)
+{
+    struct attempt *attempt = arg;
+
+    return place_order(service, attempt->user_id, attempt->voucher_id, NULL)->status ==
+           201;
+}
+
+/* What Redis carries out after the service has given up on it must not lock the shoppers
+   out for the lease of 30 s. */
+static void test_reject__hung_leaves_no_lock_behind(void **state)
+{
+    char voucher_id[ID_SIZE];
+    struct attempt attempt = {.voucher_id = voucher_id};
+
+    make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
+    fixture_servers(*state, "pause", "redis");
+    for (int64_t user = 1; user <= 3; user++)
+        EXPECT(place_order(service, user, voucher_id, NULL), 503, "unavailable");
+    fixture_servers(*state, "resume", "redis");
+    for (attempt.user_id = 1; attempt.user_id <= 3; attempt.user_id++)
+        assert_true(becomes_true(is_placed, &attempt, 5000));
+    assert_int_equal(redis_order_locks(*state), 0);
+}
+
+static void test_reject__a_short_hang_is_waited_out(void **state)
+{
+    struct client *clients[20];
+    struct order_burst burst = {.first_user = 1};
+    struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
+    char request[1024];
+
+    make_voucher(service, &(struct sale){.stock = 100}, burst.voucher_id);
+    fixture_servers(*state, "pause", "redis");
+    for (size_t i = 0; i < COUNT_OF(clients); i++) {
+        clients[i] = client_open(&service->address);
+        assert_true(client_write(clients[i], request,
+                                 burst_write(i, request, sizeof(request), &burst)));
+    }
+    fixture_servers(*state, "resume", "redis");
+    for (size_t i = 0; i < COUNT_OF(clients); i++) {
+        EXPECT(client_read(clients[i], &wait), 201, NULL);
+        client_close(clients[i]);
+    }
+}
+
+static void test_reject__restarted_empty(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 100, .per_user_limit = 5}, voucher_id);
+    for (int i = 0; i < 3; i++) {
+        EXPECT(place_order(service, 7, voucher_id, NULL), 201, NULL);
+        fixture_servers(*state, "kill", "redis");
+        fixture_servers(*state, "start", "redis");
+        service_await(service, "/readyz", 200, BACK_MS);
+    }
+    EXPECT(place_order(service, 7, voucher_id, NULL), 201, NULL);
+}
+
+static void kill_and_start(void *arg)
+{
+    struct order_burst *burst = arg;
+
+    fixture_servers(burst->fixture, "kill", "redis");
+    fixture_servers(burst->fixture, "start", "redis");
+}
+
+static void run_burst(void **state, struct service *at, void (*halfway)(void *arg))
+{
+    static enum tally each[BURST];
+    struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
+    struct crowd_plan plan = {{at},
+                              .connections = 64,
+                              .requests = BURST,
+                              .timeout_ms = 30000,
+                              .write = burst_write,
+                              .answer = burst_answer,
+                              .halfway = halfway,
+                              .halfway_at = BURST / 10,
+                              .arg = &burst};
+
+    make_voucher(at, &(struct sale){.stock = BURST}, burst.voucher_id);
+    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(burst.tally[TALLY_LOST], 0);
+    assert_true(burst.tally[TALLY_PLACED] >= BURST / 10);
+    burst_check(*state, &burst, BURST);
+}
+
+static void test_reject__killed_in_a_burst(void **state)
+{
+    run_burst(state, service, kill_and_start);
+}
+
+/* Redis answers, but with an error: nothing was done. */
+static void test_reject__refusing_writes(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
+    redis_do(*state, "CONFIG SET maxmemory 1");
+    assert_unavailable_in_time(service, voucher_id);
+    redis_do(*state, "CONFIG SET maxmemory 0");
+    assert_int_equal(sql_live_orders(*state, voucher_id), 0);
+    for (int64_t user = 1; user <= 4; user++)
+        EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
+}
+
+/* Cut and flushed again and again, wherever each order happens to be. */
+static void nagging_answer(size_t k, const struct client_reply *reply, void *arg)
+{
+    struct order_burst *burst = arg;
+
+    burst_answer(k, reply, burst);
+    if (k % 100 == 0)
+        redis_do(burst->fixture, "CLIENT KILL TYPE normal SKIPME yes");
+    if (k % 100 == 50)
+        redis_do(burst->fixture, "SCRIPT FLUSH");
+    if (k % 1000 == 500)
+        redis_do(burst->fixture, "FLUSHALL");
+}
+
+static bool no_locks(void *arg)
+{
+    return redis_order_locks(arg) == 0;
+}
+
+static void test_reject__connections_cut_in_a_burst(void **state)
+{
+    static enum tally each[BURST];
+    struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
+    struct crowd_plan plan = {
+        {service},           .connections = 64,    .requests = BURST,
+        .timeout_ms = 30000, .write = burst_write, .answer = nagging_answer,
+        .arg = &burst};
+
+    make_voucher(service, &(struct sale){.stock = BURST}, burst.voucher_id);
+    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(burst.tally[TALLY_LOST], 0);
+    burst_check(*state, &burst, BURST);
+    service_await(service, "/readyz", 200, BACK_MS);
+    assert_true(becomes_true(no_locks, *state, 5000));
+}
+
+/* -- bypass -- */
+
+#define IN_A_ROW 16 /* requests that very likely meet every loop of a service */
+
+/* By each loop of it. */
+static bool is_bypassed(void *arg)
+{
+    for (int i = 0; i < IN_A_ROW; i++) {
+        const struct client_reply *reply = ask(arg, NULL, NULL, "GET /readyz");
+
+        if (reply->status != 200 || strstr(reply->body, "bypassed") == NULL)
+            return false;
+    }
+    return true;
+}
+
+static void assert_bypassed(struct service *at)
+{
+    const struct client_reply *reply;
+
+    assert_true(becomes_true(is_bypassed, at, 5000));
+    reply = EXPECT(ask(at, NULL, NULL, "GET /metrics"), 200, NULL);
+    assert_non_null(strstr(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0"));
+}
+
+/* By no loop of it. */
+static bool is_not_bypassed(void *arg)
+{
+    for (int i = 0; i < IN_A_ROW; i++) {
+        const struct client_reply *reply = ask(arg, NULL, NULL, "GET /readyz");
+
+        if (reply->status != 200 || strstr(reply->body, "bypassed") != NULL)
+            return false;
+    }
+    return true;
+}
+
+static void test_bypass__goes_on_under_the_constraints(void **state)
+{
+    struct service *at = fixture_serve(*state, bypassing);
+    char voucher_id[ID_SIZE], foreign[ID_SIZE];
+
+    assert_true(is_not_bypassed(at));
+    make_voucher(at, &(struct sale){.stock = 20}, voucher_id);
+    EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
+    fixture_servers(*state, "kill", "redis");
+    for (int64_t user = 1; user <= 20; user++)
+        EXPECT(place_order(at, user, voucher_id, NULL), user == 1 ? 409 : 201, NULL);
+    EXPECT(place_order(at, 2, voucher_id, "k"), 409, "already_ordered");
+    EXPECT(place_order(at, 21, voucher_id, NULL), 409, "sold_out");
+    assert_bypassed(at);
+    fixture_servers(*state, "start", "redis");
+    assert_true(becomes_true(is_not_bypassed, at, BACK_MS));
+    make_voucher(at, &(struct sale){.stock = 20}, foreign);
+    redis_do(*state, "SET lock:order:3 foreign");
+    EXPECT(place_order(at, 3, foreign, NULL), 409, "order_in_progress");
+    redis_do(*state, "DEL lock:order:3");
+    assert_int_equal(sql_broken_promises(*state), 0);
+}
+
+static void test_bypass__hung(void **state)
+{
+    struct service *at = fixture_serve(*state, bypassing);
+    char voucher_id[ID_SIZE];
+
+    make_voucher(at, &(struct sale){.stock = 100}, voucher_id);
+    fixture_servers(*state, "pause", "redis");
+    for (int64_t user = 1; user <= 6; user++) {
+        int64_t before_us = clock_mono_us();
+
+        EXPECT(place_order(at, user, voucher_id, NULL), 201, NULL);
+        assert_in_range(clock_mono_us() - before_us, 0, (TIMEOUT_MS + 700) * 1000);
+    }
+    assert_bypassed(at);
+}
+
+static void test_bypass__killed_in_a_burst(void **state)
+{
+    run_burst(state, fixture_serve(*state, bypassing), kill_and_start);
+}
+
+static void test_bypass__without_redis_from_the_start(void **state)
+{
+    struct service *at;
+    char voucher_id[ID_SIZE];
+
+    fixture_servers(*state, "kill", "redis");
+    at = fixture_serve(*state, bypassing);
+    make_voucher(at, &(struct sale){.stock = 100}, voucher_id);
+    EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(at, 1, voucher_id, NULL), 409, "already_ordered");
+    assert_bypassed(at);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAULT(test_reject__killed),
+        FAULT(test_reject__hung),
+        FAULT(test_reject__hung_leaves_no_lock_behind),
+        FAULT(test_reject__a_short_hang_is_waited_out),
+        FAULT(test_reject__restarted_empty),
+        FAULT(test_reject__killed_in_a_burst),
+        FAULT(test_reject__refusing_writes),
+        FAULT(test_reject__connections_cut_in_a_burst),
+        FAULT(test_bypass__goes_on_under_the_constraints),
+        FAULT(test_bypass__hung),
+        FAULT(test_bypass__killed_in_a_burst),
+        FAULT(test_bypass__without_redis_from_the_start),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

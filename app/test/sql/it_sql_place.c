@@ -1,0 +1,470 @@
+/* it_sql_place.c - place_orders(): every verdict, alone and mixed. */
+#include "app/test/sql/it_sql.h"
+
+#include <inttypes.h>
+
+static struct sandbox *sandbox;
+
+static int setup(void **state)
+{
+    *state = fixture_open();
+    sandbox = sandbox_open(*state, "place");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    sandbox_close(sandbox);
+    return fixture_close(*state);
+}
+
+static int check_promises(void **state UNUSED)
+{
+    return sandbox_audit(sandbox) == 0 ? 0 : 1;
+}
+
+#define PLACE_CASE(test) cmocka_unit_test_teardown(test, check_promises)
+
+/* The verdicts for these arrays, written as SQL without the braces. */
+static const char *place(int64_t voucher, const char *users, const char *fences,
+                         const char *keys)
+{
+    if (keys == NULL)
+        return sandbox_text(sandbox,
+                            "select array_to_string(verdicts, ' ') from"
+                            " place_orders(%" PRId64 ", '{%s}', '{%s}', null)",
+                            voucher, users, fences);
+    return sandbox_text(sandbox,
+                        "select array_to_string(verdicts, ' ') from"
+                        " place_orders(%" PRId64 ", '{%s}', '{%s}', '{%s}')",
+                        voucher, users, fences, keys);
+}
+
+static int64_t stock_left(int64_t voucher)
+{
+    return sandbox_number(sandbox, "select stock_left from voucher where id = %" PRId64,
+                          voucher);
+}
+
+static int64_t version(int64_t voucher)
+{
+    return sandbox_number(sandbox, "select version from voucher where id = %" PRId64,
+                          voucher);
+}
+
+static void end_order(int64_t voucher, int user, int slot)
+{
+    sandbox_do(sandbox,
+               "select cancel_order(voucher_id, id, 'shopper:1') from voucher_order"
+               " where voucher_id = %" PRId64 " and user_id = %d and slot = %d",
+               voucher, user, slot);
+}
+
+/* -- stock -- */
+
+static void test_place_orders__places_all_in_request_order(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+
+    assert_string_equal(place(voucher, "3,1,2", "0,0,0", NULL), "1 1 1");
+    assert_int_equal(stock_left(voucher), 7);
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select string_agg(user_id::text, ' ' order by id) from"
+                     " voucher_order where voucher_id = %" PRId64,
+                     voucher),
+        "3 1 2");
+}
+
+static void test_place_orders__tells_what_it_did(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+
+    /* the row as stored against the row as told */
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "with p as (select * from place_orders(%" PRId64 ", '{7}', '{5}',"
+                     " '{k}')) select p.verdicts = '{1}' and p.details is null"
+                     " and p.price = 100 and p.expiry = p.decided_at + interval '900 s'"
+                     " and p.new_stock = 9 and p.new_version = 2 and p.opens < now()"
+                     " and p.closes > now() from p",
+                     voucher),
+        "t");
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select user_id = 7 and fence = 5 and request_key = 'k' and slot = 1"
+                     " and status = 'unpaid' and price_cents = 100 and paid_at is null"
+                     " and expires_at = created_at + interval '900 s'"
+                     " and id %% 1048576 = voucher_id %% 1048576"
+                     " from voucher_order where voucher_id = %" PRId64,
+                     voucher),
+        "t");
+}
+
+#define MANY 16 /* requests from which on a batch is asked whether all are new */
+
+/* Shoppers `first` and so on, as many as a large batch has, and one `more`. */
+static const char *place_many(int64_t voucher, int64_t first, int64_t more,
+                              const char *keys)
+{
+    return sandbox_text(sandbox,
+                        "select array_to_string(verdicts, ' ') from place_orders(%" PRId64
+                        ", array(select generate_series(%" PRId64 ", %" PRId64
+                        ")) || %" PRId64 "::bigint, array_fill(0::bigint, '{%d}'), %s)",
+                        voucher, first, first + MANY - 2, more, MANY, keys);
+}
+
+/* How many orders lead to the deadline of how many; the audit sees that none is left out.
+ */
+static const char *batches(int64_t voucher)
+{
+    return sandbox_text(
+        sandbox,
+        "select string_agg(format('%%s of %%s', count, size), ' ' order by"
+        " size) from (select size, count(*) from (select (select count(*)"
+        " from voucher_order o where o.voucher_id = b.voucher_id and o.id"
+        " between b.id and b.due_to_id) as size from voucher_order b"
+        " where b.voucher_id = %" PRId64 " and b.due_to_id is not null)"
+        " each group by size) sizes",
+        voucher);
+}
+
+static void test_place_orders__new_shoppers_share_a_deadline(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 1000, 2);
+
+    place_many(voucher, 1, 100, "null");
+    assert_string_equal(batches(voucher), "1 of 16");
+    place_many(voucher, 201, 300, "array(select 'k' || n from generate_series(1, 16) n)");
+    assert_string_equal(batches(voucher), "2 of 16");
+    place_many(voucher, 401, 100, "null"); /* 100 has one already */
+    assert_string_equal(batches(voucher), "16 of 1 2 of 16");
+    place_many(voucher, 601, 601, "null"); /* 601 twice */
+    assert_string_equal(batches(voucher), "32 of 1 2 of 16");
+    place(voucher, "801,802", "0,0", NULL); /* a small batch */
+    assert_string_equal(batches(voucher), "34 of 1 2 of 16");
+}
+
+static void test_place_orders__sells_new_shoppers_exactly_the_stock(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 14, 1);
+
+    assert_string_equal(place_many(voucher, 1, 100, "null"),
+                        "1 1 1 1 1 1 1 1 1 1 1 1 1 1 4 4");
+    assert_int_equal(stock_left(voucher), 0);
+    assert_string_equal(batches(voucher), "1 of 14");
+}
+
+static void test_place_orders__sells_exactly_the_stock(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 3, 1);
+
+    assert_string_equal(place(voucher, "1,2,3,4,5", "0,0,0,0,0", NULL), "1 1 1 4 4");
+    assert_int_equal(stock_left(voucher), 0);
+    assert_string_equal(place(voucher, "6", "0", NULL), "4");
+}
+
+static void test_place_orders__conflicts_use_up_no_stock(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 5, 1);
+
+    assert_string_equal(place(voucher, "1,3", "0,0", NULL), "1 1");
+    assert_string_equal(place(voucher, "1,2,3,4,1,5,6", "0,0,0,0,0,0,0", NULL),
+                        "3 1 3 1 3 1 4");
+    assert_int_equal(stock_left(voucher), 0);
+}
+
+static void test_place_orders__changes_the_version_once_or_not(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 5, 1);
+
+    place(voucher, "1,2,3", "0,0,0", NULL);
+    assert_int_equal(version(voucher), 2);
+    place(voucher, "1,2,3", "0,0,0", NULL);
+    assert_int_equal(version(voucher), 2);
+}
+
+static void test_place_orders__ids_grow_and_fit_the_voucher(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 100, 1);
+    int64_t other = sandbox_voucher(sandbox, 100, 1);
+
+    for (int i = 1; i < 10; i++) {
+        char user[8];
+
+        snprintf(user, sizeof(user), "%d", i);
+        place(i % 2 ? voucher : other, user, "0", NULL);
+    }
+    assert_int_equal(sandbox_number(sandbox,
+                                    "select count(*) from (select user_id,"
+                                    " lag(user_id) over (order by id) as before"
+                                    " from voucher_order where voucher_id in"
+                                    " (%" PRId64 ", %" PRId64
+                                    ")) o where before > user_id",
+                                    voucher, other),
+                     0);
+}
+
+static void test_place_orders__no_voucher(void **state UNUSED)
+{
+    assert_string_equal(place(999999999, "1,2", "0,5", "a,NULL"), "8 8");
+}
+
+/* -- shoppers -- */
+
+static void test_place_orders__same_shopper_in_one_batch(void **state UNUSED)
+{
+    int64_t one = sandbox_voucher(sandbox, 10, 1);
+    int64_t two = sandbox_voucher(sandbox, 10, 2);
+    int64_t scarce = sandbox_voucher(sandbox, 2, 3);
+
+    assert_string_equal(place(one, "1,1,2,1", "0,0,0,0", NULL), "1 3 1 3");
+    assert_string_equal(place(two, "1,1,2,1", "0,0,0,0", NULL), "1 1 1 3");
+    assert_string_equal(place(two, "1,2,2", "0,0,0", NULL), "3 1 3");
+    assert_string_equal(place(scarce, "1,1,1,1", "0,0,0,0", NULL), "1 1 4 4");
+}
+
+static void test_place_orders__already_ordered_names_a_live_order(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+
+    place(voucher, "1", "0", NULL);
+    end_order(voucher, 1, 1);
+    place(voucher, "1", "0", NULL);
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select p.order_ids[1] = o.id from place_orders(%" PRId64
+                     ", '{1}', '{0}', null) p, voucher_order o"
+                     " where o.voucher_id = %" PRId64 " and o.slot = 1",
+                     voucher, voucher),
+        "t");
+}
+
+static void test_place_orders__fills_the_lowest_free_slot(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 3);
+
+    assert_string_equal(place(voucher, "1,1,1,1", "0,0,0,0", NULL), "1 1 1 3");
+    end_order(voucher, 1, 2);
+    assert_string_equal(place(voucher, "1,1", "0,0", NULL), "1 3");
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select string_agg(slot::text, ' ' order by id) from voucher_order"
+                     " where voucher_id = %" PRId64 " and slot is not null",
+                     voucher),
+        "1 3 2");
+}
+
+static void test_place_orders__sold_out_still_knows_its_shoppers(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 2, 2);
+
+    assert_string_equal(place(voucher, "1,1", "0,0", "a,NULL"), "1 1");
+    assert_string_equal(place(voucher, "1,1,2,2", "0,0,0,0", "a,b,NULL,c"), "2 3 4 4");
+}
+
+/* -- the window -- */
+
+static void test_place_orders__before_and_after_the_sale(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+
+    assert_string_equal(place(voucher, "1", "0", "a"), "1");
+    sandbox_do(sandbox,
+               "select patch_voucher(%" PRId64 ", null, null, now() + interval '1 s',"
+               " null, null)",
+               voucher);
+    assert_string_equal(place(voucher, "1,1,2", "0,0,0", "a,NULL,NULL"), "2 3 5");
+    sandbox_do(sandbox,
+               "select patch_voucher(%" PRId64 ", null, null, now() - interval '1 h',"
+               " now() - interval '1 us', null)",
+               voucher);
+    assert_string_equal(place(voucher, "1,1,2", "0,0,0", "a,NULL,NULL"), "2 3 6");
+    assert_int_equal(stock_left(voucher), 9);
+}
+
+/* Waits for the lock of the row until the sale is over, and must see that it is. */
+static void test_place_orders__window_is_judged_with_the_row_held(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    PGconn *late = sandbox_connect(sandbox);
+    PGresult *result;
+    char statement[256];
+
+    sandbox_do(sandbox, "begin");
+    sandbox_do(sandbox, "select from voucher where id = %" PRId64 " for update", voucher);
+    snprintf(statement, sizeof(statement),
+             "select verdicts from place_orders(%" PRId64 ", '{1}', '{0}', null)",
+             voucher);
+    assert_int_equal(PQsendQuery(late, statement), 1);
+    while (sandbox_number(sandbox,
+                          "select count(*) from pg_locks where pid = %d and not granted",
+                          PQbackendPID(late)) == 0)
+        assert_int_equal(PQstatus(late), CONNECTION_OK);
+    sandbox_do(sandbox,
+               "update voucher set end_at = clock_timestamp() where id = %" PRId64,
+               voucher);
+    sandbox_do(sandbox, "commit");
+    result = PQgetResult(late);
+    assert_string_equal(PQgetvalue(result, 0, 0), "{6}");
+    PQclear(result);
+    PQfinish(late);
+}
+
+/* -- keys -- */
+
+static void test_place_orders__key_repeats_whatever_became_of_it(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 3, 1);
+
+    assert_string_equal(place(voucher, "1,1,2,1", "0,0,0,0", "a,a,a,b"), "1 2 1 3");
+    end_order(voucher, 1, 1);
+    assert_string_equal(place(voucher, "1", "0", "a"), "2");
+    assert_string_equal(place(voucher, "1,1", "0,0", "a,c"), "2 1");
+    assert_string_equal(place(voucher, "3,4,1", "0,0,0", "x,y,a"), "1 4 2");
+}
+
+static void test_place_orders__key_tells_the_order_as_it_is(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 5, 1);
+
+    place(voucher, "8,9", "0,0", "x,y");
+    sandbox_do(sandbox,
+               "select pay_order(voucher_id, id, 'payment:1', 'ref', price_cents)"
+               " from voucher_order where voucher_id = %" PRId64 " and user_id = 9",
+               voucher);
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select p.verdicts = '{1,2,2}' and p.order_ids[3] = o.id"
+                     " and p.order_ids[2] <> o.id and array_length(p.details, 1) = 12"
+                     " and p.details[1] = 2 and p.details[7] = 3 and p.details[8] = 100"
+                     " and p.details[9] = unix_us(o.created_at)"
+                     " and p.details[10] = unix_us(o.expires_at)"
+                     " and p.details[11] = unix_us(o.paid_at) and p.details[12] = 1"
+                     " from place_orders(%" PRId64 ", '{7,8,9}', '{0,0,0}', '{z,x,y}') p,"
+                     " voucher_order o where o.voucher_id = %" PRId64
+                     " and o.user_id = 9",
+                     voucher, voucher),
+        "t");
+}
+
+/* A long batch in which keys, shoppers and stock run out at once. */
+static void test_place_orders__everything_mixed(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 6, 2);
+
+    assert_string_equal(place(voucher, "1,1,2", "0,0,0", "a,b,c"), "1 1 1");
+    /* stock 3: repeated, full, placed in 2, placed, same key in one batch, placed, none
+     */
+    assert_string_equal(
+        place(voucher, "1,1,2,3,3,3,4,2,1", "0,0,0,0,0,0,0,0,0", "a,x,d,e,e,f,g,c,y"),
+        "2 3 1 1 2 1 4 2 3");
+    assert_int_equal(stock_left(voucher), 0);
+}
+
+/* -- fences -- */
+
+static void test_place_orders__fence_must_grow(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 4);
+
+    assert_string_equal(place(voucher, "1", "10", NULL), "1");
+    assert_string_equal(place(voucher, "1", "10", NULL), "7");
+    assert_string_equal(place(voucher, "1", "9", NULL), "7");
+    assert_string_equal(place(voucher, "1", "11", NULL), "1");
+    assert_string_equal(place(voucher, "1", "0", NULL), "1"); /* taken without a lock */
+    assert_string_equal(place(voucher, "1", "11", NULL), "7");
+    assert_string_equal(place(voucher, "2", "1", NULL), "1"); /* others have their own */
+    assert_int_equal(stock_left(voucher), 6);
+}
+
+static void test_place_orders__fence_of_an_ended_order_counts(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+
+    assert_string_equal(place(voucher, "1", "50", NULL), "1");
+    end_order(voucher, 1, 1);
+    assert_string_equal(place(voucher, "1", "50", NULL), "7");
+    assert_string_equal(place(voucher, "1,2", "49,40", NULL), "7 1");
+    assert_string_equal(place(voucher, "1", "51", NULL), "1");
+}
+
+/* Slot 1 is free and the fence above that of the order that ended, but not above that of
+   the live order in slot 2. */
+static void test_place_orders__fence_of_a_higher_slot_counts(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 2);
+
+    assert_string_equal(place(voucher, "1", "10", NULL), "1");
+    assert_string_equal(place(voucher, "1", "20", NULL), "1");
+    end_order(voucher, 1, 1);
+    assert_string_equal(place(voucher, "1", "15", NULL), "7");
+    assert_string_equal(place(voucher, "1", "21", NULL), "1");
+}
+
+static void test_place_orders__other_refusals_come_before_the_fence(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 2, 1);
+
+    assert_string_equal(place(voucher, "1", "10", "a"), "1");
+    assert_string_equal(place(voucher, "1,1", "10,5", "a,b"), "2 3");
+    end_order(voucher, 1, 1);
+    assert_string_equal(place(voucher, "2,3,1", "20,21,5", NULL), "1 1 4");
+}
+
+/* -- what must be refused as a whole -- */
+
+static void test_place_orders__a_bad_row_leaves_nothing(void **state UNUSED)
+{
+    static const char *const bad[] = {
+        "'{1,-2}', '{0,0}', null",
+        "'{1,null}', '{0,0}', null",
+        "'{1,2}', '{0,-7}', null",
+        "'{1,2}', '{0,0}', array['x', '']",
+        "'{1,2}', '{0,0}', array['x', repeat('k', 81)]",
+    };
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        char statement[256];
+        PGresult *result;
+
+        snprintf(statement, sizeof(statement),
+                 "select verdicts from place_orders(%" PRId64 ", %s)", voucher, bad[i]);
+        result = PQexec(sandbox->conn, statement);
+        assert_int_equal(PQresultStatus(result), PGRES_FATAL_ERROR);
+        PQclear(result);
+    }
+    assert_int_equal(stock_left(voucher), 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PLACE_CASE(test_place_orders__places_all_in_request_order),
+        PLACE_CASE(test_place_orders__tells_what_it_did),
+        PLACE_CASE(test_place_orders__new_shoppers_share_a_deadline),
+        PLACE_CASE(test_place_orders__sells_new_shoppers_exactly_the_stock),
+        PLACE_CASE(test_place_orders__sells_exactly_the_stock),
+        PLACE_CASE(test_place_orders__conflicts_use_up_no_stock),
+        PLACE_CASE(test_place_orders__changes_the_version_once_or_not),
+        PLACE_CASE(test_place_orders__ids_grow_and_fit_the_voucher),
+        PLACE_CASE(test_place_orders__no_voucher),
+        PLACE_CASE(test_place_orders__same_shopper_in_one_batch),
+        PLACE_CASE(test_place_orders__already_ordered_names_a_live_order),
+        PLACE_CASE(test_place_orders__fills_the_lowest_free_slot),
+        PLACE_CASE(test_place_orders__sold_out_still_knows_its_shoppers),
+        PLACE_CASE(test_place_orders__before_and_after_the_sale),
+        PLACE_CASE(test_place_orders__window_is_judged_with_the_row_held),
+        PLACE_CASE(test_place_orders__key_repeats_whatever_became_of_it),
+        PLACE_CASE(test_place_orders__key_tells_the_order_as_it_is),
+        PLACE_CASE(test_place_orders__everything_mixed),
+        PLACE_CASE(test_place_orders__fence_must_grow),
+        PLACE_CASE(test_place_orders__fence_of_an_ended_order_counts),
+        PLACE_CASE(test_place_orders__fence_of_a_higher_slot_counts),
+        PLACE_CASE(test_place_orders__other_refusals_come_before_the_fence),
+        PLACE_CASE(test_place_orders__a_bad_row_leaves_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

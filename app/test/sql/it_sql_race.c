@@ -1,0 +1,149 @@
+/* it_sql_race.c - batches from several sessions at once: never too many, never twice. */
+#include "app/test/sql/it_sql.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define SESSIONS 4
+#define BATCHES  60
+#define BATCH    40
+
+static struct sandbox *sandbox;
+
+static int setup(void **state)
+{
+    *state = fixture_open();
+    sandbox = sandbox_open(*state, "race");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    sandbox_close(sandbox);
+    return fixture_close(*state);
+}
+
+struct buyers {
+    PGconn *conn;
+    const int64_t *vouchers;
+    int64_t placed;
+    unsigned voucher_count;
+    unsigned shoppers; /* user ids are 1..this */
+    unsigned seed;
+    int failures;
+};
+
+static unsigned next(struct buyers *buyers)
+{
+    buyers->seed = buyers->seed * 1103515245 + 12345;
+    return buyers->seed >> 8;
+}
+
+/* One batch; some with keys, all without locks, shoppers and keys at random. */
+static void buy(struct buyers *buyers)
+{
+    char sql[8192], *end = sql + sizeof(sql), *at = sql;
+    bool is_keyed = next(buyers) % 2 == 0;
+    PGresult *result;
+
+    at += snprintf(at, (size_t)(end - at),
+                   "select coalesce(sum((v = 1)::int), 0) from unnest((select verdicts"
+                   " from place_orders(%" PRId64 ", array[",
+                   buyers->vouchers[next(buyers) % buyers->voucher_count]);
+    for (int i = 0; i < BATCH; i++)
+        at += snprintf(at, (size_t)(end - at), "%s%u", i > 0 ? "," : "",
+                       1 + next(buyers) % buyers->shoppers);
+    at += snprintf(at, (size_t)(end - at), "], array_fill(0::bigint, array[%d]), %s",
+                   BATCH, is_keyed ? "array[" : "null");
+    for (int i = 0; is_keyed && i < BATCH; i++)
+        at += snprintf(at, (size_t)(end - at), "%s'k%u'", i > 0 ? "," : "",
+                       next(buyers) % 3);
+    snprintf(at, (size_t)(end - at), "%s))) v", is_keyed ? "]" : "");
+    result = PQexec(buyers->conn, sql);
+    if (PQresultStatus(result) == PGRES_TUPLES_OK)
+        buyers->placed += strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    else
+        buyers->failures++;
+    PQclear(result);
+}
+
+static void *buy_for_long(void *arg)
+{
+    for (int i = 0; i < BATCHES; i++)
+        buy(arg);
+    return NULL;
+}
+
+/* Returns how many orders the sessions were told that they placed. */
+static int64_t run_sale(const int64_t *vouchers, unsigned voucher_count,
+                        unsigned shoppers)
+{
+    struct buyers buyers[SESSIONS] = {0};
+    pthread_t threads[SESSIONS];
+    int64_t placed = 0;
+
+    for (unsigned i = 0; i < SESSIONS; i++) {
+        buyers[i] = (struct buyers){.conn = sandbox_connect(sandbox),
+                                    .vouchers = vouchers,
+                                    .voucher_count = voucher_count,
+                                    .shoppers = shoppers,
+                                    .seed = i + 1};
+        assert_int_equal(pthread_create(&threads[i], NULL, buy_for_long, &buyers[i]), 0);
+    }
+    for (unsigned i = 0; i < SESSIONS; i++) {
+        pthread_join(threads[i], NULL);
+        PQfinish(buyers[i].conn);
+        assert_int_equal(buyers[i].failures, 0);
+        placed += buyers[i].placed;
+    }
+    return placed;
+}
+
+static int64_t live_orders(void)
+{
+    return sandbox_number(sandbox,
+                          "select count(*) from voucher_order where slot is not null");
+}
+
+static void test_place_orders__sessions_share_one_stock(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 700, 2);
+    int64_t before = live_orders();
+
+    assert_int_equal(run_sale(&voucher, 1, 2000), 700);
+    assert_int_equal(live_orders() - before, 700);
+    assert_int_equal(sandbox_audit(sandbox), 0);
+}
+
+static void test_place_orders__shoppers_run_out_before_the_stock(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 100000, 3);
+
+    /* every one of them gets all that one may have */
+    assert_int_equal(run_sale(&voucher, 1, 50), 150);
+    assert_int_equal(sandbox_audit(sandbox), 0);
+}
+
+static void test_place_orders__vouchers_do_not_mix(void **state UNUSED)
+{
+    int64_t vouchers[3];
+    int64_t before = live_orders();
+
+    for (size_t i = 0; i < COUNT_OF(vouchers); i++)
+        vouchers[i] = sandbox_voucher(sandbox, 200, 1);
+    assert_int_equal(run_sale(vouchers, COUNT_OF(vouchers), 1000), 600);
+    assert_int_equal(live_orders() - before, 600);
+    assert_int_equal(sandbox_audit(sandbox), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_place_orders__sessions_share_one_stock),
+        cmocka_unit_test(test_place_orders__shoppers_run_out_before_the_stock),
+        cmocka_unit_test(test_place_orders__vouchers_do_not_mix),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,468 @@
+/*
+ * it_store_faults.c - the store when the server refuses, stalls, dies or is away.
+ *
+ * An answer is lost on purpose by reading it off the store's socket before the store
+ * does, and shutting that socket down.
+ */
+#include "app/store/store_conn.h"
+#include "app/test/store/it_store.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct sandbox *sandbox;
+static struct fixture *fixture;
+
+static int setup(void **state)
+{
+    *state = fixture = fixture_open();
+    sandbox = sandbox_open(fixture, "faults");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    sandbox_close(sandbox);
+    return fixture_close(*state);
+}
+
+/* The server may have been killed and the sandbox's session with it. */
+static int mend(void **state UNUSED)
+{
+    fixture_mend(fixture, "postgres");
+    PQreset(sandbox->conn);
+    return sandbox_audit(sandbox) == 0 ? 0 : 1;
+}
+
+#define FAULT_CASE(test) cmocka_unit_test_teardown(test, mend)
+
+static int64_t orders_of(int64_t voucher)
+{
+    return sandbox_number(
+        sandbox, "select count(*) from voucher_order where voucher_id = %" PRId64,
+        voucher);
+}
+
+/* The row stays locked until `commit` or `rollback` in the sandbox's session. */
+static void hold_row(int64_t voucher)
+{
+    sandbox_do(sandbox, "begin");
+    sandbox_do(sandbox, "select from voucher where id = %" PRId64 " for update", voucher);
+}
+
+/* Run the loop until the server works on a batch, and so surely has it. */
+static void await_at_work(struct shop *shop)
+{
+    int64_t deadline_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
+
+    while (sql_number(fixture, "select count(*) from pg_stat_activity where"
+                               " query like '%%from place_orders(%%' and"
+                               " state = 'active' and pid <> pg_backend_pid()"
+                               " and wait_event_type is not null") == 0) {
+        assert_true(clock_mono_us() < deadline_us);
+        store_flush(shop->store);
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    }
+}
+
+/* -- refusals -- */
+
+static void
+test_store_place_orders__one_poisoned_row_refuses_the_batch(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, 5000);
+    struct basket basket = {0}, good = {0};
+
+    sandbox_do(sandbox, "alter table voucher_order add constraint poison"
+                        " check (user_id <> 666)");
+    basket_add(&basket, 1, 1, NULL);
+    basket_add(&basket, 666, 2, NULL);
+    basket_add(&good, 1, 3, NULL);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_REFUSED);
+    assert_non_null(strstr(basket.why.text, "poison"));
+    assert_int_equal(orders_of(voucher), 0);
+    assert_int_equal(basket_place(shop, voucher, &good), STATUS_OK);
+    assert_int_equal(good.placements[0].verdict, VERDICT_PLACED);
+    assert_int_equal(store_reconnects(shop->store), 0);
+    sandbox_do(sandbox, "alter table voucher_order drop constraint poison");
+    shop_close(shop);
+}
+
+/* The rows of the answer are there before the commit fails. */
+static void test_store_place_orders__a_failing_commit_is_a_refusal(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, 5000);
+    struct basket basket = {0};
+
+    sandbox_do(sandbox, "create function refuse() returns trigger language plpgsql as"
+                        " $$ begin raise 'not at commit'; end $$");
+    sandbox_do(sandbox, "create constraint trigger late after insert on voucher_order"
+                        " deferrable initially deferred"
+                        " for each row execute function refuse()");
+    basket_add(&basket, 1, 1, NULL);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_REFUSED);
+    assert_non_null(strstr(basket.why.text, "not at commit"));
+    sandbox_do(sandbox, "drop function refuse cascade");
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
+    shop_close(shop);
+}
+
+static void test_store_place_orders__a_row_lock_held_too_long_is_busy(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, 1000);
+    struct basket baskets[STORE_CONN_DEPTH] = {0};
+
+    hold_row(voucher);
+    for (int i = 0; i < STORE_CONN_DEPTH; i++) {
+        basket_add(&baskets[i], i + 1, i + 1, NULL);
+        basket_send(shop, voucher, &baskets[i]);
+    }
+    /* even the last in the lane, which waited for all before it, has a known outcome */
+    for (int i = 0; i < STORE_CONN_DEPTH; i++) {
+        shop_await(shop, &baskets[i].is_answered);
+        assert_int_equal(baskets[i].status, STATUS_BUSY);
+    }
+    sandbox_do(sandbox, "rollback");
+    assert_int_equal(basket_place(shop, voucher, &baskets[0]), STATUS_OK);
+    assert_int_equal(store_reconnects(shop->store), 0);
+    shop_close(shop);
+}
+
+/* What a migration under a running service does to prepared statements. */
+static void test_store__a_stale_session_is_replaced(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, 5000);
+    struct basket basket = {0};
+
+    basket_add(&basket, 1, 1, NULL);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
+    assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_OK);
+    sandbox_do(sandbox, "drop function resolve_orders");
+    sandbox_do(sandbox, "create function resolve_orders(p_voucher bigint, u bigint[],"
+                        " f bigint[], k text[]) returns table (pos integer,"
+                        " verdict integer, order_id bigint, detail bigint[])"
+                        " language sql as 'select 1, 4, null::bigint, null::bigint[]'");
+    assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_BUSY);
+    basket_resolve(shop, voucher, &basket);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_SOLD_OUT);
+    assert_int_equal(store_reconnects(shop->store), 1);
+    shop_close(shop);
+    sandbox_close(sandbox);
+    sandbox = sandbox_open(fixture, "faults_again");
+}
+
+/* -- away -- */
+
+static void test_store__a_server_that_is_away_answers_down(void **state UNUSED)
+{
+    struct shop *shop = shop_open_at("postgresql://127.0.0.1:1/x", 2, 500);
+    struct basket basket = {0};
+
+    basket_add(&basket, 1, 1, NULL);
+    assert_int_equal(basket_place(shop, 1, &basket), STATUS_DOWN);
+    assert_int_equal(basket_resolve_once(shop, 1, &basket), STATUS_DOWN);
+    while (shop->downs == 0)
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    assert_true(shop->down_why.text[0] != '\0');
+    assert_false(store_is_up(shop->store));
+    assert_int_equal(store_batch_room(shop->store), 0);
+    assert_int_equal(store_reconnects(shop->store), 0);
+    shop_close(shop);
+}
+
+static void test_store_open__refuses_a_url_it_cannot_read(void **state UNUSED)
+{
+    struct store_options options = {.database_url = "postgresql://[", .lanes = 1};
+    struct store *store = NULL;
+    struct err err = {0};
+
+    assert_int_equal(store_open(&options, &store, &err), STATUS_INVALID);
+    assert_null(store);
+    assert_true(err.text[0] != '\0');
+}
+
+static void test_store__waits_for_the_migration(void **state UNUSED)
+{
+    struct sandbox *empty = sandbox_new(fixture, "faults_empty");
+    struct shop *shop = shop_open_at(empty->url, 1, 2000);
+    const struct db_migration options = {0};
+    struct err err = {0};
+    struct db *db;
+
+    while (shop->downs == 0)
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    assert_non_null(strstr(shop->down_why.text, "place_orders"));
+    assert_int_equal(db_open(empty->url, &db, &err), STATUS_OK);
+    assert_int_equal(db_migrate(db, &options, &err), STATUS_OK);
+    db_close(db);
+    shop_await(shop, &shop->is_up);
+    shop_close(shop);
+    sandbox_close(empty);
+}
+
+static void test_store__waits_for_its_rights(void **state UNUSED)
+{
+    struct sandbox *strict = sandbox_open(fixture, "faults_rights");
+    struct shop *shop;
+
+    sandbox_do(strict, "revoke execute on function place_orders from " SERVICE_ROLE);
+    shop = shop_open_at(strict->service_url, 1, 2000);
+    while (shop->downs == 0)
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    assert_non_null(strstr(shop->down_why.text, "--service-role"));
+    sandbox_do(strict, "select grant_service('" SERVICE_ROLE "')");
+    shop_await(shop, &shop->is_up);
+    shop_close(shop);
+    sandbox_close(strict);
+}
+
+static void test_store__reconnects_after_a_restart(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 2, 2000);
+    struct basket basket = {0};
+
+    fixture_servers(fixture, "kill", "postgres");
+    while (shop->downs == 0)
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    basket_add(&basket, 1, 1, NULL);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_DOWN);
+    fixture_servers(fixture, "start", "postgres");
+    shop_await(shop, &shop->is_up);
+    assert_int_equal(shop->refreshes, 2); /* notifications may have been missed */
+    assert_int_equal(store_reconnects(shop->store), 4); /* two of them lanes */
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
+    shop_close(shop);
+}
+
+/* -- hung -- */
+
+static void test_store__a_hung_server_is_a_timeout_in_time(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, 400);
+    struct basket basket = {0}, later = {0};
+
+    basket_add(&basket, 1, 1, NULL);
+    basket_add(&later, 2, 2, NULL);
+    fixture_servers(fixture, "pause", "postgres");
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_TIMEOUT);
+    assert_in_range(basket.took_us, 400000, 900000);
+    /* connecting to it hangs, which stops nobody */
+    assert_int_equal(basket_place(shop, voucher, &later), STATUS_DOWN);
+    assert_in_range(later.took_us, 0, 300000);
+    /* so does the connection that is to look it up, until it finds out */
+    assert_int_not_equal(basket_resolve_once(shop, voucher, &basket), STATUS_OK);
+    assert_in_range(basket.took_us, 0, 900000);
+    fixture_servers(fixture, "resume", "postgres");
+    basket_resolve(shop, voucher, &basket);
+    assert_int_equal(orders_of(voucher), basket.placements[0].verdict == VERDICT_PLACED);
+    shop_await(shop, &shop->is_up);
+    assert_int_equal(basket_place(shop, voucher, &later), STATUS_OK);
+    shop_close(shop);
+}
+
+/* -- what became of it? -- */
+
+static bool is_to_server(int fd)
+{
+    const char *port = strrchr(fixture->database_url, ':') + 1;
+    struct sockaddr_in peer = {0};
+    socklen_t len = sizeof(peer);
+
+    return getpeername(fd, (struct sockaddr *)&peer, &len) == 0 &&
+           peer.sin_family == AF_INET && ntohs(peer.sin_port) == strtol(port, NULL, 10);
+}
+
+/* Takes from all sockets above `first_fd` what the server has sent, and shuts them. */
+static void lose_answers(int first_fd)
+{
+    for (int fd = first_fd; fd < 1024; fd++) {
+        char bytes[65536];
+
+        if (!is_to_server(fd))
+            continue;
+        while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+            ;
+        shutdown(fd, SHUT_RDWR);
+    }
+}
+
+/* Committed, and the answer lost on its way. */
+static void test_store_resolve_orders__finds_what_was_committed(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 2, 1);
+    int first_fd = dup(0);
+    struct shop *shop;
+    struct basket basket = {0};
+
+    close(first_fd); /* whatever is opened from now on is at or above it */
+    shop = shop_open(sandbox, 2, 5000);
+    basket_add(&basket, 1, 41, NULL);
+    basket_add(&basket, 2, 0, "a-key-of-an-attempt-without-a-lock");
+    basket_add(&basket, 3, 43, NULL);
+    basket_send(shop, voucher, &basket);
+    while (orders_of(voucher) == 0)
+        assert_false(basket.is_answered);
+    lose_answers(first_fd);
+    shop_await(shop, &basket.is_answered);
+    assert_int_equal(basket.status, STATUS_IO);
+
+    basket_resolve(shop, voucher, &basket);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
+    assert_int_equal(basket.placements[1].verdict, VERDICT_PLACED);
+    assert_int_equal(basket.placements[2].verdict, VERDICT_SOLD_OUT);
+    assert_false(basket.has_news);
+    assert_int_equal(basket.placements[0].order.id,
+                     sandbox_number(sandbox,
+                                    "select id from voucher_order where user_id = 1 and"
+                                    " voucher_id = %" PRId64,
+                                    voucher));
+    assert_int_equal(basket.placements[0].order.price_cents, 100);
+    assert_int_equal(basket.placements[1].order.user_id, 2);
+    shop_close(shop);
+}
+
+/* The server process lives on without its client and would commit a second later: the
+   look-up must end it first, or what it tells is soon untrue. */
+static void test_store_resolve_orders__ends_the_process_first(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, 600);
+    struct basket basket = {0};
+
+    sandbox_do(sandbox, "create function dawdle() returns trigger language plpgsql as"
+                        " $$ begin perform pg_sleep(2); return null; end $$");
+    sandbox_do(sandbox, "create constraint trigger late after insert on voucher_order"
+                        " deferrable initially deferred"
+                        " for each row execute function dawdle()");
+    basket_add(&basket, 1, 1, NULL);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_TIMEOUT);
+    assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_OK);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_SOLD_OUT);
+    assert_int_equal(sandbox_number(sandbox, "select count(*) from pg_stat_activity"
+                                             " where query like '%%from place_orders(%%'"
+                                             " and state = 'active'"
+                                             " and pid <> pg_backend_pid()"),
+                     0);
+    sandbox_do(sandbox, "drop function dawdle cascade"); /* waits for who holds it */
+    assert_int_equal(orders_of(voucher), 0);
+    shop_close(shop);
+}
+
+static void test_store_resolve_orders__after_a_crash_in_mid_batch(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, 5000);
+    struct basket basket = {0};
+
+    hold_row(voucher);
+    basket_add(&basket, 1, 1, NULL);
+    basket_send(shop, voucher, &basket);
+    await_at_work(shop);
+    fixture_servers(fixture, "kill", "postgres");
+    shop_await(shop, &basket.is_answered);
+    assert_int_equal(basket.status, STATUS_IO);
+    fixture_servers(fixture, "start", "postgres");
+    basket_resolve(shop, voucher, &basket);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_SOLD_OUT);
+    PQreset(sandbox->conn);
+    assert_int_equal(orders_of(voucher), 0);
+    shop_close(shop);
+}
+
+/* -- closing -- */
+
+static void test_store_close__answers_all_that_is_under_way(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, 5000);
+    struct basket held = {0}, looked_up = {0}, refused = {0},
+                  fillers[STORE_CONN_DEPTH] = {0};
+
+    hold_row(voucher);
+    basket_add(&held, 1, 1, NULL);
+    basket_send(shop, voucher, &held);
+    await_at_work(shop);
+    basket_add(&looked_up, 1, 1, NULL);
+    store_resolve_orders(shop->store, voucher, looked_up.pointers, 1, basket_on_answer,
+                         &looked_up);
+    basket_add(&refused, 1, 1, NULL);
+    for (int i = 1; i < STORE_CONN_DEPTH; i++) {
+        basket_add(&fillers[i], 1, 1, NULL);
+        basket_send(shop, voucher, &fillers[i]);
+    }
+    store_place_orders(shop->store, voucher, refused.pointers, 1, basket_on_answer,
+                       &refused); /* no room: to be answered later */
+    store_close(shop->store, shop_on_closed, shop);
+    assert_int_equal(held.status, STATUS_CANCELLED);
+    assert_int_equal(looked_up.status, STATUS_CANCELLED);
+    assert_int_equal(refused.status, STATUS_CANCELLED);
+    shop->store = NULL;
+    sandbox_do(sandbox, "rollback");
+    shop_close(shop);
+}
+
+static void close_in_callback(enum status status UNUSED, const struct order *order UNUSED,
+                              void *arg)
+{
+    struct shop *shop = arg;
+
+    store_close(shop->store, shop_on_closed, shop);
+    shop->store = NULL;
+}
+
+static void count_cancelled(enum status status, const struct order *order UNUSED,
+                            void *arg)
+{
+    unsigned *cancelled = arg;
+
+    assert_int_equal(status, STATUS_CANCELLED);
+    (*cancelled)++;
+}
+
+static void test_store_close__from_inside_a_callback(void **state UNUSED)
+{
+    struct shop *shop = shop_open(sandbox, 1, 5000);
+    unsigned cancelled = 0;
+
+    store_read_order(shop->store, 1, 0, close_in_callback, shop);
+    for (int i = 0; i < 10; i++)
+        store_read_order(shop->store, 1, 0, count_cancelled, &cancelled);
+    while (shop->store != NULL) {
+        store_flush(shop->store);
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(cancelled, 10);
+    shop_close(shop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAULT_CASE(test_store_place_orders__one_poisoned_row_refuses_the_batch),
+        FAULT_CASE(test_store_place_orders__a_failing_commit_is_a_refusal),
+        FAULT_CASE(test_store_place_orders__a_row_lock_held_too_long_is_busy),
+        FAULT_CASE(test_store__a_stale_session_is_replaced),
+        FAULT_CASE(test_store__a_server_that_is_away_answers_down),
+        FAULT_CASE(test_store_open__refuses_a_url_it_cannot_read),
+        FAULT_CASE(test_store__waits_for_the_migration),
+        FAULT_CASE(test_store__waits_for_its_rights),
+        FAULT_CASE(test_store__reconnects_after_a_restart),
+        FAULT_CASE(test_store__a_hung_server_is_a_timeout_in_time),
+        FAULT_CASE(test_store_resolve_orders__finds_what_was_committed),
+        FAULT_CASE(test_store_resolve_orders__ends_the_process_first),
+        FAULT_CASE(test_store_resolve_orders__after_a_crash_in_mid_batch),
+        FAULT_CASE(test_store_close__answers_all_that_is_under_way),
+        FAULT_CASE(test_store_close__from_inside_a_callback),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

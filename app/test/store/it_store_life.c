@@ -1,0 +1,319 @@
+/* it_store_life.c - changes of orders by the store: together, and answered each. */
+#include "app/test/store/it_store.h"
+
+static struct fixture *fixture;
+static struct sandbox *sandbox;
+
+static int setup(void **state)
+{
+    fixture = fixture_open();
+    *state = fixture;
+    sandbox = sandbox_open(fixture, "store_life");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    sandbox_close(sandbox);
+    return fixture_close(*state);
+}
+
+static int audit_all(void **state UNUSED)
+{
+    return sandbox_audit(sandbox) == 0 ? 0 : 1;
+}
+
+#define LIFE_CASE(test) cmocka_unit_test_teardown(test, audit_all)
+
+#define TURN_MAX 200
+
+/** Changes asked for in one turn, and their answers. */
+struct turn {
+    struct order_change changes[TURN_MAX];
+    enum status statuses[TURN_MAX];
+    enum change_verdict verdicts[TURN_MAX];
+    struct order orders[TURN_MAX];
+    size_t asked, answered;
+    bool are_all;
+};
+
+static struct turn *current; /* whose answers come: the index is all that a change has */
+
+static void on_changed(enum status status, enum change_verdict verdict,
+                       const struct order *order, void *arg)
+{
+    size_t i = (size_t)(uintptr_t)arg;
+
+    current->statuses[i] = status;
+    current->verdicts[i] = verdict;
+    assert_int_equal(order != NULL, status == STATUS_OK && verdict != CHANGE_NO_ORDER);
+    if (order != NULL)
+        current->orders[i] = *order;
+    current->are_all = ++current->answered == current->asked;
+}
+
+static void ask_change(struct shop *shop, struct turn *turn,
+                       const struct order_change *change)
+{
+    size_t i = turn->asked++;
+
+    current = turn;
+    turn->changes[i] = *change;
+    turn->are_all = false;
+    store_change_order(shop->store, &turn->changes[i], on_changed, (void *)(uintptr_t)i);
+}
+
+static struct order_change pay(int64_t voucher, int64_t order)
+{
+    return (struct order_change){.change = CHANGE_PAY,
+                                 .voucher_id = voucher,
+                                 .order_id = order,
+                                 .actor = "payment:1",
+                                 .payment_ref = {"ref", 3},
+                                 .amount_cents = 100};
+}
+
+static struct order_change cancel(int64_t voucher, int64_t order)
+{
+    return (struct order_change){.change = CHANGE_CANCEL,
+                                 .voucher_id = voucher,
+                                 .order_id = order,
+                                 .actor = "shopper:1"};
+}
+
+static int64_t place(int64_t voucher, int64_t user)
+{
+    return sandbox_number(sandbox,
+                          "select order_ids[1] from place_orders(%" PRId64 ", '{%" PRId64
+                          "}', '{0}', null)",
+                          voucher, user);
+}
+
+static void
+test_store_change_order__those_of_a_turn_are_one_transaction(void **state UNUSED)
+{
+    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    int64_t voucher = sandbox_voucher(sandbox, 20, 1);
+    struct turn turn = {0};
+    struct order_change change;
+
+    for (int64_t user = 1; user <= 10; user++) {
+        change = pay(voucher, place(voucher, user));
+        ask_change(shop, &turn, &change);
+    }
+    change = pay(voucher, 1048576 * INT64_C(999999)); /* no such order */
+    ask_change(shop, &turn, &change);
+    ask_change(shop, &turn, &turn.changes[3]); /* again */
+    change = cancel(voucher, turn.changes[0].order_id);
+    ask_change(shop, &turn, &change);
+    shop_await(shop, &turn.are_all);
+    for (size_t i = 0; i < turn.asked; i++)
+        assert_int_equal(turn.statuses[i], STATUS_OK);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(turn.verdicts[i], CHANGE_DONE);
+        assert_int_equal(turn.orders[i].id, turn.changes[i].order_id);
+        assert_int_equal(turn.orders[i].user_id, i + 1);
+        assert_int_equal(turn.orders[i].voucher_id, voucher);
+        assert_int_equal(turn.orders[i].status, ORDER_PAID);
+    }
+    assert_int_equal(turn.verdicts[10], CHANGE_NO_ORDER);
+    assert_int_equal(turn.verdicts[11], CHANGE_REPEATED);
+    assert_int_equal(turn.orders[11].id, turn.changes[3].order_id);
+    assert_int_equal(turn.verdicts[12], CHANGE_WRONG_STATE);
+    assert_int_equal(turn.orders[12].status, ORDER_PAID);
+    assert_int_equal(sandbox_number(sandbox,
+                                    "select count(distinct xmin::text) from voucher_order"
+                                    " where voucher_id = %" PRId64,
+                                    voucher),
+                     1);
+    shop_close(shop);
+}
+
+static void test_store_change_order__of_several_vouchers(void **state UNUSED)
+{
+    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    struct turn turn = {0};
+
+    for (int64_t i = 0; i < 60; i++) {
+        int64_t voucher = sandbox_voucher(sandbox, 1, 1);
+        struct order_change change = cancel(voucher, place(voucher, 1));
+
+        ask_change(shop, &turn, &change);
+    }
+    shop_await(shop, &turn.are_all);
+    for (size_t i = 0; i < turn.asked; i++) {
+        assert_int_equal(turn.verdicts[i], CHANGE_DONE);
+        assert_int_equal(turn.orders[i].voucher_id, turn.changes[i].voucher_id);
+        assert_int_equal(turn.orders[i].status, ORDER_CANCELLED);
+    }
+    shop_close(shop);
+}
+
+static void test_store_change_order__unconnected_does_nothing(void **state UNUSED)
+{
+    struct shop *shop = shop_open_at("postgresql://127.0.0.1:1/x", 1, 2000);
+    struct order_change change = cancel(1, 1);
+    struct turn turn = {0};
+
+    ask_change(shop, &turn, &change);
+    assert_int_equal(turn.answered, 0);
+    shop_await(shop, &turn.are_all);
+    assert_int_equal(turn.statuses[0], STATUS_DOWN);
+    shop_close(shop);
+}
+
+/* Readers do not wait for whoever waits for a voucher's lock. */
+static void on_vouchers(enum status status, const struct voucher *vouchers UNUSED,
+                        size_t count, int64_t now_us UNUSED, void *arg)
+{
+    assert_int_equal(status, STATUS_OK);
+    assert_int_equal(count, 1);
+    *(bool *)arg = true;
+}
+
+static void test_store_change_order__delays_no_reader(void **state UNUSED)
+{
+    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    int64_t voucher = sandbox_voucher(sandbox, 1, 1);
+    struct order_change change = cancel(voucher, place(voucher, 1));
+    struct turn turn = {0};
+    bool is_read = false;
+
+    sandbox_do(sandbox, "begin");
+    sandbox_do(sandbox, "select from voucher where id = %" PRId64 " for update", voucher);
+    ask_change(shop, &turn, &change);
+    store_flush(shop->store);
+    store_read_vouchers(shop->store, &voucher, 1, on_vouchers, &is_read);
+    shop_await(shop, &is_read);
+    assert_false(turn.are_all);
+    sandbox_do(sandbox, "commit");
+    shop_await(shop, &turn.are_all);
+    assert_int_equal(turn.verdicts[0], CHANGE_DONE);
+    shop_close(shop);
+}
+
+/* Under way, and waiting to be sent. */
+static void test_store_close__answers_changes(void **state UNUSED)
+{
+    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    struct turn turn = {0};
+    struct order_change change;
+
+    sandbox_do(sandbox, "begin");
+    for (int64_t i = 0; i < 6; i++) {
+        int64_t voucher = sandbox_voucher(sandbox, 1, 1);
+
+        change = cancel(voucher, place(voucher, 1));
+        ask_change(shop, &turn, &change);
+    }
+    store_flush(shop->store);
+    store_close(shop->store, shop_on_closed, shop);
+    shop->store = NULL;
+    assert_true(turn.are_all);
+    for (size_t i = 0; i < turn.asked; i++)
+        assert_int_equal(turn.statuses[i], STATUS_CANCELLED);
+    sandbox_do(sandbox, "rollback");
+    shop_close(shop);
+}
+
+struct expiries {
+    uint64_t expired;
+    bool is_progress;
+    bool is_done;
+};
+
+static void on_expired(enum status status, uint64_t expired, bool is_progress, void *arg)
+{
+    struct expiries *expiries = arg;
+
+    assert_int_equal(status, STATUS_OK);
+    expiries->expired = expired;
+    expiries->is_progress = is_progress;
+    expiries->is_done = true;
+}
+
+static struct expiries expire(struct shop *shop)
+{
+    struct expiries expiries = {0};
+
+    store_expire_orders(shop->store, on_expired, &expiries);
+    shop_await(shop, &expiries.is_done);
+    return expiries;
+}
+
+static void
+test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED)
+{
+    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    int64_t vouchers[] = {sandbox_voucher(sandbox, 1000, 1),
+                          sandbox_voucher(sandbox, 1000, 1)};
+    uint64_t total = 0;
+    struct expiries expiries;
+
+    for (size_t i = 0; i < COUNT_OF(vouchers); i++)
+        sandbox_do(sandbox,
+                   "select place_orders(%" PRId64 ", array(select generate_series("
+                   "1::bigint, 700)), array_fill(0::bigint, array[700]), null)",
+                   vouchers[i]);
+    expiries = expire(shop);
+    assert_int_equal(expiries.expired, 0);
+    assert_false(expiries.is_progress);
+    sandbox_do(sandbox,
+               "update voucher_order set expires_at = created_at + interval '1 us'"
+               " where voucher_id in (%" PRId64 ", %" PRId64 ") and user_id <= 600",
+               vouchers[0], vouchers[1]);
+    while ((expiries = expire(shop)).is_progress) {
+        assert_in_range(expiries.expired, 1, 1000); /* 500 of each */
+        total += expiries.expired;
+    }
+    assert_int_equal(total, 1200);
+    assert_int_equal(sandbox_number(sandbox,
+                                    "select sum(stock_left) from voucher where id in"
+                                    " (%" PRId64 ", %" PRId64 ")",
+                                    vouchers[0], vouchers[1]),
+                     1800);
+    shop_close(shop);
+}
+
+/* More batches than one look takes, and behind them one that has an order to expire. */
+static void test_store_expire_orders__gets_past_batches_that_are_over(void **state UNUSED)
+{
+    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    int64_t voucher = sandbox_voucher(sandbox, 1000, 1);
+    struct expiries expiries;
+
+    sandbox_do(sandbox,
+               "select count(place_orders(%" PRId64 ", array[n], '{0}', null))"
+               " from generate_series(1::bigint, 601) n",
+               voucher);
+    sandbox_do(sandbox,
+               "select count(pay_order(voucher_id, id, 'payment:1', 'ref', price_cents))"
+               " from voucher_order where voucher_id = %" PRId64 " and user_id <= 600",
+               voucher);
+    sandbox_do(sandbox,
+               "update voucher_order set expires_at = created_at + user_id *"
+               " interval '1 us' where voucher_id = %" PRId64,
+               voucher);
+    expiries = expire(shop);
+    assert_int_equal(expiries.expired, 0);
+    assert_true(expiries.is_progress);
+    expiries = expire(shop);
+    assert_int_equal(expiries.expired, 1);
+    assert_false(expire(shop).is_progress);
+    shop_close(shop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LIFE_CASE(test_store_change_order__those_of_a_turn_are_one_transaction),
+        LIFE_CASE(test_store_change_order__of_several_vouchers),
+        LIFE_CASE(test_store_change_order__unconnected_does_nothing),
+        LIFE_CASE(test_store_change_order__delays_no_reader),
+        LIFE_CASE(test_store_close__answers_changes),
+        LIFE_CASE(test_store_expire_orders__of_all_vouchers_until_none_is_left),
+        LIFE_CASE(test_store_expire_orders__gets_past_batches_that_are_over),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

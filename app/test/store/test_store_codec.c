@@ -1,0 +1,157 @@
+/* test_store_codec.c - parameters and results in binary: the edges. */
+#include "app/store/store_codec.h"
+#include "base/attributes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#define EPOCH_US INT64_C(946684800000000)
+
+/* One row with one value in binary format. */
+static PGresult *result_with(const void *bytes, int len)
+{
+    PGresAttDesc column = {.name = (char[]){"x"}, .format = 1, .typlen = -1};
+    PGresult *result = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
+
+    assert_non_null(result);
+    assert_int_equal(PQsetResultAttrs(result, 1, &column), 1);
+    assert_int_equal(PQsetvalue(result, 0, 0, (char *)(uintptr_t)bytes, len), 1);
+    return result;
+}
+
+static int64_t decoded(const void *bytes, int len)
+{
+    PGresult *result = result_with(bytes, len);
+    int64_t value = result_int64(result, 0, 0);
+
+    PQclear(result);
+    return value;
+}
+
+static void test_result_int64__reads_each_width(void **state UNUSED)
+{
+    assert_int_equal(decoded("\xff\xfe", 2), -2);
+    assert_int_equal(decoded("\x80\x00\x00\x00", 4), INT32_MIN);
+    assert_int_equal(decoded("\x7f\xff\xff\xff\xff\xff\xff\xff", 8), INT64_MAX);
+    assert_int_equal(decoded(NULL, -1), 0);
+    assert_int_equal(decoded("\x01\x02\x03", 3), 0);
+}
+
+static int64_t decoded_time(const void *bytes)
+{
+    PGresult *result = result_with(bytes, bytes == NULL ? -1 : 8);
+    int64_t value = result_time(result, 0, 0);
+
+    PQclear(result);
+    return value;
+}
+
+static void test_result_time__counts_from_1970_and_is_clamped(void **state UNUSED)
+{
+    assert_int_equal(decoded_time("\0\0\0\0\0\0\0\1"), EPOCH_US + 1);
+    assert_int_equal(decoded_time("\x7f\xff\xff\xff\xff\xff\xff\xff"), INT64_MAX);
+    assert_int_equal(decoded_time("\x80\0\0\0\0\0\0\0"), INT64_MIN + EPOCH_US);
+    assert_int_equal(decoded_time(NULL), 0);
+}
+
+/* What params_time() writes is what result_time() reads. */
+static void test_params_time__is_what_is_read_back(void **state UNUSED)
+{
+    static const int64_t times[] = {0, 1, -1, EPOCH_US, INT64_MAX - EPOCH_US};
+    struct store_params params = {0};
+
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        params_begin(&params);
+        params_time(&params, times[i]);
+        assert_int_equal(decoded_time(params.bytes), times[i]);
+    }
+    params_begin(&params);
+    params_time(&params, INT64_MIN); /* -infinity */
+    assert_memory_equal(params.bytes, "\x80\0\0\0\0\0\0\0", 8);
+    params_clear(&params);
+}
+
+static void test_params__keep_their_places_while_the_buffer_grows(void **state UNUSED)
+{
+    struct store_params params = {0};
+    const struct text text = {"some text", 9};
+
+    params_begin(&params);
+    params_int64(&params, 7);
+    params_null(&params);
+    params_array_begin(&params, PARAMS_INT64, 10000);
+    for (int64_t i = 0; i < 10000; i++)
+        params_element_int64(&params, i);
+    params_array_end(&params);
+    params_text(&params, &text);
+    params_text(&params, NULL);
+    assert_int_equal(params.count, 5);
+    assert_false(params.has_failed);
+    assert_int_equal(params.bytes[params.offsets[0] + 7], 7);
+    assert_true(params.is_null[1] && params.is_null[4] && !params.is_null[3]);
+    assert_memory_equal(params.bytes + params.offsets[3], text.bytes, text.len);
+    assert_int_equal(params.offsets[4] - params.offsets[3], text.len);
+    params_clear(&params);
+}
+
+static void test_result_array__walks_over_what_was_written(void **state UNUSED)
+{
+    struct store_params params = {0};
+    struct result_array array;
+    PGresult *result;
+
+    params_begin(&params);
+    params_array_begin(&params, PARAMS_INT64, 3);
+    params_element_int64(&params, -5);
+    params_element_int64(&params, INT64_MIN);
+    params_element_int64(&params, 9);
+    params_array_end(&params);
+    result = result_with(params.bytes, (int)params.used);
+    array = result_array(result, 0, 0);
+    assert_int_equal(array.count, 3);
+    assert_int_equal(result_array_next(&array), -5);
+    assert_int_equal(result_array_next(&array), INT64_MIN);
+    assert_int_equal(result_array_next(&array), 9);
+    assert_int_equal(array.count, 0);
+    assert_int_equal(result_array_next(&array), 0);
+    PQclear(result);
+    params_clear(&params);
+}
+
+/* Whatever is cut off or claimed, nothing is read beyond the end, and the walk ends. */
+static void test_result_array__survives_nonsense(void **state UNUSED)
+{
+    static const char claims_more[] = "\0\0\0\1\0\0\0\0\0\0\0\x14\0\0\1\0\0\0\0\1"
+                                      "\0\0\0\x08\0\0\0\0\0\0\0\x2a\0\0\0\x08\0";
+
+    for (int len = -1; len < (int)sizeof(claims_more); len++) {
+        PGresult *result = result_with(claims_more, len);
+        struct result_array array = result_array(result, 0, 0);
+        int64_t sum = 0;
+
+        assert_true(array.count == (len < 20 ? 0 : 256));
+        while (array.count > 0)
+            sum += result_array_next(&array);
+        assert_int_equal(sum, len < 32 ? 0 : 42);
+        PQclear(result);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_result_int64__reads_each_width),
+        cmocka_unit_test(test_result_time__counts_from_1970_and_is_clamped),
+        cmocka_unit_test(test_params_time__is_what_is_read_back),
+        cmocka_unit_test(test_params__keep_their_places_while_the_buffer_grows),
+        cmocka_unit_test(test_result_array__walks_over_what_was_written),
+        cmocka_unit_test(test_result_array__survives_nonsense),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
