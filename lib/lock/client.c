@@ -50,7 +50,7 @@ static void answer(struct rlock_client *client, struct rlock *lock)
     }
     lock->subject = NULL;
     lock->callback = NULL;
-    rlock_giveback_recycle(client, lock);
+    rlock_orphan_recycle(client, lock);
     callback(subject, status, arg);
 }
 
@@ -160,7 +160,7 @@ static void on_conn_state(bool is_up, const struct err *why, void *arg)
         client->stats.reconnects += client->was_up;
         client->was_up = true;
         raise_fence(client);
-        rlock_giveback_resume(client);
+        rlock_orphan_resume(client);
         rlock_watchdog_resume(client);
         rlock_batch_flush(client);
     }
@@ -233,7 +233,7 @@ static enum status connect_client(struct rlock_client *client,
 static void start_handles(struct rlock_client *client, uv_loop_t *loop)
 {
     rlock_watchdog_init(client, loop);
-    rlock_giveback_init(client, loop);
+    rlock_orphan_init(client, loop);
     uv_idle_init(loop, &client->soon);
     client->soon.data = client;
     client->open_handles += 2; /* the idle handle and the connection */
@@ -293,7 +293,7 @@ void rlock_client_handle_closed(struct rlock_client *client)
         client->closed(client->closed_arg);
     rlock_batches_clear(&client->batches);
     rlock_watchdog_clear(client);
-    rlock_giveback_clear(client);
+    rlock_orphan_clear(client);
     rlock_waits_clear(&client->waits);
     free_client(client);
 }
@@ -311,7 +311,7 @@ static void on_conn_closed(void *arg)
 static void finish(struct rlock_client *client)
 {
     client->is_finishing = true;
-    rlock_giveback_close(client);
+    rlock_orphan_close(client);
     uv_close((uv_handle_t *)&client->soon, on_handle_closed);
     redis_conn_close(client->conn, on_conn_closed, client);
 }
@@ -336,7 +336,7 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), 
     rlock_batch_cancel_all(client);
     rlock_waits_close(client);
     rlock_watchdog_close(client);
-    rlock_giveback_resume(client);
+    rlock_orphan_resume(client);
     rlock_batch_flush(client);
     while (!list_is_empty(&client->answers))
         answer_waiting(client);

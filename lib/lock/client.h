@@ -4,13 +4,13 @@
  * A lock goes: rlock_acquire (rlock.c) -> a batch (batch.c), written as its kind demands
  * (kinds.c) -> the server -> settled (settle.c), or waiting (wait.c) and back in a batch
  * -> the watchdog's (watchdog.c) -> rlock_release -> a batch -> free. What nobody waits
- * for any more is given back by giveback.c.
+ * for any more is given back by orphan.c.
  */
 #ifndef LOCK_CLIENT_H
 #define LOCK_CLIENT_H
 
 #include "lock/batch.h"
-#include "lock/giveback.h"
+#include "lock/orphan.h"
 #include "lock/rlock.h"
 #include "lock/scripts.h"
 #include "lock/settle.h"
@@ -53,7 +53,7 @@ struct rlock_client {
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
     struct rlock_batches batches;
     struct rlock_watchdog watchdog;
-    struct rlock_giveback giveback;
+    struct rlock_orphans orphans;
     struct rlock_waits waits;
     struct rlock_stats stats;
     struct err why;

@@ -15,7 +15,7 @@ static bool is_free_to_use(const struct rlock *lock)
 static void answer_beside(struct rlock_client *client, struct rlock *lock,
                           enum status status, rlock_cb callback, void *arg)
 {
-    struct rlock *stand_in = rlock_giveback_spare(client);
+    struct rlock *stand_in = rlock_orphan_spare(client);
 
     if (stand_in == NULL) {
         callback(lock, STATUS_NO_MEMORY, arg);
@@ -153,7 +153,7 @@ static void drop(struct rlock_client *client, struct rlock *lock)
     if (lock->state == RLOCK_HELD) {
         rlock_watchdog_remove(lock);
         rlock_wait_pass_on(client, lock);
-        rlock_giveback_now(client, lock);
+        rlock_orphan_now(client, lock);
     }
     if (lock->state == RLOCK_HELD || lock->state == RLOCK_LOST)
         lock->state = RLOCK_IDLE;
@@ -165,7 +165,7 @@ static void release_held(struct rlock_client *client, struct rlock *lock)
     rlock_wait_pass_on(client, lock);
     lock->state = RLOCK_RELEASING;
     if (client->is_closing) {
-        rlock_giveback_now(client, lock);
+        rlock_orphan_now(client, lock);
         rlock_client_answer(client, lock, STATUS_CANCELLED);
     } else if (rlock_batch_add(client, &lock->kind->release, lock) != STATUS_OK) {
         rlock_client_answer(client, lock, STATUS_NO_MEMORY);

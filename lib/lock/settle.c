@@ -42,7 +42,7 @@ static void granted(struct rlock_client *client, struct rlock *lock,
     lock->safe_until_us = rlock_safe_until_us(outcome->sent_us, lock->lease_ms);
     if (lock->watched &&
         rlock_watchdog_add(client, lock, outcome->sent_us) != STATUS_OK) {
-        rlock_giveback_now(client, lock);
+        rlock_orphan_now(client, lock);
         finish(lock, RLOCK_IDLE, STATUS_NO_MEMORY);
         return;
     }
@@ -61,9 +61,9 @@ void rlock_settle_failed(struct rlock_client *client, struct rlock *lock,
     else
         client->stats.failed++;
     if (is_unknown(status))
-        rlock_giveback_unknown(client, lock);
+        rlock_orphan_unknown(client, lock);
     else if (status == STATUS_UNSAFE || is_queued)
-        rlock_giveback_now(client, lock);
+        rlock_orphan_now(client, lock);
     if (status != STATUS_BUSY || is_queued)
         rlock_client_wake(client); /* for what is given back */
     finish(lock, RLOCK_IDLE, status);
@@ -85,7 +85,7 @@ void rlock_cancel_acquire(struct rlock_client *client, struct rlock *lock, bool 
     rlock_wait_end(client, lock, false);
     rlock_batch_leave(lock);
     if (is_sent || is_queued)
-        rlock_giveback_unknown(client, lock);
+        rlock_orphan_unknown(client, lock);
     rlock_client_answer(client, lock, STATUS_CANCELLED);
 }
 
@@ -121,7 +121,7 @@ void rlock_cancel_extend(struct rlock_client *client, struct rlock *lock,
 void rlock_settle_release(struct rlock_client *client, struct rlock *lock,
                           const struct rlock_outcome *outcome)
 {
-    bool is_own = rlock_giveback_owns(lock);
+    bool is_own = rlock_orphan_owns(lock);
 
     if (outcome->status == STATUS_OK)
         client->stats.released++;
@@ -132,15 +132,15 @@ void rlock_settle_release(struct rlock_client *client, struct rlock *lock,
     else
         client->stats.failed++;
     if (!is_own && (is_unknown(outcome->status) || outcome->status == STATUS_DOWN))
-        rlock_giveback_unknown(client, lock);
+        rlock_orphan_unknown(client, lock);
     finish(lock, RLOCK_IDLE, outcome->status);
 }
 
 void rlock_cancel_release(struct rlock_client *client, struct rlock *lock,
                           bool is_sent UNUSED)
 {
-    if (rlock_giveback_owns(lock))
+    if (rlock_orphan_owns(lock))
         return;
-    rlock_giveback_take_over(client, lock);
+    rlock_orphan_take_over(client, lock);
     rlock_client_answer(client, lock, STATUS_CANCELLED);
 }

@@ -214,7 +214,7 @@ void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
 /** Past the deadline it must count as lost, though the server may still keep it. */
 static void give_up(struct rlock_client *client, struct rlock *lock)
 {
-    rlock_giveback_unknown(client, lock);
+    rlock_orphan_unknown(client, lock);
     lose(client, lock);
 }
 

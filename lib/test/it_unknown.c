@@ -117,8 +117,8 @@ static void test_acquire__carried_out_late_is_given_back_at_the_second_look(void
     freeReplyObject(server_ask(fixture->server, "SET item:2 %s", owner->str));
     fixture_run_for(fixture, 1200); /* there is no third look */
     assert_true(server_has(fixture->server, "item:2"));
-    assert_true(list_is_empty(&client->giveback.due));
-    assert_true(list_is_empty(&client->giveback.second));
+    assert_true(list_is_empty(&client->orphans.due));
+    assert_true(list_is_empty(&client->orphans.second));
     freeReplyObject(owner);
 }
 
@@ -338,7 +338,7 @@ static void test_client__serves_again_soon_after_an_outage(void **state)
 
 static unsigned second_looks(const struct rlock_client *client)
 {
-    const struct list *second = &client->giveback.second;
+    const struct list *second = &client->orphans.second;
     unsigned count = 0;
 
     for (const struct list *at = second->next; at != second; at = at->next)
@@ -357,7 +357,7 @@ static bool has_no_second_look(void *arg)
 }
 
 /** Two that were lost one after the other are looked at again one after the other. */
-static void test_giveback__second_looks_come_each_in_its_time(void **state)
+static void test_orphan__second_looks_come_each_in_its_time(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = hasty_client(fixture);
@@ -381,11 +381,11 @@ static void test_giveback__second_looks_come_each_in_its_time(void **state)
     assert_true(clock_mono_us() - first_us > 100000);
     fixture_run_for(fixture, 100);
     assert_int_equal(second_looks(client), 0); /* there is no third */
-    assert_true(list_is_empty(&client->giveback.due));
+    assert_true(list_is_empty(&client->orphans.due));
 }
 
 /** What is remembered is bounded: the newest are kept. */
-static void test_giveback__remembers_a_bounded_number(void **state)
+static void test_orphan__remembers_a_bounded_number(void **state)
 {
     enum { LOCKS = 21000 };
     struct fixture *fixture = *state;
@@ -405,7 +405,7 @@ static void test_giveback__remembers_a_bounded_number(void **state)
     rlock_flush(client);
     fixture_wait_answers(fixture, &calls[LOCKS - 1], 2);
     assert_int_equal(calls[0].status, STATUS_TIMEOUT);
-    assert_int_equal(client->giveback.due_count, 20000);
+    assert_int_equal(client->orphans.due_count, 20000);
     server_resume(fixture->server);
     fixture_wait_up(fixture, client);
     wait_absent(fixture, "item:20999");
@@ -426,8 +426,8 @@ int main(void)
         FIXTURE_TEST(test_acquire__is_down_at_once_without_a_server),
         FIXTURE_TEST(test_acquire__collected_before_the_connection_went_is_down),
         FIXTURE_TEST(test_client__serves_again_soon_after_an_outage),
-        FIXTURE_TEST(test_giveback__second_looks_come_each_in_its_time),
-        FIXTURE_TEST(test_giveback__remembers_a_bounded_number),
+        FIXTURE_TEST(test_orphan__second_looks_come_each_in_its_time),
+        FIXTURE_TEST(test_orphan__remembers_a_bounded_number),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);

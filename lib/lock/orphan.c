@@ -1,5 +1,5 @@
 /*
- * giveback.c - compare and delete, later, what may have been left behind.
+ * orphan.c - compare and delete, later, what may have been left behind.
  *
  * A release that finds nothing proves nothing yet: a server that hung may still hold
  * unread commands of the dead connection, and carry out the old acquire after the new
@@ -7,7 +7,7 @@
  * SECOND_LOOK_US. The number of locks remembered is bounded; beyond it the oldest are
  * left to their lease.
  */
-#include "lock/giveback.h"
+#include "lock/orphan.h"
 #include "base/clock.h"
 #include "lock/client.h"
 
@@ -19,15 +19,15 @@
 
 static void on_timer(uv_timer_t *timer);
 
-void rlock_giveback_init(struct rlock_client *client, uv_loop_t *loop)
+void rlock_orphan_init(struct rlock_client *client, uv_loop_t *loop)
 {
-    struct rlock_giveback *giveback = &client->giveback;
+    struct rlock_orphans *orphans = &client->orphans;
 
-    list_init(&giveback->spare);
-    list_init(&giveback->due);
-    list_init(&giveback->second);
-    uv_timer_init(loop, &giveback->timer);
-    giveback->timer.data = client;
+    list_init(&orphans->spare);
+    list_init(&orphans->due);
+    list_init(&orphans->second);
+    uv_timer_init(loop, &orphans->timer);
+    orphans->timer.data = client;
     client->open_handles++;
 }
 
@@ -36,9 +36,9 @@ static void on_closed(uv_handle_t *handle)
     rlock_client_handle_closed(handle->data);
 }
 
-void rlock_giveback_close(struct rlock_client *client)
+void rlock_orphan_close(struct rlock_client *client)
 {
-    uv_close((uv_handle_t *)&client->giveback.timer, on_closed);
+    uv_close((uv_handle_t *)&client->orphans.timer, on_closed);
 }
 
 static void free_all(struct list *locks)
@@ -49,16 +49,16 @@ static void free_all(struct list *locks)
         free(list_item(link, struct rlock, link));
 }
 
-void rlock_giveback_clear(struct rlock_client *client)
+void rlock_orphan_clear(struct rlock_client *client)
 {
-    free_all(&client->giveback.spare);
-    free_all(&client->giveback.due);
-    free_all(&client->giveback.second);
+    free_all(&client->orphans.spare);
+    free_all(&client->orphans.due);
+    free_all(&client->orphans.second);
 }
 
-struct rlock *rlock_giveback_spare(struct rlock_client *client)
+struct rlock *rlock_orphan_spare(struct rlock_client *client)
 {
-    struct list *link = list_shift(&client->giveback.spare);
+    struct list *link = list_shift(&client->orphans.spare);
     struct rlock *lock;
 
     if (link != NULL)
@@ -69,31 +69,31 @@ struct rlock *rlock_giveback_spare(struct rlock_client *client)
     return lock;
 }
 
-void rlock_giveback_recycle(struct rlock_client *client, struct rlock *lock)
+void rlock_orphan_recycle(struct rlock_client *client, struct rlock *lock)
 {
-    list_append(&client->giveback.spare, &lock->link);
+    list_append(&client->orphans.spare, &lock->link);
 }
 
 /** Remember it for when the connection is up; the oldest makes room. */
 static void put_due(struct rlock_client *client, struct rlock *lock)
 {
-    struct rlock_giveback *giveback = &client->giveback;
+    struct rlock_orphans *orphans = &client->orphans;
 
-    if (giveback->due_count == DUE_MAX)
-        list_append(&giveback->spare, list_shift(&giveback->due));
+    if (orphans->due_count == DUE_MAX)
+        list_append(&orphans->spare, list_shift(&orphans->due));
     else
-        giveback->due_count++;
-    list_append(&giveback->due, &lock->link);
+        orphans->due_count++;
+    list_append(&orphans->due, &lock->link);
 }
 
 static void look_again(struct rlock_client *client, struct rlock *lock)
 {
-    struct rlock_giveback *giveback = &client->giveback;
+    struct rlock_orphans *orphans = &client->orphans;
 
     lock->renew_at_us = clock_mono_us() + SECOND_LOOK_US;
-    list_append(&giveback->second, &lock->link);
-    if (!uv_is_active((uv_handle_t *)&giveback->timer))
-        uv_timer_start(&giveback->timer, on_timer, SECOND_LOOK_US / 1000, 0);
+    list_append(&orphans->second, &lock->link);
+    if (!uv_is_active((uv_handle_t *)&orphans->timer))
+        uv_timer_start(&orphans->timer, on_timer, SECOND_LOOK_US / 1000, 0);
 }
 
 static bool is_certain(enum status status)
@@ -113,18 +113,18 @@ static void on_released(struct rlock *lock, enum status status, void *arg)
         lock->tries = 2;
         look_again(client, lock);
     } else {
-        rlock_giveback_recycle(client, lock);
+        rlock_orphan_recycle(client, lock);
     }
 }
 
-bool rlock_giveback_owns(const struct rlock *lock)
+bool rlock_orphan_owns(const struct rlock *lock)
 {
     return lock->callback == on_released;
 }
 
 static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lock)
 {
-    struct rlock *copy = rlock_giveback_spare(client);
+    struct rlock *copy = rlock_orphan_spare(client);
 
     if (copy == NULL)
         return NULL; /* then the lease ends it */
@@ -146,7 +146,7 @@ static void put_in_line(struct rlock_client *client, struct rlock *lock)
         put_due(client, lock);
 }
 
-void rlock_giveback_now(struct rlock_client *client, struct rlock *lock)
+void rlock_orphan_now(struct rlock_client *client, struct rlock *lock)
 {
     struct rlock *copy = client->may_finish ? NULL : copy_of(client, lock);
 
@@ -154,7 +154,7 @@ void rlock_giveback_now(struct rlock_client *client, struct rlock *lock)
         put_in_line(client, copy);
 }
 
-void rlock_giveback_unknown(struct rlock_client *client, const struct rlock *lock)
+void rlock_orphan_unknown(struct rlock_client *client, const struct rlock *lock)
 {
     struct rlock *copy = copy_of(client, lock);
 
@@ -167,7 +167,7 @@ void rlock_giveback_unknown(struct rlock_client *client, const struct rlock *loc
         put_due(client, copy);
 }
 
-void rlock_giveback_take_over(struct rlock_client *client, struct rlock *lock)
+void rlock_orphan_take_over(struct rlock_client *client, struct rlock *lock)
 {
     struct rlock *copy = copy_of(client, lock);
 
@@ -179,14 +179,14 @@ void rlock_giveback_take_over(struct rlock_client *client, struct rlock *lock)
     rlock_batch_replace(lock, copy);
 }
 
-void rlock_giveback_resume(struct rlock_client *client)
+void rlock_orphan_resume(struct rlock_client *client)
 {
     struct list todo;
     struct list *link;
 
     list_init(&todo);
-    list_append_all(&todo, &client->giveback.due);
-    client->giveback.due_count = 0;
+    list_append_all(&todo, &client->orphans.due);
+    client->orphans.due_count = 0;
     while ((link = list_shift(&todo)) != NULL)
         put_in_line(client, list_item(link, struct rlock, link));
 }
@@ -194,7 +194,7 @@ void rlock_giveback_resume(struct rlock_client *client)
 static void on_timer(uv_timer_t *timer)
 {
     struct rlock_client *client = timer->data;
-    struct list *second = &client->giveback.second;
+    struct list *second = &client->orphans.second;
     int64_t now_us = clock_mono_us();
 
     while (!list_is_empty(second)) {
