@@ -44,7 +44,7 @@ CONNECTIONS = 128 # of each client; the two that ask most have what the maximum 
 RETRY_AFTER_S = 1
 CANCEL_EVERY_S = 0.05
 FAULT_EVERY_S = 60
-SETTLE_WITHIN_S = 40 # the lease of a lock whose owner was killed is 30 s
+COMPLETE_WITHIN_S = 40 # the lease of a lock whose owner was killed is 30 s
 
 # The clients of a slice, and which part of the load each is. The second keyed one says the same
 # as the first, with the same keys, to the other instance.
@@ -310,7 +310,7 @@ class Verdict:
     def zero(self, name, count):
         """Once the clients have gone."""
         with contextlib.suppress(house.Failed):
-            house.wait_for(name, lambda: count() == 0, SETTLE_WITHIN_S)
+            house.wait_for(name, lambda: count() == 0, COMPLETE_WITHIN_S)
         self.add(name, "", count(), "0", count() == 0)
 
 

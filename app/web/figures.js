@@ -8,7 +8,7 @@ export const KEPT_S = 600;
 
 const GAP_MAX_MS = 10000; /* between two; longer, and nothing is known */
 const GONE_MS = 3500;     /* who was not heard of for so long has ended */
-const SETTLED_MS = 1500;  /* after which all instances have told of a second */
+const COMPLETE_MS = 1500;  /* after which all instances have told of a second */
 
 function sum(list) {
     return list.reduce((all, each) => all + each, 0);
@@ -113,7 +113,7 @@ export class Figures {
     }
 
     lastSecond() {
-        return Math.floor((this.nowMs() - SETTLED_MS) / 1000);
+        return Math.floor((this.nowMs() - COMPLETE_MS) / 1000);
     }
 
     /** All instances together in that second; null: nothing is known. Who told nothing in

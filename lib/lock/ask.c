@@ -191,7 +191,7 @@ void rlock_force_release(struct rlock_client *client, const char *name, size_t n
     submit(ask, name, name_len);
 }
 
-void rlock_asks_settle_failed(struct rlock_client *client)
+void rlock_asks_complete_failed(struct rlock_client *client)
 {
     struct list *last = client->failed_asks.prev;
     struct list *link;

@@ -278,7 +278,7 @@ static void on_send_again(struct redis_script_call *call)
     batch->is_sent = false; /* the server has carried out none of it */
     send_batch(batch);
     redis_conn_flush(batch->client->conn);
-    rlock_client_settled(batch->client);
+    rlock_client_completed(batch->client);
 }
 
 static enum status read_verdict(const struct rlock_batch *batch, char verdict)
@@ -295,8 +295,8 @@ static enum status read_verdict(const struct rlock_batch *batch, char verdict)
     }
 }
 
-/** Settle those that are still in it; where `status` is STATUS_OK by their verdicts. */
-static void settle(struct rlock_batch *batch, enum status status)
+/** Complete those that are still in it; where `status` is STATUS_OK by their verdicts. */
+static void complete(struct rlock_batch *batch, enum status status)
 {
     struct rlock_outcome outcome = {.status = status, .sent_us = batch->sent_us};
 
@@ -310,10 +310,10 @@ static void settle(struct rlock_batch *batch, enum status status)
             outcome.status = read_verdict(batch, batch->verdicts[i]);
             outcome.fence = outcome.remaining_ms = batch->numbers[i];
         }
-        batch->op->settle(batch->client, lock, &outcome);
+        batch->op->complete(batch->client, lock, &outcome);
     }
     recycle(batch);
-    rlock_client_settled(batch->client);
+    rlock_client_completed(batch->client);
 }
 
 static bool take_verdicts(struct rlock_batch *batch, const char *verdicts, size_t len)
@@ -369,12 +369,12 @@ static bool read_grant(struct rlock_batch *batch, const struct redis_reply *repl
 }
 
 /** Nothing was done: the server's clock is not what it was believed to be, or hung. */
-static void settle_late(struct rlock_batch *batch)
+static void complete_late(struct rlock_batch *batch)
 {
     if (clock_mono_us() < batch->sent_us + batch->client->timeout_us)
         on_send_again(&batch->call);
     else
-        settle(batch, STATUS_TIMEOUT);
+        complete(batch, STATUS_TIMEOUT);
 }
 
 static struct rlock_batch *find_proof(struct rlock_client *client, enum rlock_proof proof)
@@ -391,8 +391,8 @@ static struct rlock_batch *find_proof(struct rlock_client *client, enum rlock_pr
 }
 
 /** So many replicas have what was asked about, where `status` is STATUS_OK. */
-static void settle_asked(struct rlock_client *client, enum status status,
-                         int64_t replicas)
+static void complete_asked(struct rlock_client *client, enum status status,
+                           int64_t replicas)
 {
     struct rlock_batch *batch;
 
@@ -402,7 +402,7 @@ static void settle_asked(struct rlock_client *client, enum status status,
             if (batch->verdicts[i] == '1')
                 batch->verdicts[i] = UNSAFE;
         }
-        settle(batch, status);
+        complete(batch, status);
     }
 }
 
@@ -420,7 +420,7 @@ static void on_replicated(struct redis_command *command, enum status status,
     } else if (status == STATUS_OK && !redis_reply_int(reply, &replicas)) {
         status = STATUS_IO;
     }
-    settle_asked(client, status, replicas);
+    complete_asked(client, status, replicas);
     ask_replicas(client);
 }
 
@@ -458,7 +458,7 @@ static void ask_replicas(struct rlock_client *client)
         redis_conn_flush(client->conn);
         return;
     }
-    settle_asked(client, STATUS_IO, 0);
+    complete_asked(client, STATUS_IO, 0);
     ask_replicas(client);
 }
 
@@ -474,20 +474,20 @@ static void want_proof(struct rlock_batch *batch)
     ask_replicas(batch->client);
 }
 
-static void settle_by_reply(struct rlock_batch *batch, const struct redis_reply *reply)
+static void complete_by_reply(struct rlock_batch *batch, const struct redis_reply *reply)
 {
     bool is_late = false;
     bool is_read = batch->op->is_grant ? read_grant(batch, reply, &is_late)
                                        : read_verdicts(batch, reply);
 
     if (!is_read)
-        settle(batch, STATUS_IO); /* what happened is unknown */
+        complete(batch, STATUS_IO); /* what happened is unknown */
     else if (is_late)
-        settle_late(batch);
+        complete_late(batch);
     else if (wants_proof(batch))
         want_proof(batch);
     else
-        settle(batch, STATUS_OK);
+        complete(batch, STATUS_OK);
 }
 
 static void on_done(struct redis_script_call *call, enum status status,
@@ -496,15 +496,15 @@ static void on_done(struct redis_script_call *call, enum status status,
     struct rlock_batch *batch = list_item(call, struct rlock_batch, call);
 
     if (status == STATUS_OK) {
-        settle_by_reply(batch, reply);
+        complete_by_reply(batch, reply);
         return;
     }
     if (status == STATUS_REFUSED)
         rlock_client_refused(batch->client, reply);
-    settle(batch, status);
+    complete(batch, status);
 }
 
-void rlock_batch_settle_failed(struct rlock_client *client)
+void rlock_batch_complete_failed(struct rlock_client *client)
 {
     struct rlock_batches *batches = &client->batches;
     struct list *last = batches->failed.prev;
@@ -516,7 +516,7 @@ void rlock_batch_settle_failed(struct rlock_client *client)
         struct rlock_batch *batch = list_item(link, struct rlock_batch, link);
 
         list_append(&batches->sent, link);
-        settle(batch, batch->failure);
+        complete(batch, batch->failure);
         if (link == last)
             break;
     }

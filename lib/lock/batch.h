@@ -3,7 +3,7 @@
  *
  * Locks that want the same thing (operation and lease) are gathered in a batch from the
  * moment they ask; rlock_batch_flush() sends all batches. When the reply comes, each
- * lock is settled by its operation. A lock may leave its batch at any time: a release
+ * lock is completed by its operation. A lock may leave its batch at any time: a release
  * takes the place of a renewal under way.
  *
  * An operation is what a kind of lock adds: its script and what a verdict means.
@@ -44,8 +44,8 @@ struct rlock_op {
     bool has_lease;     /* the lease goes before the owners; batches are per lease */
     enum status denied; /* what the verdict '0' means */
     /* The lock is in no batch any more. */
-    void (*settle)(struct rlock_client *client, struct rlock *lock,
-                   const struct rlock_outcome *outcome);
+    void (*complete)(struct rlock_client *client, struct rlock *lock,
+                     const struct rlock_outcome *outcome);
     /* The client is being closed; `is_sent`: the server may carry it out. Calls no
        callbacks; may take other locks' places but not call rlock_batch_add(). */
     void (*cancel)(struct rlock_client *client, struct rlock *lock, bool is_sent);
@@ -66,7 +66,7 @@ struct rlock_batch {
     uint16_t count;
     bool is_sent;
     enum rlock_proof proof;
-    enum status failure; /* of a batch that waits to be settled without a reply */
+    enum status failure; /* of a batch that waits to be completed without a reply */
     struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: has left */
     char verdicts[RLOCK_BATCH_MAX];
     int64_t numbers[RLOCK_BATCH_MAX]; /* as in scripts.h */
@@ -80,8 +80,9 @@ struct rlock_line {
 
 struct rlock_batches {
     struct rlock_line lines[RLOCK_LINES];
-    struct list sent;   /* stay here until all are settled */
-    struct list failed; /* could not be sent; settled by rlock_batch_settle_failed() */
+    struct list sent; /* stay here until all are completed */
+    struct list
+        failed; /* could not be sent; completed by rlock_batch_complete_failed() */
     struct list spare;
     struct redis_command proof; /* the WAIT under way, if any */
     unsigned limit; /* locks per call: 1 where their slots in a cluster may differ */
@@ -94,17 +95,17 @@ void rlock_batches_clear(struct rlock_batches *batches);
 MUST_CHECK enum status rlock_batch_add(struct rlock_client *client,
                                        const struct rlock_op *op, struct rlock *lock);
 
-/** Take the lock out of the batch it is in, if any; it will not be settled. */
+/** Take the lock out of the batch it is in, if any; it will not be completed. */
 void rlock_batch_leave(struct rlock *lock);
 
 /** Put `other` in the place of `lock` in its batch. */
 void rlock_batch_replace(struct rlock *lock, struct rlock *other);
 
-/** Send all batches; those that cannot be sent are settled by the loop soon. */
+/** Send all batches; those that cannot be sent are completed by the loop soon. */
 void rlock_batch_flush(struct rlock_client *client);
 
-/** Settle what could not be sent. */
-void rlock_batch_settle_failed(struct rlock_client *client);
+/** Complete what could not be sent. */
+void rlock_batch_complete_failed(struct rlock_client *client);
 
 /** Call `cancel` for every lock in any batch. */
 void rlock_batch_cancel_all(struct rlock_client *client);

@@ -42,7 +42,7 @@ static struct rlock_channel *find(struct rlock_channels *channels, const char *n
     return NULL;
 }
 
-static void settle(struct rlock_channel *channel);
+static void complete(struct rlock_channel *channel);
 
 static void on_answered(struct redis_command *command, enum status status,
                         const struct redis_reply *reply UNUSED)
@@ -54,7 +54,7 @@ static void on_answered(struct redis_command *command, enum status status,
     if (channel->is_subscribed)
         rlock_waits_confirmed(channel);
     channel->is_asking = false;
-    settle(channel);
+    complete(channel);
 }
 
 static void ask(struct rlock_channel *channel, const char *verb)
@@ -84,7 +84,7 @@ static void advance(struct rlock_channel *channel)
 }
 
 /** The same, and it goes where nothing is left to do for it. */
-static void settle(struct rlock_channel *channel)
+static void complete(struct rlock_channel *channel)
 {
     advance(channel);
     if (list_is_empty(&channel->waiters) && !channel->is_asking) {
@@ -122,7 +122,7 @@ static void on_state(bool is_up, const struct err *why UNUSED, void *arg)
             channel->is_subscribed = channel->is_refused = false;
             if (!is_up)
                 rlock_waits_cut_off(channel);
-            settle(channel);
+            complete(channel);
         }
     }
 }
@@ -209,7 +209,7 @@ struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char
 
 void rlock_channel_leave(struct rlock_channel *channel)
 {
-    settle(channel);
+    complete(channel);
 }
 
 void rlock_channels_flush(struct rlock_client *client)

@@ -73,8 +73,8 @@ static void on_soon(uv_idle_t *soon)
 
     uv_idle_stop(soon);
     answer_waiting(client);
-    rlock_batch_settle_failed(client);
-    rlock_asks_settle_failed(client);
+    rlock_batch_complete_failed(client);
+    rlock_asks_complete_failed(client);
     if (client->is_closing)
         return;
     rlock_batch_flush(client);
@@ -280,7 +280,7 @@ static void answer_late(struct rlock_client *client)
 {
     while (!list_is_empty(&client->answers) || !list_is_empty(&client->failed_asks)) {
         answer_waiting(client);
-        rlock_asks_settle_failed(client);
+        rlock_asks_complete_failed(client);
     }
 }
 
@@ -316,7 +316,7 @@ static void finish(struct rlock_client *client)
     redis_conn_close(client->conn, on_conn_closed, client);
 }
 
-void rlock_client_settled(struct rlock_client *client)
+void rlock_client_completed(struct rlock_client *client)
 {
     if (client->is_closing && !client->is_finishing && client->may_finish &&
         list_is_empty(&client->batches.sent))
@@ -342,9 +342,9 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), 
         answer_waiting(client);
     rlock_asks_cancel(client);
     rlock_batch_flush(client); /* what the callbacks gave back */
-    rlock_batch_settle_failed(client);
+    rlock_batch_complete_failed(client);
     client->may_finish = true;
-    rlock_client_settled(client);
+    rlock_client_completed(client);
 }
 
 bool rlock_client_is_up(const struct rlock_client *client)

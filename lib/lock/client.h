@@ -2,7 +2,7 @@
  * client.h - what the parts of a client share; for lib/lock only.
  *
  * A lock goes: rlock_acquire (rlock.c) -> a batch (batch.c), written as its kind demands
- * (kinds.c) -> the server -> settled (settle.c), or waiting (wait.c) and back in a batch
+ * (kinds.c) -> the server -> completed (complete.c), or waiting (wait.c) and back in a batch
  * -> the watchdog's (watchdog.c) -> rlock_release -> a batch -> free. What nobody waits
  * for any more is given back by orphan.c.
  */
@@ -10,10 +10,10 @@
 #define LOCK_CLIENT_H
 
 #include "lock/batch.h"
+#include "lock/complete.h"
 #include "lock/orphan.h"
 #include "lock/rlock.h"
 #include "lock/scripts.h"
-#include "lock/settle.h"
 #include "lock/wait.h"
 #include "lock/watchdog.h"
 #include "redis/wire.h"
@@ -112,8 +112,8 @@ void rlock_client_answer(struct rlock_client *client, struct rlock *lock,
 /** Have the loop look soon for what is to be answered and sent. */
 void rlock_client_wake(struct rlock_client *client);
 
-/** A batch has been settled: a client that is closing may be able to finish. */
-void rlock_client_settled(struct rlock_client *client);
+/** A batch has been completed: a client that is closing may be able to finish. */
+void rlock_client_completed(struct rlock_client *client);
 
 /** A uv handle of the client is being closed; call rlock_client_handle_closed() then. */
 void rlock_client_handle_closed(struct rlock_client *client);
@@ -122,6 +122,6 @@ void rlock_client_handle_closed(struct rlock_client *client);
 void rlock_asks_cancel(struct rlock_client *client);
 
 /** Answer the questions that could not be sent. */
-void rlock_asks_settle_failed(struct rlock_client *client);
+void rlock_asks_complete_failed(struct rlock_client *client);
 
 #endif

@@ -102,17 +102,17 @@ static size_t redisson_channel(const struct rlock *lock, char ret_name[RLOCK_CHA
 
 #define ACQUIRES                                                                         \
     .line = RLOCK_LINE_ACQUIRE, .is_grant = true, .has_lease = true,                     \
-    .denied = STATUS_BUSY, .settle = rlock_settle_acquire,                               \
+    .denied = STATUS_BUSY, .complete = rlock_complete_acquire,                           \
     .cancel = rlock_cancel_acquire
 #define RENEWS                                                                           \
     .line = RLOCK_LINE_RENEW, .has_lease = true, .denied = STATUS_LOST,                  \
-    .settle = rlock_watchdog_settle, .cancel = rlock_watchdog_cancel
+    .complete = rlock_watchdog_complete, .cancel = rlock_watchdog_cancel
 #define EXTENDS                                                                          \
     .line = RLOCK_LINE_RENEW, .has_lease = true, .denied = STATUS_LOST,                  \
-    .settle = rlock_settle_extend, .cancel = rlock_cancel_extend
+    .complete = rlock_complete_extend, .cancel = rlock_cancel_extend
 #define RELEASES                                                                         \
-    .line = RLOCK_LINE_RELEASE, .denied = STATUS_LOST, .settle = rlock_settle_release,   \
-    .cancel = rlock_cancel_release
+    .line = RLOCK_LINE_RELEASE, .denied = STATUS_LOST,                                   \
+    .complete = rlock_complete_release, .cancel = rlock_cancel_release
 
 #define OWNED                                                                            \
     .key_count = 1, .write_keys = write_name, .arg_count = 1, .write_args = write_owner

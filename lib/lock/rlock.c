@@ -71,7 +71,7 @@ static bool is_valid(const struct rlock_client *client, const struct rlock *lock
 enum status rlock_try(struct rlock_client *client, struct rlock *lock)
 {
     const struct rlock_kind *kind = lock->kind;
-    bool is_other = lock->wait_ms > 0 && kind->acquire_wait.settle != NULL;
+    bool is_other = lock->wait_ms > 0 && kind->acquire_wait.complete != NULL;
 
     return rlock_batch_add(client, is_other ? &kind->acquire_wait : &kind->acquire, lock);
 }

@@ -161,7 +161,7 @@ static void on_timer(uv_timer_t *timer)
     struct rlock_waiter *waiter = timer->data;
 
     if (clock_mono_us() >= waiter->deadline_us)
-        rlock_settle_failed(waiter->client, waiter->lock, STATUS_BUSY);
+        rlock_complete_failed(waiter->client, waiter->lock, STATUS_BUSY);
     else
         try_again(waiter);
 }

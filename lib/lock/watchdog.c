@@ -149,8 +149,8 @@ void rlock_watchdog_renewed(struct rlock_client *client, struct rlock *lock,
         list_append(&client->watchdog.overdue, &lock->watch_link);
 }
 
-void rlock_watchdog_settle(struct rlock_client *client, struct rlock *lock,
-                           const struct rlock_outcome *outcome)
+void rlock_watchdog_complete(struct rlock_client *client, struct rlock *lock,
+                             const struct rlock_outcome *outcome)
 {
     switch (outcome->status) {
     case STATUS_OK:

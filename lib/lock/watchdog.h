@@ -39,9 +39,9 @@ void rlock_watchdog_remove(struct rlock *lock);
 /** The connection is back: renew at once what could not be renewed. */
 void rlock_watchdog_resume(struct rlock_client *client);
 
-/** What the kinds' `renew.settle` and `renew.cancel` do. */
-void rlock_watchdog_settle(struct rlock_client *client, struct rlock *lock,
-                           const struct rlock_outcome *outcome);
+/** What the kinds' `renew.complete` and `renew.cancel` do. */
+void rlock_watchdog_complete(struct rlock_client *client, struct rlock *lock,
+                             const struct rlock_outcome *outcome);
 void rlock_watchdog_cancel(struct rlock_client *client, struct rlock *lock, bool is_sent);
 
 #endif

@@ -30,7 +30,7 @@ static int teardown(void **state)
 /* -- vouchers and tickets -- */
 
 /* In every loop. */
-static bool has_settled(void *arg)
+static bool is_complete(void *arg)
 {
     for (int i = 0; i < 16; i++) {
         if (!reply_is(place_order(service, 1, arg, NULL), 403, "ticket_required"))
@@ -50,7 +50,7 @@ static void make_guarded(int pow_bits, char id[ID_SIZE])
     /* only now, so that nobody orders before every loop knows */
     EXPECT(ask(service, admin(), "{\"add\":100}", "POST /v1/vouchers/%s/restock", id),
            200, NULL);
-    assert_true(becomes_true(has_settled, id, 2000));
+    assert_true(becomes_true(is_complete, id, 2000));
 }
 
 static const struct client_reply *ask_ticket(int64_t user_id, const char *voucher_id,

@@ -48,7 +48,7 @@ struct settling {
     int64_t user_id;
 };
 
-static bool is_settled(void *arg)
+static bool is_complete(void *arg)
 {
     const struct settling *settling = arg;
     const struct client_reply *reply =
@@ -84,7 +84,7 @@ static void test_deadline__an_order_that_hangs_is_unknown_in_time(void **state)
     service_await(service, "/readyz", 200, 10000);
     while (settling.user_id < CLIENTS) { /* it mends itself */
         settling.user_id++;
-        assert_true(becomes_true(is_settled, &settling, 5000));
+        assert_true(becomes_true(is_complete, &settling, 5000));
     }
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), CLIENTS);
     assert_int_equal(service_stop(service), 0);

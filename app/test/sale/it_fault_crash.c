@@ -49,7 +49,7 @@ struct retry {
 };
 
 /* The dead instance's lock stands in the way until its lease ends. */
-static bool is_settled(void *arg)
+static bool is_complete(void *arg)
 {
     struct retry *retry = arg;
 
@@ -80,7 +80,7 @@ static void test_kill__loses_no_acknowledged_order(void **state)
         if (each[k] == TALLY_PLACED)
             continue;
         retry.user_id = burst.first_user + (int64_t)k;
-        assert_true(becomes_true(is_settled, &retry, 3000));
+        assert_true(becomes_true(is_complete, &retry, 3000));
         if (retry.reply->status != 201)
             EXPECT(retry.reply, 409, "already_ordered");
     }
@@ -145,7 +145,7 @@ static void test_stop__longer_than_the_lease(void **state)
     sql_session(*state, NULL); /* its batch is committed by Postgres, its locks lapse */
     victim = other;
     for (retry.user_id = 1; retry.user_id <= 50; retry.user_id++) {
-        assert_true(becomes_true(is_settled, &retry, 5000));
+        assert_true(becomes_true(is_complete, &retry, 5000));
         if (retry.reply->status != 201)
             EXPECT(retry.reply, 409, "already_ordered");
     }

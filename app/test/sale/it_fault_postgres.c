@@ -95,7 +95,7 @@ static void test_away__killed(void **state)
         EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
 }
 
-static bool has_settled(void *arg)
+static bool is_complete(void *arg)
 {
     const struct client_reply *reply = place_order(service, 1, arg, NULL);
 
@@ -112,7 +112,7 @@ static void test_away__hung(void **state)
         assert_refused_in_time(user, voucher_id, user % 2 ? NULL : "k");
     fixture_servers(*state, "resume", "postgres");
     service_await(service, "/readyz", 200, BACK_MS);
-    assert_true(becomes_true(has_settled, voucher_id, 5000));
+    assert_true(becomes_true(is_complete, voucher_id, 5000));
     assert_int_equal(sql_broken_promises(*state), 0);
 }
 

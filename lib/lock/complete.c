@@ -1,5 +1,5 @@
-/* settle.c - grants, refusals and unknown outcomes, turned into answers. */
-#include "lock/settle.h"
+/* complete.c - grants, refusals and unknown outcomes, turned into answers. */
+#include "lock/complete.h"
 #include "base/clock.h"
 #include "lock/client.h"
 
@@ -50,8 +50,8 @@ static void granted(struct rlock_client *client, struct rlock *lock,
     finish(lock, RLOCK_HELD, STATUS_OK);
 }
 
-void rlock_settle_failed(struct rlock_client *client, struct rlock *lock,
-                         enum status status)
+void rlock_complete_failed(struct rlock_client *client, struct rlock *lock,
+                           enum status status)
 {
     bool is_queued = lock->waiter != NULL && lock->kind->is_queued;
 
@@ -69,13 +69,13 @@ void rlock_settle_failed(struct rlock_client *client, struct rlock *lock,
     finish(lock, RLOCK_IDLE, status);
 }
 
-void rlock_settle_acquire(struct rlock_client *client, struct rlock *lock,
-                          const struct rlock_outcome *outcome)
+void rlock_complete_acquire(struct rlock_client *client, struct rlock *lock,
+                            const struct rlock_outcome *outcome)
 {
     if (outcome->status == STATUS_OK)
         granted(client, lock, outcome);
     else if (outcome->status != STATUS_BUSY || !rlock_wait_on(client, lock, outcome))
-        rlock_settle_failed(client, lock, outcome->status);
+        rlock_complete_failed(client, lock, outcome->status);
 }
 
 void rlock_cancel_acquire(struct rlock_client *client, struct rlock *lock, bool is_sent)
@@ -89,8 +89,8 @@ void rlock_cancel_acquire(struct rlock_client *client, struct rlock *lock, bool 
     rlock_client_answer(client, lock, STATUS_CANCELLED);
 }
 
-void rlock_settle_extend(struct rlock_client *client, struct rlock *lock,
-                         const struct rlock_outcome *outcome)
+void rlock_complete_extend(struct rlock_client *client, struct rlock *lock,
+                           const struct rlock_outcome *outcome)
 {
     int64_t safe_until_us = rlock_safe_until_us(outcome->sent_us, lock->lease_ms);
 
@@ -118,8 +118,8 @@ void rlock_cancel_extend(struct rlock_client *client, struct rlock *lock,
     rlock_client_answer(client, lock, STATUS_CANCELLED);
 }
 
-void rlock_settle_release(struct rlock_client *client, struct rlock *lock,
-                          const struct rlock_outcome *outcome)
+void rlock_complete_release(struct rlock_client *client, struct rlock *lock,
+                            const struct rlock_outcome *outcome)
 {
     bool is_own = rlock_orphan_owns(lock);
 
