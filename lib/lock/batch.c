@@ -391,12 +391,12 @@ static struct rlock_batch *find_proof(struct rlock_client *client, enum rlock_pr
 }
 
 /** So many replicas have what was asked about, where `status` is STATUS_OK. */
-static void complete_asked(struct rlock_client *client, enum status status,
-                           int64_t replicas)
+static void complete_confirmed(struct rlock_client *client, enum status status,
+                               int64_t replicas)
 {
     struct rlock_batch *batch;
 
-    while ((batch = find_proof(client, RLOCK_PROOF_ASKED)) != NULL) {
+    while ((batch = find_proof(client, RLOCK_PROOF_REQUESTED)) != NULL) {
         batch->proof = RLOCK_PROOF_NONE;
         for (unsigned i = 0; i < batch->count && replicas < batch->replicas; i++) {
             if (batch->verdicts[i] == '1')
@@ -406,7 +406,7 @@ static void complete_asked(struct rlock_client *client, enum status status,
     }
 }
 
-static void ask_replicas(struct rlock_client *client);
+static void confirm_replicas(struct rlock_client *client);
 
 static void on_replicated(struct redis_command *command, enum status status,
                           const struct redis_reply *reply)
@@ -420,8 +420,8 @@ static void on_replicated(struct redis_command *command, enum status status,
     } else if (status == STATUS_OK && !redis_reply_int(reply, &replicas)) {
         status = STATUS_IO;
     }
-    complete_asked(client, status, replicas);
-    ask_replicas(client);
+    complete_confirmed(client, status, replicas);
+    confirm_replicas(client);
 }
 
 static enum status write_wait(struct rlock_client *client,
@@ -439,27 +439,27 @@ static enum status write_wait(struct rlock_client *client,
 }
 
 /** Ask, unless that is under way, how many replicas have what was granted. */
-static void ask_replicas(struct rlock_client *client)
+static void confirm_replicas(struct rlock_client *client)
 {
     struct rlock_batch *first = find_proof(client, RLOCK_PROOF_WANTED);
     struct list *sent = &client->batches.sent;
 
-    if (first == NULL || find_proof(client, RLOCK_PROOF_ASKED) != NULL)
+    if (first == NULL || find_proof(client, RLOCK_PROOF_REQUESTED) != NULL)
         return;
     for (struct list *at = sent->next; at != sent; at = at->next) {
         struct rlock_batch *batch = list_item(at, struct rlock_batch, link);
 
         if (batch->proof == RLOCK_PROOF_WANTED && batch->replicas == first->replicas &&
             batch->replicas_wait_ms == first->replicas_wait_ms)
-            batch->proof = RLOCK_PROOF_ASKED;
+            batch->proof = RLOCK_PROOF_REQUESTED;
     }
     rlock_batch_flush(client); /* what was given back need not wait behind */
     if (write_wait(client, first) == STATUS_OK) {
         redis_conn_flush(client->conn);
         return;
     }
-    complete_asked(client, STATUS_IO, 0);
-    ask_replicas(client);
+    complete_confirmed(client, STATUS_IO, 0);
+    confirm_replicas(client);
 }
 
 static bool wants_proof(const struct rlock_batch *batch)
@@ -471,7 +471,7 @@ static bool wants_proof(const struct rlock_batch *batch)
 static void want_proof(struct rlock_batch *batch)
 {
     batch->proof = RLOCK_PROOF_WANTED;
-    ask_replicas(batch->client);
+    confirm_replicas(batch->client);
 }
 
 static void complete_by_reply(struct rlock_batch *batch, const struct redis_reply *reply)

@@ -52,7 +52,7 @@ struct rlock_op {
 };
 
 /** Whether the replicas are to be asked for what was granted. */
-enum rlock_proof { RLOCK_PROOF_NONE, RLOCK_PROOF_WANTED, RLOCK_PROOF_ASKED };
+enum rlock_proof { RLOCK_PROOF_NONE, RLOCK_PROOF_WANTED, RLOCK_PROOF_REQUESTED };
 
 struct rlock_batch {
     struct redis_script_call call;

@@ -74,7 +74,7 @@ static void on_soon(uv_idle_t *soon)
     uv_idle_stop(soon);
     answer_waiting(client);
     rlock_batch_complete_failed(client);
-    rlock_asks_complete_failed(client);
+    rlock_queries_complete_failed(client);
     if (client->is_closing)
         return;
     rlock_batch_flush(client);
@@ -249,8 +249,8 @@ enum status rlock_client_open(const struct rlock_client_options *options,
         goto out;
     rlock_scripts_init(client->scripts);
     rlock_batches_init(&client->batches);
-    list_init(&client->asks);
-    list_init(&client->failed_asks);
+    list_init(&client->queries);
+    list_init(&client->failed_queries);
     list_init(&client->answers);
     rlock_waits_init(&client->waits);
     client->loop = options->loop;
@@ -278,9 +278,9 @@ out:
 /** The loop comes by no more for calls that were made after the close. */
 static void answer_late(struct rlock_client *client)
 {
-    while (!list_is_empty(&client->answers) || !list_is_empty(&client->failed_asks)) {
+    while (!list_is_empty(&client->answers) || !list_is_empty(&client->failed_queries)) {
         answer_waiting(client);
-        rlock_asks_complete_failed(client);
+        rlock_queries_complete_failed(client);
     }
 }
 
@@ -340,7 +340,7 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), 
     rlock_batch_flush(client);
     while (!list_is_empty(&client->answers))
         answer_waiting(client);
-    rlock_asks_cancel(client);
+    rlock_queries_cancel(client);
     rlock_batch_flush(client); /* what the callbacks gave back */
     rlock_batch_complete_failed(client);
     client->may_finish = true;

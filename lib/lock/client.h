@@ -57,8 +57,8 @@ struct rlock_client {
     struct rlock_waits waits;
     struct rlock_stats stats;
     struct err why;
-    struct list asks; /* struct ask, of ask.c: under way */
-    struct list failed_asks;
+    struct list queries; /* struct query, of inspect.c: under way */
+    struct list failed_queries;
     struct list answers; /* locks whose answer needs no server */
     uv_idle_t soon;      /* runs while there is something to answer */
     uint64_t last_serial;
@@ -118,10 +118,10 @@ void rlock_client_completed(struct rlock_client *client);
 /** A uv handle of the client is being closed; call rlock_client_handle_closed() then. */
 void rlock_client_handle_closed(struct rlock_client *client);
 
-/** Answer all questions of ask.c STATUS_CANCELLED. */
-void rlock_asks_cancel(struct rlock_client *client);
+/** Answer all questions of inspect.c STATUS_CANCELLED. */
+void rlock_queries_cancel(struct rlock_client *client);
 
 /** Answer the questions that could not be sent. */
-void rlock_asks_complete_failed(struct rlock_client *client);
+void rlock_queries_complete_failed(struct rlock_client *client);
 
 #endif

@@ -36,7 +36,7 @@ int fixture_setup(void **state)
     struct fixture *fixture = calloc(1, sizeof(*fixture));
 
     fixture->server = *state;
-    freeReplyObject(server_ask(fixture->server, "FLUSHALL"));
+    freeReplyObject(server_command(fixture->server, "FLUSHALL"));
     uv_loop_init(&fixture->loop);
     uv_timer_init(&fixture->loop, &fixture->tick);
     uv_timer_start(&fixture->tick, on_tick, TICK_MS, TICK_MS);

@@ -25,7 +25,7 @@ static void expect_why(const struct rlock_client *client, const char *words)
 
 static void tell(struct fixture *fixture, const char *command)
 {
-    redisReply *reply = server_ask(fixture->server, command);
+    redisReply *reply = server_command(fixture->server, command);
 
     if (reply->type == REDIS_REPLY_ERROR)
         fail_msg("%s: %s", command, reply->str);
@@ -150,7 +150,7 @@ static void test_acquire__refuses_a_spin_whose_bounds_are_crossed(void **state)
     }
 }
 
-static void test_ask__refuses_bad_names(void **state)
+static void test_inspect__refuses_bad_names(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -328,7 +328,7 @@ static void test_client__with_a_wrong_password_is_down_with_words(void **state)
     expect_shut_out(fixture, "nobody:pass@", "WRONGPASS");
     fixture_wait_up(fixture, open_url(fixture, "seller:pass@"));
     tell(fixture, "ACL DELUSER seller");
-    freeReplyObject(server_ask(fixture->server, "CONFIG SET requirepass %s", ""));
+    freeReplyObject(server_command(fixture->server, "CONFIG SET requirepass %s", ""));
 }
 
 /** A user who may do some, but not all that a lock needs. */
@@ -440,19 +440,19 @@ enum { STRING = 0, HASH = 4, STRANGERS = 6 };
 
 static void put_stranger(struct fixture *fixture, int stranger, const char *key)
 {
-    freeReplyObject(server_ask(fixture->server, "DEL %s", key));
-    freeReplyObject(server_ask(fixture->server, strangers[stranger], key));
+    freeReplyObject(server_command(fixture->server, "DEL %s", key));
+    freeReplyObject(server_command(fixture->server, strangers[stranger], key));
     assert_true(server_has(fixture->server, key));
 }
 
 /** That the key holds what put_stranger() has put there. */
 static void expect_untouched(struct fixture *fixture, int stranger, const char *key)
 {
-    redisReply *found = server_ask(fixture->server, "DUMP %s", key);
+    redisReply *found = server_command(fixture->server, "DUMP %s", key);
     redisReply *wanted;
 
     put_stranger(fixture, stranger, "same");
-    wanted = server_ask(fixture->server, "DUMP same");
+    wanted = server_command(fixture->server, "DUMP same");
     assert_int_equal(found->type, REDIS_REPLY_STRING);
     assert_int_equal(found->len, wanted->len);
     assert_memory_equal(found->str, wanted->str, wanted->len);
@@ -497,7 +497,7 @@ static void test_acquire__leaves_whatever_stands_at_the_key(void **state)
     }
 }
 
-static void test_ask__leaves_what_cannot_be_a_lock(void **state)
+static void test_inspect__leaves_what_cannot_be_a_lock(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -539,7 +539,7 @@ static void test_held__replaced_by_another_type_is_lost_and_left(void **state)
             assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
         assert_int_equal(release(fixture, client, &call), STATUS_LOST);
         expect_untouched(fixture, stranger, "item:7");
-        freeReplyObject(server_ask(fixture->server, "DEL item:7"));
+        freeReplyObject(server_command(fixture->server, "DEL item:7"));
         if (kind == &rlock_getset || stranger > 1)
             continue;
         options.watchdog = true;
@@ -549,7 +549,7 @@ static void test_held__replaced_by_another_type_is_lost_and_left(void **state)
         put_stranger(fixture, stranger, "item:7");
         fixture_wait_losses(fixture, &watched, 1);
         expect_untouched(fixture, stranger, "item:7");
-        freeReplyObject(server_ask(fixture->server, "DEL item:7"));
+        freeReplyObject(server_command(fixture->server, "DEL item:7"));
     }
 }
 
@@ -586,7 +586,7 @@ static void test_fair__refuses_where_its_queue_is_something_else(void **state)
         assert_int_equal(waiting.status, STATUS_REFUSED);
         assert_int_equal(release(fixture, client, &call), STATUS_OK);
         expect_untouched(fixture, HASH, keys[i]);
-        freeReplyObject(server_ask(fixture->server, "DEL same %s", keys[i]));
+        freeReplyObject(server_command(fixture->server, "DEL same %s", keys[i]));
         assert_int_equal(server_int(fixture->server, "DBSIZE"), 1); /* the counter */
     }
 }
@@ -608,7 +608,7 @@ static void test_fair__is_released_though_its_queue_is_something_else(void **sta
         assert_int_equal(release(fixture, client, &call), STATUS_OK);
         assert_false(server_has(fixture->server, "item:7"));
         expect_untouched(fixture, HASH, keys[i]);
-        freeReplyObject(server_ask(fixture->server, "DEL %s", keys[i]));
+        freeReplyObject(server_command(fixture->server, "DEL %s", keys[i]));
     }
 }
 
@@ -663,7 +663,7 @@ int main(void)
         FIXTURE_TEST(test_acquire__refuses_bad_names_of_every_kind),
         FIXTURE_TEST(test_acquire__takes_the_longest_name_of_every_kind),
         FIXTURE_TEST(test_acquire__refuses_a_spin_whose_bounds_are_crossed),
-        FIXTURE_TEST(test_ask__refuses_bad_names),
+        FIXTURE_TEST(test_inspect__refuses_bad_names),
         FIXTURE_TEST(test_release__of_what_is_not_held_is_told_for_every_kind),
         FIXTURE_TEST(test_client__used_after_its_close_answers_all),
         FIXTURE_TEST(test_client__used_while_it_gives_back_answers_all),
@@ -672,7 +672,7 @@ int main(void)
         FIXTURE_TEST(test_client__of_a_server_become_a_replica_is_refused),
         FIXTURE_TEST(test_acquire__without_memory_is_refused_for_every_kind),
         FIXTURE_TEST(test_acquire__leaves_whatever_stands_at_the_key),
-        FIXTURE_TEST(test_ask__leaves_what_cannot_be_a_lock),
+        FIXTURE_TEST(test_inspect__leaves_what_cannot_be_a_lock),
         FIXTURE_TEST(test_held__replaced_by_another_type_is_lost_and_left),
         FIXTURE_TEST(test_fair__refuses_where_its_queue_is_something_else),
         FIXTURE_TEST(test_fair__is_released_though_its_queue_is_something_else),

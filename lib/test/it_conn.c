@@ -32,7 +32,7 @@ static void test_redis_conn_open__by_address_name_and_socket(void **state)
         assert_false(redis_conn_is_up(probe.conn));
         probe_wait(&probe, &probe.ups, 1);
         assert_true(redis_conn_is_up(probe.conn));
-        probe_ask(&probe, &command, "ECHO", "hello");
+        probe_command(&probe, &command, "ECHO", "hello");
         assert_int_equal(command.status, STATUS_OK);
         assert_string_equal(command.text, "hello");
         probe_close(&probe);
@@ -47,13 +47,13 @@ static void test_redis_conn_open__selects_the_database(void **state)
     struct command command = {0};
     char url[128];
 
-    freeReplyObject(server_ask(fixture->server, "SELECT 5"));
-    freeReplyObject(server_ask(fixture->server, "SET here five"));
-    freeReplyObject(server_ask(fixture->server, "SELECT 0"));
+    freeReplyObject(server_command(fixture->server, "SELECT 5"));
+    freeReplyObject(server_command(fixture->server, "SET here five"));
+    freeReplyObject(server_command(fixture->server, "SELECT 0"));
     snprintf(url, sizeof(url), "%s/5", fixture->server->tcp_url);
     open_conn(&probe, fixture, url);
     probe_wait(&probe, &probe.ups, 1);
-    probe_ask(&probe, &command, "GET", "here");
+    probe_command(&probe, &command, "GET", "here");
     assert_string_equal(command.text, "five");
     probe_close(&probe);
 }
@@ -81,8 +81,8 @@ static void test_redis_conn_open__logs_in_with_password_and_user(void **state)
     char url[160];
 
     server_start(&server, options);
-    freeReplyObject(server_ask(&server, "AUTH %s", "open sesame"));
-    freeReplyObject(server_ask(&server, "ACL SETUSER shop on >pw ~* +@all"));
+    freeReplyObject(server_command(&server, "AUTH %s", "open sesame"));
+    freeReplyObject(server_command(&server, "ACL SETUSER shop on >pw ~* +@all"));
 
     snprintf(url, sizeof(url), "redis://:open%%20sesame@127.0.0.1:%u", server.port);
     open_conn(&probe, fixture, url);
@@ -200,10 +200,10 @@ static void test_redis_conn__an_error_reply_is_refused_with_its_words(void **sta
 
     open_conn(&probe, fixture, fixture->server->unix_url);
     probe_wait(&probe, &probe.ups, 1);
-    probe_ask(&probe, &bad, "NOSUCH", NULL);
+    probe_command(&probe, &bad, "NOSUCH", NULL);
     assert_int_equal(bad.status, STATUS_REFUSED);
     assert_non_null(strstr(bad.text, "unknown command"));
-    probe_ask(&probe, &good, "PING", NULL);
+    probe_command(&probe, &good, "PING", NULL);
     assert_int_equal(good.status, STATUS_OK);
     probe_close(&probe);
 }
@@ -225,7 +225,7 @@ static void test_redis_conn__comes_back_after_a_restart(void **state)
         fixture_run_for(fixture, 100);
         server_restart(fixture->server);
         probe_wait(&probe, &probe.ups, 2);
-        probe_ask(&probe, &command, "PING", NULL);
+        probe_command(&probe, &command, "PING", NULL);
         assert_int_equal(command.status, STATUS_OK);
         probe_close(&probe);
     }
@@ -279,7 +279,7 @@ static void test_redis_conn__a_hung_server_times_out_and_comes_back(void **state
     fixture_run_for(fixture, CONN_TIMEOUT_MS + 200); /* attempts hang, too */
     server_resume(fixture->server);
     probe_wait(&probe, &probe.ups, 2);
-    probe_ask(&probe, &third, "PING", NULL);
+    probe_command(&probe, &third, "PING", NULL);
     assert_int_equal(third.status, STATUS_OK);
     probe_close(&probe);
 }
@@ -358,7 +358,7 @@ static void test_redis_conn_flush__one_command_larger_than_the_socket(void **sta
     big[len] = '\0';
     probe_open(&probe, fixture, fixture->server->unix_url, WITHIN_MS);
     probe_wait(&probe, &probe.ups, 1);
-    probe_ask(&probe, &command, "ECHO", big);
+    probe_command(&probe, &command, "ECHO", big);
     assert_int_equal(command.status, STATUS_OK);
     assert_string_equal(command.text + 60, "xxx");
     probe_close(&probe);

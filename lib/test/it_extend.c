@@ -239,7 +239,7 @@ static void test_extend__overtakes_a_renewal_under_way(void **state)
         assert_int_equal(acquire_watched(fixture, client, &call, "item:7", 600),
                          STATUS_OK);
         if (flush_scripts)
-            freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+            freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
         server_pause(fixture->server);
         fixture_run_for(fixture, 250); /* a renewal is due at 200 and gets no answer */
         call.answers = 0;
@@ -325,7 +325,7 @@ static void test_close__cancels_an_extension_under_way(void **state)
         assert_false(rlock_is_held(&watched.lock));
         assert_true(server_has(fixture->server, "item:7")); /* left to their lease */
         assert_true(server_has(fixture->server, "item:8"));
-        freeReplyObject(server_ask(fixture->server, "DEL item:7 item:8"));
+        freeReplyObject(server_command(fixture->server, "DEL item:7 item:8"));
     }
 }
 
@@ -420,10 +420,12 @@ static void test_extend__refused_or_not_sent_stays_held(void **state)
     struct call call = {0};
 
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
-    freeReplyObject(server_ask(fixture->server, "CONFIG SET min-replicas-to-write 1"));
+    freeReplyObject(
+        server_command(fixture->server, "CONFIG SET min-replicas-to-write 1"));
     assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_REFUSED);
     assert_non_null(strstr(rlock_client_why(client)->text, "NOREPLICAS"));
-    freeReplyObject(server_ask(fixture->server, "CONFIG SET min-replicas-to-write 0"));
+    freeReplyObject(
+        server_command(fixture->server, "CONFIG SET min-replicas-to-write 0"));
     assert_true(rlock_is_held(&call.lock));
     assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
     server_kill(fixture->server);

@@ -378,10 +378,10 @@ static void queue_dead(struct fixture *fixture, const char *owner)
     redisReply *reply;
 
     rlock_scripts_init(scripts);
-    reply = server_ask(fixture->server,
-                       "EVAL %s 4 lock:fence item:7 item:7:queue item:7:beats %d "
-                       "9000000000000000 %s 60000 7",
-                       scripts[RLOCK_SCRIPT_FAIR_ACQUIRE].body, LEASE_MS, owner);
+    reply = server_command(fixture->server,
+                           "EVAL %s 4 lock:fence item:7 item:7:queue item:7:beats %d "
+                           "9000000000000000 %s 60000 7",
+                           scripts[RLOCK_SCRIPT_FAIR_ACQUIRE].body, LEASE_MS, owner);
     assert_string_equal(reply->element[3]->str, "0");
     freeReplyObject(reply);
 }

@@ -99,8 +99,8 @@ static int group_teardown(void **state)
 static void load_scripts(struct trial *trial)
 {
     for (int i = 0; i < RLOCK_SCRIPT_COUNT; i++)
-        freeReplyObject(server_ask(trial->fixture->server, "SCRIPT LOAD %s",
-                                   trial->proxy->scripts[i].body));
+        freeReplyObject(server_command(trial->fixture->server, "SCRIPT LOAD %s",
+                                       trial->proxy->scripts[i].body));
 }
 
 static int setup(void **state)
@@ -380,7 +380,7 @@ static void trial_acquire(struct trial *trial)
 
 static void forget_scripts(struct trial *trial)
 {
-    freeReplyObject(server_ask(trial->fixture->server, "SCRIPT FLUSH"));
+    freeReplyObject(server_command(trial->fixture->server, "SCRIPT FLUSH"));
 }
 
 /** The reply with the fault is "NOSCRIPT". */
@@ -420,7 +420,7 @@ static void trial_release(struct trial *trial)
 static void one_grant_is_left(struct trial *trial)
 {
     redisReply *count =
-        server_ask(trial->fixture->server, "HGET " NAME " %s:1", trial->alice->id);
+        server_command(trial->fixture->server, "HGET " NAME " %s:1", trial->alice->id);
 
     assert_string_equal(count->str, "1");
     freeReplyObject(count);
@@ -574,7 +574,7 @@ static void alice_draws_a_new_fence(struct trial *trial)
 
 static void trial_connect(struct trial *trial)
 {
-    freeReplyObject(server_ask(trial->fixture->server, "SET lock:fence 5"));
+    freeReplyObject(server_command(trial->fixture->server, "SET lock:fence 5"));
     strike(trial);
     open_alice(trial);
     alice_draws_a_new_fence(trial);
@@ -642,7 +642,7 @@ static void alice_waits_and_gets_it(struct trial *trial)
 static bool has_no_subscriber(void *arg)
 {
     struct trial *trial = arg;
-    redisReply *reply = server_ask(trial->fixture->server, "PUBSUB NUMSUB " CHANNEL);
+    redisReply *reply = server_command(trial->fixture->server, "PUBSUB NUMSUB " CHANNEL);
     bool is_so = reply->element[1]->integer == 0;
 
     freeReplyObject(reply);
@@ -721,14 +721,14 @@ static struct call *unlucky(struct trial *trial)
 
 static void steal(struct trial *trial)
 {
-    freeReplyObject(server_ask(trial->fixture->server, "SET %s thief",
-                               unlucky(trial) == &trial->hers ? NAME : OTHER));
+    freeReplyObject(server_command(trial->fixture->server, "SET %s thief",
+                                   unlucky(trial) == &trial->hers ? NAME : OTHER));
 }
 
 static void assert_thief_has_it(struct trial *trial)
 {
-    redisReply *owner = server_ask(trial->fixture->server, "GET %s",
-                                   unlucky(trial) == &trial->hers ? NAME : OTHER);
+    redisReply *owner = server_command(trial->fixture->server, "GET %s",
+                                       unlucky(trial) == &trial->hers ? NAME : OTHER);
 
     assert_string_equal(owner->str, "thief");
     freeReplyObject(owner);

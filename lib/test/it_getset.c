@@ -26,7 +26,7 @@ static void shift_ms(int64_t ms)
 
 static long long value(struct fixture *fixture)
 {
-    redisReply *reply = server_ask(fixture->server, "GET item:7");
+    redisReply *reply = server_command(fixture->server, "GET item:7");
     long long number =
         reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : -1;
 
@@ -114,11 +114,11 @@ static void test_acquire__takes_over_what_a_dead_program_left(void **state)
     struct call call = {0};
     long long real_ms = clock_real_us() / 1000;
 
-    freeReplyObject(server_ask(fixture->server, "SET item:7 %lld", real_ms + 5000));
+    freeReplyObject(server_command(fixture->server, "SET item:7 %lld", real_ms + 5000));
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
                      STATUS_BUSY);
     assert_int_equal(value(fixture), real_ms + 5000);
-    freeReplyObject(server_ask(fixture->server, "SET item:7 %lld", real_ms - 1));
+    freeReplyObject(server_command(fixture->server, "SET item:7 %lld", real_ms - 1));
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
                      STATUS_OK);
     assert_true(value(fixture) > real_ms);
@@ -138,11 +138,11 @@ static void test_acquire__leaves_a_string_that_is_no_time(void **state)
 
     waiting.wait_ms = 1000;
     for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++) {
-        freeReplyObject(server_ask(fixture->server, "SET item:7 %s", strings[i]));
+        freeReplyObject(server_command(fixture->server, "SET item:7 %s", strings[i]));
         assert_int_equal(acquire_with(fixture, client, &call, "item:7", &waiting),
                          STATUS_REFUSED); /* at once: there is nothing to wait for */
         assert_non_null(strstr(rlock_client_why(client)->text, "something else"));
-        found = server_ask(fixture->server, "GET item:7");
+        found = server_command(fixture->server, "GET item:7");
         assert_string_equal(found->str, strings[i]);
         freeReplyObject(found);
     }
@@ -296,7 +296,7 @@ static void test_getset__a_loser_that_sends_one_by_one_moves_the_end(void **stat
     struct call call = {0};
     long long real_ms = clock_real_us() / 1000, end_ms = 0;
 
-    freeReplyObject(server_ask(server, "SET item:7 %lld", real_ms - 1000));
+    freeReplyObject(server_command(server, "SET item:7 %lld", real_ms - 1000));
     assert_false(naive_getset_look(server, "item:7", real_ms, LEASE_MS, &end_ms));
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
                      STATUS_OK);
@@ -309,7 +309,7 @@ enum { ROUNDS = 200 };
 
 static long long read_counter(struct server *server)
 {
-    redisReply *reply = server_ask(server, "GET counter");
+    redisReply *reply = server_command(server, "GET counter");
     long long count =
         reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
 
@@ -320,7 +320,7 @@ static long long read_counter(struct server *server)
 /** Read, and write one more: what only the holder may do. */
 static void count_one(struct server *server)
 {
-    freeReplyObject(server_ask(server, "SET counter %lld", read_counter(server) + 1));
+    freeReplyObject(server_command(server, "SET counter %lld", read_counter(server) + 1));
 }
 
 static bool is_counted(void *arg)

@@ -48,7 +48,7 @@ static void test_acquire__multi_on_one_server_with_one_busy_holds_none(void **st
     struct party party;
 
     party_make_names(&party, *state, "abc");
-    freeReplyObject(server_ask(&servers[0], "SET b foreign"));
+    freeReplyObject(server_command(&servers[0], "SET b foreign"));
     assert_int_equal(party_take(&party), STATUS_BUSY);
     assert_keys("a", "0");
     assert_keys("c", "0");
@@ -68,7 +68,7 @@ static void test_acquire__multi_with_one_busy_all_the_wait_holds_none(void **sta
     assert_foreign(1);
 
     party_make_names(&one, *state, "abc");
-    freeReplyObject(server_ask(&servers[0], "SET b foreign"));
+    freeReplyObject(server_command(&servers[0], "SET b foreign"));
     party_take_in_vain(&one);
     assert_keys("a", "0");
     assert_keys("c", "0");

@@ -102,7 +102,7 @@ static bool is_past(void *arg)
 /** Until a lease of SHORT_MS, begun before, is over. */
 static void wait_lease(struct fixture *fixture)
 {
-    freeReplyObject(server_ask(fixture->server, "SET lease runs PX %d", SHORT_MS));
+    freeReplyObject(server_command(fixture->server, "SET lease runs PX %d", SHORT_MS));
     assert_true(fixture_run_until(fixture, is_past, fixture->server, WITHIN_MS));
 }
 
@@ -247,7 +247,7 @@ static void test_getset__loser_moves_the_expiry(void **state)
     struct server *server = ((struct fixture *)*state)->server;
     long long alice_ms = 0, bob_ms = 0, carol_ms = 0;
 
-    freeReplyObject(server_ask(server, "SET %s 1000", NAME));
+    freeReplyObject(server_command(server, "SET %s 1000", NAME));
     assert_false(naive_getset_look(server, NAME, 2000, SHORT_MS, &alice_ms));
     assert_false(naive_getset_look(server, NAME, 2000, LEASE_MS, &bob_ms));
     assert_int_equal(alice_ms, 1000);

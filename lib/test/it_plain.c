@@ -38,10 +38,10 @@ static void test_acquire__held_by_another_is_busy_and_untouched(void **state)
     redisReply *before, *after;
 
     assert_int_equal(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
-    before = server_ask(fixture->server, "GET item:7");
+    before = server_command(fixture->server, "GET item:7");
     assert_int_equal(acquire(fixture, bob, &second, "item:7", 2 * LEASE_MS), STATUS_BUSY);
     assert_false(rlock_is_held(&second.lock));
-    after = server_ask(fixture->server, "GET item:7");
+    after = server_command(fixture->server, "GET item:7");
     assert_string_equal(before->str, after->str);
     assert_true(server_int(fixture->server, "PTTL item:7") <= LEASE_MS);
     freeReplyObject(before);
@@ -199,10 +199,10 @@ static void test_acquire__readonly_server_refuses_and_recovers(void **state)
     struct call held = {0}, call = {0};
 
     assert_int_equal(acquire(fixture, client, &held, "item:6", LEASE_MS), STATUS_OK);
-    freeReplyObject(server_ask(fixture->server, "REPLICAOF 127.0.0.1 1"));
+    freeReplyObject(server_command(fixture->server, "REPLICAOF 127.0.0.1 1"));
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
     assert_int_equal(release(fixture, client, &held), STATUS_REFUSED);
-    freeReplyObject(server_ask(fixture->server, "REPLICAOF NO ONE"));
+    freeReplyObject(server_command(fixture->server, "REPLICAOF NO ONE"));
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
 }
 
@@ -216,13 +216,13 @@ static void test_acquire__damaged_fence_counter_refuses_and_locks_nothing(void *
     struct call call = {0};
 
     for (int i = 0; i < 3; i++) {
-        freeReplyObject(server_ask(fixture->server, damages[i]));
+        freeReplyObject(server_command(fixture->server, damages[i]));
         assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS),
                          STATUS_REFUSED);
         assert_false(server_has(fixture->server, "item:7"));
     }
-    freeReplyObject(server_ask(fixture->server, "DEL lock:fence"));
-    freeReplyObject(server_ask(fixture->server, "LPUSH lock:fence x"));
+    freeReplyObject(server_command(fixture->server, "DEL lock:fence"));
+    freeReplyObject(server_command(fixture->server, "LPUSH lock:fence x"));
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
     assert_false(server_has(fixture->server, "item:7"));
 }
@@ -233,9 +233,9 @@ static void test_acquire__out_of_memory_refuses_and_locks_nothing(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    freeReplyObject(server_ask(fixture->server, "CONFIG SET maxmemory 1"));
+    freeReplyObject(server_command(fixture->server, "CONFIG SET maxmemory 1"));
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
-    freeReplyObject(server_ask(fixture->server, "CONFIG SET maxmemory 0"));
+    freeReplyObject(server_command(fixture->server, "CONFIG SET maxmemory 0"));
     assert_false(server_has(fixture->server, "item:7"));
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
 }
@@ -249,17 +249,17 @@ static void test_acquire_script__finds_its_own_value_and_grants(void **state)
 
     rlock_scripts_init(scripts);
     for (int i = 0; i < 2; i++) {
-        reply = server_ask(fixture->server,
-                           "EVAL %s 3 lock:fence a b %d 9000000000000000 me:1 me:2 7",
-                           scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS + i * LEASE_MS);
+        reply = server_command(
+            fixture->server, "EVAL %s 3 lock:fence a b %d 9000000000000000 me:1 me:2 7",
+            scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS + i * LEASE_MS);
         assert_string_equal(reply->element[0]->str, "7");
         assert_string_equal(reply->element[3]->str, "11");
         freeReplyObject(reply);
     }
     assert_true(server_int(fixture->server, "PTTL a") > LEASE_MS); /* the second lease */
-    reply = server_ask(fixture->server,
-                       "EVAL %s 3 lock:fence a c %d 9000000000000000 you:1 you:2 7",
-                       scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS);
+    reply = server_command(fixture->server,
+                           "EVAL %s 3 lock:fence a c %d 9000000000000000 you:1 you:2 7",
+                           scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS);
     assert_string_equal(reply->element[3]->str, "01");
     freeReplyObject(reply);
 }
@@ -271,9 +271,9 @@ static void test_acquire_script__does_nothing_when_it_comes_too_late(void **stat
     redisReply *reply;
 
     rlock_scripts_init(scripts);
-    reply =
-        server_ask(fixture->server, "EVAL %s 2 lock:fence a %d 1700000000000000 me:1 7",
-                   scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS);
+    reply = server_command(fixture->server,
+                           "EVAL %s 2 lock:fence a %d 1700000000000000 me:1 7",
+                           scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS);
     assert_int_equal(reply->elements, 2);
     assert_true(reply->element[1]->integer > 1700000000000000);
     freeReplyObject(reply);
@@ -463,7 +463,7 @@ static void test_release__of_a_key_of_another_type_is_lost(void **state)
 
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     assert_int_equal(acquire(fixture, client, &neighbour, "item:8", LEASE_MS), STATUS_OK);
-    freeReplyObject(server_ask(fixture->server, "DEL item:7"));
+    freeReplyObject(server_command(fixture->server, "DEL item:7"));
     (void)server_int(fixture->server, "HSET item:7 field value");
     call_release(client, &call);
     call_release(client, &neighbour);
@@ -533,7 +533,7 @@ static void test_fence__grows_over_release_expiry_force_and_lost_data(void **sta
 
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     fences[2] = rlock_fence(&call.lock);
-    freeReplyObject(server_ask(fixture->server, "FLUSHALL"));
+    freeReplyObject(server_command(fixture->server, "FLUSHALL"));
     assert_int_equal(release(fixture, client, &call), STATUS_LOST);
 
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
@@ -542,7 +542,7 @@ static void test_fence__grows_over_release_expiry_force_and_lost_data(void **sta
     fixture_wait_down(fixture, client);
     server_restart(fixture->server);
     /* what a snapshot of long ago would bring back */
-    freeReplyObject(server_ask(fixture->server, "SET lock:fence 4711"));
+    freeReplyObject(server_command(fixture->server, "SET lock:fence 4711"));
     fixture_wait_up(fixture, client);
     assert_int_equal(release(fixture, client, &call), STATUS_LOST);
 
@@ -563,9 +563,9 @@ static void test_owner__is_random_per_client_and_numbered_per_call(void **state)
     assert_int_equal(acquire(fixture, alice, &calls[0], "a", LEASE_MS), STATUS_OK);
     assert_int_equal(acquire(fixture, alice, &calls[1], "b", LEASE_MS), STATUS_OK);
     assert_int_equal(acquire(fixture, bob, &calls[2], "c", LEASE_MS), STATUS_OK);
-    owners[0] = server_ask(fixture->server, "GET a");
-    owners[1] = server_ask(fixture->server, "GET b");
-    owners[2] = server_ask(fixture->server, "GET c");
+    owners[0] = server_command(fixture->server, "GET a");
+    owners[1] = server_command(fixture->server, "GET b");
+    owners[2] = server_command(fixture->server, "GET c");
     for (int i = 0; i < 3; i++) {
         assert_int_equal(strspn(owners[i]->str, "0123456789abcdef-"), UUID_LEN);
         assert_int_equal(owners[i]->str[14], '4'); /* a random one */
@@ -627,13 +627,13 @@ static void test_inspect__tells_holder_and_rest_of_the_lease(void **state)
     assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
-    owner = server_ask(fixture->server, "GET item:7");
+    owner = server_command(fixture->server, "GET item:7");
     assert_string_equal(answer.owner, owner->str);
     assert_in_range(answer.remaining_ms, LEASE_MS - 1000, LEASE_MS);
     assert_int_equal(answer.count, 1);
     assert_true(answer.is_ours);
     freeReplyObject(owner);
-    freeReplyObject(server_ask(fixture->server, "SET item:8 forever"));
+    freeReplyObject(server_command(fixture->server, "SET item:8 forever"));
     assert_int_equal(inspect(fixture, client, &answer, "item:8"), STATUS_OK);
     assert_int_equal(answer.remaining_ms, -1);
     assert_false(answer.is_ours);
@@ -669,18 +669,18 @@ static void test_scripts__flushed_at_any_time_are_taught_again(void **state)
     char name[32];
     long long before;
 
-    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
     assert_int_equal(acquire(fixture, client, &calls[0], "item:7", LEASE_MS), STATUS_OK);
-    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
     assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
     before = server_calls(fixture->server, "eval");
     assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
-    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
     assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
 
     /* several calls under way at once, and each lock still has its own result */
-    freeReplyObject(server_ask(fixture->server, "SET item:150 another"));
+    freeReplyObject(server_command(fixture->server, "SET item:150 another"));
     for (int i = 0; i < 300; i++) {
         snprintf(name, sizeof(name), "item:%d", i);
         call_acquire(client, &calls[i], name, LEASE_MS);

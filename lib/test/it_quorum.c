@@ -282,7 +282,7 @@ static void test_on_lost__multi_is_lost_once_with_any_member(void **state)
 
     party_make(&party, *state, 3, RLOCK_GROUP_ALL);
     assert_int_equal(party_take_watched(&party, 300), STATUS_OK);
-    freeReplyObject(server_ask(&servers[1], "SET item:7 foreign PX 60000"));
+    freeReplyObject(server_command(&servers[1], "SET item:7 foreign PX 60000"));
     fixture_wait_count(party.fixture, &party.losses, 1);
     wait_absent(party.fixture, 0);
     wait_absent(party.fixture, 2);
@@ -301,7 +301,7 @@ static void test_on_lost__is_called_once_when_all_members_are_lost_at_once(void 
 
     party_make_names(&party, *state, "abc");
     assert_int_equal(party_take_watched(&party, 300), STATUS_OK);
-    freeReplyObject(server_ask(&servers[0], "FLUSHALL"));
+    freeReplyObject(server_command(&servers[0], "FLUSHALL"));
     fixture_wait_count(party.fixture, &party.losses, 1);
     fixture_run_for(party.fixture, 300);
     assert_int_equal(party.losses, 1);

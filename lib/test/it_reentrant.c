@@ -304,7 +304,7 @@ static void lose(struct fixture *fixture, const char *theft, long long left)
     assert_int_equal(take_watched(fixture, client, &inner, 1), STATUS_OK);
     (void)server_int(fixture->server, "DEL " NAME);
     if (theft != NULL)
-        freeReplyObject(server_ask(fixture->server, theft));
+        freeReplyObject(server_command(fixture->server, theft));
     fixture_wait_losses(fixture, &outer, 1);
     fixture_wait_losses(fixture, &inner, 1);
     rlock_client_stats(client, &before);
@@ -376,7 +376,7 @@ static void test_fence__nested_is_the_outer_ones_and_a_later_one_is_greater(void
         else if (i == 1)
             fixture_run_for(fixture, 120);
         else if (i == 2)
-            freeReplyObject(server_ask(fixture->server, "FLUSHALL"));
+            freeReplyObject(server_command(fixture->server, "FLUSHALL"));
         else
             assert_int_equal(release(fixture, client, &outer), STATUS_OK);
         /* nested into what is still held, else lost */
@@ -440,7 +440,7 @@ static void test_wire__is_the_hash_of_redisson(void **state)
     assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
 
-    freeReplyObject(server_ask(fixture->server, "HSET " NAME " java:1 1"));
+    freeReplyObject(server_command(fixture->server, "HSET " NAME " java:1 1"));
     assert_int_equal(take(fixture, client, &other, 42, LEASE_MS), STATUS_BUSY);
     assert_int_equal(server_int(fixture->server, "HLEN " NAME), 1);
     assert_int_equal(ttl_ms(fixture), -1);
@@ -539,7 +539,7 @@ static void test_scripts__repeated_call_counts_once(void **state)
 
     rlock_scripts_init(scripts);
     for (int i = 0; i < 2; i++) {
-        redisReply *reply = server_ask(
+        redisReply *reply = server_command(
             fixture->server, "EVAL %s 2 lock:fence a 1000 9000000000000000 me:1 17 7",
             scripts[RLOCK_SCRIPT_REENTRANT_ACQUIRE].body);
 
@@ -551,8 +551,8 @@ static void test_scripts__repeated_call_counts_once(void **state)
     assert_int_equal(fences[0], fences[1]);
     assert_int_equal(server_int(fixture->server, "HINCRBY a me:1 1"), 2); /* one more */
     for (int i = 0; i < 2; i++) {
-        redisReply *reply = server_ask(fixture->server, "EVAL %s 1 a me:1 17 7",
-                                       scripts[RLOCK_SCRIPT_REENTRANT_RELEASE].body);
+        redisReply *reply = server_command(fixture->server, "EVAL %s 1 a me:1 17 7",
+                                           scripts[RLOCK_SCRIPT_REENTRANT_RELEASE].body);
 
         assert_string_equal(reply->str, i == 0 ? "7 1" : "7 0");
         freeReplyObject(reply);
@@ -568,14 +568,14 @@ static void test_scripts__flushed_at_any_time_are_taught_again(void **state)
     struct rlock_stats stats;
     long long before = server_calls(fixture->server, "eval");
 
-    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
     assert_int_equal(take_watched(fixture, client, &outer, 1), STATUS_OK);
     assert_int_equal(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
-    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
     fixture_run_for(fixture, 2 * SHORT_MS);
     assert_int_equal(server_calls(fixture->server, "eval") - before, 2); /* to renew */
-    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
     assert_int_equal(release(fixture, client, &inner), STATUS_OK);
     assert_int_equal(release(fixture, client, &outer), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
@@ -595,7 +595,7 @@ static void test_acquire__key_of_another_type_is_refused_with_words(void **state
     redisReply *value;
 
     assert_int_equal(acquire(fixture, client, &plain, "item:1", LEASE_MS), STATUS_OK);
-    value = server_ask(fixture->server, "GET item:1");
+    value = server_command(fixture->server, "GET item:1");
     options.wait_ms = WITHIN_MS; /* a refusal is not waited for */
     call_acquire_with(client, &calls[0], "item:0", &options);
     call_acquire_with(client, &calls[1], "item:1", &options);

@@ -141,11 +141,13 @@ static void test_rlock_sync_acquire__says_in_words_why_not(void **state)
         STATUS_INVALID);
     assert_int_equal(err.status, STATUS_INVALID);
     assert_string_equal(err.text, "invalid");
-    freeReplyObject(server_ask(fixture->server, "CONFIG SET min-replicas-to-write 1"));
+    freeReplyObject(
+        server_command(fixture->server, "CONFIG SET min-replicas-to-write 1"));
     assert_int_equal(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7",
                                         6, &options, &err),
                      STATUS_REFUSED);
-    freeReplyObject(server_ask(fixture->server, "CONFIG SET min-replicas-to-write 0"));
+    freeReplyObject(
+        server_command(fixture->server, "CONFIG SET min-replicas-to-write 0"));
     assert_int_equal(err.status, STATUS_REFUSED);
     assert_non_null(strstr(err.text, "NOREPLICAS"));
 }
@@ -206,7 +208,8 @@ static void test_rlock_sync_inspect__cuts_a_long_owner(void **state)
     char owner[400];
 
     memset(owner, 'x', sizeof(owner));
-    freeReplyObject(server_ask(fixture->server, "SET item:7 %b", owner, sizeof(owner)));
+    freeReplyObject(
+        server_command(fixture->server, "SET item:7 %b", owner, sizeof(owner)));
     assert_int_equal(
         rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
         STATUS_OK);
@@ -298,7 +301,7 @@ static void test_on_lost__is_told_while_nobody_calls(void **state)
     struct rlock lock = {0};
 
     assert_int_equal(take_watched(fixture, &lock), STATUS_OK);
-    freeReplyObject(server_ask(fixture->server, "DEL item:7"));
+    freeReplyObject(server_command(fixture->server, "DEL item:7"));
     await_count(&losses, 1);
     assert_ptr_equal(lost_lock, &lock);
     assert_int_equal(status_inside, STATUS_INVALID);

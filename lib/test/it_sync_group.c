@@ -114,7 +114,7 @@ static void test_on_lost__of_a_group_is_told_while_nobody_calls(void **state)
     losses = 0;
     assert_int_equal(rlock_sync_group_acquire(fixture->sync, group, &options, NULL),
                      STATUS_OK);
-    freeReplyObject(server_ask(fixture->server, "DEL b"));
+    freeReplyObject(server_command(fixture->server, "DEL b"));
     while (losses == 0) {
         assert_true(clock_mono_us() < end_us);
         uv_sleep(1);

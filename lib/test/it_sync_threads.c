@@ -205,7 +205,7 @@ static void operate(struct sync_worker *worker)
 
 static long long count_subscribers(struct server *server)
 {
-    redisReply *reply = server_ask(server, "CLIENT LIST TYPE pubsub");
+    redisReply *reply = server_command(server, "CLIENT LIST TYPE pubsub");
     long long count = 0;
 
     for (const char *at = reply->str; (at = strchr(at, '\n')) != NULL; at++)
@@ -216,7 +216,7 @@ static long long count_subscribers(struct server *server)
 
 static long long count_channels(struct server *server)
 {
-    redisReply *reply = server_ask(server, "PUBSUB CHANNELS");
+    redisReply *reply = server_command(server, "PUBSUB CHANNELS");
     long long count = (long long)reply->elements;
 
     freeReplyObject(reply);
@@ -336,7 +336,7 @@ static void test_rlock_sync_close__amid_calls(void **state)
             assert_int_equal(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
             fixture->client = sync_fixture_client(fixture);
         }
-        freeReplyObject(server_ask(fixture->server, "FLUSHALL")); /* what was held */
+        freeReplyObject(server_command(fixture->server, "FLUSHALL")); /* what was held */
         answered = 0;
         sync_begin(fixture, workers, 16, lock_until_closed);
         while (answered < 100)

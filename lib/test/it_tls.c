@@ -107,7 +107,7 @@ static void test_tls__trusted_server_of_the_right_name(void **state)
     probe_wait(&probe, &probe.downs, 1);
     server_restart(&tls.server);
     probe_wait(&probe, &probe.ups, 2);
-    probe_ask(&probe, &last, "ECHO", "again");
+    probe_command(&probe, &last, "ECHO", "again");
     assert_string_equal(last.text, "again");
     probe_close(&probe);
     stop_tls(&tls);

@@ -102,7 +102,7 @@ static void test_acquire__carried_out_late_is_given_back_at_the_second_look(void
     redisReply *owner;
 
     assert_int_equal(acquire(fixture, client, &first, "item:1", LEASE_MS), STATUS_OK);
-    owner = server_ask(fixture->server, "GET item:1");
+    owner = server_command(fixture->server, "GET item:1");
     assert_string_equal(owner->str + UUID_LEN, ":1");
     owner->str[UUID_LEN + 1] = '2'; /* what the next will write */
     server_pause(fixture->server);
@@ -112,9 +112,9 @@ static void test_acquire__carried_out_late_is_given_back_at_the_second_look(void
     server_restart(fixture->server);
     fixture_wait_up(fixture, client);
     fixture_run_for(fixture, 100); /* the first look finds nothing */
-    freeReplyObject(server_ask(fixture->server, "SET item:2 %s", owner->str));
+    freeReplyObject(server_command(fixture->server, "SET item:2 %s", owner->str));
     wait_absent(fixture, "item:2");
-    freeReplyObject(server_ask(fixture->server, "SET item:2 %s", owner->str));
+    freeReplyObject(server_command(fixture->server, "SET item:2 %s", owner->str));
     fixture_run_for(fixture, 1200); /* there is no third look */
     assert_true(server_has(fixture->server, "item:2"));
     assert_true(list_is_empty(&client->orphans.due));

@@ -210,7 +210,7 @@ static void test_expiry__lets_a_waiter_in_within_20_ms(void **state)
             struct call held = {0}, call = {0};
             int64_t begin_us = clock_mono_us(), took_us;
 
-            freeReplyObject(server_ask(fixture->server, "DEL " NAME));
+            freeReplyObject(server_command(fixture->server, "DEL " NAME));
             assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options),
                              STATUS_OK);
             assert_int_equal(acquire_with(fixture, bob, &call, NAME, &options),
@@ -269,10 +269,10 @@ static void test_wait__message_during_a_try_is_not_missed(void **state)
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     before = server_calls(fixture->server, "evalsha");
-    freeReplyObject(server_ask(fixture->server, "MULTI"));
+    freeReplyObject(server_command(fixture->server, "MULTI"));
     for (int i = 0; i < 3; i++) /* three of them: one may do for the two behind it */
-        freeReplyObject(server_ask(fixture->server, "PUBLISH rlock:" NAME " x"));
-    freeReplyObject(server_ask(fixture->server, "EXEC"));
+        freeReplyObject(server_command(fixture->server, "PUBLISH rlock:" NAME " x"));
+    freeReplyObject(server_command(fixture->server, "EXEC"));
     fixture_run_for(fixture, 100);
     assert_in_range(server_calls(fixture->server, "evalsha") - before, 2, 3);
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
@@ -295,7 +295,7 @@ static void test_wait__looks_without_a_message_too(void **state)
     fixture_wait_asleep(fixture, bob, &call);
     /* who never comes back to renew it keeps it for no longer */
     assert_in_range(server_int(fixture->server, "PTTL lock:fence:waiting"), 4000, 6000);
-    freeReplyObject(server_ask(fixture->server, "FLUSHALL"));
+    freeReplyObject(server_command(fixture->server, "FLUSHALL"));
     fixture_wait_answers(fixture, &call, 1);
     assert_int_equal(call.status, STATUS_OK);
     assert_true(clock_mono_us() - begin_us < 4000000);
@@ -446,12 +446,12 @@ static void test_scripts__flushed_while_waiting_are_taught_again(void **state)
     long long before;
 
     assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
-    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
     before = server_calls(fixture->server, "eval");
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
-    freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
     assert_int_equal(call.status, STATUS_OK);

@@ -17,7 +17,7 @@ static void call_wait_ms(struct rlock_client *client, struct call *call, uint32_
 
 static void do_quietly(struct fixture *fixture, const char *command)
 {
-    redisReply *reply = server_ask(fixture->server, command);
+    redisReply *reply = server_command(fixture->server, command);
 
     if (reply->type == REDIS_REPLY_ERROR)
         fail_msg("%s: %s", command, reply->str);

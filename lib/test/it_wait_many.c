@@ -70,7 +70,8 @@ static void test_release__passes_on_within_the_client(void **state)
     call_acquire_with(client, &next, NAME, &options);
     rlock_flush(client);
     fixture_wait_asleep(fixture, client, &next);
-    freeReplyObject(server_ask(fixture->server, "DEL lock:fence:waiting")); /* unheard */
+    freeReplyObject(
+        server_command(fixture->server, "DEL lock:fence:waiting")); /* unheard */
     assert_int_equal(release(fixture, client, &held), STATUS_OK);
     released_us = clock_mono_us();
     fixture_wait_answers(fixture, &next, 1);
@@ -227,7 +228,7 @@ static void test_wait__5000_operations_leave_no_channel_behind(void **state)
     struct worker workers[WORKERS] = {0};
     struct rlock_stats stats;
     unsigned left = OPERATIONS, ended = 0;
-    redisReply *before = server_ask(fixture->server, "INFO stats"), *after;
+    redisReply *before = server_command(fixture->server, "INFO stats"), *after;
 
     for (unsigned i = 0; i < WORKERS; i++) {
         struct worker *worker = &workers[i];
@@ -242,7 +243,7 @@ static void test_wait__5000_operations_leave_no_channel_behind(void **state)
     }
     fixture_wait_count(fixture, &ended, WORKERS);
     assert_no_channels(fixture);
-    after = server_ask(fixture->server, "INFO stats");
+    after = server_command(fixture->server, "INFO stats");
     assert_int_equal(
         strtoll(strstr(after->str, "connections_received:") + 21, NULL, 10) -
             strtoll(strstr(before->str, "connections_received:") + 21, NULL, 10),

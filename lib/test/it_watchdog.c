@@ -13,8 +13,8 @@
 /** Have the server refuse every write, renewals included. */
 static void refuse_writes(struct fixture *fixture, bool refuse)
 {
-    freeReplyObject(server_ask(fixture->server, "CONFIG SET min-replicas-to-write %d",
-                               refuse ? 1 : 0));
+    freeReplyObject(server_command(fixture->server, "CONFIG SET min-replicas-to-write %d",
+                                   refuse ? 1 : 0));
 }
 
 static void test_watchdog__holds_a_lock_for_ten_leases(void **state)
@@ -50,7 +50,8 @@ static void test_watchdog__stops_with_the_release(void **state)
                      STATUS_OK);
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
     /* the next holder of the name gets no renewals of ours */
-    freeReplyObject(server_ask(fixture->server, "SET item:7 another PX %d", SHORT_MS));
+    freeReplyObject(
+        server_command(fixture->server, "SET item:7 another PX %d", SHORT_MS));
     fixture_run_for(fixture, SHORT_MS + 60);
     assert_false(server_has(fixture->server, "item:7"));
     rlock_client_stats(client, &stats);
@@ -72,7 +73,7 @@ static void overtake(struct fixture *fixture, bool flush_scripts)
                          STATUS_OK);
     }
     if (flush_scripts)
-        freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+        freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
     server_pause(fixture->server);
     fixture_run_for(fixture, 250); /* renewals are due at 200 and get no answer */
     call_release(client, &calls[1]);
@@ -111,13 +112,13 @@ static void test_watchdog__stolen_lock_is_told_once_and_left_alone(void **state)
 
     assert_int_equal(acquire_watched(fixture, client, &call, "item:7", SHORT_MS),
                      STATUS_OK);
-    freeReplyObject(server_ask(fixture->server, "SET item:7 thief"));
+    freeReplyObject(server_command(fixture->server, "SET item:7 thief"));
     fixture_wait_losses(fixture, &call, 1);
     assert_false(rlock_is_held(&call.lock));
     fixture_run_for(fixture, 2 * SHORT_MS);
     assert_int_equal(call.losses, 1);
     assert_int_equal(call.answers, 1);
-    owner = server_ask(fixture->server, "GET item:7");
+    owner = server_command(fixture->server, "GET item:7");
     assert_string_equal(owner->str, "thief");
     freeReplyObject(owner);
     assert_int_equal(server_int(fixture->server, "PTTL item:7"), -1);
@@ -309,7 +310,7 @@ static void test_watchdog__scripts_flushed_between_renewals(void **state)
     assert_int_equal(acquire_watched(fixture, client, &call, "item:7", SHORT_MS),
                      STATUS_OK);
     for (int i = 0; i < 8; i++) {
-        freeReplyObject(server_ask(fixture->server, "SCRIPT FLUSH"));
+        freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
         fixture_run_for(fixture, SHORT_MS / 3);
     }
     assert_true(rlock_is_held(&call.lock));

@@ -33,7 +33,8 @@ const struct naive_stage naive_setnx_expire = {
 static bool set_nx_px(struct server *server, const char *name, const char *owner,
                       unsigned lease_ms)
 {
-    redisReply *reply = server_ask(server, "SET %s %s NX PX %u", name, owner, lease_ms);
+    redisReply *reply =
+        server_command(server, "SET %s %s NX PX %u", name, owner, lease_ms);
     bool is_ours = reply->type == REDIS_REPLY_STATUS;
 
     freeReplyObject(reply);
@@ -44,7 +45,7 @@ const struct naive_stage naive_blind_del = {.take = set_nx_px, .release = blind_
 
 static bool is_owner(struct server *server, const char *name, const char *owner)
 {
-    redisReply *reply = server_ask(server, "GET %s", name);
+    redisReply *reply = server_command(server, "GET %s", name);
     bool is_ours = reply->type == REDIS_REPLY_STRING && strcmp(reply->str, owner) == 0;
 
     freeReplyObject(reply);
@@ -77,14 +78,14 @@ bool naive_getset_look(struct server *server, const char *name, long long now_ms
 {
     if (server_int(server, "SETNX %s %lld", name, now_ms + lease_ms) == 1)
         return true;
-    *ret_end_ms = to_ms(server_ask(server, "GET %s", name));
+    *ret_end_ms = to_ms(server_command(server, "GET %s", name));
     return false;
 }
 
 bool naive_getset_take_over(struct server *server, const char *name, long long found_ms,
                             long long now_ms, unsigned lease_ms)
 {
-    return to_ms(server_ask(server, "GETSET %s %lld", name, now_ms + lease_ms)) ==
+    return to_ms(server_command(server, "GETSET %s %lld", name, now_ms + lease_ms)) ==
            found_ms;
 }
 

@@ -29,8 +29,8 @@ int party_setup(void **state)
         if (servers[i].pid == 0)
             server_restart(&servers[i]);
         server_resume(&servers[i]);
-        freeReplyObject(server_ask(&servers[i], "FLUSHALL"));
-        freeReplyObject(server_ask(&servers[i], "CONFIG RESETSTAT"));
+        freeReplyObject(server_command(&servers[i], "FLUSHALL"));
+        freeReplyObject(server_command(&servers[i], "CONFIG RESETSTAT"));
     }
     return fixture_setup(state);
 }
@@ -156,12 +156,13 @@ void assert_keys(const char *key, const char *wanted)
 
 void set_foreign(int server)
 {
-    freeReplyObject(server_ask(&servers[server], "SET " PARTY_NAME " foreign PX 60000"));
+    freeReplyObject(
+        server_command(&servers[server], "SET " PARTY_NAME " foreign PX 60000"));
 }
 
 void assert_foreign(int server)
 {
-    redisReply *reply = server_ask(&servers[server], "GET " PARTY_NAME);
+    redisReply *reply = server_command(&servers[server], "GET " PARTY_NAME);
 
     assert_string_equal(reply->str, "foreign");
     freeReplyObject(reply);

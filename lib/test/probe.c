@@ -99,8 +99,8 @@ enum status probe_send(struct probe *probe, struct command *command, const char 
     return redis_conn_end(probe->conn, &command->command, probe_on_done);
 }
 
-void probe_ask(struct probe *probe, struct command *command, const char *word,
-               const char *argument)
+void probe_command(struct probe *probe, struct command *command, const char *word,
+                   const char *argument)
 {
     assert_int_equal(probe_send(probe, command, word, argument), STATUS_OK);
     redis_conn_flush(probe->conn);

@@ -36,8 +36,8 @@ MUST_CHECK enum status probe_send(struct probe *probe, struct command *command,
                                   const char *word, const char *argument);
 
 /** The same, flushed and run until answered. */
-void probe_ask(struct probe *probe, struct command *command, const char *word,
-               const char *argument);
+void probe_command(struct probe *probe, struct command *command, const char *word,
+                   const char *argument);
 
 void probe_on_closed(void *arg);
 bool probe_is_closed(void *arg);

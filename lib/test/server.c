@@ -171,7 +171,7 @@ static redisReply *ask(struct server *server, const char *format, va_list args)
     return reply;
 }
 
-struct redisReply *server_ask(struct server *server, const char *format, ...)
+struct redisReply *server_command(struct server *server, const char *format, ...)
 {
     va_list args;
     redisReply *reply;
@@ -206,7 +206,7 @@ bool server_has(struct server *server, const char *key)
 
 long long server_calls(struct server *server, const char *command)
 {
-    redisReply *reply = server_ask(server, "INFO commandstats");
+    redisReply *reply = server_command(server, "INFO commandstats");
     char wanted[64];
     const char *found;
     long long calls;

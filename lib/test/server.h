@@ -38,9 +38,9 @@ void server_pause(struct server *server);
 void server_resume(struct server *server);
 
 /** Ask on a connection beside; the reply is freed with freeReplyObject(). */
-struct redisReply *server_ask(struct server *server, const char *format, ...);
+struct redisReply *server_command(struct server *server, const char *format, ...);
 
-/** As server_ask() for an integer reply. */
+/** As server_command() for an integer reply. */
 long long server_int(struct server *server, const char *format, ...);
 
 /** How often it has carried out `command`, in lower case, since it started. */

@@ -23,7 +23,7 @@ int sync_fixture_setup(void **state)
     struct sync_fixture *fixture = calloc(1, sizeof(*fixture));
 
     fixture->server = *state;
-    freeReplyObject(server_ask(fixture->server, "FLUSHALL"));
+    freeReplyObject(server_command(fixture->server, "FLUSHALL"));
     assert_int_equal(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
     fixture->client = sync_fixture_client(fixture);
     *state = fixture;

@@ -25,7 +25,7 @@ long long script_calls(struct fixture *fixture)
 
 long long channels_in_use(struct fixture *fixture)
 {
-    redisReply *reply = server_ask(fixture->server, "PUBSUB CHANNELS");
+    redisReply *reply = server_command(fixture->server, "PUBSUB CHANNELS");
     long long count = (long long)reply->elements;
 
     freeReplyObject(reply);

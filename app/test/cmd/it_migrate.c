@@ -264,7 +264,7 @@ static struct sandbox *old_database(struct fixture *fixture, const char *prefix,
 
         if (strncmp(file->path, "sql/", 4) != 0 || version > (long)versions)
             continue;
-        sandbox_ask(sandbox, file->bytes);
+        sandbox_query(sandbox, file->bytes);
         PQclear(PQexecParams(sandbox->conn,
                              "insert into schema_migration select left($2, 3)::int,"
                              " regexp_replace($2, '[.]sql$', ''),"

@@ -38,7 +38,7 @@ static inline PGconn *sandbox_connect(const struct sandbox *sandbox)
     return conn;
 }
 
-static inline void sandbox_ask(struct sandbox *sandbox, const char *statement)
+static inline void sandbox_query(struct sandbox *sandbox, const char *statement)
 {
     PGresult *result = PQexec(sandbox->conn, statement);
     ExecStatusType status = PQresultStatus(result);
@@ -64,7 +64,7 @@ static inline void sandbox_do(struct sandbox *sandbox, const char *format, ...)
     char statement[4096];
 
     SANDBOX_FORMAT(statement, format);
-    sandbox_ask(sandbox, statement);
+    sandbox_query(sandbox, statement);
 }
 
 /** The first value of the first row, "" when there is none; until the next call. */
@@ -73,7 +73,7 @@ static inline const char *sandbox_text(struct sandbox *sandbox, const char *form
     char statement[4096];
 
     SANDBOX_FORMAT(statement, format);
-    sandbox_ask(sandbox, statement);
+    sandbox_query(sandbox, statement);
     return sandbox->value;
 }
 
@@ -82,7 +82,7 @@ static inline int64_t sandbox_number(struct sandbox *sandbox, const char *format
     char statement[4096];
 
     SANDBOX_FORMAT(statement, format);
-    sandbox_ask(sandbox, statement);
+    sandbox_query(sandbox, statement);
     return strtoll(sandbox->value, NULL, 10);
 }
 

@@ -82,7 +82,7 @@ static long long peer_count(struct fixture *fixture, const char *holder)
     long long count;
 
     assert_memory_equal(id, "ok ", 3);
-    reply = server_ask(fixture->server, "HGET " LOCK " %s", id + 3);
+    reply = server_command(fixture->server, "HGET " LOCK " %s", id + 3);
     count = reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
     freeReplyObject(reply);
     return count;
@@ -109,7 +109,7 @@ static long long busy_tries(struct server *server)
 
 static long long subscribers(struct server *server, const char *channel)
 {
-    redisReply *reply = server_ask(server, "PUBSUB NUMSUB %s", channel);
+    redisReply *reply = server_command(server, "PUBSUB NUMSUB %s", channel);
     long long count = reply->element[1]->integer;
 
     freeReplyObject(reply);
@@ -186,7 +186,7 @@ static void test_release__wakes_redisson(void **state)
 
     assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
     tries = busy_tries(fixture->server);
-    tag = peer_ask(&peer, "try " LOCK " a %d -1", WAIT_MS);
+    tag = peer_request(&peer, "try " LOCK " a %d -1", WAIT_MS);
     wait_waiting(fixture, CHANNEL, tries);
     assert_null(peer_answer(&peer, tag));
 
@@ -231,7 +231,7 @@ static void test_release__wakes_redisson_on_a_name_with_braces(void **state)
 
     assert_int_equal(acquire_with(fixture, client, &call, name, &options), STATUS_OK);
     tries = busy_tries(fixture->server);
-    tag = peer_ask(&peer, "try %s a %d -1", name, WAIT_MS);
+    tag = peer_request(&peer, "try %s a %d -1", name, WAIT_MS);
     wait_waiting(fixture, "redisson_lock__channel:order:{7}", tries);
 
     released_us = clock_mono_us();
@@ -373,7 +373,7 @@ static void test_force_release__frees_redissons_and_wakes_it(void **state)
 
     ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
     tries = busy_tries(fixture->server);
-    tag = peer_ask(&peer, "try " LOCK " b %d 30000", WAIT_MS);
+    tag = peer_request(&peer, "try " LOCK " b %d 30000", WAIT_MS);
     wait_waiting(fixture, CHANNEL, tries);
 
     forced_us = clock_mono_us();
@@ -415,7 +415,8 @@ static void want(struct crowd *crowd, struct member *member)
     if (member->is_ours)
         begin(crowd->client, &member->call, options);
     else
-        member->tag = peer_ask(&peer, "try " LOCK " %u %d -1", member->holder, WAIT_MS);
+        member->tag =
+            peer_request(&peer, "try " LOCK " %u %d -1", member->holder, WAIT_MS);
 }
 
 static void leave(struct crowd *crowd, struct member *member)
@@ -427,7 +428,7 @@ static void leave(struct crowd *crowd, struct member *member)
         call_release(crowd->client, &member->call);
         rlock_flush(crowd->client);
     } else {
-        member->tag = peer_ask(&peer, "unlock " LOCK " %u", member->holder);
+        member->tag = peer_request(&peer, "unlock " LOCK " %u", member->holder);
     }
 }
 

@@ -51,7 +51,7 @@ void peer_stop(struct peer *peer)
     close(peer->from);
 }
 
-unsigned peer_ask(struct peer *peer, const char *format, ...)
+unsigned peer_request(struct peer *peer, const char *format, ...)
 {
     char line[256];
     va_list args;

@@ -26,7 +26,7 @@ void peer_start(struct peer *peer, const char *classpath, const char *redis_url)
 void peer_stop(struct peer *peer);
 
 /** Ask, without waiting for the answer; its tag. */
-unsigned peer_ask(struct peer *peer, const char *format, ...)
+unsigned peer_request(struct peer *peer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /** What was answered to `tag` by now, NULL: nothing; valid until the next look. */
@@ -37,6 +37,6 @@ const char *peer_await(struct fixture *fixture, struct peer *peer, unsigned tag)
 
 /** Ask and await the answer. */
 #define PEER_TELL(fixture, peer, ...)                                                    \
-    peer_await(fixture, peer, peer_ask(peer, __VA_ARGS__))
+    peer_await(fixture, peer, peer_request(peer, __VA_ARGS__))
 
 #endif

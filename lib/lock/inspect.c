@@ -1,0 +1,230 @@
+/* inspect.c - questions about a name instead of a lock of ours: inspect, force release. */
+#include "lock/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEYS_MAX 3
+
+typedef void (*inspect_cb)(enum status status, const struct rlock_info *info, void *arg);
+typedef void (*force_cb)(enum status status, void *arg);
+
+struct query {
+    struct redis_script_call call;
+    struct list link;
+    struct rlock_client *client;
+    inspect_cb inspected; /* the one or the other; neither: nobody waits any more */
+    force_cb forced;
+    void *arg;
+    enum status failure; /* of one that is among failed_queries */
+    unsigned key_count;
+    size_t name_len;
+    char name[RLOCK_NAME_MAX];
+};
+
+/** Ends the query; its memory is gone before the callback is called. */
+static void answer(struct query *query, enum status status, const struct rlock_info *info)
+{
+    inspect_cb inspected = query->inspected;
+    force_cb forced = query->forced;
+    void *arg = query->arg;
+
+    list_remove(&query->link);
+    free(query);
+    if (inspected != NULL)
+        inspected(status, status == STATUS_OK ? info : NULL, arg);
+    else if (forced != NULL)
+        forced(status, arg);
+}
+
+static void answer_forced(struct query *query, const struct redis_reply *reply)
+{
+    int64_t count;
+
+    if (!redis_reply_int(redis_script_at(reply, 0), &count))
+        answer(query, STATUS_IO, NULL);
+    else
+        answer(query, count > 0 ? STATUS_OK : STATUS_NOT_FOUND, NULL);
+}
+
+static void answer_inspected(struct query *query, const struct redis_reply *reply)
+{
+    const struct redis_reply *owner = redis_script_at(reply, 0);
+    struct rlock_info info = {0};
+
+    if (redis_reply_is_nil(owner)) {
+        answer(query, STATUS_NOT_FOUND, NULL);
+        return;
+    }
+    info.owner = redis_reply_text(owner, &info.owner_len);
+    if (info.owner == NULL ||
+        !redis_reply_int(redis_script_at(reply, 1), &info.remaining_ms) ||
+        !redis_reply_int(redis_script_at(reply, 2), &info.count)) {
+        answer(query, STATUS_IO, NULL);
+        return;
+    }
+    info.is_ours = strncmp(info.owner, query->client->id, RLOCK_CLIENT_ID_LEN) == 0;
+    answer(query, STATUS_OK, &info);
+}
+
+static void on_done(struct redis_script_call *call, enum status status,
+                    const struct redis_reply *reply)
+{
+    struct query *query = list_item(call, struct query, call);
+
+    if (status == STATUS_REFUSED)
+        rlock_client_refused(query->client, reply);
+    if (status != STATUS_OK)
+        answer(query, status, NULL);
+    else if (query->forced != NULL)
+        answer_forced(query, reply);
+    else
+        answer_inspected(query, reply);
+}
+
+static void fail(struct query *query, enum status status)
+{
+    query->failure = status;
+    list_remove(&query->link);
+    list_append(&query->client->failed_queries, &query->link);
+    rlock_client_wake(query->client);
+}
+
+static void write_beside(const struct query *query, const char *suffix)
+{
+    char key[RLOCK_NAME_MAX + RLOCK_BESIDE_MAX];
+
+    redis_conn_arg(query->client->conn, key,
+                   rlock_beside(query->name, query->name_len, suffix, key));
+}
+
+/** The name, and where the script wants them the keys beside it. */
+static void write_keys(const struct query *query)
+{
+    redis_conn_arg(query->client->conn, query->name, query->name_len);
+    if (query->key_count == 1)
+        return;
+    write_beside(query, RLOCK_QUEUE_SUFFIX);
+    write_beside(query, RLOCK_BEATS_SUFFIX);
+}
+
+static void put_on_wire(struct query *query)
+{
+    struct redis_conn *conn = query->client->conn;
+    enum status status = redis_script_begin(conn, &query->call, query->key_count, 0);
+
+    if (status == STATUS_OK) {
+        write_keys(query);
+        status = redis_script_end(conn, &query->call);
+    }
+    if (status != STATUS_OK)
+        fail(query, status);
+}
+
+static void on_send_again(struct redis_script_call *call)
+{
+    struct query *query = list_item(call, struct query, call);
+
+    if (query->client->is_closing) {
+        answer(query, STATUS_CANCELLED, NULL);
+        return;
+    }
+    put_on_wire(query);
+    redis_conn_flush(query->client->conn);
+}
+
+/** NULL: no memory. */
+static struct query *create(struct rlock_client *client, enum rlock_script script,
+                            unsigned key_count)
+{
+    struct query *query = calloc(1, sizeof(*query));
+
+    if (query == NULL)
+        return NULL;
+    query->client = client;
+    query->key_count = key_count;
+    query->call.script = &client->scripts[script];
+    query->call.done = on_done;
+    query->call.send_again = on_send_again;
+    list_append(&client->queries, &query->link);
+    return query;
+}
+
+static void submit(struct query *query, const char *name, size_t name_len)
+{
+    if (query->client->is_closing) {
+        fail(query, STATUS_CANCELLED);
+    } else if (name == NULL || name_len < 1 || name_len > RLOCK_NAME_MAX) {
+        fail(query, STATUS_INVALID);
+    } else {
+        query->name_len = name_len;
+        memcpy(query->name, name, name_len);
+        put_on_wire(query);
+    }
+}
+
+void rlock_inspect(struct rlock_client *client, const char *name, size_t name_len,
+                   inspect_cb callback, void *arg)
+{
+    struct query *query = create(client, RLOCK_SCRIPT_INSPECT, 1);
+
+    if (query == NULL) {
+        callback(STATUS_NO_MEMORY, NULL, arg);
+        return;
+    }
+    query->inspected = callback;
+    query->arg = arg;
+    submit(query, name, name_len);
+}
+
+void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
+                         force_cb callback, void *arg)
+{
+    struct query *query = create(client, RLOCK_SCRIPT_FORCE, KEYS_MAX);
+
+    if (query == NULL) {
+        callback(STATUS_NO_MEMORY, arg);
+        return;
+    }
+    query->forced = callback;
+    query->arg = arg;
+    submit(query, name, name_len);
+}
+
+void rlock_queries_complete_failed(struct rlock_client *client)
+{
+    struct list *last = client->failed_queries.prev;
+    struct list *link;
+
+    while ((link = list_shift(&client->failed_queries)) != NULL) {
+        struct query *query = list_item(link, struct query, link);
+
+        answer(query, query->failure, NULL);
+        if (link == last)
+            break;
+    }
+}
+
+/** Tell the caller and keep the memory, which the connection still knows. */
+static void abandon(struct query *query)
+{
+    inspect_cb inspected = query->inspected;
+    force_cb forced = query->forced;
+
+    query->inspected = NULL;
+    query->forced = NULL;
+    if (inspected != NULL)
+        inspected(STATUS_CANCELLED, NULL, query->arg);
+    else if (forced != NULL)
+        forced(STATUS_CANCELLED, query->arg);
+}
+
+void rlock_queries_cancel(struct rlock_client *client)
+{
+    struct list *link;
+
+    while ((link = list_shift(&client->queries)) != NULL)
+        abandon(list_item(link, struct query, link));
+    while ((link = list_shift(&client->failed_queries)) != NULL)
+        answer(list_item(link, struct query, link), STATUS_CANCELLED, NULL);
+}
