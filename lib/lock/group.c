@@ -1,7 +1,7 @@
 /*
  * group.c - several locks as one, on top of the calls of rlock.h.
  *
- * A group goes from stage to stage (stage.h):
+ * A group goes from round to round (group_round.h):
  *
  *   try        all members that are not held, without waiting: held, or give back
  *   give back  what is held, and cancel what is under way: answer, pause or wait
@@ -17,7 +17,7 @@
  */
 #include "base/clock.h"
 #include "lock/client.h"
-#include "lock/stage.h"
+#include "lock/group_round.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static uint64_t lease_ms(const struct rlock_group *group)
 static void lose(struct rlock_group *group)
 {
     group->state = GROUP_LOST;
-    rlock_stage_abandon(group);
+    rlock_round_abandon(group);
     if (group->options.on_lost != NULL)
         group->options.on_lost(group, STATUS_LOST, group->arg);
 }
@@ -108,7 +108,7 @@ static void acquire_member(struct group_member *member, uint32_t wait_ms)
 {
     const struct rlock_group_options *options = &member->group->options;
 
-    rlock_stage_acquire(member, &(struct rlock_acquire_options){
+    rlock_round_acquire(member, &(struct rlock_acquire_options){
                                     .kind = options->kind,
                                     .holder = options->holder,
                                     .lease_ms = options->lease_ms,
@@ -139,8 +139,8 @@ static void pause_then(struct rlock_group *group, uint32_t max_ms,
     uint64_t ms =
         rlock_backoff_ms(group->failures, PAUSE_MS_MIN, max_ms, rlock_throw_dice());
 
-    rlock_stage_begin(group, then);
-    rlock_stage_pause(group, within(ms, 0, left_ms(group)));
+    rlock_round_begin(group, then);
+    rlock_round_pause(group, within(ms, 0, left_ms(group)));
 }
 
 /** Whether another try could end otherwise. */
@@ -178,14 +178,14 @@ static void fail(struct rlock_group *group, enum status status)
     group->verdict = status;
     group->busy = find_busy(group);
     group->failures++;
-    rlock_stage_begin(group, go_on);
-    rlock_stage_let_go(group);
-    rlock_stage_run(group, STAGE_MS);
+    rlock_round_begin(group, go_on);
+    rlock_round_let_go(group);
+    rlock_round_run(group, STAGE_MS);
 }
 
 static void judge(struct rlock_group *group)
 {
-    enum status status = rlock_stage_verdict(group, STATUS_BUSY);
+    enum status status = rlock_round_verdict(group, STATUS_BUSY);
 
     if (status == STATUS_OK && safe_for_us(group, clock_mono_us()) <= 0)
         status = STATUS_TIMEOUT;
@@ -197,7 +197,7 @@ static void judge(struct rlock_group *group)
 
 static void try_all(struct rlock_group *group)
 {
-    rlock_stage_begin(group, judge);
+    rlock_round_begin(group, judge);
     group->may_hurry = true;
     for (unsigned i = 0; i < group->count; i++) {
         struct group_member *member = &group->members[i];
@@ -207,7 +207,7 @@ static void try_all(struct rlock_group *group)
         else
             acquire_member(member, 0);
     }
-    rlock_stage_run(group, within(lease_ms(group) / 2, HURRY_MS_MIN, STAGE_MS));
+    rlock_round_run(group, within(lease_ms(group) / 2, HURRY_MS_MIN, STAGE_MS));
 }
 
 static void end_wait(struct rlock_group *group)
@@ -222,9 +222,9 @@ static void wait_for_busy(struct rlock_group *group)
 {
     uint32_t wait_ms = left_ms(group);
 
-    rlock_stage_begin(group, end_wait);
+    rlock_round_begin(group, end_wait);
     acquire_member(group->busy, wait_ms);
-    rlock_stage_run(group, (uint64_t)wait_ms + STAGE_MS);
+    rlock_round_run(group, (uint64_t)wait_ms + STAGE_MS);
 }
 
 static void answer_waiting(struct rlock_group *group)
@@ -295,20 +295,20 @@ void rlock_group_cancel(struct rlock_group *group)
 
 static void end_release(struct rlock_group *group)
 {
-    answer(group, GROUP_IDLE, rlock_stage_verdict(group, STATUS_LOST));
+    answer(group, GROUP_IDLE, rlock_round_verdict(group, STATUS_LOST));
 }
 
 static void release_held(struct rlock_group *group)
 {
     group->state = GROUP_RELEASING;
-    rlock_stage_begin(group, end_release);
+    rlock_round_begin(group, end_release);
     group->may_hurry = true;
-    rlock_stage_let_go(group);
+    rlock_round_let_go(group);
     for (unsigned i = 0; i < group->count; i++) {
         if (group->members[i].call != GROUP_CALL_RELEASE)
             group->members[i].status = STATUS_LOST;
     }
-    rlock_stage_run(group, STAGE_MS);
+    rlock_round_run(group, STAGE_MS);
 }
 
 void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg)
@@ -431,7 +431,7 @@ static void on_handle_closed(uv_handle_t *handle)
     struct rlock_group *group = handle->data;
 
     group->open_handles--;
-    rlock_stage_free_if_done(group);
+    rlock_round_free_if_done(group);
 }
 
 void rlock_group_free(struct rlock_group *group)
@@ -441,7 +441,7 @@ void rlock_group_free(struct rlock_group *group)
     if (group == NULL)
         return;
     is_under_way = group->state == GROUP_ACQUIRING || group->state == GROUP_RELEASING;
-    rlock_stage_abandon(group);
+    rlock_round_abandon(group);
     group->state = GROUP_FREED;
     if (is_under_way)
         group->callback(group, STATUS_CANCELLED, group->arg);

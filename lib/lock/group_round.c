@@ -1,19 +1,19 @@
-/* stage.c - the calls of a group's members, awaited together and for a time only. */
-#include "lock/stage.h"
+/* group_round.c - the calls of a group's members, awaited together and for a time only. */
+#include "lock/group_round.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-static void end_stage(struct rlock_group *group)
+static void end_round(struct rlock_group *group)
 {
-    group->stage++;
+    group->round++;
     uv_timer_stop(&group->timer);
     group->then(group);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    end_stage(timer->data);
+    end_round(timer->data);
 }
 
 static void set_timer(struct rlock_group *group, uint64_t ms)
@@ -31,7 +31,7 @@ static unsigned count_status(const struct rlock_group *group, enum status status
     return count;
 }
 
-enum status rlock_stage_verdict(const struct rlock_group *group, enum status denied)
+enum status rlock_round_verdict(const struct rlock_group *group, enum status denied)
 {
     const struct group_member *other = group->members;
 
@@ -51,7 +51,7 @@ static bool is_decided(const struct rlock_group *group)
     return done >= group->needed || done + group->awaited < group->needed;
 }
 
-void rlock_stage_free_if_done(struct rlock_group *group)
+void rlock_round_free_if_done(struct rlock_group *group)
 {
     for (unsigned i = 0; i < group->count; i++) {
         if (group->members[i].call != GROUP_CALL_NONE)
@@ -64,7 +64,7 @@ void rlock_stage_free_if_done(struct rlock_group *group)
 static void count_answer(struct rlock_group *group)
 {
     if (--group->awaited == 0) {
-        end_stage(group);
+        end_round(group);
     } else if (group->may_hurry && is_decided(group)) {
         group->may_hurry = false;
         set_timer(group, group->hurry_ms);
@@ -80,8 +80,8 @@ static void on_answer(struct rlock *lock UNUSED, enum status status, void *arg)
     assert(call != GROUP_CALL_CANCEL || status != STATUS_OK);
     member->call = GROUP_CALL_NONE;
     if (group->state == GROUP_FREED) {
-        rlock_stage_free_if_done(group);
-    } else if (member->stage == group->stage) {
+        rlock_round_free_if_done(group);
+    } else if (member->round == group->round) {
         if (call != GROUP_CALL_CANCEL)
             member->status = status;
         count_answer(group);
@@ -90,13 +90,13 @@ static void on_answer(struct rlock *lock UNUSED, enum status status, void *arg)
 
 static void await(struct group_member *member)
 {
-    member->stage = member->group->stage;
+    member->round = member->group->round;
     member->group->awaited++;
 }
 
-void rlock_stage_begin(struct rlock_group *group, void (*then)(struct rlock_group *group))
+void rlock_round_begin(struct rlock_group *group, void (*then)(struct rlock_group *group))
 {
-    group->stage++;
+    group->round++;
     group->then = then;
     group->awaited = 0;
     group->may_hurry = false;
@@ -104,7 +104,7 @@ void rlock_stage_begin(struct rlock_group *group, void (*then)(struct rlock_grou
         group->members[i].status = STATUS_TIMEOUT;
 }
 
-void rlock_stage_acquire(struct group_member *member,
+void rlock_round_acquire(struct group_member *member,
                          const struct rlock_acquire_options *options)
 {
     if (member->call != GROUP_CALL_NONE)
@@ -123,7 +123,7 @@ static void cancel(struct group_member *member)
     rlock_cancel(member->client, &member->lock);
 }
 
-void rlock_stage_let_go(struct rlock_group *group)
+void rlock_round_let_go(struct rlock_group *group)
 {
     for (unsigned i = 0; i < group->count; i++) {
         struct group_member *member = &group->members[i];
@@ -149,20 +149,20 @@ static void flush(struct rlock_group *group)
     }
 }
 
-void rlock_stage_run(struct rlock_group *group, uint64_t ms)
+void rlock_round_run(struct rlock_group *group, uint64_t ms)
 {
     set_timer(group, group->awaited == 0 ? 0 : ms);
     flush(group);
 }
 
-void rlock_stage_pause(struct rlock_group *group, uint64_t ms)
+void rlock_round_pause(struct rlock_group *group, uint64_t ms)
 {
     set_timer(group, ms);
 }
 
-void rlock_stage_abandon(struct rlock_group *group)
+void rlock_round_abandon(struct rlock_group *group)
 {
-    group->stage++;
+    group->round++;
     uv_timer_stop(&group->timer);
     for (unsigned i = 0; i < group->count; i++) {
         struct group_member *member = &group->members[i];

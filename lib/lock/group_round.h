@@ -1,12 +1,12 @@
 /*
- * stage.h - what a group is made of, and its stages; for group.c only.
+ * group_round.h - what a group is made of, and its rounds; for group.c only.
  *
- * A stage makes a call for some of the members. It ends when these are answered or its
- * time is over; `then` says what is next. A member that misses the end of its stage takes
+ * A round makes a call for some of the members. It ends when these are answered or its
+ * time is over; `then` says what is next. A member that misses the end of its round takes
  * no part in another until it is answered; if that is a grant, it counts from then on.
  */
-#ifndef LOCK_STAGE_H
-#define LOCK_STAGE_H
+#ifndef LOCK_GROUP_ROUND_H
+#define LOCK_GROUP_ROUND_H
 
 #include "base/list.h"
 #include "lock/rlock_group.h"
@@ -32,14 +32,14 @@ struct group_member {
     struct rlock_client *client;
     struct rlock lock;
     enum group_call call; /* under way */
-    unsigned stage;       /* that waits for it, if it is the present one */
-    enum status status;   /* its answer in this stage; STATUS_TIMEOUT: none yet */
+    unsigned round;       /* that waits for it, if it is the present one */
+    enum status status;   /* its answer in this round; STATUS_TIMEOUT: none yet */
     size_t name_len;
     char name[RLOCK_NAME_MAX];
 };
 
 struct rlock_group {
-    uv_timer_t timer; /* the time of the stage */
+    uv_timer_t timer; /* the time of the round */
     uv_idle_t soon;   /* runs while there are answers */
     unsigned open_handles;
     struct list answers; /* that need no member */
@@ -51,7 +51,7 @@ struct rlock_group {
     unsigned failures;         /* tries and waits of this acquire */
     enum status verdict;       /* of the last one */
     struct group_member *busy; /* the first one that was, or NULL */
-    unsigned stage;
+    unsigned round;
     void (*then)(struct rlock_group *group);
     unsigned awaited; /* members that it waits for */
     bool may_hurry;   /* for hurry_ms more when it is decided, set after the beginning */
@@ -61,29 +61,29 @@ struct rlock_group {
     struct group_member members[];
 };
 
-void rlock_stage_begin(struct rlock_group *group,
+void rlock_round_begin(struct rlock_group *group,
                        void (*then)(struct rlock_group *group));
 
 /** Call rlock_acquire() for it, unless a call of it is under way from before. */
-void rlock_stage_acquire(struct group_member *member,
+void rlock_round_acquire(struct group_member *member,
                          const struct rlock_acquire_options *options);
 
 /** Cancel or release all members; releases under way from before are awaited, too. */
-void rlock_stage_let_go(struct rlock_group *group);
+void rlock_round_let_go(struct rlock_group *group);
 
 /** Send all calls; where there was none to make it ends in the loop's next turn. */
-void rlock_stage_run(struct rlock_group *group, uint64_t ms);
+void rlock_round_run(struct rlock_group *group, uint64_t ms);
 
-/** A stage without calls. */
-void rlock_stage_pause(struct rlock_group *group, uint64_t ms);
+/** A round without calls. */
+void rlock_round_pause(struct rlock_group *group, uint64_t ms);
 
 /** What the members' statuses come to; `denied`: theirs who were asked and said no. */
-enum status rlock_stage_verdict(const struct rlock_group *group, enum status denied);
+enum status rlock_round_verdict(const struct rlock_group *group, enum status denied);
 
-/** End the stage, if any, and let go of all members, with nobody to hear of it. */
-void rlock_stage_abandon(struct rlock_group *group);
+/** End the round, if any, and let go of all members, with nobody to hear of it. */
+void rlock_round_abandon(struct rlock_group *group);
 
 /** Free a group in GROUP_FREED as soon as nobody knows it any more. */
-void rlock_stage_free_if_done(struct rlock_group *group);
+void rlock_round_free_if_done(struct rlock_group *group);
 
 #endif
