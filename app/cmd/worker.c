@@ -63,11 +63,11 @@ static void on_voucher_changed(int64_t voucher_id, void *arg)
         catalogue_changed(worker->catalogue, voucher_id);
 }
 
-static void on_batch_report(const struct voucher_news *news, void *arg)
+static void on_batch_report(const struct voucher_snapshot *snapshot, void *arg)
 {
     struct worker *worker = arg;
 
-    catalogue_report(worker->catalogue, news);
+    catalogue_report(worker->catalogue, snapshot);
 }
 
 static void log_state(const struct worker *worker, const char *dependency, bool is_up,

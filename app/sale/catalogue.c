@@ -201,17 +201,18 @@ void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wa
     want(catalogue, entry);
 }
 
-void catalogue_report(struct catalogue *catalogue, const struct voucher_news *news)
+void catalogue_report(struct catalogue *catalogue,
+                      const struct voucher_snapshot *snapshot)
 {
-    struct catalogue_entry *entry = idmap_get(&catalogue->entries, news->voucher_id);
+    struct catalogue_entry *entry = idmap_get(&catalogue->entries, snapshot->voucher_id);
 
-    if (entry == NULL || news->version < entry->version ||
+    if (entry == NULL || snapshot->version < entry->version ||
         entry->read_us <= entry->changed_us)
         return;
-    entry->version = news->version;
-    entry->stock_left = news->stock_left;
-    entry->begin_us = news->begin_us;
-    entry->end_us = news->end_us;
+    entry->version = snapshot->version;
+    entry->stock_left = snapshot->stock_left;
+    entry->begin_us = snapshot->begin_us;
+    entry->end_us = snapshot->end_us;
     entry->read_us = clock_mono_us();
 }
 

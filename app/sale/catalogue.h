@@ -73,7 +73,8 @@ void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wa
 void catalogue_turn(struct catalogue *catalogue);
 
 /** A batch of orders tells of its voucher. */
-void catalogue_report(struct catalogue *catalogue, const struct voucher_news *news);
+void catalogue_report(struct catalogue *catalogue,
+                      const struct voucher_snapshot *snapshot);
 
 /** The voucher, or with 0 any voucher, has changed: believe it no more. */
 void catalogue_changed(struct catalogue *catalogue, int64_t id);

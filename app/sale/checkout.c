@@ -603,14 +603,14 @@ static void batch_split(struct batch *batch, const struct err *why)
     lines_settle(&checkout->lines, batch->line);
 }
 
-static void on_placed(enum status status, const struct voucher_news *news,
+static void on_placed(enum status status, const struct voucher_snapshot *snapshot,
                       const struct err *why, void *arg)
 {
     struct batch *batch = arg;
     struct checkout *checkout = batch->checkout;
 
-    if (news != NULL)
-        checkout->options.report(news, checkout->options.arg);
+    if (snapshot != NULL)
+        checkout->options.report(snapshot, checkout->options.arg);
     switch (status) {
     case STATUS_OK:
         expect_crowd(checkout, batch);
@@ -647,14 +647,14 @@ static void send_batch(struct batch *batch)
 
 /* -- looking up what became of a batch -- */
 
-static void on_resolved(enum status status, const struct voucher_news *news,
+static void on_resolved(enum status status, const struct voucher_snapshot *snapshot,
                         const struct err *why, void *arg)
 {
     struct batch *batch = arg;
     struct checkout *checkout = batch->checkout;
     bool is_wanted = false;
 
-    (void)news;
+    (void)snapshot;
     (void)why;
     for (size_t i = 0; i < batch->count; i++)
         is_wanted |= !batch->items[i]->is_answered;

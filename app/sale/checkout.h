@@ -27,7 +27,8 @@ struct checkout_options {
     size_t batch_max;    /* orders in one transaction */
     size_t queue_max;    /* orders under way */
     bool bypass_locks;   /* sell without Redis when it is away */
-    void (*report)(const struct voucher_news *news, void *arg); /* for the catalogue */
+    void (*report)(const struct voucher_snapshot *snapshot,
+                   void *arg); /* for the catalogue */
     void *arg;
 };
 

@@ -74,7 +74,7 @@ struct placement {
 };
 
 /** What a batch told of its voucher, for the catalogue. */
-struct voucher_news {
+struct voucher_snapshot {
     int64_t voucher_id;
     int64_t version;
     int64_t stock_left;
@@ -83,8 +83,9 @@ struct voucher_news {
     int64_t now_us; /* the database's clock when the batch held the row */
 };
 
-/** @news  NULL unless `status` is STATUS_OK and the voucher exists */
-typedef void (*store_batch_cb)(enum status status, const struct voucher_news *news,
+/** @snapshot  NULL unless `status` is STATUS_OK and the voucher exists */
+typedef void (*store_batch_cb)(enum status status,
+                               const struct voucher_snapshot *snapshot,
                                const struct err *why, void *arg);
 
 /** How many batches the lanes take just now. */
@@ -105,7 +106,7 @@ void store_place_orders(struct store *store, int64_t voucher_id,
  * After STATUS_IO or STATUS_TIMEOUT of a batch: what became of it? Makes sure first that
  * the server no longer works on it, then looks each placement up by its fence (or by its
  * key where the fence is 0). Sets VERDICT_PLACED and the order where the row exists,
- * VERDICT_SOLD_OUT (meaning no more than "no row") elsewhere. `news` is NULL.
+ * VERDICT_SOLD_OUT (meaning no more than "no row") elsewhere. `snapshot` is NULL.
  */
 void store_resolve_orders(struct store *store, int64_t voucher_id,
                           struct placement *const *placements, size_t count,

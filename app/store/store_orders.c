@@ -90,13 +90,13 @@ static struct call *batch_call(struct store *store, int64_t voucher_id,
 }
 
 static void answer_batch(struct call *call, enum status status,
-                         const struct voucher_news *news, const struct err *why)
+                         const struct voucher_snapshot *snapshot, const struct err *why)
 {
     store_batch_cb callback = call->callback.batch;
     void *arg = call->arg;
 
     store_call_end(call);
-    callback(status, news, status == STATUS_OK ? NULL : why, arg);
+    callback(status, snapshot, status == STATUS_OK ? NULL : why, arg);
 }
 
 /* An answer that makes no sense tells nothing of what was done. */
@@ -150,7 +150,7 @@ static void on_placed(struct store_call *base, enum status status, const PGresul
                       const struct err *why)
 {
     struct call *call = call_of(base);
-    struct voucher_news news = {.voucher_id = call->voucher_id};
+    struct voucher_snapshot snapshot = {.voucher_id = call->voucher_id};
 
     if (status != STATUS_OK) {
         answer_batch(call, status, NULL, why);
@@ -163,13 +163,13 @@ static void on_placed(struct store_call *base, enum status status, const PGresul
     }
     take_placed(call, result);
     take_repeated(call, result);
-    news.now_us = result_time(result, 0, COLUMN_DECIDED);
-    news.stock_left = result_int64(result, 0, COLUMN_STOCK);
-    news.version = result_int64(result, 0, COLUMN_VERSION);
-    news.begin_us = result_time(result, 0, COLUMN_OPENS);
-    news.end_us = result_time(result, 0, COLUMN_CLOSES);
-    answer_batch(call, STATUS_OK, PQgetisnull(result, 0, COLUMN_VERSION) ? NULL : &news,
-                 NULL);
+    snapshot.now_us = result_time(result, 0, COLUMN_DECIDED);
+    snapshot.stock_left = result_int64(result, 0, COLUMN_STOCK);
+    snapshot.version = result_int64(result, 0, COLUMN_VERSION);
+    snapshot.begin_us = result_time(result, 0, COLUMN_OPENS);
+    snapshot.end_us = result_time(result, 0, COLUMN_CLOSES);
+    answer_batch(call, STATUS_OK,
+                 PQgetisnull(result, 0, COLUMN_VERSION) ? NULL : &snapshot, NULL);
 }
 
 /* The lane with the fewest batches under way; NULL when none takes one. */

@@ -132,7 +132,7 @@ static struct fixture {
     } heard[CALLS_MAX];
 } fixture;
 
-static void on_report(const struct voucher_news *news UNUSED, void *arg UNUSED)
+static void on_report(const struct voucher_snapshot *snapshot UNUSED, void *arg UNUSED)
 {
 }
 

@@ -22,7 +22,7 @@ static int setup(void **state)
 {
     *state = fixture_open();
     sandbox = sandbox_open(*state, "growth");
-    /* the worst that a planner can be told: no rows, and no news of any later */
+    /* the worst that a planner can be told: no rows, and no snapshot of any later */
     sandbox_do(sandbox, "alter table voucher_order set (autovacuum_enabled = off)");
     sandbox_do(sandbox, "alter table voucher set (autovacuum_enabled = off)");
     sandbox_do(sandbox, "analyze voucher, voucher_order");

@@ -33,7 +33,8 @@ static int close_shop(void **state UNUSED)
 
 /* -- batches -- */
 
-static void test_store_place_orders__tells_verdicts_orders_and_news(void **state UNUSED)
+static void
+test_store_place_orders__tells_verdicts_orders_and_snapshot(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 2, 1);
     struct basket basket = {0};
@@ -62,23 +63,23 @@ static void test_store_place_orders__tells_verdicts_orders_and_news(void **state
     assert_int_equal(first->status, ORDER_UNPAID);
     assert_true(llabs(first->created_us - clock_real_us()) < INT64_C(5000000));
 
-    assert_true(basket.has_news);
-    assert_int_equal(basket.news.voucher_id, voucher);
-    assert_int_equal(basket.news.stock_left, 0);
-    assert_int_equal(basket.news.version, 2);
-    assert_int_equal(basket.news.now_us, first->created_us);
-    assert_true(basket.news.begin_us < basket.news.now_us);
-    assert_true(basket.news.end_us > basket.news.now_us);
+    assert_true(basket.has_snapshot);
+    assert_int_equal(basket.snapshot.voucher_id, voucher);
+    assert_int_equal(basket.snapshot.stock_left, 0);
+    assert_int_equal(basket.snapshot.version, 2);
+    assert_int_equal(basket.snapshot.now_us, first->created_us);
+    assert_true(basket.snapshot.begin_us < basket.snapshot.now_us);
+    assert_true(basket.snapshot.end_us > basket.snapshot.now_us);
 }
 
-static void test_store_place_orders__no_voucher_has_no_news(void **state UNUSED)
+static void test_store_place_orders__no_voucher_has_no_snapshot(void **state UNUSED)
 {
     struct basket basket = {0};
 
     basket_add(&basket, 1, 1, NULL);
     assert_int_equal(basket_place(shop, 987654321, &basket), STATUS_OK);
     assert_int_equal(basket.placements[0].verdict, VERDICT_NO_VOUCHER);
-    assert_false(basket.has_news);
+    assert_false(basket.has_snapshot);
 }
 
 static void test_store_place_orders__repeats_tell_the_present_state(void **state UNUSED)
@@ -645,8 +646,8 @@ static void test_store__answers_in_the_order_of_asking(void **state UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STORE_CASE(test_store_place_orders__tells_verdicts_orders_and_news),
-        STORE_CASE(test_store_place_orders__no_voucher_has_no_news),
+        STORE_CASE(test_store_place_orders__tells_verdicts_orders_and_snapshot),
+        STORE_CASE(test_store_place_orders__no_voucher_has_no_snapshot),
         STORE_CASE(test_store_place_orders__repeats_tell_the_present_state),
         STORE_CASE(test_store_place_orders__full_batches_on_all_lanes),
         STORE_CASE(test_store_place_orders__a_waiting_voucher_leaves_a_lane),

@@ -32,9 +32,9 @@ struct basket {
     struct placement placements[BATCH_MAX];
     struct placement *pointers[BATCH_MAX];
     size_t count;
-    bool is_answered, has_news;
+    bool is_answered, has_snapshot;
     enum status status;
-    struct voucher_news news;
+    struct voucher_snapshot snapshot;
     struct err why;
     int64_t took_us;
     int64_t sent_us;
@@ -151,7 +151,8 @@ static inline void basket_add(struct basket *basket, int64_t user_id, int64_t fe
     basket->pointers[basket->count++] = placement;
 }
 
-static inline void basket_on_answer(enum status status, const struct voucher_news *news,
+static inline void basket_on_answer(enum status status,
+                                    const struct voucher_snapshot *snapshot,
                                     const struct err *why, void *arg)
 {
     struct basket *basket = arg;
@@ -161,9 +162,9 @@ static inline void basket_on_answer(enum status status, const struct voucher_new
     basket->is_answered = true;
     basket->status = status;
     basket->took_us = clock_mono_us() - basket->sent_us;
-    basket->has_news = news != NULL;
-    if (news != NULL)
-        basket->news = *news;
+    basket->has_snapshot = snapshot != NULL;
+    if (snapshot != NULL)
+        basket->snapshot = *snapshot;
     if (why != NULL)
         basket->why = *why;
 }

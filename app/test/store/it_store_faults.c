@@ -319,7 +319,7 @@ static void test_store_resolve_orders__finds_what_was_committed(void **state UNU
     assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
     assert_int_equal(basket.placements[1].verdict, VERDICT_PLACED);
     assert_int_equal(basket.placements[2].verdict, VERDICT_SOLD_OUT);
-    assert_false(basket.has_news);
+    assert_false(basket.has_snapshot);
     assert_int_equal(basket.placements[0].order.id,
                      sandbox_number(sandbox,
                                     "select id from voucher_order where user_id = 1 and"

@@ -1,5 +1,5 @@
 /*
- * it_order_news.c - what one instance changes, the other sells by: new vouchers, moved
+ * it_order_snapshot.c - what one instance changes, the other sells by: new vouchers, moved
  * windows, returned stock, with and without a notification.
  */
 #include "app/test/fixture.h"
@@ -76,7 +76,7 @@ static void create_at(struct service *service, int64_t stock, char *ret_id)
 
     snprintf(
         body, sizeof(body),
-        "{\"title\":\"news\",\"price_cents\":1,\"face_value_cents\":1,\"stock\":%lld,"
+        "{\"title\":\"snapshot\",\"price_cents\":1,\"face_value_cents\":1,\"stock\":%lld,"
         "\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
         (long long)stock, time_in_ms(-1000, begin), time_in_ms(3600000, end));
     snprintf(
