@@ -5,7 +5,7 @@
  *
  *   LOCKING    its lock was asked for, and perhaps is waited for; all locks of a turn
  *              leave in one write
- *   QUEUED     it holds its lock and stands in the line of its voucher, in order of
+ *   QUEUED     it holds its lock and stands in the queue of its voucher, in order of
  *              arrival
  *   SENT       it is in a transaction, or in the look-up of one whose connection died
  *   UNLOCKING  its lock is being given back; then it is answered
@@ -17,14 +17,14 @@
  * its way to the end unseen, so that its lock and its memory are always given back.
  *
  * A transaction that was rolled back for a passing reason puts its orders back to the
- * head of their line, a bounded number of times; one with a row that Postgres refuses is
+ * head of their queue, a bounded number of times; one with a row that Postgres refuses is
  * cut in halves until the row stands alone; one whose connection died is looked up before
- * anyone is told, and what was not committed goes back to the line.
+ * anyone is told, and what was not committed goes back to the queue.
  */
 #include "app/sale/checkout.h"
 
 #include "app/core/log.h"
-#include "app/sale/lines.h"
+#include "app/sale/queues.h"
 #include "base/clock.h"
 
 #include <assert.h>
@@ -65,9 +65,9 @@ struct item {
 };
 
 struct batch {
-    struct list link; /* among line->halves, checkout->unknown, or the free */
+    struct list link; /* among queue->halves, checkout->unknown, or the free */
     struct checkout *checkout;
-    struct line *line;
+    struct queue *queue;
     size_t count;
     struct item **items;           /* both arrays have room for batch_max */
     struct placement **placements; /* those of the items, in the same order */
@@ -80,9 +80,9 @@ struct checkout {
     struct {
         int64_t voucher_id; /* of the last large batch */
         int64_t until_us;
-        size_t count; /* of orders in the line that are waited for */
+        size_t count; /* of orders in the queue that are waited for */
     } crowd;
-    struct lines lines;    /* of orders that hold their lock */
+    struct queues queues;  /* of orders that hold their lock */
     struct list unlocking; /* in order of time */
     struct list deadlines;
     struct list unknown; /* batches to be looked up */
@@ -94,7 +94,7 @@ struct checkout {
     char key_prefix[65]; /* of the keys of orders that have no lock */
 };
 
-static void line_join(struct item *item);
+static void queue_join(struct item *item);
 
 /* -- memory: free lists, so that a running sale allocates nothing -- */
 
@@ -124,7 +124,7 @@ static void item_free(struct item *item)
     checkout->in_flight--;
 }
 
-static struct batch *batch_create(struct checkout *checkout, struct line *line)
+static struct batch *batch_create(struct checkout *checkout, struct queue *queue)
 {
     struct list *link = list_shift(&checkout->free_batches);
     struct batch *batch;
@@ -142,7 +142,7 @@ static struct batch *batch_create(struct checkout *checkout, struct line *line)
         list_init(&batch->link);
     }
     batch->checkout = checkout;
-    batch->line = line;
+    batch->queue = queue;
     batch->count = 0;
     return batch;
 }
@@ -248,7 +248,7 @@ static void go_without_lock(struct item *item)
 
         item->placement.key = (struct text){item->key, (size_t)len};
     }
-    line_join(item);
+    queue_join(item);
 }
 
 static void on_lock_lost(struct rlock *lock, enum status status, void *arg)
@@ -275,7 +275,7 @@ static void on_locked(struct rlock *lock, enum status status, void *arg)
         if (item->is_answered)
             finish(item, OUTCOME_UNAVAILABLE);
         else
-            line_join(item);
+            queue_join(item);
         break;
     case STATUS_BUSY:
         finish(item, OUTCOME_IN_PROGRESS);
@@ -354,25 +354,25 @@ bool checkout_submit(struct checkout *checkout, const struct checkout_request *r
     return true;
 }
 
-/* -- lines -- */
+/* -- queues -- */
 
-static void line_join(struct item *item)
+static void queue_join(struct item *item)
 {
     struct checkout *checkout = item->checkout;
-    struct line *line = lines_get(&checkout->lines, item->voucher_id);
+    struct queue *queue = queues_get(&checkout->queues, item->voucher_id);
 
-    if (line == NULL) {
+    if (queue == NULL) {
         finish(item, OUTCOME_OVERLOADED);
         return;
     }
     enter(item, QUEUED, STAGE_LOCK);
     checkout->queued++;
-    list_append(&line->items, &item->link);
-    lines_settle(&checkout->lines, line);
+    list_append(&queue->items, &item->link);
+    queues_update(&checkout->queues, queue);
 }
 
-/* Back to the head of the line, if trying again may help and the lock still holds. */
-static void line_rejoin(struct line *line, struct item *item)
+/* Back to the head of the queue, if trying again may help and the lock still holds. */
+static void queue_rejoin(struct queue *queue, struct item *item)
 {
     bool is_safe = item->placement.fence == 0 || rlock_is_held(&item->lock);
 
@@ -382,7 +382,7 @@ static void line_rejoin(struct line *line, struct item *item)
     }
     enter(item, QUEUED, STAGE_COMMIT);
     item->checkout->queued++;
-    list_append(line->items.next, &item->link); /* before the first */
+    list_append(queue->items.next, &item->link); /* before the first */
 }
 
 /* -- batches -- */
@@ -396,16 +396,16 @@ static bool may_be_sent(const struct item *item, int64_t now_us)
            (rlock_is_held(&item->lock) && rlock_safe_for_us(&item->lock, now_us) > 0);
 }
 
-static struct batch *batch_form(struct checkout *checkout, struct line *line)
+static struct batch *batch_form(struct checkout *checkout, struct queue *queue)
 {
     int64_t now_us = clock_mono_us();
-    struct batch *batch = batch_create(checkout, line);
+    struct batch *batch = batch_create(checkout, queue);
     struct list *link;
 
     if (batch == NULL)
         return NULL;
     while (batch->count < checkout->options.batch_max &&
-           (link = list_shift(&line->items)) != NULL) {
+           (link = list_shift(&queue->items)) != NULL) {
         struct item *item = list_item(link, struct item, link);
 
         checkout->queued--;
@@ -422,16 +422,16 @@ static struct batch *batch_form(struct checkout *checkout, struct line *line)
     return NULL;
 }
 
-static void line_send(struct checkout *checkout, struct line *line)
+static void queue_send(struct checkout *checkout, struct queue *queue)
 {
-    struct list *half = list_shift(&line->halves);
+    struct list *half = list_shift(&queue->halves);
     struct batch *batch =
-        half != NULL ? list_item(half, struct batch, link) : batch_form(checkout, line);
+        half != NULL ? list_item(half, struct batch, link) : batch_form(checkout, queue);
 
     if (batch != NULL)
         send_batch(batch);
     else
-        lines_settle(&checkout->lines, line);
+        queues_update(&checkout->queues, queue);
 }
 
 /* Does the loop have something to read? Asks without waiting. */
@@ -447,25 +447,25 @@ static void expect_crowd(struct checkout *checkout, const struct batch *batch)
 {
     if (batch->count < CROWD)
         return;
-    checkout->crowd.voucher_id = batch->line->voucher_id;
+    checkout->crowd.voucher_id = batch->queue->voucher_id;
     checkout->crowd.count = checkout->queued + batch->count;
     checkout->crowd.until_us = clock_mono_us() + GATHER_MAX_US;
 }
 
-static bool awaits_crowd(const struct checkout *checkout, const struct line *line)
+static bool awaits_crowd(const struct checkout *checkout, const struct queue *queue)
 {
-    return line->voucher_id == checkout->crowd.voucher_id &&
+    return queue->voucher_id == checkout->crowd.voucher_id &&
            checkout->queued < checkout->crowd.count &&
            clock_mono_us() < checkout->crowd.until_us;
 }
 
-static bool is_young(const struct line *line)
+static bool is_young(const struct queue *queue)
 {
     const struct item *first;
 
-    if (list_is_empty(&line->items) || !list_is_empty(&line->halves))
+    if (list_is_empty(&queue->items) || !list_is_empty(&queue->halves))
         return false;
-    first = list_item(line->items.next, struct item, link);
+    first = list_item(queue->items.next, struct item, link);
     return clock_mono_us() - first->stage_us < GATHER_MAX_US;
 }
 
@@ -475,22 +475,22 @@ static bool is_young(const struct line *line)
    many orders as that one had. A single shopper waits for neither. */
 void checkout_turn(struct checkout *checkout)
 {
-    bool is_busy = !list_is_empty(&checkout->lines.ring) && has_input(checkout);
+    bool is_busy = !list_is_empty(&checkout->queues.ring) && has_input(checkout);
     struct list gathering;
-    struct line *line;
+    struct queue *queue;
 
     list_init(&gathering);
     while (store_batch_room(checkout->options.store) > 0 &&
-           (line = lines_next(&checkout->lines)) != NULL) {
-        if ((is_busy && is_young(line)) || awaits_crowd(checkout, line))
-            list_append(&gathering, &line->ring);
+           (queue = queues_next(&checkout->queues)) != NULL) {
+        if ((is_busy && is_young(queue)) || awaits_crowd(checkout, queue))
+            list_append(&gathering, &queue->ring);
         else
-            line_send(checkout, line);
+            queue_send(checkout, queue);
     }
     if (!list_is_empty(&gathering) &&
         !uv_is_active((uv_handle_t *)&checkout->crowd_timer))
         uv_timer_start(&checkout->crowd_timer, on_tick, 1, 0);
-    list_append_all(&checkout->lines.ring, &gathering);
+    list_append_all(&checkout->queues.ring, &gathering);
     metrics_set(&checkout->options.metrics->queue_depth, checkout->queued);
     metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
 }
@@ -549,7 +549,7 @@ static void batch_answer(struct batch *batch)
 static void batch_rejoin(struct batch *batch)
 {
     for (size_t i = batch->count; i > 0; i--) /* from the last, each to the head */
-        line_rejoin(batch->line, batch->items[i - 1]);
+        queue_rejoin(batch->queue, batch->items[i - 1]);
 }
 
 static void batch_fail(struct batch *batch, enum outcome outcome)
@@ -558,15 +558,15 @@ static void batch_fail(struct batch *batch, enum outcome outcome)
         finish(batch->items[i], outcome);
 }
 
-/* The line was busy with this batch; now the next may go. */
+/* The queue was busy with this batch; now the next may go. */
 static void batch_end(struct batch *batch)
 {
     struct checkout *checkout = batch->checkout;
-    struct line *line = batch->line;
+    struct queue *queue = batch->queue;
 
-    line->is_busy = false;
+    queue->is_busy = false;
     batch_free(batch);
-    lines_settle(&checkout->lines, line);
+    queues_update(&checkout->queues, queue);
     rlock_flush(checkout->options.locks);
 }
 
@@ -586,7 +586,7 @@ static void batch_split(struct batch *batch, const struct err *why)
     struct batch *tail = NULL;
 
     if (batch->count > 1)
-        tail = batch_create(checkout, batch->line);
+        tail = batch_create(checkout, batch->queue);
     if (tail == NULL) {
         log_refused(batch->items[0], why);
         batch_fail(batch, OUTCOME_INTERNAL);
@@ -597,10 +597,10 @@ static void batch_split(struct batch *batch, const struct err *why)
         batch_add(tail, batch->items[i]);
     batch->count /= 2;
     metrics_add(&checkout->options.metrics->batch_splits, 1);
-    list_append(batch->line->halves.next, &tail->link); /* before the first ... */
-    list_append(batch->line->halves.next, &batch->link);
-    batch->line->is_busy = false;
-    lines_settle(&checkout->lines, batch->line);
+    list_append(batch->queue->halves.next, &tail->link); /* before the first ... */
+    list_append(batch->queue->halves.next, &batch->link);
+    batch->queue->is_busy = false;
+    queues_update(&checkout->queues, batch->queue);
 }
 
 static void on_placed(enum status status, const struct voucher_snapshot *snapshot,
@@ -629,7 +629,7 @@ static void on_placed(enum status status, const struct voucher_snapshot *snapsho
         batch_fail(batch, OUTCOME_UNKNOWN);
         batch_end(batch);
         break;
-    default: /* the line stays busy until it is known */
+    default: /* the queue stays busy until it is known */
         metrics_add(&checkout->options.metrics->outcome_lookups, 1);
         list_append(&checkout->unknown, &batch->link);
     }
@@ -639,9 +639,9 @@ static void send_batch(struct batch *batch)
 {
     struct checkout *checkout = batch->checkout;
 
-    batch->line->is_busy = true;
+    batch->queue->is_busy = true;
     metrics_observe_batch(checkout->options.metrics, batch->count);
-    store_place_orders(checkout->options.store, batch->line->voucher_id,
+    store_place_orders(checkout->options.store, batch->queue->voucher_id,
                        batch->placements, batch->count, on_placed, batch);
 }
 
@@ -665,7 +665,7 @@ static void on_resolved(enum status status, const struct voucher_snapshot *snaps
             if (item->placement.verdict == VERDICT_PLACED)
                 on_verdict(item);
             else
-                line_rejoin(batch->line, item);
+                queue_rejoin(batch->queue, item);
         }
     } else if (is_wanted && status != STATUS_CANCELLED) {
         list_append(&checkout->unknown, &batch->link); /* on_tick() asks again */
@@ -686,7 +686,7 @@ static void resolve_unknown(struct checkout *checkout)
     while ((link = list_shift(&asking)) != NULL) {
         struct batch *batch = list_item(link, struct batch, link);
 
-        store_resolve_orders(checkout->options.store, batch->line->voucher_id,
+        store_resolve_orders(checkout->options.store, batch->queue->voucher_id,
                              batch->placements, batch->count, on_resolved, batch);
     }
 }
@@ -753,7 +753,7 @@ struct checkout *checkout_create(const struct checkout_options *options)
              "%016" PRIx64 "%016" PRIx64 "%016" PRIx64 "%016" PRIx64, random[0],
              random[1], random[2], random[3]);
     checkout->options = *options;
-    lines_init(&checkout->lines);
+    queues_init(&checkout->queues);
     list_init(&checkout->unlocking);
     list_init(&checkout->deadlines);
     list_init(&checkout->unknown);
@@ -776,7 +776,7 @@ static void on_closed(uv_handle_t *handle)
         free(list_item(link, struct item, link));
     while ((link = list_shift(&checkout->free_batches)) != NULL)
         free(list_item(link, struct batch, link));
-    lines_clear(&checkout->lines);
+    queues_clear(&checkout->queues);
     free(checkout);
 }
 

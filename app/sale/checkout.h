@@ -1,5 +1,5 @@
 /*
- * checkout.h - the order line of one loop: lock, batch, commit, unlock, answer.
+ * checkout.h - the order queue of one loop: lock, batch, commit, unlock, answer.
  *
  * Threads: that of the loop.
  */
@@ -39,7 +39,7 @@ struct checkout_request {
     int64_t user_id;
     struct text key;    /* Idempotency-Key, up to REQUEST_KEY_MAX; copied; NULL: none */
     int64_t arrived_us; /* clock_mono_us() */
-    /* what lines of the log say of it beside its ids, less than CHECKOUT_TRACE_BYTES;
+    /* what queues of the log say of it beside its ids, less than CHECKOUT_TRACE_BYTES;
        copied; NULL: nothing */
     const char *trace;
 };
@@ -55,7 +55,7 @@ struct checkout *checkout_create(const struct checkout_options *options);
  * Take an order in. It is answered exactly once, within the time-out, whatever happens to
  * the client or to the servers; never from inside this call.
  *
- * Returns  false: the line is full (or memory is), nothing was done and there will be no
+ * Returns  false: the queue is full (or memory is), nothing was done and there will be no
  *          answer
  */
 MUST_CHECK bool checkout_submit(struct checkout *checkout,

@@ -1,5 +1,5 @@
 /*
- * test_checkout.c - the order line against a store and locks that fail on command.
+ * test_checkout.c - the order queue against a store and locks that fail on command.
  *
  * The fakes keep what they were asked; a test answers it as it likes, in its order, and
  * moves the clock. Everything else is the real thing.
@@ -167,23 +167,23 @@ static int open_with(void **state, bool bypass, size_t batch_max)
     return fixture.checkout != NULL ? 0 : -1;
 }
 
-static int open_line(void **state)
+static int open_checkout(void **state)
 {
     return open_with(state, false, 8);
 }
 
-static int open_bypassing_line(void **state)
+static int open_bypassing_checkout(void **state)
 {
     return open_with(state, true, 8);
 }
 
-static int open_line_of_large_batches(void **state)
+static int open_checkout_of_large_batches(void **state)
 {
     return open_with(state, false, 32);
 }
 
 /* Every test ends with nothing in flight and no lock held: checked here for all. */
-static int close_line(void **state)
+static int close_checkout(void **state)
 {
     struct fixture *f = *state;
     bool is_clean = checkout_in_flight(f->checkout) == 0 && fake_locks.held == 0;
@@ -372,7 +372,7 @@ static void test_checkout__verdicts(void **state UNUSED)
     }
 }
 
-static void test_checkout_submit__a_full_line_refuses(void **state UNUSED)
+static void test_checkout_submit__a_full_queue_refuses(void **state UNUSED)
 {
     for (int user = 1; user <= 32; user++)
         assert_true(submit(user, 7));
@@ -430,7 +430,7 @@ static void test_checkout__a_stale_fence_is_taken_anew_once(void **state UNUSED)
     assert_heard(1, OUTCOME_UNAVAILABLE);
 }
 
-static void test_checkout__a_lock_lost_in_the_line_orders_nothing(void **state UNUSED)
+static void test_checkout__a_lock_lost_in_the_queue_orders_nothing(void **state UNUSED)
 {
     struct rlock *lock;
 
@@ -509,7 +509,7 @@ static void test_checkout__an_unknown_commit_is_looked_up(void **state UNUSED)
     submit_locked(1, 7);
     answer_store(STATUS_IO, 0);
     submit_locked(2, 7);
-    assert_int_equal(fake_store.count, 0); /* the line waits until it is known */
+    assert_int_equal(fake_store.count, 0); /* the queue waits until it is known */
     pass_ms(0);
     assert_true(fake_store.calls[0].is_lookup);
     answer_store(STATUS_OK, VERDICT_PLACED);
@@ -555,7 +555,7 @@ static void test_checkout__deadline_in_each_stage(void **state UNUSED)
     assert_int_equal(fake_locks.held, 0);
 
     submit_locked(2, 7); /* in a transaction */
-    submit_locked(3, 7); /* in the line */
+    submit_locked(3, 7); /* in the queue */
     pass_ms(TIMEOUT_MS);
     assert_heard(2, OUTCOME_UNKNOWN);
     assert_heard(3, OUTCOME_UNAVAILABLE);
@@ -566,24 +566,25 @@ static void test_checkout__deadline_in_each_stage(void **state UNUSED)
 
 int main(void)
 {
-#define LINE_TEST(name) cmocka_unit_test_setup_teardown(name, open_line, close_line)
+#define LINE_TEST(name)                                                                  \
+    cmocka_unit_test_setup_teardown(name, open_checkout, close_checkout)
     const struct CMUnitTest tests[] = {
         LINE_TEST(test_checkout__batches_grow_while_one_commits),
         LINE_TEST(test_checkout__a_hot_voucher_does_not_starve_a_quiet_one),
         cmocka_unit_test_setup_teardown(
             test_checkout__behind_a_crowd_the_next_batch_gathers,
-            open_line_of_large_batches, close_line),
+            open_checkout_of_large_batches, close_checkout),
         cmocka_unit_test_setup_teardown(
             test_checkout__a_crowd_that_does_not_come_again_is_not_awaited,
-            open_line_of_large_batches, close_line),
+            open_checkout_of_large_batches, close_checkout),
         LINE_TEST(test_checkout__verdicts),
-        LINE_TEST(test_checkout_submit__a_full_line_refuses),
+        LINE_TEST(test_checkout_submit__a_full_queue_refuses),
         LINE_TEST(test_checkout__without_redis_orders_are_refused),
         cmocka_unit_test_setup_teardown(
-            test_checkout__bypass_sells_without_fence_but_with_a_key, open_bypassing_line,
-            close_line),
+            test_checkout__bypass_sells_without_fence_but_with_a_key,
+            open_bypassing_checkout, close_checkout),
         LINE_TEST(test_checkout__a_stale_fence_is_taken_anew_once),
-        LINE_TEST(test_checkout__a_lock_lost_in_the_line_orders_nothing),
+        LINE_TEST(test_checkout__a_lock_lost_in_the_queue_orders_nothing),
         LINE_TEST(test_checkout__a_lease_that_may_have_lapsed_is_not_sent),
         LINE_TEST(test_checkout__a_refused_row_stands_alone),
         LINE_TEST(test_checkout__what_was_rolled_back_is_tried_again),

@@ -1,0 +1,63 @@
+/* queues.c - the queues by voucher, and the ring of those that could send. */
+#include "app/sale/queues.h"
+
+#include <stdlib.h>
+
+void queues_init(struct queues *queues)
+{
+    *queues = (struct queues){0};
+    list_init(&queues->ring);
+    list_init(&queues->free);
+}
+
+void queues_clear(struct queues *queues)
+{
+    struct list *link;
+
+    while ((link = list_shift(&queues->free)) != NULL)
+        free(list_item(link, struct queue, ring));
+    idmap_clear(&queues->map);
+}
+
+struct queue *queues_get(struct queues *queues, int64_t voucher_id)
+{
+    struct queue *queue = idmap_get(&queues->map, voucher_id);
+    struct list *link;
+
+    if (queue != NULL)
+        return queue;
+    link = list_shift(&queues->free);
+    queue = link != NULL ? list_item(link, struct queue, ring) : malloc(sizeof(*queue));
+    if (queue == NULL)
+        return NULL;
+    *queue = (struct queue){.voucher_id = voucher_id};
+    list_init(&queue->ring);
+    list_init(&queue->items);
+    list_init(&queue->halves);
+    if (idmap_put(&queues->map, voucher_id, queue))
+        return queue;
+    free(queue);
+    return NULL;
+}
+
+void queues_update(struct queues *queues, struct queue *queue)
+{
+    bool has_work = !list_is_empty(&queue->items) || !list_is_empty(&queue->halves);
+
+    if (queue->is_busy)
+        return;
+    if (has_work && list_is_empty(&queue->ring))
+        list_append(&queues->ring, &queue->ring);
+    if (has_work)
+        return;
+    list_remove(&queue->ring);
+    idmap_remove(&queues->map, queue->voucher_id);
+    list_append(&queues->free, &queue->ring);
+}
+
+struct queue *queues_next(struct queues *queues)
+{
+    struct list *link = list_shift(&queues->ring);
+
+    return link != NULL ? list_item(link, struct queue, ring) : NULL;
+}
