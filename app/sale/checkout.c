@@ -40,7 +40,7 @@
 #define TRIES_MAX          5 /* of one order, transactions that were rolled back */
 #define KEY_BYTES          80
 #define GATHER_MAX_US      2000
-#define CROWD              16 /* orders in a batch */
+#define GATHER_MIN_ORDERS  16 /* orders in a batch */
 
 enum stage { LOCKING, QUEUED, SENT, UNLOCKING };
 
@@ -65,7 +65,7 @@ struct item {
 };
 
 struct batch {
-    struct list link; /* among queue->halves, checkout->unknown, or the free */
+    struct list link; /* among queue->split_batches, checkout->unknown, or the free */
     struct checkout *checkout;
     struct queue *queue;
     size_t count;
@@ -76,12 +76,12 @@ struct batch {
 struct checkout {
     struct checkout_options options;
     uv_timer_t timer;
-    uv_timer_t crowd_timer; /* an early tick: the turn behind it does the rest */
+    uv_timer_t gather_timer; /* an early tick: the turn behind it does the rest */
     struct {
         int64_t voucher_id; /* of the last large batch */
         int64_t until_us;
         size_t count; /* of orders in the queue that are waited for */
-    } crowd;
+    } gather;
     struct queues queues;  /* of orders that hold their lock */
     struct list unlocking; /* in order of time */
     struct list deadlines;
@@ -424,7 +424,7 @@ static struct batch *batch_form(struct checkout *checkout, struct queue *queue)
 
 static void queue_send(struct checkout *checkout, struct queue *queue)
 {
-    struct list *half = list_shift(&queue->halves);
+    struct list *half = list_shift(&queue->split_batches);
     struct batch *batch =
         half != NULL ? list_item(half, struct batch, link) : batch_form(checkout, queue);
 
@@ -443,27 +443,27 @@ static bool has_input(const struct checkout *checkout)
 }
 
 /* The shoppers of a large batch are being answered: in a crowd, as many come again. */
-static void expect_crowd(struct checkout *checkout, const struct batch *batch)
+static void begin_gathering(struct checkout *checkout, const struct batch *batch)
 {
-    if (batch->count < CROWD)
+    if (batch->count < GATHER_MIN_ORDERS)
         return;
-    checkout->crowd.voucher_id = batch->queue->voucher_id;
-    checkout->crowd.count = checkout->queued + batch->count;
-    checkout->crowd.until_us = clock_mono_us() + GATHER_MAX_US;
+    checkout->gather.voucher_id = batch->queue->voucher_id;
+    checkout->gather.count = checkout->queued + batch->count;
+    checkout->gather.until_us = clock_mono_us() + GATHER_MAX_US;
 }
 
-static bool awaits_crowd(const struct checkout *checkout, const struct queue *queue)
+static bool is_gathering(const struct checkout *checkout, const struct queue *queue)
 {
-    return queue->voucher_id == checkout->crowd.voucher_id &&
-           checkout->queued < checkout->crowd.count &&
-           clock_mono_us() < checkout->crowd.until_us;
+    return queue->voucher_id == checkout->gather.voucher_id &&
+           checkout->queued < checkout->gather.count &&
+           clock_mono_us() < checkout->gather.until_us;
 }
 
 static bool is_young(const struct queue *queue)
 {
     const struct item *first;
 
-    if (list_is_empty(&queue->items) || !list_is_empty(&queue->halves))
+    if (list_is_empty(&queue->items) || !list_is_empty(&queue->split_batches))
         return false;
     first = list_item(queue->items.next, struct item, link);
     return clock_mono_us() - first->stage_us < GATHER_MAX_US;
@@ -482,14 +482,14 @@ void checkout_turn(struct checkout *checkout)
     list_init(&gathering);
     while (store_batch_room(checkout->options.store) > 0 &&
            (queue = queues_next(&checkout->queues)) != NULL) {
-        if ((is_busy && is_young(queue)) || awaits_crowd(checkout, queue))
+        if ((is_busy && is_young(queue)) || is_gathering(checkout, queue))
             list_append(&gathering, &queue->ring);
         else
             queue_send(checkout, queue);
     }
     if (!list_is_empty(&gathering) &&
-        !uv_is_active((uv_handle_t *)&checkout->crowd_timer))
-        uv_timer_start(&checkout->crowd_timer, on_tick, 1, 0);
+        !uv_is_active((uv_handle_t *)&checkout->gather_timer))
+        uv_timer_start(&checkout->gather_timer, on_tick, 1, 0);
     list_append_all(&checkout->queues.ring, &gathering);
     metrics_set(&checkout->options.metrics->queue_depth, checkout->queued);
     metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
@@ -597,8 +597,8 @@ static void batch_split(struct batch *batch, const struct err *why)
         batch_add(tail, batch->items[i]);
     batch->count /= 2;
     metrics_add(&checkout->options.metrics->batch_splits, 1);
-    list_append(batch->queue->halves.next, &tail->link); /* before the first ... */
-    list_append(batch->queue->halves.next, &batch->link);
+    list_append(batch->queue->split_batches.next, &tail->link); /* before the first ... */
+    list_append(batch->queue->split_batches.next, &batch->link);
     batch->queue->is_busy = false;
     queues_update(&checkout->queues, batch->queue);
 }
@@ -613,7 +613,7 @@ static void on_placed(enum status status, const struct voucher_snapshot *snapsho
         checkout->options.report(snapshot, checkout->options.arg);
     switch (status) {
     case STATUS_OK:
-        expect_crowd(checkout, batch);
+        begin_gathering(checkout, batch);
         batch_answer(batch);
         batch_end(batch);
         break;
@@ -759,8 +759,8 @@ struct checkout *checkout_create(const struct checkout_options *options)
     list_init(&checkout->unknown);
     list_init(&checkout->free_items);
     list_init(&checkout->free_batches);
-    uv_timer_init(options->loop, &checkout->crowd_timer);
-    checkout->crowd_timer.data = checkout;
+    uv_timer_init(options->loop, &checkout->gather_timer);
+    checkout->gather_timer.data = checkout;
     uv_timer_init(options->loop, &checkout->timer);
     checkout->timer.data = checkout;
     uv_timer_start(&checkout->timer, on_tick, TICK_MS, TICK_MS);
@@ -785,6 +785,6 @@ void checkout_close(struct checkout *checkout)
     if (checkout == NULL)
         return;
     assert(checkout->in_flight == 0);
-    uv_close((uv_handle_t *)&checkout->crowd_timer, NULL);
+    uv_close((uv_handle_t *)&checkout->gather_timer, NULL);
     uv_close((uv_handle_t *)&checkout->timer, on_closed);
 }

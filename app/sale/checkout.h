@@ -39,7 +39,7 @@ struct checkout_request {
     int64_t user_id;
     struct text key;    /* Idempotency-Key, up to REQUEST_KEY_MAX; copied; NULL: none */
     int64_t arrived_us; /* clock_mono_us() */
-    /* what queues of the log say of it beside its ids, less than CHECKOUT_TRACE_BYTES;
+    /* what lines of the log say of it beside its ids, less than CHECKOUT_TRACE_BYTES;
        copied; NULL: nothing */
     const char *trace;
 };

@@ -16,7 +16,7 @@
 struct expiry_watch {
     uv_timer_t timer;
     struct store *store;
-    uint64_t expired; /* since the last queue of the log */
+    uint64_t expired; /* since the last line of the log */
     bool is_looking;
 };
 

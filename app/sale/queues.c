@@ -33,7 +33,7 @@ struct queue *queues_get(struct queues *queues, int64_t voucher_id)
     *queue = (struct queue){.voucher_id = voucher_id};
     list_init(&queue->ring);
     list_init(&queue->items);
-    list_init(&queue->halves);
+    list_init(&queue->split_batches);
     if (idmap_put(&queues->map, voucher_id, queue))
         return queue;
     free(queue);
@@ -42,7 +42,8 @@ struct queue *queues_get(struct queues *queues, int64_t voucher_id)
 
 void queues_update(struct queues *queues, struct queue *queue)
 {
-    bool has_work = !list_is_empty(&queue->items) || !list_is_empty(&queue->halves);
+    bool has_work =
+        !list_is_empty(&queue->items) || !list_is_empty(&queue->split_batches);
 
     if (queue->is_busy)
         return;

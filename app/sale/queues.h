@@ -13,8 +13,8 @@
 #include "base/list.h"
 
 struct queue {
-    struct list items;  /* the user's, first come first served */
-    struct list halves; /* the user's: batches cut in two, to be sent before the items */
+    struct list items;         /* the user's, first come first served */
+    struct list split_batches; /* the user's: sent before the items */
     int64_t voucher_id;
     bool is_busy; /* set by the user while a batch is under way; then queues_update() */
     struct list ring; /* of the queues that could send; in none otherwise */

@@ -317,7 +317,7 @@ static void place_crowd(int first_user, int last_user)
     checkout_turn(fixture.checkout);
 }
 
-static void test_checkout__behind_a_crowd_the_next_batch_gathers(void **state UNUSED)
+static void test_checkout__gathers_after_a_large_batch(void **state UNUSED)
 {
     place_crowd(1, 20);
     assert_int_equal(fake_store.calls[0].count, 20);
@@ -334,8 +334,7 @@ static void test_checkout__behind_a_crowd_the_next_batch_gathers(void **state UN
     answer_store(STATUS_OK, VERDICT_PLACED);
 }
 
-static void
-test_checkout__a_crowd_that_does_not_come_again_is_not_awaited(void **state UNUSED)
+static void test_checkout__stops_gathering_after_its_limit(void **state UNUSED)
 {
     place_crowd(1, 20);
     answer_store(STATUS_OK, VERDICT_PLACED);
@@ -571,12 +570,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LINE_TEST(test_checkout__batches_grow_while_one_commits),
         LINE_TEST(test_checkout__a_hot_voucher_does_not_starve_a_quiet_one),
-        cmocka_unit_test_setup_teardown(
-            test_checkout__behind_a_crowd_the_next_batch_gathers,
-            open_checkout_of_large_batches, close_checkout),
-        cmocka_unit_test_setup_teardown(
-            test_checkout__a_crowd_that_does_not_come_again_is_not_awaited,
-            open_checkout_of_large_batches, close_checkout),
+        cmocka_unit_test_setup_teardown(test_checkout__gathers_after_a_large_batch,
+                                        open_checkout_of_large_batches, close_checkout),
+        cmocka_unit_test_setup_teardown(test_checkout__stops_gathering_after_its_limit,
+                                        open_checkout_of_large_batches, close_checkout),
         LINE_TEST(test_checkout__verdicts),
         LINE_TEST(test_checkout_submit__a_full_queue_refuses),
         LINE_TEST(test_checkout__without_redis_orders_are_refused),
