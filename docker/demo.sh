@@ -178,7 +178,7 @@ verb_up()
 
 the sale      $url/#token=$(token --user 1002)
 the dashboard $url/admin#token=$admin
-the figures   http://127.0.0.1:$PROMETHEUS_PORT/graph?g0.expr=sum(seckill_orders_total)by(verdict)&g0.tab=1
+the stats   http://127.0.0.1:$PROMETHEUS_PORT/graph?g0.expr=sum(seckill_orders_total)by(verdict)&g0.tab=1
 a shopper     $(token --user 1003)
 buy           curl -X POST $url/v1/vouchers/$voucher/orders -H "Authorization: Bearer SHOPPER"
 end           make demo-down

@@ -28,7 +28,7 @@ import sys
 import house
 import pictures
 from costs import Meter
-from figures import compile_result, print_table
+from results import compile_result, print_table
 from limits import Database, Empty, Locks
 from progress import Progress
 from shop import (CONNECTIONS, OLD_ORDERS, STOCK, WORKERS, Shop, arrivals, durability, machine,

@@ -15,7 +15,7 @@ import sys
 import time
 
 import charts
-import figures
+import results
 import house
 from charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 
@@ -212,7 +212,7 @@ PROCESSES = (("app", "service", BLUE), ("postgres", "Postgres", GREEN), ("redis"
 
 def bench_rates(result):
     rows = []
-    for what, title, *_ in figures.ASKED + figures.YARDSTICKS:
+    for what, title, *_ in results.ASKED + results.YARDSTICKS:
         rounds = result[f"{what}_per_s_rounds"]
         rows.append((title, result[f"{what}_per_s"], min(rounds), max(rounds), COLOURS.get(what, BLUE)))
     rows.sort(key=lambda row: -row[1])
@@ -395,7 +395,7 @@ def goal_rows(bench, growth):
     rows = []
     if bench:
         rows += [goal_row(f"{title}, by {base}", bench[f"{what}_ratio_{base}"], "at least", goal)
-                 for what, title, base, goal in figures.ASKED if goal]
+                 for what, title, base, goal in results.ASKED if goal]
         rows += [goal_row(title, bench[field], kind, goal)
                  for kind, goals in (("at least", figures.GOALS), ("at most", figures.CEILINGS))
                  for field, title, goal in goals]

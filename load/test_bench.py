@@ -1,10 +1,10 @@
-"""Tests of the bench's arithmetic: costs.py, limits.py, figures.py."""
+"""Tests of the bench's arithmetic: costs.py, limits.py, results.py."""
 
 import subprocess
 import unittest
 
 import costs
-import figures
+import results
 import limits
 
 INFINITY = float("inf")
@@ -57,21 +57,21 @@ class FiguresTest(unittest.TestCase):
         self.assertAlmostEqual(limits.composite(60, 30, 20), 10)
 
     def test_middle__is_the_place_of_the_median(self):
-        self.assertEqual(figures.middle([30, 10, 20]), 2)
-        self.assertEqual(figures.middle([40, 10, 20, 30]), 2)
+        self.assertEqual(results.middle([30, 10, 20]), 2)
+        self.assertEqual(results.middle([40, 10, 20, 30]), 2)
 
     def test_ratio__is_the_median_of_those_within_a_round(self):
-        self.assertEqual(figures.ratio([10, 200, 60], [100, 100, 100]), 0.6)
-        self.assertEqual(figures.ratio([50, 5, 500], [100, 10, 1000]), 0.5)
-        self.assertEqual(figures.ratio([10, 90, 20], [10, 100, 100]), 0.9) # of medians: 0.2
+        self.assertEqual(results.ratio([10, 200, 60], [100, 100, 100]), 0.6)
+        self.assertEqual(results.ratio([50, 5, 500], [100, 10, 1000]), 0.5)
+        self.assertEqual(results.ratio([10, 90, 20], [10, 100, 100]), 0.9) # of medians: 0.2
 
     def test_rates__of_orders_are_those_that_were_made(self):
         told = [{"orders": {"created": 80, "requests": 100, "seconds": 2},
                  "mixed": {"created": 80, "requests": 100, "seconds": 2}}]
-        self.assertEqual(figures.rates(told, "orders"), [40])
-        self.assertEqual(figures.rates(told, "mixed"), [50])
+        self.assertEqual(results.rates(told, "orders"), [40])
+        self.assertEqual(results.rates(told, "mixed"), [50])
 
     def test_rates__of_the_limit_are_composed_in_each_round(self):
         told = [{"nginx": {"requests": rate, "seconds": 1}, "pg_bulk": 30, "redis_pairs": 20}
                 for rate in (60, 12)]
-        self.assertEqual([round(rate, 6) for rate in figures.rates(told, "limit")], [10, 6])
+        self.assertEqual([round(rate, 6) for rate in results.rates(told, "limit")], [10, 6])

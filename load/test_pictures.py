@@ -11,7 +11,7 @@ import tempfile
 import unittest
 import unittest.mock
 
-import figures
+import results
 import pictures
 
 VOID = {"meta", "link", "br", "img", "input"}
@@ -53,7 +53,7 @@ class Page(html.parser.HTMLParser):
         self.words.append(data)
 
 
-RATES = [what for what, *_ in figures.ASKED + figures.YARDSTICKS]
+RATES = [what for what, *_ in results.ASKED + results.YARDSTICKS]
 
 
 def rates():
@@ -61,7 +61,7 @@ def rates():
     for number, what in enumerate(RATES, 1):
         told[f"{what}_per_s"] = 11_111 * number
         told[f"{what}_per_s_rounds"] = [11_000 * number, 12_000 * number]
-    told.update({f"{what}_ratio_{base}": 0.123 for what, _, base, _ in figures.ASKED if base})
+    told.update({f"{what}_ratio_{base}": 0.123 for what, _, base, _ in results.ASKED if base})
     return told
 
 

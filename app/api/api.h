@@ -6,7 +6,7 @@
 #ifndef API_H
 #define API_H
 
-#include "app/api/figures.h"
+#include "app/api/stats.h"
 #include "app/auth/auth.h"
 #include "app/auth/limiter.h"
 #include "app/auth/revoked.h"
@@ -26,7 +26,7 @@ struct api_options {
     struct catalogue *catalogue;
     struct checkout *checkout;
     struct store *store;
-    struct figures *figures;
+    struct stats *stats;
     struct tickets tickets;
     struct limiter *user_limiter;    /* NULL: no limit */
     struct limiter *address_limiter; /* NULL: no limit */

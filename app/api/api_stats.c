@@ -1,31 +1,32 @@
-/* api_stats.c - the figures of the dashboard. */
+/* api_stats.c - the stats of the dashboard. */
 #include "app/api/api_routes.h"
 
 #include <assert.h>
 #include <string.h>
 
 /* Lives in the request's scratch. */
-struct stats {
-    struct figures_question question; /* first: they share their address */
+struct stats_request {
+    struct stats_question question; /* first: they share their address */
     struct api *api;
     struct http_request *request;
 };
-static_assert(sizeof(struct stats) <= HTTP_SCRATCH_BYTES, "does not fit into a request");
+static_assert(sizeof(struct stats_request) <= HTTP_SCRATCH_BYTES,
+              "does not fit into a request");
 
-static void on_figures(struct figures_question *question, char *text)
+static void on_stats(struct stats_question *question, char *text)
 {
-    struct stats *stats = (struct stats *)question;
+    struct stats_request *own = (struct stats_request *)question;
 
-    api_answer_json(stats->api, stats->request, 200, text, NULL);
+    api_answer_json(own->api, own->request, 200, text, NULL);
 }
 
 /* "MILLISECONDS-NUMBER" */
-static bool parse_after(struct text after, char ret_after[FIGURES_ID_BYTES])
+static bool parse_after(struct text after, char ret_after[STATS_ID_BYTES])
 {
     const char *mark = memchr(after.bytes, '-', after.len);
 
     if (mark == NULL || mark == after.bytes || mark == after.bytes + after.len - 1 ||
-        after.len >= FIGURES_ID_BYTES)
+        after.len >= STATS_ID_BYTES)
         return false;
     for (size_t i = 0; i < after.len; i++) {
         char c = after.bytes[i];
@@ -40,10 +41,10 @@ static bool parse_after(struct text after, char ret_after[FIGURES_ID_BYTES])
 
 void api_stats(struct api *api, struct http_request *request, int64_t id)
 {
-    struct figures *figures = api->options.figures;
-    char after[FIGURES_ID_BYTES] = "";
+    struct stats *stats = api->options.stats;
+    char after[STATS_ID_BYTES] = "";
     struct identity identity;
-    struct stats *stats;
+    struct stats_request *own;
     struct text asked;
     bool is_twice;
 
@@ -55,9 +56,9 @@ void api_stats(struct api *api, struct http_request *request, int64_t id)
         api_answer_bad_request(api, request, "after must be the id of one of the items.");
         return;
     }
-    stats = http_scratch(request);
-    stats->api = api;
-    stats->request = request;
-    if (figures_ask(figures, after, &stats->question, on_figures) != STATUS_OK)
-        api_answer_json(api, request, 200, figures_own(figures), NULL);
+    own = http_scratch(request);
+    own->api = api;
+    own->request = request;
+    if (stats_ask(stats, after, &own->question, on_stats) != STATUS_OK)
+        api_answer_json(api, request, 200, stats_own(stats), NULL);
 }

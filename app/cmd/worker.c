@@ -10,7 +10,7 @@
 #include "app/cmd/worker.h"
 
 #include "app/api/api.h"
-#include "app/api/figures.h"
+#include "app/api/stats.h"
 #include "app/auth/limiter.h"
 #include "app/auth/revoked.h"
 #include "app/core/log.h"
@@ -46,7 +46,7 @@ struct worker {
     struct expiry_watch *expiry; /* of the first worker; NULL in others */
     struct rlock_client *locks;
     struct revoked *revoked;
-    struct figures *figures;
+    struct stats *stats;
     struct limiter *user_limiter;
     struct limiter *address_limiter;
     _Atomic int64_t turned_us;
@@ -117,7 +117,7 @@ static void finish(struct worker *worker)
     catalogue_close(worker->catalogue);
     checkout_close(worker->checkout);
     revoked_close(worker->revoked);
-    figures_close(worker->figures);
+    stats_close(worker->stats);
     uv_close((uv_handle_t *)&worker->turn_end, NULL);
     uv_close((uv_handle_t *)&worker->stop, NULL);
     uv_close((uv_handle_t *)&worker->renew, NULL);
@@ -212,7 +212,7 @@ static void on_turn_end(uv_prepare_t *prepare)
     catalogue_turn(worker->catalogue);
     checkout_turn(worker->checkout);
     revoked_flush(worker->revoked);
-    figures_flush(worker->figures);
+    stats_flush(worker->stats);
     store_flush(worker->store);
     copy_metrics(worker);
     atomic_store_explicit(&worker->turned_us, clock_mono_us(), memory_order_relaxed);
@@ -222,18 +222,18 @@ static void on_turn_end(uv_prepare_t *prepare)
 
 /* -- the beginning -- */
 
-static enum status open_figures(struct worker *worker, uint32_t timeout_ms,
-                                struct err *reterr)
+static enum status open_stats(struct worker *worker, uint32_t timeout_ms,
+                              struct err *reterr)
 {
-    struct figures_options options = {.loop = &worker->loop,
-                                      .redis_url = worker->options.config->redis_url,
-                                      .timeout_ms = timeout_ms,
-                                      .all_metrics = worker->options.all_metrics,
-                                      .all_metrics_count =
-                                          worker->options.all_metrics_count,
-                                      .is_publisher = worker->options.index == 0};
+    struct stats_options options = {.loop = &worker->loop,
+                                    .redis_url = worker->options.config->redis_url,
+                                    .timeout_ms = timeout_ms,
+                                    .all_metrics = worker->options.all_metrics,
+                                    .all_metrics_count =
+                                        worker->options.all_metrics_count,
+                                    .is_publisher = worker->options.index == 0};
 
-    return figures_open(&options, &worker->figures, reterr);
+    return stats_open(&options, &worker->stats, reterr);
 }
 
 static enum status open_servers(struct worker *worker, struct err *reterr)
@@ -266,7 +266,7 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
         err_prefix(reterr, "SECKILL_REDIS_URL");
         return status;
     }
-    status = open_figures(worker, timeout_ms, reterr);
+    status = open_stats(worker, timeout_ms, reterr);
     if (status != STATUS_OK) {
         err_prefix(reterr, "SECKILL_REDIS_URL");
         return status;
@@ -314,7 +314,7 @@ static enum status create_api(struct worker *worker)
         .catalogue = worker->catalogue,
         .checkout = worker->checkout,
         .store = worker->store,
-        .figures = worker->figures,
+        .stats = worker->stats,
         .metrics = worker->options.metrics,
         .all_metrics = worker->options.all_metrics,
         .all_metrics_count = worker->options.all_metrics_count,

@@ -269,7 +269,7 @@ size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text)
     return len;
 }
 
-/* -- figures -- */
+/* -- stats -- */
 
 /* The buckets above the last that has something are left out: mostly that is half. */
 static void print_buckets(const struct printer *printer, const char *name,
@@ -321,7 +321,7 @@ static void print_sale(const struct printer *printer)
     print_buckets(printer, "batches", &first->batch_orders);
 }
 
-size_t metrics_print_figures(struct metrics *const *all, size_t count, char **ret_text)
+size_t metrics_print_stats(struct metrics *const *all, size_t count, char **ret_text)
 {
     char *text = NULL;
     size_t len = 0;

@@ -186,9 +186,9 @@ struct metrics_health metrics_health(struct metrics *const *all, size_t count,
  */
 size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text);
 
-/** The dashboard's figures of all loops, as a JSON object; the rest as metrics_print().
+/** The dashboard's stats of all loops, as a JSON object; the rest as metrics_print().
  */
-size_t metrics_print_figures(struct metrics *const *all, size_t count, char **ret_text);
+size_t metrics_print_stats(struct metrics *const *all, size_t count, char **ret_text);
 
 /** The upper bounds of the histograms in it, as two members of a JSON object. Returns
  *  as metrics_print(). */

@@ -1,6 +1,6 @@
-/* admin.js - the dashboard: who is here, the figures of each second, the vouchers. */
+/* admin.js - the dashboard: who is here, the stats of each second, the vouchers. */
 import {Chart} from '/web/charts.js';
-import {Figures, KEPT_S, percentile} from '/web/figures.js';
+import {Stats, KEPT_S, percentile} from '/web/stats.js';
 import {call, claims, devToken, element, every, setText, takeToken} from '/web/house.js';
 import {initForms, openEdit, openRestock} from '/web/forms.js';
 
@@ -9,7 +9,7 @@ const STOCK_LINES_MAX = 5;
 const SHOWN_MIN_S = 60;
 
 const byId = (id) => document.getElementById(id);
-const figures = new Figures();
+const stats = new Stats();
 const stock = new Map(); /* second: Map of voucher id to what is left */
 let token = sessionStorage.getItem(TOKEN);
 let vouchers = [];
@@ -51,7 +51,7 @@ const refusals = {
 };
 const refused = (did) => Object.values(refusals).map((names) =>
     names.reduce((all, name) => all + (did.verdicts[name] ?? 0), 0));
-const spread = (name, ...parts) => (did) => parts.map((p) => percentile(did[name], figures.bounds, p));
+const spread = (name, ...parts) => (did) => parts.map((p) => percentile(did[name], stats.bounds, p));
 
 const charts = [
     {id: 'orders', title: 'Orders per second', series: ['placed'], format: rate,
@@ -73,11 +73,11 @@ const stockChart = new Chart({id: 'stock', title: 'Stock left', series: [], form
 
 /* From the first second that something is known of, or a minute ago. */
 function drawCharts() {
-    const last = figures.lastSecond();
-    const known = Math.min(...figures.seconds.keys(), ...stock.keys());
+    const last = stats.lastSecond();
+    const known = Math.min(...stats.seconds.keys(), ...stock.keys());
     const first = Math.min(last - SHOWN_MIN_S, Math.max(known, last - KEPT_S + 1));
     const seconds = Array.from({length: last - first + 1}, (_, i) => first + i);
-    const did = seconds.map((second) => figures.at(second));
+    const did = seconds.map((second) => stats.at(second));
     for (const {chart, value, series} of charts) {
         chart.draw(seconds.map((second, i) =>
             [new Date(second * 1000), ...(did[i] ? value(did[i]) : series.map(() => null))]),
@@ -117,8 +117,8 @@ function tile(name, text, unit = '') {
 }
 
 function drawNow() {
-    const did = figures.at(figures.lastSecond());
-    const p99 = did ? percentile(did.total, figures.bounds, 0.99) : null;
+    const did = stats.at(stats.lastSecond());
+    const p99 = did ? percentile(did.total, stats.bounds, 0.99) : null;
     const left = watchedVouchers().filter((each) => each.state === 'open')
         .reduce((all, each) => all + each.stock_left, 0);
     tile('Stock on sale', count(left));
@@ -131,9 +131,9 @@ function drawNow() {
 }
 
 function drawHealth() {
-    const rows = figures.instances();
-    const isUp = (name) => rows.length > 0 && rows.every((row) => row.figures[name] === row.figures.loops);
-    const isBypassing = rows.some((row) => row.figures.bypassing > 0);
+    const rows = stats.instances();
+    const isUp = (name) => rows.length > 0 && rows.every((row) => row.stats[name] === row.stats.loops);
+    const isBypassing = rows.some((row) => row.stats.bypassing > 0);
     const told = [
         ['Postgres', isUp('postgres_up') ? 'good' : 'bad', isUp('postgres_up') ? 'up' : 'down'],
         ['Redis', isUp('redis_up') ? 'good' : isBypassing ? 'warn' : 'bad',
@@ -169,11 +169,11 @@ function keepRows(body, keys) {
 }
 
 function drawInstances() {
-    const rows = figures.instances();
-    for (const {name, figures: now, did} of rows) {
-        const p99 = did ? percentile(did.total, figures.bounds, 0.99) : null;
+    const rows = stats.instances();
+    for (const {name, stats: now, did} of rows) {
+        const p99 = did ? percentile(did.total, stats.bounds, 0.99) : null;
         fillRow(byId('instances'), name, [
-            [name, 'title'], [age(figures.nowMs() - now.started_ms)], [count(now.loops), 'right'],
+            [name, 'title'], [age(stats.nowMs() - now.started_ms)], [count(now.loops), 'right'],
             [did ? rate(did.requests) : '–', 'right'], [did ? rate(did.verdicts.placed ?? 0) : '–', 'right'],
             [p99 === null ? '–' : span(p99), 'right'], [count(now.connections), 'right'],
             [count(now.locks_lost), 'right'], [now.postgres_up === now.loops ? 'up' : 'down'],
@@ -218,7 +218,7 @@ function drawVouchers() {
 }
 
 function learnVouchers(items) {
-    const second = Math.floor(figures.nowMs() / 1000);
+    const second = Math.floor(stats.nowMs() / 1000);
     vouchers = items;
     stock.set(second, new Map(items.map((each) => [each.id, each.stock_left])));
     for (const old of stock.keys()) {
@@ -231,13 +231,13 @@ function learnVouchers(items) {
 
 async function refresh() {
     try {
-        const after = figures.lastId === null ? '' : `?after=${figures.lastId}`;
+        const after = stats.lastId === null ? '' : `?after=${stats.lastId}`;
         const [told, page] = await Promise.all([
             call('GET', `/v1/stats${after}`, {token}), call('GET', '/v1/vouchers?limit=50', {})]);
-        figures.learn(told);
+        stats.learn(told);
         learnVouchers(page.items);
         setText(byId('trouble'), told.is_shared ? '' :
-            'Redis does not answer: these are the figures of one instance alone.');
+            'Redis does not answer: these are the stats of one instance alone.');
         drawNow();
         drawHealth();
         drawVouchers();

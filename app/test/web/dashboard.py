@@ -97,7 +97,7 @@ def test_restock__adds_and_refuses_more_than_is_left(world):
     assert world.stock_left(voucher) == 100
 
 
-def test_figures__move_while_the_sale_runs(world):
+def test_stats__move_while_the_sale_runs(world):
     voucher = world.voucher(stock=300)
     browser = open_dashboard(world)
     browser.js("window.isSamePage = true")
@@ -124,7 +124,7 @@ def test_figures__move_while_the_sale_runs(world):
     assert browser.js("return window.isSamePage")
 
 
-def test_figures__of_before_are_there_when_it_is_opened_later(world):
+def test_stats__of_before_are_there_when_it_is_opened_later(world):
     voucher = world.voucher(stock=5)
     for user in range(5):
         world.place(voucher, 880000 + user)

@@ -4,7 +4,7 @@ import gzip
 import re
 
 FILES = ("/", "/admin", "/web/page.css", "/web/shop.css", "/web/admin.css", "/web/shop.js", "/web/buy.js",
-         "/web/house.js", "/web/words.js", "/web/admin.js", "/web/charts.js", "/web/figures.js",
+         "/web/house.js", "/web/words.js", "/web/admin.js", "/web/charts.js", "/web/stats.js",
          "/web/forms.js", "/web/dygraphs.js", "/web/icon.svg")
 TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8",
          "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}

@@ -1,27 +1,27 @@
 /*
- * figures.h - what all instances did in each of the last ten minutes' seconds.
+ * stats.h - what all instances did in each of the last ten minutes' seconds.
  *
- * One loop of each instance adds its figures to a stream in Redis every second; any loop
+ * One loop of each instance adds its stats to a stream in Redis every second; any loop
  * of any instance reads them there. So a dashboard sees all instances whichever one it
  * asks, by one clock, and also what was before it was opened. Nothing depends on it: what
  * Redis does not take is lost.
  *
  * Threads: the loop's only.
  */
-#ifndef FIGURES_H
-#define FIGURES_H
+#ifndef STATS_H
+#define STATS_H
 
 #include "app/core/metrics.h"
 #include "base/attributes.h"
 #include "base/err.h"
 #include "redis/conn.h"
 
-#define FIGURES_KEY      "seckill:figures"
-#define FIGURES_ID_BYTES 44 /* of an entry, "MILLISECONDS-NUMBER", with its NUL */
+#define STATS_KEY      "seckill:stats"
+#define STATS_ID_BYTES 44 /* of an entry, "MILLISECONDS-NUMBER", with its NUL */
 
-struct figures;
+struct stats;
 
-struct figures_options {
+struct stats_options {
     uv_loop_t *loop;
     const char *redis_url;
     uint32_t timeout_ms;
@@ -31,36 +31,36 @@ struct figures_options {
 };
 
 /** One who asks; in memory of the caller until answered. */
-struct figures_question {
+struct stats_question {
     struct redis_command command;
-    struct figures *figures;
-    void (*done)(struct figures_question *question, char *text);
+    struct stats *stats;
+    void (*done)(struct stats_question *question, char *text);
 };
 
 /** STATUS_OK; STATUS_INVALID, STATUS_NO_MEMORY. That Redis is away is no error. */
-MUST_CHECK enum status figures_open(const struct figures_options *options,
-                                    struct figures **ret_figures, struct err *reterr);
+MUST_CHECK enum status stats_open(const struct stats_options *options,
+                                  struct stats **ret_stats, struct err *reterr);
 
 /**
  * What was added behind the entry `after`; "" for all that is kept.
  *
  * @done  called once, never from inside this call: with a JSON object that `done` is to
- *        free. Its `items` are [id, instance, figures], the oldest first; `is_shared` is
+ *        free. Its `items` are [id, instance, stats], the oldest first; `is_shared` is
  *        false where Redis does not answer: then it is this instance's of this moment
  *        alone. NULL: out of memory
  *
  * Returns  STATUS_OK; STATUS_DOWN: Redis is away, `done` will not be called
  */
 MUST_CHECK enum status
-figures_ask(struct figures *figures, const char *after, struct figures_question *question,
-            void (*done)(struct figures_question *question, char *text));
+stats_ask(struct stats *stats, const char *after, struct stats_question *question,
+          void (*done)(struct stats_question *question, char *text));
 
 /** This instance's alone, in the same form; the caller frees it. NULL: out of memory. */
-char *figures_own(struct figures *figures);
+char *stats_own(struct stats *stats);
 
-void figures_flush(struct figures *figures);
+void stats_flush(struct stats *stats);
 
 /** What was asked is answered before this returns. Accepts NULL. */
-void figures_close(struct figures *figures);
+void stats_close(struct stats *stats);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * figures.js - from the counters of all instances to a line of figures per second.
+ * stats.js - from the counters of all instances to a line of stats per second.
  *
  * An instance tells its counters once a second; the difference of two tells what happened
  * between. Seconds are those of Redis, so those of all instances belong together.
@@ -52,10 +52,10 @@ function difference(before, now, seconds) {
     };
 }
 
-export class Figures {
+export class Stats {
     constructor() {
         this.lastId = null;
-        this.last = new Map();    /* instance: {atMs, figures, did} */
+        this.last = new Map();    /* instance: {atMs, stats, did} */
         this.seconds = new Map(); /* second: Map of instance to what it did */
         this.offsetMs = 0;        /* of the service's clock to this device's */
     }
@@ -65,22 +65,22 @@ export class Figures {
         this.bounds = told.stage_bounds_us;
         this.isShared = told.is_shared;
         this.offsetMs = told.now_ms - Date.now();
-        for (const [id, instance, figures] of told.items) {
-            this.learnOne(Number(id.split('-')[0]), instance, figures);
+        for (const [id, instance, stats] of told.items) {
+            this.learnOne(Number(id.split('-')[0]), instance, stats);
             if (told.is_shared)
                 this.lastId = id;
         }
         this.forget();
     }
 
-    learnOne(atMs, instance, figures) {
+    learnOne(atMs, instance, stats) {
         const before = this.last.get(instance);
-        const row = {atMs, figures, did: null};
+        const row = {atMs, stats, did: null};
         const gapMs = before ? atMs - before.atMs : 0;
         if (before && gapMs <= 0)
             return;
-        if (before && gapMs < GAP_MAX_MS && before.figures.started_ms === figures.started_ms) {
-            row.did = difference(before.figures, figures, gapMs / 1000);
+        if (before && gapMs < GAP_MAX_MS && before.stats.started_ms === stats.started_ms) {
+            row.did = difference(before.stats, stats, gapMs / 1000);
             const second = Math.floor(atMs / 1000);
             if (!this.seconds.has(second))
                 this.seconds.set(second, new Map());

@@ -1,4 +1,4 @@
-"""figures.py - what the bench tells of its rounds: the result, and the table."""
+"""results.py - what the bench tells of its rounds: the result, and the table."""
 
 import statistics
 

@@ -1,5 +1,5 @@
-/* figures.c - XADD once a second, XRANGE for whoever asks. */
-#include "app/api/figures.h"
+/* stats.c - XADD once a second, XRANGE for whoever asks. */
+#include "app/api/stats.h"
 
 #include "base/clock.h"
 #include "redis/url.h"
@@ -15,8 +15,8 @@
 #define ENTRIES_MAX  6000 /* in one answer: ten instances' */
 #define INSTANCE_MAX 96
 
-struct figures {
-    struct figures_options options;
+struct stats {
+    struct stats_options options;
     struct redis_conn *conn;
     uv_timer_t timer;
     struct redis_command add, expire;
@@ -29,67 +29,67 @@ struct figures {
 static void on_published(struct redis_command *command, enum status status,
                          const struct redis_reply *reply)
 {
-    struct figures *figures = list_item(command, struct figures, add);
+    struct stats *stats = list_item(command, struct stats, add);
 
     (void)status; /* the next second brings the next */
     (void)reply;
-    figures->under_way &= ~1u;
+    stats->under_way &= ~1u;
 }
 
 static void on_prolonged(struct redis_command *command, enum status status,
                          const struct redis_reply *reply)
 {
-    struct figures *figures = list_item(command, struct figures, expire);
+    struct stats *stats = list_item(command, struct stats, expire);
 
     (void)status;
     (void)reply;
-    figures->under_way &= ~2u;
+    stats->under_way &= ~2u;
 }
 
-static void add(struct figures *figures, const char *text, size_t len)
+static void add(struct stats *stats, const char *text, size_t len)
 {
-    struct redis_conn *conn = figures->conn;
+    struct redis_conn *conn = stats->conn;
 
     if (redis_conn_begin(conn, 8) != STATUS_OK)
         return;
     redis_conn_arg_text(conn, "XADD");
-    redis_conn_arg_text(conn, FIGURES_KEY);
+    redis_conn_arg_text(conn, STATS_KEY);
     redis_conn_arg_text(conn, "MINID");
     redis_conn_arg_text(conn, "~");
     redis_conn_arg_uint(conn, (uint64_t)(clock_real_us() / 1000 - KEPT_MS));
     redis_conn_arg_text(conn, "*");
-    redis_conn_arg_text(conn, figures->instance);
+    redis_conn_arg_text(conn, stats->instance);
     redis_conn_arg(conn, text, len);
-    if (redis_conn_end(conn, &figures->add, on_published) == STATUS_OK)
-        figures->under_way |= 1u;
+    if (redis_conn_end(conn, &stats->add, on_published) == STATUS_OK)
+        stats->under_way |= 1u;
 }
 
-static void prolong(struct figures *figures)
+static void prolong(struct stats *stats)
 {
-    struct redis_conn *conn = figures->conn;
+    struct redis_conn *conn = stats->conn;
 
     if (redis_conn_begin(conn, 3) != STATUS_OK)
         return;
     redis_conn_arg_text(conn, "EXPIRE");
-    redis_conn_arg_text(conn, FIGURES_KEY);
+    redis_conn_arg_text(conn, STATS_KEY);
     redis_conn_arg_uint(conn, KEPT_KEY_S);
-    if (redis_conn_end(conn, &figures->expire, on_prolonged) == STATUS_OK)
-        figures->under_way |= 2u;
+    if (redis_conn_end(conn, &stats->expire, on_prolonged) == STATUS_OK)
+        stats->under_way |= 2u;
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct figures *figures = timer->data;
+    struct stats *stats = timer->data;
     char *text = NULL;
     size_t len;
 
-    if (figures->under_way != 0 || !redis_conn_is_up(figures->conn))
+    if (stats->under_way != 0 || !redis_conn_is_up(stats->conn))
         return;
-    len = metrics_print_figures(figures->options.all_metrics,
-                                figures->options.all_metrics_count, &text);
+    len = metrics_print_stats(stats->options.all_metrics,
+                              stats->options.all_metrics_count, &text);
     if (len > 0) {
-        add(figures, text, len);
-        prolong(figures);
+        add(stats, text, len);
+        prolong(stats);
     }
     free(text);
 }
@@ -146,13 +146,12 @@ static void print_entry(FILE *out, const struct redis_reply *entry, bool is_firs
 static void on_answer(struct redis_command *command, enum status status,
                       const struct redis_reply *reply)
 {
-    struct figures_question *question =
-        list_item(command, struct figures_question, command);
+    struct stats_question *question = list_item(command, struct stats_question, command);
     struct document document;
     const struct redis_reply *entry;
 
     if (status != STATUS_OK) {
-        question->done(question, figures_own(question->figures));
+        question->done(question, stats_own(question->stats));
         return;
     }
     if (!document_begin(&document, true)) {
@@ -164,12 +163,12 @@ static void on_answer(struct redis_command *command, enum status status,
     question->done(question, document_end(&document));
 }
 
-enum status figures_ask(struct figures *figures, const char *after,
-                        struct figures_question *question,
-                        void (*done)(struct figures_question *question, char *text))
+enum status stats_ask(struct stats *stats, const char *after,
+                      struct stats_question *question,
+                      void (*done)(struct stats_question *question, char *text))
 {
-    struct redis_conn *conn = figures->conn;
-    char from[FIGURES_ID_BYTES + 16];
+    struct redis_conn *conn = stats->conn;
+    char from[STATS_ID_BYTES + 16];
 
     if (redis_conn_begin(conn, 6) != STATUS_OK)
         return STATUS_DOWN;
@@ -177,10 +176,10 @@ enum status figures_ask(struct figures *figures, const char *after,
         snprintf(from, sizeof(from), "(%s", after);
     else
         snprintf(from, sizeof(from), "%" PRId64, clock_real_us() / 1000 - KEPT_MS);
-    question->figures = figures;
+    question->stats = stats;
     question->done = done;
     redis_conn_arg_text(conn, "XRANGE");
-    redis_conn_arg_text(conn, FIGURES_KEY);
+    redis_conn_arg_text(conn, STATS_KEY);
     redis_conn_arg_text(conn, from);
     redis_conn_arg_text(conn, "+");
     redis_conn_arg_text(conn, "COUNT");
@@ -189,17 +188,17 @@ enum status figures_ask(struct figures *figures, const char *after,
                                                                             : STATUS_DOWN;
 }
 
-char *figures_own(struct figures *figures)
+char *stats_own(struct stats *stats)
 {
     struct document document;
     char *text;
 
     if (!document_begin(&document, false))
         return NULL;
-    if (metrics_print_figures(figures->options.all_metrics,
-                              figures->options.all_metrics_count, &text) > 0) {
+    if (metrics_print_stats(stats->options.all_metrics, stats->options.all_metrics_count,
+                            &text) > 0) {
         fprintf(document.out, "[\"%" PRId64 "-0\",\"%s\",%s]", clock_real_us() / 1000,
-                figures->instance, text);
+                stats->instance, text);
         free(text);
     }
     return document_end(&document);
@@ -218,38 +217,38 @@ static void name_instance(char ret_name[INSTANCE_MAX])
              (int)getpid());
 }
 
-enum status figures_open(const struct figures_options *options,
-                         struct figures **ret_figures, struct err *reterr)
+enum status stats_open(const struct stats_options *options, struct stats **ret_stats,
+                       struct err *reterr)
 {
     struct redis_url url;
     struct redis_conn_options conn = {
         .loop = options->loop, .url = &url, .timeout_ms = options->timeout_ms};
-    struct figures *figures;
+    struct stats *stats;
     enum status status = redis_url_parse(options->redis_url, &url, reterr);
 
     if (status != STATUS_OK)
         return status;
-    figures = calloc(1, sizeof(*figures));
-    if (figures == NULL)
+    stats = calloc(1, sizeof(*stats));
+    if (stats == NULL)
         return STATUS_NO_MEMORY;
-    figures->options = *options;
-    name_instance(figures->instance);
-    status = redis_conn_open(&conn, &figures->conn, reterr);
+    stats->options = *options;
+    name_instance(stats->instance);
+    status = redis_conn_open(&conn, &stats->conn, reterr);
     if (status != STATUS_OK) {
-        free(figures);
+        free(stats);
         return status;
     }
-    uv_timer_init(options->loop, &figures->timer);
-    figures->timer.data = figures;
+    uv_timer_init(options->loop, &stats->timer);
+    stats->timer.data = stats;
     if (options->is_publisher)
-        uv_timer_start(&figures->timer, on_timer, EVERY_MS, EVERY_MS);
-    *ret_figures = figures;
+        uv_timer_start(&stats->timer, on_timer, EVERY_MS, EVERY_MS);
+    *ret_stats = stats;
     return STATUS_OK;
 }
 
-void figures_flush(struct figures *figures)
+void stats_flush(struct stats *stats)
 {
-    redis_conn_flush(figures->conn);
+    redis_conn_flush(stats->conn);
 }
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -259,15 +258,15 @@ static void on_timer_closed(uv_handle_t *handle)
 
 static void on_conn_closed(void *arg)
 {
-    struct figures *figures = arg;
+    struct stats *stats = arg;
 
-    uv_close((uv_handle_t *)&figures->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&stats->timer, on_timer_closed);
 }
 
-void figures_close(struct figures *figures)
+void stats_close(struct stats *stats)
 {
-    if (figures == NULL)
+    if (stats == NULL)
         return;
-    uv_timer_stop(&figures->timer);
-    redis_conn_close(figures->conn, on_conn_closed, figures);
+    uv_timer_stop(&stats->timer);
+    redis_conn_close(stats->conn, on_conn_closed, stats);
 }
