@@ -1,6 +1,6 @@
 /* it_group.c - multi-locks on one and on several servers, and the calls of any group. */
 #include "base/clock.h"
-#include "test/party.h"
+#include "test/group_fixture.h"
 
 #include <hiredis/hiredis.h>
 #include <string.h>
@@ -9,84 +9,85 @@
 
 static void test_acquire__multi_holds_every_member(void **state)
 {
-    struct party party;
+    struct group_fixture groups;
 
-    party_make(&party, *state, 3, RLOCK_GROUP_ALL);
-    assert_false(rlock_group_is_held(party.group));
-    assert_int_equal(rlock_group_fence(party.group, 0), 0);
-    assert_int_equal(rlock_group_safe_for_us(party.group, clock_mono_us()), 0);
-    assert_int_equal(party_take(&party), STATUS_OK);
-    assert_true(rlock_group_is_held(party.group));
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
+    assert_false(rlock_group_is_held(groups.group));
+    assert_int_equal(rlock_group_fence(groups.group, 0), 0);
+    assert_int_equal(rlock_group_safe_for_us(groups.group, clock_mono_us()), 0);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    assert_true(rlock_group_is_held(groups.group));
     assert_keys("item:7", "111");
     for (size_t i = 0; i < 3; i++)
-        assert_true(rlock_group_fence(party.group, i) > 0);
-    assert_int_equal(party_give(&party), STATUS_OK);
-    assert_false(rlock_group_is_held(party.group));
-    assert_int_equal(rlock_group_fence(party.group, 0), 0);
+        assert_true(rlock_group_fence(groups.group, i) > 0);
+    assert_int_equal(group_release(&groups), STATUS_OK);
+    assert_false(rlock_group_is_held(groups.group));
+    assert_int_equal(rlock_group_fence(groups.group, 0), 0);
     assert_keys("item:7", "000");
-    party_free(&party);
+    group_free(&groups);
 }
 
 static void test_acquire__multi_with_one_busy_holds_none(void **state)
 {
-    struct party party;
+    struct group_fixture groups;
     int64_t begin_us;
 
-    party_make(&party, *state, 3, RLOCK_GROUP_ALL);
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
     set_foreign(1);
     begin_us = clock_mono_us();
-    assert_int_equal(party_take(&party), STATUS_BUSY);
+    assert_int_equal(group_acquire(&groups), STATUS_BUSY);
     assert_true(ms_since(begin_us) < QUICK_MS);
     assert_keys("item:7", "010");
     assert_foreign(1);
-    assert_int_equal(party_give(&party), STATUS_NOT_OWNER);
-    party_free(&party);
+    assert_int_equal(group_release(&groups), STATUS_NOT_OWNER);
+    group_free(&groups);
 }
 
 static void test_acquire__multi_on_one_server_with_one_busy_holds_none(void **state)
 {
-    struct party party;
+    struct group_fixture groups;
 
-    party_make_names(&party, *state, "abc");
+    group_create_names(&groups, *state, "abc");
     freeReplyObject(server_command(&servers[0], "SET b foreign"));
-    assert_int_equal(party_take(&party), STATUS_BUSY);
+    assert_int_equal(group_acquire(&groups), STATUS_BUSY);
     assert_keys("a", "0");
     assert_keys("c", "0");
     assert_int_equal(server_int(&servers[0], "DEL b"), 1);
-    assert_int_equal(party_take(&party), STATUS_OK);
-    party_free(&party);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    group_free(&groups);
 }
 
 static void test_acquire__multi_with_one_busy_all_the_wait_holds_none(void **state)
 {
-    struct party three, one;
+    struct group_fixture three, one;
 
-    party_make(&three, *state, 3, RLOCK_GROUP_ALL);
+    group_create(&three, *state, 3, RLOCK_GROUP_ALL);
     set_foreign(1);
-    party_take_in_vain(&three);
+    group_acquire_busy(&three);
     assert_keys("item:7", "010");
     assert_foreign(1);
 
-    party_make_names(&one, *state, "abc");
+    group_create_names(&one, *state, "abc");
     freeReplyObject(server_command(&servers[0], "SET b foreign"));
-    party_take_in_vain(&one);
+    group_acquire_busy(&one);
     assert_keys("a", "0");
     assert_keys("c", "0");
-    party_free(&three);
-    party_free(&one);
+    group_free(&three);
+    group_free(&one);
 }
 
 /** While it waits others can have what is free. */
 static void test_acquire__multi_holds_nothing_while_it_waits(void **state)
 {
     struct fixture *fixture = *state;
-    struct party party;
+    struct group_fixture groups;
     struct call calls[3] = {0};
     long long before;
 
-    party_make(&party, fixture, 3, RLOCK_GROUP_ALL);
+    group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
     set_foreign(1);
-    party_begin(&party, (struct rlock_group_options){.lease_ms = LEASE_MS,
+    group_begin_acquire(&groups,
+                        (struct rlock_group_options){.lease_ms = LEASE_MS,
                                                      .wait_ms = RLOCK_WAIT_FOREVER});
     fixture_run_for(fixture, 100);
     before = server_calls(&servers[1], "evalsha");
@@ -94,72 +95,73 @@ static void test_acquire__multi_holds_nothing_while_it_waits(void **state)
         assert_keys("item:7", "010");
         fixture_run_for(fixture, 3);
     }
-    assert_int_equal(party.answers, 0);
+    assert_int_equal(groups.answers, 0);
     assert_int_equal(server_calls(&servers[1], "evalsha"), before); /* it only listens */
     for (int i = 0; i < 3; i += 2)
         assert_int_equal(
-            acquire(fixture, party.clients[i], &calls[i], "item:7", LEASE_MS), STATUS_OK);
-    rlock_group_cancel(party.group);
-    assert_int_equal(party_await(&party, 1), STATUS_CANCELLED);
+            acquire(fixture, groups.clients[i], &calls[i], "item:7", LEASE_MS),
+            STATUS_OK);
+    rlock_group_cancel(groups.group);
+    assert_int_equal(group_await(&groups, 1), STATUS_CANCELLED);
     assert_keys("item:7", "111");
-    party_free(&party);
+    group_free(&groups);
 }
 
 static void test_acquire__multi_is_woken_by_the_release_of_the_busy_member(void **state)
 {
     struct fixture *fixture = *state;
-    struct party party;
+    struct group_fixture groups;
     struct rlock_client *other;
     struct rlock_stats stats;
     struct call busy = {0};
     int64_t begin_us;
 
-    party_make(&party, fixture, 3, RLOCK_GROUP_ALL);
+    group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
     other = fixture_open(fixture,
                          (struct rlock_client_options){.redis_url = servers[2].unix_url,
                                                        .timeout_ms = TIMEOUT_MS});
     fixture_wait_up(fixture, other);
     assert_int_equal(acquire(fixture, other, &busy, "item:7", 60000), STATUS_OK);
-    party_begin(&party,
-                (struct rlock_group_options){.lease_ms = LEASE_MS, .wait_ms = WITHIN_MS});
+    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS,
+                                                              .wait_ms = WITHIN_MS});
     fixture_run_for(fixture, 300);
     assert_int_equal(release(fixture, other, &busy), STATUS_OK);
     begin_us = clock_mono_us();
-    fixture_wait_count(fixture, &party.answers, 1);
-    assert_int_equal(party.status, STATUS_OK);
+    fixture_wait_count(fixture, &groups.answers, 1);
+    assert_int_equal(groups.status, STATUS_OK);
     assert_true(ms_since(begin_us) < QUICK_MS);
     assert_keys("item:7", "111");
-    rlock_client_stats(party.clients[2], &stats);
+    rlock_client_stats(groups.clients[2], &stats);
     assert_int_equal(stats.released, 0); /* what it was woken for, it kept */
-    party_free(&party);
+    group_free(&groups);
 }
 
 static void test_acquire__multi_with_one_busy_is_not_held_up_by_a_hung_one(void **state)
 {
-    struct party party;
+    struct group_fixture groups;
     int64_t begin_us;
 
-    party_make(&party, *state, 3, RLOCK_GROUP_ALL);
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
     set_foreign(0);
     server_pause(&servers[1]);
     begin_us = clock_mono_us();
-    assert_int_equal(party_take(&party), STATUS_BUSY);
+    assert_int_equal(group_acquire(&groups), STATUS_BUSY);
     assert_true(ms_since(begin_us) < QUICK_MS);
     assert_false(server_has(&servers[2], "item:7"));
-    party_free(&party);
+    group_free(&groups);
 }
 
 /** Its time begins with the call, not with the turn of the loop in which that is made. */
 static void test_acquire__has_its_time_though_the_loop_was_busy(void **state)
 {
-    struct party party;
+    struct group_fixture groups;
 
-    party_make(&party, *state, 3, RLOCK_GROUP_ALL);
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
     uv_sleep(300); /* more than the half of the lease that a try may take */
     assert_int_equal(
-        party_take_with(&party, (struct rlock_group_options){.lease_ms = 500}),
+        group_acquire_with(&groups, (struct rlock_group_options){.lease_ms = 500}),
         STATUS_OK);
-    party_free(&party);
+    group_free(&groups);
 }
 
 /* -- parties that contend -- */
@@ -167,7 +169,7 @@ static void test_acquire__has_its_time_though_the_loop_was_busy(void **state)
 #define RACERS 4
 
 struct racer {
-    struct party party;
+    struct group_fixture groups;
     const struct rlock_kind *kind;
     unsigned laps;
 };
@@ -184,7 +186,7 @@ static void start_lap(struct racer *racer)
     struct rlock_group_options options = {
         .kind = racer->kind, .lease_ms = LEASE_MS, .wait_ms = RLOCK_WAIT_FOREVER};
 
-    rlock_group_acquire(racer->party.group, &options, on_taken, NULL);
+    rlock_group_acquire(racer->groups.group, &options, on_taken, NULL);
 }
 
 static void on_given(struct rlock_group *group, enum status status, void *arg)
@@ -205,13 +207,13 @@ static void turn(struct racer *racers, int count)
     struct racer *holder = NULL;
 
     for (int i = 0; i < count; i++) {
-        if (!rlock_group_is_held(racers[i].party.group))
+        if (!rlock_group_is_held(racers[i].groups.group))
             continue;
         assert_null(holder);
         holder = &racers[i];
     }
     if (holder != NULL)
-        rlock_group_release(holder->party.group, on_given, holder);
+        rlock_group_release(holder->groups.group, on_given, holder);
 }
 
 /** Let them take and give back over and over, until each has done so `laps` times. */
@@ -232,7 +234,7 @@ static void race(struct fixture *fixture, struct racer *racers, int count, unsig
             fail_msg("only %u laps", least);
     }
     for (int i = 0; i < count; i++)
-        party_free(&racers[i].party);
+        group_free(&racers[i].groups);
 }
 
 static void test_acquire__overlapping_multis_of_any_kind_all_progress(void **state)
@@ -245,7 +247,7 @@ static void test_acquire__overlapping_multis_of_any_kind_all_progress(void **sta
         struct racer racers[RACERS] = {0};
 
         for (int i = 0; i < RACERS; i++) {
-            party_make_names(&racers[i].party, *state, names[i]);
+            group_create_names(&racers[i].groups, *state, names[i]);
             racers[i].kind = kinds[kind];
         }
         race(*state, racers, RACERS, 100);
@@ -259,13 +261,13 @@ static void test_acquire__overlapping_multis_on_two_servers_all_progress(void **
     struct rlock_member members[2];
 
     for (int i = 0; i < 2; i++) {
-        struct party *party = &racers[i].party;
+        struct group_fixture *groups = &racers[i].groups;
 
-        party_open(party, *state, 2);
-        members[i] = (struct rlock_member){party->clients[0], "a", 1};
-        members[1 - i] = (struct rlock_member){party->clients[1], "b", 1};
+        group_open(groups, *state, 2);
+        members[i] = (struct rlock_member){groups->clients[0], "a", 1};
+        members[1 - i] = (struct rlock_member){groups->clients[1], "b", 1};
         assert_int_equal(
-            rlock_group_create(members, 2, RLOCK_GROUP_ALL, &party->group, NULL),
+            rlock_group_create(members, 2, RLOCK_GROUP_ALL, &groups->group, NULL),
             STATUS_OK);
     }
     race(*state, racers, 2, 200);
@@ -276,7 +278,7 @@ static void test_acquire__contending_quorums_all_progress(void **state)
     struct racer racers[3] = {0};
 
     for (int i = 0; i < 3; i++)
-        party_make(&racers[i].party, *state, 5, RLOCK_GROUP_MAJORITY);
+        group_create(&racers[i].groups, *state, 5, RLOCK_GROUP_MAJORITY);
     race(*state, racers, 3, 10);
 }
 
@@ -286,68 +288,68 @@ static void test_cancel__ends_a_wait_a_pause_and_a_try(void **state)
 {
     static const enum rlock_group_need needs[] = {RLOCK_GROUP_ALL, RLOCK_GROUP_MAJORITY};
     struct rlock_group_options options = {.lease_ms = LEASE_MS, .wait_ms = WITHIN_MS};
-    struct party party;
+    struct group_fixture groups;
 
     for (int i = 0; i < 2; i++) {
-        party_make(&party, *state, 3, needs[i]);
-        rlock_group_cancel(party.group); /* nothing to end */
+        group_create(&groups, *state, 3, needs[i]);
+        rlock_group_cancel(groups.group); /* nothing to end */
         set_foreign(0);
         set_foreign(1);
-        party_begin(&party, options);
-        fixture_run_for(party.fixture, 50);
-        rlock_group_cancel(party.group);
-        rlock_group_cancel(party.group);
-        assert_int_equal(party_await(&party, 1), STATUS_CANCELLED);
+        group_begin_acquire(&groups, options);
+        fixture_run_for(groups.fixture, 50);
+        rlock_group_cancel(groups.group);
+        rlock_group_cancel(groups.group);
+        assert_int_equal(group_await(&groups, 1), STATUS_CANCELLED);
         delete_key(0);
         delete_key(1);
-        party_begin(&party, options);
-        rlock_group_cancel(party.group);
-        assert_int_equal(party_await(&party, 2), STATUS_CANCELLED);
-        assert_int_equal(party_take(&party), STATUS_OK);
-        rlock_group_cancel(party.group); /* does not end what is held */
-        fixture_run_for(party.fixture, 20);
+        group_begin_acquire(&groups, options);
+        rlock_group_cancel(groups.group);
+        assert_int_equal(group_await(&groups, 2), STATUS_CANCELLED);
+        assert_int_equal(group_acquire(&groups), STATUS_OK);
+        rlock_group_cancel(groups.group); /* does not end what is held */
+        fixture_run_for(groups.fixture, 20);
         assert_keys("item:7", "111");
-        assert_int_equal(party_give(&party), STATUS_OK);
-        party_free(&party);
+        assert_int_equal(group_release(&groups), STATUS_OK);
+        group_free(&groups);
     }
 }
 
 static void on_step(struct rlock_group *group, enum status status, void *arg)
 {
     struct rlock_group_options options = {.lease_ms = LEASE_MS};
-    struct party *party = arg;
+    struct group_fixture *groups = arg;
 
-    assert_int_equal(status, party->answers == 0 ? STATUS_CANCELLED : STATUS_OK);
-    if (party->answers == 0)
-        rlock_group_acquire(group, &options, on_step, party);
-    else if (party->answers == 1)
-        rlock_group_release(group, on_step, party);
-    party->answers++;
+    assert_int_equal(status, groups->answers == 0 ? STATUS_CANCELLED : STATUS_OK);
+    if (groups->answers == 0)
+        rlock_group_acquire(group, &options, on_step, groups);
+    else if (groups->answers == 1)
+        rlock_group_release(group, on_step, groups);
+    groups->answers++;
 }
 
 static void test_callback__may_call_again(void **state)
 {
     struct rlock_group_options options = {.lease_ms = LEASE_MS};
-    struct party party;
+    struct group_fixture groups;
 
-    party_make(&party, *state, 3, RLOCK_GROUP_ALL);
-    rlock_group_acquire(party.group, &options, on_step, &party);
-    rlock_group_cancel(party.group);
-    fixture_wait_count(party.fixture, &party.answers, 3);
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
+    rlock_group_acquire(groups.group, &options, on_step, &groups);
+    rlock_group_cancel(groups.group);
+    fixture_wait_count(groups.fixture, &groups.answers, 3);
     assert_keys("item:7", "000");
-    party_free(&party);
+    group_free(&groups);
 }
 
 static void test_free__answers_a_try_and_gives_back(void **state)
 {
     struct fixture *fixture = *state;
-    struct party party;
+    struct group_fixture groups;
 
-    party_make(&party, fixture, 3, RLOCK_GROUP_ALL);
-    party_begin(&party, (struct rlock_group_options){.lease_ms = LEASE_MS});
-    rlock_group_free(party.group);
-    assert_int_equal(party.answers, 1);
-    assert_int_equal(party.status, STATUS_CANCELLED);
+    group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
+    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
+    rlock_group_free(groups.group);
+    assert_int_equal(groups.answers, 1);
+    assert_int_equal(groups.status, STATUS_CANCELLED);
     for (int i = 0; i < 3; i++)
         wait_command(fixture, i, "mget"); /* of the release */
     assert_keys("item:7", "000");
@@ -355,35 +357,35 @@ static void test_free__answers_a_try_and_gives_back(void **state)
 
 static void test_free__answers_a_wait(void **state)
 {
-    struct party party;
+    struct group_fixture groups;
 
-    party_make(&party, *state, 3, RLOCK_GROUP_ALL);
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
     set_foreign(1);
-    party_begin(&party,
-                (struct rlock_group_options){.lease_ms = LEASE_MS, .wait_ms = WITHIN_MS});
-    fixture_run_for(party.fixture, 50);
-    rlock_group_free(party.group);
-    assert_int_equal(party.answers, 1);
-    assert_int_equal(party.status, STATUS_CANCELLED);
-    fixture_run_for(party.fixture, 50);
+    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS,
+                                                              .wait_ms = WITHIN_MS});
+    fixture_run_for(groups.fixture, 50);
+    rlock_group_free(groups.group);
+    assert_int_equal(groups.answers, 1);
+    assert_int_equal(groups.status, STATUS_CANCELLED);
+    fixture_run_for(groups.fixture, 50);
     assert_keys("item:7", "010");
 }
 
 static void test_free__gives_back_what_is_held_or_being_released(void **state)
 {
-    struct party held, releasing;
+    struct group_fixture held, releasing;
 
     rlock_group_free(NULL);
-    party_make(&held, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(party_take_watched(&held, 600), STATUS_OK);
+    group_create(&held, *state, 3, RLOCK_GROUP_MAJORITY);
+    assert_int_equal(group_acquire_watched(&held, 600), STATUS_OK);
     rlock_group_free(held.group);
     assert_int_equal(held.answers, 1);
     for (int i = 0; i < 3; i++)
         wait_absent(held.fixture, i);
 
-    party_make(&releasing, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(party_take(&releasing), STATUS_OK);
-    party_begin_give(&releasing);
+    group_create(&releasing, *state, 3, RLOCK_GROUP_MAJORITY);
+    assert_int_equal(group_acquire(&releasing), STATUS_OK);
+    group_begin_release(&releasing);
     rlock_group_free(releasing.group);
     assert_int_equal(releasing.answers, 2);
     assert_int_equal(releasing.status, STATUS_CANCELLED);
@@ -394,15 +396,15 @@ static void test_free__gives_back_what_is_held_or_being_released(void **state)
 static void test_free__outlives_a_hung_server_and_a_closed_client(void **state)
 {
     struct fixture *fixture = *state;
-    struct party party;
+    struct group_fixture groups;
 
-    party_make(&party, fixture, 3, RLOCK_GROUP_ALL);
+    group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
     server_pause(&servers[2]);
-    party_begin(&party, (struct rlock_group_options){.lease_ms = LEASE_MS});
+    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
     fixture_run_for(fixture, 20);
-    rlock_group_free(party.group);
-    assert_int_equal(party.status, STATUS_CANCELLED);
-    fixture_close(fixture, party.clients[2]);
+    rlock_group_free(groups.group);
+    assert_int_equal(groups.status, STATUS_CANCELLED);
+    fixture_close(fixture, groups.clients[2]);
     wait_absent(fixture, 0);
     server_resume(&servers[2]);
     wait_absent(fixture, 2);
@@ -417,33 +419,33 @@ static void on_client_closed(void *arg)
 
 static void test_free__outlives_a_release_that_hangs(void **state)
 {
-    struct party party;
+    struct group_fixture groups;
 
-    party_make(&party, *state, 3, RLOCK_GROUP_ALL);
-    assert_int_equal(party_take(&party), STATUS_OK);
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
     server_pause(&servers[2]);
-    party_begin_give(&party);
-    rlock_group_free(party.group);
-    assert_int_equal(party.status, STATUS_CANCELLED);
-    fixture_run_for(party.fixture, 50); /* its handles are closed meanwhile */
+    group_begin_release(&groups);
+    rlock_group_free(groups.group);
+    assert_int_equal(groups.status, STATUS_CANCELLED);
+    fixture_run_for(groups.fixture, 50); /* its handles are closed meanwhile */
     server_resume(&servers[2]);
-    wait_absent(party.fixture, 2);
+    wait_absent(groups.fixture, 2);
 }
 
 static void test_client_close__ends_a_try_of_its_group(void **state)
 {
     struct fixture *fixture = *state;
-    struct party party;
+    struct group_fixture groups;
 
-    party_make(&party, fixture, 1, RLOCK_GROUP_ALL);
+    group_create(&groups, fixture, 1, RLOCK_GROUP_ALL);
     server_pause(&servers[0]);
-    party_begin(&party,
-                (struct rlock_group_options){.lease_ms = LEASE_MS, .wait_ms = WITHIN_MS});
+    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS,
+                                                              .wait_ms = WITHIN_MS});
     fixture->clients[0] = NULL;
-    rlock_client_close(party.clients[0], on_client_closed, &fixture->closed_count);
-    assert_int_equal(party_await(&party, 1), STATUS_CANCELLED);
+    rlock_client_close(groups.clients[0], on_client_closed, &fixture->closed_count);
+    assert_int_equal(group_await(&groups, 1), STATUS_CANCELLED);
     assert_int_equal(fixture->closed_count, 0); /* it outlives the group */
-    party_free(&party);
+    group_free(&groups);
     server_resume(&servers[0]);
 }
 
@@ -467,28 +469,28 @@ static void test_create__refuses_bad_members(void **state)
     struct rlock_member members[RLOCK_GROUP_MAX + 1];
     char names[RLOCK_GROUP_MAX + 1];
     char longest[RLOCK_NAME_MAX + 1];
-    struct party party;
+    struct group_fixture groups;
 
-    party_open(&party, *state, 2);
+    group_open(&groups, *state, 2);
     for (int i = 0; i <= RLOCK_GROUP_MAX; i++) {
         names[i] = (char)i;
-        members[i] = (struct rlock_member){party.clients[0], &names[i], 1};
+        members[i] = (struct rlock_member){groups.clients[0], &names[i], 1};
     }
     refuse(members, 0, RLOCK_GROUP_ALL, "0 members");
     refuse(members, RLOCK_GROUP_MAX + 1, RLOCK_GROUP_ALL, "65 members");
     refuse(members, 2, RLOCK_GROUP_MAJORITY, "share a client");
     members[2].name = &names[1];
     refuse(members, 3, RLOCK_GROUP_ALL, "members 1 and 2 are the same");
-    members[2].client = party.clients[1]; /* another server: another lock */
-    assert_int_equal(rlock_group_create(members, 3, RLOCK_GROUP_ALL, &party.group, NULL),
+    members[2].client = groups.clients[1]; /* another server: another lock */
+    assert_int_equal(rlock_group_create(members, 3, RLOCK_GROUP_ALL, &groups.group, NULL),
                      STATUS_OK);
-    party_free(&party);
+    group_free(&groups);
     members[1].name_len = 0;
     refuse(members, 3, RLOCK_GROUP_ALL, "name of member 1");
     memset(longest, 'n', sizeof(longest));
-    members[1] = (struct rlock_member){party.clients[0], longest, sizeof(longest)};
+    members[1] = (struct rlock_member){groups.clients[0], longest, sizeof(longest)};
     refuse(members, 3, RLOCK_GROUP_ALL, "name of member 1");
-    members[1] = (struct rlock_member){party.clients[0], NULL, 1};
+    members[1] = (struct rlock_member){groups.clients[0], NULL, 1};
     refuse(members, 3, RLOCK_GROUP_ALL, "name of member 1");
 }
 
@@ -514,51 +516,51 @@ static void test_create__refuses_clients_of_different_loops(void **state)
 
 static void test_acquire__refuses_a_bad_lease_and_can_be_used_anew(void **state)
 {
-    struct party party;
+    struct group_fixture groups;
 
-    party_make(&party, *state, 3, RLOCK_GROUP_MAJORITY);
+    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
     assert_int_equal(
-        party_take_with(&party, (struct rlock_group_options){.wait_ms = 5000}),
+        group_acquire_with(&groups, (struct rlock_group_options){.wait_ms = 5000}),
         STATUS_INVALID);
     assert_int_equal(
-        party_take_with(&party,
-                        (struct rlock_group_options){.lease_ms = RLOCK_LEASE_MS_MAX + 1}),
+        group_acquire_with(
+            &groups, (struct rlock_group_options){.lease_ms = RLOCK_LEASE_MS_MAX + 1}),
         STATUS_INVALID);
-    assert_int_equal(party_take(&party), STATUS_OK);
-    party_free(&party);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    group_free(&groups);
 }
 
 static void test_acquire__while_held_or_under_way_is_refused_beside(void **state)
 {
     struct rlock_group_options options = {.lease_ms = LEASE_MS};
-    struct party party;
+    struct group_fixture groups;
     int64_t fence;
 
-    party_make(&party, *state, 3, RLOCK_GROUP_ALL);
-    party_begin(&party, options);
-    party_begin(&party, options);
-    party_begin_give(&party);
-    assert_int_equal(party.answers, 0);
-    fixture_wait_count(party.fixture, &party.answers, 3);
-    assert_true(rlock_group_is_held(party.group));
-    fence = rlock_group_fence(party.group, 1);
-    assert_int_equal(party_take(&party), STATUS_INVALID);
-    assert_true(rlock_group_is_held(party.group));
-    assert_int_equal(rlock_group_fence(party.group, 1), fence);
-    assert_int_equal(party_give(&party), STATUS_OK);
-    party_free(&party);
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
+    group_begin_acquire(&groups, options);
+    group_begin_acquire(&groups, options);
+    group_begin_release(&groups);
+    assert_int_equal(groups.answers, 0);
+    fixture_wait_count(groups.fixture, &groups.answers, 3);
+    assert_true(rlock_group_is_held(groups.group));
+    fence = rlock_group_fence(groups.group, 1);
+    assert_int_equal(group_acquire(&groups), STATUS_INVALID);
+    assert_true(rlock_group_is_held(groups.group));
+    assert_int_equal(rlock_group_fence(groups.group, 1), fence);
+    assert_int_equal(group_release(&groups), STATUS_OK);
+    group_free(&groups);
 }
 
 static void test_free__answers_what_was_refused_beside(void **state)
 {
-    struct party party;
+    struct group_fixture groups;
 
-    party_make(&party, *state, 3, RLOCK_GROUP_ALL);
-    party_begin_give(&party);
-    party_begin_give(&party);
-    rlock_group_free(party.group);
-    assert_int_equal(party.answers, 2);
-    assert_int_equal(party.status, STATUS_NOT_OWNER);
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
+    group_begin_release(&groups);
+    group_begin_release(&groups);
+    rlock_group_free(groups.group);
+    assert_int_equal(groups.answers, 2);
+    assert_int_equal(groups.status, STATUS_NOT_OWNER);
 }
 
 /* -- what it costs -- */
@@ -566,54 +568,54 @@ static void test_free__answers_what_was_refused_beside(void **state)
 static void test_acquire__of_64_members_is_one_call_and_one_to_release(void **state)
 {
     char names[RLOCK_GROUP_MAX + 1] = {0};
-    struct party party;
+    struct group_fixture groups;
     long long before;
 
     for (int i = 0; i < RLOCK_GROUP_MAX; i++)
         names[i] = (char)('0' + i);
-    party_make_names(&party, *state, names);
-    assert_int_equal(party_take(&party), STATUS_OK); /* loads the scripts */
-    assert_int_equal(party_give(&party), STATUS_OK);
+    group_create_names(&groups, *state, names);
+    assert_int_equal(group_acquire(&groups), STATUS_OK); /* loads the scripts */
+    assert_int_equal(group_release(&groups), STATUS_OK);
     before = server_calls(&servers[0], "evalsha");
-    assert_int_equal(party_take(&party), STATUS_OK);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
     assert_int_equal(server_int(&servers[0], "DBSIZE"), RLOCK_GROUP_MAX + 1);
     assert_int_equal(server_calls(&servers[0], "evalsha") - before, 1);
-    assert_int_equal(party_give(&party), STATUS_OK);
+    assert_int_equal(group_release(&groups), STATUS_OK);
     assert_int_equal(server_calls(&servers[0], "evalsha") - before, 2);
     assert_int_equal(server_int(&servers[0], "DBSIZE"), 1);
-    party_free(&party);
+    group_free(&groups);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PARTY_TEST(test_acquire__multi_holds_every_member),
-        PARTY_TEST(test_acquire__multi_with_one_busy_holds_none),
-        PARTY_TEST(test_acquire__multi_on_one_server_with_one_busy_holds_none),
-        PARTY_TEST(test_acquire__multi_with_one_busy_all_the_wait_holds_none),
-        PARTY_TEST(test_acquire__multi_holds_nothing_while_it_waits),
-        PARTY_TEST(test_acquire__multi_is_woken_by_the_release_of_the_busy_member),
-        PARTY_TEST(test_acquire__multi_with_one_busy_is_not_held_up_by_a_hung_one),
-        PARTY_TEST(test_acquire__has_its_time_though_the_loop_was_busy),
-        PARTY_TEST(test_acquire__overlapping_multis_of_any_kind_all_progress),
-        PARTY_TEST(test_acquire__overlapping_multis_on_two_servers_all_progress),
-        PARTY_TEST(test_acquire__contending_quorums_all_progress),
-        PARTY_TEST(test_cancel__ends_a_wait_a_pause_and_a_try),
-        PARTY_TEST(test_callback__may_call_again),
-        PARTY_TEST(test_free__answers_a_try_and_gives_back),
-        PARTY_TEST(test_free__answers_a_wait),
-        PARTY_TEST(test_free__gives_back_what_is_held_or_being_released),
-        PARTY_TEST(test_free__outlives_a_hung_server_and_a_closed_client),
-        PARTY_TEST(test_free__outlives_a_release_that_hangs),
-        PARTY_TEST(test_client_close__ends_a_try_of_its_group),
-        PARTY_TEST(test_create__refuses_bad_members),
-        PARTY_TEST(test_create__refuses_clients_of_different_loops),
-        PARTY_TEST(test_acquire__refuses_a_bad_lease_and_can_be_used_anew),
-        PARTY_TEST(test_acquire__while_held_or_under_way_is_refused_beside),
-        PARTY_TEST(test_free__answers_what_was_refused_beside),
-        PARTY_TEST(test_acquire__of_64_members_is_one_call_and_one_to_release),
+        GROUP_TEST(test_acquire__multi_holds_every_member),
+        GROUP_TEST(test_acquire__multi_with_one_busy_holds_none),
+        GROUP_TEST(test_acquire__multi_on_one_server_with_one_busy_holds_none),
+        GROUP_TEST(test_acquire__multi_with_one_busy_all_the_wait_holds_none),
+        GROUP_TEST(test_acquire__multi_holds_nothing_while_it_waits),
+        GROUP_TEST(test_acquire__multi_is_woken_by_the_release_of_the_busy_member),
+        GROUP_TEST(test_acquire__multi_with_one_busy_is_not_held_up_by_a_hung_one),
+        GROUP_TEST(test_acquire__has_its_time_though_the_loop_was_busy),
+        GROUP_TEST(test_acquire__overlapping_multis_of_any_kind_all_progress),
+        GROUP_TEST(test_acquire__overlapping_multis_on_two_servers_all_progress),
+        GROUP_TEST(test_acquire__contending_quorums_all_progress),
+        GROUP_TEST(test_cancel__ends_a_wait_a_pause_and_a_try),
+        GROUP_TEST(test_callback__may_call_again),
+        GROUP_TEST(test_free__answers_a_try_and_gives_back),
+        GROUP_TEST(test_free__answers_a_wait),
+        GROUP_TEST(test_free__gives_back_what_is_held_or_being_released),
+        GROUP_TEST(test_free__outlives_a_hung_server_and_a_closed_client),
+        GROUP_TEST(test_free__outlives_a_release_that_hangs),
+        GROUP_TEST(test_client_close__ends_a_try_of_its_group),
+        GROUP_TEST(test_create__refuses_bad_members),
+        GROUP_TEST(test_create__refuses_clients_of_different_loops),
+        GROUP_TEST(test_acquire__refuses_a_bad_lease_and_can_be_used_anew),
+        GROUP_TEST(test_acquire__while_held_or_under_way_is_refused_beside),
+        GROUP_TEST(test_free__answers_what_was_refused_beside),
+        GROUP_TEST(test_acquire__of_64_members_is_one_call_and_one_to_release),
     };
 
-    return cmocka_run_group_tests_name("group", tests, party_start_servers,
-                                       party_stop_servers);
+    return cmocka_run_group_tests_name("group", tests, group_start_servers,
+                                       group_stop_servers);
 }

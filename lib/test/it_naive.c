@@ -16,7 +16,7 @@
 
 enum outcome { FINE, DEADLOCK, TWO_HOLDERS, STALE_WRITE };
 
-struct party {
+struct group_fixture {
     struct fixture *fixture;
     const struct naive_stage *stage; /* NULL: the plain kind */
     struct rlock_client *client;     /* for the plain kind */
@@ -26,16 +26,17 @@ struct party {
 
 static const struct naive_stage *const plain = NULL;
 
-static struct party party(struct fixture *fixture, const struct naive_stage *stage,
-                          const char *owner)
+static struct group_fixture groups(struct fixture *fixture,
+                                   const struct naive_stage *stage, const char *owner)
 {
-    return (struct party){.fixture = fixture,
-                          .stage = stage,
-                          .client = stage == plain ? fixture_client(fixture) : NULL,
-                          .owner = owner};
+    return (struct group_fixture){.fixture = fixture,
+                                  .stage = stage,
+                                  .client =
+                                      stage == plain ? fixture_client(fixture) : NULL,
+                                  .owner = owner};
 }
 
-static bool plain_take(struct party *who, uint32_t lease_ms)
+static bool plain_take(struct group_fixture *who, uint32_t lease_ms)
 {
     enum status status = acquire(who->fixture, who->client, &who->call, NAME, lease_ms);
 
@@ -44,20 +45,20 @@ static bool plain_take(struct party *who, uint32_t lease_ms)
     return status == STATUS_OK;
 }
 
-static bool begin_take(struct party *who, uint32_t lease_ms)
+static bool begin_take(struct group_fixture *who, uint32_t lease_ms)
 {
     if (who->stage == plain)
         return plain_take(who, lease_ms); /* there is no between */
     return who->stage->take(who->fixture->server, NAME, who->owner, lease_ms);
 }
 
-static void finish_take(struct party *who, uint32_t lease_ms)
+static void finish_take(struct group_fixture *who, uint32_t lease_ms)
 {
     if (who->stage != plain && who->stage->finish_take != NULL)
         who->stage->finish_take(who->fixture->server, NAME, lease_ms);
 }
 
-static bool take(struct party *who, uint32_t lease_ms)
+static bool take(struct group_fixture *who, uint32_t lease_ms)
 {
     bool is_ours = begin_take(who, lease_ms);
 
@@ -66,13 +67,13 @@ static bool take(struct party *who, uint32_t lease_ms)
     return is_ours;
 }
 
-static void die(struct party *who)
+static void die(struct group_fixture *who)
 {
     if (who->stage == plain)
         fixture_close(who->fixture, who->client);
 }
 
-static bool begin_release(struct party *who)
+static bool begin_release(struct group_fixture *who)
 {
     if (who->stage == plain) {
         call_release(who->client, &who->call);
@@ -83,7 +84,7 @@ static bool begin_release(struct party *who)
 }
 
 /** In all that happens here it comes too late, and the plain kind says so. */
-static void finish_release(struct party *who)
+static void finish_release(struct group_fixture *who)
 {
     if (who->stage != plain) {
         who->stage->release(who->fixture->server, NAME, who->owner);
@@ -117,8 +118,8 @@ enum moment { BETWEEN_STEPS, HOLDING };
 static enum outcome holder_dies(struct fixture *fixture, const struct naive_stage *stage,
                                 enum moment moment)
 {
-    struct party alice = party(fixture, stage, "alice");
-    struct party bob = party(fixture, stage, "bob");
+    struct group_fixture alice = groups(fixture, stage, "alice");
+    struct group_fixture bob = groups(fixture, stage, "bob");
 
     clear(fixture);
     assert_true(begin_take(&alice, SHORT_MS));
@@ -136,9 +137,9 @@ static enum outcome holder_dies(struct fixture *fixture, const struct naive_stag
 static enum outcome release_is_late(struct fixture *fixture,
                                     const struct naive_stage *stage)
 {
-    struct party alice = party(fixture, stage, "alice");
-    struct party bob = party(fixture, stage, "bob");
-    struct party carol = party(fixture, stage, "carol");
+    struct group_fixture alice = groups(fixture, stage, "alice");
+    struct group_fixture bob = groups(fixture, stage, "bob");
+    struct group_fixture carol = groups(fixture, stage, "carol");
 
     clear(fixture);
     assert_true(take(&alice, SHORT_MS));
@@ -153,9 +154,9 @@ static enum outcome release_is_late(struct fixture *fixture,
 static enum outcome release_is_interrupted(struct fixture *fixture,
                                            const struct naive_stage *stage)
 {
-    struct party alice = party(fixture, stage, "alice");
-    struct party bob = party(fixture, stage, "bob");
-    struct party carol = party(fixture, stage, "carol");
+    struct group_fixture alice = groups(fixture, stage, "alice");
+    struct group_fixture bob = groups(fixture, stage, "bob");
+    struct group_fixture carol = groups(fixture, stage, "carol");
 
     clear(fixture);
     assert_true(take(&alice, LEASE_MS)); /* long enough to begin in any case */
@@ -173,7 +174,7 @@ struct resource {
     const char *writer;
 };
 
-static void write_to(struct resource *resource, const struct party *who)
+static void write_to(struct resource *resource, const struct group_fixture *who)
 {
     int64_t fence = who->stage == plain ? rlock_fence(&who->call.lock) : 0;
 
@@ -187,8 +188,8 @@ static void write_to(struct resource *resource, const struct party *who)
 static enum outcome write_is_late(struct fixture *fixture,
                                   const struct naive_stage *stage)
 {
-    struct party alice = party(fixture, stage, "alice");
-    struct party bob = party(fixture, stage, "bob");
+    struct group_fixture alice = groups(fixture, stage, "alice");
+    struct group_fixture bob = groups(fixture, stage, "bob");
     struct resource resource = {.writer = "nobody"};
 
     clear(fixture);
@@ -262,8 +263,8 @@ static void test_getset__loser_moves_the_expiry(void **state)
 static void test_plain__loser_does_not_move_the_expiry(void **state)
 {
     struct fixture *fixture = *state;
-    struct party alice = party(fixture, plain, "alice");
-    struct party bob = party(fixture, plain, "bob");
+    struct group_fixture alice = groups(fixture, plain, "alice");
+    struct group_fixture bob = groups(fixture, plain, "bob");
 
     call_acquire(alice.client, &alice.call, NAME, LEASE_MS);
     call_acquire(bob.client, &bob.call, NAME, 3 * LEASE_MS);
@@ -290,8 +291,8 @@ static void test_getset__clocks_that_differ_give_two_holders(void **state)
 static void test_plain__clocks_that_differ_do_not_matter(void **state)
 {
     struct fixture *fixture = *state;
-    struct party alice = party(fixture, plain, "alice");
-    struct party bob = party(fixture, plain, "bob");
+    struct group_fixture alice = groups(fixture, plain, "alice");
+    struct group_fixture bob = groups(fixture, plain, "bob");
     bool is_bobs;
 
     assert_true(take(&alice, LEASE_MS));

@@ -1,5 +1,5 @@
-/* party.c - groups on five private servers. */
-#include "test/party.h"
+/* group_fixture.c - groups on five private servers. */
+#include "test/group_fixture.h"
 #include "base/clock.h"
 
 #include <hiredis/hiredis.h>
@@ -7,7 +7,7 @@
 
 struct server servers[SERVERS];
 
-int party_start_servers(void **state)
+int group_start_servers(void **state)
 {
     for (int i = 0; i < SERVERS; i++)
         server_start(&servers[i], NULL);
@@ -15,7 +15,7 @@ int party_start_servers(void **state)
     return 0;
 }
 
-int party_stop_servers(void **state)
+int group_stop_servers(void **state)
 {
     (void)state;
     for (int i = 0; i < SERVERS; i++)
@@ -23,7 +23,7 @@ int party_stop_servers(void **state)
     return 0;
 }
 
-int party_setup(void **state)
+int group_setup(void **state)
 {
     for (int i = 0; i < SERVERS; i++) {
         if (servers[i].pid == 0)
@@ -35,29 +35,29 @@ int party_setup(void **state)
     return fixture_setup(state);
 }
 
-void party_open(struct party *party, struct fixture *fixture, int count)
+void group_open(struct group_fixture *groups, struct fixture *fixture, int count)
 {
     struct rlock_client_options options = {.timeout_ms = TIMEOUT_MS};
 
-    *party = (struct party){.fixture = fixture};
+    *groups = (struct group_fixture){.fixture = fixture};
     for (int i = 0; i < count; i++) {
         options.redis_url = servers[i].unix_url;
-        party->clients[i] = fixture_open(fixture, options);
-        fixture_wait_up(fixture, party->clients[i]);
+        groups->clients[i] = fixture_open(fixture, options);
+        fixture_wait_up(fixture, groups->clients[i]);
     }
 }
 
-void party_make(struct party *party, struct fixture *fixture, int count,
-                enum rlock_group_need need)
+void group_create(struct group_fixture *groups, struct fixture *fixture, int count,
+                  enum rlock_group_need need)
 {
     struct rlock_member members[SERVERS];
     struct err err = {0};
 
-    party_open(party, fixture, count);
+    group_open(groups, fixture, count);
     for (int i = 0; i < count; i++)
         members[i] =
-            (struct rlock_member){party->clients[i], PARTY_NAME, strlen(PARTY_NAME)};
-    if (rlock_group_create(members, (size_t)count, need, &party->group, &err) !=
+            (struct rlock_member){groups->clients[i], GROUP_NAME, strlen(GROUP_NAME)};
+    if (rlock_group_create(members, (size_t)count, need, &groups->group, &err) !=
         STATUS_OK)
         fail_msg("rlock_group_create: %s", err.text);
 }
@@ -75,74 +75,76 @@ static struct rlock_group *group_of_names(struct rlock_client *client, const cha
     return group;
 }
 
-void party_make_names(struct party *party, struct fixture *fixture, const char *names)
+void group_create_names(struct group_fixture *groups, struct fixture *fixture,
+                        const char *names)
 {
-    party_open(party, fixture, 1);
-    party->group = group_of_names(party->clients[0], names);
+    group_open(groups, fixture, 1);
+    groups->group = group_of_names(groups->clients[0], names);
 }
 
 static void on_answer(struct rlock_group *group, enum status status, void *arg)
 {
-    struct party *party = arg;
+    struct group_fixture *groups = arg;
 
-    assert_ptr_equal(group, party->group);
-    party->answers++;
-    party->status = status;
+    assert_ptr_equal(group, groups->group);
+    groups->answers++;
+    groups->status = status;
 }
 
 static void on_lost(struct rlock_group *group, enum status status, void *arg)
 {
-    struct party *party = arg;
+    struct group_fixture *groups = arg;
 
     assert_int_equal(status, STATUS_LOST);
     assert_false(rlock_group_is_held(group));
-    party->losses++;
+    groups->losses++;
 }
 
-void party_begin(struct party *party, struct rlock_group_options options)
+void group_begin_acquire(struct group_fixture *groups, struct rlock_group_options options)
 {
     options.on_lost = on_lost;
-    rlock_group_acquire(party->group, &options, on_answer, party);
+    rlock_group_acquire(groups->group, &options, on_answer, groups);
 }
 
-void party_begin_give(struct party *party)
+void group_begin_release(struct group_fixture *groups)
 {
-    rlock_group_release(party->group, on_answer, party);
+    rlock_group_release(groups->group, on_answer, groups);
 }
 
-enum status party_await(struct party *party, unsigned answers)
+enum status group_await(struct group_fixture *groups, unsigned answers)
 {
-    assert_int_equal(party->answers, answers - 1); /* not from inside the call */
-    fixture_wait_count(party->fixture, &party->answers, answers);
-    assert_int_equal(party->answers, answers);
-    return party->status;
+    assert_int_equal(groups->answers, answers - 1); /* not from inside the call */
+    fixture_wait_count(groups->fixture, &groups->answers, answers);
+    assert_int_equal(groups->answers, answers);
+    return groups->status;
 }
 
-enum status party_take_with(struct party *party, struct rlock_group_options options)
+enum status group_acquire_with(struct group_fixture *groups,
+                               struct rlock_group_options options)
 {
-    unsigned answers = party->answers + 1;
+    unsigned answers = groups->answers + 1;
 
-    party_begin(party, options);
-    return party_await(party, answers);
+    group_begin_acquire(groups, options);
+    return group_await(groups, answers);
 }
 
-enum status party_take(struct party *party)
+enum status group_acquire(struct group_fixture *groups)
 {
-    return party_take_with(party, (struct rlock_group_options){.lease_ms = LEASE_MS});
+    return group_acquire_with(groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
 }
 
-enum status party_take_watched(struct party *party, uint32_t lease_ms)
+enum status group_acquire_watched(struct group_fixture *groups, uint32_t lease_ms)
 {
-    return party_take_with(
-        party, (struct rlock_group_options){.lease_ms = lease_ms, .watchdog = true});
+    return group_acquire_with(
+        groups, (struct rlock_group_options){.lease_ms = lease_ms, .watchdog = true});
 }
 
-enum status party_give(struct party *party)
+enum status group_release(struct group_fixture *groups)
 {
-    unsigned answers = party->answers + 1;
+    unsigned answers = groups->answers + 1;
 
-    party_begin_give(party);
-    return party_await(party, answers);
+    group_begin_release(groups);
+    return group_await(groups, answers);
 }
 
 void assert_keys(const char *key, const char *wanted)
@@ -157,26 +159,26 @@ void assert_keys(const char *key, const char *wanted)
 void set_foreign(int server)
 {
     freeReplyObject(
-        server_command(&servers[server], "SET " PARTY_NAME " foreign PX 60000"));
+        server_command(&servers[server], "SET " GROUP_NAME " foreign PX 60000"));
 }
 
 void assert_foreign(int server)
 {
-    redisReply *reply = server_command(&servers[server], "GET " PARTY_NAME);
+    redisReply *reply = server_command(&servers[server], "GET " GROUP_NAME);
 
     assert_string_equal(reply->str, "foreign");
     freeReplyObject(reply);
-    assert_true(server_int(&servers[server], "PTTL " PARTY_NAME) > 50000);
+    assert_true(server_int(&servers[server], "PTTL " GROUP_NAME) > 50000);
 }
 
 void delete_key(int server)
 {
-    assert_int_equal(server_int(&servers[server], "DEL " PARTY_NAME), 1);
+    assert_int_equal(server_int(&servers[server], "DEL " GROUP_NAME), 1);
 }
 
 static bool is_absent(void *arg)
 {
-    return !server_has(arg, PARTY_NAME);
+    return !server_has(arg, GROUP_NAME);
 }
 
 void wait_absent(struct fixture *fixture, int server)
@@ -189,19 +191,19 @@ int64_t ms_since(int64_t begin_us)
     return (clock_mono_us() - begin_us) / 1000;
 }
 
-void party_free(struct party *party)
+void group_free(struct group_fixture *groups)
 {
-    rlock_group_free(party->group);
-    party->group = NULL;
+    rlock_group_free(groups->group);
+    groups->group = NULL;
 }
 
-void party_take_in_vain(struct party *party)
+void group_acquire_busy(struct group_fixture *groups)
 {
     int64_t begin_us = clock_mono_us();
 
     assert_int_equal(
-        party_take_with(
-            party, (struct rlock_group_options){.lease_ms = LEASE_MS, .wait_ms = 600}),
+        group_acquire_with(
+            groups, (struct rlock_group_options){.lease_ms = LEASE_MS, .wait_ms = 600}),
         STATUS_BUSY);
     assert_in_range(ms_since(begin_us), 600, 600 + QUICK_MS);
 }
@@ -238,9 +240,9 @@ static bool is_member(void *arg)
     return (rlock_group_fence(wanted->group, wanted->index) > 0) == wanted->is_held;
 }
 
-void wait_member(struct party *party, size_t index, bool is_held)
+void wait_member(struct group_fixture *groups, size_t index, bool is_held)
 {
-    struct membership wanted = {party->group, index, is_held};
+    struct membership wanted = {groups->group, index, is_held};
 
-    assert_true(fixture_run_until(party->fixture, is_member, &wanted, WITHIN_MS));
+    assert_true(fixture_run_until(groups->fixture, is_member, &wanted, WITHIN_MS));
 }
