@@ -1,5 +1,5 @@
 /* it_life.c - what becomes of orders after they were placed, by HTTP. */
-#include "app/test/fixture_crowd.h"
+#include "app/test/load_clients.h"
 #include "base/clock.h"
 
 #include <inttypes.h>
@@ -433,7 +433,7 @@ static void test_race__twenty_cancels_twenty_payments_and_the_expiry(void **stat
 
     for (int round = 0; round < 10; round++) {
         struct scramble scramble = {0};
-        struct crowd_plan plan = {
+        struct load_plan plan = {
             {one, two},        .connections = 40,       .requests = 40,
             .lock_step = true, .write = scramble_write, .answer = scramble_answer,
             .arg = &scramble};
@@ -445,7 +445,7 @@ static void test_race__twenty_cancels_twenty_payments_and_the_expiry(void **stat
                "update voucher_order set expires_at = clock_timestamp() + interval"
                " '%d ms' where id = %s",
                round % 5 * 5 + 1, scramble.order_id);
-        assert_int_equal(crowd_run(&plan), 40);
+        assert_int_equal(load_run(&plan), 40);
         done = scramble.done[0] + scramble.done[1];
         assert_int_equal(scramble.other, 0);
         assert_int_equal(scramble.refused + done, 40);

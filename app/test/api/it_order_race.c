@@ -1,5 +1,5 @@
 /* it_order_race.c - many shoppers at the same moment, on two instances. */
-#include "app/test/fixture_crowd.h"
+#include "app/test/load_clients.h"
 #include "base/clock.h"
 
 #include <stdlib.h>
@@ -46,12 +46,12 @@ static void assert_locks_go(void **state)
 static void test_race__a_thousand_for_a_hundred(void **state)
 {
     struct order_burst burst = {.first_user = 1000};
-    struct crowd_plan plan = {
+    struct load_plan plan = {
         {one, two},           .connections = 64,      .requests = 1000,
         .write = burst_write, .answer = burst_answer, .arg = &burst};
 
     make_everywhere(&(struct sale){.stock = 100}, burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), 1000);
+    assert_int_equal(load_run(&plan), 1000);
     assert_int_equal(burst.tally[TALLY_PLACED], 100);
     assert_int_equal(burst.tally[TALLY_SOLD_OUT], 900);
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), 100);
@@ -96,12 +96,12 @@ static void repeats_answer(size_t k, const struct client_reply *reply, void *arg
 
 static void run_repeats(struct repeats *repeats, size_t connections, size_t requests)
 {
-    struct crowd_plan plan = {
+    struct load_plan plan = {
         {one, two},        .connections = connections, .requests = requests,
         .lock_step = true, .write = repeats_write,     .answer = repeats_answer,
         .arg = repeats};
 
-    assert_int_equal(crowd_run(&plan), requests);
+    assert_int_equal(load_run(&plan), requests);
 }
 
 static void test_race__one_shopper_fifty_times(void **state)
@@ -212,12 +212,12 @@ static void mix_answer(size_t k, const struct client_reply *reply, void *arg)
 static void test_race__many_vouchers_at_once(void **state)
 {
     struct mix *mix = calloc(1, sizeof(*mix));
-    struct crowd_plan plan = {{one, two},         .connections = 100,   .requests = 4000,
-                              .write = mix_write, .answer = mix_answer, .arg = mix};
+    struct load_plan plan = {{one, two},         .connections = 100,   .requests = 4000,
+                             .write = mix_write, .answer = mix_answer, .arg = mix};
 
     for (size_t i = 0; i < MANY; i++)
         make_everywhere(&(struct sale){.stock = 150}, mix->voucher_ids[i]);
-    assert_int_equal(crowd_run(&plan), 4000);
+    assert_int_equal(load_run(&plan), 4000);
     assert_int_equal(mix->placed, MANY * 150);
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(sql_live_orders(*state, mix->voucher_ids[i]), 150);
@@ -227,14 +227,14 @@ static void test_race__many_vouchers_at_once(void **state)
 static void test_race__a_hot_voucher_does_not_starve_a_quiet_one(void **state)
 {
     struct mix *mix = calloc(1, sizeof(*mix));
-    struct crowd_plan plan = {{one, two},         .connections = 256,   .requests = 8000,
-                              .write = mix_write, .answer = mix_answer, .arg = mix};
+    struct load_plan plan = {{one, two},         .connections = 256,   .requests = 8000,
+                             .write = mix_write, .answer = mix_answer, .arg = mix};
 
     (void)state;
     mix->of_other = 100;
     make_everywhere(&(struct sale){.stock = 100000}, mix->voucher_ids[0]);
     make_everywhere(&(struct sale){.stock = 100000}, mix->voucher_ids[1]);
-    assert_int_equal(crowd_run(&plan), 8000);
+    assert_int_equal(load_run(&plan), 8000);
     assert_int_equal(mix->placed, 8000);
     assert_int_equal(mix->placed_other, 80);
     assert_in_range(mix->slowest_us, 1, 1000000);
@@ -299,15 +299,15 @@ static void restock_answer(size_t k, const struct client_reply *reply, void *arg
 static void test_race__restocks_add_up(void **state)
 {
     char id[ID_SIZE];
-    struct crowd_plan plan = {{one, two},
-                              .connections = 20,
-                              .requests = 200,
-                              .write = restock_write,
-                              .answer = restock_answer,
-                              .arg = id};
+    struct load_plan plan = {{one, two},
+                             .connections = 20,
+                             .requests = 200,
+                             .write = restock_write,
+                             .answer = restock_answer,
+                             .arg = id};
 
     make_everywhere(&(struct sale){.stock = 1}, id);
-    assert_int_equal(crowd_run(&plan), 200);
+    assert_int_equal(load_run(&plan), 200);
     assert_int_equal(
         sql_number(*state, "select stock_left from voucher where id = %s", id), 201);
 }

@@ -1,5 +1,5 @@
 /* it_auth.c - who may ask: tokens right and wrong, the three algorithms, roles, rates. */
-#include "app/test/fixture_crowd.h"
+#include "app/test/load_clients.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -456,7 +456,7 @@ static void test_rate__of_one_address_is_limited(void **state)
     assert_true(becomes_true(is_let_in, &patient, 3000));
 }
 
-/* Whoever watches the service must not be turned away with the crowd. */
+/* Whoever watches the service must not be turned away with the clients. */
 static void test_rate__probes_are_not_limited(void **state)
 {
     static const char *const targets[] = {"/healthz", "/readyz", "/metrics"};

@@ -1,5 +1,5 @@
 /* it_drain.c - SIGTERM: what is in flight is answered, locks are free, exit 0. */
-#include "app/test/fixture_crowd.h"
+#include "app/test/load_clients.h"
 #include "base/clock.h"
 
 #include <signal.h>
@@ -122,17 +122,17 @@ static void test_drain__under_load_loses_nothing(void **state)
     static enum tally each[3000];
     struct service *service = fixture_serve(*state, NULL);
     struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
-    struct crowd_plan plan = {{service},
-                              .connections = CLIENTS,
-                              .requests = 3000,
-                              .write = burst_write,
-                              .answer = burst_answer,
-                              .halfway = signal_service,
-                              .halfway_at = 1000,
-                              .arg = &burst};
+    struct load_plan plan = {{service},
+                             .connections = CLIENTS,
+                             .requests = 3000,
+                             .write = burst_write,
+                             .answer = burst_answer,
+                             .halfway = signal_service,
+                             .halfway_at = 1000,
+                             .arg = &burst};
 
     make_voucher(service, &(struct sale){.stock = 3000}, burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), 3000); /* later ones are refused a connection */
+    assert_int_equal(load_run(&plan), 3000); /* later ones are refused a connection */
     assert_int_equal(service_wait(service), 0);
     assert_int_equal(redis_order_locks(*state), 0);
     burst_check(*state, &burst, 3000);

@@ -7,7 +7,7 @@
  * stopped, and it finds all of them at the same moment; with one worker, for that the
  * numbers hold.
  */
-#include "app/test/fixture_crowd.h"
+#include "app/test/load_clients.h"
 #include "base/clock.h"
 
 #include <signal.h>
@@ -38,19 +38,19 @@ static void run_lock_step(void **state, size_t clients, size_t rounds, bool stop
 {
     static int64_t first_user = 1000;
     struct order_burst burst = {.first_user = first_user};
-    struct crowd_plan plan = {{service},
-                              .connections = clients,
-                              .requests = clients * rounds,
-                              .lock_step = true,
-                              .stop_to_ask = stop_to_ask,
-                              .timeout_ms = 30000,
-                              .write = burst_write,
-                              .answer = burst_answer,
-                              .arg = &burst};
+    struct load_plan plan = {{service},
+                             .connections = clients,
+                             .requests = clients * rounds,
+                             .lock_step = true,
+                             .stop_to_ask = stop_to_ask,
+                             .timeout_ms = 30000,
+                             .write = burst_write,
+                             .answer = burst_answer,
+                             .arg = &burst};
 
     first_user += (int64_t)(clients * rounds);
     make_voucher(service, &(struct sale){.stock = 100000}, burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), plan.requests);
+    assert_int_equal(load_run(&plan), plan.requests);
     assert_int_equal(burst.tally[TALLY_PLACED], plan.requests);
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), plan.requests);
 }
@@ -77,19 +77,19 @@ static void test_lock_step__all_ready_at_the_same_moment(void **state)
 static void test_lock_step__refusals(void **state)
 {
     struct order_burst burst = {.first_user = 1};
-    struct crowd_plan plan = {{service},
-                              .connections = 512,
-                              .requests = (size_t)512 * 20,
-                              .lock_step = true,
-                              .stop_to_ask = true,
-                              .timeout_ms = 30000,
-                              .write = burst_write,
-                              .answer = burst_answer,
-                              .arg = &burst};
+    struct load_plan plan = {{service},
+                             .connections = 512,
+                             .requests = (size_t)512 * 20,
+                             .lock_step = true,
+                             .stop_to_ask = true,
+                             .timeout_ms = 30000,
+                             .write = burst_write,
+                             .answer = burst_answer,
+                             .arg = &burst};
 
     (void)state;
     make_voucher(service, &(struct sale){.stock = 0}, burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), plan.requests);
+    assert_int_equal(load_run(&plan), plan.requests);
     assert_int_equal(burst.tally[TALLY_SOLD_OUT], plan.requests);
 }
 

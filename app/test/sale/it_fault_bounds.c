@@ -1,6 +1,6 @@
 /* it_fault_bounds.c - deadlines and queues: every request is answered in time or at once.
  */
-#include "app/test/fixture_crowd.h"
+#include "app/test/load_clients.h"
 #include "base/clock.h"
 
 #include <stdlib.h>
@@ -144,11 +144,11 @@ static void test_queue__of_look_ups_has_a_ceiling_too(void **state)
     const char *const env[] = {"SECKILL_QUEUE_MAX=10", "SECKILL_WORKERS=1",
                                "SECKILL_ORDER_TIMEOUT_MS=1500", NULL};
     struct order_burst burst = {.first_user = 1};
-    struct crowd_plan plan = {.connections = CLIENTS,
-                              .requests = CLIENTS,
-                              .write = keyed_write,
-                              .answer = burst_answer,
-                              .arg = &burst};
+    struct load_plan plan = {.connections = CLIENTS,
+                             .requests = CLIENTS,
+                             .write = keyed_write,
+                             .answer = burst_answer,
+                             .arg = &burst};
     struct client *clients[CLIENTS];
     char request[1024];
     size_t at_once = 0;
@@ -173,7 +173,7 @@ static void test_queue__of_look_ups_has_a_ceiling_too(void **state)
     fixture_servers(*state, "resume", "postgres");
     assert_in_range(at_once, CLIENTS - 20, CLIENTS);
     service_await(service, "/readyz", 200, 10000);
-    assert_int_equal(crowd_run(&plan), CLIENTS);
+    assert_int_equal(load_run(&plan), CLIENTS);
     assert_int_equal(burst.tally[TALLY_SOLD_OUT] + burst.tally[TALLY_UNAVAILABLE],
                      CLIENTS);
 }
@@ -182,16 +182,16 @@ static void test_batch__of_one_still_sells_right(void **state)
 {
     const char *const env[] = {"SECKILL_BATCH_MAX=1", NULL};
     struct order_burst burst = {.first_user = 1};
-    struct crowd_plan plan = {.connections = 32,
-                              .requests = 300,
-                              .write = burst_write,
-                              .answer = burst_answer,
-                              .arg = &burst};
+    struct load_plan plan = {.connections = 32,
+                             .requests = 300,
+                             .write = burst_write,
+                             .answer = burst_answer,
+                             .arg = &burst};
 
     service = fixture_serve(*state, env);
     plan.services[0] = service;
     make_voucher(service, &(struct sale){.stock = 200}, burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), 300);
+    assert_int_equal(load_run(&plan), 300);
     assert_int_equal(burst.tally[TALLY_PLACED], 200);
     assert_int_equal(burst.tally[TALLY_SOLD_OUT], 100);
 }

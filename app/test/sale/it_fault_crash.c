@@ -2,7 +2,7 @@
  * it_fault_crash.c - the service itself killed in the middle of a sale, and started while
  * nothing else runs.
  */
-#include "app/test/fixture_crowd.h"
+#include "app/test/load_clients.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -61,19 +61,19 @@ static void test_kill__loses_no_acknowledged_order(void **state)
 {
     static enum tally each[BURST];
     struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
-    struct crowd_plan plan = {.connections = 64,
-                              .requests = BURST,
-                              .write = burst_write,
-                              .answer = burst_answer,
-                              .halfway = kill_and_respawn,
-                              .halfway_at = BURST / 3,
-                              .arg = &burst};
+    struct load_plan plan = {.connections = 64,
+                             .requests = BURST,
+                             .write = burst_write,
+                             .answer = burst_answer,
+                             .halfway = kill_and_respawn,
+                             .halfway_at = BURST / 3,
+                             .arg = &burst};
     struct retry retry = {.burst = &burst};
 
     victim = fixture_serve(*state, short_lease);
     plan.services[0] = victim;
     make_voucher(victim, &(struct sale){.stock = BURST}, burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(load_run(&plan), BURST);
     assert_true(burst.tally[TALLY_LOST] > 0);
     burst_check(*state, &burst, BURST);
     for (size_t k = 0; k < BURST; k++) {
@@ -99,19 +99,19 @@ static void test_kill__leaves_the_other_instance_alone(void **state)
 {
     static enum tally each[BURST];
     struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
-    struct crowd_plan plan = {.connections = 64,
-                              .requests = BURST,
-                              .write = burst_write,
-                              .answer = burst_answer,
-                              .halfway = kill_victim,
-                              .halfway_at = BURST / 3,
-                              .arg = &burst};
+    struct load_plan plan = {.connections = 64,
+                             .requests = BURST,
+                             .write = burst_write,
+                             .answer = burst_answer,
+                             .halfway = kill_victim,
+                             .halfway_at = BURST / 3,
+                             .arg = &burst};
 
     victim = fixture_serve(*state, short_lease);
     plan.services[0] = victim;
     plan.services[1] = fixture_serve(*state, short_lease);
     make_voucher(plan.services[1], &(struct sale){.stock = BURST}, burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(load_run(&plan), BURST);
     burst_check(*state, &burst, BURST);
     assert_true(burst.tally[TALLY_PLACED] > BURST / 3);
     assert_int_equal(burst.tally[TALLY_UNAVAILABLE], 0);

@@ -2,8 +2,8 @@
  * it_fault_network.c - answers of Postgres and Redis that get lost on their way: what was
  * asked is done, and the service must find out.
  */
-#include "app/test/fixture_crowd.h"
 #include "app/test/fixture_proxy.h"
+#include "app/test/load_clients.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,15 +64,15 @@ static void run_losing_burst(struct fixture *fixture, struct service *service)
 {
     enum tally each[BURST];
     struct order_burst burst = {.first_user = 1, .each = each};
-    struct crowd_plan plan = {{service},
-                              .connections = 64,
-                              .requests = BURST,
-                              .write = burst_write,
-                              .answer = losing_answer,
-                              .arg = &burst};
+    struct load_plan plan = {{service},
+                             .connections = 64,
+                             .requests = BURST,
+                             .write = burst_write,
+                             .answer = losing_answer,
+                             .arg = &burst};
 
     make_voucher(service, &(struct sale){.stock = BURST}, burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(load_run(&plan), BURST);
     assert_int_equal(burst.tally[TALLY_LOST], 0);
     assert_int_equal(burst.tally[TALLY_UNKNOWN], 0); /* it can be looked up at once */
     proxy_drop(&proxy, 0);

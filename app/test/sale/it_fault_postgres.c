@@ -2,7 +2,7 @@
  * it_fault_postgres.c - Postgres killed, stopped, hung, its connections cut, in the
  * middle of a sale: no acknowledged order is lost, no answer is false, selling resumes.
  */
-#include "app/test/fixture_crowd.h"
+#include "app/test/load_clients.h"
 #include "base/clock.h"
 
 #include <stdlib.h>
@@ -127,13 +127,13 @@ static void run_burst(void **state, void (*halfway)(void *arg), bool all_are_pla
 {
     static enum tally each[BURST];
     struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
-    struct crowd_plan plan = {
+    struct load_plan plan = {
         {service},           .connections = 64,        .requests = BURST,
         .timeout_ms = 60000, .write = burst_write,     .answer = burst_answer,
         .halfway = halfway,  .halfway_at = BURST / 10, .arg = &burst};
 
     make_voucher(service, &(struct sale){.stock = BURST}, burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(load_run(&plan), BURST);
     assert_int_equal(burst.tally[TALLY_LOST], 0);
     assert_true(burst.tally[TALLY_PLACED] >= BURST / 10);
     if (all_are_placed)
@@ -231,13 +231,13 @@ static void run_cutter(void **state, const char *function)
     struct cutter cutter = {.burst = {.first_user = 1, .each = each},
                             .fixture = *state,
                             .function = function};
-    struct crowd_plan plan = {
+    struct load_plan plan = {
         {service},           .connections = 64,    .requests = BURST,
         .timeout_ms = 60000, .write = burst_write, .answer = cutter_answer,
         .arg = &cutter};
 
     make_voucher(service, &(struct sale){.stock = BURST}, cutter.burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(load_run(&plan), BURST);
     assert_int_equal(cutter.burst.tally[TALLY_LOST], 0);
     assert_int_equal(cutter.burst.tally[TALLY_UNKNOWN],
                      0); /* it can be looked up at once */

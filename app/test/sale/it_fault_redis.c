@@ -1,5 +1,5 @@
 /* it_fault_redis.c - Redis killed, hung, restarted empty; reject and bypass. */
-#include "app/test/fixture_crowd.h"
+#include "app/test/load_clients.h"
 #include "base/clock.h"
 
 #include <stdlib.h>
@@ -165,18 +165,18 @@ static void run_burst(void **state, struct service *at, void (*halfway)(void *ar
 {
     static enum tally each[BURST];
     struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
-    struct crowd_plan plan = {{at},
-                              .connections = 64,
-                              .requests = BURST,
-                              .timeout_ms = 30000,
-                              .write = burst_write,
-                              .answer = burst_answer,
-                              .halfway = halfway,
-                              .halfway_at = BURST / 10,
-                              .arg = &burst};
+    struct load_plan plan = {{at},
+                             .connections = 64,
+                             .requests = BURST,
+                             .timeout_ms = 30000,
+                             .write = burst_write,
+                             .answer = burst_answer,
+                             .halfway = halfway,
+                             .halfway_at = BURST / 10,
+                             .arg = &burst};
 
     make_voucher(at, &(struct sale){.stock = BURST}, burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(load_run(&plan), BURST);
     assert_int_equal(burst.tally[TALLY_LOST], 0);
     assert_true(burst.tally[TALLY_PLACED] >= BURST / 10);
     burst_check(*state, &burst, BURST);
@@ -224,13 +224,13 @@ static void test_reject__connections_cut_in_a_burst(void **state)
 {
     static enum tally each[BURST];
     struct order_burst burst = {.first_user = 1, .each = each, .fixture = *state};
-    struct crowd_plan plan = {
+    struct load_plan plan = {
         {service},           .connections = 64,    .requests = BURST,
         .timeout_ms = 30000, .write = burst_write, .answer = nagging_answer,
         .arg = &burst};
 
     make_voucher(service, &(struct sale){.stock = BURST}, burst.voucher_id);
-    assert_int_equal(crowd_run(&plan), BURST);
+    assert_int_equal(load_run(&plan), BURST);
     assert_int_equal(burst.tally[TALLY_LOST], 0);
     burst_check(*state, &burst, BURST);
     service_await(service, "/readyz", 200, BACK_MS);

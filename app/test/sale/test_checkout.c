@@ -308,7 +308,7 @@ static void test_checkout__a_hot_voucher_does_not_starve_a_quiet_one(void **stat
     assert_heard(20, OUTCOME_PLACED);
 }
 
-static void place_crowd(int first_user, int last_user)
+static void place_by_load(int first_user, int last_user)
 {
     fake_store.room = 0;
     for (int user = first_user; user <= last_user; user++)
@@ -319,7 +319,7 @@ static void place_crowd(int first_user, int last_user)
 
 static void test_checkout__gathers_after_a_large_batch(void **state UNUSED)
 {
-    place_crowd(1, 20);
+    place_by_load(1, 20);
     assert_int_equal(fake_store.calls[0].count, 20);
     submit_locked(21, 7);
     answer_store(STATUS_OK, VERDICT_PLACED);
@@ -336,7 +336,7 @@ static void test_checkout__gathers_after_a_large_batch(void **state UNUSED)
 
 static void test_checkout__stops_gathering_after_its_limit(void **state UNUSED)
 {
-    place_crowd(1, 20);
+    place_by_load(1, 20);
     answer_store(STATUS_OK, VERDICT_PLACED);
     clock_shift_us(-10000000);
     submit_locked(21, 7);

@@ -1,13 +1,13 @@
 /*
- * fixture_crowd.h - many clients at once, in one thread: each connection asks, waits for
+ * load_clients.h - many clients at once, in one thread: each connection asks, waits for
  * its answer and asks the next question, or all do so in lock step.
  */
-#ifndef TEST_FIXTURE_CROWD_H
-#define TEST_FIXTURE_CROWD_H
+#ifndef TEST_LOAD_CLIENTS_H
+#define TEST_LOAD_CLIENTS_H
 
 #include "app/test/fixture.h"
 
-struct crowd_plan {
+struct load_plan {
     struct service *services[FIXTURE_SERVICES_MAX]; /* connections go round; NULL ends */
     size_t connections;
     size_t requests;  /* in all */
@@ -27,7 +27,7 @@ struct crowd_plan {
 };
 
 /** Returns  how many requests were answered or lost before the time was over. */
-size_t crowd_run(const struct crowd_plan *plan);
+size_t load_run(const struct load_plan *plan);
 
 /** Answers counted by what they were; index with enum below. */
 enum tally {
@@ -61,7 +61,7 @@ struct order_burst {
  */
 void burst_check(struct fixture *fixture, const struct order_burst *burst, size_t count);
 
-/** crowd_plan callbacks for a struct order_burst. */
+/** load_plan callbacks for a struct order_burst. */
 size_t burst_write(size_t k, char *buf, size_t size, void *arg);
 void burst_answer(size_t k, const struct client_reply *reply, void *arg);
 

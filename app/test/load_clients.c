@@ -1,5 +1,5 @@
-/* fixture_crowd.c - many connections under one poll(); see fixture_crowd.h. */
-#include "app/test/fixture_crowd.h"
+/* load_clients.c - many connections under one poll(); see load_clients.h. */
+#include "app/test/load_clients.h"
 
 #include "base/clock.h"
 
@@ -17,8 +17,8 @@ struct member {
     bool waits;
 };
 
-struct crowd {
-    const struct crowd_plan *plan;
+struct load_clients {
+    const struct load_plan *plan;
     struct member *members;
     struct pollfd *pollers;
     size_t asked;
@@ -27,114 +27,114 @@ struct crowd {
     bool was_halfway;
 };
 
-static void crowd_answer(struct crowd *crowd, struct member *member,
-                         const struct client_reply *reply)
+static void load_answer(struct load_clients *clients, struct member *member,
+                        const struct client_reply *reply)
 {
     static const struct client_reply lost;
-    const struct crowd_plan *plan = crowd->plan;
+    const struct load_plan *plan = clients->plan;
 
     member->waits = false;
-    crowd->waiting--;
-    crowd->answered++;
+    clients->waiting--;
+    clients->answered++;
     plan->answer(member->k, reply == NULL ? &lost : reply, plan->arg);
     if (reply == NULL || reply->status <= 0) {
         client_close(member->conn);
         member->conn = NULL;
     }
-    if (plan->halfway != NULL && !crowd->was_halfway &&
-        crowd->answered >= plan->halfway_at) {
-        crowd->was_halfway = true;
+    if (plan->halfway != NULL && !clients->was_halfway &&
+        clients->answered >= plan->halfway_at) {
+        clients->was_halfway = true;
         plan->halfway(plan->arg);
     }
 }
 
-static void crowd_ask(struct crowd *crowd, struct member *member)
+static void load_ask(struct load_clients *clients, struct member *member)
 {
     char bytes[REQUEST_SIZE];
     size_t len;
 
-    member->k = crowd->asked++;
+    member->k = clients->asked++;
     member->waits = true;
-    crowd->waiting++;
-    len = crowd->plan->write(member->k, bytes, sizeof(bytes), crowd->plan->arg);
+    clients->waiting++;
+    len = clients->plan->write(member->k, bytes, sizeof(bytes), clients->plan->arg);
     if (member->conn == NULL)
         member->conn = client_open(member->address);
     if (member->conn == NULL || !client_write(member->conn, bytes, len))
-        crowd_answer(crowd, member, NULL);
+        load_answer(clients, member, NULL);
 }
 
-static void crowd_ask_all(struct crowd *crowd)
+static void load_ask_all(struct load_clients *clients)
 {
-    const struct crowd_plan *plan = crowd->plan;
+    const struct load_plan *plan = clients->plan;
 
-    if (plan->lock_step && crowd->waiting > 0)
+    if (plan->lock_step && clients->waiting > 0)
         return;
     if (plan->stop_to_ask)
         service_signal(plan->services[0], SIGSTOP);
-    for (size_t i = 0; i < plan->connections && crowd->asked < plan->requests; i++)
-        if (!crowd->members[i].waits)
-            crowd_ask(crowd, &crowd->members[i]);
+    for (size_t i = 0; i < plan->connections && clients->asked < plan->requests; i++)
+        if (!clients->members[i].waits)
+            load_ask(clients, &clients->members[i]);
     if (plan->stop_to_ask)
         service_signal(plan->services[0], SIGCONT);
 }
 
 /* One wait for whatever arrives. */
-static void crowd_listen(struct crowd *crowd, int timeout_ms)
+static void load_listen(struct load_clients *clients, int timeout_ms)
 {
-    size_t count = crowd->plan->connections;
+    size_t count = clients->plan->connections;
 
     for (size_t i = 0; i < count; i++) {
-        const struct member *member = &crowd->members[i];
+        const struct member *member = &clients->members[i];
 
-        crowd->pollers[i].fd = member->waits ? client_fd(member->conn) : -1;
-        crowd->pollers[i].events = POLLIN;
-        crowd->pollers[i].revents = 0;
+        clients->pollers[i].fd = member->waits ? client_fd(member->conn) : -1;
+        clients->pollers[i].events = POLLIN;
+        clients->pollers[i].revents = 0;
     }
-    if (poll(crowd->pollers, count, timeout_ms) <= 0)
+    if (poll(clients->pollers, count, timeout_ms) <= 0)
         return;
     for (size_t i = 0; i < count; i++) {
-        struct member *member = &crowd->members[i];
+        struct member *member = &clients->members[i];
         const struct client_reply *reply;
 
-        if (crowd->pollers[i].revents == 0)
+        if (clients->pollers[i].revents == 0)
             continue;
         reply = client_poll(member->conn, false);
         if (reply != NULL)
-            crowd_answer(crowd, member, reply);
+            load_answer(clients, member, reply);
     }
 }
 
-static void crowd_init(struct crowd *crowd, const struct crowd_plan *plan)
+static void load_init(struct load_clients *clients, const struct load_plan *plan)
 {
-    crowd->plan = plan;
-    crowd->members = calloc(plan->connections, sizeof(*crowd->members));
-    crowd->pollers = calloc(plan->connections, sizeof(*crowd->pollers));
-    assert_true(crowd->members != NULL && crowd->pollers != NULL);
+    clients->plan = plan;
+    clients->members = calloc(plan->connections, sizeof(*clients->members));
+    clients->pollers = calloc(plan->connections, sizeof(*clients->pollers));
+    assert_true(clients->members != NULL && clients->pollers != NULL);
     for (size_t i = 0, at = 0; i < plan->connections; i++) {
-        crowd->members[i].address = &plan->services[at++]->address;
-        crowd->members[i].conn = client_open(crowd->members[i].address);
+        clients->members[i].address = &plan->services[at++]->address;
+        clients->members[i].conn = client_open(clients->members[i].address);
         if (at == FIXTURE_SERVICES_MAX || plan->services[at] == NULL)
             at = 0;
     }
 }
 
-size_t crowd_run(const struct crowd_plan *plan)
+size_t load_run(const struct load_plan *plan)
 {
     int timeout_ms = plan->timeout_ms != 0 ? plan->timeout_ms : CLIENT_TIMEOUT_MS;
     int64_t end_us = clock_mono_us() + (int64_t)timeout_ms * 1000;
-    struct crowd crowd = {0};
+    struct load_clients clients = {0};
 
-    crowd_init(&crowd, plan);
-    while (crowd.answered < plan->requests && clock_mono_us() < end_us) {
-        crowd_ask_all(&crowd);
-        if (crowd.waiting > 0)
-            crowd_listen(&crowd, (int)((end_us - clock_mono_us()) / 1000) + 1);
+    load_init(&clients, plan);
+    while (clients.answered < plan->requests && clock_mono_us() < end_us) {
+        load_ask_all(&clients);
+        if (clients.waiting > 0)
+            load_listen(&clients, (int)((end_us - clock_mono_us()) / 1000) + 1);
     }
     for (size_t i = 0; i < plan->connections; i++)
-        client_close(crowd.members[i].conn);
-    free(crowd.members);
-    free(crowd.pollers);
-    return crowd.answered;
+        client_close(clients.members[i].conn);
+    free(clients.members);
+    free(clients.pollers);
+    return clients.answered;
 }
 
 /* -- orders -- */
@@ -241,11 +241,11 @@ static void missing_answer(size_t k, const struct client_reply *reply, void *arg
 void burst_finish(struct service *service, struct order_burst *burst, size_t count)
 {
     struct missing missing = {.burst = burst, .users = calloc(count, sizeof(size_t))};
-    struct crowd_plan plan = {{service},
-                              .connections = 32,
-                              .write = missing_write,
-                              .answer = missing_answer,
-                              .arg = &missing};
+    struct load_plan plan = {{service},
+                             .connections = 32,
+                             .write = missing_write,
+                             .answer = missing_answer,
+                             .arg = &missing};
 
     assert_non_null(missing.users);
     for (size_t k = 0; k < count; k++)
@@ -253,7 +253,7 @@ void burst_finish(struct service *service, struct order_burst *burst, size_t cou
             missing.users[missing.count++] = k;
     memset(burst->tally, 0, sizeof(burst->tally));
     plan.requests = missing.count;
-    assert_int_equal(crowd_run(&plan), missing.count);
+    assert_int_equal(load_run(&plan), missing.count);
     free(missing.users);
     assert_int_equal(burst->tally[TALLY_PLACED] + burst->tally[TALLY_ALREADY_ORDERED],
                      missing.count);
