@@ -217,7 +217,7 @@ soak: $(BUILD)/seckill $(BUILD)/open ## a long sale with faults, what it leaves 
 prove: $(BUILD)/seckill $(BUILD)/check ## storms and crashes, every answer held against the database
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check
 prove-lab: $(BUILD)/seckill $(BUILD)/check ## the same with planted defects, which must be caught
-	@load/lab/lies.py $(BUILD)/check
+	@load/lab/mutated_histories.py $(BUILD)/check
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 
 # A file of bench/ is a program of its own.
@@ -292,7 +292,7 @@ check-interop: $(INTEROP)
 
 # One after the other: the storms want the machine for themselves.
 check-proof: $(BUILD)/seckill $(BUILD)/check
-	$(CHECK) "load proof: lies told to the checker" load/lab/lies.py $(BUILD)/check
+	$(CHECK) "load proof: lies told to the checker" load/lab/mutated_histories.py $(BUILD)/check
 	$(CHECK) "load proof: planted defects" load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 	$(CHECK) "load proof: storms" load/prove.py $(BUILD)/seckill $(BUILD)/check short
 

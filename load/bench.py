@@ -25,7 +25,7 @@ import signal
 import socket
 import sys
 
-import house
+import harness
 import pictures
 from costs import Meter
 from results import compile_result, print_table
@@ -48,11 +48,11 @@ MIX = 9 # refusals to an order
 def make_log(url):
     """As much of the log as all this will write, in files that are used again, as a server has
     that has run for a while. To make one takes some 40 ms for every 16 MB, in which nobody commits."""
-    house.sql(url, f"alter system set min_wal_size = '{LOG_MB}MB'")
-    house.sql(url, "select pg_reload_conf()")
-    house.sql(url, "select count(pg_logical_emit_message(false, 'bench', repeat('x', 1048576))) "
+    harness.sql(url, f"alter system set min_wal_size = '{LOG_MB}MB'")
+    harness.sql(url, "select pg_reload_conf()")
+    harness.sql(url, "select count(pg_logical_emit_message(false, 'bench', repeat('x', 1048576))) "
               f"from generate_series(1, {LOG_MB})")
-    house.sql(url, "checkpoint")
+    harness.sql(url, "checkpoint")
 
 
 # -- measurements --
@@ -62,11 +62,11 @@ class Bench:
 
     def __init__(self, program, servers, stack):
         tools = os.path.dirname(program)
-        secret = house.new_secret() # one for both, so that a token is good in both
+        secret = harness.new_secret() # one for both, so that a token is good in both
         self.sale = Shop(program, servers, secret, PLACE, "bench_empty", stack)
         self.rss_idle = self.sale.service.rss_mib()
         self.old = Shop(program, servers, secret, PLACE, "bench_million", stack)
-        self.nginx = house.Nginx(PLACE, WORKERS, "return 200;")
+        self.nginx = harness.Nginx(PLACE, WORKERS, "return 200;")
         self.nothing = Empty(f"{tools}/empty", WORKERS)
         for server in (self.nginx, self.nothing):
             server.start()
@@ -86,7 +86,7 @@ class Bench:
         per_s = max(told["requests"] / told["seconds"], LEAST_PER_S)
         self.count = int(2 * SECONDS * per_s)
         service.write_tokens(self.count, f"{PLACE}/tokens")
-        house.wait_for("the service is ready", service.is_ready) # after all that was written
+        harness.wait_for("the service is ready", service.is_ready) # after all that was written
 
     def vouchers(self, count=1):
         """New ones, in a shop where nothing is left of earlier measurements."""
@@ -188,15 +188,15 @@ def ask_all(connections, request):
 # -- all of it --
 
 def versions(program, shop):
-    return {"seckill": house.version(program, "version"), "nginx": house.version(house.find_nginx(), "-v"),
-            "wrk": house.version("wrk", "-v"), "redis": house.version("redis-server", "--version"),
+    return {"seckill": harness.version(program, "version"), "nginx": harness.version(harness.find_nginx(), "-v"),
+            "wrk": harness.version("wrk", "-v"), "redis": harness.version("redis-server", "--version"),
             "postgres": shop.sql("show server_version")[0].split()[0],
-            "libmicrohttpd": house.version("pkg-config", "--modversion", "libmicrohttpd")}
+            "libmicrohttpd": harness.version("pkg-config", "--modversion", "libmicrohttpd")}
 
 
 def measure_all(program, stack):
     """`stack` ends what was started, the last first."""
-    servers = house.Servers(f"{PLACE}/servers")
+    servers = harness.Servers(f"{PLACE}/servers")
     # Some hundred megabytes, of no use to the next bench, which starts as this one did.
     stack.callback(shutil.rmtree, servers.directory)
     stack.callback(servers.down)
@@ -234,7 +234,7 @@ def main():
         raise_file_limit(IDLE_CONNECTIONS)
         with contextlib.ExitStack() as stack:
             result = measure_all(os.path.abspath(sys.argv[1]), stack)
-    except house.Failed as failure:
+    except harness.Failed as failure:
         sys.exit(f"make bench: {failure}")
     with open(f"{PLACE}/result.json", "w") as out:
         json.dump(result, out, indent=2)

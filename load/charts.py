@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 
-import house
+import harness
 
 WIDTH = 520
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = (
@@ -43,9 +43,9 @@ def draw(charts, place):
     try:
         done = subprocess.run(["gnuplot"], input=script, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise house.Failed("gnuplot is missing") from None
+        raise harness.Failed("gnuplot is missing") from None
     if done.returncode != 0 or done.stderr:
-        raise house.Failed(f"gnuplot: {done.stderr}")
+        raise harness.Failed(f"gnuplot: {done.stderr}")
     texts = {}
     for chart in charts:
         path = f"{place}/{chart.name}.svg"

@@ -27,7 +27,7 @@ import signal
 import statistics
 import sys
 
-import house
+import harness
 import pictures
 import shop
 from progress import Progress
@@ -51,7 +51,7 @@ class Growth:
 
     def __init__(self, program, servers):
         self.program, self.servers = program, servers
-        self.secret = house.new_secret() # one for all, so that a token is good in all
+        self.secret = harness.new_secret() # one for all, so that a token is good in all
         self.shops = [] # of the present dimension
         self.keys = 0
         self.settings = None # of Postgres
@@ -132,7 +132,7 @@ def grow_orders(growth, stack):
         if size == 0:
             shops[0].empty()
         if is_checkpointed:
-            house.sql(shops[0].superuser_url, "checkpoint")
+            harness.sql(shops[0].superuser_url, "checkpoint")
         return growth.orders(shops[size], create_vouchers(shops[size], 1))
 
     yield "orders in the table, after a checkpoint", "orders", None, [
@@ -269,7 +269,7 @@ def table(dimension):
 
 def measure_all(program, stack):
     """`stack` ends what was started, the last first."""
-    servers = house.Servers(f"{PLACE}/servers")
+    servers = harness.Servers(f"{PLACE}/servers")
     stack.callback(shutil.rmtree, PLACE) # some gigabytes
     stack.callback(servers.down)
     servers.up()
@@ -299,7 +299,7 @@ def main():
         shop.raise_file_limit(MOST_CONNECTIONS)
         with contextlib.ExitStack() as stack:
             result = measure_all(os.path.abspath(sys.argv[1]), stack)
-    except house.Failed as failure:
+    except harness.Failed as failure:
         sys.exit(f"make growth: {failure}")
     with open(RESULT, "w") as out:
         json.dump(result, out, indent=2)

@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import tempfile
 
-import house
+import harness
 from shop import STOCK
 
 ROWS = 1000 # in a statement of the bulk insert
@@ -38,13 +38,13 @@ class Empty:
     """libmicrohttpd with nothing behind it, set up as the service sets it up."""
 
     def __init__(self, program, threads):
-        self.port = house.free_port()
+        self.port = harness.free_port()
         self.command = ["setpriv", "--pdeathsig", "TERM", program, str(self.port), str(threads)]
         self.process = None
 
     def start(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL)
-        house.wait_for("libmicrohttpd answers", lambda: house.is_taken(self.port))
+        harness.wait_for("libmicrohttpd answers", lambda: harness.is_taken(self.port))
 
     def stop(self):
         self.process.terminate()
@@ -65,12 +65,12 @@ class Database:
         with tempfile.TemporaryDirectory(dir=self.shop.place) as place:
             with open(f"{place}/script", "w") as out:
                 out.write(script)
-            told = house.run("pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(threads),
+            told = harness.run("pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(threads),
                              "-T", str(seconds), "-f", f"{place}/script", "-D", f"voucher={voucher}",
                              "-D", "n=0", "-l", "--log-prefix", f"{place}/log", self.shop.owner_url)
             times = [int(line.split()[2]) for path in glob.glob(f"{place}/log*") for line in open(path)]
         if not times:
-            raise house.Failed(f"pgbench committed nothing within {seconds} s:\n{told}")
+            raise harness.Failed(f"pgbench committed nothing within {seconds} s:\n{told}")
         rate, = (float(line.split()[2]) for line in told.splitlines() if line.startswith("tps = "))
         return rate, statistics.median(times)
 
@@ -96,7 +96,7 @@ class Locks:
         self.env = dict(os.environ, REDISCLI_AUTH=servers.env["REDISCLI_AUTH"])
 
     def measure(self, seconds, locks, calls, connections):
-        return json.loads(house.run(self.program, self.port, *map(str, (seconds, locks, calls, connections)),
+        return json.loads(harness.run(self.program, self.port, *map(str, (seconds, locks, calls, connections)),
                                     env=self.env))
 
     def pairs_per_s(self, seconds, locks):
@@ -114,7 +114,7 @@ class Locks:
 
     def calls(self):
         """Of scripts, since the server began."""
-        for line in house.run("redis-cli", "-p", self.port, "info", "commandstats", env=self.env).splitlines():
+        for line in harness.run("redis-cli", "-p", self.port, "info", "commandstats", env=self.env).splitlines():
             if line.startswith("cmdstat_evalsha:"):
                 return int(line.split("calls=")[1].split(",")[0])
         return 0

@@ -16,7 +16,7 @@ import time
 
 import charts
 import results
-import house
+import harness
 from charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 
 STYLE = """
@@ -180,7 +180,7 @@ def prove_rules(result):
 def prove_page(place):
     path = f"{place}/result.json"
     if not os.path.exists(path):
-        raise house.Failed(f"there is nothing in {place}")
+        raise harness.Failed(f"there is nothing in {place}")
     result = read(path)
     stages = result["stages"]
     drawn = [prove_kinds(stages)] + [
@@ -429,7 +429,7 @@ def bench_page(place):
              (("bench", "result"), ("growth", "growth"), ("soak", "soak"))}
     runs = {what: read(path) for what, path in paths.items() if os.path.exists(path)}
     if not runs:
-        raise house.Failed(f"there is nothing in {place}")
+        raise harness.Failed(f"there is nothing in {place}")
     bench, growth, soak = map(runs.get, paths)
     drawn = bench_charts(bench) if bench else []
     drawn += growth_charts(growth) if growth else []
@@ -459,7 +459,7 @@ def write_page(what, place=None):
     place = place or f"var/{what}"
     try:
         text = PAGES[what](place)
-    except house.Failed as failure:
+    except harness.Failed as failure:
         print(f"pictures: none, {failure}")
         return
     with open(f"{place}/index.html", "w") as out:

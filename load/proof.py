@@ -21,7 +21,7 @@ import shutil
 import signal
 import sys
 
-import house
+import harness
 
 PLACE = f"var/proof.{os.getpid()}"
 SHOPPERS = 4000
@@ -76,7 +76,7 @@ def run_storm(service, vouchers):
 
 def check(what, found, expected):
     if found != expected:
-        raise house.Failed(f"{what}: {found}, expected {expected}")
+        raise harness.Failed(f"{what}: {found}, expected {expected}")
 
 
 def prove(service, url, vouchers, answers):
@@ -88,11 +88,11 @@ def prove(service, url, vouchers, answers):
         check(f"orders of voucher {voucher} acknowledged", len(mine), STOCK)
         per_shopper = collections.Counter(user for _, user in mine)
         check("a shopper above the limit", max(per_shopper.values()) <= limit, True)
-        rows = house.run("psql", "-XAtqc", "select id, user_id from voucher_order where voucher_id = "
+        rows = harness.run("psql", "-XAtqc", "select id, user_id from voucher_order where voucher_id = "
                          f"{voucher} order by 1", url).split()
         check(f"rows of voucher {voucher}", rows,
               [f"{order}|{user}" for order, user in sorted((int(order), user) for order, user in mine)])
-        check("stock left", house.sql(url, f"select stock_left from voucher where id = {voucher}"), ["0"])
+        check("stock left", harness.sql(url, f"select stock_left from voucher where id = {voucher}"), ["0"])
     repeated = [(reply["id"], user, voucher) for user, voucher, status, reply in answers if status == 200]
     check("a key repeated that gave another order", set(repeated) - set(placed), set())
     service.command("audit")
@@ -100,13 +100,13 @@ def prove(service, url, vouchers, answers):
 
 
 def start_service(stack):
-    servers = house.Servers(PLACE)
+    servers = harness.Servers(PLACE)
     stack.callback(servers.down)
     servers.up()
-    service = house.Service(os.path.abspath(sys.argv[1]), house.free_port(), {
+    service = harness.Service(os.path.abspath(sys.argv[1]), harness.free_port(), {
         "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
         "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
-        "SECKILL_JWT_SECRET": house.new_secret(), "SECKILL_WORKERS": "2",
+        "SECKILL_JWT_SECRET": harness.new_secret(), "SECKILL_WORKERS": "2",
         "SECKILL_RATE_PER_USER": "0"}, f"{PLACE}/seckill.log")
     service.migrate(servers.env["PG_OWNER_URL"])
     stack.callback(service.stop)
@@ -119,7 +119,7 @@ def main(stack):
     os.makedirs(PLACE)
     stack.callback(shutil.rmtree, PLACE)
     host, _, port = os.environ.get("PROOF_AT", "").rpartition(":")
-    service = house.Service(sys.argv[1], int(port), {}, None, host) if host else start_service(stack)
+    service = harness.Service(sys.argv[1], int(port), {}, None, host) if host else start_service(stack)
     vouchers = {service.create_voucher(f"{limit} each", STOCK, limit=limit): limit for limit in (1, 3)}
     answers = run_storm(service, list(vouchers))
     statuses = prove(service, service.env["SECKILL_DATABASE_URL"], vouchers, answers)
@@ -130,5 +130,5 @@ signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
 try:
     with contextlib.ExitStack() as whole:
         main(whole)
-except house.Failed as failed:
+except harness.Failed as failed:
     sys.exit(f"proof: {failed}")

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 
-import house
+import harness
 import pictures
 import progress
 import shop
@@ -33,7 +33,7 @@ LEASE_MS = 2000 # a shopper whose lock a killed instance held waits so long
 STAGE_WITHIN_S = 60
 BINS = 40 # of a stage's timeline
 PLENTY = 1_000_000
-SECRET = house.new_secret()
+SECRET = harness.new_secret()
 
 RULES = {
     "answers": "every answer belongs to one request, and is one that the stage allows",
@@ -70,7 +70,7 @@ class Site:
         self.servers = servers
         self.owner_url = servers.env["PG_OWNER_URL"].rsplit("/", 1)[0] + "/" + database
         database_url = servers.env["SECKILL_DATABASE_URL"].rsplit("/", 1)[0] + "/" + database
-        self.services = [house.Service(program, house.free_port(), {
+        self.services = [harness.Service(program, harness.free_port(), {
             "SECKILL_DATABASE_URL": database_url,
             "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
             "SECKILL_JWT_SECRET": SECRET, "SECKILL_WORKERS": "1", "SECKILL_RATE_PER_USER": "0",
@@ -82,7 +82,7 @@ class Site:
             service.start()
         instances = "".join(f"server 127.0.0.1:{service.port} max_fails=0; "
                             for service in self.services)
-        self.nginx = house.Nginx(PLACE, 1, LOCATION, UPSTREAM.format(instances=instances))
+        self.nginx = harness.Nginx(PLACE, 1, LOCATION, UPSTREAM.format(instances=instances))
         self.nginx.start()
         stack.callback(self.nginx.stop)
 
@@ -90,7 +90,7 @@ class Site:
         return self.services[0].create_voucher("proof", stock, **options)
 
     def sql(self, statement):
-        return house.sql(self.owner_url, statement)
+        return harness.sql(self.owner_url, statement)
 
     def empty(self):
         self.sql("truncate voucher, voucher_order, order_event, stock_event")
@@ -104,16 +104,16 @@ class Site:
 
     def settle(self):
         """Until nothing more can change: a server process outlives the instance it served."""
-        house.wait_for("all orders are answered", lambda: not any(
+        harness.wait_for("all orders are answered", lambda: not any(
             value for service in self.services
             for _, value in service.metrics("seckill_in_flight")))
-        house.wait_for("no transaction is under way", lambda: self.sql(
+        harness.wait_for("no transaction is under way", lambda: self.sql(
             "select count(*) from pg_stat_activity where usename = 'seckill_service' "
             "and state <> 'idle'") == ["0"])
-        house.wait_for("all locks are free, or have lapsed", lambda: not self.locks())
+        harness.wait_for("all locks are free, or have lapsed", lambda: not self.locks())
 
     def locks(self):
-        return house.run("redis-cli", "-p", self.servers.env["REDIS_PORT"], "keys", "lock:order:*",
+        return harness.run("redis-cli", "-p", self.servers.env["REDIS_PORT"], "keys", "lock:order:*",
                          env=dict(os.environ, REDISCLI_AUTH=self.servers.env["REDISCLI_AUTH"]),
                          check=False).split()
 
@@ -149,11 +149,11 @@ class Site:
     def kill_postgres(self):
         self.kill_server("postgres")
         if self.sql("select sum(stock_left) from voucher") == ["0"]:
-            raise house.Failed("Postgres was killed when all was sold")
+            raise harness.Failed("Postgres was killed when all was sold")
 
     def kill_server(self, which):
-        house.run(f"{house.LOAD}/servers.sh", "kill", self.servers.directory, which)
-        house.run(f"{house.LOAD}/servers.sh", "start", self.servers.directory, which)
+        harness.run(f"{harness.LOAD}/servers.sh", "kill", self.servers.directory, which)
+        harness.run(f"{harness.LOAD}/servers.sh", "start", self.servers.directory, which)
 
 
 # -- the stages --
@@ -266,20 +266,20 @@ def play(site, stage, asks, place):
     with open(f"{place}/wrk.log", "wb") as log:
         wrk = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "wrk", f"-t{THREADS}", f"-c{CONNECTIONS}", "-d1h",
-             "-s", f"{house.LOAD}/history.lua", f"http://127.0.0.1:{site.nginx.port}", "--",
+             "-s", f"{harness.LOAD}/history.lua", f"http://127.0.0.1:{site.nginx.port}", "--",
              f"tokens={PLACE}/tokens", f"place={place}", f"pace_ms={pace_ms}"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         if stage.fault:
             eighth = len(asks) // 8
-            house.wait_for("an eighth is ordered", lambda: site.rows() >= eighth, STAGE_WITHIN_S)
+            harness.wait_for("an eighth is ordered", lambda: site.rows() >= eighth, STAGE_WITHIN_S)
             down_us.append(time.time_ns() // 1000)
             stage.fault(site)
             down_us.append(time.time_ns() // 1000)
-        house.wait_for(f"the stage is over ({place})", lambda: wrk.poll() is not None or all(
+        harness.wait_for(f"the stage is over ({place})", lambda: wrk.poll() is not None or all(
             os.path.exists(f"{place}/done.{thread}") for thread in range(THREADS)), STAGE_WITHIN_S)
         if wrk.poll() is not None:
-            raise house.Failed(f"wrk has ended, see {place}/wrk.log")
+            raise harness.Failed(f"wrk has ended, see {place}/wrk.log")
     finally:
         wrk.send_signal(signal.SIGINT)
         wrk.wait()
@@ -313,7 +313,7 @@ def check(checker, site, stage, place):
         [checker, *faults, f"{place}/table"] + [f"{place}/history.{n}" for n in range(THREADS)],
         capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
-        raise house.Failed(f"the checker could not tell: {done.stderr}")
+        raise harness.Failed(f"the checker could not tell: {done.stderr}")
     verdict = Verdict()
     verdict.offenders = done.stderr
     for what, *rest in map(str.split, done.stdout.splitlines()):
@@ -331,7 +331,7 @@ def audit(site, verdict):
     verdict.looked["audit"] = 1
     try:
         site.services[0].command("audit")
-    except house.Failed:
+    except harness.Failed:
         verdict.broken["audit"] = 1
         told = site.services[0].command("audit", check=False).splitlines()
         verdict.offenders += "".join(f"  audit: {line}\n" for line in told[:4])
@@ -396,11 +396,11 @@ def stage_result(instances, stage, verdict, missing, seconds, place):
 def describe(program, site):
     return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "machine": shop.machine(), "durability": shop.durability(site),
-            "versions": {"seckill": house.version(program, "version"),
-                         "nginx": house.version(house.find_nginx(), "-v"),
-                         "wrk": house.version("wrk", "-v"),
+            "versions": {"seckill": harness.version(program, "version"),
+                         "nginx": harness.version(harness.find_nginx(), "-v"),
+                         "wrk": harness.version("wrk", "-v"),
                          "postgres": site.sql("show server_version")[0].split()[0],
-                         "redis": house.version("redis-server", "--version")}}
+                         "redis": harness.version("redis-server", "--version")}}
 
 
 # -- all of it --
@@ -462,9 +462,9 @@ def prove(program, checker, servers, stages, counts, size, result):
     print_verdict(total)
     result["rules"] = [dict(each, sentence=RULES[each["rule"]]) for each in list_rules(total)]
     if +total.broken:
-        raise house.Failed("a rule is broken, see above; the histories are in " + PLACE)
+        raise harness.Failed("a rule is broken, see above; the histories are in " + PLACE)
     if any(each["missing"] for each in result["stages"]):
-        raise house.Failed("a stage did not do what it is for")
+        raise harness.Failed("a stage did not do what it is for")
 
 
 # -- the lab --
@@ -494,14 +494,14 @@ LAB = [
 
 def try_defect(program, checker, servers, defect, size):
     superuser = servers.env["PG_SUPERUSER_URL"]
-    house.sql(superuser, f"create database {defect.name} owner seckill")
+    harness.sql(superuser, f"create database {defect.name} owner seckill")
     with contextlib.ExitStack() as stack:
         site = Site(program, servers, 2, stack, defect.name, {"SECKILL_REDIS_DOWN": "bypass"})
-        house.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", f"{house.LOAD}/lab/{defect.name}.sql",
+        harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", f"{harness.LOAD}/lab/{defect.name}.sql",
                   superuser.rsplit("/", 1)[0] + "/" + defect.name)
         if defect.without_redis:
-            house.run(f"{house.LOAD}/servers.sh", "stop", servers.directory, "redis")
-            stack.callback(house.run, f"{house.LOAD}/servers.sh", "start", servers.directory, "redis")
+            harness.run(f"{harness.LOAD}/servers.sh", "stop", servers.directory, "redis")
+            stack.callback(harness.run, f"{harness.LOAD}/servers.sh", "start", servers.directory, "redis")
         verdict, seconds = run_stage(checker, site, defect.stage, size, f"{PLACE}/{defect.name}")
     is_caught = verdict.broken[defect.rule] > 0
     print(f"{defect.name}: {verdict.broken[defect.rule]} times against \"{RULES[defect.rule]}\" "
@@ -514,13 +514,13 @@ def prove_lab(program, checker, servers, size):
     missed = [defect.name for defect in LAB
               if not try_defect(program, checker, servers, defect, size)]
     if missed:
-        raise house.Failed(f"not caught: {', '.join(missed)}")
+        raise harness.Failed(f"not caught: {', '.join(missed)}")
     print(f"all {len(LAB)} defects were caught")
 
 
 def write_tokens(program, count):
     """The admin's, and those of shoppers 1..count."""
-    maker = house.Service(program, 0, {"SECKILL_JWT_SECRET": SECRET}, os.devnull)
+    maker = harness.Service(program, 0, {"SECKILL_JWT_SECRET": SECRET}, os.devnull)
     maker.write_tokens(count, f"{PLACE}/tokens.shoppers")
     with open(f"{PLACE}/tokens", "w") as out, open(f"{PLACE}/tokens.shoppers") as shoppers:
         out.write(maker.token(1, "admin") + "\n")
@@ -534,7 +534,7 @@ def prove_or_tell(program, checker, servers, counts, size):
     try:
         prove(program, checker, servers, STAGES, counts, size, result)
         result["verdict"] = "holds"
-    except house.Failed as failure:
+    except harness.Failed as failure:
         result["verdict"] = str(failure)
         raise
     finally:
@@ -556,7 +556,7 @@ def main():
     began = time.monotonic()
     try:
         with contextlib.ExitStack() as stack:
-            servers = house.Servers(f"{PLACE}/servers")
+            servers = harness.Servers(f"{PLACE}/servers")
             stack.callback(servers.down)
             servers.up()
             size = 16000 if mode == "full" else 4000
@@ -565,7 +565,7 @@ def main():
                 prove_lab(program, checker, servers, size)
             else:
                 prove_or_tell(program, checker, servers, (1, 2, 3) if mode == "full" else (2,), size)
-    except house.Failed as failure:
+    except harness.Failed as failure:
         sys.exit(f"prove: {failure}")
     print(f"{time.monotonic() - began:.0f} s")
 

@@ -12,7 +12,7 @@ import random
 import signal
 import sys
 
-import house
+import harness
 
 PLACE = "var/run"
 DEMO_STOCK = 100
@@ -26,7 +26,7 @@ def lock_place():
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise house.Failed(f"a sale already runs in {PLACE}") from None
+        raise harness.Failed(f"a sale already runs in {PLACE}") from None
     return lock
 
 
@@ -35,7 +35,7 @@ def keep_secret():
     path = f"{PLACE}/jwt_secret"
     if not os.path.exists(path):
         with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-            out.write(house.new_secret())
+            out.write(harness.new_secret())
         os.rename(path + ".new", path)
     return path
 
@@ -43,7 +43,7 @@ def keep_secret():
 def list_vouchers(service, state):
     status, page = service.call("GET", f"/v1/vouchers?state={state}&limit=100")
     if status != 200:
-        raise house.Failed(f"listing vouchers: {status} {page}")
+        raise harness.Failed(f"listing vouchers: {status} {page}")
     return page["items"]
 
 
@@ -86,10 +86,10 @@ def ignore_signals():
 
 def serve(program, port, stack):
     """`stack` ends what was started, the last first."""
-    servers = house.Servers(PLACE)
+    servers = harness.Servers(PLACE)
     stack.callback(servers.down)
     servers.up()
-    service = house.Service(program, port, {
+    service = harness.Service(program, port, {
         "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
         "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
         "SECKILL_JWT_SECRET_FILE": keep_secret(), "SECKILL_TICKET_SECRET_FILE": keep_secret(),
@@ -100,7 +100,7 @@ def serve(program, port, stack):
     service.start()
     announce(service, *demo_vouchers(service))
     code = service.process.wait()
-    raise house.Failed(f"the service ended with code {code}, see {service.log_path}")
+    raise harness.Failed(f"the service ended with code {code}, see {service.log_path}")
 
 
 def interrupted(_number, _frame):
@@ -112,14 +112,14 @@ def main():
     for number in ENDING_SIGNALS:
         signal.signal(number, interrupted)
     try:
-        if house.is_taken(port):
-            raise house.Failed(f"port {port} is taken; another: make run PORT=8081")
+        if harness.is_taken(port):
+            raise harness.Failed(f"port {port} is taken; another: make run PORT=8081")
         with contextlib.ExitStack() as stack:
             stack.enter_context(lock_place())
             serve(program, port, stack)
     except KeyboardInterrupt:
         print("stopped; the data stay in", PLACE)
-    except house.Failed as failure:
+    except harness.Failed as failure:
         sys.exit(f"make run: {failure}")
 
 

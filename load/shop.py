@@ -7,7 +7,7 @@ import os
 import platform
 import resource
 
-import house
+import harness
 
 CONNECTIONS = 1024
 THREADS = 2
@@ -26,12 +26,12 @@ def wrk(place, ports, seconds, vouchers, count, keys=None, connections=CONNECTIO
     options = [f"threads={threads}", f"tokens={place}/tokens", f"vouchers={','.join(vouchers)}", f"count={count}"]
     if keys:
         options.append(f"keys={keys}")
-    out = house.run("wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}",
-                    "-s", f"{house.LOAD}/orders.lua", f"http://127.0.0.1:{ports[0]}", "--", *options,
+    out = harness.run("wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}",
+                    "-s", f"{harness.LOAD}/orders.lua", f"http://127.0.0.1:{ports[0]}", "--", *options,
                     env=dict(os.environ, PORTS=",".join(map(str, ports))))
     told = json.loads(out.splitlines()[-1])
     if told["broken"] or not told["requests"]:
-        raise house.Failed(f"wrk met {told['broken']} broken connections of {told['requests']}")
+        raise harness.Failed(f"wrk met {told['broken']} broken connections of {told['requests']}")
     return told
 
 
@@ -40,11 +40,11 @@ def wrk(place, ports, seconds, vouchers, count, keys=None, connections=CONNECTIO
 def arrivals(program, place, port, seconds, voucher, rate, connections=CONNECTIONS):
     """Requests that come at such a rate whatever is answered; what open.c tells at its end.
     Rate 0: each connection asks when it was answered."""
-    told = json.loads(house.run(program, f"port={port}", f"rate={rate}", f"seconds={seconds}",
+    told = json.loads(harness.run(program, f"port={port}", f"rate={rate}", f"seconds={seconds}",
                                 f"connections={connections}", f"tokens={place}/tokens",
                                 f"vouchers={voucher}"))
     if told["broken"] or told["unanswered"] or not told["answered"]:
-        raise house.Failed(f"the open-loop client met a service that does not answer: {told}")
+        raise harness.Failed(f"the open-loop client met a service that does not answer: {told}")
     return told | {"requests": told["answered"], "refused": told["answered"] - told["201"]}
 
 
@@ -58,9 +58,9 @@ class Shop:
         self.database_url = servers.env["SECKILL_DATABASE_URL"].rsplit("/", 1)[0] + "/" + database
         self.owner_url = servers.env["PG_OWNER_URL"].rsplit("/", 1)[0] + "/" + database
         self.superuser_url = servers.env["PG_SUPERUSER_URL"].rsplit("/", 1)[0] + "/" + database
-        house.sql(servers.env["PG_SUPERUSER_URL"], f"drop database if exists {database} with (force)")
-        house.sql(servers.env["PG_SUPERUSER_URL"], f"create database {database} owner seckill")
-        self.services = [house.Service(program, house.free_port(), {
+        harness.sql(servers.env["PG_SUPERUSER_URL"], f"drop database if exists {database} with (force)")
+        harness.sql(servers.env["PG_SUPERUSER_URL"], f"create database {database} owner seckill")
+        self.services = [harness.Service(program, harness.free_port(), {
             "SECKILL_DATABASE_URL": self.database_url,
             "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
             "SECKILL_JWT_SECRET": secret,
@@ -74,7 +74,7 @@ class Shop:
             service.start()
 
     def sql(self, statement):
-        return house.sql(self.owner_url, statement)
+        return harness.sql(self.owner_url, statement)
 
     def empty(self):
         """Nothing of earlier measurements is left."""
@@ -89,7 +89,7 @@ class Shop:
                 array_fill(0::bigint, array[{CHUNK}]), null)""")
         self.sql("analyze voucher_order")
         # The only one: by the servers' settings the next is due after the bench.
-        house.sql(self.superuser_url, "checkpoint")
+        harness.sql(self.superuser_url, "checkpoint")
 
     def measure(self, seconds, vouchers, count, keys=None, connections=CONNECTIONS,
                 threads=THREADS, **proof):
@@ -105,7 +105,7 @@ class Shop:
         none; None: to some."""
         before = self.counts()
         told = ask()
-        house.wait_for("all orders are answered", lambda: self.in_flight() == 0)
+        harness.wait_for("all orders are answered", lambda: self.in_flight() == 0)
         told["created"] = told["requests"] - told["refused"] if sells is not False else 0
         found = {name: count - before[name] for name, count in self.counts().items()}
         self.prove(told, vouchers, sells, connections, found)
@@ -136,7 +136,7 @@ class Shop:
               and found["placed"] == found["new rows"] and 0 <= cut_off <= connections
               and (sells is None or told["refused"] == (0 if sells else told["requests"])))
         if not ok:
-            raise house.Failed(f"a promise is broken: {told} {found}\n"
+            raise harness.Failed(f"a promise is broken: {told} {found}\n"
                                f"{self.service.metrics('seckill_orders_total')}")
 
 
@@ -146,7 +146,7 @@ def sold_out(shop):
     status, reply = shop.service.call("POST", f"/v1/vouchers/{voucher}/orders",
                                       shop.service.token(2**40))
     if status != 201:
-        raise house.Failed(f"the only piece was not sold: {status} {reply}")
+        raise harness.Failed(f"the only piece was not sold: {status} {reply}")
     return voucher
 
 
@@ -168,9 +168,9 @@ def grow_buffers(servers):
     million orders, which whoever has them would give them."""
     with open("/proc/meminfo") as info:
         mib = int(info.readline().split()[1]) // 4096
-    house.sql(servers.env["PG_SUPERUSER_URL"], f"alter system set shared_buffers = '{mib}MB'")
+    harness.sql(servers.env["PG_SUPERUSER_URL"], f"alter system set shared_buffers = '{mib}MB'")
     for verb in ("stop", "start"):
-        house.run(f"{house.LOAD}/servers.sh", verb, servers.directory, "postgres")
+        harness.run(f"{harness.LOAD}/servers.sh", verb, servers.directory, "postgres")
 
 
 def durability(shop):
@@ -183,5 +183,5 @@ def raise_file_limit(connections):
     need = connections + 1000
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < need:
-        raise house.Failed(f"{need} open files are not allowed here (ulimit -Hn is {hard})")
+        raise harness.Failed(f"{need} open files are not allowed here (ulimit -Hn is {hard})")
     resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))

@@ -29,7 +29,7 @@ import sys
 import threading
 import time
 
-import house
+import harness
 import pictures
 import shop
 from progress import Progress
@@ -110,7 +110,7 @@ class Sale:
         slices = [{} for _ in self.vouchers]
         for number, process, out in self.clients:
             if process.wait() != 0:
-                raise house.Failed(f"a client of slice {number} ended with code {process.returncode}")
+                raise harness.Failed(f"a client of slice {number} ended with code {process.returncode}")
             with open(out) as lines:
                 told = json.load(lines)
             for name in ("offered", "201", "200", "409", "503", "other", "broken", "unanswered"):
@@ -168,15 +168,15 @@ def kill_instance(site, _servers):
 def kill_server(which):
     def fault(_site, servers):
         for verb in ("kill", "start"):
-            house.run(f"{house.LOAD}/servers.sh", verb, servers.directory, which)
+            harness.run(f"{harness.LOAD}/servers.sh", verb, servers.directory, which)
     return fault
 
 
 def stop_server(which):
     def fault(_site, servers):
-        house.run(f"{house.LOAD}/servers.sh", "pause", servers.directory, which)
+        harness.run(f"{harness.LOAD}/servers.sh", "pause", servers.directory, which)
         time.sleep(1) # this is the fault
-        house.run(f"{house.LOAD}/servers.sh", "resume", servers.directory, which)
+        harness.run(f"{harness.LOAD}/servers.sh", "resume", servers.directory, which)
     return fault
 
 
@@ -291,7 +291,7 @@ class Verdict:
             with contextlib.suppress(TypeError):
                 pairs.append((sample["at_s"], look(sample)))
         if len(pairs) < 2:
-            raise house.Failed("there are no samples of the warm-up or of the calm")
+            raise harness.Failed("there are no samples of the warm-up or of the calm")
         return pairs
 
     def flat(self, name, look, at_most, unit="", of=statistics.median):
@@ -309,8 +309,8 @@ class Verdict:
 
     def zero(self, name, count):
         """Once the clients have gone."""
-        with contextlib.suppress(house.Failed):
-            house.wait_for(name, lambda: count() == 0, COMPLETE_WITHIN_S)
+        with contextlib.suppress(harness.Failed):
+            harness.wait_for(name, lambda: count() == 0, COMPLETE_WITHIN_S)
         self.add(name, "", count(), "0", count() == 0)
 
 
@@ -340,7 +340,7 @@ def judge_end(verdict, site, sampler):
     try:
         site.service.command("audit")
         verdict.add("seckill audit", "", "holds", "holds", True)
-    except house.Failed as failure:
+    except harness.Failed as failure:
         verdict.add("seckill audit", "", str(failure), "holds", False)
 
 
@@ -419,15 +419,15 @@ def play(sale, canceller, sampler, servers, phases, progress):
 
 def prepare(program, stack):
     """`stack` ends what was started, the last first."""
-    servers = house.Servers(f"{PLACE}/servers")
+    servers = harness.Servers(f"{PLACE}/servers")
     stack.callback(shutil.rmtree, servers.directory)
     stack.callback(servers.down)
     servers.up()
     shop.grow_buffers(servers)
     # So that there are some within minutes: what they cost belongs to it.
-    house.sql(servers.env["PG_SUPERUSER_URL"], "alter system set checkpoint_timeout = '1min'")
-    house.sql(servers.env["PG_SUPERUSER_URL"], "select pg_reload_conf()")
-    site = shop.Shop(program, servers, house.new_secret(), PLACE, "soak", stack, workers=1, instances=2)
+    harness.sql(servers.env["PG_SUPERUSER_URL"], "alter system set checkpoint_timeout = '1min'")
+    harness.sql(servers.env["PG_SUPERUSER_URL"], "select pg_reload_conf()")
+    site = shop.Shop(program, servers, harness.new_secret(), PLACE, "soak", stack, workers=1, instances=2)
     site.service.write_tokens(SHOPPERS, f"{PLACE}/tokens")
     shuffle(f"{PLACE}/tokens")
     return servers, site
@@ -444,7 +444,7 @@ def shuffle(path):
 def measure_maximum(site):
     """Of shoppers in no order who have bought before, after a checkpoint: most of the soak is so."""
     for _ in range(2): # the first makes them old customers
-        house.sql(site.superuser_url, "checkpoint")
+        harness.sql(site.superuser_url, "checkpoint")
         told = site.measure(MAXIMUM_S, [site.service.create_voucher("maximum", shop.STOCK)], SHOPPERS,
                             connections=2 * CONNECTIONS)
     site.empty()
@@ -489,7 +489,7 @@ def main():
     try:
         with contextlib.ExitStack() as stack:
             result = soak(program, client, minutes, stack)
-    except house.Failed as failure:
+    except harness.Failed as failure:
         sys.exit(f"make soak: {failure}")
     with open(RESULT, "w") as out:
         json.dump(result, out, indent=1)

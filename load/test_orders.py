@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-import house
+import harness
 from stub import Server, http
 
 SECONDS = 1
@@ -19,7 +19,7 @@ class OrdersTest(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".tokens") as file:
             file.writelines(f"token-{number}\n" for number in range(tokens))
             file.flush()
-            done = subprocess.run(["wrk", "-t2", "-c8", f"-d{SECONDS}", "-s", f"{house.LOAD}/orders.lua",
+            done = subprocess.run(["wrk", "-t2", "-c8", f"-d{SECONDS}", "-s", f"{harness.LOAD}/orders.lua",
                                    f"http://127.0.0.1:{server.port}", "--", "threads=2",
                                    f"tokens={file.name}", *options],
                                   capture_output=True, text=True, check=True)

@@ -3,7 +3,7 @@
 import types
 import unittest
 
-import house
+import harness
 import soak
 
 
@@ -49,7 +49,7 @@ class VerdictTest(unittest.TestCase):
 
     def test_flat__passes_over_what_did_not_answer(self):
         self.assertTrue(self.judge([10, None] * 30, 4))
-        with self.assertRaises(house.Failed):
+        with self.assertRaises(harness.Failed):
             self.judge([10] * 30 + [None] * 30, 4)
 
     def test_slope__is_that_of_the_calm(self):

@@ -25,7 +25,7 @@ import traceback
 ROOT = os.path.abspath(f"{os.path.dirname(os.path.abspath(__file__))}/../..")
 sys.path.insert(0, f"{ROOT}/load")
 
-import house # noqa: E402
+import harness # noqa: E402
 
 PLACE = "var/it/docs"
 OPERATOR, INTEGRATOR, DEVELOPER = (f"app/docs/{reader}.md" for reader in ("operator", "integrator", "developer"))
@@ -49,7 +49,7 @@ def read(path):
 
 def check(condition, what):
     if not condition:
-        raise house.Failed(what)
+        raise harness.Failed(what)
 
 
 def same(told, true, of):
@@ -80,7 +80,7 @@ def find_blocks(path):
         elif opened:
             lines.append(line)
         elif line.startswith("    ") and re.match(r" +((make|curl|seckill|\$) |(build|load)/\w)", line):
-            raise house.Failed(f"{path}:{number}: a command that is not in a block ```sh")
+            raise harness.Failed(f"{path}:{number}: a command that is not in a block ```sh")
         elif line:
             found = re.fullmatch(r"<!-- not run: (.+) -->", line)
             reason = found and found[1]
@@ -148,7 +148,7 @@ def plain_json(place, text):
         try:
             value, end = json.JSONDecoder().raw_decode(rest)
         except ValueError as failure:
-            raise house.Failed(f"{place}: no JSON ({failure}):\n{text}") from None
+            raise harness.Failed(f"{place}: no JSON ({failure}):\n{text}") from None
         values.append(json.dumps(value, ensure_ascii=False))
         rest = rest[end:].lstrip()
     return "\n".join(values)
@@ -160,7 +160,7 @@ class World:
     def __init__(self, program, stack):
         self.program = program
         self.build = os.path.relpath(os.path.dirname(program), ROOT)
-        servers = house.Servers(PLACE)
+        servers = harness.Servers(PLACE)
         if os.path.isdir(PLACE):
             servers.down()
             shutil.rmtree(PLACE)
@@ -169,8 +169,8 @@ class World:
         self.allow_replication(servers.env)
         secret = f"{PLACE}/jwt_secret"
         with open(os.open(secret, os.O_WRONLY | os.O_CREAT, 0o600), "w") as out:
-            out.write(house.new_secret())
-        self.service = house.Service(program, house.free_port(), {
+            out.write(harness.new_secret())
+        self.service = harness.Service(program, harness.free_port(), {
             "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
             "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"], "SECKILL_WORKERS": "2",
             "SECKILL_JWT_SECRET_FILE": secret, "SECKILL_TICKET_SECRET_FILE": secret,
@@ -184,7 +184,7 @@ class World:
         """For pg_basebackup."""
         with open(f"{PLACE}/postgres/pg_hba.conf", "a") as out:
             out.write("host replication postgres 127.0.0.1/32 scram-sha-256\n")
-        house.sql(env["PG_SUPERUSER_URL"], "select pg_reload_conf()")
+        harness.sql(env["PG_SUPERUSER_URL"], "select pg_reload_conf()")
 
     def here(self, text):
         """A document's text with the places of this test."""
@@ -274,7 +274,7 @@ def judge_rules(text):
         file.write(text)
         file.flush()
         if shutil.which("promtool"):
-            house.run("promtool", "check", "rules", file.name)
+            harness.run("promtool", "check", "rules", file.name)
             return
         print("promtool is not installed: the rules' expressions were not parsed")
         import yaml
@@ -330,7 +330,7 @@ def run_one(name, test, *arguments):
     try:
         test(*arguments)
     except Exception as failure: # whatever it is, the others run
-        print(failure) if isinstance(failure, house.Failed) else traceback.print_exc(file=sys.stdout)
+        print(failure) if isinstance(failure, harness.Failed) else traceback.print_exc(file=sys.stdout)
         print(f"[  FAILED  ] {name}", flush=True)
         return False
     print(f"[       OK ] {name}", flush=True)

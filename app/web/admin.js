@@ -1,7 +1,7 @@
 /* admin.js - the dashboard: who is here, the stats of each second, the vouchers. */
 import {Chart} from '/web/charts.js';
 import {Stats, KEPT_S, percentile} from '/web/stats.js';
-import {call, claims, devToken, element, every, setText, takeToken} from '/web/house.js';
+import {call, claims, devToken, element, every, setText, takeToken} from '/web/common.js';
 import {initForms, openEdit, openRestock} from '/web/forms.js';
 
 const TOKEN = 'seckill.admin';

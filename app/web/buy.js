@@ -4,7 +4,7 @@
  * All attempts of a press carry the same Idempotency-Key, so that they make one order at
  * most whatever became of the answers. The key outlives a reload of the page.
  */
-import {call, Problem} from '/web/house.js';
+import {call, Problem} from '/web/common.js';
 
 const ATTEMPTS = 8;
 const PAUSE_MS = 500;

@@ -1,5 +1,5 @@
 /* charts.js - a chart with a title and the latest values beside it; drawn by dygraphs. */
-import {element, setText} from '/web/house.js';
+import {element, setText} from '/web/common.js';
 
 /* global Dygraph */
 

@@ -1,5 +1,5 @@
 /* forms.js - the dashboard's dialogs: create or edit a voucher, restock one. */
-import {call, setText} from '/web/house.js';
+import {call, setText} from '/web/common.js';
 
 const byId = (id) => document.getElementById(id);
 let house; /* {token(), done(text)} */

@@ -1,7 +1,7 @@
 /* shop.js - the shop page: who is here, the vouchers, the button, my orders. */
 import {buy} from '/web/buy.js';
-import {call, claims, clock, devToken, element, every, listVouchers, setText, takeToken} from '/web/house.js';
-import {duration, has, moment, money, number, percent, say, translate} from '/web/words.js';
+import {call, claims, clock, devToken, element, every, listVouchers, setText, takeToken} from '/web/common.js';
+import {duration, has, moment, money, number, percent, say, translate} from '/web/i18n.js';
 
 const LOOK_MS = 2000;        /* at the vouchers on sale, while something happens there */
 const LOOK_CALM_MS = 5000;

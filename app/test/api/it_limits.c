@@ -103,7 +103,7 @@ static void test_rate__of_a_shopper_is_told_in_headers(void **state)
                    "\"shopper\";q=2;w=2", "\"shopper\";r=0;t=1");
 }
 
-static void test_rate__of_shoppers_is_not_that_of_the_house(void **state)
+static void test_rate__of_shoppers_is_not_that_of_the_instance(void **state)
 {
     const char *const env[] = {"SECKILL_RATE_PER_USER=1", "SECKILL_WORKERS=1", NULL};
     struct service *service = serve_limited(*state, env);
@@ -300,7 +300,7 @@ int main(void)
         CASE(test_rate__of_a_client_behind_a_trusted_proxy),
         CASE(test_rate__nobody_else_is_believed),
         CASE(test_rate__of_a_shopper_is_told_in_headers),
-        CASE(test_rate__of_shoppers_is_not_that_of_the_house),
+        CASE(test_rate__of_shoppers_is_not_that_of_the_instance),
         CASE(test_rate__of_many_addresses_costs_no_memory),
         CASE(test_connections__of_one_address_are_limited),
         CASE(test_connections__of_a_trusted_proxy_are_not_limited),

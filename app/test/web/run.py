@@ -18,7 +18,7 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, f"{HERE}/../../../load"]
 
-import house # noqa: E402
+import harness # noqa: E402
 
 NOT_RUN = 77
 CROWD = 8
@@ -30,13 +30,13 @@ class World:
 
     def __init__(self, program, directory, stack):
         self.program, self.directory, self.stack = program, directory, stack
-        self.private = house.Servers(directory)
+        self.private = harness.Servers(directory)
         if os.path.isdir(directory):
             self.private.down()
             shutil.rmtree(directory)
         stack.callback(self.private.down)
         self.private.up()
-        self.secret = house.new_secret()
+        self.secret = harness.new_secret()
         self.titles = 0
         self.service = None
         self.service = self.start({}, is_first=True)
@@ -46,7 +46,7 @@ class World:
 
     def start(self, env, listen="127.0.0.1", is_first=False):
         """One more instance; all but the first end with the test."""
-        service = house.Service(self.program, house.free_port(), {
+        service = harness.Service(self.program, harness.free_port(), {
             "SECKILL_DATABASE_URL": self.private.env["SECKILL_DATABASE_URL"],
             "SECKILL_REDIS_URL": self.private.env["SECKILL_REDIS_URL"],
             "SECKILL_JWT_SECRET": self.secret, "SECKILL_TICKET_SECRET": self.secret,
@@ -68,7 +68,7 @@ class World:
         return self._chinese
 
     def servers(self, verb, which):
-        house.run(f"{house.LOAD}/servers.sh", verb, self.directory, which)
+        harness.run(f"{harness.LOAD}/servers.sh", verb, self.directory, which)
 
     # -- the service behind the page's back
 
@@ -96,15 +96,15 @@ class World:
     def voucher(self, **sale):
         made = self.call("POST", "/v1/vouchers", self.admin, {
             "title": self.new_title(), "description": "Any day but Sunday.", "price_cents": 900,
-            "face_value_cents": 10000, "stock": 10, "begin_at": house.moment(-60),
-            "end_at": house.moment(3600), **sale})
+            "face_value_cents": 10000, "stock": 10, "begin_at": harness.moment(-60),
+            "end_at": harness.moment(3600), **sale})
         self.test.callback(self.end, made["id"])
         return made["id"]
 
     def end(self, voucher):
         """So that it is in no other test's way."""
         self.call("PATCH", f"/v1/vouchers/{voucher}", self.admin,
-                  {"begin_at": house.moment(-7200), "end_at": house.moment(-3600)})
+                  {"begin_at": harness.moment(-7200), "end_at": harness.moment(-3600)})
 
     def read(self, voucher):
         return self.call("GET", f"/v1/vouchers/{voucher}")

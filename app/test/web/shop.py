@@ -8,7 +8,7 @@ import time
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-import house
+import harness
 from browser import DESK, NARROW, PHONE
 
 
@@ -55,7 +55,7 @@ class Shop:
 def test_shelf__has_what_can_be_bought_first(world):
     gone = world.voucher(stock=1, price_cents=8800, face_value_cents=26800)
     world.place(gone, 424242)
-    soon = world.voucher(stock=500, price_cents=1900, face_value_cents=6000, begin_at=house.moment(754))
+    soon = world.voucher(stock=500, price_cents=1900, face_value_cents=6000, begin_at=harness.moment(754))
     shop = Shop(world, stock=40, price_cents=9900, face_value_cents=39900)
     for user in range(14):
         world.place(shop.voucher, 424242 + user)

@@ -1,4 +1,4 @@
-/* words.js - every word of the pages in English and Chinese, and how numbers are told. */
+/* i18n.js - every word of the pages in English and Chinese, and how numbers are told. */
 
 const all = {
     en: {

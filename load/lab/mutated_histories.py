@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""lies.py CHECKER - one true story, which the checker must believe, and the same with a lie in
+"""mutated_histories.py CHECKER - one true story, which the checker must believe, and the same with a lie in
 it, for each kind of lie, which it must not."""
 
 import re

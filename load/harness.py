@@ -1,4 +1,4 @@
-"""house.py - what the run, the proof and the bench stand on: private servers, nginx, a
+"""harness.py - what the run, the proof and the bench stand on: private servers, nginx, a
 service, its HTTP interface, its tokens, its SQL. Python's standard library only."""
 
 import datetime

@@ -1,4 +1,4 @@
-/* house.js - what both pages stand on: requests, the server's clock, tokens, elements. */
+/* common.js - what both pages stand on: requests, the server's clock, tokens, elements. */
 
 const ANSWER_WITHIN_MS = 15000;
 
