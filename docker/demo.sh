@@ -178,7 +178,7 @@ verb_up()
 
 the sale      $url/#token=$(token --user 1002)
 the dashboard $url/admin#token=$admin
-the stats   http://127.0.0.1:$PROMETHEUS_PORT/graph?g0.expr=sum(seckill_orders_total)by(verdict)&g0.tab=1
+the stats   http://127.0.0.1:$PROMETHEUS_PORT/graph?g0.expr=sum(seckill_orders_total)by(outcome)&g0.tab=1
 a shopper     $(token --user 1003)
 buy           curl -X POST $url/v1/vouchers/$voucher/orders -H "Authorization: Bearer SHOPPER"
 end           make demo-down
@@ -214,8 +214,8 @@ check_demo()
     check "a write to its root" "$(in_app 'echo >/tmp/x')" refused
     check "its capabilities" "$(in_app 'grep CapBnd /proc/self/status | tr -dc 0-9')" 0000000000000000
     check "metrics from outside" "$(curl -s -o /dev/null -w '%{http_code}' "$url/metrics")" 404
-    wait_for 30 scraped 'sum(seckill_orders_total{verdict="placed"})' 1001 ||
-        fail "Prometheus counted $(metric 'sum(seckill_orders_total{verdict="placed"})') orders, expected 1001"
+    wait_for 30 scraped 'sum(seckill_orders_total{outcome="placed"})' 1001 ||
+        fail "Prometheus counted $(metric 'sum(seckill_orders_total{outcome="placed"})') orders, expected 1001"
     echo "one instance ends, the sale goes on"
     quietly stop $compose stop app1
     shopper=$($compose exec -T app2 /usr/bin/seckill token --user 1004)

@@ -247,7 +247,7 @@ class Service:
 
     def placed(self):
         return sum(value for labels, value in self.metrics("seckill_orders_total")
-                   if 'verdict="placed"' in labels)
+                   if 'outcome="placed"' in labels)
 
     def server_errors(self):
         return sum(value for labels, value in self.metrics("seckill_http_requests_total")

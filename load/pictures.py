@@ -228,7 +228,7 @@ def bench_rates(result):
 def bench_latency(result):
     """By the percentile, each nine as wide as the one before."""
     series, rows = [], []
-    for load, title in figures.LOADS:
+    for load, title in results.LOADS:
         told, text = result["latency"][load], f"{title} of the most"
         points = [(-math.log10(1 - fraction), us / 1000)
                   for us, fraction in told["points"] if 0.3 <= fraction < 1 and us > 0]
@@ -397,7 +397,7 @@ def goal_rows(bench, growth):
         rows += [goal_row(f"{title}, by {base}", bench[f"{what}_ratio_{base}"], "at least", goal)
                  for what, title, base, goal in results.ASKED if goal]
         rows += [goal_row(title, bench[field], kind, goal)
-                 for kind, goals in (("at least", figures.GOALS), ("at most", figures.CEILINGS))
+                 for kind, goals in (("at least", results.GOALS), ("at most", results.CEILINGS))
                  for field, title, goal in goals]
     for dimension in growth["dimensions"] if growth else []:
         if dimension["goal"]:

@@ -23,9 +23,9 @@ static const char *const status_labels[] = {
     METRICS_STATUSES(X)
 #undef X
         "other"};
-static const char *const outcome_labels[] = {
+static const char *const outcome_names[] = {
 #define X(word, label) label,
-    METRICS_OUTCOMES(X)
+    ORDER_OUTCOMES(X)
 #undef X
 };
 static const char *const stage_labels[] = {
@@ -34,9 +34,9 @@ static const char *const stage_labels[] = {
 #undef X
 };
 
-const char *outcome_label(enum outcome outcome)
+const char *outcome_name(enum outcome outcome)
 {
-    return outcome_labels[outcome];
+    return outcome_names[outcome];
 }
 
 static enum metrics_status_index status_index(unsigned http_status)
@@ -168,8 +168,8 @@ static void print_orders(const struct printer *printer)
     print_head(printer, "seckill_orders_total", "counter",
                "Attempts to order by what the shopper was told.");
     for (int i = 0; i < OUTCOME_COUNT; i++)
-        fprintf(printer->out, "seckill_orders_total{verdict=\"%s\"} %" PRIu64 "\n",
-                outcome_labels[i], sum_at(printer, &first->outcomes[i]));
+        fprintf(printer->out, "seckill_orders_total{outcome=\"%s\"} %" PRIu64 "\n",
+                outcome_names[i], sum_at(printer, &first->outcomes[i]));
     print_head(printer, "seckill_order_stage_seconds", "histogram",
                "Time an order spent in a stage; total is from arrival to answer.");
     for (int i = 0; i < STAGE_COUNT; i++) {
@@ -303,13 +303,13 @@ static void print_sale(const struct printer *printer)
     const struct metrics *first = printer->all[0];
     const char *comma = "";
 
-    fputs("\"verdicts\":{", printer->out);
+    fputs("\"outcomes\":{", printer->out);
     for (int i = 0; i < OUTCOME_COUNT; i++) {
         uint64_t sum = sum_at(printer, &first->outcomes[i]);
 
         if (sum == 0)
             continue;
-        fprintf(printer->out, "%s\"%s\":%" PRIu64, comma, outcome_labels[i], sum);
+        fprintf(printer->out, "%s\"%s\":%" PRIu64, comma, outcome_names[i], sum);
         comma = ",";
     }
     fputs("},\"stages\":{", printer->out);

@@ -59,22 +59,6 @@
     X(500)                                                                               \
     X(503)
 
-/* How an attempt to order ended, as it was told to the shopper. */
-#define METRICS_OUTCOMES(X)                                                              \
-    X(PLACED, "placed")                                                                  \
-    X(REPEATED, "repeated")                                                              \
-    X(ALREADY_ORDERED, "already_ordered")                                                \
-    X(SOLD_OUT, "sold_out")                                                              \
-    X(NOT_STARTED, "not_started")                                                        \
-    X(SALE_ENDED, "sale_ended")                                                          \
-    X(NO_VOUCHER, "not_found")                                                           \
-    X(TICKET_REQUIRED, "ticket_required")                                                \
-    X(IN_PROGRESS, "order_in_progress")                                                  \
-    X(OVERLOADED, "overloaded")                                                          \
-    X(UNAVAILABLE, "unavailable")                                                        \
-    X(UNKNOWN, "outcome_unknown")                                                        \
-    X(INTERNAL, "internal")
-
 /* The stages of an order: each counted from the end of the one before. */
 #define METRICS_STAGES(X)                                                                \
     X(LOCK, "lock")                                                                      \
@@ -96,13 +80,6 @@ enum metrics_status_index {
 #undef X
         STATUS_INDEX_OTHER,
     STATUS_INDEX_COUNT
-};
-
-enum outcome {
-#define X(word, label) OUTCOME_##word,
-    METRICS_OUTCOMES(X)
-#undef X
-        OUTCOME_COUNT
 };
 
 enum metrics_stage {
@@ -162,7 +139,7 @@ void metrics_observe_stage_us(struct metrics *metrics, enum metrics_stage stage,
 void metrics_observe_batch(struct metrics *metrics, size_t orders);
 
 /** The label of an outcome, which is also the code of the problem told; static. */
-const char *outcome_label(enum outcome outcome);
+const char *outcome_name(enum outcome outcome);
 
 /* -- reading: any thread -- */
 

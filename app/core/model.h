@@ -76,6 +76,30 @@ enum verdict {
     VERDICT_NO_VOUCHER = 8,
 };
 
+/* How an order request ended: X(enum word, name). The name is the label of the metric, and
+   the code of the error where the outcome is one. */
+#define ORDER_OUTCOMES(X)                                                                \
+    X(PLACED, "placed")                                                                  \
+    X(REPEATED, "repeated")                                                              \
+    X(ALREADY_ORDERED, "already_ordered")                                                \
+    X(SOLD_OUT, "sold_out")                                                              \
+    X(NOT_STARTED, "not_started")                                                        \
+    X(SALE_ENDED, "sale_ended")                                                          \
+    X(NO_VOUCHER, "not_found")                                                           \
+    X(TICKET_REQUIRED, "ticket_required")                                                \
+    X(IN_PROGRESS, "order_in_progress")                                                  \
+    X(OVERLOADED, "overloaded")                                                          \
+    X(UNAVAILABLE, "unavailable")                                                        \
+    X(UNKNOWN, "outcome_unknown")                                                        \
+    X(INTERNAL, "internal")
+
+enum outcome {
+#define X(word, label) OUTCOME_##word,
+    ORDER_OUTCOMES(X)
+#undef X
+        OUTCOME_COUNT
+};
+
 /* What becomes of an order; the functions of sql/ by the same names. */
 enum change { CHANGE_PAY, CHANGE_CANCEL, CHANGE_REFUND, CHANGE_REDEEM };
 

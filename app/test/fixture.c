@@ -147,10 +147,10 @@ static void read_whole(const char *path, char *text, size_t size)
     unlink(path);
 }
 
-const struct outcome *fixture_run(struct fixture *fixture, const char *const *env,
-                                  const char *const *argv)
+const struct command_result *fixture_run(struct fixture *fixture, const char *const *env,
+                                         const char *const *argv)
 {
-    static struct outcome outcome;
+    static struct command_result outcome;
     char out_path[128], err_path[128];
     struct launch launch = {.argv = argv, .env = env};
 
@@ -167,7 +167,7 @@ const struct outcome *fixture_run(struct fixture *fixture, const char *const *en
 
 static void run_well(struct fixture *fixture, const char *const *argv)
 {
-    const struct outcome *outcome = fixture_run(fixture, NULL, argv);
+    const struct command_result *outcome = fixture_run(fixture, NULL, argv);
 
     if (outcome->code != 0)
         fail_msg("%s %s: code %d: %s", argv[0], argv[1], outcome->code, outcome->err);
@@ -340,7 +340,7 @@ static void find_paths(struct fixture *fixture)
     if (given != NULL)
         snprintf(fixture->program, sizeof(fixture->program), "%s", given);
     else
-        snprintf(fixture->program, sizeof(fixture->program), "%s/../../seckill", self);
+        snprintf(fixture->program, sizeof(fixture->program), "%s/../../../seckill", self);
     mkdir("var", 0755);
     mkdir("var/it", 0755);
     assert_int_equal(mkdir(fixture->dir, 0755), 0);

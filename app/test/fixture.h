@@ -76,7 +76,7 @@ void fixture_mend(struct fixture *fixture, const char *which);
 
 /* -- programs -- */
 
-struct outcome {
+struct command_result {
     int code; /* exit code; 128 + signal; -1 when it had to be ended after 30 s */
     char out[65536];
     char err[65536];
@@ -90,8 +90,8 @@ struct outcome {
  *
  * Returns  static, until the next call
  */
-const struct outcome *fixture_run(struct fixture *fixture, const char *const *env,
-                                  const char *const *argv);
+const struct command_result *fixture_run(struct fixture *fixture, const char *const *env,
+                                         const char *const *argv);
 
 /** Start `seckill serve` without waiting for anything. */
 struct service *fixture_spawn(struct fixture *fixture, const char *const *env);

@@ -50,12 +50,12 @@ const refusals = {
     'other': ['ticket_required', 'not_found'],
 };
 const refused = (did) => Object.values(refusals).map((names) =>
-    names.reduce((all, name) => all + (did.verdicts[name] ?? 0), 0));
+    names.reduce((all, name) => all + (did.outcomes[name] ?? 0), 0));
 const spread = (name, ...parts) => (did) => parts.map((p) => percentile(did[name], stats.bounds, p));
 
 const charts = [
     {id: 'orders', title: 'Orders per second', series: ['placed'], format: rate,
-     value: (did) => [did.verdicts.placed ?? 0]},
+     value: (did) => [did.outcomes.placed ?? 0]},
     {id: 'refusals', title: 'Refusals per second', series: Object.keys(refusals), format: rate, stacked: true,
      value: refused},
     {id: 'latency', title: 'Time to place an order', series: ['p50', 'p95', 'p99'], format: span,
@@ -122,7 +122,7 @@ function drawNow() {
     const left = watchedVouchers().filter((each) => each.state === 'open')
         .reduce((all, each) => all + each.stock_left, 0);
     tile('Stock on sale', count(left));
-    tile('Orders', did ? rate(did.verdicts.placed ?? 0) : '–', '/s');
+    tile('Orders', did ? rate(did.outcomes.placed ?? 0) : '–', '/s');
     tile('Refused', did ? rate(refused(did).reduce((a, b) => a + b, 0)) : '–', '/s');
     tile('Requests', did ? rate(did.requests) : '–', '/s');
     tile('Order, p99', p99 === null ? '–' : span(p99));
@@ -174,7 +174,7 @@ function drawInstances() {
         const p99 = did ? percentile(did.total, stats.bounds, 0.99) : null;
         fillRow(byId('instances'), name, [
             [name, 'title'], [age(stats.nowMs() - now.started_ms)], [count(now.loops), 'right'],
-            [did ? rate(did.requests) : '–', 'right'], [did ? rate(did.verdicts.placed ?? 0) : '–', 'right'],
+            [did ? rate(did.requests) : '–', 'right'], [did ? rate(did.outcomes.placed ?? 0) : '–', 'right'],
             [p99 === null ? '–' : span(p99), 'right'], [count(now.connections), 'right'],
             [count(now.locks_lost), 'right'], [now.postgres_up === now.loops ? 'up' : 'down'],
             [now.redis_up === now.loops ? 'up' : 'down'],

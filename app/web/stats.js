@@ -40,11 +40,11 @@ export function percentile(buckets, bounds, p) {
 function difference(before, now, seconds) {
     const minus = (a, b) => a.map((each, i) => each - (b[i] ?? 0)); /* b may be shorter */
     const stage = (name) => minus(now.stages[name].buckets, before.stages[name].buckets);
-    const verdicts = {};
-    for (const [name, count] of Object.entries(now.verdicts))
-        verdicts[name] = (count - (before.verdicts[name] ?? 0)) / seconds;
+    const outcomes = {};
+    for (const [name, count] of Object.entries(now.outcomes))
+        outcomes[name] = (count - (before.outcomes[name] ?? 0)) / seconds;
     return {
-        verdicts, requests: (now.requests - before.requests) / seconds,
+        outcomes, requests: (now.requests - before.requests) / seconds,
         total: stage('total'), lock: stage('lock'), commit: stage('commit'),
         batches: sum(minus(now.batches.buckets, before.batches.buckets)),
         batched: now.batches.sum - before.batches.sum,
@@ -122,11 +122,11 @@ export class Stats {
         const did = new Map([...this.seconds.get(second - 1) ?? [], ...this.seconds.get(second) ?? []]);
         if (did.size === 0)
             return null;
-        const all = {verdicts: {}, requests: 0, total: [], lock: [], commit: [], batches: 0, batched: 0,
+        const all = {outcomes: {}, requests: 0, total: [], lock: [], commit: [], batches: 0, batched: 0,
                      queue: 0, in_flight: 0, connections: 0};
         for (const one of did.values()) {
-            for (const [name, rate] of Object.entries(one.verdicts))
-                all.verdicts[name] = (all.verdicts[name] ?? 0) + rate;
+            for (const [name, rate] of Object.entries(one.outcomes))
+                all.outcomes[name] = (all.outcomes[name] ?? 0) + rate;
             for (const name of ['total', 'lock', 'commit'])
                 addTo(all[name], one[name]);
             for (const name of ['requests', 'batches', 'batched', 'queue', 'in_flight', 'connections'])

@@ -30,7 +30,7 @@ static int teardown(void **state)
 /* After each test all must add up. */
 static int end_test(void **state)
 {
-    const struct outcome *audit =
+    const struct command_result *audit =
         fixture_run(*state, NULL, (const char *const[]){"seckill", "audit", NULL});
 
     if (audit->code != 0)

@@ -103,7 +103,7 @@ static bool is_refused(void **state, const struct bad_setting *bad, const char *
     const struct fixture *fixture = *state;
     char setting[200];
     const char *const env[] = {setting, "SECKILL_LISTEN=127.0.0.1:0", NULL};
-    const struct outcome *outcome;
+    const struct command_result *outcome;
 
     snprintf(setting, sizeof(setting), "%s=%s", bad->name, bad->value);
     outcome = fixture_run(*state, env,
@@ -134,7 +134,7 @@ static void test_setting__a_weak_secret_is_refused_and_not_shown(void **state)
 
     for (size_t i = 0; i < COUNT_OF(secrets); i++) {
         const char *const env[] = {secrets[i], "SECKILL_LISTEN=127.0.0.1:0", NULL};
-        const struct outcome *outcome = RUN(state, env, "serve");
+        const struct command_result *outcome = RUN(state, env, "serve");
 
         assert_int_equal(outcome->code, EXIT_USAGE);
         assert_says(outcome->err, "SECKILL_JWT_SECRET");
@@ -167,7 +167,7 @@ static void test_listen__an_address_in_use_is_refused(void **state)
     struct service *service = fixture_serve(*state, NULL);
     char setting[80];
     const char *const env[] = {setting, NULL};
-    const struct outcome *outcome;
+    const struct command_result *outcome;
 
     snprintf(setting, sizeof(setting), "SECKILL_LISTEN=%s:%u", service->address.host,
              (unsigned)service->address.port);
@@ -186,7 +186,7 @@ static void test_help__states_the_exit_codes(void **state)
                                            "audit", "lock",    "version"};
 
     for (size_t i = 0; i < COUNT_OF(commands); i++) {
-        const struct outcome *outcome = RUN(state, NULL, commands[i], "--help");
+        const struct command_result *outcome = RUN(state, NULL, commands[i], "--help");
 
         assert_int_equal(outcome->code, 0);
         assert_says(outcome->out, "usage: seckill");
@@ -230,7 +230,7 @@ static void test_help__of_serve_lists_the_settings_with_defaults(void **state)
         {"SECKILL_TLS_KEY_FILE", ""},
         {"SECKILL_LOG_LEVEL", ""},
     };
-    const struct outcome *outcome = RUN(state, NULL, "serve", "--help");
+    const struct command_result *outcome = RUN(state, NULL, "serve", "--help");
 
     for (size_t i = 0; i < COUNT_OF(settings); i++) {
         const char *at = strstr(outcome->out, settings[i][0]);
@@ -266,7 +266,7 @@ static void test_usage__not_understood_is_64(void **state)
 
 static void test_version__is_printed(void **state)
 {
-    const struct outcome *outcome = RUN(state, NULL, "version");
+    const struct command_result *outcome = RUN(state, NULL, "version");
 
     assert_int_equal(outcome->code, 0);
     assert_says(outcome->out, "seckill " SECKILL_VERSION "\ncommit ");
@@ -305,7 +305,7 @@ static void test_token__is_taken_by_the_service(void **state)
 /* "fast enough for a million": a tenth of it in a tenth of the time one would wait */
 static void test_token__makes_many(void **state)
 {
-    const struct outcome *outcome = fixture_run(
+    const struct command_result *outcome = fixture_run(
         *state, NULL,
         (const char *[]){"sh", "-c",
                          "\"$0\" token --user 5 --count 100000 | sort -u | wc -l",
@@ -319,7 +319,7 @@ static void test_token__makes_many(void **state)
 
 static void test_lock__is_shown_and_released(void **state)
 {
-    const struct outcome *outcome;
+    const struct command_result *outcome;
 
     assert_int_equal(RUN(state, NULL, "lock", "show", "lock:order:5")->code, EXIT_BROKEN);
     assert_int_equal(RUN(state, NULL, "lock", "release", "lock:order:5")->code,

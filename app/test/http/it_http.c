@@ -346,7 +346,7 @@ static void test_metrics__has_what_the_contract_names(void **state)
 {
     static const char *const names[] = {
         "seckill_http_requests_total{",
-        "seckill_orders_total{verdict=\"placed\"}",
+        "seckill_orders_total{outcome=\"placed\"}",
         "seckill_order_stage_seconds_bucket{",
         "seckill_batch_orders_bucket{",
         "seckill_queue_depth",
@@ -384,8 +384,8 @@ static double metric(const char *series)
 
 static void test_metrics__counts_orders_and_refusals(void **state)
 {
-    static const char placed[] = "seckill_orders_total{verdict=\"placed\"}";
-    static const char again[] = "seckill_orders_total{verdict=\"already_ordered\"}";
+    static const char placed[] = "seckill_orders_total{outcome=\"placed\"}";
+    static const char again[] = "seckill_orders_total{outcome=\"already_ordered\"}";
     double placed_before = metric(placed), again_before = metric(again);
 
     (void)state;

@@ -26,7 +26,7 @@ struct pair {
 static void make_pair(struct fixture *fixture, const char *name, struct pair *pair)
 {
     char subject[80];
-    const struct outcome *outcome;
+    const struct command_result *outcome;
 
     snprintf(pair->cert, sizeof(pair->cert), "%s/%s.crt", fixture->dir, name);
     snprintf(pair->key, sizeof(pair->key), "%s/%s.key", fixture->dir, name);
@@ -46,8 +46,9 @@ static void put_pair(const struct pair *from, const struct pair *to)
     assert_int_equal(rename(from->cert, to->cert), 0);
 }
 
-static const struct outcome *curl(struct fixture *fixture, const struct service *service,
-                                  const char *more, const char *target)
+static const struct command_result *curl(struct fixture *fixture,
+                                         const struct service *service, const char *more,
+                                         const char *target)
 {
     char url[100];
 
@@ -143,7 +144,7 @@ static void test_tls__a_pair_that_does_not_match_is_refused(void **state)
     struct pair first, second;
     char cert[220], key[220];
     const char *const env[] = {cert, key, "SECKILL_LISTEN=127.0.0.1:0", NULL};
-    const struct outcome *outcome;
+    const struct command_result *outcome;
     struct wish wish;
 
     make_pair(fixture, "first", &first);

@@ -263,8 +263,8 @@ static void assert_heard(int user, enum outcome outcome)
 {
     if (fixture.heard[user].answers != 1 || fixture.heard[user].outcome != outcome)
         fail_msg("shopper %d heard %d answers, the last %s instead of one %s", user,
-                 fixture.heard[user].answers, outcome_label(fixture.heard[user].outcome),
-                 outcome_label(outcome));
+                 fixture.heard[user].answers, outcome_name(fixture.heard[user].outcome),
+                 outcome_name(outcome));
 }
 
 static void assert_silent(int user)

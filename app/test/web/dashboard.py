@@ -130,7 +130,7 @@ def test_stats__of_before_are_there_when_it_is_opened_later(world):
         world.place(voucher, 880000 + user)
     browser = open_dashboard(world)
     placed = "return (await (await fetch('/v1/stats', {headers: {Authorization: 'Bearer ' + " \
-             "sessionStorage.getItem('seckill.admin')}})).json()).items.map((each) => each[2].verdicts.placed ?? 0)"
+             "sessionStorage.getItem('seckill.admin')}})).json()).items.map((each) => each[2].outcomes.placed ?? 0)"
     counts = browser.js(placed)
     assert len(counts) > 2 and counts[-1] > counts[0] >= 0, counts
 
