@@ -14,33 +14,43 @@ def stat(pid):
     return int(fields[1]), sum(ticks[:2]) / TICKS_PER_S, sum(ticks[2:]) / TICKS_PER_S
 
 
-def family(pid):
-    """The process and its children."""
-    found = [pid]
-    for each in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if stat(each)[0] == pid:
-                found.append(int(each))
-        except (FileNotFoundError, ProcessLookupError):
-            pass # it has just ended
-    return found
+def children(pid):
+    """The ids of a process's children. Each may end at any time."""
+    return [int(each) for each in filter(str.isdigit, os.listdir("/proc"))
+            for parent, *_ in read_if_alive(stat, each) if parent == pid]
+
+
+def read_if_alive(read, pid):
+    """A list of what read(pid) returns; empty if the process has ended."""
+    try:
+        return [read(pid)]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def cpu_s(pid):
-    """Of a process and its children, those that have ended included."""
-    return sum(stat(each)[1] for each in family(pid)) + stat(pid)[2]
+    """Processor time of a process and its children, including children that have ended."""
+    _, own_s, ended_s = stat(pid)
+    return own_s + ended_s + sum(each_s for child in children(pid)
+                                 for _, each_s, _ in read_if_alive(stat, child))
+
+
+def memory(pid):
+    """Resident MiB of a process, and its proportional share where pages are shared."""
+    mib = {}
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if name in ("Rss", "Pss"):
+                mib[name] = int(value.split()[0]) / 1024
+    return mib["Rss"], mib["Pss"]
 
 
 def memory_mib(pid):
-    """Resident, and the fair share of it where pages are shared; of its children too."""
-    sums = {"Rss": 0, "Pss": 0}
-    for each in family(pid):
-        with open(f"/proc/{each}/smaps_rollup") as file:
-            for line in file:
-                name, _, value = line.partition(":")
-                if name in sums:
-                    sums[name] += int(value.split()[0]) / 1024
-    return {"rss_mib": round(sums["Rss"], 1), "pss_mib": round(sums["Pss"], 1)}
+    """Memory of a process and its children."""
+    each = [memory(pid)] + [found for child in children(pid) for found in read_if_alive(memory, child)]
+    rss, pss = map(sum, zip(*each))
+    return {"rss_mib": round(rss, 1), "pss_mib": round(pss, 1)}
 
 
 class Meter:

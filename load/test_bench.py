@@ -1,7 +1,9 @@
 """Tests of the bench's arithmetic: costs.py, limits.py, results.py."""
 
+import os
 import subprocess
 import unittest
+import unittest.mock
 
 import costs
 import results
@@ -44,11 +46,25 @@ class CpuTest(unittest.TestCase):
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
             shell.stdout.readline()
             both, own = costs.cpu_s(shell.pid), costs.stat(shell.pid)[1]
-            child = costs.family(shell.pid)[1]
+            child, = costs.children(shell.pid)
             self.assertGreaterEqual(both, 1.5 * costs.stat(child)[1] + own)
             self.assertGreater(costs.stat(child)[1], 0.02)
             self.assertGreater(costs.memory_mib(shell.pid)["rss_mib"], costs.memory_mib(child)["rss_mib"])
             shell.stdin.write(b"\n")
+
+    def test_memory_mib__skips_a_child_that_ended_after_it_was_listed(self):
+        with subprocess.Popen(["true"]) as ended:
+            ended.wait()
+        pid = os.getpid()
+        with unittest.mock.patch("costs.children", lambda _: [ended.pid]):
+            self.assertGreater(costs.memory_mib(pid)["rss_mib"], 0)
+            self.assertGreater(costs.cpu_s(pid), 0)
+
+    def test_memory_mib__fails_when_the_process_itself_has_ended(self):
+        with subprocess.Popen(["true"]) as ended:
+            ended.wait()
+        with self.assertRaises(FileNotFoundError):
+            costs.memory_mib(ended.pid)
 
 
 class FiguresTest(unittest.TestCase):
