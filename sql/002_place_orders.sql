@@ -23,7 +23,7 @@ return array[o.price_cents, unix_us(o.created_at), unix_us(o.expires_at),
 -- For each shopper and request key (which may be NULL), in this order:
 --   2 (repeated)         the key made the order `order_id`, told in `detail`
 --   3 (already ordered)  the shopper's live orders have reached the limit; one is `order_id`
---   4                    neither
+--   0 (none)             neither
 create function find_orders(p_voucher bigint, p_users bigint[], p_keys text[])
 returns table (pos bigint, verdict smallint, order_id bigint, detail bigint[])
 language plpgsql stable
@@ -35,7 +35,7 @@ declare
 begin
     return query
     select c.pos,
-           (case when r.id is not null then 2 when l.live >= v_limit then 3 else 4 end)::smallint,
+           (case when r.id is not null then 2 when l.live >= v_limit then 3 else 0 end)::smallint,
            coalesce(r.id, case when l.live >= v_limit then l.newest_id end)::bigint,
            r.detail
     from unnest(p_users, p_keys) with ordinality as c (user_id, request_key, pos)
@@ -57,7 +57,7 @@ end
 $$;
 
 -- After a lost connection: which of these attempts made an order? By the fence of the lock,
--- or by the key where the fence is 0. 1 (placed) with the order, or 4.
+-- or by the key where the fence is 0. 1 (placed) with the order, or 0 (none).
 create function resolve_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
                                p_keys text[])
 returns table (pos bigint, verdict smallint, order_id bigint, detail bigint[])
@@ -67,7 +67,7 @@ set plan_cache_mode = force_generic_plan set jit = off
 as $$
 begin
     return query
-    select c.pos, (case when r.id is null then 4 else 1 end)::smallint, r.id::bigint, r.detail
+    select c.pos, (case when r.id is null then 0 else 1 end)::smallint, r.id::bigint, r.detail
     from unnest(p_users, p_fences, p_keys) with ordinality as c (user_id, fence, request_key, pos)
     left join lateral (
         select mine.id, order_detail(mine) as detail
@@ -99,7 +99,7 @@ begin
     -- earlier rows of the same batch may have changed the answer
     select f.verdict, f.order_id, f.detail into verdict, order_id, detail
     from find_orders(v.id, array[p_user], array[p_key]) f;
-    if verdict <> 4 then
+    if verdict <> 0 then
         return;
     end if;
 
@@ -231,7 +231,7 @@ begin
                     array(select p_keys[i] from unnest(v_refused) i)) r
             loop
                 v_next := v_refused[f.pos];
-                if f.verdict = 4 then
+                if f.verdict = 0 then
                     select s.* into f.verdict, f.order_id, f.detail
                     from place_in_free_slot(v, decided_at, p_users[v_next], p_fences[v_next],
                                             p_keys[v_next]) s;
@@ -250,7 +250,7 @@ begin
     if v_from <= n then
         for f in select r.* from find_orders(p_voucher, p_users[v_from:n], p_keys[v_from:n]) r loop
             v_next := v_from - 1 + f.pos;
-            verdicts[v_next] := case f.verdict when 4 then v_closed else f.verdict end;
+            verdicts[v_next] := case f.verdict when 0 then v_closed else f.verdict end;
             order_ids[v_next] := f.order_id;
             if f.verdict = 2 then
                 details := details || (v_next || f.detail);

@@ -28,7 +28,7 @@ begin
     -- earlier rows of the same batch may have changed the answer
     select f.verdict, f.order_id, f.detail into verdict, order_id, detail
     from find_orders(v.id, array[p_user], array[p_key]) f;
-    if verdict <> 4 then
+    if verdict <> 0 then
         return;
     end if;
 
@@ -168,7 +168,7 @@ begin
                     array(select p_keys[i] from unnest(v_refused) i)) r
             loop
                 v_next := v_refused[f.pos];
-                if f.verdict = 4 then
+                if f.verdict = 0 then
                     select s.* into f.verdict, f.order_id, f.detail
                     from place_in_free_slot(v, decided_at, p_users[v_next], p_fences[v_next],
                                             p_keys[v_next]) s;
@@ -187,7 +187,7 @@ begin
     if v_from <= n then
         for f in select r.* from find_orders(p_voucher, p_users[v_from:n], p_keys[v_from:n]) r loop
             v_next := v_from - 1 + f.pos;
-            verdicts[v_next] := case f.verdict when 4 then v_closed else f.verdict end;
+            verdicts[v_next] := case f.verdict when 0 then v_closed else f.verdict end;
             order_ids[v_next] := f.order_id;
             if f.verdict = 2 then
                 details := details || (v_next || f.detail);

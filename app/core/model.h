@@ -64,8 +64,9 @@ struct order {
     enum order_status status;
 };
 
-/* Numbered as place_orders() in sql/ returns them. */
+/* Numbered as place_orders() in sql/ returns them; look-ups return NONE too. */
 enum verdict {
+    VERDICT_NONE = 0, /* a look-up found no order */
     VERDICT_PLACED = 1,
     VERDICT_REPEATED = 2,        /* the request key made this order before */
     VERDICT_ALREADY_ORDERED = 3, /* order.id is one that exists */

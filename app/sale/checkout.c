@@ -498,6 +498,7 @@ void checkout_turn(struct checkout *checkout)
 static void on_verdict(struct item *item)
 {
     static const enum outcome outcomes[] = {
+        [VERDICT_NONE] = OUTCOME_UNKNOWN, /* not an answer of place_orders() */
         [VERDICT_PLACED] = OUTCOME_PLACED,
         [VERDICT_REPEATED] = OUTCOME_REPEATED,
         [VERDICT_ALREADY_ORDERED] = OUTCOME_ALREADY_ORDERED,

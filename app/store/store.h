@@ -106,7 +106,7 @@ void store_place_orders(struct store *store, int64_t voucher_id,
  * After STATUS_IO or STATUS_TIMEOUT of a batch: what became of it? Makes sure first that
  * the server no longer works on it, then looks each placement up by its fence (or by its
  * key where the fence is 0). Sets VERDICT_PLACED and the order where the row exists,
- * VERDICT_SOLD_OUT (meaning no more than "no row") elsewhere. `snapshot` is NULL.
+ * VERDICT_NONE elsewhere. `snapshot` is NULL.
  */
 void store_resolve_orders(struct store *store, int64_t voucher_id,
                           struct placement *const *placements, size_t count,
@@ -116,7 +116,7 @@ void store_resolve_orders(struct store *store, int64_t voucher_id,
  * Has this shopper's request key made an order, or has the shopper a live one? One query
  * a turn for all that ask. Sets VERDICT_REPEATED and the order; VERDICT_ALREADY_ORDERED
  * and order.id when the shopper's live orders have reached the voucher's limit;
- * VERDICT_SOLD_OUT (meaning "neither") otherwise.
+ * VERDICT_NONE otherwise.
  *
  * @placement  borrowed until the callback; fence is not read
  */

@@ -28,7 +28,8 @@ begin
             new_stock := v.stock_left;
             new_version := v.version + 1;
         end if;
-        verdicts[f.pos] := case when f.verdict < 4 or new_stock = 0 then f.verdict else 1 end;
+        verdicts[f.pos] := case when f.verdict <> 0 then f.verdict
+                                 when new_stock = 0 then 4 else 1 end;
         order_ids[f.pos] := f.order_id;
         if f.verdict = 2 then
             details := details || (f.pos || f.detail);

@@ -523,7 +523,7 @@ static void test_checkout__what_was_not_committed_is_tried_again(void **state UN
     submit_locked(1, 7);
     answer_store(STATUS_TIMEOUT, 0);
     pass_ms(0);
-    answer_store(STATUS_OK, VERDICT_SOLD_OUT); /* the look-up found no row */
+    answer_store(STATUS_OK, VERDICT_NONE); /* the look-up found no row */
     assert_silent(1);
     assert_false(fake_store.calls[0].is_lookup);
     answer_store(STATUS_OK, VERDICT_PLACED);

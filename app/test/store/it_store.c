@@ -204,9 +204,9 @@ static void test_store_find_by_key__answers_each_in_one_turn(void **state UNUSED
     assert_int_equal(asked[1].placement.order.id, basket.placements[0].order.id);
     assert_int_equal(asked[2].placement.verdict, VERDICT_ALREADY_ORDERED);
     assert_int_equal(asked[2].placement.order.id, asked[0].placement.order.id);
-    assert_int_equal(asked[3].placement.verdict, VERDICT_SOLD_OUT);
-    assert_int_equal(asked[4].placement.verdict, VERDICT_SOLD_OUT);
-    assert_int_equal(asked[5].placement.verdict, VERDICT_SOLD_OUT);
+    assert_int_equal(asked[3].placement.verdict, VERDICT_NONE);
+    assert_int_equal(asked[4].placement.verdict, VERDICT_NONE);
+    assert_int_equal(asked[5].placement.verdict, VERDICT_NONE);
 }
 
 static void test_store_find_by_key__more_than_fit_one_query(void **state UNUSED)
@@ -219,7 +219,7 @@ static void test_store_find_by_key__more_than_fit_one_query(void **state UNUSED)
     for (int i = 0; i < 2500; i++) {
         shop_await(shop, &asked[i].is_answered);
         assert_int_equal(asked[i].status, STATUS_OK);
-        assert_int_equal(asked[i].placement.verdict, VERDICT_SOLD_OUT);
+        assert_int_equal(asked[i].placement.verdict, VERDICT_NONE);
     }
     free(asked);
 }

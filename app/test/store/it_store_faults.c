@@ -147,10 +147,10 @@ static void test_store__a_stale_session_is_replaced(void **state UNUSED)
     sandbox_do(sandbox, "create function resolve_orders(p_voucher bigint, u bigint[],"
                         " f bigint[], k text[]) returns table (pos integer,"
                         " verdict integer, order_id bigint, detail bigint[])"
-                        " language sql as 'select 1, 4, null::bigint, null::bigint[]'");
+                        " language sql as 'select 1, 0, null::bigint, null::bigint[]'");
     assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_BUSY);
     basket_resolve(shop, voucher, &basket);
-    assert_int_equal(basket.placements[0].verdict, VERDICT_SOLD_OUT);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_NONE);
     assert_int_equal(store_reconnects(shop->store), 1);
     shop_close(shop);
     sandbox_close(sandbox);
@@ -318,7 +318,7 @@ static void test_store_resolve_orders__finds_what_was_committed(void **state UNU
     basket_resolve(shop, voucher, &basket);
     assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
     assert_int_equal(basket.placements[1].verdict, VERDICT_PLACED);
-    assert_int_equal(basket.placements[2].verdict, VERDICT_SOLD_OUT);
+    assert_int_equal(basket.placements[2].verdict, VERDICT_NONE);
     assert_false(basket.has_snapshot);
     assert_int_equal(basket.placements[0].order.id,
                      sandbox_number(sandbox,
@@ -346,7 +346,7 @@ static void test_store_resolve_orders__ends_the_process_first(void **state UNUSE
     basket_add(&basket, 1, 1, NULL);
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_TIMEOUT);
     assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_OK);
-    assert_int_equal(basket.placements[0].verdict, VERDICT_SOLD_OUT);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_NONE);
     assert_int_equal(sandbox_number(sandbox, "select count(*) from pg_stat_activity"
                                              " where query like '%%from place_orders(%%'"
                                              " and state = 'active'"
@@ -372,7 +372,7 @@ static void test_store_resolve_orders__after_a_crash_in_mid_batch(void **state U
     assert_int_equal(basket.status, STATUS_IO);
     fixture_servers(fixture, "start", "postgres");
     basket_resolve(shop, voucher, &basket);
-    assert_int_equal(basket.placements[0].verdict, VERDICT_SOLD_OUT);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_NONE);
     PQreset(sandbox->conn);
     assert_int_equal(orders_of(voucher), 0);
     shop_close(shop);
