@@ -1,4 +1,4 @@
-/* config.c - the one table of settings, and how a variable becomes a value. */
+/* config.c - the table of settings, and the parser of their values. */
 #include "app/core/config.h"
 
 #include <assert.h>
@@ -16,265 +16,50 @@ static const struct setting {
     const char *name;
     enum kind kind;
     size_t offset;
-    const char *fallback; /* as it would stand in the environment */
+    const char *fallback; /* as in the environment */
+    const char *help;
     int64_t min, max;
     const char *choices[CHOICES_MAX];
-    const char *help;
 } settings[] = {
+/* clang-format off */
 #define AT(field) offsetof(struct config, field)
-    {"SECKILL_LISTEN",
-     KIND_TEXT,
-     AT(listen),
-     "127.0.0.1:8080",
-     0,
-     0,
-     {0},
-     "address and port to answer HTTP on"},
-    {"SECKILL_WORKERS",
-     KIND_NUMBER,
-     AT(workers),
-     "0",
-     0,
-     256,
-     {0},
-     "event loops, each a thread; 0: one per core"},
-    {"SECKILL_DATABASE_URL",
-     KIND_TEXT,
-     AT(database_url),
-     "postgresql:///seckill",
-     0,
-     0,
-     {0},
-     "Postgres, as a libpq URI or keyword string"},
-    {"SECKILL_REDIS_URL",
-     KIND_TEXT,
-     AT(redis_url),
-     "redis://127.0.0.1:6379",
-     0,
-     0,
-     {0},
-     "Redis for the locks: redis://, rediss:// or unix:"},
-    {"SECKILL_JWT_ALG",
-     KIND_CHOICE,
-     AT(jwt_alg),
-     "HS256",
-     0,
-     0,
-     {"HS256", "RS256", "ES256"},
-     "the one algorithm that tokens may be signed with"},
-    {"SECKILL_JWT_SECRET",
-     KIND_TEXT,
-     AT(jwt_secret),
-     "",
-     0,
-     0,
-     {0},
-     "the secret of HS256, at least 32 bytes"},
-    {"SECKILL_JWT_SECRET_FILE",
-     KIND_FILE,
-     AT(jwt_secret),
-     "",
-     0,
-     0,
-     {0},
-     "the same from a file, a line break at its end left out"},
-    {"SECKILL_JWT_PUBLIC_KEY_FILE",
-     KIND_FILE,
-     AT(jwt_public_key),
-     "",
-     0,
-     0,
-     {0},
-     "public key (PEM) of RS256 or ES256"},
-    {"SECKILL_JWT_PRIVATE_KEY_FILE",
-     KIND_FILE,
-     AT(jwt_private_key),
-     "",
-     0,
-     0,
-     {0},
-     "private key (PEM), read by `seckill token` only"},
-    {"SECKILL_JWT_KEYS_FILE",
-     KIND_FILE,
-     AT(jwt_keys),
-     "",
-     0,
-     0,
-     {0},
-     "several secrets or public keys: lines \"kid: NAME\", the key on the lines after "
-     "each"},
-    {"SECKILL_JWT_ISSUER",
-     KIND_TEXT,
-     AT(jwt_issuer),
-     "",
-     0,
-     0,
-     {0},
-     "if given, what the claim iss of a token must be"},
-    {"SECKILL_JWT_AUDIENCE",
-     KIND_TEXT,
-     AT(jwt_audience),
-     "",
-     0,
-     0,
-     {0},
-     "if given, what the claim aud of a token must be or hold"},
-    {"SECKILL_LOCK_LEASE_MS",
-     KIND_NUMBER,
-     AT(lock_lease_ms),
-     "30000",
-     100,
-     600000,
-     {0},
-     "lease of a shopper's lock; renewed while the order is under way"},
-    {"SECKILL_LOCK_WAIT_MS",
-     KIND_NUMBER,
-     AT(lock_wait_ms),
-     "0",
-     0,
-     10000,
-     {0},
-     "how long a request waits for its shopper's lock before order_in_progress"},
-    {"SECKILL_REDIS_DOWN",
-     KIND_CHOICE,
-     AT(redis_down),
-     "reject",
-     0,
-     0,
-     {"reject", "bypass"},
-     "without Redis: answer 503, or sell under Postgres's constraints alone"},
-    {"SECKILL_ORDER_TIMEOUT_MS",
-     KIND_NUMBER,
-     AT(order_timeout_ms),
-     "5000",
-     100,
-     60000,
-     {0},
-     "an order is answered within this time"},
-    {"SECKILL_BATCH_MAX",
-     KIND_NUMBER,
-     AT(batch_max),
-     "1024",
-     1,
-     10000,
-     {0},
-     "orders in one transaction"},
-    {"SECKILL_QUEUE_MAX",
-     KIND_NUMBER,
-     AT(queue_max),
-     "10000",
-     1,
-     1000000,
-     {0},
-     "orders under way per worker; more are answered 503 overloaded"},
-    {"SECKILL_RATE_PER_USER",
-     KIND_NUMBER,
-     AT(rate_per_user),
-     "10",
-     0,
-     1000000,
-     {0},
-     "requests per second of one shopper, per worker, burst twice that; 0: no limit"},
-    {"SECKILL_RATE_PER_IP",
-     KIND_NUMBER,
-     AT(rate_per_ip),
-     "0",
-     0,
-     1000000,
-     {0},
-     "the same of one address"},
-    {"SECKILL_TICKET_SECRET",
-     KIND_TEXT,
-     AT(ticket_secret),
-     "",
-     0,
-     0,
-     {0},
-     "signs purchase tickets, at least 32 bytes, the same in all instances; without it "
-     "there are none"},
-    {"SECKILL_TICKET_SECRET_FILE",
-     KIND_FILE,
-     AT(ticket_secret),
-     "",
-     0,
-     0,
-     {0},
-     "the same from a file"},
-    {"SECKILL_TICKET_TTL_S",
-     KIND_NUMBER,
-     AT(ticket_ttl_s),
-     "120",
-     5,
-     3600,
-     {0},
-     "how long a ticket, or a challenge to earn one, is good"},
-    {"SECKILL_TRUSTED_PROXIES",
-     KIND_TEXT,
-     AT(trusted_proxies),
-     "",
-     0,
-     0,
-     {0},
-     "networks, 10.0.0.0/8,::1, whose X-Forwarded-For is believed"},
-    {"SECKILL_CONNECTIONS_PER_IP",
-     KIND_NUMBER,
-     AT(connections_per_ip),
-     "0",
-     0,
-     1000000,
-     {0},
-     "open connections of one address, per worker; trusted proxies have no limit; 0: no "
-     "limit"},
-    {"SECKILL_IDLE_TIMEOUT_S",
-     KIND_NUMBER,
-     AT(idle_timeout_s),
-     "75",
-     1,
-     3600,
-     {0},
-     "a connection is closed that has not sent the head of a request for so long"},
-    {"SECKILL_REQUEST_TIMEOUT_S",
-     KIND_NUMBER,
-     AT(request_timeout_s),
-     "30",
-     1,
-     600,
-     {0},
-     "for a client to send the body of a request, and again to fetch the answer"},
-    {"SECKILL_TLS_CERT_FILE",
-     KIND_FILE,
-     AT(tls_cert),
-     "",
-     0,
-     0,
-     {0},
-     "certificate chain (PEM): with it the service speaks HTTPS only"},
-    {"SECKILL_TLS_KEY_FILE",
-     KIND_FILE,
-     AT(tls_key),
-     "",
-     0,
-     0,
-     {0},
-     "key (PEM) of that certificate"},
-    {"SECKILL_DEV_LOGIN",
-     KIND_CHOICE,
-     AT(dev_login),
-     "0",
-     0,
-     0,
-     {"0", "1"},
-     "1: the pages give themselves tokens, for development; only on a loopback address"},
-    {"SECKILL_LOG_LEVEL",
-     KIND_CHOICE,
-     AT(log_level),
-     "info",
-     0,
-     0,
-     {"error", "warn", "info", "debug"},
-     "the least important lines that are logged"},
-#undef AT
+#define TEXT(name, field, fallback, help)             {name, KIND_TEXT, AT(field), fallback, help, 0, 0, {0}},
+#define PATH(name, field, help)                       {name, KIND_FILE, AT(field), "", help, 0, 0, {0}},
+#define NUMBER(name, field, fallback, min, max, help) {name, KIND_NUMBER, AT(field), fallback, help, min, max, {0}},
+#define CHOICE(name, field, fallback, help, ...)      {name, KIND_CHOICE, AT(field), fallback, help, 0, 0, {__VA_ARGS__}},
+    TEXT(  "SECKILL_LISTEN",                listen, "127.0.0.1:8080", "address and port of the HTTP server")
+    NUMBER("SECKILL_WORKERS",               workers, "0", 0, 256, "number of event loops, one thread each; 0: one per core")
+    TEXT(  "SECKILL_DATABASE_URL",          database_url, "postgresql:///seckill", "Postgres: a libpq URI or keyword string")
+    TEXT(  "SECKILL_REDIS_URL",             redis_url, "redis://127.0.0.1:6379", "Redis: a redis://, rediss:// or unix: URL")
+    CHOICE("SECKILL_JWT_ALG",               jwt_alg, "HS256", "the only signature algorithm accepted in tokens", "HS256", "RS256", "ES256")
+    TEXT(  "SECKILL_JWT_SECRET",            jwt_secret, "", "HS256: the secret, at least 32 bytes")
+    PATH(  "SECKILL_JWT_SECRET_FILE",       jwt_secret, "HS256: file with the secret; trailing line breaks are ignored")
+    PATH(  "SECKILL_JWT_PUBLIC_KEY_FILE",   jwt_public_key, "RS256, ES256: public key (PEM)")
+    PATH(  "SECKILL_JWT_PRIVATE_KEY_FILE",  jwt_private_key, "RS256, ES256: private key (PEM); only `seckill token` uses it")
+    PATH(  "SECKILL_JWT_KEYS_FILE",         jwt_keys, "several secrets or public keys, each after a line \"kid: NAME\"")
+    TEXT(  "SECKILL_JWT_ISSUER",            jwt_issuer, "", "required `iss` claim of a token; empty: not checked")
+    TEXT(  "SECKILL_JWT_AUDIENCE",          jwt_audience, "", "required `aud` claim of a token, alone or in a list; empty: not checked")
+    NUMBER("SECKILL_LOCK_LEASE_MS",         lock_lease_ms, "30000", 100, 600000, "lease of a shopper's lock; renewed until the order is complete")
+    NUMBER("SECKILL_LOCK_WAIT_MS",          lock_wait_ms, "0", 0, 10000, "maximum wait for a shopper's lock; then the answer is order_in_progress")
+    CHOICE("SECKILL_REDIS_DOWN",            redis_down, "reject", "without Redis: answer 503, or rely on the constraints in Postgres alone", "reject", "bypass")
+    NUMBER("SECKILL_ORDER_TIMEOUT_MS",      order_timeout_ms, "5000", 100, 60000, "maximum time from an order request to its answer")
+    NUMBER("SECKILL_BATCH_MAX",             batch_max, "1024", 1, 10000, "maximum number of orders in one transaction")
+    NUMBER("SECKILL_QUEUE_MAX",             queue_max, "10000", 1, 1000000, "orders in flight per worker; above this the answer is 503 overloaded")
+    NUMBER("SECKILL_RATE_PER_USER",         rate_per_user, "10", 0, 1000000, "requests/s of one shopper per worker, burst twice that; 0: unlimited")
+    NUMBER("SECKILL_RATE_PER_IP",           rate_per_ip, "0", 0, 1000000, "requests/s of one address per worker, burst twice that; 0: unlimited")
+    TEXT(  "SECKILL_TICKET_SECRET",         ticket_secret, "", "signs purchase tickets: at least 32 bytes, equal on all instances; empty: no tickets")
+    PATH(  "SECKILL_TICKET_SECRET_FILE",    ticket_secret, "file with that secret; trailing line breaks are ignored")
+    NUMBER("SECKILL_TICKET_TTL_S",          ticket_ttl_s, "120", 5, 3600, "lifetime of a ticket, and of the challenge to earn one")
+    TEXT(  "SECKILL_TRUSTED_PROXIES",       trusted_proxies, "", "networks whose X-Forwarded-For is trusted, e.g. 10.0.0.0/8,::1")
+    NUMBER("SECKILL_CONNECTIONS_PER_IP",    connections_per_ip, "0", 0, 1000000, "connections of one address per worker, trusted proxies exempt; 0: unlimited")
+    NUMBER("SECKILL_IDLE_TIMEOUT_S",        idle_timeout_s, "75", 1, 3600, "maximum wait for the next request head; then the connection is closed")
+    NUMBER("SECKILL_REQUEST_TIMEOUT_S",     request_timeout_s, "30", 1, 600, "maximum time to receive a request body, and again to send the answer")
+    PATH(  "SECKILL_TLS_CERT_FILE",         tls_cert, "certificate chain (PEM); the server then accepts HTTPS only")
+    PATH(  "SECKILL_TLS_KEY_FILE",          tls_key, "private key (PEM) of the certificate")
+    CHOICE("SECKILL_DEV_LOGIN",             dev_login, "0", "1: issue tokens to anyone, for development; on a loopback address only", "0", "1")
+    CHOICE("SECKILL_LOG_LEVEL",             log_level, "info", "least severe level that is logged", "error", "warn", "info", "debug")
 };
+/* clang-format on */
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
 
 static enum status read_number(const struct setting *setting, const char *value,
@@ -320,7 +105,7 @@ static enum status read_file(const struct setting *setting, const char *path,
     size_t len;
 
     if (file == NULL)
-        return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; it cannot be read: %m",
+        return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; cannot read it: %m",
                        setting->name, path);
     text = malloc(FILE_BYTES_MAX + 1);
     len = text == NULL ? 0 : fread(text, 1, FILE_BYTES_MAX + 1, file);
@@ -328,7 +113,7 @@ static enum status read_file(const struct setting *setting, const char *path,
     if (len == 0 || len > FILE_BYTES_MAX) {
         free(text);
         return err_set(reterr, STATUS_INVALID,
-                       "%s is \"%s\"; a file of 1 to %d bytes is allowed", setting->name,
+                       "%s is \"%s\"; allowed is a file of 1 to %d bytes", setting->name,
                        path, FILE_BYTES_MAX);
     }
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
@@ -344,8 +129,7 @@ static enum status read_setting(const struct setting *setting, struct config *co
                                 struct err *reterr)
 {
     void *field = (char *)config + setting->offset;
-    const char *value =
-        getenv(setting->name); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    const char *value = getenv(setting->name); // NOLINT(concurrency-mt-unsafe): constant
 
     if (value == NULL || value[0] == '\0')
         value = setting->fallback;
@@ -384,7 +168,7 @@ enum status config_read(struct config *ret_config, struct err *reterr)
     if (is_cert_missing != (config.tls_key[0] == '\0')) {
         config_clear(&config);
         return err_set(reterr, STATUS_INVALID,
-                       "%s is not given; SECKILL_TLS_CERT_FILE and SECKILL_TLS_KEY_FILE "
+                       "%s is not set; SECKILL_TLS_CERT_FILE and SECKILL_TLS_KEY_FILE "
                        "are allowed only together",
                        is_cert_missing ? "SECKILL_TLS_CERT_FILE"
                                        : "SECKILL_TLS_KEY_FILE");
@@ -407,7 +191,7 @@ static void format_allowed(const struct setting *setting, char *text, size_t siz
         snprintf(text, size, "%lld..%lld", (long long)setting->min,
                  (long long)setting->max);
     if (setting->kind == KIND_FILE)
-        snprintf(text, size, "a file's path");
+        snprintf(text, size, "file path");
     for (int i = 0; i < CHOICES_MAX && setting->choices[i] != NULL; i++) {
         size_t used = strlen(text);
 
@@ -421,7 +205,7 @@ void config_print(FILE *out, bool markdown)
     char allowed[100];
 
     if (markdown)
-        fputs("| variable | default | allowed | what it is |\n|---|---|---|---|\n", out);
+        fputs("| variable | default | allowed | meaning |\n|---|---|---|---|\n", out);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &settings[i];
         const char *fallback = setting->fallback;

@@ -1,5 +1,4 @@
-/* config.h - the configuration: environment variables SECKILL_*, one table in config.c.
- */
+/* config.h - settings: environment variables SECKILL_*, listed in config.c. */
 #ifndef CONFIG_H
 #define CONFIG_H
 
@@ -10,14 +9,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* In the order of the choices that config.c lists. */
+/* In the order of the choices in config.c. */
 enum config_alg { CONFIG_HS256, CONFIG_RS256, CONFIG_ES256 };
 enum config_redis_down { CONFIG_REJECT, CONFIG_BYPASS };
 
 #define CONFIG_FILES_MAX 8
 
-/** Strings are the environment's, or the config's own (config_clear() frees those).
- *  Optional ones are "" when not given. */
+/** Strings point into the environment or into `files`, which config_clear() frees. A
+ *  string that is not set is "". */
 struct config {
     const char *listen; /* host:port, [v6]:port */
     const char *database_url;
@@ -25,7 +24,7 @@ struct config {
     const char *jwt_secret;      /* for HS256 */
     const char *jwt_public_key;  /* PEM, for RS256 and ES256 */
     const char *jwt_private_key; /* PEM, for `seckill token` with those */
-    const char *jwt_keys;        /* several of them by kid, see auth.h */
+    const char *jwt_keys;        /* several keys by kid, see auth.h */
     const char *jwt_issuer;
     const char *jwt_audience;
     const char *tls_cert; /* PEM; "" for plain HTTP */
@@ -39,33 +38,33 @@ struct config {
     int64_t order_timeout_ms;
     int64_t batch_max;
     int64_t queue_max;
-    int64_t rate_per_user; /* requests per second, 0: off */
+    int64_t rate_per_user; /* requests per second; 0: unlimited */
     int64_t rate_per_ip;
     const char *ticket_secret;
     int64_t ticket_ttl_s;
     const char *trusted_proxies;   /* networks, see address.h */
-    int64_t connections_per_ip;    /* 0: off */
+    int64_t connections_per_ip;    /* 0: unlimited */
     int64_t idle_timeout_s;        /* between two requests of a connection */
-    int64_t request_timeout_s;     /* for the client's part in one */
-    int64_t dev_login;             /* 0, 1: give anybody a token */
-    char *files[CONFIG_FILES_MAX]; /* what was read from files */
+    int64_t request_timeout_s;     /* to receive a body, and to send an answer */
+    int64_t dev_login;             /* 1: issue a token to anyone */
+    char *files[CONFIG_FILES_MAX]; /* contents of the files that were read */
     size_t file_count;
 };
 
 /**
- * Read the whole table from the environment; files are read here too. The environment
- * must not change meanwhile.
+ * Read all settings from the environment, and the files that they name. The environment
+ * must not change during the call, or later: the config points into it.
  *
- * @ret_config  set on STATUS_OK; config_clear() it
+ * @ret_config  set on STATUS_OK; to be cleared with config_clear()
  *
- * Returns  STATUS_OK; STATUS_INVALID: `reterr` names the variable, its value and what is
- *          allowed
+ * Returns  STATUS_OK; STATUS_INVALID: `reterr` names the variable, its value and the
+ *          allowed values
  */
 MUST_CHECK enum status config_read(struct config *ret_config, struct err *reterr);
 
 void config_clear(struct config *config);
 
-/** The table as text for --help, or as rows of Markdown. */
+/** Print the table of settings as text for --help, or as Markdown. */
 void config_print(FILE *out, bool markdown);
 
 #endif
