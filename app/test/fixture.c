@@ -272,7 +272,7 @@ static bool is_answered(void *arg)
     const struct awaited *awaited = arg;
 
     for (int i = 0; i < IN_A_ROW; i++)
-        if (ask(awaited->service, NULL, NULL, "GET %s", awaited->target)->status !=
+        if (request(awaited->service, NULL, NULL, "GET %s", awaited->target)->status !=
             awaited->status)
             return false;
     return true;
@@ -303,7 +303,7 @@ void service_await(struct service *service, const char *target, int status,
     if (becomes_true(is_answered, &awaited, timeout_ms))
         return;
     print_log_end(service);
-    EXPECT(ask(service, NULL, NULL, "GET %s", target), status, NULL);
+    EXPECT(request(service, NULL, NULL, "GET %s", target), status, NULL);
 }
 
 int64_t service_rss_kib(const struct service *service)

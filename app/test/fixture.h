@@ -33,7 +33,7 @@ struct service {
     struct client_address address;
     pid_t pid; /* 0: does not run */
     char log_path[128];
-    struct client *conn; /* of the last ask() */
+    struct client *conn; /* of the last request() */
 };
 
 struct fixture {
@@ -141,14 +141,14 @@ const char *token_by(const char *alg, const char *claims, const char *key);
  *
  * Returns  never NULL; valid until the next request of this service
  */
-const struct client_reply *ask(struct service *service, const char *token,
-                               const char *body, const char *format, ...)
+const struct client_reply *request(struct service *service, const char *token,
+                                   const char *body, const char *format, ...)
     PRINTF_LIKE(4, 5);
 
 /** The same. @headers  more header lines with CRLF; NULL for none */
-const struct client_reply *ask_with(struct service *service, const char *token,
-                                    const char *headers, const char *body,
-                                    const char *format, ...) PRINTF_LIKE(5, 6);
+const struct client_reply *request_with(struct service *service, const char *token,
+                                        const char *headers, const char *body,
+                                        const char *format, ...) PRINTF_LIKE(5, 6);
 
 /**
  * The reply must have this status and, where `code` is given, be a whole problem document

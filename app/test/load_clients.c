@@ -21,7 +21,7 @@ struct load_clients {
     const struct load_plan *plan;
     struct member *members;
     struct pollfd *pollers;
-    size_t asked;
+    size_t sent;
     size_t answered;
     size_t waiting;
     bool was_halfway;
@@ -48,12 +48,12 @@ static void load_answer(struct load_clients *clients, struct member *member,
     }
 }
 
-static void load_ask(struct load_clients *clients, struct member *member)
+static void load_send(struct load_clients *clients, struct member *member)
 {
     char bytes[REQUEST_SIZE];
     size_t len;
 
-    member->k = clients->asked++;
+    member->k = clients->sent++;
     member->waits = true;
     clients->waiting++;
     len = clients->plan->write(member->k, bytes, sizeof(bytes), clients->plan->arg);
@@ -63,18 +63,18 @@ static void load_ask(struct load_clients *clients, struct member *member)
         load_answer(clients, member, NULL);
 }
 
-static void load_ask_all(struct load_clients *clients)
+static void load_send_all(struct load_clients *clients)
 {
     const struct load_plan *plan = clients->plan;
 
     if (plan->lock_step && clients->waiting > 0)
         return;
-    if (plan->stop_to_ask)
+    if (plan->stop_to_send)
         service_signal(plan->services[0], SIGSTOP);
-    for (size_t i = 0; i < plan->connections && clients->asked < plan->requests; i++)
+    for (size_t i = 0; i < plan->connections && clients->sent < plan->requests; i++)
         if (!clients->members[i].waits)
-            load_ask(clients, &clients->members[i]);
-    if (plan->stop_to_ask)
+            load_send(clients, &clients->members[i]);
+    if (plan->stop_to_send)
         service_signal(plan->services[0], SIGCONT);
 }
 
@@ -126,7 +126,7 @@ size_t load_run(const struct load_plan *plan)
 
     load_init(&clients, plan);
     while (clients.answered < plan->requests && clock_mono_us() < end_us) {
-        load_ask_all(&clients);
+        load_send_all(&clients);
         if (clients.waiting > 0)
             load_listen(&clients, (int)((end_us - clock_mono_us()) / 1000) + 1);
     }

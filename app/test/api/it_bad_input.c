@@ -139,7 +139,7 @@ static const struct client_reply *send_body(const struct body *body, const char 
     char line[100];
 
     fill(body->line, body->is_of_order ? order_id : voucher_id, line, sizeof(line));
-    return ask(service, body->is_of_payment ? payment() : admin(), text, "%s", line);
+    return request(service, body->is_of_payment ? payment() : admin(), text, "%s", line);
 }
 
 static bool is_refused(const struct body *body, const char *field, const char *text)
@@ -303,8 +303,8 @@ static void test_rules__between_fields(void **state)
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const struct client_reply *reply =
-            ask(service, admin(), rows[i].body, "%s",
-                fill(rows[i].line, voucher_id, line, sizeof(line)));
+            request(service, admin(), rows[i].body, "%s",
+                    fill(rows[i].line, voucher_id, line, sizeof(line)));
         bool is_named = rows[i].status == 422
                             ? reply_blames(reply, rows[i].field)
                             : strcmp(reply_text(reply, "code"), rows[i].field) == 0;

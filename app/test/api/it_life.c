@@ -57,12 +57,12 @@ static void make_order(char *ret_voucher_id, char *ret_id)
 
 static const struct client_reply *pay(const char *id, const char *body)
 {
-    return ask(one, payment(), body, "POST /v1/orders/%s/pay", id);
+    return request(one, payment(), body, "POST /v1/orders/%s/pay", id);
 }
 
 static const struct client_reply *read_order(const char *id)
 {
-    return EXPECT(ask(one, admin(), NULL, "GET /v1/orders/%s", id), 200, NULL);
+    return EXPECT(request(one, admin(), NULL, "GET /v1/orders/%s", id), 200, NULL);
 }
 
 static void assert_status(const char *id, const char *status)
@@ -73,7 +73,8 @@ static void assert_status(const char *id, const char *status)
 static int64_t stock_left(struct service *service, const char *voucher_id)
 {
     return reply_number(
-        EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL),
+        EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200,
+               NULL),
         "stock_left");
 }
 
@@ -178,11 +179,11 @@ static void test_cancel__gives_the_stock_back(void **state)
     order(7, voucher, id);
     EXPECT(place_order(one, 8, voucher, NULL), 409, "sold_out");
     assert_string_equal(
-        reply_text(EXPECT(ask(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id),
+        reply_text(EXPECT(request(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id),
                           200, NULL),
                    "status"),
         "cancelled");
-    EXPECT(ask(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 409,
+    EXPECT(request(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 409,
            "wrong_state");
     EXPECT(pay(id, PAYMENT), 409, "wrong_state");
     assert_true(becomes_true(can_buy, &(struct hopeful){one, 7, voucher}, 1000));
@@ -191,7 +192,7 @@ static void test_cancel__gives_the_stock_back(void **state)
                         "select id from voucher_order where voucher_id = %s and slot = 1",
                         voucher));
     assert_string_not_equal(again, id);
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/cancel", again), 200, NULL);
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/cancel", again), 200, NULL);
     assert_int_equal(stock_left(one, voucher), 1);
 }
 
@@ -200,16 +201,18 @@ static void test_refund__is_of_paid_orders(void **state UNUSED)
     char voucher[ID_SIZE], id[ID_SIZE];
 
     make_order(voucher, id);
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 409, "wrong_state");
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 409,
+           "wrong_state");
     EXPECT(pay(id, PAYMENT), 200, NULL);
-    EXPECT(ask(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 409,
+    EXPECT(request(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 409,
            "wrong_state");
     assert_string_equal(
-        reply_text(
-            EXPECT(ask(one, payment(), NULL, "POST /v1/orders/%s/refund", id), 200, NULL),
-            "status"),
+        reply_text(EXPECT(request(one, payment(), NULL, "POST /v1/orders/%s/refund", id),
+                          200, NULL),
+                   "status"),
         "refunded");
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 409, "wrong_state");
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 409,
+           "wrong_state");
     assert_int_equal(stock_left(one, voucher), 5);
     order(7, voucher, id);
 }
@@ -219,11 +222,14 @@ static void test_redeem__is_the_end(void **state UNUSED)
     char voucher[ID_SIZE], id[ID_SIZE];
 
     make_order(voucher, id);
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 409, "wrong_state");
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 409,
+           "wrong_state");
     EXPECT(pay(id, PAYMENT), 200, NULL);
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 200, NULL);
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 409, "wrong_state");
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 409, "wrong_state");
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 200, NULL);
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 409,
+           "wrong_state");
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 409,
+           "wrong_state");
     EXPECT(place_order(one, 7, voucher, NULL), 409, "already_ordered");
     assert_int_equal(stock_left(one, voucher), 4);
 }
@@ -246,24 +252,28 @@ static void test_life__who_may(void **state UNUSED)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         make_order(voucher, id);
         fill(rows[i].target, id, target, sizeof(target));
-        EXPECT(ask(one, NULL, rows[i].body, "%s", target), rows[i].nobody, NULL);
-        EXPECT(ask(one, shopper(8), rows[i].body, "%s", target), rows[i].stranger, NULL);
+        EXPECT(request(one, NULL, rows[i].body, "%s", target), rows[i].nobody, NULL);
+        EXPECT(request(one, shopper(8), rows[i].body, "%s", target), rows[i].stranger,
+               NULL);
         if (rows[i].admin == 200) /* a state that they may change */
             pay(id, PAYMENT);
         if (rows[i].own == 409)
-            ask(one, admin(), NULL, "POST /v1/orders/%s/cancel", id);
-        EXPECT(ask(one, shopper(7), rows[i].body, "%s", target), rows[i].own, NULL);
-        EXPECT(ask(one, payment(), rows[i].body, "%s", target), rows[i].payment, NULL);
+            request(one, admin(), NULL, "POST /v1/orders/%s/cancel", id);
+        EXPECT(request(one, shopper(7), rows[i].body, "%s", target), rows[i].own, NULL);
+        EXPECT(request(one, payment(), rows[i].body, "%s", target), rows[i].payment,
+               NULL);
         if (strstr(target, "refund") != NULL) {
             make_order(voucher, id);
             pay(id, PAYMENT);
             fill(rows[i].target, id, target, sizeof(target));
         }
-        EXPECT(ask(one, admin(), rows[i].body, "%s", target), rows[i].admin, NULL);
+        EXPECT(request(one, admin(), rows[i].body, "%s", target), rows[i].admin, NULL);
     }
-    EXPECT(ask(one, NULL, NULL, "GET /v1/vouchers/%s/events", voucher), 401, NULL);
-    EXPECT(ask(one, shopper(7), NULL, "GET /v1/vouchers/%s/events", voucher), 403, NULL);
-    EXPECT(ask(one, payment(), NULL, "GET /v1/vouchers/%s/events", voucher), 403, NULL);
+    EXPECT(request(one, NULL, NULL, "GET /v1/vouchers/%s/events", voucher), 401, NULL);
+    EXPECT(request(one, shopper(7), NULL, "GET /v1/vouchers/%s/events", voucher), 403,
+           NULL);
+    EXPECT(request(one, payment(), NULL, "GET /v1/vouchers/%s/events", voucher), 403,
+           NULL);
 }
 
 static void test_life__of_an_order_that_does_not_exist(void **state UNUSED)
@@ -273,13 +283,18 @@ static void test_life__of_an_order_that_does_not_exist(void **state UNUSED)
     make_order(voucher, id);
     snprintf(id, sizeof(id), "%" PRId64, number_of(id) + 1048576 * INT64_C(1000000));
     EXPECT(pay(id, PAYMENT), 404, "not_found");
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/cancel", id), 404, "not_found");
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 404, "not_found");
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 404, "not_found");
-    EXPECT(ask(one, admin(), NULL, "GET /v1/orders/%s/events", id), 404, "not_found");
-    EXPECT(ask(one, admin(), NULL, "GET /v1/vouchers/99999/events"), 404, "not_found");
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/0/cancel"), 400, "bad_request");
-    EXPECT(ask(one, admin(), NULL, "GET /v1/orders/1/cancel"), 405, "method_not_allowed");
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/cancel", id), 404,
+           "not_found");
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 404,
+           "not_found");
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 404,
+           "not_found");
+    EXPECT(request(one, admin(), NULL, "GET /v1/orders/%s/events", id), 404, "not_found");
+    EXPECT(request(one, admin(), NULL, "GET /v1/vouchers/99999/events"), 404,
+           "not_found");
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/0/cancel"), 400, "bad_request");
+    EXPECT(request(one, admin(), NULL, "GET /v1/orders/1/cancel"), 405,
+           "method_not_allowed");
 }
 
 /* -- expiry and return -- */
@@ -292,8 +307,9 @@ static void test_expiry__within_two_seconds_of_its_time(void **state UNUSED)
     int64_t placed_us;
 
     make_voucher(one, &(struct sale){.stock = 1}, voucher);
-    EXPECT(ask(one, admin(), "{\"pay_within_s\":1}", "PATCH /v1/vouchers/%s", voucher),
-           200, NULL);
+    EXPECT(
+        request(one, admin(), "{\"pay_within_s\":1}", "PATCH /v1/vouchers/%s", voucher),
+        200, NULL);
     placed_us = clock_mono_us();
     order(7, voucher, id);
     EXPECT(place_order(one, 8, voucher, NULL), 409, "sold_out");
@@ -340,7 +356,8 @@ static void test_return__reopens_the_sale_everywhere_within_a_second(void **stat
         EXPECT(place_order(two, 9, voucher, NULL), 409, "sold_out");
         if (i == 1)
             EXPECT(pay(id, PAYMENT), 200, NULL);
-        EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/%s", id, ways[i]), 200, NULL);
+        EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/%s", id, ways[i]), 200,
+               NULL);
         assert_true(becomes_true(can_buy, &other, 1000));
     }
 }
@@ -374,12 +391,12 @@ static void test_expiry__of_very_many_at_once_lets_the_sale_go_on(void **state)
            voucher);
     start_us = clock_mono_us();
     while (!are_all_expired(&all)) {
-        int64_t asked_us = clock_mono_us();
+        int64_t sent_us = clock_mono_us();
 
-        assert_true(asked_us - start_us < 60000000);
+        assert_true(sent_us - start_us < 60000000);
         EXPECT(place_order(one, user++, other, NULL), 201, NULL);
-        if (clock_mono_us() - asked_us > longest_us)
-            longest_us = clock_mono_us() - asked_us;
+        if (clock_mono_us() - sent_us > longest_us)
+            longest_us = clock_mono_us() - sent_us;
     }
     print_message("%d expired in %" PRId64 " ms; who bought meanwhile waited for %" PRId64
                   " ms at most\n",
@@ -496,18 +513,19 @@ static void test_events__of_an_order(void **state UNUSED)
 
     make_order(voucher, id);
     EXPECT(pay(id, PAYMENT), 200, NULL);
-    EXPECT(ask(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 200, NULL);
-    reply = EXPECT(ask(one, shopper(7), NULL, "GET /v1/orders/%s/events", id), 200, NULL);
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 200, NULL);
+    reply =
+        EXPECT(request(one, shopper(7), NULL, "GET /v1/orders/%s/events", id), 200, NULL);
     assert_string_equal(events_of(reply, text, sizeof(text)),
                         "shopper:7:>unpaid:-1: payment:1:unpaid>paid:0:ref "
                         "admin:1:paid>refunded:1: ");
     assert_string_equal(reply_text(reply, "next_cursor"), "");
-    reply = EXPECT(ask(one, shopper(7), NULL, "GET /v1/orders/%s/events?limit=1", id),
+    reply = EXPECT(request(one, shopper(7), NULL, "GET /v1/orders/%s/events?limit=1", id),
                    200, NULL);
     assert_string_equal(reply_text(reply, "next_cursor"), id);
-    reply =
-        EXPECT(ask(one, shopper(7), NULL, "GET /v1/orders/%s/events?after=%s", id, id),
-               200, NULL);
+    reply = EXPECT(
+        request(one, shopper(7), NULL, "GET /v1/orders/%s/events?after=%s", id, id), 200,
+        NULL);
     assert_string_equal(events_of(reply, text, sizeof(text)),
                         "payment:1:unpaid>paid:0:ref admin:1:paid>refunded:1: ");
 }
@@ -519,14 +537,15 @@ static void test_events__of_a_voucher_page_by_page(void **state UNUSED)
     size_t pages = 0;
 
     make_order(voucher, id);
-    EXPECT(ask(one, admin(), "{\"add\":-2}", "POST /v1/vouchers/%s/restock", voucher),
+    EXPECT(request(one, admin(), "{\"add\":-2}", "POST /v1/vouchers/%s/restock", voucher),
            200, NULL);
-    EXPECT(ask(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 200, NULL);
+    EXPECT(request(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 200, NULL);
     order(8, voucher, id);
     do {
-        reply = EXPECT(ask(one, admin(), NULL, "GET /v1/vouchers/%s/events?limit=2%s%s",
+        reply =
+            EXPECT(request(one, admin(), NULL, "GET /v1/vouchers/%s/events?limit=2%s%s",
                            voucher, pages > 0 ? "&after=" : "", cursor),
-                       200, NULL);
+                   200, NULL);
         snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s",
                  events_of(reply, text, sizeof(text)));
         snprintf(cursor, sizeof(cursor), "%s", reply_text(reply, "next_cursor"));
@@ -535,10 +554,10 @@ static void test_events__of_a_voucher_page_by_page(void **state UNUSED)
     assert_string_equal(all, "admin:1:>:5: shopper:7:>unpaid:-1: admin:1:>:-2: "
                              "shopper:7:unpaid>cancelled:1: shopper:8:>unpaid:-1: ");
     assert_int_equal(pages, 3);
-    EXPECT(ask(one, admin(), NULL, "GET /v1/vouchers/%s/events?after=x", voucher), 400,
-           "bad_request");
-    EXPECT(ask(one, admin(), NULL, "GET /v1/vouchers/%s/events?limit=101", voucher), 422,
-           "invalid");
+    EXPECT(request(one, admin(), NULL, "GET /v1/vouchers/%s/events?after=x", voucher),
+           400, "bad_request");
+    EXPECT(request(one, admin(), NULL, "GET /v1/vouchers/%s/events?limit=101", voucher),
+           422, "invalid");
 }
 
 int main(void)

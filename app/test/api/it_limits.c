@@ -22,7 +22,7 @@ static int teardown(void **state)
 
 static bool is_serving(void *arg)
 {
-    return ask(arg, NULL, NULL, "GET /readyz")->status == 200;
+    return request(arg, NULL, NULL, "GET /readyz")->status == 200;
 }
 
 /* Without asking often: the limits of these services are small. */
@@ -36,9 +36,10 @@ static struct service *serve_limited(struct fixture *fixture, const char *const 
 
 /* -- rates -- */
 
-static const struct client_reply *ask_from(struct service *service, const char *headers)
+static const struct client_reply *request_from(struct service *service,
+                                               const char *headers)
 {
-    return ask_with(service, NULL, headers, NULL, "GET /v1/vouchers");
+    return request_with(service, NULL, headers, NULL, "GET /v1/vouchers");
 }
 
 static void assert_limited(const struct client_reply *reply, const char *policy,
@@ -53,9 +54,9 @@ static void assert_limited(const struct client_reply *reply, const char *policy,
 /* Takes the burst of two, and is then refused. */
 static void use_up(struct service *service, const char *headers)
 {
-    EXPECT(ask_from(service, headers), 200, NULL);
-    EXPECT(ask_from(service, headers), 200, NULL);
-    assert_limited(ask_from(service, headers), "\"address\";q=2;w=2",
+    EXPECT(request_from(service, headers), 200, NULL);
+    EXPECT(request_from(service, headers), 200, NULL);
+    assert_limited(request_from(service, headers), "\"address\";q=2;w=2",
                    "\"address\";r=0;t=1");
 }
 
@@ -69,14 +70,14 @@ static void test_rate__of_a_client_behind_a_trusted_proxy(void **state)
     use_up(service, "X-Forwarded-For: 203.0.113.2, 10.1.1.1\r\n");
     use_up(service, "X-Forwarded-For: 203.0.113.3\r\nX-Forwarded-For: 10.1.1.1\r\n");
     /* what a client writes there itself stands before what its proxy adds */
-    EXPECT(ask_from(service, "X-Forwarded-For: 203.0.113.99, 203.0.113.1\r\n"), 429,
+    EXPECT(request_from(service, "X-Forwarded-For: 203.0.113.99, 203.0.113.1\r\n"), 429,
            "rate_limited");
     /* all of one network of IPv6 are one */
     use_up(service, "X-Forwarded-For: 2001:db8::1\r\n");
-    EXPECT(ask_from(service, "X-Forwarded-For: [2001:db8::2]:99\r\n"), 429,
+    EXPECT(request_from(service, "X-Forwarded-For: [2001:db8::2]:99\r\n"), 429,
            "rate_limited");
     use_up(service, NULL); /* the proxy itself */
-    EXPECT(ask_from(service, "X-Forwarded-For: 203.0.113.5, rubbish\r\n"), 429,
+    EXPECT(request_from(service, "X-Forwarded-For: 203.0.113.5, rubbish\r\n"), 429,
            "rate_limited");
 }
 
@@ -87,8 +88,9 @@ static void test_rate__nobody_else_is_believed(void **state)
     struct service *service = serve_limited(*state, env);
 
     use_up(service, "X-Forwarded-For: 203.0.113.1\r\n");
-    EXPECT(ask_from(service, "X-Forwarded-For: 203.0.113.2\r\n"), 429, "rate_limited");
-    EXPECT(ask_from(service, "X-Forwarded-For: 10.1.1.1\r\n"), 429, "rate_limited");
+    EXPECT(request_from(service, "X-Forwarded-For: 203.0.113.2\r\n"), 429,
+           "rate_limited");
+    EXPECT(request_from(service, "X-Forwarded-For: 10.1.1.1\r\n"), 429, "rate_limited");
 }
 
 static void test_rate__of_a_shopper_is_told_in_headers(void **state)
@@ -97,9 +99,9 @@ static void test_rate__of_a_shopper_is_told_in_headers(void **state)
     struct service *service = serve_limited(*state, env);
 
     service_await(service, "/readyz", 200, 5000);
-    EXPECT(ask(service, shopper(9), NULL, "GET /v1/orders"), 200, NULL);
-    EXPECT(ask(service, shopper(9), NULL, "GET /v1/orders"), 200, NULL);
-    assert_limited(ask(service, shopper(9), NULL, "GET /v1/orders"),
+    EXPECT(request(service, shopper(9), NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(request(service, shopper(9), NULL, "GET /v1/orders"), 200, NULL);
+    assert_limited(request(service, shopper(9), NULL, "GET /v1/orders"),
                    "\"shopper\";q=2;w=2", "\"shopper\";r=0;t=1");
 }
 
@@ -109,8 +111,8 @@ static void test_rate__of_shoppers_is_not_that_of_the_instance(void **state)
     struct service *service = serve_limited(*state, env);
 
     for (int i = 0; i < 5; i++) {
-        EXPECT(ask(service, admin(), NULL, "GET /v1/orders"), 200, NULL);
-        EXPECT(ask(service, payment(), NULL, "POST /v1/orders/1/refund"), 404,
+        EXPECT(request(service, admin(), NULL, "GET /v1/orders"), 200, NULL);
+        EXPECT(request(service, payment(), NULL, "POST /v1/orders/1/refund"), 404,
                "not_found");
     }
 }
@@ -145,10 +147,10 @@ static void test_rate__of_many_addresses_costs_no_memory(void **state)
 
 static bool answers(struct client *conn)
 {
-    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    static const char bytes[] = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
     struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
 
-    return client_write(conn, request, sizeof(request) - 1) &&
+    return client_write(conn, bytes, sizeof(bytes) - 1) &&
            client_read(conn, &wait)->status == 200;
 }
 
@@ -261,22 +263,22 @@ static void test_time__an_idle_connection_is_closed(void **state)
 /* Asks on and on, and takes no answer. */
 static void test_time__an_answer_that_nobody_fetches_is_cut_off(void **state)
 {
-    static const char request[] = "GET /openapi.yaml HTTP/1.1\r\nHost: a\r\n\r\n";
+    static const char bytes[] = "GET /openapi.yaml HTTP/1.1\r\nHost: a\r\n\r\n";
     struct service *service = serve_impatient(*state);
     struct client *conn = client_open(&service->address);
     struct pollfd poller = {.fd = client_fd(conn), .events = POLLOUT};
-    char many[sizeof(request) * 400] = "";
+    char many[sizeof(bytes) * 400] = "";
     size_t len = 0;
 
     for (int i = 0; i < 400; i++) {
-        memcpy(many + len, request, sizeof(request) - 1);
-        len += sizeof(request) - 1;
+        memcpy(many + len, bytes, sizeof(bytes) - 1);
+        len += sizeof(bytes) - 1;
     }
     assert_true(client_write(conn, many, len));
     poller.events = 0; /* POLLERR and POLLHUP come unasked */
     assert_int_equal(poll(&poller, 1, 8000), 1);
     client_close(conn);
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
 /* What takes long because of us is not the client's fault. */

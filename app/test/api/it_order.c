@@ -53,7 +53,8 @@ static void test_place__answers_the_whole_order(void **state)
         assert_int_equal(reply_number(reply, "price_cents"), 8000);
         assert_string_equal(reply_text(reply, "created_at"), created);
         assert_string_equal(reply_text(reply, "paid_at"), "");
-        reply = EXPECT(ask(service, shopper(42), NULL, "GET %s", location), 200, NULL);
+        reply =
+            EXPECT(request(service, shopper(42), NULL, "GET %s", location), 200, NULL);
     }
     assert_int_equal(sql_number(*state,
                                 "select extract(epoch from expires_at - created_at) from "
@@ -61,7 +62,7 @@ static void test_place__answers_the_whole_order(void **state)
                                 voucher_id),
                      900);
     assert_int_equal(
-        reply_number(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id),
+        reply_number(request(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id),
                      "stock_left"),
         2);
 }
@@ -270,7 +271,8 @@ static void repeat_after_move(int begin_in_s, const char *code)
     snprintf(body, sizeof(body), "{\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
              time_in_ms(begin_in_s * INT64_C(1000), begin),
              time_in_ms((begin_in_s + 60) * INT64_C(1000), end));
-    EXPECT(ask(service, admin(), body, "PATCH /v1/vouchers/%s", voucher_id), 200, NULL);
+    EXPECT(request(service, admin(), body, "PATCH /v1/vouchers/%s", voucher_id), 200,
+           NULL);
     assert_true(becomes_true(all_are_refused, &refusal, 3000));
     for (int i = 0; i < 8; i++)
         assert_string_equal(
@@ -344,10 +346,10 @@ static void test_read__is_for_its_shopper_and_admins(void **state)
     (void)state;
     make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
     order_id_of(EXPECT(place_order(service, 8, voucher_id, NULL), 201, NULL), id);
-    EXPECT(ask(service, shopper(8), NULL, "GET /v1/orders/%s", id), 200, NULL);
-    EXPECT(ask(service, admin(), NULL, "GET /v1/orders/%s", id), 200, NULL);
-    EXPECT(ask(service, shopper(9), NULL, "GET /v1/orders/%s", id), 404, "not_found");
-    EXPECT(ask(service, NULL, NULL, "GET /v1/orders/%s", id), 401, "unauthenticated");
+    EXPECT(request(service, shopper(8), NULL, "GET /v1/orders/%s", id), 200, NULL);
+    EXPECT(request(service, admin(), NULL, "GET /v1/orders/%s", id), 200, NULL);
+    EXPECT(request(service, shopper(9), NULL, "GET /v1/orders/%s", id), 404, "not_found");
+    EXPECT(request(service, NULL, NULL, "GET /v1/orders/%s", id), 401, "unauthenticated");
 }
 
 static void test_read__ids_beyond_2_to_53_are_exact(void **state)
@@ -369,11 +371,11 @@ static void test_read__ids_beyond_2_to_53_are_exact(void **state)
                        "user_id = %lld",
                        id, (long long)user),
             1);
-        assert_string_equal(
-            reply_text(EXPECT(ask(service, shopper(user), NULL, "GET /v1/orders/%s", id),
-                              200, NULL),
-                       "id"),
-            id);
+        assert_string_equal(reply_text(EXPECT(request(service, shopper(user), NULL,
+                                                      "GET /v1/orders/%s", id),
+                                              200, NULL),
+                                       "id"),
+                            id);
     }
 }
 
@@ -396,8 +398,8 @@ static void walk_orders(struct listing *listing, const char *user_id)
 
     do {
         const struct client_reply *reply =
-            EXPECT(ask(service, listing->token, NULL, "GET /v1/orders?%s%s%s",
-                       listing->query, cursor[0] ? "&cursor=" : "", cursor),
+            EXPECT(request(service, listing->token, NULL, "GET /v1/orders?%s%s%s",
+                           listing->query, cursor[0] ? "&cursor=" : "", cursor),
                    200, NULL);
 
         json_array_foreach(json_object_get(reply->json, "items"), i, item)
@@ -453,14 +455,14 @@ static void test_list__has_the_callers_own(void **state)
 static void test_list__user_id_is_for_admins(void **state)
 {
     const struct client_reply *reply =
-        ask(service, shopper(5000), NULL, "GET /v1/orders?user_id=5001");
+        request(service, shopper(5000), NULL, "GET /v1/orders?user_id=5001");
 
     (void)state;
     if (reply->status == 200)
         assert_null(strstr(reply->body, "\"5001\""));
     else
         assert_in_range(reply->status, 400, 499);
-    EXPECT(ask(service, NULL, NULL, "GET /v1/orders"), 401, "unauthenticated");
+    EXPECT(request(service, NULL, NULL, "GET /v1/orders"), 401, "unauthenticated");
 }
 
 /* -- the lock -- */
@@ -527,7 +529,7 @@ static bool is_seen(void *arg)
 {
     const char *id = arg;
 
-    return ask(service, admin(), NULL, "GET /v1/orders/%s", id)->status == 200;
+    return request(service, admin(), NULL, "GET /v1/orders/%s", id)->status == 200;
 }
 
 /* A shopper waits for the lock where that is configured. */

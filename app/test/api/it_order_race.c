@@ -177,7 +177,7 @@ static void test_race__repeats_burn_no_stock(void **state)
 struct mix {
     char voucher_ids[MANY][ID_SIZE];
     size_t of_other; /* every so many-th request goes to the last voucher */
-    int64_t asked_us[8000];
+    int64_t sent_us[8000];
     int64_t slowest_us; /* of those */
     size_t placed;
     size_t placed_other;
@@ -192,14 +192,14 @@ static size_t mix_write(size_t k, char *buf, size_t size, void *arg)
 
     snprintf(target, sizeof(target), "/v1/vouchers/%s/orders", mix->voucher_ids[which]);
     request.token = shopper(10000 + (int64_t)k);
-    mix->asked_us[k] = clock_mono_us();
+    mix->sent_us[k] = clock_mono_us();
     return client_format(&request, buf, size);
 }
 
 static void mix_answer(size_t k, const struct client_reply *reply, void *arg)
 {
     struct mix *mix = arg;
-    int64_t took_us = clock_mono_us() - mix->asked_us[k];
+    int64_t took_us = clock_mono_us() - mix->sent_us[k];
 
     mix->placed += reply->status == 201 ? 1 : 0;
     if (mix->of_other == 0 || k % mix->of_other != 0)

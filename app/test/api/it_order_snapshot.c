@@ -79,10 +79,10 @@ static void create_at(struct service *service, int64_t stock, char *ret_id)
         "{\"title\":\"snapshot\",\"price_cents\":1,\"face_value_cents\":1,\"stock\":%lld,"
         "\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
         (long long)stock, time_in_ms(-1000, begin), time_in_ms(3600000, end));
-    snprintf(
-        ret_id, ID_SIZE, "%s",
-        reply_text(EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL),
-                   "id"));
+    snprintf(ret_id, ID_SIZE, "%s",
+             reply_text(
+                 EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 201, NULL),
+                 "id"));
 }
 
 static void test_new_voucher__sells_everywhere(void **state)
@@ -119,13 +119,13 @@ static void test_patch__moves_the_window_everywhere(void **state)
     assert_becomes(id, 201, "", SEEN_MS);
     snprintf(body, sizeof(body), "{\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
              time_in_ms(600000, begin), time_in_ms(900000, end));
-    EXPECT(ask(one, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
+    EXPECT(request(one, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
     assert_becomes(id, 409, "not_started", SEEN_MS);
     snprintf(body, sizeof(body), "{\"begin_at\":\"%s\"}", time_in_ms(-1000, begin));
-    EXPECT(ask(two, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
+    EXPECT(request(two, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
     assert_becomes(id, 201, "", SEEN_MS);
     snprintf(body, sizeof(body), "{\"end_at\":\"%s\"}", time_in_ms(-10, end));
-    EXPECT(ask(one, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
+    EXPECT(request(one, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
     assert_becomes(id, 409, "sale_ended", SEEN_MS);
 }
 
@@ -144,7 +144,7 @@ static void test_patch__is_seen_within_300_ms(void **state)
 
         snprintf(body, sizeof(body), "{\"begin_at\":\"%s\"}",
                  time_in_ms(i % 2 ? -1000 : 600000, begin));
-        EXPECT(ask(one, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
+        EXPECT(request(one, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
         if (becomes_true(is_answered_so, &look, 300))
             continue;
         late++;
@@ -183,8 +183,8 @@ static void test_restock__reopens_the_sale_everywhere(void **state)
     create_at(one, 5, id);
     sell_out(id);
     for (int i = 0; i < 4; i++) {
-        EXPECT(ask(i % 2 ? one : two, admin(), "{\"add\":40}",
-                   "POST /v1/vouchers/%s/restock", id),
+        EXPECT(request(i % 2 ? one : two, admin(), "{\"add\":40}",
+                       "POST /v1/vouchers/%s/restock", id),
                200, NULL);
         assert_becomes(id, 201, "", STOCK_BACK_MS);
         sell_out(id);
@@ -229,7 +229,7 @@ static void test_restock__taken_back_is_not_sold(void **state)
 
     create_at(one, 100, id);
     assert_becomes(id, 201, "", SEEN_MS);
-    EXPECT(ask(one, admin(), "{\"add\":-1}", "POST /v1/vouchers/%s/restock", id), 200,
+    EXPECT(request(one, admin(), "{\"add\":-1}", "POST /v1/vouchers/%s/restock", id), 200,
            NULL);
     sql_do(*state,
            "update voucher set version = version + 1, stock_total = stock_total - "

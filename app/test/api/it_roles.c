@@ -131,9 +131,9 @@ static void make_order(enum state state, int64_t user_id, char ret_id[ID_SIZE])
         reply_text(EXPECT(place_order(service, user_id, voucher_id, NULL), 201, NULL),
                    "id"));
     if (state == PAID)
-        EXPECT(ask(service, payment_token(),
-                   "{\"payment_ref\":\"p\",\"amount_cents\":8000}",
-                   "POST /v1/orders/%s/pay", ret_id),
+        EXPECT(request(service, payment_token(),
+                       "{\"payment_ref\":\"p\",\"amount_cents\":8000}",
+                       "POST /v1/orders/%s/pay", ret_id),
                200, NULL);
 }
 
@@ -170,7 +170,8 @@ static bool is_as_told(const struct row *row, enum who who)
     bool has_code = wanted >= 401 && wanted <= 404;
 
     make_order(row->state, owner, order_id);
-    reply = ask(service, token_of(who, owner), row->body, "%s", line_of(row, order_id));
+    reply =
+        request(service, token_of(who, owner), row->body, "%s", line_of(row, order_id));
     if (reply->status == wanted &&
         (!has_code || reply_is(reply, wanted, codes[wanted - 401])))
         return true;
@@ -270,7 +271,7 @@ static size_t make_bad_tokens(struct bad_token bad[BAD_MAX])
 static bool is_turned_down(const struct row *row, const struct bad_token *bad)
 {
     const struct client_reply *reply =
-        ask(bad->service, bad->token, row->body, "%s", line_of(row, "1"));
+        request(bad->service, bad->token, row->body, "%s", line_of(row, "1"));
     const char *challenge = client_header(reply, "WWW-Authenticate");
 
     if (reply_is(reply, 401, "unauthenticated") && challenge != NULL &&
@@ -294,10 +295,11 @@ static void test_tokens__every_bad_one_on_every_route(void **state)
     assert_int_equal(wrong, 0);
     assert_int_equal(sql_number(*state, "select count(*) from voucher"), vouchers);
     /* and the right ones are taken where issuer and audience are demanded */
-    EXPECT(ask(strict,
-               token_with("1", ",\"role\":\"admin\",\"aud\":\"shop\",\"iss\":\"mint\""),
-               NULL, "GET /v1/orders"),
-           200, NULL);
+    EXPECT(
+        request(strict,
+                token_with("1", ",\"role\":\"admin\",\"aud\":\"shop\",\"iss\":\"mint\""),
+                NULL, "GET /v1/orders"),
+        200, NULL);
 }
 
 /* What anyone may read, anyone may, whatever token comes along. */
@@ -309,8 +311,9 @@ static void test_tokens__do_no_harm_where_none_is_needed(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         for (size_t k = 0; k < count && rows[i].statuses[NOBODY] == 200; k++)
-            EXPECT(ask(bad[k].service, bad[k].token, NULL, "%s", line_of(&rows[i], "1")),
-                   200, NULL);
+            EXPECT(
+                request(bad[k].service, bad[k].token, NULL, "%s", line_of(&rows[i], "1")),
+                200, NULL);
     }
 }
 
@@ -319,7 +322,7 @@ static void test_tokens__do_no_harm_where_none_is_needed(void **state)
 /* A route that is not in the table above would be tested by nobody. */
 static void test_roles__the_table_has_every_route(void **state)
 {
-    const struct client_reply *reply = ask(service, NULL, NULL, "GET /openapi.yaml");
+    const struct client_reply *reply = request(service, NULL, NULL, "GET /openapi.yaml");
     char *copy = strdup(reply->body), *rest = copy, *line;
     char path[100] = "";
     size_t described = 0;

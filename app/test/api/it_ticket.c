@@ -46,25 +46,25 @@ static void make_guarded(int pow_bits, char id[ID_SIZE])
 
     make_voucher(service, &(struct sale){.stock = 0}, id);
     snprintf(body, sizeof(body), "{\"requires_ticket\":true,\"pow_bits\":%d}", pow_bits);
-    EXPECT(ask(service, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
+    EXPECT(request(service, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
     /* only now, so that nobody orders before every loop knows */
-    EXPECT(ask(service, admin(), "{\"add\":100}", "POST /v1/vouchers/%s/restock", id),
+    EXPECT(request(service, admin(), "{\"add\":100}", "POST /v1/vouchers/%s/restock", id),
            200, NULL);
     assert_true(becomes_true(is_complete, id, 2000));
 }
 
-static const struct client_reply *ask_ticket(int64_t user_id, const char *voucher_id,
-                                             const char *body)
+static const struct client_reply *request_ticket(int64_t user_id, const char *voucher_id,
+                                                 const char *body)
 {
-    return ask(service, shopper(user_id), body, "POST /v1/vouchers/%s/ticket",
-               voucher_id);
+    return request(service, shopper(user_id), body, "POST /v1/vouchers/%s/ticket",
+                   voucher_id);
 }
 
 static void take_ticket(int64_t user_id, const char *voucher_id,
                         char ticket[TICKET_BYTES])
 {
     const struct client_reply *reply =
-        EXPECT(ask_ticket(user_id, voucher_id, NULL), 201, NULL);
+        EXPECT(request_ticket(user_id, voucher_id, NULL), 201, NULL);
 
     snprintf(ticket, TICKET_BYTES, "%s", reply_text(reply, "ticket"));
     assert_int_equal(strlen(ticket), TICKET_BYTES - 1);
@@ -77,8 +77,8 @@ static const struct client_reply *order_with(int64_t user_id, const char *vouche
     char header[200];
 
     snprintf(header, sizeof(header), "Purchase-Ticket: %s\r\n", ticket);
-    return ask_with(service, shopper(user_id), header, NULL,
-                    "POST /v1/vouchers/%s/orders", voucher_id);
+    return request_with(service, shopper(user_id), header, NULL,
+                        "POST /v1/vouchers/%s/orders", voucher_id);
 }
 
 /* -- tickets -- */
@@ -89,7 +89,7 @@ static void test_ticket__lets_its_shopper_order_this_voucher(void **state)
 
     make_guarded(0, id);
     make_guarded(0, other);
-    EXPECT(ask(service, shopper(10), NULL, "POST /v1/vouchers/%s/orders", id), 403,
+    EXPECT(request(service, shopper(10), NULL, "POST /v1/vouchers/%s/orders", id), 403,
            "ticket_required");
     take_ticket(10, id, ticket);
     EXPECT(order_with(11, id, ticket), 403, "ticket_required");
@@ -126,15 +126,15 @@ static void test_ticket__is_refused_as_the_order_would_be(void **state)
 
     (void)state;
     make_voucher(service, &(struct sale){.stock = 0}, id);
-    EXPECT(ask_ticket(30, id, NULL), 409, "sold_out");
+    EXPECT(request_ticket(30, id, NULL), 409, "sold_out");
     make_voucher(service, &(struct sale){.stock = 5, .begin_in_s = 60, .end_in_s = 90},
                  id);
-    EXPECT(ask_ticket(30, id, NULL), 409, "not_started");
-    assert_in_range(reply_retry_after(ask_ticket(30, id, NULL)), 50, 61);
+    EXPECT(request_ticket(30, id, NULL), 409, "not_started");
+    assert_in_range(reply_retry_after(request_ticket(30, id, NULL)), 50, 61);
     make_voucher(service, &(struct sale){.stock = 5, .begin_in_s = -90, .end_in_s = -60},
                  id);
-    EXPECT(ask_ticket(30, id, NULL), 409, "sale_ended");
-    EXPECT(ask_ticket(30, "9223372036854775807", NULL), 404, "not_found");
+    EXPECT(request_ticket(30, id, NULL), 409, "sale_ended");
+    EXPECT(request_ticket(30, "9223372036854775807", NULL), 404, "not_found");
 }
 
 /* Off unless a voucher asks for it. */
@@ -145,7 +145,7 @@ static void test_ticket__is_not_needed_elsewhere(void **state)
 
     (void)state;
     make_voucher(service, &(struct sale){.stock = 5}, id);
-    reply = EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
+    reply = EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
     assert_true(json_is_false(json_object_get(reply->json, "requires_ticket")));
     assert_int_equal(reply_number(reply, "pow_bits"), 0);
     EXPECT(place_order(service, 40, id, NULL), 201, NULL);
@@ -170,10 +170,10 @@ static void test_ticket__is_not_needed_to_find_an_order_by_its_key(void **state)
     take_ticket(50, id, ticket);
     snprintf(headers, sizeof(headers), "Purchase-Ticket: %s\r\nIdempotency-Key: k\r\n",
              ticket);
-    EXPECT(
-        ask_with(service, shopper(50), headers, NULL, "POST /v1/vouchers/%s/orders", id),
-        201, NULL);
-    EXPECT(ask(service, admin(), "{\"add\":-99}", "POST /v1/vouchers/%s/restock", id),
+    EXPECT(request_with(service, shopper(50), headers, NULL,
+                        "POST /v1/vouchers/%s/orders", id),
+           201, NULL);
+    EXPECT(request(service, admin(), "{\"add\":-99}", "POST /v1/vouchers/%s/restock", id),
            200, NULL);
     assert_true(becomes_true(is_sold_out, id, 2000));
     EXPECT(place_order(service, 50, id, "k"), 200, NULL);
@@ -187,11 +187,11 @@ static void test_ticket__needs_a_secret(void **state)
     char id[ID_SIZE];
 
     make_voucher(without, &(struct sale){.stock = 5}, id);
-    reply =
-        ask(without, admin(), "{\"requires_ticket\":true}", "PATCH /v1/vouchers/%s", id);
+    reply = request(without, admin(), "{\"requires_ticket\":true}",
+                    "PATCH /v1/vouchers/%s", id);
     EXPECT(reply, 422, "invalid");
     assert_true(reply_blames(reply, "requires_ticket"));
-    EXPECT(ask(without, shopper(60), NULL, "POST /v1/vouchers/%s/ticket", id), 404,
+    EXPECT(request(without, shopper(60), NULL, "POST /v1/vouchers/%s/ticket", id), 404,
            "not_found");
     EXPECT(place_order(without, 60, id, NULL), 201, NULL);
 }
@@ -202,7 +202,7 @@ static void take_challenge(int64_t user_id, const char *voucher_id,
                            char challenge[TICKET_BYTES])
 {
     const struct client_reply *reply =
-        EXPECT(ask_ticket(user_id, voucher_id, NULL), 200, NULL);
+        EXPECT(request_ticket(user_id, voucher_id, NULL), 200, NULL);
 
     assert_int_equal(reply_number(reply, "bits"), BITS);
     assert_string_equal(reply_text(reply, "algorithm"), "sha256");
@@ -242,15 +242,15 @@ static void test_work__earns_a_ticket(void **state)
     make_guarded(BITS, other);
     take_challenge(70, id, challenge);
     EXPECT(order_with(70, id, challenge), 403, "ticket_required");
-    assert_blamed(ask_ticket(70, id, proof_of(challenge, false)), "nonce");
-    assert_blamed(ask_ticket(71, id, proof_of(challenge, true)), "challenge");
-    assert_blamed(ask_ticket(70, other, proof_of(challenge, true)), "challenge");
-    assert_blamed(ask_ticket(70, id, proof_of("invented", true)), "challenge");
-    reply = EXPECT(ask_ticket(70, id, proof_of(challenge, true)), 201, NULL);
+    assert_blamed(request_ticket(70, id, proof_of(challenge, false)), "nonce");
+    assert_blamed(request_ticket(71, id, proof_of(challenge, true)), "challenge");
+    assert_blamed(request_ticket(70, other, proof_of(challenge, true)), "challenge");
+    assert_blamed(request_ticket(70, id, proof_of("invented", true)), "challenge");
+    reply = EXPECT(request_ticket(70, id, proof_of(challenge, true)), 201, NULL);
     snprintf(ticket, sizeof(ticket), "%s", reply_text(reply, "ticket"));
     EXPECT(order_with(70, id, ticket), 201, NULL);
     /* a ticket is no challenge */
-    assert_blamed(ask_ticket(70, id, proof_of(ticket, true)), "challenge");
+    assert_blamed(request_ticket(70, id, proof_of(ticket, true)), "challenge");
 }
 
 static void test_work__bad_bodies_are_refused(void **state)
@@ -282,7 +282,7 @@ static void test_work__bad_bodies_are_refused(void **state)
     (void)state;
     make_guarded(BITS, id);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        const struct client_reply *reply = ask_ticket(80, id, rows[i].body);
+        const struct client_reply *reply = request_ticket(80, id, rows[i].body);
 
         if (rows[i].field == NULL)
             EXPECT(reply, 400, "bad_request");

@@ -58,10 +58,10 @@ static void create_default(char *ret_id)
 {
     char *body = voucher_with("title", "\"test\"");
 
-    snprintf(
-        ret_id, ID_SIZE, "%s",
-        reply_text(EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL),
-                   "id"));
+    snprintf(ret_id, ID_SIZE, "%s",
+             reply_text(
+                 EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 201, NULL),
+                 "id"));
     free(body);
 }
 
@@ -153,7 +153,7 @@ static void test_create__names_the_bad_field(void **state)
         const struct bad_value *bad = &bad_values[i];
         char *body = voucher_with(bad->name, bad->value);
         const struct client_reply *reply =
-            ask(service, admin(), body, "POST /v1/vouchers");
+            request(service, admin(), body, "POST /v1/vouchers");
 
         free(body);
         if (!reply_is(reply, 422, "invalid") || !reply_blames(reply, bad->name))
@@ -176,12 +176,13 @@ static void test_create__refuses_texts_that_are_too_long(void **state)
         char *longer = repeated("x", texts[i].chars + 1);
         char *body = voucher_with(texts[i].name, longest);
         const struct client_reply *reply =
-            EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+            EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
 
         assert_int_equal(strlen(reply_text(reply, texts[i].name)), texts[i].chars * 3);
         free(body);
         body = voucher_with(texts[i].name, longer);
-        reply = EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 422, "invalid");
+        reply =
+            EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 422, "invalid");
         assert_true(reply_blames(reply, texts[i].name));
         free(body);
         free(longer);
@@ -212,7 +213,7 @@ static void test_create__takes_the_bounds_themselves(void **state)
     for (size_t i = 0; i < COUNT_OF(bounds); i++) {
         char *body = voucher_with(bounds[i].name, bounds[i].value);
         const struct client_reply *reply =
-            EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+            EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
 
         free(body);
         assert_int_equal(reply_number(reply, bounds[i].answered_as),
@@ -234,12 +235,12 @@ static void test_create__refuses_unknown_and_repeated_members(void **state)
     for (size_t i = 0; i < COUNT_OF(unknown); i++) {
         char *body = voucher_with(unknown[i], "1");
 
-        reply = ask(service, admin(), body, "POST /v1/vouchers");
+        reply = request(service, admin(), body, "POST /v1/vouchers");
         free(body);
         if (!reply_is(reply, 400, "bad_request"))
             assert_true(reply_blames(EXPECT(reply, 422, "invalid"), unknown[i]));
     }
-    reply = ask(service, admin(), twice, "POST /v1/vouchers");
+    reply = request(service, admin(), twice, "POST /v1/vouchers");
     if (!reply_is(reply, 400, "bad_request"))
         assert_true(reply_blames(EXPECT(reply, 422, "invalid"), "title"));
     assert_int_equal(sql_number(*state, "select count(*) from voucher"), before);
@@ -255,7 +256,7 @@ static void test_create__answers_the_whole_voucher(void **state)
              "{\"title\":\"a\",\"price_cents\":1,\"face_value_cents\":2,\"stock\":3,"
              "\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
              time_in_ms(-5000, begin), time_in_ms(5000, end));
-    reply = EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+    reply = EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
     assert_string_equal(client_header(reply, "Content-Type"), "application/json");
     snprintf(location, sizeof(location), "/v1/vouchers/%s", reply_text(reply, "id"));
     assert_true(number_of(reply_text(reply, "id")) > 0);
@@ -273,7 +274,7 @@ static void test_create__answers_the_whole_voucher(void **state)
         assert_memory_equal(reply_text(reply, "end_at"), end, 23);
         assert_string_equal(reply_text(reply, "state"), "open");
         assert_memory_equal(reply_text(reply, "server_time"), time_in_ms(0, now), 16);
-        reply = EXPECT(ask(service, NULL, NULL, "GET %s", location), 200, NULL);
+        reply = EXPECT(request(service, NULL, NULL, "GET %s", location), 200, NULL);
     }
 }
 
@@ -298,7 +299,7 @@ static void test_create__answers_times_in_utc(void **state)
         char *body = voucher_with("begin_at", times[i].given);
         char id[ID_SIZE];
         const struct client_reply *reply =
-            ask(service, admin(), body, "POST /v1/vouchers");
+            request(service, admin(), body, "POST /v1/vouchers");
 
         free(body);
         EXPECT(reply, 201, NULL);
@@ -308,8 +309,8 @@ static void test_create__answers_times_in_utc(void **state)
 
             assert_memory_equal(begin, times[i].answered, strlen(times[i].answered));
             assert_int_equal(begin[strlen(begin) - 1], 'Z');
-            reply =
-                EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
+            reply = EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200,
+                           NULL);
         }
     }
 }
@@ -328,10 +329,11 @@ static void test_create__keeps_any_text(void **state)
         char *body = voucher_with("title", quoted);
         char id[ID_SIZE];
         const struct client_reply *reply =
-            EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+            EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
 
         snprintf(id, sizeof(id), "%s", reply_text(reply, "id"));
-        reply = EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
+        reply =
+            EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
         assert_string_equal(reply_text(reply, "title"), texts[i]);
         free(body);
         free(quoted);
@@ -361,16 +363,16 @@ static void test_patch__changes_what_is_given_and_nothing_else(void **state)
     (void)state;
     create_default(id);
     for (size_t i = 0; i < COUNT_OF(patches); i++) {
-        const struct client_reply *reply =
-            EXPECT(ask(service, admin(), patches[i].body, "PATCH /v1/vouchers/%s", id),
-                   200, NULL);
+        const struct client_reply *reply = EXPECT(
+            request(service, admin(), patches[i].body, "PATCH /v1/vouchers/%s", id), 200,
+            NULL);
 
         assert_memory_equal(reply_text(reply, patches[i].name), patches[i].answered,
                             strlen(patches[i].answered));
     }
     for (int workers = 0; workers < 8; workers++) { /* each connection may meet another */
         const struct client_reply *reply =
-            EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
+            EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
 
         assert_int_equal(reply_number(reply, "pay_within_s"), 77);
         assert_string_equal(reply_text(reply, "title"), "new");
@@ -414,7 +416,7 @@ static void test_patch__names_the_bad_field(void **state)
         const struct client_reply *reply;
 
         snprintf(body, sizeof(body), "{\"%s\":%s}", bad[i].name, bad[i].value);
-        reply = ask(service, admin(), body, "PATCH /v1/vouchers/%s", id);
+        reply = request(service, admin(), body, "PATCH /v1/vouchers/%s", id);
         if (!reply_is(reply, 422, "invalid") ||
             (!reply_blames(reply, bad[i].name) && !reply_blames(reply, "end_at")))
             fail_msg("%s: %d %s", body, reply->status, reply->body);
@@ -430,7 +432,7 @@ static const struct client_reply *restock(const char *id, const char *add)
     char body[64];
 
     snprintf(body, sizeof(body), "{\"add\":%s}", add);
-    return ask(service, admin(), body, "POST /v1/vouchers/%s/restock", id);
+    return request(service, admin(), body, "POST /v1/vouchers/%s/restock", id);
 }
 
 static void test_restock__adds_and_takes_back(void **state)
@@ -483,10 +485,10 @@ static void test_restock__names_the_bad_field(void **state)
         if (!reply_is(reply, 422, "invalid") || !reply_blames(reply, "add"))
             fail_msg("%s: %d %s", bad[i], reply->status, reply->body);
     }
-    EXPECT(ask(service, admin(), "{}", "POST /v1/vouchers/%s/restock", id), 422,
+    EXPECT(request(service, admin(), "{}", "POST /v1/vouchers/%s/restock", id), 422,
            "invalid");
-    EXPECT(ask(service, admin(), "{\"add\":1,\"sub\":1}", "POST /v1/vouchers/%s/restock",
-               id),
+    EXPECT(request(service, admin(), "{\"add\":1,\"sub\":1}",
+                   "POST /v1/vouchers/%s/restock", id),
            422, "invalid");
     assert_int_equal(
         sql_number(*state, "select stock_total from voucher where id = %s", id), 10);
@@ -511,8 +513,8 @@ static void walk_list(struct walk *walk, const char *expected_state)
     walk->count = walk->pages = 0;
     do {
         const struct client_reply *reply =
-            EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers?%s%s%s", walk->query,
-                       cursor[0] ? "&cursor=" : "", cursor),
+            EXPECT(request(service, NULL, NULL, "GET /v1/vouchers?%s%s%s", walk->query,
+                           cursor[0] ? "&cursor=" : "", cursor),
                    200, NULL);
 
         json_array_foreach(json_object_get(reply->json, "items"), i, item)
@@ -581,7 +583,7 @@ static void test_list__walks_each_state_without_gaps_or_repeats(void **state)
 static void test_list__has_20_where_no_limit_is_given(void **state)
 {
     const struct client_reply *reply =
-        EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers"), 200, NULL);
+        EXPECT(request(service, NULL, NULL, "GET /v1/vouchers"), 200, NULL);
 
     (void)state;
     assert_int_equal(json_array_size(json_object_get(reply->json, "items")), 20);
@@ -591,17 +593,19 @@ static void test_list__has_20_where_no_limit_is_given(void **state)
 static void test_list__a_cursor_of_another_list_does_no_harm(void **state)
 {
     const struct client_reply *reply = EXPECT(
-        ask(service, NULL, NULL, "GET /v1/vouchers?state=open&limit=1"), 200, NULL);
+        request(service, NULL, NULL, "GET /v1/vouchers?state=open&limit=1"), 200, NULL);
     char cursor[300];
 
     (void)state;
     snprintf(cursor, sizeof(cursor), "%s", reply_text(reply, "next_cursor"));
-    reply = ask(service, NULL, NULL, "GET /v1/vouchers?state=ended&cursor=%s", cursor);
+    reply =
+        request(service, NULL, NULL, "GET /v1/vouchers?state=ended&cursor=%s", cursor);
     assert_true(reply->status == 200 || reply_is(reply, 400, "bad_request") ||
                 reply_is(reply, 422, "invalid"));
     for (size_t len = strlen(cursor); len > 0; len--) {
         cursor[len - 1] = cursor[len - 1] == 'z' ? 'y' : 'z';
-        reply = ask(service, NULL, NULL, "GET /v1/vouchers?state=open&cursor=%s", cursor);
+        reply =
+            request(service, NULL, NULL, "GET /v1/vouchers?state=open&cursor=%s", cursor);
         assert_true(reply->status == 200 || reply_is(reply, 400, "bad_request") ||
                     reply_is(reply, 422, "invalid"));
     }

@@ -39,7 +39,7 @@ static const char *claims_of(const char *pattern)
 static void assert_refused(const char *name, const char *token)
 {
     const struct client_reply *reply =
-        ask(service, token, NULL, "POST /v1/vouchers/%s/orders", voucher_id);
+        request(service, token, NULL, "POST /v1/vouchers/%s/orders", voucher_id);
     const char *challenge = client_header(reply, "WWW-Authenticate");
 
     if (!reply_is(reply, 401, "unauthenticated") || challenge == NULL ||
@@ -108,14 +108,14 @@ static void test_token__good_claims_are_taken(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(good); i++)
-        EXPECT(ask(service, token_hs256(NULL, claims_of(good[i]), FIXTURE_SECRET), NULL,
-                   "POST /v1/vouchers/%s/orders", voucher_id),
+        EXPECT(request(service, token_hs256(NULL, claims_of(good[i]), FIXTURE_SECRET),
+                       NULL, "POST /v1/vouchers/%s/orders", voucher_id),
                201, NULL);
 }
 
 static bool is_expired(void *arg)
 {
-    return ask(service, arg, NULL, "GET /v1/orders")->status == 401;
+    return request(service, arg, NULL, "GET /v1/orders")->status == 401;
 }
 
 static void test_token__expires(void **state)
@@ -126,7 +126,7 @@ static void test_token__expires(void **state)
     snprintf(claims, sizeof(claims), "{\"sub\":\"105\",\"exp\":%lld}",
              (long long)time(NULL) + 2);
     snprintf(token, sizeof(token), "%s", token_hs256(NULL, claims, FIXTURE_SECRET));
-    EXPECT(ask(service, token, NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(request(service, token, NULL, "GET /v1/orders"), 200, NULL);
     assert_true(becomes_true(is_expired, token, 3500));
 }
 
@@ -177,9 +177,9 @@ static void test_token__of_another_algorithm_is_refused(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(others); i++)
         assert_refused(others[i], token_by(others[i], claims, FIXTURE_SECRET));
-    EXPECT(
-        ask(service, token_by("HS256", claims, FIXTURE_SECRET), NULL, "GET /v1/orders"),
-        200, NULL);
+    EXPECT(request(service, token_by("HS256", claims, FIXTURE_SECRET), NULL,
+                   "GET /v1/orders"),
+           200, NULL);
 }
 
 static void test_token__a_forged_one_is_refused(void **state)
@@ -206,7 +206,7 @@ static void test_token__a_forged_one_is_refused(void **state)
     assert_refused(bad, bad);
     snprintf(bad, sizeof(bad), ".%s", good);
     assert_refused(bad, bad);
-    EXPECT(ask(service, good, NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(request(service, good, NULL, "GET /v1/orders"), 200, NULL);
 }
 
 static void test_header__other_than_bearer_is_refused(void **state)
@@ -223,13 +223,13 @@ static void test_header__other_than_bearer_is_refused(void **state)
         const struct client_reply *reply;
 
         snprintf(header, sizeof(header), "Authorization: %s\r\n", values[i]);
-        reply = ask_with(service, NULL, header, NULL, "POST /v1/vouchers/%s/orders",
-                         voucher_id);
+        reply = request_with(service, NULL, header, NULL, "POST /v1/vouchers/%s/orders",
+                             voucher_id);
         EXPECT(reply, 401, "unauthenticated");
         assert_non_null(client_header(reply, "WWW-Authenticate"));
     }
     snprintf(header, sizeof(header), "authorization: bearer %s\r\n", "x");
-    EXPECT(ask_with(service, NULL, header, NULL, "GET /v1/orders"), 401,
+    EXPECT(request_with(service, NULL, header, NULL, "GET /v1/orders"), 401,
            "unauthenticated");
 }
 
@@ -239,7 +239,7 @@ static void test_header__the_scheme_is_case_insensitive(void **state)
 
     (void)state;
     snprintf(header, sizeof(header), "authorization: bearer %s\r\n", shopper(5));
-    EXPECT(ask_with(service, NULL, header, NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(request_with(service, NULL, header, NULL, "GET /v1/orders"), 200, NULL);
 }
 
 static void test_header__a_huge_token_is_refused(void **state)
@@ -250,7 +250,7 @@ static void test_header__a_huge_token_is_refused(void **state)
     memset(token, 'a', sizeof(token));
     token[sizeof(token) - 1] = '\0';
     snprintf(header, sizeof(header), "Authorization: Bearer %s\r\n", token);
-    EXPECT(ask_with(service, NULL, header, NULL, "GET /v1/orders"), 401,
+    EXPECT(request_with(service, NULL, header, NULL, "GET /v1/orders"), 401,
            "unauthenticated");
 }
 
@@ -314,20 +314,24 @@ static void check_algorithm(struct fixture *fixture, const char *alg)
     make_keys(fixture, alg, &others);
     make_keys(fixture, alg, &keys); /* at the same path: the first are gone */
     keyed = fixture_serve(fixture, env);
-    EXPECT(ask(keyed, token_by(alg, claims, keys.private_pem), NULL, "GET /v1/orders"),
-           200, NULL);
-    EXPECT(ask(keyed, token_by(alg, claims, others.private_pem), NULL, "GET /v1/orders"),
-           401, "unauthenticated");
-    EXPECT(ask(keyed, shopper(77), NULL, "GET /v1/orders"), 401, "unauthenticated");
+    EXPECT(
+        request(keyed, token_by(alg, claims, keys.private_pem), NULL, "GET /v1/orders"),
+        200, NULL);
+    EXPECT(
+        request(keyed, token_by(alg, claims, others.private_pem), NULL, "GET /v1/orders"),
+        401, "unauthenticated");
+    EXPECT(request(keyed, shopper(77), NULL, "GET /v1/orders"), 401, "unauthenticated");
     /* the public key is no secret: nothing signed with it may count */
-    EXPECT(ask(keyed, token_hs256(NULL, claims, keys.public_pem), NULL, "GET /v1/orders"),
+    EXPECT(request(keyed, token_hs256(NULL, claims, keys.public_pem), NULL,
+                   "GET /v1/orders"),
            401, "unauthenticated");
     keys.public_pem[strlen(keys.public_pem) - 1] = '\0'; /* without its last line break */
-    EXPECT(ask(keyed, token_hs256(NULL, claims, keys.public_pem), NULL, "GET /v1/orders"),
+    EXPECT(request(keyed, token_hs256(NULL, claims, keys.public_pem), NULL,
+                   "GET /v1/orders"),
            401, "unauthenticated");
-    EXPECT(
-        ask(keyed, token_hs256("{\"alg\":\"none\"}", claims, ""), NULL, "GET /v1/orders"),
-        401, "unauthenticated");
+    EXPECT(request(keyed, token_hs256("{\"alg\":\"none\"}", claims, ""), NULL,
+                   "GET /v1/orders"),
+           401, "unauthenticated");
     assert_int_equal(service_stop(keyed), 0);
 }
 
@@ -350,11 +354,11 @@ static void test_algorithm__of_the_other_key_is_refused(void **state)
     make_keys(*state, "RS256", &rsa);
     make_keys(*state, "ES256", &ec);
     keyed = fixture_serve(*state, env);
-    EXPECT(
-        ask(keyed,
-            token_by("ES256", claims_of("{\"sub\":\"77\",\"exp\":{}}"), ec.private_pem),
-            NULL, "GET /v1/orders"),
-        401, "unauthenticated");
+    EXPECT(request(keyed,
+                   token_by("ES256", claims_of("{\"sub\":\"77\",\"exp\":{}}"),
+                            ec.private_pem),
+                   NULL, "GET /v1/orders"),
+           401, "unauthenticated");
 }
 
 /* -- roles -- */
@@ -368,13 +372,14 @@ static void test_role__admin_calls_are_forbidden_to_others(void **state)
 
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
         fill(lines[i], voucher_id, line, sizeof(line));
-        EXPECT(ask(service, NULL, bodies[i], "%s", line), 401, "unauthenticated");
-        EXPECT(ask(service, shopper(7), bodies[i], "%s", line), 403, "forbidden");
-        EXPECT(ask(service,
-                   token_hs256(
-                       NULL, claims_of("{\"sub\":\"7\",\"exp\":{},\"role\":\"payment\"}"),
-                       FIXTURE_SECRET),
-                   bodies[i], "%s", line),
+        EXPECT(request(service, NULL, bodies[i], "%s", line), 401, "unauthenticated");
+        EXPECT(request(service, shopper(7), bodies[i], "%s", line), 403, "forbidden");
+        EXPECT(request(service,
+                       token_hs256(
+                           NULL,
+                           claims_of("{\"sub\":\"7\",\"exp\":{},\"role\":\"payment\"}"),
+                           FIXTURE_SECRET),
+                       bodies[i], "%s", line),
                403, "forbidden");
     }
     assert_int_equal(sql_number(*state,
@@ -387,8 +392,8 @@ static void test_role__admin_calls_are_forbidden_to_others(void **state)
 static void test_role__anyone_may_read_vouchers(void **state)
 {
     (void)state;
-    EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers"), 200, NULL);
-    EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /v1/vouchers"), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL);
 }
 
 /* -- rates -- */
@@ -399,7 +404,7 @@ static size_t count_limited(struct service *limited, int64_t user_id, int reques
 
     for (int i = 0; i < requests; i++) {
         const struct client_reply *reply =
-            ask(limited, shopper(user_id), NULL, "GET /v1/orders");
+            request(limited, shopper(user_id), NULL, "GET /v1/orders");
 
         if (reply->status == 200)
             continue;
@@ -419,7 +424,7 @@ static bool is_let_in(void *arg)
 {
     struct patient *patient = arg;
 
-    return ask(patient->service, shopper(patient->user_id), NULL, "GET /v1/orders")
+    return request(patient->service, shopper(patient->user_id), NULL, "GET /v1/orders")
                ->status == 200;
 }
 
@@ -444,7 +449,7 @@ static void test_rate__of_one_address_is_limited(void **state)
     assert_true(becomes_true(is_let_in, &patient, 5000));
     for (int64_t user = 1; user <= 60; user++) {
         const struct client_reply *reply =
-            ask(limited, shopper(user), NULL, "GET /v1/orders");
+            request(limited, shopper(user), NULL, "GET /v1/orders");
 
         if (reply->status == 200)
             continue;
@@ -466,7 +471,7 @@ static void test_rate__probes_are_not_limited(void **state)
     service_await(limited, "/readyz", 200, 5000);
     for (int i = 0; i < 10; i++)
         for (size_t k = 0; k < COUNT_OF(targets); k++)
-            EXPECT(ask(limited, NULL, NULL, "GET %s", targets[k]), 200, NULL);
+            EXPECT(request(limited, NULL, NULL, "GET %s", targets[k]), 200, NULL);
 }
 
 int main(void)

@@ -158,7 +158,7 @@ static void test_setting__a_secret_comes_from_a_file_too(void **state)
     fclose(file);
     snprintf(setting, sizeof(setting), "SECKILL_JWT_SECRET_FILE=%s", path);
     service = fixture_serve(fixture, env);
-    EXPECT(ask(service, shopper(1), NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(request(service, shopper(1), NULL, "GET /v1/orders"), 200, NULL);
     assert_int_equal(service_stop(service), 0);
 }
 
@@ -175,7 +175,7 @@ static void test_listen__an_address_in_use_is_refused(void **state)
     assert_int_equal(outcome->code, EXIT_FAILED);
     assert_says(outcome->err, setting + strlen("SECKILL_LISTEN="));
     for (int i = 0; i < 20; i++) /* and the first goes on */
-        EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+        EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
 /* -- help -- */
@@ -286,9 +286,9 @@ static void test_token__is_taken_by_the_service(void **state)
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
     rest = strdup(RUN(state, NULL, "token", "--user", "41", "--count", "3")->out);
     for (char *at = rest; (line = strsep(&at, "\n")) != NULL && line[0] != '\0'; user++) {
-        const struct client_reply *reply =
-            EXPECT(ask(service, line, NULL, "POST /v1/vouchers/%s/orders", voucher_id),
-                   201, NULL);
+        const struct client_reply *reply = EXPECT(
+            request(service, line, NULL, "POST /v1/vouchers/%s/orders", voucher_id), 201,
+            NULL);
 
         assert_int_equal(number_of(reply_text(reply, "user_id")), user);
     }
@@ -297,8 +297,9 @@ static void test_token__is_taken_by_the_service(void **state)
     rest = strdup(
         RUN(state, NULL, "token", "--user", "1", "--role", "admin", "--ttl", "60")->out);
     rest[strcspn(rest, "\n")] = '\0';
-    EXPECT(ask(service, rest, "{\"add\":1}", "POST /v1/vouchers/%s/restock", voucher_id),
-           200, NULL);
+    EXPECT(
+        request(service, rest, "{\"add\":1}", "POST /v1/vouchers/%s/restock", voucher_id),
+        200, NULL);
     free(rest);
 }
 
@@ -428,7 +429,7 @@ static void test_tls__is_spoken_when_configured(void **state)
     snprintf(env_cert, sizeof(env_cert), "SECKILL_TLS_CERT_FILE=%s", cert);
     tls.service = fixture_spawn(*state, env);
     assert_true(becomes_true(answers_by_tls, &tls, 10000));
-    assert_int_equal(ask(tls.service, NULL, NULL, "GET /healthz")->status, 0);
+    assert_int_equal(request(tls.service, NULL, NULL, "GET /healthz")->status, 0);
     assert_int_equal(service_stop(tls.service), 0);
 }
 

@@ -37,8 +37,8 @@ static void hold_row(void **state, const char *voucher_id)
     sql_session(*state, statement);
 }
 
-static void ask_all(struct service *service, struct order_burst *burst,
-                    struct client **clients)
+static void request_all(struct service *service, struct order_burst *burst,
+                        struct client **clients)
 {
     char request[1024];
 
@@ -63,7 +63,7 @@ static void test_drain__answers_what_is_in_flight(void **state)
 
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
     hold_row(state, burst.voucher_id);
-    ask_all(service, &burst, clients);
+    request_all(service, &burst, clients);
     assert_true(becomes_true(all_hold_locks, *state, 3000));
     service_signal(service, SIGTERM);
     sql_session(*state, NULL);
@@ -156,7 +156,7 @@ static void test_drain__waits_for_no_idle_or_slow_client(void **state)
         assert_true(
             client_write(clients[i], beginnings[i % 3], strlen(beginnings[i % 3])));
     }
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
     before_us = clock_mono_us();
     assert_int_equal(service_stop(service), 0);
     assert_in_range(clock_mono_us() - before_us, 0, 10000000);
@@ -173,8 +173,8 @@ static void test_drain__with_redis_hung_ends_in_time(void **state)
 
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
     fixture_servers(*state, "pause", "redis");
-    ask_all(service, &burst, clients);
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    request_all(service, &burst, clients);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
     service_signal(service, SIGTERM);
     for (size_t i = 0; i < CLIENTS; i++) {
         const struct client_reply *reply =
@@ -203,7 +203,7 @@ static void test_drain__with_postgres_hung_ends_in_time(void **state)
          user++) /* so that every loop knows the voucher */
         EXPECT(place_order(service, user, burst.voucher_id, NULL), 201, NULL);
     fixture_servers(*state, "pause", "postgres");
-    ask_all(service, &burst, clients);
+    request_all(service, &burst, clients);
     assert_true(becomes_true(all_hold_locks, *state, 3000));
     service_signal(service, SIGTERM);
     for (size_t i = 0; i < CLIENTS; i++) {

@@ -37,7 +37,7 @@ static const char *token_of(const char *kid, const char *secret, const char *cla
 
 static int status_of(struct service *service, const char *token)
 {
-    return ask(service, token, NULL, "GET /v1/orders")->status;
+    return request(service, token, NULL, "GET /v1/orders")->status;
 }
 
 /* -- several keys -- */
@@ -173,14 +173,15 @@ static void test_issuer__and_audience_are_demanded_where_set(void **state)
         status_of(service, token_of(NULL, FIXTURE_SECRET,
                                     ",\"iss\":\"mint\",\"aud\":[\"x\",\"shop\"]")),
         200);
-    EXPECT(ask(service,
-               token_of(NULL, FIXTURE_SECRET, ",\"iss\":\"other\",\"aud\":\"shop\""),
-               NULL, "GET /v1/orders"),
+    EXPECT(request(service,
+                   token_of(NULL, FIXTURE_SECRET, ",\"iss\":\"other\",\"aud\":\"shop\""),
+                   NULL, "GET /v1/orders"),
            401, "unauthenticated");
-    EXPECT(ask(service,
-               token_of(NULL, FIXTURE_SECRET, ",\"iss\":\"mint\",\"aud\":\"shopping\""),
-               NULL, "GET /v1/orders"),
-           401, "unauthenticated");
+    EXPECT(
+        request(service,
+                token_of(NULL, FIXTURE_SECRET, ",\"iss\":\"mint\",\"aud\":\"shopping\""),
+                NULL, "GET /v1/orders"),
+        401, "unauthenticated");
     assert_int_equal(status_of(service, token_of(NULL, FIXTURE_SECRET, "")), 401);
 }
 
@@ -195,15 +196,15 @@ static void test_revoked__is_refused_from_then_on(void **state)
     char id[ID_SIZE];
 
     make_voucher(service, &(struct sale){.stock = 10}, id);
-    EXPECT(ask(service, token, NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(request(service, token, NULL, "GET /v1/orders"), 200, NULL);
     redis_do(fixture, "SET revoked:t-1 1 EX 100");
-    EXPECT(ask(service, token, NULL, "GET /v1/orders"), 401, "unauthenticated");
-    EXPECT(ask(service, token, NULL, "POST /v1/vouchers/%s/orders", id), 401,
+    EXPECT(request(service, token, NULL, "GET /v1/orders"), 401, "unauthenticated");
+    EXPECT(request(service, token, NULL, "POST /v1/vouchers/%s/orders", id), 401,
            "unauthenticated");
     assert_int_equal(sql_live_orders(fixture, id), 0);
-    EXPECT(ask(service, other, NULL, "POST /v1/vouchers/%s/orders", id), 201, NULL);
+    EXPECT(request(service, other, NULL, "POST /v1/vouchers/%s/orders", id), 201, NULL);
     redis_do(fixture, "DEL revoked:t-1");
-    EXPECT(ask(service, token, NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(request(service, token, NULL, "GET /v1/orders"), 200, NULL);
 }
 
 /* Nearly every request of a sale is a refusal: none of them may cost Redis anything. */
@@ -219,10 +220,10 @@ static void test_revoked__is_not_asked_where_memory_refuses(void **state)
     redis_do(fixture, "SET revoked:t-3 1 EX 100");
     redis_do(fixture, "CONFIG RESETSTAT");
     for (int i = 0; i < 50; i++)
-        EXPECT(ask(service, token, NULL, "POST /v1/vouchers/%s/orders", id), 409,
+        EXPECT(request(service, token, NULL, "POST /v1/vouchers/%s/orders", id), 409,
                "sold_out");
     assert_null(strstr(redis_do(fixture, "INFO commandstats"), "cmdstat_exists"));
-    EXPECT(ask(service, token, NULL, "GET /v1/orders"), 401, "unauthenticated");
+    EXPECT(request(service, token, NULL, "GET /v1/orders"), 401, "unauthenticated");
     assert_non_null(strstr(redis_do(fixture, "INFO commandstats"), "cmdstat_exists"));
 }
 
@@ -236,9 +237,9 @@ static void test_revoked__without_redis_nobody_knows(void **state)
 
     fixture_servers(fixture, "stop", "redis");
     service_await(strict, "/readyz", 503, 5000);
-    EXPECT(ask(strict, token, NULL, "GET /v1/orders"), 503, "unavailable");
-    EXPECT(ask(strict, shopper(7), NULL, "GET /v1/orders"), 200, NULL);
-    EXPECT(ask(lenient, token, NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(request(strict, token, NULL, "GET /v1/orders"), 503, "unavailable");
+    EXPECT(request(strict, shopper(7), NULL, "GET /v1/orders"), 200, NULL);
+    EXPECT(request(lenient, token, NULL, "GET /v1/orders"), 200, NULL);
     fixture_mend(fixture, "redis");
     service_await(strict, "/readyz", 200, 5000);
     await_judged(strict, token, 200);

@@ -34,7 +34,7 @@ static int teardown(void **state)
 
 /* -- lock step -- */
 
-static void run_lock_step(void **state, size_t clients, size_t rounds, bool stop_to_ask)
+static void run_lock_step(void **state, size_t clients, size_t rounds, bool stop_to_send)
 {
     static int64_t first_user = 1000;
     struct order_burst burst = {.first_user = first_user};
@@ -42,7 +42,7 @@ static void run_lock_step(void **state, size_t clients, size_t rounds, bool stop
                              .connections = clients,
                              .requests = clients * rounds,
                              .lock_step = true,
-                             .stop_to_ask = stop_to_ask,
+                             .stop_to_send = stop_to_send,
                              .timeout_ms = 30000,
                              .write = burst_write,
                              .answer = burst_answer,
@@ -81,7 +81,7 @@ static void test_lock_step__refusals(void **state)
                              .connections = 512,
                              .requests = (size_t)512 * 20,
                              .lock_step = true,
-                             .stop_to_ask = true,
+                             .stop_to_send = true,
                              .timeout_ms = 30000,
                              .write = burst_write,
                              .answer = burst_answer,
@@ -108,7 +108,7 @@ static bool are_placed(void *arg)
     return sql_live_orders(wait->fixture, wait->voucher_id) >= wait->count;
 }
 
-static void ask_and_leave(const char *voucher_id, int64_t user_id, bool rudely)
+static void request_and_leave(const char *voucher_id, int64_t user_id, bool rudely)
 {
     struct order_burst burst = {.first_user = user_id};
     struct client *client = client_open(&service->address);
@@ -126,7 +126,7 @@ static void ask_and_leave(const char *voucher_id, int64_t user_id, bool rudely)
 
 static bool nothing_in_flight(void *arg)
 {
-    const struct client_reply *reply = ask(service, NULL, NULL, "GET /metrics");
+    const struct client_reply *reply = request(service, NULL, NULL, "GET /metrics");
     const char *at = strstr(reply->body, "\nseckill_in_flight ");
 
     (void)arg;
@@ -143,10 +143,10 @@ static void test_leaving__the_order_is_completed_once(void **state)
 
     make_voucher(service, &(struct sale){.stock = 10000}, voucher_id);
     for (int64_t user = 1; user <= 500; user++)
-        ask_and_leave(voucher_id, user, false);
+        request_and_leave(voucher_id, user, false);
     assert_true(becomes_true(are_placed, &wait, 10000));
     for (int64_t user = 501; user <= 1000; user++)
-        ask_and_leave(voucher_id, user, true);
+        request_and_leave(voucher_id, user, true);
     assert_true(becomes_true(nothing_in_flight, NULL, 10000));
     assert_int_equal(sql_number(*state,
                                 "select count(*) - count(distinct user_id) from "
@@ -166,8 +166,9 @@ static void test_leaving__while_suspended(void **state)
     make_voucher(service, &(struct sale){.stock = 10000}, voucher_id);
     fixture_servers(*state, "pause", "redis");
     for (int64_t user = 1; user <= 300; user++)
-        ask_and_leave(voucher_id, user, user % 2);
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL); /* it has read them */
+        request_and_leave(voucher_id, user, user % 2);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200,
+           NULL); /* it has read them */
     fixture_servers(*state, "resume", "redis");
     assert_true(becomes_true(nothing_in_flight, NULL, 10000));
     becomes_true(are_placed, &wait, 1000); /* those of the reset ones that were read */
@@ -209,7 +210,7 @@ static void test_leaving__frees_the_memory(void **state)
     make_voucher(service, &(struct sale){.stock = 100000}, voucher_id);
     for (int round = 0; round < ROUNDS_MAX && !is_level; round++) {
         for (int i = 0; i < 2000; i++)
-            ask_and_leave(voucher_id, user++, i % 4 == 0);
+            request_and_leave(voucher_id, user++, i % 4 == 0);
         assert_true(becomes_true(nothing_in_flight, NULL, 10000));
         rss_kib[round] = service_rss_kib(service);
         is_level = round >= LEVEL_ROUNDS &&

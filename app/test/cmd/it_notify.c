@@ -99,12 +99,12 @@ static void test_notify__ready_means_readyz(void **state)
     fixture_servers(*state, "stop", "redis");
     service = spawn(*state);
     await_lines("STATUS=Redis is away");
-    EXPECT(ask(service, NULL, NULL, "GET /readyz"), 503, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /readyz"), 503, NULL);
     for (int i = 0; i < 5; i++)
         await_lines("WATCHDOG=1");
     fixture_mend(*state, "redis");
     await_lines("READY=1\nSTATUS=serving");
-    EXPECT(ask(service, NULL, NULL, "GET /readyz"), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /readyz"), 200, NULL);
     fixture_servers(*state, "stop", "redis");
     await_lines("STATUS=Redis is away");
 }

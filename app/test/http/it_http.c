@@ -81,7 +81,7 @@ static size_t read_paths(char *yaml, struct path *paths)
 static size_t described_paths(struct path *paths)
 {
     const struct client_reply *reply =
-        EXPECT(ask(service, NULL, NULL, "GET /openapi.yaml"), 200, NULL);
+        EXPECT(request(service, NULL, NULL, "GET /openapi.yaml"), 200, NULL);
     char *yaml = strdup(reply->body);
     size_t count = read_paths(yaml, paths);
 
@@ -163,7 +163,7 @@ static void check_method(const struct path *path, unsigned i)
     snprintf(method, sizeof(method), "%s", methods[i]);
     for (char *at = method; *at != '\0'; at++)
         *at = (char)toupper((unsigned char)*at);
-    reply = ask(service, admin(), NULL, "%s %s", method, target);
+    reply = request(service, admin(), NULL, "%s %s", method, target);
     if ((path->methods & 1u << i) == 0)
         check_allow(path, EXPECT(reply, 405, "method_not_allowed"));
     else if (reply->status == 404 || reply->status == 405 || reply->status == 0)
@@ -196,7 +196,7 @@ static void test_options__answers_with_allow(void **state)
         const struct client_reply *reply;
 
         fill_target(paths[k].target, target, sizeof(target));
-        reply = ask(service, NULL, NULL, "OPTIONS %s", target);
+        reply = request(service, NULL, NULL, "OPTIONS %s", target);
         if (reply->status != 200 && reply->status != 204)
             EXPECT(reply, 204, NULL);
         check_allow(&paths[k], reply);
@@ -216,10 +216,10 @@ static void test_head__is_get_without_the_body(void **state)
         int status;
 
         fill(targets[i], voucher_id, target, sizeof(target));
-        reply = ask(service, NULL, NULL, "GET %s", target);
+        reply = request(service, NULL, NULL, "GET %s", target);
         status = reply->status;
         snprintf(type, sizeof(type), "%s", client_header(reply, "Content-Type"));
-        reply = EXPECT(ask(service, NULL, NULL, "HEAD %s", target), status, NULL);
+        reply = EXPECT(request(service, NULL, NULL, "HEAD %s", target), status, NULL);
         assert_string_equal(client_header(reply, "Content-Type"), type);
         assert_true(client_ends(service->conn, 50) == false); /* and no body follows */
     }
@@ -243,8 +243,8 @@ static void test_unknown_target__is_not_found(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(targets); i++) {
-        EXPECT(ask(service, admin(), NULL, "GET %s", targets[i]), 404, "not_found");
-        EXPECT(ask(service, NULL, NULL, "GET %s", targets[i]), 404, "not_found");
+        EXPECT(request(service, admin(), NULL, "GET %s", targets[i]), 404, "not_found");
+        EXPECT(request(service, NULL, NULL, "GET %s", targets[i]), 404, "not_found");
     }
 }
 
@@ -253,7 +253,7 @@ static void check_bad_id(const char *route, const char *id)
     const char *body = strstr(route, "restock") ? "{\"add\":1}" : NULL;
     char line[200];
     const struct client_reply *reply =
-        ask(service, admin(), body, "%s", fill(route, id, line, sizeof(line)));
+        request(service, admin(), body, "%s", fill(route, id, line, sizeof(line)));
 
     if (!reply_is(reply, 400, "bad_request") && !reply_is(reply, 404, "not_found"))
         fail_msg("%s: %d %s", line, reply->status, reply->body);
@@ -296,12 +296,12 @@ static void test_id_in_path__unknown_is_not_found(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(lines); i++)
-        EXPECT(ask(service, shopper(7), NULL, "%s", lines[i]), 404, "not_found");
-    EXPECT(ask(service, admin(), "{\"add\":1}",
-               "POST /v1/vouchers/9223372036854775807/restock"),
+        EXPECT(request(service, shopper(7), NULL, "%s", lines[i]), 404, "not_found");
+    EXPECT(request(service, admin(), "{\"add\":1}",
+                   "POST /v1/vouchers/9223372036854775807/restock"),
            404, "not_found");
-    EXPECT(ask(service, admin(), "{\"title\":\"x\"}",
-               "PATCH /v1/vouchers/9223372036854775807"),
+    EXPECT(request(service, admin(), "{\"title\":\"x\"}",
+                   "PATCH /v1/vouchers/9223372036854775807"),
            404, "not_found");
 }
 
@@ -333,7 +333,7 @@ static void test_query__bad_is_a_4xx(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(targets); i++) {
         const struct client_reply *reply =
-            ask(service, admin(), NULL, "GET %s", targets[i]);
+            request(service, admin(), NULL, "GET %s", targets[i]);
 
         if (!reply_is(reply, 400, "bad_request") && !reply_is(reply, 422, "invalid"))
             fail_msg("%s: %d %s", targets[i], reply->status, reply->body);
@@ -357,7 +357,7 @@ static void test_metrics__has_what_the_contract_names(void **state)
         "seckill_catalogue_age_seconds"};
     static const char *const stages[] = {"lock", "queue", "commit", "unlock", "total"};
     const struct client_reply *reply =
-        EXPECT(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
+        EXPECT(request(service, NULL, NULL, "GET /metrics"), 200, NULL);
     char stage[40];
 
     (void)state;
@@ -376,7 +376,7 @@ static void test_metrics__has_what_the_contract_names(void **state)
 static double metric(const char *series)
 {
     const struct client_reply *reply =
-        EXPECT(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
+        EXPECT(request(service, NULL, NULL, "GET /metrics"), 200, NULL);
     const char *at = strstr(reply->body, series);
 
     return at == NULL ? 0 : strtod(at + strlen(series), NULL);
@@ -402,8 +402,8 @@ static void test_health__tells_each_dependency(void **state)
     const struct client_reply *reply;
 
     (void)state;
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
-    reply = EXPECT(ask(service, NULL, NULL, "GET /readyz"), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    reply = EXPECT(request(service, NULL, NULL, "GET /readyz"), 200, NULL);
     assert_non_null(reply->json);
     assert_non_null(strstr(reply->body, "postgres"));
     assert_non_null(strstr(reply->body, "redis"));

@@ -138,7 +138,7 @@ static void test_body__deep_json_is_refused(void **state)
     }
     free(body);
     assert_int_equal(state_of_data(*state), before);
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
 /* A voucher's JSON, filled up with spaces to `len` bytes. */
@@ -183,25 +183,25 @@ static void test_body__huge_is_refused(void **state)
     assert_true(client_write(client, head, strlen(head) - 4)); /* the head never ends */
     client_close(client);
     free(junk);
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
     assert_int_equal(state_of_data(*state), before);
 }
 
 static void test_body__chunked_is_read(void **state)
 {
-    char request[4096];
+    char bytes[4096];
     const char *body = "{\"title\":\"chunked\",\"price_cents\":1,\"face_value_cents\":1,"
                        "\"stock\":1,\"begin_at\":\"2030-01-01T00:00:00Z\","
                        "\"end_at\":\"2030-01-02T00:00:00Z\"}";
     struct client *client = client_open(&service->address);
 
     (void)state;
-    snprintf(request, sizeof(request),
+    snprintf(bytes, sizeof(bytes),
              "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
              "Content-Type: application/json; charset=utf-8\r\n"
              "Transfer-Encoding: chunked\r\n\r\n5\r\n%.5s\r\n%zx\r\n%s\r\n0\r\n\r\n",
              admin(), body, strlen(body) - 5, body + 5);
-    assert_true(client_write(client, request, strlen(request)));
+    assert_true(client_write(client, bytes, strlen(bytes)));
     EXPECT(client_read(client, &patience), 201, NULL);
     client_close(client);
 }
@@ -261,8 +261,8 @@ static void test_order__needs_no_body_and_reads_none(void **state)
 
 static const struct bad_head {
     const char *name;
-    const char *request; /* {}: a shopper's order so far, before Content-Length */
-    const char *code;    /* NULL: libmicrohttpd may answer itself */
+    const char *bytes; /* {}: a shopper's order so far, before Content-Length */
+    const char *code;  /* NULL: libmicrohttpd may answer itself */
 } bad_heads[] = {
     {"two keys",
      "{}Content-Length: 0\r\nIdempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n",
@@ -306,15 +306,15 @@ static char *order_head(int64_t user_id, char *ret_text, size_t size)
 static void test_head__bad_is_refused(void **state)
 {
     int64_t before = state_of_data(*state);
-    char head[1024], request[4096];
+    char head[1024], bytes[4096];
 
     for (size_t i = 0; i < COUNT_OF(bad_heads); i++) {
         struct client *client = client_open(&service->address);
         const struct client_reply *reply;
 
         order_head(600 + (int64_t)i, head, sizeof(head));
-        fill(bad_heads[i].request, head, request, sizeof(request));
-        assert_true(client_write(client, request, strlen(request)));
+        fill(bad_heads[i].bytes, head, bytes, sizeof(bytes));
+        assert_true(client_write(client, bytes, strlen(bytes)));
         reply = client_read(client, &(struct client_wait){.timeout_ms = 3000});
         /* libmicrohttpd closes some without an answer, which is its right */
         if (bad_heads[i].code != NULL)
@@ -322,7 +322,7 @@ static void test_head__bad_is_refused(void **state)
         else if (reply->status != 0 && (reply->status < 400 || reply->status > 499))
             fail_msg("%s: %d", bad_heads[i].name, reply->status);
         client_close(client);
-        EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+        EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
     }
     assert_int_equal(state_of_data(*state), before);
 }
@@ -334,7 +334,7 @@ static void test_head__oversized_is_refused(void **state)
         "GET /healthz?x={} HTTP/1.1\r\nHost: x\r\n\r\n",
         "GET /healthz HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
         "GET /healthz HTTP/1.1\r\nHost: x\r\n{}: x\r\n\r\n"};
-    char *filler = malloc(200001), *request = malloc(200200);
+    char *filler = malloc(200001), *bytes = malloc(200200);
 
     (void)state;
     memset(filler, 'a', 200000);
@@ -343,51 +343,51 @@ static void test_head__oversized_is_refused(void **state)
         struct client *client = client_open(&service->address);
         const struct client_reply *reply;
 
-        fill(shapes[i], filler, request, 200200);
-        client_write(client, request, strlen(request));
+        fill(shapes[i], filler, bytes, 200200);
+        client_write(client, bytes, strlen(bytes));
         reply = client_read(client, &patience);
         if (reply->status != 0 && (reply->status < 400 || reply->status > 499))
             fail_msg("shape %zu: %d", i, reply->status);
         client_close(client);
-        EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+        EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
     }
     free(filler);
-    free(request);
+    free(bytes);
 }
 
 static void test_head__many_headers_are_refused_or_read(void **state)
 {
-    char *request = malloc(100000);
-    size_t len = (size_t)sprintf(request, "GET /healthz HTTP/1.1\r\nHost: x\r\n");
+    char *bytes = malloc(100000);
+    size_t len = (size_t)sprintf(bytes, "GET /healthz HTTP/1.1\r\nHost: x\r\n");
     struct client *client = client_open(&service->address);
     int status;
 
     (void)state;
     for (int i = 0; i < 3000; i++)
-        len += (size_t)sprintf(request + len, "X-%d: y\r\n", i);
-    len += (size_t)sprintf(request + len, "\r\n");
-    client_write(client, request, len);
+        len += (size_t)sprintf(bytes + len, "X-%d: y\r\n", i);
+    len += (size_t)sprintf(bytes + len, "\r\n");
+    client_write(client, bytes, len);
     status = client_read(client, &patience)->status;
     assert_true(status == 0 || status == 200 || (status >= 400 && status <= 499));
     client_close(client);
-    free(request);
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    free(bytes);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
 /* -- manners -- */
 
 static void test_connection__answers_pipelined_requests_in_order(void **state)
 {
-    char head[1024], request[8192];
+    char head[1024], bytes[8192];
     size_t len = 0;
     struct client *client = client_open(&service->address);
 
     (void)state;
     for (int64_t user = 700; user < 705; user++)
-        len += (size_t)snprintf(request + len, sizeof(request) - len,
+        len += (size_t)snprintf(bytes + len, sizeof(bytes) - len,
                                 "%sContent-Length: 0\r\n\r\n",
                                 order_head(user, head, sizeof(head)));
-    assert_true(client_write(client, request, len));
+    assert_true(client_write(client, bytes, len));
     for (int64_t user = 700; user < 705; user++) {
         const struct client_reply *reply = client_read(client, &patience);
 
@@ -399,13 +399,13 @@ static void test_connection__answers_pipelined_requests_in_order(void **state)
 
 static void test_connection__takes_a_request_byte_by_byte(void **state)
 {
-    char head[1024], request[2048];
+    char head[1024], bytes[2048];
     struct client *client = client_open(&service->address);
-    int len = snprintf(request, sizeof(request), "%sContent-Length: 0\r\n\r\n",
+    int len = snprintf(bytes, sizeof(bytes), "%sContent-Length: 0\r\n\r\n",
                        order_head(720, head, sizeof(head)));
 
     (void)state;
-    assert_true(client_write_slowly(client, request, (size_t)len, 1));
+    assert_true(client_write_slowly(client, bytes, (size_t)len, 1));
     EXPECT(client_read(client, &patience), 201, NULL);
     client_close(client);
 }

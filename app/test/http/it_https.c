@@ -189,7 +189,8 @@ static void test_headers__no_answer_is_to_be_guessed_at(void **state)
     struct service *service = fixture_serve(*state, NULL);
 
     for (size_t i = 0; i < COUNT_OF(targets); i++) {
-        const struct client_reply *reply = ask(service, NULL, NULL, "GET %s", targets[i]);
+        const struct client_reply *reply =
+            request(service, NULL, NULL, "GET %s", targets[i]);
 
         assert_string_equal(client_header(reply, "X-Content-Type-Options"), "nosniff");
         assert_null(client_header(reply, "Strict-Transport-Security"));
@@ -204,7 +205,7 @@ static const char *answered_id(struct service *service, const char *sent,
     char header[300];
 
     snprintf(header, sizeof(header), "X-Request-Id: %s\r\n", sent);
-    return client_header(ask_with(service, NULL, header, NULL, "GET %s", target),
+    return client_header(request_with(service, NULL, header, NULL, "GET %s", target),
                          "X-Request-Id");
 }
 
@@ -217,7 +218,8 @@ static void test_request_id__comes_back(void **state)
     for (size_t i = 0; i < COUNT_OF(targets); i++)
         assert_string_equal(answered_id(service, "a.b_c:d/e+f=g@h-9", targets[i]),
                             "a.b_c:d/e+f=g@h-9");
-    assert_null(client_header(ask(service, NULL, NULL, "GET /healthz"), "X-Request-Id"));
+    assert_null(
+        client_header(request(service, NULL, NULL, "GET /healthz"), "X-Request-Id"));
 }
 
 static void test_request_id__a_bad_one_is_not_passed_on(void **state)
@@ -258,16 +260,16 @@ static void test_request_id__stands_in_the_log_with_the_traceparent(void **state
     char header[200], words[200];
 
     snprintf(header, sizeof(header), "X-Request-Id: r-1\r\ntraceparent: %s\r\n", parent);
-    ask_with(service, NULL, header, NULL, "GET /nothing");
+    request_with(service, NULL, header, NULL, "GET /nothing");
     snprintf(words, sizeof(words),
              "event=request request_id=r-1 traceparent=%s path=\"/nothing\" status=404",
              parent);
     assert_logged(service, words);
-    ask_with(service, NULL, "X-Request-Id: r-2\r\ntraceparent: 00-evil\"-1-1\r\n", NULL,
-             "GET /no%%22thing%%0a");
+    request_with(service, NULL, "X-Request-Id: r-2\r\ntraceparent: 00-evil\"-1-1\r\n",
+                 NULL, "GET /no%%22thing%%0a");
     assert_logged(service, "request_id=r-2 path=\"/no'thing \" status=404");
     /* where there is a line, there is an id, and the client is told it */
-    reply = ask(service, NULL, NULL, "GET /nothing");
+    reply = request(service, NULL, NULL, "GET /nothing");
     snprintf(words, sizeof(words), "request_id=%s path=\"/nothing\"",
              client_header(reply, "X-Request-Id"));
     assert_logged(service, words);
@@ -280,8 +282,8 @@ static void test_request_id__stands_in_the_line_of_a_failure(void **state)
 
     fixture_servers(fixture, "stop", "postgres");
     service_await(service, "/readyz", 503, 10000);
-    EXPECT(ask_with(service, admin(), "X-Request-Id: r-3\r\n", "{\"add\":1}",
-                    "POST /v1/vouchers/1/restock"),
+    EXPECT(request_with(service, admin(), "X-Request-Id: r-3\r\n", "{\"add\":1}",
+                        "POST /v1/vouchers/1/restock"),
            503, "unavailable");
     assert_logged(service, "event=request_failed request_id=r-3 path=");
     fixture_mend(fixture, "postgres");
@@ -297,8 +299,8 @@ static void test_request_id__stands_in_the_line_of_an_order(void **state)
     make_voucher(service, &(struct sale){.stock = 9}, id);
     sql_do(fixture, "alter table voucher_order add constraint poison check (user_id <> "
                     "66) not valid");
-    EXPECT(ask_with(service, shopper(66), "X-Request-Id: r-4\r\n", NULL,
-                    "POST /v1/vouchers/%s/orders", id),
+    EXPECT(request_with(service, shopper(66), "X-Request-Id: r-4\r\n", NULL,
+                        "POST /v1/vouchers/%s/orders", id),
            500, "internal");
     assert_logged(service, "event=order_refused request_id=r-4 voucher_id=");
     sql_do(fixture, "alter table voucher_order drop constraint poison");

@@ -31,7 +31,7 @@ static void hold_row(void **state, const char *voucher_id)
     sql_session(*state, statement);
 }
 
-static void ask_all(struct order_burst *burst, struct client **clients, size_t count)
+static void request_all(struct order_burst *burst, struct client **clients, size_t count)
 {
     char request[1024];
 
@@ -69,7 +69,7 @@ static void test_deadline__an_order_that_hangs_is_unknown_in_time(void **state)
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
     hold_row(state, burst.voucher_id);
     before_us = clock_mono_us();
-    ask_all(&burst, clients, CLIENTS);
+    request_all(&burst, clients, CLIENTS);
     for (size_t i = 0; i < CLIENTS; i++) {
         const struct client_reply *reply = client_read(clients[i], &patience);
 
@@ -101,8 +101,8 @@ static void test_queue__past_its_ceiling_is_overloaded_at_once(void **state)
     service = fixture_serve(*state, env);
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
     hold_row(state, burst.voucher_id);
-    ask_all(&burst, clients, CLIENTS);
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    request_all(&burst, clients, CLIENTS);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
     for (size_t i = 0; i < CLIENTS; i++) {
         const struct client_reply *reply = client_read(clients[i], &brief);
 
@@ -212,7 +212,7 @@ static void test_lease__is_renewed_while_the_order_is_under_way(void **state)
     service = fixture_serve(*state, env);
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
     hold_row(state, burst.voucher_id);
-    ask_all(&burst, clients, COUNT_OF(clients));
+    request_all(&burst, clients, COUNT_OF(clients));
     assert_true(becomes_true(holds_40_locks, *state, 2000));
     while (clock_mono_us() < end_us)
         assert_int_equal(redis_order_locks(*state), 40);

@@ -126,7 +126,7 @@ static void test_stop__longer_than_the_lease(void **state)
     struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
     struct service *other;
     struct retry retry = {.burst = &burst};
-    char request[1024], statement[80];
+    char bytes[1024], statement[80];
 
     victim = fixture_serve(*state, short_lease);
     other = fixture_serve(*state, short_lease);
@@ -137,10 +137,10 @@ static void test_stop__longer_than_the_lease(void **state)
     sql_session(*state, statement);
     for (size_t i = 0; i < COUNT_OF(clients); i++) {
         clients[i] = client_open(&victim->address);
-        assert_true(client_write(clients[i], request,
-                                 burst_write(i, request, sizeof(request), &burst)));
+        assert_true(client_write(clients[i], bytes,
+                                 burst_write(i, bytes, sizeof(bytes), &burst)));
     }
-    EXPECT(ask(victim, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(request(victim, NULL, NULL, "GET /healthz"), 200, NULL);
     service_signal(victim, SIGSTOP);
     sql_session(*state, NULL); /* its batch is committed by Postgres, its locks lapse */
     victim = other;
@@ -178,14 +178,14 @@ static void test_start__with_both_servers_away(void **state)
     fixture_servers(*state, "stop", "postgres");
     service = fixture_spawn(*state, NULL);
     service_await(service, "/healthz", 200, 5000);
-    reply = EXPECT(ask(service, NULL, NULL, "GET /readyz"), 503, NULL);
+    reply = EXPECT(request(service, NULL, NULL, "GET /readyz"), 503, NULL);
     assert_non_null(strstr(reply->body, "postgres"));
     assert_non_null(strstr(reply->body, "redis"));
     reply = EXPECT(place_order(service, 1, voucher_id, NULL), 503, "unavailable");
     assert_true(reply_retry_after(reply) >= 1);
-    EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 503,
+    EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 503,
            "unavailable");
-    EXPECT(ask(service, shopper(1), NULL, "GET /v1/orders"), 503, "unavailable");
+    EXPECT(request(service, shopper(1), NULL, "GET /v1/orders"), 503, "unavailable");
     fixture_servers(*state, "start", "redis");
     EXPECT(place_order(service, 1, voucher_id, NULL), 503, "unavailable");
     fixture_servers(*state, "start", "postgres");

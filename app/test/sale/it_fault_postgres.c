@@ -62,8 +62,8 @@ static void assert_reads_refused_in_time(void)
 
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
         int64_t before_us = clock_mono_us();
-        const struct client_reply *reply =
-            EXPECT(ask(service, shopper(1), NULL, "%s", lines[i]), 503, "unavailable");
+        const struct client_reply *reply = EXPECT(
+            request(service, shopper(1), NULL, "%s", lines[i]), 503, "unavailable");
 
         assert_true(reply_retry_after(reply) >= 1);
         assert_in_range(clock_mono_us() - before_us, 0, 6000000);
@@ -81,10 +81,10 @@ static void test_away__killed(void **state)
         assert_refused_in_time(user, voucher_id, user % 2 ? NULL : "k");
     assert_reads_refused_in_time();
     service_await(service, "/readyz", 503, 3000);
-    reply = ask(service, NULL, NULL, "GET /readyz");
+    reply = request(service, NULL, NULL, "GET /readyz");
     assert_non_null(strstr(reply->body, "postgres"));
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
-    reply = EXPECT(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    reply = EXPECT(request(service, NULL, NULL, "GET /metrics"), 200, NULL);
     assert_non_null(
         strstr(reply->body, "seckill_dependency_up{dependency=\"postgres\"} 0"));
     assert_int_equal(redis_order_locks(*state), 0);
@@ -273,7 +273,7 @@ static void test_poison__fails_alone(void **state)
     struct client *clients[NEIGHBOURS];
     struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
     struct order_burst burst = {.first_user = 666000};
-    char request[1024], statement[80];
+    char bytes[1024], statement[80];
 
     sql_do(*state,
            "alter table voucher_order add constraint poison check (user_id not in "
@@ -284,10 +284,10 @@ static void test_poison__fails_alone(void **state)
     sql_session(*state, statement);
     for (size_t i = 0; i < NEIGHBOURS; i++) {
         clients[i] = client_open(&service->address);
-        assert_true(client_write(clients[i], request,
-                                 burst_write(i, request, sizeof(request), &burst)));
+        assert_true(client_write(clients[i], bytes,
+                                 burst_write(i, bytes, sizeof(bytes), &burst)));
     }
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
     sql_session(*state, NULL);
     for (size_t i = 0; i < NEIGHBOURS; i++) {
         bool is_poison = i == 7 || i == 31 || i == 32;

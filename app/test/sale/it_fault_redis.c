@@ -61,13 +61,13 @@ static void test_reject__killed(void **state)
     fixture_servers(*state, "kill", "redis");
     assert_unavailable_in_time(service, voucher_id);
     service_await(service, "/readyz", 503, 2000);
-    reply = ask(service, NULL, NULL, "GET /readyz");
+    reply = request(service, NULL, NULL, "GET /readyz");
     assert_non_null(reply->json);
     assert_non_null(strstr(reply->body, "redis"));
-    EXPECT(ask(service, NULL, NULL, "GET /healthz"), 200, NULL);
-    reply = EXPECT(ask(service, NULL, NULL, "GET /metrics"), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
+    reply = EXPECT(request(service, NULL, NULL, "GET /metrics"), 200, NULL);
     assert_non_null(strstr(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0"));
-    EXPECT(ask(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL);
+    EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL);
     assert_int_equal(sql_live_orders(*state, voucher_id), 1);
     fixture_servers(*state, "start", "redis");
     service_await(service, "/readyz", 200, BACK_MS);
@@ -245,7 +245,7 @@ static void test_reject__connections_cut_in_a_burst(void **state)
 static bool is_bypassed(void *arg)
 {
     for (int i = 0; i < IN_A_ROW; i++) {
-        const struct client_reply *reply = ask(arg, NULL, NULL, "GET /readyz");
+        const struct client_reply *reply = request(arg, NULL, NULL, "GET /readyz");
 
         if (reply->status != 200 || strstr(reply->body, "bypassed") == NULL)
             return false;
@@ -258,7 +258,7 @@ static void assert_bypassed(struct service *at)
     const struct client_reply *reply;
 
     assert_true(becomes_true(is_bypassed, at, 5000));
-    reply = EXPECT(ask(at, NULL, NULL, "GET /metrics"), 200, NULL);
+    reply = EXPECT(request(at, NULL, NULL, "GET /metrics"), 200, NULL);
     assert_non_null(strstr(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0"));
 }
 
@@ -266,7 +266,7 @@ static void assert_bypassed(struct service *at)
 static bool is_not_bypassed(void *arg)
 {
     for (int i = 0; i < IN_A_ROW; i++) {
-        const struct client_reply *reply = ask(arg, NULL, NULL, "GET /readyz");
+        const struct client_reply *reply = request(arg, NULL, NULL, "GET /readyz");
 
         if (reply->status != 200 || strstr(reply->body, "bypassed") != NULL)
             return false;

@@ -152,7 +152,7 @@ static void test_store_place_orders__a_waiting_voucher_leaves_a_lane(void **stat
 
 /* -- look-ups by key -- */
 
-struct asked {
+struct lookup {
     struct placement placement;
     enum status status;
     bool is_answered;
@@ -160,19 +160,19 @@ struct asked {
 
 static void on_found(enum status status, struct placement *placement, void *arg)
 {
-    struct asked *asked = arg;
+    struct lookup *lookup = arg;
 
-    assert_ptr_equal(placement, &asked->placement);
-    assert_false(asked->is_answered);
-    asked->status = status;
-    asked->is_answered = true;
+    assert_ptr_equal(placement, &lookup->placement);
+    assert_false(lookup->is_answered);
+    lookup->status = status;
+    lookup->is_answered = true;
 }
 
-static void ask_key(int64_t voucher, struct asked *asked, int64_t user_id,
-                    const char *key)
+static void find_key(int64_t voucher, struct lookup *lookup, int64_t user_id,
+                     const char *key)
 {
-    *asked = (struct asked){.placement = {.user_id = user_id, .key = text_of(key)}};
-    store_find_by_key(shop->store, voucher, &asked->placement, on_found, asked);
+    *lookup = (struct lookup){.placement = {.user_id = user_id, .key = text_of(key)}};
+    store_find_by_key(shop->store, voucher, &lookup->placement, on_found, lookup);
 }
 
 static void test_store_find_by_key__answers_each_in_one_turn(void **state UNUSED)
@@ -180,48 +180,48 @@ static void test_store_find_by_key__answers_each_in_one_turn(void **state UNUSED
     int64_t one = sandbox_voucher(sandbox, 2, 1);
     int64_t two = sandbox_voucher(sandbox, 2, 2);
     struct basket basket = {0};
-    struct asked asked[6];
+    struct lookup lookups[6];
 
     basket_add(&basket, 1, 1, "a");
     basket_place(shop, one, &basket);
     basket_place(shop, two, &basket);
-    ask_key(one, &asked[0], 1, "a");
-    ask_key(two, &asked[1], 1, "a");
-    ask_key(one, &asked[2], 1, "b");
-    ask_key(two, &asked[3], 1, "b");
-    ask_key(one, &asked[4], 2, "a");
-    ask_key(999999999, &asked[5], 1, "a");
-    for (size_t i = 0; i < COUNT_OF(asked); i++)
-        assert_false(asked[i].is_answered);
-    for (size_t i = 0; i < COUNT_OF(asked); i++) {
-        shop_await(shop, &asked[i].is_answered);
-        assert_int_equal(asked[i].status, STATUS_OK);
+    find_key(one, &lookups[0], 1, "a");
+    find_key(two, &lookups[1], 1, "a");
+    find_key(one, &lookups[2], 1, "b");
+    find_key(two, &lookups[3], 1, "b");
+    find_key(one, &lookups[4], 2, "a");
+    find_key(999999999, &lookups[5], 1, "a");
+    for (size_t i = 0; i < COUNT_OF(lookups); i++)
+        assert_false(lookups[i].is_answered);
+    for (size_t i = 0; i < COUNT_OF(lookups); i++) {
+        shop_await(shop, &lookups[i].is_answered);
+        assert_int_equal(lookups[i].status, STATUS_OK);
     }
-    assert_int_equal(asked[0].placement.verdict, VERDICT_REPEATED);
-    assert_int_equal(asked[0].placement.order.voucher_id, one);
-    assert_int_equal(asked[0].placement.order.price_cents, 100);
-    assert_int_equal(asked[1].placement.verdict, VERDICT_REPEATED);
-    assert_int_equal(asked[1].placement.order.id, basket.placements[0].order.id);
-    assert_int_equal(asked[2].placement.verdict, VERDICT_ALREADY_ORDERED);
-    assert_int_equal(asked[2].placement.order.id, asked[0].placement.order.id);
-    assert_int_equal(asked[3].placement.verdict, VERDICT_NONE);
-    assert_int_equal(asked[4].placement.verdict, VERDICT_NONE);
-    assert_int_equal(asked[5].placement.verdict, VERDICT_NONE);
+    assert_int_equal(lookups[0].placement.verdict, VERDICT_REPEATED);
+    assert_int_equal(lookups[0].placement.order.voucher_id, one);
+    assert_int_equal(lookups[0].placement.order.price_cents, 100);
+    assert_int_equal(lookups[1].placement.verdict, VERDICT_REPEATED);
+    assert_int_equal(lookups[1].placement.order.id, basket.placements[0].order.id);
+    assert_int_equal(lookups[2].placement.verdict, VERDICT_ALREADY_ORDERED);
+    assert_int_equal(lookups[2].placement.order.id, lookups[0].placement.order.id);
+    assert_int_equal(lookups[3].placement.verdict, VERDICT_NONE);
+    assert_int_equal(lookups[4].placement.verdict, VERDICT_NONE);
+    assert_int_equal(lookups[5].placement.verdict, VERDICT_NONE);
 }
 
 static void test_store_find_by_key__more_than_fit_one_query(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 2, 1);
-    struct asked *asked = calloc(2500, sizeof(*asked));
+    struct lookup *lookups = calloc(2500, sizeof(*lookups));
 
     for (int i = 0; i < 2500; i++)
-        ask_key(voucher, &asked[i], i + 1, "x");
+        find_key(voucher, &lookups[i], i + 1, "x");
     for (int i = 0; i < 2500; i++) {
-        shop_await(shop, &asked[i].is_answered);
-        assert_int_equal(asked[i].status, STATUS_OK);
-        assert_int_equal(asked[i].placement.verdict, VERDICT_NONE);
+        shop_await(shop, &lookups[i].is_answered);
+        assert_int_equal(lookups[i].status, STATUS_OK);
+        assert_int_equal(lookups[i].placement.verdict, VERDICT_NONE);
     }
-    free(asked);
+    free(lookups);
 }
 
 /* -- reading orders -- */

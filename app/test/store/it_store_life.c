@@ -33,7 +33,7 @@ struct turn {
     enum status statuses[TURN_MAX];
     enum change_verdict verdicts[TURN_MAX];
     struct order orders[TURN_MAX];
-    size_t asked, answered;
+    size_t requested, answered;
     bool are_all;
 };
 
@@ -49,13 +49,13 @@ static void on_changed(enum status status, enum change_verdict verdict,
     assert_int_equal(order != NULL, status == STATUS_OK && verdict != CHANGE_NO_ORDER);
     if (order != NULL)
         current->orders[i] = *order;
-    current->are_all = ++current->answered == current->asked;
+    current->are_all = ++current->answered == current->requested;
 }
 
-static void ask_change(struct shop *shop, struct turn *turn,
-                       const struct order_change *change)
+static void request_change(struct shop *shop, struct turn *turn,
+                           const struct order_change *change)
 {
-    size_t i = turn->asked++;
+    size_t i = turn->requested++;
 
     current = turn;
     turn->changes[i] = *change;
@@ -99,15 +99,15 @@ test_store_change_order__those_of_a_turn_are_one_transaction(void **state UNUSED
 
     for (int64_t user = 1; user <= 10; user++) {
         change = pay(voucher, place(voucher, user));
-        ask_change(shop, &turn, &change);
+        request_change(shop, &turn, &change);
     }
     change = pay(voucher, 1048576 * INT64_C(999999)); /* no such order */
-    ask_change(shop, &turn, &change);
-    ask_change(shop, &turn, &turn.changes[3]); /* again */
+    request_change(shop, &turn, &change);
+    request_change(shop, &turn, &turn.changes[3]); /* again */
     change = cancel(voucher, turn.changes[0].order_id);
-    ask_change(shop, &turn, &change);
+    request_change(shop, &turn, &change);
     shop_await(shop, &turn.are_all);
-    for (size_t i = 0; i < turn.asked; i++)
+    for (size_t i = 0; i < turn.requested; i++)
         assert_int_equal(turn.statuses[i], STATUS_OK);
     for (size_t i = 0; i < 10; i++) {
         assert_int_equal(turn.verdicts[i], CHANGE_DONE);
@@ -138,10 +138,10 @@ static void test_store_change_order__of_several_vouchers(void **state UNUSED)
         int64_t voucher = sandbox_voucher(sandbox, 1, 1);
         struct order_change change = cancel(voucher, place(voucher, 1));
 
-        ask_change(shop, &turn, &change);
+        request_change(shop, &turn, &change);
     }
     shop_await(shop, &turn.are_all);
-    for (size_t i = 0; i < turn.asked; i++) {
+    for (size_t i = 0; i < turn.requested; i++) {
         assert_int_equal(turn.verdicts[i], CHANGE_DONE);
         assert_int_equal(turn.orders[i].voucher_id, turn.changes[i].voucher_id);
         assert_int_equal(turn.orders[i].status, ORDER_CANCELLED);
@@ -155,7 +155,7 @@ static void test_store_change_order__unconnected_does_nothing(void **state UNUSE
     struct order_change change = cancel(1, 1);
     struct turn turn = {0};
 
-    ask_change(shop, &turn, &change);
+    request_change(shop, &turn, &change);
     assert_int_equal(turn.answered, 0);
     shop_await(shop, &turn.are_all);
     assert_int_equal(turn.statuses[0], STATUS_DOWN);
@@ -181,7 +181,7 @@ static void test_store_change_order__delays_no_reader(void **state UNUSED)
 
     sandbox_do(sandbox, "begin");
     sandbox_do(sandbox, "select from voucher where id = %" PRId64 " for update", voucher);
-    ask_change(shop, &turn, &change);
+    request_change(shop, &turn, &change);
     store_flush(shop->store);
     store_read_vouchers(shop->store, &voucher, 1, on_vouchers, &is_read);
     shop_await(shop, &is_read);
@@ -204,13 +204,13 @@ static void test_store_close__answers_changes(void **state UNUSED)
         int64_t voucher = sandbox_voucher(sandbox, 1, 1);
 
         change = cancel(voucher, place(voucher, 1));
-        ask_change(shop, &turn, &change);
+        request_change(shop, &turn, &change);
     }
     store_flush(shop->store);
     store_close(shop->store, shop_on_closed, shop);
     shop->store = NULL;
     assert_true(turn.are_all);
-    for (size_t i = 0; i < turn.asked; i++)
+    for (size_t i = 0; i < turn.requested; i++)
         assert_int_equal(turn.statuses[i], STATUS_CANCELLED);
     sandbox_do(sandbox, "rollback");
     shop_close(shop);

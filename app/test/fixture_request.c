@@ -1,4 +1,4 @@
-/* fixture_ask.c - single requests, what their answers must be, vouchers; see fixture.h.
+/* fixture_request.c - single requests, what their answers must be, vouchers; see fixture.h.
  */
 #include "app/test/fixture.h"
 
@@ -46,8 +46,8 @@ static void split_line(char *line, struct client_request *request)
     request->target = space + 1;
 }
 
-const struct client_reply *ask(struct service *service, const char *token,
-                               const char *body, const char *format, ...)
+const struct client_reply *request(struct service *service, const char *token,
+                                   const char *body, const char *format, ...)
 {
     struct client_request request = {.token = token, .body = body};
     char line[LINE_SIZE];
@@ -60,9 +60,9 @@ const struct client_reply *ask(struct service *service, const char *token,
     return send_and_read(service, &request);
 }
 
-const struct client_reply *ask_with(struct service *service, const char *token,
-                                    const char *headers, const char *body,
-                                    const char *format, ...)
+const struct client_reply *request_with(struct service *service, const char *token,
+                                        const char *headers, const char *body,
+                                        const char *format, ...)
 {
     struct client_request request = {.token = token, .headers = headers, .body = body};
     char line[LINE_SIZE];
@@ -214,7 +214,7 @@ void make_voucher(struct service *service, const struct sale *sale, char *ret_id
              "{\"title\":\"test\",\"price_cents\":8000,\"face_value_cents\":10000,"
              "%s\"stock\":%lld,\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
              limit, (long long)sale->stock, begin, end);
-    reply = EXPECT(ask(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
+    reply = EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
     snprintf(ret_id, ID_SIZE, "%s", reply_text(reply, "id"));
     assert_true(ret_id[0] != '\0');
     snprintf(target, sizeof(target), "/v1/vouchers/%s", ret_id);
@@ -228,6 +228,6 @@ const struct client_reply *place_order(struct service *service, int64_t user_id,
 
     if (key != NULL)
         snprintf(header, sizeof(header), "Idempotency-Key: %s\r\n", key);
-    return ask_with(service, shopper(user_id), header, NULL,
-                    "POST /v1/vouchers/%s/orders", voucher_id);
+    return request_with(service, shopper(user_id), header, NULL,
+                        "POST /v1/vouchers/%s/orders", voucher_id);
 }
