@@ -165,7 +165,7 @@ void api_handle(struct http_request *request, void *arg)
         api_answer_problem(api, request, PROBLEM_TOO_LARGE);
     else if (id_text.bytes != NULL && !api_parse_id(id_text.bytes, id_text.len, &id))
         api_answer_bad_request(api, request,
-                               "The id in the path must be a number, 1 to 2^63-1.");
+                               "The id in the path must be an integer, 1 to 2^63-1.");
     else if (!is_turned_away(api, request, route))
         api_begin(api, request, handle, id);
 }

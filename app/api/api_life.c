@@ -185,7 +185,7 @@ void api_pay_order(struct api *api, struct http_request *request, int64_t id)
         !api_read_body(api, request, fields, &payment, &body))
         return;
     if (payment.ref.len > PAYMENT_REF_MAX) {
-        json_errors_add(&errors, "payment_ref", "must be of 200 bytes at most");
+        json_errors_add(&errors, "payment_ref", "must not exceed 200 bytes");
         json_document_free(body);
         api_answer_invalid(api, request, &errors);
         return;

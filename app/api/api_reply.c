@@ -136,7 +136,7 @@ void api_answer_invalid(struct api *api, struct http_request *request,
     const struct json_problem problem = {.status = 422,
                                          .code = "invalid",
                                          .title = "Invalid",
-                                         .detail = "Some fields are not as they must be.",
+                                         .detail = "Validation failed.",
                                          .errors = errors};
 
     answer_rendered(api, request, &problem, NULL, NULL);
@@ -149,7 +149,7 @@ void api_answer_already_ordered(struct api *api, struct http_request *request,
         .status = 409,
         .code = "already_ordered",
         .title = "Already ordered",
-        .detail = "This shopper has as many orders of this voucher as one may have.",
+        .detail = "The shopper has reached the order limit of this voucher.",
         .order_id = order_id};
 
     answer_rendered(api, request, &problem, NULL, NULL);
@@ -193,7 +193,7 @@ void api_answer_rate_limited(struct api *api, struct http_request *request,
     static const struct json_problem problem = {.status = 429,
                                                 .code = "rate_limited",
                                                 .title = "Too many requests",
-                                                .detail = "Ask less often."};
+                                                .detail = "Rate limit exceeded."};
     char seconds[24], policy[64], limit[64];
     struct http_reply reply;
     char *text;
@@ -219,7 +219,7 @@ void api_answer_allow(struct api *api, struct http_request *request, const char 
         .status = 405,
         .code = "method_not_allowed",
         .title = "Method not allowed",
-        .detail = "The Allow header tells what can be asked here."};
+        .detail = "The Allow header lists the permitted methods."};
     struct http_reply reply = {.status = 204};
 
     if (http_method(request) != HTTP_OPTIONS) {
@@ -351,7 +351,7 @@ static bool read_token(struct api *api, struct http_request *request,
     struct text authorization = http_header(request, "Authorization", &twice);
 
     if (twice) {
-        api_answer_bad_request(api, request, "Authorization was sent more than once.");
+        api_answer_bad_request(api, request, "Authorization must not be repeated.");
         return false;
     }
     if (authorization.bytes != NULL &&
@@ -433,7 +433,7 @@ bool api_read_body(struct api *api, struct http_request *request,
     struct json_errors errors;
 
     if (twice) {
-        api_answer_bad_request(api, request, "Content-Type was sent more than once.");
+        api_answer_bad_request(api, request, "Content-Type must not be repeated.");
         return false;
     }
     if (content_type.bytes == NULL || !is_json(content_type)) {
@@ -441,8 +441,8 @@ bool api_read_body(struct api *api, struct http_request *request,
         return false;
     }
     if (!json_read(http_body(request), fields, target, &document, &errors)) {
-        api_answer_bad_request(api, request,
-                               "The body must be one JSON object, each name in it once.");
+        api_answer_bad_request(
+            api, request, "The body must be one JSON object without duplicate names.");
     } else if (errors.count > 0) {
         api_answer_invalid(api, request, &errors);
     } else {
@@ -478,7 +478,7 @@ static bool read_query(struct api *api, struct http_request *request, const char
     if (value.bytes == NULL ||
         (!twice && api_parse_id(value.bytes, value.len, ret_number)))
         return true;
-    snprintf(detail, sizeof(detail), "%s must be one number from 1.", name);
+    snprintf(detail, sizeof(detail), "%s must be one integer, 1 or greater.", name);
     api_answer_bad_request(api, request, detail);
     return false;
 }

@@ -7,38 +7,27 @@
 #include "app/api/api.h"
 #include "app/api/json.h"
 
-/* Problems that say the same to everyone; each is rendered once. The columns: word,
-   status, code, seconds of Retry-After (0: none), title, detail. */
-#define API_PROBLEMS(X)                                                                  \
-    X(UNAUTHENTICATED, 401, "unauthenticated", 0, "Unauthenticated",                     \
-      "A valid bearer token is needed.")                                                 \
-    X(FORBIDDEN, 403, "forbidden", 0, "Forbidden", "This token's role may not do that.") \
-    X(TICKET_REQUIRED, 403, "ticket_required", 0, "Ticket required",                     \
-      "A purchase ticket for this shopper and voucher is needed, and has not expired.")  \
-    X(NOT_FOUND, 404, "not_found", 0, "Not found", "There is no such thing here.")       \
-    X(SALE_ENDED, 409, "sale_ended", 0, "The sale has ended",                            \
-      "The sale of this voucher has ended.")                                             \
-    X(SOLD_OUT, 409, "sold_out", 0, "Sold out", "No stock of this voucher is left.")     \
-    X(IN_PROGRESS, 409, "order_in_progress", 1, "Order in progress",                     \
-      "Another order of this shopper is being worked on.")                               \
-    X(INSUFFICIENT_STOCK, 409, "insufficient_stock", 0, "Insufficient stock",            \
-      "More would be taken back than is left unsold.")                                   \
-    X(WRONG_STATE, 409, "wrong_state", 0, "Wrong state",                                 \
-      "The order is not in a state that allows this.")                                   \
-    X(WRONG_AMOUNT, 409, "wrong_amount", 0, "Wrong amount",                              \
-      "The payment is not of the order's price.")                                        \
-    X(TOO_LARGE, 413, "too_large", 0, "Too large",                                       \
-      "A body of up to 64 KiB is accepted.")                                             \
-    X(NOT_JSON, 415, "unsupported_media_type", 0, "Unsupported media type",              \
-      "The body must be sent as application/json.")                                      \
-    X(INTERNAL, 500, "internal", 0, "Internal error",                                    \
-      "The database refused this request; nothing was changed.")                         \
-    X(OVERLOADED, 503, "overloaded", 1, "Overloaded",                                    \
-      "Too much is under way; nothing was done, try again.")                             \
-    X(UNAVAILABLE, 503, "unavailable", 1, "Unavailable",                                 \
-      "A server behind this one does not answer; nothing was done, try again.")          \
-    X(OUTCOME_UNKNOWN, 503, "outcome_unknown", 1, "Outcome unknown",                     \
-      "It is not known whether this was done; ask for it before trying again.")
+/* Problems with a fixed answer, which is rendered once. The columns: word, status, code,
+   Retry-After in seconds (0: none), title, detail. */
+/* clang-format off */
+#define API_PROBLEMS(X)                                                                                                                                        \
+    X(UNAUTHENTICATED,    401, "unauthenticated",        0, "Unauthenticated",        "A valid bearer token is required.")                                     \
+    X(FORBIDDEN,          403, "forbidden",              0, "Forbidden",              "The role of the token does not permit this request.")                   \
+    X(TICKET_REQUIRED,    403, "ticket_required",        0, "Ticket required",        "A valid purchase ticket of this shopper for this voucher is required.") \
+    X(NOT_FOUND,          404, "not_found",              0, "Not found",              "The resource does not exist.")                                          \
+    X(SALE_ENDED,         409, "sale_ended",             0, "Sale ended",             "The sale of this voucher has ended.")                                   \
+    X(SOLD_OUT,           409, "sold_out",               0, "Sold out",               "No stock of this voucher is left.")                                     \
+    X(IN_PROGRESS,        409, "order_in_progress",      1, "Order in progress",      "Another order of this shopper is in progress.")                         \
+    X(INSUFFICIENT_STOCK, 409, "insufficient_stock",     0, "Insufficient stock",     "Cannot remove more stock than remains unsold.")                         \
+    X(WRONG_STATE,        409, "wrong_state",            0, "Wrong state",            "The state of the order does not permit this request.")                  \
+    X(WRONG_AMOUNT,       409, "wrong_amount",           0, "Wrong amount",           "The amount differs from the price of the order.")                       \
+    X(TOO_LARGE,          413, "too_large",              0, "Too large",              "The body exceeds 64 KiB.")                                              \
+    X(NOT_JSON,           415, "unsupported_media_type", 0, "Unsupported media type", "The body must be of type application/json.")                            \
+    X(INTERNAL,           500, "internal",               0, "Internal error",         "The database refused the request. Nothing was changed.")                \
+    X(OVERLOADED,         503, "overloaded",             1, "Overloaded",             "Too many requests are in progress. Nothing was changed; retry.")        \
+    X(UNAVAILABLE,        503, "unavailable",            1, "Unavailable",            "A backend is unavailable. No order was placed; retry.")                 \
+    X(OUTCOME_UNKNOWN,    503, "outcome_unknown",        1, "Outcome unknown",        "The outcome is unknown. Look the order up before a retry.")
+/* clang-format on */
 
 enum api_problem {
 #define X(word, status, code, retry_after_s, title, detail) PROBLEM_##word,

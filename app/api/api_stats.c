@@ -53,7 +53,7 @@ void api_stats(struct api *api, struct http_request *request, int64_t id)
         return;
     asked = http_query(request, "after", &is_twice);
     if (is_twice || (asked.bytes != NULL && !parse_after(asked, after))) {
-        api_answer_bad_request(api, request, "after must be the id of one of the items.");
+        api_answer_bad_request(api, request, "after must be the id of an item.");
         return;
     }
     own = http_scratch(request);

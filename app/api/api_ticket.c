@@ -113,10 +113,11 @@ static void judge_proof(const struct asked *asked, int64_t user_id, unsigned bit
         answer_made(asked, TICKET_PURCHASE, user_id, 0);
         return;
     }
-    json_errors_add(&errors, fault,
-                    strcmp(fault, "nonce") == 0
-                        ? "does not solve the challenge"
-                        : "must be one of this shopper and voucher that has not expired");
+    json_errors_add(
+        &errors, fault,
+        strcmp(fault, "nonce") == 0
+            ? "does not solve the challenge"
+            : "must be an unexpired challenge of this shopper for this voucher");
     api_answer_invalid(asked->api, asked->request, &errors);
 }
 

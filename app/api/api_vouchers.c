@@ -108,7 +108,7 @@ static bool can_require(const struct api *api, int64_t requires_ticket)
 static void set_ticket_rule(struct asked *asked)
 {
     asked->rule_field = "requires_ticket";
-    asked->rule_message = "cannot be: SECKILL_TICKET_SECRET is not set";
+    asked->rule_message = "requires SECKILL_TICKET_SECRET, which is not set";
 }
 
 void api_create_voucher(struct api *api, struct http_request *request, int64_t id)
@@ -214,7 +214,7 @@ void api_restock_voucher(struct api *api, struct http_request *request, int64_t 
     asked = ask(api, request);
     if (add > 0) {
         asked->rule_field = "add";
-        asked->rule_message = "must leave a total of 100000000 at most";
+        asked->rule_message = "must not raise the total above 100000000";
     }
     api_name_actor(&identity, actor);
     store_restock_voucher(api->options.store, id, add, actor, on_written, asked);
@@ -294,7 +294,8 @@ void api_list_vouchers(struct api *api, struct http_request *request, int64_t id
         return;
     }
     if (cursor_twice || (cursor.bytes != NULL && !parse_cursor(cursor, &filter))) {
-        api_answer_bad_request(api, request, "cursor must be one that this list gave.");
+        api_answer_bad_request(api, request,
+                               "cursor must be a next_cursor of this list.");
         return;
     }
     if (!api_read_limit(api, request, &limit))

@@ -94,7 +94,7 @@ static void read_time(const struct json_field *field, const json_t *value, void 
         *(int64_t *)target = us;
     else
         json_errors_add(errors, field->name,
-                        "must be an RFC 3339 time after 1970 began, up to 9999, e.g. "
+                        "must be an RFC 3339 time from 1970 to 9999, e.g. "
                         "2030-01-01T00:00:00Z");
 }
 
@@ -154,7 +154,7 @@ bool json_read(struct text body, const struct json_field *fields, void *target,
     json_object_foreach(document->root, name, value)
     {
         if (!is_known(fields, name))
-            json_errors_add(ret_errors, name, "is not known here");
+            json_errors_add(ret_errors, name, "unknown field");
     }
     return true;
 }

@@ -90,7 +90,7 @@ def test_restock__adds_and_refuses_more_than_is_left(world):
     browser.one(f"{row(voucher)} button:nth-of-type(2)").click()
     fill(browser, add="-4")
     save(browser)
-    browser.wait_text("#restock-fault", "More would be taken back")
+    browser.wait_text("#restock-fault", "Cannot remove more stock")
     fill(browser, add="97")
     save(browser)
     browser.wait_text("#done", "100 of 100 are left")
