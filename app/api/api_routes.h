@@ -2,7 +2,10 @@
 #ifndef API_ROUTES_H
 #define API_ROUTES_H
 
-#include "app/api/api_reply.h"
+#include "app/api/api_identity.h"
+#include "app/api/api_input.h"
+#include "app/api/api_problem.h"
+#include "app/api/api_request.h"
 
 /* api_vouchers.c */
 void api_create_voucher(struct api *api, struct http_request *request, int64_t id);

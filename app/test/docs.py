@@ -290,7 +290,7 @@ def test_events_are_those_of_the_sources(_world):
 def test_codes_are_those_of_the_contract(_world):
     contract = re.search(r"code:\s+type: string\s+enum: \[([^\]]+)\]", read("app/api/openapi.yaml"))[1]
     codes = set(re.split(r",\s*", contract))
-    sources = read("app/api/api_reply.h") + read("app/api/api_reply.c")
+    sources = read("app/api/api_problem.h") + read("app/api/api_problem.c")
     in_sources = re.findall(r'X\(\w+, +\d+, "(\w+)"', sources) + re.findall(r'\.code = "(\w+)"', sources)
     same(first_cells(section(INTEGRATOR, "Errors")), codes, "error codes")
     same(codes, set(in_sources), "error codes of openapi.yaml and of the sources")

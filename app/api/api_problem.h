@@ -1,11 +1,12 @@
-/*
- * api_reply.h - what the routes share: the api itself, its problems, its replies.
- */
-#ifndef API_REPLY_H
-#define API_REPLY_H
+/* api_problem.h - answers: the problems of the API, and JSON documents. */
+#ifndef API_PROBLEM_H
+#define API_PROBLEM_H
 
-#include "app/api/api.h"
 #include "app/api/json.h"
+#include "app/auth/limiter.h"
+#include "app/http/http.h"
+
+struct api;
 
 /* Problems with a fixed answer, which is rendered once. The columns: word, status, code,
    Retry-After in seconds (0: none), title, detail. */
@@ -34,19 +35,6 @@ enum api_problem {
     API_PROBLEMS(X)
 #undef X
         PROBLEM_COUNT
-};
-
-#define API_OPENING_PAGES 64
-#define API_WEB_FILES     64
-
-struct api {
-    struct api_options options;
-    struct http_page *problems[PROBLEM_COUNT];
-    /* not_started by seconds of Retry-After, made when first needed */
-    struct http_page *opening[API_OPENING_PAGES];
-    /* the files of the pages as embedded, and 304 for each; made when first needed */
-    struct http_page *web[API_WEB_FILES];
-    struct http_page *web_unchanged[API_WEB_FILES];
 };
 
 /** Render the problems. False: out of memory. */
@@ -89,54 +77,5 @@ void api_answer_failure(struct api *api, struct http_request *request, enum stat
 /** JSON; takes `text` over (malloc'ed; NULL: 503). `location` may be NULL. */
 void api_answer_json(struct api *api, struct http_request *request, unsigned status,
                      char *text, const char *location);
-
-/** Whether as many requests wait as may; what memory can answer need not ask. */
-bool api_is_full(const struct api *api, const struct http_request *request);
-
-/* -- what requests bring -- */
-
-/** @id  of the path; 0 where the route has none */
-typedef void (*api_handler)(struct api *api, struct http_request *request, int64_t id);
-
-/** Call `handle`: now, and perhaps once more, see api_identify(). */
-void api_begin(struct api *api, struct http_request *request, api_handler handle,
-               int64_t id);
-
-/** clock_mono_us() of the first call. */
-int64_t api_begun_us(struct http_request *request);
-
-/**
- * Who asks, if the token is good; else the request is answered and false returned.
- *
- * A token that can be revoked is looked up first: then false is returned as well, and the
- * request's handler is called again when that is known. So nothing may have been done
- * for a request before it is identified.
- */
-MUST_CHECK bool api_identify(struct api *api, struct http_request *request,
-                             struct identity *ret_identity);
-
-/** The same, and only for this role. */
-MUST_CHECK bool api_identify_as(struct api *api, struct http_request *request,
-                                enum auth_role role, struct identity *ret_identity);
-
-/** Who did it, for the history: "admin:7". */
-void api_name_actor(const struct identity *identity, char ret_actor[ACTOR_BYTES]);
-
-/** The body by its table, see json_read(); else answered, and false. The document is to
- * be freed by the caller if true. */
-MUST_CHECK bool api_read_body(struct api *api, struct http_request *request,
-                              const struct json_field *fields, void *target,
-                              struct json_document **ret_document);
-
-/** 1..2^63-1 in plain decimal digits. */
-MUST_CHECK bool api_parse_id(const char *text, size_t len, int64_t *ret_id);
-
-/** ?limit=, 1..100, 20 if absent; else answered, and false. */
-MUST_CHECK bool api_read_limit(struct api *api, struct http_request *request,
-                               unsigned *ret_limit);
-
-/** An id in the query; 0 if absent; else answered, and false. */
-MUST_CHECK bool api_read_query_id(struct api *api, struct http_request *request,
-                                  const char *name, int64_t *ret_id);
 
 #endif

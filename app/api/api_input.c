@@ -1,0 +1,102 @@
+/* api_input.c - what cannot be read is answered with a problem. */
+#include "app/api/api_input.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define LIMIT_DEFAULT 20
+#define LIMIT_MAX     100
+
+static bool is_json(struct text content_type)
+{
+    static const char json[] = "application/json";
+    const size_t len = sizeof(json) - 1;
+
+    return content_type.len >= len && strncasecmp(content_type.bytes, json, len) == 0 &&
+           (content_type.len == len || content_type.bytes[len] == ';' ||
+            content_type.bytes[len] == ' ');
+}
+
+bool api_read_body(struct api *api, struct http_request *request,
+                   const struct json_field *fields, void *target,
+                   struct json_document **ret_document)
+{
+    bool twice;
+    struct text content_type = http_header(request, "Content-Type", &twice);
+    struct json_document *document = NULL;
+    struct json_errors errors;
+
+    if (twice) {
+        api_answer_bad_request(api, request, "Content-Type must not be repeated.");
+        return false;
+    }
+    if (content_type.bytes == NULL || !is_json(content_type)) {
+        api_answer_problem(api, request, PROBLEM_NOT_JSON);
+        return false;
+    }
+    if (!json_read(http_body(request), fields, target, &document, &errors)) {
+        api_answer_bad_request(
+            api, request, "The body must be one JSON object without duplicate names.");
+    } else if (errors.count > 0) {
+        api_answer_invalid(api, request, &errors);
+    } else {
+        *ret_document = document;
+        return true;
+    }
+    json_document_free(document);
+    return false;
+}
+
+bool api_parse_id(const char *text, size_t len, int64_t *ret_id)
+{
+    int64_t id = 0;
+
+    if (len == 0 || text[0] == '0')
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(id, 10, &id) ||
+            __builtin_add_overflow(id, text[i] - '0', &id))
+            return false;
+    }
+    *ret_id = id;
+    return true;
+}
+
+static bool read_query(struct api *api, struct http_request *request, const char *name,
+                       int64_t *ret_number)
+{
+    bool twice;
+    struct text value = http_query(request, name, &twice);
+    char detail[80];
+
+    if (value.bytes == NULL ||
+        (!twice && api_parse_id(value.bytes, value.len, ret_number)))
+        return true;
+    snprintf(detail, sizeof(detail), "%s must be one integer, 1 or greater.", name);
+    api_answer_bad_request(api, request, detail);
+    return false;
+}
+
+bool api_read_limit(struct api *api, struct http_request *request, unsigned *ret_limit)
+{
+    int64_t limit = LIMIT_DEFAULT;
+    struct json_errors errors = {0};
+
+    if (!read_query(api, request, "limit", &limit))
+        return false;
+    if (limit <= LIMIT_MAX) {
+        *ret_limit = (unsigned)limit;
+        return true;
+    }
+    json_errors_add(&errors, "limit", "must be 1 to 100");
+    api_answer_invalid(api, request, &errors);
+    return false;
+}
+
+bool api_read_query_id(struct api *api, struct http_request *request, const char *name,
+                       int64_t *ret_id)
+{
+    *ret_id = 0;
+    return read_query(api, request, name, ret_id);
+}
