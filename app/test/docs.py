@@ -322,6 +322,24 @@ def test_routes_are_those_of_the_contract(_world):
     same(first_cells(section(INTEGRATOR, "All calls")), routes, "routes")
 
 
+def test_operations_are_complete(_world):
+    """What a client generator needs of each operation."""
+    contract = read("app/api/openapi.yaml")
+    found = re.search(r"^  version: (.+)$", contract, re.M)
+    check(found[1] == read("VERSION").strip(), f"openapi.yaml has version {found[1]}")
+    paths = re.search(r"^paths:$(.*?)^components:$", contract, re.M | re.S)[1]
+    operations = re.split(r"^    (?=(?:get|post|patch|put|delete):$)", paths, flags=re.M)[1:]
+    ids = []
+    for text in operations:
+        for field in ("operationId", "tags", "summary"):
+            check(re.search(rf"^      {field}: ", text, re.M), f"no {field} in\n{text}")
+        check(re.search(r"^        '4XX': ", text, re.M), f"no response 4XX in\n{text}")
+        ids.append(re.search(r"operationId: (\w+)", text)[1])
+    check(len(ids) == len(set(ids)), f"an operationId stands twice in {ids}")
+    linked = set(re.findall(r"\boperationId: (\w+), parameters", contract))
+    check(linked and linked <= set(ids), f"links to unknown operations: {sorted(linked - set(ids))}")
+
+
 # -- all of it --
 
 
