@@ -18,7 +18,6 @@ that it starts are beside PROGRAM.
   BENCH_OLD_ORDERS=1_000_000     BENCH_PLACE=var/bench"""
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -26,11 +25,10 @@ import socket
 import sys
 
 import harness
-import pictures
+import plot
 from costs import Meter
 from results import compile_result, print_table
 from limits import Database, Empty, Locks
-from progress import Progress
 from shop import (CONNECTIONS, OLD_ORDERS, STOCK, WORKERS, Shop, arrivals, durability, machine,
                   raise_file_limit, sold_out, wrk)
 
@@ -128,38 +126,33 @@ class Bench:
         return self.locks.pairs_per_s(SHORT_S, round(told["costs"]["locks_per_call"]))
 
     def measurements(self):
-        """Of a round, in order: name, seconds that it will take, how."""
-        whole, short = SECONDS + 3, SHORT_S + 1
+        """Of a round, in order: name, how."""
         return (
-            ("nginx", whole, lambda told: self.of(self.nginx.port)),
-            ("empty", whole, lambda told: self.of(self.nothing.port)),
-            ("refusals", whole, lambda told: self.refusals()),
-            ("keyed_refusals", whole, lambda told: self.refusals(os.urandom(4).hex())),
-            ("orders", whole, self.orders),
-            ("half", whole, lambda told: self.at_load(told, 0.5)),
-            ("eighty", whole, lambda told: self.at_load(told, 0.8)),
-            ("pg_bulk", short, lambda told: self.database.bulk_per_s(SHORT_S)),
-            ("redis_pairs", short, self.batched_pairs),
-            ("redis_single_pairs", short, lambda told: self.locks.single_pairs_per_s(SHORT_S)),
-            ("pgbench", CROWD_S + 1, lambda told: self.database.orders_per_s(CROWD_S)),
-            ("orders_million", whole, lambda told: self.old.measure(
+            ("nginx", lambda told: self.of(self.nginx.port)),
+            ("empty", lambda told: self.of(self.nothing.port)),
+            ("refusals", lambda told: self.refusals()),
+            ("keyed_refusals", lambda told: self.refusals(os.urandom(4).hex())),
+            ("orders", self.orders),
+            ("half", lambda told: self.at_load(told, 0.5)),
+            ("eighty", lambda told: self.at_load(told, 0.8)),
+            ("pg_bulk", lambda told: self.database.bulk_per_s(SHORT_S)),
+            ("redis_pairs", self.batched_pairs),
+            ("redis_single_pairs", lambda told: self.locks.single_pairs_per_s(SHORT_S)),
+            ("pgbench", lambda told: self.database.orders_per_s(CROWD_S)),
+            ("orders_million", lambda told: self.old.measure(
                 SECONDS, [self.old.service.create_voucher("new", STOCK)], self.count)),
-            ("orders_100", whole, lambda told: self.sale.measure(SECONDS, self.vouchers(100), self.count)),
-            ("mixed", whole, lambda told: self.mixed()),
-            ("single_us", short, lambda told: self.arrive(SHORT_S, 0, 1)["p50_us"]),
-            ("pair_us", short, lambda told: self.locks.pair_us(SHORT_S)),
-            ("commit_us", short, lambda told: self.database.commit_us(SHORT_S)),
+            ("orders_100", lambda told: self.sale.measure(SECONDS, self.vouchers(100), self.count)),
+            ("mixed", lambda told: self.mixed()),
+            ("single_us", lambda told: self.arrive(SHORT_S, 0, 1)["p50_us"]),
+            ("pair_us", lambda told: self.locks.pair_us(SHORT_S)),
+            ("commit_us", lambda told: self.database.commit_us(SHORT_S)),
         )
 
-    def placed(self):
-        return self.sale.service.placed() + self.old.service.placed()
-
-    def measure_round(self, progress):
-        told = {}
-        for name, _, measure in self.measurements():
-            progress.begin(name, self.placed, "orders")
+    def measure_round(self, number, told):
+        """Each measurement goes to `told` when it is complete."""
+        for name, measure in self.measurements():
+            print(f"round {number} of {ROUNDS}: {name}", flush=True)
             told[name] = measure(told)
-        return told
 
 
 def hold_idle(service):
@@ -194,26 +187,22 @@ def versions(program, shop):
             "libmicrohttpd": harness.version("pkg-config", "--modversion", "libmicrohttpd")}
 
 
-def measure_all(program, stack):
-    """`stack` ends what was started, the last first."""
+def measure_all(program, stack, measured):
+    """`stack` ends what was started, the last first. `measured` receives each round."""
     servers = harness.Servers(f"{PLACE}/servers")
     # Some hundred megabytes, of no use to the next bench, which starts as this one did.
     stack.callback(shutil.rmtree, servers.directory)
     stack.callback(servers.down)
     servers.up()
     bench = Bench(program, servers, stack)
-    fill, shoppers = f"{OLD_ORDERS:,} orders into one database", "tokens for shoppers"
-    progress = stack.enter_context(Progress("bench", [(fill, 20), (shoppers, 10)] + ROUNDS * [
-        (name, seconds) for name, seconds, _ in bench.measurements()], lines=False))
-    progress.begin(fill)
+    print(f"inserting {OLD_ORDERS:,} orders into one database", flush=True)
     make_log(servers.env["PG_SUPERUSER_URL"])
     bench.old.fill()
-    progress.begin(shoppers)
     bench.write_tokens()
-    measured = []
+    print(f"{bench.count:,} shoppers have a token", flush=True)
     for number in range(1, ROUNDS + 1):
-        progress.tell(f"bench: round {number} of {ROUNDS}, {bench.count:,} shoppers")
-        measured.append(bench.measure_round(progress))
+        measured.append({})
+        bench.measure_round(number, measured[-1])
     for shop in (bench.sale, bench.old):
         shop.service.command("audit")
     return compile_result(measured, {
@@ -232,15 +221,14 @@ def main():
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:
         raise_file_limit(IDLE_CONNECTIONS)
-        with contextlib.ExitStack() as stack:
-            result = measure_all(os.path.abspath(sys.argv[1]), stack)
+        measured = []
+        with harness.keep_on_failure(f"{PLACE}/incomplete.json", measured), contextlib.ExitStack() as stack:
+            result = measure_all(os.path.abspath(sys.argv[1]), stack, measured)
     except harness.Failed as failure:
         sys.exit(f"make bench: {failure}")
-    with open(f"{PLACE}/result.json", "w") as out:
-        json.dump(result, out, indent=2)
-        out.write("\n")
+    harness.write_json(f"{PLACE}/result.json", result)
     print_table(result)
-    pictures.write_page("bench", PLACE)
+    plot.draw("bench", PLACE, plot.tables_of_bench(result))
 
 
 main()

@@ -18,7 +18,6 @@ of the sizes of the data: at the largest at least 0.9 of the smallest.
 import concurrent.futures
 import contextlib
 import functools
-import json
 import operator
 import os
 import random
@@ -28,12 +27,11 @@ import statistics
 import sys
 
 import harness
-import pictures
+import plot
 import shop
-from progress import Progress
 
 PLACE = "var/growth"
-RESULT = "var/bench/growth.json"
+RESULTS = "var/bench"
 SECONDS = int(os.environ.get("GROWTH_SECONDS", "2"))
 ROUNDS = int(os.environ.get("GROWTH_ROUNDS", "3"))
 MOST_ORDERS = int(os.environ.get("GROWTH_ORDERS", "10000000"))
@@ -60,9 +58,6 @@ class Growth:
         self.shops.append(shop.Shop(self.program, self.servers, self.secret, PLACE,
                                     f"growth_{name}", stack, **options))
         return self.shops[-1]
-
-    def placed(self):
-        return sum(service.placed() for where in self.shops for service in where.services)
 
     def write_tokens(self, service):
         """Of a sample of the population, in no order."""
@@ -200,9 +195,7 @@ def grow_instances(growth, stack):
         for size in (1, 2, 4)]
 
 
-# With the seconds that each takes besides its measurements, and how many it measures a round.
-DIMENSIONS = ((grow_orders, 150, 9), (grow_vouchers, 15, 6), (grow_sales, 5, 4),
-              (grow_connections, 5, 12), (grow_workers, 5, 6), (grow_instances, 5, 6))
+DIMENSIONS = (grow_orders, grow_vouchers, grow_sales, grow_connections, grow_workers, grow_instances)
 
 
 # -- to measure, and to tell --
@@ -267,22 +260,18 @@ def table(dimension):
     return "\n".join(lines) + "\n"
 
 
-def measure_all(program, stack):
-    """`stack` ends what was started, the last first."""
+def measure_all(program, stack, dimensions):
+    """`stack` ends what was started, the last first. `dimensions` receives what was measured."""
     servers = harness.Servers(f"{PLACE}/servers")
     stack.callback(shutil.rmtree, PLACE) # some gigabytes
     stack.callback(servers.down)
     servers.up()
     shop.grow_buffers(servers)
-    steps = [(dimensions_of.__name__[5:], extra_s + ROUNDS * count * (SECONDS + 1.5))
-             for dimensions_of, extra_s, count in DIMENSIONS]
-    progress = stack.enter_context(Progress("growth", steps))
     growth = Growth(program, servers)
-    dimensions = []
-    for dimensions_of, *_ in DIMENSIONS:
-        progress.begin(dimensions_of.__name__[5:], growth.placed, "orders")
+    for dimensions_of in DIMENSIONS:
+        print(f"measuring: {dimensions_of.__name__[5:]}", flush=True)
         for dimension in grow(growth, dimensions_of):
-            progress.tell(table(dimension))
+            print(table(dimension), flush=True)
             dimensions.append(dimension)
     return {"machine": shop.machine(), "durability": growth.settings, "seconds": SECONDS,
             "rounds": ROUNDS, "connections": shop.CONNECTIONS, "workers": shop.WORKERS,
@@ -292,19 +281,18 @@ def measure_all(program, stack):
 def main():
     if not 1 <= SECONDS <= 10 or ROUNDS < 1: # there are no more shoppers
         sys.exit("make growth: GROWTH_SECONDS is 1 to 10, GROWTH_ROUNDS at least 1")
-    for directory in (PLACE, os.path.dirname(RESULT)):
+    for directory in (PLACE, RESULTS):
         os.makedirs(directory, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:
         shop.raise_file_limit(MOST_CONNECTIONS)
-        with contextlib.ExitStack() as stack:
-            result = measure_all(os.path.abspath(sys.argv[1]), stack)
+        dimensions = []
+        with harness.keep_on_failure(f"{RESULTS}/growth-incomplete.json", dimensions), contextlib.ExitStack() as stack:
+            result = measure_all(os.path.abspath(sys.argv[1]), stack, dimensions)
     except harness.Failed as failure:
         sys.exit(f"make growth: {failure}")
-    with open(RESULT, "w") as out:
-        json.dump(result, out, indent=2)
-        out.write("\n")
-    pictures.write_page("bench")
+    harness.write_json(f"{RESULTS}/growth.json", result)
+    plot.draw("growth", RESULTS, plot.tables_of_growth(dimensions))
 
 
 if __name__ == "__main__": # tests look at its parts

@@ -1,6 +1,7 @@
 """harness.py - what the run, the proof and the bench stand on: private servers, nginx, a
 service, its HTTP interface, its tokens, its SQL. Python's standard library only."""
 
+import contextlib
 import datetime
 import http.client
 import json
@@ -62,6 +63,24 @@ def moment(offset_s):
     """RFC 3339, so many seconds from now."""
     at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=offset_s)
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def write_json(path, data):
+    with open(path, "w") as out:
+        json.dump(data, out, indent=1)
+        out.write("\n")
+
+
+@contextlib.contextmanager
+def keep_on_failure(path, measured):
+    """If a benchmark fails or is interrupted, write what it has measured so far to `path`."""
+    try:
+        yield
+    except BaseException as error:
+        if measured:
+            write_json(path, {"error": str(error) or type(error).__name__, "measured": measured})
+            print(f"incomplete results: {path}", flush=True)
+        raise
 
 
 class Servers:

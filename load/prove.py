@@ -12,7 +12,6 @@ result.json there, and index.html shows them."""
 import collections
 import contextlib
 import datetime
-import json
 import os
 import random
 import shutil
@@ -22,8 +21,7 @@ import sys
 import time
 
 import harness
-import pictures
-import progress
+import plot
 import shop
 
 PLACE = "var/prove"
@@ -97,10 +95,6 @@ class Site:
 
     def rows(self):
         return int(self.sql("select count(*) from voucher_order")[0])
-
-    def answered(self):
-        return sum(value for service in self.services
-                   for _, value in service.metrics("seckill_orders_total"))
 
     def settle(self):
         """Until nothing more can change: a server process outlives the instance it served."""
@@ -226,25 +220,25 @@ def crash(site, size):
 
 class Stage:
     """`must` are answers without which the stage has not done what it is for; its requests
-    come as fast as may be, or evenly over some seconds. What it takes is a guess."""
+    come as fast as may be, or evenly over some seconds."""
 
-    def __init__(self, name, asks, must, takes_s, fault=None, seconds=0):
-        self.name, self.asks, self.must, self.takes_s = name, asks, set(must.split()), takes_s
+    def __init__(self, name, asks, must, fault=None, seconds=0):
+        self.name, self.asks, self.must = name, asks, set(must.split())
         self.fault, self.seconds = fault, seconds
 
 
-AGAIN = Stage("again", again, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT", 1.5)
-KILL_POSTGRES = Stage("kill postgres", crash, "PLACED", 4, fault=Site.kill_postgres, seconds=2)
+AGAIN = Stage("again", again, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT")
+KILL_POSTGRES = Stage("kill postgres", crash, "PLACED", fault=Site.kill_postgres, seconds=2)
 STAGES = [
-    Stage("opening", opening, "NOT_STARTED PLACED SOLD_OUT", 4),
-    Stage("closing", closing, "PLACED SALE_ENDED", 5, seconds=5),
-    Stage("burst", burst, "PLACED SOLD_OUT", 1.5),
+    Stage("opening", opening, "NOT_STARTED PLACED SOLD_OUT"),
+    Stage("closing", closing, "PLACED SALE_ENDED", seconds=5),
+    Stage("burst", burst, "PLACED SOLD_OUT"),
     AGAIN,
-    Stage("hundred", hundred, "PLACED ALREADY_ORDERED SOLD_OUT", 3),
-    Stage("cancels", cancels, "PLACED DONE WRONG_STATE SOLD_OUT", 2),
-    Stage("refusals", refusals, "SOLD_OUT", 2.5),
-    Stage("kill instance", crash, "PLACED UNCLEAR", 3, fault=Site.kill_instance),
-    Stage("kill redis", crash, "PLACED UNCLEAR", 3, fault=Site.kill_redis, seconds=2),
+    Stage("hundred", hundred, "PLACED ALREADY_ORDERED SOLD_OUT"),
+    Stage("cancels", cancels, "PLACED DONE WRONG_STATE SOLD_OUT"),
+    Stage("refusals", refusals, "SOLD_OUT"),
+    Stage("kill instance", crash, "PLACED UNCLEAR", fault=Site.kill_instance),
+    Stage("kill redis", crash, "PLACED UNCLEAR", fault=Site.kill_redis, seconds=2),
     KILL_POSTGRES,
 ]
 
@@ -408,10 +402,6 @@ def describe(program, site):
 LINE = "{:<10} {:<14} {:>8} {:>7} {:>7} {:>8} {:>7} {:>6}  {}"
 
 
-def step_name(instances, stage):
-    return f"{stage.name}, {instances} instance{'s' if instances > 1 else ''}"
-
-
 def stage_line(instances, stage, verdict, missing, seconds):
     answers = verdict.answers
     asked, unclear = sum(answers.values()), count_unclear(verdict)
@@ -442,23 +432,19 @@ def print_verdict(total):
 def prove(program, checker, servers, stages, counts, size, result):
     """All stages with each number of instances; what is found goes to `result`."""
     total = Verdict()
-    steps = [(step_name(count, stage), stage.takes_s) for count in counts for stage in stages]
-    with progress.Progress("prove", steps, lines=False) as shown:
-        shown.tell(LINE.format("instances", "stage", "asked", "placed", "again", "refused",
-                               "unclear", "s", "verdict"))
-        for count in counts:
-            with contextlib.ExitStack() as stack:
-                site = Site(program, servers, count, stack)
-                result.update(describe(program, site))
-                for stage in stages:
-                    shown.begin(step_name(count, stage), site.answered, "answers")
-                    place = f"{PLACE}/{count}.{stage.name.replace(' ', '_')}"
-                    verdict, seconds = run_stage(checker, site, stage, size, place)
-                    missing = find_missing(stage, verdict)
-                    shown.tell(stage_line(count, stage, verdict, missing, seconds))
-                    result["stages"].append(
-                        stage_result(count, stage, verdict, missing, seconds, place))
-                    total.add(verdict)
+    print(LINE.format("instances", "stage", "asked", "placed", "again", "refused", "unclear", "s",
+                      "verdict"), flush=True)
+    for count in counts:
+        with contextlib.ExitStack() as stack:
+            site = Site(program, servers, count, stack)
+            result.update(describe(program, site))
+            for stage in stages:
+                place = f"{PLACE}/{count}.{stage.name.replace(' ', '_')}"
+                verdict, seconds = run_stage(checker, site, stage, size, place)
+                missing = find_missing(stage, verdict)
+                print(stage_line(count, stage, verdict, missing, seconds), flush=True)
+                result["stages"].append(stage_result(count, stage, verdict, missing, seconds, place))
+                total.add(verdict)
     print_verdict(total)
     result["rules"] = [dict(each, sentence=RULES[each["rule"]]) for each in list_rules(total)]
     if +total.broken:
@@ -482,7 +468,7 @@ def crowd(site, size):
     return [ask(each, voucher, every_other_key(each)) for each in range(1, size)]
 
 
-CROWD = Stage("crowd", crowd, "", 2)
+CROWD = Stage("crowd", crowd, "")
 LAB = [
     Defect("oversell", "stock", CROWD),
     Defect("duplicate", "limit", AGAIN, without_redis=True),
@@ -539,11 +525,9 @@ def prove_or_tell(program, checker, servers, counts, size):
         raise
     finally:
         result["seconds"] = round(time.monotonic() - began)
-        with open(f"{PLACE}/result.json", "w") as out:
-            json.dump(result, out)
-            out.write("\n")
+        harness.write_json(f"{PLACE}/result.json", result)
         if result["stages"]:
-            pictures.write_page("prove")
+            plot.draw("prove", PLACE, plot.tables_of_prove(result))
 
 
 def main():

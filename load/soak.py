@@ -30,12 +30,11 @@ import threading
 import time
 
 import harness
-import pictures
+import plot
 import shop
-from progress import Progress
 
 PLACE = "var/soak"
-RESULT = "var/bench/soak.json"
+RESULTS = "var/bench"
 SHARE = float(os.environ.get("SOAK_SHARE", "0.7")) # of the maximum
 MAXIMUM_S = 5
 SLICE_S = 10 # a voucher is sold so long, and then the next one, to the same shoppers
@@ -226,10 +225,6 @@ class Sampler:
                                  "instances": [sample_instance(each) for each in self.site.services],
                                  "redis": self.redis(), "postgres": self.postgres()})
 
-    def placed(self):
-        last = self.samples[-1]["instances"] if self.samples else []
-        return sum(each["answers"].get("201", 0) for each in last if each)
-
     def redis(self):
         said = ask_briefly("redis-cli", "-p", self.servers.env["REDIS_PORT"],
                            env=dict(os.environ, REDISCLI_AUTH=self.servers.env["REDISCLI_AUTH"]),
@@ -380,7 +375,7 @@ def print_report(result):
 
 # -- all of it --
 
-def play_faults(site, servers, phases, began, progress):
+def play_faults(site, servers, phases, began):
     """In the main thread: an instance ends when the thread that has started it does."""
     played = []
     for number, due_s in enumerate(phases.faults_at_s):
@@ -390,11 +385,11 @@ def play_faults(site, servers, phases, began, progress):
         fault(site, servers)
         took_s = time.monotonic() - began - at_s
         played.append({"what": what, "at_s": round(at_s, 1), "took_s": round(took_s, 1)})
-        progress.tell(f"after {at_s:.0f} s: {what}; {took_s:.1f} s until all ran again")
+        print(f"after {at_s:.0f} s: {what}; all servers are back after {took_s:.1f} s", flush=True)
     return played
 
 
-def play(sale, canceller, sampler, servers, phases, progress):
+def play(sale, canceller, sampler, servers, phases):
     """The whole sale; the faults."""
     over = threading.Event()
     began = time.monotonic()
@@ -403,12 +398,12 @@ def play(sale, canceller, sampler, servers, phases, progress):
             playing = [threads.submit(sale.play, began, over),
                        threads.submit(canceller.play, over),
                        threads.submit(sampler.play, began, over)]
-            progress.begin("warm-up", sampler.placed, "orders")
+            print(f"warm-up: {phases.warm_s:.0f} s", flush=True)
             time.sleep(phases.warm_s)
-            progress.begin("faults", sampler.placed, "orders")
-            faults = play_faults(sale.site, servers, phases, began, progress)
+            print(f"faults: {phases.calm_at_s - phases.warm_s:.0f} s", flush=True)
+            faults = play_faults(sale.site, servers, phases, began)
             time.sleep(max(0, began + phases.calm_at_s - time.monotonic()))
-            progress.begin("calm", sampler.placed, "orders")
+            print(f"calm: {phases.total_s - phases.calm_at_s:.0f} s", flush=True)
             time.sleep(max(0, began + phases.total_s - time.monotonic()))
         finally:
             over.set()
@@ -453,19 +448,14 @@ def measure_maximum(site):
 
 def soak(program, client, minutes, stack):
     phases = Phases(60 * minutes)
-    progress = stack.enter_context(Progress("soak", (
-        ("servers", 5), ("maximum", 2 * MAXIMUM_S + 10), ("warm-up", phases.warm_s),
-        ("faults", phases.calm_at_s - phases.warm_s), ("calm", phases.total_s - phases.calm_at_s),
-        ("verdict", 5 + minutes))))
-    progress.begin("servers")
     servers, site = prepare(program, stack)
-    progress.begin("maximum")
+    print("measuring the maximum", flush=True)
     maximum_per_s = measure_maximum(site)
     sale = Sale(client, site, SHARE * maximum_per_s, phases.total_s // SLICE_S)
     stack.callback(sale.end)
     sampler, canceller = Sampler(site, servers), Canceller(site)
-    faults = play(sale, canceller, sampler, servers, phases, progress)
-    progress.begin("verdict")
+    with harness.keep_on_failure(f"{RESULTS}/soak-incomplete.json", sampler.samples):
+        faults = play(sale, canceller, sampler, servers, phases)
     verdict = Verdict(sampler, phases)
     slices = sale.told()
     judge_flat(verdict)
@@ -483,7 +473,7 @@ def main():
     if not 1 <= minutes <= 600:
         sys.exit("make soak: MINUTES is 1 to 600")
     shutil.rmtree(PLACE, ignore_errors=True)
-    for place in (PLACE, os.path.dirname(RESULT)):
+    for place in (PLACE, RESULTS):
         os.makedirs(place, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:
@@ -491,11 +481,9 @@ def main():
             result = soak(program, client, minutes, stack)
     except harness.Failed as failure:
         sys.exit(f"make soak: {failure}")
-    with open(RESULT, "w") as out:
-        json.dump(result, out, indent=1)
-        out.write("\n")
+    harness.write_json(f"{RESULTS}/soak.json", result)
     print_report(result)
-    pictures.write_page("bench")
+    plot.draw("soak", RESULTS, plot.tables_of_soak(result))
     sys.exit(not all(check["met"] for check in result["checks"]))
 
 

@@ -59,7 +59,7 @@ def main():
         result = json.load(file)
     for check in (check_rates, check_latency, check_costs):
         check(result)
-    assert os.path.getsize(f"{PLACE}/index.html") > 10_000
+    assert os.path.getsize(f"{PLACE}/bench.png") > 10_000
 
 
 main()
