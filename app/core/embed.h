@@ -1,16 +1,15 @@
-/* embed.h - files built into the program: the migrations, the API description, the pages.
- */
+/* embed.h - files that are built into the program: SQL, the API description, the pages. */
 #ifndef EMBED_H
 #define EMBED_H
 
 struct embedded {
     const char *path;  /* as in the source tree, e.g. "sql/001_create_sale.sql" */
-    const char *tag;   /* hex digits that differ when the bytes do */
+    const char *tag;   /* hex digits: a hash of the bytes */
     const char *bytes; /* followed by a NUL */
     const char *end;
 };
 
-/** The migrations sorted; ends with a row whose path is NULL. Static. */
+/** All files, the migrations in order; ends with a row whose path is NULL. Static. */
 extern const struct embedded embedded_files[];
 
 #endif

@@ -1,6 +1,6 @@
 #!/bin/sh
-# embed.sh BUILD FILE... - print the C file that holds these files, for embed.h. Those that
-# were made in the directory BUILD are named as if they were in the source tree.
+# embed.sh BUILD FILE... - print a C file that contains the given files, see embed.h. The
+# prefix BUILD/ of a generated file is removed from its path.
 set -eu
 build=$1
 shift

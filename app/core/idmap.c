@@ -1,4 +1,4 @@
-/* idmap.c - open addressing with linear probing; removal shifts the followers back. */
+/* idmap.c - open addressing with linear probing; removal shifts later entries back. */
 #include "app/core/idmap.h"
 
 #include <stdlib.h>
@@ -10,7 +10,8 @@ struct idmap_slot {
     void *value;
 };
 
-/* Ids are often consecutive: multiply by 2^64 / golden ratio and take the high bits. */
+/* Fibonacci hashing, which spreads consecutive ids: multiply by 2^64 / golden ratio and
+   use the high bits. */
 static size_t home(const struct idmap *map, int64_t id)
 {
     return (size_t)(((uint64_t)id * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
@@ -78,7 +79,7 @@ void *idmap_remove(struct idmap *map, int64_t id)
     while (map->slots[at = (at + 1) & (map->capacity - 1)].id != 0) {
         size_t wanted = home(map, map->slots[at].id);
 
-        /* may move back only if its home is not behind the hole */
+        /* an entry may move back to the hole only if its home is not after the hole */
         if (((at - wanted) & (map->capacity - 1)) >=
             ((at - hole) & (map->capacity - 1))) {
             map->slots[hole] = map->slots[at];

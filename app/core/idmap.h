@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zero-initialise before the first use. The pointers stay the caller's. */
+/* Zero-initialise before the first use. Does not own the pointers. */
 struct idmap {
     struct idmap_slot *slots;
     size_t capacity; /* a power of two, or 0 */
@@ -23,11 +23,11 @@ void *idmap_get(const struct idmap *map, int64_t id);
 /** Put `value` (not NULL) under `id` (> 0), which must be free. False: out of memory. */
 MUST_CHECK bool idmap_put(struct idmap *map, int64_t id, void *value);
 
-/** Take `id` out; its value, or NULL. */
+/** Remove `id`. Returns its value, or NULL. */
 void *idmap_remove(struct idmap *map, int64_t id);
 
-/** Walk: start with `*at` 0; NULL at the end. Removing during a walk can make it miss
- *  values, not meet freed ones. */
+/** The next value of an iteration that starts with `*at` 0; NULL at the end. Entries may
+ *  be removed meanwhile; the iteration then may skip others. */
 void *idmap_next(const struct idmap *map, size_t *at);
 
 #endif

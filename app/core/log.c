@@ -1,4 +1,4 @@
-/* log.c - formats a line and writes it with one write(2), so that lines do not mix. */
+/* log.c - formats a line and writes it with one write(2), so lines are not mixed. */
 #include "app/core/log.h"
 
 #include "base/clock.h"
@@ -48,7 +48,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
         len = sizeof(line) - 1;
     line[len] = '\n';
     if (write(STDERR_FILENO, line, len + 1) < 0)
-        return; /* nobody left to tell */
+        return; /* an error of the log cannot be logged */
 }
 
 const char *log_plain(char *text)

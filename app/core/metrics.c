@@ -1,4 +1,4 @@
-/* metrics.c - the tables of metrics.h as numbers and as Prometheus text. */
+/* metrics.c - counts events, and prints the sums as Prometheus text and as JSON. */
 #include "app/core/metrics.h"
 
 #include "base/clock.h"
@@ -7,32 +7,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* clang-format off */
 static const uint64_t stage_bounds_us[METRICS_BUCKETS_MAX] = {
-    100,   250,    500,    1000,   2500,    5000,    10000,   25000,
+    100, 250, 500, 1000, 2500, 5000, 10000, 25000,
     50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000};
 static const uint64_t batch_bounds[METRICS_BUCKETS_MAX] = {
     1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 6000, 8000, 10000};
 
-static const char *const route_labels[] = {
 #define X(word, label) label,
-    METRICS_ROUTES(X)
+static const char *const route_labels[] = {METRICS_ROUTES(X)};
+static const char *const outcome_names[] = {ORDER_OUTCOMES(X)};
+static const char *const stage_labels[] = {METRICS_STAGES(X)};
 #undef X
-};
-static const char *const status_labels[] = {
 #define X(code) #code,
-    METRICS_STATUSES(X)
+static const char *const status_labels[] = {METRICS_STATUSES(X) "other"};
 #undef X
-        "other"};
-static const char *const outcome_names[] = {
-#define X(word, label) label,
-    ORDER_OUTCOMES(X)
-#undef X
-};
-static const char *const stage_labels[] = {
-#define X(word, label) label,
-    METRICS_STAGES(X)
-#undef X
-};
+/* clang-format on */
 
 const char *outcome_name(enum outcome outcome)
 {
@@ -41,15 +31,12 @@ const char *outcome_name(enum outcome outcome)
 
 static enum metrics_status_index status_index(unsigned http_status)
 {
-    switch (http_status) {
-#define X(code)                                                                          \
-    case code:                                                                           \
-        return STATUS_INDEX_##code;
-        METRICS_STATUSES(X)
+    /* clang-format off */
+#define X(code) case code: return STATUS_INDEX_##code;
+    switch (http_status) { METRICS_STATUSES(X) }
 #undef X
-    default:
-        return STATUS_INDEX_OTHER;
-    }
+    /* clang-format on */
+    return STATUS_INDEX_OTHER;
 }
 
 void metrics_count_request(struct metrics *metrics, enum metrics_route route,
@@ -80,7 +67,7 @@ void metrics_observe_batch(struct metrics *metrics, size_t orders)
     observe(&metrics->batch_orders, batch_bounds, orders);
 }
 
-/* -- text -- */
+/* -- Prometheus text -- */
 
 struct printer {
     FILE *out;
@@ -88,7 +75,7 @@ struct printer {
     size_t count;
 };
 
-/* Every metric stands at the same offset in each loop's struct. */
+/* A metric has the same offset in the struct of each loop. */
 static uint64_t sum_at(const struct printer *printer, const _Atomic uint64_t *in_first)
 {
     size_t offset = (size_t)((const char *)in_first - (const char *)printer->all[0]);
@@ -117,7 +104,7 @@ static void print_value(const struct printer *printer, const char *name, const c
     fprintf(printer->out, "%s %" PRIu64 "\n", name, sum_at(printer, in_first));
 }
 
-/* `label` is `key="value"` or "". `unit` divides what was counted into what is told. */
+/* `label` is `key="value"` or "". Printed are the values divided by `unit`. */
 static void print_histogram(const struct printer *printer, const char *name,
                             const char *label, const struct metrics_histogram *in_first,
                             const uint64_t *bounds, double unit)
@@ -146,7 +133,7 @@ static void print_requests(const struct printer *printer)
     const struct metrics *first = printer->all[0];
 
     print_head(printer, "seckill_http_requests_total", "counter",
-               "Answers by route and status.");
+               "HTTP responses by route and status.");
     for (int route = 0; route < ROUTE_COUNT; route++) {
         for (int status = 0; status < STATUS_INDEX_COUNT; status++) {
             uint64_t sum = sum_at(printer, &first->requests[route][status]);
@@ -165,19 +152,18 @@ static void print_orders(const struct printer *printer)
     const struct metrics *first = printer->all[0];
     char label[40];
 
-    print_head(printer, "seckill_orders_total", "counter",
-               "Attempts to order by what the shopper was told.");
+    print_head(printer, "seckill_orders_total", "counter", "Order requests by outcome.");
     for (int i = 0; i < OUTCOME_COUNT; i++)
         fprintf(printer->out, "seckill_orders_total{outcome=\"%s\"} %" PRIu64 "\n",
                 outcome_names[i], sum_at(printer, &first->outcomes[i]));
     print_head(printer, "seckill_order_stage_seconds", "histogram",
-               "Time an order spent in a stage; total is from arrival to answer.");
+               "Duration of each stage of an order; total is from arrival to answer.");
     for (int i = 0; i < STAGE_COUNT; i++) {
         snprintf(label, sizeof(label), "stage=\"%s\"", stage_labels[i]);
         print_histogram(printer, "seckill_order_stage_seconds", label, &first->stages[i],
                         stage_bounds_us, 1e6);
     }
-    print_head(printer, "seckill_batch_orders", "histogram", "Orders in a transaction.");
+    print_head(printer, "seckill_batch_orders", "histogram", "Orders per transaction.");
     print_histogram(printer, "seckill_batch_orders", "", &first->batch_orders,
                     batch_bounds, 1);
 }
@@ -187,13 +173,13 @@ static void print_dependencies(const struct printer *printer)
     const struct metrics *first = printer->all[0];
 
     print_head(printer, "seckill_dependency_up", "gauge",
-               "1 while every loop is connected to it.");
+               "1 while every loop is connected to the dependency.");
     fprintf(printer->out, "seckill_dependency_up{dependency=\"postgres\"} %d\n",
             sum_at(printer, &first->postgres_up) == printer->count);
     fprintf(printer->out, "seckill_dependency_up{dependency=\"redis\"} %d\n",
             sum_at(printer, &first->redis_up) == printer->count);
     print_head(printer, "seckill_reconnects_total", "counter",
-               "Connections that had to be opened again.");
+               "Connections opened again after a loss.");
     fprintf(printer->out,
             "seckill_reconnects_total{dependency=\"postgres\"} %" PRIu64 "\n"
             "seckill_reconnects_total{dependency=\"redis\"} %" PRIu64 "\n",
@@ -214,7 +200,7 @@ static void print_catalogue_age(const struct printer *printer)
             oldest_us = read_us;
     }
     print_head(printer, "seckill_catalogue_age_seconds", "gauge",
-               "Since the loop that is furthest behind last heard from Postgres.");
+               "Time since the oldest catalogue of all loops was read.");
     fprintf(printer->out, "seckill_catalogue_age_seconds %g\n",
             (double)(now_us - oldest_us) / 1e6);
 }
@@ -247,18 +233,18 @@ size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text)
     print_value(&printer, "seckill_queue_depth", "gauge", &first->queue_depth,
                 "Orders that hold their lock and wait for a transaction.");
     print_value(&printer, "seckill_in_flight", "gauge", &first->in_flight,
-                "Orders taken in and not yet done with.");
+                "Order requests accepted and not yet completed.");
     print_value(&printer, "seckill_connections", "gauge", &first->connections,
                 "Open HTTP connections.");
     print_value(&printer, "seckill_lock_lost_total", "counter", &first->lock_lost,
-                "Locks that were gone before they were released.");
+                "Locks lost before their release.");
     print_value(&printer, "seckill_batch_splits_total", "counter", &first->batch_splits,
-                "Batches that failed for one row's sake and were cut in two.");
+                "Batches split in two because Postgres refused one of their rows.");
     print_value(&printer, "seckill_outcome_lookups_total", "counter",
                 &first->outcome_lookups,
-                "Batches whose connection died, looked up on another.");
+                "Batches whose connection was lost and whose outcome was looked up.");
     print_value(&printer, "seckill_lock_bypassed", "gauge", &first->bypassing,
-                "Loops that sell without Redis just now.");
+                "Loops that currently sell without Redis.");
     print_dependencies(&printer);
     print_catalogue_age(&printer);
     if (fclose(printer.out) != 0) {
@@ -269,9 +255,9 @@ size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text)
     return len;
 }
 
-/* -- stats -- */
+/* -- stats as JSON -- */
 
-/* The buckets above the last that has something are left out: mostly that is half. */
+/* Omits the empty buckets at the end, often half of them. */
 static void print_buckets(const struct printer *printer, const char *name,
                           const struct metrics_histogram *in_first)
 {

@@ -1,8 +1,8 @@
 /*
- * metrics.h - counters of one event loop, and the text that sums them over all loops.
+ * metrics.h - counters of one event loop, and their sums over all loops as text.
  *
- * Each loop writes its own struct; any thread may read them all. Values are relaxed
- * atomics with one writer, so counting costs a plain load and store.
+ * Each loop writes its own struct; any thread may read all of them. Values are relaxed
+ * atomics with one writer, so an increment costs a plain load and store.
  */
 #ifndef METRICS_H
 #define METRICS_H
@@ -14,80 +14,60 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* -- what is counted -- */
+/* -- labels -- */
 
+/* clang-format off */
 /* X(enum word, label) */
-#define METRICS_ROUTES(X)                                                                \
-    X(NONE, "none")                                                                      \
-    X(VOUCHERS, "/v1/vouchers")                                                          \
-    X(VOUCHER, "/v1/vouchers/{id}")                                                      \
-    X(RESTOCK, "/v1/vouchers/{id}/restock")                                              \
-    X(TICKET, "/v1/vouchers/{id}/ticket")                                                \
-    X(PLACE, "/v1/vouchers/{id}/orders")                                                 \
-    X(ORDERS, "/v1/orders")                                                              \
-    X(ORDER, "/v1/orders/{id}")                                                          \
-    X(PAY, "/v1/orders/{id}/pay")                                                        \
-    X(CANCEL, "/v1/orders/{id}/cancel")                                                  \
-    X(REFUND, "/v1/orders/{id}/refund")                                                  \
-    X(REDEEM, "/v1/orders/{id}/redeem")                                                  \
-    X(ORDER_EVENTS, "/v1/orders/{id}/events")                                            \
-    X(VOUCHER_EVENTS, "/v1/vouchers/{id}/events")                                        \
-    X(HEALTHZ, "/healthz")                                                               \
-    X(STATS, "/v1/stats")                                                                \
-    X(DEV_TOKEN, "/v1/dev/token")                                                        \
-    X(WEB, "/")                                                                          \
-    X(READYZ, "/readyz")                                                                 \
-    X(METRICS, "/metrics")                                                               \
-    X(OPENAPI, "/openapi.yaml")
+#define METRICS_ROUTES(X) \
+    X(NONE,           "none") \
+    X(VOUCHERS,       "/v1/vouchers") \
+    X(VOUCHER,        "/v1/vouchers/{id}") \
+    X(RESTOCK,        "/v1/vouchers/{id}/restock") \
+    X(TICKET,         "/v1/vouchers/{id}/ticket") \
+    X(PLACE,          "/v1/vouchers/{id}/orders") \
+    X(ORDERS,         "/v1/orders") \
+    X(ORDER,          "/v1/orders/{id}") \
+    X(PAY,            "/v1/orders/{id}/pay") \
+    X(CANCEL,         "/v1/orders/{id}/cancel") \
+    X(REFUND,         "/v1/orders/{id}/refund") \
+    X(REDEEM,         "/v1/orders/{id}/redeem") \
+    X(ORDER_EVENTS,   "/v1/orders/{id}/events") \
+    X(VOUCHER_EVENTS, "/v1/vouchers/{id}/events") \
+    X(HEALTHZ,        "/healthz") \
+    X(STATS,          "/v1/stats") \
+    X(DEV_TOKEN,      "/v1/dev/token") \
+    X(WEB,            "/") \
+    X(READYZ,         "/readyz") \
+    X(METRICS,        "/metrics") \
+    X(OPENAPI,        "/openapi.yaml")
 
-#define METRICS_STATUSES(X)                                                              \
-    X(200)                                                                               \
-    X(201)                                                                               \
-    X(204)                                                                               \
-    X(304)                                                                               \
-    X(400)                                                                               \
-    X(401)                                                                               \
-    X(403)                                                                               \
-    X(404)                                                                               \
-    X(405)                                                                               \
-    X(409)                                                                               \
-    X(413)                                                                               \
-    X(415)                                                                               \
-    X(422)                                                                               \
-    X(429)                                                                               \
-    X(431)                                                                               \
-    X(500)                                                                               \
-    X(503)
+/* The statuses that are counted one by one; all others count as "other". */
+#define METRICS_STATUSES(X) \
+    X(200) X(201) X(204) X(304) \
+    X(400) X(401) X(403) X(404) X(405) X(409) X(413) X(415) X(422) X(429) X(431) \
+    X(500) X(503)
 
-/* The stages of an order: each counted from the end of the one before. */
-#define METRICS_STAGES(X)                                                                \
-    X(LOCK, "lock")                                                                      \
-    X(QUEUE, "queue")                                                                    \
-    X(COMMIT, "commit")                                                                  \
-    X(UNLOCK, "unlock")                                                                  \
-    X(TOTAL, "total")
+/* The stages of an order, each measured from the end of the one before; total is from the
+   arrival of the request to its answer. */
+#define METRICS_STAGES(X) \
+    X(LOCK,   "lock") \
+    X(QUEUE,  "queue") \
+    X(COMMIT, "commit") \
+    X(UNLOCK, "unlock") \
+    X(TOTAL,  "total")
 
-enum metrics_route {
-#define X(word, label) ROUTE_##word,
-    METRICS_ROUTES(X)
+#define X(word, ...) ROUTE_##word,
+enum metrics_route { METRICS_ROUTES(X) ROUTE_COUNT };
 #undef X
-        ROUTE_COUNT
-};
 
-enum metrics_status_index {
 #define X(code) STATUS_INDEX_##code,
-    METRICS_STATUSES(X)
+enum metrics_status_index { METRICS_STATUSES(X) STATUS_INDEX_OTHER, STATUS_INDEX_COUNT };
 #undef X
-        STATUS_INDEX_OTHER,
-    STATUS_INDEX_COUNT
-};
 
-enum metrics_stage {
-#define X(word, label) STAGE_##word,
-    METRICS_STAGES(X)
+#define X(word, ...) STAGE_##word,
+enum metrics_stage { METRICS_STAGES(X) STAGE_COUNT };
 #undef X
-        STAGE_COUNT
-};
+/* clang-format on */
 
 #define METRICS_BUCKETS_MAX 16
 
@@ -101,7 +81,7 @@ struct metrics {
     _Atomic uint64_t outcomes[OUTCOME_COUNT];
     struct metrics_histogram stages[STAGE_COUNT]; /* us */
     struct metrics_histogram batch_orders;
-    /* gauges, and counters that another module keeps and the loop copies here */
+    /* gauges, and counters that the loop copies from other modules */
     _Atomic uint64_t queue_depth;
     _Atomic uint64_t in_flight;
     _Atomic uint64_t lock_lost;
@@ -113,9 +93,8 @@ struct metrics {
     _Atomic uint64_t postgres_up;
     _Atomic uint64_t bypassing;
     _Atomic uint64_t connections;
-    _Atomic int64_t started_us; /* clock_real_us() when the process began to serve */
-    _Atomic int64_t
-        catalogue_read_us; /* clock_mono_us() of the last good read, 0: none */
+    _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */
+    _Atomic int64_t catalogue_read_us; /* clock_mono_us() of the last read; 0: none */
 };
 
 /* -- counting: by the owning loop only -- */
@@ -138,18 +117,18 @@ void metrics_observe_stage_us(struct metrics *metrics, enum metrics_stage stage,
                               int64_t us);
 void metrics_observe_batch(struct metrics *metrics, size_t orders);
 
-/** The label of an outcome, which is also the code of the problem told; static. */
+/** The label of an outcome, which is also the code of the API error; static. */
 const char *outcome_name(enum outcome outcome);
 
 /* -- reading: any thread -- */
 
 struct metrics_health {
-    bool has_postgres; /* in all loops: an order may come to any of them */
+    bool has_postgres; /* in all loops: any of them may receive an order */
     bool has_redis;
     bool is_ready;
 };
 
-/** @bypasses_locks  whether orders are taken without Redis, too */
+/** @bypasses_locks  whether orders are accepted without Redis */
 struct metrics_health metrics_health(struct metrics *const *all, size_t count,
                                      bool bypasses_locks);
 
@@ -163,12 +142,11 @@ struct metrics_health metrics_health(struct metrics *const *all, size_t count,
  */
 size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text);
 
-/** The dashboard's stats of all loops, as a JSON object; the rest as metrics_print().
- */
+/** The dashboard's stats of all loops as a JSON object. Otherwise as metrics_print(). */
 size_t metrics_print_stats(struct metrics *const *all, size_t count, char **ret_text);
 
-/** The upper bounds of the histograms in it, as two members of a JSON object. Returns
- *  as metrics_print(). */
+/** The upper bounds of the histograms in those stats, as two members of a JSON object.
+ *  Otherwise as metrics_print(). */
 size_t metrics_print_bounds(char **ret_text);
 
 #endif

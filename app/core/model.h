@@ -1,8 +1,9 @@
 /*
- * model.h - a voucher, an order, and the verdict on an attempt to order.
+ * model.h - vouchers, orders, and the outcome of an order request.
  *
  * Times are microseconds since 1970-01-01 UTC by the database's clock; money is cents.
- * These structs own nothing: strings are borrowed, for as long as their giver says.
+ * These structs own nothing: strings are borrowed; the function that fills a struct says
+ * how long they are valid.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -29,7 +30,7 @@ struct text {
 
 struct voucher {
     int64_t id;
-    int64_t version; /* grows with every change of the row */
+    int64_t version; /* increases with every change of the row */
     struct text title;
     struct text description;
     int64_t price_cents;
@@ -39,7 +40,7 @@ struct voucher {
     int64_t per_user_limit;
     int64_t pay_within_s;
     int64_t requires_ticket; /* 0, 1 */
-    int64_t pow_bits;        /* that a ticket costs; see ticket.h */
+    int64_t pow_bits;        /* proof of work for a ticket; see ticket.h */
     int64_t begin_us;
     int64_t end_us;
 };
@@ -60,7 +61,7 @@ struct order {
     int64_t price_cents;
     int64_t created_us;
     int64_t expires_us;
-    int64_t paid_us; /* 0 while it was never paid */
+    int64_t paid_us; /* 0: never paid */
     enum order_status status;
 };
 
@@ -68,62 +69,61 @@ struct order {
 enum verdict {
     VERDICT_NONE = 0, /* a look-up found no order */
     VERDICT_PLACED = 1,
-    VERDICT_REPEATED = 2,        /* the request key made this order before */
-    VERDICT_ALREADY_ORDERED = 3, /* order.id is one that exists */
+    VERDICT_REPEATED = 2,        /* an order with this request key exists */
+    VERDICT_ALREADY_ORDERED = 3, /* order.id is that of the existing order */
     VERDICT_SOLD_OUT = 4,
     VERDICT_NOT_STARTED = 5,
     VERDICT_SALE_ENDED = 6,
-    VERDICT_STALE_FENCE = 7, /* the lock behind the fence is no longer the latest */
+    VERDICT_STALE_FENCE = 7, /* not above the fence of the shopper's newest order */
     VERDICT_NO_VOUCHER = 8,
 };
 
 /* How an order request ended: X(enum word, name). The name is the label of the metric, and
    the code of the error where the outcome is one. */
-#define ORDER_OUTCOMES(X)                                                                \
-    X(PLACED, "placed")                                                                  \
-    X(REPEATED, "repeated")                                                              \
-    X(ALREADY_ORDERED, "already_ordered")                                                \
-    X(SOLD_OUT, "sold_out")                                                              \
-    X(NOT_STARTED, "not_started")                                                        \
-    X(SALE_ENDED, "sale_ended")                                                          \
-    X(NO_VOUCHER, "not_found")                                                           \
-    X(TICKET_REQUIRED, "ticket_required")                                                \
-    X(IN_PROGRESS, "order_in_progress")                                                  \
-    X(OVERLOADED, "overloaded")                                                          \
-    X(UNAVAILABLE, "unavailable")                                                        \
-    X(UNKNOWN, "outcome_unknown")                                                        \
-    X(INTERNAL, "internal")
+/* clang-format off */
+#define ORDER_OUTCOMES(X) \
+    X(PLACED,          "placed") \
+    X(REPEATED,        "repeated") \
+    X(ALREADY_ORDERED, "already_ordered") \
+    X(SOLD_OUT,        "sold_out") \
+    X(NOT_STARTED,     "not_started") \
+    X(SALE_ENDED,      "sale_ended") \
+    X(NO_VOUCHER,      "not_found") \
+    X(TICKET_REQUIRED, "ticket_required") \
+    X(IN_PROGRESS,     "order_in_progress") \
+    X(OVERLOADED,      "overloaded") \
+    X(UNAVAILABLE,     "unavailable") \
+    X(UNKNOWN,         "outcome_unknown") \
+    X(INTERNAL,        "internal")
 
-enum outcome {
-#define X(word, label) OUTCOME_##word,
-    ORDER_OUTCOMES(X)
+#define X(word, ...) OUTCOME_##word,
+enum outcome { ORDER_OUTCOMES(X) OUTCOME_COUNT };
 #undef X
-        OUTCOME_COUNT
-};
+/* clang-format on */
 
-/* What becomes of an order; the functions of sql/ by the same names. */
+/* Changes of an order; each is a function in sql/. */
 enum change { CHANGE_PAY, CHANGE_CANCEL, CHANGE_REFUND, CHANGE_REDEEM };
 
 /* Numbered as those functions return them. */
 enum change_verdict {
     CHANGE_DONE = 1,
-    CHANGE_REPEATED = 2, /* this payment paid the order before; nothing was changed */
+    CHANGE_REPEATED = 2, /* the same payment was applied before; nothing changed */
     CHANGE_WRONG_STATE = 3,
     CHANGE_WRONG_AMOUNT = 4,
     CHANGE_NO_ORDER = 5,
 };
 
-/* A row of a voucher's history: of an order, or of its stock. */
+/* A row of a voucher's history: a change of an order, or of the stock. */
 struct event {
-    int64_t id; /* grows in the order of the commits of a voucher */
+    int64_t id; /* increases in the commit order of a voucher's events */
     int64_t voucher_id;
-    int64_t order_id; /* 0: of the stock */
+    int64_t order_id; /* 0: a change of the stock */
     int64_t at_us;
-    int64_t stock_change;    /* what it did to stock_left */
+    int64_t stock_change;    /* added to stock_left */
     struct text actor;       /* "shopper:7", "admin:1", "payment:3", "system" */
-    struct text from_status; /* absent in a placement */
-    struct text to_status;   /* absent in an event of the stock */
-    struct text detail;      /* absent, or of a payment its payment_ref */
+    struct text from_status; /* absent: the order was placed */
+    struct text to_status;   /* absent: a change of the stock */
+    struct text detail;      /* the payment_ref of a payment; else absent */
 };
 
 #endif

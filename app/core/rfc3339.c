@@ -72,7 +72,7 @@ size_t rfc3339_print(int64_t us, char ret_text[RFC3339_BYTES])
     return (size_t)(to - ret_text);
 }
 
-/* -- parsing: a cursor that turns bad at the first thing that does not fit -- */
+/* -- parsing: the cursor becomes bad at the first unexpected character -- */
 
 struct cursor {
     const char *at, *end;

@@ -10,13 +10,13 @@
 
 #define RFC3339_BYTES 32 /* the longest that is printed, with its NUL */
 
-/** Microseconds since 1970 UTC as text in UTC, with a fraction only where there is one.
+/** Print microseconds since 1970 UTC in UTC; the fraction is omitted when it is 0.
  *  Returns the length. Years 0000..9999. */
 size_t rfc3339_print(int64_t us, char ret_text[RFC3339_BYTES]);
 
 /**
- * Parse a date-time of RFC 3339 with any offset; a fraction beyond microseconds is cut; a
- * leap second is the first second of the next minute. Years 0001..9999.
+ * Parse an RFC 3339 date-time with any offset. Digits beyond microseconds are ignored; a
+ * leap second counts as the first second of the next minute. Years 0001..9999.
  *
  * Returns  false: not a date-time; `*ret_us` is untouched
  */
