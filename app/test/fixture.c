@@ -22,21 +22,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FIRST_PORT      8081
-#define COMMAND_TIME_MS 30000
-#define STOP_TIME_MS    20000
-#define START_TIME_MS   20000
-#define PAUSE_MS        5 /* between two looks at a condition */
-#define ENV_MAX         64
-#define IN_A_ROW        16 /* requests that very likely meet both loops */
+#define FIRST_PORT 8081
+#define PAUSE_MS   5 /* between two looks at a condition */
+#define ENV_MAX    64
+#define IN_A_ROW   16 /* requests that very likely meet both loops */
 
 static struct fixture the_fixture;
 
 /* -- waiting -- */
 
-bool becomes_true(bool (*check)(void *arg), void *arg, int timeout_ms)
+bool becomes_true(bool (*check)(void *arg), void *arg)
 {
-    int64_t end_us = clock_mono_us() + (int64_t)timeout_ms * 1000;
+    int64_t end_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
 
     while (!check(arg)) {
         if (clock_mono_us() > end_us)
@@ -63,11 +60,11 @@ static bool has_ended(void *arg)
 }
 
 /* The exit code of a child, which is killed when it takes too long. */
-static int wait_for_child(pid_t pid, int timeout_ms)
+static int wait_for_child(pid_t pid)
 {
     struct ending ending = {.pid = pid, .code = -1};
 
-    if (becomes_true(has_ended, &ending, timeout_ms))
+    if (becomes_true(has_ended, &ending))
         return ending.code;
     kill(pid, SIGKILL);
     kill(pid, SIGCONT);
@@ -159,7 +156,7 @@ const struct command_result *fixture_run(struct fixture *fixture, const char *co
     launch.file = strcmp(argv[0], "seckill") == 0 ? fixture->program : argv[0];
     launch.out_path = out_path;
     launch.err_path = err_path;
-    outcome.code = wait_for_child(start_child(fixture, &launch), COMMAND_TIME_MS);
+    outcome.code = wait_for_child(start_child(fixture, &launch));
     read_whole(out_path, outcome.out, sizeof(outcome.out));
     read_whole(err_path, outcome.err, sizeof(outcome.err));
     return &outcome;
@@ -230,7 +227,7 @@ struct service *fixture_serve(struct fixture *fixture, const char *const *env)
 {
     struct service *service = fixture_spawn(fixture, env);
 
-    service_await(service, "/readyz", 200, START_TIME_MS);
+    service_await(service, "/readyz", 200);
     return service;
 }
 
@@ -242,7 +239,7 @@ void service_signal(struct service *service, int signal_number)
 
 int service_wait(struct service *service)
 {
-    int code = wait_for_child(service->pid, STOP_TIME_MS);
+    int code = wait_for_child(service->pid);
 
     service->pid = 0;
     return code;
@@ -295,12 +292,11 @@ static void print_log_end(const struct service *service)
     fclose(file);
 }
 
-void service_await(struct service *service, const char *target, int status,
-                   int timeout_ms)
+void service_await(struct service *service, const char *target, int status)
 {
     struct awaited awaited = {service, target, status};
 
-    if (becomes_true(is_answered, &awaited, timeout_ms))
+    if (becomes_true(is_answered, &awaited))
         return;
     print_log_end(service);
     EXPECT(request(service, NULL, NULL, "GET %s", target), status, NULL);

@@ -29,6 +29,10 @@
 #define FIXTURE_SECRET       "a secret of the tests, 32 bytes or more of it"
 #define ID_SIZE              24 /* a bigint in text */
 
+/* A test waits for a condition, and a condition that never becomes true ends the wait here.
+   Ten times what the slowest of them takes on a quiet machine. */
+#define DEADLINE_MS 120000
+
 struct service {
     struct client_address address;
     pid_t pid; /* 0: does not run */
@@ -77,7 +81,7 @@ void fixture_mend(struct fixture *fixture, const char *which);
 /* -- programs -- */
 
 struct command_result {
-    int code; /* exit code; 128 + signal; -1 when it had to be ended after 30 s */
+    int code; /* exit code; 128 + signal; -1: killed, it did not end in time */
     char out[65536];
     char err[65536];
 };
@@ -105,16 +109,15 @@ void service_respawn(struct fixture *fixture, struct service *service,
 
 void service_signal(struct service *service, int signal_number);
 
-/** Returns  its exit code, 128 + signal, or -1 when it did not end in 20 s (killed) */
+/** Returns  its exit code, 128 + signal, or -1: killed, it did not end in time */
 int service_wait(struct service *service);
 
 /** SIGTERM, then service_wait(). */
 int service_stop(struct service *service);
 void service_kill(struct service *service);
 
-/** Ask `target` until all loops answer with this status, for at most `timeout_ms`. */
-void service_await(struct service *service, const char *target, int status,
-                   int timeout_ms);
+/** Wait until all loops answer GET `target` with this status; fail after DEADLINE_MS. */
+void service_await(struct service *service, const char *target, int status);
 
 int64_t service_rss_kib(const struct service *service);
 
@@ -194,8 +197,8 @@ void make_voucher(struct service *service, const struct sale *sale, char *ret_id
 const struct client_reply *place_order(struct service *service, int64_t user_id,
                                        const char *voucher_id, const char *key);
 
-/** Whether a condition comes true within `timeout_ms`; looked at every few ms. */
-bool becomes_true(bool (*check)(void *arg), void *arg, int timeout_ms);
+/** Check a condition every few ms until it is true; false after DEADLINE_MS. */
+bool becomes_true(bool (*check)(void *arg), void *arg);
 
 /* -- behind the scenes -- */
 

@@ -218,7 +218,7 @@ void make_voucher(struct service *service, const struct sale *sale, char *ret_id
     snprintf(ret_id, ID_SIZE, "%s", reply_text(reply, "id"));
     assert_true(ret_id[0] != '\0');
     snprintf(target, sizeof(target), "/v1/vouchers/%s", ret_id);
-    service_await(service, target, 200, 2000);
+    service_await(service, target, 200);
 }
 
 const struct client_reply *place_order(struct service *service, int64_t user_id,

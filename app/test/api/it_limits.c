@@ -30,7 +30,7 @@ static struct service *serve_limited(struct fixture *fixture, const char *const 
 {
     struct service *service = fixture_spawn(fixture, env);
 
-    assert_true(becomes_true(is_serving, service, 10000));
+    assert_true(becomes_true(is_serving, service));
     return service;
 }
 
@@ -98,7 +98,7 @@ static void test_rate__of_a_shopper_is_told_in_headers(void **state)
     const char *const env[] = {"SECKILL_RATE_PER_USER=1", "SECKILL_WORKERS=1", NULL};
     struct service *service = serve_limited(*state, env);
 
-    service_await(service, "/readyz", 200, 5000);
+    service_await(service, "/readyz", 200);
     EXPECT(request(service, shopper(9), NULL, "GET /v1/orders"), 200, NULL);
     EXPECT(request(service, shopper(9), NULL, "GET /v1/orders"), 200, NULL);
     assert_limited(request(service, shopper(9), NULL, "GET /v1/orders"),
@@ -183,7 +183,7 @@ static void test_connections__of_one_address_are_limited(void **state)
     for (int i = 0; i < 3; i++) { /* what was closed counts no more */
         assert_in_range(count_answering(service, conns, 20), 4, 5);
         close_all(conns, 20);
-        assert_true(becomes_true(is_serving, service, 5000));
+        assert_true(becomes_true(is_serving, service));
     }
 }
 
@@ -254,8 +254,8 @@ static void test_time__an_idle_connection_is_closed(void **state)
     struct client *served = client_open(&service->address);
 
     assert_true(answers(served));
-    assert_true(client_ends(silent, 5000));
-    assert_true(client_ends(served, 5000));
+    assert_true(client_ends(silent, CLIENT_TIMEOUT_MS));
+    assert_true(client_ends(served, CLIENT_TIMEOUT_MS));
     client_close(silent);
     client_close(served);
 }

@@ -154,7 +154,7 @@ static void test_place__opens_and_closes_by_itself(void **state)
 
     make_voucher(service, &sale, opening.voucher_id);
     EXPECT(place_order(service, 5, opening.voucher_id, NULL), 409, "not_started");
-    assert_true(becomes_true(is_placed, &opening, 2000));
+    assert_true(becomes_true(is_placed, &opening));
     assert_int_equal(sql_number(*state,
                                 "select count(*) from voucher_order o join voucher v on "
                                 "v.id = o.voucher_id where v.id = %s and o.created_at < "
@@ -273,7 +273,7 @@ static void repeat_after_move(int begin_in_s, const char *code)
              time_in_ms((begin_in_s + 60) * INT64_C(1000), end));
     EXPECT(request(service, admin(), body, "PATCH /v1/vouchers/%s", voucher_id), 200,
            NULL);
-    assert_true(becomes_true(all_are_refused, &refusal, 3000));
+    assert_true(becomes_true(all_are_refused, &refusal));
     for (int i = 0; i < 8; i++)
         assert_string_equal(
             reply_text(EXPECT(place_order(service, 8, voucher_id, "k"), 200, NULL), "id"),
@@ -542,7 +542,7 @@ static void test_lock__is_waited_for_when_configured(void **state)
     make_voucher(waiting, &(struct sale){.stock = 5}, voucher_id);
     redis_do(*state, "SET lock:order:82 %s PX 400", "foreign");
     order_id_of(EXPECT(place_order(waiting, 82, voucher_id, NULL), 201, NULL), id);
-    assert_true(becomes_true(is_seen, id, 1000));
+    assert_true(becomes_true(is_seen, id));
 }
 
 static bool somebody_waits(void *arg)
@@ -568,7 +568,7 @@ static void test_lock__released_wakes_the_one_who_waits(void **state)
     snprintf(target, sizeof(target), "/v1/vouchers/%s/orders", voucher_id);
     request.target = target;
     assert_true(client_write(client, head, client_format(&request, head, sizeof(head))));
-    assert_true(becomes_true(somebody_waits, *state, 2000));
+    assert_true(becomes_true(somebody_waits, *state));
     assert_int_equal(fixture_run(*state, NULL, release)->code, 0);
     released_us = clock_mono_us();
     EXPECT(client_read(client, &wait), 201, NULL);

@@ -50,7 +50,7 @@ static void make_guarded(int pow_bits, char id[ID_SIZE])
     /* only now, so that nobody orders before every loop knows */
     EXPECT(request(service, admin(), "{\"add\":100}", "POST /v1/vouchers/%s/restock", id),
            200, NULL);
-    assert_true(becomes_true(is_complete, id, 2000));
+    assert_true(becomes_true(is_complete, id));
 }
 
 static const struct client_reply *request_ticket(int64_t user_id, const char *voucher_id,
@@ -117,7 +117,7 @@ static void test_ticket__expires(void **state)
     make_guarded(0, id);
     take_ticket(20, id, ticket);
     EXPECT(order_with(20, id, ticket), 201, NULL);
-    assert_true(becomes_true(has_expired, both, 8000));
+    assert_true(becomes_true(has_expired, both));
 }
 
 static void test_ticket__is_refused_as_the_order_would_be(void **state)
@@ -175,7 +175,7 @@ static void test_ticket__is_not_needed_to_find_an_order_by_its_key(void **state)
            201, NULL);
     EXPECT(request(service, admin(), "{\"add\":-99}", "POST /v1/vouchers/%s/restock", id),
            200, NULL);
-    assert_true(becomes_true(is_sold_out, id, 2000));
+    assert_true(becomes_true(is_sold_out, id));
     EXPECT(place_order(service, 50, id, "k"), 200, NULL);
     EXPECT(place_order(service, 51, id, NULL), 409, "sold_out");
 }

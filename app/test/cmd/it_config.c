@@ -428,7 +428,7 @@ static void test_tls__is_spoken_when_configured(void **state)
     snprintf(env_key, sizeof(env_key), "SECKILL_TLS_KEY_FILE=%s", key);
     snprintf(env_cert, sizeof(env_cert), "SECKILL_TLS_CERT_FILE=%s", cert);
     tls.service = fixture_spawn(*state, env);
-    assert_true(becomes_true(answers_by_tls, &tls, 10000));
+    assert_true(becomes_true(answers_by_tls, &tls));
     assert_int_equal(request(tls.service, NULL, NULL, "GET /healthz")->status, 0);
     assert_int_equal(service_stop(tls.service), 0);
 }

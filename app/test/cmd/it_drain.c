@@ -64,12 +64,12 @@ static void test_drain__answers_what_is_in_flight(void **state)
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
     hold_row(state, burst.voucher_id);
     request_all(service, &burst, clients);
-    assert_true(becomes_true(all_hold_locks, *state, 3000));
+    assert_true(becomes_true(all_hold_locks, *state));
     service_signal(service, SIGTERM);
     sql_session(*state, NULL);
     for (size_t i = 0; i < CLIENTS; i++) {
         EXPECT(client_read(clients[i], &patience), 201, NULL);
-        assert_true(client_ends(clients[i], 3000));
+        assert_true(client_ends(clients[i], CLIENT_TIMEOUT_MS));
         client_close(clients[i]);
     }
     assert_int_equal(service_wait(service), 0);
@@ -204,7 +204,7 @@ static void test_drain__with_postgres_hung_ends_in_time(void **state)
         EXPECT(place_order(service, user, burst.voucher_id, NULL), 201, NULL);
     fixture_servers(*state, "pause", "postgres");
     request_all(service, &burst, clients);
-    assert_true(becomes_true(all_hold_locks, *state, 3000));
+    assert_true(becomes_true(all_hold_locks, *state));
     service_signal(service, SIGTERM);
     for (size_t i = 0; i < CLIENTS; i++) {
         const struct client_reply *reply = client_read(clients[i], &patience);

@@ -98,7 +98,7 @@ static void await_judged(struct service *service, const char *token, int status)
 {
     struct wish wish = {.service = service, .token = token, .status = status};
 
-    assert_true(becomes_true(is_judged_so, &wish, 5000));
+    assert_true(becomes_true(is_judged_so, &wish));
 }
 
 static void test_keys__are_renewed_by_a_signal(void **state)
@@ -144,7 +144,7 @@ static void test_keys__that_will_not_do_leave_the_old_in_force(void **state)
         wish.service = fixture_serve(fixture, env);
         write_file(path, bad[i]);
         service_signal(wish.service, SIGHUP);
-        assert_true(becomes_true(is_logged, &wish, 5000));
+        assert_true(becomes_true(is_logged, &wish));
         assert_false(has_logged(wish.service, "short"));
         await_judged(wish.service, token_of("old", OLD, ""), 200);
         assert_int_equal(service_stop(wish.service), 0);
@@ -236,12 +236,12 @@ static void test_revoked__without_redis_nobody_knows(void **state)
     const char *token = token_of(NULL, FIXTURE_SECRET, ",\"jti\":\"t-4\"");
 
     fixture_servers(fixture, "stop", "redis");
-    service_await(strict, "/readyz", 503, 5000);
+    service_await(strict, "/readyz", 503);
     EXPECT(request(strict, token, NULL, "GET /v1/orders"), 503, "unavailable");
     EXPECT(request(strict, shopper(7), NULL, "GET /v1/orders"), 200, NULL);
     EXPECT(request(lenient, token, NULL, "GET /v1/orders"), 200, NULL);
     fixture_mend(fixture, "redis");
-    service_await(strict, "/readyz", 200, 5000);
+    service_await(strict, "/readyz", 200);
     await_judged(strict, token, 200);
 }
 

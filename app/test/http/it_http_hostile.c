@@ -422,7 +422,7 @@ static void test_connection__is_closed_when_asked(void **state)
 
         assert_true(client_write(client, requests[i], strlen(requests[i])));
         EXPECT(client_read(client, &patience), 200, NULL);
-        assert_true(client_ends(client, 2000));
+        assert_true(client_ends(client, CLIENT_TIMEOUT_MS));
         client_close(client);
     }
 }

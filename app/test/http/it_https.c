@@ -115,7 +115,7 @@ static struct wish serve_tls(struct fixture *fixture, const struct pair *pair)
     snprintf(cert, sizeof(cert), "SECKILL_TLS_CERT_FILE=%s", pair->cert);
     snprintf(key, sizeof(key), "SECKILL_TLS_KEY_FILE=%s", pair->key);
     wish.service = fixture_spawn(fixture, env);
-    assert_true(becomes_true(is_up, &wish, 10000));
+    assert_true(becomes_true(is_up, &wish));
     return wish;
 }
 
@@ -134,7 +134,7 @@ static void test_tls__a_renewed_certificate_is_shown_after_a_signal(void **state
     assert_true(is_shown(&wish)); /* not before it is told */
     service_signal(wish.service, SIGHUP);
     wish.words = "second";
-    assert_true(becomes_true(is_shown, &wish, 5000));
+    assert_true(becomes_true(is_shown, &wish));
     assert_int_equal(service_stop(wish.service), 0);
 }
 
@@ -160,7 +160,7 @@ static void test_tls__a_pair_that_does_not_match_is_refused(void **state)
     assert_int_equal(rename(second.key, first.key), 0); /* half of a renewal */
     service_signal(wish.service, SIGHUP);
     wish.words = "event=reload_refused";
-    assert_true(becomes_true(is_logged, &wish, 5000));
+    assert_true(becomes_true(is_logged, &wish));
     wish.words = "first";
     assert_true(is_shown(&wish)); /* the old pair is still good */
     assert_int_equal(service_stop(wish.service), 0);
@@ -246,7 +246,7 @@ static void assert_logged(struct service *service, const char *words)
 {
     struct wish wish = {.service = service, .words = words};
 
-    if (!becomes_true(is_logged, &wish, 2000))
+    if (!becomes_true(is_logged, &wish))
         fail_msg("no \"%s\" in %s", words, service->log_path);
 }
 
@@ -281,13 +281,13 @@ static void test_request_id__stands_in_the_line_of_a_failure(void **state)
     struct service *service = fixture_serve(fixture, NULL);
 
     fixture_servers(fixture, "stop", "postgres");
-    service_await(service, "/readyz", 503, 10000);
+    service_await(service, "/readyz", 503);
     EXPECT(request_with(service, admin(), "X-Request-Id: r-3\r\n", "{\"add\":1}",
                         "POST /v1/vouchers/1/restock"),
            503, "unavailable");
     assert_logged(service, "event=request_failed request_id=r-3 path=");
     fixture_mend(fixture, "postgres");
-    service_await(service, "/readyz", 200, 10000);
+    service_await(service, "/readyz", 200);
 }
 
 static void test_request_id__stands_in_the_line_of_an_order(void **state)

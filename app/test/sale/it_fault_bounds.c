@@ -81,10 +81,10 @@ static void test_deadline__an_order_that_hangs_is_unknown_in_time(void **state)
     }
     assert_in_range(clock_mono_us() - before_us, 0, 2000000);
     sql_session(*state, NULL);
-    service_await(service, "/readyz", 200, 10000);
+    service_await(service, "/readyz", 200);
     while (settling.user_id < CLIENTS) { /* it mends itself */
         settling.user_id++;
-        assert_true(becomes_true(is_complete, &settling, 5000));
+        assert_true(becomes_true(is_complete, &settling));
     }
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), CLIENTS);
     assert_int_equal(service_stop(service), 0);
@@ -172,7 +172,7 @@ static void test_queue__of_look_ups_has_a_ceiling_too(void **state)
     }
     fixture_servers(*state, "resume", "postgres");
     assert_in_range(at_once, CLIENTS - 20, CLIENTS);
-    service_await(service, "/readyz", 200, 10000);
+    service_await(service, "/readyz", 200);
     assert_int_equal(load_run(&plan), CLIENTS);
     assert_int_equal(burst.tally[TALLY_SOLD_OUT] + burst.tally[TALLY_UNAVAILABLE],
                      CLIENTS);
@@ -213,7 +213,7 @@ static void test_lease__is_renewed_while_the_order_is_under_way(void **state)
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
     hold_row(state, burst.voucher_id);
     request_all(&burst, clients, COUNT_OF(clients));
-    assert_true(becomes_true(holds_40_locks, *state, 2000));
+    assert_true(becomes_true(holds_40_locks, *state));
     while (clock_mono_us() < end_us)
         assert_int_equal(redis_order_locks(*state), 40);
     sql_session(*state, NULL);

@@ -39,7 +39,7 @@ static void kill_and_respawn(void *arg)
 
     service_kill(victim);
     service_respawn(burst->fixture, victim, short_lease);
-    service_await(victim, "/readyz", 200, 10000);
+    service_await(victim, "/readyz", 200);
 }
 
 struct retry {
@@ -80,7 +80,7 @@ static void test_kill__loses_no_acknowledged_order(void **state)
         if (each[k] == TALLY_PLACED)
             continue;
         retry.user_id = burst.first_user + (int64_t)k;
-        assert_true(becomes_true(is_complete, &retry, 3000));
+        assert_true(becomes_true(is_complete, &retry));
         if (retry.reply->status != 201)
             EXPECT(retry.reply, 409, "already_ordered");
     }
@@ -131,7 +131,7 @@ static void test_stop__longer_than_the_lease(void **state)
     victim = fixture_serve(*state, short_lease);
     other = fixture_serve(*state, short_lease);
     make_voucher(victim, &(struct sale){.stock = 100}, burst.voucher_id);
-    service_await(other, "/readyz", 200, 1000);
+    service_await(other, "/readyz", 200);
     snprintf(statement, sizeof(statement),
              "select 1 from voucher where id = %s for update", burst.voucher_id);
     sql_session(*state, statement);
@@ -145,7 +145,7 @@ static void test_stop__longer_than_the_lease(void **state)
     sql_session(*state, NULL); /* its batch is committed by Postgres, its locks lapse */
     victim = other;
     for (retry.user_id = 1; retry.user_id <= 50; retry.user_id++) {
-        assert_true(becomes_true(is_complete, &retry, 5000));
+        assert_true(becomes_true(is_complete, &retry));
         if (retry.reply->status != 201)
             EXPECT(retry.reply, 409, "already_ordered");
     }
@@ -177,7 +177,7 @@ static void test_start__with_both_servers_away(void **state)
     fixture_servers(*state, "stop", "redis");
     fixture_servers(*state, "stop", "postgres");
     service = fixture_spawn(*state, NULL);
-    service_await(service, "/healthz", 200, 5000);
+    service_await(service, "/healthz", 200);
     reply = EXPECT(request(service, NULL, NULL, "GET /readyz"), 503, NULL);
     assert_non_null(strstr(reply->body, "postgres"));
     assert_non_null(strstr(reply->body, "redis"));
@@ -189,7 +189,7 @@ static void test_start__with_both_servers_away(void **state)
     fixture_servers(*state, "start", "redis");
     EXPECT(place_order(service, 1, voucher_id, NULL), 503, "unavailable");
     fixture_servers(*state, "start", "postgres");
-    service_await(service, "/readyz", 200, 10000);
+    service_await(service, "/readyz", 200);
     for (int64_t user = 1; user <= 10; user++)
         EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
     assert_int_equal(service_stop(service), 0);
@@ -202,7 +202,7 @@ static void test_start__ends_well_with_both_servers_away(void **state)
     fixture_servers(*state, "stop", "redis");
     fixture_servers(*state, "stop", "postgres");
     service = fixture_spawn(*state, NULL);
-    service_await(service, "/healthz", 200, 5000);
+    service_await(service, "/healthz", 200);
     assert_int_equal(service_stop(service), 0);
 }
 

@@ -76,8 +76,8 @@ static void run_losing_burst(struct fixture *fixture, struct service *service)
     assert_int_equal(burst.tally[TALLY_LOST], 0);
     assert_int_equal(burst.tally[TALLY_UNKNOWN], 0); /* it can be looked up at once */
     proxy_drop(&proxy, 0);
-    service_await(service, "/readyz", 200, BACK_MS);
-    assert_true(becomes_true(no_locks, fixture, 5000));
+    service_await(service, "/readyz", 200);
+    assert_true(becomes_true(no_locks, fixture));
     burst_check(fixture, &burst, BURST);
     burst_finish(service, &burst, BURST);
     assert_int_equal(sql_live_orders(fixture, burst.voucher_id), BURST);
@@ -115,7 +115,7 @@ static void test_postgres__a_commit_whose_answer_is_lost_is_found(void **state)
 
     make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
     for (int64_t user = 1; user <= 20; user += 2) {
-        service_await(service, "/readyz", 200, BACK_MS);
+        service_await(service, "/readyz", 200);
         EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
         proxy_drop(&proxy, 1);
         found += place_order(service, user + 1, voucher_id, NULL)->status == 201;

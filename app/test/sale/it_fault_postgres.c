@@ -34,7 +34,7 @@ static int teardown(void **state)
 static int mend(void **state)
 {
     fixture_mend(*state, "postgres");
-    service_await(service, "/readyz", 200, BACK_MS);
+    service_await(service, "/readyz", 200);
     return fixture_end_test(state);
 }
 
@@ -80,7 +80,7 @@ static void test_away__killed(void **state)
     for (int64_t user = 1; user <= 6; user++)
         assert_refused_in_time(user, voucher_id, user % 2 ? NULL : "k");
     assert_reads_refused_in_time();
-    service_await(service, "/readyz", 503, 3000);
+    service_await(service, "/readyz", 503);
     reply = request(service, NULL, NULL, "GET /readyz");
     assert_non_null(strstr(reply->body, "postgres"));
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
@@ -89,7 +89,7 @@ static void test_away__killed(void **state)
         strstr(reply->body, "seckill_dependency_up{dependency=\"postgres\"} 0"));
     assert_int_equal(redis_order_locks(*state), 0);
     fixture_servers(*state, "start", "postgres");
-    service_await(service, "/readyz", 200, BACK_MS);
+    service_await(service, "/readyz", 200);
     assert_int_equal(sql_live_orders(*state, voucher_id), 0);
     for (int64_t user = 1; user <= 6; user++)
         EXPECT(place_order(service, user, voucher_id, NULL), 201, NULL);
@@ -111,8 +111,8 @@ static void test_away__hung(void **state)
     for (int64_t user = 1; user <= 3; user++)
         assert_refused_in_time(user, voucher_id, user % 2 ? NULL : "k");
     fixture_servers(*state, "resume", "postgres");
-    service_await(service, "/readyz", 200, BACK_MS);
-    assert_true(becomes_true(is_complete, voucher_id, 5000));
+    service_await(service, "/readyz", 200);
+    assert_true(becomes_true(is_complete, voucher_id));
     assert_int_equal(sql_broken_promises(*state), 0);
 }
 
@@ -138,8 +138,8 @@ static void run_burst(void **state, void (*halfway)(void *arg), bool all_are_pla
     assert_true(burst.tally[TALLY_PLACED] >= BURST / 10);
     if (all_are_placed)
         assert_int_equal(burst.tally[TALLY_PLACED], BURST);
-    service_await(service, "/readyz", 200, BACK_MS);
-    assert_true(becomes_true(no_locks, *state, 5000));
+    service_await(service, "/readyz", 200);
+    assert_true(becomes_true(no_locks, *state));
     burst_check(*state, &burst, BURST);
     burst_finish(service, &burst, BURST);
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), BURST);
@@ -182,7 +182,7 @@ static void pause_for_long(void *arg)
     int64_t until_us = clock_mono_us() + INT64_C(1000) * (TIMEOUT_MS + 1500);
 
     fixture_servers(burst->fixture, "pause", "postgres");
-    becomes_true(time_is_over, &until_us, 60000);
+    becomes_true(time_is_over, &until_us);
     fixture_servers(burst->fixture, "resume", "postgres");
 }
 
@@ -241,7 +241,7 @@ static void run_cutter(void **state, const char *function)
     assert_int_equal(cutter.burst.tally[TALLY_LOST], 0);
     assert_int_equal(cutter.burst.tally[TALLY_UNKNOWN],
                      0); /* it can be looked up at once */
-    service_await(service, "/readyz", 200, BACK_MS);
+    service_await(service, "/readyz", 200);
     burst_check(*state, &cutter.burst, BURST);
     burst_finish(service, &cutter.burst, BURST);
     assert_int_equal(sql_live_orders(*state, cutter.burst.voucher_id), BURST);
@@ -298,7 +298,7 @@ static void test_poison__fails_alone(void **state)
     }
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), NEIGHBOURS - 3);
     assert_int_equal(sql_broken_promises(*state), 0);
-    assert_true(becomes_true(no_locks, *state, 1000));
+    assert_true(becomes_true(no_locks, *state));
     sql_do(*state, "alter table voucher_order drop constraint poison");
     for (int64_t user = 666031; user <= 666032; user++)
         EXPECT(place_order(service, user, burst.voucher_id, NULL), 201, NULL);
