@@ -25,7 +25,7 @@ int64_t clock_real_us(void)
     return read_us(CLOCK_REALTIME);
 }
 
-void clock_shift_us(int64_t add_us)
+int64_t clock_shift_us(int64_t add_us)
 {
-    atomic_fetch_add(&shift_us, add_us);
+    return atomic_fetch_add(&shift_us, add_us);
 }

@@ -11,9 +11,9 @@ int64_t clock_mono_us(void);
 int64_t clock_real_us(void);
 
 /**
- * Shift what both clocks tell by `add_us` from now on, for tests; 0 us at the start.
- * Any thread.
+ * Shift both clocks by `add_us` from now on, for tests. Returns the shift so far, which is
+ * 0 us at the start. Any thread.
  */
-void clock_shift_us(int64_t add_us);
+int64_t clock_shift_us(int64_t add_us);
 
 #endif

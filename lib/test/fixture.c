@@ -62,6 +62,7 @@ int fixture_teardown(void **state)
 {
     struct fixture *fixture = *state;
 
+    clock_shift_us(-clock_shift_us(0));
     for (unsigned i = 0; i < fixture->client_count; i++) {
         if (fixture->clients[i] != NULL)
             rlock_client_close(fixture->clients[i], on_closed, &fixture->closed_count);

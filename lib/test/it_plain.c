@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define HOUR_US INT64_C(3600000000)
+
 static void test_acquire__free_lock_is_held_for_its_lease(void **state)
 {
     struct fixture *fixture = *state;
@@ -284,19 +286,21 @@ static void test_acquire_script__does_nothing_when_it_comes_too_late(void **stat
 static void test_acquire__learns_the_servers_clock_anew(void **state)
 {
     struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_client *client;
     struct call calls[3] = {0};
     long long before;
 
+    clock_shift_us(HOUR_US); /* the clock must not go below zero when set back */
+    client = fixture_client(fixture);
     assert_int_equal(acquire(fixture, client, &calls[0], "a", LEASE_MS), STATUS_OK);
     before = server_calls(fixture->server, "evalsha");
-    clock_shift_us(-3600000000LL); /* ours an hour back is the server's an hour ahead */
+    clock_shift_us(-HOUR_US); /* the server's clock is an hour ahead by now */
     assert_int_equal(acquire(fixture, client, &calls[1], "b", LEASE_MS), STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "evalsha") - before, 2);
     assert_int_equal(acquire(fixture, client, &calls[2], "c", LEASE_MS), STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "evalsha") - before, 3);
     assert_true(rlock_fence(&calls[1].lock) > rlock_fence(&calls[0].lock));
-    clock_shift_us(3600000000LL);
+    clock_shift_us(HOUR_US);
     assert_int_equal(acquire(fixture, client, &calls[2], "c", LEASE_MS), STATUS_INVALID);
     assert_int_equal(release(fixture, client, &calls[2]), STATUS_OK);
 }
