@@ -145,11 +145,11 @@ $(APP_FUZZ): %: %.o $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(Q)$(CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
 $(BUILD)/check: $(patsubst %.c,$(BUILD)/%.o,$(filter load/check%,$(LOAD_SRC)))
-$(BUILD)/open: $(patsubst %.c,$(BUILD)/%.o,$(filter load/open%,$(LOAD_SRC)))
+$(BUILD)/open_loop: $(patsubst %.c,$(BUILD)/%.o,$(filter load/open_loop%,$(LOAD_SRC)))
 $(BUILD)/pairs: $(BUILD)/load/pairs.o
 $(BUILD)/empty: $(BUILD)/load/empty.o
-$(BUILD)/open $(BUILD)/pairs: $(BUILD)/load/histogram.o
-LOAD := $(patsubst %,$(BUILD)/%,check open pairs empty)
+$(BUILD)/open_loop $(BUILD)/pairs: $(BUILD)/load/histogram.o
+LOAD := $(patsubst %,$(BUILD)/%,check open_loop pairs empty)
 $(LOAD): $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -Wl,--as-needed -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -lm
@@ -210,8 +210,8 @@ growth: $(BUILD)/seckill ## as fast with more orders, vouchers, connections, wor
 	@exec load/growth.py $(BUILD)/seckill
 
 MINUTES = 10
-soak: $(BUILD)/seckill $(BUILD)/open ## a long sale with faults, what it leaves behind: MINUTES=10
-	@exec load/soak.py $(BUILD)/seckill $(BUILD)/open $(MINUTES)
+soak: $(BUILD)/seckill $(BUILD)/open_loop ## a long sale with faults, what it leaves behind: MINUTES=10
+	@exec load/soak.py $(BUILD)/seckill $(BUILD)/open_loop $(MINUTES)
 
 .PHONY: prove prove-lab
 prove: $(BUILD)/seckill $(BUILD)/check ## storms and crashes, every answer held against the database
@@ -268,7 +268,7 @@ test-demo: ## the demo in containers, with a Docker of its own where none runs; 
 .PHONY: programs lock-programs check-unit check-load-units check-lock check-coverage check-it check-model check-proof $(TESTS:%=%.check)
 programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(LOAD)
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
-check-load-units: $(BUILD)/open
+check-load-units: $(BUILD)/open_loop
 	$(CHECK) "load/test_*.py" python3 -B -m unittest discover -s load
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
 check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)

@@ -69,7 +69,7 @@ class Bench:
         for server in (self.nginx, self.nothing):
             server.start()
             stack.callback(server.stop)
-        self.open_program = f"{tools}/open"
+        self.open_program = f"{tools}/open_loop"
         self.database = Database(self.sale)
         self.locks = Locks(f"{tools}/pairs", servers)
         self.meter = Meter(self.sale.service, servers, self.locks)

@@ -38,7 +38,7 @@ def wrk(place, ports, seconds, vouchers, count, keys=None, connections=CONNECTIO
 # -- the open-loop client --
 
 def arrivals(program, place, port, seconds, voucher, rate, connections=CONNECTIONS):
-    """Requests that come at such a rate whatever is answered; what open.c tells at its end.
+    """Requests that come at such a rate whatever is answered; what open_loop.c tells at its end.
     Rate 0: each connection asks when it was answered."""
     told = json.loads(harness.run(program, f"port={port}", f"rate={rate}", f"seconds={seconds}",
                                 f"connections={connections}", f"tokens={place}/tokens",

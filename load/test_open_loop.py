@@ -1,4 +1,4 @@
-"""Tests of $BUILD/open, the open-loop client: does it tell the truth of servers that do what
+"""Tests of $BUILD/open_loop, the open-loop client: does it tell the truth of servers that do what
 a real one does on a bad day?"""
 
 import collections
@@ -14,7 +14,7 @@ import unittest
 
 from stub import Server, http
 
-PROGRAM = os.environ.get("BUILD", "build") + "/open"
+PROGRAM = os.environ.get("BUILD", "build") + "/open_loop"
 WITHIN_S = 20
 TOKENS = 500
 

@@ -1,8 +1,8 @@
 /*
- * open.c - orders that come when they come, whether those before them were answered or
+ * open_loop.c - orders that come when they come, whether those before them were answered or
  * not.
  *
- *   open port=N rate=PER_SECOND seconds=N connections=N tokens=FILE vouchers=ID[,ID...]
+ *   open_loop port=N rate=PER_SECOND seconds=N connections=N tokens=FILE vouchers=ID[,ID...]
  *        [arrivals=poisson|fixed] [keys=PREFIX] [reuse=yes] [patience=SECONDS]
  *
  * A client that waits for an answer before it asks again asks less often just when the
@@ -24,7 +24,7 @@
  * Between two looks at the clock pass TICK_US, unless an answer comes: a wake-up for each
  * request would cost more than the request.
  */
-#include "load/open.h"
+#include "load/open_loop.h"
 #include "base/clock.h"
 #include "load/histogram.h"
 
@@ -366,14 +366,14 @@ int main(int argc, char **argv)
 
     (void)argc;
     if (!read_options(&load, argv)) {
-        fprintf(stderr, "usage: open port=N rate=PER_SECOND seconds=N connections=N "
+        fprintf(stderr, "usage: open_loop port=N rate=PER_SECOND seconds=N connections=N "
                         "tokens=FILE vouchers=ID[,ID...]\n"
                         "            [arrivals=poisson|fixed] [keys=PREFIX] [reuse=yes] "
                         "[patience=SECONDS]\n");
         return 2;
     }
     if (!open_all(&load)) {
-        fprintf(stderr, "open: cannot connect to port %u\n", load.port);
+        fprintf(stderr, "open_loop: cannot connect to port %u\n", load.port);
         return 2;
     }
     load.options.start_us = clock_mono_us();

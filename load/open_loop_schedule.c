@@ -1,10 +1,10 @@
 /*
- * open_schedule.c - decides when each request is due and what it says.
+ * open_loop_schedule.c - decides when each request is due and what it says.
  *
  * Both depend on nothing but the options: the arrivals of a Poisson process come from a
  * generator of random numbers with a fixed seed, whatever is answered, and when.
  */
-#include "load/open.h"
+#include "load/open_loop.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -31,7 +31,7 @@ struct schedule {
 /* Nobody is there who could do without. */
 static void fail(const char *what)
 {
-    fprintf(stderr, "open: %s\n", what);
+    fprintf(stderr, "open_loop: %s\n", what);
     exit(2); /* NOLINT(concurrency-mt-unsafe): there is one thread */
 }
 

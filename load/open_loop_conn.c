@@ -1,5 +1,5 @@
-/* open_conn.c - one connection, with one request on its way at most. */
-#include "load/open.h"
+/* open_loop_conn.c - one connection, with one request on its way at most. */
+#include "load/open_loop.h"
 
 #include <errno.h>
 #include <netinet/in.h>

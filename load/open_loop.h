@@ -1,10 +1,10 @@
 /*
- * open.h - the parts of the open-loop client.
+ * open_loop.h - the parts of the open-loop client.
  *
  * Times are clock_mono_us(). One thread.
  */
-#ifndef OPEN_H
-#define OPEN_H
+#ifndef OPEN_LOOP_H
+#define OPEN_LOOP_H
 
 #include "base/list.h"
 
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* -- open_schedule.c: when, and what -- */
+/* -- open_loop_schedule.c: when, and what -- */
 
 #define REQUEST_PIECES 6
 
@@ -47,7 +47,7 @@ int64_t schedule_next_us(const struct schedule *schedule, int64_t now_us);
 void schedule_take(struct schedule *schedule, int64_t now_us,
                    struct request *ret_request);
 
-/* -- open_conn.c: one connection, with one request on its way at most -- */
+/* -- open_loop_conn.c: one connection, with one request on its way at most -- */
 
 #define ANSWER_BYTES 4096 /* of its head at most */
 
