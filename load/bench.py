@@ -71,7 +71,7 @@ class Bench:
             stack.callback(server.stop)
         self.open_program = f"{tools}/open_loop"
         self.database = Database(self.sale)
-        self.locks = Locks(f"{tools}/pairs", servers)
+        self.locks = Locks(f"{tools}/lock_pairs", servers)
         self.meter = Meter(self.sale.service, servers, self.locks)
         self.count = None # of tokens
 

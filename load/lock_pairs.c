@@ -1,7 +1,7 @@
 /*
- * pairs.c - how many locks Redis takes and gives back, by the lock library's own scripts.
+ * lock_pairs.c - how many locks Redis takes and gives back, by the lock library's own scripts.
  *
- *   pairs PORT SECONDS LOCKS CALLS CONNECTIONS       (the password in REDISCLI_AUTH)
+ *   lock_pairs PORT SECONDS LOCKS CALLS CONNECTIONS       (the password in REDISCLI_AUTH)
  *
  * Each connection sends CALLS calls, for LOCKS locks each, in one write, and then their
  * releases; while one is read from, the server works for the others. The bytes are those
@@ -45,7 +45,7 @@ struct bench {
 
 _Noreturn static void fail(const char *what, const char *why)
 {
-    fprintf(stderr, "pairs: %s: %s\n", what, why);
+    fprintf(stderr, "lock_pairs: %s: %s\n", what, why);
     _exit(1);
 }
 
@@ -222,7 +222,7 @@ int main(int argc, char **argv)
     bench.connections = (size_t)numbers[4];
     if (bench.locks * bench.calls * bench.connections == 0 ||
         bench.connections > CONNECTIONS_MAX) {
-        fprintf(stderr, "usage: pairs PORT SECONDS LOCKS CALLS CONNECTIONS\n");
+        fprintf(stderr, "usage: lock_pairs PORT SECONDS LOCKS CALLS CONNECTIONS\n");
         return 2;
     }
     rlock_scripts_init(bench.scripts);
