@@ -147,9 +147,9 @@ $(APP_FUZZ): %: %.o $(BUILD)/libapp.a $(BUILD)/librlock.a
 $(BUILD)/check: $(patsubst %.c,$(BUILD)/%.o,$(filter load/check%,$(LOAD_SRC)))
 $(BUILD)/open_loop: $(patsubst %.c,$(BUILD)/%.o,$(filter load/open_loop%,$(LOAD_SRC)))
 $(BUILD)/lock_pairs: $(BUILD)/load/lock_pairs.o
-$(BUILD)/empty: $(BUILD)/load/empty.o
+$(BUILD)/empty_mhd: $(BUILD)/load/empty_mhd.o
 $(BUILD)/open_loop $(BUILD)/lock_pairs: $(BUILD)/load/histogram.o
-LOAD := $(patsubst %,$(BUILD)/%,check open_loop lock_pairs empty)
+LOAD := $(patsubst %,$(BUILD)/%,check open_loop lock_pairs empty_mhd)
 $(LOAD): $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -Wl,--as-needed -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -lm

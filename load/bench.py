@@ -65,7 +65,7 @@ class Bench:
         self.rss_idle = self.sale.service.rss_mib()
         self.old = Shop(program, servers, secret, PLACE, "bench_million", stack)
         self.nginx = harness.Nginx(PLACE, WORKERS, "return 200;")
-        self.nothing = Empty(f"{tools}/empty", WORKERS)
+        self.nothing = Empty(f"{tools}/empty_mhd", WORKERS)
         for server in (self.nginx, self.nothing):
             server.start()
             stack.callback(server.stop)

@@ -1,7 +1,7 @@
 /*
- * empty.c - what libmicrohttpd does at best: it answers each request with an empty 200.
+ * empty_mhd.c - what libmicrohttpd does at best: it answers each request with an empty 200.
  *
- *   empty PORT THREADS
+ *   empty_mhd PORT THREADS
  *
  * Set up as the service does it (http.c, http_listen.c, worker.c): a libuv loop for each
  * thread, with a daemon of its own on the shared port, whose epoll descriptor the loop
@@ -93,7 +93,7 @@ static int listen_shared(uint16_t port)
         bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
         listen(fd, LISTEN_BACKLOG) == 0)
         return fd;
-    perror("empty");
+    perror("empty_mhd");
     _exit(1);
 }
 
@@ -107,7 +107,7 @@ static void start(struct server *server, uint16_t port)
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_COUNT_MAX,
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (server->daemon == NULL) {
-        fprintf(stderr, "empty: libmicrohttpd does not start\n");
+        fprintf(stderr, "empty_mhd: libmicrohttpd does not start\n");
         _exit(1);
     }
     uv_loop_init(&server->loop);
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
     pthread_t thread;
 
     if (port == 0 || count == 0 || count > THREADS_MAX) {
-        fprintf(stderr, "usage: empty PORT THREADS\n");
+        fprintf(stderr, "usage: empty_mhd PORT THREADS\n");
         return 2;
     }
     for (size_t i = 0; i < count; i++)
