@@ -2,7 +2,7 @@
 """bench.py PROGRAM - what the service does, beside what this machine can do at all, in one run.
 
 nginx answers `return 200` to the very requests that the service gets: the same script, the
-same bytes, the same 1,024 connections, two workers each. limits.py has the other yardsticks.
+same bytes, the same 1,024 connections, two workers each. yardsticks.py has the other yardsticks.
 Everything shares the machine: the load, nginx or the service, PostgreSQL with its ordinary
 durability, Redis. Each round measures each thing once, so that a slow minute of the machine
 hits all of them; told are the median and the spread of the rounds. After each measurement SQL
@@ -28,7 +28,7 @@ import harness
 import plot
 from costs import Meter
 from results import compile_result, print_table
-from limits import Database, Empty, Locks
+from yardsticks import EmptyServer, Postgres, Redis
 from shop import (CONNECTIONS, OLD_ORDERS, STOCK, WORKERS, Shop, arrivals, durability, machine,
                   raise_file_limit, sold_out, wrk)
 
@@ -65,14 +65,14 @@ class Bench:
         self.rss_idle = self.sale.service.rss_mib()
         self.old = Shop(program, servers, secret, PLACE, "bench_million", stack)
         self.nginx = harness.Nginx(PLACE, WORKERS, "return 200;")
-        self.nothing = Empty(f"{tools}/empty_mhd", WORKERS)
+        self.nothing = EmptyServer(f"{tools}/empty_mhd", WORKERS)
         for server in (self.nginx, self.nothing):
             server.start()
             stack.callback(server.stop)
         self.open_program = f"{tools}/open_loop"
-        self.database = Database(self.sale)
-        self.locks = Locks(f"{tools}/lock_pairs", servers)
-        self.meter = Meter(self.sale.service, servers, self.locks)
+        self.postgres = Postgres(self.sale)
+        self.redis = Redis(f"{tools}/lock_pairs", servers)
+        self.meter = Meter(self.sale.service, servers, self.redis)
         self.count = None # of tokens
 
     def write_tokens(self):
@@ -123,7 +123,7 @@ class Bench:
 
     def batched_pairs(self, told):
         """With as many locks in a call as the service has just put into one."""
-        return self.locks.pairs_per_s(SHORT_S, round(told["costs"]["locks_per_call"]))
+        return self.redis.pairs_per_s(SHORT_S, round(told["costs"]["locks_per_call"]))
 
     def measurements(self):
         """Of a round, in order: name, how."""
@@ -135,17 +135,17 @@ class Bench:
             ("orders", self.orders),
             ("half", lambda told: self.at_load(told, 0.5)),
             ("eighty", lambda told: self.at_load(told, 0.8)),
-            ("pg_bulk", lambda told: self.database.bulk_per_s(SHORT_S)),
+            ("pg_bulk", lambda told: self.postgres.bulk_per_s(SHORT_S)),
             ("redis_pairs", self.batched_pairs),
-            ("redis_single_pairs", lambda told: self.locks.single_pairs_per_s(SHORT_S)),
-            ("pgbench", lambda told: self.database.orders_per_s(CROWD_S)),
+            ("redis_single_pairs", lambda told: self.redis.single_pairs_per_s(SHORT_S)),
+            ("pgbench", lambda told: self.postgres.orders_per_s(CROWD_S)),
             ("orders_million", lambda told: self.old.measure(
                 SECONDS, [self.old.service.create_voucher("new", STOCK)], self.count)),
             ("orders_100", lambda told: self.sale.measure(SECONDS, self.vouchers(100), self.count)),
             ("mixed", lambda told: self.mixed()),
             ("single_us", lambda told: self.arrive(SHORT_S, 0, 1)["p50_us"]),
-            ("pair_us", lambda told: self.locks.pair_us(SHORT_S)),
-            ("commit_us", lambda told: self.database.commit_us(SHORT_S)),
+            ("pair_us", lambda told: self.redis.pair_us(SHORT_S)),
+            ("commit_us", lambda told: self.postgres.commit_us(SHORT_S)),
         )
 
     def measure_round(self, number, told):

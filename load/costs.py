@@ -56,14 +56,14 @@ def memory_mib(pid):
 class Meter:
     """What happens between start() and stop() in a service and its servers."""
 
-    def __init__(self, service, servers, locks):
-        self.service, self.locks = service, locks
+    def __init__(self, service, servers, redis):
+        self.service, self.redis = service, redis
         self.pids = {"app": service.process.pid, "postgres": int(servers.env["PG_PID"]),
                      "redis": int(servers.env["REDIS_PID"])}
 
     def look(self):
         return {"cpu_s": {name: cpu_s(pid) for name, pid in self.pids.items()},
-                "calls": self.locks.calls(), "placed": self.service.placed(),
+                "calls": self.redis.calls(), "placed": self.service.placed(),
                 "stages": dict(self.service.metrics("seckill_order_stage_seconds_bucket")
                                + [("sum" + labels, value) for labels, value
                                   in self.service.metrics("seckill_order_stage_seconds_sum")])}

@@ -2,7 +2,7 @@
 
 import statistics
 
-from limits import composite
+from yardsticks import composite
 from shop import CONNECTIONS, THREADS, WORKERS
 
 # What is asked by wrk: name, title, what it is held against, goal.

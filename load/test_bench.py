@@ -1,4 +1,4 @@
-"""Tests of the bench's arithmetic: costs.py, limits.py, results.py."""
+"""Tests of the bench's arithmetic: costs.py, yardsticks.py, results.py."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import unittest.mock
 
 import costs
 import results
-import limits
+import yardsticks
 
 INFINITY = float("inf")
 
@@ -69,8 +69,8 @@ class CpuTest(unittest.TestCase):
 
 class FiguresTest(unittest.TestCase):
     def test_composite__is_one_after_the_other(self):
-        self.assertAlmostEqual(limits.composite(100, 100), 50)
-        self.assertAlmostEqual(limits.composite(60, 30, 20), 10)
+        self.assertAlmostEqual(yardsticks.composite(100, 100), 50)
+        self.assertAlmostEqual(yardsticks.composite(60, 30, 20), 10)
 
     def test_middle__is_the_place_of_the_median(self):
         self.assertEqual(results.middle([30, 10, 20]), 2)

@@ -1,4 +1,4 @@
-"""limits.py - what this machine can do at all, part by part: the yardsticks of the bench.
+"""yardsticks.py - what this machine can do at all, part by part: the yardsticks of the bench.
 
 Each does the work of one part of an order and nothing else. What an order costs at least is
 the sum of what its parts do: 1/nginx + 1/bulk insert + 1/pair of locks."""
@@ -34,7 +34,7 @@ select * from place_orders(:voucher, array[:user]::bigint[], array[:user]::bigin
 """
 
 
-class Empty:
+class EmptyServer:
     """libmicrohttpd with nothing behind it, set up as the service sets it up."""
 
     def __init__(self, program, threads):
@@ -51,7 +51,7 @@ class Empty:
         self.process.wait()
 
 
-class Database:
+class Postgres:
     """What PostgreSQL does by itself, asked by pgbench, in the tables of a shop."""
 
     def __init__(self, shop):
@@ -87,7 +87,7 @@ class Database:
         return self.pgbench(ORDER, 1, seconds)[1]
 
 
-class Locks:
+class Redis:
     """What Redis does with the scripts of the lock library."""
 
     def __init__(self, program, servers):
