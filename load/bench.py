@@ -26,7 +26,7 @@ import sys
 
 import harness
 import plot
-from costs import Meter
+from order_costs import Meter
 from results import compile_result, print_table
 from yardsticks import EmptyServer, Postgres, Redis
 from shop import (CONNECTIONS, OLD_ORDERS, STOCK, WORKERS, Shop, arrivals, durability, machine,

@@ -1,4 +1,4 @@
-"""costs.py - what an order costs and where its time goes: processor time and memory of each
+"""order_costs.py - what an order costs and where its time goes: processor time and memory of each
 process, and the service's own histograms of the stages."""
 
 import os
