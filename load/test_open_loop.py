@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from stub import Server, http
+from stub_server import Server, http
 
 PROGRAM = os.environ.get("BUILD", "build") + "/open_loop"
 WITHIN_S = 20

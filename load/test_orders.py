@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 import harness
-from stub import Server, http
+from stub_server import Server, http
 
 SECONDS = 1
 TOKENS = 400_000 # to be made into requests, which takes each thread some tenths of a second

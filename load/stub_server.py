@@ -1,4 +1,4 @@
-"""stub.py - an HTTP server for tests, whose days are as bad as a test wants them."""
+"""stub_server.py - an HTTP server for tests, whose days are as bad as a test wants them."""
 
 import selectors
 import socket
