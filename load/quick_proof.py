@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""proof.py PROGRAM - some seconds of a sale that is stormed, and an exact count afterwards.
+"""quick_proof.py PROGRAM - some seconds of a sale that is stormed, and an exact count afterwards.
 
 Some thousand shoppers, each of whom asks several times, at once from two processes, some
 with a key that repeats, run for a few hundred vouchers of two kinds: one piece per shopper,
@@ -23,7 +23,7 @@ import sys
 
 import harness
 
-PLACE = f"var/proof.{os.getpid()}"
+PLACE = f"var/quick_proof.{os.getpid()}"
 SHOPPERS = 4000
 STOCK = 500
 PROCESSES = 2
