@@ -29,7 +29,7 @@ import plot
 from order_costs import Meter
 from results import compile_result, print_table
 from yardsticks import EmptyServer, Postgres, Redis
-from shop import (CONNECTIONS, OLD_ORDERS, STOCK, WORKERS, Shop, arrivals, durability, machine,
+from deploy import (CONNECTIONS, OLD_ORDERS, STOCK, WORKERS, Deployment, arrivals, durability, machine,
                   raise_file_limit, sold_out, wrk)
 
 PLACE = os.environ.get("BENCH_PLACE", "var/bench")
@@ -61,9 +61,9 @@ class Bench:
     def __init__(self, program, servers, stack):
         tools = os.path.dirname(program)
         secret = harness.new_secret() # one for both, so that a token is good in both
-        self.sale = Shop(program, servers, secret, PLACE, "bench_empty", stack)
+        self.sale = Deployment(program, servers, secret, PLACE, "bench_empty", stack)
         self.rss_idle = self.sale.service.rss_mib()
-        self.old = Shop(program, servers, secret, PLACE, "bench_million", stack)
+        self.old = Deployment(program, servers, secret, PLACE, "bench_million", stack)
         self.nginx = harness.Nginx(PLACE, WORKERS, "return 200;")
         self.nothing = EmptyServer(f"{tools}/empty_mhd", WORKERS)
         for server in (self.nginx, self.nothing):
@@ -180,10 +180,10 @@ def ask_all(connections, request):
 
 # -- all of it --
 
-def versions(program, shop):
+def versions(program, deployment):
     return {"seckill": harness.version(program, "version"), "nginx": harness.version(harness.find_nginx(), "-v"),
             "wrk": harness.version("wrk", "-v"), "redis": harness.version("redis-server", "--version"),
-            "postgres": shop.sql("show server_version")[0].split()[0],
+            "postgres": deployment.sql("show server_version")[0].split()[0],
             "libmicrohttpd": harness.version("pkg-config", "--modversion", "libmicrohttpd")}
 
 
@@ -203,8 +203,8 @@ def measure_all(program, stack, measured):
     for number in range(1, ROUNDS + 1):
         measured.append({})
         bench.measure_round(number, measured[-1])
-    for shop in (bench.sale, bench.old):
-        shop.service.command("audit")
+    for deployment in (bench.sale, bench.old):
+        deployment.service.command("audit")
     return compile_result(measured, {
         "rss_idle_mib": round(bench.rss_idle, 1),
         "rss_after_load_mib": round(bench.sale.service.rss_mib(), 1),

@@ -28,7 +28,7 @@ import sys
 
 import harness
 import plot
-import shop
+import deploy
 
 PLACE = "var/growth"
 RESULTS = "var/bench"
@@ -50,14 +50,14 @@ class Growth:
     def __init__(self, program, servers):
         self.program, self.servers = program, servers
         self.secret = harness.new_secret() # one for all, so that a token is good in all
-        self.shops = [] # of the present dimension
+        self.deployments = [] # of the present dimension
         self.keys = 0
         self.settings = None # of Postgres
 
     def open(self, stack, name, **options):
-        self.shops.append(shop.Shop(self.program, self.servers, self.secret, PLACE,
+        self.deployments.append(deploy.Deployment(self.program, self.servers, self.secret, PLACE,
                                     f"growth_{name}", stack, **options))
-        return self.shops[-1]
+        return self.deployments[-1]
 
     def write_tokens(self, service):
         """Of a sample of the population, in no order."""
@@ -68,29 +68,29 @@ class Growth:
         with open(path, "w") as tokens:
             tokens.writelines(sample)
 
-    def orders(self, where, vouchers, **options):
-        return where.measure(SECONDS, vouchers, SHOPPERS, **options)
+    def orders(self, deployment, vouchers, **options):
+        return deployment.measure(SECONDS, vouchers, SHOPPERS, **options)
 
-    def refusals(self, where, **options):
-        return where.measure(SECONDS, [shop.sold_out(where)], SHOPPERS, sells=False, **options)
+    def refusals(self, deployment, **options):
+        return deployment.measure(SECONDS, [deploy.sold_out(deployment)], SHOPPERS, sells=False, **options)
 
-    def keyed_refusals(self, where):
+    def keyed_refusals(self, deployment):
         self.keys += 1
-        return self.refusals(where, keys=f"g{self.keys}-")
+        return self.refusals(deployment, keys=f"g{self.keys}-")
 
 
-def create_vouchers(where, count):
+def create_vouchers(deployment, count):
     """In one statement; nobody has asked for them yet, so the service reads them when asked."""
-    return where.sql(f"""select string_agg(v.id::text, ',')
+    return deployment.sql(f"""select string_agg(v.id::text, ',')
         from generate_series(1, {count}) number, lateral create_voucher(
-            nextval('voucher_id_seq'), 'growth ' || number, '', 900, 10000, {shop.STOCK}, 1,
+            nextval('voucher_id_seq'), 'growth ' || number, '', 900, 10000, {deploy.STOCK}, 1,
             now() - interval '1 min', now() + interval '1 day', 86400) v""")[0].split(",")
 
 
-def place(where, voucher, count):
+def place(deployment, voucher, count):
     """Orders of so many shoppers, evenly out of the population, by the function that places all
     orders; one transaction a chunk."""
-    where.sql(f"""do $$ begin
+    deployment.sql(f"""do $$ begin
         for chunk in 0 .. {count // CHUNK - 1} loop
             perform place_orders({voucher},
                 array(select (chunk::bigint * {CHUNK} + i) * {APART} % {POPULATION} + 1
@@ -100,11 +100,11 @@ def place(where, voucher, count):
         end loop; end $$""")
 
 
-def fill(jobs, where, count):
+def fill(jobs, deployment, count):
     """So many orders; each shopper's next when all have one more. A voucher is one job's."""
     each = min(count, POPULATION)
-    for voucher in create_vouchers(where, count // each) if count else []:
-        yield jobs.submit(place, where, voucher, each)
+    for voucher in create_vouchers(deployment, count // each) if count else []:
+        yield jobs.submit(place, deployment, voucher, each)
 
 
 # -- the dimensions --
@@ -114,69 +114,69 @@ def fill(jobs, where, count):
 
 def grow_orders(growth, stack):
     sizes = (0, MOST_ORDERS // 10, MOST_ORDERS)
-    shops = {size: growth.open(stack, f"orders_{size}") for size in sizes}
+    deployments = {size: growth.open(stack, f"orders_{size}") for size in sizes}
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as jobs:
-        for job in [job for size, where in shops.items() for job in fill(jobs, where, size)]:
+        for job in [job for size, deployment in deployments.items() for job in fill(jobs, deployment, size)]:
             job.result()
-    for where in shops.values():
-        where.sql("vacuum analyze voucher_order")
-    growth.write_tokens(shops[0].service)
-    growth.settings = shop.durability(shops[0]) | {"shared_buffers": shops[0].sql("show shared_buffers")[0]}
+    for deployment in deployments.values():
+        deployment.sql("vacuum analyze voucher_order")
+    growth.write_tokens(deployments[0].service)
+    growth.settings = deploy.durability(deployments[0]) | {"shared_buffers": deployments[0].sql("show shared_buffers")[0]}
 
     def sell(size, is_checkpointed=False):
         if size == 0:
-            shops[0].empty()
+            deployments[0].empty()
         if is_checkpointed:
-            harness.sql(shops[0].superuser_url, "checkpoint")
-        return growth.orders(shops[size], create_vouchers(shops[size], 1))
+            harness.sql(deployments[0].superuser_url, "checkpoint")
+        return growth.orders(deployments[size], create_vouchers(deployments[size], 1))
 
     yield "orders in the table, after a checkpoint", "orders", None, [
         (size, {"orders": functools.partial(sell, size, is_checkpointed=True)}) for size in sizes]
     for size in sizes[1:]:
-        place(shops[size], create_vouchers(shops[size], 1)[0], POPULATION // 4)
+        place(deployments[size], create_vouchers(deployments[size], 1)[0], POPULATION // 4)
     yield "orders in the table", "orders", GOAL, [
         (size, {"orders": functools.partial(sell, size),
-                "keyed_refusals": functools.partial(growth.keyed_refusals, where)})
-        for size, where in shops.items()]
+                "keyed_refusals": functools.partial(growth.keyed_refusals, deployment)})
+        for size, deployment in deployments.items()]
 
 
 def grow_vouchers(growth, stack):
     """One of them is sold; the others are there."""
-    def sell(where):
-        return growth.orders(where, create_vouchers(where, 1))
+    def sell(deployment):
+        return growth.orders(deployment, create_vouchers(deployment, 1))
 
     points = []
     for size in (1, 10, 100, 1000, 10_000, 100_000):
-        where = growth.open(stack, f"vouchers_{size}")
-        create_vouchers(where, size - 1)
-        points.append((size, {"orders": functools.partial(sell, where)}))
+        deployment = growth.open(stack, f"vouchers_{size}")
+        create_vouchers(deployment, size - 1)
+        points.append((size, {"orders": functools.partial(sell, deployment)}))
     yield "vouchers that exist", "vouchers", GOAL, points
 
 
 def grow_sales(growth, stack):
     """Each request is for one of them at random."""
-    where = growth.open(stack, "sales")
+    deployment = growth.open(stack, "sales")
 
     def sell(size):
-        where.empty()
-        return growth.orders(where, create_vouchers(where, size))
+        deployment.empty()
+        return growth.orders(deployment, create_vouchers(deployment, size))
 
     yield "vouchers sold at once", "vouchers", None, [
         (size, {"orders": functools.partial(sell, size)}) for size in (1, 10, 100, 1000)]
 
 
-def sell_and_refuse(growth, where, **options):
+def sell_and_refuse(growth, deployment, **options):
     def sell():
-        where.empty()
-        return growth.orders(where, create_vouchers(where, 1), **options)
+        deployment.empty()
+        return growth.orders(deployment, create_vouchers(deployment, 1), **options)
 
-    return {"orders": sell, "refusals": lambda: growth.refusals(where, **options)}
+    return {"orders": sell, "refusals": lambda: growth.refusals(deployment, **options)}
 
 
 def grow_connections(growth, stack):
-    where = growth.open(stack, "connections")
+    deployment = growth.open(stack, "connections")
     yield "connections", "connections", None, [
-        (size, sell_and_refuse(growth, where, connections=size, threads=min(size, shop.THREADS)))
+        (size, sell_and_refuse(growth, deployment, connections=size, threads=min(size, deploy.THREADS)))
         for size in (1, 16, 64, 256, 1000, MOST_CONNECTIONS)]
 
 
@@ -232,15 +232,15 @@ def rates_of(what, rounds):
 
 def grow(growth, dimensions_of):
     """A dimension after the other, as they are measured."""
-    growth.shops = []
+    growth.deployments = []
     with contextlib.ExitStack() as stack:
         for name, unit, goal, points in dimensions_of(growth, stack):
             told = measure_rounds(points)
             first = told[points[0][0]]
             yield {"name": name, "unit": unit, "goal": goal,
                    "points": [{"x": x, **summarise(told[x], first)} for x in told]}
-        for where in growth.shops:
-            where.service.command("audit")
+        for deployment in growth.deployments:
+            deployment.service.command("audit")
 
 
 def table(dimension):
@@ -266,15 +266,15 @@ def measure_all(program, stack, dimensions):
     stack.callback(shutil.rmtree, PLACE) # some gigabytes
     stack.callback(servers.down)
     servers.up()
-    shop.grow_buffers(servers)
+    deploy.grow_buffers(servers)
     growth = Growth(program, servers)
     for dimensions_of in DIMENSIONS:
         print(f"measuring: {dimensions_of.__name__[5:]}", flush=True)
         for dimension in grow(growth, dimensions_of):
             print(table(dimension), flush=True)
             dimensions.append(dimension)
-    return {"machine": shop.machine(), "durability": growth.settings, "seconds": SECONDS,
-            "rounds": ROUNDS, "connections": shop.CONNECTIONS, "workers": shop.WORKERS,
+    return {"machine": deploy.machine(), "durability": growth.settings, "seconds": SECONDS,
+            "rounds": ROUNDS, "connections": deploy.CONNECTIONS, "workers": deploy.WORKERS,
             "dimensions": dimensions}
 
 
@@ -285,7 +285,7 @@ def main():
         os.makedirs(directory, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:
-        shop.raise_file_limit(MOST_CONNECTIONS)
+        deploy.raise_file_limit(MOST_CONNECTIONS)
         dimensions = []
         with harness.keep_on_failure(f"{RESULTS}/growth-incomplete.json", dimensions), contextlib.ExitStack() as stack:
             result = measure_all(os.path.abspath(sys.argv[1]), stack, dimensions)

@@ -22,7 +22,7 @@ import time
 
 import harness
 import plot
-import shop
+import deploy
 
 PLACE = "var/prove"
 THREADS = 2
@@ -61,9 +61,9 @@ LOCATION = """proxy_pass http://seckill;
             return 502;"""
 
 
-# -- a site: a database, instances, nginx --
+# -- a deployment: a database, instances, nginx --
 
-class Site:
+class Deployment:
     def __init__(self, program, servers, count, stack, database="seckill", env=None):
         self.servers = servers
         self.owner_url = servers.env["PG_OWNER_URL"].rsplit("/", 1)[0] + "/" + database
@@ -152,7 +152,7 @@ class Site:
 
 # -- the stages --
 #
-# Each takes the site and how large a crowd is, makes its vouchers, and returns what is to be
+# Each takes the deployment and how large a crowd is, makes its vouchers, and returns what is to be
 # asked, in order. Neighbours in the list go to different threads of wrk.
 
 def ask(shopper, voucher, key="-", follow="-"):
@@ -163,41 +163,41 @@ def every_other_key(shopper):
     return f"k{shopper}" if shopper % 2 else "-"
 
 
-def opening(site, size):
+def opening(deployment, size):
     """All are there before it opens and ask until it does; it is sold out at once."""
-    voucher = site.voucher(size // 50, begin_in_s=3)
+    voucher = deployment.voucher(size // 50, begin_in_s=3)
     return [ask(each, voucher, every_other_key(each)) for each in range(1, size // 4)]
 
 
-def closing(site, size):
+def closing(deployment, size):
     """Orders that flow evenly, until the sale ends and beyond."""
-    voucher = site.voucher(PLENTY, end_in_s=3)
+    voucher = deployment.voucher(PLENTY, end_in_s=3)
     return [ask(each, voucher, every_other_key(each)) for each in range(1, size)]
 
 
-def burst(site, size):
+def burst(deployment, size):
     """A hundred shoppers for each piece."""
-    voucher = site.voucher(size // 100)
+    voucher = deployment.voucher(size // 100)
     return [ask(each, voucher, every_other_key(each)) for each in range(1, size)]
 
 
-def again(site, size):
+def again(deployment, size):
     """The same shoppers again and again, half of them at once on two connections."""
-    voucher = site.voucher(size // 5)
+    voucher = deployment.voucher(size // 5)
     return [ask(each, voucher, f"k{each}" if each % 3 else "-", "twice" if each % 2 else "again")
             for each in range(1, size // 4)]
 
 
-def hundred(site, size):
+def hundred(deployment, size):
     """A hundred vouchers, one or three for each shopper, who wants eight at random."""
-    vouchers = [site.voucher(size // 200, limit=1 if number % 2 else 3) for number in range(100)]
+    vouchers = [deployment.voucher(size // 200, limit=1 if number % 2 else 3) for number in range(100)]
     return [ask(each, random.choice(vouchers), f"k{number}.{each}" if each % 2 else "-")
             for number in range(8) for each in random.sample(range(1, size // 8), size // 8 - 1)]
 
 
-def cancels(site, size):
+def cancels(deployment, size):
     """Every other order is cancelled, by two requests at once; stock is added meanwhile."""
-    voucher = site.voucher(size // 100)
+    voucher = deployment.voucher(size // 100)
     asks = [ask(each, voucher, f"k{number}.{each}", "cancel" if each % 2 else "-")
             for number in range(3) for each in random.sample(range(1, size // 4), size // 4 - 1)]
     for place in range(0, len(asks), 100):
@@ -205,16 +205,16 @@ def cancels(site, size):
     return asks
 
 
-def refusals(site, size):
+def refusals(deployment, size):
     """Sold out, and asked for all the same."""
-    voucher = site.voucher(1)
+    voucher = deployment.voucher(1)
     return [ask(random.randrange(1, size), voucher, f"k{number}" if number % 4 == 0 else "-")
             for number in range(3 * size)]
 
 
-def crash(site, size):
+def crash(deployment, size):
     """Something is killed when an eighth is ordered; who got no clear answer asks again."""
-    voucher = site.voucher(size * 3 // 4)
+    voucher = deployment.voucher(size * 3 // 4)
     return [ask(each, voucher, f"k{each}" if each % 3 else "-") for each in range(1, size)]
 
 
@@ -228,7 +228,7 @@ class Stage:
 
 
 AGAIN = Stage("again", again, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT")
-KILL_POSTGRES = Stage("kill postgres", crash, "PLACED", fault=Site.kill_postgres, seconds=2)
+KILL_POSTGRES = Stage("kill postgres", crash, "PLACED", fault=Deployment.kill_postgres, seconds=2)
 STAGES = [
     Stage("opening", opening, "NOT_STARTED PLACED SOLD_OUT"),
     Stage("closing", closing, "PLACED SALE_ENDED", seconds=5),
@@ -237,8 +237,8 @@ STAGES = [
     Stage("hundred", hundred, "PLACED ALREADY_ORDERED SOLD_OUT"),
     Stage("cancels", cancels, "PLACED DONE WRONG_STATE SOLD_OUT"),
     Stage("refusals", refusals, "SOLD_OUT"),
-    Stage("kill instance", crash, "PLACED UNCLEAR", fault=Site.kill_instance),
-    Stage("kill redis", crash, "PLACED UNCLEAR", fault=Site.kill_redis, seconds=2),
+    Stage("kill instance", crash, "PLACED UNCLEAR", fault=Deployment.kill_instance),
+    Stage("kill redis", crash, "PLACED UNCLEAR", fault=Deployment.kill_redis, seconds=2),
     KILL_POSTGRES,
 ]
 
@@ -251,7 +251,7 @@ def write_plan(place, asks):
             out.writelines(line + "\n" for line in asks[thread::THREADS])
 
 
-def play(site, stage, asks, place):
+def play(deployment, stage, asks, place):
     """wrk runs until all threads are done, and is then interrupted: its own end is a time.
     Returns when something was killed and when it was back, in us since 1970."""
     write_plan(place, asks)
@@ -260,15 +260,15 @@ def play(site, stage, asks, place):
     with open(f"{place}/wrk.log", "wb") as log:
         wrk = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "wrk", f"-t{THREADS}", f"-c{CONNECTIONS}", "-d1h",
-             "-s", f"{harness.LOAD}/history.lua", f"http://127.0.0.1:{site.nginx.port}", "--",
+             "-s", f"{harness.LOAD}/history.lua", f"http://127.0.0.1:{deployment.nginx.port}", "--",
              f"tokens={PLACE}/tokens", f"place={place}", f"pace_ms={pace_ms}"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         if stage.fault:
             eighth = len(asks) // 8
-            harness.wait_for("an eighth is ordered", lambda: site.rows() >= eighth, STAGE_WITHIN_S)
+            harness.wait_for("an eighth is ordered", lambda: deployment.rows() >= eighth, STAGE_WITHIN_S)
             down_us.append(time.time_ns() // 1000)
-            stage.fault(site)
+            stage.fault(deployment)
             down_us.append(time.time_ns() // 1000)
         harness.wait_for(f"the stage is over ({place})", lambda: wrk.poll() is not None or all(
             os.path.exists(f"{place}/done.{thread}") for thread in range(THREADS)), STAGE_WITHIN_S)
@@ -277,7 +277,7 @@ def play(site, stage, asks, place):
     finally:
         wrk.send_signal(signal.SIGINT)
         wrk.wait()
-    site.settle()
+    deployment.settle()
     return down_us
 
 
@@ -300,8 +300,8 @@ class Verdict:
         self.lines += other.lines
 
 
-def check(checker, site, stage, place):
-    site.write_table(f"{place}/table")
+def check(checker, deployment, stage, place):
+    deployment.write_table(f"{place}/table")
     faults = ["--faults"] if stage.fault else []
     done = subprocess.run(
         [checker, *faults, f"{place}/table"] + [f"{place}/history.{n}" for n in range(THREADS)],
@@ -317,27 +317,27 @@ def check(checker, site, stage, place):
             verdict.looked[rest[0]], verdict.broken[rest[0]] = int(rest[1]), int(rest[2])
         else:
             verdict.lines = int(rest[0])
-    audit(site, verdict)
+    audit(deployment, verdict)
     return verdict
 
 
-def audit(site, verdict):
+def audit(deployment, verdict):
     verdict.looked["audit"] = 1
     try:
-        site.services[0].command("audit")
+        deployment.services[0].command("audit")
     except harness.Failed:
         verdict.broken["audit"] = 1
-        told = site.services[0].command("audit", check=False).splitlines()
+        told = deployment.services[0].command("audit", check=False).splitlines()
         verdict.offenders += "".join(f"  audit: {line}\n" for line in told[:4])
 
 
-def run_stage(checker, site, stage, size, place):
+def run_stage(checker, deployment, stage, size, place):
     """Empty tables, a stage, its verdict, and how long it took."""
     os.makedirs(place)
-    site.empty()
+    deployment.empty()
     began = time.monotonic()
-    down_us = play(site, stage, stage.asks(site, size), place)
-    verdict = check(checker, site, stage, place)
+    down_us = play(deployment, stage, stage.asks(deployment, size), place)
+    verdict = check(checker, deployment, stage, place)
     verdict.down_us = down_us
     return verdict, time.monotonic() - began
 
@@ -387,13 +387,13 @@ def stage_result(instances, stage, verdict, missing, seconds, place):
             "timeline": timeline}
 
 
-def describe(program, site):
+def describe(program, deployment):
     return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "machine": shop.machine(), "durability": shop.durability(site),
+            "machine": deploy.machine(), "durability": deploy.durability(deployment),
             "versions": {"seckill": harness.version(program, "version"),
                          "nginx": harness.version(harness.find_nginx(), "-v"),
                          "wrk": harness.version("wrk", "-v"),
-                         "postgres": site.sql("show server_version")[0].split()[0],
+                         "postgres": deployment.sql("show server_version")[0].split()[0],
                          "redis": harness.version("redis-server", "--version")}}
 
 
@@ -436,11 +436,11 @@ def prove(program, checker, servers, stages, counts, size, result):
                       "verdict"), flush=True)
     for count in counts:
         with contextlib.ExitStack() as stack:
-            site = Site(program, servers, count, stack)
-            result.update(describe(program, site))
+            deployment = Deployment(program, servers, count, stack)
+            result.update(describe(program, deployment))
             for stage in stages:
                 place = f"{PLACE}/{count}.{stage.name.replace(' ', '_')}"
-                verdict, seconds = run_stage(checker, site, stage, size, place)
+                verdict, seconds = run_stage(checker, deployment, stage, size, place)
                 missing = find_missing(stage, verdict)
                 print(stage_line(count, stage, verdict, missing, seconds), flush=True)
                 result["stages"].append(stage_result(count, stage, verdict, missing, seconds, place))
@@ -462,9 +462,9 @@ class Defect:
         self.name, self.rule, self.stage, self.without_redis = name, rule, stage, without_redis
 
 
-def crowd(site, size):
+def crowd(deployment, size):
     """Some more than there are pieces, which take many transactions."""
-    voucher = site.voucher(size // 2)
+    voucher = deployment.voucher(size // 2)
     return [ask(each, voucher, every_other_key(each)) for each in range(1, size)]
 
 
@@ -482,13 +482,13 @@ def try_defect(program, checker, servers, defect, size):
     superuser = servers.env["PG_SUPERUSER_URL"]
     harness.sql(superuser, f"create database {defect.name} owner seckill")
     with contextlib.ExitStack() as stack:
-        site = Site(program, servers, 2, stack, defect.name, {"SECKILL_REDIS_DOWN": "bypass"})
+        deployment = Deployment(program, servers, 2, stack, defect.name, {"SECKILL_REDIS_DOWN": "bypass"})
         harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", f"{harness.LOAD}/lab/{defect.name}.sql",
                   superuser.rsplit("/", 1)[0] + "/" + defect.name)
         if defect.without_redis:
             harness.run(f"{harness.LOAD}/servers.sh", "stop", servers.directory, "redis")
             stack.callback(harness.run, f"{harness.LOAD}/servers.sh", "start", servers.directory, "redis")
-        verdict, seconds = run_stage(checker, site, defect.stage, size, f"{PLACE}/{defect.name}")
+        verdict, seconds = run_stage(checker, deployment, defect.stage, size, f"{PLACE}/{defect.name}")
     is_caught = verdict.broken[defect.rule] > 0
     print(f"{defect.name}: {verdict.broken[defect.rule]} times against \"{RULES[defect.rule]}\" "
           f"({seconds:.1f} s): {'caught' if is_caught else 'NOT CAUGHT'}\n{verdict.offenders}",

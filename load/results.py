@@ -3,7 +3,7 @@
 import statistics
 
 from yardsticks import composite
-from shop import CONNECTIONS, THREADS, WORKERS
+from deploy import CONNECTIONS, THREADS, WORKERS
 
 # What is asked by wrk: name, title, what it is held against, goal.
 ASKED = (("nginx", "nginx, return 200 to the same", None, None),

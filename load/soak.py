@@ -31,7 +31,7 @@ import time
 
 import harness
 import plot
-import shop
+import deploy
 
 PLACE = "var/soak"
 RESULTS = "var/bench"
@@ -56,10 +56,10 @@ SOLD_OUT_OF = 10 # plain requests, one is for the voucher that is sold out
 class Sale:
     """The clients, slice after slice, and what they were told."""
 
-    def __init__(self, program, site, per_s, slices):
-        self.program, self.site, self.per_s = program, site, per_s
-        self.sold_out = shop.sold_out(site)
-        self.vouchers = [site.service.create_voucher(f"slice {number}", shop.STOCK)
+    def __init__(self, program, deployment, per_s, slices):
+        self.program, self.deployment, self.per_s = program, deployment, per_s
+        self.sold_out = deploy.sold_out(deployment)
+        self.vouchers = [deployment.service.create_voucher(f"slice {number}", deploy.STOCK)
                          for number in range(slices)]
         self.clients = []
         self.write_tokens()
@@ -78,7 +78,7 @@ class Sale:
         out = f"{PLACE}/slice.{slice_number}.{len(self.clients)}"
         with open(out, "w") as told:
             process = subprocess.Popen(
-                [self.program, f"port={self.site.services[instance].port}",
+                [self.program, f"port={self.deployment.services[instance].port}",
                  f"rate={share * self.per_s}", f"seconds={SLICE_S}", f"connections={CONNECTIONS}",
                  f"tokens={PLACE}/tokens.{tokens}", f"vouchers={','.join(vouchers)}",
                  "arrivals=fixed", *options], stdin=subprocess.DEVNULL, stdout=told)
@@ -122,7 +122,7 @@ class Sale:
 
     def rows(self):
         """Of each slice."""
-        return [int(count) for count in self.site.sql(
+        return [int(count) for count in self.deployment.sql(
             "select string_agg(rows::text, '|' order by id) from (select v.id, (select count(*) "
             "from voucher_order o where o.voucher_id = v.id) as rows from voucher v "
             f"where v.id in ({','.join(self.vouchers)})) counted")]
@@ -131,9 +131,9 @@ class Sale:
 class Canceller:
     """One shopper who orders and cancels, again and again."""
 
-    def __init__(self, site):
-        self.service = site.services[1]
-        self.voucher = site.service.create_voucher("cancelled", shop.STOCK)
+    def __init__(self, deployment):
+        self.service = deployment.services[1]
+        self.voucher = deployment.service.create_voucher("cancelled", deploy.STOCK)
         self.token = self.service.token(2**41)
         self.told = {"done": 0, "unclear": 0}
 
@@ -156,9 +156,9 @@ class Canceller:
 
 # -- faults --
 
-def kill_instance(site, _servers):
+def kill_instance(deployment, _servers):
     """Always the first: the other one lives from the beginning to the end."""
-    service = site.service
+    service = deployment.service
     service.process.kill()
     service.process.wait()
     service.start()
@@ -214,15 +214,15 @@ def ask_briefly(*command, env=None, text=None):
 
 
 class Sampler:
-    def __init__(self, site, servers):
-        self.site, self.servers = site, servers
+    def __init__(self, deployment, servers):
+        self.deployment, self.servers = deployment, servers
         self.samples = []
 
     def play(self, began, over):
         """A thread's: each second, as long as nothing is slow."""
         while not over.wait(1 - (time.monotonic() - began) % 1):
             self.samples.append({"at_s": round(time.monotonic() - began, 2),
-                                 "instances": [sample_instance(each) for each in self.site.services],
+                                 "instances": [sample_instance(each) for each in self.deployment.services],
                                  "redis": self.redis(), "postgres": self.postgres()})
 
     def redis(self):
@@ -236,7 +236,7 @@ class Sampler:
     def postgres(self):
         """Live orders by the stock, which is quick; it is the audit that holds it against the rows."""
         said = ask_briefly(
-            "psql", "-XAtq", self.site.owner_url, "-c", """select
+            "psql", "-XAtq", self.deployment.owner_url, "-c", """select
             count(*), count(*) filter (where state <> 'idle'),
             (select sum(stock_total - stock_left) from voucher),
             pg_total_relation_size('voucher_order'), pg_total_relation_size('voucher'),
@@ -328,12 +328,12 @@ def judge_flat(verdict):
                  lambda s: s["postgres"]["order_bytes"] / s["postgres"]["live_orders"], 40)
 
 
-def judge_end(verdict, site, sampler):
-    verdict.zero("orders in flight", lambda: int(site.in_flight()))
+def judge_end(verdict, deployment, sampler):
+    verdict.zero("orders in flight", lambda: int(deployment.in_flight()))
     verdict.zero("transactions under way", lambda: sampler.postgres()["active"])
     verdict.zero("locks in Redis", lambda: sampler.redis()["locks"])
     try:
-        site.service.command("audit")
+        deployment.service.command("audit")
         verdict.add("seckill audit", "", "holds", "holds", True)
     except harness.Failed as failure:
         verdict.add("seckill audit", "", str(failure), "holds", False)
@@ -354,7 +354,7 @@ def judge_answers(verdict, sale, slices, canceller):
     for answer, what in (("409", "refusals"), ("200", "retries that found their order")):
         count = sum(each[answer] for each in slices)
         verdict.add(what, "", count, "some", count > 0)
-    cancelled, = map(int, sale.site.sql("select count(*) from voucher_order where status = "
+    cancelled, = map(int, sale.deployment.sql("select count(*) from voucher_order where status = "
                                         f"'cancelled' and voucher_id = {canceller.voucher}"))
     told = canceller.told
     verdict.add("cancellations", told["done"], cancelled, f"+{told['unclear']} unclear",
@@ -375,14 +375,14 @@ def print_report(result):
 
 # -- all of it --
 
-def play_faults(site, servers, phases, began):
+def play_faults(deployment, servers, phases, began):
     """In the main thread: an instance ends when the thread that has started it does."""
     played = []
     for number, due_s in enumerate(phases.faults_at_s):
         time.sleep(max(0, began + due_s - time.monotonic()))
         what, fault = FAULTS[number % len(FAULTS)]
         at_s = time.monotonic() - began
-        fault(site, servers)
+        fault(deployment, servers)
         took_s = time.monotonic() - began - at_s
         played.append({"what": what, "at_s": round(at_s, 1), "took_s": round(took_s, 1)})
         print(f"after {at_s:.0f} s: {what}; all servers are back after {took_s:.1f} s", flush=True)
@@ -401,7 +401,7 @@ def play(sale, canceller, sampler, servers, phases):
             print(f"warm-up: {phases.warm_s:.0f} s", flush=True)
             time.sleep(phases.warm_s)
             print(f"faults: {phases.calm_at_s - phases.warm_s:.0f} s", flush=True)
-            faults = play_faults(sale.site, servers, phases, began)
+            faults = play_faults(sale.deployment, servers, phases, began)
             time.sleep(max(0, began + phases.calm_at_s - time.monotonic()))
             print(f"calm: {phases.total_s - phases.calm_at_s:.0f} s", flush=True)
             time.sleep(max(0, began + phases.total_s - time.monotonic()))
@@ -418,14 +418,14 @@ def prepare(program, stack):
     stack.callback(shutil.rmtree, servers.directory)
     stack.callback(servers.down)
     servers.up()
-    shop.grow_buffers(servers)
+    deploy.grow_buffers(servers)
     # So that there are some within minutes: what they cost belongs to it.
     harness.sql(servers.env["PG_SUPERUSER_URL"], "alter system set checkpoint_timeout = '1min'")
     harness.sql(servers.env["PG_SUPERUSER_URL"], "select pg_reload_conf()")
-    site = shop.Shop(program, servers, harness.new_secret(), PLACE, "soak", stack, workers=1, instances=2)
-    site.service.write_tokens(SHOPPERS, f"{PLACE}/tokens")
+    deployment = deploy.Deployment(program, servers, harness.new_secret(), PLACE, "soak", stack, workers=1, instances=2)
+    deployment.service.write_tokens(SHOPPERS, f"{PLACE}/tokens")
     shuffle(f"{PLACE}/tokens")
-    return servers, site
+    return servers, deployment
 
 
 def shuffle(path):
@@ -436,32 +436,32 @@ def shuffle(path):
         out.writelines(shuffled)
 
 
-def measure_maximum(site):
+def measure_maximum(deployment):
     """Of shoppers in no order who have bought before, after a checkpoint: most of the soak is so."""
     for _ in range(2): # the first makes them old customers
-        harness.sql(site.superuser_url, "checkpoint")
-        told = site.measure(MAXIMUM_S, [site.service.create_voucher("maximum", shop.STOCK)], SHOPPERS,
+        harness.sql(deployment.superuser_url, "checkpoint")
+        told = deployment.measure(MAXIMUM_S, [deployment.service.create_voucher("maximum", deploy.STOCK)], SHOPPERS,
                             connections=2 * CONNECTIONS)
-    site.empty()
+    deployment.empty()
     return told["created"] / told["seconds"]
 
 
 def soak(program, client, minutes, stack):
     phases = Phases(60 * minutes)
-    servers, site = prepare(program, stack)
+    servers, deployment = prepare(program, stack)
     print("measuring the maximum", flush=True)
-    maximum_per_s = measure_maximum(site)
-    sale = Sale(client, site, SHARE * maximum_per_s, phases.total_s // SLICE_S)
+    maximum_per_s = measure_maximum(deployment)
+    sale = Sale(client, deployment, SHARE * maximum_per_s, phases.total_s // SLICE_S)
     stack.callback(sale.end)
-    sampler, canceller = Sampler(site, servers), Canceller(site)
+    sampler, canceller = Sampler(deployment, servers), Canceller(deployment)
     with harness.keep_on_failure(f"{RESULTS}/soak-incomplete.json", sampler.samples):
         faults = play(sale, canceller, sampler, servers, phases)
     verdict = Verdict(sampler, phases)
     slices = sale.told()
     judge_flat(verdict)
-    judge_end(verdict, site, sampler)
+    judge_end(verdict, deployment, sampler)
     judge_answers(verdict, sale, slices, canceller)
-    return {"machine": shop.machine(), "durability": shop.durability(site), "minutes": minutes,
+    return {"machine": deploy.machine(), "durability": deploy.durability(deployment), "minutes": minutes,
             "maximum_per_s": round(maximum_per_s), "offered_per_s": round(sale.per_s),
             "faults": faults, "checks": verdict.checks, "slices": slices,
             "samples": sampler.samples}

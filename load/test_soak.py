@@ -67,7 +67,7 @@ class AnswersTest(unittest.TestCase):
         slices = [{"201": 100, "200": 5, "409": 9, "unclear": 3} for _ in range(5)]
         slices += [{"201": 100, "200": 5, "409": 9, "unclear": 0} | last]
         rows = [102] * 5 + [slices[-1].pop("rows", 100)]
-        sale = types.SimpleNamespace(rows=lambda: rows, site=types.SimpleNamespace(sql=lambda _: [str(cancelled)]))
+        sale = types.SimpleNamespace(rows=lambda: rows, deployment=types.SimpleNamespace(sql=lambda _: [str(cancelled)]))
         canceller = types.SimpleNamespace(voucher="7", told={"done": 5, "unclear": cancel_unclear})
         verdict = verdict_of([])
         soak.judge_answers(verdict, sale, slices, canceller)

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 import harness
-from shop import STOCK
+from deploy import STOCK
 
 ROWS = 1000 # in a statement of the bulk insert
 CROWD = 64 # clients of the transaction per order
@@ -52,22 +52,22 @@ class EmptyServer:
 
 
 class Postgres:
-    """What PostgreSQL does by itself, asked by pgbench, in the tables of a shop."""
+    """What PostgreSQL does by itself, asked by pgbench, in the tables of a deployment."""
 
-    def __init__(self, shop):
-        self.shop = shop
+    def __init__(self, deployment):
+        self.deployment = deployment
 
     def pgbench(self, script, clients, seconds):
         """Transactions per second, and the median time of one in us."""
-        self.shop.empty()
-        voucher = self.shop.service.create_voucher("yardstick", STOCK)
+        self.deployment.empty()
+        voucher = self.deployment.service.create_voucher("yardstick", STOCK)
         threads = min(clients, len(os.sched_getaffinity(0)))
-        with tempfile.TemporaryDirectory(dir=self.shop.place) as place:
+        with tempfile.TemporaryDirectory(dir=self.deployment.place) as place:
             with open(f"{place}/script", "w") as out:
                 out.write(script)
             told = harness.run("pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(threads),
                              "-T", str(seconds), "-f", f"{place}/script", "-D", f"voucher={voucher}",
-                             "-D", "n=0", "-l", "--log-prefix", f"{place}/log", self.shop.owner_url)
+                             "-D", "n=0", "-l", "--log-prefix", f"{place}/log", self.deployment.owner_url)
             times = [int(line.split()[2]) for path in glob.glob(f"{place}/log*") for line in open(path)]
         if not times:
             raise harness.Failed(f"pgbench committed nothing within {seconds} s:\n{told}")

@@ -1,4 +1,4 @@
-"""shop.py - a database with its service, measured by wrk: what the bench and the growth share.
+"""deploy.py - a database with its service, measured by wrk: what the bench and the growth share.
 After each measurement SQL proves that nothing was sold twice or beyond the stock, and that
 every 201 is a row."""
 
@@ -50,7 +50,7 @@ def arrivals(program, place, port, seconds, voucher, rate, connections=CONNECTIO
 
 # -- a database with its service --
 
-class Shop:
+class Deployment:
     """A database, the instances of a service on it, and the proofs."""
 
     def __init__(self, program, servers, secret, place, database, stack, workers=WORKERS, instances=1):
@@ -140,11 +140,11 @@ class Shop:
                                f"{self.service.metrics('seckill_orders_total')}")
 
 
-def sold_out(shop):
+def sold_out(deployment):
     """A voucher whose only piece is sold."""
-    voucher = shop.service.create_voucher("sold out", 1)
-    status, reply = shop.service.call("POST", f"/v1/vouchers/{voucher}/orders",
-                                      shop.service.token(2**40))
+    voucher = deployment.service.create_voucher("sold out", 1)
+    status, reply = deployment.service.call("POST", f"/v1/vouchers/{voucher}/orders",
+                                      deployment.service.token(2**40))
     if status != 201:
         raise harness.Failed(f"the only piece was not sold: {status} {reply}")
     return voucher
@@ -173,9 +173,9 @@ def grow_buffers(servers):
         harness.run(f"{harness.LOAD}/servers.sh", verb, servers.directory, "postgres")
 
 
-def durability(shop):
+def durability(deployment):
     names = ("fsync", "synchronous_commit", "full_page_writes", "wal_sync_method")
-    return {name: shop.sql(f"show {name}")[0] for name in names}
+    return {name: deployment.sql(f"show {name}")[0] for name in names}
 
 
 def raise_file_limit(connections):
