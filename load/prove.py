@@ -3,7 +3,7 @@
 against what the database holds.
 
 Private servers; nginx before 1, 2 and 3 instances of the service; wrk plays the plan of each
-stage and writes down every request and its answer; the checker compares that with all rows.
+scenario and writes down every request and its answer; the checker compares that with all rows.
 `short`: two instances, smaller crowds. `lab`: each defect of load/lab is put into a database,
 and must be caught. One verdict; exit code 0 when all is as it must be. What was played and
 found stays in var/prove until the next run; the figures, but not the lab's, are in
@@ -28,13 +28,13 @@ PLACE = "var/prove"
 THREADS = 2
 CONNECTIONS = 128
 LEASE_MS = 2000 # a shopper whose lock a killed instance held waits so long
-STAGE_WITHIN_S = 60
-BINS = 40 # of a stage's timeline
+SCENARIO_WITHIN_S = 60
+BINS = 40 # of a scenario's timeline
 PLENTY = 1_000_000
 SECRET = harness.new_secret()
 
 RULES = {
-    "answers": "every answer belongs to one request, and is one that the stage allows",
+    "answers": "every answer belongs to one request, and is one that the scenario allows",
     "acknowledged": "every 201 is a row of that shopper, voucher and key, made meanwhile",
     "same_key": "every 200 is what the key made; who was told of it is told the same again",
     "stock": "no row beyond the stock at any moment; stock_left is what is left",
@@ -150,7 +150,7 @@ class Deployment:
         harness.run(f"{harness.LOAD}/servers.sh", "start", self.servers.directory, which)
 
 
-# -- the stages --
+# -- the scenarios --
 #
 # Each takes the deployment and how large a crowd is, makes its vouchers, and returns what is to be
 # asked, in order. Neighbours in the list go to different threads of wrk.
@@ -218,8 +218,8 @@ def crash(deployment, size):
     return [ask(each, voucher, f"k{each}" if each % 3 else "-") for each in range(1, size)]
 
 
-class Stage:
-    """`must` are answers without which the stage has not done what it is for; its requests
+class Scenario:
+    """`must` are answers without which the scenario has not done what it is for; its requests
     come as fast as may be, or evenly over some seconds."""
 
     def __init__(self, name, asks, must, fault=None, seconds=0):
@@ -227,23 +227,23 @@ class Stage:
         self.fault, self.seconds = fault, seconds
 
 
-AGAIN = Stage("again", again, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT")
-KILL_POSTGRES = Stage("kill postgres", crash, "PLACED", fault=Deployment.kill_postgres, seconds=2)
-STAGES = [
-    Stage("opening", opening, "NOT_STARTED PLACED SOLD_OUT"),
-    Stage("closing", closing, "PLACED SALE_ENDED", seconds=5),
-    Stage("burst", burst, "PLACED SOLD_OUT"),
+AGAIN = Scenario("again", again, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT")
+KILL_POSTGRES = Scenario("kill postgres", crash, "PLACED", fault=Deployment.kill_postgres, seconds=2)
+SCENARIOS = [
+    Scenario("opening", opening, "NOT_STARTED PLACED SOLD_OUT"),
+    Scenario("closing", closing, "PLACED SALE_ENDED", seconds=5),
+    Scenario("burst", burst, "PLACED SOLD_OUT"),
     AGAIN,
-    Stage("hundred", hundred, "PLACED ALREADY_ORDERED SOLD_OUT"),
-    Stage("cancels", cancels, "PLACED DONE WRONG_STATE SOLD_OUT"),
-    Stage("refusals", refusals, "SOLD_OUT"),
-    Stage("kill instance", crash, "PLACED UNCLEAR", fault=Deployment.kill_instance),
-    Stage("kill redis", crash, "PLACED UNCLEAR", fault=Deployment.kill_redis, seconds=2),
+    Scenario("hundred", hundred, "PLACED ALREADY_ORDERED SOLD_OUT"),
+    Scenario("cancels", cancels, "PLACED DONE WRONG_STATE SOLD_OUT"),
+    Scenario("refusals", refusals, "SOLD_OUT"),
+    Scenario("kill instance", crash, "PLACED UNCLEAR", fault=Deployment.kill_instance),
+    Scenario("kill redis", crash, "PLACED UNCLEAR", fault=Deployment.kill_redis, seconds=2),
     KILL_POSTGRES,
 ]
 
 
-# -- to play a stage, and judge it --
+# -- to play a scenario, and judge it --
 
 def write_plan(place, asks):
     for thread in range(THREADS):
@@ -251,12 +251,12 @@ def write_plan(place, asks):
             out.writelines(line + "\n" for line in asks[thread::THREADS])
 
 
-def play(deployment, stage, asks, place):
+def play(deployment, scenario, asks, place):
     """wrk runs until all threads are done, and is then interrupted: its own end is a time.
     Returns when something was killed and when it was back, in us since 1970."""
     write_plan(place, asks)
     down_us = []
-    pace_ms = stage.seconds * 1000 * CONNECTIONS // len(asks)
+    pace_ms = scenario.seconds * 1000 * CONNECTIONS // len(asks)
     with open(f"{place}/wrk.log", "wb") as log:
         wrk = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "wrk", f"-t{THREADS}", f"-c{CONNECTIONS}", "-d1h",
@@ -264,14 +264,14 @@ def play(deployment, stage, asks, place):
              f"tokens={PLACE}/tokens", f"place={place}", f"pace_ms={pace_ms}"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        if stage.fault:
+        if scenario.fault:
             eighth = len(asks) // 8
-            harness.wait_for("an eighth is ordered", lambda: deployment.rows() >= eighth, STAGE_WITHIN_S)
+            harness.wait_for("an eighth is ordered", lambda: deployment.rows() >= eighth, SCENARIO_WITHIN_S)
             down_us.append(time.time_ns() // 1000)
-            stage.fault(deployment)
+            scenario.fault(deployment)
             down_us.append(time.time_ns() // 1000)
-        harness.wait_for(f"the stage is over ({place})", lambda: wrk.poll() is not None or all(
-            os.path.exists(f"{place}/done.{thread}") for thread in range(THREADS)), STAGE_WITHIN_S)
+        harness.wait_for(f"the scenario is over ({place})", lambda: wrk.poll() is not None or all(
+            os.path.exists(f"{place}/done.{thread}") for thread in range(THREADS)), SCENARIO_WITHIN_S)
         if wrk.poll() is not None:
             raise harness.Failed(f"wrk has ended, see {place}/wrk.log")
     finally:
@@ -300,9 +300,9 @@ class Verdict:
         self.lines += other.lines
 
 
-def check(checker, deployment, stage, place):
+def check(checker, deployment, scenario, place):
     deployment.write_table(f"{place}/table")
-    faults = ["--faults"] if stage.fault else []
+    faults = ["--faults"] if scenario.fault else []
     done = subprocess.run(
         [checker, *faults, f"{place}/table"] + [f"{place}/history.{n}" for n in range(THREADS)],
         capture_output=True, text=True, check=False)
@@ -331,13 +331,13 @@ def audit(deployment, verdict):
         verdict.offenders += "".join(f"  audit: {line}\n" for line in told[:4])
 
 
-def run_stage(checker, deployment, stage, size, place):
-    """Empty tables, a stage, its verdict, and how long it took."""
+def run_scenario(checker, deployment, scenario, size, place):
+    """Empty tables, a scenario, its verdict, and how long it took."""
     os.makedirs(place)
     deployment.empty()
     began = time.monotonic()
-    down_us = play(deployment, stage, stage.asks(deployment, size), place)
-    verdict = check(checker, deployment, stage, place)
+    down_us = play(deployment, scenario, scenario.asks(deployment, size), place)
+    verdict = check(checker, deployment, scenario, place)
     verdict.down_us = down_us
     return verdict, time.monotonic() - began
 
@@ -376,10 +376,10 @@ def list_rules(verdict):
              "verdict": judge(verdict.looked[rule], verdict.broken[rule])} for rule in RULES]
 
 
-def stage_result(instances, stage, verdict, missing, seconds, place):
+def scenario_result(instances, scenario, verdict, missing, seconds, place):
     timeline = read_timeline(place, verdict.down_us)
     requests = sum(verdict.answers.values())
-    return {"stage": stage.name, "instances": instances, "fault": bool(stage.fault),
+    return {"stage": scenario.name, "instances": instances, "fault": bool(scenario.fault),
             "requests": requests, "requests_per_s": round(requests / timeline["played_s"]),
             "seconds": round(seconds, 2), "answers": dict(verdict.answers),
             "rules": list_rules(verdict), "missing": sorted(missing),
@@ -402,7 +402,7 @@ def describe(program, deployment):
 LINE = "{:<10} {:<14} {:>8} {:>7} {:>7} {:>8} {:>7} {:>6}  {}"
 
 
-def stage_line(instances, stage, verdict, missing, seconds):
+def scenario_line(instances, scenario, verdict, missing, seconds):
     answers = verdict.answers
     asked, unclear = sum(answers.values()), count_unclear(verdict)
     refused = asked - unclear - answers["PLACED"] - answers["REPEATED"] - answers["DONE"]
@@ -411,7 +411,7 @@ def stage_line(instances, stage, verdict, missing, seconds):
         told += f", but without {' '.join(sorted(missing))}"
     if +verdict.broken:
         told += "\n" + verdict.offenders
-    return LINE.format(instances, stage.name, asked, answers["PLACED"], answers["REPEATED"],
+    return LINE.format(instances, scenario.name, asked, answers["PLACED"], answers["REPEATED"],
                        refused, unclear, f"{seconds:.1f}", told)
 
 
@@ -419,8 +419,8 @@ def count_unclear(verdict):
     return verdict.answers["UNKNOWN"] + verdict.answers["NOT_DONE"]
 
 
-def find_missing(stage, verdict):
-    return stage.must - set(+verdict.answers) - ({"UNCLEAR"} if count_unclear(verdict) else set())
+def find_missing(scenario, verdict):
+    return scenario.must - set(+verdict.answers) - ({"UNCLEAR"} if count_unclear(verdict) else set())
 
 
 def print_verdict(total):
@@ -429,37 +429,37 @@ def print_verdict(total):
         print(f"{total.looked[rule]:>10,} {total.broken[rule]:>7,}  {sentence}")
 
 
-def prove(program, checker, servers, stages, counts, size, result):
-    """All stages with each number of instances; what is found goes to `result`."""
+def prove(program, checker, servers, scenarios, counts, size, result):
+    """All scenarios with each number of instances; what is found goes to `result`."""
     total = Verdict()
-    print(LINE.format("instances", "stage", "asked", "placed", "again", "refused", "unclear", "s",
+    print(LINE.format("instances", "scenario", "asked", "placed", "again", "refused", "unclear", "s",
                       "verdict"), flush=True)
     for count in counts:
         with contextlib.ExitStack() as stack:
             deployment = Deployment(program, servers, count, stack)
             result.update(describe(program, deployment))
-            for stage in stages:
-                place = f"{PLACE}/{count}.{stage.name.replace(' ', '_')}"
-                verdict, seconds = run_stage(checker, deployment, stage, size, place)
-                missing = find_missing(stage, verdict)
-                print(stage_line(count, stage, verdict, missing, seconds), flush=True)
-                result["stages"].append(stage_result(count, stage, verdict, missing, seconds, place))
+            for scenario in scenarios:
+                place = f"{PLACE}/{count}.{scenario.name.replace(' ', '_')}"
+                verdict, seconds = run_scenario(checker, deployment, scenario, size, place)
+                missing = find_missing(scenario, verdict)
+                print(scenario_line(count, scenario, verdict, missing, seconds), flush=True)
+                result["stages"].append(scenario_result(count, scenario, verdict, missing, seconds, place))
                 total.add(verdict)
     print_verdict(total)
     result["rules"] = [dict(each, sentence=RULES[each["rule"]]) for each in list_rules(total)]
     if +total.broken:
         raise harness.Failed("a rule is broken, see above; the histories are in " + PLACE)
     if any(each["missing"] for each in result["stages"]):
-        raise harness.Failed("a stage did not do what it is for")
+        raise harness.Failed("a scenario did not do what it is for")
 
 
 # -- the lab --
 
 class Defect:
-    """load/lab/NAME.sql spoils the order path; the stage must then break the rule."""
+    """load/lab/NAME.sql spoils the order path; the scenario must then break the rule."""
 
-    def __init__(self, name, rule, stage, without_redis=False):
-        self.name, self.rule, self.stage, self.without_redis = name, rule, stage, without_redis
+    def __init__(self, name, rule, scenario, without_redis=False):
+        self.name, self.rule, self.scenario, self.without_redis = name, rule, scenario, without_redis
 
 
 def crowd(deployment, size):
@@ -468,7 +468,7 @@ def crowd(deployment, size):
     return [ask(each, voucher, every_other_key(each)) for each in range(1, size)]
 
 
-CROWD = Stage("crowd", crowd, "")
+CROWD = Scenario("crowd", crowd, "")
 LAB = [
     Defect("oversell", "stock", CROWD),
     Defect("duplicate", "limit", AGAIN, without_redis=True),
@@ -488,7 +488,7 @@ def try_defect(program, checker, servers, defect, size):
         if defect.without_redis:
             harness.run(f"{harness.LOAD}/servers.sh", "stop", servers.directory, "redis")
             stack.callback(harness.run, f"{harness.LOAD}/servers.sh", "start", servers.directory, "redis")
-        verdict, seconds = run_stage(checker, deployment, defect.stage, size, f"{PLACE}/{defect.name}")
+        verdict, seconds = run_scenario(checker, deployment, defect.scenario, size, f"{PLACE}/{defect.name}")
     is_caught = verdict.broken[defect.rule] > 0
     print(f"{defect.name}: {verdict.broken[defect.rule]} times against \"{RULES[defect.rule]}\" "
           f"({seconds:.1f} s): {'caught' if is_caught else 'NOT CAUGHT'}\n{verdict.offenders}",
@@ -518,7 +518,7 @@ def prove_or_tell(program, checker, servers, counts, size):
     result = {"verdict": "not finished", "stages": [], "rules": []}
     began = time.monotonic()
     try:
-        prove(program, checker, servers, STAGES, counts, size, result)
+        prove(program, checker, servers, SCENARIOS, counts, size, result)
         result["verdict"] = "holds"
     except harness.Failed as failure:
         result["verdict"] = str(failure)
