@@ -69,7 +69,7 @@ EXAMPLES     := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 LOAD_SRC     := $(sort $(wildcard load/*.c))
 C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_SRC) $(BENCH_SRC) $(EXAMPLE_SRC) $(LOAD_SRC)
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*/*.h app/test/*/*.h load/*.h))
-SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*/*.sh docker/*.sh docker/*/*.sh lib/*/*/*.sh)) .ci/run
+SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*/*.sh docker/*.sh .ci/*/*.sh lib/*/*/*.sh)) .ci/run
 
 # For `seckill version`; may be given where there is no git.
 COMMIT   = $(call once,COMMIT,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown))

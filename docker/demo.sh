@@ -106,7 +106,7 @@ make_env()
     if [ "${OFFLINE:-}" = yes ]; then
         echo "building stand-ins for the images of a registry from Debian packages"
         import_base
-        quietly offline docker/offline-images/build.sh "$base" "$place/images"
+        quietly offline .ci/offline-images/build.sh "$base" "$place/images"
     fi
     commit=$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
     (umask 077 && { cat "$place/secrets" "$place/images" && echo "COMMIT=$commit"; } >"$place/env")
