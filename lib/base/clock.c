@@ -1,4 +1,4 @@
-/* clock.c - clock_gettime plus the shift that tests ask for. */
+/* clock.c - clock_gettime plus the shift that a test has set. */
 #include "base/clock.h"
 
 #include <stdatomic.h>
@@ -23,6 +23,13 @@ int64_t clock_mono_us(void)
 int64_t clock_real_us(void)
 {
     return read_us(CLOCK_REALTIME);
+}
+
+uint64_t clock_ms_until(int64_t at_us)
+{
+    int64_t now_us = clock_mono_us();
+
+    return at_us <= now_us ? 0 : ((uint64_t)at_us - (uint64_t)now_us) / 1000 + 1;
 }
 
 int64_t clock_shift_us(int64_t add_us)

@@ -1,4 +1,4 @@
-/* err.c - formats the words of a failure on one line. */
+/* err.c - formats a message on one line. */
 #include "base/err.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* err.h - the words that go with a status. */
+/* err.h - the message that goes with a status. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
@@ -8,11 +8,11 @@
 /** Zero-initialise before the first use; owns no memory. */
 struct err {
     enum status status;
-    char text[256]; /* NUL-terminated, cut to fit, no line breaks */
+    char text[256]; /* NUL-terminated, truncated to fit, no line breaks */
 };
 
 /**
- * Set `err` and hand its status back, so that a failure is one statement:
+ * Set `err` and return its status, so that a failure is one statement:
  * `return err_set(reterr, STATUS_IO, "connect: %s", why);`
  *
  * @err     may be NULL: then only the status is returned
@@ -22,7 +22,7 @@ struct err {
 enum status err_set(struct err *err, enum status status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
-/** Put `prefix` and ": " before the words. */
+/** Put `prefix` and ": " before the message. */
 void err_prefix(struct err *err, const char *prefix);
 
 #endif

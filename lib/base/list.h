@@ -1,8 +1,8 @@
 /*
  * list.h - an intrusive doubly linked list.
  *
- * A struct list is either the head of a ring or a link in one. A link that is in no
- * ring points at itself, so list_remove() may be called on it at any time.
+ * A struct list is either the head of a list or a link in one. list_init() and
+ * list_remove() leave a link in no list; list_remove() may be called on it again.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
@@ -19,6 +19,28 @@ struct list {
 #define list_item(link, type, member)                                                    \
     ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
+/**
+ * Loop over the structs in a list: LIST_EACH(struct call, call, &calls, link) declares
+ * `call`. The body may not remove `call` from the list; with LIST_EACH_SAFE it may remove
+ * or free it, but not the one after it.
+ */
+#define LIST_EACH(type, item, head, member)                                              \
+    for (type *item = list_item((head)->next, type, member); &item->member != (head);    \
+         item = list_item(item->member.next, type, member))
+#define LIST_EACH_SAFE(type, item, head, member)                                         \
+    for (type *item = list_item((head)->next, type, member),                             \
+              *item##_next = list_item(item->member.next, type, member);                 \
+         &item->member != (head);                                                        \
+         item = item##_next, item##_next = list_item(item->member.next, type, member))
+
+/** Loop that takes out the first struct until the list is empty, however it changes. */
+#define LIST_DRAIN(type, item, head, member)                                             \
+    for (type * item; (item = LIST_SHIFT(type, head, member)) != NULL;)
+
+/** The first struct, taken out; NULL when the list is empty. */
+#define LIST_SHIFT(type, head, member)                                                   \
+    (list_is_empty(head) ? NULL : list_item(list_shift(head), type, member))
+
 static inline void list_init(struct list *list)
 {
     list->prev = list->next = list;
@@ -29,12 +51,19 @@ static inline bool list_is_empty(const struct list *list)
     return list->next == list;
 }
 
+/** Insert `link`, which is in no list, right after `at`; after a head: as the first. */
+static inline void list_insert_after(struct list *at, struct list *link)
+{
+    link->prev = at;
+    link->next = at->next;
+    at->next->prev = link;
+    at->next = link;
+}
+
+/** Insert `link`, which is in no list, as the last. */
 static inline void list_append(struct list *head, struct list *link)
 {
-    link->prev = head->prev;
-    link->next = head;
-    head->prev->next = link;
-    head->prev = link;
+    list_insert_after(head->prev, link);
 }
 
 static inline void list_remove(struct list *link)
@@ -51,12 +80,12 @@ static inline struct list *list_shift(struct list *head)
 
     if (first == head)
         return NULL;
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it forgets that a freed one has left */
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it overlooks that a freed link was removed */
     list_remove(first);
     return first;
 }
 
-/** Move all links of `from` behind those of `to`; `from` is empty afterwards. */
+/** Move all links of `from` to the end of `to`; `from` is empty afterwards. */
 static inline void list_append_all(struct list *to, struct list *from)
 {
     if (list_is_empty(from))

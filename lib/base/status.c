@@ -1,4 +1,4 @@
-/* status.c - the words for enum status. */
+/* status.c - the names of enum status. */
 #include "base/status.h"
 
 const char *status_name(enum status status)

@@ -1,8 +1,10 @@
 /* test_base.c - the words of statuses and errors, the list, the clock that can be moved.
  */
 #include "base/clock.h"
+#include "base/closing.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "base/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,6 +84,148 @@ static void test_list__keeps_the_order_and_lets_any_link_go(void **state)
     assert_true(list_is_empty(&head));
 }
 
+struct item {
+    int number;
+    struct list link;
+};
+
+static void fill(struct list *head, struct item items[3])
+{
+    list_init(head);
+    for (int i = 0; i < 3; i++) {
+        items[i].number = i + 1;
+        list_append(head, &items[i].link);
+    }
+}
+
+/** The numbers in the list as the digits of one number. */
+static int digits_of(const struct list *head)
+{
+    int digits = 0;
+
+    LIST_EACH (const struct item, item, head, link)
+        digits = digits * 10 + item->number;
+    return digits;
+}
+
+static void test_list_insert_after__puts_the_link_behind_the_other(void **state)
+{
+    struct list head;
+    struct item items[3], more = {.number = 4};
+
+    (void)state;
+    fill(&head, items);
+    list_insert_after(&items[0].link, &more.link);
+    assert_int_equal(digits_of(&head), 1423);
+    list_remove(&more.link);
+    list_insert_after(&head, &more.link);
+    assert_int_equal(digits_of(&head), 4123);
+    list_remove(&more.link);
+    list_insert_after(&items[2].link, &more.link);
+    assert_int_equal(digits_of(&head), 1234);
+}
+
+static void test_list_each__visits_all_in_order_and_none_of_an_empty_list(void **state)
+{
+    struct list head;
+    struct item items[3];
+
+    (void)state;
+    fill(&head, items);
+    assert_int_equal(digits_of(&head), 123);
+    list_init(&head);
+    assert_int_equal(digits_of(&head), 0);
+}
+
+static void test_list_each_safe__lets_the_body_remove_the_item(void **state)
+{
+    struct list head;
+    struct item items[3];
+    int visited = 0;
+
+    (void)state;
+    fill(&head, items);
+    LIST_EACH_SAFE (struct item, item, &head, link) {
+        visited++;
+        if (item->number != 2)
+            list_remove(&item->link);
+    }
+    assert_int_equal(visited, 3);
+    assert_int_equal(digits_of(&head), 2);
+}
+
+static void test_list_drain__takes_out_all_and_what_the_body_adds(void **state)
+{
+    struct list head;
+    struct item items[3], more = {.number = 4};
+    int digits = 0;
+
+    (void)state;
+    fill(&head, items);
+    LIST_DRAIN (struct item, item, &head, link) {
+        digits = digits * 10 + item->number;
+        if (item->number == 1)
+            list_append(&head, &more.link);
+    }
+    assert_int_equal(digits, 1234);
+    assert_true(list_is_empty(&head));
+    assert_null(LIST_SHIFT(struct item, &head, link));
+}
+
+static void test_random__differs_from_call_to_call(void **state)
+{
+    uint64_t bytes[2] = {0};
+
+    (void)state;
+    assert_true(random_fill(bytes, sizeof(bytes)));
+    assert_true(bytes[0] != bytes[1]);
+    assert_true(random_u64() != random_u64());
+}
+
+struct owner {
+    struct closing closing;
+    uv_timer_t timers[2];
+    int closed;
+};
+
+static void count_closed(void *owner)
+{
+    ((struct owner *)owner)->closed++;
+}
+
+static void test_closing__tells_once_when_the_last_has_closed(void **state)
+{
+    struct owner owner = {.closed = 0};
+    uv_loop_t loop;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    closing_start(&owner.closing, count_closed, &owner);
+    for (int i = 0; i < 2; i++) {
+        uv_timer_init(&loop, &owner.timers[i]);
+        closing_handle(&owner.closing, (uv_handle_t *)&owner.timers[i]);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(owner.closed, 0); /* the owner itself is not done */
+    assert_ptr_equal(closing_part(&owner.closing), &owner.closing);
+    closing_done(&owner.closing);
+    assert_int_equal(owner.closed, 0); /* nor is the part */
+    closing_done(&owner.closing);
+    assert_int_equal(owner.closed, 1);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+static void test_clock_ms_until__rounds_up_and_is_zero_when_it_has_passed(void **state)
+{
+    int64_t now_us = clock_mono_us();
+
+    (void)state;
+    assert_int_equal(clock_ms_until(now_us), 0);
+    assert_int_equal(clock_ms_until(INT64_MIN), 0);
+    assert_in_range(clock_ms_until(now_us + 3600000000), 3500000, 3600001);
+    assert_true(clock_ms_until(INT64_MAX) > INT64_MAX / 2000);
+}
+
 static void test_clock_shift__moves_both_clocks(void **state)
 {
     int64_t mono_us = clock_mono_us(), real_us = clock_real_us();
@@ -102,6 +246,13 @@ int main(void)
         cmocka_unit_test(test_err_set__cuts_to_fit_and_has_no_line_breaks),
         cmocka_unit_test(test_err_prefix__goes_before_the_words),
         cmocka_unit_test(test_list__keeps_the_order_and_lets_any_link_go),
+        cmocka_unit_test(test_list_insert_after__puts_the_link_behind_the_other),
+        cmocka_unit_test(test_list_each__visits_all_in_order_and_none_of_an_empty_list),
+        cmocka_unit_test(test_list_each_safe__lets_the_body_remove_the_item),
+        cmocka_unit_test(test_list_drain__takes_out_all_and_what_the_body_adds),
+        cmocka_unit_test(test_random__differs_from_call_to_call),
+        cmocka_unit_test(test_closing__tells_once_when_the_last_has_closed),
+        cmocka_unit_test(test_clock_ms_until__rounds_up_and_is_zero_when_it_has_passed),
         cmocka_unit_test(test_clock_shift__moves_both_clocks),
     };
 

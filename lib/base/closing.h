@@ -1,0 +1,33 @@
+/*
+ * closing.h - waits until all uv handles and parts of an owner have closed.
+ *
+ * libuv closes a handle in a later turn of the loop, and its memory must stay until then.
+ * An owner starts a struct closing, closes each handle and part through it, and ends with
+ * closing_done(); when the last of them has closed, `closed` is called, once, and may free
+ * the owner.
+ *
+ * Threads: the loop's only.
+ */
+#ifndef BASE_CLOSING_H
+#define BASE_CLOSING_H
+
+#include <uv.h>
+
+struct closing {
+    unsigned open; /* handles and parts that are still open, and the owner itself */
+    void (*closed)(void *owner);
+    void *owner;
+};
+
+void closing_start(struct closing *closing, void (*closed)(void *owner), void *owner);
+
+/** Close `handle`; its `data` is used from now on. */
+void closing_handle(struct closing *closing, uv_handle_t *handle);
+
+/** Count a part that closes by itself; it must call closing_done() with the result. */
+struct closing *closing_part(struct closing *closing);
+
+/** A part has closed, or the owner has nothing more to close. Takes a struct closing *. */
+void closing_done(void *closing);
+
+#endif
