@@ -35,10 +35,8 @@ void rlock_batches_init(struct rlock_batches *batches)
 
 static void free_all(struct list *batches)
 {
-    struct list *link;
-
-    while ((link = list_shift(batches)) != NULL)
-        free(list_item(link, struct rlock_batch, link));
+    LIST_DRAIN (struct rlock_batch, batch, batches, link)
+        free(batch);
 }
 
 void rlock_batches_clear(struct rlock_batches *batches)
@@ -62,10 +60,11 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
                                       const struct rlock_op *op, const struct rlock *lock)
 {
     struct rlock_line *line = &client->batches.lines[op->line];
-    struct list *link = list_shift(&client->batches.spare);
     struct rlock_batch *batch =
-        link == NULL ? malloc(sizeof(*batch)) : list_item(link, struct rlock_batch, link);
+        LIST_SHIFT(struct rlock_batch, &client->batches.spare, link);
 
+    if (batch == NULL)
+        batch = malloc(sizeof(*batch));
     if (batch == NULL)
         return NULL;
     batch->client = client;
@@ -95,11 +94,7 @@ static bool suits(const struct rlock_batch *batch, const struct rlock_op *op,
 static struct rlock_batch *find_batch(struct rlock_client *client,
                                       const struct rlock_op *op, const struct rlock *lock)
 {
-    struct list *open = &client->batches.lines[op->line].open;
-
-    for (struct list *at = open->next; at != open; at = at->next) {
-        struct rlock_batch *batch = list_item(at, struct rlock_batch, link);
-
+    LIST_EACH (struct rlock_batch, batch, &client->batches.lines[op->line].open, link) {
         if (suits(batch, op, lock))
             return batch;
     }
@@ -242,11 +237,7 @@ static void send_batch(struct rlock_batch *batch)
 
 static void send_all(struct list *batches, int64_t now_us)
 {
-    struct list *link;
-
-    while ((link = list_shift(batches)) != NULL) {
-        struct rlock_batch *batch = list_item(link, struct rlock_batch, link);
-
+    LIST_DRAIN (struct rlock_batch, batch, batches, link) {
         batch->call.script = &batch->client->scripts[batch->op->script];
         batch->call.done = on_done;
         batch->call.send_again = on_send_again;
@@ -379,11 +370,7 @@ static void complete_late(struct rlock_batch *batch)
 
 static struct rlock_batch *find_proof(struct rlock_client *client, enum rlock_proof proof)
 {
-    struct list *sent = &client->batches.sent;
-
-    for (struct list *at = sent->next; at != sent; at = at->next) {
-        struct rlock_batch *batch = list_item(at, struct rlock_batch, link);
-
+    LIST_EACH (struct rlock_batch, batch, &client->batches.sent, link) {
         if (batch->proof == proof)
             return batch;
     }
@@ -442,13 +429,10 @@ static enum status write_wait(struct rlock_client *client,
 static void confirm_replicas(struct rlock_client *client)
 {
     struct rlock_batch *first = find_proof(client, RLOCK_PROOF_WANTED);
-    struct list *sent = &client->batches.sent;
 
     if (first == NULL || find_proof(client, RLOCK_PROOF_REQUESTED) != NULL)
         return;
-    for (struct list *at = sent->next; at != sent; at = at->next) {
-        struct rlock_batch *batch = list_item(at, struct rlock_batch, link);
-
+    LIST_EACH (struct rlock_batch, batch, &client->batches.sent, link) {
         if (batch->proof == RLOCK_PROOF_WANTED && batch->replicas == first->replicas &&
             batch->replicas_wait_ms == first->replicas_wait_ms)
             batch->proof = RLOCK_PROOF_REQUESTED;
@@ -524,9 +508,7 @@ void rlock_batch_complete_failed(struct rlock_client *client)
 
 static void cancel_in(struct list *batches)
 {
-    for (struct list *at = batches->next; at != batches; at = at->next) {
-        struct rlock_batch *batch = list_item(at, struct rlock_batch, link);
-
+    LIST_EACH (struct rlock_batch, batch, batches, link) {
         for (unsigned i = 0; i < batch->count; i++) {
             if (batch->locks[i] != NULL)
                 batch->op->cancel(batch->client, batch->locks[i], batch->is_sent);

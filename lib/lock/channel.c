@@ -31,11 +31,7 @@ static struct list *bucket_of(struct rlock_channels *channels, const char *name,
 static struct rlock_channel *find(struct rlock_channels *channels, const char *name,
                                   size_t name_len)
 {
-    struct list *bucket = bucket_of(channels, name, name_len);
-
-    for (struct list *at = bucket->next; at != bucket; at = at->next) {
-        struct rlock_channel *channel = list_item(at, struct rlock_channel, link);
-
+    LIST_EACH (struct rlock_channel, channel, bucket_of(channels, name, name_len), link) {
         if (channel->name_len == name_len && memcmp(channel->name, name, name_len) == 0)
             return channel;
     }
@@ -113,12 +109,7 @@ static void on_state(bool is_up, const struct err *why UNUSED, void *arg)
     struct rlock_channels *channels = &client->waits.channels;
 
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
-        struct list *bucket = &channels->buckets[i];
-
-        for (struct list *at = bucket->next, *next = at->next; at != bucket;
-             at = next, next = at->next) {
-            struct rlock_channel *channel = list_item(at, struct rlock_channel, link);
-
+        LIST_EACH_SAFE (struct rlock_channel, channel, &channels->buckets[i], link) {
             channel->is_subscribed = channel->is_refused = false;
             if (!is_up)
                 rlock_waits_cut_off(channel);
@@ -158,11 +149,9 @@ void rlock_channels_close(struct rlock_client *client)
 
 void rlock_channels_clear(struct rlock_channels *channels)
 {
-    struct list *link;
-
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
-        while ((link = list_shift(&channels->buckets[i])) != NULL)
-            free(list_item(link, struct rlock_channel, link));
+        LIST_DRAIN (struct rlock_channel, channel, &channels->buckets[i], link)
+            free(channel);
     }
 }
 

@@ -7,11 +7,11 @@
  */
 #include "lock/client.h"
 #include "base/clock.h"
+#include "base/random.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define FENCE_KEY_DEFAULT "lock:fence"
 #define WAITING_SUFFIX    ":waiting"
@@ -174,8 +174,8 @@ static enum status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1], struct err *ret
     unsigned char random[16];
     char *at = ret_id;
 
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-        return err_set(reterr, STATUS_IO, "getrandom failed");
+    if (!random_fill(random, sizeof(random)))
+        return err_set(reterr, STATUS_IO, "lock client: no random numbers");
     random[6] = (unsigned char)((random[6] & 0x0f) | 0x40);
     random[8] = (unsigned char)((random[8] & 0x3f) | 0x80);
     for (size_t i = 0; i < sizeof(random); i++) {

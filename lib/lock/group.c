@@ -15,7 +15,9 @@
  * Two groups may each get what the other needs. Both then give it back before either
  * pauses or waits, and the jitter decides who is first the next time.
  */
+#include "base/backoff.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "lock/client.h"
 #include "lock/group_round.h"
 
@@ -136,8 +138,7 @@ static uint32_t left_ms(const struct rlock_group *group)
 static void pause_then(struct rlock_group *group, uint32_t max_ms,
                        void (*then)(struct rlock_group *group))
 {
-    uint64_t ms =
-        rlock_backoff_ms(group->failures, PAUSE_MS_MIN, max_ms, rlock_throw_dice());
+    uint64_t ms = backoff_ms(group->failures, PAUSE_MS_MIN, max_ms, random_u64());
 
     rlock_round_begin(group, then);
     rlock_round_pause(group, within(ms, 0, left_ms(group)));

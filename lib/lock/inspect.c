@@ -221,10 +221,8 @@ static void abandon(struct query *query)
 
 void rlock_queries_cancel(struct rlock_client *client)
 {
-    struct list *link;
-
-    while ((link = list_shift(&client->queries)) != NULL)
-        abandon(list_item(link, struct query, link));
-    while ((link = list_shift(&client->failed_queries)) != NULL)
-        answer(list_item(link, struct query, link), STATUS_CANCELLED, NULL);
+    LIST_DRAIN (struct query, query, &client->queries, link)
+        abandon(query);
+    LIST_DRAIN (struct query, query, &client->failed_queries, link)
+        answer(query, STATUS_CANCELLED, NULL);
 }

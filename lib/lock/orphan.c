@@ -43,10 +43,8 @@ void rlock_orphan_close(struct rlock_client *client)
 
 static void free_all(struct list *locks)
 {
-    struct list *link;
-
-    while ((link = list_shift(locks)) != NULL)
-        free(list_item(link, struct rlock, link));
+    LIST_DRAIN (struct rlock, lock, locks, link)
+        free(lock);
 }
 
 void rlock_orphan_clear(struct rlock_client *client)
@@ -58,11 +56,10 @@ void rlock_orphan_clear(struct rlock_client *client)
 
 struct rlock *rlock_orphan_spare(struct rlock_client *client)
 {
-    struct list *link = list_shift(&client->orphans.spare);
-    struct rlock *lock;
+    struct rlock *lock = LIST_SHIFT(struct rlock, &client->orphans.spare, link);
 
-    if (link != NULL)
-        return list_item(link, struct rlock, link);
+    if (lock != NULL)
+        return lock;
     lock = calloc(1, sizeof(*lock));
     if (lock != NULL)
         list_init(&lock->link);
@@ -182,13 +179,12 @@ void rlock_orphan_take_over(struct rlock_client *client, struct rlock *lock)
 void rlock_orphan_resume(struct rlock_client *client)
 {
     struct list todo;
-    struct list *link;
 
     list_init(&todo);
     list_append_all(&todo, &client->orphans.due);
     client->orphans.due_count = 0;
-    while ((link = list_shift(&todo)) != NULL)
-        put_in_line(client, list_item(link, struct rlock, link));
+    LIST_DRAIN (struct rlock, lock, &todo, link)
+        put_in_line(client, lock);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -201,8 +197,7 @@ static void on_timer(uv_timer_t *timer)
         struct rlock *lock = list_item(second->next, struct rlock, link);
 
         if (lock->renew_at_us > now_us) {
-            uv_timer_start(timer, on_timer,
-                           (uint64_t)(lock->renew_at_us - now_us) / 1000 + 1, 0);
+            uv_timer_start(timer, on_timer, clock_ms_until(lock->renew_at_us), 0);
             break;
         }
         list_remove(&lock->link);

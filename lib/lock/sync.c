@@ -65,24 +65,20 @@ static void flush(struct rlock_sync *sync)
 {
     if (sync->closing != NULL)
         return; /* clients that are being closed flush themselves, and may be gone */
-    for (struct list *at = sync->clients.next; at != &sync->clients; at = at->next)
-        rlock_flush(list_item(at, struct opened, link)->client);
+    LIST_EACH (struct opened, opened, &sync->clients, link)
+        rlock_flush(opened->client);
 }
 
 /** Begin what has arrived; the mutex is held on entry and on return, not between. */
 static void begin_arrived(struct rlock_sync *sync)
 {
     struct list begun;
-    struct list *link;
 
     list_init(&begun);
     list_append_all(&begun, &sync->arrived);
     pthread_mutex_unlock(&sync->mutex);
-    while ((link = list_shift(&begun)) != NULL) {
-        struct rlock_sync_call *call = list_item(link, struct rlock_sync_call, link);
-
+    LIST_DRAIN (struct rlock_sync_call, call, &begun, link)
         call->begin(call);
-    }
     flush(sync);
     pthread_mutex_lock(&sync->mutex);
 }
@@ -334,20 +330,15 @@ static void answer_opening(struct opened *opened, enum status status)
 static void begin_close(struct rlock_sync_call *call)
 {
     struct rlock_sync *sync = call->sync;
-    struct list *link;
 
     sync->closing = call;
-    while ((link = list_shift(&sync->groups)) != NULL) {
-        struct adopted *adopted = list_item(link, struct adopted, link);
-
+    LIST_DRAIN (struct adopted, adopted, &sync->groups, link) {
         rlock_group_free(adopted->group);
         free(adopted);
     }
     if (list_is_empty(&sync->clients))
         rlock_sync_answer(call, STATUS_OK);
-    for (link = sync->clients.next; link != &sync->clients; link = link->next) {
-        struct opened *opened = list_item(link, struct opened, link);
-
+    LIST_EACH (struct opened, opened, &sync->clients, link) {
         answer_opening(opened, STATUS_CANCELLED);
         rlock_client_close(opened->client, on_client_closed, opened);
     }
@@ -484,11 +475,11 @@ enum status rlock_sync_adopt(struct rlock_sync *sync, struct rlock_group *group)
 
 void rlock_sync_disown(struct rlock_sync *sync, struct rlock_group *group)
 {
-    struct list *at = sync->groups.next;
-
-    while (list_item(at, struct adopted, link)->group != group)
-        at = at->next;
-    list_remove(at);
-    free(list_item(at, struct adopted, link));
+    LIST_EACH_SAFE (struct adopted, adopted, &sync->groups, link) {
+        if (adopted->group == group) {
+            list_remove(&adopted->link);
+            free(adopted);
+        }
+    }
     rlock_group_free(group);
 }

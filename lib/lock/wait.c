@@ -16,12 +16,13 @@
  * so that one who died or gave up is not waited for much longer.
  */
 #include "lock/wait.h"
+#include "base/backoff.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "lock/client.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define SPIN_MAX_MS_DEFAULT 100 /* of a kind whose releases nobody tells */
 #define DEAF_MIN_MS         50  /* pauses of who cannot hear messages */
@@ -43,26 +44,6 @@ struct rlock_waiter {
 };
 
 static void on_timer(uv_timer_t *timer);
-
-uint32_t rlock_backoff_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms,
-                          uint32_t dice)
-{
-    uint64_t pause_ms = (uint64_t)(min_ms == 0 ? 1 : min_ms)
-                        << (attempt < 32 ? attempt : 32);
-    uint32_t most_ms = pause_ms < max_ms ? (uint32_t)pause_ms : max_ms;
-    uint32_t spread_ms = most_ms / 2;
-
-    return most_ms - spread_ms + dice % (spread_ms + 1);
-}
-
-uint32_t rlock_throw_dice(void)
-{
-    uint32_t dice = 0;
-
-    if (getrandom(&dice, sizeof(dice), GRND_NONBLOCK) != (ssize_t)sizeof(dice))
-        dice = (uint32_t)clock_mono_us();
-    return dice;
-}
 
 void rlock_waits_init(struct rlock_waits *waits)
 {
@@ -110,9 +91,7 @@ static int64_t next_pause_us(struct rlock_waiter *waiter)
 
     if (spins(waiter))
         max_ms = lock->spin_max_ms == 0 ? SPIN_MAX_MS_DEFAULT : lock->spin_max_ms;
-    return (int64_t)rlock_backoff_ms(waiter->attempts++, min_ms, max_ms,
-                                     rlock_throw_dice()) *
-           1000;
+    return INT64_C(1000) * backoff_ms(waiter->attempts++, min_ms, max_ms, random_u64());
 }
 
 /** Sleep until there is something to try, or no time left. */
@@ -130,8 +109,7 @@ static void sleep_on(struct rlock_waiter *waiter)
     if (is_queued)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
     uv_update_time(waiter->client->loop); /* which is as old as this turn of it */
-    uv_timer_start(&waiter->timer, on_timer,
-                   at_us <= now_us ? 0 : (uint64_t)(at_us - now_us) / 1000 + 1, 0);
+    uv_timer_start(&waiter->timer, on_timer, clock_ms_until(at_us), 0);
 }
 
 static void try_again(struct rlock_waiter *waiter)
@@ -168,11 +146,11 @@ static void on_timer(uv_timer_t *timer)
 
 static struct rlock_waiter *create(struct rlock_client *client)
 {
-    struct list *link = list_shift(&client->waits.spare);
-    struct rlock_waiter *waiter;
+    struct rlock_waiter *waiter =
+        LIST_SHIFT(struct rlock_waiter, &client->waits.spare, link);
 
-    if (link != NULL)
-        return list_item(link, struct rlock_waiter, link);
+    if (waiter != NULL)
+        return waiter;
     waiter = calloc(1, sizeof(*waiter));
     if (waiter == NULL)
         return NULL;
@@ -292,11 +270,7 @@ void rlock_wait_pass_on(struct rlock_client *client, const struct rlock *lock)
 
 void rlock_waits_confirmed(struct rlock_channel *channel)
 {
-    struct list *waiters = &channel->waiters;
-
-    for (struct list *at = waiters->next; at != waiters; at = at->next) {
-        struct rlock_waiter *waiter = list_item(at, struct rlock_waiter, link);
-
+    LIST_EACH (struct rlock_waiter, waiter, &channel->waiters, link) {
         waiter->attempts = 0;
         if (waiter->lock->kind->is_queued || is_first(waiter))
             call(waiter);
@@ -305,11 +279,7 @@ void rlock_waits_confirmed(struct rlock_channel *channel)
 
 void rlock_waits_cut_off(struct rlock_channel *channel)
 {
-    struct list *waiters = &channel->waiters;
-
-    for (struct list *at = waiters->next; at != waiters; at = at->next) {
-        struct rlock_waiter *waiter = list_item(at, struct rlock_waiter, link);
-
+    LIST_EACH (struct rlock_waiter, waiter, &channel->waiters, link) {
         if (waiter->lock->batch == NULL)
             sleep_on(waiter);
     }
@@ -325,11 +295,7 @@ static bool is_owner(const struct rlock_waiter *waiter, const char *text, size_t
 
 void rlock_waits_called(struct rlock_channel *channel, const char *text, size_t text_len)
 {
-    struct list *waiters = &channel->waiters;
-
-    for (struct list *at = waiters->next; at != waiters; at = at->next) {
-        struct rlock_waiter *waiter = list_item(at, struct rlock_waiter, link);
-
+    LIST_EACH (struct rlock_waiter, waiter, &channel->waiters, link) {
         if (!waiter->lock->kind->is_queued || is_owner(waiter, text, text_len)) {
             call(waiter);
             return;
@@ -344,11 +310,7 @@ static void on_closed(uv_handle_t *handle)
 
 void rlock_waits_close(struct rlock_client *client)
 {
-    struct list *all = &client->waits.all;
-
-    for (struct list *at = all->next; at != all; at = at->next) {
-        struct rlock_waiter *waiter = list_item(at, struct rlock_waiter, all_link);
-
+    LIST_EACH (struct rlock_waiter, waiter, &client->waits.all, all_link) {
         if (waiter->lock != NULL)
             rlock_cancel_acquire(client, waiter->lock, false);
         uv_close((uv_handle_t *)&waiter->timer, on_closed);
@@ -358,9 +320,7 @@ void rlock_waits_close(struct rlock_client *client)
 
 void rlock_waits_clear(struct rlock_waits *waits)
 {
-    struct list *link;
-
-    while ((link = list_shift(&waits->all)) != NULL)
-        free(list_item(link, struct rlock_waiter, all_link));
+    LIST_DRAIN (struct rlock_waiter, waiter, &waits->all, all_link)
+        free(waiter);
     rlock_channels_clear(&waits->channels);
 }

@@ -50,14 +50,4 @@ void rlock_waits_cut_off(struct rlock_channel *channel);
 /** A message: of a queued kind the owner whose turn it is, else anything. */
 void rlock_waits_called(struct rlock_channel *channel, const char *text, size_t text_len);
 
-/** Any number, for the jitter of pauses. */
-uint32_t rlock_throw_dice(void);
-
-/**
- * The `attempt`-th pause, from 0, of one who asks again and again: grows twofold from
- * `min_ms` to `max_ms`, and is a random part, at least half, of that. `dice`: any number.
- */
-uint32_t rlock_backoff_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms,
-                          uint32_t dice);
-
 #endif

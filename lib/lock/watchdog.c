@@ -30,13 +30,10 @@ static void on_timer(uv_timer_t *timer);
 
 static void wake_at(struct rlock_watchdog *watchdog, int64_t at_us)
 {
-    int64_t wait_us = at_us - clock_mono_us();
-
     if (at_us >= watchdog->timer_at_us)
         return;
     watchdog->timer_at_us = at_us;
-    uv_timer_start(&watchdog->timer, on_timer,
-                   wait_us <= 0 ? 0 : (uint64_t)wait_us / 1000 + 1, 0);
+    uv_timer_start(&watchdog->timer, on_timer, clock_ms_until(at_us), 0);
 }
 
 void rlock_watchdog_init(struct rlock_client *client, uv_loop_t *loop)
@@ -53,11 +50,7 @@ void rlock_watchdog_init(struct rlock_client *client, uv_loop_t *loop)
 
 static void let_go(struct list *locks)
 {
-    struct list *link;
-
-    while ((link = list_shift(locks)) != NULL) {
-        struct rlock *lock = list_item(link, struct rlock, watch_link);
-
+    LIST_DRAIN (struct rlock, lock, locks, watch_link) {
         rlock_batch_leave(lock);
         lock->state = RLOCK_IDLE;
     }
@@ -73,28 +66,24 @@ void rlock_watchdog_close(struct rlock_client *client)
     struct rlock_watchdog *watchdog = &client->watchdog;
 
     let_go(&watchdog->overdue);
-    for (struct list *at = watchdog->rounds.next; at != &watchdog->rounds; at = at->next)
-        let_go(&list_item(at, struct round, link)->locks);
+    LIST_EACH (struct round, round, &watchdog->rounds, link)
+        let_go(&round->locks);
     uv_close((uv_handle_t *)&watchdog->timer, on_closed);
 }
 
 void rlock_watchdog_clear(struct rlock_client *client)
 {
-    struct list *link;
-
-    while ((link = list_shift(&client->watchdog.rounds)) != NULL)
-        free(list_item(link, struct round, link));
+    LIST_DRAIN (struct round, round, &client->watchdog.rounds, link)
+        free(round);
 }
 
 static struct round *find_round(struct rlock_watchdog *watchdog, uint32_t lease_ms)
 {
     struct round *round;
 
-    for (struct list *at = watchdog->rounds.next; at != &watchdog->rounds;
-         at = at->next) {
-        round = list_item(at, struct round, link);
-        if (round->lease_ms == lease_ms)
-            return round;
+    LIST_EACH (struct round, known, &watchdog->rounds, link) {
+        if (known->lease_ms == lease_ms)
+            return known;
     }
     round = malloc(sizeof(*round));
     if (round == NULL)
@@ -230,14 +219,11 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
 {
     struct list *overdue = &client->watchdog.overdue;
     struct list todo;
-    struct list *link;
 
     list_init(&todo);
     list_append_all(&todo, overdue);
-    while ((link = list_shift(&todo)) != NULL) {
-        struct rlock *lock = list_item(link, struct rlock, watch_link);
-
-        list_append(overdue, link);
+    LIST_DRAIN (struct rlock, lock, &todo, watch_link) {
+        list_append(overdue, &lock->watch_link);
         if (now_us < lock->safe_until_us) {
             renew(client, lock);
             wake_at(&client->watchdog, retry_at_us(lock, now_us));
@@ -253,12 +239,10 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
 
 static void tick(struct rlock_client *client)
 {
-    struct list *rounds = &client->watchdog.rounds;
     int64_t now_us = clock_mono_us();
 
-    for (struct list *at = rounds->next, *next = at->next; at != rounds;
-         at = next, next = at->next)
-        collect_due(&client->watchdog, list_item(at, struct round, link), now_us);
+    LIST_EACH_SAFE (struct round, round, &client->watchdog.rounds, link)
+        collect_due(&client->watchdog, round, now_us);
     renew_overdue(client, now_us);
     if (!client->is_closing)
         rlock_batch_flush(client);

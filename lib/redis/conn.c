@@ -14,7 +14,10 @@
  * the state again.
  */
 #include "redis/conn.h"
+#include "base/backoff.h"
 #include "base/clock.h"
+#include "base/closing.h"
+#include "base/random.h"
 #include "redis/socket.h"
 
 #include <assert.h>
@@ -23,7 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 
 #define PAUSE_MIN_MS  20
 #define PAUSE_MAX_MS  500
@@ -70,11 +72,12 @@ struct redis_conn {
     int64_t timer_at_us; /* INT64_MAX: not running */
     int64_t attempt_deadline_us;
     int64_t up_since_us;
-    uint32_t pause_ms;
+    unsigned failures; /* in a row */
     unsigned attempts;
     uint64_t last_number;
     uv_getaddrinfo_t resolve;
-    bool is_resolving, is_timer_closed;
+    bool is_resolving;
+    struct closing closing;
 };
 
 static void on_timer(uv_timer_t *timer);
@@ -82,13 +85,10 @@ static void on_timer(uv_timer_t *timer);
 /** Have the timer fire at `at_us`, or before. */
 static void wake_at(struct redis_conn *conn, int64_t at_us)
 {
-    int64_t wait_us = at_us - clock_mono_us();
-
     if (at_us >= conn->timer_at_us)
         return;
     conn->timer_at_us = at_us;
-    uv_timer_start(&conn->timer, on_timer,
-                   wait_us <= 0 ? 0 : (uint64_t)wait_us / 1000 + 1, 0);
+    uv_timer_start(&conn->timer, on_timer, clock_ms_until(at_us), 0);
 }
 
 static void wake_only_at(struct redis_conn *conn, int64_t at_us)
@@ -121,28 +121,16 @@ static void tell_down(struct redis_conn *conn, const struct err *why)
         conn->on_state(false, why, conn->arg);
 }
 
-/** Longer with each failure, and not the same for all who lost the same server. */
 static int64_t next_pause_us(struct redis_conn *conn)
 {
-    uint32_t half_us = conn->pause_ms * 500;
-    uint32_t dice = 0;
-
-    if (getrandom(&dice, sizeof(dice), GRND_NONBLOCK) != (ssize_t)sizeof(dice))
-        dice = (uint32_t)clock_mono_us();
-    conn->pause_ms =
-        conn->pause_ms * 2 < PAUSE_MAX_MS ? conn->pause_ms * 2 : PAUSE_MAX_MS;
-    return half_us + dice % half_us;
+    return INT64_C(1000) *
+           backoff_ms(conn->failures++, PAUSE_MIN_MS, PAUSE_MAX_MS, random_u64());
 }
 
 static void answer_all(struct redis_conn *conn, enum status status)
 {
-    struct list *link;
-
-    while ((link = list_shift(&conn->pending)) != NULL) {
-        struct redis_command *command = list_item(link, struct redis_command, link);
-
+    LIST_DRAIN (struct redis_command, command, &conn->pending, link)
         command->done(command, status, NULL);
-    }
 }
 
 /** Drop the connection, answer what was under way with `status`, try again later. */
@@ -152,7 +140,7 @@ static void lose(struct redis_conn *conn, enum status status, const struct err *
     struct err reason = *why;
 
     if (conn->state == CONN_UP && now_us - conn->up_since_us >= STEADY_US)
-        conn->pause_ms = PAUSE_MIN_MS;
+        conn->failures = 0;
     redis_socket_close(conn->socket);
     conn->socket = NULL;
     conn->broken.status = STATUS_OK;
@@ -372,10 +360,10 @@ static void connect_to(struct redis_conn *conn, const char *ip)
     wake_only_at(conn, conn->attempt_deadline_us);
 }
 
-static void finish_close(struct redis_conn *conn)
+static void conn_on_closed(void *arg)
 {
-    if (!conn->is_timer_closed || conn->is_resolving)
-        return;
+    struct redis_conn *conn = arg;
+
     redis_tls_close(conn->tls);
     if (conn->closed != NULL)
         conn->closed(conn->closed_arg);
@@ -402,7 +390,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int failure, struct addrinfo 
     conn->is_resolving = false;
     if (conn->state == CONN_CLOSED) {
         uv_freeaddrinfo(found);
-        finish_close(conn);
+        closing_done(&conn->closing);
         return;
     }
     if (failure == 0) {
@@ -559,7 +547,6 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     conn->on_state = options->on_state;
     conn->on_message = options->on_message;
     conn->arg = options->arg;
-    conn->pause_ms = PAUSE_MIN_MS;
     list_init(&conn->pending);
     if (conn->url.is_tls)
         status = redis_tls_open(&conn->tls, reterr);
@@ -575,14 +562,6 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     return STATUS_OK;
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    struct redis_conn *conn = handle->data;
-
-    conn->is_timer_closed = true;
-    finish_close(conn);
-}
-
 void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg)
 {
     assert(conn->state != CONN_CLOSED);
@@ -591,10 +570,14 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
     conn->state = CONN_CLOSED;
     redis_socket_close(conn->socket);
     conn->socket = NULL;
-    uv_close((uv_handle_t *)&conn->timer, on_timer_closed);
-    if (conn->is_resolving)
+    closing_start(&conn->closing, conn_on_closed, conn);
+    closing_handle(&conn->closing, (uv_handle_t *)&conn->timer);
+    if (conn->is_resolving) {
+        closing_part(&conn->closing);
         uv_cancel((uv_req_t *)&conn->resolve);
+    }
     answer_all(conn, STATUS_CANCELLED);
+    closing_done(&conn->closing);
 }
 
 bool redis_conn_is_up(const struct redis_conn *conn)

@@ -1,31 +1,32 @@
-/* test_backoff.c - the pauses of those who ask again and again. */
-#include "lock/wait.h"
+/* test_backoff.c - pauses between attempts. */
+#include "base/backoff.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <cmocka.h> /* needs the four above */
 
-/** The shortest and the longest that any dice can give. */
+/** The shortest and the longest pause that any random number gives. */
 static uint32_t least_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms)
 {
-    return rlock_backoff_ms(attempt, min_ms, max_ms, 0);
+    return backoff_ms(attempt, min_ms, max_ms, 0);
 }
 
 static uint32_t most_ms(unsigned attempt, uint32_t min_ms, uint32_t max_ms)
 {
     uint32_t most = 0;
 
-    for (uint32_t dice = 0; dice <= max_ms; dice++) {
-        uint32_t pause_ms = rlock_backoff_ms(attempt, min_ms, max_ms, dice);
+    for (uint32_t random = 0; random <= max_ms; random++) {
+        uint32_t pause_ms = backoff_ms(attempt, min_ms, max_ms, random);
 
         most = pause_ms > most ? pause_ms : most;
     }
     return most;
 }
 
-static void test_rlock_backoff_ms__grows_twofold_up_to_the_most(void **state)
+static void test_backoff_ms__grows_twofold_up_to_the_most(void **state)
 {
     static const uint32_t wanted_ms[] = {10, 20, 40, 80, 100, 100};
 
@@ -36,31 +37,30 @@ static void test_rlock_backoff_ms__grows_twofold_up_to_the_most(void **state)
     }
 }
 
-static void test_rlock_backoff_ms__every_dice_stays_within_its_bounds(void **state)
+static void test_backoff_ms__every_number_stays_within_its_bounds(void **state)
 {
     (void)state;
     for (unsigned attempt = 0; attempt < 70; attempt++) {
-        for (uint32_t dice = 0; dice < 1000; dice++) {
-            uint32_t pause_ms =
-                rlock_backoff_ms(attempt, 7, 333, dice * UINT32_C(4294967));
+        for (uint32_t random = 0; random < 1000; random++) {
+            uint32_t pause_ms = backoff_ms(attempt, 7, 333, random * UINT32_C(4294967));
 
             assert_in_range(pause_ms, attempt == 0 ? 4 : 7, 333);
         }
     }
 }
 
-static void test_rlock_backoff_ms__uses_all_of_its_range(void **state)
+static void test_backoff_ms__uses_all_of_its_range(void **state)
 {
     bool is_seen[101] = {false};
 
     (void)state;
-    for (uint32_t dice = 0; dice < 1000; dice++)
-        is_seen[rlock_backoff_ms(9, 1, 100, dice)] = true;
+    for (uint32_t random = 0; random < 1000; random++)
+        is_seen[backoff_ms(9, 1, 100, random)] = true;
     for (unsigned i = 0; i <= 100; i++)
         assert_int_equal(is_seen[i], i >= 50);
 }
 
-static void test_rlock_backoff_ms__never_pauses_for_nothing(void **state)
+static void test_backoff_ms__never_pauses_for_nothing(void **state)
 {
     (void)state;
     assert_int_equal(least_ms(0, 0, 100), 1); /* 0 counts as 1 */
@@ -69,29 +69,28 @@ static void test_rlock_backoff_ms__never_pauses_for_nothing(void **state)
     assert_int_equal(least_ms(0, 1, 3), 1);
 }
 
-static void test_rlock_backoff_ms__takes_any_numbers(void **state)
+static void test_backoff_ms__takes_any_numbers(void **state)
 {
-    static const uint32_t dices[] = {0, 1, UINT32_MAX};
+    static const uint32_t randoms[] = {0, 1, UINT32_MAX};
 
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
-        uint32_t pause_ms =
-            rlock_backoff_ms(UINT32_MAX, UINT32_MAX, UINT32_MAX, dices[i]);
+        uint32_t pause_ms = backoff_ms(UINT32_MAX, UINT32_MAX, UINT32_MAX, randoms[i]);
 
         assert_in_range(pause_ms, UINT32_MAX / 2, UINT32_MAX);
-        assert_int_equal(rlock_backoff_ms(3, 5, 0, dices[i]), 0);
-        assert_in_range(rlock_backoff_ms(0, 50, 20, dices[i]), 10, 20);
+        assert_int_equal(backoff_ms(3, 5, 0, randoms[i]), 0);
+        assert_in_range(backoff_ms(0, 50, 20, randoms[i]), 10, 20);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rlock_backoff_ms__grows_twofold_up_to_the_most),
-        cmocka_unit_test(test_rlock_backoff_ms__every_dice_stays_within_its_bounds),
-        cmocka_unit_test(test_rlock_backoff_ms__uses_all_of_its_range),
-        cmocka_unit_test(test_rlock_backoff_ms__never_pauses_for_nothing),
-        cmocka_unit_test(test_rlock_backoff_ms__takes_any_numbers),
+        cmocka_unit_test(test_backoff_ms__grows_twofold_up_to_the_most),
+        cmocka_unit_test(test_backoff_ms__every_number_stays_within_its_bounds),
+        cmocka_unit_test(test_backoff_ms__uses_all_of_its_range),
+        cmocka_unit_test(test_backoff_ms__never_pauses_for_nothing),
+        cmocka_unit_test(test_backoff_ms__takes_any_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
