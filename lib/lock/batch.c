@@ -187,9 +187,9 @@ static void write_args(struct rlock_batch *batch)
         batch->op->write_args(batch->client, batch->locks[i]);
 }
 
-static void on_done(struct redis_script_call *call, enum status status,
-                    const struct redis_reply *reply);
-static void on_send_again(struct redis_script_call *call);
+static void batch_on_reply(struct redis_script_call *call, enum status status,
+                           const struct redis_reply *reply);
+static void batch_on_send_again(struct redis_script_call *call);
 
 static enum status write_batch(struct rlock_batch *batch)
 {
@@ -239,8 +239,8 @@ static void send_all(struct list *batches, int64_t now_us)
 {
     LIST_DRAIN (struct rlock_batch, batch, batches, link) {
         batch->call.script = &batch->client->scripts[batch->op->script];
-        batch->call.done = on_done;
-        batch->call.send_again = on_send_again;
+        batch->call.done = batch_on_reply;
+        batch->call.send_again = batch_on_send_again;
         batch->call.with_body = false;
         batch->sent_us = now_us;
         send_batch(batch);
@@ -261,7 +261,7 @@ void rlock_batch_flush(struct rlock_client *client)
     redis_conn_flush(client->conn);
 }
 
-static void on_send_again(struct redis_script_call *call)
+static void batch_on_send_again(struct redis_script_call *call)
 {
     struct rlock_batch *batch = list_item(call, struct rlock_batch, call);
 
@@ -363,7 +363,7 @@ static bool read_grant(struct rlock_batch *batch, const struct redis_reply *repl
 static void complete_late(struct rlock_batch *batch)
 {
     if (clock_mono_us() < batch->sent_us + batch->client->timeout_us)
-        on_send_again(&batch->call);
+        batch_on_send_again(&batch->call);
     else
         complete(batch, STATUS_TIMEOUT);
 }
@@ -395,8 +395,8 @@ static void complete_confirmed(struct rlock_client *client, enum status status,
 
 static void confirm_replicas(struct rlock_client *client);
 
-static void on_replicated(struct redis_command *command, enum status status,
-                          const struct redis_reply *reply)
+static void batch_on_replicas(struct redis_command *command, enum status status,
+                              const struct redis_reply *reply)
 {
     struct rlock_client *client = list_item(command, struct rlock_client, batches.proof);
     int64_t replicas = 0;
@@ -422,7 +422,7 @@ static enum status write_wait(struct rlock_client *client,
     redis_conn_arg_text(conn, "WAIT");
     redis_conn_arg_uint(conn, batch->replicas);
     redis_conn_arg_uint(conn, batch->replicas_wait_ms);
-    return redis_conn_end(conn, &client->batches.proof, on_replicated);
+    return redis_conn_end(conn, &client->batches.proof, batch_on_replicas);
 }
 
 /** Ask, unless that is under way, how many replicas have what was granted. */
@@ -474,8 +474,8 @@ static void complete_by_reply(struct rlock_batch *batch, const struct redis_repl
         complete(batch, STATUS_OK);
 }
 
-static void on_done(struct redis_script_call *call, enum status status,
-                    const struct redis_reply *reply)
+static void batch_on_reply(struct redis_script_call *call, enum status status,
+                           const struct redis_reply *reply)
 {
     struct rlock_batch *batch = list_item(call, struct rlock_batch, call);
 

@@ -40,8 +40,8 @@ static struct rlock_channel *find(struct rlock_channels *channels, const char *n
 
 static void complete(struct rlock_channel *channel);
 
-static void on_answered(struct redis_command *command, enum status status,
-                        const struct redis_reply *reply UNUSED)
+static void channel_on_reply(struct redis_command *command, enum status status,
+                             const struct redis_reply *reply UNUSED)
 {
     struct rlock_channel *channel = list_item(command, struct rlock_channel, command);
 
@@ -58,11 +58,11 @@ static void ask(struct rlock_channel *channel, const char *verb)
     struct redis_conn *conn = channel->client->waits.channels.conn;
 
     if (redis_conn_begin(conn, 2) != STATUS_OK)
-        return; /* when it is up, on_state() comes by */
+        return; /* when it is up, channel_on_state() comes by */
     redis_conn_arg_text(conn, verb);
     redis_conn_arg(conn, channel->name, channel->name_len);
     channel->is_asking =
-        redis_conn_end(conn, &channel->command, on_answered) == STATUS_OK;
+        redis_conn_end(conn, &channel->command, channel_on_reply) == STATUS_OK;
     rlock_client_wake(channel->client);
 }
 
@@ -89,7 +89,7 @@ static void complete(struct rlock_channel *channel)
     }
 }
 
-static void on_message(const struct redis_reply *reply, void *arg)
+static void channel_on_message(const struct redis_reply *reply, void *arg)
 {
     struct rlock_client *client = arg;
     size_t name_len = 0, text_len = 0;
@@ -103,7 +103,7 @@ static void on_message(const struct redis_reply *reply, void *arg)
 }
 
 /** What was subscribed on the lost connection is not any more. */
-static void on_state(bool is_up, const struct err *why UNUSED, void *arg)
+static void channel_on_state(bool is_up, const struct err *why UNUSED, void *arg)
 {
     struct rlock_client *client = arg;
     struct rlock_channels *channels = &client->waits.channels;
@@ -124,8 +124,8 @@ static enum status connect_channels(struct rlock_client *client)
         .loop = client->loop,
         .url = &client->url,
         .timeout_ms = client->timeout_ms,
-        .on_state = on_state,
-        .on_message = on_message,
+        .on_state = channel_on_state,
+        .on_message = channel_on_message,
         .arg = client,
     };
     enum status status =
@@ -136,7 +136,7 @@ static enum status connect_channels(struct rlock_client *client)
     return status;
 }
 
-static void on_conn_closed(void *arg)
+static void channel_on_closed(void *arg)
 {
     rlock_client_handle_closed(arg);
 }
@@ -144,7 +144,7 @@ static void on_conn_closed(void *arg)
 void rlock_channels_close(struct rlock_client *client)
 {
     if (client->waits.channels.conn != NULL)
-        redis_conn_close(client->waits.channels.conn, on_conn_closed, client);
+        redis_conn_close(client->waits.channels.conn, channel_on_closed, client);
 }
 
 void rlock_channels_clear(struct rlock_channels *channels)

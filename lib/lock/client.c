@@ -19,12 +19,12 @@
 
 _Static_assert(sizeof(struct rlock) < 384, "callers keep one per request");
 
-static void on_soon(uv_idle_t *soon);
+static void client_on_soon(uv_idle_t *soon);
 
 void rlock_client_wake(struct rlock_client *client)
 {
     if (!client->is_finishing)
-        uv_idle_start(&client->soon, on_soon);
+        uv_idle_start(&client->soon, client_on_soon);
 }
 
 void rlock_client_answer(struct rlock_client *client, struct rlock *lock,
@@ -67,7 +67,7 @@ static void answer_waiting(struct rlock_client *client)
     }
 }
 
-static void on_soon(uv_idle_t *soon)
+static void client_on_soon(uv_idle_t *soon)
 {
     struct rlock_client *client = soon->data;
 
@@ -117,8 +117,8 @@ void rlock_client_saw_clock(struct rlock_client *client, int64_t clock_us,
         client->ahead_us = ahead_us;
 }
 
-static void on_raised(struct redis_script_call *call, enum status status,
-                      const struct redis_reply *reply)
+static void client_on_raised(struct redis_script_call *call, enum status status,
+                             const struct redis_reply *reply)
 {
     struct rlock_client *client = list_item(call, struct rlock_client, raise);
     int64_t clock_us;
@@ -136,7 +136,7 @@ static void raise_fence(struct rlock_client *client)
 {
     client->raise = (struct redis_script_call){
         .script = &client->scripts[RLOCK_SCRIPT_RAISE],
-        .done = on_raised,
+        .done = client_on_raised,
         .with_body = true, /* sent again it would come too late */
     };
     client->raise_sent_us = clock_mono_us();
@@ -148,7 +148,7 @@ static void raise_fence(struct rlock_client *client)
         client->stats.failed++;
 }
 
-static void on_conn_state(bool is_up, const struct err *why, void *arg)
+static void client_on_state(bool is_up, const struct err *why, void *arg)
 {
     struct rlock_client *client = arg;
 
@@ -220,7 +220,7 @@ static enum status connect_client(struct rlock_client *client,
         .loop = options->loop,
         .url = &client->url,
         .timeout_ms = options->timeout_ms,
-        .on_state = on_conn_state,
+        .on_state = client_on_state,
         .arg = client,
     };
     enum status status = redis_url_parse(options->redis_url, &client->url, reterr);
@@ -298,12 +298,12 @@ void rlock_client_handle_closed(struct rlock_client *client)
     free_client(client);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void client_on_handle_closed(uv_handle_t *handle)
 {
     rlock_client_handle_closed(handle->data);
 }
 
-static void on_conn_closed(void *arg)
+static void client_on_conn_closed(void *arg)
 {
     rlock_client_handle_closed(arg);
 }
@@ -312,8 +312,8 @@ static void finish(struct rlock_client *client)
 {
     client->is_finishing = true;
     rlock_orphan_close(client);
-    uv_close((uv_handle_t *)&client->soon, on_handle_closed);
-    redis_conn_close(client->conn, on_conn_closed, client);
+    uv_close((uv_handle_t *)&client->soon, client_on_handle_closed);
+    redis_conn_close(client->conn, client_on_conn_closed, client);
 }
 
 void rlock_client_completed(struct rlock_client *client)

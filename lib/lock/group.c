@@ -40,8 +40,8 @@ struct answer {
     enum status status;
 };
 
-static void try_all(struct rlock_group *group);
-static void wait_for_busy(struct rlock_group *group);
+static void group_try_all(struct rlock_group *group);
+static void group_wait_for_busy(struct rlock_group *group);
 
 static unsigned count_held(const struct rlock_group *group)
 {
@@ -95,8 +95,8 @@ static void lose(struct rlock_group *group)
         group->options.on_lost(group, STATUS_LOST, group->arg);
 }
 
-static void on_member_lost(struct rlock *lock UNUSED, enum status status UNUSED,
-                           void *arg)
+static void group_on_member_lost(struct rlock *lock UNUSED, enum status status UNUSED,
+                                 void *arg)
 {
     struct group_member *member = arg;
     struct rlock_group *group = member->group;
@@ -115,7 +115,7 @@ static void acquire_member(struct group_member *member, uint32_t wait_ms)
                                     .holder = options->holder,
                                     .lease_ms = options->lease_ms,
                                     .watchdog = options->watchdog,
-                                    .on_lost = on_member_lost,
+                                    .on_lost = group_on_member_lost,
                                     .wait_ms = wait_ms,
                                 });
 }
@@ -151,18 +151,18 @@ static bool is_worth_trying(enum status status)
            status != STATUS_NO_MEMORY;
 }
 
-static void go_on(struct rlock_group *group)
+static void group_end_let_go(struct rlock_group *group)
 {
     bool has_busy = group->need == RLOCK_GROUP_ALL && group->busy != NULL;
 
     if (!is_worth_trying(group->verdict) || left_ms(group) == 0)
         answer(group, GROUP_IDLE, group->verdict);
     else if (!has_busy)
-        pause_then(group, POLL_MS_MAX, try_all);
+        pause_then(group, POLL_MS_MAX, group_try_all);
     else if (group->failures > 1)
-        pause_then(group, PAUSE_MS_MAX, wait_for_busy);
+        pause_then(group, PAUSE_MS_MAX, group_wait_for_busy);
     else
-        wait_for_busy(group);
+        group_wait_for_busy(group);
 }
 
 static struct group_member *find_busy(struct rlock_group *group)
@@ -179,12 +179,12 @@ static void fail(struct rlock_group *group, enum status status)
     group->verdict = status;
     group->busy = find_busy(group);
     group->failures++;
-    rlock_round_begin(group, go_on);
+    rlock_round_begin(group, group_end_let_go);
     rlock_round_let_go(group);
     rlock_round_run(group, STAGE_MS);
 }
 
-static void judge(struct rlock_group *group)
+static void group_end_try(struct rlock_group *group)
 {
     enum status status = rlock_round_verdict(group, STATUS_BUSY);
 
@@ -196,9 +196,9 @@ static void judge(struct rlock_group *group)
         fail(group, status);
 }
 
-static void try_all(struct rlock_group *group)
+static void group_try_all(struct rlock_group *group)
 {
-    rlock_round_begin(group, judge);
+    rlock_round_begin(group, group_end_try);
     group->may_hurry = true;
     for (unsigned i = 0; i < group->count; i++) {
         struct group_member *member = &group->members[i];
@@ -211,19 +211,19 @@ static void try_all(struct rlock_group *group)
     rlock_round_run(group, within(lease_ms(group) / 2, HURRY_MS_MIN, STAGE_MS));
 }
 
-static void end_wait(struct rlock_group *group)
+static void group_end_wait(struct rlock_group *group)
 {
     if (rlock_is_held(&group->busy->lock))
-        try_all(group);
+        group_try_all(group);
     else
         fail(group, group->busy->status);
 }
 
-static void wait_for_busy(struct rlock_group *group)
+static void group_wait_for_busy(struct rlock_group *group)
 {
     uint32_t wait_ms = left_ms(group);
 
-    rlock_round_begin(group, end_wait);
+    rlock_round_begin(group, group_end_wait);
     acquire_member(group->busy, wait_ms);
     rlock_round_run(group, (uint64_t)wait_ms + STAGE_MS);
 }
@@ -243,7 +243,7 @@ static void answer_waiting(struct rlock_group *group)
     }
 }
 
-static void on_soon(uv_idle_t *soon)
+static void group_on_soon(uv_idle_t *soon)
 {
     uv_idle_stop(soon);
     answer_waiting(soon->data);
@@ -261,7 +261,7 @@ static void answer_beside(struct rlock_group *group, enum status status,
     }
     *answer = (struct answer){.callback = callback, .arg = arg, .status = status};
     list_append(&group->answers, &answer->link);
-    uv_idle_start(&group->soon, on_soon);
+    uv_idle_start(&group->soon, group_on_soon);
 }
 
 static int64_t give_up_at_us(uint32_t wait_ms)
@@ -285,7 +285,7 @@ void rlock_group_acquire(struct rlock_group *group,
     group->give_up_at_us = give_up_at_us(options->wait_ms);
     group->hurry_ms = within(lease_ms(group) / 20, HURRY_MS_MIN, HURRY_MS_MAX);
     group->failures = 0;
-    try_all(group);
+    group_try_all(group);
 }
 
 void rlock_group_cancel(struct rlock_group *group)
@@ -294,7 +294,7 @@ void rlock_group_cancel(struct rlock_group *group)
         fail(group, STATUS_CANCELLED);
 }
 
-static void end_release(struct rlock_group *group)
+static void group_end_release(struct rlock_group *group)
 {
     answer(group, GROUP_IDLE, rlock_round_verdict(group, STATUS_LOST));
 }
@@ -302,7 +302,7 @@ static void end_release(struct rlock_group *group)
 static void release_held(struct rlock_group *group)
 {
     group->state = GROUP_RELEASING;
-    rlock_round_begin(group, end_release);
+    rlock_round_begin(group, group_end_release);
     group->may_hurry = true;
     rlock_round_let_go(group);
     for (unsigned i = 0; i < group->count; i++) {
@@ -427,7 +427,7 @@ enum status rlock_group_create(const struct rlock_member *members, size_t count,
     return STATUS_OK;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void group_on_closed(uv_handle_t *handle)
 {
     struct rlock_group *group = handle->data;
 
@@ -448,6 +448,6 @@ void rlock_group_free(struct rlock_group *group)
         group->callback(group, STATUS_CANCELLED, group->arg);
     while (!list_is_empty(&group->answers))
         answer_waiting(group);
-    uv_close((uv_handle_t *)&group->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&group->soon, on_handle_closed);
+    uv_close((uv_handle_t *)&group->timer, group_on_closed);
+    uv_close((uv_handle_t *)&group->soon, group_on_closed);
 }

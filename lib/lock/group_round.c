@@ -11,7 +11,7 @@ static void end_round(struct rlock_group *group)
     group->then(group);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void round_on_timer(uv_timer_t *timer)
 {
     end_round(timer->data);
 }
@@ -19,7 +19,7 @@ static void on_timer(uv_timer_t *timer)
 static void set_timer(struct rlock_group *group, uint64_t ms)
 {
     uv_update_time(group->timer.loop); /* or the time since its last turn is cut off */
-    uv_timer_start(&group->timer, on_timer, ms, 0);
+    uv_timer_start(&group->timer, round_on_timer, ms, 0);
 }
 
 static unsigned count_status(const struct rlock_group *group, enum status status)
@@ -71,7 +71,7 @@ static void count_answer(struct rlock_group *group)
     }
 }
 
-static void on_answer(struct rlock *lock UNUSED, enum status status, void *arg)
+static void round_on_answer(struct rlock *lock UNUSED, enum status status, void *arg)
 {
     struct group_member *member = arg;
     struct rlock_group *group = member->group;
@@ -112,7 +112,7 @@ void rlock_round_acquire(struct group_member *member,
     member->call = GROUP_CALL_ACQUIRE;
     await(member);
     rlock_acquire(member->client, &member->lock, member->name, member->name_len, options,
-                  on_answer, member);
+                  round_on_answer, member);
 }
 
 static void cancel(struct group_member *member)
@@ -131,7 +131,7 @@ void rlock_round_let_go(struct rlock_group *group)
         cancel(member);
         if (member->call == GROUP_CALL_NONE && rlock_is_held(&member->lock)) {
             member->call = GROUP_CALL_RELEASE;
-            rlock_release(member->client, &member->lock, on_answer, member);
+            rlock_release(member->client, &member->lock, round_on_answer, member);
         }
         if (member->call != GROUP_CALL_NONE)
             await(member);

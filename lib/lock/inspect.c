@@ -67,8 +67,8 @@ static void answer_inspected(struct query *query, const struct redis_reply *repl
     answer(query, STATUS_OK, &info);
 }
 
-static void on_done(struct redis_script_call *call, enum status status,
-                    const struct redis_reply *reply)
+static void inspect_on_reply(struct redis_script_call *call, enum status status,
+                             const struct redis_reply *reply)
 {
     struct query *query = list_item(call, struct query, call);
 
@@ -121,7 +121,7 @@ static void put_on_wire(struct query *query)
         fail(query, status);
 }
 
-static void on_send_again(struct redis_script_call *call)
+static void inspect_on_send_again(struct redis_script_call *call)
 {
     struct query *query = list_item(call, struct query, call);
 
@@ -144,8 +144,8 @@ static struct query *create(struct rlock_client *client, enum rlock_script scrip
     query->client = client;
     query->key_count = key_count;
     query->call.script = &client->scripts[script];
-    query->call.done = on_done;
-    query->call.send_again = on_send_again;
+    query->call.done = inspect_on_reply;
+    query->call.send_again = inspect_on_send_again;
     list_append(&client->queries, &query->link);
     return query;
 }

@@ -17,7 +17,7 @@
 #define SECOND_LOOK_US 1000000
 #define DUE_MAX        20000
 
-static void on_timer(uv_timer_t *timer);
+static void orphan_on_timer(uv_timer_t *timer);
 
 void rlock_orphan_init(struct rlock_client *client, uv_loop_t *loop)
 {
@@ -31,14 +31,14 @@ void rlock_orphan_init(struct rlock_client *client, uv_loop_t *loop)
     client->open_handles++;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void orphan_on_closed(uv_handle_t *handle)
 {
     rlock_client_handle_closed(handle->data);
 }
 
 void rlock_orphan_close(struct rlock_client *client)
 {
-    uv_close((uv_handle_t *)&client->orphans.timer, on_closed);
+    uv_close((uv_handle_t *)&client->orphans.timer, orphan_on_closed);
 }
 
 static void free_all(struct list *locks)
@@ -90,7 +90,7 @@ static void look_again(struct rlock_client *client, struct rlock *lock)
     lock->renew_at_us = clock_mono_us() + SECOND_LOOK_US;
     list_append(&orphans->second, &lock->link);
     if (!uv_is_active((uv_handle_t *)&orphans->timer))
-        uv_timer_start(&orphans->timer, on_timer, SECOND_LOOK_US / 1000, 0);
+        uv_timer_start(&orphans->timer, orphan_on_timer, SECOND_LOOK_US / 1000, 0);
 }
 
 static bool is_certain(enum status status)
@@ -98,7 +98,7 @@ static bool is_certain(enum status status)
     return status == STATUS_OK || status == STATUS_LOST || status == STATUS_REFUSED;
 }
 
-static void on_released(struct rlock *lock, enum status status, void *arg)
+static void orphan_on_released(struct rlock *lock, enum status status, void *arg)
 {
     struct rlock_client *client = arg;
     bool is_first_look = lock->tries == 1;
@@ -116,7 +116,7 @@ static void on_released(struct rlock *lock, enum status status, void *arg)
 
 bool rlock_orphan_owns(const struct rlock *lock)
 {
-    return lock->callback == on_released;
+    return lock->callback == orphan_on_released;
 }
 
 static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lock)
@@ -126,7 +126,7 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
     if (copy == NULL)
         return NULL; /* then the lease ends it */
     copy->kind = lock->kind;
-    copy->callback = on_released;
+    copy->callback = orphan_on_released;
     copy->arg = client;
     copy->serial = lock->serial;
     copy->holder = lock->holder;
@@ -187,7 +187,7 @@ void rlock_orphan_resume(struct rlock_client *client)
         put_in_line(client, lock);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void orphan_on_timer(uv_timer_t *timer)
 {
     struct rlock_client *client = timer->data;
     struct list *second = &client->orphans.second;
@@ -197,7 +197,7 @@ static void on_timer(uv_timer_t *timer)
         struct rlock *lock = list_item(second->next, struct rlock, link);
 
         if (lock->renew_at_us > now_us) {
-            uv_timer_start(timer, on_timer, clock_ms_until(lock->renew_at_us), 0);
+            uv_timer_start(timer, orphan_on_timer, clock_ms_until(lock->renew_at_us), 0);
             break;
         }
         list_remove(&lock->link);

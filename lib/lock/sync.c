@@ -210,7 +210,7 @@ static bool was_quiet(struct rlock_sync *sync)
     return !sync->is_led && sync->leads == leads;
 }
 
-static void *keep(void *arg)
+static void *sync_run_keeper(void *arg)
 {
     struct rlock_sync *sync = arg;
 
@@ -231,14 +231,14 @@ static int start_keeper(struct rlock_sync *sync)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    failure = pthread_create(&sync->keeper, NULL, keep, sync);
+    failure = pthread_create(&sync->keeper, NULL, sync_run_keeper, sync);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -failure;
 }
 
 /* -- starting and closing -- */
 
-static void on_wake(uv_async_t *wake UNUSED)
+static void sync_on_wake(uv_async_t *wake UNUSED)
 {
     /* It has ended the poll; the leader looks at what has arrived in each turn. */
 }
@@ -285,7 +285,7 @@ enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
     if (failure != 0)
         goto out;
     (void)uv_async_init(&sync->loop, &sync->wake,
-                        on_wake); /* cannot fail: not the loop's first */
+                        sync_on_wake); /* cannot fail: not the loop's first */
     failure = start_keeper(sync);
     if (failure != 0) {
         clear_loop(sync);
@@ -299,7 +299,7 @@ out:
     return err_set(reterr, STATUS_IO, "start: %s", uv_strerror(failure));
 }
 
-static void on_timer_closed(uv_handle_t *timer)
+static void sync_on_timer_closed(uv_handle_t *timer)
 {
     struct opened *opened = timer->data;
     struct rlock_sync *sync = opened->sync;
@@ -310,11 +310,11 @@ static void on_timer_closed(uv_handle_t *timer)
         rlock_sync_answer(sync->closing, STATUS_OK);
 }
 
-static void on_client_closed(void *arg)
+static void sync_on_client_closed(void *arg)
 {
     struct opened *opened = arg;
 
-    uv_close((uv_handle_t *)&opened->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&opened->timer, sync_on_timer_closed);
 }
 
 static void answer_opening(struct opened *opened, enum status status)
@@ -327,7 +327,7 @@ static void answer_opening(struct opened *opened, enum status status)
         rlock_sync_answer(opening, status);
 }
 
-static void begin_close(struct rlock_sync_call *call)
+static void sync_begin_close(struct rlock_sync_call *call)
 {
     struct rlock_sync *sync = call->sync;
 
@@ -340,7 +340,7 @@ static void begin_close(struct rlock_sync_call *call)
         rlock_sync_answer(call, STATUS_OK);
     LIST_EACH (struct opened, opened, &sync->clients, link) {
         answer_opening(opened, STATUS_CANCELLED);
-        rlock_client_close(opened->client, on_client_closed, opened);
+        rlock_client_close(opened->client, sync_on_client_closed, opened);
     }
 }
 
@@ -360,7 +360,7 @@ static void clear_out(struct rlock_sync *sync)
 
 void rlock_sync_close(struct rlock_sync *sync)
 {
-    struct rlock_sync_call call = {.sync = sync, .begin = begin_close};
+    struct rlock_sync_call call = {.sync = sync, .begin = sync_begin_close};
 
     if (sync == NULL)
         return;
@@ -393,7 +393,7 @@ struct open_call {
     struct rlock_client *client;
 };
 
-static void on_state(bool is_up, const struct err *why, void *arg)
+static void sync_on_state(bool is_up, const struct err *why, void *arg)
 {
     struct opened *opened = arg;
 
@@ -403,7 +403,7 @@ static void on_state(bool is_up, const struct err *why, void *arg)
         opened->on_state(is_up, why, opened->arg);
 }
 
-static void on_open_timeout(uv_timer_t *timer)
+static void sync_on_open_timeout(uv_timer_t *timer)
 {
     answer_opening(timer->data, STATUS_DOWN);
 }
@@ -417,7 +417,7 @@ static enum status open_client(struct opened *opened, struct rlock_sync_call *ca
     opened->on_state = options.on_state;
     opened->arg = options.arg;
     options.loop = &call->sync->loop;
-    options.on_state = on_state;
+    options.on_state = sync_on_state;
     options.arg = opened;
     status = rlock_client_open(&options, &opened->client, call->reterr);
     if (status != STATUS_OK)
@@ -425,11 +425,11 @@ static enum status open_client(struct opened *opened, struct rlock_sync_call *ca
     open->client = call->client = opened->client;
     uv_timer_init(options.loop, &opened->timer);
     opened->timer.data = opened;
-    uv_timer_start(&opened->timer, on_open_timeout, options.timeout_ms, 0);
+    uv_timer_start(&opened->timer, sync_on_open_timeout, options.timeout_ms, 0);
     return STATUS_OK;
 }
 
-static void begin_open(struct rlock_sync_call *call)
+static void sync_begin_open(struct rlock_sync_call *call)
 {
     struct opened *opened = calloc(1, sizeof(*opened));
     enum status status = STATUS_NO_MEMORY;
@@ -452,7 +452,7 @@ enum status rlock_sync_open(struct rlock_sync *sync,
                             struct rlock_client **ret_client, struct err *reterr)
 {
     struct open_call open = {
-        .call = {.sync = sync, .begin = begin_open, .reterr = reterr},
+        .call = {.sync = sync, .begin = sync_begin_open, .reterr = reterr},
         .options = options,
     };
     enum status status = rlock_sync_carry(&open.call);

@@ -43,23 +43,23 @@ static struct call *of(struct rlock_sync_call *base)
     return list_item(base, struct call, base);
 }
 
-static void on_lock_answer(struct rlock *lock, enum status status, void *arg)
+static void sync_on_lock_answer(struct rlock *lock, enum status status, void *arg)
 {
     lock->arg = NULL; /* what on_lost is told: by then this call is over */
     rlock_sync_answer(arg, status);
 }
 
-static void on_answer(enum status status, void *arg)
+static void sync_on_answer(enum status status, void *arg)
 {
     rlock_sync_answer(arg, status);
 }
 
-static void begin_acquire(struct rlock_sync_call *base)
+static void sync_begin_acquire(struct rlock_sync_call *base)
 {
     struct call *call = of(base);
 
     rlock_acquire(base->client, call->lock, call->name, call->name_len, call->options,
-                  on_lock_answer, base);
+                  sync_on_lock_answer, base);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): a name is two arguments */
@@ -68,7 +68,7 @@ enum status rlock_sync_acquire(struct rlock_sync *sync, struct rlock_client *cli
                                const struct rlock_acquire_options *options,
                                struct err *reterr)
 {
-    struct call call = prepare(sync, client, begin_acquire, reterr);
+    struct call call = prepare(sync, client, sync_begin_acquire, reterr);
 
     call.lock = lock;
     call.name = name;
@@ -77,36 +77,37 @@ enum status rlock_sync_acquire(struct rlock_sync *sync, struct rlock_client *cli
     return rlock_sync_carry(&call.base);
 }
 
-static void begin_release(struct rlock_sync_call *base)
+static void sync_begin_release(struct rlock_sync_call *base)
 {
-    rlock_release(base->client, of(base)->lock, on_lock_answer, base);
+    rlock_release(base->client, of(base)->lock, sync_on_lock_answer, base);
 }
 
 enum status rlock_sync_release(struct rlock_sync *sync, struct rlock_client *client,
                                struct rlock *lock, struct err *reterr)
 {
-    struct call call = prepare(sync, client, begin_release, reterr);
+    struct call call = prepare(sync, client, sync_begin_release, reterr);
 
     call.lock = lock;
     return rlock_sync_carry(&call.base);
 }
 
-static void begin_extend(struct rlock_sync_call *base)
+static void sync_begin_extend(struct rlock_sync_call *base)
 {
-    rlock_extend(base->client, of(base)->lock, of(base)->lease_ms, on_lock_answer, base);
+    rlock_extend(base->client, of(base)->lock, of(base)->lease_ms, sync_on_lock_answer,
+                 base);
 }
 
 enum status rlock_sync_extend(struct rlock_sync *sync, struct rlock_client *client,
                               struct rlock *lock, uint32_t lease_ms, struct err *reterr)
 {
-    struct call call = prepare(sync, client, begin_extend, reterr);
+    struct call call = prepare(sync, client, sync_begin_extend, reterr);
 
     call.lock = lock;
     call.lease_ms = lease_ms;
     return rlock_sync_carry(&call.base);
 }
 
-static void begin_cancel(struct rlock_sync_call *base)
+static void sync_begin_cancel(struct rlock_sync_call *base)
 {
     rlock_cancel(base->client, of(base)->lock);
     rlock_sync_answer(base, STATUS_OK);
@@ -115,15 +116,15 @@ static void begin_cancel(struct rlock_sync_call *base)
 void rlock_sync_cancel(struct rlock_sync *sync, struct rlock_client *client,
                        struct rlock *lock)
 {
-    struct call call = prepare(sync, client, begin_cancel, NULL);
+    struct call call = prepare(sync, client, sync_begin_cancel, NULL);
 
     call.lock = lock;
     (void)rlock_sync_carry(&call.base);
 }
 
-static void begin_force_release(struct rlock_sync_call *base)
+static void sync_begin_force_release(struct rlock_sync_call *base)
 {
-    rlock_force_release(base->client, of(base)->name, of(base)->name_len, on_answer,
+    rlock_force_release(base->client, of(base)->name, of(base)->name_len, sync_on_answer,
                         base);
 }
 
@@ -131,7 +132,7 @@ enum status rlock_sync_force_release(struct rlock_sync *sync, struct rlock_clien
                                      const char *name, size_t name_len,
                                      struct err *reterr)
 {
-    struct call call = prepare(sync, client, begin_force_release, reterr);
+    struct call call = prepare(sync, client, sync_begin_force_release, reterr);
 
     call.name = name;
     call.name_len = name_len;
@@ -148,23 +149,25 @@ static void copy_info(const struct rlock_info *info, struct rlock_sync_info *ret
     memcpy(ret_info->owner, info->owner, info->owner_len < room ? info->owner_len : room);
 }
 
-static void on_inspected(enum status status, const struct rlock_info *info, void *arg)
+static void sync_on_inspected(enum status status, const struct rlock_info *info,
+                              void *arg)
 {
     if (status == STATUS_OK)
         copy_info(info, of(arg)->ret_info);
     rlock_sync_answer(arg, status);
 }
 
-static void begin_inspect(struct rlock_sync_call *base)
+static void sync_begin_inspect(struct rlock_sync_call *base)
 {
-    rlock_inspect(base->client, of(base)->name, of(base)->name_len, on_inspected, base);
+    rlock_inspect(base->client, of(base)->name, of(base)->name_len, sync_on_inspected,
+                  base);
 }
 
 enum status rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *client,
                                const char *name, size_t name_len,
                                struct rlock_sync_info *ret_info, struct err *reterr)
 {
-    struct call call = prepare(sync, client, begin_inspect, reterr);
+    struct call call = prepare(sync, client, sync_begin_inspect, reterr);
 
     call.name = name;
     call.name_len = name_len;
@@ -172,7 +175,7 @@ enum status rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *cli
     return rlock_sync_carry(&call.base);
 }
 
-static void begin_look(struct rlock_sync_call *base)
+static void sync_begin_look(struct rlock_sync_call *base)
 {
     struct call *call = of(base);
 
@@ -183,7 +186,7 @@ static void begin_look(struct rlock_sync_call *base)
 
 bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock)
 {
-    struct call call = prepare(sync, NULL, begin_look, NULL);
+    struct call call = prepare(sync, NULL, sync_begin_look, NULL);
 
     call.looked_at = lock;
     return rlock_sync_carry(&call.base) == STATUS_OK && call.is_held;
@@ -191,13 +194,13 @@ bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock)
 
 int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock)
 {
-    struct call call = prepare(sync, NULL, begin_look, NULL);
+    struct call call = prepare(sync, NULL, sync_begin_look, NULL);
 
     call.looked_at = lock;
     return rlock_sync_carry(&call.base) == STATUS_OK ? call.safe_us : 0;
 }
 
-static void begin_stats(struct rlock_sync_call *base)
+static void sync_begin_stats(struct rlock_sync_call *base)
 {
     rlock_client_stats(base->client, of(base)->ret_stats);
     rlock_sync_answer(base, STATUS_OK);
@@ -206,7 +209,7 @@ static void begin_stats(struct rlock_sync_call *base)
 void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
                       struct rlock_stats *ret_stats)
 {
-    struct call call = prepare(sync, client, begin_stats, NULL);
+    struct call call = prepare(sync, client, sync_begin_stats, NULL);
 
     *ret_stats = (struct rlock_stats){0};
     call.ret_stats = ret_stats;

@@ -28,12 +28,13 @@ static struct call *of(struct rlock_sync_call *base)
     return list_item(base, struct call, base);
 }
 
-static void on_answer(struct rlock_group *group UNUSED, enum status status, void *arg)
+static void sync_group_on_answer(struct rlock_group *group UNUSED, enum status status,
+                                 void *arg)
 {
     rlock_sync_answer(arg, status);
 }
 
-static void begin_create(struct rlock_sync_call *base)
+static void sync_group_begin_create(struct rlock_sync_call *base)
 {
     struct call *call = of(base);
     enum status status = rlock_group_create(call->members, call->count, call->need,
@@ -53,7 +54,7 @@ enum status rlock_sync_group_create(struct rlock_sync *sync,
                                     enum rlock_group_need need,
                                     struct rlock_group **ret_group, struct err *reterr)
 {
-    struct call call = prepare(sync, NULL, begin_create, reterr);
+    struct call call = prepare(sync, NULL, sync_group_begin_create, reterr);
     enum status status;
 
     call.members = members;
@@ -65,7 +66,7 @@ enum status rlock_sync_group_create(struct rlock_sync *sync,
     return status;
 }
 
-static void begin_free(struct rlock_sync_call *base)
+static void sync_group_begin_free(struct rlock_sync_call *base)
 {
     rlock_sync_disown(base->sync, of(base)->group);
     rlock_sync_answer(base, STATUS_OK);
@@ -73,41 +74,41 @@ static void begin_free(struct rlock_sync_call *base)
 
 void rlock_sync_group_free(struct rlock_sync *sync, struct rlock_group *group)
 {
-    struct call call = prepare(sync, group, begin_free, NULL);
+    struct call call = prepare(sync, group, sync_group_begin_free, NULL);
 
     if (group != NULL)
         (void)rlock_sync_carry(&call.base);
 }
 
-static void begin_acquire(struct rlock_sync_call *base)
+static void sync_group_begin_acquire(struct rlock_sync_call *base)
 {
-    rlock_group_acquire(of(base)->group, of(base)->options, on_answer, base);
+    rlock_group_acquire(of(base)->group, of(base)->options, sync_group_on_answer, base);
 }
 
 enum status rlock_sync_group_acquire(struct rlock_sync *sync, struct rlock_group *group,
                                      const struct rlock_group_options *options,
                                      struct err *reterr)
 {
-    struct call call = prepare(sync, group, begin_acquire, reterr);
+    struct call call = prepare(sync, group, sync_group_begin_acquire, reterr);
 
     call.options = options;
     return rlock_sync_carry(&call.base);
 }
 
-static void begin_release(struct rlock_sync_call *base)
+static void sync_group_begin_release(struct rlock_sync_call *base)
 {
-    rlock_group_release(of(base)->group, on_answer, base);
+    rlock_group_release(of(base)->group, sync_group_on_answer, base);
 }
 
 enum status rlock_sync_group_release(struct rlock_sync *sync, struct rlock_group *group,
                                      struct err *reterr)
 {
-    struct call call = prepare(sync, group, begin_release, reterr);
+    struct call call = prepare(sync, group, sync_group_begin_release, reterr);
 
     return rlock_sync_carry(&call.base);
 }
 
-static void begin_cancel(struct rlock_sync_call *base)
+static void sync_group_begin_cancel(struct rlock_sync_call *base)
 {
     rlock_group_cancel(of(base)->group);
     rlock_sync_answer(base, STATUS_OK);
@@ -115,12 +116,12 @@ static void begin_cancel(struct rlock_sync_call *base)
 
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group)
 {
-    struct call call = prepare(sync, group, begin_cancel, NULL);
+    struct call call = prepare(sync, group, sync_group_begin_cancel, NULL);
 
     (void)rlock_sync_carry(&call.base);
 }
 
-static void begin_look(struct rlock_sync_call *base)
+static void sync_group_begin_look(struct rlock_sync_call *base)
 {
     struct call *call = of(base);
 
@@ -133,7 +134,7 @@ static void begin_look(struct rlock_sync_call *base)
 
 int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group *group)
 {
-    struct call call = prepare(sync, group, begin_look, NULL);
+    struct call call = prepare(sync, group, sync_group_begin_look, NULL);
 
     return rlock_sync_carry(&call.base) == STATUS_OK ? call.safe_us : 0;
 }
@@ -141,7 +142,7 @@ int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group
 int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
                                size_t index)
 {
-    struct call call = prepare(sync, group, begin_look, NULL);
+    struct call call = prepare(sync, group, sync_group_begin_look, NULL);
 
     call.index = index;
     return rlock_sync_carry(&call.base) == STATUS_OK ? call.fence : 0;

@@ -43,7 +43,7 @@ struct rlock_waiter {
     bool is_called;     /* a message came while a try was under way */
 };
 
-static void on_timer(uv_timer_t *timer);
+static void wait_on_timer(uv_timer_t *timer);
 
 void rlock_waits_init(struct rlock_waits *waits)
 {
@@ -109,7 +109,7 @@ static void sleep_on(struct rlock_waiter *waiter)
     if (is_queued)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
     uv_update_time(waiter->client->loop); /* which is as old as this turn of it */
-    uv_timer_start(&waiter->timer, on_timer, clock_ms_until(at_us), 0);
+    uv_timer_start(&waiter->timer, wait_on_timer, clock_ms_until(at_us), 0);
 }
 
 static void try_again(struct rlock_waiter *waiter)
@@ -122,7 +122,7 @@ static void try_again(struct rlock_waiter *waiter)
     if (rlock_try(client, lock) == STATUS_OK)
         rlock_client_wake(client);
     else
-        uv_timer_start(&waiter->timer, on_timer, DEAF_MAX_MS, 0); /* no memory now */
+        uv_timer_start(&waiter->timer, wait_on_timer, DEAF_MAX_MS, 0); /* no memory now */
 }
 
 /** There may be something to get: try, or once more after the try that is under way. */
@@ -134,7 +134,7 @@ static void call(struct rlock_waiter *waiter)
         try_again(waiter);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void wait_on_timer(uv_timer_t *timer)
 {
     struct rlock_waiter *waiter = timer->data;
 
@@ -303,7 +303,7 @@ void rlock_waits_called(struct rlock_channel *channel, const char *text, size_t 
     }
 }
 
-static void on_closed(uv_handle_t *handle)
+static void wait_on_closed(uv_handle_t *handle)
 {
     rlock_client_handle_closed(((struct rlock_waiter *)handle->data)->client);
 }
@@ -313,7 +313,7 @@ void rlock_waits_close(struct rlock_client *client)
     LIST_EACH (struct rlock_waiter, waiter, &client->waits.all, all_link) {
         if (waiter->lock != NULL)
             rlock_cancel_acquire(client, waiter->lock, false);
-        uv_close((uv_handle_t *)&waiter->timer, on_closed);
+        uv_close((uv_handle_t *)&waiter->timer, wait_on_closed);
     }
     rlock_channels_close(client);
 }

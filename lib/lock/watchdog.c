@@ -26,14 +26,14 @@ struct round {
     uint32_t lease_ms;
 };
 
-static void on_timer(uv_timer_t *timer);
+static void watchdog_on_timer(uv_timer_t *timer);
 
 static void wake_at(struct rlock_watchdog *watchdog, int64_t at_us)
 {
     if (at_us >= watchdog->timer_at_us)
         return;
     watchdog->timer_at_us = at_us;
-    uv_timer_start(&watchdog->timer, on_timer, clock_ms_until(at_us), 0);
+    uv_timer_start(&watchdog->timer, watchdog_on_timer, clock_ms_until(at_us), 0);
 }
 
 void rlock_watchdog_init(struct rlock_client *client, uv_loop_t *loop)
@@ -56,7 +56,7 @@ static void let_go(struct list *locks)
     }
 }
 
-static void on_closed(uv_handle_t *handle)
+static void watchdog_on_closed(uv_handle_t *handle)
 {
     rlock_client_handle_closed(handle->data);
 }
@@ -68,7 +68,7 @@ void rlock_watchdog_close(struct rlock_client *client)
     let_go(&watchdog->overdue);
     LIST_EACH (struct round, round, &watchdog->rounds, link)
         let_go(&round->locks);
-    uv_close((uv_handle_t *)&watchdog->timer, on_closed);
+    uv_close((uv_handle_t *)&watchdog->timer, watchdog_on_closed);
 }
 
 void rlock_watchdog_clear(struct rlock_client *client)
@@ -248,7 +248,7 @@ static void tick(struct rlock_client *client)
         rlock_batch_flush(client);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void watchdog_on_timer(uv_timer_t *timer)
 {
     struct rlock_client *client = timer->data;
 

@@ -80,7 +80,7 @@ struct redis_conn {
     struct closing closing;
 };
 
-static void on_timer(uv_timer_t *timer);
+static void conn_on_timer(uv_timer_t *timer);
 
 /** Have the timer fire at `at_us`, or before. */
 static void wake_at(struct redis_conn *conn, int64_t at_us)
@@ -88,7 +88,7 @@ static void wake_at(struct redis_conn *conn, int64_t at_us)
     if (at_us >= conn->timer_at_us)
         return;
     conn->timer_at_us = at_us;
-    uv_timer_start(&conn->timer, on_timer, clock_ms_until(at_us), 0);
+    uv_timer_start(&conn->timer, conn_on_timer, clock_ms_until(at_us), 0);
 }
 
 static void wake_only_at(struct redis_conn *conn, int64_t at_us)
@@ -230,8 +230,8 @@ static void greeted(struct redis_conn *conn)
     tell_up(conn);
 }
 
-static void on_greeting(struct redis_command *command, enum status status,
-                        const struct redis_reply *reply)
+static void conn_on_greeting(struct redis_command *command, enum status status,
+                             const struct redis_reply *reply)
 {
     struct greeting *greeting = list_item(command, struct greeting, command);
     size_t len = 0;
@@ -257,7 +257,7 @@ static enum status end_greeting(struct redis_conn *conn, struct greeting *greeti
 {
     greeting->conn = conn;
     greeting->verb = verb;
-    return redis_conn_end(conn, &greeting->command, on_greeting);
+    return redis_conn_end(conn, &greeting->command, conn_on_greeting);
 }
 
 static enum status greet_auth(struct redis_conn *conn)
@@ -291,7 +291,7 @@ static enum status greet_ping(struct redis_conn *conn)
     return end_greeting(conn, &conn->greetings[2], "PING");
 }
 
-static void on_connected(void *arg)
+static void conn_on_connected(void *arg)
 {
     struct redis_conn *conn = arg;
     struct err err = {.text = "no memory"};
@@ -314,7 +314,7 @@ static bool is_message(const struct redis_reply *reply)
     return word != NULL && strcmp(word, "message") == 0;
 }
 
-static void on_reply(const struct redis_reply *reply, bool is_error, void *arg)
+static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *arg)
 {
     struct redis_conn *conn = arg;
     struct redis_command *command = oldest_command(conn);
@@ -333,7 +333,7 @@ static void on_reply(const struct redis_reply *reply, bool is_error, void *arg)
     command->done(command, is_error ? STATUS_REFUSED : STATUS_OK, reply);
 }
 
-static void on_failed(const struct err *why, void *arg)
+static void conn_on_failed(const struct err *why, void *arg)
 {
     lose(arg, STATUS_IO, why);
 }
@@ -346,7 +346,9 @@ static void connect_to(struct redis_conn *conn, const char *ip)
         .url = &conn->url,
         .tls = conn->tls,
         .ip = ip,
-        .events = {.connected = on_connected, .reply = on_reply, .failed = on_failed},
+        .events = {.connected = conn_on_connected,
+                   .reply = conn_on_reply,
+                   .failed = conn_on_failed},
         .arg = conn,
     };
     struct err err = {.text = "no memory"};
@@ -381,7 +383,8 @@ static const struct addrinfo *choose_address(const struct addrinfo *first,
     return at;
 }
 
-static void on_resolved(uv_getaddrinfo_t *request, int failure, struct addrinfo *found)
+static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
+                             struct addrinfo *found)
 {
     struct redis_conn *conn = request->data;
     char ip[NI_MAXHOST];
@@ -418,7 +421,7 @@ static void resolve(struct redis_conn *conn)
     int failure;
 
     conn->state = CONN_RESOLVING;
-    failure = uv_getaddrinfo(conn->loop, &conn->resolve, on_resolved, conn->url.host,
+    failure = uv_getaddrinfo(conn->loop, &conn->resolve, conn_on_resolved, conn->url.host,
                              NULL, &hints);
     if (failure != 0) {
         err_set(&err, STATUS_IO, "resolve %s: %s", conn->url.host, uv_strerror(failure));
@@ -450,8 +453,8 @@ static bool is_pong(const struct redis_reply *reply)
     return text != NULL && strcasecmp(text, "PONG") == 0;
 }
 
-static void on_probed(struct redis_command *command, enum status status,
-                      const struct redis_reply *reply)
+static void conn_on_probe(struct redis_command *command, enum status status,
+                          const struct redis_reply *reply)
 {
     if (status == STATUS_OK && !is_pong(reply))
         redis_conn_distrust(list_item(command, struct redis_conn, probe));
@@ -462,7 +465,7 @@ static void probe(struct redis_conn *conn)
 {
     begin(conn, 1);
     redis_conn_arg_text(conn, "PING");
-    if (redis_conn_end(conn, &conn->probe, on_probed) == STATUS_OK)
+    if (redis_conn_end(conn, &conn->probe, conn_on_probe) == STATUS_OK)
         redis_conn_flush(conn);
 }
 
@@ -511,7 +514,7 @@ static void check_attempt(struct redis_conn *conn)
     lose(conn, STATUS_TIMEOUT, &err);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void conn_on_timer(uv_timer_t *timer)
 {
     struct redis_conn *conn = timer->data;
 

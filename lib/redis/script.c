@@ -59,8 +59,8 @@ static bool is_ours(const struct redis_script_call *call, enum status status,
     return status != STATUS_REFUSED || !is_unknown_script(reply);
 }
 
-static void on_done(struct redis_command *command, enum status status,
-                    const struct redis_reply *reply)
+static void script_on_reply(struct redis_command *command, enum status status,
+                            const struct redis_reply *reply)
 {
     struct redis_script_call *call =
         list_item(command, struct redis_script_call, command);
@@ -98,5 +98,5 @@ const char *redis_script_text(const struct redis_reply *reply, size_t *ret_len)
 enum status redis_script_end(struct redis_conn *conn, struct redis_script_call *call)
 {
     redis_conn_arg_uint(conn, call->number);
-    return redis_conn_end(conn, &call->command, on_done);
+    return redis_conn_end(conn, &call->command, script_on_reply);
 }

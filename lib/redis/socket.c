@@ -30,7 +30,7 @@ struct redis_socket {
     bool is_full; /* the system did not take all: wait until it is writable */
 };
 
-static void on_poll(uv_poll_t *poll, int status, int events);
+static void socket_on_poll(uv_poll_t *poll, int status, int events);
 
 static void watch(struct redis_socket *socket)
 {
@@ -40,7 +40,7 @@ static void watch(struct redis_socket *socket)
     if (socket->is_connected && tls != NULL && redis_tls_wants_read(tls))
         wants_write = false;
     uv_poll_start(&socket->poll, wants_write ? UV_READABLE | UV_WRITABLE : UV_READABLE,
-                  on_poll);
+                  socket_on_poll);
 }
 
 static redisContext *connect_context(const struct redis_socket_options *options)
@@ -80,7 +80,7 @@ out:
     return status;
 }
 
-static void on_poll_closed(uv_handle_t *handle)
+static void socket_on_poll_closed(uv_handle_t *handle)
 {
     struct redis_socket *socket = handle->data;
 
@@ -102,7 +102,7 @@ void redis_socket_close(struct redis_socket *socket)
                          sizeof(reset));
     redisFree(socket->context);
     socket->context = NULL;
-    uv_close((uv_handle_t *)&socket->poll, on_poll_closed);
+    uv_close((uv_handle_t *)&socket->poll, socket_on_poll_closed);
 }
 
 struct redis_wire *redis_socket_wire(struct redis_socket *socket)
@@ -240,7 +240,7 @@ static void finish_connect(struct redis_socket *socket)
     options->events.connected(options->arg);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void socket_on_poll(uv_poll_t *poll, int status, int events)
 {
     struct redis_socket *socket = poll->data;
     struct err err = {0};
