@@ -1,8 +1,8 @@
 /*
- * batch.c - gathers locks into calls and deals the verdicts out again.
+ * batch.c - gathers locks into calls and deals the results out again.
  *
  * A batch is written from its locks each time it is sent, so a lock that has left is not
- * in a call that is sent again, and nothing is copied. While the verdicts are dealt out
+ * in a call that is sent again, and nothing is copied. While the results are dealt out
  * the batch stays in its list with the slots that are still to come: a callback may
  * close the client, which cancels those.
  *
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNSAFE   'U' /* the verdict of a grant that too few replicas have */
+#define UNSAFE   'U' /* the result of a grant that too few replicas have */
 #define OPEN_MAX 8   /* batches of different leases that are kept open in a line */
 
 void rlock_batches_init(struct rlock_batches *batches)
@@ -74,7 +74,7 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     batch->replicas_wait_ms = lock->replicas_wait_ms;
     batch->count = 0;
     batch->is_sent = false;
-    batch->proof = RLOCK_PROOF_NONE;
+    batch->confirmation = RLOCK_CONFIRMATION_NONE;
     if (line->open_count == OPEN_MAX)
         close_oldest(line);
     list_append(&line->open, &batch->link);
@@ -272,9 +272,9 @@ static void batch_on_send_again(struct redis_script_call *call)
     rlock_client_completed(batch->client);
 }
 
-static enum status read_verdict(const struct rlock_batch *batch, char verdict)
+static enum status read_status(const struct rlock_batch *batch, char result)
 {
-    switch (verdict) {
+    switch (result) {
     case '1':
         return STATUS_OK;
     case '0':
@@ -286,10 +286,10 @@ static enum status read_verdict(const struct rlock_batch *batch, char verdict)
     }
 }
 
-/** Complete those that are still in it; where `status` is STATUS_OK by their verdicts. */
+/** Complete those that are still in it; where `status` is STATUS_OK by their results. */
 static void complete(struct rlock_batch *batch, enum status status)
 {
-    struct rlock_outcome outcome = {.status = status, .sent_us = batch->sent_us};
+    struct rlock_result result = {.status = status, .sent_us = batch->sent_us};
 
     for (unsigned i = 0; i < batch->count; i++) {
         struct rlock *lock = batch->locks[i];
@@ -298,21 +298,21 @@ static void complete(struct rlock_batch *batch, enum status status)
             continue;
         rlock_batch_leave(lock);
         if (status == STATUS_OK) {
-            outcome.status = read_verdict(batch, batch->verdicts[i]);
-            outcome.fence = outcome.remaining_ms = batch->numbers[i];
+            result.status = read_status(batch, batch->results[i]);
+            result.fence = result.remaining_ms = batch->numbers[i];
         }
-        batch->op->complete(batch->client, lock, &outcome);
+        batch->op->complete(batch->client, lock, &result);
     }
     recycle(batch);
     rlock_client_completed(batch->client);
 }
 
-static bool take_verdicts(struct rlock_batch *batch, const char *verdicts, size_t len)
+static bool take_results(struct rlock_batch *batch, const char *results, size_t len)
 {
-    if (verdicts == NULL || len != batch->count)
+    if (results == NULL || len != batch->count)
         return false;
-    memcpy(batch->verdicts, verdicts, len);
-    if (memchr(verdicts, 'E', len) != NULL)
+    memcpy(batch->results, results, len);
+    if (memchr(results, 'E', len) != NULL)
         err_set(&batch->client->why, STATUS_REFUSED,
                 "the key holds something else than such a lock, or memory ran out");
     return true;
@@ -335,20 +335,20 @@ static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *re
 }
 
 /** A string of them, without anything else. */
-static bool read_verdicts(struct rlock_batch *batch, const struct redis_reply *reply)
+static bool read_results(struct rlock_batch *batch, const struct redis_reply *reply)
 {
     size_t len = 0;
-    const char *verdicts = redis_script_text(reply, &len);
+    const char *results = redis_script_text(reply, &len);
 
-    return take_verdicts(batch, verdicts, len);
+    return take_results(batch, results, len);
 }
 
-/** {clock, fence, verdicts, numbers}, or {clock}: it came too late. */
+/** {clock, fence, results, numbers}, or {clock}: it came too late. */
 static bool read_grant(struct rlock_batch *batch, const struct redis_reply *reply,
                        bool *ret_is_late)
 {
     size_t len = 0;
-    const char *verdicts = redis_reply_text(redis_script_at(reply, 2), &len);
+    const char *results = redis_reply_text(redis_script_at(reply, 2), &len);
     int64_t clock_us;
 
     if (!redis_reply_int(redis_script_at(reply, 0), &clock_us))
@@ -356,7 +356,7 @@ static bool read_grant(struct rlock_batch *batch, const struct redis_reply *repl
     *ret_is_late = redis_script_at(reply, 1) == NULL;
     rlock_client_saw_clock(batch->client, clock_us, batch->sent_us, *ret_is_late);
     return *ret_is_late ||
-           (take_verdicts(batch, verdicts, len) && read_numbers(batch, reply));
+           (take_results(batch, results, len) && read_numbers(batch, reply));
 }
 
 /** Nothing was done: the server's clock is not what it was believed to be, or hung. */
@@ -368,10 +368,11 @@ static void complete_late(struct rlock_batch *batch)
         complete(batch, STATUS_TIMEOUT);
 }
 
-static struct rlock_batch *find_proof(struct rlock_client *client, enum rlock_proof proof)
+static struct rlock_batch *find_confirming(struct rlock_client *client,
+                                           enum rlock_confirmation confirmation)
 {
     LIST_EACH (struct rlock_batch, batch, &client->batches.sent, link) {
-        if (batch->proof == proof)
+        if (batch->confirmation == confirmation)
             return batch;
     }
     return NULL;
@@ -383,11 +384,11 @@ static void complete_confirmed(struct rlock_client *client, enum status status,
 {
     struct rlock_batch *batch;
 
-    while ((batch = find_proof(client, RLOCK_PROOF_REQUESTED)) != NULL) {
-        batch->proof = RLOCK_PROOF_NONE;
+    while ((batch = find_confirming(client, RLOCK_CONFIRMATION_REQUESTED)) != NULL) {
+        batch->confirmation = RLOCK_CONFIRMATION_NONE;
         for (unsigned i = 0; i < batch->count && replicas < batch->replicas; i++) {
-            if (batch->verdicts[i] == '1')
-                batch->verdicts[i] = UNSAFE;
+            if (batch->results[i] == '1')
+                batch->results[i] = UNSAFE;
         }
         complete(batch, status);
     }
@@ -398,7 +399,8 @@ static void confirm_replicas(struct rlock_client *client);
 static void batch_on_replicas(struct redis_command *command, enum status status,
                               const struct redis_reply *reply)
 {
-    struct rlock_client *client = list_item(command, struct rlock_client, batches.proof);
+    struct rlock_client *client =
+        list_item(command, struct rlock_client, batches.wait_command);
     int64_t replicas = 0;
 
     if (status == STATUS_REFUSED) {
@@ -422,20 +424,21 @@ static enum status write_wait(struct rlock_client *client,
     redis_conn_arg_text(conn, "WAIT");
     redis_conn_arg_uint(conn, batch->replicas);
     redis_conn_arg_uint(conn, batch->replicas_wait_ms);
-    return redis_conn_end(conn, &client->batches.proof, batch_on_replicas);
+    return redis_conn_end(conn, &client->batches.wait_command, batch_on_replicas);
 }
 
 /** Ask, unless that is under way, how many replicas have what was granted. */
 static void confirm_replicas(struct rlock_client *client)
 {
-    struct rlock_batch *first = find_proof(client, RLOCK_PROOF_WANTED);
+    struct rlock_batch *first = find_confirming(client, RLOCK_CONFIRMATION_WANTED);
 
-    if (first == NULL || find_proof(client, RLOCK_PROOF_REQUESTED) != NULL)
+    if (first == NULL || find_confirming(client, RLOCK_CONFIRMATION_REQUESTED) != NULL)
         return;
     LIST_EACH (struct rlock_batch, batch, &client->batches.sent, link) {
-        if (batch->proof == RLOCK_PROOF_WANTED && batch->replicas == first->replicas &&
+        if (batch->confirmation == RLOCK_CONFIRMATION_WANTED &&
+            batch->replicas == first->replicas &&
             batch->replicas_wait_ms == first->replicas_wait_ms)
-            batch->proof = RLOCK_PROOF_REQUESTED;
+            batch->confirmation = RLOCK_CONFIRMATION_REQUESTED;
     }
     rlock_batch_flush(client); /* what was given back need not wait behind */
     if (write_wait(client, first) == STATUS_OK) {
@@ -446,15 +449,15 @@ static void confirm_replicas(struct rlock_client *client)
     confirm_replicas(client);
 }
 
-static bool wants_proof(const struct rlock_batch *batch)
+static bool needs_confirmation(const struct rlock_batch *batch)
 {
     return batch->op->is_grant && batch->replicas > 0 &&
-           memchr(batch->verdicts, '1', batch->count) != NULL;
+           memchr(batch->results, '1', batch->count) != NULL;
 }
 
-static void want_proof(struct rlock_batch *batch)
+static void request_confirmation(struct rlock_batch *batch)
 {
-    batch->proof = RLOCK_PROOF_WANTED;
+    batch->confirmation = RLOCK_CONFIRMATION_WANTED;
     confirm_replicas(batch->client);
 }
 
@@ -462,14 +465,14 @@ static void complete_by_reply(struct rlock_batch *batch, const struct redis_repl
 {
     bool is_late = false;
     bool is_read = batch->op->is_grant ? read_grant(batch, reply, &is_late)
-                                       : read_verdicts(batch, reply);
+                                       : read_results(batch, reply);
 
     if (!is_read)
         complete(batch, STATUS_IO); /* what happened is unknown */
     else if (is_late)
         complete_late(batch);
-    else if (wants_proof(batch))
-        want_proof(batch);
+    else if (needs_confirmation(batch))
+        request_confirmation(batch);
     else
         complete(batch, STATUS_OK);
 }

@@ -6,7 +6,7 @@
  * lock is completed by its operation. A lock may leave its batch at any time: a release
  * takes the place of a renewal under way.
  *
- * An operation is what a kind of lock adds: its script and what a verdict means.
+ * An operation is what a kind of lock adds: its script and what a result means.
  */
 #ifndef LOCK_BATCH_H
 #define LOCK_BATCH_H
@@ -24,7 +24,7 @@ enum rlock_line_id {
     RLOCK_LINES
 };
 
-struct rlock_outcome {
+struct rlock_result {
     enum status status;   /* STATUS_TIMEOUT, STATUS_IO: unknown */
     int64_t sent_us;      /* clock_mono_us() at the first sending */
     int64_t fence;        /* of a grant */
@@ -42,17 +42,21 @@ struct rlock_op {
     bool is_grant;      /* with the fence counter and a latest time; tells fences */
     bool has_waiting;   /* with the key that is there while somebody waits */
     bool has_lease;     /* the lease goes before the owners; batches are per lease */
-    enum status denied; /* what the verdict '0' means */
+    enum status denied; /* what the result '0' means */
     /* The lock is in no batch any more. */
     void (*complete)(struct rlock_client *client, struct rlock *lock,
-                     const struct rlock_outcome *outcome);
+                     const struct rlock_result *result);
     /* The client is being closed; `is_sent`: the server may carry it out. Calls no
        callbacks; may take other locks' places but not call rlock_batch_add(). */
     void (*cancel)(struct rlock_client *client, struct rlock *lock, bool is_sent);
 };
 
 /** Whether the replicas are to be asked for what was granted. */
-enum rlock_proof { RLOCK_PROOF_NONE, RLOCK_PROOF_WANTED, RLOCK_PROOF_REQUESTED };
+enum rlock_confirmation {
+    RLOCK_CONFIRMATION_NONE,
+    RLOCK_CONFIRMATION_WANTED,
+    RLOCK_CONFIRMATION_REQUESTED
+};
 
 struct rlock_batch {
     struct redis_script_call call;
@@ -65,10 +69,10 @@ struct rlock_batch {
     uint8_t replicas;
     uint16_t count;
     bool is_sent;
-    enum rlock_proof proof;
+    enum rlock_confirmation confirmation;
     enum status failure; /* of a batch that waits to be completed without a reply */
     struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: has left */
-    char verdicts[RLOCK_BATCH_MAX];
+    char results[RLOCK_BATCH_MAX];
     int64_t numbers[RLOCK_BATCH_MAX]; /* as in scripts.h */
 };
 
@@ -84,7 +88,7 @@ struct rlock_batches {
     struct list
         failed; /* could not be sent; completed by rlock_batch_complete_failed() */
     struct list spare;
-    struct redis_command proof; /* the WAIT under way, if any */
+    struct redis_command wait_command; /* the WAIT under way, if any */
     unsigned limit; /* locks per call: 1 where their slots in a cluster may differ */
 };
 

@@ -31,7 +31,7 @@ void rlock_client_answer(struct rlock_client *client, struct rlock *lock,
                          enum status status)
 {
     lock->state = RLOCK_ANSWERING;
-    lock->verdict = (uint8_t)status;
+    lock->status = (uint8_t)status;
     list_append(&client->answers, &lock->link);
     rlock_client_wake(client);
 }
@@ -41,7 +41,7 @@ static void answer(struct rlock_client *client, struct rlock *lock)
     struct rlock *subject = lock->subject;
     rlock_cb callback = lock->callback;
     void *arg = lock->arg;
-    enum status status = lock->verdict;
+    enum status status = lock->status;
 
     if (subject == NULL) {
         lock->state = RLOCK_IDLE;

@@ -35,13 +35,12 @@ static void count_grant(struct rlock_client *client, const struct rlock *lock)
 }
 
 static void granted(struct rlock_client *client, struct rlock *lock,
-                    const struct rlock_outcome *outcome)
+                    const struct rlock_result *result)
 {
     rlock_wait_end(client, lock, true);
-    lock->fence = outcome->fence;
-    lock->safe_until_us = rlock_safe_until_us(outcome->sent_us, lock->lease_ms);
-    if (lock->watched &&
-        rlock_watchdog_add(client, lock, outcome->sent_us) != STATUS_OK) {
+    lock->fence = result->fence;
+    lock->safe_until_us = rlock_safe_until_us(result->sent_us, lock->lease_ms);
+    if (lock->watched && rlock_watchdog_add(client, lock, result->sent_us) != STATUS_OK) {
         rlock_orphan_now(client, lock);
         finish(lock, RLOCK_IDLE, STATUS_NO_MEMORY);
         return;
@@ -70,12 +69,12 @@ void rlock_complete_failed(struct rlock_client *client, struct rlock *lock,
 }
 
 void rlock_complete_acquire(struct rlock_client *client, struct rlock *lock,
-                            const struct rlock_outcome *outcome)
+                            const struct rlock_result *result)
 {
-    if (outcome->status == STATUS_OK)
-        granted(client, lock, outcome);
-    else if (outcome->status != STATUS_BUSY || !rlock_wait_on(client, lock, outcome))
-        rlock_complete_failed(client, lock, outcome->status);
+    if (result->status == STATUS_OK)
+        granted(client, lock, result);
+    else if (result->status != STATUS_BUSY || !rlock_wait_on(client, lock, result))
+        rlock_complete_failed(client, lock, result->status);
 }
 
 void rlock_cancel_acquire(struct rlock_client *client, struct rlock *lock, bool is_sent)
@@ -90,25 +89,25 @@ void rlock_cancel_acquire(struct rlock_client *client, struct rlock *lock, bool 
 }
 
 void rlock_complete_extend(struct rlock_client *client, struct rlock *lock,
-                           const struct rlock_outcome *outcome)
+                           const struct rlock_result *result)
 {
-    int64_t safe_until_us = rlock_safe_until_us(outcome->sent_us, lock->lease_ms);
+    int64_t safe_until_us = rlock_safe_until_us(result->sent_us, lock->lease_ms);
 
-    if (outcome->status == STATUS_LOST) {
+    if (result->status == STATUS_LOST) {
         rlock_watchdog_remove(lock);
         client->stats.lost++;
         finish(lock, RLOCK_LOST, STATUS_LOST);
         return;
     }
-    if (outcome->status == STATUS_OK) {
+    if (result->status == STATUS_OK) {
         lock->safe_until_us = safe_until_us;
-        rlock_watchdog_renewed(client, lock, outcome->sent_us);
+        rlock_watchdog_renewed(client, lock, result->sent_us);
     } else {
         if (safe_until_us < lock->safe_until_us)
             lock->safe_until_us = safe_until_us; /* it may have been shortened */
         rlock_watchdog_hurry(client, lock);
     }
-    finish(lock, RLOCK_HELD, outcome->status);
+    finish(lock, RLOCK_HELD, result->status);
 }
 
 void rlock_cancel_extend(struct rlock_client *client, struct rlock *lock,
@@ -119,21 +118,21 @@ void rlock_cancel_extend(struct rlock_client *client, struct rlock *lock,
 }
 
 void rlock_complete_release(struct rlock_client *client, struct rlock *lock,
-                            const struct rlock_outcome *outcome)
+                            const struct rlock_result *result)
 {
     bool is_own = rlock_orphan_owns(lock);
 
-    if (outcome->status == STATUS_OK)
+    if (result->status == STATUS_OK)
         client->stats.released++;
     else if (is_own)
         ; /* nobody was promised anything */
-    else if (outcome->status == STATUS_LOST)
+    else if (result->status == STATUS_LOST)
         client->stats.lost++;
     else
         client->stats.failed++;
-    if (!is_own && (is_unknown(outcome->status) || outcome->status == STATUS_DOWN))
+    if (!is_own && (is_unknown(result->status) || result->status == STATUS_DOWN))
         rlock_orphan_unknown(client, lock);
-    finish(lock, RLOCK_IDLE, outcome->status);
+    finish(lock, RLOCK_IDLE, result->status);
 }
 
 void rlock_cancel_release(struct rlock_client *client, struct rlock *lock,

@@ -6,11 +6,11 @@
 
 /* What the kinds' operations do: see struct rlock_op. */
 void rlock_complete_acquire(struct rlock_client *client, struct rlock *lock,
-                            const struct rlock_outcome *outcome);
+                            const struct rlock_result *result);
 void rlock_complete_extend(struct rlock_client *client, struct rlock *lock,
-                           const struct rlock_outcome *outcome);
+                           const struct rlock_result *result);
 void rlock_complete_release(struct rlock_client *client, struct rlock *lock,
-                            const struct rlock_outcome *outcome);
+                            const struct rlock_result *result);
 void rlock_cancel_acquire(struct rlock_client *client, struct rlock *lock, bool is_sent);
 void rlock_cancel_extend(struct rlock_client *client, struct rlock *lock, bool is_sent);
 void rlock_cancel_release(struct rlock_client *client, struct rlock *lock, bool is_sent);

@@ -155,8 +155,8 @@ static void group_end_let_go(struct rlock_group *group)
 {
     bool has_busy = group->need == RLOCK_GROUP_ALL && group->busy != NULL;
 
-    if (!is_worth_trying(group->verdict) || left_ms(group) == 0)
-        answer(group, GROUP_IDLE, group->verdict);
+    if (!is_worth_trying(group->status) || left_ms(group) == 0)
+        answer(group, GROUP_IDLE, group->status);
     else if (!has_busy)
         pause_then(group, POLL_MS_MAX, group_try_all);
     else if (group->failures > 1)
@@ -176,7 +176,7 @@ static struct group_member *find_busy(struct rlock_group *group)
 
 static void fail(struct rlock_group *group, enum status status)
 {
-    group->verdict = status;
+    group->status = status;
     group->busy = find_busy(group);
     group->failures++;
     rlock_round_begin(group, group_end_let_go);
@@ -186,7 +186,7 @@ static void fail(struct rlock_group *group, enum status status)
 
 static void group_end_try(struct rlock_group *group)
 {
-    enum status status = rlock_round_verdict(group, STATUS_BUSY);
+    enum status status = rlock_round_status(group, STATUS_BUSY);
 
     if (status == STATUS_OK && safe_for_us(group, clock_mono_us()) <= 0)
         status = STATUS_TIMEOUT;
@@ -296,7 +296,7 @@ void rlock_group_cancel(struct rlock_group *group)
 
 static void group_end_release(struct rlock_group *group)
 {
-    answer(group, GROUP_IDLE, rlock_round_verdict(group, STATUS_LOST));
+    answer(group, GROUP_IDLE, rlock_round_status(group, STATUS_LOST));
 }
 
 static void release_held(struct rlock_group *group)

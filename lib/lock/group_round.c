@@ -31,7 +31,7 @@ static unsigned count_status(const struct rlock_group *group, enum status status
     return count;
 }
 
-enum status rlock_round_verdict(const struct rlock_group *group, enum status denied)
+enum status rlock_round_status(const struct rlock_group *group, enum status denied)
 {
     const struct group_member *other = group->members;
 

@@ -49,7 +49,7 @@ struct rlock_group {
     void *arg;
     int64_t give_up_at_us;
     unsigned failures;         /* tries and waits of this acquire */
-    enum status verdict;       /* of the last one */
+    enum status status;        /* of the last one */
     struct group_member *busy; /* the first one that was, or NULL */
     unsigned round;
     void (*then)(struct rlock_group *group);
@@ -78,7 +78,7 @@ void rlock_round_run(struct rlock_group *group, uint64_t ms);
 void rlock_round_pause(struct rlock_group *group, uint64_t ms);
 
 /** What the members' statuses come to; `denied`: theirs who were asked and said no. */
-enum status rlock_round_verdict(const struct rlock_group *group, enum status denied);
+enum status rlock_round_status(const struct rlock_group *group, enum status denied);
 
 /** End the round, if any, and let go of all members, with nobody to hear of it. */
 void rlock_round_abandon(struct rlock_group *group);

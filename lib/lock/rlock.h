@@ -118,7 +118,7 @@ struct rlock {
     uint16_t slot; /* its place in the batch */
     uint16_t name_len;
     uint8_t state;
-    uint8_t verdict; /* enum status, while it waits to be answered */
+    uint8_t status; /* enum status, while it waits to be answered */
     uint8_t tries;
     bool watched;
     char name[RLOCK_NAME_MAX];

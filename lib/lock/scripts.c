@@ -32,7 +32,7 @@
     "  redis.call('SET', KEYS[1], string.format('%.0f', fence))\n"                       \
     "end\n"                                                                              \
     "fence = fence - count\n"                                                            \
-    "local call, lease, verdicts, numbers = redis.pcall, ARGV[1], {}, {}\n"
+    "local call, lease, results, numbers = redis.pcall, ARGV[1], {}, {}\n"
 
 /* A lock that holds our very value is a grant: the call had been carried out before. */
 static const char acquire[] =
@@ -41,15 +41,15 @@ static const char acquire[] =
     "  local name, owner = KEYS[i + 1], ARGV[i + 2]\n"
     "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"
     "  if set then\n"
-    "    verdicts[i] = set.err and 'E' or '1'\n"
+    "    results[i] = set.err and 'E' or '1'\n"
     "  elseif call('GET', name) == owner then\n"
     "    call('PEXPIRE', name, lease)\n"
-    "    verdicts[i] = '1'\n"
+    "    results[i] = '1'\n"
     "  else\n"
-    "    verdicts[i] = '0'\n"
+    "    results[i] = '0'\n"
     "  end\n"
     "end\n"
-    "return {ARGV[#ARGV], clock, fence, table.concat(verdicts)}\n";
+    "return {ARGV[#ARGV], clock, fence, table.concat(results)}\n";
 
 /*
  * As acquire; who finds it busy and will wait sets the waiting key, for as long as it
@@ -64,12 +64,12 @@ static const char acquire_wait[] =
     "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"
     "  numbers[i] = fence + i\n"
     "  if set then\n"
-    "    verdicts[i] = set.err and 'E' or '1'\n"
+    "    results[i] = set.err and 'E' or '1'\n"
     "  elseif call('GET', name) == owner then\n"
     "    call('PEXPIRE', name, lease)\n"
-    "    verdicts[i] = '1'\n"
+    "    results[i] = '1'\n"
     "  else\n"
-    "    verdicts[i] = '0'\n"
+    "    results[i] = '0'\n"
     "    numbers[i] = call('PTTL', name)\n"
     "    wait = math.max(wait, ARGV[2 * i + 2])\n"
     "  end\n"
@@ -77,7 +77,7 @@ static const char acquire_wait[] =
     "if wait > math.max(0, redis.call('PTTL', KEYS[2])) then\n"
     "  redis.call('SET', KEYS[2], '', 'PX', wait)\n"
     "end\n"
-    "return {ARGV[#ARGV], clock, fence, table.concat(verdicts), numbers}\n";
+    "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
 /*
  * MGET tells nil, not an error, where a key holds another type. A user who may not
@@ -85,27 +85,27 @@ static const char acquire_wait[] =
  */
 static const char release[] =
     "local found = redis.call('MGET', unpack(KEYS))\n"
-    "local verdicts, ours = {}, {}\n"
+    "local results, ours = {}, {}\n"
     "for i = 2, #KEYS do\n"
     "  local is_ours = found[i] == ARGV[i - 1]\n"
-    "  verdicts[i - 1] = is_ours and '1' or '0'\n"
+    "  results[i - 1] = is_ours and '1' or '0'\n"
     "  if is_ours then ours[#ours + 1] = KEYS[i] end\n"
     "end\n"
     "if #ours > 0 then redis.call('DEL', unpack(ours)) end\n"
     "if found[1] then\n"
     "  for _, name in ipairs(ours) do redis.pcall('PUBLISH', 'rlock:' .. name, '') end\n"
     "end\n"
-    "return ARGV[#ARGV] .. ' ' .. table.concat(verdicts)\n";
+    "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
 static const char renew[] =
     "local found = redis.call('MGET', unpack(KEYS))\n"
-    "local verdicts = {}\n"
+    "local results = {}\n"
     "for i = 1, #KEYS do\n"
     "  local is_ours = found[i] == ARGV[i + 1]\n"
-    "  verdicts[i] = is_ours and '1' or '0'\n"
+    "  results[i] = is_ours and '1' or '0'\n"
     "  if is_ours then redis.call('PEXPIRE', KEYS[i], ARGV[1]) end\n"
     "end\n"
-    "return ARGV[#ARGV] .. ' ' .. table.concat(verdicts)\n";
+    "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
 /*
  * The hash is Redisson's {holder: count}. Beside the count stand a field for each of our
@@ -129,7 +129,7 @@ static const char reentrant_acquire[] =
     "  local held = call('HGET', name, holder)\n"
     "  numbers[i] = fence + i\n"
     "  if type(held) == 'table' then\n"
-    "    verdicts[i] = 'E'\n"
+    "    results[i] = 'E'\n"
     "  elseif held or call('EXISTS', name) == 0 then\n"
     "    if held then\n"
     "      numbers[i] = tonumber(call('HGET', name, holder .. ':fence')) or fence + i\n"
@@ -138,37 +138,37 @@ static const char reentrant_acquire[] =
     "    end\n"
     "    if call('HSETNX', name, grant, 1) == 1 then call('HINCRBY', name, holder, 1) end\n"
     "    if call('PTTL', name) < lease + 0 then call('PEXPIRE', name, lease) end\n"
-    "    verdicts[i] = '1'\n"
+    "    results[i] = '1'\n"
     "  else\n"
-    "    verdicts[i] = '0'\n"
+    "    results[i] = '0'\n"
     "    numbers[i] = call('PTTL', name)\n"
     "  end\n"
     "end\n"
-    "return {ARGV[#ARGV], clock, fence, table.concat(verdicts), numbers}\n";
+    "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
 static const char reentrant_release[] =
-    "local call, verdicts = redis.pcall, {}\n"
+    "local call, results = redis.pcall, {}\n"
     FOR_EACH_GRANT("0", "0")
     "  local is_ours = call('HEXISTS', name, grant) == 1\n"
     "  if is_ours then redis.call('HDEL', name, grant) end\n"
-    "  verdicts[i] = is_ours and '1' or '0'\n"
+    "  results[i] = is_ours and '1' or '0'\n"
     "  if is_ours and call('HINCRBY', name, holder, -1) <= 0 then\n"
     "    call('DEL', name)\n"
     TELL_REDISSON
     "  end\n"
     "end\n"
-    "return ARGV[#ARGV] .. ' ' .. table.concat(verdicts)\n";
+    "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
 static const char reentrant_renew[] =
-    "local call, lease, verdicts = redis.pcall, ARGV[1], {}\n"
+    "local call, lease, results = redis.pcall, ARGV[1], {}\n"
     FOR_EACH_GRANT("0", "1")
     "  local is_ours = call('HEXISTS', name, grant) == 1\n"
-    "  verdicts[i] = is_ours and '1' or '0'\n"
+    "  results[i] = is_ours and '1' or '0'\n"
     "  if is_ours and call('PTTL', name) < lease + 0 then\n"
     "    redis.call('PEXPIRE', name, lease)\n"
     "  end\n"
     "end\n"
-    "return ARGV[#ARGV] .. ' ' .. table.concat(verdicts)\n";
+    "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
 /*
  * The queue is a sorted set of owners by their arrival on the server's clock, made
@@ -221,12 +221,12 @@ static const char fair_acquire[] =
     "end\n"
     DRAW_FENCES("(#KEYS - 1) / 3")
     "for i = 1, count do\n"
-    "  local is_done, verdict, ttl = pcall(take, KEYS[3 * i - 1], KEYS[3 * i],\n"
+    "  local is_done, result, ttl = pcall(take, KEYS[3 * i - 1], KEYS[3 * i],\n"
     "    KEYS[3 * i + 1], ARGV[2 * i + 1], ARGV[2 * i + 2] + 0, lease, clock)\n"
-    "  verdicts[i] = is_done and verdict or 'E'\n"
+    "  results[i] = is_done and result or 'E'\n"
     "  numbers[i] = is_done and ttl or fence + i\n"
     "end\n"
-    "return {ARGV[#ARGV], clock, fence, table.concat(verdicts), numbers}\n";
+    "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
 /* Whoever leaves, by a release or by giving up, calls the head if the name is free. */
 static const char fair_release[] =
@@ -244,11 +244,11 @@ static const char fair_release[] =
     "  end\n"
     "  return found == owner and '1' or '0'\n"
     "end\n"
-    "local verdicts = {}\n"
+    "local results = {}\n"
     "for i = 1, #ARGV - 1 do\n"
-    "  verdicts[i] = leave(KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i], ARGV[i])\n"
+    "  results[i] = leave(KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i], ARGV[i])\n"
     "end\n"
-    "return ARGV[#ARGV] .. ' ' .. table.concat(verdicts)\n";
+    "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
 /* A time in ms has had 13 digits since 2001; whatever else is there is another's. */
 static const char getset_acquire[] =
@@ -260,17 +260,17 @@ static const char getset_acquire[] =
     "  local until_ms = is_time and tonumber(found)\n"
     "  numbers[i] = fence + i\n"
     "  if call('SETNX', name, expiry_ms) == 1 then\n"
-    "    verdicts[i] = '1'\n"
+    "    results[i] = '1'\n"
     "  elseif not until_ms then\n"
-    "    verdicts[i] = 'E'\n"
+    "    results[i] = 'E'\n"
     "  elseif until_ms < now_ms + 0 and call('GETSET', name, expiry_ms) == found then\n"
-    "    verdicts[i] = '1'\n"
+    "    results[i] = '1'\n"
     "  else\n"
-    "    verdicts[i] = '0'\n"
+    "    results[i] = '0'\n"
     "    numbers[i] = until_ms - now_ms\n"
     "  end\n"
     "end\n"
-    "return {ARGV[#ARGV], clock, fence, table.concat(verdicts), numbers}\n";
+    "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
 /* A counter that came back old, from a snapshot, is moved up before anyone draws. */
 static const char raise_fence[] =

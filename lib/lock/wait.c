@@ -197,7 +197,7 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
 }
 
 bool rlock_wait_on(struct rlock_client *client, struct rlock *lock,
-                   const struct rlock_outcome *outcome)
+                   const struct rlock_result *result)
 {
     struct rlock_waiter *waiter = lock->waiter;
     int64_t now_us = clock_mono_us();
@@ -206,9 +206,8 @@ bool rlock_wait_on(struct rlock_client *client, struct rlock *lock,
         waiter = begin(client, lock);
     if (waiter == NULL || now_us >= waiter->deadline_us)
         return false;
-    waiter->free_at_us = outcome->remaining_ms < 0
-                             ? INT64_MAX
-                             : now_us + (outcome->remaining_ms + 1) * 1000;
+    waiter->free_at_us =
+        result->remaining_ms < 0 ? INT64_MAX : now_us + (result->remaining_ms + 1) * 1000;
     if (waiter->is_called)
         try_again(waiter);
     else

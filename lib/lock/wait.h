@@ -12,7 +12,7 @@
 
 #include <uv.h>
 
-struct rlock_outcome;
+struct rlock_result;
 
 struct rlock_waits {
     struct list all;   /* struct rlock_waiter, in use or not */
@@ -29,7 +29,7 @@ void rlock_waits_clear(struct rlock_waits *waits);
 /** `lock`'s try found it busy. Returns whether it goes on waiting; else its time is up.
  */
 bool rlock_wait_on(struct rlock_client *client, struct rlock *lock,
-                   const struct rlock_outcome *outcome);
+                   const struct rlock_result *result);
 
 /** `lock` waits no more, for it was granted or for another reason. Harmless if it did
  * not. */

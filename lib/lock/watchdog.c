@@ -139,13 +139,13 @@ void rlock_watchdog_renewed(struct rlock_client *client, struct rlock *lock,
 }
 
 void rlock_watchdog_complete(struct rlock_client *client, struct rlock *lock,
-                             const struct rlock_outcome *outcome)
+                             const struct rlock_result *result)
 {
-    switch (outcome->status) {
+    switch (result->status) {
     case STATUS_OK:
         client->stats.renewed++;
-        lock->safe_until_us = rlock_safe_until_us(outcome->sent_us, lock->lease_ms);
-        rlock_watchdog_renewed(client, lock, outcome->sent_us);
+        lock->safe_until_us = rlock_safe_until_us(result->sent_us, lock->lease_ms);
+        rlock_watchdog_renewed(client, lock, result->sent_us);
         break;
     case STATUS_LOST:
         lose(client, lock);

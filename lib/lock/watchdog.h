@@ -7,7 +7,7 @@
 
 #include <uv.h>
 
-struct rlock_outcome;
+struct rlock_result;
 
 struct rlock_watchdog {
     struct list rounds;  /* struct round, one per lease in use */
@@ -41,7 +41,7 @@ void rlock_watchdog_resume(struct rlock_client *client);
 
 /** What the kinds' `renew.complete` and `renew.cancel` do. */
 void rlock_watchdog_complete(struct rlock_client *client, struct rlock *lock,
-                             const struct rlock_outcome *outcome);
+                             const struct rlock_result *result);
 void rlock_watchdog_cancel(struct rlock_client *client, struct rlock *lock, bool is_sent);
 
 #endif
