@@ -19,13 +19,13 @@
 #include <string.h>
 
 #define UNSAFE   'U' /* the result of a grant that too few replicas have */
-#define OPEN_MAX 8   /* batches of different leases that are kept open in a line */
+#define OPEN_MAX 8   /* batches of different leases that are kept open in a class */
 
 void rlock_batches_init(struct rlock_batches *batches)
 {
-    for (int i = 0; i < RLOCK_LINES; i++) {
-        list_init(&batches->lines[i].open);
-        list_init(&batches->lines[i].full);
+    for (int i = 0; i < RLOCK_CLASSES; i++) {
+        list_init(&batches->classes[i].open);
+        list_init(&batches->classes[i].full);
     }
     list_init(&batches->sent);
     list_init(&batches->failed);
@@ -41,25 +41,25 @@ static void free_all(struct list *batches)
 
 void rlock_batches_clear(struct rlock_batches *batches)
 {
-    for (int i = 0; i < RLOCK_LINES; i++) {
-        free_all(&batches->lines[i].open);
-        free_all(&batches->lines[i].full);
+    for (int i = 0; i < RLOCK_CLASSES; i++) {
+        free_all(&batches->classes[i].open);
+        free_all(&batches->classes[i].full);
     }
     free_all(&batches->sent);
     free_all(&batches->failed);
     free_all(&batches->spare);
 }
 
-static void close_oldest(struct rlock_line *line)
+static void close_oldest(struct rlock_class *class)
 {
-    list_append(&line->full, list_shift(&line->open));
-    line->open_count--;
+    list_append(&class->full, list_shift(&class->open));
+    class->open_count--;
 }
 
 static struct rlock_batch *open_batch(struct rlock_client *client,
                                       const struct rlock_op *op, const struct rlock *lock)
 {
-    struct rlock_line *line = &client->batches.lines[op->line];
+    struct rlock_class *class = &client->batches.classes[op->class_id];
     struct rlock_batch *batch =
         LIST_SHIFT(struct rlock_batch, &client->batches.spare, link);
 
@@ -75,10 +75,10 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     batch->count = 0;
     batch->is_sent = false;
     batch->confirmation = RLOCK_CONFIRMATION_NONE;
-    if (line->open_count == OPEN_MAX)
-        close_oldest(line);
-    list_append(&line->open, &batch->link);
-    line->open_count++;
+    if (class->open_count == OPEN_MAX)
+        close_oldest(class);
+    list_append(&class->open, &batch->link);
+    class->open_count++;
     return batch;
 }
 
@@ -94,7 +94,8 @@ static bool suits(const struct rlock_batch *batch, const struct rlock_op *op,
 static struct rlock_batch *find_batch(struct rlock_client *client,
                                       const struct rlock_op *op, const struct rlock *lock)
 {
-    LIST_EACH (struct rlock_batch, batch, &client->batches.lines[op->line].open, link) {
+    LIST_EACH (struct rlock_batch, batch, &client->batches.classes[op->class_id].open,
+               link) {
         if (suits(batch, op, lock))
             return batch;
     }
@@ -112,7 +113,7 @@ enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *
                             struct rlock *lock)
 {
     struct rlock_batch *batch = find_batch(client, op, lock);
-    struct rlock_line *line = &client->batches.lines[op->line];
+    struct rlock_class *class = &client->batches.classes[op->class_id];
 
     assert(lock->batch == NULL);
     if (batch == NULL)
@@ -120,8 +121,8 @@ enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *
     place(batch, batch->count++, lock);
     if (batch->count >= client->batches.limit) {
         list_remove(&batch->link);
-        list_append(&line->full, &batch->link);
-        line->open_count--;
+        list_append(&class->full, &batch->link);
+        class->open_count--;
     }
     return STATUS_OK;
 }
@@ -251,12 +252,12 @@ void rlock_batch_flush(struct rlock_client *client)
 {
     int64_t now_us = clock_mono_us();
 
-    for (int i = 0; i < RLOCK_LINES; i++) {
-        struct rlock_line *line = &client->batches.lines[i];
+    for (int i = 0; i < RLOCK_CLASSES; i++) {
+        struct rlock_class *class = &client->batches.classes[i];
 
-        send_all(&line->full, now_us);
-        send_all(&line->open, now_us);
-        line->open_count = 0;
+        send_all(&class->full, now_us);
+        send_all(&class->open, now_us);
+        class->open_count = 0;
     }
     redis_conn_flush(client->conn);
 }
@@ -521,9 +522,9 @@ static void cancel_in(struct list *batches)
 
 void rlock_batch_cancel_all(struct rlock_client *client)
 {
-    for (int i = 0; i < RLOCK_LINES; i++) {
-        cancel_in(&client->batches.lines[i].open);
-        cancel_in(&client->batches.lines[i].full);
+    for (int i = 0; i < RLOCK_CLASSES; i++) {
+        cancel_in(&client->batches.classes[i].open);
+        cancel_in(&client->batches.classes[i].full);
     }
     cancel_in(&client->batches.sent);
     cancel_in(&client->batches.failed);

@@ -17,11 +17,11 @@
 #define RLOCK_BATCH_MAX 128
 
 /** Lines leave in this order: what frees a name goes before what asks for it. */
-enum rlock_line_id {
-    RLOCK_LINE_RELEASE,
-    RLOCK_LINE_RENEW,
-    RLOCK_LINE_ACQUIRE,
-    RLOCK_LINES
+enum rlock_class_id {
+    RLOCK_CLASS_RELEASE,
+    RLOCK_CLASS_RENEW,
+    RLOCK_CLASS_ACQUIRE,
+    RLOCK_CLASSES
 };
 
 struct rlock_result {
@@ -36,7 +36,7 @@ typedef void (*rlock_writer)(struct rlock_client *client, struct rlock *lock);
 
 struct rlock_op {
     enum rlock_script script;
-    enum rlock_line_id line;
+    enum rlock_class_id class_id;
     uint8_t key_count, arg_count; /* per lock */
     rlock_writer write_keys, write_args;
     bool is_grant;      /* with the fence counter and a latest time; tells fences */
@@ -76,14 +76,14 @@ struct rlock_batch {
     int64_t numbers[RLOCK_BATCH_MAX]; /* as in scripts.h */
 };
 
-struct rlock_line {
+struct rlock_class {
     struct list open; /* batches with room, few */
     struct list full;
     unsigned open_count;
 };
 
 struct rlock_batches {
-    struct rlock_line lines[RLOCK_LINES];
+    struct rlock_class classes[RLOCK_CLASSES];
     struct list sent; /* stay here until all are completed */
     struct list
         failed; /* could not be sent; completed by rlock_batch_complete_failed() */

@@ -101,17 +101,17 @@ static size_t redisson_channel(const struct rlock *lock, char ret_name[RLOCK_CHA
 /* -- kinds -- */
 
 #define ACQUIRES                                                                         \
-    .line = RLOCK_LINE_ACQUIRE, .is_grant = true, .has_lease = true,                     \
+    .class_id = RLOCK_CLASS_ACQUIRE, .is_grant = true, .has_lease = true,                \
     .denied = STATUS_BUSY, .complete = rlock_complete_acquire,                           \
     .cancel = rlock_cancel_acquire
 #define RENEWS                                                                           \
-    .line = RLOCK_LINE_RENEW, .has_lease = true, .denied = STATUS_LOST,                  \
+    .class_id = RLOCK_CLASS_RENEW, .has_lease = true, .denied = STATUS_LOST,             \
     .complete = rlock_watchdog_complete, .cancel = rlock_watchdog_cancel
 #define EXTENDS                                                                          \
-    .line = RLOCK_LINE_RENEW, .has_lease = true, .denied = STATUS_LOST,                  \
+    .class_id = RLOCK_CLASS_RENEW, .has_lease = true, .denied = STATUS_LOST,             \
     .complete = rlock_complete_extend, .cancel = rlock_cancel_extend
 #define RELEASES                                                                         \
-    .line = RLOCK_LINE_RELEASE, .denied = STATUS_LOST,                                   \
+    .class_id = RLOCK_CLASS_RELEASE, .denied = STATUS_LOST,                              \
     .complete = rlock_complete_release, .cancel = rlock_cancel_release
 
 #define OWNED                                                                            \
