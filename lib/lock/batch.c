@@ -35,7 +35,7 @@ void rlock_batches_init(struct rlock_batches *batches)
 
 static void free_all(struct list *batches)
 {
-    LIST_DRAIN (struct rlock_batch, batch, batches, link)
+    LIST_DRAIN(struct rlock_batch, batch, batches, link)
         free(batch);
 }
 
@@ -94,8 +94,8 @@ static bool suits(const struct rlock_batch *batch, const struct rlock_op *op,
 static struct rlock_batch *find_batch(struct rlock_client *client,
                                       const struct rlock_op *op, const struct rlock *lock)
 {
-    LIST_EACH (struct rlock_batch, batch, &client->batches.classes[op->class_id].open,
-               link) {
+    LIST_EACH(struct rlock_batch, batch, &client->batches.classes[op->class_id].open,
+              link) {
         if (suits(batch, op, lock))
             return batch;
     }
@@ -238,7 +238,7 @@ static void send_batch(struct rlock_batch *batch)
 
 static void send_all(struct list *batches, int64_t now_us)
 {
-    LIST_DRAIN (struct rlock_batch, batch, batches, link) {
+    LIST_DRAIN(struct rlock_batch, batch, batches, link) {
         batch->call.script = &batch->client->scripts[batch->op->script];
         batch->call.done = batch_on_reply;
         batch->call.send_again = batch_on_send_again;
@@ -372,7 +372,7 @@ static void complete_late(struct rlock_batch *batch)
 static struct rlock_batch *find_confirming(struct rlock_client *client,
                                            enum rlock_confirmation confirmation)
 {
-    LIST_EACH (struct rlock_batch, batch, &client->batches.sent, link) {
+    LIST_EACH(struct rlock_batch, batch, &client->batches.sent, link) {
         if (batch->confirmation == confirmation)
             return batch;
     }
@@ -435,7 +435,7 @@ static void confirm_replicas(struct rlock_client *client)
 
     if (first == NULL || find_confirming(client, RLOCK_CONFIRMATION_REQUESTED) != NULL)
         return;
-    LIST_EACH (struct rlock_batch, batch, &client->batches.sent, link) {
+    LIST_EACH(struct rlock_batch, batch, &client->batches.sent, link) {
         if (batch->confirmation == RLOCK_CONFIRMATION_WANTED &&
             batch->replicas == first->replicas &&
             batch->replicas_wait_ms == first->replicas_wait_ms)
@@ -512,7 +512,7 @@ void rlock_batch_complete_failed(struct rlock_client *client)
 
 static void cancel_in(struct list *batches)
 {
-    LIST_EACH (struct rlock_batch, batch, batches, link) {
+    LIST_EACH(struct rlock_batch, batch, batches, link) {
         for (unsigned i = 0; i < batch->count; i++) {
             if (batch->locks[i] != NULL)
                 batch->op->cancel(batch->client, batch->locks[i], batch->is_sent);

@@ -31,7 +31,7 @@ static struct list *bucket_of(struct rlock_channels *channels, const char *name,
 static struct rlock_channel *find(struct rlock_channels *channels, const char *name,
                                   size_t name_len)
 {
-    LIST_EACH (struct rlock_channel, channel, bucket_of(channels, name, name_len), link) {
+    LIST_EACH(struct rlock_channel, channel, bucket_of(channels, name, name_len), link) {
         if (channel->name_len == name_len && memcmp(channel->name, name, name_len) == 0)
             return channel;
     }
@@ -109,7 +109,7 @@ static void channel_on_state(bool is_up, const struct err *why UNUSED, void *arg
     struct rlock_channels *channels = &client->waits.channels;
 
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
-        LIST_EACH_SAFE (struct rlock_channel, channel, &channels->buckets[i], link) {
+        LIST_EACH_SAFE(struct rlock_channel, channel, &channels->buckets[i], link) {
             channel->is_subscribed = channel->is_refused = false;
             if (!is_up)
                 rlock_waits_cut_off(channel);
@@ -150,7 +150,7 @@ void rlock_channels_close(struct rlock_client *client)
 void rlock_channels_clear(struct rlock_channels *channels)
 {
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
-        LIST_DRAIN (struct rlock_channel, channel, &channels->buckets[i], link)
+        LIST_DRAIN(struct rlock_channel, channel, &channels->buckets[i], link)
             free(channel);
     }
 }

@@ -221,8 +221,8 @@ static void abandon(struct query *query)
 
 void rlock_queries_cancel(struct rlock_client *client)
 {
-    LIST_DRAIN (struct query, query, &client->queries, link)
+    LIST_DRAIN(struct query, query, &client->queries, link)
         abandon(query);
-    LIST_DRAIN (struct query, query, &client->failed_queries, link)
+    LIST_DRAIN(struct query, query, &client->failed_queries, link)
         answer(query, STATUS_CANCELLED, NULL);
 }

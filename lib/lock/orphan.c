@@ -43,7 +43,7 @@ void rlock_orphan_close(struct rlock_client *client)
 
 static void free_all(struct list *locks)
 {
-    LIST_DRAIN (struct rlock, lock, locks, link)
+    LIST_DRAIN(struct rlock, lock, locks, link)
         free(lock);
 }
 
@@ -183,7 +183,7 @@ void rlock_orphan_resume(struct rlock_client *client)
     list_init(&todo);
     list_append_all(&todo, &client->orphans.due);
     client->orphans.due_count = 0;
-    LIST_DRAIN (struct rlock, lock, &todo, link)
+    LIST_DRAIN(struct rlock, lock, &todo, link)
         put_in_line(client, lock);
 }
 

@@ -65,7 +65,7 @@ static void flush(struct rlock_sync *sync)
 {
     if (sync->closing != NULL)
         return; /* clients that are being closed flush themselves, and may be gone */
-    LIST_EACH (struct opened, opened, &sync->clients, link)
+    LIST_EACH(struct opened, opened, &sync->clients, link)
         rlock_flush(opened->client);
 }
 
@@ -77,7 +77,7 @@ static void begin_arrived(struct rlock_sync *sync)
     list_init(&begun);
     list_append_all(&begun, &sync->arrived);
     pthread_mutex_unlock(&sync->mutex);
-    LIST_DRAIN (struct rlock_sync_call, call, &begun, link)
+    LIST_DRAIN(struct rlock_sync_call, call, &begun, link)
         call->begin(call);
     flush(sync);
     pthread_mutex_lock(&sync->mutex);
@@ -332,13 +332,13 @@ static void sync_begin_close(struct rlock_sync_call *call)
     struct rlock_sync *sync = call->sync;
 
     sync->closing = call;
-    LIST_DRAIN (struct adopted, adopted, &sync->groups, link) {
+    LIST_DRAIN(struct adopted, adopted, &sync->groups, link) {
         rlock_group_free(adopted->group);
         free(adopted);
     }
     if (list_is_empty(&sync->clients))
         rlock_sync_answer(call, STATUS_OK);
-    LIST_EACH (struct opened, opened, &sync->clients, link) {
+    LIST_EACH(struct opened, opened, &sync->clients, link) {
         answer_opening(opened, STATUS_CANCELLED);
         rlock_client_close(opened->client, sync_on_client_closed, opened);
     }
@@ -475,7 +475,7 @@ enum status rlock_sync_adopt(struct rlock_sync *sync, struct rlock_group *group)
 
 void rlock_sync_disown(struct rlock_sync *sync, struct rlock_group *group)
 {
-    LIST_EACH_SAFE (struct adopted, adopted, &sync->groups, link) {
+    LIST_EACH_SAFE(struct adopted, adopted, &sync->groups, link) {
         if (adopted->group == group) {
             list_remove(&adopted->link);
             free(adopted);

@@ -269,7 +269,7 @@ void rlock_wait_pass_on(struct rlock_client *client, const struct rlock *lock)
 
 void rlock_waits_confirmed(struct rlock_channel *channel)
 {
-    LIST_EACH (struct rlock_waiter, waiter, &channel->waiters, link) {
+    LIST_EACH(struct rlock_waiter, waiter, &channel->waiters, link) {
         waiter->attempts = 0;
         if (waiter->lock->kind->is_queued || is_first(waiter))
             call(waiter);
@@ -278,7 +278,7 @@ void rlock_waits_confirmed(struct rlock_channel *channel)
 
 void rlock_waits_cut_off(struct rlock_channel *channel)
 {
-    LIST_EACH (struct rlock_waiter, waiter, &channel->waiters, link) {
+    LIST_EACH(struct rlock_waiter, waiter, &channel->waiters, link) {
         if (waiter->lock->batch == NULL)
             sleep_on(waiter);
     }
@@ -294,7 +294,7 @@ static bool is_owner(const struct rlock_waiter *waiter, const char *text, size_t
 
 void rlock_waits_called(struct rlock_channel *channel, const char *text, size_t text_len)
 {
-    LIST_EACH (struct rlock_waiter, waiter, &channel->waiters, link) {
+    LIST_EACH(struct rlock_waiter, waiter, &channel->waiters, link) {
         if (!waiter->lock->kind->is_queued || is_owner(waiter, text, text_len)) {
             call(waiter);
             return;
@@ -309,7 +309,7 @@ static void wait_on_closed(uv_handle_t *handle)
 
 void rlock_waits_close(struct rlock_client *client)
 {
-    LIST_EACH (struct rlock_waiter, waiter, &client->waits.all, all_link) {
+    LIST_EACH(struct rlock_waiter, waiter, &client->waits.all, all_link) {
         if (waiter->lock != NULL)
             rlock_cancel_acquire(client, waiter->lock, false);
         uv_close((uv_handle_t *)&waiter->timer, wait_on_closed);
@@ -319,7 +319,7 @@ void rlock_waits_close(struct rlock_client *client)
 
 void rlock_waits_clear(struct rlock_waits *waits)
 {
-    LIST_DRAIN (struct rlock_waiter, waiter, &waits->all, all_link)
+    LIST_DRAIN(struct rlock_waiter, waiter, &waits->all, all_link)
         free(waiter);
     rlock_channels_clear(&waits->channels);
 }

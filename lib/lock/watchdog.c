@@ -50,7 +50,7 @@ void rlock_watchdog_init(struct rlock_client *client, uv_loop_t *loop)
 
 static void let_go(struct list *locks)
 {
-    LIST_DRAIN (struct rlock, lock, locks, watch_link) {
+    LIST_DRAIN(struct rlock, lock, locks, watch_link) {
         rlock_batch_leave(lock);
         lock->state = RLOCK_IDLE;
     }
@@ -66,14 +66,14 @@ void rlock_watchdog_close(struct rlock_client *client)
     struct rlock_watchdog *watchdog = &client->watchdog;
 
     let_go(&watchdog->overdue);
-    LIST_EACH (struct round, round, &watchdog->rounds, link)
+    LIST_EACH(struct round, round, &watchdog->rounds, link)
         let_go(&round->locks);
     uv_close((uv_handle_t *)&watchdog->timer, watchdog_on_closed);
 }
 
 void rlock_watchdog_clear(struct rlock_client *client)
 {
-    LIST_DRAIN (struct round, round, &client->watchdog.rounds, link)
+    LIST_DRAIN(struct round, round, &client->watchdog.rounds, link)
         free(round);
 }
 
@@ -81,7 +81,7 @@ static struct round *find_round(struct rlock_watchdog *watchdog, uint32_t lease_
 {
     struct round *round;
 
-    LIST_EACH (struct round, known, &watchdog->rounds, link) {
+    LIST_EACH(struct round, known, &watchdog->rounds, link) {
         if (known->lease_ms == lease_ms)
             return known;
     }
@@ -222,7 +222,7 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
 
     list_init(&todo);
     list_append_all(&todo, overdue);
-    LIST_DRAIN (struct rlock, lock, &todo, watch_link) {
+    LIST_DRAIN(struct rlock, lock, &todo, watch_link) {
         list_append(overdue, &lock->watch_link);
         if (now_us < lock->safe_until_us) {
             renew(client, lock);
@@ -241,7 +241,7 @@ static void tick(struct rlock_client *client)
 {
     int64_t now_us = clock_mono_us();
 
-    LIST_EACH_SAFE (struct round, round, &client->watchdog.rounds, link)
+    LIST_EACH_SAFE(struct round, round, &client->watchdog.rounds, link)
         collect_due(&client->watchdog, round, now_us);
     renew_overdue(client, now_us);
     if (!client->is_closing)

@@ -129,7 +129,7 @@ static int64_t next_pause_us(struct redis_conn *conn)
 
 static void answer_all(struct redis_conn *conn, enum status status)
 {
-    LIST_DRAIN (struct redis_command, command, &conn->pending, link)
+    LIST_DRAIN(struct redis_command, command, &conn->pending, link)
         command->done(command, status, NULL);
 }
 

@@ -103,7 +103,7 @@ static int digits_of(const struct list *head)
 {
     int digits = 0;
 
-    LIST_EACH (const struct item, item, head, link)
+    LIST_EACH(const struct item, item, head, link)
         digits = digits * 10 + item->number;
     return digits;
 }
@@ -145,7 +145,7 @@ static void test_list_each_safe__lets_the_body_remove_the_item(void **state)
 
     (void)state;
     fill(&head, items);
-    LIST_EACH_SAFE (struct item, item, &head, link) {
+    LIST_EACH_SAFE(struct item, item, &head, link) {
         visited++;
         if (item->number != 2)
             list_remove(&item->link);
@@ -162,7 +162,7 @@ static void test_list_drain__takes_out_all_and_what_the_body_adds(void **state)
 
     (void)state;
     fill(&head, items);
-    LIST_DRAIN (struct item, item, &head, link) {
+    LIST_DRAIN(struct item, item, &head, link) {
         digits = digits * 10 + item->number;
         if (item->number == 1)
             list_append(&head, &more.link);
