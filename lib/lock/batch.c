@@ -12,7 +12,7 @@
  */
 #include "lock/batch.h"
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 
 #include <assert.h>
 #include <stdlib.h>

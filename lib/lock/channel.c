@@ -6,7 +6,7 @@
  * on its way is subscribed after it.
  */
 #include "lock/channel.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

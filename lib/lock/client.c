@@ -5,9 +5,9 @@
  * library's own releases. These are sent and waited for, at most the timeout of a
  * command, and then the connection is closed.
  */
-#include "lock/client.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "lock/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

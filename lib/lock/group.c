@@ -18,8 +18,8 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "lock/client.h"
 #include "lock/group_round.h"
+#include "lock/internal.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* inspect.c - questions about a name instead of a lock of ours: inspect, force release. */
-#include "lock/client.h"
+#include "lock/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* kinds.c - the kinds of locks: each a table of scripts and what is written for them. */
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 
 #include <stdio.h>
 #include <string.h>

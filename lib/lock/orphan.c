@@ -9,7 +9,7 @@
  */
 #include "lock/orphan.h"
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -19,7 +19,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

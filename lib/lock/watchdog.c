@@ -13,7 +13,7 @@
  */
 #include "lock/watchdog.h"
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* fixture.c - runs a loop until what a test waits for has come about. */
 #include "test/fixture.h"
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * the lock long before its lease ends; and soon all is as if nothing had happened.
  */
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 #include "test/fixture.h"
 #include "test/proxy.h"
 

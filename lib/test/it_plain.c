@@ -1,6 +1,6 @@
 /* it_plain.c - the plain, fenced lock against a real Redis. */
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 #include "test/fixture.h"
 
 #include <hiredis/hiredis.h>

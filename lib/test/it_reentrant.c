@@ -1,6 +1,6 @@
 /* it_reentrant.c - the lock that counts, as Redisson's does, against a real Redis. */
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 #include "test/fixture.h"
 
 #include <hiredis/hiredis.h>

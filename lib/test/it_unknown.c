@@ -1,6 +1,6 @@
 /* it_unknown.c - outcomes that nobody knows: nothing stays locked without a holder. */
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 #include "test/fake.h"
 #include "test/fixture.h"
 

@@ -1,6 +1,6 @@
 /* it_wait.c - waiting for a lock that another holds, against a real Redis. */
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 #include "test/waits.h"
 
 #include <hiredis/hiredis.h>

@@ -1,6 +1,6 @@
 /* it_wait_faults.c - waits that are cancelled, cut off, refused or closed. */
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 #include "test/waits.h"
 
 #include <hiredis/hiredis.h>

@@ -1,6 +1,6 @@
 /* it_wait_many.c - many who wait for the same lock, and what it costs the server. */
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 #include "test/waits.h"
 
 #include <hiredis/hiredis.h>

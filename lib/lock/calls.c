@@ -1,7 +1,7 @@
-/* rlock.c - the calls on a lock: check, put in line; the rest happens in the batches. */
-#include "lock/rlock.h"
+/* calls.c - the calls on a lock: check, put in line; the rest happens in the batches. */
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
+#include "lock/rlock.h"
 
 #include <assert.h>
 #include <string.h>

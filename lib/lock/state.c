@@ -1,7 +1,7 @@
-/* complete.c - grants, refusals and unknown outcomes, turned into answers. */
-#include "lock/complete.h"
+/* state.c - grants, refusals and unknown outcomes, turned into answers. */
+#include "lock/state.h"
 #include "base/clock.h"
-#include "lock/client.h"
+#include "lock/internal.h"
 
 #define DRIFT_MIN_US 2000 /* and one per cent: the server's clock may run faster */
 

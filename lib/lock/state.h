@@ -1,6 +1,6 @@
-/* complete.h - what becomes of a lock when its call is answered, the same for all kinds. */
-#ifndef LOCK_COMPLETE_H
-#define LOCK_COMPLETE_H
+/* state.h - what becomes of a lock when its call is answered, the same for all kinds. */
+#ifndef LOCK_STATE_H
+#define LOCK_STATE_H
 
 #include "lock/batch.h"
 

@@ -1,19 +1,19 @@
 /*
- * client.h - what the parts of a client share; for lib/lock only.
+ * internal.h - what the parts of a client share; for lib/lock only.
  *
- * A lock goes: rlock_acquire (rlock.c) -> a batch (batch.c), written as its kind demands
- * (kinds.c) -> the server -> completed (complete.c), or waiting (wait.c) and back in a batch
+ * A lock goes: rlock_acquire (calls.c) -> a batch (batch.c), written as its kind demands
+ * (kinds.c) -> the server -> completed (state.c), or waiting (wait.c) and back in a batch
  * -> the watchdog's (watchdog.c) -> rlock_release -> a batch -> free. What nobody waits
  * for any more is given back by orphan.c.
  */
-#ifndef LOCK_CLIENT_H
-#define LOCK_CLIENT_H
+#ifndef LOCK_INTERNAL_H
+#define LOCK_INTERNAL_H
 
 #include "lock/batch.h"
-#include "lock/complete.h"
 #include "lock/orphan.h"
 #include "lock/rlock.h"
 #include "lock/scripts.h"
+#include "lock/state.h"
 #include "lock/wait.h"
 #include "lock/watchdog.h"
 #include "redis/wire.h"
