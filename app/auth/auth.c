@@ -31,7 +31,24 @@ struct auth {
     bool has_kids;
 };
 
-static const char *const role_names[] = {NULL, "payment", "admin"};
+static const char *const role_names[] = {"shopper", "payment", "admin"};
+
+const char *auth_role_name(enum auth_role role)
+{
+    return role_names[role];
+}
+
+bool auth_parse_role(struct text name, enum auth_role *ret_role)
+{
+    for (int role = AUTH_SHOPPER; role <= AUTH_ADMIN; role++) {
+        if (strlen(role_names[role]) == name.len &&
+            memcmp(role_names[role], name.bytes, name.len) == 0) {
+            *ret_role = (enum auth_role)role;
+            return true;
+        }
+    }
+    return false;
+}
 
 /* -- keys -- */
 
@@ -290,13 +307,8 @@ static bool parse_role(jwt_t *jwt, enum auth_role *ret_role)
         *ret_role = AUTH_SHOPPER;
         return errno == ENOENT; /* absent; a role that is no string is refused */
     }
-    for (int role = AUTH_PAYMENT; role <= AUTH_ADMIN; role++) {
-        if (strcmp(name, role_names[role]) == 0) {
-            *ret_role = (enum auth_role)role;
-            return true;
-        }
-    }
-    return false;
+    return auth_parse_role((struct text){name, strlen(name)}, ret_role) &&
+           *ret_role != AUTH_SHOPPER; /* shoppers have tokens without a role */
 }
 
 /* `exp` must be there and lie ahead; `nbf`, where it is there, must not. */
@@ -412,7 +424,9 @@ static int add_claims(const struct auth *auth, jwt_t *jwt,
     if (!failed)
         failed = jwt_add_grant_int(jwt, "exp", (long)(now_s + ttl_s));
     if (!failed)
-        failed = add_optional(jwt, "role", role_names[identity->role]);
+        failed = add_optional(jwt, "role",
+                              identity->role != AUTH_SHOPPER ? role_names[identity->role]
+                                                             : NULL);
     if (!failed)
         failed = add_optional(jwt, "jti", identity->jti);
     if (!failed)

@@ -34,6 +34,12 @@ struct identity {
     char jti[AUTH_ID_BYTES_MAX + 1]; /* the token's own id; "" where it has none */
 };
 
+/** "shopper", "payment", "admin"; static. */
+const char *auth_role_name(enum auth_role role);
+
+/** False: not the name of a role. */
+MUST_CHECK bool auth_parse_role(struct text name, enum auth_role *ret_role);
+
 struct auth;
 
 /**
