@@ -1,7 +1,7 @@
 /*
- * api.h - the HTTP contract: routes, who may use them, JSON in, status out.
+ * api.h - the HTTP contract: routes, permitted callers, JSON in, status out.
  *
- * The only place that knows HTTP status codes. One api per loop, on its thread.
+ * HTTP status codes are chosen in this layer only. One api per loop, on its thread.
  */
 #ifndef API_H
 #define API_H
@@ -33,19 +33,21 @@ struct api_options {
     struct metrics *metrics;         /* this loop's */
     struct metrics *const *all_metrics;
     size_t all_metrics_count;
-    size_t queue_max; /* requests that may wait for a server behind this one */
-    bool bypass_locks;
-    bool dev_login; /* tokens for whoever asks */
+    size_t queue_max;  /* requests that may wait for a backend */
+    bool bypass_locks; /* serve without Redis while it is down */
+    bool dev_login;    /* issue tokens to anyone, for development */
 };
 
 /** NULL: out of memory. */
 struct api *api_create(const struct api_options *options);
 void api_free(struct api *api); /* accepts NULL */
 
-/** Judge tokens by `auth` from now on. */
+/** Verify tokens by `auth` from now on; borrowed. */
 void api_set_auth(struct api *api, const struct auth *auth);
 
-/** For struct http_options; `arg` is the api. */
+/** For struct http_options: the size of a request's context, and the callbacks, whose
+ *  `arg` is the api. */
+size_t api_context_bytes(void);
 void api_handle(struct http_request *request, void *arg);
 void api_answered(struct http_request *request, unsigned status, void *arg);
 

@@ -1,4 +1,4 @@
-/* api_dev.c - a token for whoever asks, where SECKILL_DEV_LOGIN says so: development. */
+/* api_dev.c - tokens for anyone, where SECKILL_DEV_LOGIN permits it: for development. */
 #include "app/api/api_routes.h"
 #include "base/clock.h"
 
@@ -11,14 +11,12 @@
 #define USER_ID_MAX    INT64_C(999999999999)
 #define ROLE_CHARS_MAX 10
 
-struct asked {
+struct login {
     int64_t user_id;
     struct text role;
 };
 
-static const char *const role_names[] = {"shopper", "payment", "admin"};
-
-/* A page of elsewhere whose name was made to lead here must not get one either. */
+/* Refuses pages of other sites whose host name was made to resolve to this service. */
 static bool is_host_local(const struct http_request *request)
 {
     static const char *const hosts[] = {"127.0.0.1", "localhost", "[::1]"};
@@ -34,68 +32,51 @@ static bool is_host_local(const struct http_request *request)
     return false;
 }
 
-static bool find_role(struct text name, enum auth_role *ret_role)
-{
-    for (int role = AUTH_SHOPPER; role <= AUTH_ADMIN; role++) {
-        if (strlen(role_names[role]) == name.len &&
-            memcmp(role_names[role], name.bytes, name.len) == 0) {
-            *ret_role = (enum auth_role)role;
-            return true;
-        }
-    }
-    return false;
-}
-
 static char *print_token(const char *token, const struct identity *identity)
 {
     char *text;
     int len =
         asprintf(&text, "{\"token\":\"%s\",\"user_id\":\"%" PRId64 "\",\"role\":\"%s\"}",
-                 token, identity->user_id, role_names[identity->role]);
+                 token, identity->user_id, auth_role_name(identity->role));
 
     return len >= 0 ? text : NULL;
 }
 
-static void answer_token(struct api *api, struct http_request *request,
-                         const struct identity *identity)
+static void answer_token(struct api_request *request, const struct identity *identity)
 {
     struct err err = {0};
     char *token;
 
-    if (auth_make(api->options.auth, identity, clock_real_us() / 1000000, TTL_S, &token,
-                  &err) != STATUS_OK) {
-        api_answer_problem(api, request, PROBLEM_NOT_FOUND); /* no key that signs */
+    if (auth_make(request->api->options.auth, identity, clock_real_us() / 1000000, TTL_S,
+                  &token, &err) != STATUS_OK) {
+        api_answer_problem(request, PROBLEM_NOT_FOUND); /* there is no signing key */
         return;
     }
-    api_answer_json(api, request, 201, print_token(token, identity), NULL);
+    api_answer_json(request, 201, print_token(token, identity), NULL);
     free(token);
 }
 
-void api_dev_token(struct api *api, struct http_request *request, int64_t id)
+void api_make_dev_token(struct api_request *request)
 {
     static const struct json_field fields[] = {
         {"user_id", JSON_FIELD_INTEGER, true, 1, USER_ID_MAX,
-         offsetof(struct asked, user_id)},
-        {"role", JSON_FIELD_TEXT, true, 1, ROLE_CHARS_MAX, offsetof(struct asked, role)},
+         offsetof(struct login, user_id)},
+        {"role", JSON_FIELD_TEXT, true, 1, ROLE_CHARS_MAX, offsetof(struct login, role)},
         {0}};
-    struct asked asked = {0};
+    struct login login = {0};
     struct identity identity = {0};
-    struct json_errors errors = {0};
     struct json_document *document;
 
-    (void)id;
-    if (!api->options.dev_login || !is_host_local(request)) {
-        api_answer_problem(api, request, PROBLEM_NOT_FOUND);
+    if (!request->api->options.dev_login || !is_host_local(request->http)) {
+        api_answer_problem(request, PROBLEM_NOT_FOUND);
         return;
     }
-    if (!api_read_body(api, request, fields, &asked, &document))
+    if (!api_read_body(request, fields, &login, &document))
         return;
-    identity.user_id = asked.user_id;
-    if (find_role(asked.role, &identity.role)) {
-        answer_token(api, request, &identity);
-    } else {
-        json_errors_add(&errors, "role", "must be shopper, payment or admin");
-        api_answer_invalid(api, request, &errors);
-    }
+    identity.user_id = login.user_id;
+    if (auth_parse_role(login.role, &identity.role))
+        answer_token(request, &identity);
+    else
+        api_answer_invalid_field(request, "role", "must be shopper, payment or admin");
     json_document_free(document);
 }

@@ -1,24 +1,19 @@
-/* api_identity.h - who calls: token, rate limit, revocation. */
+/* api_identity.h - who calls: bearer token, rate limit, revocation, role. */
 #ifndef API_IDENTITY_H
 #define API_IDENTITY_H
 
 #include "app/api/api_request.h"
 
 /**
- * Who asks, if the token is good; else the request is answered and false returned.
+ * Identify the caller, then call `identified` with request->identity set.
  *
- * A token that can be revoked is looked up first: then false is returned as well, and the
- * request's handler is called again when that is known. So nothing may have been done
- * for a request before it is identified.
+ * A token that has an id is looked up in the revocation list first: then `identified` is
+ * called after this function has returned. A caller without a valid token, above the rate
+ * limit, or of a role that the route does not permit is answered here.
  */
-MUST_CHECK bool api_identify(struct api *api, struct http_request *request,
-                             struct identity *ret_identity);
+void api_identify(struct api_request *request, api_handler identified);
 
-/** The same, and only for this role. */
-MUST_CHECK bool api_identify_as(struct api *api, struct http_request *request,
-                                enum auth_role role, struct identity *ret_identity);
-
-/** Who did it, for the history: "admin:7". */
-void api_name_actor(const struct identity *identity, char ret_actor[ACTOR_BYTES]);
+/** The caller as the history records it, "admin:7". */
+void api_name_actor(const struct api_request *request, char ret_actor[ACTOR_BYTES]);
 
 #endif

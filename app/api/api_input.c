@@ -1,5 +1,7 @@
-/* api_input.c - what cannot be read is answered with a problem. */
+/* api_input.c - input that cannot be read is answered with a problem. */
 #include "app/api/api_input.h"
+
+#include "app/api/api_problem.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,28 +20,27 @@ static bool is_json(struct text content_type)
             content_type.bytes[len] == ' ');
 }
 
-bool api_read_body(struct api *api, struct http_request *request,
-                   const struct json_field *fields, void *target,
-                   struct json_document **ret_document)
+bool api_read_body(struct api_request *request, const struct json_field *fields,
+                   void *target, struct json_document **ret_document)
 {
-    bool twice;
-    struct text content_type = http_header(request, "Content-Type", &twice);
+    bool is_repeated;
+    struct text content_type = http_header(request->http, "Content-Type", &is_repeated);
     struct json_document *document = NULL;
     struct json_errors errors;
 
-    if (twice) {
-        api_answer_bad_request(api, request, "Content-Type must not be repeated.");
+    if (is_repeated) {
+        api_answer_bad_request(request, "Content-Type must not be repeated.");
         return false;
     }
     if (content_type.bytes == NULL || !is_json(content_type)) {
-        api_answer_problem(api, request, PROBLEM_NOT_JSON);
+        api_answer_problem(request, PROBLEM_NOT_JSON);
         return false;
     }
-    if (!json_read(http_body(request), fields, target, &document, &errors)) {
+    if (!json_read(http_body(request->http), fields, target, &document, &errors)) {
         api_answer_bad_request(
-            api, request, "The body must be one JSON object without duplicate names.");
+            request, "The body must be one JSON object without duplicate names.");
     } else if (errors.count > 0) {
-        api_answer_invalid(api, request, &errors);
+        api_answer_invalid(request, &errors);
     } else {
         *ret_document = document;
         return true;
@@ -63,40 +64,37 @@ bool api_parse_id(const char *text, size_t len, int64_t *ret_id)
     return true;
 }
 
-static bool read_query(struct api *api, struct http_request *request, const char *name,
-                       int64_t *ret_number)
+/* An absent parameter leaves `*ret_number` as it is. */
+static bool read_query(struct api_request *request, const char *name, int64_t *ret_number)
 {
-    bool twice;
-    struct text value = http_query(request, name, &twice);
+    bool is_repeated;
+    struct text value = http_query(request->http, name, &is_repeated);
     char detail[80];
 
     if (value.bytes == NULL ||
-        (!twice && api_parse_id(value.bytes, value.len, ret_number)))
+        (!is_repeated && api_parse_id(value.bytes, value.len, ret_number)))
         return true;
     snprintf(detail, sizeof(detail), "%s must be one integer, 1 or greater.", name);
-    api_answer_bad_request(api, request, detail);
+    api_answer_bad_request(request, detail);
     return false;
 }
 
-bool api_read_limit(struct api *api, struct http_request *request, unsigned *ret_limit)
+bool api_read_limit(struct api_request *request, unsigned *ret_limit)
 {
     int64_t limit = LIMIT_DEFAULT;
-    struct json_errors errors = {0};
 
-    if (!read_query(api, request, "limit", &limit))
+    if (!read_query(request, "limit", &limit))
         return false;
-    if (limit <= LIMIT_MAX) {
-        *ret_limit = (unsigned)limit;
-        return true;
+    if (limit > LIMIT_MAX) {
+        api_answer_invalid_field(request, "limit", "must be 1 to 100");
+        return false;
     }
-    json_errors_add(&errors, "limit", "must be 1 to 100");
-    api_answer_invalid(api, request, &errors);
-    return false;
+    *ret_limit = (unsigned)limit;
+    return true;
 }
 
-bool api_read_query_id(struct api *api, struct http_request *request, const char *name,
-                       int64_t *ret_id)
+bool api_read_query_id(struct api_request *request, const char *name, int64_t *ret_id)
 {
     *ret_id = 0;
-    return read_query(api, request, name, ret_id);
+    return read_query(request, name, ret_id);
 }

@@ -1,289 +1,202 @@
 /*
- * api_life.c - what becomes of an order: to pay, cancel, refund and redeem it, and its
- * history.
+ * api_life.c - changes of an order (pay, cancel, refund, redeem) and its history.
  *
- * An order is read before it is changed: to find its voucher, and so that a stranger's
- * request takes no lock. Whether the change may be made is judged by the database alone.
+ * An order is read before it is changed: to find its voucher, and so that a request of
+ * another shopper takes no lock. The database alone decides whether the change is valid.
  */
 #include "app/api/api_routes.h"
 #include "app/core/log.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-
-#define ROLE(role) (1U << (role))
-
-/* What a request waits with; lives in its scratch. */
-struct asked {
-    struct api *api;
-    struct http_request *request;
-    struct order_change change;
-    char actor[ACTOR_BYTES];
-    struct json_document *body; /* of a payment: keeps payment_ref alive */
-    int64_t order_id;           /* of whose history is asked; 0: a voucher's */
-    int64_t after_id;
-    unsigned limit;
-};
-
-static struct asked *ask(struct api *api, struct http_request *request,
-                         const struct identity *identity)
-{
-    struct asked *asked = http_scratch(request);
-
-    static_assert(sizeof(*asked) <= HTTP_SCRATCH_BYTES, "outgrew its place");
-    *asked = (struct asked){.api = api, .request = request};
-    api_name_actor(identity, asked->actor);
-    return asked;
-}
-
-/* Who asks, if it is one of these roles. */
-static bool identify(struct api *api, struct http_request *request, unsigned roles,
-                     struct identity *ret_identity)
-{
-    if (!api_identify(api, request, ret_identity))
-        return false;
-    if (roles & ROLE(ret_identity->role))
-        return true;
-    api_answer_problem(api, request, PROBLEM_FORBIDDEN);
-    return false;
-}
-
-/* Shoppers have orders of their own, others any. */
-static void read_order(struct asked *asked, const struct identity *identity, int64_t id,
-                       store_order_cb callback)
-{
-    store_read_order(asked->api->options.store, id,
-                     identity->role == AUTH_SHOPPER ? identity->user_id : 0, callback,
-                     asked);
-}
 
 /* -- changes -- */
 
-/* Somebody has the money, and the shopper nothing for it. */
-static void log_refused_payment(const struct asked *asked, const struct order *order,
-                                enum change_verdict verdict)
+/* The payment service has the money, and the shopper has no voucher for it. */
+static void log_refused_payment(const struct api_request *request,
+                                const struct order *order, enum change_verdict verdict)
 {
+    const struct order_change *change = &request->change.change;
     char ref[PAYMENT_REF_MAX + 1];
 
-    snprintf(ref, sizeof(ref), "%.*s", (int)asked->change.payment_ref.len,
-             asked->change.payment_ref.bytes);
+    snprintf(ref, sizeof(ref), "%.*s", (int)change->payment_ref.len,
+             change->payment_ref.bytes);
     log_event(LOG_WARN, "payment_refused",
-              "%s order=%" PRId64 " user=%" PRId64 " amount_cents=%" PRId64
+              "%s order_id=%" PRId64 " user_id=%" PRId64 " amount_cents=%" PRId64
               " code=%s status=%s payment_ref=\"%s\"",
-              http_trace(asked->request), order->id, order->user_id,
-              asked->change.amount_cents,
+              http_trace(request->http), order->id, order->user_id, change->amount_cents,
               verdict == CHANGE_WRONG_STATE ? "wrong_state" : "wrong_amount",
               json_status_name(order->status), log_plain(ref));
 }
 
-static void answer_changed(struct asked *asked, enum change_verdict verdict,
+static void answer_changed(struct api_request *request, enum change_verdict verdict,
                            const struct order *order)
 {
-    char body[JSON_ORDER_BYTES];
-
     switch (verdict) {
     case CHANGE_DONE:
     case CHANGE_REPEATED:
-        json_print_order(order, body);
-        api_answer_json(asked->api, asked->request, 200, strdup(body), NULL);
+        api_answer_order(request, 200, order);
         break;
     case CHANGE_WRONG_STATE:
-        api_answer_problem(asked->api, asked->request, PROBLEM_WRONG_STATE);
+        api_answer_problem(request, PROBLEM_WRONG_STATE);
         break;
     case CHANGE_WRONG_AMOUNT:
-        api_answer_problem(asked->api, asked->request, PROBLEM_WRONG_AMOUNT);
+        api_answer_problem(request, PROBLEM_WRONG_AMOUNT);
         break;
     case CHANGE_NO_ORDER:
-        api_answer_problem(asked->api, asked->request, PROBLEM_NOT_FOUND);
+        api_answer_problem(request, PROBLEM_NOT_FOUND);
         break;
     }
 }
 
-static void on_changed(enum status status, enum change_verdict verdict,
-                       const struct order *order, void *arg)
+static void life_on_changed(enum status status, enum change_verdict verdict,
+                            const struct order *order, void *arg)
 {
-    struct asked *asked = arg;
+    struct api_request *request = arg;
 
     if (status == STATUS_OK && order != NULL) {
-        /* whoever was told so by this loop must find it so here */
-        catalogue_changed(asked->api->options.catalogue, order->voucher_id);
-        if (asked->change.change == CHANGE_PAY && verdict > CHANGE_REPEATED)
-            log_refused_payment(asked, order, verdict);
+        /* later requests to this loop must see what this answer says */
+        catalogue_changed(request->api->options.catalogue, order->voucher_id);
+        if (request->change.change.change == CHANGE_PAY && verdict > CHANGE_REPEATED)
+            log_refused_payment(request, order, verdict);
     }
-    json_document_free(asked->body);
+    json_document_free(request->change.body);
     if (status == STATUS_OK)
-        answer_changed(asked, verdict, order);
+        answer_changed(request, verdict, order);
     else
-        api_answer_failure(asked->api, asked->request, status, true);
+        api_answer_failure(request, status, true);
 }
 
-static void on_found(enum status status, const struct order *order, void *arg)
+static void life_on_found(enum status status, const struct order *order, void *arg)
 {
-    struct asked *asked = arg;
+    struct api_request *request = arg;
+    struct order_change *change = &request->change.change;
 
     if (status != STATUS_OK) {
-        json_document_free(asked->body);
-        api_answer_failure(asked->api, asked->request, status, false);
+        json_document_free(request->change.body);
+        api_answer_failure(request, status, false);
         return;
     }
-    asked->change.voucher_id = order->voucher_id;
-    asked->change.order_id = order->id;
-    asked->change.actor = asked->actor;
-    store_change_order(asked->api->options.store, &asked->change, on_changed, asked);
+    api_name_actor(request, request->change.actor);
+    change->voucher_id = order->voucher_id;
+    change->order_id = order->id;
+    change->actor = request->change.actor;
+    store_change_order(request->api->options.store, change, life_on_changed, request);
 }
 
-static void change_order(struct api *api, struct http_request *request, int64_t id,
-                         enum change change, unsigned roles)
+static void change_order(struct api_request *request, enum change change)
 {
-    struct identity identity;
-    struct asked *asked;
-
-    if (!identify(api, request, roles, &identity))
-        return;
-    asked = ask(api, request, &identity);
-    asked->change.change = change;
-    read_order(asked, &identity, id, on_found);
+    request->change.change.change = change;
+    api_find_order(request, life_on_found);
 }
 
-void api_cancel_order(struct api *api, struct http_request *request, int64_t id)
+void api_cancel_order(struct api_request *request)
 {
-    change_order(api, request, id, CHANGE_CANCEL, ROLE(AUTH_SHOPPER) | ROLE(AUTH_ADMIN));
+    change_order(request, CHANGE_CANCEL);
 }
 
-void api_refund_order(struct api *api, struct http_request *request, int64_t id)
+void api_refund_order(struct api_request *request)
 {
-    change_order(api, request, id, CHANGE_REFUND, ROLE(AUTH_PAYMENT) | ROLE(AUTH_ADMIN));
+    change_order(request, CHANGE_REFUND);
 }
 
-void api_redeem_order(struct api *api, struct http_request *request, int64_t id)
+void api_redeem_order(struct api_request *request)
 {
-    change_order(api, request, id, CHANGE_REDEEM, ROLE(AUTH_ADMIN));
+    change_order(request, CHANGE_REDEEM);
 }
 
-struct payment {
-    struct text ref;
-    int64_t amount_cents;
-};
-
-void api_pay_order(struct api *api, struct http_request *request, int64_t id)
+void api_pay_order(struct api_request *request)
 {
     static const struct json_field fields[] = {
         {"payment_ref", JSON_FIELD_TEXT, true, 1, PAYMENT_REF_MAX,
-         offsetof(struct payment, ref)},
+         offsetof(struct order_change, payment_ref)},
         {"amount_cents", JSON_FIELD_INTEGER, true, 0, CENTS_MAX,
-         offsetof(struct payment, amount_cents)},
+         offsetof(struct order_change, amount_cents)},
         {0}};
-    struct payment payment = {0};
-    struct json_errors errors = {0};
-    struct json_document *body;
-    struct identity identity;
-    struct asked *asked;
+    struct order_change *change = &request->change.change;
 
-    if (!identify(api, request, ROLE(AUTH_PAYMENT), &identity) ||
-        !api_read_body(api, request, fields, &payment, &body))
+    if (!api_read_body(request, fields, change, &request->change.body))
         return;
-    if (payment.ref.len > PAYMENT_REF_MAX) {
-        json_errors_add(&errors, "payment_ref", "must not exceed 200 bytes");
-        json_document_free(body);
-        api_answer_invalid(api, request, &errors);
+    if (change->payment_ref.len <= PAYMENT_REF_MAX) {
+        change_order(request, CHANGE_PAY);
         return;
     }
-    asked = ask(api, request, &identity);
-    asked->body = body;
-    asked->change = (struct order_change){.change = CHANGE_PAY,
-                                          .payment_ref = payment.ref,
-                                          .amount_cents = payment.amount_cents};
-    read_order(asked, &identity, id, on_found);
+    json_document_free(request->change.body);
+    api_answer_invalid_field(request, "payment_ref", "must not exceed 200 bytes");
 }
 
 /* -- history -- */
 
-static void on_events(enum status status, const struct event *events, size_t count,
-                      void *arg)
+static void life_on_events(enum status status, const struct event *events, size_t count,
+                           void *arg)
 {
-    struct asked *asked = arg;
+    struct api_request *request = arg;
     char cursor[24];
-    bool has_more = count > asked->limit; /* one more than asked was read */
+    bool has_more = count > request->list.limit;
 
     if (status != STATUS_OK) {
-        api_answer_failure(asked->api, asked->request, status, false);
+        api_answer_failure(request, status, false);
         return;
     }
     if (has_more) {
-        count = asked->limit;
+        count = request->list.limit;
         snprintf(cursor, sizeof(cursor), "%" PRId64, events[count - 1].id);
     }
-    api_answer_json(asked->api, asked->request, 200,
+    api_answer_json(request, 200,
                     json_print_events(events, count, has_more ? cursor : NULL), NULL);
 }
 
-static void list_events(struct asked *asked, int64_t voucher_id)
+static void list_events(struct api_request *request, int64_t voucher_id)
 {
     struct event_filter filter = {.voucher_id = voucher_id,
-                                  .order_id = asked->order_id,
-                                  .after_id = asked->after_id,
-                                  .limit = asked->limit + 1};
+                                  .order_id = request->list.order_id,
+                                  .after_id = request->list.after_id,
+                                  /* one more: does the list go on? */
+                                  .limit = request->list.limit + 1};
 
-    store_list_events(asked->api->options.store, &filter, on_events, asked);
+    store_list_events(request->api->options.store, &filter, life_on_events, request);
 }
 
-static void on_order_of_events(enum status status, const struct order *order, void *arg)
+static bool read_list(struct api_request *request)
 {
-    struct asked *asked = arg;
+    return api_read_limit(request, &request->list.limit) &&
+           api_read_query_id(request, "after", &request->list.after_id);
+}
+
+static void life_on_order(enum status status, const struct order *order, void *arg)
+{
+    struct api_request *request = arg;
 
     if (status == STATUS_OK)
-        list_events(asked, order->voucher_id);
+        list_events(request, order->voucher_id);
     else
-        api_answer_failure(asked->api, asked->request, status, false);
+        api_answer_failure(request, status, false);
 }
 
-/* The first page begins with the placement, whose id is the order's own. */
-void api_list_order_events(struct api *api, struct http_request *request, int64_t id)
+/* The first page begins with the placement, whose id is that of the order. */
+void api_list_order_events(struct api_request *request)
 {
-    struct identity identity;
-    struct asked *asked;
-    int64_t after_id;
-    unsigned limit;
-
-    if (!identify(api, request, ROLE(AUTH_SHOPPER) | ROLE(AUTH_ADMIN), &identity) ||
-        !api_read_limit(api, request, &limit) ||
-        !api_read_query_id(api, request, "after", &after_id))
-        return;
-    asked = ask(api, request, &identity);
-    asked->limit = limit;
-    asked->after_id = after_id;
-    asked->order_id = id;
-    read_order(asked, &identity, id, on_order_of_events);
+    request->list.order_id = request->id;
+    if (read_list(request))
+        api_find_order(request, life_on_order);
 }
 
-static void on_voucher_of_events(enum status status, const struct voucher *vouchers,
-                                 size_t count, int64_t now_us UNUSED, void *arg)
+static void life_on_voucher(enum status status, const struct voucher *vouchers,
+                            size_t count, int64_t now_us UNUSED, void *arg)
 {
-    struct asked *asked = arg;
+    struct api_request *request = arg;
 
     if (status == STATUS_OK && count == 0)
         status = STATUS_NOT_FOUND;
     if (status == STATUS_OK)
-        list_events(asked, vouchers[0].id);
+        list_events(request, vouchers[0].id);
     else
-        api_answer_failure(asked->api, asked->request, status, false);
+        api_answer_failure(request, status, false);
 }
 
-void api_list_voucher_events(struct api *api, struct http_request *request, int64_t id)
+void api_list_voucher_events(struct api_request *request)
 {
-    struct identity identity;
-    struct asked *asked;
-    int64_t after_id;
-    unsigned limit;
-
-    if (!identify(api, request, ROLE(AUTH_ADMIN), &identity) ||
-        !api_read_limit(api, request, &limit) ||
-        !api_read_query_id(api, request, "after", &after_id))
-        return;
-    asked = ask(api, request, &identity);
-    asked->limit = limit;
-    asked->after_id = after_id;
-    store_read_vouchers(api->options.store, &id, 1, on_voucher_of_events, asked);
+    if (read_list(request))
+        store_read_vouchers(request->api->options.store, &request->id, 1, life_on_voucher,
+                            request);
 }

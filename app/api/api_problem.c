@@ -1,7 +1,6 @@
-/* api_problem.c - each problem with a fixed answer is rendered once. */
+/* api_problem.c - answers that do not vary are rendered once. */
 #include "app/api/api_problem.h"
 
-#include "app/api/api_request.h"
 #include "app/core/log.h"
 
 #include <inttypes.h>
@@ -9,20 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBLEM_TYPE "application/problem+json"
+#define NOT_STARTED_PAGES 64
 
-/* -- problems -- */
+struct api_problems {
+    struct http_page *fixed[PROBLEM_COUNT];
+    /* by seconds of Retry-After; rendered at first use */
+    struct http_page *not_started[NOT_STARTED_PAGES];
+};
 
 static const struct problem_row {
-    unsigned status;
     unsigned retry_after_s;
-    const char *code, *title, *detail;
-} problem_rows[] = {
-#define X(word, status, code, retry_after_s, title, detail)                              \
-    {status, retry_after_s, code, title, detail},
+    struct json_problem problem;
+} rows[] = {
+#define X(word, status_, code_, retry_after_s_, title_, detail_)                         \
+    {retry_after_s_,                                                                     \
+     {.status = status_, .code = code_, .title = title_, .detail = detail_}},
     API_PROBLEMS(X)
 #undef X
 };
+
+/* -- rendering -- */
 
 static void add_header(struct http_reply *reply, const char *name, const char *value)
 {
@@ -30,7 +35,7 @@ static void add_header(struct http_reply *reply, const char *name, const char *v
         (struct http_reply_header){.name = name, .value = value};
 }
 
-/* The caller frees `*ret_text` when the reply was used. */
+/* The caller frees `*ret_text` after the use of the reply. */
 static bool render(const struct json_problem *problem, struct http_reply *ret_reply,
                    char **ret_text)
 {
@@ -39,7 +44,7 @@ static bool render(const struct json_problem *problem, struct http_reply *ret_re
     if (text == NULL)
         return false;
     *ret_reply = (struct http_reply){.status = problem->status,
-                                     .content_type = PROBLEM_TYPE,
+                                     .content_type = "application/problem+json",
                                      .body = text,
                                      .body_len = strlen(text)};
     *ret_text = text;
@@ -66,41 +71,39 @@ static struct http_page *render_page(const struct json_problem *problem,
     return page;
 }
 
-bool api_pages_create(struct api *api)
+struct api_problems *api_problems_create(void)
 {
-    for (int i = 0; i < PROBLEM_COUNT; i++) {
-        const struct problem_row *row = &problem_rows[i];
-        struct json_problem problem = {.status = row->status,
-                                       .code = row->code,
-                                       .title = row->title,
-                                       .detail = row->detail};
+    struct api_problems *problems = calloc(1, sizeof(*problems));
 
-        api->problems[i] = render_page(&problem, row->retry_after_s);
-        if (api->problems[i] == NULL)
-            return false;
+    for (int i = 0; problems != NULL && i < PROBLEM_COUNT; i++) {
+        problems->fixed[i] = render_page(&rows[i].problem, rows[i].retry_after_s);
+        if (problems->fixed[i] == NULL) {
+            api_problems_free(problems);
+            return NULL;
+        }
     }
-    return true;
+    return problems;
 }
 
-void api_pages_free(struct api *api)
+void api_problems_free(struct api_problems *problems)
 {
+    if (problems == NULL)
+        return;
     for (int i = 0; i < PROBLEM_COUNT; i++)
-        http_page_free(api->problems[i]);
-    for (int i = 0; i < API_OPENING_PAGES; i++)
-        http_page_free(api->opening[i]);
-    for (int i = 0; i < API_WEB_FILES; i++) {
-        http_page_free(api->web[i]);
-        http_page_free(api->web_unchanged[i]);
-    }
+        http_page_free(problems->fixed[i]);
+    for (int i = 0; i < NOT_STARTED_PAGES; i++)
+        http_page_free(problems->not_started[i]);
+    free(problems);
 }
 
-void api_answer_problem(struct api *api, struct http_request *request,
-                        enum api_problem problem)
+/* -- problems -- */
+
+void api_answer_problem(struct api_request *request, enum api_problem problem)
 {
-    http_answer_page(request, api->problems[problem]);
+    http_answer_page(request->http, request->api->problems->fixed[problem]);
 }
 
-static void answer_rendered(struct api *api, struct http_request *request,
+static void answer_rendered(struct api_request *request,
                             const struct json_problem *problem, const char *header,
                             const char *value)
 {
@@ -108,26 +111,24 @@ static void answer_rendered(struct api *api, struct http_request *request,
     char *text;
 
     if (!render(problem, &reply, &text)) {
-        api_answer_problem(api, request, PROBLEM_OVERLOADED);
+        api_answer_problem(request, PROBLEM_OVERLOADED);
         return;
     }
     if (header != NULL)
         add_header(&reply, header, value);
-    http_answer(request, &reply);
+    http_answer(request->http, &reply);
     free(text);
 }
 
-void api_answer_bad_request(struct api *api, struct http_request *request,
-                            const char *detail)
+void api_answer_bad_request(struct api_request *request, const char *detail)
 {
     const struct json_problem problem = {
         .status = 400, .code = "bad_request", .title = "Bad request", .detail = detail};
 
-    answer_rendered(api, request, &problem, NULL, NULL);
+    answer_rendered(request, &problem, NULL, NULL);
 }
 
-void api_answer_invalid(struct api *api, struct http_request *request,
-                        const struct json_errors *errors)
+void api_answer_invalid(struct api_request *request, const struct json_errors *errors)
 {
     const struct json_problem problem = {.status = 422,
                                          .code = "invalid",
@@ -135,11 +136,19 @@ void api_answer_invalid(struct api *api, struct http_request *request,
                                          .detail = "Validation failed.",
                                          .errors = errors};
 
-    answer_rendered(api, request, &problem, NULL, NULL);
+    answer_rendered(request, &problem, NULL, NULL);
 }
 
-void api_answer_already_ordered(struct api *api, struct http_request *request,
-                                int64_t order_id)
+void api_answer_invalid_field(struct api_request *request, const char *field,
+                              const char *message)
+{
+    struct json_errors errors = {0};
+
+    json_errors_add(&errors, field, message);
+    api_answer_invalid(request, &errors);
+}
+
+void api_answer_already_ordered(struct api_request *request, int64_t order_id)
 {
     const struct json_problem problem = {
         .status = 409,
@@ -148,7 +157,7 @@ void api_answer_already_ordered(struct api *api, struct http_request *request,
         .detail = "The shopper has reached the order limit of this voucher.",
         .order_id = order_id};
 
-    answer_rendered(api, request, &problem, NULL, NULL);
+    answer_rendered(request, &problem, NULL, NULL);
 }
 
 static int64_t whole_seconds(int64_t wait_us)
@@ -156,60 +165,58 @@ static int64_t whole_seconds(int64_t wait_us)
     return wait_us > 0 ? (wait_us + 999999) / 1000000 : 1;
 }
 
-void api_answer_not_started(struct api *api, struct http_request *request,
-                            int64_t wait_us)
+void api_answer_not_started(struct api_request *request, int64_t wait_us)
 {
     static const struct json_problem problem = {
         .status = 409,
         .code = "not_started",
         .title = "Not started",
-        .detail = "The sale of this voucher has not started yet."};
+        .detail = "The sale of this voucher has not started."};
     int64_t wait_s = whole_seconds(wait_us);
     char seconds[24];
 
-    if (wait_s < API_OPENING_PAGES) {
-        struct http_page **page = &api->opening[wait_s];
+    if (wait_s < NOT_STARTED_PAGES) {
+        struct http_page **page = &request->api->problems->not_started[wait_s];
 
         if (*page == NULL)
             *page = render_page(&problem, (unsigned)wait_s);
         if (*page != NULL) {
-            http_answer_page(request, *page);
+            http_answer_page(request->http, *page);
             return;
         }
     }
     snprintf(seconds, sizeof(seconds), "%" PRId64, wait_s);
-    answer_rendered(api, request, &problem, "Retry-After", seconds);
+    answer_rendered(request, &problem, "Retry-After", seconds);
 }
 
 /* The headers are those of draft-ietf-httpapi-ratelimit-headers-10. */
-void api_answer_rate_limited(struct api *api, struct http_request *request,
-                             const char *name, const struct limiter *limiter,
-                             int64_t wait_us)
+void api_answer_rate_limited(struct api_request *request, const char *policy,
+                             const struct limiter *limiter, int64_t wait_us)
 {
     static const struct json_problem problem = {.status = 429,
                                                 .code = "rate_limited",
                                                 .title = "Too many requests",
                                                 .detail = "Rate limit exceeded."};
-    char seconds[24], policy[64], limit[64];
+    char seconds[24], quota[64], limit[64];
     struct http_reply reply;
     char *text;
 
     if (!render(&problem, &reply, &text)) {
-        api_answer_problem(api, request, PROBLEM_OVERLOADED);
+        api_answer_problem(request, PROBLEM_OVERLOADED);
         return;
     }
     snprintf(seconds, sizeof(seconds), "%" PRId64, whole_seconds(wait_us));
-    snprintf(policy, sizeof(policy), "\"%s\";q=%" PRId64 ";w=%d", name,
+    snprintf(quota, sizeof(quota), "\"%s\";q=%" PRId64 ";w=%d", policy,
              limiter_rate_per_s(limiter) * LIMITER_BURST_FACTOR, LIMITER_BURST_FACTOR);
-    snprintf(limit, sizeof(limit), "\"%s\";r=0;t=%s", name, seconds);
+    snprintf(limit, sizeof(limit), "\"%s\";r=0;t=%s", policy, seconds);
     add_header(&reply, "Retry-After", seconds);
-    add_header(&reply, "RateLimit-Policy", policy);
+    add_header(&reply, "RateLimit-Policy", quota);
     add_header(&reply, "RateLimit", limit);
-    http_answer(request, &reply);
+    http_answer(request->http, &reply);
     free(text);
 }
 
-void api_answer_allow(struct api *api, struct http_request *request, const char *allow)
+void api_answer_allow(struct api_request *request, const char *allow)
 {
     static const struct json_problem problem = {
         .status = 405,
@@ -218,57 +225,53 @@ void api_answer_allow(struct api *api, struct http_request *request, const char 
         .detail = "The Allow header lists the permitted methods."};
     struct http_reply reply = {.status = 204};
 
-    if (http_method(request) != HTTP_OPTIONS) {
-        answer_rendered(api, request, &problem, "Allow", allow);
+    if (http_method(request->http) != HTTP_OPTIONS) {
+        answer_rendered(request, &problem, "Allow", allow);
         return;
     }
     add_header(&reply, "Allow", allow);
-    http_answer(request, &reply);
+    http_answer(request->http, &reply);
 }
 
-static void log_failed(struct http_request *request, enum status status)
+static void log_failed(struct http_request *http, enum status status)
 {
     char path[256];
 
-    snprintf(path, sizeof(path), "%s", http_path(request));
-    log_event(LOG_WARN, "request_failed", "%s path=\"%s\" status=%s", http_trace(request),
+    snprintf(path, sizeof(path), "%s", http_path(http));
+    log_event(LOG_WARN, "request_failed", "%s path=\"%s\" status=%s", http_trace(http),
               log_plain(path), status_name(status));
 }
 
-void api_answer_failure(struct api *api, struct http_request *request, enum status status,
-                        bool was_write)
+void api_answer_failure(struct api_request *request, enum status status, bool was_write)
 {
     enum api_problem problem = PROBLEM_UNAVAILABLE;
 
     if (status == STATUS_REFUSED || (was_write && status != STATUS_NOT_FOUND))
-        log_failed(request, status);
+        log_failed(request->http, status);
     if (status == STATUS_NOT_FOUND)
         problem = PROBLEM_NOT_FOUND;
     else if (status == STATUS_REFUSED)
         problem = PROBLEM_INTERNAL;
     else if (was_write && (status == STATUS_IO || status == STATUS_TIMEOUT))
         problem = PROBLEM_OUTCOME_UNKNOWN;
-    api_answer_problem(api, request, problem);
+    api_answer_problem(request, problem);
 }
 
-void api_answer_json(struct api *api, struct http_request *request, unsigned status,
-                     char *text, const char *location)
+/* -- JSON documents -- */
+
+void api_answer_json(struct api_request *request, unsigned status, char *text,
+                     const char *location)
 {
     struct http_reply reply = {
         .status = status, .content_type = "application/json", .body = text};
 
     if (text == NULL) {
-        api_answer_problem(api, request, PROBLEM_OVERLOADED);
+        api_answer_problem(request, PROBLEM_OVERLOADED);
         return;
     }
     reply.body_len = strlen(text);
     if (location != NULL)
         add_header(&reply, "Location", location);
-    http_answer(request, &reply);
+    http_answer(request->http, &reply);
     free(text);
-}
-
-bool api_is_full(const struct api *api, const struct http_request *request)
-{
-    return http_waiting(request) > api->options.queue_max;
 }

@@ -1,12 +1,14 @@
-/* api_problem.h - answers: the problems of the API, and JSON documents. */
+/*
+ * api_problem.h - answers: the problems of the API (RFC 9457), and JSON documents.
+ *
+ * Each of these answers the request and may be called once for it. An answer that cannot
+ * be rendered for want of memory becomes PROBLEM_OVERLOADED.
+ */
 #ifndef API_PROBLEM_H
 #define API_PROBLEM_H
 
+#include "app/api/api_request.h"
 #include "app/api/json.h"
-#include "app/auth/limiter.h"
-#include "app/http/http.h"
-
-struct api;
 
 /* Problems with a fixed answer, which is rendered once. The columns: word, status, code,
    Retry-After in seconds (0: none), title, detail. */
@@ -37,45 +39,48 @@ enum api_problem {
         PROBLEM_COUNT
 };
 
-/** Render the problems. False: out of memory. */
-bool api_pages_create(struct api *api);
-void api_pages_free(struct api *api);
+/** Render the problems with a fixed answer. NULL: out of memory. */
+struct api_problems *api_problems_create(void);
+void api_problems_free(struct api_problems *problems); /* accepts NULL */
 
-/** Answer with one of the problems that say the same to everyone. */
-void api_answer_problem(struct api *api, struct http_request *request,
-                        enum api_problem problem);
+/** One of the problems with a fixed answer. */
+void api_answer_problem(struct api_request *request, enum api_problem problem);
 
-/** 400, with what is wrong in words. */
-void api_answer_bad_request(struct api *api, struct http_request *request,
-                            const char *detail);
+/** 400 bad_request. */
+void api_answer_bad_request(struct api_request *request, const char *detail);
 
-/** 422, with the fields. */
-void api_answer_invalid(struct api *api, struct http_request *request,
-                        const struct json_errors *errors);
+/** 422 invalid. */
+void api_answer_invalid(struct api_request *request, const struct json_errors *errors);
+void api_answer_invalid_field(struct api_request *request, const char *field,
+                              const char *message);
 
 /** 409 already_ordered. */
-void api_answer_already_ordered(struct api *api, struct http_request *request,
-                                int64_t order_id);
+void api_answer_already_ordered(struct api_request *request, int64_t order_id);
 
 /** 409 not_started. */
-void api_answer_not_started(struct api *api, struct http_request *request,
-                            int64_t wait_us);
+void api_answer_not_started(struct api_request *request, int64_t wait_us);
 
-/** 429, with the policy of `limiter`, by this name, in the headers. */
-void api_answer_rate_limited(struct api *api, struct http_request *request,
-                             const char *name, const struct limiter *limiter,
-                             int64_t wait_us);
+/** 429 rate_limited, with the policy of `limiter` under the name `policy`. */
+void api_answer_rate_limited(struct api_request *request, const char *policy,
+                             const struct limiter *limiter, int64_t wait_us);
 
-/** 405, or 204 to OPTIONS; `allow` as in the header. */
-void api_answer_allow(struct api *api, struct http_request *request, const char *allow);
+/** 405 method_not_allowed, or 204 to OPTIONS, with the header Allow. */
+void api_answer_allow(struct api_request *request, const char *allow);
 
-/** A store call that failed: 404, 500 or 503. `was_write`: then a connection that failed
- *  leaves the outcome unknown. */
-void api_answer_failure(struct api *api, struct http_request *request, enum status status,
-                        bool was_write);
+/**
+ * A store call that failed: 404, 500 or 503.
+ *
+ * @was_write  a lost connection leaves the outcome unknown
+ */
+void api_answer_failure(struct api_request *request, enum status status, bool was_write);
 
-/** JSON; takes `text` over (malloc'ed; NULL: 503). `location` may be NULL. */
-void api_answer_json(struct api *api, struct http_request *request, unsigned status,
-                     char *text, const char *location);
+/**
+ * A JSON document.
+ *
+ * @text      from malloc(), freed here; NULL: out of memory
+ * @location  the header Location; NULL: none
+ */
+void api_answer_json(struct api_request *request, unsigned status, char *text,
+                     const char *location);
 
 #endif

@@ -1,34 +1,87 @@
-/* api_request.h - the API of one loop, and a request on its way through it. */
+/*
+ * api_request.h - the API of one loop, and the context of a request.
+ *
+ * api_handle() fills the context, identifies the caller where the route demands it, and
+ * calls the route's handler once. A handler that waits for a backend keeps its state in
+ * the context and answers from a callback. Every request is answered exactly once.
+ */
 #ifndef API_REQUEST_H
 #define API_REQUEST_H
 
 #include "app/api/api.h"
-#include "app/api/api_problem.h"
 
-#define API_OPENING_PAGES 64
-#define API_WEB_FILES     64
+#define API_WEB_FILES 64
 
 struct api {
     struct api_options options;
-    struct http_page *problems[PROBLEM_COUNT];
-    /* not_started by seconds of Retry-After, made when first needed */
-    struct http_page *opening[API_OPENING_PAGES];
-    /* the files of the pages as embedded, and 304 for each; made when first needed */
+    struct api_problems *problems;
+    /* the embedded files of the pages, and 304 for each; rendered at first use */
     struct http_page *web[API_WEB_FILES];
     struct http_page *web_unchanged[API_WEB_FILES];
 };
 
-/** Whether as many requests wait as may; what memory can answer need not ask. */
-bool api_is_full(const struct api *api, const struct http_request *request);
+struct api_request;
+typedef void (*api_handler)(struct api_request *request);
 
-/** @id  of the path; 0 where the route has none */
-typedef void (*api_handler)(struct api *api, struct http_request *request, int64_t id);
+struct api_route {
+    const char *path; /* {id}: a number; {name}: any characters but a slash */
+    enum http_method method;
+    enum metrics_route tag;
+    unsigned callers; /* a bit per enum auth_role; 0: anyone */
+    api_handler handle;
+};
 
-/** Call `handle`: now, and perhaps once more, see api_identify(). */
-void api_begin(struct api *api, struct http_request *request, api_handler handle,
-               int64_t id);
+/* -- state of handlers that wait -- */
 
-/** clock_mono_us() of the first call. */
-int64_t api_begun_us(struct http_request *request);
+struct api_place {
+    struct catalogue_wait wait;
+    struct placement placement; /* for the look-up of the key */
+    struct text key;            /* Idempotency-Key; bytes NULL: none */
+    int64_t arrived_us;
+    enum outcome refusal; /* by memory; the answer if the key is unknown */
+    bool needs_ticket;
+};
+
+struct api_ticket {
+    struct catalogue_wait wait;
+    unsigned pow_bits; /* that the voucher demands */
+};
+
+struct api_change {
+    struct order_change change;
+    char actor[ACTOR_BYTES];
+    struct json_document *body; /* of a payment; owns its payment_ref */
+};
+
+struct api_list {
+    unsigned limit;
+    enum voucher_state state; /* of vouchers */
+    int64_t order_id;         /* of events; 0: those of a voucher */
+    int64_t after_id;
+};
+
+struct api_request {
+    struct api *api;
+    struct http_request *http;
+    const struct api_route *route; /* NULL: the path is unknown */
+    int64_t id;                    /* of the path; 0: the route has none */
+    struct identity identity;      /* set by api_identify() */
+    struct revoked_check revocation;
+    api_handler identified; /* called when the revocation check has passed */
+    union {
+        struct api_place place;
+        struct api_change change;
+        struct api_list list;
+        int64_t stock_add; /* of a restock */
+        struct api_ticket ticket;
+        struct stats_read stats;
+    };
+};
+
+/** Whether queue_max requests wait for a backend. */
+static inline bool api_is_full(const struct api_request *request)
+{
+    return http_pending(http_of(request->http)) > request->api->options.queue_max;
+}
 
 #endif

@@ -8,45 +8,55 @@
 #include "app/api/api_request.h"
 
 /* api_vouchers.c */
-void api_create_voucher(struct api *api, struct http_request *request, int64_t id);
-void api_list_vouchers(struct api *api, struct http_request *request, int64_t id);
-void api_read_voucher(struct api *api, struct http_request *request, int64_t id);
-void api_patch_voucher(struct api *api, struct http_request *request, int64_t id);
-void api_restock_voucher(struct api *api, struct http_request *request, int64_t id);
+void api_create_voucher(struct api_request *request);
+void api_list_vouchers(struct api_request *request);
+void api_read_voucher(struct api_request *request);
+void api_patch_voucher(struct api_request *request);
+void api_restock_voucher(struct api_request *request);
 
 /* api_ticket.c */
-void api_make_ticket(struct api *api, struct http_request *request, int64_t id);
+void api_make_ticket(struct api_request *request);
 
-/** Whether the request shows a good ticket of this shopper for this voucher. */
-MUST_CHECK bool api_has_ticket(struct api *api, struct http_request *request,
-                               int64_t user_id, int64_t voucher_id);
+/** Whether the request carries a valid ticket of its caller for this voucher. */
+MUST_CHECK bool api_has_ticket(struct api_request *request);
 
 /* api_orders.c */
-void api_place_order(struct api *api, struct http_request *request, int64_t id);
-void api_list_orders(struct api *api, struct http_request *request, int64_t id);
-void api_read_order(struct api *api, struct http_request *request, int64_t id);
+void api_place_order(struct api_request *request);
+void api_list_orders(struct api_request *request);
+void api_read_order(struct api_request *request);
+
+/** Read the order of the path; to a shopper the orders of others do not exist. */
+void api_find_order(struct api_request *request, store_order_cb callback);
+
+/** The answer to an order request; `order` as checkout_cb has it. */
+void api_answer_outcome(struct api_request *request, enum outcome outcome,
+                        const struct order *order);
+
+/** 200, or 201 with its Location. */
+void api_answer_order(struct api_request *request, unsigned status,
+                      const struct order *order);
 
 /* api_life.c */
-void api_pay_order(struct api *api, struct http_request *request, int64_t id);
-void api_cancel_order(struct api *api, struct http_request *request, int64_t id);
-void api_refund_order(struct api *api, struct http_request *request, int64_t id);
-void api_redeem_order(struct api *api, struct http_request *request, int64_t id);
-void api_list_order_events(struct api *api, struct http_request *request, int64_t id);
-void api_list_voucher_events(struct api *api, struct http_request *request, int64_t id);
+void api_pay_order(struct api_request *request);
+void api_cancel_order(struct api_request *request);
+void api_refund_order(struct api_request *request);
+void api_redeem_order(struct api_request *request);
+void api_list_order_events(struct api_request *request);
+void api_list_voucher_events(struct api_request *request);
 
 /* api_ops.c */
-void api_healthz(struct api *api, struct http_request *request, int64_t id);
-void api_readyz(struct api *api, struct http_request *request, int64_t id);
-void api_metrics(struct api *api, struct http_request *request, int64_t id);
-void api_openapi(struct api *api, struct http_request *request, int64_t id);
+void api_read_healthz(struct api_request *request);
+void api_read_readyz(struct api_request *request);
+void api_read_metrics(struct api_request *request);
+void api_read_openapi(struct api_request *request);
 
 /* api_web.c */
-void api_web(struct api *api, struct http_request *request, int64_t id);
+void api_read_page(struct api_request *request);
 
 /* api_stats.c */
-void api_stats(struct api *api, struct http_request *request, int64_t id);
+void api_read_stats(struct api_request *request);
 
 /* api_dev.c */
-void api_dev_token(struct api *api, struct http_request *request, int64_t id);
+void api_make_dev_token(struct api_request *request);
 
 #endif

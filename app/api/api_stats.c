@@ -1,24 +1,7 @@
 /* api_stats.c - the stats of the dashboard. */
 #include "app/api/api_routes.h"
 
-#include <assert.h>
 #include <string.h>
-
-/* Lives in the request's scratch. */
-struct stats_request {
-    struct stats_question question; /* first: they share their address */
-    struct api *api;
-    struct http_request *request;
-};
-static_assert(sizeof(struct stats_request) <= HTTP_SCRATCH_BYTES,
-              "does not fit into a request");
-
-static void on_stats(struct stats_question *question, char *text)
-{
-    struct stats_request *own = (struct stats_request *)question;
-
-    api_answer_json(own->api, own->request, 200, text, NULL);
-}
 
 /* "MILLISECONDS-NUMBER" */
 static bool parse_after(struct text after, char ret_after[STATS_ID_BYTES])
@@ -39,26 +22,20 @@ static bool parse_after(struct text after, char ret_after[STATS_ID_BYTES])
     return true;
 }
 
-void api_stats(struct api *api, struct http_request *request, int64_t id)
+static void stats_on_read(struct stats_read *read, char *text)
 {
-    struct stats *stats = api->options.stats;
-    char after[STATS_ID_BYTES] = "";
-    struct identity identity;
-    struct stats_request *own;
-    struct text asked;
-    bool is_twice;
+    api_answer_json(list_item(read, struct api_request, stats), 200, text, NULL);
+}
 
-    (void)id;
-    if (!api_identify_as(api, request, AUTH_ADMIN, &identity))
-        return;
-    asked = http_query(request, "after", &is_twice);
-    if (is_twice || (asked.bytes != NULL && !parse_after(asked, after))) {
-        api_answer_bad_request(api, request, "after must be the id of an item.");
-        return;
-    }
-    own = http_scratch(request);
-    own->api = api;
-    own->request = request;
-    if (stats_ask(stats, after, &own->question, on_stats) != STATUS_OK)
-        api_answer_json(api, request, 200, stats_own(stats), NULL);
+void api_read_stats(struct api_request *request)
+{
+    struct stats *stats = request->api->options.stats;
+    char after[STATS_ID_BYTES] = "";
+    bool is_repeated;
+    struct text id = http_query(request->http, "after", &is_repeated);
+
+    if (is_repeated || (id.bytes != NULL && !parse_after(id, after)))
+        api_answer_bad_request(request, "after must be the id of an item.");
+    else if (stats_read(stats, after, &request->stats, stats_on_read) != STATUS_OK)
+        api_answer_json(request, 200, stats_print_own(stats), NULL);
 }

@@ -1,98 +1,62 @@
 /*
- * api_ticket.c - purchase tickets: given out once a sale is open, shown with the order.
+ * api_ticket.c - purchase tickets: issued while a sale is open, sent with the order.
  *
- * Like an order a request for a ticket is refused by memory first, and then costs a few
- * hashes; no server is asked. Where a voucher demands work, who brings none is given a
- * challenge, and who brings the nonce that solves it gets the ticket.
+ * Like an order, a request for a ticket is refused by memory first. Issuing costs a few
+ * hashes and no backend. Where the voucher demands a proof of work, a request without one
+ * is answered with a challenge, and a request with the nonce that solves it with a ticket.
  */
 #include "app/api/api_routes.h"
 #include "app/core/rfc3339.h"
 #include "app/sale/admission.h"
 #include "base/clock.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
-
-struct asked {
-    struct api *api;
-    struct http_request *request;
-    struct catalogue_wait wait;
-    int64_t voucher_id;
-};
 
 static int64_t now_s(void)
 {
     return clock_real_us() / 1000000;
 }
 
-bool api_has_ticket(struct api *api, struct http_request *request, int64_t user_id,
-                    int64_t voucher_id)
+static struct ticket_subject subject_of(const struct api_request *request,
+                                        enum ticket_kind kind)
 {
-    const struct ticket_subject subject = {TICKET_PURCHASE, user_id, voucher_id};
-    bool twice;
-    struct text ticket = http_header(request, "Purchase-Ticket", &twice);
-
-    return ticket.bytes != NULL && !twice &&
-           ticket_is_good(&api->options.tickets, &subject, ticket, now_s());
+    return (struct ticket_subject){kind, request->identity.user_id, request->id};
 }
 
-/* -- answers -- */
-
-static void answer_refusal(const struct asked *asked, enum outcome refusal,
-                           const struct catalogue_entry *entry)
+bool api_has_ticket(struct api_request *request)
 {
-    int64_t error_us;
+    const struct ticket_subject subject = subject_of(request, TICKET_PURCHASE);
+    bool is_repeated;
+    struct text ticket = http_header(request->http, "Purchase-Ticket", &is_repeated);
 
-    if (refusal == OUTCOME_NOT_STARTED)
-        api_answer_not_started(
-            asked->api, asked->request,
-            entry->begin_us - catalogue_now_us(asked->api->options.catalogue, &error_us));
-    else if (refusal == OUTCOME_SALE_ENDED)
-        api_answer_problem(asked->api, asked->request, PROBLEM_SALE_ENDED);
-    else if (refusal == OUTCOME_SOLD_OUT)
-        api_answer_problem(asked->api, asked->request, PROBLEM_SOLD_OUT);
-    else
-        api_answer_problem(asked->api, asked->request, PROBLEM_NOT_FOUND);
+    return ticket.bytes != NULL && !is_repeated &&
+           ticket_is_good(&request->api->options.tickets, &subject, ticket, now_s());
 }
 
-static void answer_made(const struct asked *asked, enum ticket_kind kind, int64_t user_id,
-                        unsigned bits)
+/* @bits  of the proof of work; read for a challenge */
+static void answer_issued(struct api_request *request, enum ticket_kind kind,
+                          unsigned bits)
 {
-    const struct ticket_subject subject = {kind, user_id, asked->voucher_id};
+    const struct ticket_subject subject = subject_of(request, kind);
     bool is_ticket = kind == TICKET_PURCHASE;
     char text[TICKET_BYTES], expires[RFC3339_BYTES], work[48] = "", body[200];
     int64_t expires_s =
-        ticket_make(&asked->api->options.tickets, &subject, now_s(), text);
+        ticket_make(&request->api->options.tickets, &subject, now_s(), text);
 
     rfc3339_print(expires_s * 1000000, expires);
     if (!is_ticket)
         snprintf(work, sizeof(work), "\"algorithm\":\"sha256\",\"bits\":%u,", bits);
     snprintf(body, sizeof(body), "{\"%s\":\"%s\",%s\"expires_at\":\"%s\"}",
              is_ticket ? "ticket" : "challenge", text, work, expires);
-    api_answer_json(asked->api, asked->request, is_ticket ? 201 : 200, strdup(body),
-                    NULL);
+    api_answer_json(request, is_ticket ? 201 : 200, strdup(body), NULL);
 }
-
-/* -- the proof -- */
 
 struct proof {
     struct text challenge, nonce;
 };
 
-/* Names the field that is at fault; NULL: none is. */
-static const char *find_fault(const struct asked *asked, const struct proof *proof,
-                              int64_t user_id, unsigned bits)
-{
-    const struct ticket_subject subject = {TICKET_CHALLENGE, user_id, asked->voucher_id};
-
-    if (!ticket_is_good(&asked->api->options.tickets, &subject, proof->challenge,
-                        now_s()))
-        return "challenge";
-    return ticket_is_proof(proof->challenge, proof->nonce, bits) ? NULL : "nonce";
-}
-
-static void judge_proof(const struct asked *asked, int64_t user_id, unsigned bits)
+static void check_proof(struct api_request *request, unsigned bits)
 {
     static const struct json_field fields[] = {
         {"challenge", JSON_FIELD_TEXT, true, 1, TICKET_BYTES - 1,
@@ -100,68 +64,71 @@ static void judge_proof(const struct asked *asked, int64_t user_id, unsigned bit
         {"nonce", JSON_FIELD_TEXT, true, 1, TICKET_NONCE_MAX,
          offsetof(struct proof, nonce)},
         {0}};
+    const struct ticket_subject subject = subject_of(request, TICKET_CHALLENGE);
     struct proof proof = {0};
-    struct json_errors errors = {0};
     struct json_document *document;
-    const char *fault;
 
-    if (!api_read_body(asked->api, asked->request, fields, &proof, &document))
+    if (!api_read_body(request, fields, &proof, &document))
         return;
-    fault = find_fault(asked, &proof, user_id, bits);
+    if (!ticket_is_good(&request->api->options.tickets, &subject, proof.challenge,
+                        now_s()))
+        api_answer_invalid_field(
+            request, "challenge",
+            "must be an unexpired challenge of this shopper for this voucher");
+    else if (!ticket_is_proof(proof.challenge, proof.nonce, bits))
+        api_answer_invalid_field(request, "nonce", "does not solve the challenge");
+    else
+        answer_issued(request, TICKET_PURCHASE, 0);
     json_document_free(document);
-    if (fault == NULL) {
-        answer_made(asked, TICKET_PURCHASE, user_id, 0);
-        return;
-    }
-    json_errors_add(
-        &errors, fault,
-        strcmp(fault, "nonce") == 0
-            ? "does not solve the challenge"
-            : "must be an unexpired challenge of this shopper for this voucher");
-    api_answer_invalid(asked->api, asked->request, &errors);
 }
 
-static void admit(struct asked *asked, const struct catalogue_entry *entry)
+/* Admitted, and identified. */
+static void issue(struct api_request *request)
 {
-    unsigned bits = (unsigned)entry->pow_bits;
-    struct identity identity;
+    unsigned bits = request->ticket.pow_bits;
+
+    if (request->api->options.tickets.secret[0] == '\0')
+        api_answer_problem(request, PROBLEM_NOT_FOUND);
+    else if (bits == 0)
+        answer_issued(request, TICKET_PURCHASE, 0);
+    else if (http_body(request->http).len == 0)
+        answer_issued(request, TICKET_CHALLENGE, bits);
+    else
+        check_proof(request, bits);
+}
+
+static void admit(struct api_request *request, const struct catalogue_entry *entry)
+{
     enum outcome refusal;
 
-    if (!admission_enter(asked->api->options.catalogue, entry, &refusal))
-        answer_refusal(asked, refusal, entry);
-    else if (!api_identify_as(asked->api, asked->request, AUTH_SHOPPER, &identity))
-        return;
-    else if (asked->api->options.tickets.secret[0] == '\0')
-        api_answer_problem(asked->api, asked->request, PROBLEM_NOT_FOUND);
-    else if (bits == 0)
-        answer_made(asked, TICKET_PURCHASE, identity.user_id, 0);
-    else if (http_body(asked->request).len == 0)
-        answer_made(asked, TICKET_CHALLENGE, identity.user_id, bits);
+    request->ticket.pow_bits = (unsigned)entry->pow_bits;
+    if (admission_enter(request->api->options.catalogue, entry, &refusal))
+        api_identify(request, issue);
     else
-        judge_proof(asked, identity.user_id, bits);
+        api_answer_outcome(request, refusal, NULL);
 }
 
-static void on_entry(enum status status, const struct catalogue_entry *entry, void *arg)
+static void ticket_on_entry(enum status status, const struct catalogue_entry *entry,
+                            void *arg)
 {
-    struct asked *asked = arg;
+    struct api_request *request = arg;
 
     if (status == STATUS_OK)
-        admit(asked, entry);
+        admit(request, entry);
     else
-        api_answer_failure(asked->api, asked->request, status, false);
+        api_answer_failure(request, status, false);
 }
 
-void api_make_ticket(struct api *api, struct http_request *request, int64_t id)
+void api_make_ticket(struct api_request *request)
 {
-    struct asked *asked = http_scratch(request);
-    const struct catalogue_entry *entry = catalogue_get(api->options.catalogue, id);
+    struct catalogue *catalogue = request->api->options.catalogue;
+    const struct catalogue_entry *entry = catalogue_get(catalogue, request->id);
 
-    static_assert(sizeof(*asked) <= HTTP_SCRATCH_BYTES, "outgrew its place");
-    *asked = (struct asked){.api = api, .request = request, .voucher_id = id};
     if (entry != NULL)
-        admit(asked, entry);
-    else if (api_is_full(api, request))
-        api_answer_problem(api, request, PROBLEM_OVERLOADED);
+        admit(request, entry);
+    else if (api_is_full(request))
+        api_answer_problem(request, PROBLEM_OVERLOADED);
     else
-        catalogue_read(api->options.catalogue, id, &asked->wait, on_entry, asked);
+        catalogue_read(catalogue, request->id, &request->ticket.wait, ticket_on_entry,
+                       request);
 }

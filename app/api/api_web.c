@@ -1,8 +1,8 @@
 /*
- * api_web.c - the files of the pages, as they were built into the program.
+ * api_web.c - the files of the pages, embedded in the program.
  *
- * Each is asked for again whenever it is used, and answered 304 while it is the same: so
- * after an upgrade nobody has the old script in the new page.
+ * A browser revalidates each file at each use and gets 304 while it is unchanged, so an
+ * upgrade never combines an old script with a new page.
  */
 #include "app/api/api_routes.h"
 #include "app/core/embed.h"
@@ -42,7 +42,7 @@ static const char *type_of(const char *path)
     return "application/octet-stream";
 }
 
-/* NULL: there is none. */
+/* NULL: not found. */
 static const struct embedded *find_file(const char *path)
 {
     for (const struct embedded *file = embedded_files; file->path != NULL; file++) {
@@ -52,7 +52,7 @@ static const struct embedded *find_file(const char *path)
     return NULL;
 }
 
-/* Among the values of Accept-Encoding; one with a weight counts if that is not 0. */
+/* Whether Accept-Encoding lists gzip with a weight above 0. */
 static bool accepts_gzip(struct text accepted)
 {
     static const char gzip[] = "gzip";
@@ -89,7 +89,7 @@ static const struct embedded *choose_file(struct http_request *request)
     return find_file(name);
 }
 
-static struct http_page *page_create(const struct embedded *file, bool is_unchanged)
+static struct http_page *page_create(const struct embedded *file, bool not_modified)
 {
     char etag[40];
     struct http_reply reply = {.status = 304, .body = ""};
@@ -100,7 +100,7 @@ static struct http_page *page_create(const struct embedded *file, bool is_unchan
         (struct http_reply_header){"Cache-Control", "no-cache"};
     reply.headers[reply.header_count++] =
         (struct http_reply_header){"Vary", "Accept-Encoding"};
-    if (!is_unchanged) {
+    if (!not_modified) {
         reply.status = 200;
         reply.content_type = type_of(file->path);
         reply.body = file->bytes;
@@ -112,8 +112,8 @@ static struct http_page *page_create(const struct embedded *file, bool is_unchan
     return http_page_create(&reply);
 }
 
-/* The packed and the plain bytes of a file have different tags. */
-static bool has_it(struct http_request *request, const struct embedded *file)
+/* The compressed and the plain bytes of a file have different tags. */
+static bool is_unchanged(struct http_request *request, const struct embedded *file)
 {
     struct text known = http_header(request, "If-None-Match", NULL);
 
@@ -121,24 +121,25 @@ static bool has_it(struct http_request *request, const struct embedded *file)
            memmem(known.bytes, known.len, file->tag, strlen(file->tag)) != NULL;
 }
 
-void api_web(struct api *api, struct http_request *request, int64_t id)
+void api_read_page(struct api_request *request)
 {
-    const struct embedded *file = choose_file(request);
+    const struct embedded *file = choose_file(request->http);
+    bool not_modified;
     struct http_page **page;
     size_t i;
 
-    (void)id;
     if (file == NULL) {
-        api_answer_problem(api, request, PROBLEM_NOT_FOUND);
+        api_answer_problem(request, PROBLEM_NOT_FOUND);
         return;
     }
     i = (size_t)(file - embedded_files);
     assert(i < API_WEB_FILES);
-    page = has_it(request, file) ? &api->web_unchanged[i] : &api->web[i];
+    not_modified = is_unchanged(request->http, file);
+    page = not_modified ? &request->api->web_unchanged[i] : &request->api->web[i];
     if (*page == NULL)
-        *page = page_create(file, page == &api->web_unchanged[i]);
+        *page = page_create(file, not_modified);
     if (*page != NULL)
-        http_answer_page(request, *page);
+        http_answer_page(request->http, *page);
     else
-        api_answer_problem(api, request, PROBLEM_OVERLOADED);
+        api_answer_problem(request, PROBLEM_OVERLOADED);
 }

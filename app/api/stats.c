@@ -146,26 +146,25 @@ static void print_entry(FILE *out, const struct redis_reply *entry, bool is_firs
 static void on_answer(struct redis_command *command, enum status status,
                       const struct redis_reply *reply)
 {
-    struct stats_question *question = list_item(command, struct stats_question, command);
+    struct stats_read *read = list_item(command, struct stats_read, command);
     struct document document;
     const struct redis_reply *entry;
 
     if (status != STATUS_OK) {
-        question->done(question, stats_own(question->stats));
+        read->done(read, stats_print_own(read->stats));
         return;
     }
     if (!document_begin(&document, true)) {
-        question->done(question, NULL);
+        read->done(read, NULL);
         return;
     }
     for (size_t i = 0; (entry = redis_reply_at(reply, i)) != NULL; i++)
         print_entry(document.out, entry, i == 0);
-    question->done(question, document_end(&document));
+    read->done(read, document_end(&document));
 }
 
-enum status stats_ask(struct stats *stats, const char *after,
-                      struct stats_question *question,
-                      void (*done)(struct stats_question *question, char *text))
+enum status stats_read(struct stats *stats, const char *after, struct stats_read *read,
+                       void (*done)(struct stats_read *read, char *text))
 {
     struct redis_conn *conn = stats->conn;
     char from[STATS_ID_BYTES + 16];
@@ -176,19 +175,19 @@ enum status stats_ask(struct stats *stats, const char *after,
         snprintf(from, sizeof(from), "(%s", after);
     else
         snprintf(from, sizeof(from), "%" PRId64, clock_real_us() / 1000 - KEPT_MS);
-    question->stats = stats;
-    question->done = done;
+    read->stats = stats;
+    read->done = done;
     redis_conn_arg_text(conn, "XRANGE");
     redis_conn_arg_text(conn, STATS_KEY);
     redis_conn_arg_text(conn, from);
     redis_conn_arg_text(conn, "+");
     redis_conn_arg_text(conn, "COUNT");
     redis_conn_arg_uint(conn, ENTRIES_MAX);
-    return redis_conn_end(conn, &question->command, on_answer) == STATUS_OK ? STATUS_OK
-                                                                            : STATUS_DOWN;
+    return redis_conn_end(conn, &read->command, on_answer) == STATUS_OK ? STATUS_OK
+                                                                        : STATUS_DOWN;
 }
 
-char *stats_own(struct stats *stats)
+char *stats_print_own(struct stats *stats)
 {
     struct document document;
     char *text;

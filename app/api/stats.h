@@ -31,10 +31,10 @@ struct stats_options {
 };
 
 /** One who asks; in memory of the caller until answered. */
-struct stats_question {
+struct stats_read {
     struct redis_command command;
     struct stats *stats;
-    void (*done)(struct stats_question *question, char *text);
+    void (*done)(struct stats_read *read, char *text);
 };
 
 /** STATUS_OK; STATUS_INVALID, STATUS_NO_MEMORY. That Redis is away is no error. */
@@ -51,12 +51,12 @@ MUST_CHECK enum status stats_open(const struct stats_options *options,
  *
  * Returns  STATUS_OK; STATUS_DOWN: Redis is away, `done` will not be called
  */
-MUST_CHECK enum status
-stats_ask(struct stats *stats, const char *after, struct stats_question *question,
-          void (*done)(struct stats_question *question, char *text));
+MUST_CHECK enum status stats_read(struct stats *stats, const char *after,
+                                  struct stats_read *read,
+                                  void (*done)(struct stats_read *read, char *text));
 
 /** This instance's alone, in the same form; the caller frees it. NULL: out of memory. */
-char *stats_own(struct stats *stats);
+char *stats_print_own(struct stats *stats);
 
 void stats_flush(struct stats *stats);
 

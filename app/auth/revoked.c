@@ -35,8 +35,7 @@ enum status revoked_open(uv_loop_t *loop, const char *redis_url, uint32_t timeou
 static void on_answer(struct redis_command *command, enum status status,
                       const struct redis_reply *reply)
 {
-    struct revoked_question *question =
-        list_item(command, struct revoked_question, command);
+    struct revoked_check *check = list_item(command, struct revoked_check, command);
     int64_t found = 0;
 
     /* what Redis refuses says nothing about the token */
@@ -44,12 +43,12 @@ static void on_answer(struct redis_command *command, enum status status,
         status = status == STATUS_TIMEOUT ? STATUS_TIMEOUT : STATUS_IO;
     else if (found != 0)
         status = STATUS_REFUSED;
-    question->done(question, status);
+    check->done(check, status);
 }
 
-enum status
-revoked_ask(struct revoked *revoked, const char *jti, struct revoked_question *question,
-            void (*done)(struct revoked_question *question, enum status status))
+enum status revoked_check(struct revoked *revoked, const char *jti,
+                          struct revoked_check *check,
+                          void (*done)(struct revoked_check *check, enum status status))
 {
     static const char prefix[] = REVOKED_KEY_PREFIX;
     char key[sizeof(prefix) + 64]; /* a jti is bounded, see auth.h */
@@ -58,10 +57,10 @@ revoked_ask(struct revoked *revoked, const char *jti, struct revoked_question *q
     if (status != STATUS_OK)
         return STATUS_DOWN;
     stpncpy(stpcpy(key, prefix), jti, sizeof(key) - sizeof(prefix))[0] = '\0';
-    question->done = done;
+    check->done = done;
     redis_conn_arg_text(revoked->conn, "EXISTS");
     redis_conn_arg_text(revoked->conn, key);
-    status = redis_conn_end(revoked->conn, &question->command, on_answer);
+    status = redis_conn_end(revoked->conn, &check->command, on_answer);
     return status == STATUS_OK ? STATUS_OK : STATUS_DOWN;
 }
 

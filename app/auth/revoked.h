@@ -22,10 +22,10 @@
 struct revoked;
 
 /** In memory of the caller, untouched until it is answered. */
-struct revoked_question {
+struct revoked_check {
     struct redis_command command;
     /** @status  STATUS_OK: not revoked; STATUS_REFUSED: revoked; else it is not known */
-    void (*done)(struct revoked_question *question, enum status status);
+    void (*done)(struct revoked_check *check, enum status status);
 };
 
 /**
@@ -43,8 +43,8 @@ MUST_CHECK enum status revoked_open(uv_loop_t *loop, const char *redis_url,
 /** Ask for the token `jti`. Answered exactly once, unless STATUS_DOWN is returned: then
  *  nothing was asked. */
 MUST_CHECK enum status
-revoked_ask(struct revoked *revoked, const char *jti, struct revoked_question *question,
-            void (*done)(struct revoked_question *question, enum status status));
+revoked_check(struct revoked *revoked, const char *jti, struct revoked_check *check,
+              void (*done)(struct revoked_check *check, enum status status));
 
 /** To be called once a turn: sends what was asked. */
 void revoked_flush(struct revoked *revoked);

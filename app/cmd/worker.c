@@ -345,6 +345,7 @@ static enum status start_http(struct worker *worker, struct err *reterr)
         .connections_per_address = (size_t)config->connections_per_ip,
         .idle_timeout_s = (unsigned)config->idle_timeout_s,
         .request_timeout_s = (unsigned)config->request_timeout_s,
+        .context_bytes = api_context_bytes(),
         .handle = api_handle,
         .answered = api_answered,
         .arg = worker->api};

@@ -20,7 +20,6 @@
 #include "base/clock.h"
 
 #include <assert.h>
-#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,12 +61,11 @@ static struct http_request *request_create(struct http *http, const char *method
     struct list *link = list_shift(&http->free_requests);
     struct http_request *request =
         link != NULL ? list_item(link, struct http_request, free_link)
-                     : aligned_alloc(alignof(struct http_request), sizeof(*request));
+                     : malloc(sizeof(*request) + http->options.context_bytes);
 
     if (request == NULL)
         return NULL;
     list_init(&request->free_link);
-    memset(request->note, 0, sizeof(request->note));
     request->http = http;
     request->connection = connection;
     request->conn = conn_of(connection);
@@ -76,7 +74,6 @@ static struct http_request *request_create(struct http *http, const char *method
     request->path = path;
     request->body = NULL;
     request->body_len = 0;
-    request->tag = 0;
     request->is_answered = request->is_suspended = request->is_broken = false;
     request->method = HTTP_OTHER;
     http->open++;
@@ -216,29 +213,14 @@ bool http_body_is_too_large(const struct http_request *request)
     return request->body_len > HTTP_BODY_BYTES_MAX;
 }
 
-size_t http_waiting(const struct http_request *request)
+void *http_context(struct http_request *request)
 {
-    return request->http->pending;
+    return request->context;
 }
 
-void *http_scratch(struct http_request *request)
+const struct http *http_of(const struct http_request *request)
 {
-    return request->scratch;
-}
-
-void *http_note(struct http_request *request)
-{
-    return request->note;
-}
-
-void http_set_tag(struct http_request *request, unsigned tag)
-{
-    request->tag = tag;
-}
-
-unsigned http_tag(const struct http_request *request)
-{
-    return request->tag;
+    return request->http;
 }
 
 /* -- headers and query -- */
@@ -248,7 +230,7 @@ struct search {
     size_t name_len;
     struct text found;
     bool any_case;
-    bool twice;
+    bool is_repeated;
 };
 
 static enum MHD_Result search_one(void *arg, enum MHD_ValueKind kind, const char *name,
@@ -263,42 +245,42 @@ static enum MHD_Result search_one(void *arg, enum MHD_ValueKind kind, const char
                          : memcmp(name, search->name, name_len) != 0)
         return MHD_YES;
     if (search->found.bytes != NULL)
-        search->twice = true;
+        search->is_repeated = true;
     else
         search->found = (struct text){value != NULL ? value : "", value_len};
     return MHD_YES;
 }
 
 static struct text find_value(const struct http_request *request, const char *name,
-                              enum MHD_ValueKind kind, bool *ret_twice)
+                              enum MHD_ValueKind kind, bool *ret_repeated)
 {
     struct search search = {
         .name = name, .name_len = strlen(name), .any_case = kind == MHD_HEADER_KIND};
 
     MHD_get_connection_values_n(request->connection, kind, search_one, &search);
-    if (ret_twice != NULL)
-        *ret_twice = search.twice;
+    if (ret_repeated != NULL)
+        *ret_repeated = search.is_repeated;
     return search.found;
 }
 
 struct text http_header(const struct http_request *request, const char *name,
-                        bool *ret_twice)
+                        bool *ret_repeated)
 {
     size_t len;
 
     /* quicker than to look at each, and mostly the answer */
     if (http_lookup(request, name, &len) == NULL) {
-        if (ret_twice != NULL)
-            *ret_twice = false;
+        if (ret_repeated != NULL)
+            *ret_repeated = false;
         return (struct text){0};
     }
-    return find_value(request, name, MHD_HEADER_KIND, ret_twice);
+    return find_value(request, name, MHD_HEADER_KIND, ret_repeated);
 }
 
 struct text http_query(const struct http_request *request, const char *name,
-                       bool *ret_twice)
+                       bool *ret_repeated)
 {
-    return find_value(request, name, MHD_GET_ARGUMENT_KIND, ret_twice);
+    return find_value(request, name, MHD_GET_ARGUMENT_KIND, ret_repeated);
 }
 
 /* -- replies -- */
@@ -363,6 +345,7 @@ static void give(struct http_request *request, unsigned status,
 {
     struct http *http = request->http;
 
+    assert(!request->is_answered);
     request->is_answered = true;
     http->pending--;
     conn_enter(&http->conns, request->conn, CONN_WRITING);

@@ -18,8 +18,6 @@
 #include <uv.h>
 
 #define HTTP_BODY_BYTES_MAX 65536
-#define HTTP_SCRATCH_BYTES  256
-#define HTTP_NOTE_BYTES     192
 #define HTTP_TRACE_BYTES    160 /* of http_trace(), with its NUL */
 
 struct http;
@@ -43,16 +41,16 @@ struct text http_body(const struct http_request *request);
 /** The body was longer than HTTP_BODY_BYTES_MAX and was thrown away. */
 bool http_body_is_too_large(const struct http_request *request);
 
-/** A header's value; bytes NULL when absent. `*ret_twice` (may be NULL) is set when it
+/** A header's value; bytes NULL when absent. `*ret_repeated` (may be NULL) is set when it
  *  came more than once; then the value is that of the first. */
 struct text http_header(const struct http_request *request, const char *name,
-                        bool *ret_twice);
+                        bool *ret_repeated);
 /** The same for a parameter of the query, percent-decoded. */
 struct text http_query(const struct http_request *request, const char *name,
-                       bool *ret_twice);
+                       bool *ret_repeated);
 /** The address of who asks: the peer's, or, where that is a trusted proxy, the one that
  * it tells in X-Forwarded-For. */
-void http_client(const struct http_request *request, uint8_t ret_address[16]);
+void http_client_address(const struct http_request *request, uint8_t ret_address[16]);
 
 /**
  * What a log says of a request: "request_id=ID" and, where the client sent one, behind it
@@ -65,19 +63,12 @@ const char *http_trace(struct http_request *request);
 /** The same if the client sent an id or a traceparent, else NULL: costs no new id. */
 const char *http_trace_sent(struct http_request *request);
 
-/** How many requests of this loop are handed out and not answered, this one included. */
-size_t http_waiting(const struct http_request *request);
+/** The handler's context: `context_bytes` that live as long as the request, aligned for
+ *  any type, not initialised. */
+void *http_context(struct http_request *request);
 
-/** HTTP_SCRATCH_BYTES of memory that live as long as the request, aligned for any type,
- *  not initialised: for whoever works on it. */
-void *http_scratch(struct http_request *request);
-
-/** HTTP_NOTE_BYTES more, zero-filled at first: for whoever hands requests to others. */
-void *http_note(struct http_request *request);
-
-/** A number for whoever counts answers; 0 until set. */
-void http_set_tag(struct http_request *request, unsigned tag);
-unsigned http_tag(const struct http_request *request);
+/** The server that the request came to. */
+const struct http *http_of(const struct http_request *request);
 
 /* -- replies -- */
 
@@ -119,6 +110,7 @@ struct http_options {
     size_t connections_per_address; /* 0: no limit; proxies have none */
     unsigned idle_timeout_s;    /* between two requests, to the end of the next head */
     unsigned request_timeout_s; /* for a body to come, and for an answer to leave */
+    size_t context_bytes;       /* of http_context() */
     void (*handle)(struct http_request *request, void *arg);
     /* an answer is about to be given: for counting and logging */
     void (*answered)(struct http_request *request, unsigned status, void *arg);

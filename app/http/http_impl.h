@@ -65,8 +65,6 @@ void address_of_peer(struct MHD_Connection *connection, uint8_t ret_address[16])
 /* -- http.c -- */
 
 struct http_request {
-    alignas(max_align_t) char scratch[HTTP_SCRATCH_BYTES];
-    alignas(max_align_t) char note[HTTP_NOTE_BYTES];
     struct list free_link;
     struct http *http;
     struct MHD_Connection *connection;
@@ -75,11 +73,11 @@ struct http_request {
     char *body; /* HTTP_BODY_BYTES_MAX bytes, or NULL */
     size_t body_len;
     enum http_method method;
-    unsigned tag;
     bool is_answered;
     bool is_suspended;
     bool is_broken; /* no answer could be made: the connection is closed instead */
-    char trace[HTTP_TRACE_BYTES]; /* "" until asked for */
+    char trace[HTTP_TRACE_BYTES];                 /* "" until asked for */
+    alignas(max_align_t) unsigned char context[]; /* options.context_bytes */
 };
 
 struct http {

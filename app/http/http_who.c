@@ -31,7 +31,7 @@ static enum MHD_Result collect_forwarded(void *arg, enum MHD_ValueKind kind,
     return MHD_YES;
 }
 
-void http_client(const struct http_request *request, uint8_t ret_address[16])
+void http_client_address(const struct http_request *request, uint8_t ret_address[16])
 {
     const struct address_networks *trusted = &request->http->options.trusted_proxies;
     struct forwarded forwarded;

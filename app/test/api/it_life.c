@@ -323,7 +323,7 @@ static bool has_logged(void *arg)
     char command[256];
 
     snprintf(command, sizeof(command),
-             "grep -q 'payment_refused.*order=%s .*amount_cents=8000.*wrong_state"
+             "grep -q 'payment_refused.*order_id=%s .*amount_cents=8000.*wrong_state"
              ".*expired.*payment_ref=.ref' %s",
              (const char *)arg, one->log_path);
     return system(command) == 0; // NOLINT(cert-env33-c, concurrency-mt-unsafe)

@@ -1,0 +1,216 @@
+/* api_routes.c - the route table, and the path of a request to its handler. */
+#include "app/api/api_routes.h"
+
+#include "app/core/log.h"
+#include "app/http/address.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum callers {
+    ANYONE = 0,
+    SHOPPER = 1 << AUTH_SHOPPER,
+    PAYMENT = 1 << AUTH_PAYMENT,
+    ADMIN = 1 << AUTH_ADMIN,
+    /* The handler refuses by memory before it calls api_identify(), and before it checks
+       whether the service is full: a refusal reveals nothing private and costs least. */
+    MEMORY_FIRST = 1 << 8,
+};
+
+/* clang-format off */
+#define ROUTE(method, path, tag, callers, handler) {path, HTTP_##method, ROUTE_##tag, callers, handler}
+
+/* The rows of a path stand in the order of its Allow header. */
+static const struct api_route routes[] = {
+    ROUTE(POST,  "/v1/vouchers/{id}/orders",  PLACE,          SHOPPER | MEMORY_FIRST, api_place_order),
+    ROUTE(POST,  "/v1/vouchers/{id}/ticket",  TICKET,         SHOPPER | MEMORY_FIRST, api_make_ticket),
+    ROUTE(GET,   "/v1/vouchers/{id}",         VOUCHER,        ANYONE,                 api_read_voucher),
+    ROUTE(PATCH, "/v1/vouchers/{id}",         VOUCHER,        ADMIN,                  api_patch_voucher),
+    ROUTE(GET,   "/v1/vouchers",              VOUCHERS,       ANYONE,                 api_list_vouchers),
+    ROUTE(POST,  "/v1/vouchers",              VOUCHERS,       ADMIN,                  api_create_voucher),
+    ROUTE(POST,  "/v1/vouchers/{id}/restock", RESTOCK,        ADMIN,                  api_restock_voucher),
+    ROUTE(GET,   "/v1/vouchers/{id}/events",  VOUCHER_EVENTS, ADMIN,                  api_list_voucher_events),
+    ROUTE(GET,   "/v1/orders/{id}",           ORDER,          SHOPPER | ADMIN,        api_read_order),
+    ROUTE(GET,   "/v1/orders",                ORDERS,         SHOPPER | ADMIN,        api_list_orders),
+    ROUTE(POST,  "/v1/orders/{id}/pay",       PAY,            PAYMENT,                api_pay_order),
+    ROUTE(POST,  "/v1/orders/{id}/cancel",    CANCEL,         SHOPPER | ADMIN,        api_cancel_order),
+    ROUTE(POST,  "/v1/orders/{id}/refund",    REFUND,         PAYMENT | ADMIN,        api_refund_order),
+    ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN,                  api_redeem_order),
+    ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN,        api_list_order_events),
+    ROUTE(GET,   "/v1/stats",                 STATS,          ADMIN,                  api_read_stats),
+    ROUTE(POST,  "/v1/dev/token",             DEV_TOKEN,      ANYONE,                 api_make_dev_token),
+    ROUTE(GET,   "/healthz",                  HEALTHZ,        ANYONE,                 api_read_healthz),
+    ROUTE(GET,   "/readyz",                   READYZ,         ANYONE,                 api_read_readyz),
+    ROUTE(GET,   "/metrics",                  METRICS,        ANYONE,                 api_read_metrics),
+    ROUTE(GET,   "/openapi.yaml",             OPENAPI,        ANYONE,                 api_read_openapi),
+    ROUTE(GET,   "/",                         WEB,            ANYONE,                 api_read_page),
+    ROUTE(GET,   "/admin",                    WEB,            ANYONE,                 api_read_page),
+    ROUTE(GET,   "/web/{name}",               WEB,            ANYONE,                 api_read_page),
+};
+/* clang-format on */
+#define ROUTE_ROWS (sizeof(routes) / sizeof(routes[0]))
+
+/* Whether `path` has the form of `pattern`; what stands for {id} goes to `ret_id`. */
+static bool matches(const char *pattern, const char *path, struct text *ret_id)
+{
+    *ret_id = (struct text){0};
+    while (*pattern != '\0') {
+        if (*pattern == '{') {
+            struct text found = {path, strcspn(path, "/")};
+
+            if (pattern[1] == 'i')
+                *ret_id = found;
+            path += found.len;
+            pattern = strchr(pattern, '}') + 1;
+        } else if (*pattern++ != *path++) {
+            return false;
+        }
+    }
+    return *path == '\0';
+}
+
+/* The row of path and method, or one of the path alone; NULL: the path is unknown. */
+static const struct api_route *find_route(const char *path, enum http_method method,
+                                          struct text *ret_id)
+{
+    const struct api_route *found = NULL;
+
+    for (size_t i = 0; i < ROUTE_ROWS; i++) {
+        if (!matches(routes[i].path, path, ret_id))
+            continue;
+        found = &routes[i];
+        if (found->method == method)
+            break;
+    }
+    return found;
+}
+
+static void answer_allow(struct api_request *request)
+{
+    static const char *const names[] = {
+        [HTTP_GET] = "GET, HEAD", [HTTP_POST] = "POST", [HTTP_PATCH] = "PATCH"};
+    char allow[64];
+    char *to = allow;
+
+    for (size_t i = 0; i < ROUTE_ROWS; i++) {
+        if (strcmp(routes[i].path, request->route->path) == 0)
+            to = stpcpy(stpcpy(to, names[routes[i].method]), ", ");
+    }
+    stpcpy(to, "OPTIONS");
+    api_answer_allow(request, allow);
+}
+
+static bool is_address_limited(struct api_request *request)
+{
+    struct limiter *limiter = request->api->options.address_limiter;
+    uint8_t address[16];
+    int64_t wait_us;
+
+    if (limiter == NULL)
+        return false;
+    http_client_address(request->http, address);
+    wait_us = limiter_take(limiter, address_key(address), clock_mono_us());
+    if (wait_us > 0)
+        api_answer_rate_limited(request, "address", limiter, wait_us);
+    return wait_us > 0;
+}
+
+/* Operators are never refused: probes are frequent and must be true. */
+static bool is_refused(struct api_request *request)
+{
+    static const char limited[] = "/v1/";
+
+    if (strncmp(request->route->path, limited, sizeof(limited) - 1) != 0)
+        return false;
+    if (!(request->route->callers & MEMORY_FIRST) && api_is_full(request)) {
+        api_answer_problem(request, PROBLEM_OVERLOADED);
+        return true;
+    }
+    return is_address_limited(request);
+}
+
+void api_handle(struct http_request *http, void *arg)
+{
+    struct api_request *request = http_context(http);
+    enum http_method method =
+        http_method(http) == HTTP_HEAD ? HTTP_GET : http_method(http);
+    const struct api_route *route;
+    struct text id;
+
+    *request = (struct api_request){.api = arg, .http = http};
+    request->route = route = find_route(http_path(http), method, &id);
+    if (route == NULL)
+        api_answer_problem(request, PROBLEM_NOT_FOUND);
+    else if (route->method != method)
+        answer_allow(request);
+    else if (http_body_is_too_large(http))
+        api_answer_problem(request, PROBLEM_TOO_LARGE);
+    else if (id.bytes != NULL && !api_parse_id(id.bytes, id.len, &request->id))
+        api_answer_bad_request(request,
+                               "The id in the path must be an integer, 1 to 2^63-1.");
+    else if (is_refused(request))
+        return;
+    else if (route->callers == ANYONE || route->callers & MEMORY_FIRST)
+        route->handle(request);
+    else
+        api_identify(request, route->handle);
+}
+
+static void log_request(struct http_request *http, unsigned status)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s", http_path(http));
+    log_event(LOG_DEBUG, "request", "%s path=\"%s\" status=%u", http_trace(http),
+              log_plain(path), status);
+}
+
+void api_answered(struct http_request *http, unsigned status, void *arg)
+{
+    const struct api *api = arg;
+    const struct api_request *request = http_context(http);
+
+    if (log_shows(LOG_DEBUG))
+        log_request(http, status);
+    metrics_count_request(api->options.metrics,
+                          request->route != NULL ? request->route->tag : ROUTE_NONE,
+                          status);
+}
+
+size_t api_context_bytes(void)
+{
+    return sizeof(struct api_request);
+}
+
+struct api *api_create(const struct api_options *options)
+{
+    struct api *api = calloc(1, sizeof(*api));
+
+    if (api == NULL)
+        return NULL;
+    api->options = *options;
+    api->problems = api_problems_create();
+    if (api->problems != NULL)
+        return api;
+    api_free(api);
+    return NULL;
+}
+
+void api_set_auth(struct api *api, const struct auth *auth)
+{
+    api->options.auth = auth;
+}
+
+void api_free(struct api *api)
+{
+    if (api == NULL)
+        return;
+    api_problems_free(api->problems);
+    for (int i = 0; i < API_WEB_FILES; i++) {
+        http_page_free(api->web[i]);
+        http_page_free(api->web_unchanged[i]);
+    }
+    free(api);
+}
