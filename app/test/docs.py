@@ -1,12 +1,14 @@
 #!/usr/bin/python3 -B
-"""docs.py PROGRAM - is what README.md and app/docs say true?
+"""docs.py PROGRAM - checks that the documents are true.
 
-Each block ```sh of a document runs, all of them in one shell, one after the other, as a
-reader would run them beside `make run`: `build`, `var/run` and the port are replaced by those
-of this test. What a block prints must be what the next block ```text or ```json shows; times,
-tokens and long numbers may be others, the same number always by the same one, and `...`
-stands for anything. A block that cannot run here has `<!-- not run: WHY -->` before it, and
-what it names must exist. Beside that the tables are held against the program and its sources.
+Each block ```sh of a document runs. All blocks of a document run in one shell, in their order,
+as a reader would run them beside `make run`; `build`, `var/run` and the port are replaced by
+those of this test. If a block ```text or ```json follows, the output must match it. Times,
+tokens and long numbers may differ, but one number always becomes the same other number, and
+`...` matches anything. A block that cannot run here is preceded by `<!-- not run: WHY -->`.
+
+Every file, function, make target, setting and link in the documents must exist. Their tables
+must match the program and its sources.
 
 Prints what .ci/check.sh counts."""
 
@@ -29,14 +31,16 @@ import harness # noqa: E402
 
 PLACE = "var/it/docs"
 OPERATOR, INTEGRATOR, DEVELOPER = (f"app/docs/{reader}.md" for reader in ("operator", "integrator", "developer"))
-DOCS = ("README.md", OPERATOR, INTEGRATOR, DEVELOPER)
-UNTOLD = {"POST /v1/dev/token", "GET /web/{name}"} # routes that are no part of the contract
+DOCS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", OPERATOR, INTEGRATOR, DEVELOPER,
+        "app/docs/architecture.md", "app/docs/benchmarks.md")
+NOT_IN_CONTRACT = {"POST /v1/dev/token", "GET /web/{name}"}
+FOREIGN = {"archive_command", "archive_mode", "synchronous_standby_names", "wal_compression"} # settings of Postgres
 SESSION_WITHIN_S = 120
 SHOWN = ("text", "json")
 LANGUAGES = ("sh", "yaml", *SHOWN)
-MARK = "=== the next block"
+MARK = "=== next block"
 
-# What differs from run to run.
+# Values that differ from run to run.
 KINDS = {"time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", "token": r"eyJ[\w-]+\.[\w-]+\.[\w-]+",
          "hex": r"\b[0-9a-f]{16,}\b", "ticket": r"(?<![\w-])[\w-]{32}(?![\w-])", "number": r"\b\d{6,}\b"}
 VARIABLE = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in KINDS.items()) + r"|(?P<any>\.\.\.)")
@@ -47,15 +51,21 @@ def read(path):
         return file.read()
 
 
-def check(condition, what):
+def read_all(*patterns):
+    paths = (path for pattern in patterns for path in glob.glob(f"{ROOT}/{pattern}", recursive=True))
+    return "".join(read(os.path.relpath(path, ROOT)) for path in paths if path != os.path.abspath(__file__))
+
+
+def check(condition, message):
     if not condition:
-        raise harness.Failed(what)
+        raise harness.Failed(message)
 
 
-def same(told, true, of):
+def check_same(documented, actual, what):
     """Two sets must be equal."""
-    check(told and true, f"{of}: nothing found")
-    check(told == true, f"{of}: told and not true: {sorted(told - true)}; true and not told: {sorted(true - told)}")
+    check(documented and actual, f"{what}: nothing found")
+    check(documented == actual, f"{what}: documented but absent: {sorted(documented - actual)}; "
+          f"not documented: {sorted(actual - documented)}")
 
 
 # -- documents --
@@ -64,23 +74,23 @@ def same(told, true, of):
 class Block:
     def __init__(self, place, language, text, reason):
         self.place, self.language, self.text, self.reason = place, language, text, reason
-        self.shown = None # the block with what this one prints
+        self.shown = None # the block with the expected output
 
 
 def find_blocks(path):
-    """The fenced blocks of a document, each ```sh with what is shown behind it."""
+    """The fenced blocks of a document, each ```sh with its expected output."""
     blocks, opened, reason, lines = [], None, None, []
     for number, line in enumerate(read(path).splitlines(), 1):
         if line.startswith("```") and opened is None:
             opened, lines = (f"{path}:{number}", line[3:]), []
-            check(line[3:] in LANGUAGES, f"{path}:{number}: a block of language '{line[3:]}'")
+            check(line[3:] in LANGUAGES, f"{path}:{number}: unknown block language '{line[3:]}'")
         elif line == "```":
             blocks.append(Block(*opened, "\n".join(lines) + "\n", reason))
             opened = reason = None
         elif opened:
             lines.append(line)
         elif line.startswith("    ") and re.match(r" +((make|curl|seckill|\$) |(build|load)/\w)", line):
-            raise harness.Failed(f"{path}:{number}: a command that is not in a block ```sh")
+            raise harness.Failed(f"{path}:{number}: a command outside of a block ```sh")
         elif line:
             found = re.fullmatch(r"<!-- not run: (.+) -->", line)
             reason = found and found[1]
@@ -91,14 +101,14 @@ def find_blocks(path):
 
 
 def section(path, heading):
-    """The text below a heading, to the next of its kind."""
+    """The text below a heading, up to the next heading of its level."""
     found = re.search(rf"^(##+) {re.escape(heading)}$(.*?)(?=^\1 |\Z)", read(path), re.M | re.S)
-    check(found, f"{path}: no section \"{heading}\"")
+    check(found, f"{path}: no section '{heading}'")
     return found[2]
 
 
 def first_cells(text):
-    """What stands in backquotes in the first column of its tables."""
+    """The backquoted names in the first column of the tables."""
     return {name for row in re.findall(r"^\| *(`[^|]*) \|", text, re.M) for name in re.findall(r"`([^`]+)`", row)}
 
 
@@ -106,20 +116,20 @@ def first_cells(text):
 
 
 class Answers:
-    """Holds what was printed against what is shown, and remembers the numbers."""
+    """Compares output with the documents, and remembers which number replaces which."""
 
     def __init__(self):
         self.known = {}
 
     def pattern(self, shown):
-        """A regular expression, and the name in it of each number that is new."""
+        """A regular expression, and its group name for each number that is new."""
         parts, names, end = [], {}, 0
         for found in VARIABLE.finditer(shown):
             parts.append(re.escape(shown[end:found.start()]))
             end, kind, text = found.end(), found.lastgroup, found[0]
             if kind == "any":
                 parts.append("(?s:.*?)")
-            elif kind == "time": # not remembered: two may be equal by chance
+            elif kind == "time": # not remembered: two times may be equal by chance
                 parts.append(KINDS[kind])
             elif text in self.known:
                 parts.append(re.escape(self.known[text]))
@@ -136,26 +146,26 @@ class Answers:
             shown, printed = plain_json(block.shown.place, shown), plain_json(block.place, printed)
         pattern, names = self.pattern(shown.strip())
         found = re.fullmatch(pattern, printed.strip())
-        check(found, f"{block.place} printed\n{printed}\n{block.shown.place} shows\n{shown}")
+        check(found, f"{block.place}: printed\n{printed}\n{block.shown.place}: expected\n{shown}")
         self.known.update((text, found[name]) for text, name in names.items())
-        check(len(set(self.known.values())) == len(self.known), f"{block.place}: one number for two that are shown")
+        check(len(set(self.known.values())) == len(self.known), f"{block.place}: two numbers of the document became one")
 
 
 def plain_json(place, text):
-    """One value a line, without spaces."""
+    """One value per line, without spaces."""
     values, rest = [], text.strip()
     while rest:
         try:
             value, end = json.JSONDecoder().raw_decode(rest)
         except ValueError as failure:
-            raise harness.Failed(f"{place}: no JSON ({failure}):\n{text}") from None
+            raise harness.Failed(f"{place}: not JSON ({failure}):\n{text}") from None
         values.append(json.dumps(value, ensure_ascii=False))
         rest = rest[end:].lstrip()
     return "\n".join(values)
 
 
 class World:
-    """What `make run` gives a reader: servers, a service, `PLACE/env`, `PLACE/jwt_secret`."""
+    """What `make run` starts and writes: servers, a service, `PLACE/env`, `PLACE/jwt_secret`."""
 
     def __init__(self, program, stack):
         self.program = program
@@ -181,18 +191,18 @@ class World:
 
     @staticmethod
     def allow_replication(env):
-        """For pg_basebackup."""
+        """pg_basebackup needs it."""
         with open(f"{PLACE}/postgres/pg_hba.conf", "a") as out:
             out.write("host replication postgres 127.0.0.1/32 scram-sha-256\n")
         harness.sql(env["PG_SUPERUSER_URL"], "select pg_reload_conf()")
 
     def here(self, text):
-        """A document's text with the places of this test."""
+        """The text with the paths and the port of this test."""
         text = text.replace("127.0.0.1:8080", f"127.0.0.1:{self.service.port}").replace("var/run", PLACE)
         return re.sub(r"\bbuild/", f"{self.build}/", text)
 
     def run(self, blocks):
-        """All in one shell; returns what each printed."""
+        """Run all blocks in one shell; returns the output of each."""
         script = "set -euo pipefail\n" + "".join(
             f"echo; echo '{MARK}'\n{self.here(block.text)}" for block in blocks)
         env = {name: value for name, value in os.environ.items()
@@ -205,7 +215,7 @@ class World:
                 code = shell.wait(SESSION_WITHIN_S)
             finally:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(shell.pid, signal.SIGTERM) # what it left behind
+                    os.killpg(shell.pid, signal.SIGTERM) # background jobs of the blocks
                 shell.wait()
             out.seek(0)
             printed = out.read().split(f"\n{MARK}\n")[1:]
@@ -213,7 +223,7 @@ class World:
         return printed
 
 
-def test_commands_do_what_is_shown(world, path):
+def test_commands__print_what_the_document_shows(world, path):
     blocks = [block for block in find_blocks(path) if block.language == "sh" and not block.reason]
     answers = Answers()
     for block, printed in zip(blocks, world.run(blocks) if blocks else []):
@@ -222,91 +232,111 @@ def test_commands_do_what_is_shown(world, path):
             answers.compare(block, printed)
 
 
-# -- what is named must exist --
+# -- names exist --
 
 
-def test_what_is_named_exists(_world, path):
-    """Targets of make and units in commands; files anywhere."""
-    targets = {name for line in re.findall(r"^([\w./ -]+):(?!=)", read("Makefile"), re.M) for name in line.split()}
+def test_commands__name_make_targets_and_units_that_exist(_world, path):
     commands = "\n".join([block.text for block in find_blocks(path) if block.language == "sh"] +
                          re.findall(r"`([^`\n]+)`", read(path)))
+    targets = {name for line in re.findall(r"^([\w./ -]+):(?!=)", read("Makefile"), re.M) for name in line.split()}
     for name in re.findall(r"\bmake (?:[A-Z]\w*=\S* )*([a-z][a-z-]*)\b(?![/=])", commands):
         check(name in targets, f"{path}: make {name}: no such target")
     for name in re.findall(r"systemctl \w+ (?:--\w+ )*(\w+)", commands):
         check(os.path.exists(f"{ROOT}/app/install/{name}.service"), f"{path}: no unit {name}")
-    for name in re.findall(r"(?<![\w/.@:-])((?:\.ci|app|load|lib|sql|docker)/[\w./-]*[\w/])", read(path)):
+
+
+def test_files__exist(_world, path):
+    """In the repository; a program below build/ has a source or a rule."""
+    text = read(path)
+    for name in re.findall(r"(?<![\w/.@:-])((?:\.ci|app|load|lib|sql|docker)/[\w./-]*[\w/])", text):
         check(glob.glob(f"{ROOT}/{re.sub('[A-Z]{4,}', '*', name)}*"), f"{path}: {name}: no such file")
+    for name in re.findall(r"(?<![\w/.])build/(?:address/|thread/)?((?:app|lib)/[\w/]+)", text):
+        check(os.path.exists(f"{ROOT}/{name}.c"), f"{path}: build/{name}: no such program")
+    for name in re.findall(r"(?<![\w/.=])build/(\w+)(?![\w/])", text):
+        check(f"$(BUILD)/{name}" in read("Makefile"), f"{path}: build/{name}: no such program")
 
 
-def test_links_lead_somewhere(_world, path):
+def test_names__exist(_world, path):
+    """Backquoted names with an underscore, and functions, are words of the sources."""
+    suffixes = ("c", "h", "py", "sh", "sql", "lua", "js", "yaml", "service", "pml")
+    words = set(re.findall(r"\w+", read("Makefile") + read_all(
+        *(f"{folder}/**/*.{suffix}" for folder in ("app", "lib", "sql", "load") for suffix in suffixes))))
+    quoted = "\n".join(re.findall(r"`([^`\n]+)`", read(path)))
+    names = set(re.findall(r"(?<![\w-])[A-Za-z]\w*_\w*\w(?![\w*])", quoted)) | set(re.findall(r"(\w+)\(\)", quoted))
+    check(names <= words | FOREIGN, f"{path}: not in the sources: {sorted(names - words - FOREIGN)}")
+
+
+def test_links__lead_to_files_and_headings(_world, path):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(path)):
-        check(os.path.exists(f"{ROOT}/{os.path.dirname(path)}/{target}"), f"{path}: link to {target}")
+        check(os.path.exists(f"{ROOT}/{os.path.dirname(path)}/{target}"), f"{path}: broken link to {target}")
     for target, heading in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", read(path)):
         there = read(os.path.normpath(f"{os.path.dirname(path)}/{target}") if target else path)
         names = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.+)$", there, re.M)}
         check(heading in names, f"{path}: no heading #{heading} in {target or path}")
 
 
-# -- tables that the program has, too --
+# -- tables match the program --
 
 
-def test_metrics_are_those_of_the_service(world):
+def test_metrics__are_those_of_the_service(world):
     live = world.service.call("GET", "/metrics")[1]
-    told = {tuple(row) for row in re.findall(r"^\| `(seckill_\w+)[^`]*` \| (\w+) \|", section(OPERATOR, "Metrics"), re.M)}
-    same(told, set(re.findall(r"^# TYPE (\w+) (\w+)$", live, re.M)), "metrics")
+    documented = {tuple(row) for row in re.findall(r"^\| `(seckill_\w+)[^`]*` \| (\w+) \|", section(OPERATOR, "Metrics"), re.M)}
+    check_same(documented, set(re.findall(r"^# TYPE (\w+) (\w+)$", live, re.M)), "metrics")
 
 
-def test_alerts_are_rules_on_metrics_that_exist(world):
+def test_alerts__use_metrics_that_exist(world):
     live = world.service.call("GET", "/metrics")[1]
     rules = [block.text for block in find_blocks(OPERATOR) if block.language == "yaml" and "alert:" in block.text]
-    check(rules, "no rules")
+    check(rules, "no rules found")
     for text in rules:
-        judge_rules(text)
+        check_rules(text)
         for name, labels in re.findall(r"\b(seckill_\w+)(?:\{([^}]*)\})?", text):
-            check(re.search(rf"^{name}[{{ ]", live, re.M), f"an alert on {name}, which is not there")
+            check(re.search(rf"^{name}[{{ ]", live, re.M), f"an alert uses {name}, which does not exist")
             for label in re.findall(r'\w+="[^"]*"', labels):
-                check(label in live, f"an alert on {name} with {label}, which is not there")
+                check(label in live, f"an alert uses {name} with {label}, which does not exist")
 
 
-def judge_rules(text):
-    """By promtool where Debian's package prometheus is installed, else as YAML if that can be."""
+def check_rules(text):
+    """With promtool of Debian's package prometheus; without it as YAML, if PyYAML is installed."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file, contextlib.suppress(ImportError):
         file.write(text)
         file.flush()
         if shutil.which("promtool"):
             harness.run("promtool", "check", "rules", file.name)
             return
-        print("promtool is not installed: the rules' expressions were not parsed")
+        print("promtool is not installed: the expressions of the rules were not parsed")
         import yaml
         names = [rule["alert"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
-        check(len(names) == len(set(names)), "two alerts of a name")
+        check(len(names) == len(set(names)), "two alerts have one name")
 
 
-def test_events_are_those_of_the_sources(_world):
-    sources = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(f"{ROOT}/app/[!t]*/*.c"))
-    same(first_cells(section(OPERATOR, "Logs")), set(re.findall(r'log_event\(\s*\w+,\s*"(\w+)"', sources)), "log events")
+def test_events__are_those_of_the_sources(_world):
+    sources = read_all("app/[!t]*/*.c")
+    check_same(first_cells(section(OPERATOR, "Logs")), set(re.findall(r'log_event\(\s*\w+,\s*"(\w+)"', sources)), "log events")
 
 
-def test_codes_are_those_of_the_contract(_world):
+def test_codes__are_those_of_the_contract(_world):
     contract = re.search(r"code:\s+type: string\s+enum: \[([^\]]+)\]", read("app/api/openapi.yaml"))[1]
     codes = set(re.split(r",\s*", contract))
     sources = read("app/api/api_problem.h") + read("app/api/api_problem.c")
     in_sources = re.findall(r'X\(\w+, +\d+, "(\w+)"', sources) + re.findall(r'\.code = "(\w+)"', sources)
-    same(first_cells(section(INTEGRATOR, "Errors")), codes, "error codes")
-    same(codes, set(in_sources), "error codes of openapi.yaml and of the sources")
+    check_same(first_cells(section(INTEGRATOR, "Errors")), codes, "error codes")
+    check_same(codes, set(in_sources), "error codes of openapi.yaml and of the sources")
 
 
-def test_functions_are_where_they_are_said_to_be(_world):
-    rows = re.findall(r"^\| `(\w+)` \| (app/[\w/]+\.c) \|", read(DEVELOPER), re.M)
-    check(rows, "no functions")
+def test_functions__are_in_the_named_files(_world):
+    """Rows of a function and its file; the definition stands at the beginning of a line."""
+    rows = re.findall(r"`(\w+)` \| ((?:app|lib|sql)\b[\w/.]*) \|", read(DEVELOPER))
+    check(rows, "no functions found")
     for name, path in rows:
-        check(re.search(rf"^[\w *]*\b{name}\(", read(path), re.M), f"{name} is not in {path}")
-    tests = "".join(read(os.path.relpath(path, ROOT)) for path in glob.glob(f"{ROOT}/app/test/**/*.[ch]", recursive=True))
+        source = read(path) if os.path.isfile(f"{ROOT}/{path}") else read_all(f"{path}/**/*.sql")
+        check(re.search(rf"^[\w *#]*\b{name}\(", source, re.M), f"{name} is not in {path}")
+    tests = read_all("app/test/**/*.[ch]")
     for name in re.findall(r"`(test_[a-z]\w+__\w+)`", read(DEVELOPER)):
         check(f" {name}(" in tests, f"there is no {name}")
 
 
-def test_routes_are_those_of_the_contract(_world):
+def test_routes__are_those_of_the_contract(_world):
     routes, path = set(), None
     for line in read("app/api/openapi.yaml").splitlines():
         if line.startswith("  /"):
@@ -317,11 +347,11 @@ def test_routes_are_those_of_the_contract(_world):
             break
     served = {f"{method} {path}" for method, path in
               re.findall(r'ROUTE\((\w+), +"(/[^"]*)"', read("app/api/api_routes.c"))}
-    same(routes, served - UNTOLD, "routes of openapi.yaml and of the sources")
-    same(first_cells(section(INTEGRATOR, "All calls")), routes, "routes")
+    check_same(routes, served - NOT_IN_CONTRACT, "routes of openapi.yaml and of the sources")
+    check_same(first_cells(section(INTEGRATOR, "All calls")), routes, "routes")
 
 
-def test_operations_are_complete(_world):
+def test_operations__are_complete(_world):
     """What a client generator needs of each operation."""
     contract = read("app/api/openapi.yaml")
     found = re.search(r"^  version: (.+)$", contract, re.M)
@@ -339,14 +369,14 @@ def test_operations_are_complete(_world):
     check(linked and linked <= set(ids), f"links to unknown operations: {sorted(linked - set(ids))}")
 
 
-# -- all of it --
+# -- run --
 
 
 def run_one(name, test, *arguments):
     print(f"[ RUN      ] {name}", flush=True)
     try:
         test(*arguments)
-    except Exception as failure: # whatever it is, the others run
+    except Exception as failure: # the other tests run all the same
         print(failure) if isinstance(failure, harness.Failed) else traceback.print_exc(file=sys.stdout)
         print(f"[  FAILED  ] {name}", flush=True)
         return False
@@ -357,12 +387,12 @@ def run_one(name, test, *arguments):
 def main():
     program = os.path.abspath(sys.argv[1])
     os.chdir(ROOT)
-    of_each = (test_links_lead_somewhere, test_what_is_named_exists, test_commands_do_what_is_shown)
-    of_all = [test for name, test in globals().items() if name.startswith("test_") and test not in of_each]
+    tests = [test for name, test in globals().items() if name.startswith("test_")]
+    of_each = [test for test in tests if "path" in test.__code__.co_varnames[:test.__code__.co_argcount]]
     with contextlib.ExitStack() as stack:
         world = World(program, stack)
         results = [run_one(f"{test.__name__} ({path})", test, world, path) for path in DOCS for test in of_each]
-        results += [run_one(test.__name__, test, world) for test in of_all]
+        results += [run_one(test.__name__, test, world) for test in tests if test not in of_each]
     sys.exit(0 if all(results) else 1)
 
 
