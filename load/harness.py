@@ -84,18 +84,28 @@ def keep_on_failure(path, measured):
 
 
 class Servers:
-    """A private PostgreSQL and Redis with all they own in a directory."""
+    """A private PostgreSQL and Redis whose files are in a directory. They stop when this process
+    ends, however it ends: the pipe to `servers.sh hold` is closed then."""
 
     def __init__(self, directory):
         self.directory = directory
+        self.holder = None
 
     def up(self):
-        run(f"{LOAD}/servers.sh", "up", self.directory)
-        lines = run(f"{LOAD}/servers.sh", "env", self.directory).splitlines()
-        self.env = dict(line.split("=", 1) for line in lines)
+        self.holder = subprocess.Popen(
+            [f"{LOAD}/servers.sh", "hold", self.directory], text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, start_new_session=True)
+        with self.holder.stdout as lines:
+            self.env = dict(line.strip().split("=", 1) for line in lines)
+        if not self.env:
+            raise Failed(f"the servers in {self.directory} did not start")
 
     def down(self):
-        run(f"{LOAD}/servers.sh", "down", self.directory)
+        if self.holder is None:
+            return
+        self.holder.stdin.close()
+        if self.holder.wait() != 0:
+            raise Failed(f"the servers in {self.directory} did not stop")
 
 
 NGINX_CONF = """

@@ -1,21 +1,20 @@
 #!/bin/bash
 #
-# servers.sh - a private PostgreSQL and a private Redis, with all they own below one
-# directory. `servers.sh help` lists the verbs.
+# servers.sh - start and stop a private PostgreSQL and a private Redis whose files are all in
+# one directory. `servers.sh help` lists the commands.
 #
-# Both listen on loopback only, with passwords of their own, on ports that were free when
-# the directory was made and that it keeps. PostgreSQL runs with the durability it ships
-# with, since what is measured and tested here is an order that survives a crash. Redis
-# keeps nothing on disk: a lock is a lease of seconds, and one that came back from an old
-# log after a restart would belong to nobody.
+# Both listen on loopback only, with random passwords. The directory keeps their ports.
+# PostgreSQL runs with its default durability, because the tests and benchmarks are about
+# orders that survive a crash. Redis writes nothing to disk: a lock is a lease of seconds and
+# must not reappear after a restart.
 #
-# As root the servers run as the users `postgres` and `redis`. They may not be able to
-# reach the directory by its path (a checkout below /root, mode 700), so PostgreSQL gets
-# its data directory as an open descriptor: /proc/self/fd/8 leads there without a walk
-# through the parents. Redis needs no directory.
+# When started by root, the servers run as the users `postgres` and `redis`. These users may
+# be unable to open the directory by its path (for example below /root, mode 700), so
+# PostgreSQL gets its data directory as an open descriptor, /proc/self/fd/8. Redis needs no
+# directory.
 #
-# A process is known by its id and its start time, so that a signal never hits a stranger
-# which has inherited the id.
+# A process is identified by its id and its start time, so a signal never reaches another
+# process that reuses the id.
 set -euo pipefail
 umask 077
 export LC_ALL=C
@@ -26,16 +25,20 @@ readonly STOP_WITHIN_S=120
 usage()
 {
     cat <<'END'
-load/servers.sh VERB DIR [postgres|redis]
-  up DIR              start both, make DIR and its data at the first time
+load/servers.sh COMMAND DIR [ARGUMENT]; SERVER is postgres or redis
+  up DIR              start both; create DIR and the data if they do not exist
   down DIR            stop both cleanly; the data stay
-  start DIR WHICH     start one, on its old port
-  stop DIR WHICH      stop one cleanly
-  kill DIR WHICH      SIGKILL all its processes
-  pause DIR WHICH     SIGSTOP all its processes
-  resume DIR WHICH    SIGCONT them
-  env DIR             print DIR/env: URLs, process ids, ports, as shell assignments
-Exit codes: 0 done, 1 failed, 2 not understood.
+  hold DIR            like up and env, then wait for the end of standard input and stop both,
+                      so that the servers end with the process at the other end of the pipe
+  clone DIR FROM      create DIR with a copy of the data and the passwords of FROM, whose
+                      servers must have been stopped; then use `up`
+  start DIR SERVER    start one server, on the same port as before
+  stop DIR SERVER     stop one server cleanly
+  kill DIR SERVER     send SIGKILL to all its processes
+  pause DIR SERVER    send SIGSTOP to all its processes
+  resume DIR SERVER   send SIGCONT to all its processes
+  env DIR             print DIR/env: URLs, process ids and ports as shell assignments
+Exit codes: 0 success, 1 failure, 2 usage error.
 END
 }
 
@@ -47,7 +50,7 @@ fail()
 
 # -- processes --
 
-# The state and the start time of a process, if it runs.
+# Print the start time of a process; fails if it does not exist or is a zombie.
 process_stat()
 {
     local stat
@@ -59,7 +62,7 @@ process_stat()
     echo "${20}"
 }
 
-# Print the id of a server's first process; fails when it does not run.
+# Print the id of a server's main process; fails if the server does not run.
 server_pid()
 {
     local pid started
@@ -73,8 +76,8 @@ is_running()
     server_pid "$1" >/dev/null
 }
 
-# The ids of all PostgreSQL processes that live in the data directory, orphans included. One
-# that ends while it is looked at has no program to read any more, and is not listed.
+# Print the ids of all PostgreSQL processes whose working directory is the data directory,
+# including orphans. A process that ends meanwhile is not listed.
 postgres_processes()
 {
     local link
@@ -90,8 +93,9 @@ no_postgres_processes()
     [ -z "$(postgres_processes)" ]
 }
 
-# signal_all NAME SIGNAL: all its processes. A stopped parent makes no new ones, so none
-# escapes; it wakes last and dies last. Those that have just ended do not matter.
+# signal_all NAME SIGNAL: send a signal to all processes of a server. The main process is
+# stopped first, so it starts no new ones, and gets the signal last. Processes that have
+# ended meanwhile are ignored.
 signal_all()
 {
     local pid child
@@ -105,7 +109,7 @@ signal_all()
     kill "-$2" "$pid" 2>/dev/null || true
 }
 
-# wait_for SECONDS COMMAND...: until it succeeds.
+# wait_for SECONDS COMMAND...: repeat the command until it succeeds.
 wait_for()
 {
     local deadline_s=$((SECONDS + $1))
@@ -121,8 +125,8 @@ is_stopped()
     ! is_running "$1"
 }
 
-# run_as USER COMMAND...: in place of this shell, as USER where we are root; somewhere
-# that USER can be.
+# run_as USER COMMAND...: replace this shell by the command; as USER if we are root. The
+# working directory becomes /, which USER can read.
 run_as()
 {
     local user=$1
@@ -132,26 +136,26 @@ run_as()
     exec "$@"
 }
 
-# launch NAME USER COMMAND...: in the background, away from the terminal's signals.
-# Standard input is passed on.
+# launch NAME USER COMMAND...: start a server in the background, in a session of its own, so
+# signals of the terminal do not reach it. It inherits standard input.
 launch()
 {
     local name=$1 user=$2
     shift 2
-    # `<&0`: the shell would give a background job /dev/null.
+    # `<&0`: without it the shell connects a background job to /dev/null.
     run_as "$user" setsid "$@" <&0 >>"$dir/$name.log" 2>&1 9>&- &
-    echo "$! $(process_stat $!)" >"$dir/$name.pid" || fail "$name ended at once, see $dir/$name.log"
+    echo "$! $(process_stat $!)" >"$dir/$name.pid" || fail "$name ended during its start, see $dir/$name.log"
     disown
 }
 
-# -- what a directory remembers --
+# -- settings --
 
 random_hex()
 {
     od -An -N16 -tx1 /dev/urandom | tr -d ' \n'
 }
 
-# Below 32768 no outgoing connection takes it while the server is stopped.
+# Below 32768: the kernel gives such a port to no outgoing connection while the server is down.
 random_port()
 {
     echo $((20000 + (RANDOM * 32768 + RANDOM) % 12000))
@@ -172,7 +176,7 @@ END
     . "$dir/settings"
 }
 
-# change_port NAME: another one for a server that has not run yet.
+# change_port NAME: choose another port for a server that has never run.
 change_port()
 {
     local variable=PG_PORT
@@ -181,7 +185,7 @@ change_port()
     load_settings
 }
 
-# A server that does not run has an empty id there.
+# The process id of a server that does not run is empty.
 write_env()
 {
     cat >"$dir/env.new" <<END
@@ -200,17 +204,18 @@ END
 
 # -- PostgreSQL --
 
-# The directory of the programs: of the version that wrote the data, or the newest.
+# Print the directory of PostgreSQL's programs: of the version that created the data, or else
+# the newest one.
 postgres_bin()
 {
     local version
     if [ -f "$dir/postgres/PG_VERSION" ]; then
         version=$(cat "$dir/postgres/PG_VERSION")
         [ -x "/usr/lib/postgresql/$version/bin/postgres" ] ||
-            fail "$dir/postgres was written by PostgreSQL $version, which is not installed"
+            fail "$dir/postgres was created by PostgreSQL $version, which is not installed"
     else
         version=$(find /usr/lib/postgresql -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -n | tail -1)
-        [ -n "$version" ] || fail "PostgreSQL is not installed; \`make deps\` does it"
+        [ -n "$version" ] || fail "PostgreSQL is not installed; run \`make deps\`"
     fi
     echo "/usr/lib/postgresql/$version/bin"
 }
@@ -224,12 +229,12 @@ unix_socket_directories = ''
 max_connections = 100
 password_encryption = 'scram-sha-256'
 
-# Durability as it ships, said aloud.
+# Durability: the defaults.
 fsync = on
 full_page_writes = on
 synchronous_commit = on
 
-# Two cores, some gigabytes; no checkpoint within a benchmark of minutes.
+# For two cores and a few GiB; no checkpoint during a benchmark of some minutes.
 shared_buffers = 256MB
 wal_buffers = 16MB
 min_wal_size = 512MB
@@ -244,7 +249,7 @@ log_line_prefix = '%m [%p] %u@%d '
 END
 }
 
-# The first data. Done beside their place and moved, so that half of them are never used.
+# Create the data. They are moved into place when complete.
 postgres_create()
 {
     local bin place=$dir/postgres.new
@@ -272,8 +277,8 @@ postgres_launch()
     local bin
     [ -d "$dir/postgres" ] || postgres_create
     bin=$(postgres_bin)
-    wait_for "$STOP_WITHIN_S" no_postgres_processes || fail "old processes in $dir/postgres"
-    # A killed one leaves its mark, and whoever has not been waited for still has an id.
+    wait_for "$STOP_WITHIN_S" no_postgres_processes || fail "old processes still use $dir/postgres"
+    # A killed server leaves its pid file, and a zombie may still have that id.
     rm -f "$dir/postgres/postmaster.pid"
     postgres_conf >"$dir/postgres/postgresql.conf"
     launch postgres postgres "$bin/postgres" -D /proc/self/fd/8 -p "$PG_PORT" \
@@ -286,8 +291,8 @@ postgres_answers()
         "postgresql://seckill:$PG_PASSWORD@127.0.0.1:$PG_PORT/seckill" >/dev/null 2>&1
 }
 
-# The role that the service runs as. It owns nothing and gets its rights from `seckill
-# migrate`; the owner, as its member, sees its sessions. Data of older versions lack it.
+# The role of the service owns nothing; `seckill migrate` grants its rights. The owner of the
+# tables is a member of it and so sees its sessions. Data of older versions lack the role.
 postgres_add_service_role()
 {
     psql -XAtq -v password="$PG_PASSWORD" \
@@ -302,7 +307,7 @@ END
 
 redis_launch()
 {
-    # Its settings come on standard input: out of sight of ps, and without a path.
+    # The settings come on standard input: the password is not visible in ps.
     launch redis redis redis-server - <<END
 bind 127.0.0.1
 port $REDIS_PORT
@@ -317,20 +322,19 @@ redis_answers()
     [ "$(REDISCLI_AUTH=$REDIS_PASSWORD timeout 2 redis-cli -p "$REDIS_PORT" ping 2>/dev/null)" = PONG ]
 }
 
-# -- verbs --
+# -- commands --
 
 answers_or_ended()
 {
     is_stopped "$1" || "$1_answers"
 }
 
-# Start one. The port of a server that has never answered may turn out to be taken: then
-# it gets another.
+# Start a server. If it has never answered and its port is taken, try another port.
 start_one()
 {
     local name=$1 tries=20
     [ "$name" = postgres ] || command -v redis-server >/dev/null ||
-        fail "Redis is not installed; \`make deps\` does it"
+        fail "Redis is not installed; run \`make deps\`"
     while ! is_running "$name"; do
         "${name}_launch"
         wait_for "$ANSWER_WITHIN_S" answers_or_ended "$name" || break
@@ -341,7 +345,7 @@ start_one()
         fi
         change_port "$name"
     done
-    signal_all "$name" CONT # in case it was paused
+    signal_all "$name" CONT # it may have been paused
     wait_for "$ANSWER_WITHIN_S" "${name}_answers" || fail_start "$name"
     : >"$dir/$name.answered"
 }
@@ -357,14 +361,14 @@ fail_start()
     fail "$1 does not answer, see $dir/$1.log"
 }
 
-# Ask one to end; a paused one is woken for it. One that has just ended by itself is no
-# failure: whoever asks waits until it is gone.
-ask_to_stop()
+# Tell a server to stop; a paused one is resumed for it. It may end by itself meanwhile: the
+# caller waits until it has stopped.
+request_stop()
 {
     local pid
     pid=$(server_pid "$1") || return 0
     if [ "$1" = postgres ]; then
-        kill -INT "$pid" || true # "fast": ends sessions, writes a checkpoint
+        kill -INT "$pid" || true # fast shutdown: ends sessions, writes a checkpoint
     else
         kill -TERM "$pid" || true
     fi
@@ -373,54 +377,99 @@ ask_to_stop()
 
 wait_until_stopped()
 {
-    wait_for "$STOP_WITHIN_S" is_stopped "$1" || fail "$1 does not end, see $dir/$1.log"
+    wait_for "$STOP_WITHIN_S" is_stopped "$1" || fail "$1 does not stop, see $dir/$1.log"
 }
 
-verb_kill()
+start_both()
+{
+    start_one postgres
+    postgres_add_service_role
+    start_one redis
+}
+
+stop_both()
+{
+    request_stop redis
+    request_stop postgres
+    wait_until_stopped redis
+    wait_until_stopped postgres
+}
+
+# Whatever happens after the start, the servers are stopped. Other commands may run meanwhile.
+hold_both()
+{
+    trap 'flock 9; stop_both' EXIT
+    start_both
+    write_env
+    cat "$dir/env"
+    exec >&-
+    flock -u 9
+    cat >/dev/null
+    exit
+}
+
+kill_server()
 {
     signal_all "$1" KILL
     wait_until_stopped "$1"
     [ "$1" = redis ] || wait_for "$STOP_WITHIN_S" no_postgres_processes ||
-        fail "processes in $dir/postgres outlive SIGKILL"
+        fail "processes in $dir/postgres survive SIGKILL"
+}
+
+# clone_data FROM: copy the data and the passwords of another directory.
+clone_data()
+{
+    local from
+    from=$(cd "$1" && pwd)
+    [ ! -e "$dir/postgres" ] || fail "$dir already has data"
+    # A clean shutdown removes the pid file.
+    if [ ! -d "$from/postgres" ] || [ -e "$from/postgres/postmaster.pid" ]; then
+        fail "$from has no data of a server that was stopped cleanly"
+    fi
+    rm -rf "$dir/postgres.new"
+    cp -a --reflink=auto "$from/postgres" "$dir/postgres.new"
+    grep PASSWORD "$from/settings" >>"$dir/settings"
+    load_settings
+    mv "$dir/postgres.new" "$dir/postgres"
 }
 
 main()
 {
-    local verb=${1:-} which=${3:-}
-    case $verb:$which:$# in
+    local command=${1:-} which=${3:-}
+    case $command:$which:$# in
     help:*) usage && exit 0 ;;
-    up::2 | down::2 | env::2) ;;
+    up::2 | down::2 | hold::2 | env::2 | clone:?*:3) ;;
     start:postgres:3 | stop:postgres:3 | kill:postgres:3 | pause:postgres:3 | resume:postgres:3) ;;
     start:redis:3 | stop:redis:3 | kill:redis:3 | pause:redis:3 | resume:redis:3) ;;
     *) usage >&2 && exit 2 ;;
     esac
-    [ "$verb" = up ] || [ -d "$2" ] || fail "no such directory: $2"
+    case $command in
+    up | hold | clone) ;;
+    *) [ -d "$2" ] || fail "no such directory: $2" ;;
+    esac
     (umask 022 && mkdir -p "$(dirname "$2")")
     mkdir -p "$2"
     dir=$(cd "$2" && pwd)
-    # One at a time in a directory; the servers themselves do not inherit the lock.
+    # One command at a time per directory. The servers do not inherit the lock.
     exec 9>"$dir/lock"
     flock 9
     load_settings
 
-    case $verb in
-    up) start_one postgres && postgres_add_service_role && start_one redis ;;
+    case $command in
+    up) start_both ;;
+    hold) hold_both ;;
     start) start_one "$which" ;;
-    down)
-        ask_to_stop redis
-        ask_to_stop postgres
-        wait_until_stopped redis
-        wait_until_stopped postgres
-        ;;
-    stop) ask_to_stop "$which" && wait_until_stopped "$which" ;;
-    kill) verb_kill "$which" ;;
+    down) stop_both ;;
+    clone) clone_data "$which" ;;
+    stop) request_stop "$which" && wait_until_stopped "$which" ;;
+    kill) kill_server "$which" ;;
     pause | resume)
         is_running "$which" || fail "$which does not run in $dir"
-        signal_all "$which" "$([ "$verb" = pause ] && echo STOP || echo CONT)"
+        signal_all "$which" "$([ "$command" = pause ] && echo STOP || echo CONT)"
         ;;
     esac
     write_env
-    [ "$verb" != env ] || cat "$dir/env"
+    [ "$command" != env ] || cat "$dir/env"
 }
 
 main "$@"
