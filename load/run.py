@@ -1,9 +1,9 @@
 #!/usr/bin/env -S python3 -B
-"""run.py PROGRAM PORT - a sale on this machine, until Ctrl-C.
+"""run.py PROGRAM PORT - run a sale on this machine until Ctrl-C.
 
-Starts private servers in var/run, migrates, serves, sees to it that there is a voucher on
-sale and one that soon will be, and says how to buy. All that was started ends with this;
-the data stay for the next run."""
+Starts a private PostgreSQL and Redis in var/run, migrates the database and starts the service.
+Makes sure that one voucher is on sale and one opens soon, and prints how to buy. Everything
+stops with this program; the data are kept for the next run."""
 
 import contextlib
 import fcntl
@@ -20,18 +20,18 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def lock_place():
-    """One run at a time per checkout: the servers belong to it."""
+    """Only one run at a time may use the servers in var/run."""
     os.makedirs(PLACE, exist_ok=True)
     lock = open(f"{PLACE}/run.lock", "w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise harness.Failed(f"a sale already runs in {PLACE}") from None
+        raise harness.Failed(f"another `make run` is using {PLACE}") from None
     return lock
 
 
 def keep_secret():
-    """The path of a secret that stays the same from run to run."""
+    """The path of the secret, which is the same in each run."""
     path = f"{PLACE}/jwt_secret"
     if not os.path.exists(path):
         with open(os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
@@ -43,12 +43,12 @@ def keep_secret():
 def list_vouchers(service, state):
     status, page = service.call("GET", f"/v1/vouchers?state={state}&limit=100")
     if status != 200:
-        raise harness.Failed(f"listing vouchers: {status} {page}")
+        raise harness.Failed(f"cannot list the vouchers: {status} {page}")
     return page["items"]
 
 
 def demo_vouchers(service):
-    """The id of a voucher that can be bought, and of one that can be soon."""
+    """The id of a voucher on sale and of an upcoming one; created if there is none."""
     on_sale = [each["id"] for each in list_vouchers(service, "open") if each["stock_left"] > 0]
     upcoming = [each["id"] for each in list_vouchers(service, "upcoming")]
     now = on_sale[0] if on_sale else service.create_voucher(
@@ -64,28 +64,28 @@ def announce(service, now, soon):
     url = f"http://127.0.0.1:{service.port}"
     opens = service.call("GET", f"/v1/vouchers/{soon}")[1]["begin_at"]
     print(f"""
-seckill serves on {url} - Ctrl-C ends it
-the shop: {url}/   the dashboard: {url}/admin
-voucher {now} is on sale, voucher {soon} from {opens}
+shop:       {url}/
+dashboard:  {url}/admin
+stop:       Ctrl-C
+Voucher {now} is on sale. Voucher {soon} opens at {opens}.
 
-shopper {user}: {shopper}
-
-admin: {service.token(1, "admin")}
-
-buy by hand:
+Buy one as shopper {user}:
 curl -sS -X POST {url}/v1/vouchers/{now}/orders -H 'Authorization: Bearer {shopper}'
+
+Admin token:
+{service.token(1, "admin")}
 """, flush=True)
 
 
 def ignore_signals():
-    """So that a second one does not cut the end short."""
+    """A second signal must not interrupt the shutdown."""
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    print("stopping", flush=True)
+    print("stopping ...", flush=True)
 
 
 def serve(program, port, stack):
-    """`stack` ends what was started, the last first."""
+    """`stack` stops what was started, in reverse order."""
     servers = harness.Servers(PLACE)
     stack.callback(servers.down)
     servers.up()
@@ -100,7 +100,7 @@ def serve(program, port, stack):
     service.start()
     announce(service, *demo_vouchers(service))
     code = service.process.wait()
-    raise harness.Failed(f"the service ended with code {code}, see {service.log_path}")
+    raise harness.Failed(f"the service exited with code {code}, see {service.log_path}")
 
 
 def interrupted(_number, _frame):
@@ -113,12 +113,12 @@ def main():
         signal.signal(number, interrupted)
     try:
         if harness.is_taken(port):
-            raise harness.Failed(f"port {port} is taken; another: make run PORT=8081")
+            raise harness.Failed(f"port {port} is in use; choose another one: make run PORT=8081")
         with contextlib.ExitStack() as stack:
             stack.enter_context(lock_place())
             serve(program, port, stack)
     except KeyboardInterrupt:
-        print("stopped; the data stay in", PLACE)
+        print(f"stopped; the data are in {PLACE}")
     except harness.Failed as failure:
         sys.exit(f"make run: {failure}")
 
