@@ -10,7 +10,7 @@
  * Exit code: 0 all rules hold, 1 one is broken, 2 it could not be told. With --faults
  * something was killed meanwhile, and answers that do not know are allowed.
  *
- * All times are of one machine's clock: a request was under way from asked_us, taken
+ * All times are of one machine's clock: a request was under way from sent_us, taken
  * before it was sent, to answered_us, taken after its answer was read. An answer is
  * true if it was at any moment between. What the database did has the time at which it
  * held the voucher's row, and an id that grows in the order of commits; when exactly a
@@ -39,9 +39,9 @@ static const char *const answer_names[] = {
 #undef X
 };
 
-struct book book;
-bool has_faults;
-size_t looked[RULE_COUNT], broken[RULE_COUNT];
+struct input input;
+bool had_faults;
+size_t checked[RULE_COUNT], violations[RULE_COUNT];
 static int64_t start_us; /* offenders' times are told from here */
 
 /* -- telling -- */
@@ -59,11 +59,11 @@ static void print_op(const struct op *op)
     static const char *const kinds[] = {"order", "cancel", "restock"};
 
     fprintf(stderr, "    %s:%u  %s of shopper %" PRId64 ", voucher %" PRId64, op->file,
-            op->asked_line, kinds[op->kind], op->shopper, op->voucher);
+            op->line, kinds[op->kind], op->shopper, op->voucher);
     if (op->kind != CANCEL)
         fprintf(stderr, ", %s %.*s", op->kind == ORDER ? "key" : "add", (int)op->arg.len,
                 op->arg.bytes);
-    print_time("asked", op->asked_us);
+    print_time("asked", op->sent_us);
     print_time("answered", op->answered_us);
     fprintf(stderr, ": %u %s", op->status, answer_names[op->answer]);
     if (op->order != 0)
@@ -82,12 +82,12 @@ static void print_row(const struct row *row)
     fprintf(stderr, "\n");
 }
 
-void offend(enum rule rule, const struct op *op, const struct row *row, const char *why,
+void add_violation(enum rule rule, const struct op *op, const struct row *row, const char *why,
             ...)
 {
     va_list args;
 
-    if (broken[rule]++ >= SHOWN)
+    if (violations[rule]++ >= SHOWN)
         return;
     fprintf(stderr, "  %s: ", rule_names[rule]);
     va_start(args, why);
@@ -107,7 +107,7 @@ static int compare_ops(const void *a, const void *b)
     const struct op *left = a, *right = b;
     int by_shopper = compare(left->shopper, right->shopper);
 
-    return by_shopper != 0 ? by_shopper : compare(left->asked_us, right->asked_us);
+    return by_shopper != 0 ? by_shopper : compare(left->sent_us, right->sent_us);
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -124,10 +124,10 @@ static int compare_rows(const void *a, const void *b)
 /* -- all of it -- */
 
 /* Whoever asked or has a row; the admin is number 0 and the first. */
-static void judge_all(void)
+static void check_all(void)
 {
-    struct op *op = book.ops, *ops_end = book.ops + book.op_count;
-    struct row *row = book.rows, *rows_end = book.rows + book.row_count;
+    struct op *op = input.ops, *ops_end = input.ops + input.op_count;
+    struct row *row = input.rows, *rows_end = input.rows + input.row_count;
 
     while (op < ops_end || row < rows_end) {
         struct shopper shopper = {.ops = op, .rows = row};
@@ -141,11 +141,11 @@ static void judge_all(void)
             row++;
         shopper.ops_end = op;
         shopper.rows_end = row;
-        judge_shopper(&shopper);
+        check_shopper(&shopper);
     }
-    for (op = book.ops; op < ops_end && op->shopper == 0; op++)
+    for (op = input.ops; op < ops_end && op->shopper == 0; op++)
         ;
-    judge_restocks(&(struct shopper){.ops = book.ops, .ops_end = op});
+    check_restocks(&(struct shopper){.ops = input.ops, .ops_end = op});
 }
 
 void sort(void *array, size_t count, size_t size, int (*by)(const void *, const void *))
@@ -154,33 +154,33 @@ void sort(void *array, size_t count, size_t size, int (*by)(const void *, const 
         qsort(array, count, size, by);
 }
 
-static void put_in_order(void)
+static void sort_input(void)
 {
-    sort(book.rows, book.row_count, sizeof(*book.rows), compare_rows);
-    sort(book.ops, book.op_count, sizeof(*book.ops), compare_ops);
+    sort(input.rows, input.row_count, sizeof(*input.rows), compare_rows);
+    sort(input.ops, input.op_count, sizeof(*input.ops), compare_ops);
     start_us = NEVER;
-    for (size_t i = 0; i < book.op_count; i++) {
-        if (book.ops[i].asked_us < start_us)
-            start_us = book.ops[i].asked_us;
+    for (size_t i = 0; i < input.op_count; i++) {
+        if (input.ops[i].sent_us < start_us)
+            start_us = input.ops[i].sent_us;
     }
 }
 
-static bool print_verdict(void)
+static bool print_result(void)
 {
     size_t answers[ANSWER_COUNT] = {0};
     bool holds = true;
 
-    for (size_t i = 0; i < book.op_count; i++)
-        answers[book.ops[i].answer]++;
+    for (size_t i = 0; i < input.op_count; i++)
+        answers[input.ops[i].answer]++;
     for (int i = 0; i < ANSWER_COUNT; i++)
         printf("answer %s %zu\n", answer_names[i], answers[i]);
     for (int i = 0; i < RULE_COUNT; i++) {
-        printf("rule %s %zu %zu\n", rule_names[i], looked[i], broken[i]);
-        holds = holds && broken[i] == 0;
-        if (broken[i] > SHOWN)
-            fprintf(stderr, "  %s: and %zu more\n", rule_names[i], broken[i] - SHOWN);
+        printf("rule %s %zu %zu\n", rule_names[i], checked[i], violations[i]);
+        holds = holds && violations[i] == 0;
+        if (violations[i] > SHOWN)
+            fprintf(stderr, "  %s: and %zu more\n", rule_names[i], violations[i] - SHOWN);
     }
-    printf("lines %zu\n", book.line_count);
+    printf("lines %zu\n", input.line_count);
     return holds;
 }
 
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
     int first = 1;
 
     if (argc > 1 && strcmp(argv[1], "--faults") == 0) {
-        has_faults = true;
+        had_faults = true;
         first = 2;
     }
     if (argc < first + 2) {
@@ -199,9 +199,9 @@ int main(int argc, char **argv)
     read_table(argv[first]);
     for (int i = first + 1; i < argc; i++)
         read_history(argv[i]);
-    broken[ANSWERS] = book.stray_count;
-    put_in_order();
+    violations[ANSWERS] = input.stray_count;
+    sort_input();
     replay_vouchers();
-    judge_all();
-    return print_verdict() ? 0 : 1;
+    check_all();
+    return print_result() ? 0 : 1;
 }

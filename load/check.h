@@ -50,11 +50,11 @@ enum answer {
 struct op {
     int64_t shopper, voucher;
     int64_t order; /* of the answer, or 0; of a cancel: the one to be cancelled */
-    int64_t asked_us;
+    int64_t sent_us;
     int64_t answered_us; /* NEVER: it was not */
     struct word arg;     /* the key, "-" for none; the count of a restock */
     const char *file;
-    uint32_t asked_line;
+    uint32_t line;
     uint16_t status;
     uint8_t kind, answer;
     bool is_used; /* it accounts for a row or an event already */
@@ -67,9 +67,9 @@ struct row {
     int64_t end_id;  /* of the event that ended it, or NEVER */
     int64_t end_us;
     int64_t ended_by_us; /* by then the end was surely visible */
-    int64_t told_us;     /* when a shopper was first told of it, or NEVER */
-    bool is_placed_told; /* by a 201 */
-    bool is_end_told;
+    int64_t acknowledged_us;     /* when a shopper was first told of it, or NEVER */
+    bool is_acknowledged; /* by a 201 */
+    bool is_end_acknowledged;
 };
 
 enum event_kind { PLACEMENT, END, STOCK };
@@ -87,7 +87,7 @@ struct voucher {
     size_t first_span, span_count; /* of no stock */
 };
 
-struct book {
+struct input {
     struct op *ops;
     struct row *rows;
     struct event *events;
@@ -109,7 +109,7 @@ struct book {
     X(TRUE_IN_PROGRESS, "in_progress")                                                   \
     X(TRUE_CLOCK, "clock")                                                               \
     X(CHANGES, "changes")                                                                \
-    X(ASKED_FOR, "asked_for")
+    X(REQUESTED, "requested")
 
 enum rule {
 #define X(name, word) name,
@@ -125,9 +125,9 @@ struct shopper {
 };
 
 /** What this one program is about. */
-extern struct book book;
-extern bool has_faults; /* something was killed: answers may say that they do not know */
-extern size_t looked[RULE_COUNT], broken[RULE_COUNT]; /* how often, each rule */
+extern struct input input;
+extern bool had_faults; /* something was killed: answers may say that they do not know */
+extern size_t checked[RULE_COUNT], violations[RULE_COUNT]; /* how often, each rule */
 
 /** Read a file, or end the program with exit code 2 and say why. */
 void read_table(const char *path);
@@ -148,7 +148,7 @@ bool is_same(struct word a, struct word b);
 
 /** Count an offence, and show it if it is among the first. `op` and `row` may be NULL. */
 __attribute__((format(printf, 4, 5))) void
-offend(enum rule rule, const struct op *op, const struct row *row, const char *why, ...);
+add_violation(enum rule rule, const struct op *op, const struct row *row, const char *why, ...);
 
 /** Put the events of each voucher in order and let them happen; before all below. */
 void replay_vouchers(void);
@@ -159,9 +159,9 @@ const struct voucher *find_voucher(int64_t id);
 /** Was there no stock at a moment of the request, as far as one may know? */
 bool was_sold_out(const struct voucher *voucher, const struct op *op);
 
-void judge_shopper(const struct shopper *shopper);
+void check_shopper(const struct shopper *shopper);
 
 /** @admin  the one who asks for all restocks */
-void judge_restocks(const struct shopper *admin);
+void check_restocks(const struct shopper *admin);
 
 #endif

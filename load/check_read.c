@@ -116,16 +116,16 @@ static void end_line(struct reader *reader)
 
 static void add_event(const struct event *event)
 {
-    book.events = grow(book.events, book.event_count, sizeof(*book.events));
-    book.events[book.event_count++] = *event;
+    input.events = grow(input.events, input.event_count, sizeof(*input.events));
+    input.events[input.event_count++] = *event;
 }
 
 static void read_voucher(struct reader *reader)
 {
     struct voucher *voucher;
 
-    book.vouchers = grow(book.vouchers, book.voucher_count, sizeof(*book.vouchers));
-    voucher = &book.vouchers[book.voucher_count++];
+    input.vouchers = grow(input.vouchers, input.voucher_count, sizeof(*input.vouchers));
+    voucher = &input.vouchers[input.voucher_count++];
     *voucher = (struct voucher){.id = next_number(reader)};
     voucher->begin_us = next_number(reader);
     voucher->end_us = next_number(reader);
@@ -137,13 +137,13 @@ static void read_row(struct reader *reader)
 {
     struct row *row;
 
-    book.rows = grow(book.rows, book.row_count, sizeof(*book.rows));
-    row = &book.rows[book.row_count++];
+    input.rows = grow(input.rows, input.row_count, sizeof(*input.rows));
+    row = &input.rows[input.row_count++];
     *row = (struct row){.voucher = next_number(reader),
                         .end_id = NEVER,
                         .end_us = NEVER,
                         .ended_by_us = NEVER,
-                        .told_us = NEVER};
+                        .acknowledged_us = NEVER};
     row->id = next_number(reader);
     row->shopper = next_number(reader);
     row->created_us = next_number(reader);
@@ -180,7 +180,7 @@ void read_table(const char *path)
             fail(&reader, "what is this?");
         end_line(&reader);
     }
-    book.line_count += reader.line;
+    input.line_count += reader.line;
 }
 
 /* -- histories -- */
@@ -198,7 +198,7 @@ static enum kind next_kind(struct reader *reader)
     return RESTOCK;
 }
 
-static enum answer name_answer(enum kind kind, int64_t status, struct word code)
+static enum answer classify(enum kind kind, int64_t status, struct word code)
 {
     static const struct {
         const char *code;
@@ -226,13 +226,13 @@ static void read_request(struct reader *reader)
 {
     struct op *op;
 
-    book.ops = grow(book.ops, book.op_count, sizeof(*book.ops));
-    op = &book.ops[book.op_count++];
+    input.ops = grow(input.ops, input.op_count, sizeof(*input.ops));
+    op = &input.ops[input.op_count++];
     *op = (struct op){.answered_us = NEVER,
                       .answer = UNKNOWN,
                       .file = reader->path,
-                      .asked_line = reader->line,
-                      .asked_us = next_number(reader)};
+                      .line = reader->line,
+                      .sent_us = next_number(reader)};
     op->kind = (uint8_t)next_kind(reader);
     op->shopper = next_number(reader);
     op->voucher = next_number(reader);
@@ -254,7 +254,7 @@ static bool read_answer(struct op *op, struct reader *reader)
         return false;
     op->answered_us = at_us;
     op->status = (uint16_t)status;
-    op->answer = (uint8_t)name_answer(op->kind, status, code);
+    op->answer = (uint8_t)classify(op->kind, status, code);
     if (op->kind == ORDER)
         op->order = order;
     return true;
@@ -264,25 +264,25 @@ static bool read_answer(struct op *op, struct reader *reader)
 void read_history(const char *path)
 {
     struct reader reader = open_file(path);
-    size_t before = book.op_count;
+    size_t before = input.op_count;
     struct word what;
 
     while (next_line(&reader, &what)) {
         size_t number = (size_t)next_number(&reader);
-        bool is_asked = number >= 1 && number <= book.op_count - before;
+        bool is_known = number >= 1 && number <= input.op_count - before;
 
         if (is_word(what, ">")) {
-            if (number != book.op_count - before + 1)
+            if (number != input.op_count - before + 1)
                 fail(&reader, "not the next number");
             read_request(&reader);
-        } else if (!read_answer(is_asked ? &book.ops[before + number - 1] : NULL,
+        } else if (!read_answer(is_known ? &input.ops[before + number - 1] : NULL,
                                 &reader)) {
-            book.stray_count++;
+            input.stray_count++;
             fprintf(stderr,
                     "%s:%u: an answer that belongs to no request, or the second\n", path,
                     reader.line);
         }
         end_line(&reader);
     }
-    book.line_count += reader.line;
+    input.line_count += reader.line;
 }

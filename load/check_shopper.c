@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define UNLOCK_US 1000000 /* how long after its answer a request may hold the lock */
-#define OWN_KEY   64      /* longer ones are the service's, of orders without a lock */
+#define CLIENT_KEY_MAX   64      /* longer ones are the service's, of orders without a lock */
 
 static bool has_key(const struct op *op)
 {
@@ -16,7 +16,7 @@ static bool has_key(const struct op *op)
 static bool fits(const struct row *row, const struct op *op)
 {
     return op->kind == ORDER && row->voucher == op->voucher &&
-           (is_same(row->key, op->arg) || (!has_key(op) && row->key.len > OWN_KEY));
+           (is_same(row->key, op->arg) || (!has_key(op) && row->key.len > CLIENT_KEY_MAX));
 }
 
 static struct row *find_row(const struct shopper *shopper, int64_t id)
@@ -30,55 +30,55 @@ static struct row *find_row(const struct shopper *shopper, int64_t id)
 
 static bool is_within(const struct op *op, int64_t at_us)
 {
-    return op->asked_us <= at_us && at_us <= op->answered_us;
+    return op->sent_us <= at_us && at_us <= op->answered_us;
 }
 
 /* First of all the good news are taken down: others are judged by them. */
-static void note_told(const struct shopper *shopper, const struct op *op)
+static void note_answer(const struct shopper *shopper, const struct op *op)
 {
     struct row *row = find_row(shopper, op->order);
 
     if (row == NULL)
         return;
     if ((op->answer == PLACED || op->answer == REPEATED) &&
-        op->answered_us < row->told_us)
-        row->told_us = op->answered_us;
+        op->answered_us < row->acknowledged_us)
+        row->acknowledged_us = op->answered_us;
     if (op->kind == CANCEL && op->answer == DONE && op->answered_us < row->ended_by_us)
         row->ended_by_us = op->answered_us;
 }
 
-static void judge_placed(const struct shopper *shopper, const struct op *op)
+static void check_placed(const struct shopper *shopper, const struct op *op)
 {
     struct row *row = find_row(shopper, op->order);
 
-    looked[ACKNOWLEDGED]++;
+    checked[ACKNOWLEDGED]++;
     if (row == NULL)
-        offend(ACKNOWLEDGED, op, NULL, "the shopper has no such row");
+        add_violation(ACKNOWLEDGED, op, NULL, "the shopper has no such row");
     else if (!fits(row, op))
-        offend(ACKNOWLEDGED, op, row, "the row is of another voucher or key");
+        add_violation(ACKNOWLEDGED, op, row, "the row is of another voucher or key");
     else if (!is_within(op, row->created_us))
-        offend(ACKNOWLEDGED, op, row, "the row was not made during the request");
-    else if (row->is_placed_told)
-        offend(ACKNOWLEDGED, op, row, "one row was told as new twice");
+        add_violation(ACKNOWLEDGED, op, row, "the row was not made during the request");
+    else if (row->is_acknowledged)
+        add_violation(ACKNOWLEDGED, op, row, "one row was told as new twice");
     if (row != NULL)
-        row->is_placed_told = true;
+        row->is_acknowledged = true;
 }
 
-static void judge_repeated(const struct shopper *shopper, const struct op *op)
+static void check_repeated(const struct shopper *shopper, const struct op *op)
 {
     struct row *row = find_row(shopper, op->order);
 
-    looked[SAME_KEY]++;
+    checked[SAME_KEY]++;
     if (row == NULL)
-        offend(SAME_KEY, op, NULL, "the shopper has no such row");
+        add_violation(SAME_KEY, op, NULL, "the shopper has no such row");
     else if (!has_key(op) || !fits(row, op))
-        offend(SAME_KEY, op, row, "the key did not make this row");
+        add_violation(SAME_KEY, op, row, "the key did not make this row");
     else if (row->created_us > op->answered_us)
-        offend(SAME_KEY, op, row, "the row did not exist yet");
+        add_violation(SAME_KEY, op, row, "the row did not exist yet");
 }
 
 /* Who was told what a key has made is told the same ever after. */
-static void judge_key(const struct shopper *shopper, const struct op *op)
+static void check_key(const struct shopper *shopper, const struct op *op)
 {
     bool is_open = op->answer == UNKNOWN || op->answer == NOT_DONE ||
                    op->answer == IN_PROGRESS || op->answer == OTHER;
@@ -86,35 +86,35 @@ static void judge_key(const struct shopper *shopper, const struct op *op)
     if (!has_key(op) || is_open)
         return;
     for (struct row *row = shopper->rows; row < shopper->rows_end; row++) {
-        if (!fits(row, op) || row->told_us >= op->asked_us)
+        if (!fits(row, op) || row->acknowledged_us >= op->sent_us)
             continue;
-        looked[SAME_KEY]++;
+        checked[SAME_KEY]++;
         if (op->answer != REPEATED || op->order != row->id)
-            offend(SAME_KEY, op, row, "the shopper knew already that the key made this");
+            add_violation(SAME_KEY, op, row, "the shopper knew already that the key made this");
     }
 }
 
-static bool may_live(const struct row *row, const struct op *op)
+static bool may_be_live(const struct row *row, const struct op *op)
 {
     return row->voucher == op->voucher && row->created_us <= op->answered_us &&
-           row->ended_by_us >= op->asked_us;
+           row->ended_by_us >= op->sent_us;
 }
 
-static void judge_already(const struct shopper *shopper, const struct op *op)
+static void check_already(const struct shopper *shopper, const struct op *op)
 {
     const struct voucher *voucher = find_voucher(op->voucher);
     const struct row *row = find_row(shopper, op->order);
     int64_t live = 0;
 
-    looked[TRUE_ALREADY]++;
+    checked[TRUE_ALREADY]++;
     for (const struct row *mine = shopper->rows; mine < shopper->rows_end; mine++)
-        live += may_live(mine, op);
+        live += may_be_live(mine, op);
     if (row == NULL)
-        offend(TRUE_ALREADY, op, NULL, "the shopper has no such row");
-    else if (!may_live(row, op))
-        offend(TRUE_ALREADY, op, row, "the row was not live then");
+        add_violation(TRUE_ALREADY, op, NULL, "the shopper has no such row");
+    else if (!may_be_live(row, op))
+        add_violation(TRUE_ALREADY, op, row, "the row was not live then");
     else if (voucher == NULL || live < voucher->limit)
-        offend(TRUE_ALREADY, op, row, "the shopper had only %" PRId64, live);
+        add_violation(TRUE_ALREADY, op, row, "the shopper had only %" PRId64, live);
 }
 
 static bool may_hold_lock(const struct op *op, int64_t at_us)
@@ -126,99 +126,99 @@ static bool may_hold_lock(const struct op *op, int64_t at_us)
 }
 
 /* The lock is the shopper's: a request for any voucher may hold it. */
-static void judge_in_progress(const struct shopper *shopper, const struct op *op)
+static void check_in_progress(const struct shopper *shopper, const struct op *op)
 {
-    looked[TRUE_IN_PROGRESS]++;
+    checked[TRUE_IN_PROGRESS]++;
     for (const struct op *other = op + 1;
-         other < shopper->ops_end && other->asked_us <= op->answered_us; other++) {
-        if (may_hold_lock(other, op->asked_us))
+         other < shopper->ops_end && other->sent_us <= op->answered_us; other++) {
+        if (may_hold_lock(other, op->sent_us))
             return;
     }
     for (const struct op *other = op - 1; other >= shopper->ops; other--) {
-        if (may_hold_lock(other, op->asked_us))
+        if (may_hold_lock(other, op->sent_us))
             return;
     }
-    offend(TRUE_IN_PROGRESS, op, NULL, "no other request of the shopper was under way");
+    add_violation(TRUE_IN_PROGRESS, op, NULL, "no other request of the shopper was under way");
 }
 
-static void judge_by_voucher(const struct op *op)
+static void check_by_voucher(const struct op *op)
 {
     const struct voucher *voucher = find_voucher(op->voucher);
 
     if (voucher == NULL) {
-        offend(ANSWERS, op, NULL, "there is no such voucher");
+        add_violation(ANSWERS, op, NULL, "there is no such voucher");
         return;
     }
     if (op->answer == SOLD_OUT) {
-        looked[TRUE_SOLD_OUT]++;
+        checked[TRUE_SOLD_OUT]++;
         if (!was_sold_out(voucher, op))
-            offend(TRUE_SOLD_OUT, op, NULL, "there was stock all the time");
+            add_violation(TRUE_SOLD_OUT, op, NULL, "there was stock all the time");
         return;
     }
-    looked[TRUE_CLOCK]++;
-    if (op->answer == NOT_STARTED && op->asked_us >= voucher->begin_us)
-        offend(TRUE_CLOCK, op, NULL, "the sale was open");
+    checked[TRUE_CLOCK]++;
+    if (op->answer == NOT_STARTED && op->sent_us >= voucher->begin_us)
+        add_violation(TRUE_CLOCK, op, NULL, "the sale was open");
     if (op->answer == SALE_ENDED && op->answered_us < voucher->end_us)
-        offend(TRUE_CLOCK, op, NULL, "the sale was not over");
+        add_violation(TRUE_CLOCK, op, NULL, "the sale was not over");
 }
 
-static void judge_cancel(const struct shopper *shopper, const struct op *op)
+static void check_cancel(const struct shopper *shopper, const struct op *op)
 {
     struct row *row = find_row(shopper, op->order);
 
-    looked[CHANGES]++;
+    checked[CHANGES]++;
     if (row == NULL) {
-        offend(CHANGES, op, NULL, "the shopper has no such row");
+        add_violation(CHANGES, op, NULL, "the shopper has no such row");
     } else if (op->answer == WRONG_STATE) {
         if (row->end_us > op->answered_us)
-            offend(CHANGES, op, row, "the order could be cancelled");
-    } else if (!is_within(op, row->end_us) || row->is_end_told) {
-        offend(CHANGES, op, row, "this did not cancel it");
+            add_violation(CHANGES, op, row, "the order could be cancelled");
+    } else if (!is_within(op, row->end_us) || row->is_end_acknowledged) {
+        add_violation(CHANGES, op, row, "this did not cancel it");
     } else {
-        row->is_end_told = true;
+        row->is_end_acknowledged = true;
     }
 }
 
-static void judge(const struct shopper *shopper, const struct op *op)
+static void check_answer(const struct shopper *shopper, const struct op *op)
 {
-    looked[ANSWERS]++;
-    judge_key(shopper, op);
+    checked[ANSWERS]++;
+    check_key(shopper, op);
     switch ((enum answer)op->answer) {
     case PLACED:
-        judge_placed(shopper, op);
+        check_placed(shopper, op);
         break;
     case REPEATED:
-        judge_repeated(shopper, op);
+        check_repeated(shopper, op);
         break;
     case DONE:
     case WRONG_STATE:
         if (op->kind == CANCEL)
-            judge_cancel(shopper, op);
-        break; /* restocks: judge_restocks() */
+            check_cancel(shopper, op);
+        break; /* restocks: check_restocks() */
     case SOLD_OUT:
     case NOT_STARTED:
     case SALE_ENDED:
-        judge_by_voucher(op);
+        check_by_voucher(op);
         break;
     case ALREADY_ORDERED:
-        judge_already(shopper, op);
+        check_already(shopper, op);
         break;
     case IN_PROGRESS:
-        judge_in_progress(shopper, op);
+        check_in_progress(shopper, op);
         break;
     case UNKNOWN:
     case NOT_DONE:
-        if (!has_faults)
-            offend(ANSWERS, op, NULL, "nothing had failed");
+        if (!had_faults)
+            add_violation(ANSWERS, op, NULL, "nothing had failed");
         break;
     case OTHER:
     case ANSWER_COUNT:
-        offend(ANSWERS, op, NULL, "nobody should be told that");
+        add_violation(ANSWERS, op, NULL, "nobody should be told that");
     }
 }
 
 /* Is there a request of which nobody knows what came, and which nothing came of yet? */
-static bool take_unknown(const struct shopper *shopper, const struct row *row,
+static bool claim_unknown(const struct shopper *shopper, const struct row *row,
                          bool is_end)
 {
     int64_t at_us = is_end ? row->end_us : row->created_us;
@@ -226,7 +226,7 @@ static bool take_unknown(const struct shopper *shopper, const struct row *row,
     for (struct op *op = shopper->ops; op < shopper->ops_end; op++) {
         bool is_it = is_end ? op->kind == CANCEL && op->order == row->id : fits(row, op);
 
-        if (is_it && op->answer == UNKNOWN && !op->is_used && op->asked_us <= at_us) {
+        if (is_it && op->answer == UNKNOWN && !op->is_used && op->sent_us <= at_us) {
             op->is_used = true;
             return true;
         }
@@ -234,46 +234,46 @@ static bool take_unknown(const struct shopper *shopper, const struct row *row,
     return false;
 }
 
-static void judge_row(const struct shopper *shopper, const struct row *row)
+static void check_row(const struct shopper *shopper, const struct row *row)
 {
     const struct voucher *voucher = find_voucher(row->voucher);
     int64_t live = 1;
 
-    looked[ASKED_FOR]++;
-    if (!row->is_placed_told && !take_unknown(shopper, row, false))
-        offend(ASKED_FOR, NULL, row, "nobody who asked for it was told");
-    if (row->end_id != NEVER && !row->is_end_told && !take_unknown(shopper, row, true))
-        offend(ASKED_FOR, NULL, row, "nobody has cancelled it");
+    checked[REQUESTED]++;
+    if (!row->is_acknowledged && !claim_unknown(shopper, row, false))
+        add_violation(REQUESTED, NULL, row, "nobody who asked for it was told");
+    if (row->end_id != NEVER && !row->is_end_acknowledged && !claim_unknown(shopper, row, true))
+        add_violation(REQUESTED, NULL, row, "nobody has cancelled it");
     if (voucher == NULL) {
-        offend(ASKED_FOR, NULL, row, "there is no such voucher");
+        add_violation(REQUESTED, NULL, row, "there is no such voucher");
         return;
     }
-    looked[WINDOW]++;
+    checked[WINDOW]++;
     if (row->created_us < voucher->begin_us || row->created_us >= voucher->end_us)
-        offend(WINDOW, NULL, row, "outside of the window");
-    looked[LIMIT]++;
+        add_violation(WINDOW, NULL, row, "outside of the window");
+    checked[LIMIT]++;
     for (const struct row *older = row - 1;
          older >= shopper->rows && older->voucher == row->voucher; older--)
         live += older->end_id > row->id;
     if (live > voucher->limit)
-        offend(LIMIT, NULL, row,
+        add_violation(LIMIT, NULL, row,
                "with it the shopper has %" PRId64 ", allowed are %" PRId64, live,
                voucher->limit);
 }
 
-void judge_shopper(const struct shopper *shopper)
+void check_shopper(const struct shopper *shopper)
 {
     for (struct op *op = shopper->ops; op < shopper->ops_end; op++)
-        note_told(shopper, op);
+        note_answer(shopper, op);
     for (struct op *op = shopper->ops; op < shopper->ops_end; op++)
-        judge(shopper, op);
+        check_answer(shopper, op);
     for (struct row *row = shopper->rows; row < shopper->rows_end; row++)
-        judge_row(shopper, row);
+        check_row(shopper, row);
 }
 
 /* -- restocks -- */
 
-static bool may_be(const struct op *op, const struct event *event)
+static bool may_match(const struct op *op, const struct event *event)
 {
     return op->kind == RESTOCK && !op->is_used && op->voucher == event->voucher &&
            strtoll(op->arg.bytes, NULL, 10) == event->change &&
@@ -287,17 +287,17 @@ static struct op *find_restock(const struct shopper *admin, const struct event *
     struct op *found = NULL;
 
     for (struct op *op = admin->ops; op < admin->ops_end; op++) {
-        if (may_be(op, event) && (found == NULL || op->answered_us < found->answered_us))
+        if (may_match(op, event) && (found == NULL || op->answered_us < found->answered_us))
             found = op;
     }
     return found;
 }
 
-void judge_restocks(const struct shopper *admin)
+void check_restocks(const struct shopper *admin)
 {
     int64_t voucher = 0;
 
-    for (const struct event *event = book.events; event < book.events + book.event_count;
+    for (const struct event *event = input.events; event < input.events + input.event_count;
          event++) {
         bool is_creation = event->voucher != voucher;
         struct op *op;
@@ -305,18 +305,18 @@ void judge_restocks(const struct shopper *admin)
         voucher = event->voucher;
         if (event->kind != STOCK || is_creation)
             continue;
-        looked[ASKED_FOR]++;
+        checked[REQUESTED]++;
         op = find_restock(admin, event);
         if (op != NULL)
             op->is_used = true;
         else
-            offend(ASKED_FOR, NULL, NULL,
+            add_violation(REQUESTED, NULL, NULL,
                    "voucher %" PRId64 " got %" PRId64 " pieces that nobody has added",
                    event->voucher, event->change);
     }
     for (const struct op *op = admin->ops; op < admin->ops_end; op++) {
-        looked[CHANGES]++;
+        checked[CHANGES]++;
         if (op->kind == RESTOCK && op->answer == DONE && !op->is_used)
-            offend(CHANGES, op, NULL, "the stock did not get it");
+            add_violation(CHANGES, op, NULL, "the stock did not get it");
     }
 }

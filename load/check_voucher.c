@@ -30,18 +30,18 @@ const struct voucher *find_voucher(int64_t id)
 {
     const struct voucher wanted = {.id = id};
 
-    return book.voucher_count == 0 ? NULL
-                                   : bsearch(&wanted, book.vouchers, book.voucher_count,
-                                             sizeof(*book.vouchers), compare_vouchers);
+    return input.voucher_count == 0 ? NULL
+                                   : bsearch(&wanted, input.vouchers, input.voucher_count,
+                                             sizeof(*input.vouchers), compare_vouchers);
 }
 
 static void add_placements(void)
 {
-    for (size_t i = 0; i < book.row_count; i++) {
-        struct row *row = &book.rows[i];
+    for (size_t i = 0; i < input.row_count; i++) {
+        struct row *row = &input.rows[i];
 
-        book.events = grow(book.events, book.event_count, sizeof(*book.events));
-        book.events[book.event_count++] = (struct event){.voucher = row->voucher,
+        input.events = grow(input.events, input.event_count, sizeof(*input.events));
+        input.events[input.event_count++] = (struct event){.voucher = row->voucher,
                                                          .id = row->id,
                                                          .at_us = row->created_us,
                                                          .change = -1,
@@ -53,11 +53,11 @@ static void add_placements(void)
 static void link_end(struct event *end)
 {
     const struct event wanted = {.voucher = end->voucher, .id = end->order};
-    const struct event *placement = bsearch(&wanted, book.events, book.event_count,
-                                            sizeof(*book.events), compare_events);
+    const struct event *placement = bsearch(&wanted, input.events, input.event_count,
+                                            sizeof(*input.events), compare_events);
 
     if (placement == NULL || placement->kind != PLACEMENT) {
-        offend(ASKED_FOR, NULL, NULL, "order %" PRId64 " ended, and has no row",
+        add_violation(REQUESTED, NULL, NULL, "order %" PRId64 " ended, and has no row",
                end->order);
         return;
     }
@@ -82,7 +82,7 @@ static void note_stock(struct voucher *voucher, bool is_empty, int64_t at_us)
 /* Each commit in turn. Returns the event behind the last. */
 static const struct event *replay(struct voucher *voucher, const struct event *event)
 {
-    const struct event *end = book.events + book.event_count;
+    const struct event *end = input.events + input.event_count;
     bool was_empty = false;
     int64_t stock = 0;
 
@@ -92,13 +92,13 @@ static const struct event *replay(struct voucher *voucher, const struct event *e
         if ((stock <= 0) != was_empty)
             note_stock(voucher, stock <= 0, event->at_us);
         was_empty = stock <= 0;
-        looked[STOCK_LEFT] += event->kind == PLACEMENT;
+        checked[STOCK_LEFT] += event->kind == PLACEMENT;
         if (event->kind == PLACEMENT && stock < 0)
-            offend(STOCK_LEFT, NULL, event->row, "%" PRId64 " beyond the stock", -stock);
+            add_violation(STOCK_LEFT, NULL, event->row, "%" PRId64 " beyond the stock", -stock);
     }
-    looked[STOCK_LEFT]++;
+    checked[STOCK_LEFT]++;
     if (stock != voucher->left)
-        offend(STOCK_LEFT, NULL, NULL,
+        add_violation(STOCK_LEFT, NULL, NULL,
                "voucher %" PRId64 ": stock_left is %" PRId64
                ", what happened to it leaves %" PRId64,
                voucher->id, voucher->left, stock);
@@ -107,9 +107,9 @@ static const struct event *replay(struct voucher *voucher, const struct event *e
 
 static void sort_all(void)
 {
-    sort(book.vouchers, book.voucher_count, sizeof(*book.vouchers), compare_vouchers);
+    sort(input.vouchers, input.voucher_count, sizeof(*input.vouchers), compare_vouchers);
     add_placements();
-    sort(book.events, book.event_count, sizeof(*book.events), compare_events);
+    sort(input.events, input.event_count, sizeof(*input.events), compare_events);
 }
 
 void replay_vouchers(void)
@@ -117,16 +117,16 @@ void replay_vouchers(void)
     const struct event *event;
 
     sort_all();
-    event = book.events;
-    for (size_t i = 0; i < book.event_count; i++) {
-        if (book.events[i].kind == END)
-            link_end(&book.events[i]);
+    event = input.events;
+    for (size_t i = 0; i < input.event_count; i++) {
+        if (input.events[i].kind == END)
+            link_end(&input.events[i]);
     }
-    for (size_t i = 0; i < book.voucher_count; i++) {
-        while (event < book.events + book.event_count &&
-               event->voucher < book.vouchers[i].id)
+    for (size_t i = 0; i < input.voucher_count; i++) {
+        while (event < input.events + input.event_count &&
+               event->voucher < input.vouchers[i].id)
             event++;
-        event = replay(&book.vouchers[i], event);
+        event = replay(&input.vouchers[i], event);
     }
 }
 
@@ -144,5 +144,5 @@ bool was_sold_out(const struct voucher *voucher, const struct op *op)
             high = middle;
     }
     return low > 0 && (first[low - 1].to_us == NEVER ||
-                       first[low - 1].to_us + COMMIT_US >= op->asked_us);
+                       first[low - 1].to_us + COMMIT_US >= op->sent_us);
 }

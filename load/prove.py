@@ -45,7 +45,7 @@ RULES = {
     "in_progress": "order_in_progress only beside another request of the shopper",
     "clock": "not_started only before the opening, sale_ended only after the end",
     "changes": "every cancel and restock told as done was done; wrong_state only when it was",
-    "asked_for": "nothing in the tables that nobody asked for, or was told otherwise",
+    "requested": "nothing in the tables that nobody asked for, or was told otherwise",
     "audit": "`seckill audit` finds nothing",
 }
 
@@ -474,7 +474,7 @@ LAB = [
     Defect("duplicate", "limit", AGAIN, without_redis=True),
     Defect("early_answer", "acknowledged", KILL_POSTGRES),
     Defect("false_refusal", "sold_out", CROWD),
-    Defect("untold_order", "asked_for", CROWD),
+    Defect("untold_order", "requested", CROWD),
 ]
 
 

@@ -81,12 +81,12 @@ LIES = [
     ("a wrong state that was right", "changes", "> 9 @21 cancel 2 7 101\n< 9 @21.1",
      "> 9 @19 cancel 2 7 101\n< 9 @19.1"),
     ("a restock that was none", "changes", "stock 7 103 @30.1 1\n", ""),
-    ("a row that nobody asked for", "asked_for", "> 11 @40 order 4", "> 11 @40 order 3"),
-    ("a row that was refused", "asked_for", "> 12 @95",
+    ("a row that nobody asked for", "requested", "> 11 @40 order 4", "> 11 @40 order 3"),
+    ("a row that was refused", "requested", "> 12 @95",
      "< 11 @40.2 503 unavailable -\n> 12 @95"),
-    ("a cancellation that nobody asked for", "asked_for", "order 7 104",
+    ("a cancellation that nobody asked for", "requested", "order 7 104",
      "end 7 105 @50 104\norder 7 104"),
-    ("stock that nobody added", "asked_for", "> 10 @30 restock 0 7 1", "> 10 @30 restock 0 7 5"),
+    ("stock that nobody added", "requested", "> 10 @30 restock 0 7 1", "> 10 @30 restock 0 7 5"),
 ]
 
 
