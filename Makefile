@@ -292,9 +292,9 @@ check-interop: $(INTEROP)
 
 # One after the other: the storms want the machine for themselves.
 check-proof: $(BUILD)/seckill $(BUILD)/check
-	$(CHECK) "load proof: lies told to the checker" load/lab/mutated_histories.py $(BUILD)/check
+	$(CHECK) "load proof: mutated histories" load/lab/mutated_histories.py $(BUILD)/check
 	$(CHECK) "load proof: planted defects" load/prove.py $(BUILD)/seckill $(BUILD)/check lab
-	$(CHECK) "load proof: storms" load/prove.py $(BUILD)/seckill $(BUILD)/check short
+	$(CHECK) "load proof: scenarios" load/prove.py $(BUILD)/seckill $(BUILD)/check short
 
 .PHONY: check-bench
 check-bench: $(BUILD)/seckill $(LOAD)

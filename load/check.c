@@ -1,21 +1,23 @@
 /*
- * check.c - does what clients were told agree with what the database holds?
+ * check.c - compare the answers that clients received with the contents of the database.
  *
  *   check [--faults] TABLE HISTORY...
  *
- * TABLE is all that the database holds (prove.py writes it, in the words that
- * check_read.c reads), the HISTORYs are all that was asked and answered (history.lua).
- * Prints a line "rule NAME LOOKED BROKEN" for each rule and "answer NAME COUNT" for each
- * kind of answer; the first offenders of each rule go to standard error, with the rows.
- * Exit code: 0 all rules hold, 1 one is broken, 2 it could not be told. With --faults
- * something was killed meanwhile, and answers that do not know are allowed.
+ * TABLE contains all rows of the database; prove.py writes it in the format that
+ * check_read.c reads. Each HISTORY contains requests and their answers; history.lua
+ * writes it. Prints a line "rule NAME CHECKED VIOLATIONS" for each rule and "answer NAME
+ * COUNT" for each kind of answer. The first violations of each rule go to standard error,
+ * with the requests and rows. Exit code: 0 no violation, 1 a violation, 2 an input file
+ * cannot be read. --faults: a process was killed during the run, so answers that do not
+ * state the outcome are allowed.
  *
- * All times are of one machine's clock: a request was under way from sent_us, taken
+ * All times are of one machine's clock. A request was in progress from sent_us, taken
  * before it was sent, to answered_us, taken after its answer was read. An answer is
- * true if it was at any moment between. What the database did has the time at which it
- * held the voucher's row, and an id that grows in the order of commits; when exactly a
- * commit became visible is not known, but by COMMIT_US later, or when somebody was told,
- * it was. Where that leaves a doubt the service is believed.
+ * correct if it was true at any moment between. An event in the database has the time at
+ * which its transaction held the row of the voucher, and an id that increases in commit
+ * order. The moment at which a commit became visible is not known exactly: it is at most
+ * COMMIT_US later, and not after a client learned of it. In case of doubt the service is
+ * assumed to be right.
  */
 #include "load/check.h"
 
@@ -25,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN 3 /* offenders of a rule */
+#define SHOWN 3 /* violations of each rule that are printed */
 
 static const char *const rule_names[] = {
 #define X(name, word) word,
@@ -42,9 +44,9 @@ static const char *const answer_names[] = {
 struct input input;
 bool had_faults;
 size_t checked[RULE_COUNT], violations[RULE_COUNT];
-static int64_t start_us; /* offenders' times are told from here */
+static int64_t start_us; /* printed times are relative to it */
 
-/* -- telling -- */
+/* -- violations -- */
 
 static void print_time(const char *what, int64_t at_us)
 {
@@ -63,7 +65,7 @@ static void print_op(const struct op *op)
     if (op->kind != CANCEL)
         fprintf(stderr, ", %s %.*s", op->kind == ORDER ? "key" : "add", (int)op->arg.len,
                 op->arg.bytes);
-    print_time("asked", op->sent_us);
+    print_time("sent", op->sent_us);
     print_time("answered", op->answered_us);
     fprintf(stderr, ": %u %s", op->status, answer_names[op->answer]);
     if (op->order != 0)
@@ -82,8 +84,8 @@ static void print_row(const struct row *row)
     fprintf(stderr, "\n");
 }
 
-void add_violation(enum rule rule, const struct op *op, const struct row *row, const char *why,
-            ...)
+void add_violation(enum rule rule, const struct op *op, const struct row *row,
+                   const char *why, ...)
 {
     va_list args;
 
@@ -100,7 +102,7 @@ void add_violation(enum rule rule, const struct op *op, const struct row *row, c
         print_row(row);
 }
 
-/* -- order -- */
+/* -- sorting -- */
 
 static int compare_ops(const void *a, const void *b)
 {
@@ -121,9 +123,9 @@ static int compare_rows(const void *a, const void *b)
     return compare(left->id, right->id);
 }
 
-/* -- all of it -- */
+/* -- main -- */
 
-/* Whoever asked or has a row; the admin is number 0 and the first. */
+/* Each shopper with a request or a row. The admin has number 0 and comes first. */
 static void check_all(void)
 {
     struct op *op = input.ops, *ops_end = input.ops + input.op_count;
@@ -168,7 +170,7 @@ static void sort_input(void)
 static bool print_result(void)
 {
     size_t answers[ANSWER_COUNT] = {0};
-    bool holds = true;
+    bool passed = true;
 
     for (size_t i = 0; i < input.op_count; i++)
         answers[input.ops[i].answer]++;
@@ -176,12 +178,12 @@ static bool print_result(void)
         printf("answer %s %zu\n", answer_names[i], answers[i]);
     for (int i = 0; i < RULE_COUNT; i++) {
         printf("rule %s %zu %zu\n", rule_names[i], checked[i], violations[i]);
-        holds = holds && violations[i] == 0;
+        passed = passed && violations[i] == 0;
         if (violations[i] > SHOWN)
             fprintf(stderr, "  %s: and %zu more\n", rule_names[i], violations[i] - SHOWN);
     }
     printf("lines %zu\n", input.line_count);
-    return holds;
+    return passed;
 }
 
 int main(int argc, char **argv)
@@ -199,7 +201,7 @@ int main(int argc, char **argv)
     read_table(argv[first]);
     for (int i = first + 1; i < argc; i++)
         read_history(argv[i]);
-    violations[ANSWERS] = input.stray_count;
+    violations[ANSWERS] = input.unmatched_count;
     sort_input();
     replay_vouchers();
     check_all();

@@ -1,8 +1,7 @@
 /*
- * check.h - what the checker knows: all requests with their answers, and all of the
- * table.
+ * check.h - the data of the checker: all requests with their answers, and all rows.
  *
- * Everything points into the files, which stay in memory to the end.
+ * Strings point into the input files, which stay mapped until the end.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -13,7 +12,9 @@
 
 #define NEVER INT64_MAX
 
-/* Until when a commit is surely seen; also how long stock may be back before it is sold.
+/*
+ * A commit is visible to everybody within this time. Returned stock is on sale again
+ * within this time.
  */
 #define COMMIT_US 1000000
 
@@ -24,7 +25,7 @@ struct word {
 
 enum kind { ORDER, CANCEL, RESTOCK };
 
-/* UNKNOWN: it may have been done or not. NOT_DONE: the answer says that it was not. */
+/* UNKNOWN: it may have had an effect. NOT_DONE: the answer says that it had none. */
 #define ANSWERS(X)                                                                       \
     X(UNKNOWN)                                                                           \
     X(PLACED)                                                                            \
@@ -46,45 +47,45 @@ enum answer {
         ANSWER_COUNT
 };
 
-/** A request, and what was answered. */
+/** A request and its answer. */
 struct op {
     int64_t shopper, voucher;
-    int64_t order; /* of the answer, or 0; of a cancel: the one to be cancelled */
+    int64_t order; /* in the answer, or 0; CANCEL: the order to cancel */
     int64_t sent_us;
-    int64_t answered_us; /* NEVER: it was not */
-    struct word arg;     /* the key, "-" for none; the count of a restock */
+    int64_t answered_us; /* NEVER: no answer */
+    struct word arg;     /* ORDER: the key or "-"; RESTOCK: the count */
     const char *file;
     uint32_t line;
     uint16_t status;
     uint8_t kind, answer;
-    bool is_used; /* it accounts for a row or an event already */
+    bool is_used; /* it explains a row or an event already */
 };
 
-/** A row of voucher_order, the end of its life included. */
+/** A row of voucher_order, with its cancellation, if any. */
 struct row {
     int64_t voucher, id, shopper, created_us;
     struct word key; /* "-": none */
     int64_t end_id;  /* of the event that ended it, or NEVER */
     int64_t end_us;
-    int64_t ended_by_us; /* by then the end was surely visible */
-    int64_t acknowledged_us;     /* when a shopper was first told of it, or NEVER */
-    bool is_acknowledged; /* by a 201 */
+    int64_t ended_by_us;     /* by then the end was visible */
+    int64_t acknowledged_us; /* of the first 201 or 200, or NEVER */
+    bool is_acknowledged;    /* by a 201 */
     bool is_end_acknowledged;
 };
 
 enum event_kind { PLACEMENT, END, STOCK };
 
-/** What happened to a voucher's stock; in order of ids, which is that of the commits. */
+/** A change of a voucher's stock. Ids increase in commit order. */
 struct event {
     int64_t voucher, id, at_us, change;
-    int64_t order; /* END: of which */
+    int64_t order; /* END: the order that ended */
     struct row *row;
     enum event_kind kind;
 };
 
 struct voucher {
     int64_t id, begin_us, end_us, limit, left;
-    size_t first_span, span_count; /* of no stock */
+    size_t first_span, span_count; /* periods without stock */
 };
 
 struct input {
@@ -94,7 +95,7 @@ struct input {
     struct voucher *vouchers;
     size_t op_count, row_count, event_count, voucher_count;
     size_t line_count;
-    size_t stray_count; /* answers without a request, or a second one for it */
+    size_t unmatched_count; /* answers without a request, and second answers */
 };
 
 #define RULES(X)                                                                         \
@@ -118,25 +119,24 @@ enum rule {
         RULE_COUNT
 };
 
-/** All requests of one shopper, in order of time, and all rows. */
+/** All requests of one shopper in order of time, and all rows of that shopper. */
 struct shopper {
     struct op *ops, *ops_end;
     struct row *rows, *rows_end;
 };
 
-/** What this one program is about. */
 extern struct input input;
-extern bool had_faults; /* something was killed: answers may say that they do not know */
-extern size_t checked[RULE_COUNT], violations[RULE_COUNT]; /* how often, each rule */
+extern bool had_faults; /* --faults */
+extern size_t checked[RULE_COUNT], violations[RULE_COUNT];
 
-/** Read a file, or end the program with exit code 2 and say why. */
+/** Read a file; on failure print the reason and exit with code 2. */
 void read_table(const char *path);
 void read_history(const char *path);
 
-/** Room for one more element; ends the program when there is no memory. */
+/** Make room for one more element; exits with code 2 when out of memory. */
 void *grow(void *array, size_t count, size_t size);
 
-/** As qsort(), which wants an array even for no elements. */
+/** qsort() that accepts NULL for no elements. */
 void sort(void *array, size_t count, size_t size, int (*by)(const void *, const void *));
 
 static inline int compare(int64_t a, int64_t b)
@@ -146,22 +146,24 @@ static inline int compare(int64_t a, int64_t b)
 
 bool is_same(struct word a, struct word b);
 
-/** Count an offence, and show it if it is among the first. `op` and `row` may be NULL. */
-__attribute__((format(printf, 4, 5))) void
-add_violation(enum rule rule, const struct op *op, const struct row *row, const char *why, ...);
+/** Count a violation; print it if it is one of the first. `op` and `row` may be NULL. */
+__attribute__((format(printf, 4, 5))) void add_violation(enum rule rule,
+                                                         const struct op *op,
+                                                         const struct row *row,
+                                                         const char *why, ...);
 
-/** Put the events of each voucher in order and let them happen; before all below. */
+/** Sort the events of each voucher and apply them. Call it before those below. */
 void replay_vouchers(void);
 
-/** NULL: there is none. */
+/** NULL: no such voucher. */
 const struct voucher *find_voucher(int64_t id);
 
-/** Was there no stock at a moment of the request, as far as one may know? */
+/** Could the stock have been empty at some moment of the request? */
 bool was_sold_out(const struct voucher *voucher, const struct op *op);
 
 void check_shopper(const struct shopper *shopper);
 
-/** @admin  the one who asks for all restocks */
+/** @admin  sent all restock requests */
 void check_restocks(const struct shopper *admin);
 
 #endif

@@ -1,4 +1,4 @@
-/* check_read.c - the table and the histories, from their files into memory. */
+/* check_read.c - read the table and the histories into memory. */
 #include "load/check.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static _Noreturn void fail(const struct reader *reader, const char *why)
 
 void *grow(void *array, size_t count, size_t size)
 {
-    if ((count & (count - 1)) != 0) /* it is doubled at each power of two */
+    if ((count & (count - 1)) != 0) /* the capacity is the next power of two */
         return array;
     array = realloc(array, (count == 0 ? 1 : 2 * count) * size);
     if (array == NULL) {
@@ -57,7 +57,7 @@ static struct reader open_file(const char *path)
             fail(&reader, "cannot be mapped");
         reader.end = reader.at + stat.st_size;
         if (reader.end[-1] != '\n')
-            fail(&reader, "its last line is cut");
+            fail(&reader, "the last line is incomplete");
     }
     close(fd);
     return reader;
@@ -72,7 +72,7 @@ static struct word next(struct reader *reader)
         reader->at++;
     word.len = (size_t)(reader->at - word.bytes);
     if (word.len == 0)
-        fail(reader, "a word is missing");
+        fail(reader, "a field is missing");
     if (*reader->at == ' ')
         reader->at++;
     return word;
@@ -90,12 +90,12 @@ static int64_t next_number(struct reader *reader)
         if (word.bytes[i] < '0' || word.bytes[i] > '9' ||
             __builtin_mul_overflow(number, 10, &number) ||
             __builtin_add_overflow(number, word.bytes[i] - '0', &number))
-            fail(reader, "a number is none");
+            fail(reader, "not a number");
     }
     return is_negative ? -number : number;
 }
 
-/* True: there is a line, and its first word is in `ret_word`. */
+/* Read the first word of the next line into `ret_word`; false at the end of the file. */
 static bool next_line(struct reader *reader, struct word *ret_word)
 {
     if (reader->at == reader->end)
@@ -108,7 +108,7 @@ static bool next_line(struct reader *reader, struct word *ret_word)
 static void end_line(struct reader *reader)
 {
     if (*reader->at != '\n')
-        fail(reader, "a word too many");
+        fail(reader, "too many fields");
     reader->at++;
 }
 
@@ -177,7 +177,7 @@ void read_table(const char *path)
         else if (is_word(what, "stock"))
             read_event(&reader, STOCK);
         else
-            fail(&reader, "what is this?");
+            fail(&reader, "unknown kind of line");
         end_line(&reader);
     }
     input.line_count += reader.line;
@@ -194,7 +194,7 @@ static enum kind next_kind(struct reader *reader)
     if (is_word(word, "cancel"))
         return CANCEL;
     if (!is_word(word, "restock"))
-        fail(reader, "neither order, cancel nor restock");
+        fail(reader, "expected order, cancel or restock");
     return RESTOCK;
 }
 
@@ -219,7 +219,7 @@ static enum answer classify(enum kind kind, int64_t status, struct word code)
         if (is_word(code, codes[i].code))
             return codes[i].answer;
     }
-    return status >= 500 ? UNKNOWN : OTHER; /* what nginx says, and outcome_unknown */
+    return status >= 500 ? UNKNOWN : OTHER; /* outcome_unknown, 502 and 504 of nginx */
 }
 
 static void read_request(struct reader *reader)
@@ -242,7 +242,7 @@ static void read_request(struct reader *reader)
         op->arg = next(reader);
 }
 
-/* `op` is NULL where nobody asked. */
+/* False: it answers no request (`op` is NULL) or a request that has its answer. */
 static bool read_answer(struct op *op, struct reader *reader)
 {
     int64_t at_us = next_number(reader);
@@ -260,7 +260,7 @@ static bool read_answer(struct op *op, struct reader *reader)
     return true;
 }
 
-/* The requests of a file are numbered from 1. */
+/* The requests in a file are numbered from 1. */
 void read_history(const char *path)
 {
     struct reader reader = open_file(path);
@@ -273,13 +273,12 @@ void read_history(const char *path)
 
         if (is_word(what, ">")) {
             if (number != input.op_count - before + 1)
-                fail(&reader, "not the next number");
+                fail(&reader, "requests are not numbered in sequence");
             read_request(&reader);
         } else if (!read_answer(is_known ? &input.ops[before + number - 1] : NULL,
                                 &reader)) {
-            input.stray_count++;
-            fprintf(stderr,
-                    "%s:%u: an answer that belongs to no request, or the second\n", path,
+            input.unmatched_count++;
+            fprintf(stderr, "%s:%u: answer without a request, or second answer\n", path,
                     reader.line);
         }
         end_line(&reader);

@@ -1,22 +1,24 @@
-/* check_shopper.c - was each answer true, and is each row accounted for? */
+/* check_shopper.c - check that each answer was correct and each row was requested. */
 #include "load/check.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define UNLOCK_US 1000000 /* how long after its answer a request may hold the lock */
-#define CLIENT_KEY_MAX   64      /* longer ones are the service's, of orders without a lock */
+#define UNLOCK_US 1000000 /* after its answer a request may still hold its lock */
+#define CLIENT_KEY_MAX                                                                   \
+    64 /* the service's own keys, for orders without a lock, are longer */
 
 static bool has_key(const struct op *op)
 {
     return op->kind == ORDER && !(op->arg.len == 1 && op->arg.bytes[0] == '-');
 }
 
-/* Could the row have come from such a request? */
+/* Can this request have inserted the row? */
 static bool fits(const struct row *row, const struct op *op)
 {
     return op->kind == ORDER && row->voucher == op->voucher &&
-           (is_same(row->key, op->arg) || (!has_key(op) && row->key.len > CLIENT_KEY_MAX));
+           (is_same(row->key, op->arg) ||
+            (!has_key(op) && row->key.len > CLIENT_KEY_MAX));
 }
 
 static struct row *find_row(const struct shopper *shopper, int64_t id)
@@ -33,7 +35,7 @@ static bool is_within(const struct op *op, int64_t at_us)
     return op->sent_us <= at_us && at_us <= op->answered_us;
 }
 
-/* First of all the good news are taken down: others are judged by them. */
+/* Note what the shopper has learned from an answer, before any answer is checked. */
 static void note_answer(const struct shopper *shopper, const struct op *op)
 {
     struct row *row = find_row(shopper, op->order);
@@ -57,9 +59,10 @@ static void check_placed(const struct shopper *shopper, const struct op *op)
     else if (!fits(row, op))
         add_violation(ACKNOWLEDGED, op, row, "the row is of another voucher or key");
     else if (!is_within(op, row->created_us))
-        add_violation(ACKNOWLEDGED, op, row, "the row was not made during the request");
+        add_violation(ACKNOWLEDGED, op, row,
+                      "the row was not created during the request");
     else if (row->is_acknowledged)
-        add_violation(ACKNOWLEDGED, op, row, "one row was told as new twice");
+        add_violation(ACKNOWLEDGED, op, row, "a second 201 for the same row");
     if (row != NULL)
         row->is_acknowledged = true;
 }
@@ -72,12 +75,12 @@ static void check_repeated(const struct shopper *shopper, const struct op *op)
     if (row == NULL)
         add_violation(SAME_KEY, op, NULL, "the shopper has no such row");
     else if (!has_key(op) || !fits(row, op))
-        add_violation(SAME_KEY, op, row, "the key did not make this row");
+        add_violation(SAME_KEY, op, row, "the key did not create this row");
     else if (row->created_us > op->answered_us)
         add_violation(SAME_KEY, op, row, "the row did not exist yet");
 }
 
-/* Who was told what a key has made is told the same ever after. */
+/* Once an answer has named the order of a key, each later answer names the same one. */
 static void check_key(const struct shopper *shopper, const struct op *op)
 {
     bool is_open = op->answer == UNKNOWN || op->answer == NOT_DONE ||
@@ -90,7 +93,8 @@ static void check_key(const struct shopper *shopper, const struct op *op)
             continue;
         checked[SAME_KEY]++;
         if (op->answer != REPEATED || op->order != row->id)
-            add_violation(SAME_KEY, op, row, "the shopper knew already that the key made this");
+            add_violation(SAME_KEY, op, row,
+                          "an earlier answer named this order for the key");
     }
 }
 
@@ -112,9 +116,10 @@ static void check_already(const struct shopper *shopper, const struct op *op)
     if (row == NULL)
         add_violation(TRUE_ALREADY, op, NULL, "the shopper has no such row");
     else if (!may_be_live(row, op))
-        add_violation(TRUE_ALREADY, op, row, "the row was not live then");
+        add_violation(TRUE_ALREADY, op, row, "the order was not live");
     else if (voucher == NULL || live < voucher->limit)
-        add_violation(TRUE_ALREADY, op, row, "the shopper had only %" PRId64, live);
+        add_violation(TRUE_ALREADY, op, row,
+                      "the shopper had only %" PRId64 " live orders", live);
 }
 
 static bool may_hold_lock(const struct op *op, int64_t at_us)
@@ -125,7 +130,7 @@ static bool may_hold_lock(const struct op *op, int64_t at_us)
            (!is_known || op->answered_us + UNLOCK_US >= at_us);
 }
 
-/* The lock is the shopper's: a request for any voucher may hold it. */
+/* There is one lock per shopper: a request for any voucher may hold it. */
 static void check_in_progress(const struct shopper *shopper, const struct op *op)
 {
     checked[TRUE_IN_PROGRESS]++;
@@ -138,7 +143,8 @@ static void check_in_progress(const struct shopper *shopper, const struct op *op
         if (may_hold_lock(other, op->sent_us))
             return;
     }
-    add_violation(TRUE_IN_PROGRESS, op, NULL, "no other request of the shopper was under way");
+    add_violation(TRUE_IN_PROGRESS, op, NULL,
+                  "no other request of the shopper was in progress");
 }
 
 static void check_by_voucher(const struct op *op)
@@ -146,20 +152,21 @@ static void check_by_voucher(const struct op *op)
     const struct voucher *voucher = find_voucher(op->voucher);
 
     if (voucher == NULL) {
-        add_violation(ANSWERS, op, NULL, "there is no such voucher");
+        add_violation(ANSWERS, op, NULL, "no such voucher");
         return;
     }
     if (op->answer == SOLD_OUT) {
         checked[TRUE_SOLD_OUT]++;
         if (!was_sold_out(voucher, op))
-            add_violation(TRUE_SOLD_OUT, op, NULL, "there was stock all the time");
+            add_violation(TRUE_SOLD_OUT, op, NULL,
+                          "there was stock during the whole request");
         return;
     }
     checked[TRUE_CLOCK]++;
     if (op->answer == NOT_STARTED && op->sent_us >= voucher->begin_us)
         add_violation(TRUE_CLOCK, op, NULL, "the sale was open");
     if (op->answer == SALE_ENDED && op->answered_us < voucher->end_us)
-        add_violation(TRUE_CLOCK, op, NULL, "the sale was not over");
+        add_violation(TRUE_CLOCK, op, NULL, "the sale had not ended");
 }
 
 static void check_cancel(const struct shopper *shopper, const struct op *op)
@@ -173,7 +180,7 @@ static void check_cancel(const struct shopper *shopper, const struct op *op)
         if (row->end_us > op->answered_us)
             add_violation(CHANGES, op, row, "the order could be cancelled");
     } else if (!is_within(op, row->end_us) || row->is_end_acknowledged) {
-        add_violation(CHANGES, op, row, "this did not cancel it");
+        add_violation(CHANGES, op, row, "this request did not cancel the order");
     } else {
         row->is_end_acknowledged = true;
     }
@@ -209,24 +216,24 @@ static void check_answer(const struct shopper *shopper, const struct op *op)
     case UNKNOWN:
     case NOT_DONE:
         if (!had_faults)
-            add_violation(ANSWERS, op, NULL, "nothing had failed");
+            add_violation(ANSWERS, op, NULL, "no process was killed");
         break;
     case OTHER:
     case ANSWER_COUNT:
-        add_violation(ANSWERS, op, NULL, "nobody should be told that");
+        add_violation(ANSWERS, op, NULL, "unexpected answer");
     }
 }
 
-/* Is there a request of which nobody knows what came, and which nothing came of yet? */
+/* Find an unused request with an unknown outcome that can explain the row or its end. */
 static bool claim_unknown(const struct shopper *shopper, const struct row *row,
-                         bool is_end)
+                          bool is_end)
 {
     int64_t at_us = is_end ? row->end_us : row->created_us;
 
     for (struct op *op = shopper->ops; op < shopper->ops_end; op++) {
-        bool is_it = is_end ? op->kind == CANCEL && op->order == row->id : fits(row, op);
+        bool can_be = is_end ? op->kind == CANCEL && op->order == row->id : fits(row, op);
 
-        if (is_it && op->answer == UNKNOWN && !op->is_used && op->sent_us <= at_us) {
+        if (can_be && op->answer == UNKNOWN && !op->is_used && op->sent_us <= at_us) {
             op->is_used = true;
             return true;
         }
@@ -241,24 +248,26 @@ static void check_row(const struct shopper *shopper, const struct row *row)
 
     checked[REQUESTED]++;
     if (!row->is_acknowledged && !claim_unknown(shopper, row, false))
-        add_violation(REQUESTED, NULL, row, "nobody who asked for it was told");
-    if (row->end_id != NEVER && !row->is_end_acknowledged && !claim_unknown(shopper, row, true))
-        add_violation(REQUESTED, NULL, row, "nobody has cancelled it");
+        add_violation(REQUESTED, NULL, row, "no request explains this row");
+    if (row->end_id != NEVER && !row->is_end_acknowledged &&
+        !claim_unknown(shopper, row, true))
+        add_violation(REQUESTED, NULL, row, "no request explains its cancellation");
     if (voucher == NULL) {
-        add_violation(REQUESTED, NULL, row, "there is no such voucher");
+        add_violation(REQUESTED, NULL, row, "no such voucher");
         return;
     }
     checked[WINDOW]++;
     if (row->created_us < voucher->begin_us || row->created_us >= voucher->end_us)
-        add_violation(WINDOW, NULL, row, "outside of the window");
+        add_violation(WINDOW, NULL, row, "created outside the sale window");
     checked[LIMIT]++;
     for (const struct row *older = row - 1;
          older >= shopper->rows && older->voucher == row->voucher; older--)
         live += older->end_id > row->id;
     if (live > voucher->limit)
         add_violation(LIMIT, NULL, row,
-               "with it the shopper has %" PRId64 ", allowed are %" PRId64, live,
-               voucher->limit);
+                      "the shopper then has %" PRId64
+                      " live orders, the limit is %" PRId64,
+                      live, voucher->limit);
 }
 
 void check_shopper(const struct shopper *shopper)
@@ -280,14 +289,14 @@ static bool may_match(const struct op *op, const struct event *event)
            is_within(op, event->at_us) && (op->answer == DONE || op->answer == UNKNOWN);
 }
 
-/* Of those that it may be, the one that was answered first: others may be a later event.
- */
+/* The matching request that was answered first; the others may match later events. */
 static struct op *find_restock(const struct shopper *admin, const struct event *event)
 {
     struct op *found = NULL;
 
     for (struct op *op = admin->ops; op < admin->ops_end; op++) {
-        if (may_match(op, event) && (found == NULL || op->answered_us < found->answered_us))
+        if (may_match(op, event) &&
+            (found == NULL || op->answered_us < found->answered_us))
             found = op;
     }
     return found;
@@ -297,8 +306,8 @@ void check_restocks(const struct shopper *admin)
 {
     int64_t voucher = 0;
 
-    for (const struct event *event = input.events; event < input.events + input.event_count;
-         event++) {
+    for (const struct event *event = input.events;
+         event < input.events + input.event_count; event++) {
         bool is_creation = event->voucher != voucher;
         struct op *op;
 
@@ -311,12 +320,13 @@ void check_restocks(const struct shopper *admin)
             op->is_used = true;
         else
             add_violation(REQUESTED, NULL, NULL,
-                   "voucher %" PRId64 " got %" PRId64 " pieces that nobody has added",
-                   event->voucher, event->change);
+                          "no request explains that voucher %" PRId64 " got %" PRId64
+                          " pieces",
+                          event->voucher, event->change);
     }
     for (const struct op *op = admin->ops; op < admin->ops_end; op++) {
         checked[CHANGES]++;
         if (op->kind == RESTOCK && op->answer == DONE && !op->is_used)
-            add_violation(CHANGES, op, NULL, "the stock did not get it");
+            add_violation(CHANGES, op, NULL, "the restock is missing in the database");
     }
 }

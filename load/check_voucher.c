@@ -1,4 +1,4 @@
-/* check_voucher.c - what happened to each voucher, in the order of the commits. */
+/* check_voucher.c - replay the changes of each voucher's stock in commit order. */
 #include "load/check.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@ struct span {
     int64_t from_us, to_us;
 };
 
-static struct span *spans; /* of no stock, those of a voucher side by side */
+static struct span *spans; /* periods without stock, contiguous for each voucher */
 static size_t span_count;
 
 static int compare_events(const void *a, const void *b)
@@ -30,9 +30,10 @@ const struct voucher *find_voucher(int64_t id)
 {
     const struct voucher wanted = {.id = id};
 
-    return input.voucher_count == 0 ? NULL
-                                   : bsearch(&wanted, input.vouchers, input.voucher_count,
-                                             sizeof(*input.vouchers), compare_vouchers);
+    return input.voucher_count == 0
+               ? NULL
+               : bsearch(&wanted, input.vouchers, input.voucher_count,
+                         sizeof(*input.vouchers), compare_vouchers);
 }
 
 static void add_placements(void)
@@ -42,11 +43,11 @@ static void add_placements(void)
 
         input.events = grow(input.events, input.event_count, sizeof(*input.events));
         input.events[input.event_count++] = (struct event){.voucher = row->voucher,
-                                                         .id = row->id,
-                                                         .at_us = row->created_us,
-                                                         .change = -1,
-                                                         .row = row,
-                                                         .kind = PLACEMENT};
+                                                           .id = row->id,
+                                                           .at_us = row->created_us,
+                                                           .change = -1,
+                                                           .row = row,
+                                                           .kind = PLACEMENT};
     }
 }
 
@@ -57,8 +58,8 @@ static void link_end(struct event *end)
                                             sizeof(*input.events), compare_events);
 
     if (placement == NULL || placement->kind != PLACEMENT) {
-        add_violation(REQUESTED, NULL, NULL, "order %" PRId64 " ended, and has no row",
-               end->order);
+        add_violation(REQUESTED, NULL, NULL, "order %" PRId64 " has ended but has no row",
+                      end->order);
         return;
     }
     end->row = placement->row;
@@ -67,7 +68,7 @@ static void link_end(struct event *end)
     end->row->ended_by_us = end->at_us + COMMIT_US;
 }
 
-/* Notes since when, and until when, there is no stock. */
+/* Begin or end a period without stock. */
 static void note_stock(struct voucher *voucher, bool is_empty, int64_t at_us)
 {
     if (!is_empty) {
@@ -79,7 +80,7 @@ static void note_stock(struct voucher *voucher, bool is_empty, int64_t at_us)
     voucher->span_count++;
 }
 
-/* Each commit in turn. Returns the event behind the last. */
+/* Apply the events of a voucher in order. Returns the first event of the next voucher. */
 static const struct event *replay(struct voucher *voucher, const struct event *event)
 {
     const struct event *end = input.events + input.event_count;
@@ -94,14 +95,15 @@ static const struct event *replay(struct voucher *voucher, const struct event *e
         was_empty = stock <= 0;
         checked[STOCK_LEFT] += event->kind == PLACEMENT;
         if (event->kind == PLACEMENT && stock < 0)
-            add_violation(STOCK_LEFT, NULL, event->row, "%" PRId64 " beyond the stock", -stock);
+            add_violation(STOCK_LEFT, NULL, event->row, "%" PRId64 " more than the stock",
+                          -stock);
     }
     checked[STOCK_LEFT]++;
     if (stock != voucher->left)
         add_violation(STOCK_LEFT, NULL, NULL,
-               "voucher %" PRId64 ": stock_left is %" PRId64
-               ", what happened to it leaves %" PRId64,
-               voucher->id, voucher->left, stock);
+                      "voucher %" PRId64 ": stock_left is %" PRId64
+                      ", its events leave %" PRId64,
+                      voucher->id, voucher->left, stock);
     return event;
 }
 
@@ -135,7 +137,7 @@ bool was_sold_out(const struct voucher *voucher, const struct op *op)
     const struct span *first = spans + voucher->first_span;
     size_t low = 0, high = voucher->span_count;
 
-    while (low < high) { /* the first that begins after the answer */
+    while (low < high) { /* find the first period that begins after the answer */
         size_t middle = (low + high) / 2;
 
         if (first[middle].from_us <= op->answered_us)

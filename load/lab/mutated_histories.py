@@ -1,13 +1,13 @@
 #!/usr/bin/env -S python3 -B
-"""mutated_histories.py CHECKER - one true story, which the checker must believe, and the same with a lie in
-it, for each kind of lie, which it must not."""
+"""mutated_histories.py CHECKER - test the checker: it must accept a correct history, and report
+the right rule for each of its mutations."""
 
 import re
 import subprocess
 import sys
 import tempfile
 
-# Times are "@" and seconds here.
+# Times are written as "@" and seconds.
 TABLE = """\
 voucher 7 @10 @90 1 1
 stock 7 99 @0 2
@@ -42,11 +42,11 @@ HISTORY = """\
 > 12 @95 order 5 7 -
 < 12 @95.1 409 sale_ended -
 """
-STORY = TABLE + "--\n" + HISTORY
+CORRECT = TABLE + "--\n" + HISTORY
 
-# What the lie is, the rule that must object, and what is put for what.
-LIES = [
-    ("an answer that nobody should get", "answers", "409 sale_ended", "403 forbidden"),
+# What is wrong, the rule that must be violated, the text to replace and its replacement.
+MUTATIONS = [
+    ("an unexpected answer", "answers", "409 sale_ended", "403 forbidden"),
     ("a voucher that does not exist", "answers", "order 3 7 c", "order 3 8 c"),
     ("two answers to a request", "answers", "> 12", "< 1 @2 409 sold_out -\n> 12"),
     ("an answer to no request", "answers", "> 12", "< 0 @2 409 sold_out -\n> 12"),
@@ -54,13 +54,13 @@ LIES = [
      "order 7 104 4 @40.1 d\n--\n> 1 @41 order 5 7 -\n< 1 @41.1 201 - 105"),
     ("the row of another shopper", "acknowledged", "order 7 101 2", "order 7 101 9"),
     ("the row of another key", "acknowledged", "@13.1 -", "@13.1 x"),
-    ("a row made after the answer", "acknowledged", "2 @13.1", "2 @13.3"),
-    ("a row told as new twice", "acknowledged", "200 - 100", "201 - 100"),
-    ("a key told sold out afterwards", "same_key", "200 - 100", "409 sold_out -"),
-    ("a key told another order", "same_key", "200 - 100", "200 - 101"),
-    ("a key that did not make the order", "same_key", "> 4 @12 order 1 7 a", "> 4 @12 order 1 7 b"),
+    ("a row created after the answer", "acknowledged", "2 @13.1", "2 @13.3"),
+    ("a second 201 for a row", "acknowledged", "200 - 100", "201 - 100"),
+    ("sold out for a key that has an order", "same_key", "200 - 100", "409 sold_out -"),
+    ("another order for the same key", "same_key", "200 - 100", "200 - 101"),
+    ("a key that did not create the order", "same_key", "> 4 @12 order 1 7 a", "> 4 @12 order 1 7 b"),
     ("more rows than stock", "stock", "99 @0 2", "99 @0 1"),
-    ("stock that vanished", "stock", "@90 1 1", "@90 1 0"),
+    ("stock that disappeared", "stock", "@90 1 1", "@90 1 0"),
     ("two orders of a shopper", "limit", "order 7 104", "order 7 98 4 @40 d\norder 7 104"),
     ("a row before the opening", "window", "@10 @90", "@12 @90"),
     ("a row after the end", "window", "@10 @90", "@10 @40"),
@@ -72,55 +72,55 @@ LIES = [
     ("already ordered after its cancellation", "already_ordered", "> 12 @95 order 5 7 -\n< 12 @95.1 "
      "409 sale_ended -", "> 12 @25 order 2 7 -\n< 12 @25.1 409 already_ordered 101"),
     ("already ordered below the limit", "already_ordered", "@10 @90 1", "@10 @90 2"),
-    ("in progress, alone", "in_progress", "> 12 @95 order 5 7 -\n< 12 @95.1 409 sale_ended",
+    ("in progress without another request", "in_progress", "> 12 @95 order 5 7 -\n< 12 @95.1 409 sale_ended",
      "> 12 @80 order 5 7 -\n< 12 @80.1 409 order_in_progress"),
-    ("not started, when it was open", "clock", "> 1 @1 order 1 7 a\n< 1 @1.1",
+    ("not started while the sale was open", "clock", "> 1 @1 order 1 7 a\n< 1 @1.1",
      "> 1 @10.5 order 1 7 a\n< 1 @10.6"),
-    ("ended, when it was not", "clock", "@95 order 5 7 -\n< 12 @95.1", "@89 order 5 7 -\n< 12 @89.1"),
-    ("a cancellation that was none", "changes", "end 7 102 @20.1 101\n", ""),
-    ("a wrong state that was right", "changes", "> 9 @21 cancel 2 7 101\n< 9 @21.1",
+    ("ended before the end of the sale", "clock", "@95 order 5 7 -\n< 12 @95.1", "@89 order 5 7 -\n< 12 @89.1"),
+    ("an acknowledged cancellation that is missing", "changes", "end 7 102 @20.1 101\n", ""),
+    ("wrong state for an order that could be cancelled", "changes", "> 9 @21 cancel 2 7 101\n< 9 @21.1",
      "> 9 @19 cancel 2 7 101\n< 9 @19.1"),
-    ("a restock that was none", "changes", "stock 7 103 @30.1 1\n", ""),
-    ("a row that nobody asked for", "requested", "> 11 @40 order 4", "> 11 @40 order 3"),
-    ("a row that was refused", "requested", "> 12 @95",
+    ("an acknowledged restock that is missing", "changes", "stock 7 103 @30.1 1\n", ""),
+    ("a row that was not requested", "requested", "> 11 @40 order 4", "> 11 @40 order 3"),
+    ("a row whose request was refused", "requested", "> 12 @95",
      "< 11 @40.2 503 unavailable -\n> 12 @95"),
-    ("a cancellation that nobody asked for", "requested", "order 7 104",
+    ("a cancellation that was not requested", "requested", "order 7 104",
      "end 7 105 @50 104\norder 7 104"),
-    ("stock that nobody added", "requested", "> 10 @30 restock 0 7 1", "> 10 @30 restock 0 7 5"),
+    ("a restock that was not requested", "requested", "> 10 @30 restock 0 7 1", "> 10 @30 restock 0 7 5"),
 ]
 
 
-def broken_rules(checker, story):
-    """What the checker objects to. The parts of a story are its files."""
+def violated_rules(checker, history):
+    """What the checker reports. "--" separates the files."""
     with tempfile.TemporaryDirectory() as place:
         paths = []
-        story = re.sub(r"@([\d.]+)", lambda time: str(int(float(time[1]) * 1e6)), story)
-        for part in story.split("--\n"):
+        history = re.sub(r"@([\d.]+)", lambda time: str(int(float(time[1]) * 1e6)), history)
+        for part in history.split("--\n"):
             paths.append(f"{place}/{len(paths)}")
             with open(paths[-1], "w") as out:
                 out.write(part)
         done = subprocess.run([checker, "--faults", *paths], capture_output=True, text=True,
                               check=False)
     if done.returncode not in (0, 1):
-        sys.exit(f"lies: {done.stderr}")
+        sys.exit(f"the checker failed: {done.stderr}")
     rules = [line.split() for line in done.stdout.splitlines() if line.startswith("rule ")]
-    return {name for _, name, _, broken in rules if broken != "0"}
+    return {name for _, name, _, violations in rules if violations != "0"}
 
 
 def main():
     checker = sys.argv[1]
     failures = 0
-    found = broken_rules(checker, STORY)
+    found = violated_rules(checker, CORRECT)
     if found:
-        sys.exit(f"lies: the truth was not believed: {found}")
-    for lie, rule, true, false in LIES:
-        if STORY.count(true) != 1:
-            sys.exit(f"lies: {lie}: not once in the story: {true}")
-        found = broken_rules(checker, STORY.replace(true, false))
+        sys.exit(f"the correct history violates {found}")
+    for what, rule, text, replacement in MUTATIONS:
+        if CORRECT.count(text) != 1:
+            sys.exit(f"{what}: not exactly once in the history: {text}")
+        found = violated_rules(checker, CORRECT.replace(text, replacement))
         if rule not in found:
             failures += 1
-            print(f"believed: {lie}; {rule} should object, but {found or 'none'} did")
-    print(f"{len(LIES) - failures} of {len(LIES)} lies were seen")
+            print(f"not detected: {what}: expected {rule}, found {found or 'no violation'}")
+    print(f"{len(MUTATIONS) - failures} of {len(MUTATIONS)} mutations were detected")
     sys.exit(failures > 0)
 
 
