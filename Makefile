@@ -45,7 +45,7 @@ APP_SRC  := $(sort $(filter-out app/test/%,$(wildcard app/*/*.c)))
 # The pages go in as they are and compressed, with the chart library that Debian packages.
 DYGRAPHS = /usr/share/javascript/dygraphs/dygraph.min.js
 WEB      := $(sort $(wildcard app/web/*))
-EMBED    := $(sort $(wildcard sql/*.sql)) app/api/openapi.yaml $(WEB) $(BUILD)/app/web/dygraphs.js \
+EMBED    := $(sort $(wildcard sql/*/*.sql)) app/api/openapi.yaml $(WEB) $(BUILD)/app/web/dygraphs.js \
             $(WEB:%=$(BUILD)/%.gz) $(BUILD)/app/web/dygraphs.js.gz
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
@@ -105,7 +105,7 @@ $(BUILD)/facts.h: always | build/deps.ok
 $(BUILD)/app/cmd/cmd_version.o: $(BUILD)/facts.h VERSION
 $(BUILD)/app/cmd/cmd_version.o: CFLAGS += -include $(BUILD)/facts.h
 
-$(BUILD)/embedded.c: $(EMBED) app/core/embed.sh
+$(BUILD)/embedded.c: $(EMBED) $(wildcard sql/*/) app/core/embed.sh
 	@mkdir -p $(@D)
 	$(Q)app/core/embed.sh $(BUILD) $(EMBED) >$@.tmp && mv $@.tmp $@
 

@@ -1,4 +1,4 @@
-/* cmd_migrate.c - `seckill migrate`: bring the database's tables up to this version. */
+/* cmd_migrate.c - `seckill migrate`: brings the database up to this version. */
 #include "app/cmd/cmd.h"
 #include "app/core/config.h"
 #include "app/store/db.h"
@@ -10,20 +10,23 @@
 static const char help[] =
     "usage: seckill migrate [--dry-run] [--service-role ROLE]\n"
     "\n"
-    "Apply the migrations that are built into this program and not yet recorded in the\n"
-    "database, each in a transaction of its own. Several at once wait for one another.\n"
+    "Apply the new migrations and the new or changed functions that are built into this\n"
+    "program. Each migration has its own transaction; the last one includes the\n"
+    "functions. Only one `seckill migrate` runs at a time; others wait.\n"
     "\n"
-    "  --dry-run            only print their names; nothing is changed\n"
-    "  --service-role ROLE  the role that `seckill serve` connects as: it may read, and\n"
-    "                       call the functions that write, and nothing else. Needed\n"
-    "                       once; later runs keep its rights up to date.\n"
+    "  --dry-run            list the files to apply; change nothing\n"
+    "  --service-role ROLE  the role that `seckill serve` connects as. It may read and\n"
+    "                       call the functions that write, nothing else. Needed once;\n"
+    "                       later runs keep its rights up to date.\n"
     "\n"
     "Reads SECKILL_DATABASE_URL, whose role owns the tables.\n"
     "\n"
-    "Exit code: 0: the database is up to date; 1: it holds a migration that was edited\n"
-    "since, or that this program does not know, and nothing was changed; 2: it does not\n"
-    "answer, or a migration failed and was rolled back; 64: the arguments or the\n"
-    "configuration are not understood.\n";
+    "Exit code: 0: the database is up to date; 1: an applied migration was edited "
+    "since,\n"
+    "or the database is newer than this program; nothing was changed; 2: the database "
+    "is\n"
+    "unavailable, or a statement failed and was rolled back; 64: wrong arguments or\n"
+    "configuration.\n";
 
 struct progress {
     unsigned steps;
@@ -31,15 +34,15 @@ struct progress {
     bool is_shown;
 };
 
-static void on_step(const char *name, void *arg)
+static void on_step(const char *path, void *arg)
 {
     struct progress *progress = arg;
 
     progress->steps++;
     if (progress->is_dry_run)
-        printf("%s\n", name);
+        printf("%s\n", path);
     else if (progress->is_shown)
-        fprintf(stderr, "applying %s\n", name);
+        fprintf(stderr, "applying %s\n", path);
 }
 
 static int migrate(const char *database_url, struct db_migration options)

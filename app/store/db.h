@@ -4,6 +4,7 @@
 #ifndef DB_H
 #define DB_H
 
+#include "app/core/embed.h"
 #include "base/attributes.h"
 #include "base/err.h"
 
@@ -18,30 +19,31 @@ MUST_CHECK enum status db_open(const char *database_url, struct db **ret_db,
 void db_close(struct db *db); /* accepts NULL */
 
 struct db_migration {
-    bool is_dry_run;          /* only tell what would be applied */
-    const char *service_role; /* is given what the service needs; NULL: nobody new */
-    void (*on_step)(const char *name, void *arg); /* before each; may be NULL */
+    bool is_dry_run;              /* only report the steps */
+    const char *service_role;     /* receives the rights of the service; may be NULL */
+    const struct embedded *files; /* NULL: embedded_files */
+    void (*on_step)(const char *path, void *arg); /* before each step; may be NULL */
     void *arg;
 };
 
 /**
- * Apply the migrations built into the program that are not yet recorded, in order, each
- * in its transaction, under an advisory lock; then see to the rights of the roles that
- * run the service.
+ * Bring the database up to date with sql/migrations and sql/functions, as described in
+ * sql/README.md, under an advisory lock. Also renews the rights of every role that runs
+ * the service.
  *
- * Returns  STATUS_OK; STATUS_INVALID: a recorded migration differs from the one built in,
- *          or is not known to this program; STATUS_REFUSED: a statement failed; STATUS_IO
+ * Returns  STATUS_OK; STATUS_INVALID: an applied migration has changed since, or is
+ *          unknown to this program, and nothing was applied; STATUS_REFUSED: a statement
+ *          failed and its transaction was rolled back; STATUS_IO
  */
 MUST_CHECK enum status db_migrate(struct db *db, const struct db_migration *options,
                                   struct err *reterr);
 
 /**
- * Prove promises 1 and 2 on the database as it is, and that the history adds up to it,
- * by one snapshot.
+ * Run the checks of sql/audit on one snapshot of the database.
  *
- * @on_row          called for each row that breaks a promise: which, and how, in words
- * @on_step         called before each check, for progress; may be NULL
- * @ret_broken      number of rows that break one
+ * @on_row      called for each row that fails a check; `row` describes it
+ * @on_step     called before each check, for progress; may be NULL
+ * @ret_broken  number of rows that fail a check
  */
 struct db_audit {
     void (*on_row)(const char *check, const char *row, void *arg);

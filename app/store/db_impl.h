@@ -1,4 +1,4 @@
-/* db_impl.h - what db.c and db_audit.c share; not for others. */
+/* db_impl.h - shared by db.c, db_migrate.c and db_audit.c. */
 #ifndef DB_IMPL_H
 #define DB_IMPL_H
 

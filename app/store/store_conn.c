@@ -209,7 +209,7 @@ static bool send_settings(struct store_conn *conn)
     char sql[1024];
     unsigned give_up_ms = conn->options.timeout_ms / (STORE_CONN_DEPTH + 1) + 1;
 
-    /* Plans are made once and must suit a table of any size, see sql/002. */
+    /* Plans are made once and must suit a table of any size, see sql/README.md. */
     snprintf(sql, sizeof(sql),
              "select pid::bigint, backend_start,"
              " coalesce(has_function_privilege(to_regprocedure("

@@ -1,10 +1,15 @@
-/* it_migrate.c - migrations: once each, in turn, and never one that was edited. */
+/* it_migrate.c - db_migrate(): fresh databases, upgrades, failures, and several at once. */
 #include "app/core/embed.h"
 #include "app/test/sql/it_sql.h"
 #include "base/clock.h"
 
 #include <inttypes.h>
 #include <pthread.h>
+
+#define BASELINE "sql/migrations/0001_baseline.sql"
+#define SECOND   "sql/migrations/0002_add_gift.sql"
+#define THIRD    "sql/migrations/0003_add_note.sql"
+#define UNIX_US  "sql/functions/unix_us.sql"
 
 static int setup(void **state)
 {
@@ -17,154 +22,221 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-static void count_step(const char *name UNUSED, void *arg)
-{
-    unsigned *steps = arg;
+/* -- files -- */
 
-    (*steps)++;
+/* What a program of a later version may hold. */
+struct files {
+    struct embedded rows[64]; /* ends with a row whose path is NULL */
+};
+
+static struct files built_in_files(void)
+{
+    struct files files = {0};
+    size_t count = 0;
+
+    for (const struct embedded *file = embedded_files; file->path != NULL; file++) {
+        assert_true(count + 8 < COUNT_OF(files.rows));
+        if (strncmp(file->path, "sql/", 4) == 0 &&
+            strncmp(file->path, "sql/audit/", 10) != 0)
+            files.rows[count++] = *file;
+    }
+    return files;
 }
 
-static enum status migrate(const struct sandbox *sandbox, unsigned *ret_steps,
-                           struct err *ret_err)
+static unsigned count_files(void)
+{
+    const struct files files = built_in_files();
+    unsigned count = 0;
+
+    while (files.rows[count].path != NULL)
+        count++;
+    return count;
+}
+
+/* Replaces a file, or adds one as the last. */
+static void set_file(struct files *files, const char *path, const char *text)
+{
+    struct embedded *row = files->rows;
+
+    while (row->path != NULL && strcmp(row->path, path) != 0)
+        row++;
+    *row = (struct embedded){.path = path, .bytes = text, .end = text + strlen(text)};
+}
+
+static void remove_file(struct files *files, const char *path)
+{
+    struct embedded *row = files->rows;
+
+    while (strcmp(row->path, path) != 0)
+        row++;
+    for (; row->path != NULL; row++)
+        row[0] = row[1];
+}
+
+/* -- running it -- */
+
+struct steps {
+    unsigned count;
+    char text[8192]; /* each followed by a space */
+};
+
+static void on_step(const char *path, void *arg)
+{
+    struct steps *steps = arg;
+    size_t used = strlen(steps->text);
+
+    steps->count++;
+    snprintf(steps->text + used, sizeof(steps->text) - used, "%s ", path);
+}
+
+static enum status migrate_with(const struct sandbox *sandbox,
+                                struct db_migration options, struct steps *ret_steps,
+                                struct err *ret_err)
 {
     struct db *db;
     enum status status = db_open(sandbox->url, &db, ret_err);
 
-    const struct db_migration options = {.on_step = count_step, .arg = ret_steps};
-
-    *ret_steps = 0;
     if (status != STATUS_OK)
         return status;
+    *ret_steps = (struct steps){0};
+    options.on_step = on_step;
+    options.arg = ret_steps;
     status = db_migrate(db, &options, ret_err);
     db_close(db);
     return status;
 }
 
-static unsigned built_in(void)
+static enum status migrate(const struct sandbox *sandbox, const struct files *files,
+                           struct steps *ret_steps, struct err *ret_err)
 {
-    unsigned count = 0;
+    const struct db_migration options = {.files = files != NULL ? files->rows : NULL};
 
-    for (const struct embedded *file = embedded_files; file->path != NULL; file++)
-        count += strncmp(file->path, "sql/", 4) == 0;
-    return count;
+    return migrate_with(sandbox, options, ret_steps, ret_err);
 }
+
+/* Applies these files; fails unless the steps are these. */
+static void assert_migrates(const struct sandbox *sandbox, const struct files *files,
+                            const char *expected)
+{
+    struct err err = {0};
+    struct steps steps;
+
+    if (migrate(sandbox, files, &steps, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    assert_string_equal(steps.text, expected);
+}
+
+/* Fails unless this is refused, for this reason. */
+static void assert_refuses(const struct sandbox *sandbox, const struct files *files,
+                           enum status expected, const char *why)
+{
+    struct err err = {0};
+    struct steps steps;
+
+    assert_int_equal(migrate(sandbox, files, &steps, &err), expected);
+    if (strstr(err.text, why) == NULL)
+        fail_msg("expected \"%s\" in \"%s\"", why, err.text);
+}
+
+static int64_t count_relations(struct sandbox *sandbox, const char *name)
+{
+    return sandbox_number(sandbox,
+                          "select count(*) from pg_class where relnamespace ="
+                          " current_schema::regnamespace and relname like '%s'",
+                          name);
+}
+
+static int64_t count_columns(struct sandbox *sandbox, const char *name)
+{
+    return sandbox_number(sandbox,
+                          "select count(*) from information_schema.columns"
+                          " where table_schema = current_schema and column_name = '%s'",
+                          name);
+}
+
+static int64_t count_functions(struct sandbox *sandbox, const char *name)
+{
+    return sandbox_number(sandbox,
+                          "select count(*) from pg_proc where pronamespace ="
+                          " current_schema::regnamespace and proname = '%s'",
+                          name);
+}
+
+static bool may_call(struct sandbox *sandbox, const char *function)
+{
+    return sandbox_number(sandbox,
+                          "select has_function_privilege('" SERVICE_ROLE "',"
+                          " '%s'::regproc, 'execute')::int",
+                          function) == 1;
+}
+
+/* -- a fresh database -- */
 
 static void test_db_migrate__applies_all_once(void **state)
 {
     struct sandbox *sandbox = sandbox_new(*state, "migrate_once");
     struct err err = {0};
-    unsigned steps;
+    struct steps steps;
 
-    assert_true(built_in() >= 3);
-    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_OK);
-    assert_int_equal(steps, built_in());
-    assert_int_equal(sandbox_number(sandbox,
-                                    "select count(*) from schema_migration where"
-                                    " checksum ~ '^[0-9a-f]{64}$' and applied_at <= now()"
-                                    " and name ~ ('^0*' || version || '_[a-z_]+$')"),
-                     built_in());
+    assert_true(count_files() >= 20);
+    assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
+    assert_int_equal(steps.count, count_files());
+    assert_int_equal(sandbox_number(sandbox, "select count(*) from schema_file where"
+                                             " checksum ~ '^[0-9a-f]{64}$'"
+                                             " and applied_at <= now()"),
+                     count_files());
     sandbox_voucher(sandbox, 1, 1);
-    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_OK);
-    assert_int_equal(steps, 0);
+    assert_migrates(sandbox, NULL, "");
     assert_int_equal(sandbox_number(sandbox, "select count(*) from voucher"), 1);
     sandbox_close(sandbox);
 }
 
 static void test_db_migrate__checksum_is_sha256_of_the_file(void **state)
 {
-    struct sandbox *sandbox = sandbox_new(*state, "migrate_sum");
-    struct err err = {0};
-    unsigned steps;
-    char command[256], sum[65] = "";
-    FILE *pipe;
+    struct sandbox *sandbox = sandbox_open(*state, "migrate_sum");
+    char sum[65] = "";
+    FILE *pipe = popen("sha256sum " BASELINE, "r");
 
-    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_OK);
-    snprintf(
-        command, sizeof(command), "sha256sum sql/%s.sql",
-        sandbox_text(sandbox, "select name from schema_migration where version = 2"));
-    pipe = popen(command, "r");
     assert_non_null(pipe);
     assert_int_equal(fscanf(pipe, "%64s", sum), 1);
     pclose(pipe);
-    assert_string_equal(
-        sandbox_text(sandbox, "select checksum from schema_migration where version = 2"),
-        sum);
+    assert_string_equal(sandbox_text(sandbox,
+                                     "select checksum from schema_file where path = '%s'",
+                                     BASELINE),
+                        sum);
     sandbox_close(sandbox);
 }
 
-static void test_db_migrate__refuses_an_edited_one(void **state)
-{
-    struct sandbox *sandbox = sandbox_open(*state, "migrate_edited");
-    struct err err = {0};
-    unsigned steps;
-
-    sandbox_do(sandbox, "update schema_migration set checksum = repeat('0', 64)"
-                        " where version = 2");
-    sandbox_do(sandbox, "delete from schema_migration where version = 3");
-    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_INVALID);
-    assert_int_equal(steps, 0);
-    assert_non_null(strstr(err.text, "002_"));
-    sandbox_close(sandbox);
-}
-
-static void test_db_migrate__refuses_one_it_does_not_know(void **state)
-{
-    struct sandbox *sandbox = sandbox_open(*state, "migrate_unknown");
-    struct err err = {0};
-    unsigned steps;
-
-    sandbox_do(sandbox, "insert into schema_migration (version, name, checksum)"
-                        " values (999, '999_from_the_future', 'x')");
-    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.text, "999_from_the_future"));
-    sandbox_close(sandbox);
-}
-
-static void test_db_migrate__a_failing_one_leaves_nothing(void **state)
+static void test_db_migrate__failure_leaves_nothing(void **state)
 {
     struct sandbox *sandbox = sandbox_new(*state, "migrate_fails");
-    struct err err = {0};
-    unsigned steps;
 
-    /* in the way of the first migration's last table */
     sandbox_do(sandbox, "create table voucher_order (x integer)");
-    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_REFUSED);
-    assert_non_null(strstr(err.text, "voucher_order"));
-    assert_int_equal(sandbox_number(sandbox, "select count(*) from schema_migration"), 0);
-    assert_int_equal(sandbox_number(sandbox,
-                                    "select count(*) from pg_class where"
-                                    " relnamespace = current_schema::regnamespace"
-                                    " and relname = 'voucher'"),
-                     0);
+    assert_refuses(sandbox, NULL, STATUS_REFUSED, "voucher_order");
+    assert_int_equal(count_relations(sandbox, "%"), 1);
     sandbox_do(sandbox, "drop table voucher_order");
-    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_OK);
-    assert_int_equal(steps, built_in());
+    assert_int_equal(count_relations(sandbox, "%"), 0);
     sandbox_close(sandbox);
 }
 
-static void test_db_migrate__is_applied_and_recorded_or_neither(void **state)
+static void test_db_migrate__applies_and_records_or_neither(void **state)
 {
     struct sandbox *sandbox = sandbox_new(*state, "migrate_whole");
-    struct err err = {0};
-    unsigned steps;
 
-    sandbox_do(sandbox, "create table schema_migration (version integer primary key"
-                        " check (version <> 2), name text not null,"
-                        " checksum text not null, applied_at timestamptz default now())");
-    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_REFUSED);
-    assert_int_equal(sandbox_number(sandbox, "select count(*) from schema_migration"), 1);
-    assert_int_equal(sandbox_number(sandbox,
-                                    "select count(*) from pg_proc where"
-                                    " pronamespace = current_schema::regnamespace"
-                                    " and proname = 'place_orders'"),
-                     0);
+    sandbox_do(sandbox, "create table schema_file (path text primary key"
+                        " check (path !~ 'unix_us'), checksum text not null,"
+                        " applied_at timestamptz default now())");
+    assert_refuses(sandbox, NULL, STATUS_REFUSED, UNIX_US);
+    assert_int_equal(sandbox_number(sandbox, "select count(*) from schema_file"), 0);
+    assert_int_equal(count_relations(sandbox, "voucher"), 0);
+    assert_int_equal(count_functions(sandbox, "cancel_order"), 0);
     sandbox_close(sandbox);
 }
 
 struct migrator {
     const struct sandbox *sandbox;
     enum status status;
-    unsigned steps;
+    struct steps steps;
     struct err err;
 };
 
@@ -172,7 +244,7 @@ static void *migrate_in_thread(void *arg)
 {
     struct migrator *migrator = arg;
 
-    migrator->status = migrate(migrator->sandbox, &migrator->steps, &migrator->err);
+    migrator->status = migrate(migrator->sandbox, NULL, &migrator->steps, &migrator->err);
     return NULL;
 }
 
@@ -192,201 +264,292 @@ static void test_db_migrate__several_at_once_take_turns(void **state)
         pthread_join(threads[i], NULL);
         if (migrators[i].status != STATUS_OK)
             fail_msg("%s", migrators[i].err.text);
-        steps += migrators[i].steps;
+        steps += migrators[i].steps.count;
     }
-    assert_int_equal(steps, built_in());
+    assert_int_equal(steps, count_files());
     sandbox_close(sandbox);
 }
 
 static void test_db_migrate__dry_run_changes_nothing(void **state)
 {
     struct sandbox *sandbox = sandbox_new(*state, "migrate_dry");
-    struct db_migration options = {.is_dry_run = true, .on_step = count_step};
-    const char *tables = "select count(*) from pg_class where relnamespace ="
-                         " current_schema::regnamespace";
+    struct files files = built_in_files();
+    const struct db_migration options = {.is_dry_run = true, .files = files.rows};
     struct err err = {0};
-    struct db *db;
-    unsigned steps = 0;
+    struct steps steps;
 
-    options.arg = &steps;
-    assert_int_equal(db_open(sandbox->url, &db, &err), STATUS_OK);
-    assert_int_equal(db_migrate(db, &options, &err), STATUS_OK);
-    assert_int_equal(steps, built_in());
-    assert_int_equal(sandbox_number(sandbox, "%s", tables), 0);
-    migrate(sandbox, &steps, &err);
-    sandbox_do(sandbox, "delete from schema_migration where version = 2");
-    steps = 0;
-    assert_int_equal(db_migrate(db, &options, &err), STATUS_OK);
-    assert_int_equal(steps, 1);
-    sandbox_do(sandbox, "update schema_migration set checksum = 'x' where version = 1");
-    assert_int_equal(db_migrate(db, &options, &err), STATUS_INVALID);
-    db_close(db);
+    assert_int_equal(migrate_with(sandbox, options, &steps, &err), STATUS_OK);
+    assert_int_equal(steps.count, count_files());
+    assert_int_equal(count_relations(sandbox, "%"), 0);
+
+    assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
+    set_file(&files, SECOND, "alter table voucher add gift text");
+    set_file(&files, UNIX_US, "not even SQL");
+    remove_file(&files, "sql/functions/find_orders.sql");
+    assert_int_equal(migrate_with(sandbox, options, &steps, &err), STATUS_OK);
+    assert_string_equal(steps.text,
+                        SECOND " " UNIX_US " sql/functions/find_orders.sql (dropped) ");
+    assert_migrates(sandbox, NULL, "");
+    sandbox_close(sandbox);
+}
+
+static void test_db_migrate__dry_run_needs_no_right_to_write(void **state)
+{
+    struct sandbox *sandbox = sandbox_open(*state, "migrate_read");
+    const struct db_migration options = {.is_dry_run = true};
+    struct err err = {0};
+    struct steps steps;
+
+    strcat(sandbox->url, "%20-cdefault_transaction_read_only%3Don");
+    assert_int_equal(migrate_with(sandbox, options, &steps, &err), STATUS_OK);
+    assert_int_equal(steps.count, 0);
     sandbox_close(sandbox);
 }
 
 static void test_db_migrate__renews_the_rights_of_the_service(void **state)
 {
     struct sandbox *sandbox = sandbox_open(*state, "migrate_rights");
-    struct err err = {0};
-    unsigned steps;
 
-    /* as if this version had just brought them */
     sandbox_do(sandbox, "revoke all on voucher_order from " SERVICE_ROLE);
     sandbox_do(sandbox, "revoke all on function pay_order from " SERVICE_ROLE);
-    assert_int_equal(migrate(sandbox, &steps, &err), STATUS_OK);
-    assert_string_equal(
-        sandbox_text(
-            sandbox,
-            "select has_table_privilege('" SERVICE_ROLE
-            "', 'voucher_order', 'select') and has_function_privilege('" SERVICE_ROLE
-            "', 'pay_order'::regproc, 'execute')"),
-        "t");
+    assert_false(may_call(sandbox, "pay_order"));
+    assert_migrates(sandbox, NULL, "");
+    assert_true(may_call(sandbox, "pay_order"));
+    assert_string_equal(sandbox_text(sandbox, "select has_table_privilege('" SERVICE_ROLE
+                                              "', 'voucher_order', 'select')"),
+                        "t");
     sandbox_close(sandbox);
 }
 
 /* -- upgrades -- */
 
-/* A database as a program left it that knew the first `versions` files only. */
-static struct sandbox *old_database(struct fixture *fixture, const char *prefix,
-                                    unsigned versions)
+/* With orders in every state. */
+static struct sandbox *database_in_use(struct fixture *fixture, const char *name)
 {
-    char name[32];
-    struct sandbox *sandbox;
+    struct sandbox *sandbox = sandbox_open(fixture, name);
+    int64_t voucher = sandbox_voucher(sandbox, 100, 2);
 
-    snprintf(name, sizeof(name), "%s_%u", prefix, versions);
-    sandbox = sandbox_new(fixture, name);
-    sandbox_do(sandbox, "create table schema_migration (version integer primary key,"
-                        " name text not null, checksum text not null,"
-                        " applied_at timestamptz not null default now())");
-    for (const struct embedded *file = embedded_files; file->path != NULL; file++) {
-        long version = strtol(file->path + 4, NULL, 10);
-        const char *const values[] = {file->bytes, file->path + 4};
-
-        if (strncmp(file->path, "sql/", 4) != 0 || version > (long)versions)
-            continue;
-        sandbox_query(sandbox, file->bytes);
-        PQclear(PQexecParams(sandbox->conn,
-                             "insert into schema_migration select left($2, 3)::int,"
-                             " regexp_replace($2, '[.]sql$', ''),"
-                             " encode(sha256(convert_to($1, 'UTF8')), 'hex')",
-                             2, NULL, values, NULL, NULL, 0));
-    }
+    sandbox_do(sandbox,
+               "select place_orders(%" PRId64 ", array(select generate_series(1, 50)),"
+               " array(select generate_series(1, 50)), null)",
+               voucher);
+    sandbox_do(sandbox, "select pay_order(voucher_id, id, 'payment:1', 'r' || id, 100)"
+                        " from voucher_order where user_id <= 3");
+    sandbox_do(sandbox, "select redeem_order(voucher_id, id, 'admin:1')"
+                        " from voucher_order where user_id = 1");
+    sandbox_do(sandbox, "select refund_order(voucher_id, id, 'admin:1')"
+                        " from voucher_order where user_id = 2");
+    sandbox_do(sandbox, "select cancel_order(voucher_id, id, 'shopper:4')"
+                        " from voucher_order where user_id = 4");
     return sandbox;
 }
 
-/* Shoppers 1..1000 have an order each; what a later version can know better by its own
-   functions is written by hand here. */
-static void fill_database(struct sandbox *sandbox, unsigned versions)
+static void test_db_migrate__applies_the_next_migration(void **state)
 {
-    sandbox_do(sandbox, "insert into voucher (price_cents, face_value_cents, stock_total,"
-                        " stock_left, per_user_limit, begin_at, end_at, pay_within_s,"
-                        " title) select 100, 200, 1500, 1500, 2, now() - interval '1 h',"
-                        " now() + interval '1 h', 900, 'v' || n"
-                        " from generate_series(1, 3) n");
-    if (versions == 1)
-        sandbox_do(sandbox,
-                   "with placed as (insert into voucher_order (voucher_id, id, user_id,"
-                   "  fence, price_cents, created_at, expires_at, slot, request_key)"
-                   "  select v.id, nextval('voucher_order_id_seq') * 1048576 + v.id, u,"
-                   "   u, 100, clock_timestamp(), clock_timestamp() + interval '15 min',"
-                   "   1, 'key' || u from voucher v, generate_series(1, 1000) u returning"
-                   "  voucher_id) update voucher set stock_left = stock_left - 1000");
-    else
-        sandbox_do(sandbox, "select place_orders(id, array(select"
-                            " generate_series(1::bigint, 1000)), array(select"
-                            " generate_series(1::bigint, 1000)), array(select 'key' || u"
-                            " from generate_series(1, 1000) u)) from voucher");
-    /* states that a hand may have made before there was a history */
-    sandbox_do(sandbox,
-               "update voucher_order set status = s.status::order_status,"
-               " slot = case when s.status in ('paid', 'redeemed') then slot end,"
-               " paid_at = case when s.was_paid then clock_timestamp() end,"
-               " payment_ref = case when s.was_paid then 'ref' || user_id end"
-               " from (values (1, 'paid', true), (2, 'redeemed', true),"
-               "  (3, 'refunded', true), (4, 'cancelled', false), (5, 'expired', false))"
-               " s (u, status, was_paid) where user_id = s.u");
-    sandbox_do(sandbox, "update voucher set stock_left = stock_left + 3,"
-                        " ended_fence = 5, version = version + 1");
-}
-
-static void test_db_migrate__keeps_the_data_of_every_earlier_version(void **state)
-{
-    const char *sum = "select md5(string_agg((to_jsonb(o) - 'due_to_id')::text, ','"
-                      " order by id)) from voucher_order o";
+    static const char data[] = "select md5(string_agg((to_jsonb(h))::text, ','"
+                               " order by id)) from voucher_history h";
+    struct sandbox *sandbox = database_in_use(*state, "upgrade");
+    struct files files = built_in_files();
     char before[64];
 
-    for (unsigned versions = 1; versions < built_in(); versions++) {
-        struct sandbox *sandbox = old_database(*state, "upgrade", versions);
-        struct err err = {0};
-        unsigned steps;
-
-        if (versions <= 3)
-            fill_database(sandbox, versions);
-        else
-            sandbox_do(sandbox, "select place_orders(%" PRId64 ", '{1}', '{1}', null)",
-                       sandbox_voucher(sandbox, 5, 1));
-        snprintf(before, sizeof(before), "%s", sandbox_text(sandbox, "%s", sum));
-        if (migrate(sandbox, &steps, &err) != STATUS_OK)
-            fail_msg("from version %u: %s", versions, err.text);
-        assert_int_equal(steps, built_in() - versions);
-        assert_string_equal(sandbox_text(sandbox, "%s", sum), before);
-        assert_int_equal(sandbox_audit(sandbox), 0);
-        /* and it goes on from there */
-        sandbox_do(sandbox, "select pay_order(voucher_id, id, 'payment:1', 'r', 100)"
-                            " from voucher_order where status = 'unpaid' limit 1");
-        sandbox_do(sandbox, "select place_orders(id, '{2000}', '{2000}', '{x}')"
-                            " from voucher");
-        assert_int_equal(sandbox_audit(sandbox), 0);
-        sandbox_close(sandbox);
-    }
+    snprintf(before, sizeof(before), "%s", sandbox_text(sandbox, data));
+    set_file(&files, SECOND,
+             "alter table voucher add gift text not null default 'none';"
+             "create index voucher_gift on voucher (gift)");
+    set_file(&files, UNIX_US,
+             "create or replace function unix_us(p_at timestamptz) returns bigint"
+             " language sql stable return 7::bigint");
+    assert_migrates(sandbox, &files, SECOND " " UNIX_US " ");
+    assert_string_equal(sandbox_text(sandbox, data), before);
+    assert_int_equal(sandbox_number(sandbox, "select unix_us(now())"), 7);
+    assert_int_equal(count_columns(sandbox, "gift"), 1);
+    assert_int_equal(count_relations(sandbox, "voucher_gift"), 1);
+    assert_int_equal(sandbox_audit(sandbox), 0);
+    sandbox_do(sandbox, "select place_orders(id, '{2000}', '{2000}', '{x}')"
+                        " from voucher");
+    assert_int_equal(sandbox_audit(sandbox), 0);
+    assert_migrates(sandbox, &files, "");
+    sandbox_close(sandbox);
 }
 
-static void await_blocked(struct sandbox *sandbox, const char *whose)
+static void test_db_migrate__commits_each_migration(void **state)
 {
-    int64_t give_up_us = clock_mono_us() + 20000000;
+    struct sandbox *sandbox = database_in_use(*state, "upgrade_half");
+    struct files files = built_in_files();
+
+    set_file(&files, SECOND, "alter table voucher add gift text");
+    set_file(&files, THIRD, "alter table voucher add note text; select 1 / 0");
+    set_file(&files, UNIX_US,
+             "create or replace function unix_us(p_at timestamptz) returns bigint"
+             " language sql stable return 7::bigint");
+    assert_refuses(sandbox, &files, STATUS_REFUSED, THIRD);
+    assert_int_equal(count_columns(sandbox, "gift"), 1);
+    assert_int_equal(count_columns(sandbox, "note"), 0);
+    assert_true(sandbox_number(sandbox, "select unix_us(now())") > 7);
+
+    set_file(&files, THIRD, "alter table voucher add note text");
+    assert_migrates(sandbox, &files, THIRD " " UNIX_US " ");
+    assert_int_equal(count_columns(sandbox, "note"), 1);
+    assert_int_equal(sandbox_number(sandbox, "select unix_us(now())"), 7);
+    sandbox_close(sandbox);
+}
+
+static void test_db_migrate__the_last_migration_includes_the_functions(void **state)
+{
+    struct sandbox *sandbox = database_in_use(*state, "upgrade_functions");
+    struct files files = built_in_files();
+
+    set_file(&files, SECOND, "alter table voucher add gift text");
+    set_file(&files, UNIX_US, "create or replace function unix_us(");
+    assert_refuses(sandbox, &files, STATUS_REFUSED, UNIX_US);
+    assert_int_equal(count_columns(sandbox, "gift"), 0);
+    assert_migrates(sandbox, NULL, "");
+    sandbox_close(sandbox);
+}
+
+static void test_db_migrate__refuses_an_edited_migration(void **state)
+{
+    struct sandbox *sandbox = sandbox_open(*state, "migrate_edited");
+    struct files files = built_in_files();
+
+    set_file(&files, BASELINE, "create table voucher ()");
+    set_file(&files, SECOND, "alter table voucher add gift text");
+    assert_refuses(sandbox, &files, STATUS_INVALID, BASELINE);
+    assert_int_equal(count_columns(sandbox, "gift"), 0);
+    sandbox_close(sandbox);
+}
+
+static void test_db_migrate__refuses_a_newer_database(void **state)
+{
+    struct sandbox *sandbox = sandbox_open(*state, "migrate_newer");
+    struct files files = built_in_files();
+
+    set_file(&files, SECOND, "alter table voucher add gift text");
+    assert_migrates(sandbox, &files, SECOND " ");
+    assert_refuses(sandbox, NULL, STATUS_INVALID, SECOND);
+    sandbox_close(sandbox);
+}
+
+/* -- functions -- */
+
+static void test_db_migrate__drops_a_function_without_a_file(void **state)
+{
+    struct sandbox *sandbox = sandbox_open(*state, "function_gone");
+    struct files files = built_in_files();
+
+    remove_file(&files, "sql/functions/find_orders.sql");
+    assert_migrates(sandbox, &files, "sql/functions/find_orders.sql (dropped) ");
+    assert_int_equal(count_functions(sandbox, "find_orders"), 0);
+    assert_migrates(sandbox, &files, "");
+    sandbox_close(sandbox);
+}
+
+static void test_db_migrate__keeps_functions_that_are_not_its_own(void **state)
+{
+    struct sandbox *sandbox = sandbox_open(*state, "function_strange");
+
+    sandbox_do(sandbox, "create function report() returns int language sql return 1");
+    assert_migrates(sandbox, NULL, "");
+    assert_int_equal(count_functions(sandbox, "report"), 1);
+    sandbox_close(sandbox);
+}
+
+static void test_db_migrate__a_new_signature_needs_a_migration(void **state)
+{
+    struct sandbox *sandbox = sandbox_open(*state, "function_signature");
+    struct files files = built_in_files();
+
+    set_file(&files, "sql/functions/redeem_order.sql",
+             "create or replace function redeem_order(p_all boolean) returns int"
+             " language sql security definer set search_path from current return 1;"
+             "revoke execute on function redeem_order(boolean) from public");
+    assert_refuses(sandbox, &files, STATUS_REFUSED, "another function of this name");
+    assert_int_equal(count_functions(sandbox, "redeem_order"), 1);
+
+    set_file(&files, SECOND, "drop function if exists redeem_order, refund_order");
+    assert_migrates(sandbox, &files,
+                    SECOND " sql/functions/redeem_order.sql"
+                           " sql/functions/refund_order.sql ");
+    assert_int_equal(sandbox_number(sandbox, "select redeem_order(true)"), 1);
+    assert_int_equal(count_functions(sandbox, "refund_order"), 1);
+    assert_true(may_call(sandbox, "redeem_order"));
+    assert_true(may_call(sandbox, "refund_order"));
+    sandbox_close(sandbox);
+}
+
+static void test_db_migrate__remembers_the_service_if_functions_are_dropped(void **state)
+{
+    struct sandbox *sandbox = sandbox_open(*state, "function_rights");
+    struct files files = built_in_files();
+
+    set_file(&files, SECOND, "drop function if exists place_orders");
+    assert_migrates(sandbox, &files, SECOND " sql/functions/place_orders.sql ");
+    assert_true(may_call(sandbox, "place_orders"));
+    sandbox_close(sandbox);
+}
+
+static void test_db_migrate__functions_use_their_own_schema_only(void **state)
+{
+    struct sandbox *sandbox = sandbox_open(*state, "function_path");
+
+    assert_string_equal(
+        sandbox_text(
+            sandbox,
+            "select string_agg(distinct c, '') from pg_proc p, unnest(proconfig) c"
+            " where pronamespace = current_schema::regnamespace and prosecdef"
+            " and c like 'search_path=%%'"),
+        "search_path=function_path, pg_temp");
+    assert_int_equal(
+        sandbox_number(sandbox,
+                       "select count(*) from pg_proc p"
+                       " where pronamespace = current_schema::regnamespace and prosecdef"
+                       " and (not array_to_string(proconfig, ' ') like '%%search_path=%%'"
+                       "  or has_function_privilege('public', p.oid, 'execute'))"),
+        0);
+    sandbox_close(sandbox);
+}
+
+static void await_blocked(struct sandbox *sandbox, const PGconn *session)
+{
+    int64_t give_up_us = clock_mono_us() + 60000000;
 
     while (sandbox_number(sandbox,
-                          "select count(*) from pg_locks where not granted and %s",
-                          whose) == 0)
+                          "select count(*) from pg_locks where not granted and pid = %d",
+                          PQbackendPID(session)) == 0)
         assert_true(clock_mono_us() < give_up_us);
 }
 
-/* A batch of a program of version 8 holds on until the functions of 9 are there: what it
-   places has nothing that leads to it, until 10 has waited for it. */
-static void test_db_migrate__finds_what_is_placed_meanwhile(void **state)
+/* A call that is under way ends as it began; the session's next call is the new one. */
+static void test_db_migrate__replaces_a_function_in_use(void **state)
 {
-    struct sandbox *sandbox = old_database(*state, "meanwhile", 8);
-    struct migrator migrator = {.sandbox = sandbox};
-    int64_t voucher = sandbox_voucher(sandbox, 5, 1);
-    PGconn *late = sandbox_connect(sandbox);
-    char sql[128], whose[64];
-    pthread_t thread;
+    struct sandbox *sandbox = database_in_use(*state, "function_in_use");
+    PGconn *session = PQconnectdb(sandbox->service_url);
+    struct files files = built_in_files();
     PGresult *result;
 
+    PQclear(PQprepare(session, "cancel",
+                      "select c.verdict from voucher_order o,"
+                      " cancel_order(o.voucher_id, o.id, 'x') c where o.user_id = 5",
+                      0, NULL));
     sandbox_do(sandbox, "begin");
     sandbox_do(sandbox, "select from voucher for update");
-    snprintf(sql, sizeof(sql),
-             "select verdicts from place_orders(%" PRId64 ", '{1,2}', '{0,0}', null)",
-             voucher);
-    assert_int_equal(PQsendQuery(late, sql), 1);
-    snprintf(whose, sizeof(whose), "pid = %d", PQbackendPID(late));
-    await_blocked(sandbox, whose);
-    assert_int_equal(pthread_create(&thread, NULL, migrate_in_thread, &migrator), 0);
-    await_blocked(sandbox, "relation = 'voucher'::regclass and mode = 'ExclusiveLock'");
+    assert_int_equal(PQsendQueryPrepared(session, "cancel", 0, NULL, NULL, NULL, 0), 1);
+    await_blocked(sandbox, session);
+    set_file(&files, "sql/functions/cancel_order.sql",
+             "create or replace function cancel_order(p_voucher bigint, p_order bigint,"
+             " p_actor text, out verdict smallint, out changed voucher_order)"
+             " language sql security definer set search_path from current"
+             " as 'select 77::smallint, null::voucher_order'");
+    assert_migrates(sandbox, &files, "sql/functions/cancel_order.sql ");
     sandbox_do(sandbox, "commit");
-    result = PQgetResult(late);
-    assert_string_equal(PQgetvalue(result, 0, 0), "{1,1}");
+    result = PQgetResult(session);
+    assert_string_equal(PQgetvalue(result, 0, 0), "1");
     PQclear(result);
-    PQfinish(late);
-    pthread_join(thread, NULL);
-    if (migrator.status != STATUS_OK)
-        fail_msg("%s", migrator.err.text);
-    assert_int_equal(
-        sandbox_number(sandbox, "select count(*) from voucher_order first"
-                                " join voucher_order last on last.id = first.due_to_id"
-                                " where first.user_id = 1 and last.user_id = 2"),
-        1);
-    assert_int_equal(sandbox_audit(sandbox), 0);
+    assert_null(PQgetResult(session));
+    result = PQexecPrepared(session, "cancel", 0, NULL, NULL, NULL, 0);
+    assert_string_equal(PQgetvalue(result, 0, 0), "77");
+    PQclear(result);
+    PQfinish(session);
     sandbox_close(sandbox);
 }
 
@@ -405,15 +568,23 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_db_migrate__applies_all_once),
         cmocka_unit_test(test_db_migrate__checksum_is_sha256_of_the_file),
-        cmocka_unit_test(test_db_migrate__refuses_an_edited_one),
-        cmocka_unit_test(test_db_migrate__refuses_one_it_does_not_know),
-        cmocka_unit_test(test_db_migrate__a_failing_one_leaves_nothing),
-        cmocka_unit_test(test_db_migrate__is_applied_and_recorded_or_neither),
+        cmocka_unit_test(test_db_migrate__failure_leaves_nothing),
+        cmocka_unit_test(test_db_migrate__applies_and_records_or_neither),
         cmocka_unit_test(test_db_migrate__several_at_once_take_turns),
         cmocka_unit_test(test_db_migrate__dry_run_changes_nothing),
+        cmocka_unit_test(test_db_migrate__dry_run_needs_no_right_to_write),
         cmocka_unit_test(test_db_migrate__renews_the_rights_of_the_service),
-        cmocka_unit_test(test_db_migrate__keeps_the_data_of_every_earlier_version),
-        cmocka_unit_test(test_db_migrate__finds_what_is_placed_meanwhile),
+        cmocka_unit_test(test_db_migrate__applies_the_next_migration),
+        cmocka_unit_test(test_db_migrate__commits_each_migration),
+        cmocka_unit_test(test_db_migrate__the_last_migration_includes_the_functions),
+        cmocka_unit_test(test_db_migrate__refuses_an_edited_migration),
+        cmocka_unit_test(test_db_migrate__refuses_a_newer_database),
+        cmocka_unit_test(test_db_migrate__drops_a_function_without_a_file),
+        cmocka_unit_test(test_db_migrate__keeps_functions_that_are_not_its_own),
+        cmocka_unit_test(test_db_migrate__a_new_signature_needs_a_migration),
+        cmocka_unit_test(test_db_migrate__remembers_the_service_if_functions_are_dropped),
+        cmocka_unit_test(test_db_migrate__functions_use_their_own_schema_only),
+        cmocka_unit_test(test_db_migrate__replaces_a_function_in_use),
         cmocka_unit_test(test_db_open__says_why_it_cannot),
     };
 

@@ -12,7 +12,7 @@
 #include <inttypes.h>
 
 #define ROWS       "1000000"
-#define PAGES_MANY 5000 /* see sql/006 */
+#define PAGES_MANY 5000 /* index pages, see voucher_end_begin */
 
 static struct sandbox *sandbox;
 

@@ -1,0 +1,32 @@
+-- Expire those of these orders that are unpaid and overdue; returns how many. Skips an order
+-- that another session has locked: waiting here would block the sale.
+create or replace function expire_orders(p_voucher bigint, p_orders bigint[]) returns bigint
+language plpgsql security definer
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set plan_cache_mode = force_generic_plan set jit = off
+set search_path from current
+as $$
+declare
+    v_at timestamptz;
+    v_due bigint[];
+begin
+    perform from voucher v where v.id = p_voucher for no key update;
+    v_at := clock_timestamp();
+    v_due := array(
+        select due.id
+        from unnest(p_orders) c (id)
+        cross join lateral (
+            select o.id from voucher_order o
+            where o.voucher_id = p_voucher and o.id between c.id and c.id
+              and o.status = 'unpaid' and o.expires_at <= v_at
+            order by o.id limit 1
+            for no key update skip locked
+        ) due);
+    if cardinality(v_due) = 0 then
+        return 0;
+    end if;
+    return move_orders(p_voucher, v_due, 'unpaid', 'expired', v_at, 'system');
+end
+$$;
+
+revoke execute on function expire_orders from public;

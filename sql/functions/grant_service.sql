@@ -1,0 +1,26 @@
+-- Give a role the rights of the service: to read, and to call the functions that write, which
+-- run with the rights of their owner. `seckill migrate` repeats it for every role that has
+-- them. With one role for service and owner all works, but nothing keeps the service from
+-- changing an order without its history.
+create or replace function grant_service(p_role text) returns void
+language plpgsql
+as $$
+declare
+    f regprocedure;
+begin
+    execute format('grant usage on schema %I to %I', current_schema, p_role);
+    execute format('grant select on voucher, voucher_order, order_event, stock_event,'
+                   ' voucher_history to %I', p_role);
+    execute format('grant usage on sequence voucher_id_seq to %I', p_role);
+    foreach f in array array(
+        select p.oid::regprocedure from pg_proc p
+        where p.pronamespace = current_schema::regnamespace
+          and p.proname in ('place_orders', 'find_orders', 'resolve_orders', 'order_detail',
+                            'unix_us', 'create_voucher', 'patch_voucher', 'restock_voucher',
+                            'pay_order', 'cancel_order', 'refund_order', 'redeem_order',
+                            'expire_orders', 'expire_batches'))
+    loop
+        execute format('grant execute on function %s to %I', f, p_role);
+    end loop;
+end
+$$;

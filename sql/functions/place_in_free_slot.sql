@@ -1,0 +1,43 @@
+-- Place one order of a shopper who already has orders, in the lowest free slot. Called by
+-- place_orders() only, which holds the lock of the voucher `v`.
+create or replace function place_in_free_slot(v voucher, p_at timestamptz, p_user bigint,
+    p_fence bigint, p_key text,
+    out verdict smallint, out order_id bigint, out detail bigint[])
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set plan_cache_mode = force_generic_plan set jit = off
+as $$
+declare
+    v_slots smallint[];
+    v_newest_fence bigint;
+begin
+    -- again: earlier rows of the same batch may have changed the answer
+    select f.verdict, f.order_id, f.detail into verdict, order_id, detail
+    from find_orders(v.id, array[p_user], array[p_key]) f;
+    if verdict <> 0 then
+        return;
+    end if;
+
+    select array_agg(mine.slot), max(mine.fence) into v_slots, v_newest_fence
+    from (
+        select o.slot, o.fence from voucher_order o
+        where o.user_id = p_user and o.voucher_id = v.id
+        order by o.slot
+    ) mine;
+    if p_fence <> 0 and p_fence <= v_newest_fence then
+        verdict := 7;
+        return;
+    end if;
+
+    verdict := 1;
+    insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,
+                               expires_at, slot, request_key, due_to_id)
+    select v.id, n.id, p_user, nullif(p_fence, 0), v.price_cents, p_at,
+           p_at + make_interval(secs => v.pay_within_s),
+           (select min(s) from generate_series(1, v.per_user_limit) s
+            where (s = any (v_slots)) is not true),
+           p_key, n.id
+    from next_event_id(v.id) n (id)
+    returning id into order_id;
+end
+$$;

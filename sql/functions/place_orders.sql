@@ -1,0 +1,150 @@
+-- Decide a batch of requests for one voucher and place the orders that are allowed, in the
+-- order of the requests: one transaction, one lock, one update of the stock.
+--
+--   p_users, p_fences, p_keys   one element per request. Fence 0: placed without a lock, not
+--                               checked. Key NULL, or p_keys NULL: no key.
+--   verdicts   1 placed, 2 repeated, 3 already ordered, 4 sold out, 5 not started,
+--              6 sale ended, 7 stale fence, 8 no such voucher
+--   order_ids  of 1, 2 and 3, otherwise NULL
+--   details    NULL, or for each 2 its position followed by its order_detail()
+--   the rest   the voucher after this batch; NULL if it does not exist
+--
+-- `decided_at` is the database's clock after the voucher's row was locked; it is also the
+-- orders' created_at. Only inserted rows take stock.
+create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
+    p_keys text[],
+    out verdicts smallint[], out order_ids bigint[], out details bigint[],
+    out price bigint, out decided_at timestamptz, out expiry timestamptz,
+    out new_stock integer, out new_version bigint, out opens timestamptz, out closes timestamptz)
+language plpgsql security definer
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set plan_cache_mode = force_generic_plan set jit = off
+set search_path from current
+as $$
+declare
+    v voucher;
+    f record;
+    n integer := cardinality(p_users);
+    v_from integer := 1; -- the first request without a verdict
+    v_to integer;
+    v_are_new boolean := false;
+    v_inserted integer;
+    v_inserted_ids bigint[];
+    v_next integer;
+    v_refused integer[]; -- positions
+    v_closed smallint := 4;
+begin
+    select * into v from voucher where id = p_voucher for no key update;
+    decided_at := clock_timestamp();
+    if not found then
+        verdicts := array_fill(8::smallint, array[n]);
+        order_ids := array_fill(null::bigint, array[n]);
+        return;
+    end if;
+    price := v.price_cents;
+    expiry := decided_at + make_interval(secs => v.pay_within_s);
+    opens := v.begin_at;
+    closes := v.end_at;
+    new_stock := v.stock_left;
+    new_version := v.version;
+
+    if decided_at < opens then
+        v_closed := 5;
+    elsif decided_at >= closes then
+        v_closed := 6;
+    end if;
+
+    -- Insert as many orders as there is stock for. Stock that refused requests leave goes to the
+    -- requests behind them.
+    while v_closed = 4 and v_from <= n and new_stock > 0 loop
+        v_to := least(n, v_from + new_stock - 1);
+        order_ids := order_ids ||
+            array(select nextval('voucher_order_id_seq') * 1048576 + p_voucher % 1048576
+                  from generate_series(v_from, v_to));
+        -- If no shopper ordered before and none occurs twice, no row can conflict while the
+        -- voucher is locked. This one query saves each row the two-step insert of ON CONFLICT,
+        -- and the batch needs one entry in the index of deadlines. In a small batch the query
+        -- costs more than it saves.
+        if n >= 16 then
+            v_are_new := cardinality(array(select distinct unnest(p_users))) = n
+                and (select o.user_id from voucher_order o
+                     where o.user_id = any (p_users) and o.voucher_id = p_voucher
+                     order by o.user_id limit 1) is null;
+        end if;
+        if v_are_new then
+            insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,
+                                       expires_at, slot, request_key, due_to_id)
+            select p_voucher, order_ids[i], p_users[i], nullif(p_fences[i], 0), price, decided_at,
+                   expiry, 1, p_keys[i], case when i = v_from then order_ids[v_to] end
+            from generate_series(v_from, v_to) i;
+        else
+            insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,
+                                       expires_at, slot, request_key, due_to_id)
+            select p_voucher, order_ids[i], p_users[i], nullif(p_fences[i], 0), price, decided_at,
+                   expiry, 1, p_keys[i], order_ids[i]
+            from generate_series(v_from, v_to) i
+            where p_fences[i] = 0 or p_fences[i] > v.ended_fence
+            on conflict do nothing;
+        end if;
+        get diagnostics v_inserted = row_count;
+        new_stock := new_stock - v_inserted;
+        verdicts := verdicts || array_fill(1::smallint, array[v_to - v_from + 1]);
+
+        if v_inserted < v_to - v_from + 1 then
+            v_inserted_ids := array(
+                select o.id from voucher_order o
+                where o.voucher_id = p_voucher
+                  and o.id between order_ids[v_from] and order_ids[v_to]
+                order by o.id);
+            v_next := 1;
+            v_refused := '{}';
+            for i in v_from .. v_to loop
+                if order_ids[i] = v_inserted_ids[v_next] then
+                    v_next := v_next + 1;
+                else
+                    v_refused := v_refused || i;
+                end if;
+            end loop;
+
+            for f in
+                select r.*
+                from find_orders(p_voucher,
+                    array(select p_users[i] from unnest(v_refused) i),
+                    array(select p_keys[i] from unnest(v_refused) i)) r
+            loop
+                v_next := v_refused[f.pos];
+                if f.verdict = 0 then
+                    select s.* into f.verdict, f.order_id, f.detail
+                    from place_in_free_slot(v, decided_at, p_users[v_next], p_fences[v_next],
+                                            p_keys[v_next]) s;
+                    new_stock := new_stock - (f.verdict = 1)::integer;
+                end if;
+                verdicts[v_next] := f.verdict;
+                order_ids[v_next] := f.order_id;
+                if f.verdict = 2 then
+                    details := details || (v_next || f.detail);
+                end if;
+            end loop;
+        end if;
+        v_from := v_to + 1;
+    end loop;
+
+    if v_from <= n then
+        for f in select r.* from find_orders(p_voucher, p_users[v_from:n], p_keys[v_from:n]) r loop
+            v_next := v_from - 1 + f.pos;
+            verdicts[v_next] := case f.verdict when 0 then v_closed else f.verdict end;
+            order_ids[v_next] := f.order_id;
+            if f.verdict = 2 then
+                details := details || (v_next || f.detail);
+            end if;
+        end loop;
+    end if;
+
+    if new_stock <> v.stock_left then
+        update voucher set stock_left = new_stock, version = v.version + 1 where id = p_voucher
+        returning version into new_version;
+    end if;
+end
+$$;
+
+revoke execute on function place_orders from public;

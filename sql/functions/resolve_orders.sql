@@ -1,0 +1,27 @@
+-- After a lost connection: which of these attempts made an order? Found by the fence of the
+-- lock, or by the key where the fence is 0. For each attempt 1 (placed) with the order, or
+-- 0 (none).
+create or replace function resolve_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
+    p_keys text[])
+returns table (pos bigint, verdict smallint, order_id bigint, detail bigint[])
+language plpgsql stable
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set plan_cache_mode = force_generic_plan set jit = off
+as $$
+begin
+    return query
+    select c.pos, (case when r.id is null then 0 else 1 end)::smallint, r.id::bigint, r.detail
+    from unnest(p_users, p_fences, p_keys) with ordinality as c (user_id, fence, request_key, pos)
+    left join lateral (
+        select mine.id, order_detail(mine) as detail
+        from (
+            select o.* from voucher_order o
+            where o.user_id = c.user_id and o.voucher_id = p_voucher
+            order by o.slot
+        ) mine
+        where case when c.fence > 0 then mine.fence = c.fence
+                   else mine.request_key = c.request_key end
+        limit 1
+    ) r on true;
+end
+$$;
