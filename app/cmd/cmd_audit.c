@@ -1,4 +1,4 @@
-/* cmd_audit.c - `seckill audit`: do the promises hold on the data as they are? */
+/* cmd_audit.c - `seckill audit`: checks the promises on the data in the database. */
 #include "app/cmd/cmd.h"
 #include "app/core/config.h"
 #include "app/store/db.h"
@@ -11,18 +11,17 @@
 static const char help[] =
     "usage: seckill audit\n"
     "\n"
-    "Prove on the database, by one snapshot and while it is in use, that nothing was\n"
+    "Check on one snapshot of the database, while it is in use, that no voucher was\n"
     "oversold, that no shopper has more live orders than allowed, and that the history\n"
-    "of orders and stock adds up to what they are. Each row that breaks a promise is\n"
-    "printed.\n"
+    "matches the orders and the stock. Prints each row that fails a check.\n"
     "\n"
     "Reads SECKILL_DATABASE_URL.\n"
     "\n"
-    "Exit code: 0: the promises hold; 1: they are broken; 2: it could not be checked;\n"
-    "64: the arguments or the configuration are not understood.\n";
+    "Exit code: 0: audit passed; 1: a check failed; 2: the database could not be read;\n"
+    "64: wrong arguments or configuration.\n";
 
 struct report {
-    const char *told; /* the check whose name was printed last */
+    bool is_title_printed; /* of the current check */
     bool is_progress_shown;
 };
 
@@ -30,16 +29,17 @@ static void on_row(const char *check, const char *row, void *arg)
 {
     struct report *report = arg;
 
-    if (report->told != check)
+    if (!report->is_title_printed)
         printf("broken: %s\n", check);
-    report->told = check;
+    report->is_title_printed = true;
     printf("  %s\n", row);
 }
 
 static void on_step(const char *check, unsigned done, unsigned of, void *arg)
 {
-    const struct report *report = arg;
+    struct report *report = arg;
 
+    report->is_title_printed = false;
     if (report->is_progress_shown)
         fprintf(stderr, "check %u of %u: %s\n", done + 1, of, check);
 }
@@ -63,7 +63,7 @@ static int audit(const char *database_url)
     if (broken > 0)
         printf("broken: %" PRIu64 " row%s\n", broken, broken == 1 ? "" : "s");
     else
-        puts("the promises hold");
+        puts("audit passed");
     return broken > 0 ? EXIT_BROKEN : EXIT_FINE;
 }
 

@@ -60,7 +60,7 @@ struct fixture {
  *  connect as SERVICE_ROLE unless their environment says otherwise. */
 struct fixture *fixture_open(void);
 
-/** Ends all; fails (returns not 0) when the promises do not hold on the data left. */
+/** Ends all; fails (returns not 0) if the audit of the data fails. */
 int fixture_close(struct fixture *fixture);
 
 /** For each test: ends the services beyond the shared ones. A cmocka teardown. */

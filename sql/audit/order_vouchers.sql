@@ -1,0 +1,4 @@
+-- every order has a voucher
+select format('order %s of shopper %s: there is no voucher %s', o.id, o.user_id, o.voucher_id)
+from voucher_order o
+where not exists (select from voucher v where v.id = o.voucher_id);
