@@ -1,12 +1,11 @@
 /*
- * empty_mhd.c - what libmicrohttpd does at best: it answers each request with an empty 200.
+ * empty_mhd.c - answers each request with an empty 200: the upper bound of libmicrohttpd.
  *
  *   empty_mhd PORT THREADS
  *
- * Set up as the service does it (http.c, http_listen.c, worker.c): a libuv loop for each
- * thread, with a daemon of its own on the shared port, whose epoll descriptor the loop
- * watches. There is nothing behind it: no header is read, no memory taken, no clock.
- * Runs until it is killed.
+ * Set up like the service (http.c, http_listen.c, worker.c): each thread has a libuv loop
+ * and a daemon on the shared port, whose epoll descriptor the loop watches. The handler
+ * reads no header, allocates no memory and reads no clock. Runs until it is killed.
  */
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -44,7 +43,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection,
     (void)method;
     (void)http_version;
     (void)data;
-    if (*request_slot == NULL) { /* only the head is there */
+    if (*request_slot == NULL) { /* only the headers have arrived */
         *request_slot = server;
         return MHD_YES;
     }
@@ -107,7 +106,7 @@ static void start(struct server *server, uint16_t port)
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_COUNT_MAX,
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (server->daemon == NULL) {
-        fprintf(stderr, "empty_mhd: libmicrohttpd does not start\n");
+        fprintf(stderr, "empty_mhd: cannot start libmicrohttpd\n");
         _exit(1);
     }
     uv_loop_init(&server->loop);

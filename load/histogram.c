@@ -1,6 +1,6 @@
 /*
- * histogram.c - a bucket for each us up to 255, then 128 for each doubling, as in
- * HdrHistogram: the bucket of a duration is at most 1/128 of it wide.
+ * histogram.c - one bucket per us up to 255 us, then 128 buckets per power of two, as in
+ * HdrHistogram: the width of a bucket is at most 1/128 of its values.
  */
 #include "load/histogram.h"
 

@@ -1,4 +1,4 @@
-/* histogram.h - counts of durations, each of them known to better than 1 %. */
+/* histogram.h - a histogram of durations with a relative error below 1 %. */
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H
 
@@ -12,10 +12,10 @@ struct histogram {
     uint64_t buckets[HISTOGRAM_BUCKETS];
 };
 
-/** One above 71 minutes counts as such. */
+/** A duration above 71 minutes counts as 71 minutes. */
 void histogram_add(struct histogram *histogram, int64_t us);
 
-/** So long at most took `fraction` of them; 0 when there are none. */
+/** The quantile `fraction` in us; 0 if the histogram is empty. */
 uint64_t histogram_at(const struct histogram *histogram, double fraction);
 
 #endif

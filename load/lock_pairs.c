@@ -1,15 +1,17 @@
 /*
- * lock_pairs.c - how many locks Redis takes and gives back, by the lock library's own scripts.
+ * lock_pairs.c - measure how many locks per second Redis acquires and releases with the
+ * scripts of the lock library.
  *
  *   lock_pairs PORT SECONDS LOCKS CALLS CONNECTIONS       (the password in REDISCLI_AUTH)
  *
- * Each connection sends CALLS calls, for LOCKS locks each, in one write, and then their
- * releases; while one is read from, the server works for the others. The bytes are those
- * that the library would send, but made only once, so that this program costs next to
- * nothing. With one of each it is one client that waits for each answer.
+ * Each connection sends CALLS script calls for LOCKS locks each in one write, and then
+ * the releases in another. While this program reads from one connection, Redis works
+ * for the others. The bytes are those of the library, but prepared in advance, so this
+ * program uses hardly any CPU time. With LOCKS, CALLS and CONNECTIONS 1 it is a single
+ * client that waits for each answer.
  *
- * Prints a line of JSON: pairs per second, and the median time from a write to the last
- * of its answers.
+ * Prints a line of JSON: pairs of acquire and release per second, and the median time
+ * from a write to the last of its answers.
  */
 #include "base/clock.h"
 #include "load/histogram.h"
@@ -24,16 +26,16 @@
 
 #define CONNECTIONS_MAX 64
 #define LEASE_MS        "10000"
-#define WANTED_LATER_US "9000000000000000" /* the server never gets to it too late */
-#define NUMBER          "12345"            /* of a call, which the reply brings back */
+#define WANTED_LATER_US "9000000000000000" /* the deadline of a call never passes */
+#define NUMBER          "12345"            /* of the call, returned in the reply */
 
 enum step { ACQUIRE, RELEASE, STEPS };
 
 struct peer {
     redisContext *redis;
-    char *bytes[STEPS]; /* of all its calls */
+    char *bytes[STEPS]; /* all calls of a write */
     size_t len[STEPS];
-    enum step step; /* under way */
+    enum step step; /* in progress */
     int64_t sent_us;
 };
 
@@ -49,7 +51,7 @@ _Noreturn static void fail(const char *what, const char *why)
     _exit(1);
 }
 
-/* -- what is sent -- */
+/* -- requests -- */
 
 static void write_word(FILE *out, const char *word)
 {
@@ -76,7 +78,7 @@ static void write_owners(FILE *out, size_t first, size_t count)
     }
 }
 
-/* As kinds.c has it for the plain lock. */
+/* The same call as in kinds.c for the plain lock. */
 static void write_call(const struct bench *bench, FILE *out, enum step step, size_t first)
 {
     static const char *const first_keys[] = {"bench:fence", "bench:fence:waiting"};
@@ -100,7 +102,7 @@ static void write_call(const struct bench *bench, FILE *out, enum step step, siz
 
 /* -- one connection -- */
 
-/* The next reply, which is no error; the caller frees it. */
+/* Read the next reply; exit if it is an error. The caller frees it. */
 static redisReply *receive(redisContext *redis)
 {
     void *got = NULL;
@@ -163,14 +165,14 @@ static void peer_send(struct peer *peer, enum step step)
     }
 }
 
-/* A string that ends with a 1 for each lock; of an acquire it is the last of four. */
+/* A string that ends with a 1 per lock; for an acquire the last of four elements. */
 static void check(const struct bench *bench, const redisReply *reply)
 {
     const redisReply *text = reply->elements == 4 ? reply->element[3] : reply;
     size_t len = text->type == REDIS_REPLY_STRING ? text->len : 0;
 
     if (len < bench->locks || strspn(text->str + len - bench->locks, "1") != bench->locks)
-        fail("reply", "a lock was refused, or the scripts are called otherwise by now");
+        fail("reply", "a lock was refused, or the arguments of the scripts have changed");
 }
 
 static void peer_receive(struct peer *peer, struct bench *bench)
@@ -184,9 +186,9 @@ static void peer_receive(struct peer *peer, struct bench *bench)
     histogram_add(&bench->times[peer->step], clock_mono_us() - peer->sent_us);
 }
 
-/* -- all of them -- */
+/* -- the run -- */
 
-/* The locks that were taken and given back. */
+/* Returns the number of locks that were acquired and released. */
 static uint64_t run(struct bench *bench, struct peer *peers, int64_t until_us)
 {
     for (size_t i = 0; i < bench->connections; i++)
@@ -199,7 +201,7 @@ static uint64_t run(struct bench *bench, struct peer *peers, int64_t until_us)
     }
     for (size_t i = 0; i < bench->connections; i++) {
         peer_receive(&peers[i], bench);
-        if (peers[i].step == ACQUIRE) { /* nothing is left behind */
+        if (peers[i].step == ACQUIRE) { /* leave no lock behind */
             peer_send(&peers[i], RELEASE);
             peer_receive(&peers[i], bench);
         }

@@ -1,27 +1,28 @@
 /*
- * open_loop.c - orders that come when they come, whether those before them were answered or
- * not.
+ * open_loop.c - an open-loop client: sends orders at a given rate, whether or not earlier
+ * ones have been answered.
  *
- *   open_loop port=N rate=PER_SECOND seconds=N connections=N tokens=FILE vouchers=ID[,ID...]
- *        [arrivals=poisson|fixed] [keys=PREFIX] [reuse=yes] [patience=SECONDS]
+ *   open_loop port=N rate=PER_SECOND seconds=N connections=N tokens=FILE
+ *       vouchers=ID[,ID...] [arrivals=poisson|fixed] [keys=PREFIX] [reuse=yes]
+ *       [patience=SECONDS]
  *
- * A client that waits for an answer before it asks again asks less often just when the
- * service is slow, and so leaves out what a crowd would have felt ("coordinated
- * omission"). Here the time of each request is decided beforehand. When no connection is
- * free it waits in line, and its clock runs: latency counts from the time at which the
- * request was meant to be sent. What is not answered `patience` after the end (5 s) is
- * told as unanswered, and is among the latencies with the time that it had waited till
- * then. rate=0 is the other thing: each connection asks again once it is answered.
+ * A closed-loop client waits for an answer before it sends the next request. It
+ * therefore sends less when the service is slow and hides the latency that independent
+ * clients would have seen ("coordinated omission"). Here the time of each request is
+ * decided in advance, and its latency counts from that time, including the wait for a
+ * free connection. A request that is not answered `patience` (5 s) after the end counts
+ * as unanswered, with the time it has waited as its latency. With rate=0 the client is
+ * closed-loop.
  *
- * Line n of FILE is the token of one shopper, whose turn comes once; with reuse=yes the
- * first follows the last. Connections that break are made again; the request that was on
- * its way is told as broken, and is not among the latencies.
+ * Line n of FILE is the token of one shopper. Each token is used once; with reuse=yes the
+ * first one follows the last. A broken connection is opened again. Its request counts as
+ * broken and has no latency.
  *
- * Prints one line of JSON. `late` is how late this program was by its own fault: from the
- * time at which a request was due and a connection free, to its sending. `points` are
- * [us, fraction of the requests that took so long at most], for a picture.
+ * Prints one line of JSON. `late` is the delay of this program itself: from the moment at
+ * which a request was due and a connection free until it was sent. `points` are pairs of
+ * [us, fraction of the requests that took at most that long], for a chart.
  *
- * Between two looks at the clock pass TICK_US, unless an answer comes: a wake-up for each
+ * The program sleeps at least TICK_US unless an answer arrives, because one wake-up per
  * request would cost more than the request.
  */
 #include "load/open_loop.h"
@@ -51,21 +52,21 @@ enum answer {
 };
 
 struct load {
-    /* what is asked for */
+    /* options */
     struct schedule_options options;
     uint16_t port;
     size_t connections;
     int64_t patience_us;
-    /* what goes on */
+    /* state */
     struct schedule *schedule;
     struct conn *conns;
     struct list free, down;
     int epoll_fd, timer_fd;
     size_t busy;
-    int64_t free_since_us; /* when the first of the free ones became so */
+    int64_t free_since_us; /* of the oldest free connection */
     int64_t reconnect_us;
-    int64_t answered_us; /* the last time */
-    /* what came of it */
+    int64_t answered_us; /* the last answer */
+    /* results */
     uint64_t offered, sent, broken, unanswered;
     uint64_t answers[ANSWER_COUNT];
     struct histogram latency, late;
@@ -99,17 +100,14 @@ static void lose(struct load *load, struct conn *conn)
 static void reconnect(struct load *load, int64_t now_us)
 {
     struct list failed;
-    struct list *link;
 
     if (list_is_empty(&load->down) || now_us < load->reconnect_us)
         return;
     load->reconnect_us = now_us + RECONNECT_US;
     list_init(&failed);
-    while ((link = list_shift(&load->down)) != NULL) {
-        struct conn *conn = list_item(link, struct conn, link);
-
+    LIST_DRAIN(struct conn, conn, &load->down, link) {
         if (!conn_open(conn, load->port, load->epoll_fd))
-            list_append(&failed, link);
+            list_append(&failed, &conn->link);
     }
     list_append_all(&load->down, &failed);
 }
@@ -123,7 +121,7 @@ static void send_due(struct load *load)
 
     while (!list_is_empty(&load->free) &&
            schedule_next_us(load->schedule, now_us) <= now_us) {
-        struct conn *conn = list_item(list_shift(&load->free), struct conn, link);
+        struct conn *conn = LIST_SHIFT(struct conn, &load->free, link);
         int64_t ready_us;
 
         schedule_take(load->schedule, now_us, &request);
@@ -176,7 +174,7 @@ static void on_event(struct load *load, struct conn *conn)
     }
 }
 
-/* For at most `in_us`, which is below a second. */
+/* Wait for at most `in_us`, which is less than a second. */
 static void wait_for_events(struct load *load, int64_t in_us)
 {
     struct epoll_event events[EVENTS];
@@ -186,12 +184,12 @@ static void wait_for_events(struct load *load, int64_t in_us)
     timerfd_settime(load->timer_fd, 0, &in, NULL);
     count = epoll_wait(load->epoll_fd, events, EVENTS, -1);
     for (int i = 0; i < count; i++) {
-        if (events[i].data.ptr != NULL) /* the timer only wakes */
+        if (events[i].data.ptr != NULL) /* NULL: the timer */
             on_event(load, events[i].data.ptr);
     }
 }
 
-/* -- from the beginning to the end -- */
+/* -- the run -- */
 
 static bool is_over(const struct load *load, int64_t now_us)
 {
@@ -201,7 +199,7 @@ static bool is_over(const struct load *load, int64_t now_us)
     return is_done || now_us > load->options.end_us + load->patience_us;
 }
 
-/* Until there is something to do again, if nothing else happens before. */
+/* The time until the next request is due or a connection may be reopened. */
 static int64_t pause_us(const struct load *load)
 {
     int64_t now_us = clock_mono_us();
@@ -212,7 +210,7 @@ static int64_t pause_us(const struct load *load)
     return next_us - now_us > TICK_US ? next_us - now_us : TICK_US;
 }
 
-/* Those on their way, and those in line: they have waited until now at least. */
+/* Count all requests without an answer; their latency is the wait until now. */
 static void give_up(struct load *load, int64_t now_us)
 {
     struct request request;
@@ -264,17 +262,17 @@ static bool open_all(struct load *load)
         reconnect(load, clock_mono_us());
         wait_for_events(load, TICK_US);
         count = 0;
-        for (struct list *at = load->free.next; at != &load->free; at = at->next)
-            count++;
+        LIST_EACH(struct conn, conn, &load->free, link)
+            count += conn->state == CONN_FREE;
     }
     return count == load->connections;
 }
 
-/* -- words -- */
+/* -- report and options -- */
 
 static void print_points(const struct histogram *histogram)
 {
-    double rest = 1; /* of the requests; each step leaves out a sixth of it */
+    double rest = 1; /* fraction of slower requests; each step reduces it by 1/6 */
     const char *comma = "";
 
     printf(", \"points\": [");
@@ -318,7 +316,7 @@ static void print_report(const struct load *load)
     printf("}\n");
 }
 
-/* The value of NAME=VALUE, or what stands for it. */
+/* The value of NAME=VALUE, or the default. */
 static const char *option(char **args, const char *name, const char *otherwise)
 {
     size_t len = strlen(name);
@@ -356,7 +354,7 @@ static bool read_options(struct load *load, char **args)
         return false;
     load->port = (uint16_t)port;
     load->connections = (size_t)connections;
-    load->options.end_us = (int64_t)(seconds * 1e6); /* for now, since the start */
+    load->options.end_us = (int64_t)(seconds * 1e6); /* main() adds the start */
     return true;
 }
 

@@ -12,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* -- open_loop_schedule.c: when, and what -- */
+/* -- open_loop_schedule.c: the time and the bytes of each request -- */
 
 #define REQUEST_PIECES 6
 
-/** What to ask; borrowed until the next one is made. */
+/** A request; the pieces are valid until the next schedule_take(). */
 struct request {
-    int64_t due_us; /* when it is meant to be sent */
+    int64_t due_us; /* the scheduled time */
     struct piece {
         const char *bytes;
         size_t len;
@@ -26,55 +26,55 @@ struct request {
 };
 
 struct schedule_options {
-    double rate_per_s; /* 0: each at once, as soon as a connection is free */
+    double rate_per_s; /* 0: closed loop, send whenever a connection is free */
     int64_t start_us, end_us;
-    bool is_poisson;        /* else evenly */
-    bool reuse_tokens;      /* from the first again, after the last */
-    const char *token_path; /* a token a line */
-    const char *vouchers;   /* ids with commas; one at random each */
-    const char *key_prefix; /* of an Idempotency-Key each; NULL: none */
+    bool is_poisson;        /* else evenly spaced */
+    bool reuse_tokens;      /* the first token follows the last */
+    const char *token_path; /* one token per line */
+    const char *vouchers;   /* comma-separated ids; each request takes one at random */
+    const char *key_prefix; /* of the Idempotency-Key; NULL: no key */
 };
 
 struct schedule;
 
-/** Ends the program with a message when the tokens cannot be read. Never freed. */
+/** Exits with a message if the tokens cannot be read. The schedule is never freed. */
 struct schedule *schedule_open(const struct schedule_options *options);
 
-/** When the next request is due; INT64_MAX after the last. */
+/** The time of the next request; INT64_MAX after the last one. */
 int64_t schedule_next_us(const struct schedule *schedule, int64_t now_us);
 
-/** Take the next one. Ends the program when the tokens have run out. */
+/** Take the next request. Exits with a message if no token is left. */
 void schedule_take(struct schedule *schedule, int64_t now_us,
                    struct request *ret_request);
 
-/* -- open_loop_conn.c: one connection, with one request on its way at most -- */
+/* -- open_loop_conn.c: a connection with at most one request in flight -- */
 
-#define ANSWER_BYTES 4096 /* of its head at most */
+#define ANSWER_BYTES 4096 /* limit of the header section */
 
 enum conn_state { CONN_DOWN, CONN_CONNECTING, CONN_FREE, CONN_BUSY };
 
 struct conn {
-    struct list link; /* among the free ones or those that are down */
+    struct list link; /* in the list of free or of broken connections */
     enum conn_state state;
     int fd;
-    int64_t due_us;  /* of the request on its way */
-    size_t received; /* of the answer */
-    size_t whole;    /* of its bytes; 0: its head is not complete */
-    unsigned status; /* of HTTP, once its head is complete */
-    bool is_last;    /* the other side will close after this answer */
+    int64_t due_us;  /* of the request in flight */
+    size_t received; /* bytes of the answer */
+    size_t whole;    /* length of the answer; 0: header section incomplete */
+    unsigned status; /* HTTP status, once the header section is complete */
+    bool is_last;    /* the server closes the connection after this answer */
     char answer[ANSWER_BYTES + 1];
 };
 
 enum conn_progress { CONN_WAITS, CONN_READY, CONN_ANSWERED, CONN_BROKEN };
 
-/** Begin to connect to a port of loopback; `epoll_fd` will tell. False: not now. */
+/** Start to connect to 127.0.0.1; epoll reports the result. False: it failed. */
 bool conn_open(struct conn *conn, uint16_t port, int epoll_fd);
 void conn_close(struct conn *conn);
 
 /** False: the connection is broken. */
 bool conn_send(struct conn *conn, const struct request *request);
 
-/** After epoll has told of it: it is free now, has its answer, or is broken. */
+/** Handle an event of epoll. */
 enum conn_progress conn_on_event(struct conn *conn, int epoll_fd);
 
 #endif

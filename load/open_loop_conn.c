@@ -1,4 +1,4 @@
-/* open_loop_conn.c - one connection, with one request on its way at most. */
+/* open_loop_conn.c - a connection with at most one request in flight. */
 #include "load/open_loop.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static char waste[65536]; /* for what follows the head of an answer */
+static char discarded[65536]; /* the bodies of answers */
 
 static bool watch(struct conn *conn, int epoll_fd, int how, uint32_t events)
 {
@@ -42,7 +42,7 @@ bool conn_open(struct conn *conn, uint16_t port, int epoll_fd)
 
 void conn_close(struct conn *conn)
 {
-    close(conn->fd); /* which ends the watching, too */
+    close(conn->fd); /* also removes it from epoll */
     conn->state = CONN_DOWN;
 }
 
@@ -60,11 +60,11 @@ bool conn_send(struct conn *conn, const struct request *request)
     conn->state = CONN_BUSY;
     conn->due_us = request->due_us;
     conn->received = conn->whole = 0;
-    /* Nothing else is on its way, so the kernel has room for all of it. */
+    /* No other request is in flight, so the send buffer has room for all of it. */
     return sendmsg(conn->fd, &message, MSG_NOSIGNAL) == (ssize_t)len;
 }
 
-/* Where the value of a header begins; NULL: there is none. */
+/* The value of a header; NULL: no such header. */
 static const char *find_header(const char *head, const char *name)
 {
     const char *found = strcasestr(head, name);
@@ -72,7 +72,7 @@ static const char *find_header(const char *head, const char *name)
     return found != NULL ? found + strlen(name) : NULL;
 }
 
-/* False: this is no answer that we can read. */
+/* False: the answer is not understood. */
 static bool read_head(struct conn *conn)
 {
     size_t len = conn->received < ANSWER_BYTES ? conn->received : ANSWER_BYTES;
@@ -83,7 +83,7 @@ static bool read_head(struct conn *conn)
     end = strstr(conn->answer, "\r\n\r\n");
     if (end == NULL)
         return len < ANSWER_BYTES;
-    end[2] = '\0'; /* what follows is nobody's header */
+    end[2] = '\0'; /* do not search the body for headers */
     if (strncmp(conn->answer, "HTTP/1.1 ", 9) != 0)
         return false;
     conn->status = (unsigned)strtoul(conn->answer + 9, NULL, 10);
@@ -99,8 +99,8 @@ static bool read_head(struct conn *conn)
 static enum conn_progress read_answer(struct conn *conn)
 {
     bool is_head = conn->received < ANSWER_BYTES;
-    char *to = is_head ? conn->answer + conn->received : waste;
-    size_t room = is_head ? ANSWER_BYTES - conn->received : sizeof(waste);
+    char *to = is_head ? conn->answer + conn->received : discarded;
+    size_t room = is_head ? ANSWER_BYTES - conn->received : sizeof(discarded);
     ssize_t got = recv(conn->fd, to, room, 0);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))

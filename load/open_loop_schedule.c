@@ -1,8 +1,8 @@
 /*
- * open_loop_schedule.c - decides when each request is due and what it says.
+ * open_loop_schedule.c - the time and the bytes of each request.
  *
- * Both depend on nothing but the options: the arrivals of a Poisson process come from a
- * generator of random numbers with a fixed seed, whatever is answered, and when.
+ * Both depend only on the options, not on the answers: the arrivals of the Poisson
+ * process come from a random number generator with a fixed seed.
  */
 #include "load/open_loop.h"
 
@@ -19,7 +19,7 @@
 
 struct schedule {
     struct schedule_options options;
-    double next_us; /* since the start; a double, so that nothing is lost by rounding */
+    double next_us; /* since the start; a double, so that rounding errors do not add up */
     uint64_t random;
     uint64_t number; /* of the request, from 1 */
     const char *tokens, *tokens_end, *token;
@@ -28,7 +28,6 @@ struct schedule {
     char key[128];
 };
 
-/* Nobody is there who could do without. */
 static void fail(const char *what)
 {
     fprintf(stderr, "open_loop: %s\n", what);
@@ -61,11 +60,11 @@ static void read_tokens(struct schedule *schedule)
     void *bytes;
 
     if (fd < 0 || fstat(fd, &stat) != 0 || stat.st_size == 0)
-        fail("the tokens cannot be read");
+        fail("cannot read the tokens");
     bytes = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
     if (bytes == MAP_FAILED)
-        fail("the tokens cannot be read");
+        fail("cannot read the tokens");
     schedule->token = schedule->tokens = bytes;
     schedule->tokens_end = schedule->tokens + stat.st_size;
 }
@@ -81,7 +80,7 @@ static void read_vouchers(struct schedule *schedule)
         id += len + (id[len] == ',');
     }
     if (schedule->voucher_count == 0 || *id != '\0')
-        fail("1 to 1024 vouchers");
+        fail("vouchers: expected 1 to 1024 ids");
 }
 
 struct schedule *schedule_open(const struct schedule_options *options)
@@ -114,12 +113,12 @@ static struct piece next_token(struct schedule *schedule)
 
     if (token == schedule->tokens_end) {
         if (!schedule->options.reuse_tokens)
-            fail("the tokens have run out");
+            fail("no token is left");
         token = schedule->tokens;
     }
     end = memchr(token, '\n', (size_t)(schedule->tokens_end - token));
     if (end == NULL)
-        fail("the last token has no end of line");
+        fail("the last line of the tokens has no newline");
     schedule->token = end + 1;
     return (struct piece){token, (size_t)(end - token)};
 }
@@ -137,7 +136,7 @@ static struct piece next_key(struct schedule *schedule)
 
 #define PIECE(text) ((struct piece){text, sizeof(text) - 1})
 
-/* The bytes of orders.lua. */
+/* The same bytes as in orders.lua. */
 void schedule_take(struct schedule *schedule, int64_t now_us, struct request *ret_request)
 {
     size_t voucher =
