@@ -1,4 +1,4 @@
-/* fixture.c - runs a loop until what a test waits for has come about. */
+/* fixture.c - runs a loop until what a test waits for has happened. */
 #include "test/fixture.h"
 #include "base/clock.h"
 #include "lock/internal.h"
@@ -10,20 +10,37 @@
 
 #define TICK_MS 2
 
+static struct server *group_server;
+
+void fixture_use_server(struct server *server)
+{
+    group_server = server;
+}
+
 int fixture_start_server(void **state)
 {
     struct server *server = calloc(1, sizeof(*server));
 
+    (void)state; /* stays NULL: each test has a state of its own */
     server_start(server, NULL);
-    *state = server;
+    fixture_use_server(server);
     return 0;
 }
 
 int fixture_stop_server(void **state)
 {
-    server_stop(*state);
-    free(*state);
+    (void)state;
+    server_stop(group_server);
+    free(group_server);
     return 0;
+}
+
+struct server *fixture_empty_server(void)
+{
+    if (group_server->pid == 0)
+        server_restart(group_server);
+    freeReplyObject(server_command(group_server, "FLUSHALL"));
+    return group_server;
 }
 
 static void on_tick(uv_timer_t *tick)
@@ -35,8 +52,8 @@ int fixture_setup(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
 
-    fixture->server = *state;
-    freeReplyObject(server_command(fixture->server, "FLUSHALL"));
+    case_begin(state);
+    fixture->server = fixture_empty_server();
     uv_loop_init(&fixture->loop);
     uv_timer_init(&fixture->loop, &fixture->tick);
     uv_timer_start(&fixture->tick, on_tick, TICK_MS, TICK_MS);
@@ -58,24 +75,32 @@ static bool all_closed(void *arg)
     return fixture->closed_count == fixture->client_count;
 }
 
+static void close_handle(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
 int fixture_teardown(void **state)
 {
     struct fixture *fixture = *state;
+    bool has_passed = case_end();
 
-    clock_shift_us(-clock_shift_us(0));
     for (unsigned i = 0; i < fixture->client_count; i++) {
         if (fixture->clients[i] != NULL)
             rlock_client_close(fixture->clients[i], on_closed, &fixture->closed_count);
     }
-    assert_true(fixture_run_until(fixture, all_closed, fixture, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, all_closed, fixture);
     uv_close((uv_handle_t *)&fixture->tick, NULL);
+    if (!has_passed)
+        uv_walk(&fixture->loop, close_handle, NULL); /* of fake servers and groups */
     for (int waited_ms = 0; uv_run(&fixture->loop, UV_RUN_NOWAIT) != 0; waited_ms++) {
         if (waited_ms == WITHIN_MS)
-            fail_msg("something was left on the loop");
+            fail_msg("the test left a handle open on its loop");
         uv_sleep(1);
     }
     assert_int_equal(uv_loop_close(&fixture->loop), 0);
-    *state = fixture->server;
     free(fixture);
     return 0;
 }
@@ -128,17 +153,24 @@ void fixture_close(struct fixture *fixture, struct rlock_client *client)
     fixture_wait_count(fixture, &fixture->closed_count, closed_count);
 }
 
-bool fixture_run_until(struct fixture *fixture, bool (*is_so)(void *arg), void *arg,
+bool fixture_run_until(struct fixture *fixture, bool (*holds)(void *arg), void *arg,
                        unsigned within_ms)
 {
     uint64_t end_ns = uv_hrtime() + (uint64_t)within_ms * 1000000;
 
-    while (!is_so(arg)) {
+    while (!holds(arg)) {
         if (uv_hrtime() >= end_ns)
             return false;
         uv_run(&fixture->loop, UV_RUN_ONCE);
     }
     return true;
+}
+
+void fixture_await_condition(struct fixture *fixture, bool (*holds)(void *arg), void *arg,
+                             const char *condition)
+{
+    if (!fixture_run_until(fixture, holds, arg, WITHIN_MS))
+        fail_msg("%s: still false after %d ms", condition, WITHIN_MS);
 }
 
 static bool never(void *arg)
@@ -150,6 +182,27 @@ static bool never(void *arg)
 void fixture_run_for(struct fixture *fixture, unsigned ms)
 {
     (void)fixture_run_until(fixture, never, NULL, ms);
+}
+
+static void advance_timer(uv_handle_t *handle, void *arg)
+{
+    uv_timer_t *timer = (uv_timer_t *)handle;
+    const unsigned *ms = arg;
+    uint64_t left_ms;
+
+    if (handle->type != UV_TIMER || !uv_is_active(handle))
+        return;
+    left_ms = uv_timer_get_due_in(timer);
+    uv_timer_start(timer, timer->timer_cb, left_ms < *ms ? 0 : left_ms - *ms,
+                   uv_timer_get_repeat(timer));
+}
+
+void fixture_pass_ms(struct fixture *fixture, unsigned ms)
+{
+    uv_update_time(&fixture->loop);
+    clock_shift_us((int64_t)ms * 1000);
+    uv_walk(&fixture->loop, advance_timer, &ms);
+    uv_run(&fixture->loop, UV_RUN_NOWAIT);
 }
 
 static bool is_up(void *arg)
@@ -164,19 +217,20 @@ static bool is_down(void *arg)
 
 void fixture_wait_up(struct fixture *fixture, struct rlock_client *client)
 {
-    assert_true(fixture_run_until(fixture, is_up, client, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, is_up, client);
 }
 
 void fixture_wait_down(struct fixture *fixture, struct rlock_client *client)
 {
-    assert_true(fixture_run_until(fixture, is_down, client, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, is_down, client);
 }
 
 void fixture_wait_count(struct fixture *fixture, const unsigned *at, unsigned wanted)
 {
     struct count count = {at, wanted};
 
-    assert_true(fixture_run_until(fixture, has_count, &count, WITHIN_MS));
+    if (!fixture_run_until(fixture, has_count, &count, WITHIN_MS))
+        fail_msg("the count is %u after %d ms, expected %u", *at, WITHIN_MS, wanted);
 }
 
 void fixture_wait_answers(struct fixture *fixture, const struct call *call,
@@ -223,7 +277,7 @@ void fixture_wait_asleep(struct fixture *fixture, struct rlock_client *client,
 {
     struct sleeper sleeper = {client, call};
 
-    assert_true(fixture_run_until(fixture, is_asleep, &sleeper, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, is_asleep, &sleeper);
 }
 
 static void on_answer(struct rlock *lock, enum status status, void *arg)

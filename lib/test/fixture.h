@@ -8,20 +8,14 @@
 #define TEST_FIXTURE_H
 
 #include "lock/rlock.h"
+#include "test/cases.h"
 #include "test/server.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h> /* needs the four above */
 
 #define FIXTURE_CLIENTS_MAX 16
 #define LEASE_MS            10000
 #define UUID_LEN            36 /* of an owner's value, before the colon */
 #define TIMEOUT_MS          1000
-#define WITHIN_MS           8000 /* what must happen at all must happen within this */
+#define WITHIN_MS           60000 /* a test fails when something takes longer */
 
 struct fixture {
     struct server *server;
@@ -41,7 +35,7 @@ struct call {
     unsigned losses;         /* calls of on_lost */
 };
 
-/** What rlock_inspect() and rlock_force_release() told. */
+/** The answer to rlock_inspect() or rlock_force_release(). */
 struct answer {
     unsigned answers;
     enum status status;
@@ -56,6 +50,12 @@ int fixture_stop_server(void **state);
 int fixture_setup(void **state); /* for each test; *state becomes a struct fixture */
 int fixture_teardown(void **state);
 
+/** Use a server that the group's setup has started; fixture_start_server() does so. */
+void fixture_use_server(struct server *server);
+
+/** The group's server, which runs and is empty. */
+struct server *fixture_empty_server(void);
+
 /** A client that is connected. */
 struct rlock_client *fixture_client(struct fixture *fixture);
 
@@ -66,23 +66,36 @@ struct rlock_client *fixture_open(struct fixture *fixture,
 /** Close a client and wait until it is gone. */
 void fixture_close(struct fixture *fixture, struct rlock_client *client);
 
-/** Run the loop until `is_so(arg)`; false when that takes longer than `within_ms`. */
-bool fixture_run_until(struct fixture *fixture, bool (*is_so)(void *arg), void *arg,
+/** Run the loop until `holds(arg)`; false when that takes longer than `within_ms`. */
+bool fixture_run_until(struct fixture *fixture, bool (*holds)(void *arg), void *arg,
                        unsigned within_ms);
 
-/** Run the loop for a time, when what is to be shown is that nothing happens. */
+/** Run the loop until `holds(arg)`, and fail after WITHIN_MS. */
+#define FIXTURE_AWAIT(fixture, holds, arg)                                               \
+    fixture_await_condition(fixture, holds, arg, #holds)
+void fixture_await_condition(struct fixture *fixture, bool (*holds)(void *arg), void *arg,
+                             const char *condition);
+
+/** Run the loop for a time, to show that nothing happens in it. */
 void fixture_run_for(struct fixture *fixture, unsigned ms);
+
+/**
+ * Let `ms` pass at once for everything on the loop: both clocks go on by as much, and the
+ * timers that are due run, as after a process was suspended. The server's time does not
+ * change: see server_pass_ms().
+ */
+void fixture_pass_ms(struct fixture *fixture, unsigned ms);
 
 void fixture_wait_up(struct fixture *fixture, struct rlock_client *client);
 void fixture_wait_down(struct fixture *fixture, struct rlock_client *client);
-/** Until the number at `at` has reached `wanted`. */
+/** Run the loop until the number at `at` has reached `wanted`. */
 void fixture_wait_count(struct fixture *fixture, const unsigned *at, unsigned wanted);
 void fixture_wait_answers(struct fixture *fixture, const struct call *call,
                           unsigned answers);
 void fixture_wait_losses(struct fixture *fixture, const struct call *call,
                          unsigned losses);
 
-/** Until it waits for the owner: found busy, nothing under way, its channel heard. */
+/** Run the loop until the call sleeps: its lock is busy and its channel subscribed. */
 void fixture_wait_asleep(struct fixture *fixture, struct rlock_client *client,
                          const struct call *call);
 
@@ -117,7 +130,6 @@ enum status force(struct fixture *fixture, struct rlock_client *client,
                   struct answer *answer, const char *name);
 
 /** A test with the fixture around it. */
-#define FIXTURE_TEST(name)                                                               \
-    cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+#define FIXTURE_TEST(name) CASE(name, fixture_setup, fixture_teardown)
 
 #endif

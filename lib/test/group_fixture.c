@@ -9,9 +9,10 @@ struct server servers[SERVERS];
 
 int group_start_servers(void **state)
 {
+    (void)state;
     for (int i = 0; i < SERVERS; i++)
         server_start(&servers[i], NULL);
-    *state = &servers[0];
+    fixture_use_server(&servers[0]);
     return 0;
 }
 

@@ -80,7 +80,6 @@ void wait_member(struct group_fixture *groups, size_t index, bool is_held);
 
 int64_t ms_since(int64_t begin_us);
 
-#define GROUP_TEST(name)                                                                 \
-    cmocka_unit_test_setup_teardown(name, group_setup, fixture_teardown)
+#define GROUP_TEST(name) CASE(name, group_setup, fixture_teardown)
 
 #endif

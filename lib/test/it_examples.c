@@ -1,12 +1,10 @@
 /* it_examples.c - the programs of lib/examples do what they say. */
+#include "test/child.h"
 #include "test/fixture.h"
 
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 struct run {
@@ -25,44 +23,33 @@ static void find_example(const char *name, char ret_path[256])
     snprintf(ret_path, 256, "%s/../examples/%s", self, name);
 }
 
-static void read_all(int fd, char *ret_text, size_t size)
-{
-    size_t len = 0;
-    ssize_t n;
-
-    while ((n = read(fd, ret_text + len, size - 1 - len)) > 0)
-        len += (size_t)n;
-    ret_text[len] = '\0';
-}
-
-/** Run it with these arguments; both outputs are kept. */
+/** Run it with these arguments. */
 static struct run run_example(const char *name, const char *const *arguments)
 {
-    posix_spawn_file_actions_t actions;
-    const char *argv[8] = {name};
-    struct run run = {.code = -1};
+    const char *argv[8] = {NULL};
+    struct run run;
     char path[256];
-    int pipe_fds[2], ending;
-    pid_t pid;
 
     find_example(name, path);
+    argv[0] = path;
     for (int i = 0; arguments[i] != NULL; i++)
         argv[i + 1] = arguments[i];
-    assert_int_equal(pipe(pipe_fds), 0);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDERR_FILENO);
-    posix_spawn_file_actions_addclose(&actions, pipe_fds[0]);
-    assert_int_equal(
-        posix_spawn(&pid, path, &actions, NULL, (char *const *)argv, environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(pipe_fds[1]);
-    read_all(pipe_fds[0], run.output, sizeof(run.output));
-    close(pipe_fds[0]);
-    assert_int_equal(waitpid(pid, &ending, 0), pid);
-    if (WIFEXITED(ending))
-        run.code = WEXITSTATUS(ending);
+    run.code = child_run(argv, run.output, sizeof(run.output));
     return run;
+}
+
+static int setup(void **state)
+{
+    case_begin(state);
+    *state = fixture_empty_server();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    (void)case_end();
+    return 0;
 }
 
 static void expect(const struct server *server, const char *name, const char *output)
@@ -151,16 +138,16 @@ static void test_sync__counts_exactly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain__has_a_token_and_time),
-        cmocka_unit_test(test_plain__of_a_busy_lock_says_so_in_time),
-        cmocka_unit_test(test_plain__without_a_server_says_why),
-        cmocka_unit_test(test_reentrant__counts),
-        cmocka_unit_test(test_fair__gets_its_turn),
-        cmocka_unit_test(test_getset__holds),
-        cmocka_unit_test(test_multi__takes_both),
-        cmocka_unit_test(test_quorum__does_without_a_minority),
-        cmocka_unit_test(test_async__answers_each),
-        cmocka_unit_test(test_sync__counts_exactly),
+        CASE(test_plain__has_a_token_and_time, setup, teardown),
+        CASE(test_plain__of_a_busy_lock_says_so_in_time, setup, teardown),
+        CASE(test_plain__without_a_server_says_why, setup, teardown),
+        CASE(test_reentrant__counts, setup, teardown),
+        CASE(test_fair__gets_its_turn, setup, teardown),
+        CASE(test_getset__holds, setup, teardown),
+        CASE(test_multi__takes_both, setup, teardown),
+        CASE(test_quorum__does_without_a_minority, setup, teardown),
+        CASE(test_async__answers_each, setup, teardown),
+        CASE(test_sync__counts_exactly, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);

@@ -1,13 +1,13 @@
 /* it_fair.c - the fair lock: who waits is served in the order of arrival. */
 #include "base/clock.h"
 #include "lock/scripts.h"
+#include "test/child.h"
 #include "test/fixture.h"
 
 #include <hiredis/hiredis.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define SKIP_MS                                                                          \
@@ -280,7 +280,7 @@ static void test_waiters__of_a_client_that_is_closed_leave(void **state)
     assert_nothing_left(fixture);
 }
 
-/** Another process, which asks for the lock when it is told to and then runs on. */
+/** Another process, which acquires the lock at go_on() and then runs on. */
 struct process {
     pid_t pid;
     int go;
@@ -297,9 +297,9 @@ static struct process start_process(struct fixture *fixture,
 
     assert_int_equal(fixture->client_count, 0);
     assert_int_equal(pipe(go), 0);
-    child = fork();
-    assert_true(child >= 0);
+    child = child_fork();
     if (child == 0) {
+        close(go[1]);
         uv_loop_fork(&fixture->loop);
         if (read(go[0], &byte, 1) != 1)
             _exit(1);
@@ -312,15 +312,14 @@ static struct process start_process(struct fixture *fixture,
     return (struct process){child, go[1]};
 }
 
-static void tell(const struct process *process)
+static void go_on(const struct process *process)
 {
     assert_int_equal(write(process->go, "", 1), 1);
 }
 
 static void end_process(const struct process *process)
 {
-    kill(process->pid, SIGKILL);
-    waitpid(process->pid, NULL, 0);
+    child_end(process->pid);
     close(process->go);
 }
 
@@ -334,7 +333,7 @@ static void test_waiter__killed_as_head_is_passed_over(void **state)
 
     assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
                      STATUS_OK);
-    tell(&process);
+    go_on(&process);
     wait_queued(fixture, 1);
     queue_up(fixture, &client, 1, &next, 1);
     end_process(&process);
@@ -358,7 +357,7 @@ static void test_waiter__killed_in_the_middle_is_passed_over(void **state)
     assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
                      STATUS_OK);
     queue_up(fixture, &client, 1, &first, 1);
-    tell(&process);
+    go_on(&process);
     wait_queued(fixture, 2);
     queue_up(fixture, &client, 1, &last, 1);
     end_process(&process);
@@ -600,7 +599,7 @@ static void test_holder__killed_leaves_the_lock_to_the_head_within_its_lease(voi
     struct call call = {0};
     int64_t begin_ms;
 
-    tell(&process);
+    go_on(&process);
     assert_true(fixture_run_until(fixture, is_taken, fixture, WITHIN_MS));
     queue_up(fixture, &client, 1, &call, 1);
     fixture_run_for(fixture, 600); /* renewed meanwhile */

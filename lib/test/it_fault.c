@@ -7,6 +7,7 @@
  */
 #include "base/clock.h"
 #include "lock/internal.h"
+#include "test/child.h"
 #include "test/fixture.h"
 #include "test/proxy.h"
 
@@ -14,8 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define NAME       "item:7"
 #define CHANNEL    "rlock:" NAME
@@ -81,20 +80,6 @@ struct trial {
 
 /* -- around each trial -- */
 
-static void *group_server;
-
-static int group_setup(void **state)
-{
-    *state = NULL; /* each test has a state of its own */
-    return fixture_start_server(&group_server);
-}
-
-static int group_teardown(void **state)
-{
-    (void)state;
-    return fixture_stop_server(&group_server);
-}
-
 /** The server knows the scripts, so that the first reply is not NOSCRIPT. */
 static void load_scripts(struct trial *trial)
 {
@@ -107,7 +92,7 @@ static int setup(void **state)
 {
     const struct row *row = *state;
     struct trial *trial = calloc(1, sizeof(*trial));
-    void *fixture = group_server;
+    void *fixture = NULL;
 
     trial->test = row->test;
     trial->fault = row->fault;
@@ -125,18 +110,23 @@ static int teardown(void **state)
     struct trial *trial = *state;
     void *fixture = trial->fixture;
 
-    fixture_close(trial->fixture, trial->alice);
     proxy_stop(trial->proxy);
     fixture_teardown(&fixture);
     free(trial);
     return 0;
 }
 
-static void run(void **state)
+static void run_trial(void **state)
 {
     struct trial *trial = *state;
 
     trial->test->run(trial);
+    fixture_close(trial->fixture, trial->alice); /* while the proxy works */
+}
+
+static void run(void **state)
+{
+    case_call(run_trial, state);
 }
 
 /* -- what the trials are made of -- */
@@ -883,8 +873,8 @@ static int run_team(size_t team, const char *only)
     setvbuf(stdout, NULL, _IOLBF, 0); /* whole lines, for the others write, too */
     setvbuf(stderr, NULL, _IOLBF, 0);
     add_rows(team, only);
-    return _cmocka_run_group_tests("it_fault", tests, test_count, group_setup,
-                                   group_teardown);
+    return _cmocka_run_group_tests("it_fault", tests, test_count, fixture_start_server,
+                                   fixture_stop_server);
 }
 
 /**
@@ -895,14 +885,15 @@ static int run_team(size_t team, const char *only)
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
+    pid_t teams[TEAMS];
     bool is_failed = false;
-    int status;
 
     for (size_t team = 0; team < TEAMS; team++) {
-        if (fork() == 0)
+        teams[team] = child_fork();
+        if (teams[team] == 0)
             return run_team(team, only);
     }
-    while (wait(&status) > 0)
-        is_failed = is_failed || status != 0;
+    for (size_t team = 0; team < TEAMS; team++)
+        is_failed = child_wait(teams[team]) != 0 || is_failed;
     return is_failed;
 }

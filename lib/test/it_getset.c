@@ -1,5 +1,6 @@
 /* it_getset.c - the lock whose value is the time of its end, by its taker's clock. */
 #include "base/clock.h"
+#include "test/child.h"
 #include "test/fixture.h"
 #include "test/naive.h"
 
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct rlock_acquire_options try_once = {.kind = &rlock_getset,
@@ -335,14 +335,14 @@ static void run_old_program(const struct server *server)
     long long end;
 
     snprintf(path, sizeof(path), "%s/sock", server->dir);
-    own.asker = redisConnectUnix(path); /* not the one it has from its parent */
+    own.redis = redisConnectUnix(path); /* not the connection of its parent */
     for (int i = 0; i < ROUNDS; i++) {
         while (!naive_getset_look(&own, "item:7", clock_real_us() / 1000, LEASE_MS, &end))
             usleep(200); /* nothing ends here, so there is nothing to take over */
         count_one(&own);
         naive_getset.release(&own, "item:7", NULL);
     }
-    redisFree(own.asker);
+    redisFree(own.redis);
 }
 
 static void test_getset__and_the_old_program_exclude_each_other(void **state)
@@ -351,10 +351,8 @@ static void test_getset__and_the_old_program_exclude_each_other(void **state)
     struct fixture *fixture = *state;
     struct rlock_client *client;
     struct call call = {0};
-    bool has_all;
-    pid_t child = fork();
+    pid_t child = child_fork();
 
-    assert_true(child >= 0);
     if (child == 0) {
         run_old_program(fixture->server);
         pause(); /* to be killed: at an exit what it has from its parent were leaks */
@@ -368,10 +366,8 @@ static void test_getset__and_the_old_program_exclude_each_other(void **state)
         count_one(fixture->server);
         assert_int_equal(release(fixture, client, &call), STATUS_OK);
     }
-    has_all = fixture_run_until(fixture, is_counted, fixture, WITHIN_MS);
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_true(has_all);
+    FIXTURE_AWAIT(fixture, is_counted, fixture);
+    child_end(child);
 }
 
 int main(void)

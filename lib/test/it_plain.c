@@ -1,6 +1,7 @@
 /* it_plain.c - the plain, fenced lock against a real Redis. */
 #include "base/clock.h"
 #include "lock/internal.h"
+#include "test/child.h"
 #include "test/fixture.h"
 
 #include <hiredis/hiredis.h>
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define HOUR_US INT64_C(3600000000)
@@ -593,8 +593,7 @@ static void test_holder__killed_leaves_the_name_free_within_its_lease(void **sta
     int64_t begin_us;
 
     assert_int_equal(pipe(ready), 0);
-    child = fork();
-    assert_true(child >= 0);
+    child = child_fork();
     if (child == 0) {
         uv_loop_fork(&fixture->loop);
         client = fixture_client(fixture);
@@ -609,9 +608,8 @@ static void test_holder__killed_leaves_the_name_free_within_its_lease(void **sta
     client = fixture_client(fixture);
     fixture_run_for(fixture, 450); /* renewed meanwhile */
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_BUSY);
-    kill(child, SIGKILL);
+    child_end(child);
     begin_us = clock_mono_us();
-    waitpid(child, NULL, 0);
     while (acquire(fixture, client, &call, "item:7", LEASE_MS) == STATUS_BUSY)
         fixture_run_for(fixture, 5);
     assert_int_equal(call.status, STATUS_OK);

@@ -44,7 +44,7 @@ static int start_servers(void **state)
     struct server *primary;
 
     fixture_start_server(state);
-    primary = *state;
+    primary = fixture_empty_server();
     snprintf(primary_port, sizeof(primary_port), "%u", primary->port);
     freeReplyObject(server_command(primary, "CONFIG SET repl-diskless-sync-delay 0"));
     for (int i = 0; i < REPLICAS; i++)

@@ -1,29 +1,22 @@
 /* server.c - forks redis-server with a directory of its own below /tmp. */
 #include "test/server.h"
+#include "test/asserts.h"
+#include "test/child.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <hiredis/hiredis.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #define START_TRIES 5
-#define READY_MS    10000
+#define READY_MS    60000
 #define WORDS_MAX   32
+
+static struct server *newest;
 
 uint16_t server_free_port(void)
 {
@@ -63,9 +56,15 @@ static void become_server(const struct server *server)
     snprintf(sock, sizeof(sock), "%s/sock", server->dir);
     for (size_t i = 0; server->options != NULL && server->options[i] != NULL; i++)
         argv[words++] = server->options[i];
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     execvp(argv[0], (char *const *)argv);
     _exit(127);
+}
+
+static void fork_server(struct server *server)
+{
+    server->pid = child_fork();
+    if (server->pid == 0)
+        become_server(server);
 }
 
 static void pause_10ms(void)
@@ -73,25 +72,25 @@ static void pause_10ms(void)
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 }
 
-static void forget_asker(struct server *server)
+static void disconnect(struct server *server)
 {
-    if (server->asker != NULL)
-        redisFree(server->asker);
-    server->asker = NULL;
+    if (server->redis != NULL)
+        redisFree(server->redis);
+    server->redis = NULL;
 }
 
-/** Until it takes connections; false when it has ended instead. */
+/** Wait until it takes connections; false when it has ended instead. */
 static bool wait_ready(struct server *server)
 {
     char sock[96];
 
     snprintf(sock, sizeof(sock), "%s/sock", server->dir);
     for (int waited_ms = 0; waited_ms < READY_MS; waited_ms += 10) {
-        if (waitpid(server->pid, NULL, WNOHANG) == server->pid)
+        if (child_has_ended(server->pid))
             return false;
-        forget_asker(server);
-        server->asker = redisConnectUnix(sock);
-        if (server->asker != NULL && server->asker->err == 0)
+        disconnect(server);
+        server->redis = redisConnectUnix(sock);
+        if (server->redis != NULL && server->redis->err == 0)
             return true;
         pause_10ms();
     }
@@ -101,11 +100,9 @@ static bool wait_ready(struct server *server)
 
 void server_restart(struct server *server)
 {
-    server->pid = fork();
-    assert_true(server->pid >= 0);
-    if (server->pid == 0)
-        become_server(server);
-    assert_true(wait_ready(server));
+    fork_server(server);
+    if (!wait_ready(server))
+        fail_msg("redis-server does not start again, see %s/log", server->dir);
 }
 
 void server_start(struct server *server, const char *const *options)
@@ -115,16 +112,16 @@ void server_start(struct server *server, const char *const *options)
     assert_non_null(mkdtemp(server->dir));
     snprintf(server->unix_url, sizeof(server->unix_url), "unix:%s/sock", server->dir);
     for (int i = 0; i < START_TRIES; i++) {
-        server->port =
-            server_free_port(); /* another may take it before the server does */
+        /* Another process may take the port before the server does. */
+        server->port = server_free_port();
         snprintf(server->tcp_url, sizeof(server->tcp_url), "redis://127.0.0.1:%u",
                  server->port);
-        server->pid = fork();
-        assert_true(server->pid >= 0);
-        if (server->pid == 0)
-            become_server(server);
-        if (wait_ready(server))
+        fork_server(server);
+        if (wait_ready(server)) {
+            server->older = newest;
+            newest = server;
             return;
+        }
     }
     fail_msg("redis-server does not start, see %s/log", server->dir);
 }
@@ -133,10 +130,18 @@ void server_kill(struct server *server)
 {
     if (server->pid <= 0)
         return;
-    kill(server->pid, SIGKILL);
-    waitpid(server->pid, NULL, 0);
+    child_end(server->pid);
     server->pid = 0;
-    forget_asker(server);
+    disconnect(server);
+}
+
+static void forget(struct server *server)
+{
+    struct server **at = &newest;
+
+    while (*at != server)
+        at = &(*at)->older;
+    *at = server->older;
 }
 
 void server_stop(struct server *server)
@@ -145,11 +150,31 @@ void server_stop(struct server *server)
     char path[128];
 
     server_kill(server);
+    forget(server);
     for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
         snprintf(path, sizeof(path), "%s/%s", server->dir, files[i]);
         unlink(path);
     }
     rmdir(server->dir);
+}
+
+unsigned server_count(void)
+{
+    unsigned count = 0;
+
+    for (const struct server *at = newest; at != NULL; at = at->older)
+        count++;
+    return count;
+}
+
+void server_reset(unsigned keep)
+{
+    for (unsigned i = server_count(); i > keep; i--)
+        server_stop(newest);
+    for (struct server *at = newest; at != NULL; at = at->older) {
+        server_kill(at);
+        server_restart(at);
+    }
 }
 
 void server_pause(struct server *server)
@@ -162,12 +187,12 @@ void server_resume(struct server *server)
     assert_int_equal(kill(server->pid, SIGCONT), 0);
 }
 
-static redisReply *ask(struct server *server, const char *format, va_list args)
+static redisReply *command(struct server *server, const char *format, va_list args)
 {
-    redisReply *reply = redisvCommand(server->asker, format, args);
+    redisReply *reply = redisvCommand(server->redis, format, args);
 
     if (reply == NULL)
-        fail_msg("redis: %s", server->asker->errstr);
+        fail_msg("redis: %s", server->redis->errstr);
     return reply;
 }
 
@@ -177,7 +202,7 @@ struct redisReply *server_command(struct server *server, const char *format, ...
     redisReply *reply;
 
     va_start(args, format);
-    reply = ask(server, format, args);
+    reply = command(server, format, args);
     va_end(args);
     return reply;
 }
@@ -189,7 +214,7 @@ long long server_int(struct server *server, const char *format, ...)
     long long value;
 
     va_start(args, format);
-    reply = ask(server, format, args);
+    reply = command(server, format, args);
     va_end(args);
     if (reply->type == REDIS_REPLY_ERROR)
         fail_msg("%s: %s", format, reply->str);
@@ -199,19 +224,32 @@ long long server_int(struct server *server, const char *format, ...)
     return value;
 }
 
+void server_pass_ms(struct server *server, unsigned ms)
+{
+    static const char script[] = "for _, key in ipairs(redis.call('KEYS', '*')) do "
+                                 "  local left = redis.call('PTTL', key) "
+                                 "  if left >= 0 then "
+                                 "    redis.call('PEXPIRE', key, left - ARGV[1]) "
+                                 "  end "
+                                 "end "
+                                 "return 0";
+
+    (void)server_int(server, "EVAL %s 0 %u", script, ms);
+}
+
 bool server_has(struct server *server, const char *key)
 {
     return server_int(server, "EXISTS %s", key) == 1;
 }
 
-long long server_calls(struct server *server, const char *command)
+long long server_calls(struct server *server, const char *name)
 {
     redisReply *reply = server_command(server, "INFO commandstats");
     char wanted[64];
     const char *found;
     long long calls;
 
-    snprintf(wanted, sizeof(wanted), "cmdstat_%s:calls=", command);
+    snprintf(wanted, sizeof(wanted), "cmdstat_%s:calls=", name);
     found = strstr(reply->str, wanted);
     calls = found == NULL ? 0 : strtoll(found + strlen(wanted), NULL, 10);
     freeReplyObject(reply);

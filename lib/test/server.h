@@ -15,17 +15,24 @@ struct server {
     uint16_t port;
     pid_t pid;
     const char *const *options; /* more words for the command line; NULL or NULL-ended */
-    struct redisContext *asker;
+    struct redisContext *redis; /* of server_command() */
+    struct server *older;       /* of those that are not stopped */
 };
 
-/** A port of loopback that was free just now. */
+/** A port of loopback that is free at this moment. */
 uint16_t server_free_port(void);
 
 /** Start an empty server on loopback and on a socket; fails the test if it cannot. */
 void server_start(struct server *server, const char *const *options);
 
-/** End it and remove its directory. */
+/** Kill it and remove its directory. */
 void server_stop(struct server *server);
+
+/** How many servers have been started and not stopped. */
+unsigned server_count(void);
+
+/** Kill and restart the `keep` oldest servers, whatever their state, and stop the rest. */
+void server_reset(unsigned keep);
 
 /** SIGKILL, and wait until it is gone. */
 void server_kill(struct server *server);
@@ -37,16 +44,21 @@ void server_restart(struct server *server);
 void server_pause(struct server *server);
 void server_resume(struct server *server);
 
-/** Ask on a connection beside; the reply is freed with freeReplyObject(). */
+/** Send a command on a connection of the test's own; free the reply with
+ * freeReplyObject().
+ */
 struct redisReply *server_command(struct server *server, const char *format, ...);
 
 /** As server_command() for an integer reply. */
 long long server_int(struct server *server, const char *format, ...);
 
-/** How often it has carried out `command`, in lower case, since it started. */
-long long server_calls(struct server *server, const char *command);
+/** How often it has executed the command `name`, in lower case, since it started. */
+long long server_calls(struct server *server, const char *name);
 
-/** Whether the key is there. */
+/** Shorten the time to live of all keys by `ms`, as if so much time had passed. */
+void server_pass_ms(struct server *server, unsigned ms);
+
+/** Whether the key exists. */
 bool server_has(struct server *server, const char *key);
 
 #endif

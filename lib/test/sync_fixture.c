@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+static pthread_t running[SYNC_WORKERS_MAX];
+static unsigned running_count;
+
 struct rlock_client *sync_fixture_client(struct sync_fixture *fixture)
 {
     struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
@@ -22,8 +25,8 @@ int sync_fixture_setup(void **state)
 {
     struct sync_fixture *fixture = calloc(1, sizeof(*fixture));
 
-    fixture->server = *state;
-    freeReplyObject(server_command(fixture->server, "FLUSHALL"));
+    case_begin(state);
+    fixture->server = fixture_empty_server();
     assert_int_equal(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
     fixture->client = sync_fixture_client(fixture);
     *state = fixture;
@@ -34,9 +37,11 @@ int sync_fixture_teardown(void **state)
 {
     struct sync_fixture *fixture = *state;
 
+    (void)case_end();
     rlock_sync_close(fixture->sync);
+    while (running_count > 0) /* only after a failure: their calls are answered now */
+        pthread_join(running[--running_count], NULL);
     rlock_sync_free(fixture->sync);
-    *state = fixture->server;
     free(fixture);
     return 0;
 }
@@ -58,8 +63,22 @@ void sync_begin(struct sync_fixture *fixture, struct sync_worker *workers, unsig
         workers[i].fixture = fixture;
         workers[i].index = i;
         workers[i].work = work;
+        assert_true(running_count < SYNC_WORKERS_MAX);
         assert_int_equal(pthread_create(&workers[i].thread, NULL, run, &workers[i]), 0);
+        running[running_count++] = workers[i].thread;
     }
+}
+
+static void join(pthread_t thread)
+{
+    unsigned kept = 0;
+
+    pthread_join(thread, NULL);
+    for (unsigned i = 0; i < running_count; i++) {
+        if (!pthread_equal(running[i], thread))
+            running[kept++] = running[i];
+    }
+    running_count = kept;
 }
 
 unsigned sync_end(struct sync_worker *workers, unsigned count)
@@ -67,7 +86,7 @@ unsigned sync_end(struct sync_worker *workers, unsigned count)
     unsigned failures = 0;
 
     for (unsigned i = 0; i < count; i++) {
-        pthread_join(workers[i].thread, NULL);
+        join(workers[i].thread);
         failures += workers[i].failures;
     }
     return failures;

@@ -58,7 +58,6 @@ void sync_await_int(struct sync_fixture *fixture, long long wanted, const char *
 void sync_await_tries(struct sync_fixture *fixture, const struct rlock *held,
                       unsigned count);
 
-#define SYNC_TEST(name)                                                                  \
-    cmocka_unit_test_setup_teardown(name, sync_fixture_setup, sync_fixture_teardown)
+#define SYNC_TEST(name) CASE(name, sync_fixture_setup, sync_fixture_teardown)
 
 #endif

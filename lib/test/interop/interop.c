@@ -21,11 +21,8 @@ static struct peer peer;
 
 static int start(void **state)
 {
-    struct server *server;
-
     fixture_start_server(state);
-    server = *state;
-    peer_start(&peer, classpath, server->tcp_url);
+    peer_start(&peer, classpath, fixture_empty_server()->tcp_url);
     return 0;
 }
 

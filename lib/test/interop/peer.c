@@ -1,5 +1,6 @@
 /* peer.c - talks to the Java process by its standard input and output. */
 #include "test/interop/peer.h"
+#include "test/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void become_peer(const int to[2], const int from[2], const char *classpath,
@@ -17,7 +16,6 @@ static void become_peer(const int to[2], const int from[2], const char *classpat
     char watchdog_ms[16];
 
     snprintf(watchdog_ms, sizeof(watchdog_ms), "%d", PEER_WATCHDOG_MS);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(to[0], STDIN_FILENO);
     dup2(from[1], STDOUT_FILENO);
     execlp("java", "java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp",
@@ -32,8 +30,7 @@ void peer_start(struct peer *peer, const char *classpath, const char *redis_url)
     *peer = (struct peer){0};
     assert_int_equal(pipe2(to, O_CLOEXEC), 0);
     assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-    peer->pid = fork();
-    assert_true(peer->pid >= 0);
+    peer->pid = child_fork();
     if (peer->pid == 0)
         become_peer(to, from, classpath, redis_url);
     close(to[0]);
@@ -45,8 +42,7 @@ void peer_start(struct peer *peer, const char *classpath, const char *redis_url)
 
 void peer_stop(struct peer *peer)
 {
-    kill(peer->pid, SIGKILL);
-    waitpid(peer->pid, NULL, 0);
+    child_end(peer->pid);
     close(peer->to);
     close(peer->from);
 }
