@@ -10,7 +10,7 @@
 
 #include "app/api/api.h"
 
-#define API_WEB_FILES 64
+#define API_WEB_FILES 256 /* all embedded files, sql included */
 
 struct api {
     struct api_options options;
