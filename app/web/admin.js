@@ -1,4 +1,4 @@
-/* admin.js - the dashboard: who is here, the stats of each second, the vouchers. */
+/* admin.js - the dashboard: sign-in, the stats of each second, the vouchers. */
 import {Chart} from '/web/charts.js';
 import {Stats, KEPT_S, percentile} from '/web/stats.js';
 import {call, claims, devToken, element, every, setText, takeToken} from '/web/common.js';
@@ -10,12 +10,12 @@ const SHOWN_MIN_S = 60;
 
 const byId = (id) => document.getElementById(id);
 const stats = new Stats();
-const stock = new Map(); /* second: Map of voucher id to what is left */
+const stock = new Map(); /* second: Map of voucher id to stock left */
 let token = sessionStorage.getItem(TOKEN);
 let vouchers = [];
 let isStarted = false;
 
-/* -- numbers for people -- */
+/* -- number formats -- */
 
 const whole = new Intl.NumberFormat('en', {maximumFractionDigits: 0});
 const short = new Intl.NumberFormat('en', {notation: 'compact', maximumSignificantDigits: 3});
@@ -24,7 +24,7 @@ const rate = (value) => value > 0 && value < 10 ? value.toFixed(1) : count(value
 const time = new Intl.DateTimeFormat('en', {month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23'});
 const money = (cents) => (cents / 100).toLocaleString('en', {style: 'currency', currency: 'CNY', currencyDisplay: 'narrowSymbol'});
 
-function span(us) {
+function formatDuration(us) {
     if (us === 0)
         return '0';
     if (us >= 1e6)
@@ -39,7 +39,7 @@ function age(ms) {
     return s < 7200 ? `${Math.floor(s / 60)} min` : `${Math.floor(s / 3600)} h`;
 }
 
-/* -- the charts -- */
+/* -- charts -- */
 
 const refusals = {
     'sold out': ['sold_out'],
@@ -49,60 +49,61 @@ const refusals = {
     'overloaded': ['overloaded', 'unavailable', 'outcome_unknown', 'internal'],
     'other': ['ticket_required', 'not_found'],
 };
-const refused = (did) => Object.values(refusals).map((names) =>
-    names.reduce((all, name) => all + (did.outcomes[name] ?? 0), 0));
-const spread = (name, ...parts) => (did) => parts.map((p) => percentile(did[name], stats.bounds, p));
+const refused = (delta) => Object.values(refusals).map((names) =>
+    names.reduce((all, name) => all + (delta.outcomes[name] ?? 0), 0));
+const spread = (name, ...parts) => (delta) => parts.map((p) => percentile(delta[name], stats.bounds, p));
 
 const charts = [
     {id: 'orders', title: 'Orders per second', series: ['placed'], format: rate,
-     value: (did) => [did.outcomes.placed ?? 0]},
+     value: (delta) => [delta.outcomes.placed ?? 0]},
     {id: 'refusals', title: 'Refusals per second', series: Object.keys(refusals), format: rate, stacked: true,
      value: refused},
-    {id: 'latency', title: 'Time to place an order', series: ['p50', 'p95', 'p99'], format: span,
+    {id: 'latency', title: 'Order latency', series: ['p50', 'p95', 'p99'], format: formatDuration,
      value: spread('total', 0.5, 0.95, 0.99)},
-    {id: 'locks', title: 'Wait for the lock', series: ['p50', 'p99'], format: span,
+    {id: 'locks', title: 'Lock wait', series: ['p50', 'p99'], format: formatDuration,
      value: spread('lock', 0.5, 0.99)},
-    {id: 'commit', title: 'Commit', series: ['p50', 'p99'], format: span, value: spread('commit', 0.5, 0.99)},
+    {id: 'commit', title: 'Commit latency', series: ['p50', 'p99'], format: formatDuration,
+     value: spread('commit', 0.5, 0.99)},
     {id: 'batch', title: 'Orders per transaction', series: ['mean'], format: rate,
-     value: (did) => [did.batches > 0 ? did.batched / did.batches : null]},
-    {id: 'queue', title: 'Queue', series: ['waiting', 'in flight'], format: rate,
-     value: (did) => [did.queue, did.in_flight]},
-    {id: 'requests', title: 'Requests per second', series: ['all'], format: rate, value: (did) => [did.requests]},
+     value: (delta) => [delta.batches > 0 ? delta.batched / delta.batches : null]},
+    {id: 'queue', title: 'Queue', series: ['queued', 'in flight'], format: rate,
+     value: (delta) => [delta.queue, delta.in_flight]},
+    {id: 'requests', title: 'Requests per second', series: ['all'], format: rate, value: (delta) => [delta.requests]},
 ].map((each) => ({...each, chart: new Chart(each)}));
 const stockChart = new Chart({id: 'stock', title: 'Stock left', series: [], format: count, filled: false});
 
-/* From the first second that something is known of, or a minute ago. */
+/* From the first known second, or the last minute. */
 function drawCharts() {
     const last = stats.lastSecond();
     const known = Math.min(...stats.seconds.keys(), ...stock.keys());
     const first = Math.min(last - SHOWN_MIN_S, Math.max(known, last - KEPT_S + 1));
     const seconds = Array.from({length: last - first + 1}, (_, i) => first + i);
-    const did = seconds.map((second) => stats.at(second));
+    const deltas = seconds.map((second) => stats.at(second));
     for (const {chart, value, series} of charts) {
         chart.draw(seconds.map((second, i) =>
-            [new Date(second * 1000), ...(did[i] ? value(did[i]) : series.map(() => null))]),
+            [new Date(second * 1000), ...(deltas[i] ? value(deltas[i]) : series.map(() => null))]),
             first * 1000, last * 1000);
     }
     drawStock(seconds, first, last);
 }
 
-/* Those on sale, or the newest. */
-function watchedVouchers() {
+/* The open vouchers, or the newest. */
+function chartedVouchers() {
     const open = vouchers.filter((each) => each.state === 'open');
     return open.length > 0 ? open.slice(0, STOCK_LINES_MAX) : vouchers.slice(0, 1);
 }
 
 function drawStock(seconds, first, last) {
-    const watched = watchedVouchers();
-    const names = watched.map((each) => each.title.length > 24 ? `${each.title.slice(0, 22)}…` : each.title);
-    stockChart.setSeries(names.map((name, i) => names.indexOf(name) === i ? name : `${name} (${watched[i].id})`));
+    const charted = chartedVouchers();
+    const names = charted.map((each) => each.title.length > 24 ? `${each.title.slice(0, 22)}…` : each.title);
+    stockChart.setSeries(names.map((name, i) => names.indexOf(name) === i ? name : `${name} (${charted[i].id})`));
     const left = (second, id) => (stock.get(second) ?? stock.get(second - 1))?.get(id) ?? null;
     stockChart.draw(seconds.map((second) =>
-        [new Date(second * 1000), ...watched.map((each) => left(second, each.id))]),
+        [new Date(second * 1000), ...charted.map((each) => left(second, each.id))]),
         first * 1000, last * 1000);
 }
 
-/* -- right now -- */
+/* -- current values -- */
 
 const tiles = {};
 
@@ -117,31 +118,31 @@ function tile(name, text, unit = '') {
 }
 
 function drawNow() {
-    const did = stats.at(stats.lastSecond());
-    const p99 = did ? percentile(did.total, stats.bounds, 0.99) : null;
-    const left = watchedVouchers().filter((each) => each.state === 'open')
+    const delta = stats.at(stats.lastSecond());
+    const p99 = delta ? percentile(delta.total, stats.bounds, 0.99) : null;
+    const left = chartedVouchers().filter((each) => each.state === 'open')
         .reduce((all, each) => all + each.stock_left, 0);
     tile('Stock on sale', count(left));
-    tile('Orders', did ? rate(did.outcomes.placed ?? 0) : '–', '/s');
-    tile('Refused', did ? rate(refused(did).reduce((a, b) => a + b, 0)) : '–', '/s');
-    tile('Requests', did ? rate(did.requests) : '–', '/s');
-    tile('Order, p99', p99 === null ? '–' : span(p99));
-    tile('In flight', did ? count(did.in_flight) : '–');
-    tile('Connections', did ? count(did.connections) : '–');
+    tile('Orders', delta ? rate(delta.outcomes.placed ?? 0) : '–', '/s');
+    tile('Refused', delta ? rate(refused(delta).reduce((a, b) => a + b, 0)) : '–', '/s');
+    tile('Requests', delta ? rate(delta.requests) : '–', '/s');
+    tile('Order latency p99', p99 === null ? '–' : formatDuration(p99));
+    tile('In flight', delta ? count(delta.in_flight) : '–');
+    tile('Connections', delta ? count(delta.connections) : '–');
 }
 
 function drawHealth() {
     const rows = stats.instances();
     const isUp = (name) => rows.length > 0 && rows.every((row) => row.stats[name] === row.stats.loops);
     const isBypassing = rows.some((row) => row.stats.bypassing > 0);
-    const told = [
+    const badges = [
         ['Postgres', isUp('postgres_up') ? 'good' : 'bad', isUp('postgres_up') ? 'up' : 'down'],
         ['Redis', isUp('redis_up') ? 'good' : isBypassing ? 'warn' : 'bad',
          isUp('redis_up') ? 'up' : isBypassing ? 'bypassed' : 'down'],
         ['', rows.length > 0 ? 'good' : 'bad', `${rows.length} ${rows.length === 1 ? 'instance' : 'instances'}`],
     ];
     const list = byId('health');
-    told.forEach(([name, tone, state], i) => {
+    badges.forEach(([name, tone, state], i) => {
         const badge = list.children[i]?.firstChild ?? element('span', {});
         badge.className = `badge ${tone}`;
         setText(badge, `${name} ${state}`.trim());
@@ -150,7 +151,7 @@ function drawHealth() {
     });
 }
 
-/* Rows that stay, cells whose text changes: nothing that is being read is replaced. */
+/* Update the texts of a row instead of replacing it, so that focus and screen readers stay. */
 function fillRow(body, key, cells) {
     let row = body.querySelector(`[data-key="${CSS.escape(key)}"]`);
     if (!row) {
@@ -170,12 +171,12 @@ function keepRows(body, keys) {
 
 function drawInstances() {
     const rows = stats.instances();
-    for (const {name, stats: now, did} of rows) {
-        const p99 = did ? percentile(did.total, stats.bounds, 0.99) : null;
+    for (const {name, stats: now, delta} of rows) {
+        const p99 = delta ? percentile(delta.total, stats.bounds, 0.99) : null;
         fillRow(byId('instances'), name, [
             [name, 'title'], [age(stats.nowMs() - now.started_ms)], [count(now.loops), 'right'],
-            [did ? rate(did.requests) : '–', 'right'], [did ? rate(did.outcomes.placed ?? 0) : '–', 'right'],
-            [p99 === null ? '–' : span(p99), 'right'], [count(now.connections), 'right'],
+            [delta ? rate(delta.requests) : '–', 'right'], [delta ? rate(delta.outcomes.placed ?? 0) : '–', 'right'],
+            [p99 === null ? '–' : formatDuration(p99), 'right'], [count(now.connections), 'right'],
             [count(now.locks_lost), 'right'], [now.postgres_up === now.loops ? 'up' : 'down'],
             [now.redis_up === now.loops ? 'up' : 'down'],
         ]);
@@ -217,7 +218,7 @@ function drawVouchers() {
     });
 }
 
-function learnVouchers(items) {
+function updateVouchers(items) {
     const second = Math.floor(stats.nowMs() / 1000);
     vouchers = items;
     stock.set(second, new Map(items.map((each) => [each.id, each.stock_left])));
@@ -232,12 +233,12 @@ function learnVouchers(items) {
 async function refresh() {
     try {
         const after = stats.lastId === null ? '' : `?after=${stats.lastId}`;
-        const [told, page] = await Promise.all([
+        const [answer, page] = await Promise.all([
             call('GET', `/v1/stats${after}`, {token}), call('GET', '/v1/vouchers?limit=50', {})]);
-        stats.learn(told);
-        learnVouchers(page.items);
-        setText(byId('trouble'), told.is_shared ? '' :
-            'Redis does not answer: these are the stats of one instance alone.');
+        stats.update(answer);
+        updateVouchers(page.items);
+        setText(byId('notice'), answer.is_shared ? '' :
+            'Redis is down: these are the stats of one instance only.');
         drawNow();
         drawHealth();
         drawVouchers();
@@ -246,32 +247,32 @@ async function refresh() {
         return 0;
     } catch (problem) {
         if (problem.status === 401 || problem.status === 403) {
-            leave('This token is not an admin\'s, or has expired.');
+            signOut('The token has expired or is not an admin token.');
             return 0;
         }
         if (problem.status === undefined)
             throw problem;
-        setText(byId('trouble'), `The service does not answer as it should: ${problem.message}`);
+        setText(byId('notice'), `The request failed: ${problem.message}`);
         return 2000;
     }
 }
 
-/* -- who -- */
+/* -- sign-in -- */
 
-function leave(why = '') {
+function signOut(reason = '') {
     token = null;
     sessionStorage.removeItem(TOKEN);
     byId('board').hidden = byId('signout').hidden = true;
     byId('signin').hidden = false;
-    setText(byId('signin').querySelector('.fault'), why);
+    setText(byId('signin').querySelector('.error'), reason);
 }
 
-function enter(given) {
-    if (claims(given)?.role !== 'admin') {
-        leave('This is not an admin\'s token.');
+function signIn(newToken) {
+    if (claims(newToken)?.role !== 'admin') {
+        signOut('This is not an admin token.');
         return;
     }
-    token = given;
+    token = newToken;
     sessionStorage.setItem(TOKEN, token);
     byId('signin').hidden = true;
     byId('board').hidden = byId('signout').hidden = false;
@@ -280,27 +281,27 @@ function enter(given) {
     isStarted = true;
 }
 
-async function begin() {
+async function start() {
     byId('charts').append(stockChart.element, ...charts.map((each) => each.chart.element));
     initForms({token: () => token, done: (text) => { setText(byId('done'), text); refresh(); }});
     byId('create').onclick = () => openEdit(null);
-    byId('signout').onclick = () => leave();
-    byId('demo').onclick = async () => enter(await devToken('admin', 1));
+    byId('signout').onclick = () => signOut();
+    byId('demo').onclick = async () => signIn(await devToken('admin', 1));
     byId('signin').querySelector('form').onsubmit = (event) => {
         event.preventDefault();
-        enter(byId('token').value.trim());
+        signIn(byId('token').value.trim());
     };
     matchMedia('(prefers-color-scheme: dark)').onchange = () => {
         for (const chart of [stockChart, ...charts.map((each) => each.chart)])
             chart.repaint();
     };
     if (token !== null)
-        enter(token);
+        signIn(token);
     else
-        leave();
+        signOut();
     byId('demo').hidden = await devToken('shopper', 1).catch(() => null) === null;
 }
 
 takeToken();
 window.onhashchange = takeToken;
-await begin();
+await start();

@@ -1,8 +1,8 @@
 /*
- * buy.js - one press of the button, until the service has given a verdict.
+ * buy.js - one press of the button: retries until the outcome is final.
  *
- * All attempts of a press carry the same Idempotency-Key, so that they make one order at
- * most whatever became of the answers. The key outlives a reload of the page.
+ * All attempts of a press carry the same Idempotency-Key, so they place at most one order even
+ * if answers are lost. The key survives a reload of the page.
  */
 import {call, Problem} from '/web/common.js';
 
@@ -11,15 +11,14 @@ const PAUSE_MS = 500;
 const PAUSE_MAX_MS = 8000;
 const HASHES_AT_ONCE = 256;
 
-const again = new Set(['network', 'overloaded', 'unavailable', 'outcome_unknown', 'rate_limited', 'order_in_progress']);
+const retryable = new Set(['network', 'overloaded', 'unavailable', 'outcome_unknown', 'rate_limited', 'order_in_progress']);
 
 function newKey() {
     const bytes = crypto.getRandomValues(new Uint8Array(16));
     return Array.from(bytes, (each) => each.toString(16).padStart(2, '0')).join('');
 }
 
-/* Full jitter above the half, so that those who were refused together do not come again
-   together. */
+/* Half of the pause is random, so that shoppers who were refused together do not retry together. */
 function pauseMs(attempt, problem) {
     const grown = Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** attempt);
     return Math.max(problem.retryAfterS * 1000, grown / 2) + Math.random() * grown / 2;
@@ -48,53 +47,53 @@ async function solve(challenge, bits) {
     }
 }
 
-async function fetchTicket(voucher, token, tell) {
+async function fetchTicket(voucher, token, report) {
     const path = `/v1/vouchers/${voucher.id}/ticket`;
-    let told = await call('POST', path, {token});
-    if (told.challenge) {
-        tell('solving');
-        const nonce = await solve(told.challenge, told.bits);
-        told = await call('POST', path, {token, body: {challenge: told.challenge, nonce}});
+    let answer = await call('POST', path, {token});
+    if (answer.challenge) {
+        report('solving');
+        const nonce = await solve(answer.challenge, answer.bits);
+        answer = await call('POST', path, {token, body: {challenge: answer.challenge, nonce}});
     }
-    return told.ticket;
+    return answer.ticket;
 }
 
-async function attempt(voucher, token, key, tell) {
+async function attempt(voucher, token, key, report) {
     const headers = {'Idempotency-Key': key};
     if (voucher.requires_ticket)
-        headers['Purchase-Ticket'] = await fetchTicket(voucher, token, tell);
+        headers['Purchase-Ticket'] = await fetchTicket(voucher, token, report);
     return call('POST', `/v1/vouchers/${voucher.id}/orders`, {token, headers});
 }
 
 /**
- * Order one.
+ * Place an order.
  *
- * @tell  called with words to show meanwhile: tell(name, holes)
+ * @report  called with a text to show meanwhile: report(name, values)
  *
- * Returns the order, `http` 201 or 200 in it; throws the Problem that is the
- * verdict, or the last one when all attempts are used up (`gave_up` is set in it).
+ * Returns the order, with `http` 201 or 200; throws the Problem that is the outcome, or after the
+ * last attempt the last Problem with `gave_up` set.
  */
-export async function buy(voucher, userId, token, tell) {
+export async function buy(voucher, userId, token, report) {
     const place = `seckill.key.${userId}.${voucher.id}`;
     const key = sessionStorage.getItem(place) ?? newKey();
     sessionStorage.setItem(place, key);
     for (let n = 0;; n++) {
         try {
-            const order = await attempt(voucher, token, key, tell);
+            const order = await attempt(voucher, token, key, report);
             sessionStorage.removeItem(place);
             return order;
         } catch (problem) {
             if (!(problem instanceof Problem))
                 throw problem;
-            const isVerdict = !again.has(problem.code);
-            if (isVerdict)
+            const isFinal = !retryable.has(problem.code);
+            if (isFinal)
                 sessionStorage.removeItem(place);
-            problem.gave_up = !isVerdict && n + 1 === ATTEMPTS;
-            if (isVerdict || problem.gave_up)
+            problem.gave_up = !isFinal && n + 1 === ATTEMPTS;
+            if (isFinal || problem.gave_up)
                 throw problem;
             const waitMs = pauseMs(n, problem);
-            const words = {order_in_progress: 'order_in_progress', outcome_unknown: 'look_up'};
-            tell(words[problem.code] ?? 'busy', {s: Math.ceil(waitMs / 1000), n: n + 1, of: ATTEMPTS - 1});
+            const texts = {order_in_progress: 'order_in_progress', outcome_unknown: 'look_up'};
+            report(texts[problem.code] ?? 'busy', {s: Math.ceil(waitMs / 1000), n: n + 1, of: ATTEMPTS - 1});
             await new Promise((done) => setTimeout(done, waitMs));
         }
     }

@@ -3,7 +3,8 @@ import {element, setText} from '/web/common.js';
 
 /* global Dygraph */
 
-/* Its legend wants inline styles, which the page's policy forbids; ours is the caption. */
+/* The legend of dygraphs needs inline styles, which the content security policy forbids. The
+   caption replaces it. */
 Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.Legend);
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -11,7 +12,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 export class Chart {
     /**
      * @series  names, in the order of the values
-     * @format  of a value, for people
+     * @format  formats a value
      */
     constructor({title, series, format, stacked = false, filled = true, id}) {
         this.format = format;
@@ -49,7 +50,7 @@ export class Chart {
         };
     }
 
-    /** Rows of [Date, value...]; null where nothing is known. */
+    /** Draw rows of [Date, value...]; null: unknown. */
     draw(rows, from, to) {
         if (this.series.length === 0 || rows.length === 0)
             return;
@@ -69,31 +70,31 @@ export class Chart {
         this.graph.updateOptions({file: rows, dateWindow: [from, to]});
         this.latest = rows[rows.length - 1].slice(1);
         if (!this.isPointed)
-            this.tell(this.latest);
+            this.showValues(this.latest);
         this.plot.setAttribute('aria-label', `${this.title}: ${this.series.map((name, i) =>
-            `${name} ${this.show(this.latest[i])}`).join(', ')}`);
+            `${name} ${this.formatValue(this.latest[i])}`).join(', ')}`);
     }
 
-    /* The pointer is at these values, or at none. */
+    /* The pointer is over these points, or over none. */
     point(points) {
         this.isPointed = points.length > 0;
         if (!this.isPointed) {
-            this.tell(this.latest);
+            this.showValues(this.latest);
             return;
         }
         const values = new Map(points.map((each) => [each.name, each.yval]));
-        this.tell(this.series.map((name) => values.get(name)));
+        this.showValues(this.series.map((name) => values.get(name)));
     }
 
-    show(value) {
+    formatValue(value) {
         return value === null || value === undefined || Number.isNaN(value) ? '–' : this.format(value);
     }
 
-    tell(values) {
-        this.values.forEach((target, i) => setText(target, this.show(values[i])));
+    showValues(values) {
+        this.values.forEach((target, i) => setText(target, this.formatValue(values[i])));
     }
 
-    /** The colours have changed. */
+    /** Apply changed colours. */
     repaint() {
         this.graph?.updateOptions(this.options());
     }

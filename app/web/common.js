@@ -1,8 +1,8 @@
-/* common.js - what both pages stand on: requests, the server's clock, tokens, elements. */
+/* common.js - shared by both pages: requests, the clock of the server, tokens, elements. */
 
-const ANSWER_WITHIN_MS = 15000;
+const TIMEOUT_MS = 15000;
 
-/** An answer that is not what was asked for; status 0 and code "network": none came. */
+/** A failed request. Status 0 and code "network": no answer. */
 export class Problem extends Error {
     constructor(status, body, retryAfterS) {
         super(body.detail ?? body.title ?? body.code);
@@ -13,36 +13,36 @@ export class Problem extends Error {
     }
 }
 
-/** One request; its JSON, or a Problem thrown. */
+/** Send a request and return the JSON of the answer; throws a Problem. */
 export async function call(method, path, {token, body, headers = {}} = {}) {
     const sent = {...headers};
     if (token)
         sent.Authorization = `Bearer ${token}`;
     if (body !== undefined)
         sent['Content-Type'] = 'application/json';
-    let reply, told;
+    let reply, answer;
     try {
         reply = await fetch(path, {
             method, headers: sent, body: body === undefined ? undefined : JSON.stringify(body),
-            cache: 'no-store', signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+            cache: 'no-store', signal: AbortSignal.timeout(TIMEOUT_MS),
         });
-        told = await reply.json();
+        answer = await reply.json();
     } catch (failure) {
         throw new Problem(reply?.status ?? 0, {code: 'network', detail: failure.message}, 0);
     }
     if (!reply.ok)
-        throw new Problem(reply.status, told, Number(reply.headers.get('Retry-After')) || 0);
-    return {...told, http: reply.status};
+        throw new Problem(reply.status, answer, Number(reply.headers.get('Retry-After')) || 0);
+    return {...answer, http: reply.status};
 }
 
 /**
- * The server's clock, by the answer that came back the quickest of late: an answer tells
- * the time somewhere between asking and hearing. Changes of this device's clock do nothing.
+ * The clock of the server, from the recent answer with the shortest round trip: the server read
+ * its clock between the request and the answer. Changes of the device's clock have no effect.
  */
 export const clock = {
     offsetMs: 0,
     errorMs: Infinity,
-    learnedAt: 0,
+    updatedAt: 0,
 
     device: () => performance.timeOrigin + performance.now(),
 
@@ -50,27 +50,27 @@ export const clock = {
         return this.device() + this.offsetMs;
     },
 
-    learn(serverTime, askedAt, heardAt) {
-        const errorMs = (heardAt - askedAt) / 2;
-        const drifted = this.errorMs + (heardAt - this.learnedAt) / 1000;
+    update(serverTime, sentAt, receivedAt) {
+        const errorMs = (receivedAt - sentAt) / 2;
+        const drifted = this.errorMs + (receivedAt - this.updatedAt) / 1000;
         if (errorMs > drifted)
             return;
-        this.offsetMs = Date.parse(serverTime) - (askedAt + heardAt) / 2;
+        this.offsetMs = Date.parse(serverTime) - (sentAt + receivedAt) / 2;
         this.errorMs = errorMs;
-        this.learnedAt = heardAt;
+        this.updatedAt = receivedAt;
     },
 };
 
-/** Vouchers of the shop, and with them the time. */
+/** List vouchers; also updates the clock. */
 export async function listVouchers(query) {
-    const askedAt = clock.device();
+    const sentAt = clock.device();
     const page = await call('GET', `/v1/vouchers?${query}`);
     if (page.items.length > 0)
-        clock.learn(page.items[0].server_time, askedAt, clock.device());
+        clock.update(page.items[0].server_time, sentAt, clock.device());
     return page.items;
 }
 
-/** A token for development, or null where the service gives none. */
+/** A token for development; null if the service issues none. */
 export async function devToken(role, userId) {
     try {
         return (await call('POST', '/v1/dev/token', {body: {role, user_id: userId}})).token;
@@ -81,7 +81,7 @@ export async function devToken(role, userId) {
     }
 }
 
-/** The claims of a token, unproven: for telling who is signed in. Null: it is none. */
+/** The claims of a token, not verified: only to show who is signed in. Null: not a token. */
 export function claims(token) {
     try {
         return JSON.parse(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/')));
@@ -91,8 +91,8 @@ export function claims(token) {
 }
 
 /**
- * A link may bring a token, #token=...: it goes into the form, and out of the address. To
- * sign in stays the press of a button, so that nobody's link signs in anybody.
+ * Move the token of a link (#token=...) from the address into the form. The user must still press
+ * the button, so that a foreign link cannot sign anybody in.
  */
 export function takeToken() {
     const token = new URLSearchParams(location.hash.slice(1)).get('token');
@@ -115,13 +115,13 @@ export function element(tag, attributes = {}, ...children) {
     return made;
 }
 
-/** Change the text only where it differs, so that nothing is read out twice. */
+/** Change the text only if it differs, so that a screen reader does not read it twice. */
 export function setText(target, text) {
     if (target.textContent !== text)
         target.textContent = text;
 }
 
-/** Call `work` every so often, never twice at once, and not while nobody looks. */
+/** Call `work` periodically, never twice at the same time, and not while the page is hidden. */
 export function every(periodMs, work) {
     let timer;
     const turn = async () => {

@@ -2,10 +2,10 @@
 import {call, setText} from '/web/common.js';
 
 const byId = (id) => document.getElementById(id);
-let house; /* {token(), done(text)} */
+let page; /* {token(), done(text)} */
 let edited = null;
 
-/* "2026-11-21T01:30:00", in this device's time zone, as the input wants it. */
+/* "2026-11-21T01:30:00" in the time zone of the device, the format of the input. */
 function localTime(ms) {
     const at = new Date(ms - new Date(ms).getTimezoneOffset() * 60000);
     return at.toISOString().slice(0, 19);
@@ -15,7 +15,7 @@ const numbers = ['stock', 'per_user_limit', 'pay_within_s', 'add'];
 const amounts = ['price_cents', 'face_value_cents'];
 const times = ['begin_at', 'end_at'];
 
-/* What is no number or time is sent as it is: the service says what is wrong with it. */
+/* An invalid number or time is sent unchanged: the service reports the error. */
 function valueOf(input) {
     const text = input.value.trim();
     if (text !== '' && numbers.includes(input.name) && Number.isInteger(Number(text)))
@@ -31,13 +31,13 @@ function inputsOf(form) {
     return [...form.elements].filter((each) => each.name && !each.disabled);
 }
 
-function tellFaults(form, errors, rest) {
+function showErrors(form, errors, rest) {
     let first = null;
     for (const input of inputsOf(form)) {
-        const fault = errors.find((each) => each.field === input.name);
-        setText(byId(`e-${input.name}`), fault?.message ?? '');
-        input.setAttribute('aria-invalid', String(fault !== undefined));
-        first ??= fault ? input : null;
+        const error = errors.find((each) => each.field === input.name);
+        setText(byId(`e-${input.name}`), error?.message ?? '');
+        input.setAttribute('aria-invalid', String(error !== undefined));
+        first ??= error ? input : null;
     }
     setText(form.querySelector('[role="alert"]'), first ? '' : rest);
     first?.focus();
@@ -46,11 +46,11 @@ function tellFaults(form, errors, rest) {
 async function send(form, method, path, text) {
     const body = Object.fromEntries(inputsOf(form).map((input) => [input.name, valueOf(input)]));
     try {
-        const voucher = await call(method, path, {token: house.token(), body});
+        const voucher = await call(method, path, {token: page.token(), body});
         form.closest('dialog').close();
-        house.done(text(voucher));
+        page.done(text(voucher));
     } catch (problem) {
-        tellFaults(form, problem.body?.errors ?? [], problem.message);
+        showErrors(form, problem.body?.errors ?? [], problem.message);
     }
 }
 
@@ -58,11 +58,11 @@ function open(dialog, values) {
     const form = dialog.querySelector('form');
     for (const input of inputsOf(form))
         input.value = values[input.name] ?? '';
-    tellFaults(form, [], '');
+    showErrors(form, [], '');
     dialog.showModal();
 }
 
-/** @voucher  null: a new one */
+/** @voucher  null: create one */
 export function openEdit(voucher) {
     const dialog = byId('edit');
     edited = voucher;
@@ -86,7 +86,7 @@ export function openRestock(voucher) {
 }
 
 export function initForms(given) {
-    house = given;
+    page = given;
     for (const button of document.querySelectorAll('dialog .close'))
         button.onclick = () => button.closest('dialog').close();
     byId('edit').querySelector('form').onsubmit = (event) => {

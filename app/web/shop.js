@@ -1,12 +1,12 @@
-/* shop.js - the shop page: who is here, the vouchers, the button, my orders. */
+/* shop.js - the shop page: sign-in, vouchers, the buy button, my orders. */
 import {buy} from '/web/buy.js';
 import {call, claims, clock, devToken, element, every, listVouchers, setText, takeToken} from '/web/common.js';
-import {duration, has, moment, money, number, percent, say, translate} from '/web/i18n.js';
+import {duration, hasText, moment, money, number, percent, text, translatePage} from '/web/i18n.js';
 
-const LOOK_MS = 2000;        /* at the vouchers on sale, while something happens there */
-const LOOK_CALM_MS = 5000;
-const LIVELY_MS = 20000;     /* for how long after a change, and before one that is due */
-const LOOK_AHEAD_MS = 10000; /* at those to come */
+const REFRESH_MS = 2000;         /* of the open vouchers, shortly before and after a change */
+const REFRESH_CALM_MS = 5000;    /* of the open vouchers otherwise */
+const BUSY_MS = 20000;           /* before and after a change */
+const REFRESH_OTHERS_MS = 10000; /* of upcoming and ended vouchers */
 const ENDED_SHOWN = 3;
 const TOKEN = 'seckill.token';
 
@@ -15,55 +15,55 @@ const shopper = {token: null, id: null, isDev: false};
 const cards = new Map();  /* voucher id: Card */
 const orders = new Map(); /* order id: Row */
 
-/* -- who -- */
+/* -- sign-in -- */
 
 function showShopper() {
-    const isHere = shopper.token !== null;
-    setText(byId('who'), isHere ? say('shopper', {id: shopper.id}) : '');
-    byId('another').hidden = !(isHere && shopper.isDev);
-    byId('signout').hidden = !isHere || shopper.isDev;
-    byId('signin').hidden = isHere;
-    byId('orders-section').hidden = !isHere;
+    const isSignedIn = shopper.token !== null;
+    setText(byId('shopper'), isSignedIn ? text('shopper', {id: shopper.id}) : '');
+    byId('another').hidden = !(isSignedIn && shopper.isDev);
+    byId('signout').hidden = !isSignedIn || shopper.isDev;
+    byId('signin').hidden = isSignedIn;
+    byId('orders-section').hidden = !isSignedIn;
 }
 
-function enter(token) {
-    const told = claims(token);
-    if (!told?.sub)
+function signIn(token) {
+    const user = claims(token);
+    if (!user?.sub)
         return false;
     shopper.token = token;
-    shopper.id = told.sub;
+    shopper.id = user.sub;
     localStorage.setItem(TOKEN, token);
     for (const row of orders.values())
         row.element.remove();
     orders.clear();
     for (const card of cards.values())
-        card.say('');
+        card.showMessage('');
     showShopper();
     refreshOrders();
     return true;
 }
 
-function leave() {
+function signOut() {
     localStorage.removeItem(TOKEN);
     shopper.token = null;
     showShopper();
 }
 
-async function enterAsAnybody() {
+async function signInAsAnyone() {
     const token = await devToken('shopper', 100000 + Math.floor(Math.random() * 900000));
     shopper.isDev = token !== null;
     if (token !== null)
-        enter(token);
+        signIn(token);
 }
 
-async function begin() {
+async function start() {
     const kept = localStorage.getItem(TOKEN);
-    const told = kept === null ? null : claims(kept);
+    const user = kept === null ? null : claims(kept);
     shopper.isDev = (await devToken('shopper', 1).catch(() => null)) !== null;
-    if (told !== null && told.exp * 1000 > Date.now() + 60000)
-        enter(kept);
+    if (user !== null && user.exp * 1000 > Date.now() + 60000)
+        signIn(kept);
     else if (shopper.isDev)
-        await enterAsAnybody();
+        await signInAsAnyone();
     showShopper();
 }
 
@@ -106,10 +106,10 @@ class Card {
                 element('div', {class: 'track', 'aria-hidden': 'true'}, this.fill),
                 element('p', {class: 'stock'}, this.left, this.limit)),
             this.button, this.message);
-        this.learn(voucher);
+        this.update(voucher);
     }
 
-    learn(voucher) {
+    update(voucher) {
         if (voucher.stock_left !== this.voucher?.stock_left)
             changedAt = clock.device();
         this.voucher = {...voucher, beginMs: Date.parse(voucher.begin_at), endMs: Date.parse(voucher.end_at)};
@@ -118,15 +118,15 @@ class Card {
         setText(this.text, voucher.description ?? '');
         this.text.hidden = !voucher.description;
         setText(this.price, money(voucher.price_cents));
-        setText(this.worth, say('worth', {money: money(voucher.face_value_cents)}));
-        setText(this.off, off > 0 ? say('off', {percent: percent(off)}) : '');
-        setText(this.left, say('left', {left: number(voucher.stock_left), total: number(voucher.stock_total)}));
-        setText(this.limit, voucher.per_user_limit > 1 ? say('limit', {n: voucher.per_user_limit}) : '');
+        setText(this.worth, text('worth', {money: money(voucher.face_value_cents)}));
+        setText(this.off, off > 0 ? text('off', {percent: percent(off)}) : '');
+        setText(this.left, text('left', {left: number(voucher.stock_left), total: number(voucher.stock_total)}));
+        setText(this.limit, voucher.per_user_limit > 1 ? text('limit', {n: voucher.per_user_limit}) : '');
         this.fill.style.width = `${100 * voucher.stock_left / Math.max(1, voucher.stock_total)}%`;
         this.tick();
     }
 
-    /* What time alone changes; called every second, and by learn(). */
+    /* Show what depends on the time; called every second, and by update(). */
     tick() {
         const state = openState(this.voucher);
         const hasOpened = this.state === 'upcoming' && state === 'open';
@@ -134,63 +134,63 @@ class Card {
         this.element.dataset.state = state;
         this.element.classList.toggle('over', state === 'ended' || state === 'sold_out');
         this.badge.className = `badge ${badgeOf[state]}`;
-        setText(this.badge, say(state));
-        this.tellTime(state);
+        setText(this.badge, text(state));
+        this.showTime(state);
         if (hasOpened)
-            this.say('told_open', {}, 'good');
+            this.showMessage('now_open', {}, 'good');
         if (!this.isBuying)
-            this.tellButton(state);
+            this.showButton(state);
     }
 
-    tellTime(state) {
+    showTime(state) {
         const {beginMs, endMs} = this.voucher;
         if (state === 'ended') {
-            setText(this.timeName, say('ended_at', {time: moment(endMs)}));
+            setText(this.timeName, text('ended_at', {time: moment(endMs)}));
             setText(this.time, '');
             return;
         }
-        setText(this.timeName, say(state === 'upcoming' ? 'opens_in' : 'ends_in'));
+        setText(this.timeName, text(state === 'upcoming' ? 'opens_in' : 'ends_in'));
         setText(this.time, duration((state === 'upcoming' ? beginMs : endMs) - clock.now()));
     }
 
-    tellButton(state) {
+    showButton(state) {
         const price = money(this.voucher.price_cents);
-        const words = {
-            upcoming: () => say('opens_at', {time: moment(this.voucher.beginMs)}),
-            open: () => say('buy', {money: price}),
-            ended: () => say('ended'),
-            sold_out: () => say('sold_out'),
+        const labels = {
+            upcoming: () => text('opens_at', {time: moment(this.voucher.beginMs)}),
+            open: () => text('buy', {money: price}),
+            ended: () => text('ended'),
+            sold_out: () => text('sold_out'),
         };
-        setText(this.button, words[state]());
+        setText(this.button, labels[state]());
         this.button.setAttribute('aria-disabled', String(state !== 'open'));
     }
 
-    say(name, holes = {}, tone = '') {
+    showMessage(name, values = {}, tone = '') {
         this.message.className = `message ${tone}`;
-        setText(this.message, name === '' ? '' : say(name, holes));
+        setText(this.message, name === '' ? '' : text(name, values));
     }
 
     async press() {
         if (this.isBuying)
             return;
         if (this.state === 'upcoming' || this.state === 'ended') {
-            this.tellVerdict(this.state === 'upcoming' ? 'not_started' : 'sale_ended', {});
+            this.showOutcome(this.state === 'upcoming' ? 'not_started' : 'sale_ended', {});
             return;
         }
         if (shopper.token === null) {
-            this.say('unauthenticated', {}, 'warn');
+            this.showMessage('unauthenticated', {}, 'warn');
             byId('token').focus();
             return;
         }
         this.isBuying = true;
         this.button.setAttribute('aria-busy', 'true');
-        setText(this.button, say('buying'));
-        this.say('');
+        setText(this.button, text('buying'));
+        this.showMessage('');
         try {
-            this.tellPlaced(await buy(this.voucher, shopper.id, shopper.token,
-                                      (name, holes) => this.say(name, holes, 'warn')));
+            this.showPlaced(await buy(this.voucher, shopper.id, shopper.token,
+                                      (name, values) => this.showMessage(name, values, 'warn')));
         } catch (problem) {
-            this.tellVerdict(problem.gave_up ? 'gave_up' : problem.code, problem);
+            this.showOutcome(problem.gave_up ? 'gave_up' : problem.code, problem);
         }
         this.isBuying = false;
         this.button.removeAttribute('aria-busy');
@@ -198,46 +198,46 @@ class Card {
         refreshVouchers();
     }
 
-    tellPlaced(order) {
+    showPlaced(order) {
         const left = Date.parse(order.expires_at) - clock.now();
-        this.say(order.http === 201 || order.status === 'unpaid' ? 'placed' : 'repeated',
+        this.showMessage(order.http === 201 || order.status === 'unpaid' ? 'placed' : 'repeated',
                  {id: order.id, time: duration(left)}, 'good');
         showOrder(order);
     }
 
-    tellVerdict(code, problem) {
+    showOutcome(code, problem) {
         const id = problem.body?.order_id;
         const time = duration(this.voucher.beginMs - clock.now());
         if (code === 'sold_out')
-            this.say('say_sold_out', {}, 'bad');
+            this.showMessage('sold_out_message', {}, 'bad');
         else if (code === 'already_ordered')
-            this.say(this.voucher.per_user_limit > 1 ? 'already_limit' : code, {id}, 'good');
-        else if (has(code))
-            this.say(code, {id, time}, 'warn');
+            this.showMessage(this.voucher.per_user_limit > 1 ? 'already_limit' : code, {id}, 'good');
+        else if (hasText(code))
+            this.showMessage(code, {id, time}, 'warn');
         else
-            this.say('failed', {detail: problem.message}, 'bad');
+            this.showMessage('failed', {detail: problem.message}, 'bad');
         if (code === 'unauthenticated')
-            leave();
+            signOut();
         if (code === 'not_started')
-            clock.errorMs = Infinity; /* the next answer sets it anew */
+            clock.errorMs = Infinity; /* the next answer sets the clock */
     }
 }
 
 /* -- the vouchers -- */
 
 const ranks = {open: 0, upcoming: 1, sold_out: 2, ended: 3};
-let lookedAheadAt = -Infinity;
+let othersRefreshedAt = -Infinity;
 let changedAt = -Infinity;
 
-function lookMs() {
+function vouchersPeriodMs() {
     const now = clock.now();
     const isDue = [...cards.values()].some(({state, voucher}) =>
-        state === 'upcoming' && voucher.beginMs - now < LIVELY_MS);
-    return isDue || clock.device() - changedAt < LIVELY_MS ? LOOK_MS : LOOK_CALM_MS;
+        state === 'upcoming' && voucher.beginMs - now < BUSY_MS);
+    return isDue || clock.device() - changedAt < BUSY_MS ? REFRESH_MS : REFRESH_CALM_MS;
 }
 
-/* Those on sale first, in the order of what happens next; a card that has the focus is
-   not moved from under it. */
+/* Open vouchers first, then by the time of their next change. A card that has the focus does not
+   move. */
 function arrange() {
     const shelf = byId('vouchers');
     const sorted = [...cards.values()].sort((a, b) =>
@@ -252,11 +252,11 @@ function arrange() {
     });
 }
 
-function learnVouchers(vouchers) {
+function updateVouchers(vouchers) {
     for (const voucher of vouchers) {
         const card = cards.get(voucher.id);
         if (card) {
-            card.learn(voucher);
+            card.update(voucher);
         } else {
             cards.set(voucher.id, new Card(voucher));
             byId('vouchers').append(cards.get(voucher.id).element);
@@ -267,17 +267,17 @@ function learnVouchers(vouchers) {
 
 async function refreshVouchers() {
     try {
-        if (clock.device() - lookedAheadAt > LOOK_AHEAD_MS) {
-            lookedAheadAt = clock.device();
-            learnVouchers(await listVouchers(`state=ended&limit=${ENDED_SHOWN}`));
-            learnVouchers(await listVouchers('state=upcoming&limit=50'));
+        if (clock.device() - othersRefreshedAt > REFRESH_OTHERS_MS) {
+            othersRefreshedAt = clock.device();
+            updateVouchers(await listVouchers(`state=ended&limit=${ENDED_SHOWN}`));
+            updateVouchers(await listVouchers('state=upcoming&limit=50'));
         }
-        learnVouchers(await listVouchers('state=open&limit=50'));
-        setText(byId('trouble'), cards.size === 0 ? say('no_vouchers') : '');
+        updateVouchers(await listVouchers('state=open&limit=50'));
+        setText(byId('notice'), cards.size === 0 ? text('no_vouchers') : '');
         return 0;
     } catch (problem) {
-        lookedAheadAt = -Infinity;
-        setText(byId('trouble'), say('offline'));
+        othersRefreshedAt = -Infinity;
+        setText(byId('notice'), text('offline'));
         return Math.max(5000, (problem.retryAfterS ?? 0) * 1000);
     }
 }
@@ -293,21 +293,21 @@ class Row {
         this.badge = element('span', {class: 'badge'});
         this.time = element('span', {class: 'small muted number'});
         this.pay = element('button', {type: 'button', class: 'small main', 'aria-describedby': name,
-                                      onclick: () => this.act(() => this.doPay(), 'told_paid')}, say('pay'));
+                                      onclick: () => this.act(() => this.doPay(), 'order_paid')}, text('pay'));
         this.cancel = element('button', {type: 'button', class: 'small', 'aria-describedby': name,
-                                         onclick: () => this.askCancel()}, say('cancel_short'));
+                                         onclick: () => this.confirmCancel()}, text('cancel_short'));
         this.message = element('p', {class: 'message bad small', role: 'status'});
         this.element = element('li', {class: 'order', 'data-order': order.id},
             element('div', {class: 'what'}, this.title,
                 element('p', {class: 'facts'}, this.badge,
-                    element('span', {id: name, class: 'small muted number'}, say('order', {id: order.id})), this.time)),
+                    element('span', {id: name, class: 'small muted number'}, text('order', {id: order.id})), this.time)),
             element('div', {class: 'acts'}, this.pay, this.cancel), this.message);
-        this.learn(order);
+        this.update(order);
     }
 
-    learn(order) {
+    update(order) {
         this.order = order;
-        const title = cards.get(order.voucher_id)?.voucher.title ?? say('voucher_n', {id: order.voucher_id});
+        const title = cards.get(order.voucher_id)?.voucher.title ?? text('voucher_n', {id: order.voucher_id});
         setText(this.title, `${title} · ${money(order.price_cents)}`);
         this.tick();
     }
@@ -318,8 +318,8 @@ class Row {
         const isUnpaid = status === 'unpaid';
         this.element.dataset.status = status;
         this.badge.className = `badge ${orderBadge[status]}`;
-        setText(this.badge, say(status));
-        setText(this.time, isUnpaid ? (left > 0 ? say('pay_within', {time: duration(left)}) : say('time_over')) : '');
+        setText(this.badge, text(status));
+        setText(this.time, isUnpaid ? (left > 0 ? text('pay_within', {time: duration(left)}) : text('time_over')) : '');
         this.pay.hidden = !isUnpaid || !shopper.isDev;
         this.cancel.hidden = !isUnpaid;
     }
@@ -331,28 +331,28 @@ class Row {
         });
     }
 
-    async askCancel() {
-        const sure = byId('sure');
-        setText(byId('sure-what'), say('sure_what', {title: this.title.textContent}));
-        sure.returnValue = '';
-        sure.onclose = () => {
-            if (sure.returnValue === 'yes')
+    async confirmCancel() {
+        const dialog = byId('confirm');
+        setText(byId('confirm-text'), text('confirm_text', {title: this.title.textContent}));
+        dialog.returnValue = '';
+        dialog.onclose = () => {
+            if (dialog.returnValue === 'yes')
                 this.act(() => call('POST', `/v1/orders/${this.order.id}/cancel`, {token: shopper.token}),
-                         'told_cancelled');
+                         'order_cancelled');
         };
-        sure.showModal();
+        dialog.showModal();
     }
 
-    /* The buttons go away with the state: the focus goes to the heading. */
-    async act(work, told) {
+    /* The buttons disappear with the new status, so the focus moves to the heading. */
+    async act(work, message) {
         this.pay.disabled = this.cancel.disabled = true;
         setText(this.message, '');
         try {
-            this.learn(await work());
-            setText(byId('news'), say(told, {id: this.order.id}));
+            this.update(await work());
+            setText(byId('announcement'), text(message, {id: this.order.id}));
             byId('orders-head').focus();
         } catch (problem) {
-            setText(this.message, has(problem.code) ? say(problem.code) : say('failed', {detail: problem.message}));
+            setText(this.message, hasText(problem.code) ? text(problem.code) : text('failed', {detail: problem.message}));
         }
         this.pay.disabled = this.cancel.disabled = false;
         refreshOrders();
@@ -364,7 +364,7 @@ function showOrder(order) {
     const row = orders.get(order.id);
     byId('orders').querySelector('.empty')?.remove();
     if (row) {
-        row.learn(order);
+        row.update(order);
         return;
     }
     orders.set(order.id, new Row(order));
@@ -379,23 +379,23 @@ async function refreshOrders() {
         for (const order of page.items.reverse())
             showOrder(order);
         if (orders.size === 0 && !byId('orders').firstChild)
-            byId('orders').append(element('li', {class: 'empty'}, say('no_orders')));
+            byId('orders').append(element('li', {class: 'empty'}, text('no_orders')));
     } catch (problem) {
         if (problem.code === 'unauthenticated')
-            leave();
+            signOut();
         return 5000;
     }
     return 0;
 }
 
-/* Every few seconds where an order may change by itself, else seldom. */
+/* Often while an order may expire, otherwise rarely. */
 function ordersPeriodMs() {
     return [...orders.values()].some((row) => row.order.status === 'unpaid') ? 3000 : 15000;
 }
 
 /* -- the page -- */
 
-/* At the beginning of each second of the nearest countdown, so that a sale opens in time. */
+/* At the beginning of each second of the server's clock, so that a sale opens on time. */
 function tick() {
     for (const card of cards.values())
         card.tick();
@@ -406,16 +406,16 @@ function tick() {
 
 takeToken();
 window.onhashchange = takeToken;
-translate();
-document.title = say('shop');
-byId('another').onclick = enterAsAnybody;
-byId('signout').onclick = leave;
+translatePage();
+document.title = text('shop');
+byId('another').onclick = signInAsAnyone;
+byId('signout').onclick = signOut;
 byId('signin').querySelector('form').onsubmit = (event) => {
     event.preventDefault();
-    const isIn = enter(byId('token').value.trim());
-    setText(byId('signin').querySelector('.fault'), isIn ? '' : say('token_bad'));
+    const isIn = signIn(byId('token').value.trim());
+    setText(byId('signin').querySelector('.error'), isIn ? '' : text('token_bad'));
 };
-await Promise.all([begin(), refreshVouchers()]);
-every(lookMs, refreshVouchers);
+await Promise.all([start(), refreshVouchers()]);
+every(vouchersPeriodMs, refreshVouchers);
 every(ordersPeriodMs, refreshOrders);
 tick();

@@ -1,14 +1,14 @@
 /*
- * stats.js - from the counters of all instances to a line of stats per second.
+ * stats.js - turns the counters of all instances into rates per second.
  *
- * An instance tells its counters once a second; the difference of two tells what happened
- * between. Seconds are those of Redis, so those of all instances belong together.
+ * Each instance reports its counters once per second; the difference of two reports is a delta.
+ * Seconds are those of Redis, so the deltas of all instances can be added.
  */
 export const KEPT_S = 600;
 
-const GAP_MAX_MS = 10000; /* between two; longer, and nothing is known */
-const GONE_MS = 3500;     /* who was not heard of for so long has ended */
-const COMPLETE_MS = 1500;  /* after which all instances have told of a second */
+const GAP_MAX_MS = 10000; /* between two reports; after a longer gap the delta is unknown */
+const GONE_MS = 3500;     /* after its last report an instance counts as stopped */
+const COMPLETE_MS = 1500;  /* after a second, until all instances have reported it */
 
 function sum(list) {
     return list.reduce((all, each) => all + each, 0);
@@ -18,8 +18,8 @@ function addTo(target, list) {
     list.forEach((each, i) => { target[i] = (target[i] ?? 0) + each; });
 }
 
-/** Of what was counted in buckets with these upper bounds, the value that the part `p`
- *  does not exceed; within a bucket values are taken to be spread evenly. */
+/** The percentile `p` of a histogram with these upper bounds. Values within a bucket are assumed
+ *  to be evenly spread. */
 export function percentile(buckets, bounds, p) {
     const all = sum(buckets);
     if (all === 0)
@@ -36,7 +36,7 @@ export function percentile(buckets, bounds, p) {
     return bounds[bounds.length - 1];
 }
 
-/* What one instance did between two of its tellings, per second where it is a count. */
+/* What one instance did between two reports; counts are per second. */
 function difference(before, now, seconds) {
     const minus = (a, b) => a.map((each, i) => each - (b[i] ?? 0)); /* b may be shorter */
     const stage = (name) => minus(now.stages[name].buckets, before.stages[name].buckets);
@@ -55,36 +55,36 @@ function difference(before, now, seconds) {
 export class Stats {
     constructor() {
         this.lastId = null;
-        this.last = new Map();    /* instance: {atMs, stats, did} */
-        this.seconds = new Map(); /* second: Map of instance to what it did */
-        this.offsetMs = 0;        /* of the service's clock to this device's */
+        this.last = new Map();    /* instance: {atMs, stats, delta} */
+        this.seconds = new Map(); /* second: Map of instance to delta */
+        this.offsetMs = 0;        /* clock of the service minus clock of the device */
     }
 
-    /** What GET /v1/stats answered. */
-    learn(told) {
-        this.bounds = told.stage_bounds_us;
-        this.isShared = told.is_shared;
-        this.offsetMs = told.now_ms - Date.now();
-        for (const [id, instance, stats] of told.items) {
-            this.learnOne(Number(id.split('-')[0]), instance, stats);
-            if (told.is_shared)
+    /** Add the answer of GET /v1/stats. */
+    update(answer) {
+        this.bounds = answer.stage_bounds_us;
+        this.isShared = answer.is_shared;
+        this.offsetMs = answer.now_ms - Date.now();
+        for (const [id, instance, stats] of answer.items) {
+            this.addReport(Number(id.split('-')[0]), instance, stats);
+            if (answer.is_shared)
                 this.lastId = id;
         }
         this.forget();
     }
 
-    learnOne(atMs, instance, stats) {
+    addReport(atMs, instance, stats) {
         const before = this.last.get(instance);
-        const row = {atMs, stats, did: null};
+        const row = {atMs, stats, delta: null};
         const gapMs = before ? atMs - before.atMs : 0;
         if (before && gapMs <= 0)
             return;
         if (before && gapMs < GAP_MAX_MS && before.stats.started_ms === stats.started_ms) {
-            row.did = difference(before.stats, stats, gapMs / 1000);
+            row.delta = difference(before.stats, stats, gapMs / 1000);
             const second = Math.floor(atMs / 1000);
             if (!this.seconds.has(second))
                 this.seconds.set(second, new Map());
-            this.seconds.get(second).set(instance, row.did);
+            this.seconds.get(second).set(instance, row.delta);
         }
         this.last.set(instance, row);
     }
@@ -105,7 +105,7 @@ export class Stats {
         }
     }
 
-    /** Instances that have told something of late. */
+    /** Instances with a recent report. */
     instances() {
         const oldestMs = this.nowMs() - GONE_MS;
         return [...this.last].filter(([, row]) => row.atMs >= oldestMs)
@@ -116,15 +116,15 @@ export class Stats {
         return Math.floor((this.nowMs() - COMPLETE_MS) / 1000);
     }
 
-    /** All instances together in that second; null: nothing is known. Who told nothing in
-     *  it, since its second is not quite ours, did what it did in the one before. */
+    /** The sum of all instances in a second; null: unknown. An instance without a report in the
+     *  second counts with its delta of the second before, since its clock differs a little. */
     at(second) {
-        const did = new Map([...this.seconds.get(second - 1) ?? [], ...this.seconds.get(second) ?? []]);
-        if (did.size === 0)
+        const deltas = new Map([...this.seconds.get(second - 1) ?? [], ...this.seconds.get(second) ?? []]);
+        if (deltas.size === 0)
             return null;
         const all = {outcomes: {}, requests: 0, total: [], lock: [], commit: [], batches: 0, batched: 0,
                      queue: 0, in_flight: 0, connections: 0};
-        for (const one of did.values()) {
+        for (const one of deltas.values()) {
             for (const [name, rate] of Object.entries(one.outcomes))
                 all.outcomes[name] = (all.outcomes[name] ?? 0) + rate;
             for (const name of ['total', 'lock', 'commit'])

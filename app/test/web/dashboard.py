@@ -41,7 +41,7 @@ def test_sign_in__takes_an_admins_token_only(world):
     browser.open(f"{world.url}/admin")
     browser.one("#token").send_keys(world.service.token(7))
     browser.one("#signin .main").click()
-    browser.wait_text("#signin .fault", "not an admin's token")
+    browser.wait_text("#signin .error", "not an admin token")
     browser.screenshot("dashboard-sign-in")
     browser.one("#token").clear()
     browser.one("#token").send_keys(world.service.token(1, "admin"))
@@ -90,7 +90,7 @@ def test_restock__adds_and_refuses_more_than_is_left(world):
     browser.one(f"{row(voucher)} button:nth-of-type(2)").click()
     fill(browser, add="-4")
     save(browser)
-    browser.wait_text("#restock-fault", "Cannot remove more stock")
+    browser.wait_text("#restock-error", "Cannot remove more stock")
     fill(browser, add="97")
     save(browser)
     browser.wait_text("#done", "100 of 100 are left")
@@ -104,7 +104,7 @@ def test_stats__move_while_the_sale_runs(world):
     before = now(browser, "Stock on sale")
     with world.crowd(voucher):
         browser.wait("orders", lambda: (now(browser, "Orders") or 0) > 0)
-        browser.wait("a percentile", lambda: "ms" in browser.text('[data-now="Order, p99"] dd'))
+        browser.wait("a percentile", lambda: "ms" in browser.text('[data-now="Order latency p99"] dd'))
         browser.wait("less stock", lambda: now(browser, "Stock on sale") < before)
         first = now(browser, "Stock on sale")
         if first > 0: # else the browser was slower than the whole sale
@@ -151,12 +151,12 @@ def test_redis__away_is_told_and_the_page_lives_on(world):
     world.servers("stop", "redis")
     try:
         browser.wait_text("#health", "Redis down")
-        browser.wait_text("#trouble", "one instance alone")
+        browser.wait_text("#notice", "one instance only")
         browser.screenshot("dashboard-redis-down", DESK[1])
     finally:
         world.servers("start", "redis")
     browser.wait_text("#health", "Redis up", 20)
-    browser.wait("no trouble", lambda: browser.text("#trouble") == "")
+    browser.wait("no trouble", lambda: browser.text("#notice") == "")
 
 
 def test_stats__are_for_admins_and_check_what_is_asked(world):

@@ -31,7 +31,7 @@ class Shop:
         return f"{self.card} .message"
 
     def shopper(self):
-        return "".join(re.findall(r"\d+", self.browser.text("#who")))
+        return "".join(re.findall(r"\d+", self.browser.text("#shopper")))
 
     def state(self):
         return self.browser.one(self.card).get_attribute("data-state")
@@ -42,7 +42,7 @@ class Shop:
     def buy(self):
         """The number of the order."""
         self.press()
-        self.browser.wait_text(self.message, "It is yours. Order ")
+        self.browser.wait_text(self.message, "is placed")
         return re.search(r"Order (\d+)", self.browser.text(self.message)).group(1)
 
     def row(self, order):
@@ -73,7 +73,7 @@ def test_shelf__has_what_can_be_bought_first(world):
 def test_buy__places_one_order_and_tells_its_number_and_time(world):
     shop = Shop(world, stock=5)
     order = shop.buy()
-    assert re.search(r"pay within 1[45]:\d\d", world.browser.text(shop.message)), \
+    assert re.search(r"Pay within 1[45]:\d\d", world.browser.text(shop.message)), \
         world.browser.text(shop.message)
     world.browser.wait_text(shop.row(order), "left to pay")
     assert world.order(order)["user_id"] == shop.shopper()
@@ -86,19 +86,19 @@ def test_buy__again_says_already_yours(world):
     shop = Shop(world, stock=5)
     order = shop.buy()
     shop.press()
-    world.browser.wait_text(shop.message, f"You have this already: order {order}")
+    world.browser.wait_text(shop.message, f"You have already ordered this voucher: order {order}")
     assert world.stock_left(shop.voucher) == 4
     assert len(set(world.browser.js("return keysSent"))) == 2 # a press is a press
 
 
 def test_buy__gives_as_many_as_one_may_have(world):
     shop = Shop(world, stock=5, per_user_limit=2)
-    world.browser.wait_text(f"{shop.card} .stock", "up to 2 each")
+    world.browser.wait_text(f"{shop.card} .stock", "limit 2 per shopper")
     first = shop.buy()
     shop.press()
     world.browser.wait("another order", lambda: len(world.browser.all(".order")) == 2)
     shop.press()
-    world.browser.wait_text(shop.message, "as many of these as one may have")
+    world.browser.wait_text(shop.message, "You have reached the limit")
     assert world.stock_left(shop.voucher) == 3
     assert len(world.browser.all(shop.row(first))) == 1
 
@@ -123,7 +123,7 @@ def test_countdown__opens_the_sale_by_itself(world):
     world.browser.wait_text(f"{shop.card} header", "00:0")
     world.browser.screenshot("shop-countdown")
     shop.press()
-    world.browser.wait_text(shop.message, "Not yet: it opens in 00:0")
+    world.browser.wait_text(shop.message, "The sale opens in 00:0")
     world.browser.js("window.isSamePage = true")
     with world.browser.blocked("*/v1/vouchers?*"): # by the clock alone
         world.browser.wait("it opens", lambda: shop.state() == "open")
@@ -138,12 +138,12 @@ def test_cancel__asks_first_and_returns_the_stock(world):
     order = shop.buy()
     browser = world.browser
     browser.one(f"{shop.row(order)} button:nth-of-type(2)").click()
-    browser.wait_text("#sure", "Cancel this order?")
+    browser.wait_text("#confirm", "Cancel this order?")
     browser.screenshot("shop-cancel", DESK[1])
-    browser.one('#sure button[value=""]').click()
+    browser.one('#confirm button[value=""]').click()
     assert world.order(order)["status"] == "unpaid"
     browser.one(f"{shop.row(order)} button:nth-of-type(2)").click()
-    browser.one('#sure button[value="yes"]').click()
+    browser.one('#confirm button[value="yes"]').click()
     shop.wait_status(order, "cancelled")
     assert world.order(order)["status"] == "cancelled"
     assert world.stock_left(shop.voucher) == 5
@@ -157,7 +157,7 @@ def test_pay__makes_the_order_paid(world):
     world.browser.one(f"{shop.row(order)} button").click()
     shop.wait_status(order, "paid")
     assert world.order(order)["status"] == "paid"
-    assert world.browser.text("#news") == f"Order {order} is paid."
+    assert world.browser.text("#announcement") == f"Order {order} is paid."
 
 
 def test_reload__keeps_the_shopper_and_the_orders(world):
@@ -173,11 +173,11 @@ def test_unavailable__tries_again_with_the_same_key(world):
     world.servers("pause", "redis")
     try:
         shop.press()
-        world.browser.wait_text(shop.message, "Trying again in")
+        world.browser.wait_text(shop.message, "Retrying in")
         world.browser.screenshot("shop-busy")
     finally:
         world.servers("resume", "redis")
-    world.browser.wait_text(shop.message, "It is yours", within_s=20)
+    world.browser.wait_text(shop.message, "is placed", within_s=20)
     keys = world.browser.js("return keysSent")
     assert len(keys) >= 2 and len(set(keys)) == 1, keys
     assert world.stock_left(shop.voucher) == 4
@@ -198,7 +198,7 @@ def test_two_tabs__of_one_shopper_get_one_order(world):
     shop.press()
     beside.join()
     world.browser.wait(
-        "a verdict", lambda: re.search(r"It is yours|already", world.browser.text(shop.message)))
+        "a verdict", lambda: re.search(r"is placed|already", world.browser.text(shop.message)))
     assert world.stock_left(shop.voucher) == 4
 
 
@@ -213,7 +213,7 @@ def test_keyboard__alone_is_enough(world):
     assert browser.driver.switch_to.active_element == button
     assert browser.js("return getComputedStyle(arguments[0]).outlineStyle", button) == "solid"
     ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
-    browser.wait_text(shop.message, "It is yours")
+    browser.wait_text(shop.message, "is placed")
     assert browser.driver.switch_to.active_element == button # it was not moved or lost
 
 
@@ -270,11 +270,11 @@ def test_without_dev_login__a_token_is_asked_for(world):
     browser.wait("the form", lambda: browser.one("#signin").is_displayed())
     browser.one("#token").send_keys("nonsense")
     browser.one("#signin .main").click()
-    browser.wait_text("#signin .fault", "not a valid token")
+    browser.wait_text("#signin .error", "not a valid token")
     browser.one("#token").clear()
     browser.one("#token").send_keys(plain.token(4711))
     browser.one("#signin .main").click()
-    browser.wait_text("#who", "Shopper 4711")
+    browser.wait_text("#shopper", "Shopper 4711")
     assert not browser.one("#signin").is_displayed()
 
 
