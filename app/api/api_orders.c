@@ -90,7 +90,7 @@ static void answer_uncounted(struct api_request *request, enum outcome outcome,
     api_answer_outcome(request, outcome, order);
 }
 
-static void orders_on_key_found(enum status status, struct placement *placement,
+static void orders_on_key_found(enum status status, const struct placement *placement,
                                 void *arg)
 {
     struct api_request *request = arg;
@@ -108,15 +108,15 @@ static void orders_on_key_found(enum status status, struct placement *placement,
 /* Refused by memory, and identified: the key may name an order placed before. */
 static void find_by_key(struct api_request *request)
 {
-    struct placement *placement = &request->place.placement;
+    struct key_lookup *lookup = &request->place.lookup;
 
     if (api_is_full(request)) {
         answer_uncounted(request, OUTCOME_OVERLOADED, NULL);
         return;
     }
-    placement->user_id = request->identity.user_id;
-    placement->key = request->place.key;
-    store_find_by_key(request->api->options.store, request->id, placement,
+    lookup->placement.user_id = request->identity.user_id;
+    lookup->placement.key = request->place.key;
+    store_find_by_key(request->api->options.store, request->id, lookup,
                       orders_on_key_found, request);
 }
 

@@ -35,8 +35,8 @@ struct api_route {
 
 struct api_place {
     struct catalogue_wait wait;
-    struct placement placement; /* for the look-up of the key */
-    struct text key;            /* Idempotency-Key; bytes NULL: none */
+    struct key_lookup lookup;
+    struct text key; /* Idempotency-Key; bytes NULL: none */
     int64_t arrived_us;
     enum outcome refusal; /* by memory; the answer if the key is unknown */
     bool needs_ticket;

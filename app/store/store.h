@@ -1,26 +1,24 @@
 /*
- * store.h - the database of one event loop: typed calls, answered through callbacks.
+ * store.h - the database of one event loop: typed calls, answered by callbacks.
  *
- * Reading calls share one connection in pipeline mode: what is asked in one turn of the
- * loop leaves in one write, and answers come in the order of the questions. What changes
- * a row has another, and batches of orders have connections of their own ("lanes"), so
- * that a commit that waits for the disk or for a lock delays no reader, and the commits
- * of different vouchers wait together.
+ * Reads share one connection in pipeline mode: those of one turn of the loop leave in one
+ * write and are answered in their order. Changes of rows have a second connection, and
+ * batches of orders have connections of their own ("lanes"). So a commit that waits for
+ * the disk or for a row lock delays no read, and commits of different vouchers overlap.
  *
- * A connection that fails is opened again with back-off, for ever. Every call is answered
- * exactly once, never from inside the call itself, with
+ * A failed connection is reopened with back-off, without end. Every call is answered
+ * exactly once, never from inside the call, with
  *   STATUS_OK
  *   STATUS_DOWN       not connected: nothing was sent
  *   STATUS_IO,
  *   STATUS_TIMEOUT    the connection failed, or no answer in time: unknown
- *   STATUS_BUSY       the server could not just now (shutting down, deadlock, lock or
- *                     statement time-out, out of resources): nothing was changed, another
- *                     try may work
- *   STATUS_REFUSED    the server refused with an error that another try will not mend:
- *                     nothing was changed
+ *   STATUS_BUSY       a transient error of the server (shutdown, deadlock, lock or
+ *                     statement time-out, lack of resources): nothing was changed, a
+ *                     retry may succeed
+ *   STATUS_REFUSED    a permanent error of the server: nothing was changed
  *   STATUS_CANCELLED  the store was closed
  *
- * Threads: that of the loop.
+ * Threads: the loop's only.
  */
 #ifndef STORE_H
 #define STORE_H
@@ -28,6 +26,7 @@
 #include "app/core/model.h"
 #include "base/attributes.h"
 #include "base/err.h"
+#include "base/list.h"
 
 #include <uv.h>
 
@@ -36,12 +35,12 @@ struct store;
 struct store_options {
     uv_loop_t *loop;
     const char *database_url; /* libpq URI or keyword string */
-    uint32_t timeout_ms;      /* for one call, from its sending to its answer */
+    uint32_t timeout_ms;      /* per call, from its sending to its answer */
     unsigned lanes;           /* connections for batches of orders, >= 1 */
-    /* The row `voucher_id` changed, says a notification; 0: some may have been missed
-       (sent after each connect). */
+    /* A notification: the row `voucher_id` changed. 0, after each connect: notifications
+       may have been missed. */
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
-    /* All connections are up, or one is not: `why` tells. For logs, metrics, readyz. */
+    /* All connections are up, or one is not, because of `why`. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
 };
@@ -49,16 +48,16 @@ struct store_options {
 MUST_CHECK enum status store_open(const struct store_options *options,
                                   struct store **ret_store, struct err *reterr);
 
-/** Ends all: calls under way are answered STATUS_CANCELLED before this returns; `closed`
- *  (may be NULL) is called when the loop holds nothing of the store. Accepts NULL. */
+/** Answer all calls STATUS_CANCELLED before this returns, and close. `closed` (may be
+ *  NULL) is called when all handles have closed. Accepts NULL. */
 void store_close(struct store *store, void (*closed)(void *arg), void *arg);
 
 bool store_is_up(const struct store *store);
 
-/** How often a connection had to be opened again since the start. */
+/** How many established connections have failed. */
 uint64_t store_reconnects(const struct store *store);
 
-/** Write what this turn has asked. */
+/** To be called once a turn: sends its calls. */
 void store_flush(struct store *store);
 
 /* -- orders -- */
@@ -66,21 +65,21 @@ void store_flush(struct store *store);
 /** One request of a batch, in the caller's memory. */
 struct placement {
     int64_t user_id;
-    int64_t fence;   /* > 0, or 0: without a lock, the fence is not checked */
+    int64_t fence;   /* > 0; 0: without a lock, the fence is not checked */
     struct text key; /* request key; borrowed until the batch is answered */
     /* the answer, set on STATUS_OK: */
     enum verdict verdict;
-    struct order order; /* whole for PLACED and REPEATED; id alone for ALREADY_ORDERED */
+    struct order order; /* whole for PLACED and REPEATED; only id for ALREADY_ORDERED */
 };
 
-/** What a batch told of its voucher, for the catalogue. */
+/** The state of a voucher after a batch, for the catalogue. */
 struct voucher_snapshot {
     int64_t voucher_id;
     int64_t version;
     int64_t stock_left;
     int64_t begin_us;
     int64_t end_us;
-    int64_t now_us; /* the database's clock when the batch held the row */
+    int64_t now_us; /* the database's clock while the batch held the row lock */
 };
 
 /** @snapshot  NULL unless `status` is STATUS_OK and the voucher exists */
@@ -88,11 +87,11 @@ typedef void (*store_batch_cb)(enum status status,
                                const struct voucher_snapshot *snapshot,
                                const struct err *why, void *arg);
 
-/** How many batches the lanes take just now. */
+/** How many batches the lanes can take now. */
 unsigned store_batch_room(const struct store *store);
 
 /**
- * One transaction: judge and insert `count` placements of one voucher.
+ * Decide on `count` placements of one voucher and insert the orders, in one transaction.
  *
  * @placements  count pointers, 1..10000; array and structs borrowed until the callback
  *
@@ -103,8 +102,8 @@ void store_place_orders(struct store *store, int64_t voucher_id,
                         store_batch_cb callback, void *arg);
 
 /**
- * After STATUS_IO or STATUS_TIMEOUT of a batch: what became of it? Makes sure first that
- * the server no longer works on it, then looks each placement up by its fence (or by its
+ * Find the outcome of a batch after STATUS_IO or STATUS_TIMEOUT. Ensures first that no
+ * server process works on it, then looks each placement up by its fence (or by its
  * key where the fence is 0). Sets VERDICT_PLACED and the order where the row exists,
  * VERDICT_NONE elsewhere. `snapshot` is NULL.
  */
@@ -112,24 +111,31 @@ void store_resolve_orders(struct store *store, int64_t voucher_id,
                           struct placement *const *placements, size_t count,
                           store_batch_cb callback, void *arg);
 
+typedef void (*store_key_cb)(enum status status, const struct placement *placement,
+                             void *arg);
+
+/** A look-up of a request key, in the caller's memory until it is answered. */
+struct key_lookup {
+    struct placement placement; /* user_id and key are read; the answer is set */
+    /* the store's: */
+    struct list link;
+    store_key_cb callback;
+    void *arg;
+};
+
 /**
- * Has this shopper's request key made an order, or has the shopper a live one? One query
- * a turn for all that ask. Sets VERDICT_REPEATED and the order; VERDICT_ALREADY_ORDERED
- * and order.id when the shopper's live orders have reached the voucher's limit;
- * VERDICT_NONE otherwise.
- *
- * @placement  borrowed until the callback; fence is not read
+ * Find the order that the shopper placed with this request key, or a live order of the
+ * shopper. Look-ups of a turn share queries. Sets VERDICT_REPEATED and the order;
+ * VERDICT_ALREADY_ORDERED and order.id where the shopper has reached the voucher's limit
+ * of live orders; VERDICT_NONE otherwise.
  */
-void store_find_by_key(struct store *store, int64_t voucher_id,
-                       struct placement *placement,
-                       void (*callback)(enum status status, struct placement *placement,
-                                        void *arg),
-                       void *arg);
+void store_find_by_key(struct store *store, int64_t voucher_id, struct key_lookup *lookup,
+                       store_key_cb callback, void *arg);
 
 /** @order  valid during the callback; STATUS_NOT_FOUND: NULL */
 typedef void (*store_order_cb)(enum status status, const struct order *order, void *arg);
 
-/** @user_id  0: whosever it is; otherwise another's order is STATUS_NOT_FOUND */
+/** @user_id  0: any owner; otherwise an order of another shopper is STATUS_NOT_FOUND */
 void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
                       store_order_cb callback, void *arg);
 
@@ -140,46 +146,51 @@ struct order_filter {
     unsigned limit;
 };
 
-/** Newest first; `orders` valid during the callback. */
+/** @orders  newest first; valid during the callback */
+typedef void (*store_orders_cb)(enum status status, const struct order *orders,
+                                size_t count, void *arg);
+
 void store_list_orders(struct store *store, const struct order_filter *filter,
-                       void (*callback)(enum status status, const struct order *orders,
-                                        size_t count, void *arg),
-                       void *arg);
+                       store_orders_cb callback, void *arg);
 
-/* -- what becomes of orders -- */
+/* -- life of an order -- */
 
+/** @order  its new state, valid during the callback; NULL unless `status` is STATUS_OK,
+ *          and with CHANGE_NO_ORDER */
+typedef void (*store_change_cb)(enum status status, enum change_verdict verdict,
+                                const struct order *order, void *arg);
+
+/** A change, in the caller's memory until it is answered, with what it points to. */
 struct order_change {
     enum change change;
     int64_t voucher_id;
     int64_t order_id;
     const char *actor;
-    struct text payment_ref; /* these two of CHANGE_PAY: 1..PAYMENT_REF_MAX bytes */
-    int64_t amount_cents;
+    struct text payment_ref; /* of CHANGE_PAY: 1..PAYMENT_REF_MAX bytes */
+    int64_t amount_cents;    /* of CHANGE_PAY */
+    /* the store's: */
+    struct list link;
+    store_change_cb callback;
+    void *arg;
 };
 
-/** @order  as it is now, valid during the callback; NULL unless `status` is STATUS_OK,
- *          and with CHANGE_NO_ORDER */
-typedef void (*store_change_cb)(enum status status, enum change_verdict verdict,
-                                const struct order *order, void *arg);
-
-/** Those of a turn that do the same to orders of one voucher are one transaction.
- *  @change  borrowed until the callback, with what it points to */
-void store_change_order(struct store *store, const struct order_change *change,
+/** The changes of a turn of one kind to orders of one voucher share a transaction. */
+void store_change_order(struct store *store, struct order_change *change,
                         store_change_cb callback, void *arg);
 
 /**
- * Expire orders that are unpaid and overdue, the oldest deadline first, a few hundred of
- * a voucher at most. Several may be at it at once, here and elsewhere: each order expires
- * once.
- *
- * @callback  how many this call has expired, and whether it got on, so that the next may
- *            find more: without, there may be some that others are at work on. Also
- *            called for what failed: the rest may have been done
+ * @expired      how many orders this call has expired, even if `status` is not STATUS_OK
+ * @is_progress  a further call may find more; false: the rest, if any, is being expired
+ *               by other instances
  */
-void store_expire_orders(struct store *store,
-                         void (*callback)(enum status status, uint64_t expired,
-                                          bool is_progress, void *arg),
-                         void *arg);
+typedef void (*store_expired_cb)(enum status status, uint64_t expired, bool is_progress,
+                                 void *arg);
+
+/**
+ * Expire unpaid orders whose deadline has passed, the oldest deadline first, a few hundred
+ * per voucher at most. Any number of instances may do so at once: each order expires once.
+ */
+void store_expire_orders(struct store *store, store_expired_cb callback, void *arg);
 
 struct event_filter {
     int64_t voucher_id;
@@ -188,29 +199,30 @@ struct event_filter {
     unsigned limit;
 };
 
-/** In the order of the commits: whoever has read up to an id has missed none below it.
- *  `events` and their texts are valid during the callback. */
+/** @events  in the order of the commits, so that none appears below an id already read;
+ *           valid during the callback with their texts */
+typedef void (*store_events_cb)(enum status status, const struct event *events,
+                                size_t count, void *arg);
+
 void store_list_events(struct store *store, const struct event_filter *filter,
-                       void (*callback)(enum status status, const struct event *events,
-                                        size_t count, void *arg),
-                       void *arg);
+                       store_events_cb callback, void *arg);
 
 /* -- vouchers -- */
 
-/** `now_us`: the database's clock when it answered. Array and strings are valid during
- *  the callback. */
+/** @vouchers  valid during the callback with their texts
+ *  @now_us    the database's clock when it answered */
 typedef void (*store_vouchers_cb)(enum status status, const struct voucher *vouchers,
                                   size_t count, int64_t now_us, void *arg);
 
-/** Read the rows of `ids` (1..10000, copied); those that do not exist are left out. */
+/** Read the rows of `ids` (1..10000, copied); unknown ids are left out. */
 void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
                          store_vouchers_cb callback, void *arg);
 
 enum voucher_state { VOUCHER_ANY, VOUCHER_UPCOMING, VOUCHER_OPEN, VOUCHER_ENDED };
 
-/* The order of the list: any: newest id first; upcoming: soonest begin first; open:
-   soonest end first; ended: latest end first. The cursor is the last row's time (begin or
-   end as the order has it, 0 for any) and id. */
+/* The order of the list: any: newest id first; upcoming: earliest begin first; open:
+   earliest end first; ended: latest end first. The cursor is the last row's time (begin or
+   end as the list is ordered, 0 for any) and id. */
 struct voucher_filter {
     enum voucher_state state;
     int64_t after_us;
@@ -221,16 +233,16 @@ struct voucher_filter {
 void store_list_vouchers(struct store *store, const struct voucher_filter *filter,
                          store_vouchers_cb callback, void *arg);
 
-/* The next three answer with the one row as it is afterwards, or STATUS_NOT_FOUND;
-   STATUS_INVALID where a rule between fields does not hold (end after begin; restock:
-   more taken back than is left, or a total above STOCK_MAX). */
+/* The next three answer with the one row in its new state, or with STATUS_NOT_FOUND, or
+   with STATUS_INVALID for a violated rule between fields (end after begin; of a restock:
+   more removed than is left, or a total above STOCK_MAX). */
 
 /** @voucher  id, version and stock_left are not read; strings are copied
  *  @actor    for the history */
 void store_create_voucher(struct store *store, const struct voucher *voucher,
                           const char *actor, store_vouchers_cb callback, void *arg);
 
-/** NULL or 0: leave as it is. */
+/** NULL or 0: unchanged. */
 struct voucher_patch {
     const struct text *title;
     const struct text *description;
@@ -245,7 +257,7 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
                          const struct voucher_patch *patch, store_vouchers_cb callback,
                          void *arg);
 
-/** @add  may be negative: takes unsold stock back */
+/** @add  negative: removes unsold stock */
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
                            const char *actor, store_vouchers_cb callback, void *arg);
 

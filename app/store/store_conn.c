@@ -2,51 +2,50 @@
  * store_conn.c - one non-blocking connection to Postgres on a libuv loop.
  *
  * States: WAITING (for the next attempt) -> CONNECTING (PQconnectPoll) -> PREPARING (the
- * session's settings and statements are under way) -> UP -> WAITING again when it fails.
- * One timer serves them all: back-off, the deadline of an attempt, the deadline of the
- * oldest call.
+ * session's settings and statements are under way) -> UP, and back to WAITING after a
+ * failure. One timer serves as back-off, as deadline of an attempt, and as deadline of the
+ * oldest query.
  *
- * A call is one statement followed by a Sync, so the server commits it by itself. Its
- * rows arrive before the commit is made: it counts as done only when the answer to the
- * Sync is here. The session's time-outs make the server give up, with an answer, before
- * we do; a server that says nothing until the deadline is taken for hung: the connection
- * is closed and all its calls are of unknown outcome.
+ * A query is one statement followed by a Sync, so the server commits each by itself. Its
+ * rows arrive before the commit: a query is done when the answer to its Sync is here. The
+ * session's statement_timeout makes the server answer before the deadline. A server that
+ * does not answer until the deadline counts as hung: the connection is closed, and the
+ * outcome of all its queries is unknown.
  *
- * A failure that is found while sending is acted on from the timer, so that callbacks
- * never run inside a call of ours.
+ * A failure found while sending is handled by the timer, so that no callback runs inside
+ * a call of the owner.
  */
 #include "app/store/store_conn.h"
 
+#include "base/backoff.h"
 #include "base/clock.h"
+#include "base/closing.h"
+#include "base/random.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#define BACKOFF_MS_MIN  20
-#define BACKOFF_MS_MAX  500
-#define BACKOFF_DOUBLES 5 /* 20 ms doubled five times is past the maximum */
+#define BACKOFF_MS_MIN 40
+#define BACKOFF_MS_MAX 500
 
 enum state { STATE_WAITING, STATE_CONNECTING, STATE_PREPARING, STATE_UP, STATE_CLOSED };
 
 struct store_conn {
     struct store_conn_options options;
     PGconn *pg;      /* NULL in WAITING and CLOSED */
-    uv_poll_t *poll; /* lives on its own until the loop lets go of it */
+    uv_poll_t *poll; /* freed by itself when it has closed */
     int poll_events;
-    struct list pending; /* store_call, in the order of sending */
-    struct list failed;  /* store_call, to be answered by fail() */
-    PGresult *result;    /* of the oldest pending call, until its commit is known */
+    struct list pending; /* store_query, in the order of sending */
+    struct list failed;  /* store_query, to be answered by fail() */
+    PGresult *result;    /* of the oldest pending query, until its commit is known */
     uv_timer_t timer;
     unsigned pending_count;
     unsigned attempts; /* since it was up */
-    uint32_t random;
     enum state state;
     struct store_backend backend;
-    struct err broken; /* found while sending; text is empty when there is none */
-    unsigned handles;  /* that the loop still holds */
+    struct err broken; /* a failure found while sending; text "": none */
+    struct closing closing;
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -58,34 +57,17 @@ static bool is_broken(const struct store_conn *conn)
     return conn->broken.text[0] != '\0';
 }
 
-/* -- handles of the loop -- */
-
-static void handle_gone(struct store_conn *conn)
-{
-    void (*closed)(void *) = conn->closed;
-    void *arg = conn->closed_arg;
-
-    if (--conn->handles > 0)
-        return;
-    free(conn); /* only the timer's end, in store_conn_close(), gets here */
-    if (closed != NULL)
-        closed(arg);
-}
-
-static void on_timer_closed(uv_handle_t *handle)
-{
-    handle_gone(handle->data);
-}
+/* -- polling -- */
 
 static void on_poll_closed(uv_handle_t *handle)
 {
     struct store_conn *conn = handle->data;
 
     free(handle);
-    handle_gone(conn);
+    closing_done(&conn->closing);
 }
 
-/* To be called before the socket may be closed. */
+/* To be called before libpq may close the socket. */
 static void stop_polling(struct store_conn *conn)
 {
     if (conn->poll == NULL)
@@ -110,7 +92,7 @@ static bool start_polling(struct store_conn *conn)
     }
     poll->data = conn;
     conn->poll = poll;
-    conn->handles++;
+    closing_part(&conn->closing);
     return true;
 }
 
@@ -133,25 +115,10 @@ static void arm(struct store_conn *conn, int64_t in_us)
     uv_timer_start(&conn->timer, on_timer, in_ms, 0);
 }
 
-/* Anything up to a ceiling that doubles with each attempt. */
-static int64_t backoff_us(struct store_conn *conn)
-{
-    unsigned doubles =
-        conn->attempts < BACKOFF_DOUBLES ? conn->attempts : BACKOFF_DOUBLES;
-    uint32_t spread_ms = (uint32_t)BACKOFF_MS_MIN << doubles;
-
-    if (spread_ms > BACKOFF_MS_MAX - BACKOFF_MS_MIN)
-        spread_ms = BACKOFF_MS_MAX - BACKOFF_MS_MIN;
-    conn->random = conn->random * 1664525 + 1013904223;
-    conn->attempts++;
-    return (BACKOFF_MS_MIN + (int64_t)(((uint64_t)spread_ms * conn->random) >> 32)) *
-           1000;
-}
-
-static void answer(struct store_call *call, enum status status, const PGresult *result,
+static void answer(struct store_query *query, enum status status, const PGresult *result,
                    const struct err *why)
 {
-    call->done(call, status, result, status == STATUS_OK ? NULL : why);
+    query->done(query, status, result, status == STATUS_OK ? NULL : why);
 }
 
 static void drop(struct store_conn *conn)
@@ -167,9 +134,9 @@ static void drop(struct store_conn *conn)
 
 static void answer_failed(struct store_conn *conn, const struct err *why)
 {
-    for (struct list *link; (link = list_shift(&conn->failed)) != NULL;) {
+    LIST_DRAIN(struct store_query, query, &conn->failed, link) {
         conn->pending_count--;
-        answer(list_item(link, struct store_call, link), why->status, NULL, why);
+        answer(query, why->status, NULL, why);
     }
 }
 
@@ -178,10 +145,12 @@ static void fail(struct store_conn *conn, const struct err *why)
 {
     struct err copy = *why;
     bool was_up = conn->state == STATE_UP;
+    uint32_t pause_ms =
+        backoff_ms(conn->attempts++, BACKOFF_MS_MIN, BACKOFF_MS_MAX, random_u64());
 
     drop(conn);
     conn->state = STATE_WAITING;
-    arm(conn, backoff_us(conn));
+    arm(conn, pause_ms * INT64_C(1000));
     conn->options.on_down(conn, was_up, &copy, conn->options.arg);
     answer_failed(conn, &copy);
 }
@@ -207,7 +176,7 @@ static void fail_later(struct store_conn *conn, const char *doing)
 static bool send_settings(struct store_conn *conn)
 {
     char sql[1024];
-    unsigned give_up_ms = conn->options.timeout_ms / (STORE_CONN_DEPTH + 1) + 1;
+    unsigned statement_ms = conn->options.timeout_ms / (STORE_CONN_DEPTH + 1) + 1;
 
     /* Plans are made once and must suit a table of any size, see sql/README.md. */
     snprintf(sql, sizeof(sql),
@@ -225,7 +194,7 @@ static bool send_settings(struct store_conn *conn)
              " set_config('enable_mergejoin', 'off', false),"
              " set_config('jit', 'off', false)"
              " from pg_stat_activity where pid = pg_backend_pid()",
-             give_up_ms);
+             statement_ms);
     return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
 }
 
@@ -256,7 +225,7 @@ static void start_preparing(struct store_conn *conn)
     store_conn_flush(conn);
 }
 
-/* libpq may have opened another socket, perhaps with the same number. */
+/* After each step libpq may use another socket, even one with the same number. */
 static void continue_connecting(struct store_conn *conn, PostgresPollingStatusType next)
 {
     if (next == PGRES_POLLING_FAILED) {
@@ -273,14 +242,14 @@ static void continue_connecting(struct store_conn *conn, PostgresPollingStatusTy
         poll_for(conn, next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
 }
 
-/* libpq would print them. */
+/* By default libpq prints them. */
 static void ignore_notice(void *arg UNUSED, const char *message UNUSED)
 {
 }
 
 static void start_connecting(struct store_conn *conn)
 {
-    /* what the URL says comes later, and so wins; but not over the encoding */
+    /* a later one overrides an earlier one: the URL the name, and nothing the encoding */
     const char *const keywords[] = {"fallback_application_name", "dbname",
                                     "client_encoding", NULL};
     const char *const values[] = {"seckill", conn->options.database_url, "UTF8", NULL};
@@ -296,7 +265,7 @@ static void start_connecting(struct store_conn *conn)
     continue_connecting(conn, PGRES_POLLING_WRITING);
 }
 
-/* The answer to one command of start_preparing(). Returns false when it failed. */
+/* The answer to one command of start_preparing(). False: it failed. */
 static bool take_prepared(struct store_conn *conn, const PGresult *result)
 {
     switch (PQresultStatus(result)) {
@@ -318,7 +287,7 @@ static bool take_prepared(struct store_conn *conn, const PGresult *result)
     }
 }
 
-/* Better not ready than ready to refuse every order. */
+/* A service that may not place orders must not become ready. */
 static void fail_prepare(struct store_conn *conn, ExecStatusType kind)
 {
     struct err why;
@@ -328,22 +297,22 @@ static void fail_prepare(struct store_conn *conn, ExecStatusType kind)
         return;
     }
     err_set(&why, STATUS_REFUSED,
-            "this role may not call place_orders(): seckill migrate --service-role");
+            "this role may not call place_orders(): run seckill migrate --service-role");
     fail(conn, &why);
 }
 
 /* -- answers -- */
 
-/* Classes of SQLSTATE after which another try may work. */
+/* Classes of SQLSTATE after which a retry may succeed. */
 static enum status status_of_error(const char *sqlstate)
 {
     static const char *const busy[] = {
         "40",    /* rolled back: deadlock, serialization */
         "53",    /* insufficient resources */
-        "55",    /* not just now: lock_not_available */
-        "57",    /* operator: cancelled, shutting down */
-        "58",    /* the server's system */
-        "25006", /* read only: a standby, for now */
+        "55",    /* not in the required state: lock_not_available */
+        "57",    /* operator intervention: cancelled, shutting down */
+        "58",    /* system error of the server */
+        "25006", /* read-only: a standby, until it is promoted */
     };
 
     for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
@@ -353,7 +322,7 @@ static enum status status_of_error(const char *sqlstate)
     return STATUS_REFUSED;
 }
 
-/* A prepared statement that is gone, or that a migration made stale: a new session. */
+/* A prepared statement is gone, or was invalidated by a migration: reconnect. */
 static bool is_session_stale(const char *sqlstate)
 {
     return strcmp(sqlstate, "26000") == 0 || strcmp(sqlstate, "0A000") == 0;
@@ -361,8 +330,7 @@ static bool is_session_stale(const char *sqlstate)
 
 static void answer_oldest(struct store_conn *conn)
 {
-    struct store_call *call =
-        list_item(list_shift(&conn->pending), struct store_call, link);
+    struct store_query *query = LIST_SHIFT(struct store_query, &conn->pending, link);
     PGresult *result = conn->result;
     ExecStatusType kind = PQresultStatus(result);
     struct err why = {0};
@@ -377,11 +345,11 @@ static void answer_oldest(struct store_conn *conn)
         if (is_stale)
             fail_later(conn, "stale session");
     }
-    answer(call, why.status, result, &why);
+    answer(query, why.status, result, &why);
     PQclear(result);
 }
 
-/* Rows, then perhaps an error from the commit; the error is what counts. */
+/* An error of the commit, which may follow the rows, replaces them. */
 static void keep_result(struct store_conn *conn, PGresult *result)
 {
     if (conn->result != NULL && PQresultStatus(result) != PGRES_FATAL_ERROR) {
@@ -392,7 +360,7 @@ static void keep_result(struct store_conn *conn, PGresult *result)
     conn->result = result;
 }
 
-/* Returns false when nothing more is to be done with the connection. */
+/* False: the connection has failed. */
 static bool take_result(struct store_conn *conn, PGresult *result)
 {
     if (conn->state == STATE_PREPARING) {
@@ -419,8 +387,8 @@ static bool is_expecting(const struct store_conn *conn)
            (conn->state == STATE_UP && !list_is_empty(&conn->pending));
 }
 
-/* Take what has arrived. A NULL ends the results of a statement; a second one in a row
-   says that there is nothing to wait for, which only a dead connection can mean. */
+/* Handle what has arrived. A NULL ends the results of a statement; a second one in a row
+   means that libpq expects no more, which happens on a dead connection only. */
 static void take_results(struct store_conn *conn)
 {
     unsigned nulls = 0;
@@ -444,7 +412,7 @@ static void take_notifications(struct store_conn *conn)
     }
 }
 
-/* What came before an end of the stream still counts. */
+/* What arrived before the end of the stream is valid. */
 static void take_input(struct store_conn *conn)
 {
     PGconn *pg = conn->pg;
@@ -471,29 +439,29 @@ static void on_poll(uv_poll_t *poll, int status UNUSED, int events)
     }
     if (events & UV_WRITABLE)
         store_conn_flush(conn);
-    /* errors of the socket show in reading */
+    /* errors of the socket are found by reading */
     if (events != UV_WRITABLE)
         take_input(conn);
 }
 
 /* -- time -- */
 
-static const struct store_call *oldest(const struct store_conn *conn)
+static const struct store_query *oldest(const struct store_conn *conn)
 {
     return list_is_empty(&conn->pending)
                ? NULL
-               : list_item(conn->pending.next, struct store_call, link);
+               : list_item(conn->pending.next, struct store_query, link);
 }
 
 static void check_deadline(struct store_conn *conn)
 {
-    const struct store_call *call = oldest(conn);
+    const struct store_query *query = oldest(conn);
     struct err why;
 
-    if (call == NULL)
+    if (query == NULL)
         return;
-    if (call->deadline_us > clock_mono_us()) {
-        arm(conn, call->deadline_us - clock_mono_us());
+    if (query->deadline_us > clock_mono_us()) {
+        arm(conn, query->deadline_us - clock_mono_us());
         return;
     }
     err_set(&why, STATUS_TIMEOUT, "no answer within %u ms", conn->options.timeout_ms);
@@ -502,10 +470,10 @@ static void check_deadline(struct store_conn *conn)
 
 static void on_timer_up(struct store_conn *conn)
 {
-    const struct store_call *call = oldest(conn);
+    const struct store_query *query = oldest(conn);
 
-    /* if it was us who slept, the answer may lie there already */
-    if (!is_broken(conn) && call != NULL && call->deadline_us <= clock_mono_us())
+    /* after a pause of this process the answer may have arrived unread */
+    if (!is_broken(conn) && query != NULL && query->deadline_us <= clock_mono_us())
         take_input(conn);
     if (conn->state != STATE_UP)
         return;
@@ -538,7 +506,18 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
-/* -- the owner's calls -- */
+/* -- interface -- */
+
+static void conn_on_closed(void *owner)
+{
+    struct store_conn *conn = owner;
+    void (*closed)(void *) = conn->closed;
+    void *arg = conn->closed_arg;
+
+    free(conn);
+    if (closed != NULL)
+        closed(arg);
+}
 
 enum status store_conn_open(const struct store_conn_options *options,
                             struct store_conn **ret_conn)
@@ -550,11 +529,9 @@ enum status store_conn_open(const struct store_conn_options *options,
     conn->options = *options;
     list_init(&conn->pending);
     list_init(&conn->failed);
-    if (getrandom(&conn->random, sizeof(conn->random), 0) < 0)
-        conn->random = (uint32_t)clock_mono_us();
     uv_timer_init(options->loop, &conn->timer);
     conn->timer.data = conn;
-    conn->handles = 1;
+    closing_start(&conn->closing, conn_on_closed, conn);
     arm(conn, 0);
     *ret_conn = conn;
     return STATUS_OK;
@@ -568,7 +545,8 @@ void store_conn_close(struct store_conn *conn, void (*closed)(void *arg), void *
     conn->closed_arg = arg;
     conn->state = STATE_CLOSED;
     drop(conn);
-    uv_close((uv_handle_t *)&conn->timer, on_timer_closed);
+    closing_handle(&conn->closing, (uv_handle_t *)&conn->timer);
+    closing_done(&conn->closing);
     err_set(&why, STATUS_CANCELLED, "closed");
     answer_failed(conn, &why);
 }
@@ -588,7 +566,7 @@ struct store_backend store_conn_backend(const struct store_conn *conn)
     return conn->backend;
 }
 
-/* Whether libpq took it; older ones write with each Sync, newer ones when flushed. */
+/* False: libpq failed. Old versions of libpq write at each Sync, new ones at a flush. */
 static bool send_statement(struct store_conn *conn, unsigned statement,
                            const struct store_params *params)
 {
@@ -610,13 +588,13 @@ static bool send_statement(struct store_conn *conn, unsigned statement,
 #endif
 }
 
-bool store_conn_send(struct store_conn *conn, struct store_call *call, unsigned statement,
-                     const struct store_params *params)
+bool store_conn_send(struct store_conn *conn, struct store_query *query,
+                     unsigned statement, const struct store_params *params)
 {
     if (!store_conn_is_up(conn) || params->has_failed)
         return false;
-    call->deadline_us = clock_mono_us() + (int64_t)conn->options.timeout_ms * 1000;
-    list_append(&conn->pending, &call->link);
+    query->deadline_us = clock_mono_us() + (int64_t)conn->options.timeout_ms * 1000;
+    list_append(&conn->pending, &query->link);
     conn->pending_count++;
     if (!send_statement(conn, statement, params))
         fail_later(conn, "send");

@@ -2,9 +2,10 @@
  * store_conn.h - one non-blocking connection to Postgres on a libuv loop; private to the
  * store.
  *
- * Prepared statements in pipeline mode: calls leave in the order of store_conn_send() and
- * are answered in it, each a transaction of its own, answered after its commit. The
- * connection opens itself, and opens itself again after a failure, with back-off.
+ * It sends prepared statements in pipeline mode. Queries leave in the order of
+ * store_conn_send() and are answered in that order, each after the commit of its own
+ * transaction. The connection opens itself, and reopens itself after a failure with
+ * back-off.
  */
 #ifndef STORE_CONN_H
 #define STORE_CONN_H
@@ -17,8 +18,8 @@
 #include <libpq-fe.h>
 #include <uv.h>
 
-/* How many calls that each wait until the server gives up on them fit in one deadline:
-   the server gives up after timeout_ms / (this + 1). */
+/* The server cancels a statement after timeout_ms / (this + 1): so many queries, each run
+   until it is cancelled, are answered within the deadline of the last. */
 #define STORE_CONN_DEPTH 2
 
 struct store_conn;
@@ -28,22 +29,26 @@ struct store_statement {
     const char *sql;
 };
 
-/** An expected answer, in memory of the caller. */
-struct store_call {
+struct store_query;
+
+/**
+ * Called once per query, never from inside store_conn_send() or store_conn_flush().
+ *
+ * @status  OK, IO, TIMEOUT, BUSY, REFUSED, CANCELLED as in store.h
+ * @result  valid during the callback; NULL unless the server answered
+ * @why     NULL if `status` is STATUS_OK
+ */
+typedef void (*store_query_cb)(struct store_query *query, enum status status,
+                               const PGresult *result, const struct err *why);
+
+/** A statement under way, in the caller's memory until it is answered. */
+struct store_query {
     struct list link;
     int64_t deadline_us; /* clock_mono_us() */
-    /**
-     * Called once, never from inside store_conn_send() or store_conn_flush().
-     *
-     * @status  OK, IO, TIMEOUT, BUSY, REFUSED, CANCELLED as store.h tells
-     * @result  valid during the call; NULL unless the server answered
-     * @why     not NULL unless `status` is STATUS_OK
-     */
-    void (*done)(struct store_call *call, enum status status, const PGresult *result,
-                 const struct err *why);
+    store_query_cb done;
 };
 
-/** A server process, told from a later one with the same pid by its start. */
+/** A server process. Its start distinguishes it from a later one with the same pid. */
 struct store_backend {
     int64_t pid;
     int64_t start_us;
@@ -52,12 +57,12 @@ struct store_backend {
 struct store_conn_options {
     uv_loop_t *loop;
     const char *database_url; /* borrowed until the connection is closed */
-    uint32_t timeout_ms;      /* per call, and for connecting */
+    uint32_t timeout_ms;      /* per query, and to connect */
     const struct store_statement *statements; /* ends with a NULL name */
     const char *listen;                       /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
-    /* Once per failed attempt to connect, and when an established connection fails:
-       before its calls are answered; `was_up` tells which. */
+    /* Once per failed attempt to connect; and, with `was_up`, when an established
+       connection fails, before its queries are answered. */
     void (*on_down)(struct store_conn *conn, bool was_up, const struct err *why,
                     void *arg);
     void (*on_notify)(const char *payload, void *arg); /* may be NULL */
@@ -67,24 +72,26 @@ struct store_conn_options {
 MUST_CHECK enum status store_conn_open(const struct store_conn_options *options,
                                        struct store_conn **ret_conn);
 
-/** Answers all with STATUS_CANCELLED; `closed` is called when the loop has let go. */
+/** Answers all queries STATUS_CANCELLED; calls `closed` when all handles have closed. */
 void store_conn_close(struct store_conn *conn, void (*closed)(void *arg), void *arg);
 
 bool store_conn_is_up(const struct store_conn *conn);
 
-/** Calls sent and not answered. */
+/** Queries sent and not answered. */
 unsigned store_conn_pending(const struct store_conn *conn);
 
-/** The server process of the connection that is up, or that just failed in on_down. */
+/** The server process of the connection; in on_down of the one that failed. */
 struct store_backend store_conn_backend(const struct store_conn *conn);
 
 /**
+ * Send a statement at the next flush, or earlier.
+ *
  * @statement  index into the options' statements
  * @params     copied
  *
- * Returns  false: not connected, nothing was sent, `call` is not taken
+ * Returns  false: not connected; nothing was sent, and `query` will not be answered
  */
-MUST_CHECK bool store_conn_send(struct store_conn *conn, struct store_call *call,
+MUST_CHECK bool store_conn_send(struct store_conn *conn, struct store_query *query,
                                 unsigned statement, const struct store_params *params);
 
 void store_conn_flush(struct store_conn *conn);

@@ -1,10 +1,10 @@
 /*
- * store_orders.c - placing orders, and finding them again.
+ * store_orders.c - placing, resolving, finding, reading and listing orders.
  *
- * A batch whose connection failed may have been committed, or may be committed any moment
- * by a server process that has not noticed. So store_resolve_orders() first ends that
- * very process, known by pid and start, and waits until it is gone; only then is what a
- * look-up finds the truth.
+ * A batch whose connection failed may have been committed, or may still be committed by a
+ * server process that has not noticed the failure. So store_resolve_orders() terminates
+ * that process, identified by pid and start, and waits until it is gone. Only then is the
+ * result of a look-up final.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 
 #define RETIRE_AGAIN_MS 5
-#define LOOKUP_MAX      1000 /* asks in one query */
+#define LOOKUP_MAX      1000 /* keys in one query */
 
-/* Of "place": one row; of the others: a row for each placement. */
+/* "place" returns one row for all placements; "find" and "resolve" a row for each. */
 enum batch_column {
     COLUMN_VERDICTS,
     COLUMN_ORDER_IDS,
@@ -30,8 +30,8 @@ enum batch_column {
 enum found_column { FOUND_POS, FOUND_VERDICT, FOUND_ORDER_ID, FOUND_DETAIL };
 enum order_column { ORDER_ID, ORDER_VOUCHER_ID, ORDER_USER_ID, ORDER_DETAIL };
 
-/* As order_detail() in sql/ puts them. */
-static void take_detail(struct result_array *detail, struct order *ret_order)
+/* In the order of order_detail() in sql/. */
+static void decode_detail(struct result_array *detail, struct order *ret_order)
 {
     ret_order->price_cents = result_array_next(detail);
     ret_order->created_us = result_array_next(detail);
@@ -48,7 +48,7 @@ static void put_keys(struct store_params *params, struct placement *const *place
     for (size_t i = 0; i < count; i++)
         with_key += placements[i]->key.bytes != NULL;
     if (with_key == 0) {
-        params_null(params); /* spares the server an index */
+        params_null(params); /* saves the server the look-up of keys */
         return;
     }
     params_array_begin(params, PARAMS_TEXT, count);
@@ -75,13 +75,11 @@ static void put_batch(struct store *store, int64_t voucher_id,
     put_keys(params, placements, count);
 }
 
-static struct call *batch_call(struct store *store, int64_t voucher_id,
-                               struct placement *const *placements, size_t count,
-                               void (*done)(struct store_call *call, enum status status,
-                                            const PGresult *result,
-                                            const struct err *why))
+static struct batch_call *batch_call_new(struct store *store, int64_t voucher_id,
+                                         struct placement *const *placements,
+                                         size_t count, store_query_cb done)
 {
-    struct call *call = store_call_new(store, done);
+    struct batch_call *call = store_call_new(store, sizeof(*call), done);
 
     call->voucher_id = voucher_id;
     call->placements = placements;
@@ -89,28 +87,25 @@ static struct call *batch_call(struct store *store, int64_t voucher_id,
     return call;
 }
 
-static void answer_batch(struct call *call, enum status status,
+static void answer_batch(struct batch_call *call, enum status status,
                          const struct voucher_snapshot *snapshot, const struct err *why)
 {
-    store_batch_cb callback = call->callback.batch;
-    void *arg = call->arg;
-
-    store_call_end(call);
-    callback(status, snapshot, status == STATUS_OK ? NULL : why, arg);
+    call->callback(status, snapshot, status == STATUS_OK ? NULL : why, call->arg);
+    free(call);
 }
 
-/* An answer that makes no sense tells nothing of what was done. */
-static void answer_nonsense(struct call *call)
+/* A malformed answer leaves the outcome unknown. */
+static void answer_malformed(struct batch_call *call)
 {
     struct err why;
 
-    err_set(&why, STATUS_IO, "the database's answer is not understood");
+    err_set(&why, STATUS_IO, "malformed answer of the database");
     answer_batch(call, STATUS_IO, NULL, &why);
 }
 
 /* -- placing -- */
 
-static void take_placed(const struct call *call, const PGresult *result)
+static void decode_placed(const struct batch_call *call, const PGresult *result)
 {
     struct result_array verdicts = result_array(result, 0, COLUMN_VERDICTS);
     struct result_array order_ids = result_array(result, 0, COLUMN_ORDER_IDS);
@@ -132,8 +127,8 @@ static void take_placed(const struct call *call, const PGresult *result)
     }
 }
 
-/* Those whose key was used before: their position, then the order as it is now. */
-static void take_repeated(const struct call *call, const PGresult *result)
+/* Per repeated key: its position, then the detail of the order as it is now. */
+static void decode_repeated(const struct batch_call *call, const PGresult *result)
 {
     struct result_array details = result_array(result, 0, COLUMN_DETAILS);
 
@@ -142,14 +137,14 @@ static void take_repeated(const struct call *call, const PGresult *result)
 
         if (position >= call->count)
             return;
-        take_detail(&details, &call->placements[position]->order);
+        decode_detail(&details, &call->placements[position]->order);
     }
 }
 
-static void on_placed(struct store_call *base, enum status status, const PGresult *result,
-                      const struct err *why)
+static void on_placed(struct store_query *query, enum status status,
+                      const PGresult *result, const struct err *why)
 {
-    struct call *call = call_of(base);
+    struct batch_call *call = list_item(query, struct batch_call, call.query);
     struct voucher_snapshot snapshot = {.voucher_id = call->voucher_id};
 
     if (status != STATUS_OK) {
@@ -158,11 +153,11 @@ static void on_placed(struct store_call *base, enum status status, const PGresul
     }
     if (PQntuples(result) != 1 ||
         result_array(result, 0, COLUMN_VERDICTS).count != call->count) {
-        answer_nonsense(call);
+        answer_malformed(call);
         return;
     }
-    take_placed(call, result);
-    take_repeated(call, result);
+    decode_placed(call, result);
+    decode_repeated(call, result);
     snapshot.now_us = result_time(result, 0, COLUMN_DECIDED);
     snapshot.stock_left = result_int64(result, 0, COLUMN_STOCK);
     snapshot.version = result_int64(result, 0, COLUMN_VERSION);
@@ -172,7 +167,7 @@ static void on_placed(struct store_call *base, enum status status, const PGresul
                  PQgetisnull(result, 0, COLUMN_VERSION) ? NULL : &snapshot, NULL);
 }
 
-/* The lane with the fewest batches under way; NULL when none takes one. */
+/* The lane with the fewest batches under way; NULL: none has room. */
 static struct store_conn *free_lane(const struct store *store)
 {
     struct store_conn *best = NULL;
@@ -191,24 +186,24 @@ void store_place_orders(struct store *store, int64_t voucher_id,
                         struct placement *const *placements, size_t count,
                         store_batch_cb callback, void *arg)
 {
-    struct call *call = batch_call(store, voucher_id, placements, count, on_placed);
+    struct batch_call *call =
+        batch_call_new(store, voucher_id, placements, count, on_placed);
     struct store_conn *lane = free_lane(store);
 
-    call->callback.batch = callback;
+    call->callback = callback;
     call->arg = arg;
     if (lane == NULL) {
-        store_answer_later(call, STATUS_DOWN);
+        store_answer_later(&call->call, STATUS_DOWN);
         return;
     }
     put_batch(store, voucher_id, placements, count);
-    store_ask(lane, call, STATEMENT_PLACE);
+    store_send(lane, &call->call, STATEMENT_PLACE);
 }
 
-/* -- what has become of a batch? -- */
+/* -- resolving -- */
 
-/* Rows in the order of the placements they are about. */
-static void take_found(const PGresult *result, int row, int64_t voucher_id,
-                       struct placement *placement)
+static void decode_found(const PGresult *result, int row, int64_t voucher_id,
+                         struct placement *placement)
 {
     struct result_array detail = result_array(result, row, FOUND_DETAIL);
 
@@ -219,24 +214,24 @@ static void take_found(const PGresult *result, int row, int64_t voucher_id,
         .user_id = placement->user_id,
     };
     if (detail.count > 0)
-        take_detail(&detail, &placement->order);
+        decode_detail(&detail, &placement->order);
 }
 
-static void on_resolved(struct store_call *base, enum status status,
+static void on_resolved(struct store_query *query, enum status status,
                         const PGresult *result, const struct err *why)
 {
-    struct call *call = call_of(base);
+    struct batch_call *call = list_item(query, struct batch_call, call.query);
 
     if (status != STATUS_OK) {
         answer_batch(call, status, NULL, why);
         return;
     }
     if ((size_t)PQntuples(result) != call->count) {
-        answer_nonsense(call);
+        answer_malformed(call);
         return;
     }
     for (size_t i = 0; i < call->count; i++)
-        take_found(result, (int)i, call->voucher_id, call->placements[i]);
+        decode_found(result, (int)i, call->voucher_id, call->placements[i]);
     answer_batch(call, STATUS_OK, NULL, NULL);
 }
 
@@ -245,7 +240,7 @@ void store_suspect(struct store *store, struct store_backend backend)
     struct suspect *suspect = malloc(sizeof(*suspect));
 
     if (suspect == NULL)
-        abort(); /* forgotten, it could commit after we said that it did not */
+        abort(); /* forgotten, it could commit what was answered as not done */
     suspect->backend = backend;
     list_append(&store->suspects, &suspect->link);
 }
@@ -253,31 +248,24 @@ void store_suspect(struct store *store, struct store_backend backend)
 static void answer_resolving(struct store *store, enum status status, bool only_late)
 {
     int64_t now_us = clock_mono_us();
-    struct list *next;
 
-    for (struct list *link = store->resolving.next; link != &store->resolving;
-         link = next) {
-        struct call *call = list_item(link, struct call, link);
-
-        next = link->next;
+    LIST_EACH_SAFE(struct batch_call, call, &store->resolving, call.query.link) {
         if (only_late && call->deadline_us > now_us)
             continue;
-        list_remove(link);
-        store_answer_later(call, status);
+        list_remove(&call->call.query.link);
+        store_answer_later(&call->call, status);
     }
 }
 
 static void look_up_resolving(struct store *store)
 {
-    for (struct list *link; (link = list_shift(&store->resolving)) != NULL;) {
-        struct call *call = list_item(link, struct call, link);
-
+    LIST_DRAIN(struct batch_call, call, &store->resolving, call.query.link) {
         put_batch(store, call->voucher_id, call->placements, call->count);
-        store_ask(store->main, call, STATEMENT_RESOLVE);
+        store_send(store->reads, &call->call, STATEMENT_RESOLVE);
     }
 }
 
-static void on_retire_again(uv_timer_t *timer)
+static void on_retire_timer(uv_timer_t *timer)
 {
     struct store *store = timer->data;
 
@@ -288,49 +276,45 @@ static void on_retire_again(uv_timer_t *timer)
 static void forget_retired(struct store *store)
 {
     for (; store->retiring > 0; store->retiring--)
-        free(list_item(list_shift(&store->suspects), struct suspect, link));
+        free(LIST_SHIFT(struct suspect, &store->suspects, link));
 }
 
-static void on_retired(struct store_call *base, enum status status,
+static void on_retired(struct store_query *query, enum status status,
                        const PGresult *result, const struct err *why UNUSED)
 {
-    struct store *store = list_item(base, struct store, retire_call);
+    struct store *store = list_item(query, struct store, retire_query);
     bool is_done = status == STATUS_OK && result_int64(result, 0, 0) == 0;
 
     if (is_done)
         forget_retired(store);
     store->retiring = 0;
     if (status == STATUS_CANCELLED)
-        return; /* store_close() answers those that wait */
+        return; /* store_close() answers the waiting calls */
     if (status != STATUS_OK)
         answer_resolving(store, status, false);
     answer_resolving(store, STATUS_TIMEOUT, true);
-    uv_timer_start(&store->retire_again, on_retire_again, is_done ? 0 : RETIRE_AGAIN_MS,
+    uv_timer_start(&store->retire_timer, on_retire_timer, is_done ? 0 : RETIRE_AGAIN_MS,
                    0);
 }
 
-static void ask_to_retire(struct store *store)
+static void retire_suspects(struct store *store)
 {
     struct store_params *params = &store->params;
     size_t count = 0;
 
-    for (struct list *link = store->suspects.next; link != &store->suspects;
-         link = link->next)
+    LIST_EACH(struct suspect, suspect, &store->suspects, link)
         count++;
     params_begin(params);
     params_array_begin(params, PARAMS_INT64, count);
-    for (struct list *link = store->suspects.next; link != &store->suspects;
-         link = link->next)
-        params_element_int64(params, list_item(link, struct suspect, link)->backend.pid);
+    LIST_EACH(struct suspect, suspect, &store->suspects, link)
+        params_element_int64(params, suspect->backend.pid);
     params_array_end(params);
     params_array_begin(params, PARAMS_TIME, count);
-    for (struct list *link = store->suspects.next; link != &store->suspects;
-         link = link->next)
-        params_element_time(params,
-                            list_item(link, struct suspect, link)->backend.start_us);
+    LIST_EACH(struct suspect, suspect, &store->suspects, link)
+        params_element_time(params, suspect->backend.start_us);
     params_array_end(params);
-    store->retire_call.done = on_retired;
-    if (store_conn_send(store->main, &store->retire_call, STATEMENT_RETIRE, params))
+    store->retire_query.done = on_retired;
+    if (store_conn_send(store->reads, &store->retire_query, STATEMENT_RETIRE, params))
         store->retiring = count;
     else
         answer_resolving(store, STATUS_DOWN, false);
@@ -343,114 +327,92 @@ void store_resolve_step(struct store *store)
     if (list_is_empty(&store->suspects))
         look_up_resolving(store);
     else
-        ask_to_retire(store);
+        retire_suspects(store);
 }
 
 void store_resolve_orders(struct store *store, int64_t voucher_id,
                           struct placement *const *placements, size_t count,
                           store_batch_cb callback, void *arg)
 {
-    struct call *call = batch_call(store, voucher_id, placements, count, on_resolved);
+    struct batch_call *call =
+        batch_call_new(store, voucher_id, placements, count, on_resolved);
 
-    call->callback.batch = callback;
+    call->callback = callback;
     call->arg = arg;
     call->deadline_us = clock_mono_us() + (int64_t)store->options.timeout_ms * 1000;
-    list_append(&store->resolving, &call->link);
+    list_append(&store->resolving, &call->call.query.link);
     store_resolve_step(store);
 }
 
-/* -- looking up by key -- */
+/* -- finding by key -- */
 
-static void answer_asks(struct call *call, enum status status, const PGresult *result)
+static void on_found(struct store_query *query, enum status status,
+                     const PGresult *result, const struct err *why UNUSED)
 {
-    struct store *store = call->store;
-    int64_t voucher_id = call->voucher_id;
-    struct list asks;
+    struct lookup_call *call = list_item(query, struct lookup_call, call.query);
     int row = 0;
-
-    list_init(&asks);
-    list_append_all(&asks, &call->asks);
-    store_call_end(call);
-    for (struct list *link; (link = list_shift(&asks)) != NULL; row++) {
-        struct ask ask = *list_item(link, struct ask, link);
-
-        list_append(&store->free_asks, link);
-        if (status == STATUS_OK)
-            take_found(result, row, voucher_id, ask.placement);
-        ask.callback(status, ask.placement, ask.arg);
-    }
-}
-
-static void on_found(struct store_call *base, enum status status, const PGresult *result,
-                     const struct err *why UNUSED)
-{
-    struct call *call = call_of(base);
 
     if (status == STATUS_OK && (size_t)PQntuples(result) != call->count)
         status = STATUS_IO;
-    answer_asks(call, status, result);
+    LIST_DRAIN(struct key_lookup, lookup, &call->lookups, link) {
+        if (status == STATUS_OK)
+            decode_found(result, row++, call->voucher_id, &lookup->placement);
+        lookup->callback(status, &lookup->placement, lookup->arg);
+    }
+    free(call);
 }
 
-/* Those of this turn for the same voucher travel together. */
-static struct call *lookup_of(struct store *store, int64_t voucher_id)
+/* Look-ups for one voucher that wait to be sent share a query. */
+static struct lookup_call *lookup_call_of(struct store *store, int64_t voucher_id)
 {
-    struct call *call;
+    struct lookup_call *call;
 
-    for (struct list *link = store->lookups.prev; link != &store->lookups;
-         link = link->prev) {
-        call = list_item(link, struct call, link);
-        if (call->voucher_id == voucher_id && call->count < LOOKUP_MAX)
-            return call;
+    LIST_EACH(struct lookup_call, waiting, &store->lookup_calls, call.query.link) {
+        if (waiting->voucher_id == voucher_id && waiting->count < LOOKUP_MAX)
+            return waiting;
     }
-    call = store_call_new(store, on_found);
+    call = store_call_new(store, sizeof(*call), on_found);
     call->voucher_id = voucher_id;
-    list_append(&store->lookups, &call->link);
+    list_init(&call->lookups);
+    list_append(&store->lookup_calls, &call->call.query.link);
     return call;
 }
 
-void store_find_by_key(struct store *store, int64_t voucher_id,
-                       struct placement *placement,
-                       void (*callback)(enum status status, struct placement *placement,
-                                        void *arg),
-                       void *arg)
+void store_find_by_key(struct store *store, int64_t voucher_id, struct key_lookup *lookup,
+                       store_key_cb callback, void *arg)
 {
-    struct ask *ask = store_ask_new(store, arg);
-    struct call *call = lookup_of(store, voucher_id);
+    struct lookup_call *call = lookup_call_of(store, voucher_id);
 
-    ask->placement = placement;
-    ask->callback = callback;
-    list_append(&call->asks, &ask->link);
+    lookup->callback = callback;
+    lookup->arg = arg;
+    list_append(&call->lookups, &lookup->link);
     call->count++;
 }
 
-static void put_asks(struct store_params *params, const struct call *call)
+static void put_lookups(struct store_params *params, const struct lookup_call *call)
 {
-    const struct list *link;
-
     params_begin(params);
     params_int64(params, call->voucher_id);
     params_array_begin(params, PARAMS_INT64, call->count);
-    for (link = call->asks.next; link != &call->asks; link = link->next)
-        params_element_int64(params,
-                             list_item(link, struct ask, link)->placement->user_id);
+    LIST_EACH(struct key_lookup, lookup, &call->lookups, link)
+        params_element_int64(params, lookup->placement.user_id);
     params_array_end(params);
     params_array_begin(params, PARAMS_TEXT, call->count);
-    for (link = call->asks.next; link != &call->asks; link = link->next)
-        params_element_text(params, &list_item(link, struct ask, link)->placement->key);
+    LIST_EACH(struct key_lookup, lookup, &call->lookups, link)
+        params_element_text(params, &lookup->placement.key);
     params_array_end(params);
 }
 
-/* Two at most are under way: the next one grows meanwhile, as batches do. */
+/* While two are under way the next one grows, as batches do. */
 void store_send_lookups(struct store *store)
 {
-    struct list *link;
+    while (!list_is_empty(&store->lookup_calls) &&
+           store_conn_pending(store->reads) < STORE_CONN_DEPTH) {
+        struct lookup_call *call =
+            LIST_SHIFT(struct lookup_call, &store->lookup_calls, call.query.link);
 
-    while (store_conn_pending(store->main) < STORE_CONN_DEPTH &&
-           (link = list_shift(&store->lookups)) != NULL) {
-        struct call *call = list_item(link, struct call, link);
-
-        put_asks(&store->params, call);
-        store_ask(store->main, call, STATEMENT_FIND);
+        put_lookups(&store->params, call);
+        store_send(store->reads, &call->call, STATEMENT_FIND);
     }
 }
 
@@ -465,70 +427,76 @@ struct order store_decode_order(const PGresult *result, int row, int first)
         .user_id = result_int64(result, row, first + ORDER_USER_ID),
     };
 
-    take_detail(&detail, &order);
+    decode_detail(&detail, &order);
     return order;
 }
 
-static void on_order(struct store_call *base, enum status status, const PGresult *result,
-                     const struct err *why UNUSED)
+struct order_call {
+    struct call call;
+    store_order_cb callback;
+    void *arg;
+};
+
+static void on_order(struct store_query *query, enum status status,
+                     const PGresult *result, const struct err *why UNUSED)
 {
-    struct call *call = call_of(base);
-    store_order_cb callback = call->callback.order;
-    void *arg = call->arg;
+    struct order_call *call = list_item(query, struct order_call, call.query);
     struct order order;
 
-    store_call_end(call);
     if (status == STATUS_OK && PQntuples(result) == 0)
         status = STATUS_NOT_FOUND;
     if (status == STATUS_OK)
         order = store_decode_order(result, 0, 0);
-    callback(status, status == STATUS_OK ? &order : NULL, arg);
+    call->callback(status, status == STATUS_OK ? &order : NULL, call->arg);
+    free(call);
 }
 
 void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
                       store_order_cb callback, void *arg)
 {
-    struct call *call = store_call_new(store, on_order);
+    struct order_call *call = store_call_new(store, sizeof(*call), on_order);
 
-    call->callback.order = callback;
+    call->callback = callback;
     call->arg = arg;
     params_begin(&store->params);
     params_int64(&store->params, order_id);
     params_int64(&store->params, user_id);
-    store_ask(store->main, call, STATEMENT_READ_ORDER);
+    store_send(store->reads, &call->call, STATEMENT_READ_ORDER);
 }
 
-static void on_orders(struct store_call *base, enum status status, const PGresult *result,
-                      const struct err *why UNUSED)
+struct orders_call {
+    struct call call;
+    store_orders_cb callback;
+    void *arg;
+};
+
+static void on_orders(struct store_query *query, enum status status,
+                      const PGresult *result, const struct err *why UNUSED)
 {
-    struct call *call = call_of(base);
-    store_orders_cb callback = call->callback.orders;
-    void *arg = call->arg;
+    struct orders_call *call = list_item(query, struct orders_call, call.query);
     size_t count = status == STATUS_OK ? (size_t)PQntuples(result) : 0;
     struct order *orders = count > 0 ? calloc(count, sizeof(*orders)) : NULL;
 
-    store_call_end(call);
     if (count > 0 && orders == NULL)
         status = STATUS_NO_MEMORY;
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
         orders[i] = store_decode_order(result, (int)i, 0);
-    callback(status, orders, status == STATUS_OK ? count : 0, arg);
+    call->callback(status, orders, status == STATUS_OK ? count : 0, call->arg);
     free(orders);
+    free(call);
 }
 
 void store_list_orders(struct store *store, const struct order_filter *filter,
-                       void (*callback)(enum status status, const struct order *orders,
-                                        size_t count, void *arg),
-                       void *arg)
+                       store_orders_cb callback, void *arg)
 {
-    struct call *call = store_call_new(store, on_orders);
+    struct orders_call *call = store_call_new(store, sizeof(*call), on_orders);
 
-    call->callback.orders = callback;
+    call->callback = callback;
     call->arg = arg;
     params_begin(&store->params);
     params_int64(&store->params, filter->user_id);
     params_int64(&store->params, filter->voucher_id);
     params_int64(&store->params, filter->before_id == 0 ? INT64_MAX : filter->before_id);
     params_int64(&store->params, filter->limit);
-    store_ask(store->main, call, STATEMENT_LIST_ORDERS);
+    store_send(store->reads, &call->call, STATEMENT_LIST_ORDERS);
 }

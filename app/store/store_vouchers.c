@@ -42,7 +42,7 @@ static struct voucher decode_voucher(const PGresult *result, int row)
     };
 }
 
-static bool make_room(struct store *store, size_t count)
+static bool grow_rows(struct store *store, size_t count)
 {
     struct voucher *grown;
 
@@ -56,86 +56,93 @@ static bool make_room(struct store *store, size_t count)
     return true;
 }
 
-static void answer(struct call *call, enum status status, size_t count, int64_t now_us)
-{
-    store_vouchers_cb callback = call->callback.vouchers;
-    struct store *store = call->store;
-    void *arg = call->arg;
+struct vouchers_call {
+    struct call call;
+    store_vouchers_cb callback;
+    void *arg;
+};
 
-    store_call_end(call);
-    callback(status, count > 0 ? store->vouchers : NULL, count, now_us, arg);
+static void answer(struct vouchers_call *call, enum status status, size_t count,
+                   int64_t now_us)
+{
+    call->callback(status, count > 0 ? call->call.store->vouchers : NULL, count, now_us,
+                   call->arg);
+    free(call);
 }
 
-static void on_vouchers(struct store_call *base, enum status status,
-                        const PGresult *result, const struct err *why UNUSED)
+static void answer_rows(struct vouchers_call *call, const PGresult *result)
 {
-    struct call *call = call_of(base);
-    int rows = status == STATUS_OK ? PQntuples(result) : 0;
+    struct store *store = call->call.store;
+    int rows = PQntuples(result);
     size_t count = 0;
 
-    if (status != STATUS_OK) {
-        answer(call, status, 0, 0);
-        return;
-    }
-    if (rows < 1 || !make_room(call->store, (size_t)rows)) {
+    if (rows < 1 || !grow_rows(store, (size_t)rows)) {
         answer(call, STATUS_IO, 0, 0);
         return;
     }
     for (int row = 0; row < rows; row++) {
         if (!PQgetisnull(result, row, COLUMN_ID))
-            call->store->vouchers[count++] = decode_voucher(result, row);
+            store->vouchers[count++] = decode_voucher(result, row);
     }
     answer(call, STATUS_OK, count, result_time(result, 0, COLUMN_NOW));
 }
 
-/* A CHECK of the table, or a number out of its type's range. */
-static bool is_rule_broken(const PGresult *result)
+static void on_read(struct store_query *query, enum status status, const PGresult *result,
+                    const struct err *why UNUSED)
+{
+    struct vouchers_call *call = list_item(query, struct vouchers_call, call.query);
+
+    if (status == STATUS_OK)
+        answer_rows(call, result);
+    else
+        answer(call, status, 0, 0);
+}
+
+/* A violated CHECK of the table, or a number outside the range of its type. */
+static bool is_rule_violated(const PGresult *result)
 {
     const char *sqlstate = result_sqlstate(result);
 
     return strcmp(sqlstate, "23514") == 0 || strncmp(sqlstate, "22", 2) == 0;
 }
 
-static void on_changed(struct store_call *base, enum status status,
+static void on_changed(struct store_query *query, enum status status,
                        const PGresult *result, const struct err *why)
 {
-    if (status == STATUS_REFUSED && is_rule_broken(result))
-        answer(call_of(base), STATUS_INVALID, 0, 0);
+    if (status == STATUS_REFUSED && is_rule_violated(result))
+        status = STATUS_INVALID;
     else if (status == STATUS_OK && PQgetisnull(result, 0, COLUMN_ID))
-        answer(call_of(base), STATUS_NOT_FOUND, 0, 0);
-    else
-        on_vouchers(base, status, result, why);
+        status = STATUS_NOT_FOUND;
+    on_read(query, status, result, why);
 }
 
-static struct call *begin(struct store *store,
-                          void (*done)(struct store_call *call, enum status status,
-                                       const PGresult *result, const struct err *why),
+static struct call *begin(struct store *store, store_query_cb done,
                           store_vouchers_cb callback, void *arg)
 {
-    struct call *call = store_call_new(store, done);
+    struct vouchers_call *call = store_call_new(store, sizeof(*call), done);
 
-    call->callback.vouchers = callback;
+    call->callback = callback;
     call->arg = arg;
     params_begin(&store->params);
-    return call;
+    return &call->call;
 }
 
 void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
                          store_vouchers_cb callback, void *arg)
 {
-    struct call *call = begin(store, on_vouchers, callback, arg);
+    struct call *call = begin(store, on_read, callback, arg);
 
     params_array_begin(&store->params, PARAMS_INT64, count);
     for (size_t i = 0; i < count; i++)
         params_element_int64(&store->params, ids[i]);
     params_array_end(&store->params);
-    store_ask(store->main, call, STATEMENT_READ_VOUCHERS);
+    store_send(store->reads, call, STATEMENT_READ_VOUCHERS);
 }
 
 void store_list_vouchers(struct store *store, const struct voucher_filter *filter,
                          store_vouchers_cb callback, void *arg)
 {
-    struct call *call = begin(store, on_vouchers, callback, arg);
+    struct call *call = begin(store, on_read, callback, arg);
     bool is_falling = filter->state == VOUCHER_ANY || filter->state == VOUCHER_ENDED;
     int64_t start = is_falling ? INT64_MAX : INT64_MIN;
 
@@ -143,7 +150,7 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
         params_time(&store->params, filter->after_id == 0 ? start : filter->after_us);
     params_int64(&store->params, filter->after_id == 0 ? start : filter->after_id);
     params_int64(&store->params, filter->limit);
-    store_ask(store->main, call, STATEMENT_LIST_ANY + filter->state);
+    store_send(store->reads, call, STATEMENT_LIST_ANY + filter->state);
 }
 
 void store_create_voucher(struct store *store, const struct voucher *voucher,
@@ -166,7 +173,7 @@ void store_create_voucher(struct store *store, const struct voucher *voucher,
     params_text(params, &(struct text){actor, strlen(actor)});
     params_int64(params, voucher->requires_ticket);
     params_int64(params, voucher->pow_bits);
-    store_ask_change(call, STATEMENT_CREATE_VOUCHER);
+    store_send_change(call, STATEMENT_CREATE_VOUCHER);
 }
 
 static void optional_int64(struct store_params *params, const int64_t *value)
@@ -200,7 +207,7 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
     optional_int64(params, patch->pay_within_s != 0 ? &patch->pay_within_s : NULL);
     optional_int64(params, patch->requires_ticket);
     optional_int64(params, patch->pow_bits);
-    store_ask_change(call, STATEMENT_PATCH_VOUCHER);
+    store_send_change(call, STATEMENT_PATCH_VOUCHER);
 }
 
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
@@ -211,5 +218,5 @@ void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
     params_int64(&store->params, voucher_id);
     params_int64(&store->params, add);
     params_text(&store->params, &(struct text){actor, strlen(actor)});
-    store_ask_change(call, STATEMENT_RESTOCK_VOUCHER);
+    store_send_change(call, STATEMENT_RESTOCK_VOUCHER);
 }

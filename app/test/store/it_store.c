@@ -153,16 +153,16 @@ static void test_store_place_orders__a_waiting_voucher_leaves_a_lane(void **stat
 /* -- look-ups by key -- */
 
 struct lookup {
-    struct placement placement;
+    struct key_lookup key;
     enum status status;
     bool is_answered;
 };
 
-static void on_found(enum status status, struct placement *placement, void *arg)
+static void on_found(enum status status, const struct placement *placement, void *arg)
 {
     struct lookup *lookup = arg;
 
-    assert_ptr_equal(placement, &lookup->placement);
+    assert_ptr_equal(placement, &lookup->key.placement);
     assert_false(lookup->is_answered);
     lookup->status = status;
     lookup->is_answered = true;
@@ -171,8 +171,8 @@ static void on_found(enum status status, struct placement *placement, void *arg)
 static void find_key(int64_t voucher, struct lookup *lookup, int64_t user_id,
                      const char *key)
 {
-    *lookup = (struct lookup){.placement = {.user_id = user_id, .key = text_of(key)}};
-    store_find_by_key(shop->store, voucher, &lookup->placement, on_found, lookup);
+    *lookup = (struct lookup){.key.placement = {.user_id = user_id, .key = text_of(key)}};
+    store_find_by_key(shop->store, voucher, &lookup->key, on_found, lookup);
 }
 
 static void test_store_find_by_key__answers_each_in_one_turn(void **state UNUSED)
@@ -197,16 +197,17 @@ static void test_store_find_by_key__answers_each_in_one_turn(void **state UNUSED
         shop_await(shop, &lookups[i].is_answered);
         assert_int_equal(lookups[i].status, STATUS_OK);
     }
-    assert_int_equal(lookups[0].placement.verdict, VERDICT_REPEATED);
-    assert_int_equal(lookups[0].placement.order.voucher_id, one);
-    assert_int_equal(lookups[0].placement.order.price_cents, 100);
-    assert_int_equal(lookups[1].placement.verdict, VERDICT_REPEATED);
-    assert_int_equal(lookups[1].placement.order.id, basket.placements[0].order.id);
-    assert_int_equal(lookups[2].placement.verdict, VERDICT_ALREADY_ORDERED);
-    assert_int_equal(lookups[2].placement.order.id, lookups[0].placement.order.id);
-    assert_int_equal(lookups[3].placement.verdict, VERDICT_NONE);
-    assert_int_equal(lookups[4].placement.verdict, VERDICT_NONE);
-    assert_int_equal(lookups[5].placement.verdict, VERDICT_NONE);
+    assert_int_equal(lookups[0].key.placement.verdict, VERDICT_REPEATED);
+    assert_int_equal(lookups[0].key.placement.order.voucher_id, one);
+    assert_int_equal(lookups[0].key.placement.order.price_cents, 100);
+    assert_int_equal(lookups[1].key.placement.verdict, VERDICT_REPEATED);
+    assert_int_equal(lookups[1].key.placement.order.id, basket.placements[0].order.id);
+    assert_int_equal(lookups[2].key.placement.verdict, VERDICT_ALREADY_ORDERED);
+    assert_int_equal(lookups[2].key.placement.order.id,
+                     lookups[0].key.placement.order.id);
+    assert_int_equal(lookups[3].key.placement.verdict, VERDICT_NONE);
+    assert_int_equal(lookups[4].key.placement.verdict, VERDICT_NONE);
+    assert_int_equal(lookups[5].key.placement.verdict, VERDICT_NONE);
 }
 
 static void test_store_find_by_key__more_than_fit_one_query(void **state UNUSED)
@@ -219,7 +220,7 @@ static void test_store_find_by_key__more_than_fit_one_query(void **state UNUSED)
     for (int i = 0; i < 2500; i++) {
         shop_await(shop, &lookups[i].is_answered);
         assert_int_equal(lookups[i].status, STATUS_OK);
-        assert_int_equal(lookups[i].placement.verdict, VERDICT_NONE);
+        assert_int_equal(lookups[i].key.placement.verdict, VERDICT_NONE);
     }
     free(lookups);
 }

@@ -1,0 +1,98 @@
+/* store_statements.c - the SQL that the store sends; functions are in sql/. */
+#include "app/store/store_statements.h"
+
+/* store_orders.c and store_vouchers.c read the columns by number. */
+#define ORDER_COLUMNS "o.id, o.voucher_id, o.user_id, order_detail(o)"
+#define VOUCHER_COLUMNS                                                                  \
+    "id, version, title, description, price_cents, face_value_cents, stock_total,"       \
+    " stock_left, per_user_limit, pay_within_s, begin_at, end_at,"                       \
+    " requires_ticket::int::bigint as requires_ticket, pow_bits"
+/* One row per change, in their order, numbered by `pos`. */
+#define CHANGED_ORDERS(arrays, names, call)                                              \
+    "select r.pos, c.verdict, (c.changed).id, (c.changed).voucher_id,"                   \
+    " (c.changed).user_id, order_detail(c.changed)"                                      \
+    " from unnest($2::bigint[], $3::text[]" arrays                                       \
+    ") with ordinality r (id, actor" names ", pos) cross join lateral " call " c"
+#define EVENTS(from)                                                                     \
+    "select id, voucher_id, order_id, at, stock_change, actor, from_status::text,"       \
+    " to_status::text, detail from " from " where voucher_id = $1::bigint"               \
+    " and id > $2::bigint order by id limit $3::bigint"
+/* The placement by the id of the order, and its changes by the index of orders. */
+#define EVENTS_OF_ORDER                                                                  \
+    "((select * from voucher_history where voucher_id = $1::bigint"                      \
+    "   and id between $4::bigint and $4 order by id limit 1) union all"                 \
+    " (select * from voucher_history where voucher_id = $1 and order_id = $4"            \
+    "   and from_status is not null order by id)) of_order"
+/* Returns the clock even without a voucher, whose columns are then NULL. */
+#define VOUCHERS(from)                                                                   \
+    "select v.*, clock_timestamp() from (values (1)) as always"                          \
+    " left join lateral (select " VOUCHER_COLUMNS " from " from ") v on true"
+
+/* clang-format off */
+const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
+    [STATEMENT_PLACE] = {"place",
+        "select verdicts, order_ids, details, price, decided_at, expiry,"
+        " new_stock, new_version, opens, closes"
+        " from place_orders($1, $2, $3, $4)"},
+    [STATEMENT_FIND] = {"find",
+        "select pos, verdict, order_id, detail from find_orders($1, $2, $3)"},
+    [STATEMENT_RESOLVE] = {"resolve",
+        "select pos, verdict, order_id, detail from resolve_orders($1, $2, $3, $4)"},
+    [STATEMENT_RETIRE] = {"retire",
+        "select count(pg_terminate_backend(a.pid))"
+        " from unnest($1::bigint[], $2::timestamptz[]) s (pid, start)"
+        " join pg_stat_activity a"
+        "  on a.pid = s.pid and a.backend_start = s.start"},
+    [STATEMENT_READ_ORDER] = {"read_order",
+        "select o.* from generate_series($1::bigint & 1048575,"
+        "  (select max(id) from voucher), 1048576) v (id),"
+        " lateral (select " ORDER_COLUMNS " from voucher_order o"
+        "  where o.voucher_id = v.id and o.id between $1 and $1"
+        "   and $2::bigint in (0, o.user_id)"
+        "  order by o.id limit 1) o"},
+    [STATEMENT_LIST_ORDERS] = {"list_orders",
+        "select " ORDER_COLUMNS " from voucher_order o"
+        " where o.user_id = $1::bigint"
+        "  and ($2::bigint = 0 or o.voucher_id = $2)"
+        "  and o.id < $3::bigint"
+        " order by o.id desc limit $4::bigint"},
+    [STATEMENT_PAY_ORDER] = {"pay_order",
+        CHANGED_ORDERS(", $4::text[], $5::bigint[]", ", payment_ref, amount_cents",
+                       "pay_order($1, r.id, r.actor, r.payment_ref, r.amount_cents)")},
+    [STATEMENT_CANCEL_ORDER] = {"cancel_order",
+        CHANGED_ORDERS("", "", "cancel_order($1, r.id, r.actor)")},
+    [STATEMENT_REFUND_ORDER] = {"refund_order",
+        CHANGED_ORDERS("", "", "refund_order($1, r.id, r.actor)")},
+    [STATEMENT_REDEEM_ORDER] = {"redeem_order",
+        CHANGED_ORDERS("", "", "redeem_order($1, r.id, r.actor)")},
+    [STATEMENT_DUE_BATCHES] = {"due_batches",
+        "select voucher_id, array_agg(id) from (select voucher_id,"
+        "  id from voucher_order where due_to_id is not null"
+        "  and expires_at <= now() order by expires_at"
+        "  limit $1::bigint) due group by voucher_id"},
+    [STATEMENT_EXPIRE_BATCHES] = {"expire_batches",
+        "select expired, ended from expire_batches($1, $2)"},
+    [STATEMENT_VOUCHER_EVENTS] = {"voucher_events", EVENTS("voucher_history")},
+    [STATEMENT_ORDER_EVENTS] = {"order_events", EVENTS(EVENTS_OF_ORDER)},
+    [STATEMENT_READ_VOUCHERS] = {"read_vouchers",
+        VOUCHERS("voucher where id = any ($1::bigint[])")},
+    [STATEMENT_LIST_ANY] = {"list_any",
+        VOUCHERS("voucher where id < $1::bigint order by id desc limit $2::bigint")},
+    [STATEMENT_LIST_UPCOMING] = {"list_upcoming",
+        VOUCHERS("voucher where begin_at > now() and (begin_at, id) > ($1, $2)"
+                 " order by begin_at, id limit $3::bigint")},
+    [STATEMENT_LIST_OPEN] = {"list_open",
+        VOUCHERS("voucher where begin_at <= now() and end_at > now()"
+                 " and (end_at, id) > ($1, $2) order by end_at, id limit $3::bigint")},
+    [STATEMENT_LIST_ENDED] = {"list_ended",
+        VOUCHERS("voucher where end_at <= now() and (end_at, id) < ($1, $2)"
+                 " order by end_at desc, id desc limit $3::bigint")},
+    [STATEMENT_CREATE_VOUCHER] = {"create_voucher",
+        VOUCHERS("create_voucher(nextval('voucher_id_seq'), $1, $2, $3, $4, $5, $6, $7, $8,"
+                 " $9, $10, $11::bigint = 1, $12)")},
+    [STATEMENT_PATCH_VOUCHER] = {"patch_voucher",
+        VOUCHERS("patch_voucher($1, $2, $3, $4, $5, $6, $7::bigint = 1, $8)")},
+    [STATEMENT_RESTOCK_VOUCHER] = {"restock_voucher",
+        VOUCHERS("restock_voucher($1, $2, $3)")},
+};
+/* clang-format on */
