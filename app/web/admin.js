@@ -62,7 +62,7 @@ const charts = [
      value: spread('total', 0.5, 0.95, 0.99)},
     {id: 'locks', title: 'Lock wait', series: ['p50', 'p99'], format: formatDuration,
      value: spread('lock', 0.5, 0.99)},
-    {id: 'commit', title: 'Commit latency', series: ['p50', 'p99'], format: formatDuration,
+    {id: 'commit', title: 'Commit', series: ['p50', 'p99'], format: formatDuration,
      value: spread('commit', 0.5, 0.99)},
     {id: 'batch', title: 'Orders per transaction', series: ['mean'], format: rate,
      value: (delta) => [delta.batches > 0 ? delta.batched / delta.batches : null]},
