@@ -1,30 +1,31 @@
--- history.lua - have wrk play a plan, and write down each request and its answer.
+-- history.lua - a script for wrk: send the requests of a plan, and log each request and its
+-- answer.
 --
 --   wrk -s load/history.lua URL -- tokens=FILE place=DIR pace_ms=N
 --
--- FILE has the admin's token, then those of shoppers 1, 2, and so on, one a line. Thread K of
--- wrk reads DIR/plan.K, a request a line, to be sent in this order:
+-- FILE contains one token per line: the admin's, then those of shoppers 1, 2 and so on.
+-- Thread K of wrk reads DIR/plan.K, one request per line, and sends them in this order:
 --
---   order SHOPPER VOUCHER KEY FOLLOW   POST /v1/vouchers/VOUCHER/orders; KEY "-": without.
---       FOLLOW "again": once more after its answer; "twice": at once on two connections,
---       then again; "cancel": once placed, is cancelled, by two requests at once
---   restock 0 VOUCHER COUNT -          by the admin
+--   order SHOPPER VOUCHER KEY FOLLOW   POST /v1/vouchers/VOUCHER/orders; KEY "-": no key.
+--       FOLLOW "again": repeat it after its answer; "twice": send it on two connections at
+--       once, then repeat it; "cancel": cancel the placed order by two requests at once
+--   restock 0 VOUCHER COUNT -          sent by the admin
 --
--- An order that was answered "not started", "in progress", or with a 5xx is asked for again
--- after RETRY_MS, as a client would. What came of it goes to DIR/history.K, in the order in
--- which it was seen, times in us since 1970, "-" for nothing:
+-- An order that was answered "not started", "in progress" or with a 5xx is repeated after
+-- RETRY_MS, as a client would do. DIR/history.K receives these lines in order of time; times
+-- are us since 1970, "-" means none:
 --
---   > NUMBER TIME OP SHOPPER VOUCHER ARG    before the request is sent; ARG is the key, the
---                                           order that is cancelled, or the count
---   < NUMBER TIME STATUS CODE ORDER         after the answer was read
+--   > NUMBER TIME OP SHOPPER VOUCHER ARG    before a request is sent; ARG is the key, the
+--                                           order to cancel, or the count
+--   < NUMBER TIME STATUS CODE ORDER         after an answer was read
 --
--- wrk does not tell response() on which connection, so which request it answers is known by
--- X-Request-Id alone: each request carries its number there, and the service and nginx
--- send it back. An answer without is written down with the number 0, and the checker
--- complains of it. A request whose connection broke has no "<".
+-- wrk does not pass the connection to response(), so an answer is matched to its request by
+-- X-Request-Id: each request carries its number there, and the service and nginx return it.
+-- An answer without it is logged with the number 0, which the checker reports. A request
+-- whose connection broke has no "<" line.
 --
--- The thread's last act, when nothing is left to ask and no answer missing, or missing for
--- PATIENCE_US, is to make DIR/done.K. wrk itself runs on until it is interrupted.
+-- When the plan is complete and no answer is missing, or none has arrived for GIVE_UP_US, the
+-- thread creates DIR/done.K. wrk runs until it is interrupted.
 
 local ffi = require("ffi")
 ffi.cdef [[
@@ -34,8 +35,8 @@ int clock_gettime(int clock, proof_time *ret_time);
 
 local RETRY_MS = 150
 local IDLE_MS = 20
-local PATIENCE_US = 6e6
-local NOTHING = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Request-Id: nothing\r\n\r\n"
+local GIVE_UP_US = 6e6
+local IDLE_REQUEST = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Request-Id: idle\r\n\r\n"
 
 local threads = 0
 
@@ -54,13 +55,13 @@ end
 local place, pace_ms, history
 local tokens = {}
 local plan = {}
-local planned = 0 -- of the plan, what was taken
-local again = {} -- what is to be asked once more, and from when on
+local planned = 0 -- how many of the plan were sent
+local again = {} -- requests to repeat, and when
 local first_again, last_again = 1, 0
-local asked = {} -- by number, until answered
-local asked_count, missing = 0, 0
+local sent = {} -- unanswered requests by number
+local sent_count, missing = 0, 0
 local last_us = 0
-local was_tried = false -- wrk asks for one request that it does not send
+local was_called = false -- wrk discards the first request
 local is_done = false
 
 function init(args)
@@ -84,7 +85,7 @@ function init(args)
     history:setvbuf("full", 1048576)
 end
 
-local function ask_later(item, delay_ms)
+local function repeat_later(item, delay_ms)
     last_again = last_again + 1
     again[last_again] = {item = item, due_us = now_us() + delay_ms * 1000}
 end
@@ -104,20 +105,20 @@ local function is_idle()
     return planned >= #plan and first_again > last_again
 end
 
--- wrk asks before each request how long to wait with it.
+-- Called by wrk before each request: how many ms to wait.
 function delay()
     return is_idle() and IDLE_MS or pace_ms
 end
 
 local function finish_if_done(time_us)
-    if not is_done and is_idle() and (missing == 0 or time_us - last_us > PATIENCE_US) then
+    if not is_done and is_idle() and (missing == 0 or time_us - last_us > GIVE_UP_US) then
         is_done = true
         history:flush()
         io.open(place .. "/done." .. number, "w"):close()
     end
 end
 
-local function same(item)
+local function copy(item)
     return {op = item.op, shopper = item.shopper, voucher = item.voucher, arg = item.arg}
 end
 
@@ -139,39 +140,39 @@ end
 
 function request()
     local time_us = now_us()
-    local item = was_tried and next_item(time_us)
-    was_tried = true
+    local item = was_called and next_item(time_us)
+    was_called = true
     if not item then
         finish_if_done(time_us)
-        return NOTHING
+        return IDLE_REQUEST
     end
     if item.follow == "twice" then
         item.follow = "again"
-        ask_later(same(item), 0) -- to the next connection
+        repeat_later(copy(item), 0) -- on the next connection
     end
-    asked_count, missing, last_us = asked_count + 1, missing + 1, time_us
-    asked[asked_count] = item
-    history:write(string.format("> %d %d %s %d %s %s\n", asked_count, time_us, item.op,
+    sent_count, missing, last_us = sent_count + 1, missing + 1, time_us
+    sent[sent_count] = item
+    history:write(string.format("> %d %d %s %d %s %s\n", sent_count, time_us, item.op,
         item.shopper, item.voucher, item.arg))
-    return print_request(item, number .. "." .. asked_count)
+    return print_request(item, number .. "." .. sent_count)
 end
 
 local function follow_up(item, status, code, order)
     if status >= 500 or code == "order_in_progress" or code == "not_started" then
-        ask_later(item, RETRY_MS)
+        repeat_later(item, RETRY_MS)
     elseif item.follow == "again" then
-        ask_later(same(item), 0)
+        repeat_later(copy(item), 0)
     elseif item.follow == "cancel" and status == 201 then
         local cancel = {op = "cancel", shopper = item.shopper, voucher = item.voucher, arg = order}
-        ask_later(cancel, 0)
-        ask_later(cancel, 0)
+        repeat_later(cancel, 0)
+        repeat_later(cancel, 0)
     end
 end
 
 function response(status, headers, body)
     local time_us = now_us()
     local header = headers["X-Request-Id"] or ""
-    if header == "nothing" then
+    if header == "idle" then
         return
     end
     local thread, id = header:match("^(%d+)%.(%d+)$")
@@ -179,9 +180,9 @@ function response(status, headers, body)
     local code = body:match('"code": ?"([%w_]+)"') or "-"
     local order = body:match('"order_id": ?"(%d+)"') or body:match('^{"id": ?"(%d+)"') or "-"
     history:write(string.format("< %d %d %d %s %s\n", id, time_us, status, code, order))
-    local item = asked[id]
+    local item = sent[id]
     if item then
-        asked[id] = nil
+        sent[id] = nil
         missing, last_us = missing - 1, time_us
         follow_up(item, status, code, order)
     end

@@ -1,29 +1,29 @@
--- orders.lua - the one wrk script: POST /v1/vouchers/{id}/orders, the same bytes whether
--- the service or nginx is asked.
+-- orders.lua - a script for wrk: POST /v1/vouchers/{id}/orders. The service and nginx receive
+-- the same bytes.
 --
 --   wrk -s load/orders.lua URL -- threads=T tokens=FILE vouchers=ID[,ID...]
 --       [keys=PREFIX] [count=N]
 --
--- Line n of FILE is the token of one shopper; each of the T threads (wrk -tT: a thread is not
--- told how many there are) takes its own share of the first `count` lines. With several
--- vouchers each request is for one at random; one that stands there twice is met twice as
--- often. With `keys` each request carries an Idempotency-Key of its own, beginning so.
+-- Line n of FILE is the token of one shopper. Each of the T threads takes its own share of the
+-- first `count` lines; T must equal the -t of wrk, which does not pass it on. With several
+-- vouchers each request takes one at random; an id that is listed twice is taken twice as
+-- often. With `keys` each request has its own Idempotency-Key with this prefix.
 --
--- All requests are made before the clock starts: while it runs, one costs a look into an
--- array. There is no response() on purpose, as it makes wrk copy every header and body.
--- wrk itself counts the answers from 400 on.
+-- All requests are created before the measurement, so each one costs only a table look-up
+-- during it. There is no response(), because it makes wrk copy every header and body. wrk
+-- itself counts the answers with a status of 400 or more.
 --
--- wrk starts each thread as soon as that is made, and its clock with the last: while that
--- still makes its requests, a second for half a million, the others would be answered for
--- nothing. So all wait at their first request until the last is ready, at a gate in memory
--- that is no thread's own.
+-- wrk starts each thread as soon as it is created, and its clock with the last one. Creating
+-- half a million requests takes a second, so the first thread would get answers before the
+-- clock starts. Therefore each thread waits at its first request until all are ready, at a
+-- counter in shared memory.
 --
--- Where PORTS=PORT[,PORT...] stands in the environment, the threads ask these in turn instead
--- of the URL's: a thread each of several instances. (Options come too late for that.)
+-- PORTS=PORT[,PORT...] in the environment replaces the port of the URL: the threads use these
+-- ports in turn, for example one instance each. (Options are read too late for that.)
 
 local ffi = require("ffi")
 ffi.cdef("void *calloc(size_t count, size_t size); int usleep(unsigned us);")
-local GATE_LOOK_US = 200
+local GATE_POLL_US = 200
 
 local all = {}
 local ports = {}
@@ -61,7 +61,7 @@ end
 
 local requests = {}
 local position = 0
-local gate, shares -- so many threads are ready, of so many
+local gate, shares -- how many threads are ready, and how many there are
 
 function init(args)
     local options = read_options(args)
@@ -87,17 +87,17 @@ function init(args)
         end
     end
     gate = ffi.cast("volatile int32_t *", gate_address)
-    gate[0] = gate[0] + 1 -- one after the other, in the thread that makes them all
+    gate[0] = gate[0] + 1 -- no race: wrk calls init() for one thread after the other
     ready_cpu_s = os.clock()
 end
 
 local function wait_at_gate()
     while gate[0] < shares do
-        ffi.C.usleep(GATE_LOOK_US)
+        ffi.C.usleep(GATE_POLL_US)
     end
 end
 
--- The first one of thread 0 is not sent: wrk has a look at it before any thread runs.
+-- wrk calls this once for thread 0 before any thread runs, and does not send the result.
 function request()
     position = position + 1
     if position == (share == 0 and 2 or 1) then

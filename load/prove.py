@@ -474,7 +474,7 @@ LAB = [
     Defect("duplicate", "limit", AGAIN, without_redis=True),
     Defect("early_answer", "acknowledged", KILL_POSTGRES),
     Defect("false_refusal", "sold_out", CROWD),
-    Defect("untold_order", "requested", CROWD),
+    Defect("unreported_order", "requested", CROWD),
 ]
 
 

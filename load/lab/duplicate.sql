@@ -1,6 +1,6 @@
--- Looks whether the shopper has an order, then inserts one, and no unique index stands
--- behind it; the stock is kept right. Tried without Redis: where its lock holds, a shopper's
--- requests come one after the other, and nobody sees what is wrong.
+-- Looks up the shopper's order and inserts one if there is none, without a unique index. The
+-- stock stays correct. It is tested without Redis, because the lock hides the defect: it
+-- serialises the requests of a shopper.
 drop index voucher_order_slot, voucher_order_key;
 create index voucher_order_slot on voucher_order (user_id, voucher_id, slot);
 create index voucher_order_key on voucher_order (voucher_id, user_id, request_key);
@@ -18,7 +18,7 @@ declare
     v_id bigint;
 begin
     for f in select r.* from find_orders(p_voucher, p_users, p_keys) r loop
-        if v.id is null then -- waits here, and what was found grows old
+        if v.id is null then -- waits for the lock; the result of find_orders() may be outdated then
             select * into v from voucher where id = p_voucher for no key update;
             decided_at := clock_timestamp();
             expiry := decided_at + make_interval(secs => v.pay_within_s);

@@ -1,5 +1,5 @@
--- Says "sold out" when half of the stock is left.
-alter function place_orders rename to place_orders_truly;
+-- Answers "sold out" while half of the stock is left.
+alter function place_orders rename to place_orders_correct;
 
 create function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
                              p_keys text[],
@@ -13,7 +13,7 @@ declare
 begin
     select * into v from voucher where id = p_voucher for no key update;
     if v.stock_left > v.stock_total / 2 then
-        select * from place_orders_truly(p_voucher, p_users, p_fences, p_keys)
+        select * from place_orders_correct(p_voucher, p_users, p_fences, p_keys)
         into verdicts, order_ids, details, price, decided_at, expiry, new_stock, new_version,
              opens, closes;
         return;

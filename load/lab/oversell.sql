@@ -1,5 +1,5 @@
--- Reads the stock, counts, and writes it back, without the lock of the voucher's row: two
--- transactions at once sell the same pieces.
+-- Reads the stock and writes it back without a lock on the voucher's row, so two concurrent
+-- transactions sell the same pieces.
 create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
                                         p_keys text[],
     out verdicts smallint[], out order_ids bigint[], out details bigint[],

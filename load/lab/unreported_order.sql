@@ -1,5 +1,5 @@
--- Places an order and says "sold out" to every fifth shopper: stock is burnt that nobody has.
-alter function place_orders rename to place_orders_truly;
+-- Places an order but answers "sold out" to every fifth shopper, so the stock is lost.
+alter function place_orders rename to place_orders_correct;
 
 create function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
                              p_keys text[],
@@ -9,7 +9,7 @@ create function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint
 language plpgsql security definer set search_path = public, pg_temp
 as $$
 begin
-    select * from place_orders_truly(p_voucher, p_users, p_fences, p_keys)
+    select * from place_orders_correct(p_voucher, p_users, p_fences, p_keys)
     into verdicts, order_ids, details, price, decided_at, expiry, new_stock, new_version, opens,
          closes;
     for i in 1 .. cardinality(p_users) loop
