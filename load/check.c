@@ -182,7 +182,6 @@ static bool print_result(void)
         if (violations[i] > SHOWN)
             fprintf(stderr, "  %s: and %zu more\n", rule_names[i], violations[i] - SHOWN);
     }
-    printf("lines %zu\n", input.line_count);
     return passed;
 }
 

@@ -94,7 +94,6 @@ struct input {
     struct event *events;
     struct voucher *vouchers;
     size_t op_count, row_count, event_count, voucher_count;
-    size_t line_count;
     size_t unmatched_count; /* answers without a request, and second answers */
 };
 

@@ -180,7 +180,6 @@ void read_table(const char *path)
             fail(&reader, "unknown kind of line");
         end_line(&reader);
     }
-    input.line_count += reader.line;
 }
 
 /* -- histories -- */
@@ -283,5 +282,4 @@ void read_history(const char *path)
         }
         end_line(&reader);
     }
-    input.line_count += reader.line;
 }

@@ -1,13 +1,12 @@
 #!/usr/bin/env -S python3 -B
-"""prove.py PROGRAM CHECKER [short|lab] - storms on the service, and what was answered held
-against what the database holds.
+"""prove.py PROGRAM CHECKER [short|lab] - run load scenarios with and without crashes, and compare
+every answer with the database.
 
-Private servers; nginx before 1, 2 and 3 instances of the service; wrk plays the plan of each
-scenario and writes down every request and its answer; the checker compares that with all rows.
-`short`: two instances, smaller crowds. `lab`: each defect of load/lab is put into a database,
-and must be caught. One verdict; exit code 0 when all is as it must be. What was played and
-found stays in var/prove until the next run; the figures, but not the lab's, are in
-result.json there, and index.html shows them."""
+Starts private servers and nginx in front of 1, 2 and 3 instances of the service. In each
+scenario wrk sends the requests of a plan and logs every request and answer; the checker then
+compares the logs with all rows. `short`: two instances, fewer shoppers. `lab`: installs each
+defect of load/lab in a database; the checker must detect it. Exit code 0: no violation. The logs
+stay in var/prove until the next run, with result.json and prove.png (not for `lab`)."""
 
 import collections
 import contextlib
@@ -20,33 +19,33 @@ import subprocess
 import sys
 import time
 
+import deploy
 import harness
 import plot
-import deploy
 
 PLACE = "var/prove"
 THREADS = 2
 CONNECTIONS = 128
-LEASE_MS = 2000 # a shopper whose lock a killed instance held waits so long
+LEASE_MS = 2000 # a lock of a killed instance blocks its shopper that long
 SCENARIO_WITHIN_S = 60
-BINS = 40 # of a scenario's timeline
+BINS = 40 # of the timeline of a scenario
 PLENTY = 1_000_000
 SECRET = harness.new_secret()
 
 RULES = {
-    "answers": "every answer belongs to one request, and is one that the scenario allows",
-    "acknowledged": "every 201 is a row of that shopper, voucher and key, made meanwhile",
-    "same_key": "every 200 is what the key made; who was told of it is told the same again",
-    "stock": "no row beyond the stock at any moment; stock_left is what is left",
-    "limit": "no shopper above the limit at any moment",
-    "window": "no row outside of the sale's window",
-    "sold_out": "sold_out only when no stock was left",
-    "already_ordered": "already_ordered only when that order, and as many as allowed, lived",
-    "in_progress": "order_in_progress only beside another request of the shopper",
-    "clock": "not_started only before the opening, sale_ended only after the end",
-    "changes": "every cancel and restock told as done was done; wrong_state only when it was",
-    "requested": "nothing in the tables that nobody asked for, or was told otherwise",
-    "audit": "`seckill audit` finds nothing",
+    "answers": "every answer belongs to one request and is expected in the scenario",
+    "acknowledged": "every 201 is a row of that shopper, voucher and key, created during the request",
+    "same_key": "every 200 is the order of its key; later answers for the key name the same order",
+    "stock": "never more live orders than stock; stock_left is correct",
+    "limit": "no shopper ever has more live orders than the limit",
+    "window": "no row was created outside the sale window",
+    "sold_out": "sold_out only while no stock was left",
+    "already_ordered": "already_ordered only while that order is live and the limit is reached",
+    "in_progress": "order_in_progress only during another request of the shopper",
+    "clock": "not_started only before the sale, sale_ended only after it",
+    "changes": "every acknowledged cancel and restock is recorded; wrong_state only for such a state",
+    "requested": "every row and change is explained by a request that was not refused",
+    "audit": "`seckill audit` passed",
 }
 
 UPSTREAM = "upstream seckill {{ {instances} keepalive 256; }}"
@@ -61,7 +60,7 @@ LOCATION = """proxy_pass http://seckill;
             return 502;"""
 
 
-# -- a deployment: a database, instances, nginx --
+# -- the deployment: a database, instances, nginx --
 
 class Deployment:
     def __init__(self, program, servers, count, stack, database="seckill", env=None):
@@ -96,15 +95,15 @@ class Deployment:
     def rows(self):
         return int(self.sql("select count(*) from voucher_order")[0])
 
-    def settle(self):
-        """Until nothing more can change: a server process outlives the instance it served."""
+    def wait_until_idle(self):
+        """A Postgres process may still run a transaction of a killed instance."""
         harness.wait_for("all orders are answered", lambda: not any(
             value for service in self.services
             for _, value in service.metrics("seckill_in_flight")))
-        harness.wait_for("no transaction is under way", lambda: self.sql(
+        harness.wait_for("no transaction is in progress", lambda: self.sql(
             "select count(*) from pg_stat_activity where usename = 'seckill_service' "
             "and state <> 'idle'") == ["0"])
-        harness.wait_for("all locks are free, or have lapsed", lambda: not self.locks())
+        harness.wait_for("all locks are released or expired", lambda: not self.locks())
 
     def locks(self):
         return harness.run("redis-cli", "-p", self.servers.env["REDIS_PORT"], "keys", "lock:order:*",
@@ -112,7 +111,7 @@ class Deployment:
                          check=False).split()
 
     def write_table(self, path):
-        """All rows, by no index: it may be what lies."""
+        """All rows, read without an index, because an index may be wrong."""
         with open(path, "wb") as out:
             for what in (
                     "'voucher', id, unix_us(begin_at), unix_us(end_at), per_user_limit, stock_left "
@@ -129,7 +128,7 @@ class Deployment:
                              "-c enable_indexonlyscan=off -c enable_bitmapscan=off"),
                     stdout=out, check=True)
 
-    # -- what can happen to it in the middle of a burst
+    # -- faults
 
     def kill_instance(self):
         service = self.services[0]
@@ -143,7 +142,7 @@ class Deployment:
     def kill_postgres(self):
         self.kill_server("postgres")
         if self.sql("select sum(stock_left) from voucher") == ["0"]:
-            raise harness.Failed("Postgres was killed when all was sold")
+            raise harness.Failed("Postgres was killed too late: the voucher was sold out")
 
     def kill_server(self, which):
         harness.run(f"{harness.LOAD}/servers.sh", "kill", self.servers.directory, which)
@@ -152,10 +151,10 @@ class Deployment:
 
 # -- the scenarios --
 #
-# Each takes the deployment and how large a crowd is, makes its vouchers, and returns what is to be
-# asked, in order. Neighbours in the list go to different threads of wrk.
+# Each takes the deployment and the number of shoppers, creates its vouchers and returns the
+# requests in order. Adjacent requests go to different threads of wrk.
 
-def ask(shopper, voucher, key="-", follow="-"):
+def order(shopper, voucher, key="-", follow="-"):
     return f"order {shopper} {voucher} {key} {follow}"
 
 
@@ -164,77 +163,77 @@ def every_other_key(shopper):
 
 
 def opening(deployment, size):
-    """All are there before it opens and ask until it does; it is sold out at once."""
+    """Shoppers repeat their requests until the sale opens; it is sold out at once."""
     voucher = deployment.voucher(size // 50, begin_in_s=3)
-    return [ask(each, voucher, every_other_key(each)) for each in range(1, size // 4)]
+    return [order(each, voucher, every_other_key(each)) for each in range(1, size // 4)]
 
 
 def closing(deployment, size):
-    """Orders that flow evenly, until the sale ends and beyond."""
+    """A constant rate of orders until after the end of the sale."""
     voucher = deployment.voucher(PLENTY, end_in_s=3)
-    return [ask(each, voucher, every_other_key(each)) for each in range(1, size)]
+    return [order(each, voucher, every_other_key(each)) for each in range(1, size)]
 
 
 def burst(deployment, size):
-    """A hundred shoppers for each piece."""
+    """One hundred shoppers per piece."""
     voucher = deployment.voucher(size // 100)
-    return [ask(each, voucher, every_other_key(each)) for each in range(1, size)]
+    return [order(each, voucher, every_other_key(each)) for each in range(1, size)]
 
 
-def again(deployment, size):
-    """The same shoppers again and again, half of them at once on two connections."""
+def repeats(deployment, size):
+    """Each shopper orders several times, half of them on two connections at once."""
     voucher = deployment.voucher(size // 5)
-    return [ask(each, voucher, f"k{each}" if each % 3 else "-", "twice" if each % 2 else "again")
+    return [order(each, voucher, f"k{each}" if each % 3 else "-", "twice" if each % 2 else "again")
             for each in range(1, size // 4)]
 
 
-def hundred(deployment, size):
-    """A hundred vouchers, one or three for each shopper, who wants eight at random."""
-    vouchers = [deployment.voucher(size // 200, limit=1 if number % 2 else 3) for number in range(100)]
-    return [ask(each, random.choice(vouchers), f"k{number}.{each}" if each % 2 else "-")
+def vouchers(deployment, size):
+    """One hundred vouchers with a limit of one or three; each shopper orders eight at random."""
+    on_sale = [deployment.voucher(size // 200, limit=1 if number % 2 else 3) for number in range(100)]
+    return [order(each, random.choice(on_sale), f"k{number}.{each}" if each % 2 else "-")
             for number in range(8) for each in random.sample(range(1, size // 8), size // 8 - 1)]
 
 
 def cancels(deployment, size):
-    """Every other order is cancelled, by two requests at once; stock is added meanwhile."""
+    """Every other order is cancelled by two requests at once, while stock is added."""
     voucher = deployment.voucher(size // 100)
-    asks = [ask(each, voucher, f"k{number}.{each}", "cancel" if each % 2 else "-")
+    requests = [order(each, voucher, f"k{number}.{each}", "cancel" if each % 2 else "-")
             for number in range(3) for each in random.sample(range(1, size // 4), size // 4 - 1)]
-    for place in range(0, len(asks), 100):
-        asks.insert(place, f"restock 0 {voucher} {1 + place % 7} -")
-    return asks
+    for place in range(0, len(requests), 100):
+        requests.insert(place, f"restock 0 {voucher} {1 + place % 7} -")
+    return requests
 
 
 def refusals(deployment, size):
-    """Sold out, and asked for all the same."""
+    """Orders for a voucher that is sold out."""
     voucher = deployment.voucher(1)
-    return [ask(random.randrange(1, size), voucher, f"k{number}" if number % 4 == 0 else "-")
+    return [order(random.randrange(1, size), voucher, f"k{number}" if number % 4 == 0 else "-")
             for number in range(3 * size)]
 
 
 def crash(deployment, size):
-    """Something is killed when an eighth is ordered; who got no clear answer asks again."""
+    """A process is killed after an eighth of the orders; clients repeat unclear requests."""
     voucher = deployment.voucher(size * 3 // 4)
-    return [ask(each, voucher, f"k{each}" if each % 3 else "-") for each in range(1, size)]
+    return [order(each, voucher, f"k{each}" if each % 3 else "-") for each in range(1, size)]
 
 
 class Scenario:
-    """`must` are answers without which the scenario has not done what it is for; its requests
-    come as fast as may be, or evenly over some seconds."""
+    """`make_requests` returns the requests; `expected` are answers that must occur, or else the
+    scenario tested nothing. The requests are sent at full speed, or evenly over `seconds`."""
 
-    def __init__(self, name, asks, must, fault=None, seconds=0):
-        self.name, self.asks, self.must = name, asks, set(must.split())
+    def __init__(self, name, make_requests, expected, fault=None, seconds=0):
+        self.name, self.make_requests, self.expected = name, make_requests, set(expected.split())
         self.fault, self.seconds = fault, seconds
 
 
-AGAIN = Scenario("again", again, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT")
+REPEATS = Scenario("repeats", repeats, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT")
 KILL_POSTGRES = Scenario("kill postgres", crash, "PLACED", fault=Deployment.kill_postgres, seconds=2)
 SCENARIOS = [
     Scenario("opening", opening, "NOT_STARTED PLACED SOLD_OUT"),
     Scenario("closing", closing, "PLACED SALE_ENDED", seconds=5),
     Scenario("burst", burst, "PLACED SOLD_OUT"),
-    AGAIN,
-    Scenario("hundred", hundred, "PLACED ALREADY_ORDERED SOLD_OUT"),
+    REPEATS,
+    Scenario("vouchers", vouchers, "PLACED ALREADY_ORDERED SOLD_OUT"),
     Scenario("cancels", cancels, "PLACED DONE WRONG_STATE SOLD_OUT"),
     Scenario("refusals", refusals, "SOLD_OUT"),
     Scenario("kill instance", crash, "PLACED UNCLEAR", fault=Deployment.kill_instance),
@@ -243,20 +242,20 @@ SCENARIOS = [
 ]
 
 
-# -- to play a scenario, and judge it --
+# -- running a scenario --
 
-def write_plan(place, asks):
+def write_plan(place, requests):
     for thread in range(THREADS):
         with open(f"{place}/plan.{thread}", "w") as out:
-            out.writelines(line + "\n" for line in asks[thread::THREADS])
+            out.writelines(line + "\n" for line in requests[thread::THREADS])
 
 
-def play(deployment, scenario, asks, place):
-    """wrk runs until all threads are done, and is then interrupted: its own end is a time.
-    Returns when something was killed and when it was back, in us since 1970."""
-    write_plan(place, asks)
+def play(deployment, scenario, requests, place):
+    """Run wrk until all its threads are done, then interrupt it, as it ends only after a time.
+    Returns when a process was killed and when it was back, in us since 1970."""
+    write_plan(place, requests)
     down_us = []
-    pace_ms = scenario.seconds * 1000 * CONNECTIONS // len(asks)
+    pace_ms = scenario.seconds * 1000 * CONNECTIONS // len(requests)
     with open(f"{place}/wrk.log", "wb") as log:
         wrk = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "wrk", f"-t{THREADS}", f"-c{CONNECTIONS}", "-d1h",
@@ -265,39 +264,36 @@ def play(deployment, scenario, asks, place):
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         if scenario.fault:
-            eighth = len(asks) // 8
-            harness.wait_for("an eighth is ordered", lambda: deployment.rows() >= eighth, SCENARIO_WITHIN_S)
+            eighth = len(requests) // 8
+            harness.wait_for("an eighth of the orders is placed", lambda: deployment.rows() >= eighth, SCENARIO_WITHIN_S)
             down_us.append(time.time_ns() // 1000)
             scenario.fault(deployment)
             down_us.append(time.time_ns() // 1000)
-        harness.wait_for(f"the scenario is over ({place})", lambda: wrk.poll() is not None or all(
+        harness.wait_for(f"the scenario is complete ({place})", lambda: wrk.poll() is not None or all(
             os.path.exists(f"{place}/done.{thread}") for thread in range(THREADS)), SCENARIO_WITHIN_S)
         if wrk.poll() is not None:
-            raise harness.Failed(f"wrk has ended, see {place}/wrk.log")
+            raise harness.Failed(f"wrk exited, see {place}/wrk.log")
     finally:
         wrk.send_signal(signal.SIGINT)
         wrk.wait()
-    deployment.settle()
+    deployment.wait_until_idle()
     return down_us
 
 
-class Verdict:
-    """What the checker found: answers by kind; of each rule how often it was looked at and
-    broken; the offenders, as text."""
+class Findings:
+    """The results of the checker: answers by kind; how often each rule was checked and violated;
+    the first violations as text."""
 
     def __init__(self):
         self.answers = collections.Counter()
-        self.looked = collections.Counter()
-        self.broken = collections.Counter()
-        self.offenders = ""
-        self.lines = 0
+        self.checked = collections.Counter()
+        self.violated = collections.Counter()
+        self.violations = ""
         self.down_us = []
 
     def add(self, other):
-        self.answers += other.answers
-        self.looked += other.looked
-        self.broken += other.broken
-        self.lines += other.lines
+        self.checked += other.checked
+        self.violated += other.violated
 
 
 def check(checker, deployment, scenario, place):
@@ -307,39 +303,37 @@ def check(checker, deployment, scenario, place):
         [checker, *faults, f"{place}/table"] + [f"{place}/history.{n}" for n in range(THREADS)],
         capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
-        raise harness.Failed(f"the checker could not tell: {done.stderr}")
-    verdict = Verdict()
-    verdict.offenders = done.stderr
-    for what, *rest in map(str.split, done.stdout.splitlines()):
+        raise harness.Failed(f"the checker failed: {done.stderr}")
+    findings = Findings()
+    findings.violations = done.stderr
+    for what, name, *counts in map(str.split, done.stdout.splitlines()):
         if what == "answer":
-            verdict.answers[rest[0]] = int(rest[1])
-        elif what == "rule":
-            verdict.looked[rest[0]], verdict.broken[rest[0]] = int(rest[1]), int(rest[2])
+            findings.answers[name] = int(counts[0])
         else:
-            verdict.lines = int(rest[0])
-    audit(deployment, verdict)
-    return verdict
+            findings.checked[name], findings.violated[name] = map(int, counts)
+    audit(deployment, findings)
+    return findings
 
 
-def audit(deployment, verdict):
-    verdict.looked["audit"] = 1
+def audit(deployment, findings):
+    findings.checked["audit"] = 1
     try:
         deployment.services[0].command("audit")
     except harness.Failed:
-        verdict.broken["audit"] = 1
-        told = deployment.services[0].command("audit", check=False).splitlines()
-        verdict.offenders += "".join(f"  audit: {line}\n" for line in told[:4])
+        findings.violated["audit"] = 1
+        lines = deployment.services[0].command("audit", check=False).splitlines()
+        findings.violations += "".join(f"  audit: {line}\n" for line in lines[:4])
 
 
 def run_scenario(checker, deployment, scenario, size, place):
-    """Empty tables, a scenario, its verdict, and how long it took."""
+    """Start with empty tables. Returns the findings and the duration in seconds."""
     os.makedirs(place)
     deployment.empty()
     began = time.monotonic()
-    down_us = play(deployment, scenario, scenario.asks(deployment, size), place)
-    verdict = check(checker, deployment, scenario, place)
-    verdict.down_us = down_us
-    return verdict, time.monotonic() - began
+    down_us = play(deployment, scenario, scenario.make_requests(deployment, size), place)
+    findings = check(checker, deployment, scenario, place)
+    findings.down_us = down_us
+    return findings, time.monotonic() - began
 
 
 # -- the result --
@@ -348,7 +342,7 @@ KINDS = {"201": "placed", "200": "done", "4": "refused", "5": "failed"} # by sta
 
 
 def read_timeline(place, down_us):
-    """Answers by kind, counted in bins of the time from the first request to the last event."""
+    """Answers by kind in bins of equal time from the first request to the last event."""
     seen_us, answers = [], []
     for thread in range(THREADS):
         with open(f"{place}/history.{thread}") as history:
@@ -367,23 +361,23 @@ def read_timeline(place, down_us):
             "down_s": [(each - began_us) / 1e6 for each in down_us]}
 
 
-def judge(looked, broken):
-    return "broken" if broken else "holds" if looked else "not looked at"
+def state_of(checked, violated):
+    return "broken" if violated else "holds" if checked else "not checked"
 
 
-def list_rules(verdict):
-    return [{"rule": rule, "checked": verdict.looked[rule], "broken": verdict.broken[rule],
-             "verdict": judge(verdict.looked[rule], verdict.broken[rule])} for rule in RULES]
+def list_rules(findings):
+    return [{"rule": rule, "checked": findings.checked[rule], "broken": findings.violated[rule],
+             "verdict": state_of(findings.checked[rule], findings.violated[rule])} for rule in RULES]
 
 
-def scenario_result(instances, scenario, verdict, missing, seconds, place):
-    timeline = read_timeline(place, verdict.down_us)
-    requests = sum(verdict.answers.values())
+def scenario_result(instances, scenario, findings, missing, seconds, place):
+    timeline = read_timeline(place, findings.down_us)
+    requests = sum(findings.answers.values())
     return {"stage": scenario.name, "instances": instances, "fault": bool(scenario.fault),
             "requests": requests, "requests_per_s": round(requests / timeline["played_s"]),
-            "seconds": round(seconds, 2), "answers": dict(verdict.answers),
-            "rules": list_rules(verdict), "missing": sorted(missing),
-            "verdict": "broken" if +verdict.broken else "incomplete" if missing else "holds",
+            "seconds": round(seconds, 2), "answers": dict(findings.answers),
+            "rules": list_rules(findings), "missing": sorted(missing),
+            "verdict": "broken" if +findings.violated else "incomplete" if missing else "holds",
             "timeline": timeline}
 
 
@@ -397,84 +391,84 @@ def describe(program, deployment):
                          "redis": harness.version("redis-server", "--version")}}
 
 
-# -- all of it --
+# -- all scenarios --
 
-LINE = "{:<10} {:<14} {:>8} {:>7} {:>7} {:>8} {:>7} {:>6}  {}"
+LINE = "{:<10} {:<14} {:>8} {:>7} {:>8} {:>8} {:>7} {:>6}  {}"
 
 
-def scenario_line(instances, scenario, verdict, missing, seconds):
-    answers = verdict.answers
-    asked, unclear = sum(answers.values()), count_unclear(verdict)
-    refused = asked - unclear - answers["PLACED"] - answers["REPEATED"] - answers["DONE"]
-    told = "broken" if +verdict.broken else "ok"
+def scenario_line(instances, scenario, findings, missing, seconds):
+    answers = findings.answers
+    requests, unclear = sum(answers.values()), count_unclear(findings)
+    refused = requests - unclear - answers["PLACED"] - answers["REPEATED"] - answers["DONE"]
+    state = "VIOLATIONS" if +findings.violated else "ok"
     if missing:
-        told += f", but without {' '.join(sorted(missing))}"
-    if +verdict.broken:
-        told += "\n" + verdict.offenders
-    return LINE.format(instances, scenario.name, asked, answers["PLACED"], answers["REPEATED"],
-                       refused, unclear, f"{seconds:.1f}", told)
+        state += f", but no answer was {' or '.join(sorted(missing))}"
+    if +findings.violated:
+        state += "\n" + findings.violations
+    return LINE.format(instances, scenario.name, requests, answers["PLACED"], answers["REPEATED"],
+                       refused, unclear, f"{seconds:.1f}", state)
 
 
-def count_unclear(verdict):
-    return verdict.answers["UNKNOWN"] + verdict.answers["NOT_DONE"]
+def count_unclear(findings):
+    return findings.answers["UNKNOWN"] + findings.answers["NOT_DONE"]
 
 
-def find_missing(scenario, verdict):
-    return scenario.must - set(+verdict.answers) - ({"UNCLEAR"} if count_unclear(verdict) else set())
+def find_missing(scenario, findings):
+    return scenario.expected - set(+findings.answers) - ({"UNCLEAR"} if count_unclear(findings) else set())
 
 
-def print_verdict(total):
-    print(f"\n{'looked at':>10} {'broken':>7}  rule")
+def print_rules(total):
+    print(f"\n{'checked':>10} {'violated':>8}  rule")
     for rule, sentence in RULES.items():
-        print(f"{total.looked[rule]:>10,} {total.broken[rule]:>7,}  {sentence}")
+        print(f"{total.checked[rule]:>10,} {total.violated[rule]:>8,}  {sentence}")
 
 
 def prove(program, checker, servers, scenarios, counts, size, result):
-    """All scenarios with each number of instances; what is found goes to `result`."""
-    total = Verdict()
-    print(LINE.format("instances", "scenario", "asked", "placed", "again", "refused", "unclear", "s",
-                      "verdict"), flush=True)
+    """Run all scenarios with each number of instances; put what is found into `result`."""
+    total = Findings()
+    print(LINE.format("instances", "scenario", "requests", "placed", "repeated", "refused", "unclear",
+                      "s", "result"), flush=True)
     for count in counts:
         with contextlib.ExitStack() as stack:
             deployment = Deployment(program, servers, count, stack)
             result.update(describe(program, deployment))
             for scenario in scenarios:
                 place = f"{PLACE}/{count}.{scenario.name.replace(' ', '_')}"
-                verdict, seconds = run_scenario(checker, deployment, scenario, size, place)
-                missing = find_missing(scenario, verdict)
-                print(scenario_line(count, scenario, verdict, missing, seconds), flush=True)
-                result["stages"].append(scenario_result(count, scenario, verdict, missing, seconds, place))
-                total.add(verdict)
-    print_verdict(total)
+                findings, seconds = run_scenario(checker, deployment, scenario, size, place)
+                missing = find_missing(scenario, findings)
+                print(scenario_line(count, scenario, findings, missing, seconds), flush=True)
+                result["stages"].append(scenario_result(count, scenario, findings, missing, seconds, place))
+                total.add(findings)
+    print_rules(total)
     result["rules"] = [dict(each, sentence=RULES[each["rule"]]) for each in list_rules(total)]
-    if +total.broken:
-        raise harness.Failed("a rule is broken, see above; the histories are in " + PLACE)
+    if +total.violated:
+        raise harness.Failed("violations, see above; the logs are in " + PLACE)
     if any(each["missing"] for each in result["stages"]):
-        raise harness.Failed("a scenario did not do what it is for")
+        raise harness.Failed("a scenario did not get all answers that it must test")
 
 
 # -- the lab --
 
 class Defect:
-    """load/lab/NAME.sql spoils the order path; the scenario must then break the rule."""
+    """load/lab/NAME.sql replaces place_orders(); the scenario must then violate the rule."""
 
     def __init__(self, name, rule, scenario, without_redis=False):
         self.name, self.rule, self.scenario, self.without_redis = name, rule, scenario, without_redis
 
 
-def crowd(deployment, size):
-    """Some more than there are pieces, which take many transactions."""
+def oversubscribed(deployment, size):
+    """Two shoppers per piece; the orders need many transactions."""
     voucher = deployment.voucher(size // 2)
-    return [ask(each, voucher, every_other_key(each)) for each in range(1, size)]
+    return [order(each, voucher, every_other_key(each)) for each in range(1, size)]
 
 
-CROWD = Scenario("crowd", crowd, "")
+OVERSUBSCRIBED = Scenario("oversubscribed", oversubscribed, "")
 LAB = [
-    Defect("oversell", "stock", CROWD),
-    Defect("duplicate", "limit", AGAIN, without_redis=True),
+    Defect("oversell", "stock", OVERSUBSCRIBED),
+    Defect("duplicate", "limit", REPEATS, without_redis=True),
     Defect("early_answer", "acknowledged", KILL_POSTGRES),
-    Defect("false_refusal", "sold_out", CROWD),
-    Defect("unreported_order", "requested", CROWD),
+    Defect("false_refusal", "sold_out", OVERSUBSCRIBED),
+    Defect("unreported_order", "requested", OVERSUBSCRIBED),
 ]
 
 
@@ -488,24 +482,23 @@ def try_defect(program, checker, servers, defect, size):
         if defect.without_redis:
             harness.run(f"{harness.LOAD}/servers.sh", "stop", servers.directory, "redis")
             stack.callback(harness.run, f"{harness.LOAD}/servers.sh", "start", servers.directory, "redis")
-        verdict, seconds = run_scenario(checker, deployment, defect.scenario, size, f"{PLACE}/{defect.name}")
-    is_caught = verdict.broken[defect.rule] > 0
-    print(f"{defect.name}: {verdict.broken[defect.rule]} times against \"{RULES[defect.rule]}\" "
-          f"({seconds:.1f} s): {'caught' if is_caught else 'NOT CAUGHT'}\n{verdict.offenders}",
-          flush=True)
-    return is_caught
+        findings, seconds = run_scenario(checker, deployment, defect.scenario, size, f"{PLACE}/{defect.name}")
+    count = findings.violated[defect.rule]
+    print(f"{defect.name}: {'detected' if count else 'NOT DETECTED'}: {count} violations of "
+          f"\"{RULES[defect.rule]}\" ({seconds:.1f} s)\n{findings.violations}", flush=True)
+    return count > 0
 
 
 def prove_lab(program, checker, servers, size):
     missed = [defect.name for defect in LAB
               if not try_defect(program, checker, servers, defect, size)]
     if missed:
-        raise harness.Failed(f"not caught: {', '.join(missed)}")
-    print(f"all {len(LAB)} defects were caught")
+        raise harness.Failed(f"not detected: {', '.join(missed)}")
+    print(f"all {len(LAB)} defects were detected")
 
 
 def write_tokens(program, count):
-    """The admin's, and those of shoppers 1..count."""
+    """Of the admin and of shoppers 1..count."""
     maker = harness.Service(program, 0, {"SECKILL_JWT_SECRET": SECRET}, os.devnull)
     maker.write_tokens(count, f"{PLACE}/tokens.shoppers")
     with open(f"{PLACE}/tokens", "w") as out, open(f"{PLACE}/tokens.shoppers") as shoppers:
@@ -513,8 +506,8 @@ def write_tokens(program, count):
         out.writelines(shoppers)
 
 
-def prove_or_tell(program, checker, servers, counts, size):
-    """The proof; whatever comes of it is in result.json and on the page."""
+def prove_and_record(program, checker, servers, counts, size):
+    """Write result.json and the chart also after a failure."""
     result = {"verdict": "not finished", "stages": [], "rules": []}
     began = time.monotonic()
     try:
@@ -548,7 +541,7 @@ def main():
             if mode == "lab":
                 prove_lab(program, checker, servers, size)
             else:
-                prove_or_tell(program, checker, servers, (1, 2, 3) if mode == "full" else (2,), size)
+                prove_and_record(program, checker, servers, (1, 2, 3) if mode == "full" else (2,), size)
     except harness.Failed as failure:
         sys.exit(f"prove: {failure}")
     print(f"{time.monotonic() - began:.0f} s")
