@@ -63,11 +63,11 @@ static void on_voucher_changed(int64_t voucher_id, void *arg)
         catalogue_changed(worker->catalogue, voucher_id);
 }
 
-static void on_batch_report(const struct voucher_snapshot *snapshot, void *arg)
+static void worker_on_snapshot(const struct voucher_snapshot *snapshot, void *arg)
 {
     struct worker *worker = arg;
 
-    catalogue_report(worker->catalogue, snapshot);
+    catalogue_update(worker->catalogue, snapshot);
 }
 
 static void log_state(const struct worker *worker, const char *dependency, bool is_up,
@@ -192,7 +192,8 @@ static void copy_metrics(struct worker *worker)
     metrics_set(&metrics->postgres_reconnects, store_reconnects(worker->store));
     metrics_set(&metrics->connections, http_connections(worker->http));
     atomic_store_explicit(&metrics->catalogue_read_us,
-                          catalogue_heard_us(worker->catalogue), memory_order_relaxed);
+                          catalogue_last_read_us(worker->catalogue),
+                          memory_order_relaxed);
 }
 
 /* All orders are done with and all answers given; clients get a while to fetch them. */
@@ -291,7 +292,7 @@ static enum status create_order_line(struct worker *worker)
                                         .queue_max = (size_t)config->queue_max,
                                         .bypass_locks =
                                             config->redis_down == CONFIG_BYPASS,
-                                        .report = on_batch_report,
+                                        .on_snapshot = worker_on_snapshot,
                                         .arg = worker};
 
     worker->catalogue = catalogue_create(&worker->loop, worker->store);

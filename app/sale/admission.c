@@ -1,4 +1,4 @@
-/* admission.c - window and stock, by the database's clock and the last report. */
+/* admission.c - checks the sale window, by the database's clock, and the stock. */
 #include "app/sale/admission.h"
 
 bool admission_enter(const struct catalogue *catalogue,

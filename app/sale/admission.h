@@ -1,4 +1,4 @@
-/* admission.h - may this request enter the sale? By memory alone. */
+/* admission.h - decides from memory whether an order request may proceed. */
 #ifndef ADMISSION_H
 #define ADMISSION_H
 
@@ -6,8 +6,8 @@
 #include "app/sale/catalogue.h"
 
 /**
- * Judge a request for a voucher by what the catalogue knows. Where the clock is not sure
- * enough the request enters: Postgres has the last word.
+ * Check the voucher's sale window and stock as the catalogue knows them. A request within
+ * the error of the database's clock is admitted, since Postgres decides in the end.
  *
  * @ret_refusal  set when false is returned: OUTCOME_NO_VOUCHER, _NOT_STARTED,
  *               _SALE_ENDED or _SOLD_OUT

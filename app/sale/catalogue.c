@@ -1,9 +1,9 @@
 /*
- * catalogue.c - entries that are read on demand, in batches, and read again while asked.
+ * catalogue.c - reads vouchers on demand, in batches, and refreshes those in use.
  *
- * At most one read is under way; what is wanted meanwhile goes into the next. An entry is
- * as old as the moment before its read was sent, so a notification that arrives while a
- * read is under way makes its result stale rather than being lost.
+ * At most one read is under way; entries requested meanwhile go into the next one. The age
+ * of an entry counts from the moment before its read was sent, so a notification that
+ * arrives during the read makes the result stale instead of being lost.
  */
 #include "app/sale/catalogue.h"
 
@@ -12,28 +12,28 @@
 
 #include <stdlib.h>
 
-#define ENTRIES_MAX             262144
-#define READ_MAX                10000 /* ids in one query */
-#define TICK_MS                 200
-#define REFRESH_AFTER_US        (CATALOGUE_FRESH_US / 2)
-#define FORGET_AFTER_US         INT64_C(30000000)
-#define FORGET_MISSING_AFTER_US INT64_C(1000000)
-#define CLOCK_SAMPLE_VALID_US   INT64_C(10000000)
+#define ENTRIES_MAX            262144
+#define READ_MAX               10000 /* ids in one query */
+#define TICK_MS                200
+#define REFRESH_AFTER_US       (CATALOGUE_FRESH_US / 2)
+#define EVICT_AFTER_US         INT64_C(30000000)
+#define EVICT_MISSING_AFTER_US INT64_C(1000000)
+#define CLOCK_SAMPLE_VALID_US  INT64_C(10000000)
 
 struct catalogue {
     uv_timer_t timer;
     struct store *store;
     struct idmap entries;
-    struct list wanted;
-    struct list reading; /* the entries of the read under way */
+    struct list pending; /* entries of the next read */
+    struct list reading; /* entries of the read under way */
     int64_t *ids;        /* READ_MAX, for the query */
     int64_t read_sent_us;
     bool is_reading;
-    /* the database's clock: its offset to clock_mono_us(), and how sure that is */
+    /* the offset of the database's clock to clock_mono_us(), its error and age */
     int64_t offset_us;
     int64_t offset_error_us;
     int64_t offset_taken_us;
-    int64_t heard_us;
+    int64_t last_read_us;
 };
 
 static bool is_fresh(const struct catalogue_entry *entry, int64_t now_us)
@@ -42,12 +42,12 @@ static bool is_fresh(const struct catalogue_entry *entry, int64_t now_us)
            now_us - entry->read_us < CATALOGUE_FRESH_US;
 }
 
-static void want(struct catalogue *catalogue, struct catalogue_entry *entry)
+static void request_read(struct catalogue *catalogue, struct catalogue_entry *entry)
 {
-    if (entry->is_wanted)
+    if (entry->is_pending)
         return;
-    entry->is_wanted = true;
-    list_append(&catalogue->wanted, &entry->wanted_link);
+    entry->is_pending = true;
+    list_append(&catalogue->pending, &entry->link);
 }
 
 static struct catalogue_entry *entry_create(struct catalogue *catalogue, int64_t id)
@@ -62,8 +62,8 @@ static struct catalogue_entry *entry_create(struct catalogue *catalogue, int64_t
     entry->id = id;
     entry->changed_us = -1;
     entry->read_us = -1;
-    list_init(&entry->waiting);
-    list_init(&entry->wanted_link);
+    list_init(&entry->waits);
+    list_init(&entry->link);
     if (idmap_put(&catalogue->entries, id, entry))
         return entry;
     free(entry);
@@ -77,18 +77,18 @@ static void sample_clock(struct catalogue *catalogue, int64_t database_now_us)
     int64_t now_us = clock_mono_us();
     int64_t error_us = (now_us - catalogue->read_sent_us) / 2;
 
-    catalogue->heard_us = now_us;
+    catalogue->last_read_us = now_us;
     if (database_now_us == 0)
         return;
     if (catalogue->offset_taken_us != 0 && error_us > catalogue->offset_error_us &&
         now_us - catalogue->offset_taken_us < CLOCK_SAMPLE_VALID_US)
-        return; /* the one we have is better */
+        return; /* the present sample is more exact */
     catalogue->offset_us = database_now_us - (catalogue->read_sent_us + error_us);
     catalogue->offset_error_us = error_us;
     catalogue->offset_taken_us = now_us;
 }
 
-static void entry_take(struct catalogue *catalogue, const struct voucher *voucher)
+static void entry_update(struct catalogue *catalogue, const struct voucher *voucher)
 {
     struct catalogue_entry *entry = idmap_get(&catalogue->entries, voucher->id);
 
@@ -96,7 +96,7 @@ static void entry_take(struct catalogue *catalogue, const struct voucher *vouche
         return;
     entry->exists = true;
     if (voucher->version < entry->version)
-        return; /* a batch has told us of a later one */
+        return; /* a batch has returned a newer one */
     entry->version = voucher->version;
     entry->begin_us = voucher->begin_us;
     entry->end_us = voucher->end_us;
@@ -105,73 +105,65 @@ static void entry_take(struct catalogue *catalogue, const struct voucher *vouche
     entry->pow_bits = voucher->pow_bits;
 }
 
-static void entry_answer(struct catalogue_entry *entry, enum status status)
+/* Waits that a callback adds are left for the next answer. */
+static void answer_waits(struct list *waits, enum status status,
+                         const struct catalogue_entry *entry)
 {
-    struct list waiting;
-    struct list *link;
+    struct list answered;
 
-    list_init(&waiting);
-    list_append_all(&waiting, &entry->waiting);
-    while ((link = list_shift(&waiting)) != NULL) {
-        struct catalogue_wait *wait = list_item(link, struct catalogue_wait, link);
-
-        wait->callback(status, status == STATUS_OK ? entry : NULL, wait->arg);
-    }
+    list_init(&answered);
+    list_append_all(&answered, waits);
+    LIST_DRAIN(struct catalogue_wait, wait, &answered, link)
+        wait->callback(status, entry, wait->arg);
 }
 
-static void on_read(enum status status, const struct voucher *vouchers, size_t count,
-                    int64_t database_now_us, void *arg)
+static void catalogue_on_read(enum status status, const struct voucher *vouchers,
+                              size_t count, int64_t database_now_us, void *arg)
 {
     struct catalogue *catalogue = arg;
     struct list done;
-    struct list *link;
 
     catalogue->is_reading = false;
     list_init(&done);
     list_append_all(&done, &catalogue->reading);
     if (status == STATUS_OK) {
         sample_clock(catalogue, database_now_us);
-        for (link = done.next; link != &done; link = link->next) {
-            struct catalogue_entry *entry =
-                list_item(link, struct catalogue_entry, wanted_link);
-
+        LIST_EACH(struct catalogue_entry, entry, &done, link) {
             entry->exists = false;
             entry->read_us = catalogue->read_sent_us;
         }
         for (size_t i = 0; i < count; i++)
-            entry_take(catalogue, &vouchers[i]);
+            entry_update(catalogue, &vouchers[i]);
     }
-    while ((link = list_shift(&done)) != NULL) {
-        struct catalogue_entry *entry =
-            list_item(link, struct catalogue_entry, wanted_link);
-
-        entry->is_wanted = false;
+    LIST_DRAIN(struct catalogue_entry, entry, &done, link) {
+        entry->is_pending = false;
         if (status == STATUS_OK && entry->read_us <= entry->changed_us &&
-            !list_is_empty(&entry->waiting))
-            want(catalogue, entry); /* it changed while it was being read */
+            !list_is_empty(&entry->waits))
+            request_read(catalogue, entry); /* it changed during the read */
         else
-            entry_answer(entry, status);
+            answer_waits(&entry->waits, status, status == STATUS_OK ? entry : NULL);
     }
 }
 
 void catalogue_turn(struct catalogue *catalogue)
 {
-    struct list *link;
+    struct catalogue_entry *entry;
     size_t count = 0;
 
-    if (catalogue->is_reading || list_is_empty(&catalogue->wanted))
+    if (catalogue->is_reading || list_is_empty(&catalogue->pending))
         return;
-    while (count < READ_MAX && (link = list_shift(&catalogue->wanted)) != NULL) {
-        list_append(&catalogue->reading, link);
-        catalogue->ids[count++] =
-            list_item(link, struct catalogue_entry, wanted_link)->id;
+    while (count < READ_MAX && (entry = LIST_SHIFT(struct catalogue_entry,
+                                                   &catalogue->pending, link)) != NULL) {
+        list_append(&catalogue->reading, &entry->link);
+        catalogue->ids[count++] = entry->id;
     }
     catalogue->is_reading = true;
     catalogue->read_sent_us = clock_mono_us();
-    store_read_vouchers(catalogue->store, catalogue->ids, count, on_read, catalogue);
+    store_read_vouchers(catalogue->store, catalogue->ids, count, catalogue_on_read,
+                        catalogue);
 }
 
-/* -- asking -- */
+/* -- requests -- */
 
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t id)
 {
@@ -179,7 +171,7 @@ const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t
 
     if (entry == NULL || !is_fresh(entry, clock_mono_us()))
         return NULL;
-    entry->is_asked = true;
+    entry->is_used = true;
     return entry;
 }
 
@@ -196,12 +188,12 @@ void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wa
     }
     wait->callback = callback;
     wait->arg = arg;
-    list_append(&entry->waiting, &wait->link);
-    entry->is_asked = true;
-    want(catalogue, entry);
+    list_append(&entry->waits, &wait->link);
+    entry->is_used = true;
+    request_read(catalogue, entry);
 }
 
-void catalogue_report(struct catalogue *catalogue,
+void catalogue_update(struct catalogue *catalogue,
                       const struct voucher_snapshot *snapshot)
 {
     struct catalogue_entry *entry = idmap_get(&catalogue->entries, snapshot->voucher_id);
@@ -238,22 +230,22 @@ int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_u
     return clock_mono_us() + catalogue->offset_us;
 }
 
-int64_t catalogue_heard_us(const struct catalogue *catalogue)
+int64_t catalogue_last_read_us(const struct catalogue *catalogue)
 {
-    return catalogue->heard_us;
+    return catalogue->last_read_us;
 }
 
-/* -- the years of an entry -- */
+/* -- refresh and eviction -- */
 
-static bool is_forgettable(const struct catalogue_entry *entry, int64_t age_us)
+static bool is_evictable(const struct catalogue_entry *entry, int64_t age_us)
 {
-    return !entry->is_wanted && !entry->is_asked &&
-           age_us > (entry->exists ? FORGET_AFTER_US : FORGET_MISSING_AFTER_US);
+    return !entry->is_pending && !entry->is_used &&
+           age_us > (entry->exists ? EVICT_AFTER_US : EVICT_MISSING_AFTER_US);
 }
 
-/* Those that were asked for since the last tick are read again before they grow stale, so
-   that in a running sale nobody waits for a read. */
-static void on_tick(uv_timer_t *timer)
+/* Entries used since their last read are refreshed before they become stale, so during a
+   sale no request waits for a read. */
+static void catalogue_on_tick(uv_timer_t *timer)
 {
     struct catalogue *catalogue = timer->data;
     struct catalogue_entry *entry;
@@ -263,12 +255,12 @@ static void on_tick(uv_timer_t *timer)
     while ((entry = idmap_next(&catalogue->entries, &at)) != NULL) {
         int64_t age_us = now_us - entry->read_us;
 
-        if (is_forgettable(entry, age_us)) {
+        if (is_evictable(entry, age_us)) {
             idmap_remove(&catalogue->entries, entry->id);
             free(entry);
-        } else if (entry->is_asked && age_us > REFRESH_AFTER_US) {
-            entry->is_asked = false;
-            want(catalogue, entry);
+        } else if (entry->is_used && age_us > REFRESH_AFTER_US) {
+            entry->is_used = false;
+            request_read(catalogue, entry);
         }
     }
 }
@@ -285,15 +277,15 @@ struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store)
         return NULL;
     }
     catalogue->store = store;
-    list_init(&catalogue->wanted);
+    list_init(&catalogue->pending);
     list_init(&catalogue->reading);
     uv_timer_init(loop, &catalogue->timer);
     catalogue->timer.data = catalogue;
-    uv_timer_start(&catalogue->timer, on_tick, TICK_MS, TICK_MS);
+    uv_timer_start(&catalogue->timer, catalogue_on_tick, TICK_MS, TICK_MS);
     return catalogue;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void catalogue_on_closed(uv_handle_t *handle)
 {
     struct catalogue *catalogue = handle->data;
 
@@ -311,5 +303,5 @@ void catalogue_close(struct catalogue *catalogue)
     while ((entry = idmap_next(&catalogue->entries, &at)) != NULL)
         free(entry);
     idmap_clear(&catalogue->entries);
-    uv_close((uv_handle_t *)&catalogue->timer, on_closed);
+    uv_close((uv_handle_t *)&catalogue->timer, catalogue_on_closed);
 }

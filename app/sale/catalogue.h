@@ -1,13 +1,13 @@
 /*
- * catalogue.h - what one loop knows of the vouchers, and for how long it may believe it.
+ * catalogue.h - what one loop knows of the vouchers.
  *
- * An entry is read from Postgres when it is first asked for, and again as long as it is
- * asked for. What was read is believed for CATALOGUE_FRESH_US and then read again before
- * anyone is answered by it; a notification ends that time early. So a lost notification,
- * a lost connection or a bug elsewhere makes an answer old by that time at most. What
- * batches of orders report counts as read.
+ * A voucher is read from Postgres when it is first requested, and again while it is in
+ * use. An entry is valid for CATALOGUE_FRESH_US; a notification ends this time early.
+ * After that it is read again before it is used. So a lost notification, a lost
+ * connection or a defect elsewhere makes an entry outdated for that time at most. What
+ * batches of orders return counts as a read.
  *
- * Threads: that of the loop.
+ * Threads: the owning loop's only.
  */
 #ifndef CATALOGUE_H
 #define CATALOGUE_H
@@ -21,7 +21,7 @@
 
 #define CATALOGUE_FRESH_US INT64_C(800000)
 
-/** A voucher as last read; the address is good until control returns to the loop. */
+/** A voucher as last read; valid until control returns to the loop. */
 struct catalogue_entry {
     int64_t id;
     int64_t version;
@@ -30,22 +30,21 @@ struct catalogue_entry {
     int64_t stock_left;
     int64_t pow_bits;
     bool requires_ticket;
-    bool exists; /* false: there is no such voucher; the rest says nothing */
-    /* the catalogue's: */
-    bool is_asked;
-    bool is_wanted;
-    int64_t read_us;    /* clock_mono_us() before it was read */
+    bool exists; /* false: there is no such voucher; the fields above are unset */
+    /* private: */
+    bool is_used;       /* requested since it was last scheduled for a refresh */
+    bool is_pending;    /* in the read under way or the next one */
+    int64_t read_us;    /* clock_mono_us() before the last read was sent */
     int64_t changed_us; /* clock_mono_us() of the last notification */
-    struct list waiting;
-    struct list wanted_link;
+    struct list waits;
+    struct list link; /* in catalogue->pending or ->reading */
 };
 
-/** @entry  NULL unless `status` is STATUS_OK; what a failed read's status was otherwise
- */
+/** @entry  NULL unless `status` is STATUS_OK */
 typedef void (*catalogue_cb)(enum status status, const struct catalogue_entry *entry,
                              void *arg);
 
-/** One who waits for an entry; in memory of the caller until answered. */
+/** A wait for an entry, in memory of the caller until it is answered. */
 struct catalogue_wait {
     struct list link;
     catalogue_cb callback;
@@ -57,36 +56,37 @@ struct catalogue;
 /** @store  borrowed, outlives the catalogue. NULL: out of memory */
 struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store);
 
-/** Nobody may be waiting: the store, closed first, has answered them. The memory is freed
- *  by the loop. Accepts NULL. */
+/** To be called without waits: the store, when closed, has answered them. The loop frees
+ *  the memory. Accepts NULL. */
 void catalogue_close(struct catalogue *catalogue);
 
-/** The entry, if it may be believed; else NULL: then catalogue_read(). */
+/** The entry if it is valid; else NULL: then call catalogue_read(). */
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t id);
 
-/** Read the entry, together with all others that this turn wants; the answer never comes
- *  from inside the call. STATUS_NO_MEMORY: too many are asked for. */
+/** Read the entry, in one query with all others that this turn requests. The callback is
+ *  called exactly once, never from inside this call; with STATUS_NO_MEMORY also when the
+ *  catalogue is full. */
 void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wait *wait,
                     catalogue_cb callback, void *arg);
 
-/** To be called once a turn: sends what the turn wants to read. */
+/** Send the reads that this turn has requested; to be called once per turn of the loop. */
 void catalogue_turn(struct catalogue *catalogue);
 
-/** A batch of orders tells of its voucher. */
-void catalogue_report(struct catalogue *catalogue,
+/** Apply the state of a voucher that a batch of orders returned. */
+void catalogue_update(struct catalogue *catalogue,
                       const struct voucher_snapshot *snapshot);
 
-/** The voucher, or with 0 any voucher, has changed: believe it no more. */
+/** The voucher has changed, or with 0 any voucher: its entry is no longer valid. */
 void catalogue_changed(struct catalogue *catalogue, int64_t id);
 
 /**
- * The database's clock, by its last answers.
+ * The time of the database's clock, estimated from its last answers.
  *
- * @ret_error_us  how far off it may be, to either side
+ * @ret_error_us  maximum error in either direction
  */
 int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_us);
 
-/** clock_mono_us() of the last answer from the database; 0: none yet. */
-int64_t catalogue_heard_us(const struct catalogue *catalogue);
+/** clock_mono_us() of the end of the last successful read; 0: none yet. */
+int64_t catalogue_last_read_us(const struct catalogue *catalogue);
 
 #endif

@@ -1,31 +1,37 @@
 /*
- * checkout.c - many small orders become one transaction.
+ * checkout.c - batches many small orders into one transaction.
  *
- * An order passes these stages; the lists it is in say where it is:
+ * checkout_submit() accepts an order request, or refuses it at once when too many are in
+ * flight, so waiting is bounded. An accepted request passes through these states:
  *
- *   LOCKING    its lock was asked for, and perhaps is waited for; all locks of a turn
- *              leave in one write
- *   QUEUED     it holds its lock and stands in the queue of its voucher, in order of
+ *   LOCKING    it has requested its lock; the requests of one turn of the loop leave in
+ *              one write
+ *   QUEUED     it holds its lock and waits in the queue of its voucher, in order of
  *              arrival
- *   SENT       it is in a transaction, or in the look-up of one whose connection died
- *   UNLOCKING  its lock is being given back; then it is answered
+ *   SENT       it is in a transaction, or in the look-up after a lost connection
+ *   UNLOCKING  its lock is being released; the answer follows
  *
- * A voucher has one transaction under way at most: while it commits the next one grows.
+ * A voucher has at most one transaction under way; the orders queued meanwhile form the
+ * next batch.
  *
- * Promise: every order taken in is answered exactly once. Its deadline answers it if
- * nothing else does: nothing was done (LOCKING, QUEUED), or unknown (SENT). It then goes
- * its way to the end unseen, so that its lock and its memory are always given back.
+ * Promise: every accepted request is answered exactly once, at the latest at its deadline:
+ * "unavailable" in LOCKING and QUEUED, where nothing was placed, and "unknown" in SENT.
+ * After its deadline a request still passes through the remaining states, so its lock and
+ * its memory are always released.
  *
- * A transaction that was rolled back for a passing reason puts its orders back to the
- * head of their queue, a bounded number of times; one with a row that Postgres refuses is
- * cut in halves until the row stands alone; one whose connection died is looked up before
- * anyone is told, and what was not committed goes back to the queue.
+ * When a transaction was rolled back for a transient reason, its orders return to the head
+ * of their queue, a bounded number of times. When Postgres refuses a row, the batch is
+ * split until that row is alone. When the connection was lost, the outcome is looked up
+ * before any answer, and the orders that did not commit return to the queue.
+ *
+ * Threads: the owning loop's only.
  */
 #include "app/sale/checkout.h"
 
 #include "app/core/log.h"
 #include "app/sale/queues.h"
 #include "base/clock.h"
+#include "base/random.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -33,20 +39,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#define TICK_MS            20
-#define UNLOCK_PATIENCE_US 20000
-#define TRIES_MAX          5 /* of one order, transactions that were rolled back */
-#define KEY_BYTES          80
-#define GATHER_MAX_US      2000
-#define GATHER_MIN_ORDERS  16 /* orders in a batch */
+#define TICK_MS           20    /* between checks of deadlines and unknown batches */
+#define UNLOCK_WAIT_US    20000 /* an answer waits this long for the release of its lock */
+#define TRIES_MAX         5     /* transactions that an order takes part in at most */
+#define KEY_BYTES         80
+#define GATHER_MAX_US     2000 /* a batch is delayed this long to become larger */
+#define GATHER_MIN_ORDERS 16   /* orders of a batch after which the next is delayed */
 
-enum stage { LOCKING, QUEUED, SENT, UNLOCKING };
+enum item_state { ITEM_LOCKING, ITEM_QUEUED, ITEM_SENT, ITEM_UNLOCKING };
 
+/* An accepted request. */
 struct item {
-    struct list link;     /* in the list of its stage */
-    struct list deadline; /* in order of arrival; in none once answered */
+    struct list link;     /* in the list of its state */
+    struct list deadline; /* in checkout->deadlines until it is answered */
     struct rlock lock;
     struct placement placement;
     struct checkout *checkout;
@@ -54,56 +60,56 @@ struct item {
     void *arg;
     int64_t voucher_id;
     int64_t arrived_us;
-    int64_t stage_us; /* when its stage began */
-    enum stage stage;
-    enum outcome outcome; /* once UNLOCKING */
-    unsigned tries;
+    int64_t state_since_us;
+    enum item_state state;
+    enum outcome outcome; /* set in UNLOCKING */
+    unsigned tries;       /* transactions that failed */
     bool is_answered;
     bool was_stale; /* its fence was refused once */
     char key[KEY_BYTES];
-    char trace[CHECKOUT_TRACE_BYTES + 1]; /* "", or with a space at its end */
+    char trace[CHECKOUT_TRACE_BYTES + 1]; /* "", or ends with a space */
 };
 
 struct batch {
-    struct list link; /* among queue->split_batches, checkout->unknown, or the free */
+    struct list link; /* in queue->split_batches, checkout->unknown or ->free_batches */
     struct checkout *checkout;
     struct queue *queue;
     size_t count;
     struct item **items;           /* both arrays have room for batch_max */
-    struct placement **placements; /* those of the items, in the same order */
+    struct placement **placements; /* of the items, in the same order */
 };
 
 struct checkout {
     struct checkout_options options;
     uv_timer_t timer;
-    uv_timer_t gather_timer; /* an early tick: the turn behind it does the rest */
+    uv_timer_t gather_timer; /* wakes the loop for checkout_turn() */
     struct {
         int64_t voucher_id; /* of the last large batch */
         int64_t until_us;
-        size_t count; /* of orders in the queue that are waited for */
+        size_t count; /* queued orders that end the delay */
     } gather;
-    struct queues queues;  /* of orders that hold their lock */
-    struct list unlocking; /* in order of time */
-    struct list deadlines;
-    struct list unknown; /* batches to be looked up */
+    struct queues queues;
+    struct list unlocking; /* items, by state_since_us */
+    struct list deadlines; /* items, by arrived_us */
+    struct list unknown;   /* batches whose outcome must be looked up */
     struct list free_items;
     struct list free_batches;
-    size_t in_flight;
-    size_t queued;
-    uint64_t serial;
-    char key_prefix[65]; /* of the keys of orders that have no lock */
+    size_t in_flight; /* items that exist */
+    size_t queued;    /* items in QUEUED */
+    uint64_t generated_keys;
+    char key_prefix[65]; /* of the generated keys */
 };
 
-static void queue_join(struct item *item);
+static void item_enqueue(struct item *item);
 
-/* -- memory: free lists, so that a running sale allocates nothing -- */
+/* -- memory: free lists, so that a sale allocates nothing once it runs -- */
 
 static struct item *item_create(struct checkout *checkout)
 {
-    struct list *link = list_shift(&checkout->free_items);
-    struct item *item =
-        link != NULL ? list_item(link, struct item, link) : calloc(1, sizeof(*item));
+    struct item *item = LIST_SHIFT(struct item, &checkout->free_items, link);
 
+    if (item == NULL)
+        item = calloc(1, sizeof(*item));
     if (item == NULL)
         return NULL;
     list_init(&item->link);
@@ -126,12 +132,9 @@ static void item_free(struct item *item)
 
 static struct batch *batch_create(struct checkout *checkout, struct queue *queue)
 {
-    struct list *link = list_shift(&checkout->free_batches);
-    struct batch *batch;
+    struct batch *batch = LIST_SHIFT(struct batch, &checkout->free_batches, link);
 
-    if (link != NULL) {
-        batch = list_item(link, struct batch, link);
-    } else {
+    if (batch == NULL) {
         size_t size = checkout->options.batch_max * sizeof(void *);
 
         batch = calloc(1, sizeof(*batch) + 2 * size);
@@ -161,7 +164,7 @@ static void batch_add(struct batch *batch, struct item *item)
 
 /* -- answer and unlock -- */
 
-static void answer(struct item *item, enum outcome outcome)
+static void item_answer(struct item *item, enum outcome outcome)
 {
     struct checkout *checkout = item->checkout;
     bool has_order = outcome == OUTCOME_PLACED || outcome == OUTCOME_REPEATED ||
@@ -177,95 +180,92 @@ static void answer(struct item *item, enum outcome outcome)
     item->callback(outcome, has_order ? &item->placement.order : NULL, item->arg);
 }
 
-static void enter(struct item *item, enum stage stage, enum metrics_stage done)
+static void item_advance(struct item *item, enum item_state state,
+                         enum metrics_stage ended)
 {
     int64_t now_us = clock_mono_us();
 
-    metrics_observe_stage_us(item->checkout->options.metrics, done,
-                             now_us - item->stage_us);
-    item->stage = stage;
-    item->stage_us = now_us;
+    metrics_observe_stage_us(item->checkout->options.metrics, ended,
+                             now_us - item->state_since_us);
+    item->state = state;
+    item->state_since_us = now_us;
 }
 
-static void on_unlocked(struct rlock *lock, enum status status, void *arg)
+static void checkout_on_unlocked(struct rlock *lock UNUSED, enum status status, void *arg)
 {
     struct item *item = arg;
 
-    (void)lock;
     if (status == STATUS_LOST)
         metrics_add(&item->checkout->options.metrics->lock_lost, 1);
     metrics_observe_stage_us(item->checkout->options.metrics, STAGE_UNLOCK,
-                             clock_mono_us() - item->stage_us);
-    answer(item, item->outcome);
+                             clock_mono_us() - item->state_since_us);
+    item_answer(item, item->outcome);
     item_free(item);
 }
 
-/* Ends the order: its lock goes back, then it is answered, so that a shopper who comes
-   back at once, by whatever loop or instance, finds the lock free. */
-static void finish(struct item *item, enum outcome outcome)
+/* Releases the lock, then answers, so that the shopper's next request finds the lock free
+   on any loop or instance. */
+static void item_finish(struct item *item, enum outcome outcome)
 {
     list_remove(&item->link);
-    item->stage = UNLOCKING;
-    item->stage_us = clock_mono_us();
+    item->state = ITEM_UNLOCKING;
+    item->state_since_us = clock_mono_us();
     item->outcome = outcome;
     if (rlock_is_held(&item->lock)) {
         list_append(&item->checkout->unlocking, &item->link);
-        rlock_release(item->checkout->options.locks, &item->lock, on_unlocked, item);
+        rlock_release(item->checkout->options.locks, &item->lock, checkout_on_unlocked,
+                      item);
     } else {
-        answer(item, outcome);
+        item_answer(item, outcome);
         item_free(item);
     }
 }
 
-/* A Redis that does not answer must not keep back what Postgres has told. */
-static void answer_unlocking(struct checkout *checkout, int64_t now_us)
+/* A slow Redis must not delay an answer that Postgres has given. */
+static void answer_overdue_unlocks(struct checkout *checkout, int64_t now_us)
 {
-    struct list *link = checkout->unlocking.next;
-
-    while (link != &checkout->unlocking) {
-        struct item *item = list_item(link, struct item, link);
-
-        if (now_us - item->stage_us < UNLOCK_PATIENCE_US)
+    LIST_EACH_SAFE(struct item, item, &checkout->unlocking, link) {
+        if (now_us - item->state_since_us < UNLOCK_WAIT_US)
             return;
-        link = link->next;
         list_remove(&item->link);
-        answer(item, item->outcome);
+        item_answer(item, item->outcome);
     }
 }
 
 /* -- lock -- */
 
-/* Without a lock there is no fence by which a lost commit could be looked up: an own
-   request key takes its place. Longer than a shopper's key can be, so never the same. */
-static void go_without_lock(struct item *item)
+/* An order without a lock has no fence by which its outcome could be looked up; a
+   generated request key replaces the fence. It is longer than a key of a shopper can be,
+   so it is never equal to one. */
+static void item_bypass_lock(struct item *item)
 {
     struct checkout *checkout = item->checkout;
 
     item->placement.fence = 0;
     if (item->placement.key.bytes == NULL) {
-        int len = snprintf(item->key, sizeof(item->key), "%s%015" PRIu64,
-                           checkout->key_prefix, checkout->serial++ % 1000000000000000u);
+        int len =
+            snprintf(item->key, sizeof(item->key), "%s%015" PRIu64, checkout->key_prefix,
+                     checkout->generated_keys++ % 1000000000000000u);
 
         item->placement.key = (struct text){item->key, (size_t)len};
     }
-    queue_join(item);
+    item_enqueue(item);
 }
 
-static void on_lock_lost(struct rlock *lock, enum status status, void *arg)
+static void checkout_on_lock_lost(struct rlock *lock UNUSED, enum status status UNUSED,
+                                  void *arg)
 {
     struct item *item = arg;
 
-    (void)lock;
-    (void)status;
     metrics_add(&item->checkout->options.metrics->lock_lost, 1);
-    if (item->stage == QUEUED) {
+    if (item->state == ITEM_QUEUED) {
         item->checkout->queued--;
-        finish(item, OUTCOME_UNAVAILABLE);
+        item_finish(item, OUTCOME_UNAVAILABLE);
     }
-    /* SENT: the fence and the constraints decide */
+    /* in SENT the fence and the constraints decide */
 }
 
-static void on_locked(struct rlock *lock, enum status status, void *arg)
+static void checkout_on_locked(struct rlock *lock, enum status status, void *arg)
 {
     struct item *item = arg;
 
@@ -273,23 +273,23 @@ static void on_locked(struct rlock *lock, enum status status, void *arg)
     case STATUS_OK:
         item->placement.fence = rlock_fence(lock);
         if (item->is_answered)
-            finish(item, OUTCOME_UNAVAILABLE);
+            item_finish(item, OUTCOME_UNAVAILABLE);
         else
-            queue_join(item);
+            item_enqueue(item);
         break;
     case STATUS_BUSY:
-        finish(item, OUTCOME_IN_PROGRESS);
+        item_finish(item, OUTCOME_IN_PROGRESS);
         break;
     default:
         if (item->checkout->options.bypass_locks && !item->is_answered &&
             status != STATUS_CANCELLED)
-            go_without_lock(item);
+            item_bypass_lock(item);
         else
-            finish(item, OUTCOME_UNAVAILABLE);
+            item_finish(item, OUTCOME_UNAVAILABLE);
     }
 }
 
-/* A busy lock is told before the order's own deadline, whose answer says less. */
+/* Ends before the request's deadline: "in progress" says more than "unavailable". */
 static uint32_t lock_wait_ms(const struct checkout_options *options)
 {
     uint32_t most_ms = options->timeout_ms / 10 * 9;
@@ -297,25 +297,24 @@ static uint32_t lock_wait_ms(const struct checkout_options *options)
     return options->lock_wait_ms < most_ms ? options->lock_wait_ms : most_ms;
 }
 
-static void lock_item(struct item *item)
+static void item_lock(struct item *item)
 {
     const struct checkout_options *options = &item->checkout->options;
     struct rlock_acquire_options acquire = {.lease_ms = options->lease_ms,
                                             .watchdog = true,
-                                            .on_lost = on_lock_lost,
+                                            .on_lost = checkout_on_lock_lost,
                                             .wait_ms = lock_wait_ms(options)};
     char name[40];
     int len =
         snprintf(name, sizeof(name), "lock:order:%" PRId64, item->placement.user_id);
 
-    item->stage = LOCKING;
-    rlock_acquire(options->locks, &item->lock, name, (size_t)len, &acquire, on_locked,
-                  item);
+    item->state = ITEM_LOCKING;
+    rlock_acquire(options->locks, &item->lock, name, (size_t)len, &acquire,
+                  checkout_on_locked, item);
 }
 
-/* Kept in order of arrival: one that waited elsewhere first may be older than the last.
- */
-static void await_deadline(struct item *item)
+/* A request that waited elsewhere first may be older than the last one. */
+static void insert_deadline(struct item *item)
 {
     struct list *deadlines = &item->checkout->deadlines;
     struct list *last = deadlines->prev;
@@ -323,7 +322,7 @@ static void await_deadline(struct item *item)
     while (last != deadlines &&
            list_item(last, struct item, deadline)->arrived_us > item->arrived_us)
         last = last->prev;
-    list_append(last->next, &item->deadline); /* behind `last` */
+    list_insert_after(last, &item->deadline);
 }
 
 bool checkout_submit(struct checkout *checkout, const struct checkout_request *request,
@@ -340,7 +339,7 @@ bool checkout_submit(struct checkout *checkout, const struct checkout_request *r
     item->arg = arg;
     item->voucher_id = request->voucher_id;
     item->arrived_us = request->arrived_us;
-    item->stage_us = clock_mono_us();
+    item->state_since_us = clock_mono_us();
     item->placement = (struct placement){.user_id = request->user_id};
     if (request->key.bytes != NULL) {
         memcpy(item->key, request->key.bytes, request->key.len);
@@ -349,48 +348,48 @@ bool checkout_submit(struct checkout *checkout, const struct checkout_request *r
     item->trace[0] = '\0';
     if (request->trace != NULL)
         snprintf(item->trace, sizeof(item->trace), "%s ", request->trace);
-    await_deadline(item);
-    lock_item(item);
+    insert_deadline(item);
+    item_lock(item);
     return true;
 }
 
 /* -- queues -- */
 
-static void queue_join(struct item *item)
+static void item_enqueue(struct item *item)
 {
     struct checkout *checkout = item->checkout;
     struct queue *queue = queues_get(&checkout->queues, item->voucher_id);
 
     if (queue == NULL) {
-        finish(item, OUTCOME_OVERLOADED);
+        item_finish(item, OUTCOME_OVERLOADED);
         return;
     }
-    enter(item, QUEUED, STAGE_LOCK);
+    item_advance(item, ITEM_QUEUED, STAGE_LOCK);
     checkout->queued++;
     list_append(&queue->items, &item->link);
     queues_update(&checkout->queues, queue);
 }
 
-/* Back to the head of the queue, if trying again may help and the lock still holds. */
-static void queue_rejoin(struct queue *queue, struct item *item)
+/* Returns the item to the head of its queue if it may still be placed. */
+static void item_requeue(struct item *item, struct queue *queue)
 {
     bool is_safe = item->placement.fence == 0 || rlock_is_held(&item->lock);
 
     if (item->is_answered || !is_safe || ++item->tries >= TRIES_MAX) {
-        finish(item, OUTCOME_UNAVAILABLE);
+        item_finish(item, OUTCOME_UNAVAILABLE);
         return;
     }
-    enter(item, QUEUED, STAGE_COMMIT);
+    item_advance(item, ITEM_QUEUED, STAGE_COMMIT);
     item->checkout->queued++;
-    list_append(queue->items.next, &item->link); /* before the first */
+    list_insert_after(&queue->items, &item->link);
 }
 
 /* -- batches -- */
 
-static void send_batch(struct batch *batch);
-static void on_tick(uv_timer_t *timer);
+static void batch_send(struct batch *batch);
+static void checkout_on_tick(uv_timer_t *timer);
 
-static bool may_be_sent(const struct item *item, int64_t now_us)
+static bool item_may_be_sent(const struct item *item, int64_t now_us)
 {
     return item->placement.fence == 0 ||
            (rlock_is_held(&item->lock) && rlock_safe_for_us(&item->lock, now_us) > 0);
@@ -400,20 +399,18 @@ static struct batch *batch_form(struct checkout *checkout, struct queue *queue)
 {
     int64_t now_us = clock_mono_us();
     struct batch *batch = batch_create(checkout, queue);
-    struct list *link;
+    struct item *item;
 
     if (batch == NULL)
         return NULL;
     while (batch->count < checkout->options.batch_max &&
-           (link = list_shift(&queue->items)) != NULL) {
-        struct item *item = list_item(link, struct item, link);
-
+           (item = LIST_SHIFT(struct item, &queue->items, link)) != NULL) {
         checkout->queued--;
-        if (!may_be_sent(item, now_us)) {
-            finish(item, OUTCOME_UNAVAILABLE);
+        if (!item_may_be_sent(item, now_us)) {
+            item_finish(item, OUTCOME_UNAVAILABLE);
             continue;
         }
-        enter(item, SENT, STAGE_QUEUE);
+        item_advance(item, ITEM_SENT, STAGE_QUEUE);
         batch_add(batch, item);
     }
     if (batch->count > 0)
@@ -424,17 +421,17 @@ static struct batch *batch_form(struct checkout *checkout, struct queue *queue)
 
 static void queue_send(struct checkout *checkout, struct queue *queue)
 {
-    struct list *half = list_shift(&queue->split_batches);
-    struct batch *batch =
-        half != NULL ? list_item(half, struct batch, link) : batch_form(checkout, queue);
+    struct batch *batch = LIST_SHIFT(struct batch, &queue->split_batches, link);
 
+    if (batch == NULL)
+        batch = batch_form(checkout, queue);
     if (batch != NULL)
-        send_batch(batch);
+        batch_send(batch);
     else
         queues_update(&checkout->queues, queue);
 }
 
-/* Does the loop have something to read? Asks without waiting. */
+/* Does the loop have input to read? Does not wait. */
 static bool has_input(const struct checkout *checkout)
 {
     struct pollfd loop = {.fd = uv_backend_fd(checkout->options.loop), .events = POLLIN};
@@ -442,8 +439,8 @@ static bool has_input(const struct checkout *checkout)
     return poll(&loop, 1, 0) > 0;
 }
 
-/* The shoppers of a large batch are being answered: in a crowd, as many come again. */
-static void begin_gathering(struct checkout *checkout, const struct batch *batch)
+/* After a large batch, expect as many orders again. */
+static void gather_begin(struct checkout *checkout, const struct batch *batch)
 {
     if (batch->count < GATHER_MIN_ORDERS)
         return;
@@ -452,50 +449,49 @@ static void begin_gathering(struct checkout *checkout, const struct batch *batch
     checkout->gather.until_us = clock_mono_us() + GATHER_MAX_US;
 }
 
-static bool is_gathering(const struct checkout *checkout, const struct queue *queue)
+static bool queue_is_gathering(const struct checkout *checkout, const struct queue *queue)
 {
     return queue->voucher_id == checkout->gather.voucher_id &&
            checkout->queued < checkout->gather.count &&
            clock_mono_us() < checkout->gather.until_us;
 }
 
-static bool is_young(const struct queue *queue)
+static bool queue_is_young(const struct queue *queue)
 {
     const struct item *first;
 
     if (list_is_empty(&queue->items) || !list_is_empty(&queue->split_batches))
         return false;
     first = list_item(queue->items.next, struct item, link);
-    return clock_mono_us() - first->stage_us < GATHER_MAX_US;
+    return clock_mono_us() - first->state_since_us < GATHER_MAX_US;
 }
 
-/* What a transaction costs beyond its rows is worth some thirty rows, so on a busy
-   machine it is better shared. Two things are waited for, both for GATHER_MAX_US at most:
-   what has reached the loop already and is only to be read, and, after a large batch, as
-   many orders as that one had. A single shopper waits for neither. */
+/* A transaction costs as much as about thirty rows on top of its own, so a busy machine
+   gains from larger batches. A batch is delayed, for GATHER_MAX_US at most, while the loop
+   has input to read, and after a large batch until as many orders have come again. The
+   order of a single shopper is not delayed. */
 void checkout_turn(struct checkout *checkout)
 {
     bool is_busy = !list_is_empty(&checkout->queues.ring) && has_input(checkout);
-    struct list gathering;
+    struct list delayed;
     struct queue *queue;
 
-    list_init(&gathering);
+    list_init(&delayed);
     while (store_batch_room(checkout->options.store) > 0 &&
            (queue = queues_next(&checkout->queues)) != NULL) {
-        if ((is_busy && is_young(queue)) || is_gathering(checkout, queue))
-            list_append(&gathering, &queue->ring);
+        if ((is_busy && queue_is_young(queue)) || queue_is_gathering(checkout, queue))
+            list_append(&delayed, &queue->ring);
         else
             queue_send(checkout, queue);
     }
-    if (!list_is_empty(&gathering) &&
-        !uv_is_active((uv_handle_t *)&checkout->gather_timer))
-        uv_timer_start(&checkout->gather_timer, on_tick, 1, 0);
-    list_append_all(&checkout->queues.ring, &gathering);
+    if (!list_is_empty(&delayed) && !uv_is_active((uv_handle_t *)&checkout->gather_timer))
+        uv_timer_start(&checkout->gather_timer, checkout_on_tick, 1, 0);
+    list_append_all(&checkout->queues.ring, &delayed);
     metrics_set(&checkout->options.metrics->queue_depth, checkout->queued);
     metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
 }
 
-static void on_verdict(struct item *item)
+static void item_apply_verdict(struct item *item)
 {
     static const enum outcome outcomes[] = {
         [VERDICT_NONE] = OUTCOME_UNKNOWN, /* not an answer of place_orders() */
@@ -510,56 +506,56 @@ static void on_verdict(struct item *item)
     };
 
     metrics_observe_stage_us(item->checkout->options.metrics, STAGE_COMMIT,
-                             clock_mono_us() - item->stage_us);
-    finish(item, outcomes[item->placement.verdict]);
+                             clock_mono_us() - item->state_since_us);
+    item_finish(item, outcomes[item->placement.verdict]);
 }
 
-static void on_relock(struct rlock *lock, enum status status, void *arg)
+static void checkout_on_stale_unlocked(struct rlock *lock UNUSED,
+                                       enum status status UNUSED, void *arg)
 {
     struct item *item = arg;
 
-    (void)lock;
-    (void)status;
-    item->stage_us = clock_mono_us();
-    lock_item(item);
+    item->state_since_us = clock_mono_us();
+    item_lock(item);
 }
 
-/* The fence was behind that of the shopper's newest order: once more with a new one. */
-static void take_new_fence(struct item *item)
+/* The shopper's newest order has an equal or greater fence: lock again, once. */
+static void item_renew_fence(struct item *item)
 {
     item->was_stale = true;
     if (rlock_is_held(&item->lock))
-        rlock_release(item->checkout->options.locks, &item->lock, on_relock, item);
+        rlock_release(item->checkout->options.locks, &item->lock,
+                      checkout_on_stale_unlocked, item);
     else
-        on_relock(&item->lock, STATUS_OK, item);
+        checkout_on_stale_unlocked(&item->lock, STATUS_OK, item);
 }
 
-static void batch_answer(struct batch *batch)
+static void batch_apply_verdicts(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
         struct item *item = batch->items[i];
 
         if (item->placement.verdict == VERDICT_STALE_FENCE && !item->was_stale &&
             !item->is_answered)
-            take_new_fence(item);
+            item_renew_fence(item);
         else
-            on_verdict(item);
+            item_apply_verdict(item);
     }
 }
 
-static void batch_rejoin(struct batch *batch)
+static void batch_requeue(struct batch *batch)
 {
     for (size_t i = batch->count; i > 0; i--) /* from the last, each to the head */
-        queue_rejoin(batch->queue, batch->items[i - 1]);
+        item_requeue(batch->items[i - 1], batch->queue);
 }
 
-static void batch_fail(struct batch *batch, enum outcome outcome)
+static void batch_finish(struct batch *batch, enum outcome outcome)
 {
     for (size_t i = 0; i < batch->count; i++)
-        finish(batch->items[i], outcome);
+        item_finish(batch->items[i], outcome);
 }
 
-/* The queue was busy with this batch; now the next may go. */
+/* The voucher's transaction is complete; its next batch may be sent. */
 static void batch_end(struct batch *batch)
 {
     struct checkout *checkout = batch->checkout;
@@ -580,7 +576,7 @@ static void log_refused(const struct item *item, const struct err *why)
               item->voucher_id, item->placement.user_id, log_plain(plain.text));
 }
 
-/* One row is refused: find it by halving. */
+/* Finds the row that Postgres refuses: sends both halves of the batch on their own. */
 static void batch_split(struct batch *batch, const struct err *why)
 {
     struct checkout *checkout = batch->checkout;
@@ -590,7 +586,7 @@ static void batch_split(struct batch *batch, const struct err *why)
         tail = batch_create(checkout, batch->queue);
     if (tail == NULL) {
         log_refused(batch->items[0], why);
-        batch_fail(batch, OUTCOME_INTERNAL);
+        batch_finish(batch, OUTCOME_INTERNAL);
         batch_end(batch);
         return;
     }
@@ -598,140 +594,136 @@ static void batch_split(struct batch *batch, const struct err *why)
         batch_add(tail, batch->items[i]);
     batch->count /= 2;
     metrics_add(&checkout->options.metrics->batch_splits, 1);
-    list_append(batch->queue->split_batches.next, &tail->link); /* before the first ... */
-    list_append(batch->queue->split_batches.next, &batch->link);
+    list_insert_after(&batch->queue->split_batches, &tail->link);
+    list_insert_after(&batch->queue->split_batches, &batch->link);
     batch->queue->is_busy = false;
     queues_update(&checkout->queues, batch->queue);
 }
 
-static void on_placed(enum status status, const struct voucher_snapshot *snapshot,
-                      const struct err *why, void *arg)
+static void checkout_on_placed(enum status status,
+                               const struct voucher_snapshot *snapshot,
+                               const struct err *why, void *arg)
 {
     struct batch *batch = arg;
     struct checkout *checkout = batch->checkout;
 
     if (snapshot != NULL)
-        checkout->options.report(snapshot, checkout->options.arg);
+        checkout->options.on_snapshot(snapshot, checkout->options.arg);
     switch (status) {
     case STATUS_OK:
-        begin_gathering(checkout, batch);
-        batch_answer(batch);
+        gather_begin(checkout, batch);
+        batch_apply_verdicts(batch);
         batch_end(batch);
         break;
     case STATUS_DOWN:
     case STATUS_BUSY:
-        batch_rejoin(batch);
+        batch_requeue(batch);
         batch_end(batch);
         break;
     case STATUS_REFUSED:
         batch_split(batch, why);
         break;
     case STATUS_CANCELLED:
-        batch_fail(batch, OUTCOME_UNKNOWN);
+        batch_finish(batch, OUTCOME_UNKNOWN);
         batch_end(batch);
         break;
-    default: /* the queue stays busy until it is known */
+    default: /* the outcome is unknown; the queue stays busy */
         metrics_add(&checkout->options.metrics->outcome_lookups, 1);
         list_append(&checkout->unknown, &batch->link);
     }
 }
 
-static void send_batch(struct batch *batch)
+static void batch_send(struct batch *batch)
 {
     struct checkout *checkout = batch->checkout;
 
     batch->queue->is_busy = true;
     metrics_observe_batch(checkout->options.metrics, batch->count);
     store_place_orders(checkout->options.store, batch->queue->voucher_id,
-                       batch->placements, batch->count, on_placed, batch);
+                       batch->placements, batch->count, checkout_on_placed, batch);
 }
 
-/* -- looking up what became of a batch -- */
+/* -- look-up of unknown batches -- */
 
-static void on_resolved(enum status status, const struct voucher_snapshot *snapshot,
-                        const struct err *why, void *arg)
+static void checkout_on_resolved(enum status status,
+                                 const struct voucher_snapshot *snapshot UNUSED,
+                                 const struct err *why UNUSED, void *arg)
 {
     struct batch *batch = arg;
     struct checkout *checkout = batch->checkout;
-    bool is_wanted = false;
+    bool is_awaited = false;
 
-    (void)snapshot;
-    (void)why;
     for (size_t i = 0; i < batch->count; i++)
-        is_wanted |= !batch->items[i]->is_answered;
+        is_awaited |= !batch->items[i]->is_answered;
     if (status == STATUS_OK) {
         for (size_t i = batch->count; i > 0; i--) {
             struct item *item = batch->items[i - 1];
 
             if (item->placement.verdict == VERDICT_PLACED)
-                on_verdict(item);
+                item_apply_verdict(item);
             else
-                queue_rejoin(batch->queue, item);
+                item_requeue(item, batch->queue);
         }
-    } else if (is_wanted && status != STATUS_CANCELLED) {
-        list_append(&checkout->unknown, &batch->link); /* on_tick() asks again */
+    } else if (is_awaited && status != STATUS_CANCELLED) {
+        list_append(&checkout->unknown, &batch->link); /* tried again at the next tick */
         return;
     } else {
-        batch_fail(batch, OUTCOME_UNKNOWN);
+        batch_finish(batch, OUTCOME_UNKNOWN);
     }
     batch_end(batch);
 }
 
-static void resolve_unknown(struct checkout *checkout)
+static void look_up_unknown(struct checkout *checkout)
 {
-    struct list asking;
-    struct list *link;
+    struct list unknown;
 
-    list_init(&asking);
-    list_append_all(&asking, &checkout->unknown);
-    while ((link = list_shift(&asking)) != NULL) {
-        struct batch *batch = list_item(link, struct batch, link);
-
+    list_init(&unknown);
+    list_append_all(&unknown, &checkout->unknown);
+    LIST_DRAIN(struct batch, batch, &unknown, link)
         store_resolve_orders(checkout->options.store, batch->queue->voucher_id,
-                             batch->placements, batch->count, on_resolved, batch);
-    }
+                             batch->placements, batch->count, checkout_on_resolved,
+                             batch);
 }
 
-/* -- time -- */
+/* -- deadlines -- */
 
-static void expire(struct item *item)
+static void item_time_out(struct item *item)
 {
-    switch (item->stage) {
-    case LOCKING: /* on_locked() gives back what comes */
-        answer(item, OUTCOME_UNAVAILABLE);
+    switch (item->state) {
+    case ITEM_LOCKING: /* checkout_on_locked() releases the lock */
+        item_answer(item, OUTCOME_UNAVAILABLE);
         break;
-    case QUEUED:
+    case ITEM_QUEUED:
         item->checkout->queued--;
-        finish(item, OUTCOME_UNAVAILABLE);
+        item_finish(item, OUTCOME_UNAVAILABLE);
         break;
-    case UNLOCKING:
-        answer(item, item->outcome);
+    case ITEM_UNLOCKING:
+        item_answer(item, item->outcome);
         break;
-    case SENT:
+    case ITEM_SENT:
         log_event(LOG_WARN, "outcome_unknown",
                   "%svoucher_id=%" PRId64 " user_id=%" PRId64 " fence=%" PRId64,
                   item->trace, item->voucher_id, item->placement.user_id,
                   item->placement.fence);
-        answer(item, OUTCOME_UNKNOWN);
+        item_answer(item, OUTCOME_UNKNOWN);
     }
 }
 
-static void on_tick(uv_timer_t *timer)
+static void checkout_on_tick(uv_timer_t *timer)
 {
     struct checkout *checkout = timer->data;
     int64_t timeout_us = (int64_t)checkout->options.timeout_ms * 1000;
     int64_t now_us = clock_mono_us();
-    struct list *link;
 
-    while ((link = checkout->deadlines.next) != &checkout->deadlines) {
-        struct item *item = list_item(link, struct item, deadline);
+    while (!list_is_empty(&checkout->deadlines)) {
+        struct item *first = list_item(checkout->deadlines.next, struct item, deadline);
 
-        if (now_us - item->arrived_us < timeout_us)
+        if (now_us - first->arrived_us < timeout_us)
             break;
-        expire(item);
+        item_time_out(first);
     }
-    answer_unlocking(checkout, now_us);
-    resolve_unknown(checkout);
+    answer_overdue_unlocks(checkout, now_us);
+    look_up_unknown(checkout);
 }
 
 size_t checkout_in_flight(const struct checkout *checkout)
@@ -746,7 +738,7 @@ struct checkout *checkout_create(const struct checkout_options *options)
 
     if (checkout == NULL)
         return NULL;
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+    if (!random_fill(random, sizeof(random))) {
         free(checkout);
         return NULL;
     }
@@ -764,19 +756,18 @@ struct checkout *checkout_create(const struct checkout_options *options)
     checkout->gather_timer.data = checkout;
     uv_timer_init(options->loop, &checkout->timer);
     checkout->timer.data = checkout;
-    uv_timer_start(&checkout->timer, on_tick, TICK_MS, TICK_MS);
+    uv_timer_start(&checkout->timer, checkout_on_tick, TICK_MS, TICK_MS);
     return checkout;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void checkout_on_closed(uv_handle_t *handle)
 {
     struct checkout *checkout = handle->data;
-    struct list *link;
 
-    while ((link = list_shift(&checkout->free_items)) != NULL)
-        free(list_item(link, struct item, link));
-    while ((link = list_shift(&checkout->free_batches)) != NULL)
-        free(list_item(link, struct batch, link));
+    LIST_DRAIN(struct item, item, &checkout->free_items, link)
+        free(item);
+    LIST_DRAIN(struct batch, batch, &checkout->free_batches, link)
+        free(batch);
     queues_clear(&checkout->queues);
     free(checkout);
 }
@@ -787,5 +778,5 @@ void checkout_close(struct checkout *checkout)
         return;
     assert(checkout->in_flight == 0);
     uv_close((uv_handle_t *)&checkout->gather_timer, NULL);
-    uv_close((uv_handle_t *)&checkout->timer, on_closed);
+    uv_close((uv_handle_t *)&checkout->timer, checkout_on_closed);
 }

@@ -1,7 +1,7 @@
 /*
- * checkout.h - the order queue of one loop: lock, batch, commit, unlock, answer.
+ * checkout.h - the orders of one loop: lock, batch, commit, unlock, answer.
  *
- * Threads: that of the loop.
+ * Threads: the owning loop's only.
  */
 #ifndef CHECKOUT_H
 #define CHECKOUT_H
@@ -25,10 +25,10 @@ struct checkout_options {
     uint32_t lock_wait_ms;
     uint32_t timeout_ms; /* from a request's arrival to its answer */
     size_t batch_max;    /* orders in one transaction */
-    size_t queue_max;    /* orders under way */
-    bool bypass_locks;   /* sell without Redis when it is away */
-    void (*report)(const struct voucher_snapshot *snapshot,
-                   void *arg); /* for the catalogue */
+    size_t queue_max;    /* requests in flight */
+    bool bypass_locks;   /* while Redis is down: sell without locks */
+    /* called with the state of the voucher that each batch returns */
+    void (*on_snapshot)(const struct voucher_snapshot *snapshot, void *arg);
     void *arg;
 };
 
@@ -39,12 +39,11 @@ struct checkout_request {
     int64_t user_id;
     struct text key;    /* Idempotency-Key, up to REQUEST_KEY_MAX; copied; NULL: none */
     int64_t arrived_us; /* clock_mono_us() */
-    /* what lines of the log say of it beside its ids, less than CHECKOUT_TRACE_BYTES;
-       copied; NULL: nothing */
-    const char *trace;
+    const char *trace;  /* more fields for the log, up to CHECKOUT_TRACE_BYTES - 1 bytes;
+                           copied; NULL: none */
 };
 
-/** @order  what struct placement says of it; only for OUTCOME_PLACED, _REPEATED and
+/** @order  set as in struct placement for OUTCOME_PLACED, _REPEATED and
  *          _ALREADY_ORDERED, else NULL; valid during the callback */
 typedef void (*checkout_cb)(enum outcome outcome, const struct order *order, void *arg);
 
@@ -52,23 +51,23 @@ typedef void (*checkout_cb)(enum outcome outcome, const struct order *order, voi
 struct checkout *checkout_create(const struct checkout_options *options);
 
 /**
- * Take an order in. It is answered exactly once, within the time-out, whatever happens to
- * the client or to the servers; never from inside this call.
+ * Accept an order request. It is answered exactly once, within timeout_ms, whatever
+ * happens to the client or to the servers; never from inside this call.
  *
- * Returns  false: the queue is full (or memory is), nothing was done and there will be no
- *          answer
+ * Returns  false: refused, since queue_max requests are in flight or memory is out; the
+ *          callback is not called
  */
 MUST_CHECK bool checkout_submit(struct checkout *checkout,
                                 const struct checkout_request *request,
                                 checkout_cb callback, void *arg);
 
-/** To be called once a turn: forms the batches. */
+/** Form and send batches; to be called once per turn of the loop. */
 void checkout_turn(struct checkout *checkout);
 
-/** Orders not yet done with; one that was answered counts until its lock is released. */
+/** Number of accepted requests; an answered one counts until its lock is released. */
 size_t checkout_in_flight(const struct checkout *checkout);
 
-/** When nothing is in flight. The memory is freed by the loop. Accepts NULL. */
+/** To be called when nothing is in flight. The loop frees the memory. Accepts NULL. */
 void checkout_close(struct checkout *checkout);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * expiry.c - looks for orders whose time is over, several times a second.
+ * expiry.c - expires overdue orders several times a second, some hundreds per call.
  *
- * While a look gets on, the next follows at once; the first that does not waits: either
- * there is nothing to expire, or others are at it.
+ * While calls make progress, the next follows at once. A call without progress ends the
+ * run: no order is overdue, or another instance is expiring them.
  */
 #include "app/sale/expiry.h"
 
@@ -11,25 +11,26 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define LOOK_EVERY_MS 250
+#define INTERVAL_MS 250
 
 struct expiry_watch {
     uv_timer_t timer;
     struct store *store;
-    uint64_t expired; /* since the last line of the log */
-    bool is_looking;
+    uint64_t expired; /* in this run; logged at its end */
+    bool is_running;
 };
 
-static void look(struct expiry_watch *watch);
+static void expire_some(struct expiry_watch *watch);
 
-static void on_expired(enum status status, uint64_t expired, bool is_progress, void *arg)
+static void expiry_on_expired(enum status status, uint64_t expired, bool is_progress,
+                              void *arg)
 {
     struct expiry_watch *watch = arg;
 
-    watch->is_looking = false;
+    watch->is_running = false;
     watch->expired += expired;
     if (status == STATUS_OK && is_progress) {
-        look(watch);
+        expire_some(watch);
         return;
     }
     if (watch->expired > 0)
@@ -37,18 +38,18 @@ static void on_expired(enum status status, uint64_t expired, bool is_progress, v
     watch->expired = 0;
 }
 
-static void look(struct expiry_watch *watch)
+static void expire_some(struct expiry_watch *watch)
 {
-    watch->is_looking = true;
-    store_expire_orders(watch->store, on_expired, watch);
+    watch->is_running = true;
+    store_expire_orders(watch->store, expiry_on_expired, watch);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void expiry_on_timer(uv_timer_t *timer)
 {
     struct expiry_watch *watch = timer->data;
 
-    if (!watch->is_looking)
-        look(watch);
+    if (!watch->is_running)
+        expire_some(watch);
 }
 
 struct expiry_watch *expiry_open(uv_loop_t *loop, struct store *store)
@@ -60,11 +61,11 @@ struct expiry_watch *expiry_open(uv_loop_t *loop, struct store *store)
     watch->store = store;
     uv_timer_init(loop, &watch->timer);
     watch->timer.data = watch;
-    uv_timer_start(&watch->timer, on_timer, LOOK_EVERY_MS, LOOK_EVERY_MS);
+    uv_timer_start(&watch->timer, expiry_on_timer, INTERVAL_MS, INTERVAL_MS);
     return watch;
 }
 
-static void on_closed(uv_handle_t *handle)
+static void expiry_on_closed(uv_handle_t *handle)
 {
     free(handle->data);
 }
@@ -72,5 +73,5 @@ static void on_closed(uv_handle_t *handle)
 void expiry_close(struct expiry_watch *watch)
 {
     if (watch != NULL)
-        uv_close((uv_handle_t *)&watch->timer, on_closed);
+        uv_close((uv_handle_t *)&watch->timer, expiry_on_closed);
 }

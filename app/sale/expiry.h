@@ -1,8 +1,8 @@
 /*
- * expiry.h - unpaid orders expire when their time is over. One loop of each instance sees
- * to it; instances that do so side by side do not get in each other's way.
+ * expiry.h - expires unpaid orders whose time to pay is over. One loop of each instance
+ * does this; several instances may do it at the same time.
  *
- * Threads: that of the loop.
+ * Threads: the owning loop's only.
  */
 #ifndef EXPIRY_H
 #define EXPIRY_H
@@ -17,8 +17,8 @@ struct expiry_watch;
 /** @store  borrowed, outlives the watch. NULL: out of memory */
 struct expiry_watch *expiry_open(uv_loop_t *loop, struct store *store);
 
-/** To be called after the store's close has answered all calls; the memory is freed by
- * the loop. Accepts NULL. */
+/** To be called after the store, when closed, has answered all calls. The loop frees the
+ *  memory. Accepts NULL. */
 void expiry_close(struct expiry_watch *watch);
 
 #endif

@@ -1,4 +1,4 @@
-/* queues.c - the queues by voucher, and the ring of those that could send. */
+/* queues.c - a map of the queues by voucher, and the ring of those that may send. */
 #include "app/sale/queues.h"
 
 #include <stdlib.h>
@@ -12,22 +12,20 @@ void queues_init(struct queues *queues)
 
 void queues_clear(struct queues *queues)
 {
-    struct list *link;
-
-    while ((link = list_shift(&queues->free)) != NULL)
-        free(list_item(link, struct queue, ring));
+    LIST_DRAIN(struct queue, queue, &queues->free, ring)
+        free(queue);
     idmap_clear(&queues->map);
 }
 
 struct queue *queues_get(struct queues *queues, int64_t voucher_id)
 {
     struct queue *queue = idmap_get(&queues->map, voucher_id);
-    struct list *link;
 
     if (queue != NULL)
         return queue;
-    link = list_shift(&queues->free);
-    queue = link != NULL ? list_item(link, struct queue, ring) : malloc(sizeof(*queue));
+    queue = LIST_SHIFT(struct queue, &queues->free, ring);
+    if (queue == NULL)
+        queue = malloc(sizeof(*queue));
     if (queue == NULL)
         return NULL;
     *queue = (struct queue){.voucher_id = voucher_id};
@@ -58,7 +56,5 @@ void queues_update(struct queues *queues, struct queue *queue)
 
 struct queue *queues_next(struct queues *queues)
 {
-    struct list *link = list_shift(&queues->ring);
-
-    return link != NULL ? list_item(link, struct queue, ring) : NULL;
+    return LIST_SHIFT(struct queue, &queues->ring, ring);
 }

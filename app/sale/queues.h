@@ -1,9 +1,9 @@
 /*
- * queues.h - a queue of orders for each voucher, and whose turn it is.
+ * queues.h - one queue of orders per voucher, served in turns.
  *
- * The queues that could send a batch stand in a ring and take turns, so that a hot
- * voucher's queue cannot starve a quiet one. A queue with a batch under way stands aside
- * and grows; one in which nobody stands is forgotten.
+ * The queues that may send a batch form a ring and are served in turns, so a hot voucher
+ * does not starve a quiet one. A queue whose batch is under way leaves the ring until the
+ * batch has ended. An empty queue is removed.
  */
 #ifndef QUEUES_H
 #define QUEUES_H
@@ -13,11 +13,11 @@
 #include "base/list.h"
 
 struct queue {
-    struct list items;         /* the user's, first come first served */
-    struct list split_batches; /* the user's: sent before the items */
+    struct list items;         /* the caller's, in order of arrival */
+    struct list split_batches; /* the caller's; sent before the items */
     int64_t voucher_id;
-    bool is_busy; /* set by the user while a batch is under way; then queues_update() */
-    struct list ring; /* of the queues that could send; in none otherwise */
+    bool is_busy;     /* set by the caller while a batch is under way */
+    struct list ring; /* in queues->ring while the queue may send */
 };
 
 struct queues {
@@ -27,16 +27,17 @@ struct queues {
 };
 
 void queues_init(struct queues *queues);
-void queues_clear(struct queues *queues); /* of queues in which nobody stands */
+void queues_clear(struct queues *queues); /* all queues must be empty */
 
-/** The voucher's queue, made if there is none; settle it when somebody has joined. NULL:
- *  out of memory. */
+/** The queue of the voucher, created if there is none; call queues_update() after an item
+ *  was added. NULL: out of memory. */
 MUST_CHECK struct queue *queues_get(struct queues *queues, int64_t voucher_id);
 
-/** Put the queue where it belongs now: into the ring, aside, or away; then it is gone. */
+/** Put the queue into the ring if it may send; free it if it is empty and not busy. To be
+ *  called after each change of its lists or of is_busy. */
 void queues_update(struct queues *queues, struct queue *queue);
 
-/** Whose turn it is, taken out of the ring; NULL: nobody's. */
+/** The queue to be served next, removed from the ring; NULL: none. */
 struct queue *queues_next(struct queues *queues);
 
 #endif

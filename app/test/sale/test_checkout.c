@@ -132,7 +132,7 @@ static struct fixture {
     } heard[CALLS_MAX];
 } fixture;
 
-static void on_report(const struct voucher_snapshot *snapshot UNUSED, void *arg UNUSED)
+static void on_snapshot(const struct voucher_snapshot *snapshot UNUSED, void *arg UNUSED)
 {
 }
 
@@ -154,7 +154,7 @@ static int open_with(void **state, bool bypass, size_t batch_max)
                                        .batch_max = batch_max,
                                        .queue_max = 32,
                                        .bypass_locks = bypass,
-                                       .report = on_report};
+                                       .on_snapshot = on_snapshot};
 
     memset(&fixture, 0, sizeof(fixture));
     memset(&fake_store, 0, sizeof(fake_store));
