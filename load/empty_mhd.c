@@ -3,7 +3,7 @@
  *
  *   empty_mhd PORT THREADS
  *
- * Set up like the service (http.c, http_listen.c, worker.c): each thread has a libuv loop
+ * Set up like the service (http_server.c, http_listen.c, worker.c): each thread has a libuv loop
  * and a daemon on the shared port, whose epoll descriptor the loop watches. The handler
  * reads no header, allocates no memory and reads no clock. Runs until it is killed.
  */

@@ -62,8 +62,6 @@ void conns_sweep(struct conns *conns);
 
 void address_of_peer(struct MHD_Connection *connection, uint8_t ret_address[16]);
 
-/* -- http.c -- */
-
 struct http_request {
     struct list free_link;
     struct http *http;
@@ -93,13 +91,15 @@ struct http {
     bool is_quiesced;
 };
 
-/* -- http_who.c -- */
-
-#define HTTP_REQUEST_ID_MAX 64
+/* -- http_request.c -- */
 
 /** A header's value as it came, or NULL. */
 const char *http_lookup(const struct http_request *request, const char *name,
                         size_t *ret_len);
+
+/* -- http_trace.c -- */
+
+#define HTTP_REQUEST_ID_MAX 64
 
 bool http_is_request_id(const char *text, size_t len);
 bool http_is_traceparent(const char *text, size_t len);

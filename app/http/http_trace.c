@@ -1,67 +1,12 @@
-/* http_who.c - who asks, and by what name a request is known in logs. */
+/* http_trace.c - request ids and traceparents: the names of a request in logs. */
 #include "app/http/http_impl.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/random.h>
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define DIGITS  "0123456789"
-
-#define FORWARDED_MAX 16
-
-/* The last values of the header, as they came. */
-struct forwarded {
-    size_t count;
-    struct text values[FORWARDED_MAX];
-};
-
-static enum MHD_Result collect_forwarded(void *arg, enum MHD_ValueKind kind,
-                                         const char *name, size_t name_len,
-                                         const char *value, size_t value_len)
-{
-    static const char wanted[] = "X-Forwarded-For";
-    struct forwarded *forwarded = arg;
-
-    (void)kind;
-    if (name_len == sizeof(wanted) - 1 && strncasecmp(name, wanted, name_len) == 0)
-        forwarded->values[forwarded->count++ % FORWARDED_MAX] =
-            (struct text){value != NULL ? value : "", value_len};
-    return MHD_YES;
-}
-
-void http_client_address(const struct http_request *request, uint8_t ret_address[16])
-{
-    const struct address_networks *trusted = &request->http->options.trusted_proxies;
-    struct forwarded forwarded;
-    size_t kept;
-
-    address_of_peer(request->connection, ret_address);
-    if (!address_is_in(trusted, ret_address))
-        return;
-    forwarded.count = 0;
-    MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_forwarded,
-                                &forwarded);
-    kept = forwarded.count < FORWARDED_MAX ? forwarded.count : FORWARDED_MAX;
-    for (size_t i = 1; i <= kept; i++) { /* each proxy adds at the end */
-        const struct text *value =
-            &forwarded.values[(forwarded.count - i) % FORWARDED_MAX];
-
-        address_walk_back(trusted, value->bytes, value->len, ret_address);
-    }
-}
-
-const char *http_lookup(const struct http_request *request, const char *name,
-                        size_t *ret_len)
-{
-    const char *value = NULL;
-
-    if (MHD_lookup_connection_value_n(request->connection, MHD_HEADER_KIND, name,
-                                      strlen(name), &value, ret_len) != MHD_YES)
-        return NULL;
-    return value;
-}
 
 bool http_is_request_id(const char *text, size_t len)
 {

@@ -1,0 +1,192 @@
+/* http_reply.c - answers, rendered for one request or once for many. */
+#include "app/http/http_impl.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct http_page {
+    struct MHD_Response *response;
+    char *body;
+    size_t body_len;
+    int64_t dated_s; /* what its Date says */
+    unsigned status;
+};
+
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    return MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+/* A page runs what it brings and nothing else, in no frame of anybody's. */
+static bool add_security(struct MHD_Response *response, const char *content_type)
+{
+    static const char html[] = "text/html";
+
+    if (!add_header(response, "X-Content-Type-Options", "nosniff"))
+        return false;
+    if (strncmp(content_type, html, sizeof(html) - 1) != 0)
+        return true;
+    return add_header(response, "Content-Security-Policy",
+                      "default-src 'self'; base-uri 'none'; form-action 'self'; "
+                      "frame-ancestors 'none'; object-src 'none'") &&
+           add_header(response, "X-Frame-Options", "DENY") &&
+           add_header(response, "Referrer-Policy", "no-referrer");
+}
+
+static struct MHD_Response *response_create(const struct http_reply *reply)
+{
+    // the cast: libmicrohttpd copies, but its parameter is not const
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        reply->body_len, (void *)(uintptr_t)reply->body, MHD_RESPMEM_MUST_COPY);
+    bool ok = response != NULL;
+
+    if (ok && reply->content_type != NULL)
+        ok = add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type) &&
+             add_security(response, reply->content_type);
+    for (size_t i = 0; ok && i < reply->header_count; i++)
+        ok = add_header(response, reply->headers[i].name, reply->headers[i].value);
+    if (ok)
+        return response;
+    if (response != NULL)
+        MHD_destroy_response(response);
+    return NULL;
+}
+
+/* What only this answer of ours says. */
+static bool add_own(const struct http_request *request, struct MHD_Response *response)
+{
+    const struct http *http = request->http;
+    char id[HTTP_REQUEST_ID_MAX + 1];
+
+    if (http_copy_id(request, id) && !add_header(response, "X-Request-Id", id))
+        return false;
+    if (http->options.tls != NULL &&
+        !add_header(response, "Strict-Transport-Security", "max-age=31536000"))
+        return false;
+    return !http->is_quiesced ||
+           add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+}
+
+static void give(struct http_request *request, unsigned status,
+                 struct MHD_Response *response)
+{
+    struct http *http = request->http;
+
+    assert(!request->is_answered);
+    request->is_answered = true;
+    http->pending--;
+    conn_enter(&http->conns, request->conn, CONN_WRITING);
+    request->is_broken =
+        response == NULL ||
+        MHD_queue_response(request->connection, status, response) != MHD_YES;
+    if (!request->is_suspended)
+        return;
+    request->is_suspended = false;
+    http->has_resumed = true;
+    MHD_resume_connection(request->connection);
+}
+
+/* Takes the response over; NULL: none could be made. */
+static void give_own(struct http_request *request, unsigned status,
+                     struct MHD_Response *response)
+{
+    bool ok = response != NULL && add_own(request, response);
+
+    give(request, status, ok ? response : NULL);
+    if (response != NULL)
+        MHD_destroy_response(response); /* the connection has its own reference */
+}
+
+/* First of all: it may want the request to have an id, which the answer then tells. */
+static void announce(struct http_request *request, unsigned status)
+{
+    const struct http_options *options = &request->http->options;
+
+    options->answered(request, status, options->arg);
+}
+
+void http_answer(struct http_request *request, const struct http_reply *reply)
+{
+    announce(request, reply->status);
+    give_own(request, reply->status, response_create(reply));
+}
+
+struct http_page *http_page_create(const struct http_reply *reply)
+{
+    struct http_page *page = calloc(1, sizeof(*page));
+
+    if (page == NULL)
+        return NULL;
+    page->status = reply->status;
+    page->response = response_create(reply);
+    page->body_len = reply->body_len;
+    page->body = malloc(reply->body_len + 1);
+    if (page->response != NULL && page->body != NULL) {
+        memcpy(page->body, reply->body, reply->body_len);
+        return page;
+    }
+    http_page_free(page);
+    return NULL;
+}
+
+void http_page_free(struct http_page *page)
+{
+    if (page == NULL)
+        return;
+    if (page->response != NULL)
+        MHD_destroy_response(page->response);
+    free(page->body);
+    free(page);
+}
+
+static enum MHD_Result copy_header(void *arg, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
+{
+    (void)kind;
+    return MHD_add_response_header(arg, name, value);
+}
+
+/* The page once more, for an answer that has something to add. */
+static struct MHD_Response *page_copy(const struct http_page *page)
+{
+    struct http_reply body = {.body = page->body, .body_len = page->body_len};
+    struct MHD_Response *response = response_create(&body);
+
+    if (response != NULL)
+        MHD_get_response_headers(page->response, copy_header, response);
+    return response;
+}
+
+/* Once a second instead of at each answer. An answer that is still to be sent says the
+   new time as well. A header that could not be made, libmicrohttpd makes itself. */
+static void page_date(struct http_page *page)
+{
+    time_t now_s = (time_t)(clock_real_us() / 1000000);
+    struct tm now;
+    char date[32];
+
+    if (page->dated_s == now_s)
+        return;
+    page->dated_s = now_s;
+    gmtime_r(&now_s, &now);
+    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &now);
+    add_header(page->response, MHD_HTTP_HEADER_DATE, date); /* replaces the old one */
+}
+
+void http_answer_page(struct http_request *request, struct http_page *page)
+{
+    const struct http *http = request->http;
+    size_t len;
+
+    announce(request, page->status);
+    page_date(page);
+    if (http->is_quiesced || http->options.tls != NULL || request->trace[0] != '\0' ||
+        http_lookup(request, "X-Request-Id", &len) != NULL)
+        give_own(request, page->status, page_copy(page));
+    else
+        give(request, page->status, page->response);
+}

@@ -1,0 +1,151 @@
+/* http_request.c - what a request carries: method, path, headers, query, body, address. */
+#include "app/http/http_impl.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define FORWARDED_MAX 16
+
+enum http_method http_method(const struct http_request *request)
+{
+    return request->method;
+}
+
+const char *http_path(const struct http_request *request)
+{
+    return request->path;
+}
+
+struct text http_body(const struct http_request *request)
+{
+    return (struct text){request->body, request->body_len};
+}
+
+bool http_body_is_too_large(const struct http_request *request)
+{
+    return request->body_len > HTTP_BODY_BYTES_MAX;
+}
+
+void *http_context(struct http_request *request)
+{
+    return request->context;
+}
+
+const struct http *http_of(const struct http_request *request)
+{
+    return request->http;
+}
+
+/* -- headers and query -- */
+
+const char *http_lookup(const struct http_request *request, const char *name,
+                        size_t *ret_len)
+{
+    const char *value = NULL;
+
+    if (MHD_lookup_connection_value_n(request->connection, MHD_HEADER_KIND, name,
+                                      strlen(name), &value, ret_len) != MHD_YES)
+        return NULL;
+    return value;
+}
+
+struct search {
+    const char *name;
+    size_t name_len;
+    struct text found;
+    bool any_case;
+    bool is_repeated;
+};
+
+static enum MHD_Result search_one(void *arg, enum MHD_ValueKind kind, const char *name,
+                                  size_t name_len, const char *value, size_t value_len)
+{
+    struct search *search = arg;
+
+    (void)kind;
+    if (name_len != search->name_len)
+        return MHD_YES;
+    if (search->any_case ? strncasecmp(name, search->name, name_len) != 0
+                         : memcmp(name, search->name, name_len) != 0)
+        return MHD_YES;
+    if (search->found.bytes != NULL)
+        search->is_repeated = true;
+    else
+        search->found = (struct text){value != NULL ? value : "", value_len};
+    return MHD_YES;
+}
+
+static struct text find_value(const struct http_request *request, const char *name,
+                              enum MHD_ValueKind kind, bool *ret_repeated)
+{
+    struct search search = {
+        .name = name, .name_len = strlen(name), .any_case = kind == MHD_HEADER_KIND};
+
+    MHD_get_connection_values_n(request->connection, kind, search_one, &search);
+    if (ret_repeated != NULL)
+        *ret_repeated = search.is_repeated;
+    return search.found;
+}
+
+struct text http_header(const struct http_request *request, const char *name,
+                        bool *ret_repeated)
+{
+    size_t len;
+
+    /* quicker than to look at each, and mostly the answer */
+    if (http_lookup(request, name, &len) == NULL) {
+        if (ret_repeated != NULL)
+            *ret_repeated = false;
+        return (struct text){0};
+    }
+    return find_value(request, name, MHD_HEADER_KIND, ret_repeated);
+}
+
+struct text http_query(const struct http_request *request, const char *name,
+                       bool *ret_repeated)
+{
+    return find_value(request, name, MHD_GET_ARGUMENT_KIND, ret_repeated);
+}
+
+/* -- the client's address -- */
+
+/* The last values of the header, as they came. */
+struct forwarded {
+    size_t count;
+    struct text values[FORWARDED_MAX];
+};
+
+static enum MHD_Result collect_forwarded(void *arg, enum MHD_ValueKind kind,
+                                         const char *name, size_t name_len,
+                                         const char *value, size_t value_len)
+{
+    static const char wanted[] = "X-Forwarded-For";
+    struct forwarded *forwarded = arg;
+
+    (void)kind;
+    if (name_len == sizeof(wanted) - 1 && strncasecmp(name, wanted, name_len) == 0)
+        forwarded->values[forwarded->count++ % FORWARDED_MAX] =
+            (struct text){value != NULL ? value : "", value_len};
+    return MHD_YES;
+}
+
+void http_client_address(const struct http_request *request, uint8_t ret_address[16])
+{
+    const struct address_networks *trusted = &request->http->options.trusted_proxies;
+    struct forwarded forwarded;
+    size_t kept;
+
+    address_of_peer(request->connection, ret_address);
+    if (!address_is_in(trusted, ret_address))
+        return;
+    forwarded.count = 0;
+    MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_forwarded,
+                                &forwarded);
+    kept = forwarded.count < FORWARDED_MAX ? forwarded.count : FORWARDED_MAX;
+    for (size_t i = 1; i <= kept; i++) { /* each proxy adds at the end */
+        const struct text *value =
+            &forwarded.values[(forwarded.count - i) % FORWARDED_MAX];
+
+        address_walk_back(trusted, value->bytes, value->len, ret_address);
+    }
+}
