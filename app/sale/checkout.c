@@ -31,6 +31,7 @@
 #include "app/core/log.h"
 #include "app/sale/queues.h"
 #include "base/clock.h"
+#include "base/closing.h"
 #include "base/random.h"
 
 #include <assert.h>
@@ -81,6 +82,7 @@ struct batch {
 
 struct checkout {
     struct checkout_options options;
+    struct closing closing;
     uv_timer_t timer;
     uv_timer_t gather_timer; /* wakes the loop for checkout_turn() */
     struct {
@@ -760,9 +762,9 @@ struct checkout *checkout_create(const struct checkout_options *options)
     return checkout;
 }
 
-static void checkout_on_closed(uv_handle_t *handle)
+static void checkout_on_closed(void *arg)
 {
-    struct checkout *checkout = handle->data;
+    struct checkout *checkout = arg;
 
     LIST_DRAIN(struct item, item, &checkout->free_items, link)
         free(item);
@@ -777,6 +779,8 @@ void checkout_close(struct checkout *checkout)
     if (checkout == NULL)
         return;
     assert(checkout->in_flight == 0);
-    uv_close((uv_handle_t *)&checkout->gather_timer, NULL);
-    uv_close((uv_handle_t *)&checkout->timer, checkout_on_closed);
+    closing_start(&checkout->closing, checkout_on_closed, checkout);
+    closing_handle(&checkout->closing, (uv_handle_t *)&checkout->gather_timer);
+    closing_handle(&checkout->closing, (uv_handle_t *)&checkout->timer);
+    closing_done(&checkout->closing);
 }
