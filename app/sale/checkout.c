@@ -421,16 +421,20 @@ static struct batch *batch_form(struct checkout *checkout, struct queue *queue)
     return NULL;
 }
 
-static void queue_send(struct checkout *checkout, struct queue *queue)
+/* Returns  false: out of memory, the orders stay in the queue */
+static bool queue_send(struct checkout *checkout, struct queue *queue)
 {
     struct batch *batch = LIST_SHIFT(struct batch, &queue->split_batches, link);
 
     if (batch == NULL)
         batch = batch_form(checkout, queue);
+    if (batch == NULL && !list_is_empty(&queue->items))
+        return false;
     if (batch != NULL)
         batch_send(batch);
     else
         queues_update(&checkout->queues, queue);
+    return true;
 }
 
 /* Does the loop have input to read? Does not wait. */
@@ -481,10 +485,9 @@ void checkout_turn(struct checkout *checkout)
     list_init(&delayed);
     while (store_batch_room(checkout->options.store) > 0 &&
            (queue = queues_next(&checkout->queues)) != NULL) {
-        if ((is_busy && queue_is_young(queue)) || queue_is_gathering(checkout, queue))
+        if ((is_busy && queue_is_young(queue)) || queue_is_gathering(checkout, queue) ||
+            !queue_send(checkout, queue))
             list_append(&delayed, &queue->ring);
-        else
-            queue_send(checkout, queue);
     }
     if (!list_is_empty(&delayed) && !uv_is_active((uv_handle_t *)&checkout->gather_timer))
         uv_timer_start(&checkout->gather_timer, checkout_on_tick, 1, 0);
@@ -515,16 +518,14 @@ static void item_apply_verdict(struct item *item)
 static void checkout_on_stale_unlocked(struct rlock *lock UNUSED,
                                        enum status status UNUSED, void *arg)
 {
-    struct item *item = arg;
-
-    item->state_since_us = clock_mono_us();
-    item_lock(item);
+    item_lock(arg);
 }
 
 /* The shopper's newest order has an equal or greater fence: lock again, once. */
 static void item_renew_fence(struct item *item)
 {
     item->was_stale = true;
+    item_advance(item, ITEM_LOCKING, STAGE_COMMIT);
     if (rlock_is_held(&item->lock))
         rlock_release(item->checkout->options.locks, &item->lock,
                       checkout_on_stale_unlocked, item);

@@ -1,23 +1,23 @@
 /*
- * test_checkout.c - the order queue against a store and locks that fail on command.
+ * test_checkout.c - the checkout with a scripted store, scripted locks and simulated time.
  *
- * The fakes keep what they were asked; a test answers it as it likes, in its order, and
- * moves the clock. Everything else is the real thing.
+ * The fakes keep each call until the test answers it. Everything else is real.
  */
 #include "app/sale/checkout.h"
 
-#include "base/clock.h"
+#include "app/test/sale/simulated_time.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
 #define CALLS_MAX  64
-#define TIMEOUT_MS 20000 /* far beyond what a slow machine needs for a test */
+#define TIMEOUT_MS 20000
+#define TICK_MS    20
+#define QUEUE_MAX  32
 
 /* -- the fakes -- */
 
@@ -35,14 +35,18 @@ static struct {
 } fake_store;
 
 static struct {
-    size_t count; /* locks asked for and not answered */
-    struct rlock *asked[CALLS_MAX];
+    size_t count; /* requested and not yet answered */
+    struct rlock *requested[CALLS_MAX];
+    uint32_t wait_ms; /* of the last request */
     int64_t fence;
     size_t held;
     size_t released;
+    bool is_slow; /* keep releases until answer_releases() */
+    size_t releasing_count;
+    struct rlock *releasing[CALLS_MAX];
 } fake_locks;
 
-enum { LOCK_FREE, LOCK_ASKED, LOCK_HELD };
+enum { LOCK_FREE, LOCK_REQUESTED, LOCK_HELD };
 
 unsigned store_batch_room(const struct store *store UNUSED)
 {
@@ -76,28 +80,45 @@ void store_resolve_orders(struct store *store UNUSED, int64_t voucher_id,
 // NOLINTNEXTLINE(readability-function-size): as in rlock.h
 void rlock_acquire(struct rlock_client *client UNUSED, struct rlock *lock,
                    const char *name, size_t name_len,
-                   const struct rlock_acquire_options *options UNUSED, rlock_cb callback,
+                   const struct rlock_acquire_options *options, rlock_cb callback,
                    void *arg)
 {
     assert_memory_equal(name, "lock:order:", strlen("lock:order:"));
     assert_true(name_len > strlen("lock:order:"));
     assert_int_equal(lock->state, LOCK_FREE);
-    lock->state = LOCK_ASKED;
+    lock->state = LOCK_REQUESTED;
     lock->callback = callback;
     lock->arg = arg;
     lock->on_lost = options->on_lost;
+    fake_locks.wait_ms = options->wait_ms;
     assert_true(fake_locks.count < CALLS_MAX);
-    fake_locks.asked[fake_locks.count++] = lock;
+    fake_locks.requested[fake_locks.count++] = lock;
+}
+
+static void answer_release(struct rlock *lock)
+{
+    lock->state = LOCK_FREE;
+    fake_locks.held--;
+    fake_locks.released++;
+    lock->callback(lock, STATUS_OK, lock->arg);
 }
 
 void rlock_release(struct rlock_client *client UNUSED, struct rlock *lock,
                    rlock_cb callback, void *arg)
 {
     assert_int_equal(lock->state, LOCK_HELD);
-    lock->state = LOCK_FREE;
-    fake_locks.held--;
-    fake_locks.released++;
-    callback(lock, STATUS_OK, arg);
+    lock->callback = callback;
+    lock->arg = arg;
+    if (fake_locks.is_slow)
+        fake_locks.releasing[fake_locks.releasing_count++] = lock;
+    else
+        answer_release(lock);
+}
+
+static void answer_releases(void)
+{
+    while (fake_locks.releasing_count > 0)
+        answer_release(fake_locks.releasing[--fake_locks.releasing_count]);
 }
 
 bool rlock_is_held(const struct rlock *lock)
@@ -125,11 +146,12 @@ static struct fixture {
     uv_loop_t loop;
     struct checkout *checkout;
     struct metrics metrics;
-    struct heard {
+    struct shopper {
         int answers;
         enum outcome outcome;
         int64_t order_id;
-    } heard[CALLS_MAX];
+        int64_t submitted_us, answered_us;
+    } shoppers[CALLS_MAX];
 } fixture;
 
 static void on_snapshot(const struct voucher_snapshot *snapshot UNUSED, void *arg UNUSED)
@@ -138,11 +160,12 @@ static void on_snapshot(const struct voucher_snapshot *snapshot UNUSED, void *ar
 
 static void on_answer(enum outcome outcome, const struct order *order, void *arg)
 {
-    struct heard *heard = arg;
+    struct shopper *shopper = arg;
 
-    heard->answers++;
-    heard->outcome = outcome;
-    heard->order_id = order != NULL ? order->id : 0;
+    shopper->answers++;
+    shopper->outcome = outcome;
+    shopper->order_id = order != NULL ? order->id : 0;
+    shopper->answered_us = clock_mono_us();
 }
 
 static int open_with(void **state, bool bypass, size_t batch_max)
@@ -150,9 +173,10 @@ static int open_with(void **state, bool bypass, size_t batch_max)
     struct checkout_options options = {.loop = &fixture.loop,
                                        .metrics = &fixture.metrics,
                                        .lease_ms = 30000,
+                                       .lock_wait_ms = UINT32_MAX,
                                        .timeout_ms = TIMEOUT_MS,
                                        .batch_max = batch_max,
-                                       .queue_max = 32,
+                                       .queue_max = QUEUE_MAX,
                                        .bypass_locks = bypass,
                                        .on_snapshot = on_snapshot};
 
@@ -161,6 +185,7 @@ static int open_with(void **state, bool bypass, size_t batch_max)
     memset(&fake_locks, 0, sizeof(fake_locks));
     fake_store.room = 1;
     fake_locks.fence = 100;
+    simulated_time_reset();
     uv_loop_init(&fixture.loop);
     fixture.checkout = checkout_create(&options);
     *state = &fixture;
@@ -179,40 +204,65 @@ static int open_bypassing_checkout(void **state)
 
 static int open_checkout_of_large_batches(void **state)
 {
-    return open_with(state, false, 32);
+    return open_with(state, false, QUEUE_MAX);
+}
+
+/* A batch of this size needs more memory than there is. */
+static int open_checkout_of_impossible_batches(void **state)
+{
+    return open_with(state, false, (size_t)1 << 57);
 }
 
 /* Every test ends with nothing in flight and no lock held: checked here for all. */
 static int close_checkout(void **state)
 {
     struct fixture *f = *state;
-    bool is_clean = checkout_in_flight(f->checkout) == 0 && fake_locks.held == 0;
 
-    if (!is_clean)
+    if (checkout_in_flight(f->checkout) != 0 || fake_locks.held != 0) {
+        print_error("%zu in flight, %zu locks held, expected none\n",
+                    checkout_in_flight(f->checkout), fake_locks.held);
         return -1;
+    }
     checkout_close(f->checkout);
     uv_run(&f->loop, UV_RUN_DEFAULT);
     return uv_loop_close(&f->loop);
 }
 
-/* Shopper `user` (also the index of what it hears) orders voucher `voucher_id`. */
+static void turn(void)
+{
+    checkout_turn(fixture.checkout);
+}
+
+static void pass_us(int64_t us)
+{
+    simulated_time_pass_us(us, turn);
+}
+
+static void pass_ms(int64_t ms)
+{
+    pass_us(ms * 1000);
+}
+
+/* Shopper `user`, also the index of the answer, orders voucher `voucher_id`. */
 static bool submit(int user, int64_t voucher_id)
 {
     struct checkout_request request = {
         .voucher_id = voucher_id, .user_id = user, .arrived_us = clock_mono_us()};
 
-    return checkout_submit(fixture.checkout, &request, on_answer, &fixture.heard[user]);
+    fixture.shoppers[user].submitted_us = clock_mono_us();
+    return checkout_submit(fixture.checkout, &request, on_answer,
+                           &fixture.shoppers[user]);
 }
 
 static void answer_locks(enum status status)
 {
     size_t count = fake_locks.count;
-    struct rlock *asked[CALLS_MAX];
+    struct rlock *requested[CALLS_MAX];
 
-    memcpy(asked, fake_locks.asked, sizeof(asked));
+    memcpy(requested, fake_locks.requested, sizeof(requested));
     fake_locks.count = 0;
     for (size_t i = 0; i < count; i++) {
-        struct rlock *lock = asked[i];
+        struct rlock *lock = requested[i];
 
         lock->state = status == STATUS_OK ? LOCK_HELD : LOCK_FREE;
         fake_locks.held += status == STATUS_OK;
@@ -220,7 +270,7 @@ static void answer_locks(enum status status)
         lock->safe_until_us = clock_mono_us() + 30000000;
         lock->callback(lock, status, lock->arg);
     }
-    checkout_turn(fixture.checkout);
+    turn();
 }
 
 static void submit_locked(int user, int64_t voucher_id)
@@ -229,10 +279,20 @@ static void submit_locked(int user, int64_t voucher_id)
     answer_locks(STATUS_OK);
 }
 
-/* Answer the oldest call. A verdict of 0 leaves the placements alone. */
+/* Orders of these shoppers that are queued together, so that they form one batch. */
+static void submit_batch(int first_user, int last_user)
+{
+    fake_store.room = 0;
+    for (int user = first_user; user <= last_user; user++)
+        submit_locked(user, 7);
+    fake_store.room = 1;
+    turn();
+}
+
+/* Answers the oldest call. */
 static void answer_store(enum status status, enum verdict verdict)
 {
-    const struct err why = {.status = status, .text = "as the test wants it"};
+    const struct err why = {.status = status, .text = "scripted"};
     struct call call = fake_store.calls[0];
 
     assert_true(fake_store.count > 0);
@@ -240,41 +300,31 @@ static void answer_store(enum status status, enum verdict verdict)
     memmove(fake_store.calls, fake_store.calls + 1, fake_store.count * sizeof(call));
     if (!call.is_lookup)
         fake_store.room++;
-    for (size_t i = 0; i < call.count && verdict != 0; i++) {
+    for (size_t i = 0; i < call.count && status == STATUS_OK; i++) {
         call.placements[i]->verdict = verdict;
         call.placements[i]->order.id = 1000 + call.placements[i]->user_id;
     }
     call.callback(status, NULL, &why, call.arg);
-    checkout_turn(fixture.checkout);
+    turn();
 }
 
-/* Let `ms` pass, and the timer see it. */
-static void pass_ms(int64_t ms)
+static void assert_answered(int user, enum outcome outcome)
 {
-    uint64_t ticked = uv_now(&fixture.loop);
+    const struct shopper *shopper = &fixture.shoppers[user];
 
-    clock_shift_us(ms * 1000);
-    while (uv_now(&fixture.loop) < ticked + 30)
-        uv_run(&fixture.loop, UV_RUN_ONCE);
-    checkout_turn(fixture.checkout);
+    if (shopper->answers != 1 || shopper->outcome != outcome)
+        fail_msg("shopper %d: %d answers, the last %s; expected one %s", user,
+                 shopper->answers, outcome_name(shopper->outcome), outcome_name(outcome));
 }
 
-static void assert_heard(int user, enum outcome outcome)
+static void assert_unanswered(int user)
 {
-    if (fixture.heard[user].answers != 1 || fixture.heard[user].outcome != outcome)
-        fail_msg("shopper %d heard %d answers, the last %s instead of one %s", user,
-                 fixture.heard[user].answers, outcome_name(fixture.heard[user].outcome),
-                 outcome_name(outcome));
-}
-
-static void assert_silent(int user)
-{
-    assert_int_equal(fixture.heard[user].answers, 0);
+    assert_int_equal(fixture.shoppers[user].answers, 0);
 }
 
 /* -- batches -- */
 
-static void test_checkout__batches_grow_while_one_commits(void **state UNUSED)
+static void test_checkout_turn__batches_grow_while_one_commits(void **state UNUSED)
 {
     submit_locked(1, 7);
     assert_int_equal(fake_store.calls[0].count, 1);
@@ -282,17 +332,17 @@ static void test_checkout__batches_grow_while_one_commits(void **state UNUSED)
         submit_locked(user, 7);
     assert_int_equal(fake_store.count, 1);
     answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_heard(1, OUTCOME_PLACED);
-    assert_int_equal(fixture.heard[1].order_id, 1001);
+    assert_answered(1, OUTCOME_PLACED);
+    assert_int_equal(fixture.shoppers[1].order_id, 1001);
     assert_int_equal(fake_store.calls[0].count, 5);
     for (size_t i = 0; i < 5; i++) /* in order of arrival */
         assert_int_equal(fake_store.calls[0].placements[i]->user_id, 2 + i);
     answer_store(STATUS_OK, VERDICT_SOLD_OUT);
-    assert_heard(6, OUTCOME_SOLD_OUT);
+    assert_answered(6, OUTCOME_SOLD_OUT);
     assert_int_equal(fake_locks.released, 6);
 }
 
-static void test_checkout__a_hot_voucher_does_not_starve_a_quiet_one(void **state UNUSED)
+static void test_checkout_turn__serves_vouchers_in_turns(void **state UNUSED)
 {
     for (int user = 1; user <= 20; user++)
         submit_locked(user, 7);
@@ -300,56 +350,82 @@ static void test_checkout__a_hot_voucher_does_not_starve_a_quiet_one(void **stat
     answer_store(STATUS_OK, VERDICT_PLACED); /* the first of 7 */
     assert_int_equal(fake_store.calls[0].voucher_id, 8);
     answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_heard(21, OUTCOME_PLACED);
+    assert_answered(21, OUTCOME_PLACED);
     assert_int_equal(fake_store.calls[0].voucher_id, 7);
     assert_int_equal(fake_store.calls[0].count, 8); /* batch_max */
     while (fake_store.count > 0)
         answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_heard(20, OUTCOME_PLACED);
+    assert_answered(20, OUTCOME_PLACED);
 }
 
-static void place_by_load(int first_user, int last_user)
+static void test_checkout_turn__delays_after_a_large_batch(void **state UNUSED)
 {
-    fake_store.room = 0;
-    for (int user = first_user; user <= last_user; user++)
-        submit_locked(user, 7);
-    fake_store.room = 1;
-    checkout_turn(fixture.checkout);
-}
-
-static void test_checkout__gathers_after_a_large_batch(void **state UNUSED)
-{
-    place_by_load(1, 20);
-    assert_int_equal(fake_store.calls[0].count, 20);
+    submit_batch(1, 16);
     submit_locked(21, 7);
     answer_store(STATUS_OK, VERDICT_PLACED);
-    clock_shift_us(-10000000);             /* the wait of 2 ms is longer than this test */
-    assert_int_equal(fake_store.count, 0); /* 20 more may come */
-    for (int user = 22; user <= 40; user++) {
+    assert_int_equal(fake_store.count, 0);
+    for (int user = 22; user <= 36; user++) {
         submit_locked(user, 7);
         assert_int_equal(fake_store.count, 0);
     }
-    submit_locked(41, 7); /* as many as were answered: nobody else is waited for */
-    assert_int_equal(fake_store.calls[0].count, 21);
+    submit_locked(37, 7); /* 16 have come again, beside the one that was queued */
+    assert_int_equal(fake_store.calls[0].count, 17);
     answer_store(STATUS_OK, VERDICT_PLACED);
 }
 
-static void test_checkout__stops_gathering_after_its_limit(void **state UNUSED)
+static void test_checkout_turn__does_not_delay_after_a_small_batch(void **state UNUSED)
 {
-    place_by_load(1, 20);
-    answer_store(STATUS_OK, VERDICT_PLACED);
-    clock_shift_us(-10000000);
+    submit_batch(1, 15);
     submit_locked(21, 7);
-    assert_int_equal(fake_store.count, 0);
-    pass_ms(10000);
-    assert_int_equal(fake_store.calls[0].count, 1);
     answer_store(STATUS_OK, VERDICT_PLACED);
-    submit_locked(22, 7); /* after a small batch nobody is awaited */
+    assert_int_equal(fake_store.count, 1);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+static void test_checkout_turn__ends_the_delay_after_2_ms(void **state UNUSED)
+{
+    submit_batch(1, 20);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    submit_locked(21, 7);
+    pass_us(1999);
+    assert_int_equal(fake_store.count, 0);
+    pass_us(1);
     assert_int_equal(fake_store.calls[0].count, 1);
     answer_store(STATUS_OK, VERDICT_PLACED);
 }
 
-static void test_checkout__verdicts(void **state UNUSED)
+static void on_input(uv_async_t *input UNUSED)
+{
+}
+
+static void test_checkout_turn__delays_2_ms_while_input_waits(void **state UNUSED)
+{
+    uv_async_t input;
+
+    uv_async_init(&fixture.loop, &input, on_input);
+    uv_run(&fixture.loop, UV_RUN_NOWAIT); /* watches the descriptor from now on */
+    uv_async_send(&input);
+    submit_locked(1, 7);
+    assert_int_equal(fake_store.count, 0);
+    pass_us(1999);
+    assert_int_equal(fake_store.count, 0);
+    pass_us(1);
+    assert_int_equal(fake_store.count, 1);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    uv_close((uv_handle_t *)&input, NULL);
+    uv_run(&fixture.loop, UV_RUN_DEFAULT);
+}
+
+static void test_checkout_turn__keeps_orders_without_memory(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    assert_int_equal(fake_store.count, 0);
+    assert_unanswered(1);
+    pass_ms(TIMEOUT_MS);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+}
+
+static void test_checkout__outcome_of_each_verdict(void **state UNUSED)
 {
     static const struct {
         enum verdict verdict;
@@ -367,20 +443,20 @@ static void test_checkout__verdicts(void **state UNUSED)
     for (int i = 0; i < (int)(sizeof(rows) / sizeof(rows[0])); i++) {
         submit_locked(i + 1, 7);
         answer_store(STATUS_OK, rows[i].verdict);
-        assert_heard(i + 1, rows[i].outcome);
+        assert_answered(i + 1, rows[i].outcome);
     }
 }
 
-static void test_checkout_submit__a_full_queue_refuses(void **state UNUSED)
+static void test_checkout_submit__refuses_above_queue_max(void **state UNUSED)
 {
-    for (int user = 1; user <= 32; user++)
+    for (int user = 1; user <= QUEUE_MAX; user++)
         assert_true(submit(user, 7));
     assert_false(submit(33, 7));
     answer_locks(STATUS_BUSY);
     assert_true(submit(34, 7));
     answer_locks(STATUS_BUSY);
-    assert_heard(34, OUTCOME_IN_PROGRESS);
-    assert_silent(33);
+    assert_answered(34, OUTCOME_IN_PROGRESS);
+    assert_unanswered(33);
 }
 
 /* -- locks -- */
@@ -393,12 +469,21 @@ static void test_checkout__without_redis_orders_are_refused(void **state UNUSED)
     for (int i = 0; i < 4; i++) {
         assert_true(submit(i + 1, 7));
         answer_locks(failures[i]);
-        assert_heard(i + 1, OUTCOME_UNAVAILABLE);
+        assert_answered(i + 1, OUTCOME_UNAVAILABLE);
     }
     assert_int_equal(fake_store.count, 0);
 }
 
-static void test_checkout__bypass_sells_without_fence_but_with_a_key(void **state UNUSED)
+/* So that a lock held elsewhere is answered "in progress", not "unavailable". */
+static void test_checkout__lock_wait_ends_before_the_deadline(void **state UNUSED)
+{
+    assert_true(submit(1, 7));
+    assert_in_range(fake_locks.wait_ms, TIMEOUT_MS / 2, TIMEOUT_MS - TICK_MS - 1);
+    answer_locks(STATUS_BUSY);
+    assert_answered(1, OUTCOME_IN_PROGRESS);
+}
+
+static void test_checkout__bypass_replaces_the_fence_by_a_key(void **state UNUSED)
 {
     struct placement *first, *second;
 
@@ -412,184 +497,270 @@ static void test_checkout__bypass_sells_without_fence_but_with_a_key(void **stat
     assert_true(first->key.len != second->key.len ||
                 memcmp(first->key.bytes, second->key.bytes, first->key.len) != 0);
     answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_heard(2, OUTCOME_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
 }
 
-static void test_checkout__a_stale_fence_is_taken_anew_once(void **state UNUSED)
+static void test_checkout__stale_fence_is_renewed_once(void **state UNUSED)
 {
     int64_t fence;
 
     submit_locked(1, 7);
     fence = fake_store.calls[0].placements[0]->fence;
     answer_store(STATUS_OK, VERDICT_STALE_FENCE);
-    assert_silent(1);
+    assert_unanswered(1);
     answer_locks(STATUS_OK);
     assert_true(fake_store.calls[0].placements[0]->fence > fence);
     answer_store(STATUS_OK, VERDICT_STALE_FENCE);
-    assert_heard(1, OUTCOME_UNAVAILABLE);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
 }
 
-static void test_checkout__a_lock_lost_in_the_queue_orders_nothing(void **state UNUSED)
+/* Nothing was placed, so the outcome is not unknown. */
+static void test_checkout__deadline_while_a_stale_lock_is_released(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    fake_locks.is_slow = true;
+    answer_store(STATUS_OK, VERDICT_STALE_FENCE);
+    pass_ms(TIMEOUT_MS);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+    answer_releases();
+    answer_locks(STATUS_BUSY);
+}
+
+static void test_checkout__lock_lost_in_the_queue_places_nothing(void **state UNUSED)
 {
     struct rlock *lock;
 
     fake_store.room = 0;
     assert_true(submit(1, 7));
-    lock = fake_locks.asked[0];
+    lock = fake_locks.requested[0];
     answer_locks(STATUS_OK);
     lock->state = LOCK_FREE;
     fake_locks.held--;
     lock->on_lost(lock, STATUS_LOST, lock->arg);
-    assert_heard(1, OUTCOME_UNAVAILABLE);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
     fake_store.room = 1;
-    checkout_turn(fixture.checkout);
+    turn();
     assert_int_equal(fake_store.count, 0);
 }
 
-static void test_checkout__a_lease_that_may_have_lapsed_is_not_sent(void **state UNUSED)
+static void test_checkout__expired_lease_is_not_sent(void **state UNUSED)
 {
     fake_store.room = 0;
     submit_locked(1, 7);
-    fake_locks.asked[0]->safe_until_us = clock_mono_us() - 1;
+    submit_locked(2, 7);
+    fake_locks.requested[0]->safe_until_us = clock_mono_us() + 1; /* of shopper 2 */
     fake_store.room = 1;
-    checkout_turn(fixture.checkout);
+    turn();
+    assert_int_equal(fake_store.calls[0].count, 2);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+
+    fake_store.room = 0;
+    submit_locked(3, 7);
+    fake_locks.requested[0]->safe_until_us = clock_mono_us();
+    fake_store.room = 1;
+    turn();
     assert_int_equal(fake_store.count, 0);
-    assert_heard(1, OUTCOME_UNAVAILABLE);
+    assert_answered(3, OUTCOME_UNAVAILABLE);
+}
+
+/* Checked by the tick, so a tick more at most. */
+static void test_checkout__slow_release_delays_the_answer_20_ms(void **state UNUSED)
+{
+    fake_locks.is_slow = true;
+    pass_ms(TICK_MS);
+    submit_locked(1, 7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    pass_us(1);
+    submit_locked(2, 7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    pass_us(TICK_MS * 1000 - 2);
+    assert_unanswered(1);
+    pass_us(1); /* the next tick */
+    assert_answered(1, OUTCOME_PLACED);
+    assert_unanswered(2);
+    pass_ms(TICK_MS);
+    assert_answered(2, OUTCOME_PLACED);
+    answer_releases();
+    assert_answered(1, OUTCOME_PLACED); /* still one answer */
 }
 
 /* -- transactions that fail -- */
 
-static void test_checkout__a_refused_row_stands_alone(void **state UNUSED)
+static void test_checkout__refused_row_is_isolated(void **state UNUSED)
 {
-    fake_store.room = 0;
-    for (int user = 1; user <= 8; user++)
-        submit_locked(user, 7);
-    fake_store.room = 1;
-    checkout_turn(fixture.checkout);
+    submit_batch(1, 8);
     while (fake_store.count > 0) {
-        bool has_poison = false;
+        bool has_refused = false;
 
         for (size_t i = 0; i < fake_store.calls[0].count; i++)
-            has_poison |= fake_store.calls[0].placements[i]->user_id == 6;
-        answer_store(has_poison ? STATUS_REFUSED : STATUS_OK,
-                     has_poison ? 0 : VERDICT_PLACED);
+            has_refused |= fake_store.calls[0].placements[i]->user_id == 6;
+        answer_store(has_refused ? STATUS_REFUSED : STATUS_OK, VERDICT_PLACED);
     }
     for (int user = 1; user <= 8; user++)
-        assert_heard(user, user == 6 ? OUTCOME_INTERNAL : OUTCOME_PLACED);
+        assert_answered(user, user == 6 ? OUTCOME_INTERNAL : OUTCOME_PLACED);
 }
 
-static void test_checkout__what_was_rolled_back_is_tried_again(void **state UNUSED)
+static void test_checkout__rolled_back_orders_are_tried_again(void **state UNUSED)
 {
     submit_locked(1, 7);
     submit_locked(2, 7);
     answer_store(STATUS_BUSY, 0);
-    assert_silent(1);
+    assert_unanswered(1);
     assert_int_equal(fake_store.calls[0].count, 2);
-    assert_int_equal(fake_store.calls[0].placements[0]->user_id, 1); /* still the first */
+    assert_int_equal(fake_store.calls[0].placements[0]->user_id, 1); /* still first */
     answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_heard(1, OUTCOME_PLACED);
-    assert_heard(2, OUTCOME_PLACED);
+    assert_answered(1, OUTCOME_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
 }
 
-static void test_checkout__trying_again_has_an_end(void **state UNUSED)
+static void test_checkout__fails_after_5_transactions(void **state UNUSED)
 {
-    int tries = 0;
+    int transactions = 0;
 
     submit_locked(1, 7);
-    while (fake_store.count > 0) {
-        assert_true(++tries < 20);
+    for (; fake_store.count > 0 && transactions < 20; transactions++)
         answer_store(STATUS_BUSY, 0);
-    }
-    assert_heard(1, OUTCOME_UNAVAILABLE);
+    assert_int_equal(transactions, 5);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
 }
 
-static void test_checkout__an_unknown_commit_is_looked_up(void **state UNUSED)
+/* The memory of a completed order is used again; its counts are not. */
+static void test_checkout__counts_tries_per_order(void **state UNUSED)
+{
+    for (int user = 1; user <= 2; user++) {
+        submit_locked(user, 7);
+        for (int i = 0; i < 4; i++)
+            answer_store(STATUS_BUSY, 0);
+        answer_store(STATUS_OK, VERDICT_STALE_FENCE);
+        answer_locks(STATUS_OK);
+        answer_store(STATUS_OK, VERDICT_PLACED);
+        assert_answered(user, OUTCOME_PLACED);
+    }
+}
+
+static void test_checkout__unknown_commit_is_looked_up(void **state UNUSED)
 {
     submit_locked(1, 7);
     answer_store(STATUS_IO, 0);
     submit_locked(2, 7);
-    assert_int_equal(fake_store.count, 0); /* the queue waits until it is known */
-    pass_ms(0);
+    assert_int_equal(fake_store.count, 0); /* the queue waits for the look-up */
+    pass_ms(TICK_MS);
+    assert_int_equal(fake_store.count, 1);
     assert_true(fake_store.calls[0].is_lookup);
     answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_heard(1, OUTCOME_PLACED);
-    assert_int_equal(fixture.heard[1].order_id, 1001);
+    assert_answered(1, OUTCOME_PLACED);
+    assert_int_equal(fixture.shoppers[1].order_id, 1001);
     answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_heard(2, OUTCOME_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
 }
 
-static void test_checkout__what_was_not_committed_is_tried_again(void **state UNUSED)
+static void test_checkout__uncommitted_orders_are_tried_again(void **state UNUSED)
 {
     submit_locked(1, 7);
     answer_store(STATUS_TIMEOUT, 0);
-    pass_ms(0);
+    pass_ms(TICK_MS);
     answer_store(STATUS_OK, VERDICT_NONE); /* the look-up found no row */
-    assert_silent(1);
+    assert_unanswered(1);
     assert_false(fake_store.calls[0].is_lookup);
     answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_heard(1, OUTCOME_PLACED);
+    assert_answered(1, OUTCOME_PLACED);
 }
 
-static void test_checkout__what_cannot_be_known_is_said_so(void **state UNUSED)
+static void test_checkout__unknown_outcome_is_answered_unknown(void **state UNUSED)
 {
     submit_locked(1, 7);
     answer_store(STATUS_IO, 0);
-    pass_ms(0);
+    pass_ms(TICK_MS);
     answer_store(STATUS_DOWN, 0); /* the look-up failed too */
-    assert_silent(1);
+    assert_unanswered(1);
     pass_ms(TIMEOUT_MS);
-    assert_heard(1, OUTCOME_UNKNOWN);
-    assert_int_equal(fake_locks.held, 1); /* until nobody can commit it any more */
+    assert_answered(1, OUTCOME_UNKNOWN);
+    assert_int_equal(fake_locks.held, 1); /* until the look-up has ended */
     answer_store(STATUS_DOWN, 0);
 }
 
 /* -- deadlines -- */
 
-static void test_checkout__deadline_in_each_stage(void **state UNUSED)
+static void test_checkout__deadline_in_each_state(void **state UNUSED)
 {
-    assert_true(submit(1, 7)); /* its lock is asked for */
-    pass_ms(TIMEOUT_MS);
-    assert_heard(1, OUTCOME_UNAVAILABLE);
-    answer_locks(STATUS_OK); /* too late: given back */
+    assert_true(submit(1, 7)); /* LOCKING */
+    pass_ms(TIMEOUT_MS + TICK_MS);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+    answer_locks(STATUS_OK); /* too late: released */
     assert_int_equal(fake_locks.held, 0);
 
-    submit_locked(2, 7); /* in a transaction */
-    submit_locked(3, 7); /* in the queue */
-    pass_ms(TIMEOUT_MS);
-    assert_heard(2, OUTCOME_UNKNOWN);
-    assert_heard(3, OUTCOME_UNAVAILABLE);
+    submit_locked(2, 7); /* SENT */
+    submit_locked(3, 7); /* QUEUED */
+    pass_ms(TIMEOUT_MS + TICK_MS);
+    assert_answered(2, OUTCOME_UNKNOWN);
+    assert_answered(3, OUTCOME_UNAVAILABLE);
     assert_int_equal(fake_locks.held, 1); /* the lock of 2, until its commit ends */
     answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_heard(2, OUTCOME_UNKNOWN);
+    assert_answered(2, OUTCOME_UNKNOWN);
+}
+
+/* Not before the deadline, and at most a tick of 20 ms after it. */
+static void test_checkout__deadline_is_met_within_a_tick(void **state UNUSED)
+{
+    for (int user = 1; user <= QUEUE_MAX; user++) {
+        assert_true(submit(user, 7));
+        pass_us(1000);
+    }
+    pass_ms(TIMEOUT_MS + TICK_MS);
+    for (int user = 1; user <= QUEUE_MAX; user++) {
+        const struct shopper *shopper = &fixture.shoppers[user];
+
+        assert_answered(user, OUTCOME_UNAVAILABLE);
+        assert_in_range(shopper->answered_us - shopper->submitted_us,
+                        (int64_t)TIMEOUT_MS * 1000,
+                        (int64_t)(TIMEOUT_MS + TICK_MS) * 1000);
+    }
+    answer_locks(STATUS_BUSY);
+}
+
+/* For open_checkout_of_impossible_batches(). */
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the name that the sanitizer calls
+const char *__asan_default_options(void);
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
 }
 
 int main(void)
 {
-#define LINE_TEST(name)                                                                  \
-    cmocka_unit_test_setup_teardown(name, open_checkout, close_checkout)
+#define TEST_WITH(open, test) cmocka_unit_test_setup_teardown(test, open, close_checkout)
+#define TEST(test)            TEST_WITH(open_checkout, test)
+#define TEST_LARGE(test)      TEST_WITH(open_checkout_of_large_batches, test)
     const struct CMUnitTest tests[] = {
-        LINE_TEST(test_checkout__batches_grow_while_one_commits),
-        LINE_TEST(test_checkout__a_hot_voucher_does_not_starve_a_quiet_one),
-        cmocka_unit_test_setup_teardown(test_checkout__gathers_after_a_large_batch,
-                                        open_checkout_of_large_batches, close_checkout),
-        cmocka_unit_test_setup_teardown(test_checkout__stops_gathering_after_its_limit,
-                                        open_checkout_of_large_batches, close_checkout),
-        LINE_TEST(test_checkout__verdicts),
-        LINE_TEST(test_checkout_submit__a_full_queue_refuses),
-        LINE_TEST(test_checkout__without_redis_orders_are_refused),
-        cmocka_unit_test_setup_teardown(
-            test_checkout__bypass_sells_without_fence_but_with_a_key,
-            open_bypassing_checkout, close_checkout),
-        LINE_TEST(test_checkout__a_stale_fence_is_taken_anew_once),
-        LINE_TEST(test_checkout__a_lock_lost_in_the_queue_orders_nothing),
-        LINE_TEST(test_checkout__a_lease_that_may_have_lapsed_is_not_sent),
-        LINE_TEST(test_checkout__a_refused_row_stands_alone),
-        LINE_TEST(test_checkout__what_was_rolled_back_is_tried_again),
-        LINE_TEST(test_checkout__trying_again_has_an_end),
-        LINE_TEST(test_checkout__an_unknown_commit_is_looked_up),
-        LINE_TEST(test_checkout__what_was_not_committed_is_tried_again),
-        LINE_TEST(test_checkout__what_cannot_be_known_is_said_so),
-        LINE_TEST(test_checkout__deadline_in_each_stage),
+        TEST(test_checkout_turn__batches_grow_while_one_commits),
+        TEST(test_checkout_turn__serves_vouchers_in_turns),
+        TEST_LARGE(test_checkout_turn__delays_after_a_large_batch),
+        TEST_LARGE(test_checkout_turn__does_not_delay_after_a_small_batch),
+        TEST_LARGE(test_checkout_turn__ends_the_delay_after_2_ms),
+        TEST(test_checkout_turn__delays_2_ms_while_input_waits),
+        TEST_WITH(open_checkout_of_impossible_batches,
+                  test_checkout_turn__keeps_orders_without_memory),
+        TEST(test_checkout__outcome_of_each_verdict),
+        TEST(test_checkout_submit__refuses_above_queue_max),
+        TEST(test_checkout__without_redis_orders_are_refused),
+        TEST(test_checkout__lock_wait_ends_before_the_deadline),
+        TEST_WITH(open_bypassing_checkout,
+                  test_checkout__bypass_replaces_the_fence_by_a_key),
+        TEST(test_checkout__stale_fence_is_renewed_once),
+        TEST(test_checkout__deadline_while_a_stale_lock_is_released),
+        TEST(test_checkout__lock_lost_in_the_queue_places_nothing),
+        TEST(test_checkout__expired_lease_is_not_sent),
+        TEST(test_checkout__slow_release_delays_the_answer_20_ms),
+        TEST(test_checkout__refused_row_is_isolated),
+        TEST(test_checkout__rolled_back_orders_are_tried_again),
+        TEST(test_checkout__fails_after_5_transactions),
+        TEST(test_checkout__counts_tries_per_order),
+        TEST(test_checkout__unknown_commit_is_looked_up),
+        TEST(test_checkout__uncommitted_orders_are_tried_again),
+        TEST(test_checkout__unknown_outcome_is_answered_unknown),
+        TEST(test_checkout__deadline_in_each_state),
+        TEST(test_checkout__deadline_is_met_within_a_tick),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
