@@ -1,6 +1,6 @@
 /*
- * it_sql.h - a sandbox for tests of the database side: a schema of its own in the
- * fixture's database, migrated, and a session in it.
+ * it_sql.h - a sandbox for tests of sql/: a schema of its own in the fixture's database,
+ * migrated, and a session in it.
  */
 #ifndef TEST_IT_SQL_H
 #define TEST_IT_SQL_H
@@ -18,7 +18,7 @@ struct sandbox {
     char url[512];         /* as the owner of the tables */
     char service_url[512]; /* as the service */
     PGconn *conn;
-    char value[65536]; /* the last that sandbox_text() gave */
+    char value[65536]; /* the last result of sandbox_text() */
 };
 
 static inline void sandbox_do(struct sandbox *sandbox, const char *format, ...)
@@ -67,7 +67,7 @@ static inline void sandbox_do(struct sandbox *sandbox, const char *format, ...)
     sandbox_query(sandbox, statement);
 }
 
-/** The first value of the first row, "" when there is none; until the next call. */
+/** The first value of the first row, or "". Valid until the next call. */
 static inline const char *sandbox_text(struct sandbox *sandbox, const char *format, ...)
 {
     char statement[4096];
@@ -86,7 +86,7 @@ static inline int64_t sandbox_number(struct sandbox *sandbox, const char *format
     return strtoll(sandbox->value, NULL, 10);
 }
 
-/** Empty: no migration is applied. A name serves once in a program. */
+/** An empty schema, no migration applied. A name can be used once per program. */
 static inline struct sandbox *sandbox_new(struct fixture *fixture, const char *schema)
 {
     struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
@@ -115,6 +115,38 @@ static inline struct sandbox *sandbox_open(struct fixture *fixture, const char *
     return sandbox;
 }
 
+/**
+ * Runs `statement` and returns the number of pages of the sandbox's tables and indexes that
+ * it looked at. Pages of the catalogs do not count: they depend on what a session has
+ * cached. `ret_result` is to be cleared; it may be NULL.
+ */
+static inline int64_t sandbox_pages(PGconn *session, const char *statement,
+                                    PGresult **ret_result)
+{
+    static const char fetched[] =
+        "select sum(pg_stat_get_xact_blocks_fetched(oid)) from pg_class"
+        " where relnamespace = current_schema::regnamespace and relkind in ('r', 'i')";
+    const char *const statements[] = {"begin", fetched, statement, fetched, "commit"};
+    PGresult *results[COUNT_OF(statements)];
+    int64_t pages;
+
+    for (size_t i = 0; i < COUNT_OF(statements); i++) {
+        results[i] = PQexec(session, statements[i]);
+        if (PQresultStatus(results[i]) != PGRES_COMMAND_OK &&
+            PQresultStatus(results[i]) != PGRES_TUPLES_OK)
+            fail_msg("%s: %s", statements[i], PQerrorMessage(session));
+    }
+    pages = strtoll(PQgetvalue(results[3], 0, 0), NULL, 10) -
+            strtoll(PQgetvalue(results[1], 0, 0), NULL, 10);
+    if (ret_result != NULL) {
+        *ret_result = results[2];
+        results[2] = NULL;
+    }
+    for (size_t i = 0; i < COUNT_OF(statements); i++)
+        PQclear(results[i]);
+    return pages;
+}
+
 static inline void sandbox_close(struct sandbox *sandbox)
 {
     PQfinish(sandbox->conn);
@@ -136,7 +168,7 @@ static inline void sandbox_print_row(const char *check, const char *row, void *a
     print_error("%s: %s\n", check, row);
 }
 
-/** Rows that break a promise, by db_audit(). */
+/** The number of broken rows that db_audit() finds. */
 static inline int64_t sandbox_audit(struct sandbox *sandbox)
 {
     const struct db_audit audit = {.on_row = sandbox_print_row};
