@@ -1,4 +1,4 @@
-/* it_sql_audit.c - db_audit() finds each kind of breakage, and nothing else. */
+/* it_sql_audit.c - db_audit() finds each kind of broken row, and nothing else. */
 #include "app/test/sql/it_sql.h"
 
 #include <inttypes.h>
@@ -25,9 +25,9 @@ static int teardown(void **state)
 
 struct found {
     uint64_t rows;
-    char checks[1024]; /* those that are broken, each once */
+    char checks[1024]; /* the titles of the broken ones, each once */
     const char *wanted;
-    bool is_said; /* a row has `wanted` in it */
+    bool is_said; /* `wanted` is part of a row */
 };
 
 static void on_row(const char *check, const char *row, void *arg)
@@ -63,7 +63,7 @@ static uint64_t broken_rows(void)
     return audit_for(NULL).rows;
 }
 
-/* Without any constraint, as a corrupt index or a careless hand would leave it. */
+/* No constraint is left, as if an index were corrupt or rows were changed by hand. */
 static void drop_guards(void)
 {
     sandbox_do(sandbox,
@@ -84,7 +84,7 @@ static void drop_guards(void)
 static const struct planted {
     const char *sql;
     const char *check; /* must be among the broken ones */
-    const char *says;  /* and this in a row; NULL: whatever */
+    const char *says;  /* a part of the text of a row; may be NULL */
 } planted[] = {
     {"update voucher set stock_left = stock_left + 1", "no oversell", "live orders 3"},
     {"update voucher set stock_left = -1, stock_total = 2", "no oversell",
@@ -211,6 +211,30 @@ static void test_db_audit__the_life_of_orders_breaks_nothing(void **state UNUSED
     assert_int_equal(broken_rows(), 0);
 }
 
+static void assert_is_planted(const char *check, unsigned done UNUSED, unsigned of UNUSED,
+                              void *arg UNUSED)
+{
+    for (size_t i = 0; i < COUNT_OF(planted); i++) {
+        if (strstr(check, planted[i].check) != NULL)
+            return;
+    }
+    fail_msg("nothing planted that breaks \"%s\"", check);
+}
+
+static void test_db_audit__each_check_has_a_planted_row(void **state UNUSED)
+{
+    const struct db_audit calls = {.on_row = sandbox_print_row,
+                                   .on_step = assert_is_planted};
+    struct err err = {0};
+    struct db *db;
+    uint64_t broken = 0;
+
+    assert_int_equal(db_open(sandbox->url, &db, &err), STATUS_OK);
+    assert_int_equal(db_audit(db, &calls, &broken, &err), STATUS_OK);
+    assert_int_equal(broken, 0);
+    db_close(db);
+}
+
 static void test_db_audit__finds_what_is_planted(void **state UNUSED)
 {
     sandbox_do(sandbox, "create table voucher_kept as table voucher");
@@ -236,7 +260,7 @@ static void test_db_audit__finds_what_is_planted(void **state UNUSED)
     }
 }
 
-/* Breaks a promise while the audit is at work. */
+/* Breaks rows while the audit runs. */
 static void plant_meanwhile(const char *check UNUSED, unsigned done, unsigned of UNUSED,
                             void *arg UNUSED)
 {
@@ -281,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_db_audit__holds_on_what_the_functions_made),
         cmocka_unit_test(test_db_audit__the_life_of_orders_breaks_nothing),
+        cmocka_unit_test(test_db_audit__each_check_has_a_planted_row),
         cmocka_unit_test(test_db_audit__finds_what_is_planted),
         cmocka_unit_test(test_db_audit__sees_one_snapshot),
         cmocka_unit_test(test_db_audit__cannot_be_done_without_tables),

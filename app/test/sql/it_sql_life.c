@@ -1,5 +1,4 @@
-/* it_sql_life.c - what becomes of orders after they were placed: states, stock, history.
- */
+/* it_sql_life.c - orders after their placement: states, stock, history. */
 #include "app/test/sql/it_sql.h"
 #include "base/clock.h"
 
@@ -22,7 +21,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* After each test all must add up. */
+/* The audit passes after each test. */
 static int audit_all(void **state UNUSED)
 {
     return sandbox_audit(sandbox) == 0 ? 0 : 1;
@@ -104,7 +103,7 @@ static void make_due(int64_t order)
 
 enum { DONE = 1, REPEATED, WRONG_STATE, WRONG_AMOUNT, NO_ORDER };
 
-/* How an order gets to a state from unpaid, and what each call then answers. */
+/* The calls that bring an unpaid order to a state, and the answer of each call there. */
 static const struct state_row {
     const char *way[2];
     const char *status;
@@ -251,8 +250,8 @@ test_expire_orders__takes_those_that_are_unpaid_and_overdue(void **state UNUSED)
     assert_int_equal(stock_left(voucher), 10 - 3);
 }
 
-/* It holds the voucher: whoever it waited for, the whole sale would wait for. */
-static void test_expire_orders__waits_for_nobody_who_holds_an_order(void **state UNUSED)
+/* It holds the voucher's lock, so the sale would wait as well. */
+static void test_expire_orders__does_not_wait_for_locked_orders(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
     int64_t held = place(voucher, 1), due = place(voucher, 2);
@@ -262,7 +261,7 @@ static void test_expire_orders__waits_for_nobody_who_holds_an_order(void **state
     make_due(due);
     PQclear(PQexec(stranger, "begin"));
     PQclear(PQexec(stranger, "select from voucher_order where user_id = 1 for update"));
-    sandbox_do(sandbox, "set statement_timeout = 5000");
+    sandbox_do(sandbox, "set statement_timeout = 60000");
     assert_int_equal(sandbox_number(sandbox,
                                     "select expire_orders(%" PRId64 ", array[%" PRId64
                                     ", %" PRId64 "])",
@@ -277,7 +276,7 @@ static void test_expire_orders__waits_for_nobody_who_holds_an_order(void **state
 
 /* -- again -- */
 
-static void test_life__whose_order_is_over_may_buy_again(void **state UNUSED)
+static void test_life__a_shopper_may_order_again_after_an_end(void **state UNUSED)
 {
     static const char *const ways[][2] = {{CANCEL}, {EXPIRE}, {PAY, REFUND}};
     int64_t voucher = sandbox_voucher(sandbox, 1, 1);
@@ -291,12 +290,12 @@ static void test_life__whose_order_is_over_may_buy_again(void **state UNUSED)
             make_due(order);
         for (size_t j = 0; j < 2 && ways[i][j] != NULL; j++)
             assert_int_equal(run_call(voucher, order, ways[i][j]), 1);
-        /* a lock that is older than the order that is over says nothing new */
+        /* a lock older than the ended order is stale */
         assert_int_equal(place_with_fence(voucher, 7, 10 * (i + 1)), 0);
     }
 }
 
-/* The greatest fence of all of the shopper's orders counts, that of a live one too. */
+/* The greatest fence of all orders of the shopper counts, live ones included. */
 static void test_life__an_end_keeps_older_locks_out(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 2);
@@ -319,7 +318,8 @@ static int notifications(PGconn *listener)
     return count;
 }
 
-static void test_life__tells_when_a_sold_out_voucher_has_stock_again(void **state UNUSED)
+static void
+test_life__notifies_when_a_sold_out_voucher_has_stock_again(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 2, 1);
     int64_t orders[] = {place(voucher, 1), place(voucher, 2)};
@@ -330,7 +330,7 @@ static void test_life__tells_when_a_sold_out_voucher_has_stock_again(void **stat
     assert_int_equal(notifications(listener), 0);
     run_call(voucher, orders[0], REFUND);
     assert_int_equal(notifications(listener), 1);
-    run_call(voucher, orders[1], CANCEL); /* there was some already */
+    run_call(voucher, orders[1], CANCEL); /* stock was left */
     assert_int_equal(notifications(listener), 0);
     PQfinish(listener);
 }
@@ -343,7 +343,7 @@ static void test_life__tells_when_a_sold_out_voucher_has_stock_again(void **stat
 static struct race {
     pthread_barrier_t start, end;
     int64_t voucher, order;
-    atomic_int done[3]; /* cancels, payments, expiries that said so */
+    atomic_int done[3]; /* successful cancels, payments, expiries */
     atomic_int failures;
 } race;
 
@@ -383,7 +383,7 @@ static void *race_on(void *arg)
     return NULL;
 }
 
-/* Every racer has a chance: the deadline passes while they are at it. */
+/* Every racer can win: the deadline passes during the round. */
 static void begin_round(int round)
 {
     race.order = place(race.voucher, round + 1);
@@ -443,7 +443,7 @@ static void test_life__twenty_cancels_twenty_payments_and_the_expiry(void **stat
 
 /* -- history -- */
 
-static void test_history__tells_all_in_the_order_of_the_commits(void **state UNUSED)
+static void test_history__lists_all_in_the_order_of_commits(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
     int64_t order = place(voucher, 7);
@@ -470,7 +470,7 @@ static void test_history__tells_all_in_the_order_of_the_commits(void **state UNU
 
 static atomic_int writers_at_work;
 
-/* Transactions of all lengths, some rolled back; either function is the first to lock. */
+/* Transactions of different lengths, some rolled back; either function locks first. */
 static void *write_history(void *arg)
 {
     const struct racer *writer = arg;
@@ -497,7 +497,7 @@ static void *write_history(void *arg)
     return NULL;
 }
 
-/* Read what lies behind the cursor, page by page. */
+/* Read everything after the cursor, page by page. */
 static void follow(int64_t voucher, int64_t *cursor, int64_t *seen)
 {
     int64_t rows;
@@ -547,7 +547,7 @@ static void test_history__a_follower_misses_nothing(void **state UNUSED)
 
 /* -- roles -- */
 
-/* SQLSTATE of a statement of the service's; "" when it was carried out. */
+/* The SQLSTATE of a statement of the service; "" if it succeeded. */
 static const char *refusal_of(PGconn *conn, const char *statement)
 {
     static char sqlstate[8];
@@ -567,7 +567,7 @@ static void assert_forbidden(PGconn *conn, const char *statement)
         fail_msg("%s: \"%s\"", statement, sqlstate);
 }
 
-static void test_service_role__has_no_way_around_the_functions(void **state UNUSED)
+static void test_service_role__writes_through_the_functions_only(void **state UNUSED)
 {
     static const char *const tables[] = {"voucher", "voucher_order", "order_event",
                                          "stock_event"};
@@ -606,8 +606,8 @@ static void test_service_role__has_no_way_around_the_functions(void **state UNUS
     PQfinish(service);
 }
 
-/* A table of the caller's own does not get in the way of the real one. */
-static void test_service_role__cannot_lead_the_functions_astray(void **state UNUSED)
+/* A table of the caller does not replace the real one. */
+static void test_service_role__cannot_replace_tables_of_the_functions(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 5, 1);
     PGconn *service = PQconnectdb(sandbox->service_url);
@@ -630,15 +630,15 @@ int main(void)
         LIFE_CASE(test_life__answers_the_order_as_it_is_then),
         LIFE_CASE(test_pay_order__is_too_late_after_the_deadline),
         LIFE_CASE(test_expire_orders__takes_those_that_are_unpaid_and_overdue),
-        LIFE_CASE(test_expire_orders__waits_for_nobody_who_holds_an_order),
-        LIFE_CASE(test_life__whose_order_is_over_may_buy_again),
+        LIFE_CASE(test_expire_orders__does_not_wait_for_locked_orders),
+        LIFE_CASE(test_life__a_shopper_may_order_again_after_an_end),
         LIFE_CASE(test_life__an_end_keeps_older_locks_out),
-        LIFE_CASE(test_life__tells_when_a_sold_out_voucher_has_stock_again),
+        LIFE_CASE(test_life__notifies_when_a_sold_out_voucher_has_stock_again),
         LIFE_CASE(test_life__twenty_cancels_twenty_payments_and_the_expiry),
-        LIFE_CASE(test_history__tells_all_in_the_order_of_the_commits),
+        LIFE_CASE(test_history__lists_all_in_the_order_of_commits),
         LIFE_CASE(test_history__a_follower_misses_nothing),
-        LIFE_CASE(test_service_role__has_no_way_around_the_functions),
-        LIFE_CASE(test_service_role__cannot_lead_the_functions_astray),
+        LIFE_CASE(test_service_role__writes_through_the_functions_only),
+        LIFE_CASE(test_service_role__cannot_replace_tables_of_the_functions),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -76,11 +76,11 @@ static void test_place_orders__places_all_in_request_order(void **state UNUSED)
         "3 1 2");
 }
 
-static void test_place_orders__tells_what_it_did(void **state UNUSED)
+static void test_place_orders__returns_the_stored_rows(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
 
-    /* the row as stored against the row as told */
+    /* the stored row against the answer */
     assert_string_equal(
         sandbox_text(sandbox,
                      "with p as (select * from place_orders(%" PRId64 ", '{7}', '{5}',"
@@ -101,9 +101,9 @@ static void test_place_orders__tells_what_it_did(void **state UNUSED)
         "t");
 }
 
-#define MANY 16 /* requests from which on a batch is asked whether all are new */
+#define MANY 16 /* requests of a large batch */
 
-/* Shoppers `first` and so on, as many as a large batch has, and one `more`. */
+/* A large batch of shoppers `first`, `first` + 1, ... and, as the last, `more`. */
 static const char *place_many(int64_t voucher, int64_t first, int64_t more,
                               const char *keys)
 {
@@ -114,8 +114,7 @@ static const char *place_many(int64_t voucher, int64_t first, int64_t more,
                         voucher, first, first + MANY - 2, more, MANY, keys);
 }
 
-/* How many orders lead to the deadline of how many; the audit sees that none is left out.
- */
+/* The batches by their number of orders. */
 static const char *batches(int64_t voucher)
 {
     return sandbox_text(
@@ -137,7 +136,7 @@ static void test_place_orders__new_shoppers_share_a_deadline(void **state UNUSED
     assert_string_equal(batches(voucher), "1 of 16");
     place_many(voucher, 201, 300, "array(select 'k' || n from generate_series(1, 16) n)");
     assert_string_equal(batches(voucher), "2 of 16");
-    place_many(voucher, 401, 100, "null"); /* 100 has one already */
+    place_many(voucher, 401, 100, "null"); /* shopper 100 has an order */
     assert_string_equal(batches(voucher), "16 of 1 2 of 16");
     place_many(voucher, 601, 601, "null"); /* 601 twice */
     assert_string_equal(batches(voucher), "32 of 1 2 of 16");
@@ -271,7 +270,7 @@ static void test_place_orders__before_and_after_the_sale(void **state UNUSED)
 
     assert_string_equal(place(voucher, "1", "0", "a"), "1");
     sandbox_do(sandbox,
-               "select patch_voucher(%" PRId64 ", null, null, now() + interval '1 s',"
+               "select patch_voucher(%" PRId64 ", null, null, now() + interval '30 min',"
                " null, null)",
                voucher);
     assert_string_equal(place(voucher, "1,1,2", "0,0,0", "a,NULL,NULL"), "2 3 5");
@@ -283,8 +282,8 @@ static void test_place_orders__before_and_after_the_sale(void **state UNUSED)
     assert_int_equal(stock_left(voucher), 9);
 }
 
-/* Waits for the lock of the row until the sale is over, and must see that it is. */
-static void test_place_orders__window_is_judged_with_the_row_held(void **state UNUSED)
+/* A batch that waited for the voucher's row until the sale ended is refused. */
+static void test_place_orders__checks_the_window_under_the_lock(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
     PGconn *late = sandbox_connect(sandbox);
@@ -313,7 +312,7 @@ static void test_place_orders__window_is_judged_with_the_row_held(void **state U
 
 /* -- keys -- */
 
-static void test_place_orders__key_repeats_whatever_became_of_it(void **state UNUSED)
+static void test_place_orders__key_repeats_in_every_state(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 3, 1);
 
@@ -324,7 +323,7 @@ static void test_place_orders__key_repeats_whatever_became_of_it(void **state UN
     assert_string_equal(place(voucher, "3,4,1", "0,0,0", "x,y,a"), "1 4 2");
 }
 
-static void test_place_orders__key_tells_the_order_as_it_is(void **state UNUSED)
+static void test_place_orders__key_returns_the_current_order(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 5, 1);
 
@@ -348,14 +347,13 @@ static void test_place_orders__key_tells_the_order_as_it_is(void **state UNUSED)
         "t");
 }
 
-/* A long batch in which keys, shoppers and stock run out at once. */
+/* Repeated keys, shoppers at their limit and a stock that runs out in one batch. */
 static void test_place_orders__everything_mixed(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 6, 2);
 
     assert_string_equal(place(voucher, "1,1,2", "0,0,0", "a,b,c"), "1 1 1");
-    /* stock 3: repeated, full, placed in 2, placed, same key in one batch, placed, none
-     */
+    /* stock 3: repeated, at limit, placed in slot 2, placed, same key, placed, none */
     assert_string_equal(
         place(voucher, "1,1,2,3,3,3,4,2,1", "0,0,0,0,0,0,0,0,0", "a,x,d,e,e,f,g,c,y"),
         "2 3 1 1 2 1 4 2 3");
@@ -372,9 +370,9 @@ static void test_place_orders__fence_must_grow(void **state UNUSED)
     assert_string_equal(place(voucher, "1", "10", NULL), "7");
     assert_string_equal(place(voucher, "1", "9", NULL), "7");
     assert_string_equal(place(voucher, "1", "11", NULL), "1");
-    assert_string_equal(place(voucher, "1", "0", NULL), "1"); /* taken without a lock */
+    assert_string_equal(place(voucher, "1", "0", NULL), "1"); /* placed without a lock */
     assert_string_equal(place(voucher, "1", "11", NULL), "7");
-    assert_string_equal(place(voucher, "2", "1", NULL), "1"); /* others have their own */
+    assert_string_equal(place(voucher, "2", "1", NULL), "1"); /* of another shopper */
     assert_int_equal(stock_left(voucher), 6);
 }
 
@@ -389,8 +387,8 @@ static void test_place_orders__fence_of_an_ended_order_counts(void **state UNUSE
     assert_string_equal(place(voucher, "1", "51", NULL), "1");
 }
 
-/* Slot 1 is free and the fence above that of the order that ended, but not above that of
-   the live order in slot 2. */
+/* Slot 1 is free. The fence is above that of the ended order, but below that of the live
+   order in slot 2. */
 static void test_place_orders__fence_of_a_higher_slot_counts(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 2);
@@ -412,7 +410,7 @@ static void test_place_orders__other_refusals_come_before_the_fence(void **state
     assert_string_equal(place(voucher, "2,3,1", "20,21,5", NULL), "1 1 4");
 }
 
-/* -- what must be refused as a whole -- */
+/* -- bad rows -- */
 
 static void test_place_orders__a_bad_row_leaves_nothing(void **state UNUSED)
 {
@@ -442,7 +440,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         PLACE_CASE(test_place_orders__places_all_in_request_order),
-        PLACE_CASE(test_place_orders__tells_what_it_did),
+        PLACE_CASE(test_place_orders__returns_the_stored_rows),
         PLACE_CASE(test_place_orders__new_shoppers_share_a_deadline),
         PLACE_CASE(test_place_orders__sells_new_shoppers_exactly_the_stock),
         PLACE_CASE(test_place_orders__sells_exactly_the_stock),
@@ -455,9 +453,9 @@ int main(void)
         PLACE_CASE(test_place_orders__fills_the_lowest_free_slot),
         PLACE_CASE(test_place_orders__sold_out_still_knows_its_shoppers),
         PLACE_CASE(test_place_orders__before_and_after_the_sale),
-        PLACE_CASE(test_place_orders__window_is_judged_with_the_row_held),
-        PLACE_CASE(test_place_orders__key_repeats_whatever_became_of_it),
-        PLACE_CASE(test_place_orders__key_tells_the_order_as_it_is),
+        PLACE_CASE(test_place_orders__checks_the_window_under_the_lock),
+        PLACE_CASE(test_place_orders__key_repeats_in_every_state),
+        PLACE_CASE(test_place_orders__key_returns_the_current_order),
         PLACE_CASE(test_place_orders__everything_mixed),
         PLACE_CASE(test_place_orders__fence_must_grow),
         PLACE_CASE(test_place_orders__fence_of_an_ended_order_counts),

@@ -1,4 +1,4 @@
-/* it_sql_race.c - batches from several sessions at once: never too many, never twice. */
+/* it_sql_race.c - batches of several sessions at once never oversell or duplicate. */
 #include "app/test/sql/it_sql.h"
 
 #include <inttypes.h>
@@ -40,7 +40,7 @@ static unsigned next(struct buyers *buyers)
     return buyers->seed >> 8;
 }
 
-/* One batch; some with keys, all without locks, shoppers and keys at random. */
+/* One batch without locks, of random shoppers; every other one with random keys. */
 static void buy(struct buyers *buyers)
 {
     char sql[8192], *end = sql + sizeof(sql), *at = sql;
@@ -75,7 +75,7 @@ static void *buy_for_long(void *arg)
     return NULL;
 }
 
-/* Returns how many orders the sessions were told that they placed. */
+/* Returns the number of orders that the sessions placed by their answers. */
 static int64_t run_sale(const int64_t *vouchers, unsigned voucher_count,
                         unsigned shoppers)
 {
@@ -120,7 +120,7 @@ static void test_place_orders__shoppers_run_out_before_the_stock(void **state UN
 {
     int64_t voucher = sandbox_voucher(sandbox, 100000, 3);
 
-    /* every one of them gets all that one may have */
+    /* each shopper gets as many as the limit allows */
     assert_int_equal(run_sale(&voucher, 1, 50), 150);
     assert_int_equal(sandbox_audit(sandbox), 0);
 }
