@@ -4,6 +4,8 @@
  * At most one read is under way; entries requested meanwhile go into the next one. The age
  * of an entry counts from the moment before its read was sent, so a notification that
  * arrives during the read makes the result stale instead of being lost.
+ *
+ * Promise: every catalogue_read() is answered exactly once, never from inside the call.
  */
 #include "app/sale/catalogue.h"
 
@@ -26,6 +28,7 @@ struct catalogue {
     struct idmap entries;
     struct list pending; /* entries of the next read */
     struct list reading; /* entries of the read under way */
+    struct list refused; /* waits for which there was no memory */
     int64_t *ids;        /* READ_MAX, for the query */
     int64_t read_sent_us;
     bool is_reading;
@@ -150,6 +153,7 @@ void catalogue_turn(struct catalogue *catalogue)
     struct catalogue_entry *entry;
     size_t count = 0;
 
+    answer_waits(&catalogue->refused, STATUS_NO_MEMORY, NULL);
     if (catalogue->is_reading || list_is_empty(&catalogue->pending))
         return;
     while (count < READ_MAX && (entry = LIST_SHIFT(struct catalogue_entry,
@@ -182,12 +186,12 @@ void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wa
 
     if (entry == NULL)
         entry = entry_create(catalogue, id);
-    if (entry == NULL) {
-        callback(STATUS_NO_MEMORY, NULL, arg);
-        return;
-    }
     wait->callback = callback;
     wait->arg = arg;
+    if (entry == NULL) {
+        list_append(&catalogue->refused, &wait->link); /* answered by catalogue_turn() */
+        return;
+    }
     list_append(&entry->waits, &wait->link);
     entry->is_used = true;
     request_read(catalogue, entry);
@@ -279,6 +283,7 @@ struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store)
     catalogue->store = store;
     list_init(&catalogue->pending);
     list_init(&catalogue->reading);
+    list_init(&catalogue->refused);
     uv_timer_init(loop, &catalogue->timer);
     catalogue->timer.data = catalogue;
     uv_timer_start(&catalogue->timer, catalogue_on_tick, TICK_MS, TICK_MS);

@@ -1,0 +1,367 @@
+/* test_catalogue.c - the catalogue with a scripted store and simulated time. */
+#include "app/sale/catalogue.h"
+
+#include "app/test/sale/simulated_time.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define ENTRIES_MAX 262144
+
+/* -- the fake store: one read at a time, answered by the test -- */
+
+static struct {
+    size_t reads;
+    const int64_t *ids;
+    size_t count;
+    store_vouchers_cb callback;
+    void *arg;
+} fake_store;
+
+void store_read_vouchers(struct store *store UNUSED, const int64_t *ids, size_t count,
+                         store_vouchers_cb callback, void *arg)
+{
+    assert_null(fake_store.callback);
+    assert_in_range(count, 1, 10000); /* as store.h demands */
+    fake_store.reads++;
+    fake_store.ids = ids;
+    fake_store.count = count;
+    fake_store.callback = callback;
+    fake_store.arg = arg;
+}
+
+/* -- the fixture -- */
+
+static struct fixture {
+    uv_loop_t loop;
+    struct catalogue *catalogue;
+} fixture;
+
+static int open_catalogue(void **state)
+{
+    memset(&fake_store, 0, sizeof(fake_store));
+    simulated_time_reset();
+    uv_loop_init(&fixture.loop);
+    fixture.catalogue = catalogue_create(&fixture.loop, NULL);
+    *state = &fixture;
+    return fixture.catalogue != NULL ? 0 : -1;
+}
+
+static int close_catalogue(void **state)
+{
+    struct fixture *f = *state;
+
+    catalogue_close(f->catalogue);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&f->loop);
+}
+
+static void turn(void)
+{
+    catalogue_turn(fixture.catalogue);
+}
+
+static void pass_us(int64_t us)
+{
+    simulated_time_pass_us(us, turn);
+}
+
+static const struct catalogue_entry *get(int64_t id)
+{
+    return catalogue_get(fixture.catalogue, id);
+}
+
+/* One wait for an entry, and its answer. */
+struct reader {
+    struct catalogue_wait wait;
+    int answers;
+    enum status status;
+    int64_t stock_left;
+    bool exists;
+};
+
+static void on_entry(enum status status, const struct catalogue_entry *entry, void *arg)
+{
+    struct reader *reader = arg;
+
+    reader->answers++;
+    reader->status = status;
+    if (status == STATUS_OK) {
+        reader->exists = entry->exists;
+        reader->stock_left = entry->stock_left;
+    }
+}
+
+static void start_read(int64_t id, struct reader *reader)
+{
+    *reader = (struct reader){0};
+    catalogue_read(fixture.catalogue, id, &reader->wait, on_entry, reader);
+    assert_int_equal(reader->answers, 0); /* never from inside the call */
+}
+
+static void answer_read(enum status status, const struct voucher *voucher)
+{
+    store_vouchers_cb callback = fake_store.callback;
+
+    assert_non_null(callback);
+    fake_store.callback = NULL;
+    callback(status, voucher, voucher != NULL, 0, fake_store.arg);
+    turn();
+}
+
+static void answer_with_stock(int64_t id, int64_t stock_left)
+{
+    answer_read(STATUS_OK, &(struct voucher){.id = id, .stock_left = stock_left});
+}
+
+static void read_voucher(int64_t id, int64_t stock_left)
+{
+    struct reader reader;
+
+    start_read(id, &reader);
+    turn();
+    answer_with_stock(id, stock_left);
+    assert_int_equal(reader.answers, 1);
+    assert_int_equal(reader.status, STATUS_OK);
+}
+
+/* -- reads -- */
+
+static void test_catalogue_read__shares_one_query_per_turn(void **state UNUSED)
+{
+    struct reader readers[3];
+
+    start_read(7, &readers[0]);
+    start_read(8, &readers[1]);
+    start_read(7, &readers[2]);
+    turn();
+    assert_int_equal(fake_store.reads, 1);
+    assert_int_equal(fake_store.count, 2);
+    assert_int_equal(fake_store.ids[0], 7);
+    assert_int_equal(fake_store.ids[1], 8);
+    answer_with_stock(7, 5);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(readers[i].answers, 1);
+        assert_int_equal(readers[i].exists, i != 1);
+    }
+    assert_int_equal(readers[2].stock_left, 5);
+}
+
+static void test_catalogue_read__failure_is_answered(void **state UNUSED)
+{
+    struct reader reader;
+
+    start_read(7, &reader);
+    turn();
+    answer_read(STATUS_DOWN, NULL);
+    assert_int_equal(reader.answers, 1);
+    assert_int_equal(reader.status, STATUS_DOWN);
+    assert_null(get(7));
+}
+
+static void fill_catalogue(struct reader *readers)
+{
+    for (int64_t id = 1; id <= ENTRIES_MAX; id++)
+        start_read(id, &readers[id - 1]);
+    for (turn(); fake_store.callback != NULL;)
+        answer_read(STATUS_OK, NULL);
+    for (size_t i = 0; i < ENTRIES_MAX; i++)
+        assert_int_equal(readers[i].answers, 1);
+}
+
+static void test_catalogue_read__full_is_answered_by_the_turn(void **state UNUSED)
+{
+    struct reader *readers = calloc(ENTRIES_MAX, sizeof(*readers));
+    struct reader refused;
+
+    assert_non_null(readers);
+    fill_catalogue(readers);
+    start_read(ENTRIES_MAX + 1, &refused);
+    turn();
+    assert_int_equal(refused.answers, 1);
+    assert_int_equal(refused.status, STATUS_NO_MEMORY);
+    free(readers);
+}
+
+/* Requests for random ids must not lock real vouchers out. */
+static void test_catalogue__missing_vouchers_are_evicted(void **state UNUSED)
+{
+    struct reader *readers = calloc(ENTRIES_MAX, sizeof(*readers));
+    struct reader reader;
+
+    assert_non_null(readers);
+    fill_catalogue(readers);
+    for (int i = 0; i < 20; i++) { /* 2 s; an unused entry is refreshed once more */
+        pass_us(100000);
+        while (fake_store.callback != NULL)
+            answer_read(STATUS_OK, NULL);
+    }
+    start_read(ENTRIES_MAX + 1, &reader);
+    turn();
+    answer_with_stock(ENTRIES_MAX + 1, 5);
+    assert_int_equal(reader.status, STATUS_OK);
+    free(readers);
+}
+
+/* -- age -- */
+
+static void test_catalogue_get__valid_for_800_ms(void **state UNUSED)
+{
+    read_voucher(7, 5);
+    pass_us(800000 - 1);
+    assert_int_equal(get(7)->stock_left, 5);
+    pass_us(1);
+    assert_null(get(7));
+    answer_with_stock(7, 5); /* the refresh under way */
+}
+
+/* The age counts from the moment before the read. */
+static void test_catalogue_get__slow_read_is_old_already(void **state UNUSED)
+{
+    struct reader reader;
+
+    start_read(7, &reader);
+    turn();
+    pass_us(800000);
+    answer_with_stock(7, 5);
+    assert_int_equal(reader.status, STATUS_OK);
+    assert_null(get(7));
+}
+
+static void test_catalogue_changed__ends_validity(void **state UNUSED)
+{
+    read_voucher(7, 5);
+    pass_us(1);
+    catalogue_changed(fixture.catalogue, 8);
+    assert_non_null(get(7));
+    catalogue_changed(fixture.catalogue, 7);
+    assert_null(get(7));
+    pass_us(1);
+    read_voucher(7, 4);
+    assert_int_equal(get(7)->stock_left, 4);
+    catalogue_changed(fixture.catalogue, 0); /* any voucher */
+    assert_null(get(7));
+}
+
+static void test_catalogue_changed__during_a_read_repeats_it(void **state UNUSED)
+{
+    struct reader reader;
+
+    start_read(7, &reader);
+    turn();
+    pass_us(1);
+    catalogue_changed(fixture.catalogue, 7);
+    pass_us(1);
+    answer_with_stock(7, 5);
+    assert_int_equal(reader.answers, 0);
+    answer_with_stock(7, 4);
+    assert_int_equal(reader.answers, 1);
+    assert_int_equal(reader.stock_left, 4);
+}
+
+/* During a sale no request waits for a read, and reads are few. */
+static void test_catalogue__entries_in_use_stay_valid(void **state UNUSED)
+{
+    read_voucher(7, 5);
+    for (int ms = 0; ms < 10000; ms++) {
+        assert_non_null(get(7));
+        pass_us(1000);
+        if (fake_store.callback != NULL && ms % 100 == 0) /* a read takes up to 0.1 s */
+            answer_with_stock(7, 5);
+    }
+    assert_in_range(fake_store.reads, 10000 / 800, 10000 / 400 + 1);
+}
+
+static void test_catalogue__unused_entries_are_evicted_after_30_s(void **state UNUSED)
+{
+    const struct voucher_snapshot snapshot = {.voucher_id = 7, .stock_left = 4};
+
+    read_voucher(7, 5);
+    pass_us(600000); /* read once more, since it was used */
+    answer_with_stock(7, 5);
+    pass_us(29800000);
+    catalogue_update(fixture.catalogue, &snapshot);
+    assert_int_equal(get(7)->stock_left, 4); /* still there */
+    pass_us(600000);
+    answer_with_stock(7, 4);
+    pass_us(30400000);
+    assert_null(fake_store.callback);
+    catalogue_update(fixture.catalogue, &snapshot);
+    assert_null(get(7));
+}
+
+static void test_catalogue_update__counts_as_a_read(void **state UNUSED)
+{
+    struct voucher_snapshot snapshot = {.voucher_id = 7, .version = 2, .stock_left = 3};
+    struct reader reader;
+
+    catalogue_update(fixture.catalogue, &snapshot); /* of an unknown voucher: ignored */
+    assert_null(get(7));
+    read_voucher(7, 5);
+    start_read(7, &reader);
+    turn();
+    pass_us(700000);
+    catalogue_update(fixture.catalogue, &snapshot);
+    assert_int_equal(get(7)->stock_left, 3);
+    answer_with_stock(7, 5); /* read before: its version is older */
+    assert_int_equal(reader.stock_left, 3);
+}
+
+/* -- the database's clock -- */
+
+static void read_clock(int64_t round_trip_us, int64_t database_us)
+{
+    store_vouchers_cb callback;
+    struct reader reader;
+
+    start_read(7, &reader);
+    turn();
+    simulated_us += round_trip_us;
+    callback = fake_store.callback;
+    fake_store.callback = NULL;
+    callback(STATUS_OK, NULL, 0, database_us, fake_store.arg);
+}
+
+static void test_catalogue_now__keeps_the_best_sample_for_10_s(void **state UNUSED)
+{
+    int64_t error_us;
+
+    read_clock(2000, 5000000);
+    assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 5001000);
+    assert_int_equal(error_us, 1000);
+    simulated_us += 9000000;
+    read_clock(4000, 14100000); /* less exact */
+    assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 14005000);
+    assert_int_equal(error_us, 1000);
+    simulated_us += 1000000;
+    read_clock(4000, 15100000); /* less exact, but the other is too old */
+    assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 15102000);
+    assert_int_equal(error_us, 2000);
+    read_clock(2000, 15200000); /* more exact */
+    assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 15201000);
+    assert_int_equal(error_us, 1000);
+}
+
+int main(void)
+{
+#define TEST(test) cmocka_unit_test_setup_teardown(test, open_catalogue, close_catalogue)
+    const struct CMUnitTest tests[] = {
+        TEST(test_catalogue_read__shares_one_query_per_turn),
+        TEST(test_catalogue_read__failure_is_answered),
+        TEST(test_catalogue_read__full_is_answered_by_the_turn),
+        TEST(test_catalogue__missing_vouchers_are_evicted),
+        TEST(test_catalogue_get__valid_for_800_ms),
+        TEST(test_catalogue_get__slow_read_is_old_already),
+        TEST(test_catalogue_changed__ends_validity),
+        TEST(test_catalogue_changed__during_a_read_repeats_it),
+        TEST(test_catalogue__entries_in_use_stay_valid),
+        TEST(test_catalogue__unused_entries_are_evicted_after_30_s),
+        TEST(test_catalogue_update__counts_as_a_read),
+        TEST(test_catalogue_now__keeps_the_best_sample_for_10_s),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
