@@ -10,10 +10,12 @@ function folder_of(path) {
     return path
 }
 
-# The headers of lib/ are included without "lib/".
+# The headers of lib/ are included without "lib/". There X.c and X.h are one node.
 function node_of(path) {
     if (path !~ /^(app|lib|load)\//)
         path = "lib/" path
+    if (path ~ /^lib\//)
+        sub(/\.[ch]$/, "", path)
     return path
 }
 

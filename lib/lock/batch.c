@@ -1,27 +1,51 @@
 /*
- * batch.c - gathers locks into calls and deals the results out again.
+ * batch.c - collects locks into script calls and distributes the results.
  *
- * A batch is written from its locks each time it is sent, so a lock that has left is not
- * in a call that is sent again, and nothing is copied. While the results are dealt out
- * the batch stays in its list with the slots that are still to come: a callback may
- * close the client, which cancels those.
+ * A batch is written from its locks each time it is sent, so a call that is sent again
+ * does not contain locks that have left, and nothing is copied. While the results are
+ * distributed, the batch stays in its list with the remaining locks: a callback may close
+ * the client, which cancels those.
  *
- * Where replicas must have a grant, a WAIT follows it, which holds up the connection. So
- * there is one at a time, and it is for all batches that want the same: no command has
- * more than one before it, and the next one begins after it has been answered.
+ * Where replicas must confirm a grant, a WAIT follows it, which blocks the connection.
+ * Therefore only one WAIT is in progress at a time, for all batches that need the same
+ * confirmation: a command is behind at most one WAIT.
  */
 #include "lock/batch.h"
 #include "base/clock.h"
-#include "lock/internal.h"
+#include "lock/server.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define RLOCK_BATCH_MAX 128
+
 #define UNSAFE   'U' /* the result of a grant that too few replicas have */
 #define OPEN_MAX 8   /* batches of different leases that are kept open in a class */
 
-void rlock_batches_init(struct rlock_batches *batches)
+/** Whether the replicas are asked to confirm the grants. */
+enum confirmation { CONFIRMATION_NONE, CONFIRMATION_NEEDED, CONFIRMATION_REQUESTED };
+
+struct rlock_batch {
+    struct redis_script_call call;
+    struct list link;
+    struct rlock_client *client;
+    const struct rlock_op *op;
+    int64_t sent_us;
+    uint32_t lease_ms;
+    uint16_t replicas_wait_ms;
+    uint8_t replicas;
+    uint16_t count;
+    bool is_sent;
+    enum confirmation confirmation;
+    enum status failure;                  /* of a batch in batches.failed */
+    struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: has left */
+    char results[RLOCK_BATCH_MAX];
+    int64_t numbers[RLOCK_BATCH_MAX]; /* as in scripts.h */
+};
+
+void rlock_batches_init(struct rlock_batches *batches,
+                        void (*on_all_completed)(struct rlock_client *client))
 {
     for (int i = 0; i < RLOCK_CLASSES; i++) {
         list_init(&batches->classes[i].open);
@@ -31,6 +55,7 @@ void rlock_batches_init(struct rlock_batches *batches)
     list_init(&batches->failed);
     list_init(&batches->spare);
     batches->limit = RLOCK_BATCH_MAX;
+    batches->on_all_completed = on_all_completed;
 }
 
 static void free_all(struct list *batches)
@@ -74,7 +99,7 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     batch->replicas_wait_ms = lock->replicas_wait_ms;
     batch->count = 0;
     batch->is_sent = false;
-    batch->confirmation = RLOCK_CONFIRMATION_NONE;
+    batch->confirmation = CONFIRMATION_NONE;
     if (class->open_count == OPEN_MAX)
         close_oldest(class);
     list_append(&class->open, &batch->link);
@@ -82,7 +107,7 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     return batch;
 }
 
-/** Whether one call can carry both. */
+/** Whether `lock` may join the batch. */
 static bool suits(const struct rlock_batch *batch, const struct rlock_op *op,
                   const struct rlock *lock)
 {
@@ -127,6 +152,11 @@ enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *
     return STATUS_OK;
 }
 
+bool rlock_batch_is_sent(const struct rlock *lock)
+{
+    return lock->batch != NULL && lock->batch->is_sent;
+}
+
 void rlock_batch_leave(struct rlock *lock)
 {
     if (lock->batch == NULL)
@@ -143,7 +173,7 @@ void rlock_batch_replace(struct rlock *lock, struct rlock *other)
     place(batch, lock->slot, other);
 }
 
-/** Close the gaps of those that have left; the slots are then the order on the wire. */
+/** Close the gaps of locks that have left: slots are then positions in the call. */
 static void compact(struct rlock_batch *batch)
 {
     unsigned count = 0;
@@ -155,23 +185,12 @@ static void compact(struct rlock_batch *batch)
     batch->count = (uint16_t)count;
 }
 
-/** The time on the server's clock when nobody waits for the answer any more. */
-static uint64_t latest_us(const struct rlock_batch *batch)
-{
-    const struct rlock_client *client = batch->client;
-    int64_t latest = client->ahead_us + batch->sent_us + client->timeout_us;
-
-    return latest < 0 ? 0 : (uint64_t)latest;
-}
-
 static void write_keys(struct rlock_batch *batch)
 {
     struct rlock_client *client = batch->client;
 
-    if (batch->op->is_grant)
-        redis_conn_arg(client->conn, client->fence_key, client->fence_key_len);
-    if (batch->op->has_waiting)
-        redis_conn_arg(client->conn, client->waiting_key, client->waiting_key_len);
+    if (batch->op->shared_key_count > 0)
+        batch->op->write_shared_keys(client);
     for (unsigned i = 0; i < batch->count; i++)
         batch->op->write_keys(client, batch->locks[i]);
 }
@@ -183,7 +202,7 @@ static void write_args(struct rlock_batch *batch)
     if (batch->op->has_lease)
         redis_conn_arg_uint(conn, batch->lease_ms);
     if (batch->op->is_grant)
-        redis_conn_arg_uint(conn, latest_us(batch));
+        redis_conn_arg_uint(conn, rlock_server_latest_us(batch->client, batch->sent_us));
     for (unsigned i = 0; i < batch->count; i++)
         batch->op->write_args(batch->client, batch->locks[i]);
 }
@@ -196,8 +215,7 @@ static enum status write_batch(struct rlock_batch *batch)
 {
     struct redis_conn *conn = batch->client->conn;
     const struct rlock_op *op = batch->op;
-    size_t key_count =
-        (size_t)batch->count * op->key_count + op->is_grant + op->has_waiting;
+    size_t key_count = op->shared_key_count + (size_t)batch->count * op->key_count;
     size_t arg_count =
         (size_t)batch->count * op->arg_count + op->has_lease + op->is_grant;
     enum status status = redis_script_begin(conn, &batch->call, key_count, arg_count);
@@ -213,6 +231,17 @@ static void recycle(struct rlock_batch *batch)
 {
     list_remove(&batch->link);
     list_append(&batch->client->batches.spare, &batch->link);
+}
+
+bool rlock_batches_are_completed(const struct rlock_batches *batches)
+{
+    return list_is_empty(&batches->sent) && list_is_empty(&batches->failed);
+}
+
+static void check_completed(struct rlock_client *client)
+{
+    if (rlock_batches_are_completed(&client->batches))
+        client->batches.on_all_completed(client);
 }
 
 /** Send a batch that is in no list. */
@@ -267,10 +296,10 @@ static void batch_on_send_again(struct redis_script_call *call)
     struct rlock_batch *batch = list_item(call, struct rlock_batch, call);
 
     list_remove(&batch->link);
-    batch->is_sent = false; /* the server has carried out none of it */
+    batch->is_sent = false; /* the server has executed none of it */
     send_batch(batch);
     redis_conn_flush(batch->client->conn);
-    rlock_client_completed(batch->client);
+    check_completed(batch->client);
 }
 
 static enum status read_status(const struct rlock_batch *batch, char result)
@@ -287,7 +316,7 @@ static enum status read_status(const struct rlock_batch *batch, char result)
     }
 }
 
-/** Complete those that are still in it; where `status` is STATUS_OK by their results. */
+/** Give each lock in it `status`, or where that is STATUS_OK its own result. */
 static void complete(struct rlock_batch *batch, enum status status)
 {
     struct rlock_result result = {.status = status, .sent_us = batch->sent_us};
@@ -302,10 +331,10 @@ static void complete(struct rlock_batch *batch, enum status status)
             result.status = read_status(batch, batch->results[i]);
             result.fence = result.remaining_ms = batch->numbers[i];
         }
-        batch->op->complete(batch->client, lock, &result);
+        batch->op->on_result(batch->client, lock, &result);
     }
     recycle(batch);
-    rlock_client_completed(batch->client);
+    check_completed(batch->client);
 }
 
 static bool take_results(struct rlock_batch *batch, const char *results, size_t len)
@@ -315,7 +344,7 @@ static bool take_results(struct rlock_batch *batch, const char *results, size_t 
     memcpy(batch->results, results, len);
     if (memchr(results, 'E', len) != NULL)
         err_set(&batch->client->why, STATUS_REFUSED,
-                "the key holds something else than such a lock, or memory ran out");
+                "the key holds no lock of this kind, or the server is out of memory");
     return true;
 }
 
@@ -335,7 +364,7 @@ static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *re
     return true;
 }
 
-/** A string of them, without anything else. */
+/** The reply is a string of results. */
 static bool read_results(struct rlock_batch *batch, const struct redis_reply *reply)
 {
     size_t len = 0;
@@ -344,7 +373,7 @@ static bool read_results(struct rlock_batch *batch, const struct redis_reply *re
     return take_results(batch, results, len);
 }
 
-/** {clock, fence, results, numbers}, or {clock}: it came too late. */
+/** The reply is {clock, fence, results, numbers}, or {clock}: it came too late. */
 static bool read_grant(struct rlock_batch *batch, const struct redis_reply *reply,
                        bool *ret_is_late)
 {
@@ -355,22 +384,22 @@ static bool read_grant(struct rlock_batch *batch, const struct redis_reply *repl
     if (!redis_reply_int(redis_script_at(reply, 0), &clock_us))
         return false;
     *ret_is_late = redis_script_at(reply, 1) == NULL;
-    rlock_client_saw_clock(batch->client, clock_us, batch->sent_us, *ret_is_late);
+    rlock_server_saw_clock(batch->client, clock_us, batch->sent_us, *ret_is_late);
     return *ret_is_late ||
            (take_results(batch, results, len) && read_numbers(batch, reply));
 }
 
-/** Nothing was done: the server's clock is not what it was believed to be, or hung. */
+/** Nothing was done: the server hung, or its clock was not known well enough. */
 static void complete_late(struct rlock_batch *batch)
 {
-    if (clock_mono_us() < batch->sent_us + batch->client->timeout_us)
+    if (clock_mono_us() < batch->sent_us + (int64_t)batch->client->timeout_ms * 1000)
         batch_on_send_again(&batch->call);
     else
         complete(batch, STATUS_TIMEOUT);
 }
 
 static struct rlock_batch *find_confirming(struct rlock_client *client,
-                                           enum rlock_confirmation confirmation)
+                                           enum confirmation confirmation)
 {
     LIST_EACH(struct rlock_batch, batch, &client->batches.sent, link) {
         if (batch->confirmation == confirmation)
@@ -379,14 +408,14 @@ static struct rlock_batch *find_confirming(struct rlock_client *client,
     return NULL;
 }
 
-/** So many replicas have what was asked about, where `status` is STATUS_OK. */
+/** `replicas` of them have the grants, where `status` is STATUS_OK. */
 static void complete_confirmed(struct rlock_client *client, enum status status,
                                int64_t replicas)
 {
     struct rlock_batch *batch;
 
-    while ((batch = find_confirming(client, RLOCK_CONFIRMATION_REQUESTED)) != NULL) {
-        batch->confirmation = RLOCK_CONFIRMATION_NONE;
+    while ((batch = find_confirming(client, CONFIRMATION_REQUESTED)) != NULL) {
+        batch->confirmation = CONFIRMATION_NONE;
         for (unsigned i = 0; i < batch->count && replicas < batch->replicas; i++) {
             if (batch->results[i] == '1')
                 batch->results[i] = UNSAFE;
@@ -405,8 +434,8 @@ static void batch_on_replicas(struct redis_command *command, enum status status,
     int64_t replicas = 0;
 
     if (status == STATUS_REFUSED) {
-        rlock_client_refused(client, reply);
-        status = STATUS_OK; /* that no replica is known to have it */
+        rlock_server_refused(client, reply);
+        status = STATUS_OK; /* no replica is known to have it */
     } else if (status == STATUS_OK && !redis_reply_int(reply, &replicas)) {
         status = STATUS_IO;
     }
@@ -428,20 +457,20 @@ static enum status write_wait(struct rlock_client *client,
     return redis_conn_end(conn, &client->batches.wait_command, batch_on_replicas);
 }
 
-/** Ask, unless that is under way, how many replicas have what was granted. */
+/** Unless a WAIT is in progress, send one for all batches that need the same. */
 static void confirm_replicas(struct rlock_client *client)
 {
-    struct rlock_batch *first = find_confirming(client, RLOCK_CONFIRMATION_WANTED);
+    struct rlock_batch *first = find_confirming(client, CONFIRMATION_NEEDED);
 
-    if (first == NULL || find_confirming(client, RLOCK_CONFIRMATION_REQUESTED) != NULL)
+    if (first == NULL || find_confirming(client, CONFIRMATION_REQUESTED) != NULL)
         return;
     LIST_EACH(struct rlock_batch, batch, &client->batches.sent, link) {
-        if (batch->confirmation == RLOCK_CONFIRMATION_WANTED &&
+        if (batch->confirmation == CONFIRMATION_NEEDED &&
             batch->replicas == first->replicas &&
             batch->replicas_wait_ms == first->replicas_wait_ms)
-            batch->confirmation = RLOCK_CONFIRMATION_REQUESTED;
+            batch->confirmation = CONFIRMATION_REQUESTED;
     }
-    rlock_batch_flush(client); /* what was given back need not wait behind */
+    rlock_batch_flush(client); /* releases need not wait behind it */
     if (write_wait(client, first) == STATUS_OK) {
         redis_conn_flush(client->conn);
         return;
@@ -458,7 +487,7 @@ static bool needs_confirmation(const struct rlock_batch *batch)
 
 static void request_confirmation(struct rlock_batch *batch)
 {
-    batch->confirmation = RLOCK_CONFIRMATION_WANTED;
+    batch->confirmation = CONFIRMATION_NEEDED;
     confirm_replicas(batch->client);
 }
 
@@ -488,7 +517,7 @@ static void batch_on_reply(struct redis_script_call *call, enum status status,
         return;
     }
     if (status == STATUS_REFUSED)
-        rlock_client_refused(batch->client, reply);
+        rlock_server_refused(batch->client, reply);
     complete(batch, status);
 }
 
@@ -498,8 +527,7 @@ void rlock_batch_complete_failed(struct rlock_client *client)
     struct list *last = batches->failed.prev;
     struct list *link;
 
-    /* Up to the present last: callbacks may ask again and fail again, for another turn.
-     */
+    /* Up to the present last: what callbacks add may fail again, in another turn. */
     while ((link = list_shift(&batches->failed)) != NULL) {
         struct rlock_batch *batch = list_item(link, struct rlock_batch, link);
 
@@ -515,7 +543,7 @@ static void cancel_in(struct list *batches)
     LIST_EACH(struct rlock_batch, batch, batches, link) {
         for (unsigned i = 0; i < batch->count; i++) {
             if (batch->locks[i] != NULL)
-                batch->op->cancel(batch->client, batch->locks[i], batch->is_sent);
+                batch->op->on_cancel(batch->client, batch->locks[i], batch->is_sent);
         }
     }
 }

@@ -1,7 +1,6 @@
-/* calls.c - the calls on a lock: check, put in line; the rest happens in the batches. */
+/* calls.c - the calls of rlock.h on one lock: check the arguments, then change the state. */
 #include "base/clock.h"
-#include "lock/internal.h"
-#include "lock/rlock.h"
+#include "lock/state.h"
 
 #include <assert.h>
 #include <string.h>
@@ -9,22 +8,6 @@
 static bool is_free_to_use(const struct rlock *lock)
 {
     return lock->state == RLOCK_IDLE || lock->state == RLOCK_LOST;
-}
-
-/** Answer a call on a lock that is taken up by another call, without disturbing it. */
-static void answer_beside(struct rlock_client *client, struct rlock *lock,
-                          enum status status, rlock_cb callback, void *arg)
-{
-    struct rlock *stand_in = rlock_orphan_spare(client);
-
-    if (stand_in == NULL) {
-        callback(lock, STATUS_NO_MEMORY, arg);
-        return;
-    }
-    stand_in->subject = lock;
-    stand_in->callback = callback;
-    stand_in->arg = arg;
-    rlock_client_answer(client, stand_in, status);
 }
 
 static void set_up(struct rlock_client *client, struct rlock *lock,
@@ -68,14 +51,6 @@ static bool is_valid(const struct rlock_client *client, const struct rlock *lock
             (lock->replicas_wait_ms > 0 && lock->replicas_wait_ms < client->timeout_ms));
 }
 
-enum status rlock_try(struct rlock_client *client, struct rlock *lock)
-{
-    const struct rlock_kind *kind = lock->kind;
-    bool is_other = lock->wait_ms > 0 && kind->acquire_wait.complete != NULL;
-
-    return rlock_batch_add(client, is_other ? &kind->acquire_wait : &kind->acquire, lock);
-}
-
 /* NOLINTNEXTLINE(readability-function-size): a name is two arguments */
 void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *name,
                    size_t name_len, const struct rlock_acquire_options *options,
@@ -83,40 +58,29 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
 {
     assert(callback != NULL);
     if (!is_free_to_use(lock)) {
-        answer_beside(client, lock, STATUS_INVALID, callback, arg);
+        rlock_state_answer_beside(client, lock, STATUS_INVALID, callback, arg);
         return;
     }
     set_up(client, lock, options);
     lock->callback = callback;
     lock->arg = lock->lost_arg = arg;
     if (!is_valid(client, lock, name, name_len)) {
-        rlock_client_answer(client, lock, STATUS_INVALID);
+        rlock_state_answer(client, lock, STATUS_INVALID);
         return;
     }
     lock->name_len = (uint16_t)name_len;
     memcpy(lock->name, name, name_len);
-    lock->state = RLOCK_ACQUIRING;
-    if (client->is_closing)
-        rlock_client_answer(client, lock, STATUS_CANCELLED);
-    else if (rlock_try(client, lock) != STATUS_OK)
-        rlock_client_answer(client, lock, STATUS_NO_MEMORY);
+    rlock_state_acquire(client, lock);
 }
 
 void rlock_cancel(struct rlock_client *client, struct rlock *lock)
 {
-    if (lock->state == RLOCK_ACQUIRING)
-        rlock_cancel_acquire(client, lock, lock->batch != NULL && lock->batch->is_sent);
+    rlock_state_cancel(client, lock);
 }
 
-/* A renewal under way is disregarded: this one goes further. */
-static void extend_held(struct rlock_client *client, struct rlock *lock)
+static enum status status_when_not_held(const struct rlock *lock)
 {
-    rlock_batch_leave(lock);
-    lock->state = RLOCK_EXTENDING;
-    if (client->is_closing)
-        rlock_client_answer(client, lock, STATUS_CANCELLED);
-    else if (rlock_batch_add(client, &lock->kind->extend, lock) != STATUS_OK)
-        rlock_client_answer(client, lock, STATUS_NO_MEMORY);
+    return lock->state == RLOCK_LOST ? STATUS_LOST : STATUS_NOT_OWNER;
 }
 
 void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t lease_ms,
@@ -124,73 +88,36 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
 {
     assert(callback != NULL);
     if (lock->state != RLOCK_HELD) {
-        answer_beside(client, lock,
-                      lock->state == RLOCK_LOST ? STATUS_LOST : STATUS_NOT_OWNER,
-                      callback, arg);
+        rlock_state_answer_beside(client, lock, status_when_not_held(lock), callback,
+                                  arg);
     } else if (!is_valid_lease(lease_ms) || !lock->kind->can_renew) {
-        answer_beside(client, lock, STATUS_INVALID, callback, arg);
+        rlock_state_answer_beside(client, lock, STATUS_INVALID, callback, arg);
     } else {
         lock->callback = callback;
         lock->arg = arg;
         lock->lease_ms = lease_ms;
-        extend_held(client, lock);
-    }
-}
-
-/** A release goes before an extension under way. */
-static void end_extension(struct rlock_client *client, struct rlock *lock)
-{
-    if (lock->state != RLOCK_EXTENDING)
-        return;
-    rlock_batch_leave(lock);
-    lock->state = RLOCK_HELD;
-    answer_beside(client, lock, STATUS_CANCELLED, lock->callback, lock->arg);
-}
-
-/** Release without a callback: the lock is the caller's when this returns. */
-static void drop(struct rlock_client *client, struct rlock *lock)
-{
-    if (lock->state == RLOCK_HELD) {
-        rlock_watchdog_remove(lock);
-        rlock_wait_pass_on(client, lock);
-        rlock_orphan_now(client, lock);
-    }
-    if (lock->state == RLOCK_HELD || lock->state == RLOCK_LOST)
-        lock->state = RLOCK_IDLE;
-}
-
-static void release_held(struct rlock_client *client, struct rlock *lock)
-{
-    rlock_watchdog_remove(lock);
-    rlock_wait_pass_on(client, lock);
-    lock->state = RLOCK_RELEASING;
-    if (client->is_closing) {
-        rlock_orphan_now(client, lock);
-        rlock_client_answer(client, lock, STATUS_CANCELLED);
-    } else if (rlock_batch_add(client, &lock->kind->release, lock) != STATUS_OK) {
-        rlock_client_answer(client, lock, STATUS_NO_MEMORY);
+        rlock_state_extend(client, lock);
     }
 }
 
 void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb callback,
                    void *arg)
 {
-    end_extension(client, lock);
+    rlock_state_end_extension(client, lock);
     if (callback == NULL) {
-        drop(client, lock);
+        rlock_state_drop(client, lock);
         return;
     }
     if (lock->state != RLOCK_HELD && !is_free_to_use(lock)) {
-        answer_beside(client, lock, STATUS_NOT_OWNER, callback, arg);
+        rlock_state_answer_beside(client, lock, STATUS_NOT_OWNER, callback, arg);
         return;
     }
     lock->callback = callback;
     lock->arg = arg;
     if (lock->state == RLOCK_HELD)
-        release_held(client, lock);
+        rlock_state_release(client, lock);
     else
-        rlock_client_answer(client, lock,
-                            lock->state == RLOCK_LOST ? STATUS_LOST : STATUS_NOT_OWNER);
+        rlock_state_answer(client, lock, status_when_not_held(lock));
 }
 
 bool rlock_is_held(const struct rlock *lock)

@@ -1,18 +1,19 @@
 /*
- * channel.c - SUBSCRIBE and UNSUBSCRIBE, as the waiters come and go.
+ * channel.c - SUBSCRIBE and UNSUBSCRIBE, as listeners join and leave.
  *
- * Each channel has one command under way at most; when it is answered the channel is
- * compared with what is wanted now, so that one who joins while the last UNSUBSCRIBE is
- * on its way is subscribed after it.
+ * A channel has at most one command in progress. After its reply the channel compares its
+ * state with its listeners again, so a listener that joins during an UNSUBSCRIBE is
+ * subscribed after it.
  */
 #include "lock/channel.h"
-#include "lock/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void rlock_channels_init(struct rlock_channels *channels)
+void rlock_channels_init(struct rlock_channels *channels,
+                         const struct rlock_channel_events *events)
 {
+    channels->events = events;
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++)
         list_init(&channels->buckets[i]);
 }
@@ -38,7 +39,7 @@ static struct rlock_channel *find(struct rlock_channels *channels, const char *n
     return NULL;
 }
 
-static void complete(struct rlock_channel *channel);
+static void update(struct rlock_channel *channel);
 
 static void channel_on_reply(struct redis_command *command, enum status status,
                              const struct redis_reply *reply UNUSED)
@@ -48,42 +49,43 @@ static void channel_on_reply(struct redis_command *command, enum status status,
     channel->is_subscribed = status == STATUS_OK && !channel->is_subscribed;
     channel->is_refused = status == STATUS_REFUSED;
     if (channel->is_subscribed)
-        rlock_waits_confirmed(channel);
-    channel->is_asking = false;
-    complete(channel);
+        channel->client->channels.events->on_subscribed(channel);
+    channel->has_command = false;
+    update(channel);
 }
 
-static void ask(struct rlock_channel *channel, const char *verb)
+static void send_command(struct rlock_channel *channel, const char *verb)
 {
-    struct redis_conn *conn = channel->client->waits.channels.conn;
+    struct redis_conn *conn = channel->client->channels.conn;
 
     if (redis_conn_begin(conn, 2) != STATUS_OK)
-        return; /* when it is up, channel_on_state() comes by */
+        return; /* channel_on_state() repeats it when the connection is up */
     redis_conn_arg_text(conn, verb);
     redis_conn_arg(conn, channel->name, channel->name_len);
-    channel->is_asking =
+    channel->has_command =
         redis_conn_end(conn, &channel->command, channel_on_reply) == STATUS_OK;
     rlock_client_wake(channel->client);
 }
 
-/** Bring what is subscribed closer to what is wanted. */
-static void advance(struct rlock_channel *channel)
+/** Subscribe or unsubscribe, if the listeners need it and no command is in progress. */
+static void adjust(struct rlock_channel *channel)
 {
-    bool is_wanted = !list_is_empty(&channel->waiters);
+    bool is_needed = !list_is_empty(&channel->listeners);
 
-    if (channel->is_asking)
+    if (channel->has_command)
         return;
-    if (is_wanted && !channel->is_subscribed && !channel->is_refused)
-        ask(channel, "SUBSCRIBE");
-    else if (!is_wanted && channel->is_subscribed)
-        ask(channel, "UNSUBSCRIBE");
+    if (is_needed && !channel->is_subscribed && !channel->is_refused)
+        send_command(channel, "SUBSCRIBE");
+    else if (!is_needed && channel->is_subscribed)
+        send_command(channel, "UNSUBSCRIBE");
 }
 
-/** The same, and it goes where nothing is left to do for it. */
-static void complete(struct rlock_channel *channel)
+/** The same; free the channel when nothing is left to do. */
+static void update(struct rlock_channel *channel)
 {
-    advance(channel);
-    if (list_is_empty(&channel->waiters) && !channel->is_asking) {
+    adjust(channel);
+    if (list_is_empty(&channel->listeners) && !channel->has_command) {
+        channel->client->channels.count--;
         list_remove(&channel->link);
         free(channel);
     }
@@ -96,24 +98,24 @@ static void channel_on_message(const struct redis_reply *reply, void *arg)
     const char *name = redis_reply_text(redis_reply_at(reply, 1), &name_len);
     const char *text = redis_reply_text(redis_reply_at(reply, 2), &text_len);
     struct rlock_channel *channel =
-        name == NULL ? NULL : find(&client->waits.channels, name, name_len);
+        name == NULL ? NULL : find(&client->channels, name, name_len);
 
     if (channel != NULL && text != NULL)
-        rlock_waits_called(channel, text, text_len);
+        client->channels.events->on_message(channel, text, text_len);
 }
 
-/** What was subscribed on the lost connection is not any more. */
+/** A subscription ends with its connection. */
 static void channel_on_state(bool is_up, const struct err *why UNUSED, void *arg)
 {
     struct rlock_client *client = arg;
-    struct rlock_channels *channels = &client->waits.channels;
+    struct rlock_channels *channels = &client->channels;
 
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
         LIST_EACH_SAFE(struct rlock_channel, channel, &channels->buckets[i], link) {
             channel->is_subscribed = channel->is_refused = false;
             if (!is_up)
-                rlock_waits_cut_off(channel);
-            complete(channel);
+                channels->events->on_cut_off(channel);
+            update(channel);
         }
     }
 }
@@ -128,23 +130,15 @@ static enum status connect_channels(struct rlock_client *client)
         .on_message = channel_on_message,
         .arg = client,
     };
-    enum status status =
-        redis_conn_open(&options, &client->waits.channels.conn, &client->why);
 
-    if (status == STATUS_OK)
-        client->open_handles++;
-    return status;
-}
-
-static void channel_on_closed(void *arg)
-{
-    rlock_client_handle_closed(arg);
+    return redis_conn_open(&options, &client->channels.conn, &client->why);
 }
 
 void rlock_channels_close(struct rlock_client *client)
 {
-    if (client->waits.channels.conn != NULL)
-        redis_conn_close(client->waits.channels.conn, channel_on_closed, client);
+    if (client->channels.conn != NULL)
+        redis_conn_close(client->channels.conn, closing_done,
+                         closing_part(&client->closing));
 }
 
 void rlock_channels_clear(struct rlock_channels *channels)
@@ -162,27 +156,27 @@ static struct rlock_channel *create(struct rlock_client *client, const char *nam
 
     if (channel == NULL)
         return NULL;
-    list_init(&channel->waiters);
+    list_init(&channel->listeners);
     channel->client = client;
     channel->name_len = name_len;
     memcpy(channel->name, name, name_len);
-    list_append(bucket_of(&client->waits.channels, name, name_len), &channel->link);
-    client->waits.channels.count++;
+    list_append(bucket_of(&client->channels, name, name_len), &channel->link);
+    client->channels.count++;
     return channel;
 }
 
 struct rlock_channel *rlock_channel_find(struct rlock_client *client, const char *name,
                                          size_t name_len)
 {
-    struct rlock_channel *channel = find(&client->waits.channels, name, name_len);
+    struct rlock_channel *channel = find(&client->channels, name, name_len);
 
-    return channel == NULL || list_is_empty(&channel->waiters) ? NULL : channel;
+    return channel == NULL || list_is_empty(&channel->listeners) ? NULL : channel;
 }
 
 struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char *name,
-                                         size_t name_len, struct list *waiter_link)
+                                         size_t name_len, struct list *listener)
 {
-    struct rlock_channels *channels = &client->waits.channels;
+    struct rlock_channels *channels = &client->channels;
     struct rlock_channel *channel = find(channels, name, name_len);
 
     if (channels->conn == NULL && connect_channels(client) != STATUS_OK)
@@ -191,18 +185,18 @@ struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char
         channel = create(client, name, name_len);
     if (channel == NULL)
         return NULL;
-    list_append(&channel->waiters, waiter_link);
-    advance(channel);
+    list_append(&channel->listeners, listener);
+    adjust(channel);
     return channel;
 }
 
 void rlock_channel_leave(struct rlock_channel *channel)
 {
-    complete(channel);
+    update(channel);
 }
 
 void rlock_channels_flush(struct rlock_client *client)
 {
-    if (client->waits.channels.conn != NULL)
-        redis_conn_flush(client->waits.channels.conn);
+    if (client->channels.conn != NULL)
+        redis_conn_flush(client->channels.conn);
 }

@@ -1,55 +1,45 @@
 /*
- * channel.h - the channels that are listened to, on one connection of the client's.
+ * channel.h - the pub/sub channels of a client, on one connection of their own.
  *
- * A channel is there while somebody waits on it. Where the connection is lost it is
- * subscribed anew; in between its waiters must look for themselves.
+ * A channel exists while it has listeners. After its connection was lost it is subscribed
+ * again; in between no messages arrive.
  */
 #ifndef LOCK_CHANNEL_H
 #define LOCK_CHANNEL_H
 
-#include "base/list.h"
-#include "lock/rlock.h"
-#include "redis/conn.h"
-
-#define RLOCK_CHANNEL_MAX     (RLOCK_NAME_MAX + 32) /* bytes of a channel's name */
-#define RLOCK_CHANNEL_BUCKETS 256
+#include "lock/internal.h"
 
 struct rlock_channel {
-    struct redis_command command; /* the SUBSCRIBE or UNSUBSCRIBE under way */
+    struct redis_command command; /* the SUBSCRIBE or UNSUBSCRIBE in progress */
     struct list link;             /* in its bucket */
-    struct list waiters;          /* struct rlock_waiter, in order of arrival */
+    struct list listeners;        /* the links of rlock_channel_join(), oldest first */
     struct rlock_client *client;
-    bool is_asking;     /* the command is under way */
-    bool is_subscribed; /* messages come */
-    bool is_refused;    /* they never will on this connection */
+    bool has_command;   /* `command` is in progress */
+    bool is_subscribed; /* messages arrive */
+    bool is_refused;    /* and never will on this connection */
     size_t name_len;
     char name[RLOCK_CHANNEL_MAX];
 };
 
-struct rlock_channels {
-    struct list buckets[RLOCK_CHANNEL_BUCKETS];
-    unsigned count;
-    struct redis_conn *conn; /* NULL until the first is joined */
-};
+void rlock_channels_init(struct rlock_channels *channels,
+                         const struct rlock_channel_events *events);
 
-void rlock_channels_init(struct rlock_channels *channels);
-
-/** Close the connection. Nobody waits any more. */
+/** Close the connection. No channel has listeners. */
 void rlock_channels_close(struct rlock_client *client);
 void rlock_channels_clear(struct rlock_channels *channels);
 
-/** NULL: nobody waits there. */
+/** NULL: it has no listeners. */
 struct rlock_channel *rlock_channel_find(struct rlock_client *client, const char *name,
                                          size_t name_len);
 
-/** Add `waiter_link` to the last of those who wait there; NULL: no memory. */
+/** Add `listener` as the last listener of the channel; NULL: no memory. */
 struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char *name,
-                                         size_t name_len, struct list *waiter_link);
+                                         size_t name_len, struct list *listener);
 
-/** The last of its waiters was taken out; the channel may be gone then. */
+/** The last listener was removed from its list; this may free the channel. */
 void rlock_channel_leave(struct rlock_channel *channel);
 
-/** Send what was collected. */
+/** Send the commands collected so far. */
 void rlock_channels_flush(struct rlock_client *client);
 
 #endif

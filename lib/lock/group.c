@@ -422,16 +422,15 @@ enum status rlock_group_create(const struct rlock_member *members, size_t count,
     uv_timer_init(loop_of(members), &group->timer);
     uv_idle_init(loop_of(members), &group->soon);
     group->timer.data = group->soon.data = group;
-    group->open_handles = 2;
     *ret_group = group;
     return STATUS_OK;
 }
 
-static void group_on_closed(uv_handle_t *handle)
+static void group_on_closed(void *arg)
 {
-    struct rlock_group *group = handle->data;
+    struct rlock_group *group = arg;
 
-    group->open_handles--;
+    group->is_closed = true;
     rlock_round_free_if_done(group);
 }
 
@@ -448,6 +447,8 @@ void rlock_group_free(struct rlock_group *group)
         group->callback(group, STATUS_CANCELLED, group->arg);
     while (!list_is_empty(&group->answers))
         answer_waiting(group);
-    uv_close((uv_handle_t *)&group->timer, group_on_closed);
-    uv_close((uv_handle_t *)&group->soon, group_on_closed);
+    closing_start(&group->closing, group_on_closed, group);
+    closing_handle(&group->closing, (uv_handle_t *)&group->timer);
+    closing_handle(&group->closing, (uv_handle_t *)&group->soon);
+    closing_done(&group->closing);
 }

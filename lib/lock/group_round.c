@@ -57,7 +57,7 @@ void rlock_round_free_if_done(struct rlock_group *group)
         if (group->members[i].call != GROUP_CALL_NONE)
             return;
     }
-    if (group->open_handles == 0)
+    if (group->is_closed)
         free(group);
 }
 

@@ -8,6 +8,7 @@
 #ifndef LOCK_GROUP_ROUND_H
 #define LOCK_GROUP_ROUND_H
 
+#include "base/closing.h"
 #include "base/list.h"
 #include "lock/rlock_group.h"
 
@@ -41,7 +42,8 @@ struct group_member {
 struct rlock_group {
     uv_timer_t timer; /* the time of the round */
     uv_idle_t soon;   /* runs while there are answers */
-    unsigned open_handles;
+    struct closing closing;
+    bool is_closed;      /* its handles are */
     struct list answers; /* that need no member */
     enum group_state state;
     struct rlock_group_options options;

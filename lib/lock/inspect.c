@@ -1,5 +1,7 @@
-/* inspect.c - questions about a name instead of a lock of ours: inspect, force release. */
-#include "lock/internal.h"
+/* inspect.c - queries about a name, whoever holds it: inspect and force release. */
+#include "lock/inspect.h"
+#include "lock/keys.h"
+#include "lock/server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,7 @@ struct query {
     struct redis_script_call call;
     struct list link;
     struct rlock_client *client;
-    inspect_cb inspected; /* the one or the other; neither: nobody waits any more */
+    inspect_cb inspected; /* one of the two; neither: it was cancelled */
     force_cb forced;
     void *arg;
     enum status failure; /* of one that is among failed_queries */
@@ -22,7 +24,7 @@ struct query {
     char name[RLOCK_NAME_MAX];
 };
 
-/** Ends the query; its memory is gone before the callback is called. */
+/** End the query; its memory is freed before the callback is called. */
 static void answer(struct query *query, enum status status, const struct rlock_info *info)
 {
     inspect_cb inspected = query->inspected;
@@ -73,7 +75,7 @@ static void inspect_on_reply(struct redis_script_call *call, enum status status,
     struct query *query = list_item(call, struct query, call);
 
     if (status == STATUS_REFUSED)
-        rlock_client_refused(query->client, reply);
+        rlock_server_refused(query->client, reply);
     if (status != STATUS_OK)
         answer(query, status, NULL);
     else if (query->forced != NULL)
@@ -92,13 +94,13 @@ static void fail(struct query *query, enum status status)
 
 static void write_beside(const struct query *query, const char *suffix)
 {
-    char key[RLOCK_NAME_MAX + RLOCK_BESIDE_MAX];
+    char key[RLOCK_BESIDE_MAX];
 
     redis_conn_arg(query->client->conn, key,
-                   rlock_beside(query->name, query->name_len, suffix, key));
+                   rlock_keys_beside(query->name, query->name_len, suffix, key));
 }
 
-/** The name, and where the script wants them the keys beside it. */
+/** The name, and the keys that belong to it if the script takes them. */
 static void write_keys(const struct query *query)
 {
     redis_conn_arg(query->client->conn, query->name, query->name_len);
@@ -108,7 +110,7 @@ static void write_keys(const struct query *query)
     write_beside(query, RLOCK_BEATS_SUFFIX);
 }
 
-static void put_on_wire(struct query *query)
+static void send_query(struct query *query)
 {
     struct redis_conn *conn = query->client->conn;
     enum status status = redis_script_begin(conn, &query->call, query->key_count, 0);
@@ -129,7 +131,7 @@ static void inspect_on_send_again(struct redis_script_call *call)
         answer(query, STATUS_CANCELLED, NULL);
         return;
     }
-    put_on_wire(query);
+    send_query(query);
     redis_conn_flush(query->client->conn);
 }
 
@@ -159,7 +161,7 @@ static void submit(struct query *query, const char *name, size_t name_len)
     } else {
         query->name_len = name_len;
         memcpy(query->name, name, name_len);
-        put_on_wire(query);
+        send_query(query);
     }
 }
 
@@ -205,7 +207,7 @@ void rlock_queries_complete_failed(struct rlock_client *client)
     }
 }
 
-/** Tell the caller and keep the memory, which the connection still knows. */
+/** Answer the caller and keep the memory, which the connection still uses. */
 static void abandon(struct query *query)
 {
     inspect_cb inspected = query->inspected;

@@ -1,74 +1,179 @@
 /*
- * internal.h - what the parts of a client share; for lib/lock only.
+ * internal.h - the data of a client and of its locks; for lib/lock only.
  *
- * A lock goes: rlock_acquire (calls.c) -> a batch (batch.c), written as its kind demands
- * (kinds.c) -> the server -> completed (state.c), or waiting (wait.c) and back in a batch
- * -> the watchdog's (watchdog.c) -> rlock_release -> a batch -> free. What nobody waits
- * for any more is given back by orphan.c.
+ * It declares no functions but one: each file declares its own in its header, and
+ * lib/README.md says which file may call which. A struct below belongs to the file named
+ * in the section above it; other files do not change its fields.
  */
 #ifndef LOCK_INTERNAL_H
 #define LOCK_INTERNAL_H
 
-#include "lock/batch.h"
-#include "lock/orphan.h"
+#include "base/closing.h"
 #include "lock/rlock.h"
 #include "lock/scripts.h"
-#include "lock/state.h"
-#include "lock/wait.h"
-#include "lock/watchdog.h"
-#include "redis/wire.h"
+#include "redis/script.h"
+#include "redis/url.h"
 
-#define RLOCK_CLIENT_ID_LEN 36 /* a UUID */
-#define RLOCK_OWNER_MAX     (RLOCK_CLIENT_ID_LEN + 1 + REDIS_DIGITS_MAX)
+#define RLOCK_CLIENT_ID_LEN   36                    /* a UUID */
+#define RLOCK_CHANNEL_MAX     (RLOCK_NAME_MAX + 32) /* bytes of a channel's name */
+#define RLOCK_CHANNEL_BUCKETS 256
 
-/* Keys beside that of a lock. */
-#define RLOCK_QUEUE_SUFFIX ":queue"
-#define RLOCK_BEATS_SUFFIX ":beats"
-#define RLOCK_BESIDE_MAX   7 /* bytes behind the name, with a NUL */
+/* -- the state of a lock: state.c -- */
 
-/** What struct rlock's `state` holds. */
+/** What `state` of struct rlock holds. lib/README.md has the transitions. */
 enum rlock_state {
     RLOCK_IDLE = 0,
     RLOCK_ACQUIRING,
     RLOCK_HELD,
     RLOCK_EXTENDING, /* held, too */
     RLOCK_RELEASING,
-    RLOCK_LOST,      /* until its holder hears so from a release */
-    RLOCK_ANSWERING, /* the answer is known and waits for the loop */
+    RLOCK_LOST,      /* until its owner learns of it from a release */
+    RLOCK_ANSWERING, /* the status is known; the loop calls the callback soon */
 };
 
-/** The operations of one kind of lock. */
+/* -- the kinds: kinds.c -- */
+
+/** How an operation on one lock ended. */
+struct rlock_result {
+    enum status status;   /* STATUS_TIMEOUT, STATUS_IO: unknown */
+    int64_t sent_us;      /* clock_mono_us() when it was first sent */
+    int64_t fence;        /* of a grant */
+    int64_t remaining_ms; /* STATUS_BUSY: of the owner's lease; below 0: not known */
+};
+
+/** Batches are sent in this order: releases free names that acquires ask for. */
+enum rlock_class_id {
+    RLOCK_CLASS_RELEASE,
+    RLOCK_CLASS_RENEW,
+    RLOCK_CLASS_ACQUIRE,
+    RLOCK_CLASSES
+};
+
+/** Writes a lock's share of the keys or of the arguments: the same number each time. */
+typedef void (*rlock_writer)(struct rlock_client *client, struct rlock *lock);
+
+/** An operation of a kind: its script, what is written for it, and who gets the result. */
+struct rlock_op {
+    enum rlock_script script;
+    enum rlock_class_id class_id;
+    enum status denied; /* what the result '0' of the script means */
+    bool has_lease;     /* the lease precedes the arguments; batches are per lease */
+    bool is_grant;      /* the latest time follows the lease; the reply has fences */
+    uint8_t shared_key_count; /* keys that precede those of the locks */
+    void (*write_shared_keys)(struct rlock_client *client);
+    uint8_t key_count; /* per lock */
+    rlock_writer write_keys;
+    uint8_t arg_count; /* per lock */
+    rlock_writer write_args;
+    /* The lock has left its batch. */
+    void (*on_result)(struct rlock_client *client, struct rlock *lock,
+                      const struct rlock_result *result);
+    /* The client is being closed; `is_sent`: the server may execute it. Calls no callback
+       of a user and adds nothing to a batch; may replace locks in batches. */
+    void (*on_cancel)(struct rlock_client *client, struct rlock *lock, bool is_sent);
+};
+
 struct rlock_kind {
-    struct rlock_op acquire, release, renew, extend;
-    struct rlock_op acquire_wait; /* for who will wait; without a script of its own the
-                                     same as `acquire` */
-    /* The name of the channel on which a release is told; NULL: it is not. */
+    struct rlock_op acquire, acquire_wait, renew, extend, release;
+    /* Write the name of the channel on which releases are published; NULL: there is
+       none. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
     bool can_renew; /* and extend */
-    bool is_queued; /* those who wait are known to the server, and called by name */
+    bool
+        is_queued; /* the server keeps a queue of waiters and wakes them by owner value */
 };
+
+/* -- what is known of the server: server.c -- */
+
+struct rlock_server {
+    struct redis_script_call raise;
+    int64_t raise_sent_us;
+    int64_t ahead_us; /* the server's clock minus clock_mono_us(), at most */
+};
+
+/* -- batches: batch.c -- */
+
+struct rlock_class {
+    struct list open; /* batches with room; few */
+    struct list full;
+    unsigned open_count;
+};
+
+struct rlock_batches {
+    struct rlock_class classes[RLOCK_CLASSES];
+    struct list sent;   /* until all their locks have a result */
+    struct list failed; /* could not be sent; rlock_batch_complete_failed() ends them */
+    struct list spare;
+    struct redis_command wait_command; /* the WAIT in progress, if any */
+    unsigned limit; /* locks per call: 1 where their slots in a cluster may differ */
+    void (*on_all_completed)(struct rlock_client *client);
+};
+
+/* -- releases without a caller: orphan.c -- */
+
+struct rlock_orphans {
+    struct list spare;  /* locks of the library's own, unused */
+    struct list due;    /* to be released when the connection is up */
+    struct list second; /* to be released once more, by renew_at_us */
+    unsigned due_count;
+    uv_timer_t timer;
+};
+
+/* -- channels: channel.c -- */
+
+struct rlock_channel;
+
+struct rlock_channel_events {
+    void (*on_subscribed)(struct rlock_channel *channel);
+    void (*on_cut_off)(struct rlock_channel *channel); /* no messages for a while */
+    void (*on_message)(struct rlock_channel *channel, const char *text, size_t text_len);
+};
+
+struct rlock_channels {
+    const struct rlock_channel_events *events;
+    struct list buckets[RLOCK_CHANNEL_BUCKETS]; /* struct rlock_channel */
+    unsigned count;
+    struct redis_conn *conn; /* NULL until the first subscription */
+};
+
+/* -- waiters: wait.c -- */
+
+struct rlock_waits {
+    struct list all;   /* struct rlock_waiter, in use or not */
+    struct list spare; /* those not in use */
+};
+
+/* -- renewals: watchdog.c -- */
+
+struct rlock_watchdog {
+    struct list rounds;  /* struct round, one per lease in use */
+    struct list overdue; /* locks whose renewal is in progress or has failed */
+    uv_timer_t timer;
+    int64_t timer_at_us; /* INT64_MAX: not running */
+};
+
+/* -- a client: client.c -- */
 
 struct rlock_client {
     struct redis_conn *conn;
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
+    struct rlock_server server;
     struct rlock_batches batches;
-    struct rlock_watchdog watchdog;
     struct rlock_orphans orphans;
+    struct rlock_channels channels;
     struct rlock_waits waits;
-    struct rlock_stats stats;
-    struct err why;
-    struct list queries; /* struct query, of inspect.c: under way */
-    struct list failed_queries;
-    struct list answers; /* locks whose answer needs no server */
-    uv_idle_t soon;      /* runs while there is something to answer */
+    struct rlock_watchdog watchdog;
+    struct list answers;        /* locks in RLOCK_ANSWERING */
+    struct list queries;        /* struct query of inspect.c, in progress */
+    struct list failed_queries; /* struct query, could not be sent */
+    uv_idle_t soon;             /* runs while there is something to answer or to send */
+    uv_idle_cb on_soon;
     uint64_t last_serial;
-    int64_t timeout_us;
-    int64_t ahead_us; /* the server's clock less clock_mono_us(), at the most */
+    struct rlock_stats stats;
+    struct err why; /* the last failure */
     char id[RLOCK_CLIENT_ID_LEN + 1];
-    struct redis_script_call raise;
-    int64_t raise_sent_us;
     char *fence_key;
-    char *waiting_key; /* the fence key with ":waiting" behind it */
+    char *waiting_key; /* exists while somebody waits for a lock of kind plain */
     size_t fence_key_len, waiting_key_len;
     uv_loop_t *loop;
     struct redis_url url;
@@ -77,51 +182,18 @@ struct rlock_client {
     void *arg;
     bool was_up;
     bool is_closing;
-    bool may_finish; /* rlock_client_close() has returned: no batch is begun any more */
+    bool may_finish; /* rlock_client_close() has returned; no batch starts any more */
     bool is_finishing;
+    struct closing closing;
     void (*closed)(void *arg);
     void *closed_arg;
-    unsigned open_handles;
 };
 
-/** Write what names a holder, "<client id>:<number>"; returns its length. */
-size_t rlock_client_owner(const struct rlock_client *client, uint64_t number,
-                          char ret_owner[RLOCK_OWNER_MAX]);
-
-/** Write the key beside that of the lock `name`; returns its length. */
-size_t rlock_beside(const char *name, size_t name_len, const char *suffix,
-                    char ret_key[RLOCK_NAME_MAX + RLOCK_BESIDE_MAX]);
-
-/** Put `lock`, which is to be acquired, in line for a try. */
-MUST_CHECK enum status rlock_try(struct rlock_client *client, struct rlock *lock);
-
-/** The server refused with this error: remember its words. */
-void rlock_client_refused(struct rlock_client *client, const struct redis_reply *error);
-
-/**
- * The server's clock showed `clock_us` after what was sent at `sent_us`; `is_wrong`: what
- * was believed of it has proved wrong.
- */
-void rlock_client_saw_clock(struct rlock_client *client, int64_t clock_us,
-                            int64_t sent_us, bool is_wrong);
-
-/** Have the loop call `lock`'s callback with `status` soon. */
-void rlock_client_answer(struct rlock_client *client, struct rlock *lock,
-                         enum status status);
-
-/** Have the loop look soon for what is to be answered and sent. */
-void rlock_client_wake(struct rlock_client *client);
-
-/** A batch has been completed: a client that is closing may be able to finish. */
-void rlock_client_completed(struct rlock_client *client);
-
-/** A uv handle of the client is being closed; call rlock_client_handle_closed() then. */
-void rlock_client_handle_closed(struct rlock_client *client);
-
-/** Answer all questions of inspect.c STATUS_CANCELLED. */
-void rlock_queries_cancel(struct rlock_client *client);
-
-/** Answer the questions that could not be sent. */
-void rlock_queries_complete_failed(struct rlock_client *client);
+/** Have the loop answer and send in its next turn. */
+static inline void rlock_client_wake(struct rlock_client *client)
+{
+    if (!client->is_finishing)
+        uv_idle_start(&client->soon, client->on_soon);
+}
 
 #endif

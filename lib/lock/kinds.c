@@ -1,13 +1,35 @@
-/* kinds.c - the kinds of locks: each a table of scripts and what is written for them. */
+/*
+ * kinds.c - the kinds of locks: tables of operations.
+ *
+ * An operation names its script, the keys and arguments that the script takes (scripts.h),
+ * and the functions of state.c that get the result.
+ */
 #include "base/clock.h"
-#include "lock/internal.h"
+#include "lock/keys.h"
+#include "lock/state.h"
+#include "lock/wait.h"
 
-#include <stdio.h>
 #include <string.h>
 
-/* -- keys and arguments -- */
+/* -- keys -- */
 
-static void write_name(struct rlock_client *client, struct rlock *lock)
+static void kind_write_fence(struct rlock_client *client)
+{
+    redis_conn_arg(client->conn, client->fence_key, client->fence_key_len);
+}
+
+static void kind_write_waiting(struct rlock_client *client)
+{
+    redis_conn_arg(client->conn, client->waiting_key, client->waiting_key_len);
+}
+
+static void kind_write_fence_and_waiting(struct rlock_client *client)
+{
+    kind_write_fence(client);
+    kind_write_waiting(client);
+}
+
+static void kind_write_name(struct rlock_client *client, struct rlock *lock)
 {
     redis_conn_arg(client->conn, lock->name, lock->name_len);
 }
@@ -15,42 +37,47 @@ static void write_name(struct rlock_client *client, struct rlock *lock)
 static void write_beside(struct rlock_client *client, const struct rlock *lock,
                          const char *suffix)
 {
-    char key[RLOCK_NAME_MAX + RLOCK_BESIDE_MAX];
+    char key[RLOCK_BESIDE_MAX];
 
     redis_conn_arg(client->conn, key,
-                   rlock_beside(lock->name, lock->name_len, suffix, key));
+                   rlock_keys_beside(lock->name, lock->name_len, suffix, key));
 }
 
-static void write_queue_keys(struct rlock_client *client, struct rlock *lock)
+static void kind_write_queue(struct rlock_client *client, struct rlock *lock)
 {
-    write_name(client, lock);
+    kind_write_name(client, lock);
     write_beside(client, lock, RLOCK_QUEUE_SUFFIX);
     write_beside(client, lock, RLOCK_BEATS_SUFFIX);
 }
 
-static void write_owner(struct rlock_client *client, struct rlock *lock)
+/* -- arguments -- */
+
+static void write_owner(struct rlock_client *client, uint64_t number)
 {
     char owner[RLOCK_OWNER_MAX];
 
-    redis_conn_arg(client->conn, owner, rlock_client_owner(client, lock->serial, owner));
+    redis_conn_arg(client->conn, owner, rlock_keys_owner(client, number, owner));
 }
 
-static void write_owner_and_wait(struct rlock_client *client, struct rlock *lock)
+static void kind_write_owner(struct rlock_client *client, struct rlock *lock)
 {
-    write_owner(client, lock);
+    write_owner(client, lock->serial);
+}
+
+static void kind_write_owner_and_wait(struct rlock_client *client, struct rlock *lock)
+{
+    write_owner(client, lock->serial);
     redis_conn_arg_uint(client->conn, rlock_wait_left_ms(lock));
 }
 
-static void write_grant(struct rlock_client *client, struct rlock *lock)
+static void kind_write_holder(struct rlock_client *client, struct rlock *lock)
 {
-    char owner[RLOCK_OWNER_MAX];
-
-    redis_conn_arg(client->conn, owner, rlock_client_owner(client, lock->holder, owner));
+    write_owner(client, lock->holder);
     redis_conn_arg_uint(client->conn, lock->serial);
 }
 
-/** The serial of a getset lock is its value: the time when it ends, by our clock. */
-static void write_expiry(struct rlock_client *client, struct rlock *lock)
+/** Of kind getset the serial is the value: the end of the lease by this clock. */
+static void kind_write_expiry(struct rlock_client *client, struct rlock *lock)
 {
     uint64_t now_ms = (uint64_t)clock_real_us() / 1000;
 
@@ -59,7 +86,7 @@ static void write_expiry(struct rlock_client *client, struct rlock *lock)
     redis_conn_arg_uint(client->conn, lock->serial);
 }
 
-static void write_serial(struct rlock_client *client, struct rlock *lock)
+static void kind_write_serial(struct rlock_client *client, struct rlock *lock)
 {
     redis_conn_arg_uint(client->conn, lock->serial);
 }
@@ -77,15 +104,17 @@ static size_t put_prefix(char *ret_name, const char *prefix)
     return put(ret_name, prefix, strlen(prefix));
 }
 
-static size_t plain_channel(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX])
+static size_t kind_plain_channel(const struct rlock *lock,
+                                 char ret_name[RLOCK_CHANNEL_MAX])
 {
     size_t len = put_prefix(ret_name, "rlock:");
 
     return len + put(ret_name + len, lock->name, lock->name_len);
 }
 
-/** As Redisson has it: the name in braces, unless it has some itself. */
-static size_t redisson_channel(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX])
+/** As in Redisson: the name in braces, unless it contains one itself. */
+static size_t kind_redisson_channel(const struct rlock *lock,
+                                    char ret_name[RLOCK_CHANNEL_MAX])
 {
     bool has_braces = memchr(lock->name, '{', lock->name_len) != NULL;
     size_t len = put_prefix(ret_name, "redisson_lock__channel:");
@@ -100,63 +129,71 @@ static size_t redisson_channel(const struct rlock *lock, char ret_name[RLOCK_CHA
 
 /* -- kinds -- */
 
-#define ACQUIRES                                                                         \
-    .class_id = RLOCK_CLASS_ACQUIRE, .is_grant = true, .has_lease = true,                \
-    .denied = STATUS_BUSY, .complete = rlock_complete_acquire,                           \
-    .cancel = rlock_cancel_acquire
-#define RENEWS                                                                           \
-    .class_id = RLOCK_CLASS_RENEW, .has_lease = true, .denied = STATUS_LOST,             \
-    .complete = rlock_watchdog_complete, .cancel = rlock_watchdog_cancel
-#define EXTENDS                                                                          \
-    .class_id = RLOCK_CLASS_RENEW, .has_lease = true, .denied = STATUS_LOST,             \
-    .complete = rlock_complete_extend, .cancel = rlock_cancel_extend
-#define RELEASES                                                                         \
-    .class_id = RLOCK_CLASS_RELEASE, .denied = STATUS_LOST,                              \
-    .complete = rlock_complete_release, .cancel = rlock_cancel_release
+/* clang-format off */
 
-#define OWNED                                                                            \
-    .key_count = 1, .write_keys = write_name, .arg_count = 1, .write_args = write_owner
-#define GRANTED                                                                          \
-    .key_count = 1, .write_keys = write_name, .arg_count = 2, .write_args = write_grant
-#define QUEUED .key_count = 3, .write_keys = write_queue_keys
+/* Keys before those of the locks. */
+#define NONE            0, NULL
+#define FENCE           1, kind_write_fence
+#define WAITING         1, kind_write_waiting
+#define FENCE_WAITING   2, kind_write_fence_and_waiting
+/* Keys of each lock. */
+#define NAME            1, kind_write_name
+#define QUEUE           3, kind_write_queue
+/* Arguments of each lock. */
+#define OWNER           1, kind_write_owner
+#define OWNER_WAIT      2, kind_write_owner_and_wait
+#define HOLDER          2, kind_write_holder
+#define EXPIRY          2, kind_write_expiry
+#define SERIAL          1, kind_write_serial
+
+#define ACQUIRE(script, shared, keys, args)                                                  \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_ACQUIRE, STATUS_BUSY, true, true, shared, keys,      \
+     args, rlock_state_on_acquire, rlock_state_cancel_acquire}
+#define RENEW(script, keys, args)                                                            \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, STATUS_LOST, true, false, NONE, keys,         \
+     args, rlock_state_on_renew, rlock_state_cancel_renew}
+#define EXTEND(script, keys, args)                                                           \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, STATUS_LOST, true, false, NONE, keys,         \
+     args, rlock_state_on_extend, rlock_state_cancel_extend}
+#define RELEASE(script, shared, keys, args)                                                  \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RELEASE, STATUS_LOST, false, false, shared, keys,    \
+     args, rlock_state_on_release, rlock_state_cancel_release}
 
 const struct rlock_kind rlock_plain = {
-    .acquire = {ACQUIRES, OWNED, .script = RLOCK_SCRIPT_ACQUIRE},
-    .acquire_wait = {ACQUIRES, .script = RLOCK_SCRIPT_ACQUIRE_WAIT, .has_waiting = true,
-                     .key_count = 1, .write_keys = write_name, .arg_count = 2,
-                     .write_args = write_owner_and_wait},
-    .renew = {RENEWS, OWNED, .script = RLOCK_SCRIPT_RENEW},
-    .extend = {EXTENDS, OWNED, .script = RLOCK_SCRIPT_RENEW},
-    .release = {RELEASES, OWNED, .script = RLOCK_SCRIPT_RELEASE, .has_waiting = true},
-    .channel = plain_channel,
-    .can_renew = true,
+    .acquire      = ACQUIRE(ACQUIRE,           FENCE,         NAME,  OWNER),
+    .acquire_wait = ACQUIRE(ACQUIRE_WAIT,      FENCE_WAITING, NAME,  OWNER_WAIT),
+    .renew        = RENEW(RENEW,                              NAME,  OWNER),
+    .extend       = EXTEND(RENEW,                             NAME,  OWNER),
+    .release      = RELEASE(RELEASE,           WAITING,       NAME,  OWNER),
+    .channel      = kind_plain_channel,
+    .can_renew    = true,
 };
 
 const struct rlock_kind rlock_reentrant = {
-    .acquire = {ACQUIRES, GRANTED, .script = RLOCK_SCRIPT_REENTRANT_ACQUIRE},
-    .renew = {RENEWS, GRANTED, .script = RLOCK_SCRIPT_REENTRANT_RENEW},
-    .extend = {EXTENDS, GRANTED, .script = RLOCK_SCRIPT_REENTRANT_RENEW},
-    .release = {RELEASES, GRANTED, .script = RLOCK_SCRIPT_REENTRANT_RELEASE},
-    .channel = redisson_channel,
-    .can_renew = true,
+    .acquire      = ACQUIRE(REENTRANT_ACQUIRE, FENCE,         NAME,  HOLDER),
+    .acquire_wait = ACQUIRE(REENTRANT_ACQUIRE, FENCE,         NAME,  HOLDER),
+    .renew        = RENEW(REENTRANT_RENEW,                    NAME,  HOLDER),
+    .extend       = EXTEND(REENTRANT_RENEW,                   NAME,  HOLDER),
+    .release      = RELEASE(REENTRANT_RELEASE, NONE,          NAME,  HOLDER),
+    .channel      = kind_redisson_channel,
+    .can_renew    = true,
 };
 
 const struct rlock_kind rlock_fair = {
-    .acquire = {ACQUIRES, QUEUED, .script = RLOCK_SCRIPT_FAIR_ACQUIRE, .arg_count = 2,
-                .write_args = write_owner_and_wait},
-    .renew = {RENEWS, OWNED, .script = RLOCK_SCRIPT_RENEW},
-    .extend = {EXTENDS, OWNED, .script = RLOCK_SCRIPT_RENEW},
-    .release = {RELEASES, QUEUED, .script = RLOCK_SCRIPT_FAIR_RELEASE, .arg_count = 1,
-                .write_args = write_owner},
-    .channel = plain_channel,
-    .can_renew = true,
-    .is_queued = true,
+    .acquire      = ACQUIRE(FAIR_ACQUIRE,      FENCE,         QUEUE, OWNER_WAIT),
+    .acquire_wait = ACQUIRE(FAIR_ACQUIRE,      FENCE,         QUEUE, OWNER_WAIT),
+    .renew        = RENEW(RENEW,                              NAME,  OWNER),
+    .extend       = EXTEND(RENEW,                             NAME,  OWNER),
+    .release      = RELEASE(FAIR_RELEASE,      NONE,          QUEUE, OWNER),
+    .channel      = kind_plain_channel,
+    .can_renew    = true,
+    .is_queued    = true,
 };
 
 const struct rlock_kind rlock_getset = {
-    .acquire = {ACQUIRES, .script = RLOCK_SCRIPT_GETSET_ACQUIRE, .key_count = 1,
-                .write_keys = write_name, .arg_count = 2, .write_args = write_expiry},
-    .release = {RELEASES, .script = RLOCK_SCRIPT_RELEASE, .has_waiting = true,
-                .key_count = 1, .write_keys = write_name, .arg_count = 1,
-                .write_args = write_serial},
+    .acquire      = ACQUIRE(GETSET_ACQUIRE,    FENCE,         NAME,  EXPIRY),
+    .acquire_wait = ACQUIRE(GETSET_ACQUIRE,    FENCE,         NAME,  EXPIRY),
+    .release      = RELEASE(RELEASE,           WAITING,       NAME,  SERIAL),
 };
+
+/* clang-format on */

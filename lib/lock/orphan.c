@@ -1,15 +1,15 @@
 /*
- * orphan.c - compare and delete, later, what may have been left behind.
+ * orphan.c - releases copies of locks until the result is certain.
  *
- * A release that finds nothing proves nothing yet: a server that hung may still hold
- * unread commands of the dead connection, and carry out the old acquire after the new
- * connection's release. Therefore such a lock is looked at once more after
- * SECOND_LOOK_US. The number of locks remembered is bounded; beyond it the oldest are
+ * A release that finds the lock missing proves nothing yet: a server that hung may still
+ * hold unread commands of the lost connection, and execute the old acquire after the
+ * release by the new connection. Therefore such a lock is released once more after
+ * SECOND_LOOK_US. The number of copies that are due is bounded; beyond it the oldest are
  * left to their lease.
  */
 #include "lock/orphan.h"
 #include "base/clock.h"
-#include "lock/internal.h"
+#include "lock/batch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,26 +19,20 @@
 
 static void orphan_on_timer(uv_timer_t *timer);
 
-void rlock_orphan_init(struct rlock_client *client, uv_loop_t *loop)
+void rlock_orphan_init(struct rlock_client *client)
 {
     struct rlock_orphans *orphans = &client->orphans;
 
     list_init(&orphans->spare);
     list_init(&orphans->due);
     list_init(&orphans->second);
-    uv_timer_init(loop, &orphans->timer);
+    uv_timer_init(client->loop, &orphans->timer);
     orphans->timer.data = client;
-    client->open_handles++;
-}
-
-static void orphan_on_closed(uv_handle_t *handle)
-{
-    rlock_client_handle_closed(handle->data);
 }
 
 void rlock_orphan_close(struct rlock_client *client)
 {
-    uv_close((uv_handle_t *)&client->orphans.timer, orphan_on_closed);
+    closing_handle(&client->closing, (uv_handle_t *)&client->orphans.timer);
 }
 
 static void free_all(struct list *locks)
@@ -71,8 +65,8 @@ void rlock_orphan_recycle(struct rlock_client *client, struct rlock *lock)
     list_append(&client->orphans.spare, &lock->link);
 }
 
-/** Remember it for when the connection is up; the oldest makes room. */
-static void put_due(struct rlock_client *client, struct rlock *lock)
+/** Keep the copy until the connection is up. */
+static void put_due(struct rlock_client *client, struct rlock *copy)
 {
     struct rlock_orphans *orphans = &client->orphans;
 
@@ -80,15 +74,15 @@ static void put_due(struct rlock_client *client, struct rlock *lock)
         list_append(&orphans->spare, list_shift(&orphans->due));
     else
         orphans->due_count++;
-    list_append(&orphans->due, &lock->link);
+    list_append(&orphans->due, &copy->link);
 }
 
-static void look_again(struct rlock_client *client, struct rlock *lock)
+static void look_again(struct rlock_client *client, struct rlock *copy)
 {
     struct rlock_orphans *orphans = &client->orphans;
 
-    lock->renew_at_us = clock_mono_us() + SECOND_LOOK_US;
-    list_append(&orphans->second, &lock->link);
+    copy->renew_at_us = clock_mono_us() + SECOND_LOOK_US;
+    list_append(&orphans->second, &copy->link);
     if (!uv_is_active((uv_handle_t *)&orphans->timer))
         uv_timer_start(&orphans->timer, orphan_on_timer, SECOND_LOOK_US / 1000, 0);
 }
@@ -98,19 +92,19 @@ static bool is_certain(enum status status)
     return status == STATUS_OK || status == STATUS_LOST || status == STATUS_REFUSED;
 }
 
-static void orphan_on_released(struct rlock *lock, enum status status, void *arg)
+static void orphan_on_released(struct rlock *copy, enum status status, void *arg)
 {
     struct rlock_client *client = arg;
-    bool is_first_look = lock->tries == 1;
+    bool is_first_look = copy->tries == 1;
 
     if (!is_certain(status) && !client->is_closing) {
-        lock->tries = 1;
-        put_due(client, lock);
+        copy->tries = 1;
+        put_due(client, copy);
     } else if (status == STATUS_LOST && is_first_look && !client->is_closing) {
-        lock->tries = 2;
-        look_again(client, lock);
+        copy->tries = 2;
+        look_again(client, copy);
     } else {
-        rlock_orphan_recycle(client, lock);
+        rlock_orphan_recycle(client, copy);
     }
 }
 
@@ -136,19 +130,18 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
     return copy;
 }
 
-static void put_in_line(struct rlock_client *client, struct rlock *lock)
+static void release(struct rlock_client *client, struct rlock *copy)
 {
-    lock->state = RLOCK_RELEASING;
-    if (rlock_batch_add(client, &lock->kind->release, lock) != STATUS_OK)
-        put_due(client, lock);
+    if (rlock_batch_add(client, &copy->kind->release, copy) != STATUS_OK)
+        put_due(client, copy);
 }
 
-void rlock_orphan_now(struct rlock_client *client, struct rlock *lock)
+void rlock_orphan_now(struct rlock_client *client, const struct rlock *lock)
 {
     struct rlock *copy = client->may_finish ? NULL : copy_of(client, lock);
 
     if (copy != NULL)
-        put_in_line(client, copy);
+        release(client, copy);
 }
 
 void rlock_orphan_unknown(struct rlock_client *client, const struct rlock *lock)
@@ -158,8 +151,8 @@ void rlock_orphan_unknown(struct rlock_client *client, const struct rlock *lock)
     if (copy == NULL)
         return;
     copy->tries = 1;
-    if (rlock_client_is_up(client))
-        put_in_line(client, copy);
+    if (!client->is_closing && redis_conn_is_up(client->conn))
+        release(client, copy);
     else
         put_due(client, copy);
 }
@@ -168,12 +161,10 @@ void rlock_orphan_take_over(struct rlock_client *client, struct rlock *lock)
 {
     struct rlock *copy = copy_of(client, lock);
 
-    if (copy == NULL) {
+    if (copy == NULL)
         rlock_batch_leave(lock);
-        return;
-    }
-    copy->state = RLOCK_RELEASING;
-    rlock_batch_replace(lock, copy);
+    else
+        rlock_batch_replace(lock, copy);
 }
 
 void rlock_orphan_resume(struct rlock_client *client)
@@ -183,8 +174,8 @@ void rlock_orphan_resume(struct rlock_client *client)
     list_init(&todo);
     list_append_all(&todo, &client->orphans.due);
     client->orphans.due_count = 0;
-    LIST_DRAIN(struct rlock, lock, &todo, link)
-        put_in_line(client, lock);
+    LIST_DRAIN(struct rlock, copy, &todo, link)
+        release(client, copy);
 }
 
 static void orphan_on_timer(uv_timer_t *timer)
@@ -194,14 +185,14 @@ static void orphan_on_timer(uv_timer_t *timer)
     int64_t now_us = clock_mono_us();
 
     while (!list_is_empty(second)) {
-        struct rlock *lock = list_item(second->next, struct rlock, link);
+        struct rlock *copy = list_item(second->next, struct rlock, link);
 
-        if (lock->renew_at_us > now_us) {
-            uv_timer_start(timer, orphan_on_timer, clock_ms_until(lock->renew_at_us), 0);
+        if (copy->renew_at_us > now_us) {
+            uv_timer_start(timer, orphan_on_timer, clock_ms_until(copy->renew_at_us), 0);
             break;
         }
-        list_remove(&lock->link);
-        put_in_line(client, lock);
+        list_remove(&copy->link);
+        release(client, copy);
     }
     rlock_batch_flush(client);
 }

@@ -1,11 +1,21 @@
-/* state.c - grants, refusals and unknown outcomes, turned into answers. */
+/*
+ * state.c - every transition of a lock's state, and what goes with it: the watchdog, the
+ * waiter, the copies to release, the statistics, the callback.
+ *
+ * A callback may free its lock, use it again or close the client: nothing of them is
+ * touched after it.
+ */
 #include "lock/state.h"
 #include "base/clock.h"
-#include "lock/internal.h"
+#include "lock/batch.h"
+#include "lock/orphan.h"
+#include "lock/wait.h"
+#include "lock/watchdog.h"
 
 #define DRIFT_MIN_US 2000 /* and one per cent: the server's clock may run faster */
 
-int64_t rlock_safe_until_us(int64_t sent_us, uint32_t lease_ms)
+/** Until when a lease that was sent at `sent_us` surely runs. */
+static int64_t safe_until_us(int64_t sent_us, uint32_t lease_ms)
 {
     int64_t lease_us = (int64_t)lease_ms * 1000;
 
@@ -17,10 +27,85 @@ static bool is_unknown(enum status status)
     return status == STATUS_TIMEOUT || status == STATUS_IO;
 }
 
+static bool is_in_server_queue(const struct rlock *lock)
+{
+    return lock->waiter != NULL && lock->kind->is_queued;
+}
+
 static void finish(struct rlock *lock, enum rlock_state state, enum status status)
 {
     lock->state = (uint8_t)state;
     lock->callback(lock, status, lock->arg);
+}
+
+/* -- answers of the loop -- */
+
+void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
+                        enum status status)
+{
+    lock->state = RLOCK_ANSWERING;
+    lock->status = (uint8_t)status;
+    list_append(&client->answers, &lock->link);
+    rlock_client_wake(client);
+}
+
+void rlock_state_answer_beside(struct rlock_client *client, struct rlock *lock,
+                               enum status status, rlock_cb callback, void *arg)
+{
+    struct rlock *stand_in = rlock_orphan_spare(client);
+
+    if (stand_in == NULL) {
+        callback(lock, STATUS_NO_MEMORY, arg);
+        return;
+    }
+    stand_in->subject = lock;
+    stand_in->callback = callback;
+    stand_in->arg = arg;
+    rlock_state_answer(client, stand_in, status);
+}
+
+static void call_back(struct rlock_client *client, struct rlock *lock)
+{
+    struct rlock *subject = lock->subject;
+    rlock_cb callback = lock->callback;
+    void *arg = lock->arg;
+    enum status status = lock->status;
+
+    if (subject == NULL) {
+        finish(lock, RLOCK_IDLE, status);
+        return;
+    }
+    lock->subject = NULL;
+    lock->callback = NULL;
+    rlock_orphan_recycle(client, lock);
+    callback(subject, status, arg);
+}
+
+void rlock_state_call_back(struct rlock_client *client)
+{
+    struct list *last = client->answers.prev;
+
+    LIST_DRAIN(struct rlock, lock, &client->answers, link) {
+        bool is_last = &lock->link == last;
+
+        call_back(client, lock);
+        if (is_last)
+            break;
+    }
+}
+
+/* -- acquire -- */
+
+void rlock_state_acquire(struct rlock_client *client, struct rlock *lock)
+{
+    const struct rlock_kind *kind = lock->kind;
+    const struct rlock_op *op = lock->wait_ms > 0 ? &kind->acquire_wait : &kind->acquire;
+
+    lock->state = RLOCK_ACQUIRING;
+    if (client->is_closing)
+        rlock_state_answer(client, lock, STATUS_CANCELLED);
+    else if (rlock_batch_add(client, op, lock) != STATUS_OK)
+        rlock_state_answer(client, lock, STATUS_NO_MEMORY);
 }
 
 static void count_grant(struct rlock_client *client, const struct rlock *lock)
@@ -34,12 +119,12 @@ static void count_grant(struct rlock_client *client, const struct rlock *lock)
     client->stats.granted++;
 }
 
-static void granted(struct rlock_client *client, struct rlock *lock,
-                    const struct rlock_result *result)
+static void grant(struct rlock_client *client, struct rlock *lock,
+                  const struct rlock_result *result)
 {
     rlock_wait_end(client, lock, true);
     lock->fence = result->fence;
-    lock->safe_until_us = rlock_safe_until_us(result->sent_us, lock->lease_ms);
+    lock->safe_until_us = safe_until_us(result->sent_us, lock->lease_ms);
     if (lock->watched && rlock_watchdog_add(client, lock, result->sent_us) != STATUS_OK) {
         rlock_orphan_now(client, lock);
         finish(lock, RLOCK_IDLE, STATUS_NO_MEMORY);
@@ -49,10 +134,10 @@ static void granted(struct rlock_client *client, struct rlock *lock,
     finish(lock, RLOCK_HELD, STATUS_OK);
 }
 
-void rlock_complete_failed(struct rlock_client *client, struct rlock *lock,
-                           enum status status)
+static void fail_acquire(struct rlock_client *client, struct rlock *lock,
+                         enum status status)
 {
-    bool is_queued = lock->waiter != NULL && lock->kind->is_queued;
+    bool is_queued = is_in_server_queue(lock);
 
     rlock_wait_end(client, lock, false);
     if (status == STATUS_BUSY)
@@ -64,82 +149,170 @@ void rlock_complete_failed(struct rlock_client *client, struct rlock *lock,
     else if (status == STATUS_UNSAFE || is_queued)
         rlock_orphan_now(client, lock);
     if (status != STATUS_BUSY || is_queued)
-        rlock_client_wake(client); /* for what is given back */
+        rlock_client_wake(client); /* to send the release of the copy */
     finish(lock, RLOCK_IDLE, status);
 }
 
-void rlock_complete_acquire(struct rlock_client *client, struct rlock *lock,
+void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
                             const struct rlock_result *result)
 {
     if (result->status == STATUS_OK)
-        granted(client, lock, result);
+        grant(client, lock, result);
     else if (result->status != STATUS_BUSY || !rlock_wait_on(client, lock, result))
-        rlock_complete_failed(client, lock, result->status);
+        fail_acquire(client, lock, result->status);
 }
 
-void rlock_cancel_acquire(struct rlock_client *client, struct rlock *lock, bool is_sent)
+void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock,
+                                bool is_sent)
 {
-    bool is_queued = lock->waiter != NULL && lock->kind->is_queued;
+    bool is_queued = is_in_server_queue(lock);
 
     rlock_wait_end(client, lock, false);
     rlock_batch_leave(lock);
     if (is_sent || is_queued)
         rlock_orphan_unknown(client, lock);
-    rlock_client_answer(client, lock, STATUS_CANCELLED);
+    rlock_state_answer(client, lock, STATUS_CANCELLED);
 }
 
-void rlock_complete_extend(struct rlock_client *client, struct rlock *lock,
+void rlock_state_cancel(struct rlock_client *client, struct rlock *lock)
+{
+    if (lock->state == RLOCK_ACQUIRING)
+        rlock_state_cancel_acquire(client, lock, rlock_batch_is_sent(lock));
+}
+
+/* -- renew -- */
+
+static void lose(struct rlock_client *client, struct rlock *lock)
+{
+    bool is_extending = lock->state == RLOCK_EXTENDING;
+
+    rlock_watchdog_remove(lock);
+    lock->state = RLOCK_LOST;
+    client->stats.lost++;
+    if (is_extending)
+        lock->callback(lock, STATUS_LOST, lock->arg);
+    else if (lock->on_lost != NULL)
+        lock->on_lost(lock, STATUS_LOST, lock->lost_arg);
+}
+
+/** After any other result the lock stays overdue, and the watchdog retries. */
+void rlock_state_on_renew(struct rlock_client *client, struct rlock *lock,
+                          const struct rlock_result *result)
+{
+    if (result->status == STATUS_OK) {
+        client->stats.renewed++;
+        lock->safe_until_us = safe_until_us(result->sent_us, lock->lease_ms);
+        rlock_watchdog_renewed(client, lock, result->sent_us);
+    } else if (result->status == STATUS_LOST) {
+        lose(client, lock);
+    }
+}
+
+void rlock_state_cancel_renew(struct rlock_client *client UNUSED, struct rlock *lock,
+                              bool is_sent UNUSED)
+{
+    rlock_batch_leave(lock);
+    if (lock->state == RLOCK_HELD)
+        lock->state = RLOCK_IDLE;
+}
+
+/* -- extend -- */
+
+void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
+{
+    rlock_batch_leave(lock); /* a renewal: the extension sets the lease, too */
+    lock->state = RLOCK_EXTENDING;
+    if (client->is_closing)
+        rlock_state_answer(client, lock, STATUS_CANCELLED);
+    else if (rlock_batch_add(client, &lock->kind->extend, lock) != STATUS_OK)
+        rlock_state_answer(client, lock, STATUS_NO_MEMORY);
+}
+
+void rlock_state_end_extension(struct rlock_client *client, struct rlock *lock)
+{
+    if (lock->state != RLOCK_EXTENDING)
+        return;
+    rlock_batch_leave(lock);
+    lock->state = RLOCK_HELD;
+    rlock_state_answer_beside(client, lock, STATUS_CANCELLED, lock->callback, lock->arg);
+}
+
+void rlock_state_on_extend(struct rlock_client *client, struct rlock *lock,
                            const struct rlock_result *result)
 {
-    int64_t safe_until_us = rlock_safe_until_us(result->sent_us, lock->lease_ms);
+    int64_t until_us = safe_until_us(result->sent_us, lock->lease_ms);
 
     if (result->status == STATUS_LOST) {
-        rlock_watchdog_remove(lock);
-        client->stats.lost++;
-        finish(lock, RLOCK_LOST, STATUS_LOST);
+        lose(client, lock);
         return;
     }
     if (result->status == STATUS_OK) {
-        lock->safe_until_us = safe_until_us;
+        lock->safe_until_us = until_us;
         rlock_watchdog_renewed(client, lock, result->sent_us);
     } else {
-        if (safe_until_us < lock->safe_until_us)
-            lock->safe_until_us = safe_until_us; /* it may have been shortened */
+        if (until_us < lock->safe_until_us)
+            lock->safe_until_us = until_us; /* it may have been shortened */
         rlock_watchdog_hurry(client, lock);
     }
     finish(lock, RLOCK_HELD, result->status);
 }
 
-void rlock_cancel_extend(struct rlock_client *client, struct rlock *lock,
-                         bool is_sent UNUSED)
+void rlock_state_cancel_extend(struct rlock_client *client, struct rlock *lock,
+                               bool is_sent UNUSED)
 {
     rlock_batch_leave(lock);
-    rlock_client_answer(client, lock, STATUS_CANCELLED);
+    rlock_state_answer(client, lock, STATUS_CANCELLED);
 }
 
-void rlock_complete_release(struct rlock_client *client, struct rlock *lock,
+/* -- release -- */
+
+void rlock_state_release(struct rlock_client *client, struct rlock *lock)
+{
+    rlock_watchdog_remove(lock);
+    rlock_wait_pass_on(client, lock);
+    lock->state = RLOCK_RELEASING;
+    if (client->is_closing) {
+        rlock_orphan_now(client, lock);
+        rlock_state_answer(client, lock, STATUS_CANCELLED);
+    } else if (rlock_batch_add(client, &lock->kind->release, lock) != STATUS_OK) {
+        rlock_state_answer(client, lock, STATUS_NO_MEMORY);
+    }
+}
+
+void rlock_state_drop(struct rlock_client *client, struct rlock *lock)
+{
+    if (lock->state == RLOCK_HELD) {
+        rlock_watchdog_remove(lock);
+        rlock_wait_pass_on(client, lock);
+        rlock_orphan_now(client, lock);
+    }
+    if (lock->state == RLOCK_HELD || lock->state == RLOCK_LOST)
+        lock->state = RLOCK_IDLE;
+}
+
+void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
                             const struct rlock_result *result)
 {
-    bool is_own = rlock_orphan_owns(lock);
+    bool is_copy = rlock_orphan_owns(lock);
 
     if (result->status == STATUS_OK)
         client->stats.released++;
-    else if (is_own)
-        ; /* nobody was promised anything */
+    else if (is_copy)
+        ; /* no caller knows of it */
     else if (result->status == STATUS_LOST)
         client->stats.lost++;
     else
         client->stats.failed++;
-    if (!is_own && (is_unknown(result->status) || result->status == STATUS_DOWN))
+    if (!is_copy && (is_unknown(result->status) || result->status == STATUS_DOWN))
         rlock_orphan_unknown(client, lock);
     finish(lock, RLOCK_IDLE, result->status);
 }
 
-void rlock_cancel_release(struct rlock_client *client, struct rlock *lock,
-                          bool is_sent UNUSED)
+void rlock_state_cancel_release(struct rlock_client *client, struct rlock *lock,
+                                bool is_sent UNUSED)
 {
     if (rlock_orphan_owns(lock))
         return;
     rlock_orphan_take_over(client, lock);
-    rlock_client_answer(client, lock, STATUS_CANCELLED);
+    rlock_state_answer(client, lock, STATUS_CANCELLED);
 }

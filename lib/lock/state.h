@@ -1,25 +1,62 @@
-/* state.h - what becomes of a lock when its call is answered, the same for all kinds. */
+/*
+ * state.h - the states of a lock: the only file that changes them.
+ *
+ * Calls arrive from calls.c, results from batches, through the operations of a kind
+ * (struct rlock_op). lib/README.md draws the transitions.
+ */
 #ifndef LOCK_STATE_H
 #define LOCK_STATE_H
 
-#include "lock/batch.h"
+#include "lock/internal.h"
 
-/* What the kinds' operations do: see struct rlock_op. */
-void rlock_complete_acquire(struct rlock_client *client, struct rlock *lock,
+/* -- calls -- */
+
+/** Idle or lost -> acquiring. The lock's fields are set. */
+void rlock_state_acquire(struct rlock_client *client, struct rlock *lock);
+
+/** Acquiring -> answering; without effect in other states. */
+void rlock_state_cancel(struct rlock_client *client, struct rlock *lock);
+
+/** Held -> extending, to `lease_ms` of the lock. */
+void rlock_state_extend(struct rlock_client *client, struct rlock *lock);
+
+/** Extending -> held; the caller of the extension gets STATUS_CANCELLED. */
+void rlock_state_end_extension(struct rlock_client *client, struct rlock *lock);
+
+/** Held -> releasing. */
+void rlock_state_release(struct rlock_client *client, struct rlock *lock);
+
+/** Held or lost -> idle at once; a copy is released. Without effect in other states. */
+void rlock_state_drop(struct rlock_client *client, struct rlock *lock);
+
+/** Any state but answering -> answering -> idle: the loop calls the callback soon. */
+void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
+                        enum status status);
+
+/** Have the loop call `callback` for `lock`, whose state and call in progress stay. */
+void rlock_state_answer_beside(struct rlock_client *client, struct rlock *lock,
+                               enum status status, rlock_cb callback, void *arg);
+
+/** Call the callbacks that are due; those they add wait for the next turn. */
+void rlock_state_call_back(struct rlock_client *client);
+
+/* -- results, for the operations of all kinds: see struct rlock_op -- */
+
+void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
                             const struct rlock_result *result);
-void rlock_complete_extend(struct rlock_client *client, struct rlock *lock,
+void rlock_state_on_renew(struct rlock_client *client, struct rlock *lock,
+                          const struct rlock_result *result);
+void rlock_state_on_extend(struct rlock_client *client, struct rlock *lock,
                            const struct rlock_result *result);
-void rlock_complete_release(struct rlock_client *client, struct rlock *lock,
+void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
                             const struct rlock_result *result);
-void rlock_cancel_acquire(struct rlock_client *client, struct rlock *lock, bool is_sent);
-void rlock_cancel_extend(struct rlock_client *client, struct rlock *lock, bool is_sent);
-void rlock_cancel_release(struct rlock_client *client, struct rlock *lock, bool is_sent);
-
-/** An acquire has ended without a grant: tell its caller. */
-void rlock_complete_failed(struct rlock_client *client, struct rlock *lock,
-                           enum status status);
-
-/** Until when a lease that was asked for at `sent_us` surely runs. */
-int64_t rlock_safe_until_us(int64_t sent_us, uint32_t lease_ms);
+void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock,
+                                bool is_sent);
+void rlock_state_cancel_renew(struct rlock_client *client, struct rlock *lock,
+                              bool is_sent);
+void rlock_state_cancel_extend(struct rlock_client *client, struct rlock *lock,
+                               bool is_sent);
+void rlock_state_cancel_release(struct rlock_client *client, struct rlock *lock,
+                                bool is_sent);
 
 #endif

@@ -1,33 +1,34 @@
 /*
- * wait.c - waiting by pub/sub, by the owner's lease and by spinning.
+ * wait.c - waiting by pub/sub, by the owner's lease and by polling.
  *
- * A waiter has a timer and, unless it spins, a place in the channel of its lock. The
- * first of a channel tries again when a message comes and when the owner's lease must
- * have ended; the others only watch their own deadlines, so one release costs one try in
- * this process however many wait. A release of this client's own calls the first without
- * the message, so that its try leaves in the same write. When the first goes the next
- * takes its place, and
- * where it goes without the lock the next tries at once, for the message may have been
- * spent on the one who left. Of a queued kind all are called by name, and each tries
- * every RLOCK_FAIR_BEAT_MS, which is its heartbeat.
+ * A waiter has a timer and, unless it polls, a place in the channel of its lock. The first
+ * waiter of a channel tries again when a message arrives and when the owner's lease must
+ * have ended; the others only watch their own deadlines, so one release costs one try per
+ * process, however many wait. A release by this client wakes the first waiter without the
+ * message, so that its try leaves in the same write. When the first waiter leaves, the
+ * next takes its place; if it leaves without the lock, the next tries at once, because the
+ * message may have been spent on the one that left. In a queued kind each waiter is woken
+ * by its owner value, and each tries every RLOCK_FAIR_BEAT_MS, which is its heartbeat.
  *
- * While the channel is not subscribed, those who count on it ask again and again. Where
- * it is, they still look every LOOK_MS, and each look renews the waiting key (scripts.c),
- * so that one who died or gave up is not waited for much longer.
+ * While the channel is not subscribed, its waiters poll. While it is, they still try every
+ * LOOK_MS, and each try renews the waiting key (scripts.c), so that the key outlives a
+ * waiter that died or gave up only briefly.
  */
 #include "lock/wait.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "lock/internal.h"
+#include "lock/batch.h"
+#include "lock/channel.h"
+#include "lock/keys.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN_MAX_MS_DEFAULT 100 /* of a kind whose releases nobody tells */
-#define DEAF_MIN_MS         50  /* pauses of who cannot hear messages */
+#define POLL_MAX_MS_DEFAULT 100 /* of a kind without messages */
+#define DEAF_MIN_MS         50  /* pauses while no messages arrive */
 #define DEAF_MAX_MS         500
-#define LOOK_MS             INT64_C(2000) /* between looks of who can: some get lost */
+#define LOOK_MS             INT64_C(2000) /* between tries while they do: some get lost */
 #define WAITING_MAX_MS      (LOOK_MS * 3)
 
 struct rlock_waiter {
@@ -36,21 +37,14 @@ struct rlock_waiter {
     uv_timer_t timer;
     struct rlock_client *client;
     struct rlock *lock;
-    struct rlock_channel *channel; /* NULL: it spins */
+    struct rlock_channel *channel; /* NULL: it polls */
     int64_t deadline_us;
     int64_t free_at_us; /* when the owner's lease will have ended; INT64_MAX: not known */
-    unsigned attempts;  /* pauses made in a row, for the backoff */
-    bool is_called;     /* a message came while a try was under way */
+    unsigned attempts;  /* pauses in a row, for the back-off */
+    bool is_called;     /* a message arrived while a try was in progress */
 };
 
 static void wait_on_timer(uv_timer_t *timer);
-
-void rlock_waits_init(struct rlock_waits *waits)
-{
-    list_init(&waits->all);
-    list_init(&waits->spare);
-    rlock_channels_init(&waits->channels);
-}
 
 static int64_t deadline_of(const struct rlock *lock)
 {
@@ -70,10 +64,10 @@ uint32_t rlock_wait_left_ms(const struct rlock *lock)
 
 static bool is_first(const struct rlock_waiter *waiter)
 {
-    return waiter->channel->waiters.next == &waiter->link;
+    return waiter->channel->listeners.next == &waiter->link;
 }
 
-static bool spins(const struct rlock_waiter *waiter)
+static bool polls(const struct rlock_waiter *waiter)
 {
     return waiter->channel == NULL;
 }
@@ -86,46 +80,45 @@ static int64_t sooner(int64_t a_us, int64_t b_us)
 static int64_t next_pause_us(struct rlock_waiter *waiter)
 {
     const struct rlock *lock = waiter->lock;
-    uint32_t min_ms = spins(waiter) ? lock->spin_min_ms : DEAF_MIN_MS;
+    uint32_t min_ms = polls(waiter) ? lock->spin_min_ms : DEAF_MIN_MS;
     uint32_t max_ms = DEAF_MAX_MS;
 
-    if (spins(waiter))
-        max_ms = lock->spin_max_ms == 0 ? SPIN_MAX_MS_DEFAULT : lock->spin_max_ms;
+    if (polls(waiter))
+        max_ms = lock->spin_max_ms == 0 ? POLL_MAX_MS_DEFAULT : lock->spin_max_ms;
     return INT64_C(1000) * backoff_ms(waiter->attempts++, min_ms, max_ms, random_u64());
 }
 
-/** Sleep until there is something to try, or no time left. */
+/** Sleep until the next try or the deadline. */
 static void sleep_on(struct rlock_waiter *waiter)
 {
     int64_t now_us = clock_mono_us();
     int64_t at_us = waiter->deadline_us;
     bool is_queued = waiter->lock->kind->is_queued;
 
-    if (spins(waiter) ||
+    if (polls(waiter) ||
         (!waiter->channel->is_subscribed && (is_queued || is_first(waiter))))
         at_us = sooner(at_us, now_us + next_pause_us(waiter));
-    if (!spins(waiter) && (is_queued || is_first(waiter)))
+    if (!polls(waiter) && (is_queued || is_first(waiter)))
         at_us = sooner(sooner(at_us, waiter->free_at_us), now_us + LOOK_MS * 1000);
     if (is_queued)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
-    uv_update_time(waiter->client->loop); /* which is as old as this turn of it */
+    uv_update_time(waiter->client->loop); /* it dates from the start of this turn */
     uv_timer_start(&waiter->timer, wait_on_timer, clock_ms_until(at_us), 0);
 }
 
 static void try_again(struct rlock_waiter *waiter)
 {
-    struct rlock_client *client = waiter->client;
     struct rlock *lock = waiter->lock;
 
     uv_timer_stop(&waiter->timer);
     waiter->is_called = false;
-    if (rlock_try(client, lock) == STATUS_OK)
-        rlock_client_wake(client);
+    if (rlock_batch_add(waiter->client, &lock->kind->acquire_wait, lock) == STATUS_OK)
+        rlock_client_wake(waiter->client);
     else
-        uv_timer_start(&waiter->timer, wait_on_timer, DEAF_MAX_MS, 0); /* no memory now */
+        uv_timer_start(&waiter->timer, wait_on_timer, DEAF_MAX_MS, 0); /* no memory */
 }
 
-/** There may be something to get: try, or once more after the try that is under way. */
+/** The lock may be free: try, or try once more after the try in progress. */
 static void call(struct rlock_waiter *waiter)
 {
     if (waiter->lock->batch != NULL)
@@ -136,10 +129,12 @@ static void call(struct rlock_waiter *waiter)
 
 static void wait_on_timer(uv_timer_t *timer)
 {
+    static const struct rlock_result busy = {.status = STATUS_BUSY};
     struct rlock_waiter *waiter = timer->data;
+    struct rlock *lock = waiter->lock;
 
     if (clock_mono_us() >= waiter->deadline_us)
-        rlock_complete_failed(waiter->client, waiter->lock, STATUS_BUSY);
+        lock->kind->acquire_wait.on_result(waiter->client, lock, &busy);
     else
         try_again(waiter);
 }
@@ -159,7 +154,6 @@ static struct rlock_waiter *create(struct rlock_client *client)
     uv_timer_init(client->loop, &waiter->timer);
     waiter->timer.data = waiter;
     waiter->client = client;
-    client->open_handles++;
     return waiter;
 }
 
@@ -172,7 +166,7 @@ static bool join_channel(struct rlock_waiter *waiter)
     return waiter->channel != NULL;
 }
 
-/** The lock's first try has failed: NULL if it is not to wait, or no memory is left. */
+/** The first try of `lock` has failed. NULL: it shall not wait, or no memory is left. */
 static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *lock)
 {
     struct rlock_waiter *waiter = lock->wait_ms == 0 ? NULL : create(client);
@@ -188,10 +182,10 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
         list_append(&client->waits.spare, &waiter->link);
         return NULL;
     }
-    /* Others wait there already: the first of them hears for all, but of a queued kind
-       our name may have been called before we listened. */
+    /* Where the channel has waiters, the first of them gets the message for all; but in a
+       queued kind ours may have been published before we joined. */
     waiter->is_called =
-        !spins(waiter) && waiter->channel->is_subscribed && lock->kind->is_queued;
+        !polls(waiter) && waiter->channel->is_subscribed && lock->kind->is_queued;
     lock->waiter = waiter;
     return waiter;
 }
@@ -215,7 +209,7 @@ bool rlock_wait_on(struct rlock_client *client, struct rlock *lock,
     return true;
 }
 
-/** `waiter`, who was the first of them, has gone: `next` takes the place. */
+/** The waiter before `next`, which was the first, has left. */
 static void advance_to(struct rlock_waiter *next, const struct rlock *lock,
                        bool is_granted)
 {
@@ -228,17 +222,21 @@ static void advance_to(struct rlock_waiter *next, const struct rlock *lock,
         sleep_on(next);
 }
 
+static struct rlock_waiter *first_waiter(const struct rlock_channel *channel)
+{
+    return list_item(channel->listeners.next, struct rlock_waiter, link);
+}
+
 static void leave(struct rlock_waiter *waiter, const struct rlock *lock, bool is_granted)
 {
     struct rlock_channel *channel = waiter->channel;
     bool was_first = is_first(waiter);
 
     list_remove(&waiter->link);
-    if (list_is_empty(&channel->waiters))
+    if (list_is_empty(&channel->listeners))
         rlock_channel_leave(channel);
     else if (was_first && !lock->kind->is_queued && !waiter->client->is_closing)
-        advance_to(list_item(channel->waiters.next, struct rlock_waiter, link), lock,
-                   is_granted);
+        advance_to(first_waiter(channel), lock, is_granted);
 }
 
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted)
@@ -250,7 +248,7 @@ void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_gra
     lock->waiter = NULL;
     waiter->lock = NULL;
     uv_timer_stop(&waiter->timer);
-    if (!spins(waiter))
+    if (!polls(waiter))
         leave(waiter, lock, is_granted);
     list_append(&client->waits.spare, &waiter->link);
 }
@@ -260,25 +258,24 @@ void rlock_wait_pass_on(struct rlock_client *client, const struct rlock *lock)
     char name[RLOCK_CHANNEL_MAX];
     struct rlock_channel *channel = NULL;
 
-    if (client->waits.channels.count > 0 && lock->kind->channel != NULL &&
-        !client->is_closing)
+    if (client->channels.count > 0 && lock->kind->channel != NULL && !client->is_closing)
         channel = rlock_channel_find(client, name, lock->kind->channel(lock, name));
     if (channel != NULL)
-        call(list_item(channel->waiters.next, struct rlock_waiter, link));
+        call(first_waiter(channel));
 }
 
-void rlock_waits_confirmed(struct rlock_channel *channel)
+static void wait_on_subscribed(struct rlock_channel *channel)
 {
-    LIST_EACH(struct rlock_waiter, waiter, &channel->waiters, link) {
+    LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
         waiter->attempts = 0;
         if (waiter->lock->kind->is_queued || is_first(waiter))
             call(waiter);
     }
 }
 
-void rlock_waits_cut_off(struct rlock_channel *channel)
+static void wait_on_cut_off(struct rlock_channel *channel)
 {
-    LIST_EACH(struct rlock_waiter, waiter, &channel->waiters, link) {
+    LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
         if (waiter->lock->batch == NULL)
             sleep_on(waiter);
     }
@@ -287,14 +284,16 @@ void rlock_waits_cut_off(struct rlock_channel *channel)
 static bool is_owner(const struct rlock_waiter *waiter, const char *text, size_t text_len)
 {
     char owner[RLOCK_OWNER_MAX];
-    size_t owner_len = rlock_client_owner(waiter->client, waiter->lock->serial, owner);
+    size_t owner_len = rlock_keys_owner(waiter->client, waiter->lock->serial, owner);
 
     return text_len == owner_len && memcmp(text, owner, owner_len) == 0;
 }
 
-void rlock_waits_called(struct rlock_channel *channel, const char *text, size_t text_len)
+/** In a queued kind the message is the owner value of the next in line. */
+static void wait_on_message(struct rlock_channel *channel, const char *text,
+                            size_t text_len)
 {
-    LIST_EACH(struct rlock_waiter, waiter, &channel->waiters, link) {
+    LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
         if (!waiter->lock->kind->is_queued || is_owner(waiter, text, text_len)) {
             call(waiter);
             return;
@@ -302,24 +301,34 @@ void rlock_waits_called(struct rlock_channel *channel, const char *text, size_t 
     }
 }
 
-static void wait_on_closed(uv_handle_t *handle)
+void rlock_waits_init(struct rlock_client *client)
 {
-    rlock_client_handle_closed(((struct rlock_waiter *)handle->data)->client);
+    static const struct rlock_channel_events events = {
+        .on_subscribed = wait_on_subscribed,
+        .on_cut_off = wait_on_cut_off,
+        .on_message = wait_on_message,
+    };
+
+    list_init(&client->waits.all);
+    list_init(&client->waits.spare);
+    rlock_channels_init(&client->channels, &events);
 }
 
 void rlock_waits_close(struct rlock_client *client)
 {
     LIST_EACH(struct rlock_waiter, waiter, &client->waits.all, all_link) {
-        if (waiter->lock != NULL)
-            rlock_cancel_acquire(client, waiter->lock, false);
-        uv_close((uv_handle_t *)&waiter->timer, wait_on_closed);
+        struct rlock *lock = waiter->lock;
+
+        if (lock != NULL)
+            lock->kind->acquire_wait.on_cancel(client, lock, false);
+        closing_handle(&client->closing, (uv_handle_t *)&waiter->timer);
     }
     rlock_channels_close(client);
 }
 
-void rlock_waits_clear(struct rlock_waits *waits)
+void rlock_waits_clear(struct rlock_client *client)
 {
-    LIST_DRAIN(struct rlock_waiter, waiter, &waits->all, all_link)
+    LIST_DRAIN(struct rlock_waiter, waiter, &client->waits.all, all_link)
         free(waiter);
-    rlock_channels_clear(&waits->channels);
+    rlock_channels_clear(&client->channels);
 }

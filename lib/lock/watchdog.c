@@ -1,19 +1,20 @@
 /*
  * watchdog.c - one timer for all renewals of a client.
  *
- * Locks of the same lease stand in one round, ordered by when they are due, a third of
- * the lease after the last request that set it. When the first is due the timer moves
- * all that are due to `overdue`, in batches to the server, and there they stay until
- * the server has answered. While `overdue` is not empty the timer looks at it every
- * fiftieth of a lease: what failed is sent again, and what has passed its local deadline
- * is lost, answer or not. A renewed lock goes back to its round.
+ * Locks with the same lease form a round, ordered by when they are due: a third of the
+ * lease after the last call that set it. When the first one is due, the timer moves all
+ * that are due to `overdue` and puts them in batches; they stay there until the server has
+ * replied. While `overdue` is not empty, the timer checks it every fiftieth of a lease: it
+ * sends failed renewals again, and a lock that has passed its local deadline is lost, with
+ * or without a reply. A renewed lock returns to its round.
  *
- * Adding and removing cost a list operation each, and the timer is only moved when an
- * earlier deadline appears: a lock that lives for a millisecond costs next to nothing.
+ * Adding and removing a lock cost one list operation each, and the timer moves only for an
+ * earlier deadline: a lock that is held for a millisecond costs next to nothing.
  */
 #include "lock/watchdog.h"
 #include "base/clock.h"
-#include "lock/internal.h"
+#include "lock/batch.h"
+#include "lock/orphan.h"
 
 #include <stdlib.h>
 
@@ -36,39 +37,31 @@ static void wake_at(struct rlock_watchdog *watchdog, int64_t at_us)
     uv_timer_start(&watchdog->timer, watchdog_on_timer, clock_ms_until(at_us), 0);
 }
 
-void rlock_watchdog_init(struct rlock_client *client, uv_loop_t *loop)
+void rlock_watchdog_init(struct rlock_client *client)
 {
     struct rlock_watchdog *watchdog = &client->watchdog;
 
     list_init(&watchdog->rounds);
     list_init(&watchdog->overdue);
     watchdog->timer_at_us = INT64_MAX;
-    uv_timer_init(loop, &watchdog->timer);
+    uv_timer_init(client->loop, &watchdog->timer);
     watchdog->timer.data = client;
-    client->open_handles++;
 }
 
-static void let_go(struct list *locks)
+static void cancel_all(struct rlock_client *client, struct list *locks)
 {
-    LIST_DRAIN(struct rlock, lock, locks, watch_link) {
-        rlock_batch_leave(lock);
-        lock->state = RLOCK_IDLE;
-    }
-}
-
-static void watchdog_on_closed(uv_handle_t *handle)
-{
-    rlock_client_handle_closed(handle->data);
+    LIST_DRAIN(struct rlock, lock, locks, watch_link)
+        lock->kind->renew.on_cancel(client, lock, false);
 }
 
 void rlock_watchdog_close(struct rlock_client *client)
 {
     struct rlock_watchdog *watchdog = &client->watchdog;
 
-    let_go(&watchdog->overdue);
+    cancel_all(client, &watchdog->overdue);
     LIST_EACH(struct round, round, &watchdog->rounds, link)
-        let_go(&round->locks);
-    uv_close((uv_handle_t *)&watchdog->timer, watchdog_on_closed);
+        cancel_all(client, &round->locks);
+    closing_handle(&client->closing, (uv_handle_t *)&watchdog->timer);
 }
 
 void rlock_watchdog_clear(struct rlock_client *client)
@@ -115,19 +108,6 @@ void rlock_watchdog_remove(struct rlock *lock)
     rlock_batch_leave(lock);
 }
 
-static void lose(struct rlock_client *client, struct rlock *lock)
-{
-    bool is_asked = lock->state == RLOCK_EXTENDING; /* then that call tells it */
-
-    rlock_watchdog_remove(lock);
-    lock->state = RLOCK_LOST;
-    client->stats.lost++;
-    if (is_asked)
-        lock->callback(lock, STATUS_LOST, lock->arg);
-    else if (lock->on_lost != NULL)
-        lock->on_lost(lock, STATUS_LOST, lock->lost_arg);
-}
-
 void rlock_watchdog_renewed(struct rlock_client *client, struct rlock *lock,
                             int64_t sent_us)
 {
@@ -138,27 +118,13 @@ void rlock_watchdog_renewed(struct rlock_client *client, struct rlock *lock,
         list_append(&client->watchdog.overdue, &lock->watch_link);
 }
 
-void rlock_watchdog_complete(struct rlock_client *client, struct rlock *lock,
-                             const struct rlock_result *result)
+void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
 {
-    switch (result->status) {
-    case STATUS_OK:
-        client->stats.renewed++;
-        lock->safe_until_us = rlock_safe_until_us(result->sent_us, lock->lease_ms);
-        rlock_watchdog_renewed(client, lock, result->sent_us);
-        break;
-    case STATUS_LOST:
-        lose(client, lock);
-        break;
-    default: /* stays overdue: the timer tries again, up to the local deadline */
-        break;
-    }
-}
-
-void rlock_watchdog_cancel(struct rlock_client *client UNUSED, struct rlock *lock,
-                           bool is_sent UNUSED)
-{
-    rlock_batch_leave(lock);
+    if (!lock->watched)
+        return;
+    list_remove(&lock->watch_link);
+    list_append(&client->watchdog.overdue, &lock->watch_link);
+    wake_at(&client->watchdog, clock_mono_us());
 }
 
 static void collect_due(struct rlock_watchdog *watchdog, struct round *round,
@@ -178,7 +144,7 @@ static void collect_due(struct rlock_watchdog *watchdog, struct round *round,
     free(round);
 }
 
-/** When to look at an overdue lock again. */
+/** When to check an overdue lock again. */
 static int64_t retry_at_us(const struct rlock *lock, int64_t now_us)
 {
     int64_t pause_us = (int64_t)lock->lease_ms * 1000 / 50;
@@ -191,23 +157,16 @@ static int64_t retry_at_us(const struct rlock *lock, int64_t now_us)
                                                    : lock->safe_until_us;
 }
 
-void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
-{
-    if (!lock->watched)
-        return;
-    list_remove(&lock->watch_link);
-    list_append(&client->watchdog.overdue, &lock->watch_link);
-    wake_at(&client->watchdog, clock_mono_us());
-}
-
-/** Past the deadline it must count as lost, though the server may still keep it. */
+/** After its local deadline a lock counts as lost, though the server may still hold it. */
 static void give_up(struct rlock_client *client, struct rlock *lock)
 {
+    static const struct rlock_result lost = {.status = STATUS_LOST};
+
     rlock_orphan_unknown(client, lock);
-    lose(client, lock);
+    lock->kind->renew.on_result(client, lock, &lost);
 }
 
-/** Send a renewal unless one is under way; where that fails the timer comes again. */
+/** Renew the lock unless that is in progress; if it fails, the timer retries. */
 static void renew(struct rlock_client *client, struct rlock *lock)
 {
     if (lock->batch == NULL && redis_conn_is_up(client->conn) &&
@@ -217,13 +176,12 @@ static void renew(struct rlock_client *client, struct rlock *lock)
 
 static void renew_overdue(struct rlock_client *client, int64_t now_us)
 {
-    struct list *overdue = &client->watchdog.overdue;
     struct list todo;
 
     list_init(&todo);
-    list_append_all(&todo, overdue);
+    list_append_all(&todo, &client->watchdog.overdue);
     LIST_DRAIN(struct rlock, lock, &todo, watch_link) {
-        list_append(overdue, &lock->watch_link);
+        list_append(&client->watchdog.overdue, &lock->watch_link);
         if (now_us < lock->safe_until_us) {
             renew(client, lock);
             wake_at(&client->watchdog, retry_at_us(lock, now_us));
@@ -231,7 +189,7 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
         }
         give_up(client, lock);
         if (client->is_closing) { /* by the callback */
-            let_go(&todo);
+            cancel_all(client, &todo);
             return;
         }
     }

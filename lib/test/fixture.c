@@ -1,7 +1,7 @@
 /* fixture.c - runs a loop until what a test waits for has happened. */
 #include "test/fixture.h"
 #include "base/clock.h"
-#include "lock/internal.h"
+#include "lock/channel.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -254,7 +254,7 @@ struct sleeper {
 static bool hears_all(const struct rlock_client *client)
 {
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
-        const struct list *bucket = &client->waits.channels.buckets[i];
+        const struct list *bucket = &client->channels.buckets[i];
 
         for (const struct list *at = bucket->next; at != bucket; at = at->next) {
             if (!list_item(at, struct rlock_channel, link)->is_subscribed)

@@ -491,7 +491,7 @@ static void test_acquire__leaves_whatever_stands_at_the_key(void **state)
         assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
                          wanted_status(kind, stranger));
         if (call.status == STATUS_REFUSED)
-            expect_why(client, "something else");
+            expect_why(client, "no lock of this kind");
         assert_int_equal(release(fixture, client, &call), STATUS_NOT_OWNER);
         expect_untouched(fixture, stranger, "item:7");
     }
@@ -571,7 +571,7 @@ static void test_fair__refuses_where_its_queue_is_something_else(void **state)
         put_stranger(fixture, HASH, keys[i]);
         assert_int_equal(acquire_with(fixture, client, &waiting, "item:7", &options),
                          STATUS_REFUSED);
-        expect_why(client, "something else");
+        expect_why(client, "no lock of this kind");
         expect_untouched(fixture, HASH, keys[i]);
         assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_OK);
         assert_false(server_has(fixture->server, "item:7"));

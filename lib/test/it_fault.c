@@ -6,7 +6,7 @@
  * the lock long before its lease ends; and soon all is as if nothing had happened.
  */
 #include "base/clock.h"
-#include "lock/internal.h"
+#include "lock/channel.h"
 #include "test/child.h"
 #include "test/fixture.h"
 #include "test/proxy.h"
@@ -584,7 +584,7 @@ static void trial_idle_probe(struct trial *trial)
 static bool is_asleep(void *arg)
 {
     struct trial *trial = arg;
-    const struct rlock_channels *channels = &trial->alice->waits.channels;
+    const struct rlock_channels *channels = &trial->alice->channels;
 
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
         const struct list *bucket = &channels->buckets[i];

@@ -141,7 +141,7 @@ static void test_acquire__leaves_a_string_that_is_no_time(void **state)
         freeReplyObject(server_command(fixture->server, "SET item:7 %s", strings[i]));
         assert_int_equal(acquire_with(fixture, client, &call, "item:7", &waiting),
                          STATUS_REFUSED); /* at once: there is nothing to wait for */
-        assert_non_null(strstr(rlock_client_why(client)->text, "something else"));
+        assert_non_null(strstr(rlock_client_why(client)->text, "no lock of this kind"));
         found = server_command(fixture->server, "GET item:7");
         assert_string_equal(found->str, strings[i]);
         freeReplyObject(found);

@@ -606,7 +606,7 @@ static void test_acquire__key_of_another_type_is_refused_with_words(void **state
     assert_int_equal(calls[0].status, STATUS_OK);
     assert_int_equal(calls[1].status, STATUS_REFUSED);
     assert_int_equal(calls[2].status, STATUS_OK); /* its neighbours are none the worse */
-    assert_non_null(strstr(rlock_client_why(client)->text, "something else"));
+    assert_non_null(strstr(rlock_client_why(client)->text, "no lock of this kind"));
     assert_int_equal(server_int(fixture->server, "STRLEN item:1"), value->len);
     assert_in_range(server_int(fixture->server, "PTTL item:1"), LEASE_MS - 1000,
                     LEASE_MS);

@@ -61,7 +61,7 @@ static void test_wait__of_nothing_is_one_try(void **state)
     fixture_run_for(fixture, 100);
     assert_int_equal(script_calls(fixture) - before, 1);
     assert_int_equal(server_calls(fixture->server, "subscribe"), connections);
-    assert_null(bob->waits.channels.conn);
+    assert_null(bob->channels.conn);
     assert_false(server_has(fixture->server, "lock:fence:waiting"));
 }
 
@@ -74,7 +74,7 @@ static void test_wait__on_a_free_lock_is_granted_at_once(void **state)
     struct call call = {0};
 
     assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
-    assert_null(client->waits.channels.conn);
+    assert_null(client->channels.conn);
     assert_int_equal(server_int(fixture->server, "DBSIZE"), 2); /* and the counter */
     assert_in_range(server_int(fixture->server, "PTTL " NAME), 1, LEASE_MS);
 }
@@ -317,7 +317,7 @@ static void test_spin__asks_within_its_bounds_and_listens_to_nothing(void **stat
     before = script_calls(fixture);
     assert_int_equal(acquire_with(fixture, bob, &call, NAME, &options), STATUS_BUSY);
     assert_in_range(script_calls(fixture) - before, 400 / 20 / 3, 400 / 10 + 1);
-    assert_null(bob->waits.channels.conn);
+    assert_null(bob->channels.conn);
 
     options.wait_ms = LONG_MS;
     call_wait(bob, &call, NAME, &options);

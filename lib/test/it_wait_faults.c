@@ -1,6 +1,6 @@
 /* it_wait_faults.c - waits that are cancelled, cut off, refused or closed. */
 #include "base/clock.h"
-#include "lock/internal.h"
+#include "lock/batch.h"
 #include "test/waits.h"
 
 #include <hiredis/hiredis.h>
@@ -120,7 +120,7 @@ static void test_rlock_cancel__of_a_waiter_that_was_called(void **state)
     assert_true(fixture_run_until(fixture, begins_to_try, &call, WITHIN_MS));
     server_pause(fixture->server);
     rlock_flush(bob);
-    assert_true(call.lock.batch->is_sent);
+    assert_true(rlock_batch_is_sent(&call.lock));
     cancel(fixture, bob, &call);
     assert_int_equal(acquire_with(fixture, alice, &other, NAME,
                                   &(struct rlock_acquire_options){.lease_ms = LEASE_MS,

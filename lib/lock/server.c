@@ -1,0 +1,59 @@
+/* server.c - the server's clock, as seen in its replies, and the fence counter. */
+#include "lock/server.h"
+#include "base/clock.h"
+
+#define AHEAD_UNKNOWN_US (INT64_MAX / 4)
+
+static void server_on_raised(struct redis_script_call *call, enum status status,
+                             const struct redis_reply *reply)
+{
+    struct rlock_client *client = list_item(call, struct rlock_client, server.raise);
+    int64_t clock_us;
+
+    /* Where the script is refused, so is each acquire that needs the counter. */
+    if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
+        rlock_server_saw_clock(client, clock_us, client->server.raise_sent_us, true);
+}
+
+void rlock_server_raise_fence(struct rlock_client *client)
+{
+    struct rlock_server *server = &client->server;
+
+    server->raise = (struct redis_script_call){
+        .script = &client->scripts[RLOCK_SCRIPT_RAISE],
+        .done = server_on_raised,
+        .with_body = true, /* sent a second time it would come too late */
+    };
+    server->raise_sent_us = clock_mono_us();
+    server->ahead_us = AHEAD_UNKNOWN_US;
+    if (redis_script_begin(client->conn, &server->raise, 1, 0) != STATUS_OK)
+        return;
+    redis_conn_arg(client->conn, client->fence_key, client->fence_key_len);
+    if (redis_script_end(client->conn, &server->raise) != STATUS_OK)
+        client->stats.failed++;
+}
+
+void rlock_server_saw_clock(struct rlock_client *client, int64_t clock_us,
+                            int64_t sent_us, bool is_wrong)
+{
+    int64_t ahead_us = clock_us - sent_us; /* the shorter the delay, the closer */
+
+    if (is_wrong || ahead_us < client->server.ahead_us)
+        client->server.ahead_us = ahead_us;
+}
+
+uint64_t rlock_server_latest_us(const struct rlock_client *client, int64_t sent_us)
+{
+    int64_t latest_us =
+        client->server.ahead_us + sent_us + (int64_t)client->timeout_ms * 1000;
+
+    return latest_us < 0 ? 0 : (uint64_t)latest_us;
+}
+
+void rlock_server_refused(struct rlock_client *client, const struct redis_reply *error)
+{
+    size_t len;
+    const char *text = redis_reply_text(error, &len);
+
+    err_set(&client->why, STATUS_REFUSED, "%s", text == NULL ? "no message" : text);
+}

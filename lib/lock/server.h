@@ -1,0 +1,26 @@
+/* server.h - what a client knows of its server: its clock and its last error. */
+#ifndef LOCK_SERVER_H
+#define LOCK_SERVER_H
+
+#include "lock/internal.h"
+
+/**
+ * The connection is new: raise the fence counter to the server's clock before this
+ * connection acquires any lock, for the server may have restarted with an old snapshot.
+ */
+void rlock_server_raise_fence(struct rlock_client *client);
+
+/**
+ * The server's clock was `clock_us` after it received what was sent at `sent_us`.
+ * `is_wrong`: the value known so far has proved wrong.
+ */
+void rlock_server_saw_clock(struct rlock_client *client, int64_t clock_us,
+                            int64_t sent_us, bool is_wrong);
+
+/** The time on the server's clock after which a call sent at `sent_us` has timed out. */
+uint64_t rlock_server_latest_us(const struct rlock_client *client, int64_t sent_us);
+
+/** The server replied with this error: keep its text for rlock_client_why(). */
+void rlock_server_refused(struct rlock_client *client, const struct redis_reply *error);
+
+#endif
