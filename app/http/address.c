@@ -49,7 +49,7 @@ bool address_parse(const char *text, size_t len, uint8_t ret_address[16])
         return (rest == 0 || is_port(end + 1, rest)) &&
                parse_plain(text + 1, (size_t)(end - text) - 1, ret_address);
     }
-    /* of several colons none begins a port */
+    /* a colon begins a port only behind an IPv4 address */
     if (colon != NULL && memchr(text, '.', (size_t)(colon - text)) != NULL &&
         is_port(colon, len - (size_t)(colon - text)))
         len = (size_t)(colon - text);
@@ -93,8 +93,8 @@ enum status address_networks_parse(const char *text,
                            ADDRESS_NETWORKS_MAX);
         if (!parse_network(text, len, &networks))
             return err_set(reterr, STATUS_INVALID,
-                           "\"%.*s\" is not a network; allowed are addresses and "
-                           "prefixes, 10.0.0.0/8,::1",
+                           "\"%.*s\" is not a network: must be addresses and prefixes, "
+                           "10.0.0.0/8,::1",
                            len < 60 ? (int)len : 60, text);
         networks.count++;
         text += len;

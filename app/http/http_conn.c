@@ -1,11 +1,10 @@
 /*
- * http_conn.c - how many connections an address has, and how long a client may take.
+ * http_conn.c - the limit of connections per address, and the timeouts of connections.
  *
- * libmicrohttpd ends a connection on which nothing moves; a client that sends a byte now
- * and then it keeps for ever. So the time is ours: on each connection it is somebody's
- * turn, and a client's turn ends after a fixed time, however busy it looks. About once a
- * second all connections are looked through; one that is overdue is shut down, which
- * libmicrohttpd takes for the client's leaving.
+ * libmicrohttpd closes connections without activity, but keeps a client that sends a byte
+ * now and then. So each state in which a client must act has a fixed timeout, regardless
+ * of activity. A sweep about once a second shuts overdue connections down, which
+ * libmicrohttpd treats like a disconnect.
  */
 #include "app/http/http_impl.h"
 
@@ -16,7 +15,7 @@
 
 #define SWEEP_MS 500
 
-/* An address with connections; as many exist as have some. */
+/* An address with open connections. */
 struct peer {
     struct list link;
     uint64_t key;
@@ -38,7 +37,7 @@ static void read_address(const struct sockaddr *address, uint8_t ret_address[16]
     }
 }
 
-void address_of_peer(struct MHD_Connection *connection, uint8_t ret_address[16])
+void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16])
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -56,16 +55,14 @@ static struct peer *find_peer(struct conns *conns, uint64_t key)
 {
     struct list *bucket = bucket_of(conns, key);
 
-    for (struct list *link = bucket->next; link != bucket; link = link->next) {
-        struct peer *peer = list_item(link, struct peer, link);
-
+    LIST_EACH(struct peer, peer, bucket, link) {
         if (peer->key == key)
             return peer;
     }
     return NULL;
 }
 
-/* NULL: not to be counted, or out of memory. */
+/* NULL: there is no limit, or no memory. */
 static struct peer *count_peer(struct conns *conns, struct MHD_Connection *connection)
 {
     uint8_t address[16];
@@ -74,7 +71,7 @@ static struct peer *count_peer(struct conns *conns, struct MHD_Connection *conne
 
     if (conns->limit_per_address == 0)
         return NULL;
-    address_of_peer(connection, address);
+    conn_peer_address(connection, address);
     key = address_key(address);
     peer = find_peer(conns, key);
     if (peer == NULL) {
@@ -96,13 +93,13 @@ static void discount_peer(struct peer *peer)
     free(peer);
 }
 
-enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr, socklen_t len)
+enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr,
+                             socklen_t len UNUSED)
 {
     struct conns *conns = arg;
     uint8_t address[16];
     const struct peer *peer;
 
-    (void)len;
     if (conns->limit_per_address == 0)
         return MHD_YES;
     read_address(sockaddr, address);
@@ -129,23 +126,21 @@ void conns_init(struct conns *conns, const struct http_options *options)
 
 void conns_clear(struct conns *conns)
 {
-    struct list *link;
-
-    while ((link = list_shift(&conns->free_conns)) != NULL)
-        free(list_item(link, struct conn, link));
+    LIST_DRAIN(struct conn, conn, &conns->free_conns, link)
+        free(conn);
 }
 
 static struct conn *conn_begin(struct conns *conns, struct MHD_Connection *connection)
 {
-    struct list *link = list_shift(&conns->free_conns);
-    struct conn *conn =
-        link != NULL ? list_item(link, struct conn, link) : malloc(sizeof(*conn));
+    struct conn *conn = LIST_SHIFT(struct conn, &conns->free_conns, link);
 
+    if (conn == NULL)
+        conn = malloc(sizeof(*conn));
     if (conn == NULL)
         return NULL;
     conn->connection = connection;
     conn->peer = count_peer(conns, connection);
-    conn_enter(conns, conn, CONN_IDLE);
+    conn_set_state(conns, conn, CONN_IDLE);
     list_append(&conns->all, &conn->link);
     return conn;
 }
@@ -180,7 +175,7 @@ struct conn *conn_of(struct MHD_Connection *connection)
         ->socket_context;
 }
 
-void conn_enter(struct conns *conns, struct conn *conn, enum conn_state state)
+void conn_set_state(struct conns *conns, struct conn *conn, enum conn_state state)
 {
     if (conn == NULL)
         return;
@@ -188,17 +183,17 @@ void conn_enter(struct conns *conns, struct conn *conn, enum conn_state state)
     conn->since_ms = uv_now(conns->loop);
 }
 
-/* -- time -- */
+/* -- timeouts -- */
 
 static bool is_overdue(const struct conns *conns, const struct conn *conn,
                        uint64_t now_ms)
 {
-    uint64_t spent_ms = now_ms - conn->since_ms;
+    uint64_t elapsed_ms = now_ms - conn->since_ms;
 
     if (conn->state == CONN_IDLE)
-        return spent_ms > conns->idle_ms;
+        return elapsed_ms > conns->idle_ms;
     return (conn->state == CONN_READING || conn->state == CONN_WRITING) &&
-           spent_ms > conns->request_ms;
+           elapsed_ms > conns->request_ms;
 }
 
 static void shut_down(struct conns *conns, struct conn *conn)
@@ -207,7 +202,7 @@ static void shut_down(struct conns *conns, struct conn *conn)
         MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
     shutdown(info->connect_fd, SHUT_RDWR);
-    conn_enter(conns, conn, CONN_ENDING);
+    conn_set_state(conns, conn, CONN_ENDING);
 }
 
 void conns_sweep(struct conns *conns)
@@ -217,9 +212,7 @@ void conns_sweep(struct conns *conns)
     if (now_ms - conns->swept_ms < SWEEP_MS)
         return;
     conns->swept_ms = now_ms;
-    for (struct list *link = conns->all.next; link != &conns->all; link = link->next) {
-        struct conn *conn = list_item(link, struct conn, link);
-
+    LIST_EACH(struct conn, conn, &conns->all, link) {
         if (is_overdue(conns, conn, now_ms))
             shut_down(conns, conn);
     }

@@ -1,4 +1,4 @@
-/* http_impl.h - what the files of http share among themselves. */
+/* http_impl.h - what the files of the server share; private to them. */
 #ifndef HTTP_IMPL_H
 #define HTTP_IMPL_H
 
@@ -8,22 +8,21 @@
 #include <microhttpd.h>
 #include <stdalign.h>
 
-/* -- http_conn.c: connections, their number and their time -- */
+/* -- http_conn.c: connections -- */
 
-/* Whose turn it is on a connection. */
 enum conn_state {
-    CONN_IDLE,    /* the client's, to send the head of a request */
-    CONN_READING, /* the client's, to send its body */
-    CONN_WORKING, /* ours */
-    CONN_WRITING, /* the client's, to fetch the answer */
-    CONN_ENDING,  /* shut down, because the client took too long */
+    CONN_IDLE,    /* waiting for the client to send a request line and headers */
+    CONN_READING, /* waiting for the client to send the body */
+    CONN_WORKING, /* the handler has the request */
+    CONN_WRITING, /* waiting for the client to read the answer */
+    CONN_ENDING,  /* shut down after a timeout */
 };
 
 struct conn {
     struct list link; /* in conns.all */
     struct MHD_Connection *connection;
     struct peer *peer; /* NULL: not counted */
-    uint64_t since_ms; /* in this state, by the loop's clock */
+    uint64_t since_ms; /* when the state began, by the loop's clock */
     enum conn_state state;
 };
 
@@ -31,39 +30,39 @@ struct conn {
 
 struct conns {
     uv_loop_t *loop;
-    const struct address_networks *trusted; /* without a limit */
+    const struct address_networks *trusted; /* have no limit */
     size_t limit_per_address;               /* 0: none */
     uint64_t idle_ms, request_ms;
     uint64_t swept_ms;
     size_t count;
     struct list all;
     struct list free_conns;
-    struct list peers[CONN_PEER_BUCKETS]; /* empty where nothing is counted */
+    struct list peers[CONN_PEER_BUCKETS]; /* a hash table; empty without a limit */
 };
 
 void conns_init(struct conns *conns, const struct http_options *options);
-void conns_clear(struct conns *conns); /* when no connection is left */
+void conns_clear(struct conns *conns); /* when all connections have closed */
 
-/** For MHD_start_daemon(): may one more come from this address? `arg`: the conns. */
+/** For MHD_start_daemon(): whether the address may open a connection. `arg`: the conns. */
 enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr, socklen_t len);
 
 /** For MHD_OPTION_NOTIFY_CONNECTION; `arg`: the conns. */
 void conns_notify(void *arg, struct MHD_Connection *connection, void **slot,
                   enum MHD_ConnectionNotificationCode what);
 
-/** NULL when memory was out at its beginning: then it has no time limit. */
+/** NULL if memory was short when it was opened: then it has no timeouts. */
 struct conn *conn_of(struct MHD_Connection *connection);
 
 /** Accepts NULL. */
-void conn_enter(struct conns *conns, struct conn *conn, enum conn_state state);
+void conn_set_state(struct conns *conns, struct conn *conn, enum conn_state state);
 
-/** Shut down those that have taken too long; cheap to call often. */
+/** Shut down connections whose state has timed out. Cheap to call often. */
 void conns_sweep(struct conns *conns);
 
-void address_of_peer(struct MHD_Connection *connection, uint8_t ret_address[16]);
+void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16]);
 
 struct http_request {
-    struct list free_link;
+    struct list link; /* in http->free_requests */
     struct http *http;
     struct MHD_Connection *connection;
     struct conn *conn;
@@ -73,8 +72,8 @@ struct http_request {
     enum http_method method;
     bool is_answered;
     bool is_suspended;
-    bool is_broken; /* no answer could be made: the connection is closed instead */
-    char trace[HTTP_TRACE_BYTES];                 /* "" until asked for */
+    bool is_broken; /* no answer could be rendered: the connection is closed instead */
+    char trace[HTTP_TRACE_BYTES];                 /* "" until http_trace() */
     alignas(max_align_t) unsigned char context[]; /* options.context_bytes */
 };
 
@@ -85,15 +84,15 @@ struct http {
     struct conns conns;
     struct list free_requests;
     struct http_options options;
-    size_t pending; /* handed out and not answered */
-    size_t open;    /* begun and not yet sent to the end */
-    bool has_resumed;
+    size_t pending;   /* see http_pending() */
+    size_t open;      /* see http_open() */
+    bool has_resumed; /* an answer is ready to be sent */
     bool is_quiesced;
 };
 
 /* -- http_request.c -- */
 
-/** A header's value as it came, or NULL. */
+/** The first value of a header; NULL: absent. */
 const char *http_lookup(const struct http_request *request, const char *name,
                         size_t *ret_len);
 
@@ -104,19 +103,19 @@ const char *http_lookup(const struct http_request *request, const char *name,
 bool http_is_request_id(const char *text, size_t len);
 bool http_is_traceparent(const char *text, size_t len);
 
-/** The id for X-Request-Id of the answer; false: there is none. */
-bool http_copy_id(const struct http_request *request,
-                  char ret_id[HTTP_REQUEST_ID_MAX + 1]);
+/** The id for the answer's X-Request-Id. False: none was sent or generated. */
+bool http_copy_request_id(const struct http_request *request,
+                          char ret_id[HTTP_REQUEST_ID_MAX + 1]);
 
 /* -- http_tls.c -- */
 
-/** Have libmicrohttpd ask for the certificate at each handshake. */
+/** The option by which each handshake retrieves the certificate from http_tls_use(). */
 struct MHD_OptionItem http_tls_option(void);
 
-/** The certificate for the handshakes that this thread does from now on; NULL: none. */
+/** Use `tls` for the handshakes of this thread from now on; NULL: none. */
 void http_tls_use(struct http_tls *tls);
 
-/** `next` is replaced by `old` but may be in use by a handshake: kept with it. */
+/** Free `old`, which a handshake may still use, together with `next`. */
 void http_tls_keep(struct http_tls *next, struct http_tls *old);
 
 #endif

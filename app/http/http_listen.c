@@ -1,4 +1,4 @@
-/* http_listen.c - sockets that share an address. */
+/* http_listen.c - binds sockets that share an address. */
 #include "app/http/http.h"
 
 #include <netdb.h>
@@ -27,18 +27,18 @@ static int socket_bind(const struct addrinfo *address, bool is_shared)
     return -1;
 }
 
-/* A port that the kernel chose is written into `address`, for the sockets to come. */
+/* Writes a port chosen by the kernel into `address`, for the sockets bound next. */
 static void port_read(int fd, struct addrinfo *address, unsigned *ret_port)
 {
     socklen_t len = address->ai_addrlen;
 
     getsockname(fd, address->ai_addr, &len);
-    /* the port stands at the same place in both families */
+    /* the port has the same offset in both families */
     *ret_port = ntohs(((struct sockaddr_in *)(void *)address->ai_addr)->sin_port);
 }
 
-/* Sockets that share a port are bound happily beside those of another process, which
-   would then get a part of our connections: the first one is tried alone. */
+/* Binding with SO_REUSEPORT succeeds beside another process with the same option, and each
+   would get a part of the connections: so a probe is bound without it first. */
 static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
                      unsigned *ret_port)
 {
@@ -80,10 +80,9 @@ enum status http_listen(const char *address, size_t count, int *ret_fds,
 
     if (colon == NULL || (size_t)(colon - address) >= sizeof(host) || colon == address ||
         !is_port(colon + 1))
-        return err_set(
-            reterr, STATUS_INVALID,
-            "\"%s\" is not an address; host:port is allowed, the port 0 to 65535",
-            address);
+        return err_set(reterr, STATUS_INVALID,
+                       "\"%s\" is not an address: must be host:port, the port 0 to 65535",
+                       address);
     snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
     if (host[0] == '[' && colon[-1] == ']') {
         memmove(host, host + 1, strlen(host));

@@ -12,7 +12,7 @@ struct http_page {
     struct MHD_Response *response;
     char *body;
     size_t body_len;
-    int64_t dated_s; /* what its Date says */
+    int64_t dated_s; /* of its header Date */
     unsigned status;
 };
 
@@ -21,7 +21,7 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
     return MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
-/* A page runs what it brings and nothing else, in no frame of anybody's. */
+/* A page runs only its own scripts, and is displayed in no frame. */
 static bool add_security(struct MHD_Response *response, const char *content_type)
 {
     static const char html[] = "text/html";
@@ -39,7 +39,7 @@ static bool add_security(struct MHD_Response *response, const char *content_type
 
 static struct MHD_Response *response_create(const struct http_reply *reply)
 {
-    // the cast: libmicrohttpd copies, but its parameter is not const
+    /* the cast: libmicrohttpd copies, but its parameter is not const */
     struct MHD_Response *response = MHD_create_response_from_buffer(
         reply->body_len, (void *)(uintptr_t)reply->body, MHD_RESPMEM_MUST_COPY);
     bool ok = response != NULL;
@@ -56,13 +56,14 @@ static struct MHD_Response *response_create(const struct http_reply *reply)
     return NULL;
 }
 
-/* What only this answer of ours says. */
-static bool add_own(const struct http_request *request, struct MHD_Response *response)
+/* The headers that differ from answer to answer. */
+static bool add_individual(const struct http_request *request,
+                           struct MHD_Response *response)
 {
     const struct http *http = request->http;
     char id[HTTP_REQUEST_ID_MAX + 1];
 
-    if (http_copy_id(request, id) && !add_header(response, "X-Request-Id", id))
+    if (http_copy_request_id(request, id) && !add_header(response, "X-Request-Id", id))
         return false;
     if (http->options.tls != NULL &&
         !add_header(response, "Strict-Transport-Security", "max-age=31536000"))
@@ -71,15 +72,15 @@ static bool add_own(const struct http_request *request, struct MHD_Response *res
            add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 
-static void give(struct http_request *request, unsigned status,
-                 struct MHD_Response *response)
+static void queue(struct http_request *request, unsigned status,
+                  struct MHD_Response *response)
 {
     struct http *http = request->http;
 
     assert(!request->is_answered);
     request->is_answered = true;
     http->pending--;
-    conn_enter(&http->conns, request->conn, CONN_WRITING);
+    conn_set_state(&http->conns, request->conn, CONN_WRITING);
     request->is_broken =
         response == NULL ||
         MHD_queue_response(request->connection, status, response) != MHD_YES;
@@ -90,19 +91,19 @@ static void give(struct http_request *request, unsigned status,
     MHD_resume_connection(request->connection);
 }
 
-/* Takes the response over; NULL: none could be made. */
-static void give_own(struct http_request *request, unsigned status,
-                     struct MHD_Response *response)
+/* Takes the response over; NULL: none could be rendered. */
+static void queue_individual(struct http_request *request, unsigned status,
+                             struct MHD_Response *response)
 {
-    bool ok = response != NULL && add_own(request, response);
+    bool ok = response != NULL && add_individual(request, response);
 
-    give(request, status, ok ? response : NULL);
+    queue(request, status, ok ? response : NULL);
     if (response != NULL)
-        MHD_destroy_response(response); /* the connection has its own reference */
+        MHD_destroy_response(response); /* the connection holds its own reference */
 }
 
-/* First of all: it may want the request to have an id, which the answer then tells. */
-static void announce(struct http_request *request, unsigned status)
+/* Comes first: a log line may generate the request id that the answer carries. */
+static void notify_answered(struct http_request *request, unsigned status)
 {
     const struct http_options *options = &request->http->options;
 
@@ -111,8 +112,8 @@ static void announce(struct http_request *request, unsigned status)
 
 void http_answer(struct http_request *request, const struct http_reply *reply)
 {
-    announce(request, reply->status);
-    give_own(request, reply->status, response_create(reply));
+    notify_answered(request, reply->status);
+    queue_individual(request, reply->status, response_create(reply));
 }
 
 struct http_page *http_page_create(const struct http_reply *reply)
@@ -143,14 +144,13 @@ void http_page_free(struct http_page *page)
     free(page);
 }
 
-static enum MHD_Result copy_header(void *arg, enum MHD_ValueKind kind, const char *name,
-                                   const char *value)
+static enum MHD_Result copy_header(void *arg, enum MHD_ValueKind kind UNUSED,
+                                   const char *name, const char *value)
 {
-    (void)kind;
     return MHD_add_response_header(arg, name, value);
 }
 
-/* The page once more, for an answer that has something to add. */
+/* A copy, for an answer with individual headers. */
 static struct MHD_Response *page_copy(const struct http_page *page)
 {
     struct http_reply body = {.body = page->body, .body_len = page->body_len};
@@ -161,8 +161,8 @@ static struct MHD_Response *page_copy(const struct http_page *page)
     return response;
 }
 
-/* Once a second instead of at each answer. An answer that is still to be sent says the
-   new time as well. A header that could not be made, libmicrohttpd makes itself. */
+/* Updates Date once a second instead of per answer, also for answers still to be sent. If
+   that fails, libmicrohttpd adds the header itself. */
 static void page_date(struct http_page *page)
 {
     time_t now_s = (time_t)(clock_real_us() / 1000000);
@@ -182,11 +182,11 @@ void http_answer_page(struct http_request *request, struct http_page *page)
     const struct http *http = request->http;
     size_t len;
 
-    announce(request, page->status);
+    notify_answered(request, page->status);
     page_date(page);
     if (http->is_quiesced || http->options.tls != NULL || request->trace[0] != '\0' ||
         http_lookup(request, "X-Request-Id", &len) != NULL)
-        give_own(request, page->status, page_copy(page));
+        queue_individual(request, page->status, page_copy(page));
     else
-        give(request, page->status, page->response);
+        queue(request, page->status, page->response);
 }

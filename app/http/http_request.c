@@ -57,12 +57,12 @@ struct search {
     bool is_repeated;
 };
 
-static enum MHD_Result search_one(void *arg, enum MHD_ValueKind kind, const char *name,
-                                  size_t name_len, const char *value, size_t value_len)
+static enum MHD_Result search_one(void *arg, enum MHD_ValueKind kind UNUSED,
+                                  const char *name, size_t name_len, const char *value,
+                                  size_t value_len)
 {
     struct search *search = arg;
 
-    (void)kind;
     if (name_len != search->name_len)
         return MHD_YES;
     if (search->any_case ? strncasecmp(name, search->name, name_len) != 0
@@ -92,7 +92,7 @@ struct text http_header(const struct http_request *request, const char *name,
 {
     size_t len;
 
-    /* quicker than to look at each, and mostly the answer */
+    /* most headers are absent, and this look-up is faster than the search */
     if (http_lookup(request, name, &len) == NULL) {
         if (ret_repeated != NULL)
             *ret_repeated = false;
@@ -109,20 +109,19 @@ struct text http_query(const struct http_request *request, const char *name,
 
 /* -- the client's address -- */
 
-/* The last values of the header, as they came. */
+/* The last values of X-Forwarded-For. */
 struct forwarded {
     size_t count;
     struct text values[FORWARDED_MAX];
 };
 
-static enum MHD_Result collect_forwarded(void *arg, enum MHD_ValueKind kind,
+static enum MHD_Result collect_forwarded(void *arg, enum MHD_ValueKind kind UNUSED,
                                          const char *name, size_t name_len,
                                          const char *value, size_t value_len)
 {
     static const char wanted[] = "X-Forwarded-For";
     struct forwarded *forwarded = arg;
 
-    (void)kind;
     if (name_len == sizeof(wanted) - 1 && strncasecmp(name, wanted, name_len) == 0)
         forwarded->values[forwarded->count++ % FORWARDED_MAX] =
             (struct text){value != NULL ? value : "", value_len};
@@ -135,14 +134,14 @@ void http_client_address(const struct http_request *request, uint8_t ret_address
     struct forwarded forwarded;
     size_t kept;
 
-    address_of_peer(request->connection, ret_address);
+    conn_peer_address(request->connection, ret_address);
     if (!address_is_in(trusted, ret_address))
         return;
     forwarded.count = 0;
     MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_forwarded,
                                 &forwarded);
     kept = forwarded.count < FORWARDED_MAX ? forwarded.count : FORWARDED_MAX;
-    for (size_t i = 1; i <= kept; i++) { /* each proxy adds at the end */
+    for (size_t i = 1; i <= kept; i++) { /* each proxy appends its peer */
         const struct text *value =
             &forwarded.values[(forwarded.count - i) % FORWARDED_MAX];
 

@@ -1,19 +1,19 @@
 /*
  * http_server.c - libmicrohttpd on a libuv loop.
  *
- * The daemon's epoll descriptor is watched by the loop; MHD_run() does a bounded amount
- * of work and never waits. Its own threads are not used: with suspended connections they
- * can wait for ever when a multiple of 128 sockets was ready at once.
+ * The loop watches the daemon's epoll descriptor; MHD_run() does a bounded amount of work
+ * and never waits. The daemon's own threads are not used: with suspended connections they
+ * can hang when a multiple of 128 sockets is ready at once.
  *
- * The daemon calls on_request() several times for one request: first with the headers,
- * then with each part of a body, at last with none. A request of ours begins with the
- * first call and ends in on_completed(), which also comes for a client that left; in
- * between it is suspended as long as its handler owes the answer. A suspended connection
- * is not read, so a client that leaves is noticed when the answer is sent: the work that
- * was begun is always finished.
+ * The daemon calls server_on_request() several times per request: with the headers, with
+ * each part of the body, and finally without data. A request begins with the first call
+ * and ends in server_on_completed(), which is called for disconnected clients, too. In
+ * between, it is suspended until its handler has answered. A suspended connection is not
+ * read, so a disconnect is noticed when the answer is sent: work that has begun is always
+ * completed.
  *
- * Resumed connections are sent in http_turn(): libmicrohttpd would wake us through its
- * pipe as well, but by then the answers have left.
+ * http_turn() sends the answers of resumed connections at the end of the turn, earlier
+ * than the daemon's wake-up pipe would.
  */
 #include "app/http/http_impl.h"
 
@@ -23,13 +23,12 @@
 #include <unistd.h>
 
 #define CONNECTION_MEMORY_BYTES                                                          \
-    10240 /* request line, headers and reply headers fit into it */
+    10240 /* for the request line, the headers and the headers of the answer */
 #define CONNECTION_COUNT_MAX 100000
 #define DISCARD_BYTES_MAX                                                                \
-    1048576 /* of an oversized body, before the client is cut off                        \
-             */
+    1048576 /* of an oversized body, before the connection is closed */
 #define RUNS_PER_TURN_MAX 4
-#define IDLE_WAKE_MS      1000 /* how late an idle connection may be closed */
+#define SWEEP_MS_MAX      1000 /* between two sweeps for timeouts */
 
 /* -- requests -- */
 
@@ -45,18 +44,18 @@ static struct http_request *request_create(struct http *http, const char *method
                    {MHD_HTTP_METHOD_HEAD, HTTP_HEAD},
                    {MHD_HTTP_METHOD_PATCH, HTTP_PATCH},
                    {MHD_HTTP_METHOD_OPTIONS, HTTP_OPTIONS}};
-    struct list *link = list_shift(&http->free_requests);
     struct http_request *request =
-        link != NULL ? list_item(link, struct http_request, free_link)
-                     : malloc(sizeof(*request) + http->options.context_bytes);
+        LIST_SHIFT(struct http_request, &http->free_requests, link);
 
     if (request == NULL)
+        request = malloc(sizeof(*request) + http->options.context_bytes);
+    if (request == NULL)
         return NULL;
-    list_init(&request->free_link);
+    list_init(&request->link);
     request->http = http;
     request->connection = connection;
     request->conn = conn_of(connection);
-    conn_enter(&http->conns, request->conn, CONN_READING);
+    conn_set_state(&http->conns, request->conn, CONN_READING);
     request->trace[0] = '\0';
     request->path = path;
     request->body = NULL;
@@ -77,10 +76,10 @@ static void request_free(struct http_request *request)
 {
     free(request->body);
     request->http->open--;
-    list_append(&request->http->free_requests, &request->free_link);
+    list_append(&request->http->free_requests, &request->link);
 }
 
-/* Keeps the body up to its bound; past it only its length. False: cut the client off. */
+/* Keeps the body up to its bound; beyond it only the length. False: close the connection. */
 static bool request_append(struct http_request *request, const char *data, size_t len)
 {
     if (request->body_len + len <= HTTP_BODY_BYTES_MAX) {
@@ -99,7 +98,7 @@ static void request_handle(struct http_request *request)
     struct http *http = request->http;
 
     http->pending++;
-    conn_enter(&http->conns, request->conn, CONN_WORKING);
+    conn_set_state(&http->conns, request->conn, CONN_WORKING);
     http->options.handle(request, http->options.arg);
     if (request->is_answered)
         return;
@@ -108,14 +107,14 @@ static void request_handle(struct http_request *request)
 }
 
 // NOLINTNEXTLINE(readability-function-size): libmicrohttpd's signature
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection,
-                                  const char *path, const char *method,
-                                  const char *http_version, const char *data,
-                                  size_t *data_len, void **request_slot)
+static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *connection,
+                                         const char *path, const char *method,
+                                         const char *http_version UNUSED,
+                                         const char *data, size_t *data_len,
+                                         void **request_slot)
 {
     struct http_request *request = *request_slot;
 
-    (void)http_version;
     if (request == NULL) {
         request = request_create(arg, method, path, connection);
         *request_slot = request;
@@ -132,17 +131,16 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection,
     return request->is_broken ? MHD_NO : MHD_YES;
 }
 
-static void on_completed(void *arg, struct MHD_Connection *connection,
-                         void **request_slot, enum MHD_RequestTerminationCode how)
+static void server_on_completed(void *arg, struct MHD_Connection *connection UNUSED,
+                                void **request_slot,
+                                enum MHD_RequestTerminationCode how UNUSED)
 {
     struct http *http = arg;
     struct http_request *request = *request_slot;
 
-    (void)connection;
-    (void)how;
     if (request == NULL)
         return;
-    conn_enter(&http->conns, request->conn, CONN_IDLE);
+    conn_set_state(&http->conns, request->conn, CONN_IDLE);
     request_free(request);
     *request_slot = NULL;
 }
@@ -158,13 +156,12 @@ static int hex_value(char c)
     return -1;
 }
 
-/* In place. A NUL would end the string early and make two paths look alike. */
-static size_t unescape(void *arg, struct MHD_Connection *connection, char *text)
+/* In place. A NUL would truncate the path, so that two paths would look the same. */
+static size_t unescape(void *arg UNUSED, struct MHD_Connection *connection UNUSED,
+                       char *text)
 {
     char *to = text;
 
-    (void)arg;
-    (void)connection;
     for (const char *from = text; *from != '\0'; to++) {
         int high = *from == '%' ? hex_value(from[1]) : -1;
         int low = high >= 0 ? hex_value(from[2]) : -1;
@@ -189,14 +186,12 @@ static void run(struct http *http)
     MHD_run(http->daemon);
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void server_on_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
-    (void)status;
-    (void)events;
     run(poll->data);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void server_on_timer(uv_timer_t *timer)
 {
     run(timer->data);
 }
@@ -210,23 +205,21 @@ void http_turn(struct http *http)
         bool has_timeout = MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES;
 
         if (!has_timeout)
-            wait_ms = IDLE_WAKE_MS;
+            wait_ms = SWEEP_MS_MAX;
         if (!http->has_resumed && wait_ms > 0)
             break;
         run(http);
     }
-    if (wait_ms > IDLE_WAKE_MS)
-        wait_ms = IDLE_WAKE_MS;
+    if (wait_ms > SWEEP_MS_MAX)
+        wait_ms = SWEEP_MS_MAX;
     if (wait_ms == 0 || !uv_is_active((uv_handle_t *)&http->timer))
-        uv_timer_start(&http->timer, on_timer, wait_ms, 0);
+        uv_timer_start(&http->timer, server_on_timer, wait_ms, 0);
 }
 
-static void on_message(void *arg, const char *format, va_list args)
+/* Malformed requests and disconnects, which no operator can act on. */
+static void ignore_message(void *arg UNUSED, const char *format UNUSED,
+                           va_list args UNUSED)
 {
-    /* Malformed requests and clients that leave: nothing that an operator can mend. */
-    (void)arg;
-    (void)format;
-    (void)args;
 }
 
 static struct MHD_Daemon *daemon_start(struct http *http)
@@ -240,9 +233,9 @@ static struct MHD_Daemon *daemon_start(struct http *http)
     else
         tls[0].option = MHD_OPTION_END;
     return MHD_start_daemon(
-        flags, 0, conns_accept, &http->conns, on_request, http,
-        MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_LISTEN_SOCKET,
-        options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+        flags, 0, conns_accept, &http->conns, server_on_request, http,
+        MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL, MHD_OPTION_LISTEN_SOCKET,
+        options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, server_on_completed, http,
         MHD_OPTION_NOTIFY_CONNECTION, conns_notify, &http->conns,
         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_LIMIT,
@@ -264,13 +257,13 @@ enum status http_start(const struct http_options *options, struct http **ret_htt
     http->daemon = daemon_start(http);
     if (http->daemon == NULL) {
         free(http);
-        return err_set(reterr, STATUS_INVALID, "libmicrohttpd does not start%s",
+        return err_set(reterr, STATUS_INVALID, "libmicrohttpd failed to start%s",
                        options->tls != NULL ? ": was it built with TLS?" : "");
     }
     info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     uv_poll_init(options->loop, &http->poll, info->epoll_fd);
     http->poll.data = http;
-    uv_poll_start(&http->poll, UV_READABLE, on_readable);
+    uv_poll_start(&http->poll, UV_READABLE, server_on_readable);
     uv_timer_init(options->loop, &http->timer);
     http->timer.data = http;
     *ret_http = http;
@@ -287,7 +280,7 @@ void http_quiesce(struct http *http)
 {
     MHD_socket fd;
 
-    run(http); /* takes in what the kernel has accepted for us */
+    run(http); /* accepts the queued connections */
     fd = MHD_quiesce_daemon(http->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
@@ -323,12 +316,10 @@ void http_stop(struct http *http)
 
 void http_free(struct http *http)
 {
-    struct list *link;
-
     if (http == NULL)
         return;
-    while ((link = list_shift(&http->free_requests)) != NULL)
-        free(list_item(link, struct http_request, free_link));
+    LIST_DRAIN(struct http_request, request, &http->free_requests, link)
+        free(request);
     conns_clear(&http->conns);
     http_tls_free(http->options.tls);
     free(http);

@@ -1,9 +1,9 @@
 /*
- * http_tls.c - the certificate of the handshakes, which may change while we run.
+ * http_tls.c - the certificate for handshakes, which can be replaced at run time.
  *
- * libmicrohttpd takes a certificate once and for all when a daemon starts; but it also
- * lets GnuTLS ask for it at each handshake. That question has no argument to tell whom it
- * is for: each loop has a thread of its own, so the answer is kept by thread.
+ * libmicrohttpd takes a certificate only when a daemon starts, but it can install a
+ * callback by which GnuTLS retrieves one at each handshake. The callback has no argument,
+ * and each loop has its own thread, so the certificate is kept in a thread-local variable.
  */
 #include "app/http/http_impl.h"
 
@@ -15,7 +15,7 @@
 #define CHAIN_MAX 8
 
 struct http_tls {
-    struct http_tls *older; /* handshakes may be under way with it */
+    struct http_tls *older; /* handshakes may still use it */
     gnutls_pcert_st chain[CHAIN_MAX];
     unsigned chain_count;
     gnutls_privkey_t key;
@@ -23,7 +23,7 @@ struct http_tls {
 
 static _Thread_local struct http_tls *in_use;
 
-/* Do the two belong together? GnuTLS looks when both go into credentials. */
+/* GnuTLS checks that the two match when both are added to credentials. */
 static int check_pair(const gnutls_datum_t *cert, const gnutls_datum_t *key)
 {
     gnutls_certificate_credentials_t credentials;
@@ -78,7 +78,7 @@ enum status http_tls_create(const char *cert, const char *key, struct http_tls *
     http_tls_free(tls);
     return err_set(
         reterr, STATUS_INVALID,
-        "SECKILL_TLS_CERT_FILE and SECKILL_TLS_KEY_FILE are no chain (PEM) and "
+        "SECKILL_TLS_CERT_FILE and SECKILL_TLS_KEY_FILE must be a chain (PEM) and "
         "its key: %s",
         gnutls_strerror(failed));
 }
@@ -98,16 +98,13 @@ void http_tls_free(struct http_tls *tls)
 }
 
 // NOLINTNEXTLINE(readability-function-size): GnuTLS's signature
-static int on_certificate(gnutls_session_t session, const gnutls_datum_t *authorities,
-                          int authority_count, const gnutls_pk_algorithm_t *algorithms,
-                          int algorithm_count, gnutls_pcert_st **ret_chain,
-                          unsigned *ret_count, gnutls_privkey_t *ret_key)
+static int tls_on_handshake(gnutls_session_t session UNUSED,
+                            const gnutls_datum_t *authorities UNUSED,
+                            int authority_count UNUSED,
+                            const gnutls_pk_algorithm_t *algorithms UNUSED,
+                            int algorithm_count UNUSED, gnutls_pcert_st **ret_chain,
+                            unsigned *ret_count, gnutls_privkey_t *ret_key)
 {
-    (void)session;
-    (void)authorities;
-    (void)authority_count;
-    (void)algorithms;
-    (void)algorithm_count;
     if (in_use == NULL)
         return -1;
     *ret_chain = in_use->chain;
@@ -119,7 +116,7 @@ static int on_certificate(gnutls_session_t session, const gnutls_datum_t *author
 struct MHD_OptionItem http_tls_option(void)
 {
     return (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0,
-                                   (void *)(uintptr_t)on_certificate};
+                                   (void *)(uintptr_t)tls_on_handshake};
 }
 
 void http_tls_use(struct http_tls *tls)

@@ -1,9 +1,11 @@
 /* http_trace.c - request ids and traceparents: the names of a request in logs. */
 #include "app/http/http_impl.h"
 
+#include "base/random.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define DIGITS  "0123456789"
@@ -30,7 +32,7 @@ static bool is_hex(const char *text, size_t len, bool *ret_is_zero)
     return true;
 }
 
-/* 00-TRACE-PARENT-FLAGS, of W3C Trace Context level 1: 2, 32, 16 and 2 hex digits. */
+/* 00-TRACE-PARENT-FLAGS, 2, 32, 16 and 2 hex digits. Source: W3C Trace Context, level 1. */
 bool http_is_traceparent(const char *text, size_t len)
 {
     bool is_zero, no_trace, no_parent;
@@ -56,31 +58,21 @@ static const char *sent_traceparent(const struct http_request *request)
     return parent != NULL && http_is_traceparent(parent, len) ? parent : NULL;
 }
 
-/* Not to be guessed, and hardly ever the same twice. */
-static void make_id(char ret_id[17])
-{
-    uint64_t dice = 0;
-
-    if (getrandom(&dice, sizeof(dice), GRND_NONBLOCK) != (ssize_t)sizeof(dice))
-        dice = (uint64_t)(uintptr_t)ret_id ^ uv_hrtime();
-    snprintf(ret_id, 17, "%016llx", (unsigned long long)dice);
-}
-
 static const char trace_name[] = "request_id=";
 
 const char *http_trace(struct http_request *request)
 {
     const char *id, *parent;
-    char made[17];
+    char generated[17];
 
     if (request->trace[0] != '\0')
         return request->trace;
     id = sent_request_id(request);
     parent = sent_traceparent(request);
     if (id == NULL)
-        make_id(made);
+        snprintf(generated, sizeof(generated), "%016" PRIx64, random_u64());
     snprintf(request->trace, sizeof(request->trace), "%s%s%s%s", trace_name,
-             id != NULL ? id : made, parent != NULL ? " traceparent=" : "",
+             id != NULL ? id : generated, parent != NULL ? " traceparent=" : "",
              parent != NULL ? parent : "");
     return request->trace;
 }
@@ -92,9 +84,8 @@ const char *http_trace_sent(struct http_request *request)
     return http_trace(request);
 }
 
-/* For the answer; false: it has none. */
-bool http_copy_id(const struct http_request *request,
-                  char ret_id[HTTP_REQUEST_ID_MAX + 1])
+bool http_copy_request_id(const struct http_request *request,
+                          char ret_id[HTTP_REQUEST_ID_MAX + 1])
 {
     const char *id = request->trace + sizeof(trace_name) - 1;
 
