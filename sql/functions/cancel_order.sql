@@ -3,8 +3,7 @@
 -- Cancel an unpaid order. See move_order().
 create or replace function cancel_order(p_voucher bigint, p_order bigint, p_actor text,
     out verdict smallint, out changed voucher_order)
-language sql security definer
-set search_path from current
+language sql security definer set search_path from current
 begin atomic
     select * from move_order(p_voucher, p_order, 'unpaid', 'cancelled', p_actor);
 end;

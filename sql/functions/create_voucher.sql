@@ -5,8 +5,7 @@ create or replace function create_voucher(p_voucher bigint, p_title text, p_desc
     p_actor text default 'admin', p_requires_ticket boolean default false,
     p_pow_bits bigint default 0)
 returns setof voucher
-language plpgsql security definer
-set search_path from current
+language plpgsql security definer set search_path from current
 as $$
 begin
     return query

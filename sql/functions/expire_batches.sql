@@ -6,8 +6,7 @@ create or replace function expire_batches(p_voucher bigint, p_firsts bigint[],
     out expired bigint, out ended bigint)
 language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set plan_cache_mode = force_generic_plan set jit = off
-set search_path from current
+set plan_cache_mode = force_generic_plan set jit = off set search_path from current
 as $$
 declare
     v_first bigint;

@@ -3,8 +3,7 @@
 create or replace function expire_orders(p_voucher bigint, p_orders bigint[]) returns bigint
 language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set plan_cache_mode = force_generic_plan set jit = off
-set search_path from current
+set plan_cache_mode = force_generic_plan set jit = off set search_path from current
 as $$
 declare
     v_at timestamptz;

@@ -3,8 +3,7 @@ create or replace function patch_voucher(p_voucher bigint, p_title text, p_descr
     p_begin_at timestamptz, p_end_at timestamptz, p_pay_within_s bigint,
     p_requires_ticket boolean default null, p_pow_bits bigint default null)
 returns setof voucher
-language plpgsql security definer
-set search_path from current
+language plpgsql security definer set search_path from current
 as $$
 begin
     return query

@@ -9,8 +9,7 @@
 create or replace function pay_order(p_voucher bigint, p_order bigint, p_actor text,
     p_payment_ref text, p_amount_cents bigint,
     out verdict smallint, out changed voucher_order)
-language plpgsql security definer
-set search_path from current
+language plpgsql security definer set search_path from current
 as $$
 declare
     v_at timestamptz;

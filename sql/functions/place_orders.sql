@@ -18,8 +18,7 @@ create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fe
     out new_stock integer, out new_version bigint, out opens timestamptz, out closes timestamptz)
 language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
-set plan_cache_mode = force_generic_plan set jit = off
-set search_path from current
+set plan_cache_mode = force_generic_plan set jit = off set search_path from current
 as $$
 declare
     v voucher;

@@ -2,8 +2,7 @@
 create or replace function restock_voucher(p_voucher bigint, p_add bigint,
     p_actor text default 'admin')
 returns setof voucher
-language plpgsql security definer
-set search_path from current
+language plpgsql security definer set search_path from current
 as $$
 begin
     return query
