@@ -10,12 +10,11 @@ function folder_of(path) {
     return path
 }
 
-# The headers of lib/ are included without "lib/". There X.c and X.h are one node.
+# X.c and X.h are one node. The headers of lib/ are included without "lib/".
 function node_of(path) {
     if (path !~ /^(app|lib|load)\//)
         path = "lib/" path
-    if (path ~ /^lib\//)
-        sub(/\.[ch]$/, "", path)
+    sub(/\.[ch]$/, "", path)
     return path
 }
 

@@ -22,13 +22,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CONNECTION_MEMORY_BYTES                                                          \
-    10240 /* for the request line, the headers and the headers of the answer */
-#define CONNECTION_COUNT_MAX 100000
-#define DISCARD_BYTES_MAX                                                                \
-    1048576 /* of an oversized body, before the connection is closed */
-#define RUNS_PER_TURN_MAX 4
-#define SWEEP_MS_MAX      1000 /* between two sweeps for timeouts */
+#define CONNECTION_MEMORY_BYTES 10240 /* request line, headers, headers of the answer */
+#define CONNECTION_COUNT_MAX    100000
+#define DISCARD_BYTES_MAX       1048576 /* of an oversized body; then the client is cut off */
+#define RUNS_PER_TURN_MAX       4
+#define SWEEP_MS_MAX            1000 /* between two sweeps for timeouts */
 
 /* -- requests -- */
 
