@@ -1,7 +1,7 @@
 #!/bin/sh
 #
-# facts.sh COMMIT LIBRARY... - a C header with what `seckill version` tells of the build.
-# A LIBRARY is by its name for pkg-config.
+# facts.sh COMMIT LIBRARY... - prints a C header with the build information of
+# `seckill version`. LIBRARY is a name of pkg-config.
 set -eu
 printf '#define FACT_COMMIT "%s"\n' "$1"
 shift

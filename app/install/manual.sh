@@ -1,6 +1,6 @@
 #!/bin/sh
 #
-# manual.sh PROGRAM VERSION - seckill(1), with the settings as PROGRAM prints them.
+# manual.sh PROGRAM VERSION - prints the manual seckill(1) with the settings of PROGRAM.
 set -eu
 "$1" serve --help | awk -v version="$2" '
     FNR == NR && /^Environment:/ { inside = 1; next }

@@ -1,7 +1,7 @@
 #!/bin/sh
 #
-# package.sh BUILD VERSION - a Debian package of the program in BUILD, for this machine's
-# release; prints its path. What it depends on is what it is linked with.
+# package.sh BUILD VERSION - makes a Debian package of the program in BUILD for the release of
+# this machine, and prints its path. It depends on the libraries that the program is linked with.
 set -eu
 umask 022
 build=$1
@@ -15,9 +15,10 @@ make --no-print-directory -s say= BUILD="$build" DESTDIR="$root" PREFIX=/usr ins
 strip --strip-unneeded "$root/usr/bin/seckill"
 install -D -m 600 app/install/seckill.default "$root/etc/default/seckill"
 install -D -m 644 CHANGELOG.md "$root/usr/share/doc/seckill/changelog"
+install -D -m 644 LICENSE "$root/usr/share/doc/seckill/copyright"
 gzip -9n "$root/usr/share/man/man1/seckill.1" "$root/usr/share/doc/seckill/changelog"
 
-# dpkg-shlibdeps wants the directory of a source package.
+# dpkg-shlibdeps needs the directory of a source package.
 depends=$(
     mkdir -p "$build/shlibdeps/debian"
     : >"$build/shlibdeps/debian/control"
@@ -29,16 +30,16 @@ cat >"$root/DEBIAN/control" <<END
 Package: seckill
 Version: $version
 Architecture: $arch
-Maintainer: The seckill developers <seckill@localhost>
+Maintainer: the seckill authors <seckill@localhost>
 Installed-Size: $(du -ks --exclude DEBIAN "$root" | cut -f 1)
 Depends: $depends
 Suggests: postgresql (>= 15), redis-server
 Section: web
 Priority: optional
 Description: flash-sale order service
- Sells a fixed stock of vouchers to many shoppers at once, by HTTP: nothing is
- sold that is not there, nobody gets more than allowed, and an order that was
- acknowledged is in Postgres. Locks in Redis keep repeats away.
+ Sells a limited stock of vouchers to many shoppers at once over HTTP. It never
+ oversells, never exceeds a shopper's limit, and never loses an acknowledged
+ order. Orders are in Postgres; locks in Redis hold back duplicate requests.
 END
 echo /etc/default/seckill >"$root/DEBIAN/conffiles"
 for script in postinst prerm postrm; do

@@ -1,7 +1,7 @@
 #!/bin/sh
 #
-# postinst - the service is neither enabled nor started: it lacks a secret and its servers.
-# One that runs goes on with the new program.
+# postinst - does not enable or start the service, because its settings are missing. Restarts a
+# running service with the new program.
 set -eu
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload

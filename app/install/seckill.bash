@@ -1,4 +1,4 @@
-# seckill.bash - completion of seckill's commands and options in bash.
+# seckill.bash - bash completion of commands and options.
 
 _seckill()
 {
