@@ -11,7 +11,7 @@ static void ignore_notice(void *arg UNUSED, const char *message UNUSED)
 
 enum status db_open(const char *database_url, struct db **ret_db, struct err *reterr)
 {
-    /* what the URL says comes later, and so wins */
+    /* the URL comes last, so its settings win */
     const char *const keywords[] = {"connect_timeout", "fallback_application_name",
                                     "client_encoding", "dbname", NULL};
     const char *const values[] = {"10", "seckill", "UTF8", database_url, NULL};

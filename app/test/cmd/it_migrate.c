@@ -119,7 +119,7 @@ static void assert_migrates(const struct sandbox *sandbox, const struct files *f
                             const char *expected)
 {
     struct err err = {0};
-    struct steps steps;
+    struct steps steps = {0};
 
     if (migrate(sandbox, files, &steps, &err) != STATUS_OK)
         fail_msg("%s", err.text);
@@ -131,7 +131,7 @@ static void assert_refuses(const struct sandbox *sandbox, const struct files *fi
                            enum status expected, const char *why)
 {
     struct err err = {0};
-    struct steps steps;
+    struct steps steps = {0};
 
     assert_int_equal(migrate(sandbox, files, &steps, &err), expected);
     if (strstr(err.text, why) == NULL)
@@ -176,7 +176,7 @@ static void test_db_migrate__applies_all_once(void **state)
 {
     struct sandbox *sandbox = sandbox_new(*state, "migrate_once");
     struct err err = {0};
-    struct steps steps;
+    struct steps steps = {0};
 
     assert_true(count_files() >= 20);
     assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
@@ -276,7 +276,7 @@ static void test_db_migrate__dry_run_changes_nothing(void **state)
     struct files files = built_in_files();
     const struct db_migration options = {.is_dry_run = true, .files = files.rows};
     struct err err = {0};
-    struct steps steps;
+    struct steps steps = {0};
 
     assert_int_equal(migrate_with(sandbox, options, &steps, &err), STATUS_OK);
     assert_int_equal(steps.count, count_files());
@@ -298,9 +298,11 @@ static void test_db_migrate__dry_run_needs_no_right_to_write(void **state)
     struct sandbox *sandbox = sandbox_open(*state, "migrate_read");
     const struct db_migration options = {.is_dry_run = true};
     struct err err = {0};
-    struct steps steps;
+    struct steps steps = {0};
+    size_t used = strlen(sandbox->url);
 
-    strcat(sandbox->url, "%20-cdefault_transaction_read_only%3Don");
+    snprintf(sandbox->url + used, sizeof(sandbox->url) - used,
+             "%%20-cdefault_transaction_read_only%%3Don");
     assert_int_equal(migrate_with(sandbox, options, &steps, &err), STATUS_OK);
     assert_int_equal(steps.count, 0);
     sandbox_close(sandbox);
