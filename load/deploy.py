@@ -1,6 +1,6 @@
-"""deploy.py - a database with its service, measured by wrk: what the bench and the growth share.
-After each measurement SQL proves that nothing was sold twice or beyond the stock, and that
-every 201 is a row."""
+"""deploy.py - a database with instances of the service, measured by wrk or by the open-loop
+client. After each measurement SQL statements check that no voucher was oversold, that no shopper
+has two orders, and that every 201 is a row."""
 
 import json
 import os
@@ -21,37 +21,35 @@ CHUNK = 1000
 
 def wrk(place, ports, seconds, vouchers, count, keys=None, connections=CONNECTIONS,
         threads=THREADS):
-    """One measurement; what orders.lua tells at its end. Thread after thread asks the next
-    of the ports."""
+    """Run wrk with orders.lua and return its report. The threads use the ports in turn."""
     options = [f"threads={threads}", f"tokens={place}/tokens", f"vouchers={','.join(vouchers)}", f"count={count}"]
     if keys:
         options.append(f"keys={keys}")
     out = harness.run("wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}",
                     "-s", f"{harness.LOAD}/orders.lua", f"http://127.0.0.1:{ports[0]}", "--", *options,
                     env=dict(os.environ, PORTS=",".join(map(str, ports))))
-    told = json.loads(out.splitlines()[-1])
-    if told["broken"] or not told["requests"]:
-        raise harness.Failed(f"wrk met {told['broken']} broken connections of {told['requests']}")
-    return told
+    report = json.loads(out.splitlines()[-1])
+    if report["broken"] or not report["requests"]:
+        raise harness.Failed(f"wrk: {report['broken']} of {report['requests']} requests failed")
+    return report
 
 
 # -- the open-loop client --
 
-def arrivals(program, place, port, seconds, voucher, rate, connections=CONNECTIONS):
-    """Requests that come at such a rate whatever is answered; what open_loop.c tells at its end.
-    Rate 0: each connection asks when it was answered."""
-    told = json.loads(harness.run(program, f"port={port}", f"rate={rate}", f"seconds={seconds}",
+def open_loop(program, place, port, seconds, voucher, rate, connections=CONNECTIONS):
+    """Run the open-loop client and return its report. Rate 0: closed loop."""
+    report = json.loads(harness.run(program, f"port={port}", f"rate={rate}", f"seconds={seconds}",
                                 f"connections={connections}", f"tokens={place}/tokens",
                                 f"vouchers={voucher}"))
-    if told["broken"] or told["unanswered"] or not told["answered"]:
-        raise harness.Failed(f"the open-loop client met a service that does not answer: {told}")
-    return told | {"requests": told["answered"], "refused": told["answered"] - told["201"]}
+    if report["broken"] or report["unanswered"] or not report["answered"]:
+        raise harness.Failed(f"open-loop client: requests without an answer: {report}")
+    return report | {"requests": report["answered"], "refused": report["answered"] - report["201"]}
 
 
-# -- a database with its service --
+# -- a database with instances of the service --
 
 class Deployment:
-    """A database, the instances of a service on it, and the proofs."""
+    """A database, instances of the service, and the checks after each measurement."""
 
     def __init__(self, program, servers, secret, place, database, stack, workers=WORKERS, instances=1):
         self.place = place
@@ -77,39 +75,39 @@ class Deployment:
         return harness.sql(self.owner_url, statement)
 
     def empty(self):
-        """Nothing of earlier measurements is left."""
+        """Delete all vouchers and orders."""
         self.sql("truncate voucher, voucher_order, order_event, stock_event")
 
     def fill(self):
-        """A million orders, by the function that places all orders."""
-        voucher = self.service.create_voucher("long gone", STOCK)
+        """Insert a million orders with place_orders()."""
+        voucher = self.service.create_voucher("old", STOCK)
         self.sql(f"""select count(*) from generate_series(0, {OLD_ORDERS // CHUNK - 1}) g,
             lateral place_orders({voucher},
                 array(select generate_series(g * {CHUNK} + 1, (g + 1) * {CHUNK})::bigint),
                 array_fill(0::bigint, array[{CHUNK}]), null)""")
         self.sql("analyze voucher_order")
-        # The only one: by the servers' settings the next is due after the bench.
+        # With the settings of servers.sh the next checkpoint is due after the benchmark.
         harness.sql(self.superuser_url, "checkpoint")
 
     def measure(self, seconds, vouchers, count, keys=None, connections=CONNECTIONS,
-                threads=THREADS, **proof):
-        """By wrk. Answers per second."""
-        def ask():
+                threads=THREADS, **expected):
+        """Measure with wrk."""
+        def load():
             return wrk(self.place, [service.port for service in self.services], seconds, vouchers,
                        count, keys, connections, threads)
 
-        return self.measured(ask, vouchers, connections, **proof)
+        return self.check_after(load, vouchers, connections, **expected)
 
-    def measured(self, ask, vouchers, connections, sells=True):
-        """Do what `ask` does, then prove what must hold of it. `sells`: to all who ask, or to
-        none; None: to some."""
+    def check_after(self, load, vouchers, connections, sells=True):
+        """Call `load`, then check its report against the database. `sells`: True if all requests
+        must be served, False if none, None if some."""
         before = self.counts()
-        told = ask()
+        report = load()
         harness.wait_for("all orders are answered", lambda: self.in_flight() == 0)
-        told["created"] = told["requests"] - told["refused"] if sells is not False else 0
+        report["created"] = report["requests"] - report["refused"] if sells is not False else 0
         found = {name: count - before[name] for name, count in self.counts().items()}
-        self.prove(told, vouchers, sells, connections, found)
-        return told
+        self.check(report, vouchers, sells, connections, found)
+        return report
 
     def counts(self):
         return {"new rows": int(self.sql("select count(*) from voucher_order")[0]),
@@ -120,7 +118,7 @@ class Deployment:
         return sum(value for service in self.services
                    for _, value in service.metrics("seckill_in_flight"))
 
-    def prove(self, told, vouchers, sells, connections, found):
+    def check(self, report, vouchers, sells, connections, found):
         ids = ",".join(vouchers)
         live = "status in ('unpaid', 'paid', 'redeemed')"
         found["oversold"], = map(int, self.sql(
@@ -130,27 +128,27 @@ class Deployment:
         found["duplicates"], = map(int, self.sql(
             f"select count(*) from (select 1 from voucher_order where {live} and "
             f"voucher_id in ({ids}) group by voucher_id, user_id having count(*) > 1) d"))
-        # wrk leaves at the end: what is then under way is placed, but not counted by it.
-        cut_off = found["new rows"] - told["created"]
+        # wrk stops without reading the last answers: these orders are placed but not counted.
+        cut_off = found["new rows"] - report["created"]
         ok = (found["5xx"] == found["oversold"] == found["duplicates"] == 0
               and found["placed"] == found["new rows"] and 0 <= cut_off <= connections
-              and (sells is None or told["refused"] == (0 if sells else told["requests"])))
+              and (sells is None or report["refused"] == (0 if sells else report["requests"])))
         if not ok:
-            raise harness.Failed(f"a promise is broken: {told} {found}\n"
+            raise harness.Failed(f"wrong result: {report} {found}\n"
                                f"{self.service.metrics('seckill_orders_total')}")
 
 
 def sold_out(deployment):
-    """A voucher whose only piece is sold."""
+    """Create a voucher and sell its only piece."""
     voucher = deployment.service.create_voucher("sold out", 1)
     status, reply = deployment.service.call("POST", f"/v1/vouchers/{voucher}/orders",
                                       deployment.service.token(2**40))
     if status != 201:
-        raise harness.Failed(f"the only piece was not sold: {status} {reply}")
+        raise harness.Failed(f"cannot buy the only piece: {status} {reply}")
     return voucher
 
 
-# -- the machine, and how it is set --
+# -- the machine and its settings --
 
 def machine():
     with open("/proc/cpuinfo") as info:
@@ -164,8 +162,8 @@ def machine():
 
 
 def grow_buffers(servers):
-    """A quarter of the memory, as PostgreSQL's manual has it: a place for the indexes of ten
-    million orders, which whoever has them would give them."""
+    """Set shared_buffers to a quarter of the memory, as PostgreSQL's manual recommends, so that
+    the indexes of ten million orders fit."""
     with open("/proc/meminfo") as info:
         mib = int(info.readline().split()[1]) // 4096
     harness.sql(servers.env["PG_SUPERUSER_URL"], f"alter system set shared_buffers = '{mib}MB'")
@@ -179,9 +177,9 @@ def durability(deployment):
 
 
 def raise_file_limit(connections):
-    """For so many connections, here and in what is started from here."""
+    """Allow so many connections in this process and its children."""
     need = connections + 1000
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < need:
-        raise harness.Failed(f"{need} open files are not allowed here (ulimit -Hn is {hard})")
+        raise harness.Failed(f"{need} open files are needed, but ulimit -Hn is {hard}")
     resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))

@@ -1,16 +1,16 @@
 #!/usr/bin/env -S python3 -B
-"""growth.py PROGRAM - does it stay as fast when there is more: orders, vouchers, connections,
-workers, instances.
+"""growth.py PROGRAM - measure how the rate of orders changes with the number of orders, vouchers,
+connections, workers and instances.
 
-Each dimension grows alone. Its points are measured in turns, round by round, so that a slow
-minute of the machine hits all of them; told are the medians, and the median of the ratios to
-the first point in the same round. The proofs of the bench follow each measurement.
+One dimension grows at a time. Its points are measured in turns, round by round, so that a slow
+minute of the machine affects all of them. The results are the medians, and the median of the
+ratios to the first point in the same round. The checks of the benchmark follow each measurement.
 
-Shoppers come in no order, from a population in which each has bought about as often before:
-so a new order's place in the indexes may be anywhere, as in a shop that is years old.
+Shoppers order in random order, and each of them has about as many old orders. So a new order may
+go to any page of the indexes, as in a sale that has run for years.
 
-Prints tables, writes var/bench/growth.json, exits 1 when a proof fails. The goals are those
-of the sizes of the data: at the largest at least 0.9 of the smallest.
+Prints tables, writes growth.json and growth.png to var/bench; exit code 1 if a check fails. The
+dimensions that change the size of the data have a goal: at least 0.9 of the rate of the smallest.
 
   GROWTH_SECONDS=2  of each measurement, 1 to 10     GROWTH_ROUNDS=3
   GROWTH_ORDERS=10000000  in the largest table"""
@@ -26,9 +26,9 @@ import signal
 import statistics
 import sys
 
+import deploy
 import harness
 import plot
-import deploy
 
 PLACE = "var/growth"
 RESULTS = "var/bench"
@@ -36,21 +36,21 @@ SECONDS = int(os.environ.get("GROWTH_SECONDS", "2"))
 ROUNDS = int(os.environ.get("GROWTH_ROUNDS", "3"))
 MOST_ORDERS = int(os.environ.get("GROWTH_ORDERS", "10000000"))
 MOST_CONNECTIONS = 10_000
-POPULATION = 1_000_000 # shoppers there are; a tenth of the orders of the largest table
-APART = 618_033 # from one shopper of the old orders to the next; meets all of the population
+POPULATION = 1_000_000 # shoppers; a tenth of the orders in the largest table
+STEP = 618_033 # from one shopper of the old orders to the next; visits the whole population
 CHUNK = 5000
-SHOPPERS = 100_000 * SECONDS # of the population, more than are served in one measurement
-INSTANCE_THREADS = 4 # of wrk, so that four instances get one each
+SHOPPERS = 100_000 * SECONDS # of the population; more than one measurement serves
+INSTANCE_THREADS = 4 # of wrk: one for each of four instances
 GOAL = 0.9
 
 
 class Growth:
-    """What all dimensions stand on."""
+    """Shared by all dimensions."""
 
     def __init__(self, program, servers):
         self.program, self.servers = program, servers
-        self.secret = harness.new_secret() # one for all, so that a token is good in all
-        self.deployments = [] # of the present dimension
+        self.secret = harness.new_secret() # all services accept the same tokens
+        self.deployments = [] # of the current dimension
         self.keys = 0
         self.settings = None # of Postgres
 
@@ -60,7 +60,7 @@ class Growth:
         return self.deployments[-1]
 
     def write_tokens(self, service):
-        """Of a sample of the population, in no order."""
+        """Of a random sample of the population."""
         path = f"{PLACE}/tokens"
         service.write_tokens(POPULATION, path)
         with open(path) as tokens:
@@ -80,7 +80,7 @@ class Growth:
 
 
 def create_vouchers(deployment, count):
-    """In one statement; nobody has asked for them yet, so the service reads them when asked."""
+    """In one statement. The service reads a voucher at the first request for it."""
     return deployment.sql(f"""select string_agg(v.id::text, ',')
         from generate_series(1, {count}) number, lateral create_voucher(
             nextval('voucher_id_seq'), 'growth ' || number, '', 900, 10000, {deploy.STOCK}, 1,
@@ -88,12 +88,12 @@ def create_vouchers(deployment, count):
 
 
 def place(deployment, voucher, count):
-    """Orders of so many shoppers, evenly out of the population, by the function that places all
-    orders; one transaction a chunk."""
+    """Insert `count` orders of shoppers spread evenly over the population, with place_orders() and
+    one transaction per chunk."""
     deployment.sql(f"""do $$ begin
         for chunk in 0 .. {count // CHUNK - 1} loop
             perform place_orders({voucher},
-                array(select (chunk::bigint * {CHUNK} + i) * {APART} % {POPULATION} + 1
+                array(select (chunk::bigint * {CHUNK} + i) * {STEP} % {POPULATION} + 1
                       from generate_series(0, {CHUNK - 1}) i),
                 array_fill(0::bigint, array[{CHUNK}]), null);
             commit;
@@ -101,7 +101,7 @@ def place(deployment, voucher, count):
 
 
 def fill(jobs, deployment, count):
-    """So many orders; each shopper's next when all have one more. A voucher is one job's."""
+    """Insert `count` orders, up to one per shopper and voucher, with one job per voucher."""
     each = min(count, POPULATION)
     for voucher in create_vouchers(deployment, count // each) if count else []:
         yield jobs.submit(place, deployment, voucher, each)
@@ -109,8 +109,8 @@ def fill(jobs, deployment, count):
 
 # -- the dimensions --
 #
-# Each opens what it stands on, and yields (name, unit, goal, points); a point is its x and what
-# is measured there, by name: `orders`, and where it makes sense some kind of refusal.
+# Each creates its deployments and yields (name, unit, goal, points). A point is x and a dict of
+# measurements: `orders`, and in some dimensions a kind of refusal.
 
 def grow_orders(growth, stack):
     sizes = (0, MOST_ORDERS // 10, MOST_ORDERS)
@@ -121,7 +121,8 @@ def grow_orders(growth, stack):
     for deployment in deployments.values():
         deployment.sql("vacuum analyze voucher_order")
     growth.write_tokens(deployments[0].service)
-    growth.settings = deploy.durability(deployments[0]) | {"shared_buffers": deployments[0].sql("show shared_buffers")[0]}
+    growth.settings = deploy.durability(deployments[0])
+    growth.settings["shared_buffers"], = deployments[0].sql("show shared_buffers")
 
     def sell(size, is_checkpointed=False):
         if size == 0:
@@ -141,7 +142,7 @@ def grow_orders(growth, stack):
 
 
 def grow_vouchers(growth, stack):
-    """One of them is sold; the others are there."""
+    """One voucher is on sale; the others only exist."""
     def sell(deployment):
         return growth.orders(deployment, create_vouchers(deployment, 1))
 
@@ -154,7 +155,7 @@ def grow_vouchers(growth, stack):
 
 
 def grow_sales(growth, stack):
-    """Each request is for one of them at random."""
+    """Each request takes a random voucher."""
     deployment = growth.open(stack, "sales")
 
     def sell(size):
@@ -187,7 +188,7 @@ def grow_workers(growth, stack):
 
 
 def grow_instances(growth, stack):
-    """Of one worker each; wrk's threads ask one each, without anything between them."""
+    """Each instance has one worker, and its own thread of wrk without a proxy."""
     yield "instances", "instances", None, [
         (size, sell_and_refuse(
             growth, growth.open(stack, f"instances_{size}", workers=1, instances=size),
@@ -198,23 +199,24 @@ def grow_instances(growth, stack):
 DIMENSIONS = (grow_orders, grow_vouchers, grow_sales, grow_connections, grow_workers, grow_instances)
 
 
-# -- to measure, and to tell --
+# -- measuring and reporting --
 
 def measure_rounds(points):
-    """Of each point what was told, round by round; every other round backwards, so that what
-    a round does to the next point is no point's alone."""
-    told = {x: {what: [] for what in measurements} for x, measurements in points}
+    """The reports of each point. Every other round is measured backwards, so that the effect of a
+    point on the next one does not always hit the same point."""
+
+    reports = {x: {what: [] for what in measurements} for x, measurements in points}
     for number in range(ROUNDS):
         for x, measurements in points[::-1] if number % 2 else points:
             for what, measure in measurements.items():
-                told[x][what].append(measure())
-    return told
+                reports[x][what].append(measure())
+    return reports
 
 
-def summarise(told, first):
-    """The fields of a point; `first` is what was told of the smallest one."""
+def summarise(reports, first):
+    """The results of a point; `first` has the reports of the first point."""
     fields = {}
-    for what, rounds in told.items():
+    for what, rounds in reports.items():
         rates, first_rates = rates_of(what, rounds), rates_of(what, first[what])
         prefix = "" if what == "orders" else f"{what}_"
         fields.update({
@@ -231,20 +233,20 @@ def rates_of(what, rounds):
 
 
 def grow(growth, dimensions_of):
-    """A dimension after the other, as they are measured."""
+    """Measure and yield the dimensions of a function."""
     growth.deployments = []
     with contextlib.ExitStack() as stack:
         for name, unit, goal, points in dimensions_of(growth, stack):
-            told = measure_rounds(points)
-            first = told[points[0][0]]
+            reports = measure_rounds(points)
+            first = reports[points[0][0]]
             yield {"name": name, "unit": unit, "goal": goal,
-                   "points": [{"x": x, **summarise(told[x], first)} for x in told]}
+                   "points": [{"x": x, **summarise(reports[x], first)} for x in reports]}
         for deployment in growth.deployments:
             deployment.service.command("audit")
 
 
 def table(dimension):
-    lines = [f"{dimension['name']:>40}{'orders/s':>10}  {'of the rounds':>16}{'p99':>10}   ratio"]
+    lines = [f"{dimension['name']:>40}{'orders/s':>10}  {'lowest..highest':>16}{'p99':>10}   ratio"]
     for point in dimension["points"]:
         line = (f"{point['x']:>40,}{point['orders_per_s']:>10,}"
                 f"{min(point['rounds']):>10,}..{max(point['rounds']):<8,}"
@@ -261,9 +263,9 @@ def table(dimension):
 
 
 def measure_all(program, stack, dimensions):
-    """`stack` ends what was started, the last first. `dimensions` receives what was measured."""
+    """`stack` stops what was started, in reverse order. `dimensions` receives the results."""
     servers = harness.Servers(f"{PLACE}/servers")
-    stack.callback(shutil.rmtree, PLACE) # some gigabytes
+    stack.callback(shutil.rmtree, PLACE) # several GB
     stack.callback(servers.down)
     servers.up()
     deploy.grow_buffers(servers)
@@ -279,21 +281,22 @@ def measure_all(program, stack, dimensions):
 
 
 def main():
-    if not 1 <= SECONDS <= 10 or ROUNDS < 1: # there are no more shoppers
-        sys.exit("make growth: GROWTH_SECONDS is 1 to 10, GROWTH_ROUNDS at least 1")
+    if not 1 <= SECONDS <= 10 or ROUNDS < 1: # the population has no more shoppers
+        sys.exit("make growth: GROWTH_SECONDS must be 1 to 10 and GROWTH_ROUNDS at least 1")
     for directory in (PLACE, RESULTS):
         os.makedirs(directory, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:
         deploy.raise_file_limit(MOST_CONNECTIONS)
         dimensions = []
-        with harness.keep_on_failure(f"{RESULTS}/growth-incomplete.json", dimensions), contextlib.ExitStack() as stack:
-            result = measure_all(os.path.abspath(sys.argv[1]), stack, dimensions)
+        with harness.keep_on_failure(f"{RESULTS}/growth-incomplete.json", dimensions):
+            with contextlib.ExitStack() as stack:
+                result = measure_all(os.path.abspath(sys.argv[1]), stack, dimensions)
     except harness.Failed as failure:
         sys.exit(f"make growth: {failure}")
     harness.write_json(f"{RESULTS}/growth.json", result)
     plot.draw("growth", RESULTS, plot.tables_of_growth(dimensions))
 
 
-if __name__ == "__main__": # tests look at its parts
+if __name__ == "__main__": # the tests import this file
     main()

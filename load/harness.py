@@ -1,5 +1,5 @@
-"""harness.py - what the run, the proof and the bench stand on: private servers, nginx, a
-service, its HTTP interface, its tokens, its SQL. Python's standard library only."""
+"""harness.py - shared by all programs in load/: private servers, nginx, and a service with its
+HTTP interface, tokens and SQL. Uses only Python's standard library."""
 
 import contextlib
 import datetime
@@ -17,24 +17,24 @@ import time
 LOAD = os.path.dirname(os.path.abspath(__file__))
 ANSWER_WITHIN_S = 30
 STOP_WITHIN_S = 30
-LOOKS = 20 # each connection meets one of the event loops, by chance: so many meet all
+PROBES = 20 # a connection reaches a random event loop; with this many, each loop is reached
 
 
 class Failed(Exception):
-    """Something did not work; the text says what, for a reader without the source."""
+    """An error with a message for the user."""
 
 
 def wait_for(what, condition, within_s=ANSWER_WITHIN_S):
-    """Look at a condition until it holds."""
+    """Poll until the condition is true."""
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:
-            raise Failed(f"{what}: not within {within_s} s")
+            raise Failed(f"timeout: waited {within_s} s until {what}")
         time.sleep(0.01)
 
 
 def run(*command, env=None, check=True):
-    """Run a program to its end; its standard output, or Failed with what it said."""
+    """Run a program and return its standard output; Failed with its standard error."""
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
         raise Failed(f"{' '.join(command[:3])}: exit code {done.returncode}\n{done.stderr}")
@@ -42,13 +42,13 @@ def run(*command, env=None, check=True):
 
 
 def version(*command):
-    """What a program says of its version, on whatever output."""
+    """The version number in the output of a program."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return re.search(r"\d+\.\d+[-+.\w]*", done.stdout + done.stderr).group()
 
 
 def is_taken(port):
-    """Whether something listens there. The service itself would not notice: it shares."""
+    """Whether a process listens on the port. The service cannot tell: it shares its port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
@@ -60,7 +60,7 @@ def free_port():
 
 
 def moment(offset_s):
-    """RFC 3339, so many seconds from now."""
+    """The time in RFC 3339, `offset_s` from now."""
     at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=offset_s)
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -135,11 +135,11 @@ http {{
 
 
 def find_nginx():
-    return shutil.which("nginx") or "/usr/sbin/nginx" # not on a user's path
+    return shutil.which("nginx") or "/usr/sbin/nginx" # a user's PATH lacks /usr/sbin
 
 
 class Nginx:
-    """A private nginx that does with each request what `location` says."""
+    """A private nginx; `location` is the configuration of its only location."""
 
     def __init__(self, place, workers, location, upstream=""):
         self.place = os.path.abspath(place)
@@ -163,7 +163,7 @@ class Nginx:
 
 
 class Service:
-    """`seckill serve` on a port of loopback, or one that others run, and a client of it."""
+    """A client of a service, and optionally the process of `seckill serve` on 127.0.0.1."""
 
     def __init__(self, program, port, env, log_path, host="127.0.0.1"):
         self.program = program
@@ -172,7 +172,7 @@ class Service:
         self.env = dict(os.environ, SECKILL_LISTEN=f"127.0.0.1:{port}", **env)
         self.log_path = log_path
         self.process = None
-        self.admin = None # a token, made when first needed
+        self.admin = None # a token, created on first use
 
     # -- the process
 
@@ -180,12 +180,12 @@ class Service:
         return run(self.program, *arguments, env=self.env, check=check)
 
     def migrate(self, owner_url):
-        """As the owner of the tables, which the service itself is not."""
+        """As the owner of the tables; the service has another role."""
         run(self.program, "migrate", "--service-role", "seckill_service",
             env=dict(self.env, SECKILL_DATABASE_URL=owner_url))
 
     def start(self):
-        """Start it and wait until it is ready. It ends when this process does."""
+        """Start it and wait until it is ready. It stops when this process ends."""
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "TERM", self.program, "serve"], env=self.env,
@@ -196,14 +196,14 @@ class Service:
         if self.process.poll() is not None:
             with open(self.log_path, errors="replace") as log:
                 last = "".join(log.readlines()[-5:])
-            raise Failed(f"the service ended with code {self.process.returncode}:\n{last}")
+            raise Failed(f"the service exited with code {self.process.returncode}:\n{last}")
         try:
-            return all(self.call("GET", "/readyz")[0] == 200 for _ in range(LOOKS))
+            return all(self.call("GET", "/readyz")[0] == 200 for _ in range(PROBES))
         except (OSError, http.client.HTTPException):
             return False
 
     def stop(self):
-        """Let it drain. Fails when it does not end well."""
+        """Send SIGTERM and wait. Failed unless it exits with code 0."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.send_signal(signal.SIGTERM)
@@ -211,11 +211,11 @@ class Service:
             code = self.process.wait(STOP_WITHIN_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            raise Failed(f"the service did not end within {STOP_WITHIN_S} s") from None
+            raise Failed(f"the service did not stop within {STOP_WITHIN_S} s") from None
         finally:
             self.process = None
         if code != 0:
-            raise Failed(f"the service ended with code {code}, see {self.log_path}")
+            raise Failed(f"the service exited with code {code}, see {self.log_path}")
 
     def rss_mib(self):
         with open(f"/proc/{self.process.pid}/status") as status:
@@ -225,7 +225,7 @@ class Service:
     # -- its interface
 
     def call(self, method, path, token=None, body=None):
-        """One request; the status and the body, parsed where it is JSON."""
+        """Send a request. Returns the status and the body, parsed if it is JSON."""
         client = http.client.HTTPConnection(self.host, self.port, timeout=10)
         headers = {"Content-Type": "application/json"} if body is not None else {}
         if token:
@@ -243,7 +243,7 @@ class Service:
         return self.command("token", "--user", str(user), "--role", role).strip()
 
     def write_tokens(self, count, path):
-        """Tokens of shoppers 1..count, one a line."""
+        """Write the tokens of shoppers 1..count, one per line."""
         with open(path, "wb") as out:
             subprocess.run([self.program, "token", "--user", "1", "--count", str(count)],
                            env=self.env, stdout=out, check=True)
@@ -254,19 +254,19 @@ class Service:
             "POST", "/v1/vouchers", self.admin,
             {"title": title, "price_cents": 900, "face_value_cents": 10000, "stock": stock,
              "per_user_limit": limit, "begin_at": moment(begin_in_s), "end_at": moment(end_in_s),
-             "pay_within_s": 86400}) # none expires while the others are measured
+             "pay_within_s": 86400}) # no order expires during a benchmark
         if status != 201:
-            raise Failed(f"creating a voucher: {status} {voucher}")
+            raise Failed(f"cannot create a voucher: {status} {voucher}")
         wait_for("the voucher is known", lambda: self.is_known(voucher["id"]))
         return voucher["id"]
 
     def is_known(self, voucher):
-        """In all event loops."""
+        """Whether all event loops know the voucher."""
         return all(self.call("POST", f"/v1/vouchers/{voucher}/orders")[0] != 404
-                   for _ in range(LOOKS))
+                   for _ in range(PROBES))
 
     def metrics(self, name):
-        """The lines of a metric: its labels as text, and the value."""
+        """The labels, as text, and the value of each line of a metric."""
         lines = []
         for line in self.call("GET", "/metrics")[1].splitlines():
             head, _, value = line.rpartition(" ")
@@ -284,7 +284,7 @@ class Service:
 
 
 def sql(url, statement):
-    """Statements; the last one's only row, the columns as text."""
+    """Run statements. Returns the columns of the last one's only row as text."""
     return run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-F", "|", "-c", statement, url).strip().split("|")
 
 

@@ -1,5 +1,5 @@
-"""order_costs.py - what an order costs and where its time goes: processor time and memory of each
-process, and the service's own histograms of the stages."""
+"""order_costs.py - CPU time per order and memory of each process, and the duration of each stage of
+an order from the histograms of the service."""
 
 import os
 
@@ -7,7 +7,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def stat(pid):
-    """Parent, and seconds of processor time: its own, and of children it has waited for."""
+    """The parent, the CPU seconds of the process, and those of its children that have ended."""
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rpartition(")")[2].split()
     ticks = [int(field) for field in fields[11:15]]
@@ -29,7 +29,7 @@ def read_if_alive(read, pid):
 
 
 def cpu_s(pid):
-    """Processor time of a process and its children, including children that have ended."""
+    """CPU time of a process and its children, including children that have ended."""
     _, own_s, ended_s = stat(pid)
     return own_s + ended_s + sum(each_s for child in children(pid)
                                  for _, each_s, _ in read_if_alive(stat, child))
@@ -53,15 +53,15 @@ def memory_mib(pid):
     return {"rss_mib": round(rss, 1), "pss_mib": round(pss, 1)}
 
 
-class Meter:
-    """What happens between start() and stop() in a service and its servers."""
+class CostMeter:
+    """Measures a service and its servers between start() and stop()."""
 
     def __init__(self, service, servers, redis):
         self.service, self.redis = service, redis
         self.pids = {"app": service.process.pid, "postgres": int(servers.env["PG_PID"]),
                      "redis": int(servers.env["REDIS_PID"])}
 
-    def look(self):
+    def sample(self):
         return {"cpu_s": {name: cpu_s(pid) for name, pid in self.pids.items()},
                 "calls": self.redis.calls(), "placed": self.service.placed(),
                 "stages": dict(self.service.metrics("seckill_order_stage_seconds_bucket")
@@ -69,11 +69,11 @@ class Meter:
                                   in self.service.metrics("seckill_order_stage_seconds_sum")])}
 
     def start(self):
-        self.before = self.look()
+        self.before = self.sample()
 
     def stop(self, load_cpu_s):
-        """Of the load's own processor time the load itself knows best."""
-        after, before = self.look(), self.before
+        """`load_cpu_s`: CPU time of the load generator."""
+        after, before = self.sample(), self.before
         orders = after["placed"] - before["placed"]
         spent = {name: after["cpu_s"][name] - before["cpu_s"][name] for name in self.pids}
         return {"cpu_us_per_order": {name: round(1e6 * seconds / orders, 2)
@@ -85,7 +85,7 @@ class Meter:
 
 
 def stages(counts):
-    """From what the buckets count: of each stage how many, their mean and percentiles."""
+    """Count, mean and percentiles of each stage, from the values of the metric's lines."""
     buckets, sums = {}, {}
     for labels, value in counts.items():
         name = labels.split('stage="')[1].split('"')[0]
@@ -97,7 +97,7 @@ def stages(counts):
 
 
 def stage(edges, sum_s):
-    count = edges[-1][1] # up to infinity
+    count = edges[-1][1] # the bucket up to infinity
     if count == 0:
         return {"count": 0}
     return {"count": round(count), "mean_us": round(1e6 * sum_s / count),
@@ -105,8 +105,8 @@ def stage(edges, sum_s):
 
 
 def quantile(edges, fraction):
-    """In the bucket where it lies, as if that were filled evenly. Edges: upper bound, and how
-    many are below it."""
+    """Interpolated linearly within its bucket. An edge is an upper bound and the count of values
+    up to it."""
     rank, lower, below = fraction * edges[-1][1], 0.0, 0
     for upper, up_to in edges:
         if up_to >= rank:

@@ -37,7 +37,7 @@ def format_row(row):
 def tables_of_bench(result):
     """Rates with the slowest and the fastest round; then the latency of each load."""
     rates = [(title, result[f"{name}_per_s"], *spread(result[f"{name}_per_s_rounds"]))
-             for name, title, *_ in results.ASKED + results.YARDSTICKS]
+             for name, title, *_ in results.RATES + results.YARDSTICKS]
     latencies = [
         [("share", f"{title} of peak")]
         + [(1 / (1 - share), us / 1000) for us, share in result["latency"][load]["points"] if share < 1 and us]

@@ -1,19 +1,19 @@
 #!/usr/bin/env -S python3 -B
-"""soak.py PROGRAM OPEN MINUTES - a long sale with faults, and what is left of them at the end.
+"""soak.py PROGRAM OPEN_LOOP MINUTES - a soak test: a long sale with faults.
 
-Two instances of one worker, private servers. Orders come at 70 % of what wrk got out of them,
-whether they are answered or not (OPEN is the open-loop client), so they keep coming while
-something is down. After a warm-up there is a fault about once a minute: kill -9 of an
-instance, of Redis, of Postgres, or one of the servers stopped for a second. The last part is
-calm. Each second it is written down what all of them use.
+Two instances with one worker each and private servers receive open-loop load at 70 % of the peak
+that wrk measures (OPEN_LOOP is the client), which continues while a server is down. After a
+warm-up there is a fault about once a minute: kill -9 of an instance, of Redis or of Postgres, or
+one of the servers is stopped for a second. The last phase has no faults. The resources that each
+process uses are sampled every second.
 
-Compared are then the end of the warm-up and the end of the calm: what has grown, leaks. And
-every order that was acknowledged must be a row, faults or not.
+The end of the last phase is compared with the end of the warm-up: what has grown is a leak. And
+every acknowledged order must be a row.
 
-Prints a table, writes var/bench/soak.json with all samples, exits 1 when something is
-missed.
+Prints a table, writes soak.json, with all samples, and soak.png to var/bench; exit code 1 if a
+check fails.
 
-  SOAK_SHARE=0.7  of the maximum, for a machine that has other things to do"""
+  SOAK_SHARE=0.7  of the peak; less on a machine that is also used for other things"""
 
 import concurrent.futures
 import contextlib
@@ -29,32 +29,32 @@ import sys
 import threading
 import time
 
+import deploy
 import harness
 import plot
-import deploy
 
 PLACE = "var/soak"
 RESULTS = "var/bench"
-SHARE = float(os.environ.get("SOAK_SHARE", "0.7")) # of the maximum
+SHARE = float(os.environ.get("SOAK_SHARE", "0.7")) # of the peak
 MAXIMUM_S = 5
-SLICE_S = 10 # a voucher is sold so long, and then the next one, to the same shoppers
+SLICE_S = 10 # each slice sells another voucher to the same shoppers
 SHOPPERS = 600_000 # enough for a slice
-CONNECTIONS = 128 # of each client; the two that ask most have what the maximum was found with
+CONNECTIONS = 128 # per client; the two largest clients together have as many as wrk
 RETRY_AFTER_S = 1
 CANCEL_EVERY_S = 0.05
 FAULT_EVERY_S = 60
-COMPLETE_WITHIN_S = 40 # the lease of a lock whose owner was killed is 30 s
+COMPLETE_WITHIN_S = 40 # the lock of a killed instance expires after 30 s
 
-# The clients of a slice, and which part of the load each is. The second keyed one says the same
-# as the first, with the same keys, to the other instance.
+# The fraction of the load of each client of a slice. The second client with keys sends the same
+# requests with the same keys to the other instance.
 PLAIN, KEYED = 0.45, 0.05
-SOLD_OUT_OF = 10 # plain requests, one is for the voucher that is sold out
+SOLD_OUT_OF = 10 # one of so many requests is for a voucher that is sold out
 
 
 # -- the sale --
 
 class Sale:
-    """The clients, slice after slice, and what they were told."""
+    """The clients of all slices and their reports."""
 
     def __init__(self, program, deployment, per_s, slices):
         self.program, self.deployment, self.per_s = program, deployment, per_s
@@ -65,7 +65,7 @@ class Sale:
         self.write_tokens()
 
     def write_tokens(self):
-        """Shoppers of its own for each client."""
+        """Each client has its own shoppers."""
         with open(f"{PLACE}/tokens") as tokens:
             lines = tokens.readlines()
         for number, share in enumerate((PLAIN, PLAIN, KEYED)):
@@ -76,16 +76,16 @@ class Sale:
 
     def start(self, slice_number, instance, tokens, share, vouchers, *options):
         out = f"{PLACE}/slice.{slice_number}.{len(self.clients)}"
-        with open(out, "w") as told:
+        with open(out, "w") as report:
             process = subprocess.Popen(
                 [self.program, f"port={self.deployment.services[instance].port}",
                  f"rate={share * self.per_s}", f"seconds={SLICE_S}", f"connections={CONNECTIONS}",
                  f"tokens={PLACE}/tokens.{tokens}", f"vouchers={','.join(vouchers)}",
-                 "arrivals=fixed", *options], stdin=subprocess.DEVNULL, stdout=told)
+                 "arrivals=fixed", *options], stdin=subprocess.DEVNULL, stdout=report)
         self.clients.append((slice_number, process, out))
 
     def play(self, began, over):
-        """A thread's: all slices, each at its time."""
+        """Start the clients of each slice on time. Runs in a thread."""
         for number, voucher in enumerate(self.vouchers):
             if over.wait(max(0, began + number * SLICE_S - time.monotonic())):
                 return
@@ -99,29 +99,29 @@ class Sale:
             self.start(number, 1, 2, KEYED, [voucher], key)
 
     def end(self):
-        """Those that still run, when it is all over early."""
+        """Kill the clients that still run."""
         for _, process, _ in self.clients:
             process.kill()
             process.wait()
 
-    def told(self):
-        """What each slice's clients were told, summed; the latencies are those of the slowest."""
+    def reports(self):
+        """The sums of the reports of each slice, with the latencies of the slowest client."""
         slices = [{} for _ in self.vouchers]
         for number, process, out in self.clients:
             if process.wait() != 0:
-                raise harness.Failed(f"a client of slice {number} ended with code {process.returncode}")
+                raise harness.Failed(f"a client of slice {number} exited with code {process.returncode}")
             with open(out) as lines:
-                told = json.load(lines)
+                report = json.load(lines)
             for name in ("offered", "201", "200", "409", "503", "other", "broken", "unanswered"):
-                slices[number][name] = slices[number].get(name, 0) + told[name]
+                slices[number][name] = slices[number].get(name, 0) + report[name]
             for name in ("p50_us", "p99_us", "max_us"):
-                slices[number][name] = max(slices[number].get(name, 0), told[name])
+                slices[number][name] = max(slices[number].get(name, 0), report[name])
         for each in slices:
             each["unclear"] = each["503"] + each["other"] + each["broken"] + each["unanswered"]
         return slices
 
     def rows(self):
-        """Of each slice."""
+        """The number of rows of each slice."""
         return [int(count) for count in self.deployment.sql(
             "select string_agg(rows::text, '|' order by id) from (select v.id, (select count(*) "
             "from voucher_order o where o.voucher_id = v.id) as rows from voucher v "
@@ -129,35 +129,35 @@ class Sale:
 
 
 class Canceller:
-    """One shopper who orders and cancels, again and again."""
+    """A shopper who repeatedly orders and cancels."""
 
     def __init__(self, deployment):
         self.service = deployment.services[1]
         self.voucher = deployment.service.create_voucher("cancelled", deploy.STOCK)
         self.token = self.service.token(2**41)
-        self.told = {"done": 0, "unclear": 0}
+        self.counts = {"done": 0, "unclear": 0}
 
     def play(self, over):
-        """A thread's."""
+        """Runs in a thread."""
         while not over.wait(CANCEL_EVERY_S):
             try:
                 self.order_and_cancel()
             except (OSError, http.client.HTTPException):
-                self.told["unclear"] += 1
+                self.counts["unclear"] += 1
 
     def order_and_cancel(self):
         status, order = self.service.call("POST", f"/v1/vouchers/{self.voucher}/orders", self.token)
         number = order.get("id") or order.get("order_id")
         if status not in (201, 409) or not number:
-            return # refused; whether there is an order now, the next one will be told
+            return # refused or unclear; the next request reports an existing order
         status, _ = self.service.call("POST", f"/v1/orders/{number}/cancel", self.token)
-        self.told["done" if status == 200 else "unclear"] += 1
+        self.counts["done" if status == 200 else "unclear"] += 1
 
 
 # -- faults --
 
 def kill_instance(deployment, _servers):
-    """Always the first: the other one lives from the beginning to the end."""
+    """Always the first instance; the second one runs until the end."""
     service = deployment.service
     service.process.kill()
     service.process.wait()
@@ -174,7 +174,7 @@ def kill_server(which):
 def stop_server(which):
     def fault(_site, servers):
         harness.run(f"{harness.LOAD}/servers.sh", "pause", servers.directory, which)
-        time.sleep(1) # this is the fault
+        time.sleep(1) # the duration of the fault
         harness.run(f"{harness.LOAD}/servers.sh", "resume", servers.directory, which)
     return fault
 
@@ -187,24 +187,25 @@ FAULTS = (("kill -9 of an instance", kill_instance),
 
 
 class Phases:
-    """Seconds since the beginning: the warm-up, the faults, the calm. Two windows."""
+    """The warm-up, the faults, and the phase without faults, in seconds since the start. `early` and
+    `late` are the windows that are compared."""
 
     def __init__(self, total_s):
         self.total_s = total_s
         self.warm_s = min(60, 0.2 * total_s)
-        calm_s = min(90, total_s / 3)
-        self.calm_at_s = total_s - calm_s
+        quiet_s = min(90, total_s / 3)
+        self.quiet_at_s = total_s - quiet_s
         self.early = (self.warm_s / 2, self.warm_s)
-        self.late = (total_s - calm_s / 2, total_s)
-        faults_s = self.calm_at_s - self.warm_s
+        self.late = (total_s - quiet_s / 2, total_s)
+        faults_s = self.quiet_at_s - self.warm_s
         count = max(len(FAULTS), int(faults_s / FAULT_EVERY_S))
         self.faults_at_s = [self.warm_s + faults_s * number / count for number in range(count)]
 
 
 # -- samples --
 
-def ask_briefly(*command, env=None, text=None):
-    """What a program says, if it does within a second or two: it asks what may be stopped."""
+def run_briefly(*command, env=None, text=None):
+    """The output of a program; empty if it fails or takes 2 s, as the server may be stopped."""
     try:
         done = subprocess.run(command, env=env, input=text, capture_output=True, text=True,
                               timeout=2, check=False)
@@ -219,23 +220,23 @@ class Sampler:
         self.samples = []
 
     def play(self, began, over):
-        """A thread's: each second, as long as nothing is slow."""
+        """Take a sample every second. Runs in a thread."""
         while not over.wait(1 - (time.monotonic() - began) % 1):
             self.samples.append({"at_s": round(time.monotonic() - began, 2),
                                  "instances": [sample_instance(each) for each in self.deployment.services],
                                  "redis": self.redis(), "postgres": self.postgres()})
 
     def redis(self):
-        said = ask_briefly("redis-cli", "-p", self.servers.env["REDIS_PORT"],
+        output = run_briefly("redis-cli", "-p", self.servers.env["REDIS_PORT"],
                            env=dict(os.environ, REDISCLI_AUTH=self.servers.env["REDISCLI_AUTH"]),
                            text="info\neval \"return #redis.call('keys', 'lock:order:*')\" 0\n")
-        info = dict(line.split(":", 1) for line in said.splitlines() if ":" in line)
+        info = dict(line.split(":", 1) for line in output.splitlines() if ":" in line)
         return {"clients": int(info["connected_clients"]), "bytes": int(info["used_memory"]),
-                "locks": int(said.split()[-1])} if said else None
+                "locks": int(output.split()[-1])} if output else None
 
     def postgres(self):
-        """Live orders by the stock, which is quick; it is the audit that holds it against the rows."""
-        said = ask_briefly(
+        """Live orders are counted by the stock, which is quick; the audit compares it with the rows."""
+        output = run_briefly(
             "psql", "-XAtq", self.deployment.owner_url, "-c", """select
             count(*), count(*) filter (where state <> 'idle'),
             (select sum(stock_total - stock_left) from voucher),
@@ -243,14 +244,14 @@ class Sampler:
             (select sum(n_dead_tup) from pg_stat_user_tables)
             from pg_stat_activity where usename = 'seckill_service'""")
         names = ("connections", "active", "live_orders", "order_bytes", "voucher_bytes", "dead_rows")
-        return dict(zip(names, map(int, said.strip().split("|")))) if said else None
+        return dict(zip(names, map(int, output.strip().split("|")))) if output else None
 
     def within(self, window):
         return [each for each in self.samples if window[0] <= each["at_s"] <= window[1]]
 
 
 def sample_instance(service):
-    """None while it does not run."""
+    """None while the instance does not run."""
     try:
         pid = service.process.pid
         with open(f"/proc/{pid}/smaps_rollup") as lines:
@@ -260,7 +261,7 @@ def sample_instance(service):
             status = labels.split('status="')[1][:3]
             answers[status] = answers.get(status, 0) + value
         return {"pid": pid, "rss_kib": kib["Rss:"], "pss_kib": kib["Pss:"],
-                "heap_kib": kib["Anonymous:"], # its own, which no other process's end changes
+                "heap_kib": kib["Anonymous:"], # does not change when another process ends
                 "fds": len(os.listdir(f"/proc/{pid}/fd")),
                 "threads": len(os.listdir(f"/proc/{pid}/task")), "answers": answers,
                 "in_flight": sum(value for _, value in service.metrics("seckill_in_flight"))}
@@ -268,97 +269,97 @@ def sample_instance(service):
         return None
 
 
-# -- the verdict --
+# -- checks --
 
-class Verdict:
+class Checks:
     def __init__(self, sampler, phases):
         self.sampler, self.phases = sampler, phases
-        self.checks = []
+        self.results = []
 
     def add(self, name, early, late, bound, met):
-        self.checks.append({"name": name, "early": early, "late": late, "bound": bound,
+        self.results.append({"name": name, "early": early, "late": late, "bound": bound,
                             "met": bool(met)})
 
     def seen(self, window, look):
-        """(at_s, value) of the samples that have it: not of those that somebody did not answer."""
+        """(at_s, value) of the samples with that value; a server that is down has none."""
         pairs = []
         for sample in self.sampler.within(window):
             with contextlib.suppress(TypeError):
                 pairs.append((sample["at_s"], look(sample)))
         if len(pairs) < 2:
-            raise harness.Failed("there are no samples of the warm-up or of the calm")
+            raise harness.Failed("too few samples of the warm-up or of the last phase")
         return pairs
 
     def flat(self, name, look, at_most, unit="", of=statistics.median):
-        """Not more at the end than at the beginning, but for so much."""
+        """The late value may exceed the early one by `at_most`."""
         early, late = (of(value for _, value in self.seen(window, look))
                        for window in (self.phases.early, self.phases.late))
         self.add(name, round(early, 1), round(late, 1), f"+{at_most}{unit}", late - early <= at_most)
 
     def slope(self, name, look, at_most, unit):
-        """By the line through the samples of the calm."""
-        pairs = self.seen((self.phases.calm_at_s, self.phases.total_s), look)
+        """The slope of the regression line in the phase without faults."""
+        pairs = self.seen((self.phases.quiet_at_s, self.phases.total_s), look)
         line = statistics.linear_regression([at_s / 60 for at_s, _ in pairs],
                                             [value for _, value in pairs])
         self.add(name, "", round(line.slope, 2), f"{at_most} {unit}", line.slope <= at_most)
 
     def zero(self, name, count):
-        """Once the clients have gone."""
+        """The count must become 0 after the end of the clients."""
         with contextlib.suppress(harness.Failed):
-            harness.wait_for(name, lambda: count() == 0, COMPLETE_WITHIN_S)
+            harness.wait_for(f"there are no {name}", lambda: count() == 0, COMPLETE_WITHIN_S)
         self.add(name, "", count(), "0", count() == 0)
 
 
-def judge_flat(verdict):
+def check_flat(checks):
     for number in (0, 1):
         name = f"instance {number + 1}"
-        # The clients of a slice may still be there in the first seconds of the next one.
-        verdict.flat(f"{name}: file descriptors", lambda s: s["instances"][number]["fds"], 4, of=min)
-        verdict.flat(f"{name}: threads", lambda s: s["instances"][number]["threads"], 0)
-        verdict.flat(f"{name}: memory",
+        # The minimum, because the clients of two slices overlap for some seconds.
+        checks.flat(f"{name}: file descriptors", lambda s: s["instances"][number]["fds"], 4, of=min)
+        checks.flat(f"{name}: threads", lambda s: s["instances"][number]["threads"], 0)
+        checks.flat(f"{name}: memory",
                      lambda s: s["instances"][number]["heap_kib"] / 1024, 16, " MiB")
-    verdict.slope("instance 2: memory in the calm",
-                  lambda s: s["instances"][1]["heap_kib"] / 1024, 2, "MiB a minute")
-    verdict.flat("Redis: clients", lambda s: s["redis"]["clients"], 1)
-    verdict.flat("Redis: memory", lambda s: s["redis"]["bytes"] / 2**20, 4, " MiB")
-    verdict.flat("Postgres: connections", lambda s: s["postgres"]["connections"], 0)
-    verdict.flat("Postgres: vouchers on disk",
+    checks.slope("instance 2: memory without faults",
+                  lambda s: s["instances"][1]["heap_kib"] / 1024, 2, "MiB per minute")
+    checks.flat("Redis: clients", lambda s: s["redis"]["clients"], 1)
+    checks.flat("Redis: memory", lambda s: s["redis"]["bytes"] / 2**20, 4, " MiB")
+    checks.flat("Postgres: connections", lambda s: s["postgres"]["connections"], 0)
+    checks.flat("Postgres: size of table voucher",
                  lambda s: s["postgres"]["voucher_bytes"] / 2**20, 1, " MiB")
-    verdict.flat("Postgres: bytes per live order",
+    checks.flat("Postgres: bytes per live order",
                  lambda s: s["postgres"]["order_bytes"] / s["postgres"]["live_orders"], 40)
 
 
-def judge_end(verdict, deployment, sampler):
-    verdict.zero("orders in flight", lambda: int(deployment.in_flight()))
-    verdict.zero("transactions under way", lambda: sampler.postgres()["active"])
-    verdict.zero("locks in Redis", lambda: sampler.redis()["locks"])
+def check_end(checks, deployment, sampler):
+    checks.zero("orders in flight", lambda: int(deployment.in_flight()))
+    checks.zero("transactions in progress", lambda: sampler.postgres()["active"])
+    checks.zero("locks in Redis", lambda: sampler.redis()["locks"])
     try:
         deployment.service.command("audit")
-        verdict.add("seckill audit", "", "holds", "holds", True)
+        checks.add("seckill audit", "", "passed", "passed", True)
     except harness.Failed as failure:
-        verdict.add("seckill audit", "", str(failure), "holds", False)
+        checks.add("seckill audit", "", str(failure), "passed", False)
 
 
-def judge_answers(verdict, sale, slices, canceller):
+def check_answers(checks, sale, slices, canceller):
     rows = sale.rows()
     for each, count in zip(slices, rows):
         each["rows"] = count
     lost = sum(max(0, each["201"] - each["rows"]) for each in slices)
-    untold = sum(max(0, each["rows"] - each["201"] - each["unclear"]) for each in slices)
-    verdict.add("acknowledged orders that are no rows", "", lost, "0", lost == 0)
-    verdict.add("rows that nobody may have asked for", "", untold, "0", untold == 0)
-    calm = [each for number, each in enumerate(slices)
-            if number * SLICE_S >= verdict.phases.late[0]]
-    unclear = sum(each["unclear"] for each in calm)
-    verdict.add("requests without a clear answer in the calm", "", unclear, "0", unclear == 0)
-    for answer, what in (("409", "refusals"), ("200", "retries that found their order")):
+    unrequested = sum(max(0, each["rows"] - each["201"] - each["unclear"]) for each in slices)
+    checks.add("acknowledged orders without a row", "", lost, "0", lost == 0)
+    checks.add("rows without a request", "", unrequested, "0", unrequested == 0)
+    quiet = [each for number, each in enumerate(slices)
+            if number * SLICE_S >= checks.phases.late[0]]
+    unclear = sum(each["unclear"] for each in quiet)
+    checks.add("unclear answers without faults", "", unclear, "0", unclear == 0)
+    for answer, what in (("409", "refusals"), ("200", "repeated keys with their order")):
         count = sum(each[answer] for each in slices)
-        verdict.add(what, "", count, "some", count > 0)
+        checks.add(what, "", count, "some", count > 0)
     cancelled, = map(int, sale.deployment.sql("select count(*) from voucher_order where status = "
                                         f"'cancelled' and voucher_id = {canceller.voucher}"))
-    told = canceller.told
-    verdict.add("cancellations", told["done"], cancelled, f"+{told['unclear']} unclear",
-                0 < told["done"] <= cancelled <= told["done"] + told["unclear"])
+    done, unclear = canceller.counts["done"], canceller.counts["unclear"]
+    checks.add("cancellations", done, cancelled, f"+{unclear} unclear",
+                0 < done <= cancelled <= done + unclear)
 
 
 def print_report(result):
@@ -367,16 +368,16 @@ def print_report(result):
     slices = result["slices"]
     print(", ".join(f"{sum(each[name] for each in slices):,} {name}" for name in
                     ("offered", "201", "200", "409", "503", "other", "broken", "unanswered", "rows")))
-    print(f"\n{'':46}{'warm-up':>12}{'end':>12}  may be")
+    print(f"\n{'':46}{'warm-up':>12}{'end':>12}  limit")
     for check in result["checks"]:
         print(f"{check['name']:46}{check['early']:>12}{check['late']:>12}  {check['bound']}: "
               f"{'met' if check['met'] else 'MISSED'}")
 
 
-# -- all of it --
+# -- the whole test --
 
 def play_faults(deployment, servers, phases, began):
-    """In the main thread: an instance ends when the thread that has started it does."""
+    """Must run in the main thread: an instance ends with the thread that started it."""
     played = []
     for number, due_s in enumerate(phases.faults_at_s):
         time.sleep(max(0, began + due_s - time.monotonic()))
@@ -390,7 +391,7 @@ def play_faults(deployment, servers, phases, began):
 
 
 def play(sale, canceller, sampler, servers, phases):
-    """The whole sale; the faults."""
+    """Run the sale. Returns the faults."""
     over = threading.Event()
     began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor() as threads:
@@ -400,10 +401,10 @@ def play(sale, canceller, sampler, servers, phases):
                        threads.submit(sampler.play, began, over)]
             print(f"warm-up: {phases.warm_s:.0f} s", flush=True)
             time.sleep(phases.warm_s)
-            print(f"faults: {phases.calm_at_s - phases.warm_s:.0f} s", flush=True)
+            print(f"faults: {phases.quiet_at_s - phases.warm_s:.0f} s", flush=True)
             faults = play_faults(sale.deployment, servers, phases, began)
-            time.sleep(max(0, began + phases.calm_at_s - time.monotonic()))
-            print(f"calm: {phases.total_s - phases.calm_at_s:.0f} s", flush=True)
+            time.sleep(max(0, began + phases.quiet_at_s - time.monotonic()))
+            print(f"no faults: {phases.total_s - phases.quiet_at_s:.0f} s", flush=True)
             time.sleep(max(0, began + phases.total_s - time.monotonic()))
         finally:
             over.set()
@@ -413,16 +414,17 @@ def play(sale, canceller, sampler, servers, phases):
 
 
 def prepare(program, stack):
-    """`stack` ends what was started, the last first."""
+    """`stack` stops what was started, in reverse order."""
     servers = harness.Servers(f"{PLACE}/servers")
     stack.callback(shutil.rmtree, servers.directory)
     stack.callback(servers.down)
     servers.up()
     deploy.grow_buffers(servers)
-    # So that there are some within minutes: what they cost belongs to it.
+    # So that the test includes checkpoints.
     harness.sql(servers.env["PG_SUPERUSER_URL"], "alter system set checkpoint_timeout = '1min'")
     harness.sql(servers.env["PG_SUPERUSER_URL"], "select pg_reload_conf()")
-    deployment = deploy.Deployment(program, servers, harness.new_secret(), PLACE, "soak", stack, workers=1, instances=2)
+    deployment = deploy.Deployment(program, servers, harness.new_secret(), PLACE, "soak", stack,
+                                   workers=1, instances=2)
     deployment.service.write_tokens(SHOPPERS, f"{PLACE}/tokens")
     shuffle(f"{PLACE}/tokens")
     return servers, deployment
@@ -437,33 +439,35 @@ def shuffle(path):
 
 
 def measure_maximum(deployment):
-    """Of shoppers in no order who have bought before, after a checkpoint: most of the soak is so."""
-    for _ in range(2): # the first makes them old customers
+    """The peak rate after a checkpoint, of shoppers in random order who have old orders, as during
+    most of the test."""
+    for _ in range(2): # the first round creates the old orders
+
         harness.sql(deployment.superuser_url, "checkpoint")
-        told = deployment.measure(MAXIMUM_S, [deployment.service.create_voucher("maximum", deploy.STOCK)], SHOPPERS,
-                            connections=2 * CONNECTIONS)
+        voucher = deployment.service.create_voucher("peak", deploy.STOCK)
+        report = deployment.measure(MAXIMUM_S, [voucher], SHOPPERS, connections=2 * CONNECTIONS)
     deployment.empty()
-    return told["created"] / told["seconds"]
+    return report["created"] / report["seconds"]
 
 
 def soak(program, client, minutes, stack):
     phases = Phases(60 * minutes)
     servers, deployment = prepare(program, stack)
-    print("measuring the maximum", flush=True)
+    print("measuring the peak rate", flush=True)
     maximum_per_s = measure_maximum(deployment)
     sale = Sale(client, deployment, SHARE * maximum_per_s, phases.total_s // SLICE_S)
     stack.callback(sale.end)
     sampler, canceller = Sampler(deployment, servers), Canceller(deployment)
     with harness.keep_on_failure(f"{RESULTS}/soak-incomplete.json", sampler.samples):
         faults = play(sale, canceller, sampler, servers, phases)
-    verdict = Verdict(sampler, phases)
-    slices = sale.told()
-    judge_flat(verdict)
-    judge_end(verdict, deployment, sampler)
-    judge_answers(verdict, sale, slices, canceller)
+    checks = Checks(sampler, phases)
+    slices = sale.reports()
+    check_flat(checks)
+    check_end(checks, deployment, sampler)
+    check_answers(checks, sale, slices, canceller)
     return {"machine": deploy.machine(), "durability": deploy.durability(deployment), "minutes": minutes,
             "maximum_per_s": round(maximum_per_s), "offered_per_s": round(sale.per_s),
-            "faults": faults, "checks": verdict.checks, "slices": slices,
+            "faults": faults, "checks": checks.results, "slices": slices,
             "samples": sampler.samples}
 
 
@@ -471,7 +475,7 @@ def main():
     program, client = map(os.path.abspath, sys.argv[1:3])
     minutes = int(sys.argv[3]) if sys.argv[3].isdigit() else 0
     if not 1 <= minutes <= 600:
-        sys.exit("make soak: MINUTES is 1 to 600")
+        sys.exit("make soak: MINUTES must be 1 to 600")
     shutil.rmtree(PLACE, ignore_errors=True)
     for place in (PLACE, RESULTS):
         os.makedirs(place, exist_ok=True)
@@ -487,5 +491,5 @@ def main():
     sys.exit(not all(check["met"] for check in result["checks"]))
 
 
-if __name__ == "__main__": # tests look at its parts
+if __name__ == "__main__": # the tests import this file
     main()

@@ -1,4 +1,4 @@
-"""stub_server.py - an HTTP server for tests, whose days are as bad as a test wants them."""
+"""stub_server.py - an HTTP server for tests, which can stall, fail, or send any bytes."""
 
 import selectors
 import socket
@@ -7,8 +7,8 @@ import time
 
 
 class Server:
-    """Answers in a thread, one request after the other, by what `reply` makes of its text:
-    the bytes to send, or None to close the connection."""
+    """Answers requests one at a time in a thread. `reply(number)` returns the bytes to send, or
+    None to close the connection."""
 
     def __init__(self, reply):
         self.reply = reply
@@ -47,7 +47,7 @@ class Server:
         try:
             request = client.recv(65536)
         except ConnectionError:
-            request = b"" # it has left
+            request = b"" # the client closed the connection
         reply = None
         if request:
             self.times.append(time.monotonic())
@@ -61,4 +61,4 @@ class Server:
 
 
 def http(status, body="", headers=""):
-    return f"HTTP/1.1 {status} Said\r\n{headers}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+    return f"HTTP/1.1 {status} Reason\r\n{headers}Content-Length: {len(body)}\r\n\r\n{body}".encode()

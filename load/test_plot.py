@@ -12,7 +12,7 @@ import results
 
 
 def bench():
-    names = [name for name, *_ in results.ASKED + results.YARDSTICKS]
+    names = [name for name, *_ in results.RATES + results.YARDSTICKS]
     rates = {f"{name}_per_s": 1000 * number for number, name in enumerate(names)}
     rounds = {f"{name}_per_s_rounds": [1200 * number, 900 * number] for number, name in enumerate(names)}
     points = [[1000, 0], [2000, 0.5], [9000, 0.9], [50_000, 0.999], [60_000, 1]]
@@ -51,7 +51,7 @@ class TablesTest(unittest.TestCase):
     def test_tables_of_bench__have_each_rate_with_its_extremes(self):
         rates, *latencies = plot.tables_of_bench(bench())
         self.assertEqual(rates[3], ("durable orders, distinct shoppers", 2000, 1800, 2400))
-        self.assertEqual(len(rates), 1 + len(results.ASKED + results.YARDSTICKS))
+        self.assertEqual(len(rates), 1 + len(results.RATES + results.YARDSTICKS))
         self.assertEqual([len(rows) for rows in latencies], [5, 5])
 
     def test_tables_of_bench__stretch_the_share_so_that_each_nine_is_as_wide(self):

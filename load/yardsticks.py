@@ -1,7 +1,7 @@
-"""yardsticks.py - what this machine can do at all, part by part: the yardsticks of the bench.
+"""yardsticks.py - the limits of this machine, for comparison in the benchmark.
 
-Each does the work of one part of an order and nothing else. What an order costs at least is
-the sum of what its parts do: 1/nginx + 1/bulk insert + 1/pair of locks."""
+Each yardstick does one part of an order and nothing else. The least time for an order is the sum
+of the times of its parts: HTTP answer (nginx), durable row (bulk insert), lock pair."""
 
 import glob
 import json
@@ -13,12 +13,12 @@ import tempfile
 import harness
 from deploy import STOCK
 
-ROWS = 1000 # in a statement of the bulk insert
-CROWD = 64 # clients of the transaction per order
-PAIR_CONNECTIONS, PAIR_CALLS = 2, 2 # as the service has two loops; each call waited for by none
+ROWS = 1000 # per statement of the bulk insert
+CLIENTS = 64 # with one order per transaction
+PAIR_CONNECTIONS, PAIR_CALLS = 2, 2 # the service has two event loops; Redis never waits for a call
 
-# The rows that place_orders() writes, into the same indexes, without the function: no lock of
-# the voucher, no stock, no window, nobody who has one already. Each statement commits.
+# The same rows and indexes as with place_orders(), but without its work: no lock on the voucher,
+# no stock, no window, no look-up of earlier orders. Each statement commits.
 BULK = f"""
 \\set first (:client_id + 1) * 1000000000 + :n
 \\set n :n + {ROWS}
@@ -35,7 +35,7 @@ select * from place_orders(:voucher, array[:user]::bigint[], array[:user]::bigin
 
 
 class EmptyServer:
-    """libmicrohttpd with nothing behind it, set up as the service sets it up."""
+    """libmicrohttpd with an empty handler, set up like the service."""
 
     def __init__(self, program, threads):
         self.port = harness.free_port()
@@ -52,43 +52,43 @@ class EmptyServer:
 
 
 class Postgres:
-    """What PostgreSQL does by itself, asked by pgbench, in the tables of a deployment."""
+    """PostgreSQL alone, measured with pgbench on the tables of a deployment."""
 
     def __init__(self, deployment):
         self.deployment = deployment
 
     def pgbench(self, script, clients, seconds):
-        """Transactions per second, and the median time of one in us."""
+        """Transactions per second, and the median duration of a transaction in us."""
         self.deployment.empty()
         voucher = self.deployment.service.create_voucher("yardstick", STOCK)
         threads = min(clients, len(os.sched_getaffinity(0)))
         with tempfile.TemporaryDirectory(dir=self.deployment.place) as place:
             with open(f"{place}/script", "w") as out:
                 out.write(script)
-            told = harness.run("pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(threads),
+            output = harness.run("pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(threads),
                              "-T", str(seconds), "-f", f"{place}/script", "-D", f"voucher={voucher}",
                              "-D", "n=0", "-l", "--log-prefix", f"{place}/log", self.deployment.owner_url)
             times = [int(line.split()[2]) for path in glob.glob(f"{place}/log*") for line in open(path)]
         if not times:
-            raise harness.Failed(f"pgbench committed nothing within {seconds} s:\n{told}")
-        rate, = (float(line.split()[2]) for line in told.splitlines() if line.startswith("tps = "))
+            raise harness.Failed(f"pgbench committed no transaction in {seconds} s:\n{output}")
+        rate, = (float(line.split()[2]) for line in output.splitlines() if line.startswith("tps = "))
         return rate, statistics.median(times)
 
     def bulk_per_s(self, seconds):
-        """Rows, by as many connections as there are cores."""
+        """Inserted rows per second, with one connection per core."""
         return ROWS * self.pgbench(BULK, len(os.sched_getaffinity(0)), seconds)[0]
 
     def orders_per_s(self, seconds):
-        """One order per transaction, by a crowd of clients, all after one voucher."""
-        return self.pgbench(ORDER, CROWD, seconds)[0]
+        """Orders per second with one order per transaction, all for one voucher."""
+        return self.pgbench(ORDER, CLIENTS, seconds)[0]
 
     def commit_us(self, seconds):
-        """Of a transaction with one order, nobody else there."""
+        """Duration of a transaction with one order and a single client."""
         return self.pgbench(ORDER, 1, seconds)[1]
 
 
 class Redis:
-    """What Redis does with the scripts of the lock library."""
+    """Redis alone, with the scripts of the lock library."""
 
     def __init__(self, program, servers):
         self.program = program
@@ -100,20 +100,20 @@ class Redis:
                                     env=self.env))
 
     def pairs_per_s(self, seconds, locks):
-        """With so many locks in a call."""
+        """Pairs of acquire and release per second with `locks` per call."""
         return self.measure(seconds, locks, PAIR_CALLS, PAIR_CONNECTIONS)["pairs_per_s"]
 
     def single_pairs_per_s(self, seconds):
-        """One lock in a call, 64 calls in a write, as redis-benchmark -P 64 would have it."""
+        """With one lock per call and 64 calls per write, like redis-benchmark -P 64."""
         return self.measure(seconds, 1, 64, PAIR_CONNECTIONS)["pairs_per_s"]
 
     def pair_us(self, seconds):
-        """Two round trips, one after the other, nobody else there."""
-        told = self.measure(seconds, 1, 1, 1)
-        return told["acquire_p50_us"] + told["release_p50_us"]
+        """Duration of an acquire and a release with a single client."""
+        report = self.measure(seconds, 1, 1, 1)
+        return report["acquire_p50_us"] + report["release_p50_us"]
 
     def calls(self):
-        """Of scripts, since the server began."""
+        """Script calls since the server started."""
         for line in harness.run("redis-cli", "-p", self.port, "info", "commandstats", env=self.env).splitlines():
             if line.startswith("cmdstat_evalsha:"):
                 return int(line.split("calls=")[1].split(",")[0])
@@ -121,5 +121,5 @@ class Redis:
 
 
 def composite(*rates):
-    """The rate of doing all of these one after the other."""
+    """The rate of doing one thing of each kind in sequence."""
     return 1 / sum(1 / rate for rate in rates)

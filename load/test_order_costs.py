@@ -1,4 +1,4 @@
-"""Tests of the bench's arithmetic: order_costs.py, yardsticks.py, results.py."""
+"""Tests of order_costs.py."""
 
 import os
 import subprocess
@@ -6,8 +6,6 @@ import unittest
 import unittest.mock
 
 import order_costs
-import results
-import yardsticks
 
 INFINITY = float("inf")
 
@@ -18,12 +16,12 @@ class QuantileTest(unittest.TestCase):
         self.assertAlmostEqual(order_costs.quantile(edges, 0.50), 0.15)
         self.assertAlmostEqual(order_costs.quantile(edges, 0.99), 0.199)
 
-    def test_quantile__passes_over_empty_buckets(self):
+    def test_quantile__skips_empty_buckets(self):
         edges = [(0.1, 50), (0.2, 50), (0.4, 100), (INFINITY, 100)]
         self.assertAlmostEqual(order_costs.quantile(edges, 0.50), 0.1)
         self.assertAlmostEqual(order_costs.quantile(edges, 0.75), 0.3)
 
-    def test_quantile__beyond_the_last_bound_is_that(self):
+    def test_quantile__beyond_the_last_bound_is_the_last_bound(self):
         self.assertEqual(order_costs.quantile([(0.1, 1), (INFINITY, 100)], 0.99), 0.1)
 
 
@@ -37,7 +35,7 @@ class StagesTest(unittest.TestCase):
 
 
 class CpuTest(unittest.TestCase):
-    """Of a shell with a child that works, and one that has worked."""
+    """Of a shell with a child that runs and one that has ended, which do the same work."""
 
     WORK = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"
 
@@ -65,29 +63,3 @@ class CpuTest(unittest.TestCase):
             ended.wait()
         with self.assertRaises(FileNotFoundError):
             order_costs.memory_mib(ended.pid)
-
-
-class FiguresTest(unittest.TestCase):
-    def test_composite__is_one_after_the_other(self):
-        self.assertAlmostEqual(yardsticks.composite(100, 100), 50)
-        self.assertAlmostEqual(yardsticks.composite(60, 30, 20), 10)
-
-    def test_middle__is_the_place_of_the_median(self):
-        self.assertEqual(results.middle([30, 10, 20]), 2)
-        self.assertEqual(results.middle([40, 10, 20, 30]), 2)
-
-    def test_ratio__is_the_median_of_those_within_a_round(self):
-        self.assertEqual(results.ratio([10, 200, 60], [100, 100, 100]), 0.6)
-        self.assertEqual(results.ratio([50, 5, 500], [100, 10, 1000]), 0.5)
-        self.assertEqual(results.ratio([10, 90, 20], [10, 100, 100]), 0.9) # of medians: 0.2
-
-    def test_rates__of_orders_are_those_that_were_made(self):
-        told = [{"orders": {"created": 80, "requests": 100, "seconds": 2},
-                 "mixed": {"created": 80, "requests": 100, "seconds": 2}}]
-        self.assertEqual(results.rates(told, "orders"), [40])
-        self.assertEqual(results.rates(told, "mixed"), [50])
-
-    def test_rates__of_the_limit_are_composed_in_each_round(self):
-        told = [{"nginx": {"requests": rate, "seconds": 1}, "pg_bulk": 30, "redis_pairs": 20}
-                for rate in (60, 12)]
-        self.assertEqual([round(rate, 6) for rate in results.rates(told, "limit")], [10, 6])
