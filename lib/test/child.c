@@ -38,9 +38,9 @@ pid_t child_fork(void)
     pid_t parent = getpid();
     pid_t child;
 
-    assert_true(count < CHILDREN_MAX);
+    ASSERT_NUMBER(count, <, CHILDREN_MAX);
     child = fork();
-    assert_true(child >= 0);
+    ASSERT_NUMBER(child, >=, 0);
     if (child > 0) {
         children[count++] = child;
         return child;

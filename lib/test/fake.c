@@ -1,15 +1,11 @@
 /* fake.c - a pipe that listens, for replies no real Redis gives. */
 #include "test/fake.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -44,7 +40,7 @@ static void on_heard(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
         close_peer((uv_pipe_t *)stream);
         return;
     }
-    assert_true(fake->heard_len + (size_t)len < sizeof(fake->heard));
+    ASSERT_NUMBER(fake->heard_len + (size_t)len, <, sizeof(fake->heard));
     memcpy(fake->heard + fake->heard_len, buf->base, (size_t)len);
     fake->heard_len += (size_t)len;
 }

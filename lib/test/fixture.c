@@ -114,7 +114,7 @@ struct rlock_client *fixture_open(struct fixture *fixture,
     options.loop = &fixture->loop;
     if (rlock_client_open(&options, &client, &err) != STATUS_OK)
         fail_msg("rlock_client_open: %s", err.text);
-    assert_true(fixture->client_count < FIXTURE_CLIENTS_MAX);
+    ASSERT_NUMBER(fixture->client_count, <, FIXTURE_CLIENTS_MAX);
     fixture->clients[fixture->client_count++] = client;
     return client;
 }
@@ -199,6 +199,9 @@ static void advance_timer(uv_handle_t *handle, void *arg)
 
 void fixture_pass_ms(struct fixture *fixture, unsigned ms)
 {
+    server_settle();
+    uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    server_settle(); /* of the commands of this turn */
     uv_update_time(&fixture->loop);
     clock_shift_us((int64_t)ms * 1000);
     uv_walk(&fixture->loop, advance_timer, &ms);

@@ -80,9 +80,10 @@ void fixture_await_condition(struct fixture *fixture, bool (*holds)(void *arg), 
 void fixture_run_for(struct fixture *fixture, unsigned ms);
 
 /**
- * Let `ms` pass at once for everything on the loop: both clocks go on by as much, and the
- * timers that are due run, as after a process was suspended. The server's time does not
- * change: see server_pass_ms().
+ * Let `ms` pass at once for everything on the loop: both clocks go forward, and the timers
+ * that are due run, as when a process was suspended. What the servers were asked before
+ * counts as answered in time, unless they are paused. Their keys do not expire: see
+ * server_pass_ms().
  */
 void fixture_pass_ms(struct fixture *fixture, unsigned ms);
 

@@ -169,7 +169,7 @@ void assert_foreign(int server)
 
     assert_string_equal(reply->str, "foreign");
     freeReplyObject(reply);
-    assert_true(server_int(&servers[server], "PTTL " GROUP_NAME) > 50000);
+    ASSERT_NUMBER(server_int(&servers[server], "PTTL " GROUP_NAME), >, 50000);
 }
 
 void delete_key(int server)
@@ -184,7 +184,7 @@ static bool is_absent(void *arg)
 
 void wait_absent(struct fixture *fixture, int server)
 {
-    assert_true(fixture_run_until(fixture, is_absent, &servers[server], WITHIN_MS));
+    FIXTURE_AWAIT(fixture, is_absent, &servers[server]);
 }
 
 int64_t ms_since(int64_t begin_us)
@@ -206,7 +206,7 @@ void group_acquire_busy(struct group_fixture *groups)
         group_acquire_with(
             groups, (struct rlock_group_options){.lease_ms = LEASE_MS, .wait_ms = 600}),
         STATUS_BUSY);
-    assert_in_range(ms_since(begin_us), 600, 600 + QUICK_MS);
+    ASSERT_BETWEEN(ms_since(begin_us), 600, 600 + QUICK_MS);
 }
 
 struct command {
@@ -225,7 +225,7 @@ void wait_command(struct fixture *fixture, int server, const char *command)
 {
     struct command wanted = {&servers[server], command};
 
-    assert_true(fixture_run_until(fixture, has_carried_out, &wanted, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, has_carried_out, &wanted);
 }
 
 struct membership {

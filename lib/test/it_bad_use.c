@@ -75,8 +75,8 @@ static void test_acquire__without_a_lease_is_watched_with_the_default(void **sta
     struct call call = {0};
 
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
-    assert_in_range(server_int(fixture->server, "PTTL item:7"),
-                    RLOCK_LEASE_MS_DEFAULT - 1000, RLOCK_LEASE_MS_DEFAULT);
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL item:7"),
+                   RLOCK_LEASE_MS_DEFAULT - 1000, RLOCK_LEASE_MS_DEFAULT);
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
 }
 
@@ -306,7 +306,7 @@ static void expect_shut_out(struct fixture *fixture, const char *user, const cha
     struct call call = {0};
     struct answer answer = {0};
 
-    assert_true(fixture_run_until(fixture, has_why, client, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, has_why, client);
     expect_why(client, words);
     assert_false(rlock_client_is_up(client));
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_DOWN);

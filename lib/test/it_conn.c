@@ -188,7 +188,7 @@ static void test_redis_conn_close__answers_what_is_under_way(void **state)
     assert_int_equal(collected.answers, 1);
     assert_int_equal(collected.status, STATUS_CANCELLED);
     assert_int_equal(probe.closes, 0);
-    assert_true(fixture_run_until(fixture, probe_is_closed, &probe, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, probe_is_closed, &probe);
     assert_int_equal(flushed.answers, 1);
 }
 
@@ -202,7 +202,7 @@ static void test_redis_conn__an_error_reply_is_refused_with_its_words(void **sta
     probe_wait(&probe, &probe.ups, 1);
     probe_command(&probe, &bad, "NOSUCH", NULL);
     assert_int_equal(bad.status, STATUS_REFUSED);
-    assert_non_null(strstr(bad.text, "unknown command"));
+    ASSERT_CONTAINS(bad.text, "unknown command");
     probe_command(&probe, &good, "PING", NULL);
     assert_int_equal(good.status, STATUS_OK);
     probe_close(&probe);
@@ -270,7 +270,7 @@ static void test_redis_conn__a_hung_server_times_out_and_comes_back(void **state
     redis_conn_flush(probe.conn);
     probe_wait(&probe, &first.answers, 1);
     took_ms = (clock_mono_us() - sent_us) / 1000;
-    assert_in_range(took_ms, CONN_TIMEOUT_MS - 1, CONN_TIMEOUT_MS + 300);
+    ASSERT_BETWEEN(took_ms, CONN_TIMEOUT_MS - 1, CONN_TIMEOUT_MS + 300);
     assert_int_equal(first.status, STATUS_TIMEOUT);
     assert_int_equal(second.answers, 1); /* the younger one with it */
     assert_int_equal(second.status, STATUS_TIMEOUT);
@@ -518,7 +518,7 @@ static void test_redis_conn_close__from_inside_an_answer(void **state)
                      STATUS_OK);
     assert_int_equal(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
-    assert_true(fixture_run_until(fixture, probe_is_closed, &probe, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, probe_is_closed, &probe);
     assert_int_equal(first.status, STATUS_OK);
     assert_int_equal(second.answers, 1);
     assert_int_equal(second.status, STATUS_CANCELLED);

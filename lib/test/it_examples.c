@@ -17,7 +17,7 @@ static void find_example(const char *name, char ret_path[256])
     char self[128];
     ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-    assert_true(len > 0);
+    ASSERT_NUMBER(len, >, 0);
     self[len] = '\0';
     *strrchr(self, '/') = '\0';
     snprintf(ret_path, 256, "%s/../examples/%s", self, name);
@@ -83,7 +83,7 @@ static void test_plain__without_a_server_says_why(void **state)
     struct run run = run_example("plain", (const char *[]){"unix:/nowhere/at/all", NULL});
 
     (void)state;
-    assert_non_null(strstr(run.output, "No such file or directory"));
+    ASSERT_CONTAINS(run.output, "No such file or directory");
     assert_int_equal(run.code, 1);
 }
 

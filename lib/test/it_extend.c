@@ -25,7 +25,7 @@ static bool is_gone(void *arg)
 
 static void wait_gone(struct fixture *fixture)
 {
-    assert_true(fixture_run_until(fixture, is_gone, fixture, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, is_gone, fixture);
 }
 
 static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
@@ -47,8 +47,8 @@ static void test_extend__lets_the_lease_end_later(void **state)
         assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
         assert_true(rlock_is_held(&call.lock));
         assert_int_equal(rlock_fence(&call.lock), fence);
-        assert_in_range(ttl_ms(fixture), LEASE_MS - 1000, LEASE_MS);
-        assert_in_range(safe_ms(&call), LEASE_MS - 1000, ttl_ms(fixture));
+        ASSERT_BETWEEN(ttl_ms(fixture), LEASE_MS / 2, LEASE_MS);
+        ASSERT_BETWEEN(safe_ms(&call), LEASE_MS / 2, ttl_ms(fixture));
         assert_int_equal(release(fixture, client, &call), STATUS_OK);
         assert_false(server_has(fixture->server, "item:7"));
     }
@@ -66,8 +66,8 @@ static void test_extend__lets_the_lease_end_earlier(void **state)
         assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
                          STATUS_OK);
         assert_int_equal(extend(fixture, client, &call, RLOCK_LEASE_MS_MIN), STATUS_OK);
-        assert_in_range(ttl_ms(fixture), 0, RLOCK_LEASE_MS_MIN);
-        assert_true(safe_ms(&call) < RLOCK_LEASE_MS_MIN);
+        ASSERT_BETWEEN(ttl_ms(fixture), 0, RLOCK_LEASE_MS_MIN);
+        ASSERT_NUMBER(safe_ms(&call), <, RLOCK_LEASE_MS_MIN);
         wait_gone(fixture);
         assert_int_equal(release(fixture, client, &call), STATUS_LOST);
     }
@@ -87,10 +87,10 @@ static void test_extend__of_a_reentrant_lock_never_shortens(void **state)
     assert_int_equal(acquire_with(fixture, client, &inner, "item:7", &options),
                      STATUS_OK);
     assert_int_equal(extend(fixture, client, &inner, SHORT_MS), STATUS_OK);
-    assert_true(ttl_ms(fixture) > LEASE_MS - 1000);
-    assert_true(safe_ms(&inner) < SHORT_MS);
+    ASSERT_NUMBER(ttl_ms(fixture), >, LEASE_MS / 2);
+    ASSERT_NUMBER(safe_ms(&inner), <, SHORT_MS);
     assert_int_equal(extend(fixture, client, &inner, 2 * LEASE_MS), STATUS_OK);
-    assert_true(ttl_ms(fixture) > 2 * LEASE_MS - 1000);
+    ASSERT_NUMBER(ttl_ms(fixture), >, 3 * LEASE_MS / 2);
     assert_int_equal(release(fixture, client, &inner), STATUS_OK);
     assert_int_equal(extend(fixture, client, &inner, LEASE_MS), STATUS_NOT_OWNER);
     assert_int_equal(release(fixture, client, &outer), STATUS_OK);
@@ -108,7 +108,7 @@ static void test_extend__by_a_non_owner_is_refused(void **state)
     assert_int_equal(extend(fixture, bob, &other, LEASE_MS), STATUS_NOT_OWNER);
     assert_int_equal(acquire(fixture, bob, &other, "item:7", 1000), STATUS_BUSY);
     assert_int_equal(extend(fixture, bob, &other, LEASE_MS), STATUS_NOT_OWNER);
-    assert_true(ttl_ms(fixture) <= 1000);
+    ASSERT_NUMBER(ttl_ms(fixture), <=, 1000);
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
     assert_int_equal(extend(fixture, alice, &held, LEASE_MS), STATUS_NOT_OWNER);
     assert_false(server_has(fixture->server, "item:7"));
@@ -153,7 +153,7 @@ static void test_extend__of_a_stolen_lock_is_lost_and_leaves_the_thief(void **st
     assert_int_equal(acquire(fixture, bob, &second, "item:7", 5000), STATUS_OK);
     assert_int_equal(extend(fixture, alice, &first, 2 * LEASE_MS), STATUS_LOST);
     assert_int_equal(first.losses, 0); /* it was the call that told */
-    assert_true(ttl_ms(fixture) <= 5000);
+    ASSERT_NUMBER(ttl_ms(fixture), <=, 5000);
     assert_int_equal(inspect(fixture, bob, &answer, "item:7"), STATUS_OK);
     assert_true(answer.is_ours);
 }
@@ -170,7 +170,7 @@ static void test_extend__refuses_bad_leases_and_goes_on(void **state)
     for (int i = 0; i < 4; i++)
         assert_int_equal(extend(fixture, client, &call, leases_ms[i]), STATUS_INVALID);
     assert_true(rlock_is_held(&call.lock));
-    assert_true(ttl_ms(fixture) <= LEASE_MS);
+    ASSERT_NUMBER(ttl_ms(fixture), <=, LEASE_MS);
     assert_int_equal(extend(fixture, client, &call, RLOCK_LEASE_MS_MAX), STATUS_OK);
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
 }
@@ -190,7 +190,7 @@ static void test_extend__beside_another_call_is_refused(void **state)
     call.answers = 0;
     call_extend(client, &call, 2 * LEASE_MS);
     assert_true(rlock_is_held(&call.lock));
-    assert_true(safe_ms(&call) > LEASE_MS - 1000); /* that of before */
+    ASSERT_NUMBER(safe_ms(&call), >, LEASE_MS / 2); /* that of before */
     call_extend(client, &call, 3 * LEASE_MS);
     call_acquire(client, &call, "item:8", LEASE_MS);
     rlock_flush(client);
@@ -198,7 +198,7 @@ static void test_extend__beside_another_call_is_refused(void **state)
     assert_int_equal(call.statuses[0], STATUS_NOT_OWNER);
     assert_int_equal(call.statuses[1], STATUS_INVALID);
     assert_int_equal(call.statuses[2], STATUS_OK);
-    assert_in_range(ttl_ms(fixture), 2 * LEASE_MS - 1000, 2 * LEASE_MS);
+    ASSERT_BETWEEN(ttl_ms(fixture), 3 * LEASE_MS / 2, 2 * LEASE_MS);
     assert_false(server_has(fixture->server, "item:8"));
 }
 
@@ -214,13 +214,13 @@ static void test_extend__watchdog_goes_on_with_the_new_lease(void **state)
                      STATUS_OK);
     assert_int_equal(extend(fixture, client, &call, SHORT_MS), STATUS_OK);
     fixture_run_for(fixture, 4 * SHORT_MS);
-    assert_in_range(ttl_ms(fixture), 1, SHORT_MS);
+    ASSERT_BETWEEN(ttl_ms(fixture), 1, SHORT_MS);
     rlock_client_stats(client, &stats);
-    assert_in_range(stats.renewed, 8, 13);
+    ASSERT_BETWEEN(stats.renewed, 8, 13);
     renewed = stats.renewed;
     assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
     fixture_run_for(fixture, 2 * SHORT_MS);
-    assert_true(ttl_ms(fixture) > LEASE_MS - 1000);
+    ASSERT_NUMBER(ttl_ms(fixture), >, LEASE_MS / 2);
     rlock_client_stats(client, &stats);
     assert_int_equal(stats.renewed, renewed);
     assert_int_equal(call.losses, 0);
@@ -249,8 +249,8 @@ static void test_extend__overtakes_a_renewal_under_way(void **state)
         fixture_wait_answers(fixture, &call, 1);
         assert_int_equal(call.status, STATUS_OK);
         fixture_run_for(fixture, 100);
-        assert_true(ttl_ms(fixture) > LEASE_MS - 1000);
-        assert_true(safe_ms(&call) > LEASE_MS - 1000);
+        ASSERT_NUMBER(ttl_ms(fixture), >, LEASE_MS / 2);
+        ASSERT_NUMBER(safe_ms(&call), >, LEASE_MS / 2);
         rlock_client_stats(client, &stats);
         assert_int_equal(stats.renewed, 0);
         assert_int_equal(release(fixture, client, &call), STATUS_OK);
@@ -358,8 +358,8 @@ static void test_extend__unanswered_leaves_the_earlier_deadline(void **state)
     assert_int_equal(shorter.status, STATUS_TIMEOUT);
     assert_true(rlock_is_held(&longer.lock));
     assert_true(rlock_is_held(&shorter.lock));
-    assert_in_range(safe_ms(&longer), 1000, 3000);
-    assert_in_range(safe_ms(&shorter), 1000, 2000);
+    ASSERT_BETWEEN(safe_ms(&longer), 1000, 3000);
+    ASSERT_BETWEEN(safe_ms(&shorter), 1000, 2000);
     fixture_wait_up(fixture, client);
     assert_int_equal(release(fixture, client, &longer), STATUS_OK);
     assert_int_equal(release(fixture, client, &shorter), STATUS_OK);
@@ -384,7 +384,7 @@ static void test_extend__unanswered_is_made_certain_by_the_watchdog(void **state
     fixture_wait_up(fixture, client);
     fixture_run_for(fixture, 1500);
     assert_true(rlock_is_held(&call.lock));
-    assert_true(safe_ms(&call) > 0);
+    ASSERT_NUMBER(safe_ms(&call), >, 0);
     assert_true(server_has(fixture->server, "item:7"));
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
     assert_int_equal(call.losses, 0);
@@ -403,7 +403,7 @@ static void test_extend__past_the_deadline_of_a_watched_lock_is_lost(void **stat
     call_extend(client, &call, 300);
     rlock_flush(client);
     fixture_wait_answers(fixture, &call, 2);
-    assert_true(clock_mono_us() - begin_us < 600000); /* not only at the timeout */
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, 600000); /* not only at the timeout */
     server_resume(fixture->server);
     assert_int_equal(call.status, STATUS_LOST);
     assert_false(rlock_is_held(&call.lock));
@@ -423,7 +423,7 @@ static void test_extend__refused_or_not_sent_stays_held(void **state)
     freeReplyObject(
         server_command(fixture->server, "CONFIG SET min-replicas-to-write 1"));
     assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_REFUSED);
-    assert_non_null(strstr(rlock_client_why(client)->text, "NOREPLICAS"));
+    ASSERT_CONTAINS(rlock_client_why(client)->text, "NOREPLICAS");
     freeReplyObject(
         server_command(fixture->server, "CONFIG SET min-replicas-to-write 0"));
     assert_true(rlock_is_held(&call.lock));
@@ -432,7 +432,7 @@ static void test_extend__refused_or_not_sent_stays_held(void **state)
     fixture_wait_down(fixture, client);
     assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_DOWN);
     assert_true(rlock_is_held(&call.lock));
-    assert_true(safe_ms(&call) > 0);
+    ASSERT_NUMBER(safe_ms(&call), >, 0);
     server_restart(fixture->server);
     fixture_wait_up(fixture, client);
     assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);

@@ -175,7 +175,7 @@ static enum status await_answer(struct trial *trial, struct call *call, unsigned
     rlock_flush(trial->alice);
     fixture_wait_answers(trial->fixture, call, wanted);
     assert_int_equal(call->answers, wanted);
-    assert_true(clock_mono_us() - begin_us < us(timeout_ms(trial) + LATE_MS));
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, us(timeout_ms(trial) + LATE_MS));
     return call->status;
 }
 
@@ -237,7 +237,7 @@ static void alice_recovers(struct trial *trial)
     fixture_wait_count(trial->fixture, &trial->proxy->connections, 2);
     while (alice_acquires(trial, &call, "another") != STATUS_OK) {
         assert_true(is_unknown(call.status));
-        assert_true(clock_mono_us() < end_us);
+        ASSERT_NUMBER(clock_mono_us(), <, end_us);
         fixture_run_for(trial->fixture, 5);
     }
     assert_int_equal(alice_releases(trial, &call), STATUS_OK);
@@ -274,7 +274,7 @@ static void bob_gets_it(struct trial *trial)
 
     while (bob_tries(trial, LEASE_MS) != STATUS_OK) {
         assert_int_equal(trial->his.status, STATUS_BUSY);
-        assert_true(clock_mono_us() < end_us);
+        ASSERT_NUMBER(clock_mono_us(), <, end_us);
         fixture_run_for(trial->fixture, 5);
     }
     bob_releases(trial);
@@ -489,7 +489,7 @@ static void trial_renew(struct trial *trial)
     fixture_wait_count(trial->fixture, &trial->proxy->faults, 1);
     wait_until(trial, has_renewed_thrice, trial->alice);
     assert_int_equal(trial->hers.losses, 0);
-    assert_true(rlock_safe_for_us(&trial->hers.lock, clock_mono_us()) > 0);
+    ASSERT_NUMBER(rlock_safe_for_us(&trial->hers.lock, clock_mono_us()), >, 0);
     assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
     alice_recovers(trial);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
@@ -516,9 +516,9 @@ static void trial_renew_in_vain(struct trial *trial)
     lost_at_us = safe_until_us(trial);
     proxy_always(trial->proxy, trial->test->command, trial->fault->fault);
     fixture_wait_losses(trial->fixture, &trial->hers, 1);
-    assert_in_range(clock_mono_us(), lost_at_us, lost_at_us + us(LATE_MS));
+    ASSERT_BETWEEN(clock_mono_us(), lost_at_us, lost_at_us + us(LATE_MS));
     trial->answered.lost++;
-    assert_true(trial->proxy->faults >= 2);
+    ASSERT_NUMBER(trial->proxy->faults, >=, 2);
     let_go(trial);
     bob_gets_it(trial);
     assert_int_equal(trial->hers.losses, 1);
@@ -555,7 +555,7 @@ static void alice_draws_a_new_fence(struct trial *trial)
 {
     alice_recovers(trial);
     assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
-    assert_true(rlock_fence(&trial->hers.lock) > INT64_C(1000000000000000));
+    ASSERT_NUMBER(rlock_fence(&trial->hers.lock), >, INT64_C(1000000000000000));
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     let_go(trial);
     bob_gets_it(trial);

@@ -1,8 +1,9 @@
-/* it_getset.c - the lock whose value is the time of its end, by its taker's clock. */
+/* it_getset.c - the lock whose value is the time of its end, by its owner's clock. */
 #include "base/clock.h"
 #include "test/child.h"
 #include "test/fixture.h"
 #include "test/naive.h"
+#include "test/waits.h"
 
 #include <hiredis/hiredis.h>
 #include <signal.h>
@@ -13,16 +14,6 @@
 
 static const struct rlock_acquire_options try_once = {.kind = &rlock_getset,
                                                       .lease_ms = LEASE_MS};
-
-static int64_t now_ms(void)
-{
-    return clock_mono_us() / 1000;
-}
-
-static void shift_ms(int64_t ms)
-{
-    clock_shift_us(ms * 1000);
-}
 
 static long long value(struct fixture *fixture)
 {
@@ -44,17 +35,17 @@ static void test_acquire__writes_the_time_of_its_end(void **state)
 
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
                      STATUS_OK);
-    assert_true(rlock_fence(&call.lock) > 0);
-    assert_in_range(value(fixture), begin_ms + LEASE_MS,
-                    clock_real_us() / 1000 + LEASE_MS + 1);
+    ASSERT_NUMBER(rlock_fence(&call.lock), >, 0);
+    ASSERT_BETWEEN(value(fixture), begin_ms + LEASE_MS,
+                   clock_real_us() / 1000 + LEASE_MS + 1);
     assert_int_equal(server_int(fixture->server, "PTTL item:7"), -1);
-    assert_in_range(rlock_safe_for_us(&call.lock, clock_mono_us()),
-                    (LEASE_MS - 1000) * 1000, LEASE_MS * 1000 * 99 / 100);
+    ASSERT_BETWEEN(rlock_safe_for_us(&call.lock, clock_mono_us()), LEASE_MS * 500LL,
+                   LEASE_MS * 990LL);
     assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
     assert_int_equal(strtoll(answer.owner, NULL, 10), value(fixture));
     assert_int_equal(answer.remaining_ms, -1);
     assert_int_equal(answer.count, 1);
-    assert_false(answer.is_ours); /* a time tells nothing of its owner */
+    assert_false(answer.is_ours); /* a time does not name an owner */
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
     assert_false(server_has(fixture->server, "item:7"));
 }
@@ -77,7 +68,7 @@ static void test_acquire__held_by_another_is_busy_and_untouched(void **state)
     assert_int_equal(value(fixture), before);
     assert_int_equal(release(fixture, alice, &first), STATUS_OK);
     assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_OK);
-    assert_true(rlock_fence(&second.lock) > rlock_fence(&first.lock));
+    ASSERT_NUMBER(rlock_fence(&second.lock), >, rlock_fence(&first.lock));
     assert_int_equal(release(fixture, bob, &second), STATUS_OK);
 }
 
@@ -93,18 +84,17 @@ static void test_acquire__takes_over_what_has_ended_by_our_clock(void **state)
     assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &try_once),
                      STATUS_OK);
     fence = rlock_fence(&first.lock);
-    shift_ms(LEASE_MS - 1000);
+    fixture_pass_ms(fixture, LEASE_MS / 2);
     assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once),
                      STATUS_BUSY);
-    shift_ms(1100);
-    assert_true(rlock_safe_for_us(&first.lock, clock_mono_us()) < 0);
+    fixture_pass_ms(fixture, LEASE_MS / 2 + 100);
+    ASSERT_NUMBER(rlock_safe_for_us(&first.lock, clock_mono_us()), <, 0);
     assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_OK);
-    assert_true(rlock_fence(&second.lock) > fence);
+    ASSERT_NUMBER(rlock_fence(&second.lock), >, fence);
     before = value(fixture);
     assert_int_equal(release(fixture, alice, &first), STATUS_LOST);
     assert_int_equal(value(fixture), before);
     assert_int_equal(release(fixture, bob, &second), STATUS_OK);
-    shift_ms(-LEASE_MS - 100);
 }
 
 static void test_acquire__takes_over_what_a_dead_program_left(void **state)
@@ -114,14 +104,15 @@ static void test_acquire__takes_over_what_a_dead_program_left(void **state)
     struct call call = {0};
     long long real_ms = clock_real_us() / 1000;
 
-    freeReplyObject(server_command(fixture->server, "SET item:7 %lld", real_ms + 5000));
+    freeReplyObject(
+        server_command(fixture->server, "SET item:7 %lld", real_ms + LEASE_MS));
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
                      STATUS_BUSY);
-    assert_int_equal(value(fixture), real_ms + 5000);
+    assert_int_equal(value(fixture), real_ms + LEASE_MS);
     freeReplyObject(server_command(fixture->server, "SET item:7 %lld", real_ms - 1));
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
                      STATUS_OK);
-    assert_true(value(fixture) > real_ms);
+    ASSERT_NUMBER(value(fixture), >, real_ms);
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
 }
 
@@ -136,12 +127,12 @@ static void test_acquire__leaves_a_string_that_is_no_time(void **state)
     struct call call = {0};
     redisReply *found;
 
-    waiting.wait_ms = 1000;
+    waiting.wait_ms = RLOCK_WAIT_FOREVER;
     for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++) {
         freeReplyObject(server_command(fixture->server, "SET item:7 %s", strings[i]));
         assert_int_equal(acquire_with(fixture, client, &call, "item:7", &waiting),
-                         STATUS_REFUSED); /* at once: there is nothing to wait for */
-        assert_non_null(strstr(rlock_client_why(client)->text, "no lock of this kind"));
+                         STATUS_REFUSED); /* there is nothing to wait for */
+        ASSERT_CONTAINS(rlock_client_why(client)->text, "no lock of this kind");
         found = server_command(fixture->server, "GET item:7");
         assert_string_equal(found->str, strings[i]);
         freeReplyObject(found);
@@ -169,77 +160,79 @@ static void test_getset__has_no_watchdog_and_no_extension(void **state)
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
 }
 
-/** How often it asks while it waits in vain for `wait_ms`. */
-static long long count_tries(struct fixture *fixture, struct rlock_client *client,
-                             const struct rlock_acquire_options *options)
-{
-    long long before = server_calls(fixture->server, "evalsha");
-    int64_t begin_ms = now_ms();
-    struct call call = {0};
-
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", options),
-                     STATUS_BUSY);
-    assert_in_range(now_ms() - begin_ms, options->wait_ms, options->wait_ms + 350);
-    return server_calls(fixture->server, "evalsha") - before;
-}
-
 static void test_wait__spins_within_its_bounds(void **state)
 {
-    struct rlock_acquire_options waiting = try_once;
+    struct rlock_acquire_options options = try_once;
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
     struct call held = {0};
 
     assert_int_equal(acquire_with(fixture, client, &held, "item:7", &try_once),
                      STATUS_OK);
-    waiting.wait_ms = 600;
-    waiting.spin_min_ms = waiting.spin_max_ms = 40; /* pauses of 20 to 40 ms */
-    assert_in_range(count_tries(fixture, client, &waiting), 4, 1 + 600 / 20);
-    waiting.spin_min_ms = waiting.spin_max_ms = 0; /* from 1 to 100 ms, twofold */
-    assert_in_range(count_tries(fixture, client, &waiting), 7, 1 + 7 + 600 / 50);
+    options.wait_ms = RLOCK_WAIT_FOREVER;
+    options.spin_min_ms = options.spin_max_ms = 40;
+    assert_spins(fixture, client, &options, 20, 40);
+    options.spin_min_ms = options.spin_max_ms = 0; /* 1 to 100 ms, doubled each time */
+    assert_spins(fixture, client, &options, 1, 100);
     assert_int_equal(server_calls(fixture->server, "subscribe"), 0);
     assert_int_equal(release(fixture, client, &held), STATUS_OK);
 }
 
-/** The wait and the lease are two settings: a short wait, a long lease and vice versa. */
-static void test_wait__ends_with_the_release_or_with_the_lease(void **state)
+static void begin_to_spin(struct fixture *fixture, struct rlock_client *client,
+                          struct call *call)
 {
-    struct rlock_acquire_options brief = try_once, waiting = try_once;
+    struct rlock_acquire_options options = try_once;
+
+    options.wait_ms = RLOCK_WAIT_FOREVER;
+    options.spin_min_ms = 5;
+    options.spin_max_ms = 20;
+    call_wait(client, call, "item:7", &options);
+    fixture_wait_asleep(fixture, client, call);
+}
+
+static void test_wait__ends_with_the_release(void **state)
+{
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
     struct call first = {0}, second = {0};
-    int64_t begin_ms;
 
-    waiting.wait_ms = 5000;
-    waiting.spin_min_ms = 5;
-    waiting.spin_max_ms = 20;
     assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &try_once),
                      STATUS_OK);
-    call_acquire_with(bob, &second, "item:7", &waiting);
-    rlock_flush(bob);
-    fixture_run_for(fixture, 100);
-    assert_int_equal(second.answers, 0);
-    begin_ms = now_ms();
+    begin_to_spin(fixture, bob, &second);
     assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+    fixture_pass_ms(fixture, 20);
+    assert_tries(&second);
     fixture_wait_answers(fixture, &second, 1);
     assert_int_equal(second.status, STATUS_OK);
-    assert_true(now_ms() - begin_ms < 150);
     assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+}
 
-    brief.lease_ms = 300;
-    begin_ms = now_ms();
-    assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &brief), STATUS_OK);
-    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &waiting), STATUS_OK);
-    assert_in_range(now_ms() - begin_ms, 300, 300 + 150);
-    assert_true(value(fixture) > clock_real_us() / 1000 + LEASE_MS - 1000);
+static void test_wait__ends_with_the_lease(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, second = {0};
+
+    assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &try_once),
+                     STATUS_OK);
+    begin_to_spin(fixture, bob, &second);
+    fixture_pass_ms(fixture, LEASE_MS / 2);
+    fixture_run_for(fixture, 50);
+    assert_int_equal(second.answers, 0);
+    fixture_wait_asleep(fixture, bob, &second);
+    fixture_pass_ms(fixture, LEASE_MS / 2 + 20);
+    assert_tries(&second);
+    fixture_wait_answers(fixture, &second, 1);
+    assert_int_equal(second.status, STATUS_OK);
+    ASSERT_NUMBER(value(fixture), >, clock_real_us() / 1000 + LEASE_MS / 2);
     assert_int_equal(release(fixture, alice, &first), STATUS_LOST);
     assert_int_equal(release(fixture, bob, &second), STATUS_OK);
 }
 
 static void test_wait__cancelled_is_answered_and_stops(void **state)
 {
-    struct rlock_acquire_options waiting = try_once;
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
     struct call held = {0}, call = {0};
@@ -247,16 +240,14 @@ static void test_wait__cancelled_is_answered_and_stops(void **state)
 
     assert_int_equal(acquire_with(fixture, client, &held, "item:7", &try_once),
                      STATUS_OK);
-    waiting.wait_ms = RLOCK_WAIT_FOREVER;
-    call_acquire_with(client, &call, "item:7", &waiting);
-    rlock_flush(client);
-    fixture_run_for(fixture, 50);
+    begin_to_spin(fixture, client, &call);
     rlock_cancel(client, &call.lock);
     fixture_wait_answers(fixture, &call, 1);
     assert_int_equal(call.status, STATUS_CANCELLED);
     assert_int_equal(release(fixture, client, &held), STATUS_OK);
     before = server_calls(fixture->server, "evalsha");
-    fixture_run_for(fixture, 250);
+    fixture_pass_ms(fixture, 1000);
+    fixture_run_for(fixture, 20);
     assert_int_equal(server_calls(fixture->server, "evalsha"), before);
     assert_false(server_has(fixture->server, "item:7"));
 }
@@ -277,17 +268,16 @@ static void test_getset__and_the_old_program_see_each_others_locks(void **state)
     assert_false(naive_getset.take(server, "item:7", NULL, LEASE_MS));
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
     assert_true(naive_getset.take(server, "item:7", NULL, LEASE_MS));
-    shift_ms(LEASE_MS + 100);
+    fixture_pass_ms(fixture, LEASE_MS + 100);
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
                      STATUS_OK);
-    shift_ms(LEASE_MS + 100);
+    fixture_pass_ms(fixture, LEASE_MS + 100);
     assert_true(naive_getset.take(server, "item:7", NULL, LEASE_MS));
     assert_int_equal(release(fixture, client, &call), STATUS_LOST);
     assert_true(server_has(server, "item:7"));
-    shift_ms(-2LL * (LEASE_MS + 100));
 }
 
-/** As rlock.h says: it moves the end, and the holder then finds its lock lost. */
+/** As rlock.h says: the loser moves the end, and the holder finds its lock lost. */
 static void test_getset__a_loser_that_sends_one_by_one_moves_the_end(void **state)
 {
     struct fixture *fixture = *state;
@@ -317,7 +307,7 @@ static long long read_counter(struct server *server)
     return count;
 }
 
-/** Read, and write one more: what only the holder may do. */
+/** Increment the counter by a read and a write, which only the holder may do. */
 static void count_one(struct server *server)
 {
     freeReplyObject(server_command(server, "SET counter %lld", read_counter(server) + 1));
@@ -338,7 +328,7 @@ static void run_old_program(const struct server *server)
     own.redis = redisConnectUnix(path); /* not the connection of its parent */
     for (int i = 0; i < ROUNDS; i++) {
         while (!naive_getset_look(&own, "item:7", clock_real_us() / 1000, LEASE_MS, &end))
-            usleep(200); /* nothing ends here, so there is nothing to take over */
+            usleep(200); /* no lease ends here, so there is nothing to take over */
         count_one(&own);
         naive_getset.release(&own, "item:7", NULL);
     }
@@ -355,10 +345,10 @@ static void test_getset__and_the_old_program_exclude_each_other(void **state)
 
     if (child == 0) {
         run_old_program(fixture->server);
-        pause(); /* to be killed: at an exit what it has from its parent were leaks */
+        pause(); /* until it is killed: an exit would report leaks of its parent */
     }
     client = fixture_client(fixture);
-    waiting.wait_ms = 5000;
+    waiting.wait_ms = RLOCK_WAIT_FOREVER;
     waiting.spin_min_ms = waiting.spin_max_ms = 1;
     for (int i = 0; i < ROUNDS; i++) {
         assert_int_equal(acquire_with(fixture, client, &call, "item:7", &waiting),
@@ -380,7 +370,8 @@ int main(void)
         FIXTURE_TEST(test_acquire__leaves_a_string_that_is_no_time),
         FIXTURE_TEST(test_getset__has_no_watchdog_and_no_extension),
         FIXTURE_TEST(test_wait__spins_within_its_bounds),
-        FIXTURE_TEST(test_wait__ends_with_the_release_or_with_the_lease),
+        FIXTURE_TEST(test_wait__ends_with_the_release),
+        FIXTURE_TEST(test_wait__ends_with_the_lease),
         FIXTURE_TEST(test_wait__cancelled_is_answered_and_stops),
         FIXTURE_TEST(test_getset__and_the_old_program_see_each_others_locks),
         FIXTURE_TEST(test_getset__a_loser_that_sends_one_by_one_moves_the_end),

@@ -19,7 +19,7 @@ static void test_acquire__multi_holds_every_member(void **state)
     assert_true(rlock_group_is_held(groups.group));
     assert_keys("item:7", "111");
     for (size_t i = 0; i < 3; i++)
-        assert_true(rlock_group_fence(groups.group, i) > 0);
+        ASSERT_NUMBER(rlock_group_fence(groups.group, i), >, 0);
     assert_int_equal(group_release(&groups), STATUS_OK);
     assert_false(rlock_group_is_held(groups.group));
     assert_int_equal(rlock_group_fence(groups.group, 0), 0);
@@ -36,7 +36,7 @@ static void test_acquire__multi_with_one_busy_holds_none(void **state)
     set_foreign(1);
     begin_us = clock_mono_us();
     assert_int_equal(group_acquire(&groups), STATUS_BUSY);
-    assert_true(ms_since(begin_us) < QUICK_MS);
+    ASSERT_NUMBER(ms_since(begin_us), <, QUICK_MS);
     assert_keys("item:7", "010");
     assert_foreign(1);
     assert_int_equal(group_release(&groups), STATUS_NOT_OWNER);
@@ -129,7 +129,7 @@ static void test_acquire__multi_is_woken_by_the_release_of_the_busy_member(void 
     begin_us = clock_mono_us();
     fixture_wait_count(fixture, &groups.answers, 1);
     assert_int_equal(groups.status, STATUS_OK);
-    assert_true(ms_since(begin_us) < QUICK_MS);
+    ASSERT_NUMBER(ms_since(begin_us), <, QUICK_MS);
     assert_keys("item:7", "111");
     rlock_client_stats(groups.clients[2], &stats);
     assert_int_equal(stats.released, 0); /* what it was woken for, it kept */
@@ -146,7 +146,7 @@ static void test_acquire__multi_with_one_busy_is_not_held_up_by_a_hung_one(void 
     server_pause(&servers[1]);
     begin_us = clock_mono_us();
     assert_int_equal(group_acquire(&groups), STATUS_BUSY);
-    assert_true(ms_since(begin_us) < QUICK_MS);
+    ASSERT_NUMBER(ms_since(begin_us), <, QUICK_MS);
     assert_false(server_has(&servers[2], "item:7"));
     group_free(&groups);
 }

@@ -104,7 +104,7 @@ static bool is_past(void *arg)
 static void wait_lease(struct fixture *fixture)
 {
     freeReplyObject(server_command(fixture->server, "SET lease runs PX %d", SHORT_MS));
-    assert_true(fixture_run_until(fixture, is_past, fixture->server, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, is_past, fixture->server);
 }
 
 static void clear(struct fixture *fixture)
@@ -274,7 +274,7 @@ static void test_plain__loser_does_not_move_the_expiry(void **state)
     fixture_wait_answers(fixture, &bob.call, 1);
     assert_int_equal(alice.call.status, STATUS_OK);
     assert_int_equal(bob.call.status, STATUS_BUSY);
-    assert_in_range(server_int(fixture->server, "PTTL %s", NAME), 1, LEASE_MS);
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL %s", NAME), 1, LEASE_MS);
 }
 
 static void test_getset__clocks_that_differ_give_two_holders(void **state)
@@ -284,7 +284,7 @@ static void test_getset__clocks_that_differ_give_two_holders(void **state)
 
     assert_true(naive_getset_look(server, NAME, 1000, LEASE_MS, &end_ms));
     assert_false(naive_getset_look(server, NAME, ahead_ms, LEASE_MS, &end_ms));
-    assert_true(end_ms < ahead_ms);
+    ASSERT_NUMBER(end_ms, <, ahead_ms);
     assert_true(naive_getset_take_over(server, NAME, end_ms, ahead_ms, LEASE_MS));
 }
 
@@ -296,9 +296,9 @@ static void test_plain__clocks_that_differ_do_not_matter(void **state)
     bool is_bobs;
 
     assert_true(take(&alice, LEASE_MS));
-    clock_shift_us(2LL * LEASE_MS * 1000);
+    clock_shift_us(2LL * LEASE_MS * 1000LL);
     is_bobs = take(&bob, LEASE_MS);
-    clock_shift_us(-2LL * LEASE_MS * 1000);
+    clock_shift_us(-2LL * LEASE_MS * 1000LL);
     assert_false(is_bobs);
 }
 

@@ -15,7 +15,7 @@ static void test_acquire__quorum_with_a_minority_down(void **state)
     server_kill(&servers[4]);
     assert_int_equal(group_acquire(&groups), STATUS_OK);
     assert_int_equal(rlock_group_fence(groups.group, 1), 0);
-    assert_true(rlock_group_fence(groups.group, 2) > 0);
+    ASSERT_NUMBER(rlock_group_fence(groups.group, 2), >, 0);
     assert_int_equal(group_release(&groups), STATUS_OK);
     for (int i = 0; i < 4; i += i == 0 ? 2 : 1)
         assert_false(server_has(&servers[i], "item:7"));
@@ -84,14 +84,14 @@ static void test_acquire__quorum_with_the_majority_down_is_refused(void **state)
     }
     begin_us = clock_mono_us();
     assert_int_equal(group_acquire(&groups), STATUS_DOWN);
-    assert_true(ms_since(begin_us) < QUICK_MS);
+    ASSERT_NUMBER(ms_since(begin_us), <, QUICK_MS);
     assert_false(server_has(&servers[3], "item:7"));
     assert_false(server_has(&servers[4], "item:7"));
     assert_int_equal(
         group_acquire_with(
             &groups, (struct rlock_group_options){.lease_ms = LEASE_MS, .wait_ms = 400}),
         STATUS_DOWN);
-    assert_in_range(ms_since(begin_us), 400, 400 + 2 * QUICK_MS);
+    ASSERT_BETWEEN(ms_since(begin_us), 400, 400 + 2 * QUICK_MS);
     assert_false(server_has(&servers[3], "item:7"));
     group_free(&groups);
 }
@@ -109,12 +109,12 @@ static void test_acquire__quorum_with_the_majority_hung_is_refused(void **state)
     assert_int_equal(
         group_acquire_with(&groups, (struct rlock_group_options){.lease_ms = 400}),
         STATUS_TIMEOUT);
-    assert_in_range(ms_since(begin_us), 190, 200 + QUICK_MS);
+    ASSERT_BETWEEN(ms_since(begin_us), 190, 200 + QUICK_MS);
     assert_false(server_has(&servers[3], "item:7"));
     assert_false(server_has(&servers[4], "item:7"));
     begin_us = clock_mono_us();
     assert_int_equal(group_acquire(&groups), STATUS_TIMEOUT);
-    assert_true(ms_since(begin_us) < 1500 + QUICK_MS);
+    ASSERT_NUMBER(ms_since(begin_us), <, 1500 + QUICK_MS);
     assert_false(server_has(&servers[3], "item:7"));
     for (int i = 0; i < 3; i++) {
         server_resume(&servers[i]);
@@ -138,7 +138,7 @@ static void test_acquire__quorum_is_not_held_up_by_a_hung_minority(void **state)
     assert_int_equal(group_release(&groups), STATUS_OK);
     assert_int_equal(group_acquire(&groups), STATUS_OK);
     assert_int_equal(group_release(&groups), STATUS_OK);
-    assert_true(ms_since(begin_us) < QUICK_MS);
+    ASSERT_NUMBER(ms_since(begin_us), <, QUICK_MS);
     group_free(&groups);
 }
 
@@ -193,11 +193,11 @@ static void test_safe_for_us__is_the_lease_less_drift_and_the_time_taken(void **
         assert_int_equal(group_acquire(&groups), STATUS_OK);
         now_us = clock_mono_us();
         safe_us = rlock_group_safe_for_us(groups.group, now_us);
-        assert_true(safe_us < most_us);
-        assert_true(safe_us >= most_us - (now_us - begin_us));
+        ASSERT_NUMBER(safe_us, <, most_us);
+        ASSERT_NUMBER(safe_us, >=, most_us - (now_us - begin_us));
         assert_int_equal(rlock_group_safe_for_us(groups.group, now_us + 5000),
                          safe_us - 5000);
-        assert_true(rlock_group_safe_for_us(groups.group, now_us + most_us) <= 0);
+        ASSERT_NUMBER(rlock_group_safe_for_us(groups.group, now_us + most_us), <=, 0);
         assert_int_equal(group_release(&groups), STATUS_OK);
         group_free(&groups);
     }
@@ -227,9 +227,9 @@ static int64_t safe_ms_with_hung(struct fixture *fixture, enum rlock_group_need 
 
 static void test_safe_for_us__counts_those_that_last_longest(void **state)
 {
-    assert_true(safe_ms_with_hung(*state, RLOCK_GROUP_MAJORITY, 1) > 400);
-    assert_true(safe_ms_with_hung(*state, RLOCK_GROUP_MAJORITY, 2) < 300);
-    assert_true(safe_ms_with_hung(*state, RLOCK_GROUP_ALL, 1) < 300);
+    ASSERT_NUMBER(safe_ms_with_hung(*state, RLOCK_GROUP_MAJORITY, 1), >, 400);
+    ASSERT_NUMBER(safe_ms_with_hung(*state, RLOCK_GROUP_MAJORITY, 2), <, 300);
+    ASSERT_NUMBER(safe_ms_with_hung(*state, RLOCK_GROUP_ALL, 1), <, 300);
 }
 
 static void test_acquire__grant_that_has_no_time_left_is_refused(void **state)
@@ -394,7 +394,7 @@ static void test_release__is_bounded_when_the_majority_hangs(void **state)
     server_pause(&servers[1]);
     begin_us = clock_mono_us();
     assert_int_equal(group_release(&groups), STATUS_TIMEOUT);
-    assert_true(ms_since(begin_us) < TIMEOUT_MS + QUICK_MS);
+    ASSERT_NUMBER(ms_since(begin_us), <, TIMEOUT_MS + QUICK_MS);
     server_resume(&servers[0]);
     server_resume(&servers[1]);
     wait_absent(groups.fixture, 0);

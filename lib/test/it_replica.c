@@ -105,7 +105,7 @@ static bool is_gone(void *arg)
 
 static void wait_gone(struct fixture *fixture)
 {
-    assert_true(fixture_run_until(fixture, is_gone, fixture, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, is_gone, fixture);
 }
 
 static void test_acquire__is_granted_when_the_replicas_have_it(void **state)
@@ -151,7 +151,7 @@ static void test_acquire__too_few_replicas_is_unsafe_and_given_back(void **state
 
         assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &options),
                          STATUS_UNSAFE);
-        assert_in_range(now_ms() - begin_ms, WAIT_MS - 1, WAIT_MS + 1500);
+        ASSERT_BETWEEN(now_ms() - begin_ms, WAIT_MS - 1, WAIT_MS + 1500);
         assert_false(rlock_is_held(&first.lock));
         wait_gone(fixture);
         options = asking_long(kinds[i], REPLICAS);
@@ -178,8 +178,8 @@ static void test_acquire__counts_a_replica_that_hangs_as_missing(void **state)
     wait_gone(fixture);
     begin_ms = now_ms();
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &most), STATUS_OK);
-    assert_true(now_ms() - begin_ms <
-                most.replicas_wait_ms / 2); /* it did not wait for the other */
+    ASSERT_NUMBER(now_ms() - begin_ms, <,
+                  most.replicas_wait_ms / 2); /* it did not wait for the other */
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
     server_resume(&replicas[0]);
     wait_followed(fixture->server);
@@ -309,7 +309,7 @@ static void test_acquire__where_wait_is_refused_is_unsafe_and_given_back(void **
     status = acquire_with(fixture, client, &call, "item:7", &options);
     freeReplyObject(server_command(fixture->server, "ACL SETUSER default +wait"));
     assert_int_equal(status, STATUS_UNSAFE);
-    assert_non_null(strstr(rlock_client_why(client)->text, "NOPERM"));
+    ASSERT_CONTAINS(rlock_client_why(client)->text, "NOPERM");
     wait_gone(fixture);
 }
 
@@ -385,7 +385,7 @@ static void test_client__of_a_replica_is_refused_with_words(void **state)
 
     fixture_wait_up(fixture, astray);
     assert_int_equal(acquire(fixture, astray, &call, "item:7", LEASE_MS), STATUS_REFUSED);
-    assert_non_null(strstr(rlock_client_why(astray)->text, "READONLY"));
+    ASSERT_CONTAINS(rlock_client_why(astray)->text, "READONLY");
     assert_int_equal(acquire(fixture, client, &held, "item:7", LEASE_MS), STATUS_OK);
     wait_followed(fixture->server);
     assert_int_equal(inspect(fixture, astray, &answer, "item:7"), STATUS_OK);

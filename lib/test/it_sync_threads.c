@@ -242,8 +242,8 @@ static void test_wait__many_threads_leave_no_channel(void **state)
     sync_begin(fixture, workers, 32, operate);
     assert_int_equal(sync_end(workers, 32), 0);
     await_no_channels(fixture->server);
-    assert_true(count_subscribers(fixture->server) <= 1);
-    assert_true(server_calls(fixture->server, "subscribe") > 0);
+    ASSERT_NUMBER(count_subscribers(fixture->server), <=, 1);
+    ASSERT_NUMBER(server_calls(fixture->server, "subscribe"), >, 0);
     assert_int_equal(count_locks(fixture->server), 0);
 }
 
@@ -281,7 +281,7 @@ static void test_rlock_sync_close__answers_all_who_wait(void **state)
     sync_end(workers, 16);
     for (int i = 0; i < 16; i++) {
         assert_int_equal(workers[i].status, STATUS_CANCELLED);
-        assert_in_range(workers[i].took_ms, 0, WITHIN_MS);
+        ASSERT_BETWEEN(workers[i].took_ms, 0, WITHIN_MS);
     }
     await_no_channels(fixture->server);
 }
@@ -298,7 +298,7 @@ static void test_rlock_sync_cancel__ends_the_wait_of_another_thread(void **state
     rlock_sync_cancel(fixture->sync, fixture->client, &workers[0].lock);
     sync_end(&workers[0], 1);
     assert_int_equal(workers[0].status, STATUS_CANCELLED);
-    assert_in_range(workers[0].took_ms, 0, WITHIN_MS);
+    ASSERT_BETWEEN(workers[0].took_ms, 0, WITHIN_MS);
     assert_int_equal(sync_release(fixture, &held), STATUS_OK);
     sync_end(&workers[1], 1); /* the other waits on, and is woken */
     assert_int_equal(workers[1].status, STATUS_OK);

@@ -37,7 +37,7 @@ static void wait_absent(struct fixture *fixture, const char *key)
 {
     struct absence absence = {fixture->server, key};
 
-    assert_true(fixture_run_until(fixture, is_absent, &absence, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, is_absent, &absence);
 }
 
 /** Too late for its caller, it is too late for the server, when that wakes. */
@@ -55,8 +55,8 @@ static void test_acquire__timed_out_is_not_granted_later(void **state)
     begin_us = clock_mono_us();
     assert_int_equal(acquire(fixture, client, &call, "item:7", RLOCK_LEASE_MS_MAX),
                      STATUS_TIMEOUT);
-    assert_in_range(clock_mono_us() - begin_us, HASTY_MS * 1000 - 1000,
-                    (HASTY_MS + 300) * 1000);
+    ASSERT_BETWEEN(clock_mono_us() - begin_us, HASTY_MS * 1000 - 1000,
+                   (HASTY_MS + 300) * 1000);
     assert_false(rlock_is_held(&call.lock));
     server_resume(fixture->server);
     fixture_wait_up(fixture, client);
@@ -184,7 +184,7 @@ static void wait_heard(struct fixture *fixture, struct fake *fake, const char *w
 {
     struct hearing hearing = {fake, word, count};
 
-    assert_true(fixture_run_until(fixture, has_heard, &hearing, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, has_heard, &hearing);
 }
 
 static void test_acquire__reply_of_another_shape_is_unknown_and_given_back(void **state)
@@ -294,7 +294,7 @@ static void test_acquire__is_down_at_once_without_a_server(void **state)
         fixture_wait_answers(fixture, &calls[i], 1);
         assert_int_equal(calls[i].status, STATUS_DOWN);
     }
-    assert_true(clock_mono_us() - begin_us < 500000);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, 500000);
     server_restart(fixture->server);
     fixture_wait_up(fixture, client);
     assert_int_equal(acquire(fixture, client, &calls[0], "item:7", LEASE_MS), STATUS_OK);
@@ -330,7 +330,7 @@ static void test_client__serves_again_soon_after_an_outage(void **state)
     server_restart(fixture->server);
     begin_us = clock_mono_us();
     fixture_wait_up(fixture, client);
-    assert_true(clock_mono_us() - begin_us < 650000);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, 650000);
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     rlock_client_stats(client, &stats);
     assert_int_equal(stats.reconnects, 1);
@@ -374,11 +374,10 @@ static void test_orphan__second_looks_come_each_in_its_time(void **state)
         fixture_wait_up(fixture, client);
         fixture_run_for(fixture, 100);
     }
-    assert_true(
-        fixture_run_until(fixture, has_at_most_one_second_look, client, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, has_at_most_one_second_look, client);
     first_us = clock_mono_us();
-    assert_true(fixture_run_until(fixture, has_no_second_look, client, WITHIN_MS));
-    assert_true(clock_mono_us() - first_us > 100000);
+    FIXTURE_AWAIT(fixture, has_no_second_look, client);
+    ASSERT_NUMBER(clock_mono_us() - first_us, >, 100000);
     fixture_run_for(fixture, 100);
     assert_int_equal(second_looks(client), 0); /* there is no third */
     assert_true(list_is_empty(&client->orphans.due));

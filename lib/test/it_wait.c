@@ -39,7 +39,7 @@ static void test_wait__of_three_seconds_is_busy_at_its_end(void **state)
         assert_int_equal(calls[i].status, STATUS_BUSY);
         assert_int_equal(calls[i].answers, 1);
     }
-    assert_in_range(clock_mono_us() - begin_us, 3000000, 3350000);
+    ASSERT_BETWEEN(clock_mono_us() - begin_us, 3000000, 3350000);
     rlock_client_stats(bob, &stats);
     assert_int_equal(stats.busy, 3);
     assert_no_channels(fixture);
@@ -76,7 +76,7 @@ static void test_wait__on_a_free_lock_is_granted_at_once(void **state)
     assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
     assert_null(client->channels.conn);
     assert_int_equal(server_int(fixture->server, "DBSIZE"), 2); /* and the counter */
-    assert_in_range(server_int(fixture->server, "PTTL " NAME), 1, LEASE_MS);
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL " NAME), 1, LEASE_MS);
 }
 
 /** Not reentrant: its own holder finds it busy, and a wait for itself ends. */
@@ -91,10 +91,10 @@ static void test_wait__for_a_lock_of_ones_own_ends(void **state)
     assert_int_equal(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
     begin_us = clock_mono_us();
     assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_BUSY);
-    assert_true(clock_mono_us() - begin_us < 200000);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, 200000);
     begin_us = clock_mono_us();
     assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_BUSY);
-    assert_in_range(clock_mono_us() - begin_us, 200000, PROMPTLY_US);
+    ASSERT_BETWEEN(clock_mono_us() - begin_us, 200000, PROMPTLY_US);
     assert_true(rlock_is_held(&held.lock));
     assert_int_equal(release(fixture, client, &held), STATUS_OK);
 }
@@ -112,7 +112,7 @@ static void test_wait__ends_though_the_watchdog_renews_for_the_owner(void **stat
     rlock_client_stats(alice, &before);
     assert_int_equal(acquire_with(fixture, bob, &call, NAME, &options), STATUS_BUSY);
     rlock_client_stats(alice, &after);
-    assert_true(after.renewed > before.renewed + 2);
+    ASSERT_NUMBER(after.renewed, >, before.renewed + 2);
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
 }
 
@@ -136,11 +136,11 @@ static void wake(struct fixture *fixture, const struct rlock_kind *kind)
     begin_us = clock_mono_us();
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
-    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, PROMPTLY_US);
     assert_int_equal(call.status, STATUS_OK);
     assert_int_equal(script_calls(fixture) - before, 2); /* the release, one try */
-    assert_true(rlock_fence(&call.lock) > rlock_fence(&held.lock));
-    assert_true(rlock_safe_for_us(&call.lock, clock_mono_us()) > 0);
+    ASSERT_NUMBER(rlock_fence(&call.lock), >, rlock_fence(&held.lock));
+    ASSERT_NUMBER(rlock_safe_for_us(&call.lock, clock_mono_us()), >, 0);
     assert_no_channels(fixture);
     assert_int_equal(release(fixture, bob, &call), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
@@ -171,9 +171,9 @@ static void force_wake(struct fixture *fixture, const struct rlock_kind *kind)
     begin_us = clock_mono_us();
     assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
-    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, PROMPTLY_US);
     assert_int_equal(call.status, STATUS_OK);
-    assert_true(rlock_fence(&call.lock) > rlock_fence(&held.lock));
+    ASSERT_NUMBER(rlock_fence(&call.lock), >, rlock_fence(&held.lock));
     assert_int_equal(release(fixture, alice, &held), STATUS_LOST);
     assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
     assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
@@ -216,10 +216,10 @@ static void test_expiry__lets_a_waiter_in_within_20_ms(void **state)
             assert_int_equal(acquire_with(fixture, bob, &call, NAME, &options),
                              STATUS_OK);
             took_us = clock_mono_us() - begin_us;
-            assert_true(took_us >= 99000);
+            ASSERT_NUMBER(took_us, >=, 99000);
             best_us = took_us < best_us ? took_us : best_us;
         }
-        assert_true(best_us <= 100000 + 20000);
+        ASSERT_NUMBER(best_us, <=, 100000 + 20000);
     }
 }
 
@@ -246,13 +246,13 @@ static void test_release__before_the_waiter_has_subscribed_is_not_missed(void **
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait(bob, &call, NAME, &options);
     /* its connection for messages is not open yet */
-    assert_true(fixture_run_until(fixture, begins_to_wait, &call, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, begins_to_wait, &call);
     (void)server_int(fixture->server, "DEL " NAME);
     assert_int_equal(server_int(fixture->server, "PUBLISH rlock:" NAME " x"), 0);
     begin_us = clock_mono_us();
     fixture_wait_answers(fixture, &call, 1);
     assert_int_equal(call.status, STATUS_OK);
-    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, PROMPTLY_US);
 }
 
 /** Who is called again while its try is under way tries once more. */
@@ -274,7 +274,7 @@ static void test_wait__message_during_a_try_is_not_missed(void **state)
         freeReplyObject(server_command(fixture->server, "PUBLISH rlock:" NAME " x"));
     freeReplyObject(server_command(fixture->server, "EXEC"));
     fixture_run_for(fixture, 100);
-    assert_in_range(server_calls(fixture->server, "evalsha") - before, 2, 3);
+    ASSERT_BETWEEN(server_calls(fixture->server, "evalsha") - before, 2, 3);
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
     assert_int_equal(call.status, STATUS_OK);
@@ -294,11 +294,11 @@ static void test_wait__looks_without_a_message_too(void **state)
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     /* who never comes back to renew it keeps it for no longer */
-    assert_in_range(server_int(fixture->server, "PTTL lock:fence:waiting"), 4000, 6000);
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL lock:fence:waiting"), 4000, 6000);
     freeReplyObject(server_command(fixture->server, "FLUSHALL"));
     fixture_wait_answers(fixture, &call, 1);
     assert_int_equal(call.status, STATUS_OK);
-    assert_true(clock_mono_us() - begin_us < 4000000);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, 4000000);
 }
 
 /* -- spinning -- */
@@ -316,7 +316,7 @@ static void test_spin__asks_within_its_bounds_and_listens_to_nothing(void **stat
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     before = script_calls(fixture);
     assert_int_equal(acquire_with(fixture, bob, &call, NAME, &options), STATUS_BUSY);
-    assert_in_range(script_calls(fixture) - before, 400 / 20 / 3, 400 / 10 + 1);
+    ASSERT_BETWEEN(script_calls(fixture) - before, 400 / 20 / 3, 400 / 10 + 1);
     assert_null(bob->channels.conn);
 
     options.wait_ms = LONG_MS;
@@ -374,7 +374,7 @@ static void wait_with_names(struct fixture *fixture, const struct rlock_kind *ki
         rlock_flush(alice);
         fixture_wait_answers(fixture, &calls[i], 1);
         assert_int_equal(calls[i].status, STATUS_OK);
-        assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+        ASSERT_NUMBER(clock_mono_us() - begin_us, <, PROMPTLY_US);
     }
     assert_no_channels(fixture);
 }

@@ -56,7 +56,7 @@ static void cancel(struct fixture *fixture, struct rlock_client *client,
     rlock_cancel(client, &call->lock);
     assert_int_equal(call->answers, answers); /* not from inside */
     fixture_wait_answers(fixture, call, answers + 1);
-    assert_true(clock_mono_us() - begin_us < 500000);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, 500000);
     assert_int_equal(call->status, STATUS_CANCELLED);
     assert_false(rlock_is_held(&call->lock));
     memset(&call->lock, 0, sizeof(call->lock)); /* the caller's again */
@@ -78,7 +78,7 @@ static void test_rlock_cancel__of_a_sleeping_waiter(void **state)
     cancel(fixture, bob, &call);
     assert_no_channels(fixture);
     assert_int_equal(server_int(fixture->server, "DBSIZE"), 3);
-    assert_in_range(server_int(fixture->server, "PTTL lock:fence:waiting"), 0, 6000);
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL lock:fence:waiting"), 0, 6000);
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
     fixture_run_for(fixture, 50);
     assert_int_equal(call.answers, 1);
@@ -98,7 +98,7 @@ static void test_rlock_cancel__of_a_try_under_way(void **state)
     server_pause(fixture->server);
     call_wait_ms(client, &call, RLOCK_WAIT_FOREVER);
     cancel(fixture, client, &call);
-    assert_true(fixture_run_until(fixture, is_free_again, fixture, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, is_free_again, fixture);
     assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
     fixture_run_for(fixture, 1200); /* the second look at what was given back */
     assert_true(server_has(fixture->server, NAME));
@@ -117,7 +117,7 @@ static void test_rlock_cancel__of_a_waiter_that_was_called(void **state)
     fixture_wait_asleep(fixture, bob, &call);
     call_release(alice, &held);
     rlock_flush(alice);
-    assert_true(fixture_run_until(fixture, begins_to_try, &call, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, begins_to_try, &call);
     server_pause(fixture->server);
     rlock_flush(bob);
     assert_true(rlock_batch_is_sent(&call.lock));
@@ -157,7 +157,7 @@ static void test_rlock_cancel__before_it_has_subscribed(void **state)
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     for (unsigned i = 0; i < 2; i++) { /* the second with the SUBSCRIBE on its way */
         call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
-        assert_true(fixture_run_until(fixture, begins_to_wait, &call, WITHIN_MS));
+        FIXTURE_AWAIT(fixture, begins_to_wait, &call);
         cancel(fixture, bob, &call);
         fixture_run_for(fixture, 100);
         assert_no_channels(fixture);
@@ -194,7 +194,7 @@ static void test_wait__begun_while_the_channel_is_being_left(void **state)
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &calls[1], 1);
     assert_int_equal(calls[1].status, STATUS_OK);
-    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, PROMPTLY_US);
 }
 
 /** The first of three is cancelled in the moment of the message that was meant for all.
@@ -214,14 +214,14 @@ static void test_rlock_cancel__of_the_first_leaves_the_message_to_the_next(void 
     }
     call_release(alice, &held);
     rlock_flush(alice);
-    assert_true(fixture_run_until(fixture, begins_to_try, &calls[0], WITHIN_MS));
+    FIXTURE_AWAIT(fixture, begins_to_try, &calls[0]);
     begin_us = clock_mono_us();
     rlock_cancel(bob, &calls[0].lock);
     fixture_wait_answers(fixture, &calls[1], 1);
     assert_int_equal(calls[0].status, STATUS_CANCELLED);
     assert_int_equal(calls[1].status, STATUS_OK);
     assert_int_equal(calls[2].answers, 0);
-    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, PROMPTLY_US);
     rlock_cancel(bob, &calls[2].lock);
     fixture_wait_answers(fixture, &calls[2], 1);
     assert_no_channels(fixture);
@@ -249,14 +249,14 @@ static void test_wait__message_lost_with_the_connection_is_made_up_for(void **st
     assert_int_equal(server_int(fixture->server, "PUBLISH rlock:" NAME " x"), 0);
     fixture_wait_answers(fixture, &calls[0], 1);
     assert_int_equal(calls[0].status, STATUS_OK);
-    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, PROMPTLY_US);
 
     fixture_wait_asleep(fixture, bob, &calls[1]); /* it hears again */
     begin_us = clock_mono_us();
     assert_int_equal(release(fixture, bob, &calls[0]), STATUS_OK);
     fixture_wait_answers(fixture, &calls[1], 1);
     assert_int_equal(calls[1].status, STATUS_OK);
-    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, PROMPTLY_US);
     assert_no_channels(fixture);
 }
 
@@ -301,7 +301,7 @@ static void test_wait__over_a_restart_of_the_server_is_an_error_soon(void **stat
         fixture_wait_answers(fixture, &calls[i], 1);
         assert_int_equal(calls[i].status, STATUS_DOWN);
     }
-    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, PROMPTLY_US);
     server_restart(fixture->server);
     fixture_wait_up(fixture, alice);
     fixture_wait_up(fixture, bob);
@@ -340,15 +340,15 @@ static void test_wait__on_a_hung_server_is_unknown_after_the_timeout(void **stat
     call_wait_ms(bob, &trying, 3000);
     fixture_wait_answers(fixture, &trying, 1);
     assert_int_equal(trying.status, STATUS_TIMEOUT);
-    assert_in_range(clock_mono_us() - begin_us, 200000, 200000 + 500000);
+    ASSERT_BETWEEN(clock_mono_us() - begin_us, 200000, 200000 + 500000);
     fixture_wait_answers(fixture, &sleeping, 1); /* a hung connection is found out */
     assert_int_equal(sleeping.status, STATUS_DOWN);
-    assert_true(clock_mono_us() - begin_us < 3000000);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, 3000000);
     server_resume(fixture->server);
     fixture_wait_up(fixture, bob);
     fixture_wait_up(fixture, alice);
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
-    assert_true(fixture_run_until(fixture, is_free_again, fixture, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, is_free_again, fixture);
 }
 
 /* -- refused -- */
@@ -382,12 +382,12 @@ static void test_wait__without_permission_to_subscribe_asks_now_and_then(void **
         call_wait_ms(bob, &calls[i], LONG_MS);
     fixture_run_for(fixture, 700);
     /* one of them, growing slower */
-    assert_in_range(server_calls(fixture->server, "evalsha") - before, 3, 10);
+    ASSERT_BETWEEN(server_calls(fixture->server, "evalsha") - before, 3, 10);
     begin_us = clock_mono_us();
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &calls[0], 1);
     assert_int_equal(calls[0].status, STATUS_OK);
-    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, PROMPTLY_US);
     rlock_cancel(bob, &calls[1].lock);
     fixture_wait_answers(fixture, &calls[1], 1);
     fixture_close(fixture, bob);
@@ -437,7 +437,7 @@ static void test_wait__refused_by_the_server_ends_with_its_words(void **state)
     fixture_wait_answers(fixture, &call, 1);
     do_quietly(fixture, "CONFIG SET min-replicas-to-write 0");
     assert_int_equal(call.status, STATUS_REFUSED);
-    assert_non_null(strstr(rlock_client_why(bob)->text, "NOREPLICAS"));
+    ASSERT_CONTAINS(rlock_client_why(bob)->text, "NOREPLICAS");
     assert_no_channels(fixture);
 }
 
@@ -465,7 +465,7 @@ static void test_rlock_client_close__answers_all_who_wait(void **state)
     fixture_wait_asleep(fixture, bob, &calls[1]);
     call_acquire_with(bob, &calls[2], "other", &options);
     rlock_flush(bob);
-    assert_true(fixture_run_until(fixture, begins_to_wait, &calls[2], WITHIN_MS));
+    FIXTURE_AWAIT(fixture, begins_to_wait, &calls[2]);
     call_acquire_with(bob, &calls[3], "free", &options);
     rlock_flush(bob);
     call_acquire_with(bob, &calls[4], "unsent", &options);

@@ -47,7 +47,7 @@ static void release_before(struct fixture *fixture, unsigned client_count)
     assert_int_equal(count_answers(calls, WAITERS), 1);
     /* The release, and a try of each client; of the one that released another, for it
        did not wait for the message, which came. */
-    assert_in_range(script_calls(fixture) - before, 3, 2 + client_count);
+    ASSERT_BETWEEN(script_calls(fixture) - before, 3, 2 + client_count);
     for (unsigned i = 0; i < client_count; i++)
         fixture_close(fixture, clients[i]); /* before the memory of the calls goes */
 }
@@ -76,7 +76,7 @@ static void test_release__passes_on_within_the_client(void **state)
     released_us = clock_mono_us();
     fixture_wait_answers(fixture, &next, 1);
     assert_int_equal(next.status, STATUS_OK);
-    assert_in_range(clock_mono_us() - released_us, 0, 500000); /* not at the next look */
+    ASSERT_BETWEEN(clock_mono_us() - released_us, 0, 500000); /* not at the next look */
     assert_int_equal(release(fixture, client, &next), STATUS_OK);
     fixture_close(fixture, client);
 }
@@ -115,7 +115,7 @@ static void on_turn(struct rlock *lock, enum status status, void *arg)
 
     assert_int_equal(status, STATUS_OK);
     assert_null(turn->crowd->holder);
-    assert_true(rlock_fence(lock) > turn->crowd->last_fence);
+    ASSERT_NUMBER(rlock_fence(lock), >, turn->crowd->last_fence);
     turn->crowd->last_fence = rlock_fence(lock);
     turn->crowd->holder = turn;
     turn->grants++;
@@ -156,11 +156,11 @@ static void take_turns(struct fixture *fixture, const struct rlock_kind *kind)
     }
     for (int i = 0; i < CLIENTS; i++)
         rlock_flush(clients[i]);
-    assert_true(fixture_run_until(fixture, all_had_their_turn, &crowd, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, all_had_their_turn, &crowd);
     for (int i = 0; i < CROWD; i++)
         assert_int_equal(turns[i].grants, 1);
     /* for each of them a release, and a try by the first of each client */
-    assert_true(script_calls(fixture) - before < (long long)CROWD * (2 + CLIENTS));
+    ASSERT_NUMBER(script_calls(fixture) - before, <, (long long)CROWD * (2 + CLIENTS));
     for (int i = 0; i < CLIENTS; i++) {
         rlock_client_stats(clients[i], &stats);
         assert_int_equal(stats.granted, CROWD / CLIENTS);
@@ -254,7 +254,7 @@ static void test_wait__5000_operations_leave_no_channel_behind(void **state)
     assert_int_equal(stats.granted, OPERATIONS);
     assert_int_equal(stats.released, OPERATIONS);
     assert_int_equal(stats.failed + stats.busy + stats.lost, 0);
-    assert_in_range(server_int(fixture->server, "DBSIZE"), 1, 2);
+    ASSERT_BETWEEN(server_int(fixture->server, "DBSIZE"), 1, 2);
 }
 
 /** @after_us  how long after the waits began the lock is released. Returns the winners.
@@ -306,7 +306,7 @@ static void test_release__in_the_moment_the_waits_end_leaves_nothing(void **stat
     for (int64_t i = 0; i < ROUNDS; i++)
         winners += release_at(fixture, clients, WAIT_MS,
                               INT64_C(1000) * WAIT_MS + (i - ROUNDS / 2) * 200);
-    assert_in_range(winners, 1, ROUNDS - 1); /* both ends of the range were met */
+    ASSERT_BETWEEN(winners, 1, ROUNDS - 1); /* both ends of the range were met */
     assert_no_channels(fixture);
 }
 
@@ -329,12 +329,12 @@ static void test_wait__the_next_takes_over_from_one_whose_time_is_up(void **stat
     assert_int_equal(calls[0].status, STATUS_BUSY);
     fixture_wait_answers(fixture, &calls[1], 1);
     assert_int_equal(calls[1].status, STATUS_OK);
-    assert_in_range(clock_mono_us() - begin_us, 590000, 600000 + PROMPTLY_US);
+    ASSERT_BETWEEN(clock_mono_us() - begin_us, 590000, 600000 + PROMPTLY_US);
     begin_us = clock_mono_us();
     assert_int_equal(release(fixture, bob, &calls[1]), STATUS_OK);
     fixture_wait_answers(fixture, &calls[2], 1);
     assert_int_equal(calls[2].status, STATUS_OK);
-    assert_true(clock_mono_us() - begin_us < PROMPTLY_US);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, <, PROMPTLY_US);
 }
 
 /** It waits behind one who is granted, and dies: the lease of that one counts. */
@@ -360,7 +360,7 @@ static void test_wait__the_next_takes_over_from_one_who_was_granted(void **state
     assert_int_equal(calls[0].status, STATUS_OK);
     fixture_wait_answers(fixture, &calls[1], 1);
     assert_int_equal(calls[1].status, STATUS_OK);
-    assert_in_range(clock_mono_us() - granted_us, 140000, 150000 + 500000);
+    ASSERT_BETWEEN(clock_mono_us() - granted_us, 140000, 150000 + 500000);
 }
 
 int main(void)

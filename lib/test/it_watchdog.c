@@ -30,12 +30,12 @@ static void test_watchdog__holds_a_lock_for_ten_leases(void **state)
     for (int i = 0; i < 40; i++) {
         fixture_run_for(fixture, SHORT_MS / 4);
         assert_int_equal(acquire(fixture, bob, &other, "item:7", LEASE_MS), STATUS_BUSY);
-        assert_true(rlock_safe_for_us(&held.lock, clock_mono_us()) > 0);
+        ASSERT_NUMBER(rlock_safe_for_us(&held.lock, clock_mono_us()), >, 0);
     }
     assert_true(rlock_is_held(&held.lock));
     assert_int_equal(held.losses, 0);
     rlock_client_stats(alice, &stats);
-    assert_in_range(stats.renewed, 20, 31); /* a third of the lease apart, not oftener */
+    ASSERT_BETWEEN(stats.renewed, 20, 31); /* a third of the lease apart, not oftener */
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
 }
 
@@ -197,7 +197,7 @@ static void test_watchdog__leases_of_different_lengths_side_by_side(void **state
     for (int i = 0; i < 4; i++)
         assert_true(rlock_is_held(&calls[i].lock));
     rlock_client_stats(client, &stats);
-    assert_in_range(stats.renewed, 4 + 15 + 6, 4 + 27 + 9);
+    ASSERT_BETWEEN(stats.renewed, 4 + 15 + 6, 4 + 27 + 9);
     fixture_close(fixture, client); /* before the memory of held locks goes */
 }
 
@@ -254,7 +254,7 @@ static void test_watchdog__gives_up_at_the_local_deadline_and_not_before(void **
     fixture_wait_losses(fixture, &call, 1);
     took_ms = (clock_mono_us() - begin_us) / 1000;
     refuse_writes(fixture, false);
-    assert_in_range(took_ms, 390, 450); /* the lease less the allowance for drift */
+    ASSERT_BETWEEN(took_ms, 390, 450); /* the lease less the allowance for drift */
     fixture_run_for(fixture, 300);
     assert_int_equal(call.losses, 1);
     assert_false(server_has(fixture->server, "item:7"));
@@ -272,7 +272,7 @@ static void test_watchdog__hung_server_loses_the_lock_at_the_deadline(void **sta
     server_pause(fixture->server);
     fixture_wait_losses(fixture, &call, 1);
     took_ms = (clock_mono_us() - begin_us) / 1000;
-    assert_in_range(took_ms, 390, 450);
+    ASSERT_BETWEEN(took_ms, 390, 450);
     assert_int_equal(call.losses, 1);
     server_resume(fixture->server);
     fixture_run_for(fixture, 200); /* the renewal is carried out, or not: no matter */

@@ -6,18 +6,14 @@
  * are remembered by name: the next reply is the oldest one's.
  */
 #include "test/proxy.h"
+#include "test/asserts.h"
 
 #include <ctype.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define AWAITED_MAX 1024
 #define READ_SIZE   ((size_t)65536)
@@ -99,7 +95,7 @@ static void name_command(const struct proxy *proxy, const char *command, size_t 
     struct text verb = word_at(command, len, 0);
     struct text handle = word_at(command, len, 1);
 
-    assert_in_range(verb.len, 1, PROXY_NAME_SIZE - 1);
+    ASSERT_BETWEEN(verb.len, 1, PROXY_NAME_SIZE - 1);
     for (size_t i = 0; i < verb.len; i++)
         ret_name[i] = (char)tolower(verb.at[i]);
     ret_name[verb.len] = '\0';
@@ -123,7 +119,7 @@ static void await(struct link *link, const char *name)
 {
     unsigned last = (link->first_awaited + link->awaited_count) % AWAITED_MAX;
 
-    assert_true(link->awaited_count++ < AWAITED_MAX);
+    ASSERT_NUMBER(link->awaited_count++, <, AWAITED_MAX);
     snprintf(link->awaited[last], PROXY_NAME_SIZE, "%s", name);
 }
 
@@ -131,7 +127,7 @@ static const char *name_reply(const struct link *link, const char *reply, size_t
 {
     if (is_text(word_at(reply, len, 0), MESSAGE))
         return MESSAGE;
-    assert_true(link->awaited_count > 0);
+    ASSERT_NUMBER(link->awaited_count, >, 0);
     return link->awaited[link->first_awaited];
 }
 

@@ -132,6 +132,7 @@ void server_kill(struct server *server)
         return;
     child_end(server->pid);
     server->pid = 0;
+    server->is_paused = false;
     disconnect(server);
 }
 
@@ -180,11 +181,13 @@ void server_reset(unsigned keep)
 void server_pause(struct server *server)
 {
     assert_int_equal(kill(server->pid, SIGSTOP), 0);
+    server->is_paused = true;
 }
 
 void server_resume(struct server *server)
 {
     assert_int_equal(kill(server->pid, SIGCONT), 0);
+    server->is_paused = false;
 }
 
 static redisReply *command(struct server *server, const char *format, va_list args)
@@ -222,6 +225,14 @@ long long server_int(struct server *server, const char *format, ...)
     value = reply->integer;
     freeReplyObject(reply);
     return value;
+}
+
+void server_settle(void)
+{
+    for (struct server *at = newest; at != NULL; at = at->older) {
+        if (at->pid > 0 && !at->is_paused) /* the server answers in the order it reads */
+            freeReplyObject(server_command(at, "PING"));
+    }
 }
 
 void server_pass_ms(struct server *server, unsigned ms)

@@ -17,6 +17,7 @@ struct server {
     const char *const *options; /* more words for the command line; NULL or NULL-ended */
     struct redisContext *redis; /* of server_command() */
     struct server *older;       /* of those that are not stopped */
+    bool is_paused;
 };
 
 /** A port of loopback that is free at this moment. */
@@ -54,6 +55,9 @@ long long server_int(struct server *server, const char *format, ...);
 
 /** How often it has executed the command `name`, in lower case, since it started. */
 long long server_calls(struct server *server, const char *name);
+
+/** Wait until all servers, but those paused, have answered what was sent to them. */
+void server_settle(void);
 
 /** Shorten the time to live of all keys by `ms`, as if so much time had passed. */
 void server_pass_ms(struct server *server, unsigned ms);

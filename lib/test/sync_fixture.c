@@ -63,7 +63,7 @@ void sync_begin(struct sync_fixture *fixture, struct sync_worker *workers, unsig
         workers[i].fixture = fixture;
         workers[i].index = i;
         workers[i].work = work;
-        assert_true(running_count < SYNC_WORKERS_MAX);
+        ASSERT_NUMBER(running_count, <, SYNC_WORKERS_MAX);
         assert_int_equal(pthread_create(&workers[i].thread, NULL, run, &workers[i]), 0);
         running[running_count++] = workers[i].thread;
     }

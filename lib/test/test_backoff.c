@@ -1,5 +1,6 @@
 /* test_backoff.c - pauses between attempts. */
 #include "base/backoff.h"
+#include "test/asserts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +45,7 @@ static void test_backoff_ms__every_number_stays_within_its_bounds(void **state)
         for (uint32_t random = 0; random < 1000; random++) {
             uint32_t pause_ms = backoff_ms(attempt, 7, 333, random * UINT32_C(4294967));
 
-            assert_in_range(pause_ms, attempt == 0 ? 4 : 7, 333);
+            ASSERT_BETWEEN(pause_ms, attempt == 0 ? 4 : 7, 333);
         }
     }
 }
@@ -77,9 +78,9 @@ static void test_backoff_ms__takes_any_numbers(void **state)
     for (unsigned i = 0; i < 3; i++) {
         uint32_t pause_ms = backoff_ms(UINT32_MAX, UINT32_MAX, UINT32_MAX, randoms[i]);
 
-        assert_in_range(pause_ms, UINT32_MAX / 2, UINT32_MAX);
+        ASSERT_BETWEEN(pause_ms, UINT32_MAX / 2, UINT32_MAX);
         assert_int_equal(backoff_ms(3, 5, 0, randoms[i]), 0);
-        assert_in_range(backoff_ms(0, 50, 20, randoms[i]), 10, 20);
+        ASSERT_BETWEEN(backoff_ms(0, 50, 20, randoms[i]), 10, 20);
     }
 }
 

@@ -5,20 +5,15 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/random.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h> /* needs the four above */
 
 static void test_status_name__has_a_word_of_its_own_for_each(void **state)
 {
     (void)state;
     for (int a = STATUS_OK; a <= STATUS_NO_MEMORY; a++) {
-        assert_true(strlen(status_name((enum status)a)) > 1);
+        ASSERT_NUMBER(strlen(status_name((enum status)a)), >, 1);
         assert_string_not_equal(status_name((enum status)a), "unknown");
         for (int b = STATUS_OK; b < a; b++)
             assert_string_not_equal(status_name((enum status)a),
@@ -222,8 +217,8 @@ static void test_clock_ms_until__rounds_up_and_is_zero_when_it_has_passed(void *
     (void)state;
     assert_int_equal(clock_ms_until(now_us), 0);
     assert_int_equal(clock_ms_until(INT64_MIN), 0);
-    assert_in_range(clock_ms_until(now_us + 3600000000), 3500000, 3600001);
-    assert_true(clock_ms_until(INT64_MAX) > INT64_MAX / 2000);
+    ASSERT_BETWEEN(clock_ms_until(now_us + 3600000000), 3500000, 3600001);
+    ASSERT_NUMBER(clock_ms_until(INT64_MAX), >, INT64_MAX / 2000);
 }
 
 static void test_clock_shift__moves_both_clocks(void **state)
@@ -232,10 +227,10 @@ static void test_clock_shift__moves_both_clocks(void **state)
 
     (void)state;
     clock_shift_us(3600000000);
-    assert_in_range(clock_mono_us() - mono_us, 3600000000, 3660000000);
-    assert_in_range(clock_real_us() - real_us, 3600000000, 3660000000);
+    ASSERT_BETWEEN(clock_mono_us() - mono_us, 3600000000, 3660000000);
+    ASSERT_BETWEEN(clock_real_us() - real_us, 3600000000, 3660000000);
     clock_shift_us(-3600000000);
-    assert_in_range(clock_mono_us() - mono_us, 0, 60000000);
+    ASSERT_BETWEEN(clock_mono_us() - mono_us, 0, 60000000);
 }
 
 int main(void)

@@ -1,13 +1,8 @@
 /* test_sha1.c - against the digests that FIPS 180 and coreutils give. */
 #include "redis/sha1.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void assert_digest(const char *text, size_t len, const char *expected)
 {

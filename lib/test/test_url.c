@@ -1,14 +1,9 @@
 /* test_url.c - Redis URLs, good and bad. */
 #include "redis/url.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct redis_url parse(const char *text)
 {

@@ -1,14 +1,9 @@
 /* test_wire.c - the bytes of commands. */
 #include "redis/wire.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void assert_wire(const struct redis_wire *wire, const char *expected, size_t len)
 {

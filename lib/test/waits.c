@@ -1,5 +1,6 @@
 /* waits.c - see waits.h. */
 #include "test/waits.h"
+#include "base/clock.h"
 
 #include <hiredis/hiredis.h>
 
@@ -15,6 +16,35 @@ void call_wait(struct rlock_client *client, struct call *call, const char *name,
 {
     call_acquire_with(client, call, name, options);
     rlock_flush(client);
+}
+
+void assert_tries(const struct call *call)
+{
+    if (call->answers == 0 && call->lock.batch == NULL)
+        fail_msg("the call still sleeps");
+}
+
+void assert_spins(struct fixture *fixture, struct rlock_client *client,
+                  const struct rlock_acquire_options *options, unsigned least_ms,
+                  unsigned most_ms)
+{
+    struct call call = {0};
+    int64_t begin_us = clock_mono_us();
+    long long first = script_calls(fixture), tries;
+
+    call_wait(client, &call, NAME, options);
+    fixture_wait_asleep(fixture, client, &call);
+    for (int i = 0; i < 12; i++) {
+        tries = script_calls(fixture);
+        fixture_pass_ms(fixture, most_ms + 1); /* a timer rounds up */
+        fixture_wait_asleep(fixture, client, &call);
+        ASSERT_NUMBER(script_calls(fixture), >, tries);
+    }
+    ASSERT_NUMBER(script_calls(fixture) - first, <=,
+                  1 + (clock_mono_us() - begin_us) / 1000 / least_ms);
+    rlock_cancel(client, &call.lock);
+    fixture_wait_answers(fixture, &call, 1);
+    assert_int_equal(call.status, STATUS_CANCELLED);
 }
 
 long long script_calls(struct fixture *fixture)
@@ -39,5 +69,5 @@ static bool has_no_channels(void *arg)
 
 void assert_no_channels(struct fixture *fixture)
 {
-    assert_true(fixture_run_until(fixture, has_no_channels, fixture, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, has_no_channels, fixture);
 }

@@ -1,13 +1,12 @@
-/* waits.h - what the tests of waiting share: calls that wait, and what is left of them.
- */
+/* waits.h - helpers of the tests that wait for a lock. */
 #ifndef TEST_WAITS_H
 #define TEST_WAITS_H
 
 #include "test/fixture.h"
 
 #define NAME        "item:7"
-#define LONG_MS     6000 /* a wait that is not to run out */
 #define PROMPTLY_US 1000000
+#define LONG_MS     6000
 
 struct rlock_acquire_options waiting(const struct rlock_kind *kind, uint64_t holder,
                                      uint32_t wait_ms);
@@ -16,12 +15,23 @@ struct rlock_acquire_options waiting(const struct rlock_kind *kind, uint64_t hol
 void call_wait(struct rlock_client *client, struct call *call, const char *name,
                const struct rlock_acquire_options *options);
 
+/** That the call is answered, or its try is under way: it does not sleep any more. */
+void assert_tries(const struct call *call);
+
+/**
+ * That a wait for NAME, which another holds, tries at the latest `most_ms` and at the
+ * soonest `least_ms` after its last try.
+ */
+void assert_spins(struct fixture *fixture, struct rlock_client *client,
+                  const struct rlock_acquire_options *options, unsigned least_ms,
+                  unsigned most_ms);
+
 /** Calls of scripts since the server started. */
 long long script_calls(struct fixture *fixture);
 
 long long channels_in_use(struct fixture *fixture);
 
-/** Run until nobody listens to anything. */
+/** Run the loop until no channel has a subscriber. */
 void assert_no_channels(struct fixture *fixture);
 
 #endif

@@ -133,7 +133,7 @@ static void wait_waiting(struct fixture *fixture, const char *channel, long long
 {
     struct waiting waiting = {fixture->server, channel, tries + 2};
 
-    assert_true(fixture_run_until(fixture, is_waiting, &waiting, WITHIN_MS));
+    FIXTURE_AWAIT(fixture, is_waiting, &waiting);
 }
 
 /* -- one excludes the other -- */
@@ -147,7 +147,7 @@ static void test_acquire__is_busy_while_redisson_holds(void **state)
     ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
     assert_int_equal(try_take(fixture, client, &call), STATUS_BUSY);
     assert_int_equal(peer_count(fixture, "a"), 1);
-    assert_true(server_int(fixture->server, "PTTL " LOCK) > LEASE_MS);
+    ASSERT_NUMBER(server_int(fixture->server, "PTTL " LOCK), >, LEASE_MS);
 
     ASSERT_TOLD(fixture, "ok", "unlock " LOCK " a");
     assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
@@ -190,7 +190,7 @@ static void test_release__wakes_redisson(void **state)
     released_us = clock_mono_us();
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
     assert_string_equal(peer_await(fixture, &peer, tag), "ok");
-    assert_true(clock_mono_us() - released_us < SOON_US);
+    ASSERT_NUMBER(clock_mono_us() - released_us, <, SOON_US);
 }
 
 static void test_acquire__is_woken_by_redisson(void **state)
@@ -210,8 +210,8 @@ static void test_acquire__is_woken_by_redisson(void **state)
     released_us = clock_mono_us();
     ASSERT_TOLD(fixture, "ok", "unlock " LOCK " a");
     assert_int_equal(answer_of(fixture, &call), STATUS_OK);
-    assert_true(clock_mono_us() - released_us < SOON_US);
-    assert_true(fixture_run_until(fixture, has_no_subscribers, fixture, WITHIN_MS));
+    ASSERT_NUMBER(clock_mono_us() - released_us, <, SOON_US);
+    FIXTURE_AWAIT(fixture, has_no_subscribers, fixture);
 }
 
 /* Of such a name Redisson makes another channel. */
@@ -234,7 +234,7 @@ static void test_release__wakes_redisson_on_a_name_with_braces(void **state)
     released_us = clock_mono_us();
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
     assert_string_equal(peer_await(fixture, &peer, tag), "ok");
-    assert_true(clock_mono_us() - released_us < SOON_US);
+    ASSERT_NUMBER(clock_mono_us() - released_us, <, SOON_US);
 }
 
 static void test_acquire__takes_what_redisson_let_expire(void **state)
@@ -354,7 +354,7 @@ static void test_force__of_redisson_frees_ours_and_wakes_us(void **state)
     forced_us = clock_mono_us();
     ASSERT_TOLD(fixture, "ok true", "force " LOCK);
     assert_int_equal(answer_of(fixture, &waiting), STATUS_OK);
-    assert_true(clock_mono_us() - forced_us < SOON_US);
+    ASSERT_NUMBER(clock_mono_us() - forced_us, <, SOON_US);
     fixture_wait_count(fixture, &held.losses, 1);
     assert_int_equal(look(fixture, waiter).count, 1);
 }
@@ -376,7 +376,7 @@ static void test_force_release__frees_redissons_and_wakes_it(void **state)
     forced_us = clock_mono_us();
     assert_int_equal(force(fixture, client, &answer, LOCK), STATUS_OK);
     assert_string_equal(peer_await(fixture, &peer, tag), "ok");
-    assert_true(clock_mono_us() - forced_us < SOON_US);
+    ASSERT_NUMBER(clock_mono_us() - forced_us, <, SOON_US);
     assert_memory_equal(PEER_TELL(fixture, &peer, "unlock " LOCK " a"), "error ", 6);
     assert_int_equal(peer_count(fixture, "b"), 1);
 }
@@ -475,7 +475,7 @@ static bool crowd_step(void *arg)
             member_is_answered(member))
             take_answer_in(crowd, member);
     }
-    assert_in_range(crowd->inside, 0, 1);
+    ASSERT_BETWEEN(crowd->inside, 0, 1);
     for (int i = 0; i < MEMBERS; i++) {
         if (was_inside[i])
             leave(crowd, &crowd->members[i]);
@@ -494,8 +494,8 @@ static void test_acquire__lets_one_in_of_ours_and_redissons(void **state)
         want(&crowd, &crowd.members[i]);
     }
     assert_true(fixture_run_until(fixture, crowd_step, &crowd, WAIT_MS));
-    assert_true(crowd.entries[0] >= MEMBERS / 2);
-    assert_true(crowd.entries[1] >= MEMBERS / 2);
+    ASSERT_NUMBER(crowd.entries[0], >=, MEMBERS / 2);
+    ASSERT_NUMBER(crowd.entries[1], >=, MEMBERS / 2);
     assert_false(server_has(fixture->server, LOCK));
 }
 

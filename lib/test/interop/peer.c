@@ -56,7 +56,7 @@ unsigned peer_request(struct peer *peer, const char *format, ...)
     va_start(args, format);
     len += vsnprintf(line + len, sizeof(line) - (size_t)len, format, args);
     va_end(args);
-    assert_in_range(len, 1, sizeof(line) - 2);
+    ASSERT_BETWEEN(len, 1, sizeof(line) - 2);
     line[len++] = '\n';
     assert_int_equal(write(peer->to, line, (size_t)len), len);
     return peer->last_tag;
@@ -67,7 +67,7 @@ static void hear(struct peer *peer)
     size_t room = sizeof(peer->heard) - 1 - peer->len;
     ssize_t count = read(peer->from, peer->heard + peer->len, room);
 
-    assert_true(room > 0);
+    ASSERT_NUMBER(room, >, 0);
     if (count == 0)
         fail_msg("the peer has ended");
     if (count > 0)
