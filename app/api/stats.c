@@ -26,8 +26,8 @@ struct stats {
 
 /* -- publish -- */
 
-static void on_published(struct redis_command *command, enum status status,
-                         const struct redis_reply *reply)
+static void stats_on_added(struct redis_command *command, enum status status,
+                           const struct redis_reply *reply)
 {
     struct stats *stats = list_item(command, struct stats, add);
 
@@ -36,8 +36,8 @@ static void on_published(struct redis_command *command, enum status status,
     stats->under_way &= ~1u;
 }
 
-static void on_prolonged(struct redis_command *command, enum status status,
-                         const struct redis_reply *reply)
+static void stats_on_expire_set(struct redis_command *command, enum status status,
+                                const struct redis_reply *reply)
 {
     struct stats *stats = list_item(command, struct stats, expire);
 
@@ -60,7 +60,7 @@ static void add(struct stats *stats, const char *text, size_t len)
     redis_conn_arg_text(conn, "*");
     redis_conn_arg_text(conn, stats->instance);
     redis_conn_arg(conn, text, len);
-    if (redis_conn_end(conn, &stats->add, on_published) == STATUS_OK)
+    if (redis_conn_end(conn, &stats->add, stats_on_added) == STATUS_OK)
         stats->under_way |= 1u;
 }
 
@@ -73,11 +73,11 @@ static void prolong(struct stats *stats)
     redis_conn_arg_text(conn, "EXPIRE");
     redis_conn_arg_text(conn, STATS_KEY);
     redis_conn_arg_uint(conn, KEPT_KEY_S);
-    if (redis_conn_end(conn, &stats->expire, on_prolonged) == STATUS_OK)
+    if (redis_conn_end(conn, &stats->expire, stats_on_expire_set) == STATUS_OK)
         stats->under_way |= 2u;
 }
 
-static void on_timer(uv_timer_t *timer)
+static void stats_on_timer(uv_timer_t *timer)
 {
     struct stats *stats = timer->data;
     char *text = NULL;
@@ -143,8 +143,8 @@ static void print_entry(FILE *out, const struct redis_reply *entry, bool is_firs
     fprintf(out, "%s[\"%s\",\"%s\",%s]", is_first ? "" : ",", id, instance, text);
 }
 
-static void on_answer(struct redis_command *command, enum status status,
-                      const struct redis_reply *reply)
+static void stats_on_reply(struct redis_command *command, enum status status,
+                           const struct redis_reply *reply)
 {
     struct stats_read *read = list_item(command, struct stats_read, command);
     struct document document;
@@ -183,8 +183,9 @@ enum status stats_read(struct stats *stats, const char *after, struct stats_read
     redis_conn_arg_text(conn, "+");
     redis_conn_arg_text(conn, "COUNT");
     redis_conn_arg_uint(conn, ENTRIES_MAX);
-    return redis_conn_end(conn, &read->command, on_answer) == STATUS_OK ? STATUS_OK
-                                                                        : STATUS_DOWN;
+    return redis_conn_end(conn, &read->command, stats_on_reply) == STATUS_OK
+               ? STATUS_OK
+               : STATUS_DOWN;
 }
 
 char *stats_print_own(struct stats *stats)
@@ -240,7 +241,7 @@ enum status stats_open(const struct stats_options *options, struct stats **ret_s
     uv_timer_init(options->loop, &stats->timer);
     stats->timer.data = stats;
     if (options->is_publisher)
-        uv_timer_start(&stats->timer, on_timer, EVERY_MS, EVERY_MS);
+        uv_timer_start(&stats->timer, stats_on_timer, EVERY_MS, EVERY_MS);
     *ret_stats = stats;
     return STATUS_OK;
 }
@@ -255,7 +256,7 @@ static void on_timer_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-static void on_conn_closed(void *arg)
+static void stats_on_conn_closed(void *arg)
 {
     struct stats *stats = arg;
 
@@ -267,5 +268,5 @@ void stats_close(struct stats *stats)
     if (stats == NULL)
         return;
     uv_timer_stop(&stats->timer);
-    redis_conn_close(stats->conn, on_conn_closed, stats);
+    redis_conn_close(stats->conn, stats_on_conn_closed, stats);
 }

@@ -1,4 +1,4 @@
-/* auth.c - JWT by libjwt; what a token must say before anyone is believed. */
+/* auth.c - JWT by libjwt, and the checks of claims that libjwt does not make. */
 #include "app/auth/auth.h"
 
 #include "app/auth/base64.h"
@@ -14,18 +14,18 @@
 #include <string.h>
 #include <strings.h>
 
-#define HEADER_BYTES_MAX 1024 /* of a token, decoded */
+#define HEADER_BYTES_MAX 1024 /* of a token's header, decoded */
 
 struct key {
-    const char *kid; /* NULL: of tokens that name none */
+    const char *kid; /* NULL: verifies the tokens without a kid */
     const char *text;
 };
 
 struct auth {
-    char *texts;      /* what the pointers below point into */
-    size_t key_count; /* the nameless one, if any, is the last */
+    char *texts;      /* the pointers below point into it */
+    size_t key_count; /* the key without a name, if any, is the last */
     struct key keys[AUTH_KEYS_MAX + 1];
-    struct key signer;             /* text NULL: cannot make tokens */
+    struct key signer;             /* text NULL: cannot issue tokens */
     const char *issuer, *audience; /* "": any */
     jwt_alg_t alg;
     bool has_kids;
@@ -52,8 +52,7 @@ bool auth_parse_role(struct text name, enum auth_role *ret_role)
 
 /* -- keys -- */
 
-/* Would each key be found bad only when the first token comes, a slip in a file would
-   lock everyone out. */
+/* An invalid key must stop the start, not refuse every token later. */
 static bool is_public_key(const char *pem, jwt_alg_t alg)
 {
     BIO *bio = BIO_new_mem_buf(pem, -1);
@@ -71,7 +70,7 @@ static enum status check_key(const struct auth *auth, const char *variable,
 {
     if (auth->alg == JWT_ALG_HS256 && strlen(text) < AUTH_SECRET_BYTES_MIN)
         return err_set(reterr, STATUS_INVALID,
-                       "%s has a secret of %zu bytes; at least %d are allowed", variable,
+                       "%s has a secret of %zu bytes; the minimum is %d", variable,
                        strlen(text), AUTH_SECRET_BYTES_MIN);
     if (auth->alg != JWT_ALG_HS256 && !is_public_key(text, auth->alg))
         return err_set(reterr, STATUS_INVALID,
@@ -88,7 +87,7 @@ static bool is_kid_known(const struct auth *auth, const char *kid)
     return false;
 }
 
-/* Ends the string where its last line ends without a line break. */
+/* Removes line breaks at the end. */
 static void trim_end(char *text)
 {
     size_t len = strlen(text);
@@ -97,7 +96,7 @@ static void trim_end(char *text)
         text[--len] = '\0';
 }
 
-/* One "kid: NAME" and what stands behind it, NUL-terminated. */
+/* `entry` is the NAME and the key behind it, NUL-terminated. */
 static enum status add_named_key(struct auth *auth, char *entry, struct err *reterr)
 {
     static const char file[] = "SECKILL_JWT_KEYS_FILE";
@@ -110,7 +109,7 @@ static enum status add_named_key(struct auth *auth, char *entry, struct err *ret
     if (entry[0] == '\0' || strlen(entry) > AUTH_ID_BYTES_MAX ||
         is_kid_known(auth, entry))
         return err_set(reterr, STATUS_INVALID,
-                       "%s: a kid is 1 to %d bytes, each another; \"%.64s\" is not", file,
+                       "%s: a kid must be unique and 1 to %d bytes: \"%.64s\"", file,
                        AUTH_ID_BYTES_MAX, entry);
     if (auth->key_count == AUTH_KEYS_MAX)
         return err_set(reterr, STATUS_INVALID, "%s has more than %d keys", file,
@@ -141,14 +140,15 @@ static enum status add_named_keys(struct auth *auth, char *text, struct err *ret
     return status;
 }
 
-/* Copies the strings behind one another; returns the place behind. */
+/* Returns the end of the copy, where the next one goes. */
 static char *copy_text(char *to, const char *text, const char **ret_copy)
 {
     *ret_copy = to;
     return stpcpy(to, text) + 1;
 }
 
-/* The nameless key last: it judges the tokens that name none, or all when it is alone. */
+/* The key without a name comes last: it verifies the tokens without a kid, or all tokens if
+   it is the only key. */
 static enum status add_keys(struct auth *auth, char *named, const char *only,
                             struct err *reterr)
 {
@@ -164,11 +164,11 @@ static enum status add_keys(struct auth *auth, char *named, const char *only,
         status = check_key(auth, variable, only, reterr);
         auth->keys[auth->key_count++] = (struct key){NULL, only};
     }
-    /* whoever only makes tokens needs the private key alone */
+    /* the private key alone suffices to issue tokens */
     if (status == STATUS_OK && auth->key_count == 0 && !can_sign)
         return err_set(reterr, STATUS_INVALID,
-                       "%s is not given; SECKILL_JWT_ALG demands it%s", variable,
-                       auth->alg == JWT_ALG_HS256 ? ", of 32 bytes or more" : "");
+                       "%s is not set; SECKILL_JWT_ALG requires it%s", variable,
+                       auth->alg == JWT_ALG_HS256 ? ", with 32 bytes or more" : "");
     if (status == STATUS_OK && auth->alg == JWT_ALG_HS256)
         auth->signer = auth->keys[0];
     return status;
@@ -219,10 +219,10 @@ void auth_free(struct auth *auth)
     free(auth);
 }
 
-/* -- judging -- */
+/* -- verifying -- */
 
-/* "Bearer TOKEN" -> TOKEN as a string; false when it is anything else. */
-static bool take_token(struct text authorization, char token[AUTH_TOKEN_BYTES_MAX + 1])
+/* Copies TOKEN from "Bearer TOKEN". False: any other form. */
+static bool copy_token(struct text authorization, char token[AUTH_TOKEN_BYTES_MAX + 1])
 {
     static const char scheme[] = "Bearer ";
     const size_t scheme_len = sizeof(scheme) - 1;
@@ -240,8 +240,7 @@ static bool take_token(struct text authorization, char token[AUTH_TOKEN_BYTES_MA
     return true;
 }
 
-/* The `kid` that the token's header names: `ret_kid` is "" when it names none. False:
-   there is no such header, or its kid is nothing that ours could be. */
+/* The `kid` of the token's header; "": none. False: the header or the kid is malformed. */
 static bool read_kid(const char *token, char ret_kid[AUTH_ID_BYTES_MAX + 1])
 {
     char bytes[HEADER_BYTES_MAX];
@@ -263,7 +262,7 @@ static bool read_kid(const char *token, char ret_kid[AUTH_ID_BYTES_MAX + 1])
     return ok;
 }
 
-/* NULL: none judges this token. */
+/* NULL: no key verifies this token. */
 static const struct key *choose_key(const struct auth *auth, const char *token)
 {
     char kid[AUTH_ID_BYTES_MAX + 1];
@@ -305,14 +304,14 @@ static bool parse_role(jwt_t *jwt, enum auth_role *ret_role)
     name = jwt_get_grant(jwt, "role");
     if (name == NULL) {
         *ret_role = AUTH_SHOPPER;
-        return errno == ENOENT; /* absent; a role that is no string is refused */
+        return errno == ENOENT; /* absent; a role that is not a string is refused */
     }
     return auth_parse_role((struct text){name, strlen(name)}, ret_role) &&
            *ret_role != AUTH_SHOPPER; /* shoppers have tokens without a role */
 }
 
-/* `exp` must be there and lie ahead; `nbf`, where it is there, must not. */
-static bool is_in_force(jwt_t *jwt, int64_t now_s)
+/* `exp` is required and must be in the future; `nbf`, if present, must not be. */
+static bool is_valid_now(jwt_t *jwt, int64_t now_s)
 {
     long not_before_s, expires_s;
 
@@ -324,11 +323,11 @@ static bool is_in_force(jwt_t *jwt, int64_t now_s)
     not_before_s = jwt_get_grant_int(jwt, "nbf");
     if (errno == ENOENT)
         return true;
-    /* libjwt tells 0 for what is no number: nobody means 1970 */
+    /* libjwt returns 0 if it is not a number; 1970 is no sensible value */
     return errno == 0 && not_before_s > 0 && not_before_s <= now_s;
 }
 
-/* An id that a deny-list can hold; a token without one cannot be revoked. */
+/* The id by which the token can be revoked; optional. */
 static bool parse_jti(jwt_t *jwt, char ret_jti[AUTH_ID_BYTES_MAX + 1])
 {
     const char *jti;
@@ -358,8 +357,8 @@ static bool is_string(const json_t *json, const char *wanted)
     return text != NULL && strcmp(text, wanted) == 0;
 }
 
-/* One string, or a list of them. */
-static bool is_meant_for(jwt_t *jwt, const char *wanted)
+/* `aud` is a string or an array of strings. */
+static bool has_audience(jwt_t *jwt, const char *wanted)
 {
     char *text = wanted[0] != '\0' ? jwt_get_grants_json(jwt, "aud") : NULL;
     json_t *audience = text != NULL ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
@@ -375,10 +374,10 @@ static bool is_meant_for(jwt_t *jwt, const char *wanted)
 static bool read_claims(const struct auth *auth, jwt_t *jwt, int64_t now_s,
                         struct identity *ret_identity)
 {
-    return is_in_force(jwt, now_s) &&
+    return is_valid_now(jwt, now_s) &&
            parse_user_id(jwt_get_grant(jwt, "sub"), &ret_identity->user_id) &&
            parse_role(jwt, &ret_identity->role) && parse_jti(jwt, ret_identity->jti) &&
-           is_issued_by(jwt, auth->issuer) && is_meant_for(jwt, auth->audience);
+           is_issued_by(jwt, auth->issuer) && has_audience(jwt, auth->audience);
 }
 
 enum status auth_check(const struct auth *auth, struct text authorization, int64_t now_s,
@@ -390,14 +389,14 @@ enum status auth_check(const struct auth *auth, struct text authorization, int64
     const struct key *key;
     jwt_t *jwt = NULL;
 
-    if (!take_token(authorization, token))
+    if (!copy_token(authorization, token))
         return STATUS_REFUSED;
     key = choose_key(auth, token);
     if (key == NULL || jwt_decode(&jwt, token, (const unsigned char *)key->text,
                                   (int)strlen(key->text)) != 0)
         return STATUS_REFUSED;
-    /* libjwt verifies by the algorithm that the token names: it must be ours, or a
-       public key could be used as somebody's HMAC secret. */
+    /* libjwt verifies with the algorithm that the token names. It must be the configured
+       one, or an attacker could use the public key as HMAC secret. */
     if (jwt_get_alg(jwt) == auth->alg && read_claims(auth, jwt, now_s, &identity)) {
         *ret_identity = identity;
         status = STATUS_OK;
@@ -406,7 +405,7 @@ enum status auth_check(const struct auth *auth, struct text authorization, int64
     return status;
 }
 
-/* -- making -- */
+/* -- issuing -- */
 
 static int add_optional(jwt_t *jwt, const char *name, const char *value)
 {
@@ -446,7 +445,7 @@ enum status auth_make(const struct auth *auth, const struct identity *identity,
     assert(identity->user_id > 0);
     if (auth->signer.text == NULL)
         return err_set(reterr, STATUS_INVALID,
-                       "SECKILL_JWT_PRIVATE_KEY_FILE is not given; it is needed to sign");
+                       "SECKILL_JWT_PRIVATE_KEY_FILE is not set; signing requires it");
     failed = jwt_new(&jwt);
     if (!failed)
         failed = jwt_set_alg(jwt, auth->alg, (const unsigned char *)auth->signer.text,
@@ -459,7 +458,7 @@ enum status auth_make(const struct auth *auth, const struct identity *identity,
         token = jwt_encode_str(jwt);
     jwt_free(jwt);
     if (token == NULL)
-        return err_set(reterr, STATUS_INVALID, "signing failed: is the key good?");
+        return err_set(reterr, STATUS_INVALID, "signing failed: is the key valid?");
     *ret_token = token;
     return STATUS_OK;
 }

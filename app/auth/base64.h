@@ -7,18 +7,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Characters that `len` bytes become, the NUL at the end included. */
+/** The size of the text of `len` bytes, with its NUL. */
 #define BASE64_TEXT_BYTES(len) (((len)*4 + 2) / 3 + 1)
 
-/** @ret_text  BASE64_TEXT_BYTES(len), NUL-terminated; Returns the length of the text */
+/** @ret_text  BASE64_TEXT_BYTES(len) bytes, NUL-terminated. Returns the length of the text */
 size_t base64_encode(const void *bytes, size_t len, char *ret_text);
 
 /**
- * Read exactly what base64_encode() may have written: no padding, no other characters, no
- * loose bits at the end.
+ * Decode a text that base64_encode() could have written: without padding, other characters
+ * or non-zero bits at the end.
  *
- * @ret_bytes  room for `size`
- * @ret_len    set when true is returned
+ * @ret_bytes  `size` bytes
+ * @ret_len    set if true is returned
  */
 MUST_CHECK bool base64_decode(const char *text, size_t len, void *ret_bytes, size_t size,
                               size_t *ret_len);

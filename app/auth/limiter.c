@@ -1,10 +1,9 @@
 /*
- * limiter.c - each bucket is one time: when it would be full again.
+ * limiter.c - a bucket is stored as the time at which it is full again.
  *
- * A bucket that holds `burst` tokens and refills at `rate` is fully described by the
- * moment at which it is full (the "generic cell rate algorithm" of ATM): taking a token
- * moves that moment by 1/rate; taking is allowed while it lies less than burst/rate
- * ahead.
+ * That time describes a bucket of `burst` tokens, refilled at `rate`, completely (the
+ * generic cell rate algorithm of ATM): taking a token moves it by 1/rate, and a token is
+ * available while it is less than burst/rate in the future.
  */
 #include "app/auth/limiter.h"
 
@@ -40,7 +39,7 @@ void limiter_free(struct limiter *limiter)
     free(limiter);
 }
 
-/* The bucket of `key`, or else the one of its set that was full first. */
+/* The bucket of `key`, or the bucket of its set that is full first, cleared. */
 static struct bucket *find(struct limiter *limiter, uint64_t key)
 {
     struct bucket *set =

@@ -1,12 +1,12 @@
 /*
- * limiter.h - token buckets: how often one shopper, or one address, may ask.
+ * limiter.h - rate limits by token buckets, per shopper or per address.
  *
- * Memory is bounded whatever the number of keys: a table of fixed size (1 MiB) in which
- * each key has four places out of 65,536. When all four are taken by others, the one
- * whose bucket is full first gives way; it loses no more than what it had used of its
- * burst. So whoever asks from very many addresses makes the service forget, not grow.
+ * Memory is bounded for any number of keys: a table of fixed size (1 MiB) has 65,536
+ * buckets, of which each key can use four. If all four belong to other keys, the one that
+ * is full first is evicted; its key regains its burst. So requests from very many
+ * addresses cost accuracy, not memory.
  *
- * One limiter per loop: the bound holds for each loop by itself.
+ * One limiter per loop: each loop applies the limit by itself.
  */
 #ifndef LIMITER_H
 #define LIMITER_H
@@ -19,19 +19,14 @@
 
 struct limiter;
 
-/** `rate_per_s` >= 1; a burst of LIMITER_BURST_FACTOR times that is
- *  allowed. NULL: out of memory. */
+/** @rate_per_s  >= 1; the burst is LIMITER_BURST_FACTOR times that. NULL: out of memory */
 struct limiter *limiter_create(int64_t rate_per_s);
 void limiter_free(struct limiter *limiter); /* accepts NULL */
 
-/**
- * May `key` ask once more?
- *
- * Returns  0: yes, and it is counted; else microseconds until it may
- */
+/** Take a token of `key`. Returns 0, or the microseconds until one is available. */
 MUST_CHECK int64_t limiter_take(struct limiter *limiter, uint64_t key, int64_t now_us);
 
-/** What was given to limiter_create(). */
+/** The rate given to limiter_create(). */
 int64_t limiter_rate_per_s(const struct limiter *limiter);
 
 #endif

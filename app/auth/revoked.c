@@ -1,4 +1,4 @@
-/* revoked.c - EXISTS, pipelined. */
+/* revoked.c - pipelined EXISTS commands. */
 #include "app/auth/revoked.h"
 
 #include "redis/url.h"
@@ -32,13 +32,13 @@ enum status revoked_open(uv_loop_t *loop, const char *redis_url, uint32_t timeou
     return status;
 }
 
-static void on_answer(struct redis_command *command, enum status status,
-                      const struct redis_reply *reply)
+static void revoked_on_reply(struct redis_command *command, enum status status,
+                             const struct redis_reply *reply)
 {
     struct revoked_check *check = list_item(command, struct revoked_check, command);
     int64_t found = 0;
 
-    /* what Redis refuses says nothing about the token */
+    /* an error reply says nothing about the token */
     if (status == STATUS_REFUSED || !redis_reply_int(reply, &found))
         status = status == STATUS_TIMEOUT ? STATUS_TIMEOUT : STATUS_IO;
     else if (found != 0)
@@ -60,7 +60,7 @@ enum status revoked_check(struct revoked *revoked, const char *jti,
     check->done = done;
     redis_conn_arg_text(revoked->conn, "EXISTS");
     redis_conn_arg_text(revoked->conn, key);
-    status = redis_conn_end(revoked->conn, &check->command, on_answer);
+    status = redis_conn_end(revoked->conn, &check->command, revoked_on_reply);
     return status == STATUS_OK ? STATUS_OK : STATUS_DOWN;
 }
 

@@ -1,8 +1,9 @@
-/* ticket.c - HMAC-SHA256, cut to 128 bits; the expiry stands before it. */
+/* ticket.c - a ticket is the expiry time and HMAC-SHA256, truncated to 128 bits. */
 #include "app/auth/ticket.h"
 
 #include "app/auth/base64.h"
 
+#include <assert.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -13,15 +14,14 @@
 #define RAW_BYTES    (EXPIRY_BYTES + MAC_BYTES)
 #define WORK_BYTES   (TICKET_BYTES + 1 + TICKET_NONCE_MAX)
 
-_Static_assert(TICKET_BYTES == BASE64_TEXT_BYTES(RAW_BYTES), "a ticket's length");
+static_assert(TICKET_BYTES == BASE64_TEXT_BYTES(RAW_BYTES), "the size of a ticket");
 
 enum status ticket_check_secret(const char *secret, struct err *reterr)
 {
     if (secret[0] == '\0' || strlen(secret) >= TICKET_SECRET_BYTES_MIN)
         return STATUS_OK;
     return err_set(reterr, STATUS_INVALID,
-                   "SECKILL_TICKET_SECRET (or _FILE) has %zu bytes; at least %d are "
-                   "allowed",
+                   "SECKILL_TICKET_SECRET (or _FILE) has %zu bytes; the minimum is %d",
                    strlen(secret), TICKET_SECRET_BYTES_MIN);
 }
 
@@ -41,21 +41,21 @@ static int64_t get_number(const unsigned char *from)
     return (int64_t)number;
 }
 
-/* Fields of fixed length: no two subjects give the same bytes. */
+/* The fields have fixed lengths, so different subjects have different bytes. */
 static bool make_raw(const struct tickets *tickets, const struct ticket_subject *subject,
                      int64_t expires_s, unsigned char ret_raw[RAW_BYTES])
 {
     static const char labels[] = {[TICKET_PURCHASE] = 'T', [TICKET_CHALLENGE] = 'C'};
-    unsigned char said[1 + 3 * EXPIRY_BYTES];
+    unsigned char message[1 + 3 * EXPIRY_BYTES];
     unsigned char mac[EVP_MAX_MD_SIZE];
-    unsigned char *to = said;
+    unsigned char *to = message;
 
     *to++ = (unsigned char)labels[subject->kind];
     to = put_number(to, subject->user_id);
     to = put_number(to, subject->voucher_id);
     put_number(to, expires_s);
-    if (HMAC(EVP_sha256(), tickets->secret, (int)strlen(tickets->secret), said,
-             sizeof(said), mac, NULL) == NULL)
+    if (HMAC(EVP_sha256(), tickets->secret, (int)strlen(tickets->secret), message,
+             sizeof(message), mac, NULL) == NULL)
         return false;
     memcpy(put_number(ret_raw, expires_s), mac, MAC_BYTES);
     return true;
@@ -65,7 +65,7 @@ int64_t ticket_make(const struct tickets *tickets, const struct ticket_subject *
                     int64_t now_s, char ret_text[TICKET_BYTES])
 {
     int64_t expires_s = now_s + tickets->ttl_s;
-    unsigned char raw[RAW_BYTES] = {0}; /* good for nothing should HMAC fail */
+    unsigned char raw[RAW_BYTES] = {0}; /* not valid if HMAC fails */
 
     if (!make_raw(tickets, subject, expires_s, raw))
         memset(raw, 0, sizeof(raw));
@@ -76,14 +76,14 @@ int64_t ticket_make(const struct tickets *tickets, const struct ticket_subject *
 bool ticket_is_good(const struct tickets *tickets, const struct ticket_subject *subject,
                     struct text text, int64_t now_s)
 {
-    unsigned char shown[RAW_BYTES], right[RAW_BYTES];
+    unsigned char actual[RAW_BYTES], expected[RAW_BYTES];
     size_t len = 0;
 
     return tickets->secret[0] != '\0' && text.len == TICKET_BYTES - 1 &&
-           base64_decode(text.bytes, text.len, shown, sizeof(shown), &len) &&
-           len == RAW_BYTES && get_number(shown) > now_s &&
-           make_raw(tickets, subject, get_number(shown), right) &&
-           CRYPTO_memcmp(shown, right, RAW_BYTES) == 0;
+           base64_decode(text.bytes, text.len, actual, sizeof(actual), &len) &&
+           len == RAW_BYTES && get_number(actual) > now_s &&
+           make_raw(tickets, subject, get_number(actual), expected) &&
+           CRYPTO_memcmp(actual, expected, RAW_BYTES) == 0;
 }
 
 bool ticket_is_proof(struct text challenge, struct text nonce, unsigned bits)

@@ -43,7 +43,7 @@ static void answer_unsent(struct call *call)
 }
 
 /* Answers those that wait now; what their callbacks add waits for the next turn. */
-static void on_unsent_timer(uv_timer_t *timer)
+static void store_on_unsent_timer(uv_timer_t *timer)
 {
     struct store *store = timer->data;
     struct list *last = store->unsent.prev;
@@ -61,7 +61,7 @@ void store_answer_later(struct call *call, enum status status)
     call->status = status;
     list_append(&store->unsent, &call->query.link);
     if (!store->is_closed)
-        uv_timer_start(&store->unsent_timer, on_unsent_timer, 0, 0);
+        uv_timer_start(&store->unsent_timer, store_on_unsent_timer, 0, 0);
 }
 
 void store_send(struct store_conn *conn, struct call *call, enum statement statement)
@@ -105,7 +105,7 @@ static void report_state(struct store *store, const struct err *why)
         store->options.on_state(is_up, why, store->options.arg);
 }
 
-static void on_reads_up(struct store_conn *conn UNUSED, void *arg)
+static void store_on_reads_up(struct store_conn *conn UNUSED, void *arg)
 {
     struct store *store = arg;
 
@@ -114,13 +114,13 @@ static void on_reads_up(struct store_conn *conn UNUSED, void *arg)
     report_state(store, NULL);
 }
 
-static void on_changes_up(struct store_conn *conn UNUSED, void *arg)
+static void store_on_changes_up(struct store_conn *conn UNUSED, void *arg)
 {
     report_state(arg, NULL);
 }
 
-static void on_conn_down(struct store_conn *conn UNUSED, bool was_up,
-                         const struct err *why, void *arg)
+static void store_on_conn_down(struct store_conn *conn UNUSED, bool was_up,
+                               const struct err *why, void *arg)
 {
     struct store *store = arg;
 
@@ -128,24 +128,24 @@ static void on_conn_down(struct store_conn *conn UNUSED, bool was_up,
     report_state(store, why);
 }
 
-static void on_lane_up(struct store_conn *conn UNUSED, void *arg)
+static void store_on_lane_up(struct store_conn *conn UNUSED, void *arg)
 {
     struct lane *lane = arg;
 
     report_state(lane->store, NULL);
 }
 
-static void on_lane_down(struct store_conn *conn, bool was_up, const struct err *why,
-                         void *arg)
+static void store_on_lane_down(struct store_conn *conn, bool was_up,
+                               const struct err *why, void *arg)
 {
     struct lane *lane = arg;
 
     if (store_conn_pending(conn) > 0)
         store_suspect(lane->store, store_conn_backend(conn));
-    on_conn_down(conn, was_up, why, lane->store);
+    store_on_conn_down(conn, was_up, why, lane->store);
 }
 
-static void on_notify(const char *payload, void *arg)
+static void store_on_notify(const char *payload, void *arg)
 {
     struct store *store = arg;
 
@@ -161,20 +161,20 @@ static enum status open_connections(struct store *store)
         .timeout_ms = store->options.timeout_ms,
         .statements = store_statements,
         .listen = "seckill_voucher",
-        .on_up = on_reads_up,
-        .on_down = on_conn_down,
-        .on_notify = on_notify,
+        .on_up = store_on_reads_up,
+        .on_down = store_on_conn_down,
+        .on_notify = store_on_notify,
         .arg = store,
     };
     enum status status = store_conn_open(&options, &store->reads);
 
     options.listen = NULL;
     options.on_notify = NULL;
-    options.on_up = on_changes_up;
+    options.on_up = store_on_changes_up;
     if (status == STATUS_OK)
         status = store_conn_open(&options, &store->changes);
-    options.on_up = on_lane_up;
-    options.on_down = on_lane_down;
+    options.on_up = store_on_lane_up;
+    options.on_down = store_on_lane_down;
     for (unsigned i = 0; status == STATUS_OK && i < store->options.lanes; i++) {
         store->lanes[i].store = store;
         options.arg = &store->lanes[i];

@@ -1,4 +1,4 @@
-/* store_codec.c - see "Binary format" of each type's send and receive functions. */
+/* store_codec.c - the formats are those of the server's send and receive functions. */
 #include "app/store/store_codec.h"
 
 #include <endian.h>
@@ -7,7 +7,7 @@
 
 #define EPOCH_US INT64_C(946684800000000) /* 2000-01-01 in Unix time */
 
-/* Type ids are part of the wire protocol: pg_type.dat. */
+/* Source: pg_type.dat of Postgres, type ids never change. */
 enum type_oid { OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
 
 /* -- parameters -- */
@@ -57,7 +57,7 @@ static void put_int64(struct store_params *params, int64_t value)
     put(params, &wire, sizeof(wire));
 }
 
-/* The ends of int64 stand for infinity on both sides. */
+/* The ends of int64 mean infinity on both sides. */
 static int64_t to_wire_time(int64_t unix_us)
 {
     if (unix_us == INT64_MAX || unix_us < INT64_MIN + EPOCH_US)
@@ -114,10 +114,10 @@ void params_array_begin(struct store_params *params, enum params_type type, size
 
     open_param(params, false);
     put_int32(params, 1);                   /* dimensions */
-    put_int32(params, type == PARAMS_TEXT); /* may hold NULLs */
+    put_int32(params, type == PARAMS_TEXT); /* may contain NULLs */
     put_int32(params, (size_t)oids[type]);
     put_int32(params, count);
-    put_int32(params, 1); /* the first index */
+    put_int32(params, 1); /* first index */
 }
 
 void params_element_int64(struct store_params *params, int64_t value)

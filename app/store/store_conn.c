@@ -59,7 +59,7 @@ static bool is_broken(const struct store_conn *conn)
 
 /* -- polling -- */
 
-static void on_poll_closed(uv_handle_t *handle)
+static void conn_on_poll_closed(uv_handle_t *handle)
 {
     struct store_conn *conn = handle->data;
 
@@ -73,12 +73,12 @@ static void stop_polling(struct store_conn *conn)
     if (conn->poll == NULL)
         return;
     uv_poll_stop(conn->poll);
-    uv_close((uv_handle_t *)conn->poll, on_poll_closed);
+    uv_close((uv_handle_t *)conn->poll, conn_on_poll_closed);
     conn->poll = NULL;
     conn->poll_events = 0;
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events);
+static void conn_on_poll(uv_poll_t *poll, int status, int events);
 
 static bool start_polling(struct store_conn *conn)
 {
@@ -101,18 +101,18 @@ static void poll_for(struct store_conn *conn, int events)
     if (conn->poll_events == events)
         return;
     conn->poll_events = events;
-    uv_poll_start(conn->poll, events, on_poll);
+    uv_poll_start(conn->poll, events, conn_on_poll);
 }
 
 /* -- failure -- */
 
-static void on_timer(uv_timer_t *timer);
+static void conn_on_timer(uv_timer_t *timer);
 
 static void arm(struct store_conn *conn, int64_t in_us)
 {
     uint64_t in_ms = in_us <= 0 ? 0 : (uint64_t)(in_us + 999) / 1000;
 
-    uv_timer_start(&conn->timer, on_timer, in_ms, 0);
+    uv_timer_start(&conn->timer, conn_on_timer, in_ms, 0);
 }
 
 static void answer(struct store_query *query, enum status status, const PGresult *result,
@@ -426,7 +426,7 @@ static void take_input(struct store_conn *conn)
         fail_io(conn, "connection lost");
 }
 
-static void on_poll(uv_poll_t *poll, int status UNUSED, int events)
+static void conn_on_poll(uv_poll_t *poll, int status UNUSED, int events)
 {
     struct store_conn *conn = poll->data;
 
@@ -468,7 +468,7 @@ static void check_deadline(struct store_conn *conn)
     fail(conn, &why);
 }
 
-static void on_timer_up(struct store_conn *conn)
+static void conn_on_timer_up(struct store_conn *conn)
 {
     const struct store_query *query = oldest(conn);
 
@@ -483,7 +483,7 @@ static void on_timer_up(struct store_conn *conn)
         check_deadline(conn);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void conn_on_timer(uv_timer_t *timer)
 {
     struct store_conn *conn = timer->data;
 
@@ -499,7 +499,7 @@ static void on_timer(uv_timer_t *timer)
         fail(conn, &conn->broken);
         break;
     case STATE_UP:
-        on_timer_up(conn);
+        conn_on_timer_up(conn);
         break;
     case STATE_CLOSED:
         break;

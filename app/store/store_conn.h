@@ -18,8 +18,8 @@
 #include <libpq-fe.h>
 #include <uv.h>
 
-/* The server cancels a statement after timeout_ms / (this + 1): so many queries, each run
-   until it is cancelled, are answered within the deadline of the last. */
+/* How many queries may be under way so that the last is answered within its deadline even
+   if the server cancels each: statement_timeout is timeout_ms / (STORE_CONN_DEPTH + 1). */
 #define STORE_CONN_DEPTH 2
 
 struct store_conn;

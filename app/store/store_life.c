@@ -41,8 +41,8 @@ static bool is_well_formed(const struct changes_call *call, const PGresult *resu
     return (size_t)PQntuples(result) == call->count;
 }
 
-static void on_changed(struct store_query *query, enum status status,
-                       const PGresult *result, const struct err *why UNUSED)
+static void store_on_changed(struct store_query *query, enum status status,
+                             const PGresult *result, const struct err *why UNUSED)
 {
     struct changes_call *call = list_item(query, struct changes_call, call.query);
     int row = 0;
@@ -65,7 +65,7 @@ static struct changes_call *changes_call_of(struct store *store,
             waiting->change == change->change && waiting->count < CHANGES_BATCH)
             return waiting;
     }
-    call = store_call_new(store, sizeof(*call), on_changed);
+    call = store_call_new(store, sizeof(*call), store_on_changed);
     call->voucher_id = change->voucher_id;
     call->change = change->change;
     list_init(&call->changes);
@@ -163,8 +163,8 @@ static void expiry_call_end(struct expiry_call *call)
     free(expiry);
 }
 
-static void on_expired(struct store_query *query, enum status status,
-                       const PGresult *result, const struct err *why UNUSED)
+static void store_on_expired(struct store_query *query, enum status status,
+                             const PGresult *result, const struct err *why UNUSED)
 {
     struct expiry_call *call = list_item(query, struct expiry_call, call.query);
     struct expiry *expiry = call->expiry;
@@ -182,7 +182,7 @@ static void on_expired(struct store_query *query, enum status status,
 static void expire(struct store *store, struct expiry *expiry, const PGresult *due,
                    int row)
 {
-    struct expiry_call *call = expiry_call_new(store, expiry, on_expired);
+    struct expiry_call *call = expiry_call_new(store, expiry, store_on_expired);
     struct store_params *params = &store->params;
     struct result_array firsts = result_array(due, row, 1);
     size_t count = firsts.count;
@@ -196,8 +196,8 @@ static void expire(struct store *store, struct expiry *expiry, const PGresult *d
     store_send_change(&call->call, STATEMENT_EXPIRE_BATCHES);
 }
 
-static void on_due(struct store_query *query, enum status status, const PGresult *result,
-                   const struct err *why UNUSED)
+static void store_on_due(struct store_query *query, enum status status,
+                         const PGresult *result, const struct err *why UNUSED)
 {
     struct expiry_call *call = list_item(query, struct expiry_call, call.query);
 
@@ -217,7 +217,7 @@ void store_expire_orders(struct store *store, store_expired_cb callback, void *a
     expiry->arg = arg;
     params_begin(&store->params);
     params_int64(&store->params, DUE_MAX);
-    store_send(store->reads, &expiry_call_new(store, expiry, on_due)->call,
+    store_send(store->reads, &expiry_call_new(store, expiry, store_on_due)->call,
                STATEMENT_DUE_BATCHES);
 }
 
@@ -256,8 +256,8 @@ struct events_call {
     void *arg;
 };
 
-static void on_events(struct store_query *query, enum status status,
-                      const PGresult *result, const struct err *why UNUSED)
+static void store_on_events(struct store_query *query, enum status status,
+                            const PGresult *result, const struct err *why UNUSED)
 {
     struct events_call *call = list_item(query, struct events_call, call.query);
     size_t count = status == STATUS_OK ? (size_t)PQntuples(result) : 0;
@@ -275,7 +275,7 @@ static void on_events(struct store_query *query, enum status status,
 void store_list_events(struct store *store, const struct event_filter *filter,
                        store_events_cb callback, void *arg)
 {
-    struct events_call *call = store_call_new(store, sizeof(*call), on_events);
+    struct events_call *call = store_call_new(store, sizeof(*call), store_on_events);
     struct store_params *params = &store->params;
 
     call->callback = callback;

@@ -141,8 +141,8 @@ static void decode_repeated(const struct batch_call *call, const PGresult *resul
     }
 }
 
-static void on_placed(struct store_query *query, enum status status,
-                      const PGresult *result, const struct err *why)
+static void store_on_placed(struct store_query *query, enum status status,
+                            const PGresult *result, const struct err *why)
 {
     struct batch_call *call = list_item(query, struct batch_call, call.query);
     struct voucher_snapshot snapshot = {.voucher_id = call->voucher_id};
@@ -187,7 +187,7 @@ void store_place_orders(struct store *store, int64_t voucher_id,
                         store_batch_cb callback, void *arg)
 {
     struct batch_call *call =
-        batch_call_new(store, voucher_id, placements, count, on_placed);
+        batch_call_new(store, voucher_id, placements, count, store_on_placed);
     struct store_conn *lane = free_lane(store);
 
     call->callback = callback;
@@ -217,8 +217,8 @@ static void decode_found(const PGresult *result, int row, int64_t voucher_id,
         decode_detail(&detail, &placement->order);
 }
 
-static void on_resolved(struct store_query *query, enum status status,
-                        const PGresult *result, const struct err *why)
+static void store_on_resolved(struct store_query *query, enum status status,
+                              const PGresult *result, const struct err *why)
 {
     struct batch_call *call = list_item(query, struct batch_call, call.query);
 
@@ -265,7 +265,7 @@ static void look_up_resolving(struct store *store)
     }
 }
 
-static void on_retire_timer(uv_timer_t *timer)
+static void store_on_retire_timer(uv_timer_t *timer)
 {
     struct store *store = timer->data;
 
@@ -279,8 +279,8 @@ static void forget_retired(struct store *store)
         free(LIST_SHIFT(struct suspect, &store->suspects, link));
 }
 
-static void on_retired(struct store_query *query, enum status status,
-                       const PGresult *result, const struct err *why UNUSED)
+static void store_on_retired(struct store_query *query, enum status status,
+                             const PGresult *result, const struct err *why UNUSED)
 {
     struct store *store = list_item(query, struct store, retire_query);
     bool is_done = status == STATUS_OK && result_int64(result, 0, 0) == 0;
@@ -293,8 +293,8 @@ static void on_retired(struct store_query *query, enum status status,
     if (status != STATUS_OK)
         answer_resolving(store, status, false);
     answer_resolving(store, STATUS_TIMEOUT, true);
-    uv_timer_start(&store->retire_timer, on_retire_timer, is_done ? 0 : RETIRE_AGAIN_MS,
-                   0);
+    uv_timer_start(&store->retire_timer, store_on_retire_timer,
+                   is_done ? 0 : RETIRE_AGAIN_MS, 0);
 }
 
 static void retire_suspects(struct store *store)
@@ -313,7 +313,7 @@ static void retire_suspects(struct store *store)
     LIST_EACH(struct suspect, suspect, &store->suspects, link)
         params_element_time(params, suspect->backend.start_us);
     params_array_end(params);
-    store->retire_query.done = on_retired;
+    store->retire_query.done = store_on_retired;
     if (store_conn_send(store->reads, &store->retire_query, STATEMENT_RETIRE, params))
         store->retiring = count;
     else
@@ -335,7 +335,7 @@ void store_resolve_orders(struct store *store, int64_t voucher_id,
                           store_batch_cb callback, void *arg)
 {
     struct batch_call *call =
-        batch_call_new(store, voucher_id, placements, count, on_resolved);
+        batch_call_new(store, voucher_id, placements, count, store_on_resolved);
 
     call->callback = callback;
     call->arg = arg;
@@ -346,8 +346,8 @@ void store_resolve_orders(struct store *store, int64_t voucher_id,
 
 /* -- finding by key -- */
 
-static void on_found(struct store_query *query, enum status status,
-                     const PGresult *result, const struct err *why UNUSED)
+static void store_on_found(struct store_query *query, enum status status,
+                           const PGresult *result, const struct err *why UNUSED)
 {
     struct lookup_call *call = list_item(query, struct lookup_call, call.query);
     int row = 0;
@@ -371,7 +371,7 @@ static struct lookup_call *lookup_call_of(struct store *store, int64_t voucher_i
         if (waiting->voucher_id == voucher_id && waiting->count < LOOKUP_MAX)
             return waiting;
     }
-    call = store_call_new(store, sizeof(*call), on_found);
+    call = store_call_new(store, sizeof(*call), store_on_found);
     call->voucher_id = voucher_id;
     list_init(&call->lookups);
     list_append(&store->lookup_calls, &call->call.query.link);
@@ -437,8 +437,8 @@ struct order_call {
     void *arg;
 };
 
-static void on_order(struct store_query *query, enum status status,
-                     const PGresult *result, const struct err *why UNUSED)
+static void store_on_order(struct store_query *query, enum status status,
+                           const PGresult *result, const struct err *why UNUSED)
 {
     struct order_call *call = list_item(query, struct order_call, call.query);
     struct order order;
@@ -454,7 +454,7 @@ static void on_order(struct store_query *query, enum status status,
 void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
                       store_order_cb callback, void *arg)
 {
-    struct order_call *call = store_call_new(store, sizeof(*call), on_order);
+    struct order_call *call = store_call_new(store, sizeof(*call), store_on_order);
 
     call->callback = callback;
     call->arg = arg;
@@ -470,8 +470,8 @@ struct orders_call {
     void *arg;
 };
 
-static void on_orders(struct store_query *query, enum status status,
-                      const PGresult *result, const struct err *why UNUSED)
+static void store_on_orders(struct store_query *query, enum status status,
+                            const PGresult *result, const struct err *why UNUSED)
 {
     struct orders_call *call = list_item(query, struct orders_call, call.query);
     size_t count = status == STATUS_OK ? (size_t)PQntuples(result) : 0;
@@ -489,7 +489,7 @@ static void on_orders(struct store_query *query, enum status status,
 void store_list_orders(struct store *store, const struct order_filter *filter,
                        store_orders_cb callback, void *arg)
 {
-    struct orders_call *call = store_call_new(store, sizeof(*call), on_orders);
+    struct orders_call *call = store_call_new(store, sizeof(*call), store_on_orders);
 
     call->callback = callback;
     call->arg = arg;

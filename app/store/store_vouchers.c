@@ -87,8 +87,8 @@ static void answer_rows(struct vouchers_call *call, const PGresult *result)
     answer(call, STATUS_OK, count, result_time(result, 0, COLUMN_NOW));
 }
 
-static void on_read(struct store_query *query, enum status status, const PGresult *result,
-                    const struct err *why UNUSED)
+static void store_on_vouchers(struct store_query *query, enum status status,
+                              const PGresult *result, const struct err *why UNUSED)
 {
     struct vouchers_call *call = list_item(query, struct vouchers_call, call.query);
 
@@ -106,14 +106,14 @@ static bool is_rule_violated(const PGresult *result)
     return strcmp(sqlstate, "23514") == 0 || strncmp(sqlstate, "22", 2) == 0;
 }
 
-static void on_changed(struct store_query *query, enum status status,
-                       const PGresult *result, const struct err *why)
+static void store_on_voucher_written(struct store_query *query, enum status status,
+                                     const PGresult *result, const struct err *why)
 {
     if (status == STATUS_REFUSED && is_rule_violated(result))
         status = STATUS_INVALID;
     else if (status == STATUS_OK && PQgetisnull(result, 0, COLUMN_ID))
         status = STATUS_NOT_FOUND;
-    on_read(query, status, result, why);
+    store_on_vouchers(query, status, result, why);
 }
 
 static struct call *begin(struct store *store, store_query_cb done,
@@ -130,7 +130,7 @@ static struct call *begin(struct store *store, store_query_cb done,
 void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
                          store_vouchers_cb callback, void *arg)
 {
-    struct call *call = begin(store, on_read, callback, arg);
+    struct call *call = begin(store, store_on_vouchers, callback, arg);
 
     params_array_begin(&store->params, PARAMS_INT64, count);
     for (size_t i = 0; i < count; i++)
@@ -142,7 +142,7 @@ void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
 void store_list_vouchers(struct store *store, const struct voucher_filter *filter,
                          store_vouchers_cb callback, void *arg)
 {
-    struct call *call = begin(store, on_read, callback, arg);
+    struct call *call = begin(store, store_on_vouchers, callback, arg);
     bool is_falling = filter->state == VOUCHER_ANY || filter->state == VOUCHER_ENDED;
     int64_t start = is_falling ? INT64_MAX : INT64_MIN;
 
@@ -157,7 +157,7 @@ void store_create_voucher(struct store *store, const struct voucher *voucher,
                           const char *actor, store_vouchers_cb callback, void *arg)
 {
     static const struct text empty = {"", 0};
-    struct call *call = begin(store, on_changed, callback, arg);
+    struct call *call = begin(store, store_on_voucher_written, callback, arg);
     struct store_params *params = &store->params;
 
     params_text(params, &voucher->title);
@@ -196,7 +196,7 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
                          const struct voucher_patch *patch, store_vouchers_cb callback,
                          void *arg)
 {
-    struct call *call = begin(store, on_changed, callback, arg);
+    struct call *call = begin(store, store_on_voucher_written, callback, arg);
     struct store_params *params = &store->params;
 
     params_int64(params, voucher_id);
@@ -213,7 +213,7 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
                            const char *actor, store_vouchers_cb callback, void *arg)
 {
-    struct call *call = begin(store, on_changed, callback, arg);
+    struct call *call = begin(store, store_on_voucher_written, callback, arg);
 
     params_int64(&store->params, voucher_id);
     params_int64(&store->params, add);

@@ -313,7 +313,7 @@ static void test_auth_create__refuses_bad_keys_and_shows_none(void **state)
         {"", "kid: a", CONFIG_HS256, "0 bytes"},
         {"", "kid: a\nhunter2", CONFIG_HS256, "7 bytes"},
         {"", "kid: a\n" NEW "\nkid: b\nhunter2", CONFIG_HS256, "7 bytes"},
-        {"", "kid: \n" NEW, CONFIG_HS256, "a kid is"},
+        {"", "kid: \n" NEW, CONFIG_HS256, "a kid must be"},
         {"", "kid: a\n" NEW "\nkid: a\n" OLD, CONFIG_HS256, "\"a\""},
         {"", "kid: a\n" NEW, CONFIG_RS256, "public key"},
         {"", "", CONFIG_ES256, "SECKILL_JWT_PUBLIC_KEY_FILE"},
