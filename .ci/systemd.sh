@@ -107,7 +107,7 @@ printf '[Service]\nWatchdogSec=5s\n' >"$root/etc/systemd/system/seckill.service.
 
 boot
 booted systemctl start --no-block seckill
-expect StatusText "Redis is away"
+expect StatusText "Redis is down"
 expect ActiveState activating
 load/servers.sh start "$servers" redis
 expect ActiveState active

@@ -2,13 +2,12 @@
 #ifndef CMD_H
 #define CMD_H
 
-/* Exit codes that all commands share; each command's --help states its own beside them.
- */
+/* Exit codes of all commands; the --help of each command states their meaning. */
 enum exit_code {
     EXIT_FINE = 0,
-    EXIT_BROKEN = 1, /* the command did its work and the answer is bad */
-    EXIT_FAILED = 2, /* the command could not do its work */
-    EXIT_USAGE = 64, /* arguments or configuration not understood */
+    EXIT_BROKEN = 1, /* the command succeeded, with a negative result */
+    EXIT_FAILED = 2, /* the command failed */
+    EXIT_USAGE = 64, /* invalid arguments or configuration */
 };
 
 /* argv[0] is the command's name. Each returns the exit code of the process. */

@@ -1,4 +1,4 @@
-/* cmd_lock.c - `seckill lock`: who holds a lock; take it from them. */
+/* cmd_lock.c - `seckill lock`: shows a lock, or releases it by force. */
 #include "app/cmd/cmd.h"
 #include "app/core/config.h"
 #include "lock/rlock_sync.h"
@@ -12,16 +12,14 @@ static const char help[] =
     "usage: seckill lock show NAME\n"
     "       seckill lock release NAME\n"
     "\n"
-    "Show who holds the lock NAME and for how long, or delete it whoever holds it: a\n"
-    "holder that lives finds out at its next renewal, and the fencing token keeps it "
-    "from\n"
-    "doing harm. A shopper's lock is lock:order:USER_ID.\n"
+    "Show the owner of the lock NAME and the rest of its lease, or delete the lock. A\n"
+    "running owner notices the deletion at its next renewal; until then its fencing\n"
+    "token protects the data. A shopper's lock is lock:order:USER_ID.\n"
     "\n"
     "Reads SECKILL_REDIS_URL.\n"
     "\n"
-    "Exit code: 0: it is held (show), it was released (release); 1: it is free; 2: "
-    "Redis\n"
-    "does not answer; 64: the arguments or the configuration are not understood.\n";
+    "Exit code: 0: the lock is held (show) or was released (release); 1: it is free;\n"
+    "2: Redis does not answer; 64: invalid arguments or configuration.\n";
 
 static int report(const char *name, enum status status, const struct err *why)
 {
@@ -42,12 +40,13 @@ static int show(struct rlock_sync *sync, struct rlock_client *client, const char
 
     if (status != STATUS_OK)
         return report(name, status, &why);
-    printf("%s is held by %s for %" PRId64 " ms more\n", name, info.owner,
+    printf("%s is held by %s for another %" PRId64 " ms\n", name, info.owner,
            info.remaining_ms);
     return EXIT_FINE;
 }
 
-static int force(struct rlock_sync *sync, struct rlock_client *client, const char *name)
+static int force_release(struct rlock_sync *sync, struct rlock_client *client,
+                         const char *name)
 {
     struct err why = {0};
     enum status status = rlock_sync_force_release(sync, client, name, strlen(name), &why);
@@ -58,7 +57,7 @@ static int force(struct rlock_sync *sync, struct rlock_client *client, const cha
     return EXIT_FINE;
 }
 
-static int ask(const struct config *config, const char *name, bool is_release)
+static int run_command(const struct config *config, const char *name, bool is_release)
 {
     struct rlock_client_options options = {.redis_url = config->redis_url,
                                            .timeout_ms = TIMEOUT_MS};
@@ -71,7 +70,7 @@ static int ask(const struct config *config, const char *name, bool is_release)
     if (status == STATUS_OK)
         status = rlock_sync_open(sync, &options, &client, &why);
     if (status == STATUS_OK)
-        code = is_release ? force(sync, client, name) : show(sync, client, name);
+        code = is_release ? force_release(sync, client, name) : show(sync, client, name);
     else
         fprintf(stderr, "seckill lock: %s\n", why.text);
     if (sync != NULL)
@@ -99,7 +98,7 @@ int cmd_lock(int argc, char **argv)
         fprintf(stderr, "seckill lock: %s\n", err.text);
         return EXIT_USAGE;
     }
-    code = ask(&config, argv[2], strcmp(argv[1], "release") == 0);
+    code = run_command(&config, argv[2], strcmp(argv[1], "release") == 0);
     config_clear(&config);
     return code;
 }

@@ -1,4 +1,4 @@
-/* cmd_serve.c - `seckill serve`: workers on one address until a signal ends them. */
+/* cmd_serve.c - `seckill serve`: runs the workers until a signal ends them. */
 #include "app/auth/auth.h"
 #include "app/auth/ticket.h"
 #include "app/cmd/cmd.h"
@@ -19,19 +19,18 @@
 #include <unistd.h>
 
 #define WORKERS_MAX      256
-#define WATCH_US         INT64_C(1000000)
-#define WATCH_STARTUP_US INT64_C(50000)
+#define CHECK_US         INT64_C(1000000)
+#define CHECK_STARTUP_US INT64_C(50000)
 
 static const char help[] =
     "usage: seckill serve\n"
     "\n"
-    "Answer HTTP requests until SIGTERM or SIGINT; then answer what is under way, give "
-    "the\n"
-    "locks back and end. Redis and Postgres may be away at the start, or at any time.\n"
-    "SIGHUP has it read the files of keys again.\n"
+    "Run the order service: accept HTTP requests until SIGTERM or SIGINT, then answer\n"
+    "the requests in flight, release the locks and exit. Redis and Postgres may be\n"
+    "unavailable at the start or at any time. SIGHUP reloads the key files.\n"
     "\n"
-    "Exit code: 0 after a signal; 2 when the address cannot be listened on or memory is\n"
-    "out; 64 when the arguments or the configuration are not understood.\n"
+    "Exit code: 0: stopped by a signal; 2: cannot listen on the address, or out of\n"
+    "memory; 64: invalid arguments or configuration.\n"
     "\n"
     "Environment:\n";
 
@@ -44,12 +43,12 @@ struct service {
     struct metrics *metrics[WORKERS_MAX];
     struct worker *workers[WORKERS_MAX];
     struct notify notify;
-    const char *told; /* the manager, of readiness */
+    const char *reported; /* the last readiness message; NULL: none */
     bool was_ready;
-    int64_t nudged_us;
+    int64_t woken_us; /* when the workers were last woken for the watchdog */
 };
 
-/* Each connection is a descriptor: take as many as we may. */
+/* Each connection needs a descriptor: raise the soft limit to the hard limit. */
 static void raise_file_limit(void)
 {
     struct rlimit limit;
@@ -86,22 +85,22 @@ static bool is_loopback(const char *listen)
             address_is_in(&loopback, address));
 }
 
-/* Whoever reaches the port could be anyone. */
-static void judge_dev_login(struct config *config)
+/* Anyone who can connect gets a token, so only loopback addresses are allowed. */
+static void check_dev_login(struct config *config)
 {
     if (config->dev_login == 0)
         return;
     if (is_loopback(config->listen)) {
         log_event(LOG_WARN, "dev_login",
-                  "listen=%s why=\"SECKILL_DEV_LOGIN is 1: whoever "
-                  "asks gets a token\"",
+                  "listen=%s why=\"SECKILL_DEV_LOGIN is 1: tokens are issued to "
+                  "anyone\"",
                   config->listen);
         return;
     }
     config->dev_login = 0;
     log_event(LOG_ERROR, "dev_login_refused",
-              "listen=%s why=\"SECKILL_DEV_LOGIN is for loopback addresses only; nobody "
-              "gets a token\"",
+              "listen=%s why=\"SECKILL_DEV_LOGIN requires a loopback address; no tokens "
+              "are issued\"",
               config->listen);
 }
 
@@ -122,20 +121,20 @@ static enum status keys_create(const struct config *config, struct worker_keys *
     return status;
 }
 
-/* Before anything is started. */
+/* Fails before anything is started. */
 static enum status check_keys(const struct config *config, struct err *reterr)
 {
     struct worker_keys keys = {0};
     enum status status = keys_create(config, &keys, reterr);
 
-    worker_keys_clear(&keys); /* still empty where that failed */
+    worker_keys_clear(&keys); /* empty after a failure */
     return status;
 }
 
-/* Read the files again; a copy of its own for each worker, which shares nothing. What
-   will not do is not used: the keys of before stay. */
-static enum status renew_keys(struct service *service, const struct config *config,
-                              struct err *reterr)
+/* Each worker gets its own copy, since workers share nothing. If a key is invalid, all
+   workers keep the old keys. */
+static enum status set_keys(struct service *service, const struct config *config,
+                            struct err *reterr)
 {
     static struct worker_keys keys[WORKERS_MAX];
     enum status status = STATUS_OK;
@@ -146,7 +145,7 @@ static enum status renew_keys(struct service *service, const struct config *conf
         made += status == STATUS_OK;
     }
     for (size_t i = 0; i < made; i++) {
-        if (status == STATUS_OK && !worker_renew(service->workers[i], &keys[i]))
+        if (status == STATUS_OK && !worker_set_keys(service->workers[i], &keys[i]))
             status = STATUS_NO_MEMORY;
         if (status != STATUS_OK)
             worker_keys_clear(&keys[i]);
@@ -161,7 +160,7 @@ static void reload(struct service *service)
     enum status status = config_read(&config, &err);
 
     if (status == STATUS_OK) {
-        status = renew_keys(service, &config, &err);
+        status = set_keys(service, &config, &err);
         config_clear(&config);
     }
     if (status == STATUS_OK)
@@ -214,43 +213,42 @@ static void stop_workers(struct service *service)
         free(service->metrics[i]);
 }
 
-/* -- what the service manager is told -- */
+/* -- messages to the service manager -- */
 
-/* Ready as /readyz means it. */
-static void tell_readiness(struct service *service)
+/* READY=1 when /readyz answers 200. */
+static void report_readiness(struct service *service)
 {
     struct metrics_health health = metrics_health(
         service->metrics, service->count, service->config.redis_down == CONFIG_BYPASS);
     const char *lines = health.is_ready       ? "READY=1\nSTATUS=serving"
-                        : health.has_postgres ? "STATUS=Redis is away"
-                                              : "STATUS=Postgres is away";
+                        : health.has_postgres ? "STATUS=Redis is down"
+                                              : "STATUS=Postgres is down";
 
     service->was_ready = health.is_ready;
-    if (service->told != NULL && strcmp(lines, service->told) == 0)
+    if (service->reported != NULL && strcmp(lines, service->reported) == 0)
         return;
-    service->told = lines;
+    service->reported = lines;
     notify_send(&service->notify, lines);
 }
 
-/* Alive is who has turned in every loop since the last look. */
-static void tell_alive(struct service *service)
+/* Pings the service manager only if every loop has run since the last check. */
+static void ping_watchdog(struct service *service)
 {
-    bool have_turned = service->nudged_us != 0;
+    bool has_run = service->woken_us != 0;
 
     for (size_t i = 0; i < service->count; i++)
-        have_turned =
-            have_turned && worker_turned_us(service->workers[i]) > service->nudged_us;
-    if (have_turned)
+        has_run = has_run && worker_last_turn_us(service->workers[i]) > service->woken_us;
+    if (has_run)
         notify_send(&service->notify, "WATCHDOG=1");
-    service->nudged_us = clock_mono_us();
+    service->woken_us = clock_mono_us();
     for (size_t i = 0; i < service->count; i++)
-        worker_nudge(service->workers[i]);
+        worker_wake(service->workers[i]);
 }
 
-static struct timespec watch_period(const struct service *service)
+static struct timespec check_period(const struct service *service)
 {
     int64_t watchdog_us = service->notify.watchdog_us;
-    int64_t us = service->was_ready ? WATCH_US : WATCH_STARTUP_US;
+    int64_t us = service->was_ready ? CHECK_US : CHECK_STARTUP_US;
 
     if (watchdog_us > 0 && us > watchdog_us / 4)
         us = watchdog_us / 4;
@@ -258,20 +256,20 @@ static struct timespec watch_period(const struct service *service)
 }
 
 /* Returns  the signal that ends the service */
-static int watch(struct service *service, const sigset_t *signals)
+static int run_until_signal(struct service *service, const sigset_t *signals)
 {
     for (;;) {
-        struct timespec period = watch_period(service);
-        int got = notify_is_wanted(&service->notify)
-                      ? sigtimedwait(signals, NULL, &period)
-                      : sigwaitinfo(signals, NULL);
+        struct timespec period = check_period(service);
+        int signal_number = notify_is_enabled(&service->notify)
+                                ? sigtimedwait(signals, NULL, &period)
+                                : sigwaitinfo(signals, NULL);
 
-        if (got == SIGHUP)
+        if (signal_number == SIGHUP)
             reload(service);
-        else if (got > 0)
-            return got;
-        tell_readiness(service);
-        tell_alive(service);
+        else if (signal_number > 0)
+            return signal_number;
+        report_readiness(service);
+        ping_watchdog(service);
     }
 }
 
@@ -287,7 +285,7 @@ static enum status serve(struct service *service, const sigset_t *signals,
                          struct err *reterr)
 {
     enum status status;
-    int got;
+    int signal_number;
 
     raise_file_limit();
     open_manager(service);
@@ -302,9 +300,9 @@ static enum status serve(struct service *service, const sigset_t *signals,
     if (status == STATUS_OK) {
         log_event(LOG_INFO, "serving", "listen=%s port=%u workers=%zu",
                   service->config.listen, service->port, service->count);
-        got = watch(service, signals);
-        log_event(LOG_INFO, "draining", "signal=%d", got);
-        notify_send(&service->notify, "STOPPING=1\nSTATUS=answering what is under way");
+        signal_number = run_until_signal(service, signals);
+        log_event(LOG_INFO, "draining", "signal=%d", signal_number);
+        notify_send(&service->notify, "STOPPING=1\nSTATUS=draining");
     }
     stop_workers(service);
     notify_clear(&service->notify);
@@ -338,7 +336,7 @@ int cmd_serve(int argc, char **argv)
         return EXIT_USAGE;
     }
     log_set_level((enum log_level)service.config.log_level);
-    judge_dev_login(&service.config);
+    check_dev_login(&service.config);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);

@@ -1,4 +1,4 @@
-/* cmd_token.c - `seckill token`: bearer tokens for development and load tests. */
+/* cmd_token.c - `seckill token`: makes bearer tokens for development and load tests. */
 #include "app/auth/auth.h"
 #include "app/cmd/cmd.h"
 #include "base/clock.h"
@@ -13,25 +13,21 @@
 #define PROGRESS_STEP 100000
 
 static const char help[] =
-    "usage: seckill token --user N [--role shopper|payment|admin] [--ttl S] [--count N]\n"
-    "                     [--jti ID]\n"
+    "usage: seckill token --user N [--role shopper|payment|admin] [--ttl S]\n"
+    "                     [--count N] [--jti ID]\n"
     "\n"
-    "Print signed bearer tokens, one a line, for users N, N+1, ... (--count of them, 1 "
-    "if\n"
-    "not given), valid for --ttl seconds (86400). Whoever has the key can be anyone: "
-    "this\n"
-    "is for development and load tests.\n"
+    "Print signed bearer tokens, one per line, for the users N, N+1, ...: --count\n"
+    "tokens (default 1), valid for --ttl seconds (default 86400). A holder of the key\n"
+    "can act as any user: use this for development and load tests only.\n"
     "\n"
-    "With an ID (1 to 64 bytes) a token can be taken back: it is refused where Redis has "
-    "a\n"
-    "key \"revoked:ID\", which may expire when the token does.\n"
+    "A token with an ID (1 to 64 bytes) can be revoked: it is refused while Redis has\n"
+    "the key \"revoked:ID\", which may expire together with the token.\n"
     "\n"
-    "Reads SECKILL_JWT_ALG, _ISSUER, _AUDIENCE, and _KEYS_FILE (the first signs) or "
-    "_SECRET\n"
-    "(or _FILE), or SECKILL_JWT_PRIVATE_KEY_FILE.\n"
+    "Reads SECKILL_JWT_ALG, _ISSUER, _AUDIENCE, and _KEYS_FILE (the first key signs)\n"
+    "or _SECRET (or _SECRET_FILE), or SECKILL_JWT_PRIVATE_KEY_FILE.\n"
     "\n"
-    "Exit code: 0; 2 when it cannot sign or print; 64 when the arguments or the\n"
-    "configuration are not understood.\n";
+    "Exit code: 0: printed; 2: cannot sign or print; 64: invalid arguments or\n"
+    "configuration.\n";
 
 struct token_options {
     struct identity first;
@@ -96,7 +92,7 @@ static bool parse_options(int argc, char **argv, struct token_options *ret_optio
         else
             ok = option == 'c' && parse_number(optarg, &options.count);
         if (!ok && option != '?')
-            fprintf(stderr, "seckill token: \"%s\" is not allowed here\n", optarg);
+            fprintf(stderr, "seckill token: invalid value \"%s\"\n", optarg);
     }
     if (!ok || optind != argc || options.first.user_id == 0 ||
         options.count > INT64_MAX - options.first.user_id)
@@ -110,7 +106,7 @@ static enum status print_tokens(const struct auth *auth,
 {
     struct identity identity = options->first;
     int64_t now_s = clock_real_us() / 1000000;
-    bool is_watched = isatty(STDERR_FILENO);
+    bool is_terminal = isatty(STDERR_FILENO);
 
     for (int64_t i = 0; i < options->count; i++, identity.user_id++) {
         enum status status;
@@ -121,11 +117,11 @@ static enum status print_tokens(const struct auth *auth,
             return status;
         puts(token);
         free(token);
-        if (is_watched && (i + 1) % PROGRESS_STEP == 0)
+        if (is_terminal && (i + 1) % PROGRESS_STEP == 0)
             fprintf(stderr, "\r%lld of %lld", (long long)i + 1,
                     (long long)options->count);
     }
-    if (is_watched && options->count >= PROGRESS_STEP)
+    if (is_terminal && options->count >= PROGRESS_STEP)
         fputc('\n', stderr);
     if (fflush(stdout) != 0)
         return err_set(reterr, STATUS_IO, "standard output: %m");

@@ -1,10 +1,10 @@
-/* cmd_version.c - `seckill version`: which program this is, and of what it was made. */
+/* cmd_version.c - `seckill version`: prints the version and the build environment. */
 #include "app/cmd/cmd.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The build gives these for this file alone, by a header; a linter has none. */
+/* The build defines these for this file only; a linter does not. */
 #ifndef FACT_COMMIT
 #define FACT_COMMIT    "unknown"
 #define FACT_LIBRARIES ""
@@ -16,13 +16,13 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-static const char help[] = "usage: seckill version\n"
-                           "\n"
-                           "Print the version, the commit it was built from, the "
-                           "compiler, and the libraries in\n"
-                           "the versions that it was compiled against.\n"
-                           "\n"
-                           "Exit code: 0; 64 when the arguments are not understood.\n";
+static const char help[] =
+    "usage: seckill version\n"
+    "\n"
+    "Print the version, the commit, the compiler, and the versions of the libraries\n"
+    "that the program was built with.\n"
+    "\n"
+    "Exit code: 0: printed; 64: invalid arguments.\n";
 
 int cmd_version(int argc, char **argv)
 {

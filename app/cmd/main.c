@@ -1,4 +1,4 @@
-/* main.c - picks the command. */
+/* main.c - runs the command that the first argument names. */
 #include "app/cmd/cmd.h"
 
 #include <stdio.h>
@@ -9,12 +9,12 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *help;
 } commands[] = {
-    {"serve", cmd_serve, "answer HTTP requests until SIGTERM or SIGINT"},
-    {"migrate", cmd_migrate, "bring the database's tables up to this version"},
+    {"serve", cmd_serve, "run the order service until SIGTERM or SIGINT"},
+    {"migrate", cmd_migrate, "bring the database schema up to this version"},
     {"token", cmd_token, "make bearer tokens for development and load tests"},
-    {"audit", cmd_audit, "prove on the database that nothing was oversold or sold twice"},
+    {"audit", cmd_audit, "check that nothing was oversold or sold twice"},
     {"lock", cmd_lock, "show or force-release a lock"},
-    {"version", cmd_version, "print the version and how this program was built"},
+    {"version", cmd_version, "print the version and the build environment"},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -23,10 +23,10 @@ static void print_usage(FILE *out)
     fputs("usage: seckill COMMAND [ARGUMENT ...]\n\n", out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].help);
-    fputs("\n`seckill COMMAND --help` tells more. Configuration comes from the "
-          "environment,\n"
-          "SECKILL_*: see `seckill serve --help`.\n",
-          out);
+    fputs(
+        "\nSee `seckill COMMAND --help` for details. The configuration is read from the\n"
+        "environment: see `seckill serve --help`.\n",
+        out);
 }
 
 int main(int argc, char **argv)
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
         print_usage(stdout);
         return EXIT_FINE;
     }
-    fprintf(stderr, "seckill: no command is called \"%s\"\n\n", argv[1]);
+    fprintf(stderr, "seckill: unknown command \"%s\"\n\n", argv[1]);
     print_usage(stderr);
     return EXIT_USAGE;
 }

@@ -1,4 +1,4 @@
-/* notify.c - lines to the service manager, a datagram each. */
+/* notify.c - sends messages to the service manager, one datagram each. */
 #include "app/cmd/notify.h"
 
 #include <stddef.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* For this process? Without WATCHDOG_PID for all. */
+/* WATCHDOG_PID, if set, names the process that the watchdog is for. */
 static int64_t read_watchdog_us(void)
 {
     const char *pid = getenv("WATCHDOG_PID");    // NOLINT(concurrency-mt-unsafe)
@@ -28,11 +28,12 @@ enum status notify_init(struct notify *notify, struct err *reterr)
         return STATUS_OK;
     len = strlen(path);
     if ((path[0] != '/' && path[0] != '@') || len >= sizeof(address->sun_path))
-        return err_set(reterr, STATUS_INVALID, "NOTIFY_SOCKET: not a socket's path");
+        return err_set(reterr, STATUS_INVALID,
+                       "NOTIFY_SOCKET: not a path or an abstract socket");
     address->sun_family = AF_UNIX;
     memcpy(address->sun_path, path, len);
     if (path[0] == '@')
-        address->sun_path[0] = '\0'; /* a name of the kernel's, not of a file */
+        address->sun_path[0] = '\0'; /* an abstract socket */
     notify->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
     notify->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (notify->fd < 0)
@@ -41,7 +42,7 @@ enum status notify_init(struct notify *notify, struct err *reterr)
     return STATUS_OK;
 }
 
-bool notify_is_wanted(const struct notify *notify)
+bool notify_is_enabled(const struct notify *notify)
 {
     return notify->fd >= 0;
 }

@@ -1,11 +1,12 @@
 /*
- * worker.c - puts the parts of a loop together and runs their turns.
+ * worker.c - assembles the parts of one event loop and runs its turns.
  *
- * A turn: the loop hands out what arrived (requests, replies of Redis, rows of Postgres);
- * then on_turn_end() lets each part send what it collected, in one write each.
+ * A turn: the loop delivers what has arrived (requests, replies of Redis, rows of
+ * Postgres); then worker_on_turn_end() makes each part send what it has collected, in one
+ * write each.
  *
- * The end: worker_stop() -> on_stop() quiesces the HTTP server; when nothing is pending
- * any more, finish() closes everything, top to bottom, and the loop runs out.
+ * Shutdown: worker_stop() makes the HTTP server accept no more connections. When no
+ * request is in flight, close_all() closes the parts and the loop ends.
  */
 #include "app/cmd/worker.h"
 
@@ -28,15 +29,15 @@
 #include <stdlib.h>
 
 #define ORDER_LANES    4
-#define SLOW_CLIENT_US INT64_C(5000000) /* to fetch an answer when the service ends */
+#define SLOW_CLIENT_US INT64_C(5000000) /* during shutdown, to receive an answer */
 
 struct worker {
     struct worker_options options;
     uv_loop_t loop;
     uv_prepare_t turn_end;
     uv_async_t stop;
-    uv_async_t renew;
-    _Atomic(struct worker_keys *) fresh_keys; /* not yet in use */
+    uv_async_t wake;
+    _Atomic(struct worker_keys *) new_keys; /* to be used from the next turn on */
     pthread_t thread;
     struct http *http;
     struct api *api;
@@ -49,13 +50,13 @@ struct worker {
     struct stats *stats;
     struct limiter *user_limiter;
     struct limiter *address_limiter;
-    _Atomic int64_t turned_us;
+    _Atomic int64_t last_turn_us;
     int64_t drain_until_us; /* clock_mono_us(); 0: not draining */
 };
 
-/* -- what the parts tell each other -- */
+/* -- callbacks between the parts -- */
 
-static void on_voucher_changed(int64_t voucher_id, void *arg)
+static void worker_on_voucher_changed(int64_t voucher_id, void *arg)
 {
     struct worker *worker = arg;
 
@@ -83,7 +84,7 @@ static void log_state(const struct worker *worker, const char *dependency, bool 
                   dependency, worker->options.index, log_plain(plain.text));
 }
 
-static void on_store_state(bool is_up, const struct err *why, void *arg)
+static void worker_on_store_state(bool is_up, const struct err *why, void *arg)
 {
     struct worker *worker = arg;
 
@@ -91,7 +92,7 @@ static void on_store_state(bool is_up, const struct err *why, void *arg)
     metrics_set(&worker->options.metrics->postgres_up, is_up);
 }
 
-static void on_locks_state(bool is_up, const struct err *why, void *arg)
+static void worker_on_locks_state(bool is_up, const struct err *why, void *arg)
 {
     struct worker *worker = arg;
 
@@ -101,18 +102,18 @@ static void on_locks_state(bool is_up, const struct err *why, void *arg)
                 !is_up && worker->options.config->redis_down == CONFIG_BYPASS);
 }
 
-/* -- the end -- */
+/* -- shutdown -- */
 
-static void on_part_closed(void *arg)
+static void worker_on_part_closed(void *arg UNUSED)
 {
-    (void)arg; /* the loop runs out when the last is closed */
+    /* the loop ends when all parts have closed */
 }
 
-static void finish(struct worker *worker)
+static void close_all(struct worker *worker)
 {
     http_stop(worker->http);
-    store_close(worker->store, on_part_closed, NULL);
-    rlock_client_close(worker->locks, on_part_closed, NULL);
+    store_close(worker->store, worker_on_part_closed, NULL);
+    rlock_client_close(worker->locks, worker_on_part_closed, NULL);
     expiry_close(worker->expiry);
     catalogue_close(worker->catalogue);
     checkout_close(worker->checkout);
@@ -120,10 +121,10 @@ static void finish(struct worker *worker)
     stats_close(worker->stats);
     uv_close((uv_handle_t *)&worker->turn_end, NULL);
     uv_close((uv_handle_t *)&worker->stop, NULL);
-    uv_close((uv_handle_t *)&worker->renew, NULL);
+    uv_close((uv_handle_t *)&worker->wake, NULL);
 }
 
-static void on_stop(uv_async_t *stop)
+static void worker_on_stop(uv_async_t *stop)
 {
     struct worker *worker = stop->data;
 
@@ -150,11 +151,11 @@ static void keys_free(struct worker_keys *keys)
     free(keys);
 }
 
-/* No request keeps anything of the old keys: what was read of its token was copied. */
-static void on_renew(uv_async_t *renew)
+/* The old keys may be freed, since requests copy what they need of a token. */
+static void worker_on_wake(uv_async_t *wake)
 {
-    struct worker *worker = renew->data;
-    struct worker_keys *fresh = atomic_exchange(&worker->fresh_keys, NULL);
+    struct worker *worker = wake->data;
+    struct worker_keys *fresh = atomic_exchange(&worker->new_keys, NULL);
     struct auth *old = worker->options.keys.auth;
 
     if (fresh == NULL)
@@ -167,20 +168,20 @@ static void on_renew(uv_async_t *renew)
     free(fresh);
 }
 
-bool worker_renew(struct worker *worker, const struct worker_keys *keys)
+bool worker_set_keys(struct worker *worker, const struct worker_keys *keys)
 {
     struct worker_keys *fresh = malloc(sizeof(*fresh));
 
     if (fresh == NULL)
         return false;
     *fresh = *keys;
-    /* what comes back was overtaken before the worker took it */
-    keys_free(atomic_exchange(&worker->fresh_keys, fresh));
-    uv_async_send(&worker->renew);
+    /* the worker has not yet used the keys that are replaced */
+    keys_free(atomic_exchange(&worker->new_keys, fresh));
+    uv_async_send(&worker->wake);
     return true;
 }
 
-/* -- a turn -- */
+/* -- turn -- */
 
 static void copy_metrics(struct worker *worker)
 {
@@ -196,32 +197,32 @@ static void copy_metrics(struct worker *worker)
                           memory_order_relaxed);
 }
 
-/* All orders are done with and all answers given; clients get a while to fetch them. */
+/* All requests are answered, and clients had some time to receive the answers. */
 static bool is_drained(const struct worker *worker)
 {
     return http_pending(worker->http) == 0 && checkout_in_flight(worker->checkout) == 0 &&
            (http_open(worker->http) == 0 || clock_mono_us() > worker->drain_until_us);
 }
 
-static void on_turn_end(uv_prepare_t *prepare)
+static void worker_on_turn_end(uv_prepare_t *prepare)
 {
     struct worker *worker = prepare->data;
 
     rlock_flush(worker->locks);
     http_turn(worker->http);
-    rlock_flush(worker->locks); /* what the requests just read want to lock */
+    rlock_flush(worker->locks); /* the locks that these requests need */
     catalogue_turn(worker->catalogue);
     checkout_turn(worker->checkout);
     revoked_flush(worker->revoked);
     stats_flush(worker->stats);
     store_flush(worker->store);
     copy_metrics(worker);
-    atomic_store_explicit(&worker->turned_us, clock_mono_us(), memory_order_relaxed);
+    atomic_store_explicit(&worker->last_turn_us, clock_mono_us(), memory_order_relaxed);
     if (worker->drain_until_us != 0 && is_drained(worker))
-        finish(worker);
+        close_all(worker);
 }
 
-/* -- the beginning -- */
+/* -- start -- */
 
 static enum status open_stats(struct worker *worker, uint32_t timeout_ms,
                               struct err *reterr)
@@ -240,20 +241,19 @@ static enum status open_stats(struct worker *worker, uint32_t timeout_ms,
 static enum status open_servers(struct worker *worker, struct err *reterr)
 {
     const struct config *config = worker->options.config;
-    /* Half of the order's time: the other half is for finding out, should this one fail.
-     */
+    /* half of the order's timeout; the rest is for the look-up after a failure */
     uint32_t timeout_ms = (uint32_t)config->order_timeout_ms / 2;
     struct rlock_client_options locks = {.loop = &worker->loop,
                                          .redis_url = config->redis_url,
                                          .timeout_ms = timeout_ms,
-                                         .on_state = on_locks_state,
+                                         .on_state = worker_on_locks_state,
                                          .arg = worker};
     struct store_options store = {.loop = &worker->loop,
                                   .database_url = config->database_url,
                                   .timeout_ms = timeout_ms,
                                   .lanes = ORDER_LANES,
-                                  .on_voucher_changed = on_voucher_changed,
-                                  .on_state = on_store_state,
+                                  .on_voucher_changed = worker_on_voucher_changed,
+                                  .on_state = worker_on_store_state,
                                   .arg = worker};
     enum status status = rlock_client_open(&locks, &worker->locks, reterr);
 
@@ -278,7 +278,7 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
     return status;
 }
 
-static enum status create_order_line(struct worker *worker)
+static enum status create_sale(struct worker *worker)
 {
     const struct config *config = worker->options.config;
     struct checkout_options checkout = {.loop = &worker->loop,
@@ -359,7 +359,7 @@ static enum status start_http(struct worker *worker, struct err *reterr)
     }
     status = http_start(&options, &worker->http, reterr);
     if (status == STATUS_OK)
-        worker->options.keys.tls = NULL; /* the server's now */
+        worker->options.keys.tls = NULL; /* owned by the HTTP server */
     return status;
 }
 
@@ -368,7 +368,7 @@ static enum status build(struct worker *worker, struct err *reterr)
     enum status status = open_servers(worker, reterr);
 
     if (status == STATUS_OK)
-        status = create_order_line(worker);
+        status = create_sale(worker);
     if (status == STATUS_OK)
         status = create_api(worker);
     if (status == STATUS_OK)
@@ -378,13 +378,13 @@ static enum status build(struct worker *worker, struct err *reterr)
 
 static void worker_free(struct worker *worker)
 {
-    uv_run(&worker->loop, UV_RUN_DEFAULT); /* lets the closing handles close */
+    uv_run(&worker->loop, UV_RUN_DEFAULT); /* until all handles have closed */
     uv_loop_close(&worker->loop);
     http_free(worker->http);
     api_free(worker->api);
     limiter_free(worker->user_limiter);
     limiter_free(worker->address_limiter);
-    keys_free(atomic_load(&worker->fresh_keys));
+    keys_free(atomic_load(&worker->new_keys));
     worker_keys_clear(&worker->options.keys);
     free(worker);
 }
@@ -392,7 +392,7 @@ static void worker_free(struct worker *worker)
 static void *run(void *arg)
 {
     struct worker *worker = arg;
-    char name[16]; /* as long as they may be; for top, gdb and their like */
+    char name[16]; /* the longest that Linux allows; for top and gdb */
 
     snprintf(name, sizeof(name), "loop %u", (unsigned)worker->options.index);
     pthread_setname_np(pthread_self(), name);
@@ -415,32 +415,32 @@ enum status worker_start(const struct worker_options *options, struct worker **r
     uv_loop_init(&worker->loop);
     uv_prepare_init(&worker->loop, &worker->turn_end);
     worker->turn_end.data = worker;
-    uv_async_init(&worker->loop, &worker->stop, on_stop);
+    uv_async_init(&worker->loop, &worker->stop, worker_on_stop);
     worker->stop.data = worker;
-    uv_async_init(&worker->loop, &worker->renew, on_renew);
-    worker->renew.data = worker;
+    uv_async_init(&worker->loop, &worker->wake, worker_on_wake);
+    worker->wake.data = worker;
     status = build(worker, reterr);
     if (status == STATUS_OK) {
-        uv_prepare_start(&worker->turn_end, on_turn_end);
+        uv_prepare_start(&worker->turn_end, worker_on_turn_end);
         if (pthread_create(&worker->thread, NULL, run, worker) == 0) {
             *ret_worker = worker;
             return STATUS_OK;
         }
-        status = err_set(reterr, STATUS_NO_MEMORY, "a thread cannot be started: %m");
+        status = err_set(reterr, STATUS_NO_MEMORY, "cannot start a thread: %m");
     }
-    finish(worker);
+    close_all(worker);
     worker_free(worker);
     return status;
 }
 
-void worker_nudge(struct worker *worker)
+void worker_wake(struct worker *worker)
 {
-    uv_async_send(&worker->renew); /* with nothing to renew */
+    uv_async_send(&worker->wake); /* without new keys */
 }
 
-int64_t worker_turned_us(const struct worker *worker)
+int64_t worker_last_turn_us(const struct worker *worker)
 {
-    return atomic_load_explicit(&worker->turned_us, memory_order_relaxed);
+    return atomic_load_explicit(&worker->last_turn_us, memory_order_relaxed);
 }
 
 void worker_stop(struct worker *worker)

@@ -1,7 +1,7 @@
 /*
- * worker.h - one event loop on one thread, and all that it owns: an HTTP server, the
- * connections to Redis and Postgres, a catalogue, an order line. Workers share nothing
- * but the counters, which each may read of all.
+ * worker.h - one event loop on its own thread, with everything it owns: an HTTP server,
+ * connections to Redis and Postgres, a catalogue and a checkout. Workers share nothing but
+ * the counters, which every worker may read.
  */
 #ifndef WORKER_H
 #define WORKER_H
@@ -12,7 +12,7 @@
 
 struct worker;
 
-/** What may be renewed while a worker runs. */
+/** What may be replaced while a worker runs. */
 struct worker_keys {
     struct auth *auth;
     struct http_tls *tls; /* NULL: plain HTTP */
@@ -20,41 +20,41 @@ struct worker_keys {
 
 struct worker_options {
     const struct config *config;
-    struct worker_keys keys; /* taken over, also when this fails */
+    struct worker_keys keys; /* owned by the worker, also when worker_start() fails */
     size_t index;            /* for the log */
-    int listen_fd;           /* taken over */
+    int listen_fd;           /* owned by the worker */
     struct metrics *metrics;
     struct metrics *const *all_metrics;
     size_t all_metrics_count;
 };
 
 /**
- * Start the thread. A Redis or Postgres that is away is no error: the worker keeps
- * trying.
+ * Start the thread. An unavailable Redis or Postgres is no error: the worker keeps
+ * reconnecting.
  *
- * @options      what it points to outlives the worker
- * @ret_worker   set on STATUS_OK; end with worker_stop() and worker_join()
+ * @options      what it points to must outlive the worker
+ * @ret_worker   set on STATUS_OK; to be ended with worker_stop() and worker_join()
  */
 MUST_CHECK enum status worker_start(const struct worker_options *options,
                                     struct worker **ret_worker, struct err *reterr);
 
-/** Have it use these keys from its next turn on; taken over. Returns at once; any one
- *  thread. False: out of memory, they are the caller's still. */
-MUST_CHECK bool worker_renew(struct worker *worker, const struct worker_keys *keys);
+/** Use these keys from the next turn on; the worker owns them then. Returns at once; one
+ *  calling thread at a time. False: out of memory, the keys remain the caller's. */
+MUST_CHECK bool worker_set_keys(struct worker *worker, const struct worker_keys *keys);
 
 void worker_keys_clear(struct worker_keys *keys);
 
-/** Have it turn once, also when nothing happens. Returns at once; any thread. */
-void worker_nudge(struct worker *worker);
+/** Make the loop complete a turn, also without events. Returns at once; any thread. */
+void worker_wake(struct worker *worker);
 
-/** When it last came to the end of a turn, by clock_mono_us(); 0: not yet. Any thread. */
-int64_t worker_turned_us(const struct worker *worker);
+/** clock_mono_us() at the end of the last turn; 0: none yet. Any thread. */
+int64_t worker_last_turn_us(const struct worker *worker);
 
-/** Ask it to drain: take no more connections, answer all that is under way, give back its
- *  locks, end. Returns at once; any thread. */
+/** Start to drain: accept no more connections, answer the requests in flight, release the
+ *  locks, end the thread. Returns at once; any thread. */
 void worker_stop(struct worker *worker);
 
-/** Wait until it has ended, and free it. */
+/** Wait for the end of the thread, then free the worker. */
 void worker_join(struct worker *worker);
 
 #endif

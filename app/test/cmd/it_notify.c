@@ -1,4 +1,4 @@
-/* it_notify.c - what the service manager hears, and when. */
+/* it_notify.c - the messages that the service manager receives, and when. */
 #include "app/test/fixture.h"
 
 #include <poll.h>
@@ -11,11 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WATCHDOG_US "400000" /* so it says that it is alive ten times a second */
+#define WATCHDOG_US "400000" /* a ping every 0.1 s */
 #define SILENCE_MS  1000
-#define PATIENCE_MS 20000
 
-static int manager_fd; /* where its datagrams arrive */
+static int manager_fd; /* the socket of the service manager */
 static char notify_socket[128];
 
 static void open_manager(void)
@@ -53,7 +52,7 @@ static int mend(void **state)
 }
 
 /* The next datagram; NULL when none comes in time. */
-static const char *hear(int timeout_ms)
+static const char *receive(int timeout_ms)
 {
     static char lines[256];
     struct pollfd poll_fd = {.fd = manager_fd, .events = POLLIN};
@@ -67,38 +66,38 @@ static const char *hear(int timeout_ms)
     return lines;
 }
 
-static void forget_all(void)
+static void discard_received(void)
 {
-    while (hear(0) != NULL)
+    while (receive(0) != NULL)
         continue;
 }
 
-/* `lines` comes, and before it nothing but signs of life and what is away. */
+/* `lines` arrives, and before it only pings and the missing dependency. */
 static void await_lines(const char *lines)
 {
-    const char *heard;
+    const char *message;
 
-    while ((heard = hear(PATIENCE_MS)) != NULL && strcmp(heard, lines) != 0)
-        if (strstr(heard, " is away") == NULL)
-            assert_string_equal(heard, "WATCHDOG=1");
-    assert_non_null(heard);
+    while ((message = receive(DEADLINE_MS)) != NULL && strcmp(message, lines) != 0)
+        if (strstr(message, " is down") == NULL)
+            assert_string_equal(message, "WATCHDOG=1");
+    assert_non_null(message);
 }
 
 static struct service *spawn(struct fixture *fixture)
 {
-    forget_all();
+    discard_received();
     return fixture_spawn(fixture,
                          (const char *[]){notify_socket, "WATCHDOG_USEC=" WATCHDOG_US,
                                           "SECKILL_WORKERS=1", NULL});
 }
 
-static void test_notify__ready_means_readyz(void **state)
+static void test_notify__ready_when_readyz_is_200(void **state)
 {
     struct service *service;
 
     fixture_servers(*state, "stop", "redis");
     service = spawn(*state);
-    await_lines("STATUS=Redis is away");
+    await_lines("STATUS=Redis is down");
     EXPECT(request(service, NULL, NULL, "GET /readyz"), 503, NULL);
     for (int i = 0; i < 5; i++)
         await_lines("WATCHDOG=1");
@@ -106,16 +105,16 @@ static void test_notify__ready_means_readyz(void **state)
     await_lines("READY=1\nSTATUS=serving");
     EXPECT(request(service, NULL, NULL, "GET /readyz"), 200, NULL);
     fixture_servers(*state, "stop", "redis");
-    await_lines("STATUS=Redis is away");
+    await_lines("STATUS=Redis is down");
 }
 
-static void test_notify__says_that_it_stops(void **state)
+static void test_notify__stopping(void **state)
 {
     struct service *service = spawn(*state);
 
     await_lines("READY=1\nSTATUS=serving");
     service_signal(service, SIGTERM);
-    await_lines("STOPPING=1\nSTATUS=answering what is under way");
+    await_lines("STOPPING=1\nSTATUS=draining");
     assert_int_equal(service_wait(service), 0);
 }
 
@@ -139,7 +138,7 @@ static pid_t find_loop(pid_t pid)
 {
     char task[64];
 
-    /* a process numbers its threads behind itself */
+    /* thread ids follow the process id */
     for (pid_t tid = pid + 1; tid < pid + 1000; tid++) {
         snprintf(task, sizeof(task), "/proc/%d/task/%d", pid, tid);
         if (is_loop(task))
@@ -149,10 +148,10 @@ static pid_t find_loop(pid_t pid)
     return 0;
 }
 
-static void test_notify__a_loop_that_hangs_is_not_alive(void **state)
+static void test_notify__no_ping_while_a_loop_hangs(void **state)
 {
     struct service *service = spawn(*state);
-    int heard = 0;
+    int pings = 0;
     pid_t loop;
 
     await_lines("READY=1\nSTATUS=serving");
@@ -160,16 +159,17 @@ static void test_notify__a_loop_that_hangs_is_not_alive(void **state)
     assert_return_code(ptrace(PTRACE_SEIZE, loop, NULL, NULL), 0);
     assert_return_code(ptrace(PTRACE_INTERRUPT, loop, NULL, NULL), 0);
     assert_int_equal(waitpid(loop, NULL, __WALL), loop);
-    while (heard < 10 && hear(SILENCE_MS) != NULL)
-        heard++;
+    discard_received();
+    while (pings < 10 && receive(SILENCE_MS) != NULL)
+        pings++;
     /* before anything can fail: a traced thread outlives its process */
     assert_return_code(ptrace(PTRACE_DETACH, loop, NULL, NULL), 0);
-    assert_in_range(heard, 0, 2); /* those that were under way */
+    assert_in_range(pings, 0, 2); /* from checks that had begun */
     await_lines("WATCHDOG=1");
 }
 
-/* A manager that has gone, or a name that cannot be one, ends nobody. */
-static void test_notify__no_manager_there(void **state)
+/* A missing manager or an invalid socket name does not stop the service. */
+static void test_notify__without_a_manager(void **state)
 {
     struct service *service =
         fixture_serve(*state, (const char *[]){"NOTIFY_SOCKET=/nowhere/at/all", NULL});
@@ -182,10 +182,10 @@ static void test_notify__no_manager_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_notify__ready_means_readyz, mend),
-        CASE(test_notify__says_that_it_stops),
-        CASE(test_notify__a_loop_that_hangs_is_not_alive),
-        CASE(test_notify__no_manager_there),
+        cmocka_unit_test_teardown(test_notify__ready_when_readyz_is_200, mend),
+        CASE(test_notify__stopping),
+        CASE(test_notify__no_ping_while_a_loop_hangs),
+        CASE(test_notify__without_a_manager),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,4 +1,4 @@
-/* test_notify.c - lines to a socket by path, and whose watchdog it is. */
+/* test_notify.c - messages to a socket with a path, and the watchdog's settings. */
 #include "app/cmd/notify.h"
 
 #include <setjmp.h>
@@ -12,23 +12,21 @@
 #include <cmocka.h>
 
 // NOLINTBEGIN(concurrency-mt-unsafe): no threads in this program
-static int clear_environment(void **state)
+static int clear_environment(void **state UNUSED)
 {
-    (void)state;
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
     unsetenv("WATCHDOG_PID");
     return 0;
 }
 
-static void test_notify_send__reaches_a_path(void **state)
+static void test_notify_send__reaches_a_path(void **state UNUSED)
 {
-    char dir[] = "/tmp/test_notify.XXXXXX", heard[16] = "";
+    char dir[] = "/tmp/test_notify.XXXXXX", received[16] = "";
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct notify notify;
     int manager_fd;
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
     snprintf(address.sun_path, sizeof(address.sun_path), "%s/socket", dir);
     manager_fd = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -36,42 +34,40 @@ static void test_notify_send__reaches_a_path(void **state)
         bind(manager_fd, (const struct sockaddr *)&address, sizeof(address)), 0);
     setenv("NOTIFY_SOCKET", address.sun_path, 1);
     assert_int_equal(notify_init(&notify, NULL), STATUS_OK);
-    assert_true(notify_is_wanted(&notify));
+    assert_true(notify_is_enabled(&notify));
     notify_send(&notify, "READY=1");
     notify_clear(&notify);
-    assert_int_equal(recv(manager_fd, heard, sizeof(heard), MSG_DONTWAIT), 7);
-    assert_string_equal(heard, "READY=1");
+    assert_int_equal(recv(manager_fd, received, sizeof(received), MSG_DONTWAIT), 7);
+    assert_string_equal(received, "READY=1");
     close(manager_fd);
     unlink(address.sun_path);
     rmdir(dir);
 }
 
-static void test_notify_init__without_a_manager(void **state)
+static void test_notify_init__without_a_manager(void **state UNUSED)
 {
     struct notify notify;
 
-    (void)state;
     assert_int_equal(notify_init(&notify, NULL), STATUS_OK);
-    assert_false(notify_is_wanted(&notify));
+    assert_false(notify_is_enabled(&notify));
     notify_send(&notify, "READY=1");
     notify_clear(&notify);
 }
 
-static void test_notify_init__refuses_other_names(void **state)
+static void test_notify_init__refuses_invalid_names(void **state UNUSED)
 {
     char too_long[200];
     const char *const rows[] = {"relative", "vsock:2:1", too_long};
     struct notify notify;
     struct err err = {0};
 
-    (void)state;
     memset(too_long, 'x', sizeof(too_long) - 1);
     too_long[0] = '/';
     too_long[sizeof(too_long) - 1] = '\0';
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         setenv("NOTIFY_SOCKET", rows[i], 1);
         assert_int_equal(notify_init(&notify, &err), STATUS_INVALID);
-        assert_false(notify_is_wanted(&notify));
+        assert_false(notify_is_enabled(&notify));
     }
 }
 
@@ -91,11 +87,10 @@ static int64_t watchdog_us_of(const char *limit, const char *pid)
     return watchdog_us;
 }
 
-static void test_notify_init__knows_its_watchdog(void **state)
+static void test_notify_init__reads_its_watchdog(void **state UNUSED)
 {
     char own[16];
 
-    (void)state;
     snprintf(own, sizeof(own), "%d", getpid());
     assert_int_equal(watchdog_us_of("5000", NULL), 5000);
     assert_int_equal(watchdog_us_of("5000", own), 5000);
@@ -108,9 +103,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_notify_send__reaches_a_path, clear_environment),
         cmocka_unit_test_teardown(test_notify_init__without_a_manager, clear_environment),
-        cmocka_unit_test_teardown(test_notify_init__refuses_other_names,
+        cmocka_unit_test_teardown(test_notify_init__refuses_invalid_names,
                                   clear_environment),
-        cmocka_unit_test_teardown(test_notify_init__knows_its_watchdog,
+        cmocka_unit_test_teardown(test_notify_init__reads_its_watchdog,
                                   clear_environment),
     };
 
