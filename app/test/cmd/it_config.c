@@ -1,10 +1,10 @@
-/* it_config.c - the commands: settings refused with words, help, tokens, locks, audit. */
+/* it_config.c - the commands: invalid settings, help, tokens, locks, audit. */
 #include "app/test/fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* As every --help states them. */
+/* As stated by every --help. */
 #define EXIT_HOLDS  0
 #define EXIT_BROKEN 1
 #define EXIT_FAILED 2
@@ -24,7 +24,7 @@ static int teardown(void **state)
 #define RUN(state, env, ...)                                                             \
     fixture_run(*(state), env, (const char *const[]){"seckill", __VA_ARGS__, NULL})
 
-static void assert_says(const char *text, const char *words)
+static void assert_contains(const char *text, const char *words)
 {
     if (strstr(text, words) == NULL)
         fail_msg("no \"%s\" in: %.2000s", words, text);
@@ -35,7 +35,7 @@ static void assert_says(const char *text, const char *words)
 static const struct bad_setting {
     const char *name;
     const char *value;
-    const char *allowed; /* words that the refusal must have */
+    const char *allowed; /* a part of the error message */
 } bad_settings[] = {
     {"SECKILL_LISTEN", "nonsense", ""},
     {"SECKILL_LISTEN", "127.0.0.1:99999", ""},
@@ -84,7 +84,7 @@ static const struct bad_setting {
     {"SECKILL_TLS_CERT_FILE", "/no/such/file", ""},
 };
 
-/* The value may hold a password, or is right and another one is missing. */
+/* Not shown in the message: it may contain a password, or another setting is missing. */
 static const struct bad_setting bad_hidden_settings[] = {
     {"SECKILL_REDIS_URL", "http://127.0.0.1", "redis://"},
     {"SECKILL_REDIS_URL", "127.0.0.1:6379", "redis://"},
@@ -107,8 +107,8 @@ static bool is_refused(void **state, const struct bad_setting *bad, const char *
 
     snprintf(setting, sizeof(setting), "%s=%s", bad->name, bad->value);
     outcome = fixture_run(*state, env,
-                          (const char *const[]){"timeout", "5", fixture->program, "serve",
-                                                NULL}); /* it must not start */
+                          (const char *const[]){"timeout", "120", fixture->program,
+                                                "serve", NULL}); /* must not start */
     if (outcome->code == EXIT_USAGE && strstr(outcome->err, bad->name) != NULL &&
         strstr(outcome->err, shown) != NULL && strstr(outcome->err, bad->allowed) != NULL)
         return true;
@@ -116,7 +116,7 @@ static bool is_refused(void **state, const struct bad_setting *bad, const char *
     return false;
 }
 
-static void test_setting__bad_stops_the_start_and_says_why(void **state)
+static void test_setting__invalid_stops_the_start_with_a_message(void **state)
 {
     size_t wrong = 0;
 
@@ -127,7 +127,7 @@ static void test_setting__bad_stops_the_start_and_says_why(void **state)
     assert_int_equal(wrong, 0);
 }
 
-static void test_setting__a_weak_secret_is_refused_and_not_shown(void **state)
+static void test_setting__weak_secret_is_refused_and_not_shown(void **state)
 {
     static const char *const secrets[] = {"SECKILL_JWT_SECRET=hunter2",
                                           "SECKILL_JWT_SECRET="};
@@ -137,13 +137,13 @@ static void test_setting__a_weak_secret_is_refused_and_not_shown(void **state)
         const struct command_result *outcome = RUN(state, env, "serve");
 
         assert_int_equal(outcome->code, EXIT_USAGE);
-        assert_says(outcome->err, "SECKILL_JWT_SECRET");
-        assert_says(outcome->err, "32");
+        assert_contains(outcome->err, "SECKILL_JWT_SECRET");
+        assert_contains(outcome->err, "32");
         assert_null(strstr(outcome->err, "hunter2"));
     }
 }
 
-static void test_setting__a_secret_comes_from_a_file_too(void **state)
+static void test_setting__secret_from_a_file(void **state)
 {
     struct fixture *fixture = *state;
     char path[128], setting[200];
@@ -162,7 +162,7 @@ static void test_setting__a_secret_comes_from_a_file_too(void **state)
     assert_int_equal(service_stop(service), 0);
 }
 
-static void test_listen__an_address_in_use_is_refused(void **state)
+static void test_serve__address_in_use_is_refused(void **state)
 {
     struct service *service = fixture_serve(*state, NULL);
     char setting[80];
@@ -173,8 +173,8 @@ static void test_listen__an_address_in_use_is_refused(void **state)
              (unsigned)service->address.port);
     outcome = RUN(state, env, "serve");
     assert_int_equal(outcome->code, EXIT_FAILED);
-    assert_says(outcome->err, setting + strlen("SECKILL_LISTEN="));
-    for (int i = 0; i < 20; i++) /* and the first goes on */
+    assert_contains(outcome->err, setting + strlen("SECKILL_LISTEN="));
+    for (int i = 0; i < 20; i++) /* and the first one still serves */
         EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
@@ -189,15 +189,15 @@ static void test_help__states_the_exit_codes(void **state)
         const struct command_result *outcome = RUN(state, NULL, commands[i], "--help");
 
         assert_int_equal(outcome->code, 0);
-        assert_says(outcome->out, "usage: seckill");
-        assert_says(outcome->out, commands[i]);
-        assert_says(outcome->out, "Exit code");
+        assert_contains(outcome->out, "usage: seckill");
+        assert_contains(outcome->out, commands[i]);
+        assert_contains(outcome->out, "Exit code");
         assert_string_equal(outcome->err, "");
     }
     assert_int_equal(RUN(state, NULL, "--help")->code, 0);
 }
 
-static void test_help__of_serve_lists_the_settings_with_defaults(void **state)
+static void test_help__serve_lists_the_settings_with_defaults(void **state)
 {
     static const char *const settings[][2] = {
         {"SECKILL_LISTEN", "127.0.0.1:8080"},
@@ -235,12 +235,12 @@ static void test_help__of_serve_lists_the_settings_with_defaults(void **state)
     for (size_t i = 0; i < COUNT_OF(settings); i++) {
         const char *at = strstr(outcome->out, settings[i][0]);
 
-        assert_says(outcome->out, settings[i][0]);
-        assert_says(at, settings[i][1]);
+        assert_contains(outcome->out, settings[i][0]);
+        assert_contains(at, settings[i][1]);
     }
 }
 
-static void test_usage__not_understood_is_64(void **state)
+static void test_usage__invalid_arguments_exit_64(void **state)
 {
     assert_int_equal(RUN(state, NULL, "sell")->code, EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "token")->code, EXIT_USAGE);
@@ -269,14 +269,14 @@ static void test_version__is_printed(void **state)
     const struct command_result *outcome = RUN(state, NULL, "version");
 
     assert_int_equal(outcome->code, 0);
-    assert_says(outcome->out, "seckill " SECKILL_VERSION "\ncommit ");
-    assert_says(outcome->out, "\ncompiler ");
-    assert_says(outcome->out, "\n  libuv 1."); /* what pkg-config said */
+    assert_contains(outcome->out, "seckill " SECKILL_VERSION "\ncommit ");
+    assert_contains(outcome->out, "\ncompiler ");
+    assert_contains(outcome->out, "\n  libuv 1."); /* from pkg-config */
 }
 
 /* -- token -- */
 
-static void test_token__is_taken_by_the_service(void **state)
+static void test_token__is_accepted_by_the_service(void **state)
 {
     struct service *service = fixture_serve(*state, NULL);
     char voucher_id[ID_SIZE];
@@ -303,8 +303,7 @@ static void test_token__is_taken_by_the_service(void **state)
     free(rest);
 }
 
-/* "fast enough for a million": a tenth of it in a tenth of the time one would wait */
-static void test_token__makes_many(void **state)
+static void test_token__makes_100_000(void **state)
 {
     const struct command_result *outcome = fixture_run(
         *state, NULL,
@@ -318,7 +317,7 @@ static void test_token__makes_many(void **state)
 
 /* -- lock -- */
 
-static void test_lock__is_shown_and_released(void **state)
+static void test_lock__shows_and_releases(void **state)
 {
     const struct command_result *outcome;
 
@@ -328,14 +327,14 @@ static void test_lock__is_shown_and_released(void **state)
     redis_do(*state, "SET lock:order:5 the-owner PX 60000");
     outcome = RUN(state, NULL, "lock", "show", "lock:order:5");
     assert_int_equal(outcome->code, EXIT_HOLDS);
-    assert_says(outcome->out, "the-owner");
+    assert_contains(outcome->out, "the-owner");
     assert_string_equal(redis_do(*state, "GET lock:order:5"), "the-owner");
     assert_int_equal(RUN(state, NULL, "lock", "release", "lock:order:5")->code,
                      EXIT_HOLDS);
     assert_string_equal(redis_do(*state, "EXISTS lock:order:5"), "0");
 }
 
-static void test_lock__without_redis_fails(void **state)
+static void test_lock__fails_without_redis(void **state)
 {
     const char *const env[] = {"SECKILL_REDIS_URL=redis://127.0.0.1:1/0", NULL};
 
@@ -344,7 +343,7 @@ static void test_lock__without_redis_fails(void **state)
 
 /* -- audit and migrate -- */
 
-static void test_audit__finds_what_is_broken(void **state)
+static void test_audit__finds_broken_rows(void **state)
 {
     struct service *service = fixture_serve(*state, NULL);
     char voucher_id[ID_SIZE];
@@ -356,7 +355,7 @@ static void test_audit__finds_what_is_broken(void **state)
     sql_do(*state, "update voucher set stock_left = stock_left - 1 where id = %s",
            voucher_id);
     assert_int_equal(RUN(state, NULL, "audit")->code, EXIT_BROKEN);
-    assert_says(RUN(state, NULL, "audit")->out, voucher_id);
+    assert_contains(RUN(state, NULL, "audit")->out, voucher_id);
     sql_do(*state,
            "update voucher set stock_left = stock_left + 1, per_user_limit = 1 "
            "where id = %s",
@@ -366,7 +365,7 @@ static void test_audit__finds_what_is_broken(void **state)
     assert_int_equal(RUN(state, NULL, "audit")->code, EXIT_HOLDS);
 }
 
-static void test_database__away_is_said(void **state)
+static void test_database__down_exits_2(void **state)
 {
     const char *const env[] = {"SECKILL_DATABASE_URL=postgresql://127.0.0.1:1/x", NULL};
 
@@ -374,7 +373,7 @@ static void test_database__away_is_said(void **state)
     assert_int_equal(RUN(state, env, "migrate")->code, EXIT_FAILED);
 }
 
-static void test_migrate__is_for_the_owner(void **state)
+static void test_migrate__needs_the_owner(void **state)
 {
     struct fixture *fixture = *state;
     char url[300];
@@ -383,8 +382,8 @@ static void test_migrate__is_for_the_owner(void **state)
     snprintf(url, sizeof(url), "SECKILL_DATABASE_URL=%s", fixture->database_url);
     assert_int_equal(RUN(state, NULL, "migrate")->code, EXIT_FAILED);
     assert_int_equal(RUN(state, owner, "migrate")->code, EXIT_HOLDS); /* no harm */
-    assert_says(RUN(state, owner, "migrate")->out, "0 applied");
-    assert_says(RUN(state, owner, "migrate", "--dry-run")->out, "0 to apply");
+    assert_contains(RUN(state, owner, "migrate")->out, "0 applied");
+    assert_contains(RUN(state, owner, "migrate", "--dry-run")->out, "0 to apply");
     assert_int_equal(RUN(state, owner, "migrate", "--service-role")->code, EXIT_USAGE);
     assert_int_equal(RUN(state, owner, "migrate", "--service-role", "nobody")->code,
                      EXIT_FAILED);
@@ -397,7 +396,7 @@ struct tls {
     struct service *service;
 };
 
-static bool answers_by_tls(void *arg)
+static bool answers_with_tls(void *arg)
 {
     struct tls *tls = arg;
     char script[400];
@@ -413,7 +412,7 @@ static bool answers_by_tls(void *arg)
                "HTTP/1.1 200") != NULL;
 }
 
-static void test_tls__is_spoken_when_configured(void **state)
+static void test_tls__is_used_when_configured(void **state)
 {
     struct tls tls = {.fixture = *state};
     char key[128], cert[128], env_key[200], env_cert[200];
@@ -428,7 +427,7 @@ static void test_tls__is_spoken_when_configured(void **state)
     snprintf(env_key, sizeof(env_key), "SECKILL_TLS_KEY_FILE=%s", key);
     snprintf(env_cert, sizeof(env_cert), "SECKILL_TLS_CERT_FILE=%s", cert);
     tls.service = fixture_spawn(*state, env);
-    assert_true(becomes_true(answers_by_tls, &tls));
+    assert_true(becomes_true(answers_with_tls, &tls));
     assert_int_equal(request(tls.service, NULL, NULL, "GET /healthz")->status, 0);
     assert_int_equal(service_stop(tls.service), 0);
 }
@@ -436,22 +435,22 @@ static void test_tls__is_spoken_when_configured(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_setting__bad_stops_the_start_and_says_why),
-        CASE(test_setting__a_weak_secret_is_refused_and_not_shown),
-        CASE(test_setting__a_secret_comes_from_a_file_too),
-        CASE(test_listen__an_address_in_use_is_refused),
+        CASE(test_setting__invalid_stops_the_start_with_a_message),
+        CASE(test_setting__weak_secret_is_refused_and_not_shown),
+        CASE(test_setting__secret_from_a_file),
+        CASE(test_serve__address_in_use_is_refused),
         CASE(test_help__states_the_exit_codes),
-        CASE(test_help__of_serve_lists_the_settings_with_defaults),
-        CASE(test_usage__not_understood_is_64),
+        CASE(test_help__serve_lists_the_settings_with_defaults),
+        CASE(test_usage__invalid_arguments_exit_64),
         CASE(test_version__is_printed),
-        CASE(test_token__is_taken_by_the_service),
-        CASE(test_token__makes_many),
-        CASE(test_lock__is_shown_and_released),
-        CASE(test_lock__without_redis_fails),
-        CASE(test_audit__finds_what_is_broken),
-        CASE(test_database__away_is_said),
-        CASE(test_migrate__is_for_the_owner),
-        CASE(test_tls__is_spoken_when_configured),
+        CASE(test_token__is_accepted_by_the_service),
+        CASE(test_token__makes_100_000),
+        CASE(test_lock__shows_and_releases),
+        CASE(test_lock__fails_without_redis),
+        CASE(test_audit__finds_broken_rows),
+        CASE(test_database__down_exits_2),
+        CASE(test_migrate__needs_the_owner),
+        CASE(test_tls__is_used_when_configured),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

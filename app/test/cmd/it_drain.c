@@ -1,6 +1,5 @@
-/* it_drain.c - SIGTERM: what is in flight is answered, locks are free, exit 0. */
+/* it_drain.c - SIGTERM: requests in flight are answered, locks released, exit 0. */
 #include "app/test/load_clients.h"
-#include "base/clock.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -9,6 +8,11 @@
 #define CLIENTS 64
 
 static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
+
+/* No timeout of the service ends a request or a connection before the drain does. */
+static const char *const patient[] = {"SECKILL_ORDER_TIMEOUT_MS=60000",
+                                      "SECKILL_IDLE_TIMEOUT_S=3600",
+                                      "SECKILL_REQUEST_TIMEOUT_S=600", NULL};
 
 static int setup(void **state)
 {
@@ -55,9 +59,9 @@ static bool all_hold_locks(void *arg)
     return redis_order_locks(arg) == CLIENTS;
 }
 
-static void test_drain__answers_what_is_in_flight(void **state)
+static void test_drain__answers_requests_in_flight(void **state)
 {
-    struct service *service = fixture_serve(*state, NULL);
+    struct service *service = fixture_serve(*state, patient);
     struct order_burst burst = {.first_user = 1};
     struct client *clients[CLIENTS];
 
@@ -77,8 +81,8 @@ static void test_drain__answers_what_is_in_flight(void **state)
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), CLIENTS);
 }
 
-/* What had reached the socket when the signal came counts as in flight. */
-static void test_drain__answers_what_it_has_not_read_yet(void **state)
+/* A request that has reached the socket before the signal is in flight. */
+static void test_drain__answers_requests_not_yet_read(void **state)
 {
     struct service *service = fixture_serve(*state, NULL);
     struct order_burst burst = {.first_user = 1};
@@ -86,7 +90,7 @@ static void test_drain__answers_what_it_has_not_read_yet(void **state)
     char request[1024];
 
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
-    for (size_t i = 0; i < CLIENTS; i++) { /* connections that it knows */
+    for (size_t i = 0; i < CLIENTS; i++) { /* connections that are accepted */
         static const char hello[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 
         clients[i] = client_open(&service->address);
@@ -137,19 +141,18 @@ static void test_drain__under_load_loses_nothing(void **state)
     assert_int_equal(redis_order_locks(*state), 0);
     burst_check(*state, &burst, 3000);
     assert_true(burst.tally[TALLY_PLACED] >= 1000);
-    /* nobody was placed without being told */
+    /* every placed order was answered */
     assert_int_equal(sql_live_orders(*state, burst.voucher_id),
                      burst.tally[TALLY_PLACED]);
 }
 
-static void test_drain__waits_for_no_idle_or_slow_client(void **state)
+static void test_drain__does_not_wait_for_idle_or_slow_clients(void **state)
 {
     static const char posting[] = "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\n"
                                   "Content-Length: 10\r\n\r\n{";
     static const char *const beginnings[] = {"", "GET /heal", posting};
-    struct service *service = fixture_serve(*state, NULL);
+    struct service *service = fixture_serve(*state, patient);
     struct client *clients[30];
-    int64_t before_us;
 
     for (size_t i = 0; i < COUNT_OF(clients); i++) {
         clients[i] = client_open(&service->address);
@@ -157,14 +160,12 @@ static void test_drain__waits_for_no_idle_or_slow_client(void **state)
             client_write(clients[i], beginnings[i % 3], strlen(beginnings[i % 3])));
     }
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
-    before_us = clock_mono_us();
-    assert_int_equal(service_stop(service), 0);
-    assert_in_range(clock_mono_us() - before_us, 0, 10000000);
+    assert_int_equal(service_stop(service), 0); /* although all are connected */
     for (size_t i = 0; i < COUNT_OF(clients); i++)
         client_close(clients[i]);
 }
 
-static void test_drain__with_redis_hung_ends_in_time(void **state)
+static void test_drain__ends_while_redis_hangs(void **state)
 {
     const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=1000", NULL};
     struct service *service = fixture_serve(*state, env);
@@ -185,22 +186,20 @@ static void test_drain__with_redis_hung_ends_in_time(void **state)
     }
     assert_int_equal(service_wait(service), 0);
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), 0);
-    /* what was sent to it would be carried out yet, for nobody: locks for a whole lease
-     */
+    /* without the commands that it has buffered, which would take locks for a lease */
     fixture_servers(*state, "kill", "redis");
     fixture_servers(*state, "start", "redis");
 }
 
-static void test_drain__with_postgres_hung_ends_in_time(void **state)
+static void test_drain__ends_while_postgres_hangs(void **state)
 {
-    const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=1000", NULL};
+    const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=3000", NULL};
     struct service *service = fixture_serve(*state, env);
     struct order_burst burst = {.first_user = 1};
     struct client *clients[CLIENTS];
 
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
-    for (int64_t user = 500; user < 520;
-         user++) /* so that every loop knows the voucher */
+    for (int64_t user = 500; user < 520; user++) /* every loop reads the voucher */
         EXPECT(place_order(service, user, burst.voucher_id, NULL), 201, NULL);
     fixture_servers(*state, "pause", "postgres");
     request_all(service, &burst, clients);
@@ -217,7 +216,7 @@ static void test_drain__with_postgres_hung_ends_in_time(void **state)
     assert_int_equal(redis_order_locks(*state), 0);
 }
 
-static void test_drain__sigint_too(void **state)
+static void test_drain__also_on_sigint(void **state)
 {
     struct service *service = fixture_serve(*state, NULL);
 
@@ -228,13 +227,13 @@ static void test_drain__sigint_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_drain__answers_what_is_in_flight),
-        CASE(test_drain__answers_what_it_has_not_read_yet),
+        CASE(test_drain__answers_requests_in_flight),
+        CASE(test_drain__answers_requests_not_yet_read),
         CASE(test_drain__under_load_loses_nothing),
-        CASE(test_drain__waits_for_no_idle_or_slow_client),
-        cmocka_unit_test_teardown(test_drain__with_redis_hung_ends_in_time, mend),
-        cmocka_unit_test_teardown(test_drain__with_postgres_hung_ends_in_time, mend),
-        CASE(test_drain__sigint_too),
+        CASE(test_drain__does_not_wait_for_idle_or_slow_clients),
+        cmocka_unit_test_teardown(test_drain__ends_while_redis_hangs, mend),
+        cmocka_unit_test_teardown(test_drain__ends_while_postgres_hangs, mend),
+        CASE(test_drain__also_on_sigint),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

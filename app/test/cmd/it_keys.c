@@ -1,5 +1,4 @@
-/* it_keys.c - keys by name, renewed while the service runs; tokens that were taken back.
- */
+/* it_keys.c - keys with ids, reloaded while the service runs; revoked tokens. */
 #include "app/test/fixture.h"
 
 #include <signal.h>
@@ -8,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OLD "an old secret, kept while its tokens last"
-#define NEW "a new secret, which signs from now on ..."
+#define OLD "the old secret, for tokens issued before"
+#define NEW "the new secret, for tokens issued later"
 
 static int setup(void **state)
 {
@@ -22,7 +21,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* A token with these claims beside sub and exp; `kid` may be NULL. */
+/* A token with these claims and sub and exp; `kid` may be NULL. */
 static const char *token_of(const char *kid, const char *secret, const char *claims)
 {
     char header[128] = "{\"alg\":\"HS256\",\"typ\":\"JWT\"}";
@@ -68,20 +67,20 @@ static bool has_logged(struct service *service, const char *words)
     return found;
 }
 
-struct wish {
+struct expectation {
     struct service *service;
     const char *token;
     const char *words;
     int status;
 };
 
-/* Each loop takes the keys by itself: all must have them. */
-static bool is_judged_so(void *arg)
+/* Several requests, since each loop changes its keys on its own. */
+static bool has_status(void *arg)
 {
-    const struct wish *wish = arg;
+    const struct expectation *expected = arg;
 
     for (int i = 0; i < 16; i++) {
-        if (status_of(wish->service, wish->token) != wish->status)
+        if (status_of(expected->service, expected->token) != expected->status)
             return false;
     }
     return true;
@@ -89,19 +88,19 @@ static bool is_judged_so(void *arg)
 
 static bool is_logged(void *arg)
 {
-    const struct wish *wish = arg;
+    const struct expectation *expected = arg;
 
-    return has_logged(wish->service, wish->words);
+    return has_logged(expected->service, expected->words);
 }
 
-static void await_judged(struct service *service, const char *token, int status)
+static void await_status(struct service *service, const char *token, int status)
 {
-    struct wish wish = {.service = service, .token = token, .status = status};
+    struct expectation expected = {.service = service, .token = token, .status = status};
 
-    assert_true(becomes_true(is_judged_so, &wish));
+    assert_true(becomes_true(has_status, &expected));
 }
 
-static void test_keys__are_renewed_by_a_signal(void **state)
+static void test_keys__are_reloaded_on_sighup(void **state)
 {
     struct fixture *fixture = *state;
     char path[160], setting[220];
@@ -117,41 +116,41 @@ static void test_keys__are_renewed_by_a_signal(void **state)
     assert_int_equal(status_of(service, new), 401);
 
     write_file(path, "kid: old\n" OLD "\nkid: new\n" NEW "\n");
-    assert_int_equal(status_of(service, new), 401); /* not before it is told */
+    assert_int_equal(status_of(service, new), 401); /* not before the signal */
     service_signal(service, SIGHUP);
-    await_judged(service, new, 200);
-    await_judged(service, old, 200);
+    await_status(service, new, 200);
+    await_status(service, old, 200);
 
     write_file(path, "kid: new\n" NEW "\n");
     service_signal(service, SIGHUP);
-    await_judged(service, old, 401);
-    await_judged(service, new, 200);
+    await_status(service, old, 401);
+    await_status(service, new, 200);
     assert_int_equal(service_stop(service), 0);
 }
 
-static void test_keys__that_will_not_do_leave_the_old_in_force(void **state)
+static void test_keys__invalid_file_keeps_the_old_keys(void **state)
 {
     static const char *const bad[] = {"kid: new\nshort\n", "nonsense\n", ""};
     struct fixture *fixture = *state;
     char path[160], setting[220];
     const char *const env[] = {"SECKILL_JWT_SECRET=", setting, NULL};
-    struct wish wish = {.words = "event=reload_refused"};
+    struct expectation expected = {.words = "event=reload_refused"};
 
     snprintf(path, sizeof(path), "%s/keys", fixture->dir);
     snprintf(setting, sizeof(setting), "SECKILL_JWT_KEYS_FILE=%s", path);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         write_file(path, "kid: old\n" OLD "\n");
-        wish.service = fixture_serve(fixture, env);
+        expected.service = fixture_serve(fixture, env);
         write_file(path, bad[i]);
-        service_signal(wish.service, SIGHUP);
-        assert_true(becomes_true(is_logged, &wish));
-        assert_false(has_logged(wish.service, "short"));
-        await_judged(wish.service, token_of("old", OLD, ""), 200);
-        assert_int_equal(service_stop(wish.service), 0);
+        service_signal(expected.service, SIGHUP);
+        assert_true(becomes_true(is_logged, &expected));
+        assert_false(has_logged(expected.service, "short"));
+        await_status(expected.service, token_of("old", OLD, ""), 200);
+        assert_int_equal(service_stop(expected.service), 0);
     }
 }
 
-static void test_keys__many_renewals_under_load_lose_no_request(void **state)
+static void test_keys__many_reloads_lose_no_request(void **state)
 {
     struct service *service = fixture_serve(*state, NULL);
     const char *token = shopper(7);
@@ -163,7 +162,7 @@ static void test_keys__many_renewals_under_load_lose_no_request(void **state)
     assert_int_equal(service_stop(service), 0); /* under a sanitizer: without a leak */
 }
 
-static void test_issuer__and_audience_are_demanded_where_set(void **state)
+static void test_claims__issuer_and_audience_are_checked_if_set(void **state)
 {
     const char *const env[] = {"SECKILL_JWT_ISSUER=mint", "SECKILL_JWT_AUDIENCE=shop",
                                NULL};
@@ -185,9 +184,9 @@ static void test_issuer__and_audience_are_demanded_where_set(void **state)
     assert_int_equal(status_of(service, token_of(NULL, FIXTURE_SECRET, "")), 401);
 }
 
-/* -- taken back -- */
+/* -- revoked tokens -- */
 
-static void test_revoked__is_refused_from_then_on(void **state)
+static void test_revoked__token_is_refused(void **state)
 {
     struct fixture *fixture = *state;
     struct service *service = fixture_serve(fixture, NULL);
@@ -207,8 +206,8 @@ static void test_revoked__is_refused_from_then_on(void **state)
     EXPECT(request(service, token, NULL, "GET /v1/orders"), 200, NULL);
 }
 
-/* Nearly every request of a sale is a refusal: none of them may cost Redis anything. */
-static void test_revoked__is_not_asked_where_memory_refuses(void **state)
+/* Nearly every request of a sale is refused from memory: none may cost a Redis command. */
+static void test_revoked__refusal_from_memory_sends_nothing_to_redis(void **state)
 {
     struct fixture *fixture = *state;
     struct service *service = fixture_serve(fixture, NULL);
@@ -227,7 +226,7 @@ static void test_revoked__is_not_asked_where_memory_refuses(void **state)
     assert_non_null(strstr(redis_do(fixture, "INFO commandstats"), "cmdstat_exists"));
 }
 
-static void test_revoked__without_redis_nobody_knows(void **state)
+static void test_revoked__without_redis_is_unavailable_or_bypassed(void **state)
 {
     struct fixture *fixture = *state;
     const char *const bypass[] = {"SECKILL_REDIS_DOWN=bypass", NULL};
@@ -242,19 +241,19 @@ static void test_revoked__without_redis_nobody_knows(void **state)
     EXPECT(request(lenient, token, NULL, "GET /v1/orders"), 200, NULL);
     fixture_mend(fixture, "redis");
     service_await(strict, "/readyz", 200);
-    await_judged(strict, token, 200);
+    await_status(strict, token, 200);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_keys__are_renewed_by_a_signal),
-        CASE(test_keys__that_will_not_do_leave_the_old_in_force),
-        CASE(test_keys__many_renewals_under_load_lose_no_request),
-        CASE(test_issuer__and_audience_are_demanded_where_set),
-        CASE(test_revoked__is_refused_from_then_on),
-        CASE(test_revoked__is_not_asked_where_memory_refuses),
-        CASE(test_revoked__without_redis_nobody_knows),
+        CASE(test_keys__are_reloaded_on_sighup),
+        CASE(test_keys__invalid_file_keeps_the_old_keys),
+        CASE(test_keys__many_reloads_lose_no_request),
+        CASE(test_claims__issuer_and_audience_are_checked_if_set),
+        CASE(test_revoked__token_is_refused),
+        CASE(test_revoked__refusal_from_memory_sends_nothing_to_redis),
+        CASE(test_revoked__without_redis_is_unavailable_or_bypassed),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,20 +1,22 @@
 /*
- * it_loop.c - the event loop under many clients: all at once, in lock step, and clients
- * that do not wait for their answer.
+ * it_loop.c - the event loop under many clients: at the same moment, in lock step, and
+ * with clients that leave before the answer.
  *
- * libmicrohttpd's own epoll threads can wait for ever when exactly a multiple of 128
- * events was ready. So the clients come in such numbers, ask while the service is
- * stopped, and it finds all of them at the same moment; with one worker, for that the
- * numbers hold.
+ * The epoll threads of libmicrohttpd can wait for ever when exactly a multiple of 128
+ * events is ready. Therefore the clients come in such numbers and send while the service
+ * is stopped, so that it finds all of them at once. There is one worker, so that the
+ * numbers are exact.
  */
 #include "app/test/load_clients.h"
-#include "base/clock.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const one_worker[] = {"SECKILL_WORKERS=1", NULL};
+/* No timeout may end a request or a connection on a slow machine. */
+static const char *const one_worker[] = {"SECKILL_WORKERS=1",
+                                         "SECKILL_ORDER_TIMEOUT_MS=60000",
+                                         "SECKILL_IDLE_TIMEOUT_S=3600", NULL};
 static struct service *service;
 
 static int setup(void **state)
@@ -43,7 +45,6 @@ static void run_lock_step(void **state, size_t clients, size_t rounds, bool stop
                              .requests = clients * rounds,
                              .lock_step = true,
                              .stop_to_send = stop_to_send,
-                             .timeout_ms = 30000,
                              .write = burst_write,
                              .answer = burst_answer,
                              .arg = &burst};
@@ -73,8 +74,8 @@ static void test_lock_step__all_ready_at_the_same_moment(void **state)
         run_lock_step(state, counts[i], 5, true);
 }
 
-/* Refusals from memory are answered without a suspension. */
-static void test_lock_step__refusals(void **state)
+/* Refusals from memory are answered without suspending the request. */
+static void test_lock_step__refusals(void **state UNUSED)
 {
     struct order_burst burst = {.first_user = 1};
     struct load_plan plan = {{service},
@@ -82,12 +83,10 @@ static void test_lock_step__refusals(void **state)
                              .requests = (size_t)512 * 20,
                              .lock_step = true,
                              .stop_to_send = true,
-                             .timeout_ms = 30000,
                              .write = burst_write,
                              .answer = burst_answer,
                              .arg = &burst};
 
-    (void)state;
     make_voucher(service, &(struct sale){.stock = 0}, burst.voucher_id);
     assert_int_equal(load_run(&plan), plan.requests);
     assert_int_equal(burst.tally[TALLY_SOLD_OUT], plan.requests);
@@ -108,7 +107,7 @@ static bool are_placed(void *arg)
     return sql_live_orders(wait->fixture, wait->voucher_id) >= wait->count;
 }
 
-static void request_and_leave(const char *voucher_id, int64_t user_id, bool rudely)
+static void request_and_leave(const char *voucher_id, int64_t user_id, bool is_reset)
 {
     struct order_burst burst = {.first_user = user_id};
     struct client *client = client_open(&service->address);
@@ -118,25 +117,25 @@ static void request_and_leave(const char *voucher_id, int64_t user_id, bool rude
     snprintf(burst.voucher_id, ID_SIZE, "%s", voucher_id);
     assert_true(
         client_write(client, request, burst_write(0, request, sizeof(request), &burst)));
-    if (rudely)
+    if (is_reset)
         client_abort(client);
     else
         client_close(client);
 }
 
-static bool nothing_in_flight(void *arg)
+static bool nothing_in_flight(void *arg UNUSED)
 {
     const struct client_reply *reply = request(service, NULL, NULL, "GET /metrics");
     const char *at = strstr(reply->body, "\nseckill_in_flight ");
 
-    (void)arg;
     assert_non_null(at);
-    return strtod(at + strlen("\nseckill_in_flight "), NULL) <= 1; /* this very request */
+    return strtod(at + strlen("\nseckill_in_flight "), NULL) <=
+           1; /* this request itself */
 }
 
-/* Whoever closes in order has sent a whole request: that order is placed. After a reset
-   the request may never have been read: then it is not placed, but also not half. */
-static void test_leaving__the_order_is_completed_once(void **state)
+/* After an orderly close the order is placed. After a reset the request may be lost, but
+   the order is never placed in part. */
+static void test_leaving__order_is_completed_once(void **state)
 {
     char voucher_id[ID_SIZE];
     struct orders_wait wait = {*state, voucher_id, 500};
@@ -157,7 +156,7 @@ static void test_leaving__the_order_is_completed_once(void **state)
     assert_int_equal(redis_order_locks(*state), 0);
 }
 
-/* They surely leave while suspended: Redis stands still meanwhile. */
+/* Redis is paused, so all requests are suspended when the clients leave. */
 static void test_leaving__while_suspended(void **state)
 {
     char voucher_id[ID_SIZE];
@@ -168,7 +167,7 @@ static void test_leaving__while_suspended(void **state)
     for (int64_t user = 1; user <= 300; user++)
         request_and_leave(voucher_id, user, user % 2);
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200,
-           NULL); /* it has read them */
+           NULL); /* after it has read them */
     fixture_servers(*state, "resume", "redis");
     assert_true(becomes_true(are_placed, &wait)); /* all that were not reset */
     assert_true(becomes_true(nothing_in_flight, NULL));
@@ -193,11 +192,11 @@ static void test_leaving__while_suspended(void **state)
 #define LEVEL_ROUNDS 3
 #define LEVEL_KIB    512 /* 6,000 times 100 bytes would be more */
 
-/* The most clients that were ever there at once decide what is kept for the next ones, so
-   the memory grows at first; but it must come to a level. */
+/* The memory kept for reuse depends on the largest number of clients so far, so it grows
+   at first; then it must stay level. */
 static void test_leaving__frees_the_memory(void **state)
 {
-    /* a sanitizer would note where each allocation came from, and keep that */
+    /* a sanitizer would keep the origin of each allocation */
     const char *const env[] = {"SECKILL_WORKERS=1",
                                "ASAN_OPTIONS=quarantine_size_mb=1:malloc_context_size=0",
                                NULL};
@@ -222,14 +221,13 @@ static void test_leaving__frees_the_memory(void **state)
 
 /* -- many idle connections -- */
 
-static void test_idle__connections_are_held_and_others_served(void **state)
+static void test_idle__connections_stay_open_and_others_are_served(void **state UNUSED)
 {
     struct client *idle[1500];
     char voucher_id[ID_SIZE];
     static const char request[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
     struct client_wait wait = {.timeout_ms = CLIENT_TIMEOUT_MS};
 
-    (void)state;
     make_voucher(service, &(struct sale){.stock = 100}, voucher_id);
     for (size_t i = 0; i < COUNT_OF(idle); i++) {
         idle[i] = client_open(&service->address);
@@ -251,10 +249,10 @@ int main(void)
         CASE(test_lock_step__512_clients),
         CASE(test_lock_step__all_ready_at_the_same_moment),
         CASE(test_lock_step__refusals),
-        CASE(test_leaving__the_order_is_completed_once),
+        CASE(test_leaving__order_is_completed_once),
         CASE(test_leaving__while_suspended),
         CASE(test_leaving__frees_the_memory),
-        CASE(test_idle__connections_are_held_and_others_served),
+        CASE(test_idle__connections_stay_open_and_others_are_served),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,4 +1,4 @@
-/* test_idmap.c - the table of ids against a plain array. */
+/* test_idmap.c - the hash table compared with an array. */
 #include "app/core/idmap.h"
 
 #include <setjmp.h>
@@ -9,14 +9,13 @@
 
 #define IDS 5000
 
-static void test_idmap__agrees_with_an_array(void **state)
+static void test_idmap__agrees_with_an_array(void **state UNUSED)
 {
     static char values[IDS + 1];
     static bool is_in[IDS + 1];
     struct idmap map = {0};
     size_t count = 0;
 
-    (void)state;
     srandom(7);
     for (int step = 0; step < 200000; step++) {
         int64_t id = random() % IDS + 1;
@@ -37,14 +36,13 @@ static void test_idmap__agrees_with_an_array(void **state)
     idmap_clear(&map);
 }
 
-static void test_idmap_next__meets_every_value_once(void **state)
+static void test_idmap_next__returns_every_value_once(void **state UNUSED)
 {
     static char values[IDS + 1];
     struct idmap map = {0};
     size_t at = 0, met = 0;
     char *value;
 
-    (void)state;
     assert_null(idmap_next(&map, &at));
     for (int64_t id = 1; id <= IDS; id++)
         assert_true(idmap_put(&map, id << 20, &values[id]));
@@ -61,7 +59,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idmap__agrees_with_an_array),
-        cmocka_unit_test(test_idmap_next__meets_every_value_once),
+        cmocka_unit_test(test_idmap_next__returns_every_value_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
