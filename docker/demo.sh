@@ -1,16 +1,18 @@
 #!/bin/sh
 #
-# demo.sh up|down|test - the sale of docker/compose.yaml: bring it up, sell, prove, say where
-# to look; remove it; or all of that with a look at what the containers may do.
+# demo.sh up|down|test - a sale in containers, by docker/compose.yaml.
+#   up     start it, sell, run a load proof, print the URLs
+#   down   remove it
+#   test   both, and check the restrictions of the containers
 #
-#   PORT, PROMETHEUS_PORT   where they listen on loopback (8080, 9090)
-#   OFFLINE=yes             stand-ins, from Debian packages, for the images of a registry;
-#                           needs root
+#   PORT, PROMETHEUS_PORT   ports on 127.0.0.1 (8080, 9090)
+#   OFFLINE=yes             use images built from Debian packages instead of images from a
+#                           registry; needs root
 #
-# What it keeps (secrets, logs) is below var/demo. `test` is for root on a Debian machine: it
-# installs Docker where it is missing, and starts one of its own where none runs, which
-# changes neither the machine's firewall nor /var/lib/docker. Where that cannot be, it says
-# "not run" and why. Its names are its own: a demo beside it is left alone.
+# Secrets and logs are in var/demo. `test` needs root on a Debian machine. It installs Docker if
+# it is missing, and starts a private Docker daemon if none runs, which changes neither the
+# machine's firewall nor /var/lib/docker. If that is impossible, it prints "not run" and the
+# reason. It uses its own names, so it does not disturb a running demo.
 # shellcheck disable=SC2086 # $compose is many words
 set -eu
 cd "$(dirname "$0")/.."
@@ -27,8 +29,8 @@ fail()
     exit 1
 }
 
-# name_all PROJECT IMAGE PLACE: what this run calls its own.
-name_all()
+# set_names PROJECT IMAGE PLACE: the names that this run uses.
+set_names()
 {
     project=$1
     SECKILL_IMAGE=$2
@@ -40,8 +42,8 @@ name_all()
     compose="$compose -p $project --env-file $place/env -f docker/compose.yaml"
 }
 
-# quietly NAME COMMAND...: what it says goes to a log, and is shown when it fails. A signal
-# to this script does not wait for its end.
+# quietly NAME COMMAND...: write the output to a log and show its end if the command fails. The
+# command runs in the background, so that a signal to this script takes effect at once.
 quietly()
 {
     log=$place/$1.log
@@ -62,7 +64,7 @@ stop_child()
     wait "$child" || true
 }
 
-# wait_for SECONDS COMMAND...: until it succeeds.
+# wait_for SECONDS COMMAND...: repeat the command until it succeeds.
 wait_for()
 {
     deadline=$(($(date +%s) + $1))
@@ -83,7 +85,7 @@ import_base()
     [ -n "$(docker images -q "$base")" ] || docker import "$(.ci/root.sh trixie)" "$base" >/dev/null
 }
 
-# The secrets stay as long as the data do.
+# The secrets are kept as long as the data.
 make_secrets()
 {
     mkdir -p "$place"
@@ -104,7 +106,7 @@ make_env()
     make_secrets
     : >"$place/images"
     if [ "${OFFLINE:-}" = yes ]; then
-        echo "building stand-ins for the images of a registry from Debian packages"
+        echo "building the images from Debian packages"
         import_base
         quietly offline .ci/offline-images/build.sh "$base" "$place/images"
     fi
@@ -117,7 +119,7 @@ token()
     $compose exec -T app1 /usr/bin/seckill token "$@"
 }
 
-# post TOKEN PATH [JSON]: the answer, which must be a 201.
+# post TOKEN PATH [JSON]: print the answer; its status must be 201.
 post()
 {
     curl -sS -o "$place/answer" -w '%{http_code}' -X POST "$url$2" -H "Authorization: Bearer $1" \
@@ -138,7 +140,7 @@ make_voucher()
         "end_at":"'"$(date -u -d '+1 day' +%FT%TZ)"'"}' | id_in
 }
 
-# The one number that a query to Prometheus gives.
+# metric QUERY: print the number that Prometheus returns.
 metric()
 {
     curl -sS -G "http://127.0.0.1:$PROMETHEUS_PORT/api/v1/query" --data-urlencode "query=$1" |
@@ -158,37 +160,38 @@ is_answering()
 
 verb_up()
 {
-    docker info >/dev/null 2>&1 || fail "no Docker answers here"
+    docker info >/dev/null 2>&1 || fail "cannot reach a Docker daemon"
     make_env
     echo "building the service"
     quietly build $compose build migrate load
     echo "starting Postgres, Redis, two instances, nginx, Prometheus"
     quietly up $compose up -d
-    wait_for 60 is_answering || fail "nothing answers on $url; docker/demo.sh down removes all"
-    admin=$(token --user 1 --role admin) || fail "no token: $admin"
+    wait_for 60 is_answering || fail "no answer from $url; docker/demo.sh down removes the demo"
+    admin=$(token --user 1 --role admin) || fail "cannot create a token: $admin"
     shopper=$(token --user 1001)
     voucher=$(make_voucher)
     order=$(post "$shopper" "/v1/vouchers/$voucher/orders" | id_in)
     echo "sold: order $order of voucher $voucher"
-    echo "proving: 4000 shoppers storm 1000 pieces"
+    echo "load proof: 4000 shoppers, 1000 pieces"
     quietly proof $compose run --rm -T load
     tail -n 1 "$place/proof.log"
-    wait_for 30 scraped 'sum(up)' 2 || fail "Prometheus does not reach both instances"
+    wait_for 30 scraped 'sum(up)' 2 || fail "Prometheus does not scrape both instances"
     cat <<END
 
-the sale      $url/#token=$(token --user 1002)
-the dashboard $url/admin#token=$admin
-the stats   http://127.0.0.1:$PROMETHEUS_PORT/graph?g0.expr=sum(seckill_orders_total)by(outcome)&g0.tab=1
-a shopper     $(token --user 1003)
-buy           curl -X POST $url/v1/vouchers/$voucher/orders -H "Authorization: Bearer SHOPPER"
-end           make demo-down
+shop:       $url/#token=$(token --user 1002)
+dashboard:  $url/admin#token=$admin
+metrics:    http://127.0.0.1:$PROMETHEUS_PORT/graph?g0.expr=sum(seckill_orders_total)by(outcome)&g0.tab=1
+stop:       make demo-down
+
+Buy one:
+curl -sS -X POST $url/v1/vouchers/$voucher/orders -H 'Authorization: Bearer $(token --user 1003)'
 END
 }
 
-# Also what was left without its settings, which compose.yaml wants nevertheless.
+# Also removes a demo whose settings are gone: compose.yaml needs some.
 verb_down()
 {
-    docker info >/dev/null 2>&1 || fail "no Docker answers here"
+    docker info >/dev/null 2>&1 || fail "cannot reach a Docker daemon"
     make_secrets
     [ -e "$place/env" ] || cp "$place/secrets" "$place/env"
     quietly down $compose --profile load down -v --remove-orphans
@@ -202,7 +205,7 @@ check()
     [ "$2" = "$3" ] || fail "$1: \"$2\", expected \"$3\""
 }
 
-# in_app SCRIPT: what it prints, run by the bash in the container of the first instance.
+# in_app SCRIPT: run it with bash in the container of the first instance and print its output.
 in_app()
 {
     $compose exec -T app1 /bin/bash -c "$1" 2>/dev/null || echo refused
@@ -211,25 +214,25 @@ in_app()
 check_demo()
 {
     check "user of the service" "$(in_app 'id -u')" 10001
-    check "a write to its root" "$(in_app 'echo >/tmp/x')" refused
-    check "its capabilities" "$(in_app 'grep CapBnd /proc/self/status | tr -dc 0-9')" 0000000000000000
-    check "metrics from outside" "$(curl -s -o /dev/null -w '%{http_code}' "$url/metrics")" 404
+    check "write to the root file system" "$(in_app 'echo >/tmp/x')" refused
+    check "capabilities" "$(in_app 'grep CapBnd /proc/self/status | tr -dc 0-9')" 0000000000000000
+    check "metrics through nginx" "$(curl -s -o /dev/null -w '%{http_code}' "$url/metrics")" 404
     wait_for 30 scraped 'sum(seckill_orders_total{outcome="placed"})' 1001 ||
         fail "Prometheus counted $(metric 'sum(seckill_orders_total{outcome="placed"})') orders, expected 1001"
-    echo "one instance ends, the sale goes on"
+    echo "stopping one instance; the sale continues"
     quietly stop $compose stop app1
     shopper=$($compose exec -T app2 /usr/bin/seckill token --user 1004)
     post "$shopper" "/v1/vouchers/$voucher/orders" >/dev/null
-    check "how it ended" "$(docker inspect -f '{{.State.ExitCode}}' "$($compose ps -aq app1)")" 0
+    check "exit code of the stopped instance" "$(docker inspect -f '{{.State.ExitCode}}' "$($compose ps -aq app1)")" 0
     docker images --format '{{.Repository}}:{{.Tag}} {{.Size}}' | grep "^$SECKILL_IMAGE"
 }
 
 check_gone()
 {
     label=label=com.docker.compose.project=$project
-    check "containers that are left" "$(docker ps -aq --filter "$label")" ""
-    check "volumes that are left" "$(docker volume ls -q --filter "$label")" ""
-    check "networks that are left" "$(docker network ls -q --filter "$label")" ""
+    check "remaining containers" "$(docker ps -aq --filter "$label")" ""
+    check "remaining volumes" "$(docker volume ls -q --filter "$label")" ""
+    check "remaining networks" "$(docker network ls -q --filter "$label")" ""
 }
 
 free_port()
@@ -237,7 +240,7 @@ free_port()
     python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-# A Docker of our own, for the time of this test.
+# Start a private Docker daemon for this test.
 start_docker()
 {
     run=$(mktemp -d /tmp/seckill-docker.XXXXXX)
@@ -246,9 +249,9 @@ start_docker()
     mkdir -p "$data"
     DOCKER_HOST=unix://$run/docker.sock
     export DOCKER_HOST
-    # No rules in the machine's firewall: the containers reach each other, and who builds
-    # uses the machine's own network. Signals of a terminal are for this script alone; when it
-    # is killed, this Docker ends, too.
+    # It adds no firewall rules: containers reach each other, and builds use the host network. It
+    # has its own session, so signals of the terminal reach only this script, and it stops when
+    # this script is killed.
     setsid setpriv --pdeathsig TERM dockerd --data-root "$data" --exec-root "$run/exec" --pidfile "$run/pid" -H "$DOCKER_HOST" \
         --bridge none --iptables=false --ip6tables=false --ip-masq=false --ip-forward=false \
         >"$run/log" 2>&1 </dev/null &
@@ -276,12 +279,12 @@ stop_docker()
     kill "$docker_pid" 2>/dev/null || true
     wait_for 60 docker_ended || kill -KILL "$docker_pid"
     wait "$docker_pid" || true
-    umount "$run"/exec/netns/* "$data" 2>/dev/null || true # which it leaves mounted
+    umount "$run"/exec/netns/* "$data" 2>/dev/null || true # dockerd leaves these mounted
     rm -rf "$run" "$data"
 }
 
-# A container can be made of the kind that the demo needs: it finds others by name, sees a
-# file of ours, and is heard on a port of this machine.
+# Check that a container of the kind the demo needs works: it resolves names of other containers,
+# sees a mounted file, and is reachable on a port of this machine.
 try_container()
 {
     remove_probe
@@ -305,7 +308,7 @@ remove_probe()
     docker network rm "$project-probe" >/dev/null 2>&1 || true
 }
 
-# Whatever happened, nothing stays. What cannot be removed is a failure, too.
+# Remove everything, also after a failure. It is a failure if something cannot be removed.
 end_test()
 {
     code=$?
@@ -321,34 +324,34 @@ end_test()
     exit "$code"
 }
 
-# All that the machine must be able to do. What fails afterwards has failed.
+# What the machine must provide, or else the test is not run.
 need_docker()
 {
     need_root
     need_tar trixie
     docker info >/dev/null 2>&1 || need_packages .ci/packages-demo dockerd
-    # From Debian 13 on it is a package of its own.
+    # A separate package since Debian 13.
     need_packages .ci/packages-docker-cli docker
     docker compose version >/dev/null 2>&1 || need_packages .ci/packages-demo docker-compose
 }
 
 verb_test()
 {
-    # shellcheck disable=SC2034 # able.sh says it
+    # shellcheck disable=SC2034 # used in able.sh
     what=demo
     # shellcheck source=.ci/able.sh
     . .ci/able.sh
     need_docker
     PORT=$(free_port)
     PROMETHEUS_PORT=$(free_port)
-    name_all seckill-test seckill-test var/test-demo
+    set_names seckill-test seckill-test var/test-demo
     OFFLINE=yes
     docker_pid=
     trap end_test EXIT
     docker info >/dev/null 2>&1 || start_docker
-    verb_down # what a killed test has left
+    verb_down # remove what a killed test has left
     import_base
-    why=$(try_container 2>&1) || not_run "no container can be used: $(echo "$why" | tail -n 1)"
+    why=$(try_container 2>&1) || not_run "containers do not work: $(echo "$why" | tail -n 1)"
     remove_probe
     verb_up
     check_demo
@@ -359,7 +362,7 @@ verb_test()
 
 trap stop_child EXIT
 trap 'exit 1' HUP INT TERM
-name_all seckill-demo seckill var/demo
+set_names seckill-demo seckill var/demo
 case ${1:-} in
 up | down | test) "verb_$1" ;;
 *) echo "usage: demo.sh up|down|test" >&2 && exit 2 ;;

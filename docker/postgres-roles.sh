@@ -1,7 +1,7 @@
 #!/bin/sh
 #
-# postgres-roles.sh - run once by the Postgres image over the fresh data: who owns the
-# tables, and who serves. The owner, as a member of the other role, sees its sessions.
+# postgres-roles.sh - run once by the Postgres image on new data: creates the owner of the tables
+# and the role of the service. The owner is a member of that role and so sees its sessions.
 set -eu
 psql -XAtq -v ON_ERROR_STOP=1 -v password="$POSTGRES_PASSWORD" -U postgres <<'END'
 create role seckill login password :'password';

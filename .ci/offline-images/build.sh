@@ -1,14 +1,13 @@
 #!/bin/sh
 #
-# build.sh BASE FILE - stand-ins for the images of the demo, where no registry can be reached:
-# of Debian packages on the image BASE, by a running Docker. The settings for compose.yaml
-# that name them go to FILE.
+# build.sh BASE FILE - build the images of the demo from Debian packages on the image BASE, for
+# machines without access to a registry. Writes their names to FILE, as settings of compose.yaml.
 set -eu
 base=$1
 file=$2
 context=$(dirname "$0")
 
-# The classic builder because it is in every Docker, and takes a base that no registry knows.
+# The classic builder is part of every Docker and accepts a base image without a registry.
 build()
 {
     DOCKER_BUILDKIT=0 docker build --force-rm --network host --build-arg BASE="$base" --target "$1" \

@@ -1,8 +1,8 @@
 #!/bin/sh
 #
-# postgres.sh postgres [ARGUMENT...] - what the entry point of the official image does, as
-# far as the demo needs it: make the data, run what lies in /docker-entrypoint-initdb.d over
-# a server that nobody else can reach, then serve.
+# postgres.sh postgres [ARGUMENT...] - the entry point of the image, compatible with the official
+# one as far as the demo needs it: create the data, run the scripts in /docker-entrypoint-initdb.d
+# with a server that listens on no port, then start the server.
 set -eu
 
 data=/var/lib/postgresql/data
