@@ -202,21 +202,21 @@ clean: ## remove build/ (the data in var/ stay)
 run: $(BUILD)/seckill ## a sale on http://127.0.0.1:$(PORT), with private servers in var/run
 	@exec load/run.py $(BUILD)/seckill $(PORT)
 
-bench: $(BUILD)/seckill $(LOAD) ## measure against what the machine can do: BENCH_SECONDS= BENCH_ROUNDS=
+bench: $(BUILD)/seckill $(LOAD) ## compare the service with the limits of this machine: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench.py $(BUILD)/seckill
 
 .PHONY: growth soak
-growth: $(BUILD)/seckill ## as fast with more orders, vouchers, connections, workers, instances?
+growth: $(BUILD)/seckill ## the rate with more orders, vouchers, connections, workers, instances
 	@exec load/growth.py $(BUILD)/seckill
 
 MINUTES = 10
-soak: $(BUILD)/seckill $(BUILD)/open_loop ## a long sale with faults, what it leaves behind: MINUTES=10
+soak: $(BUILD)/seckill $(BUILD)/open_loop ## soak test: a long sale with faults: MINUTES=10
 	@exec load/soak.py $(BUILD)/seckill $(BUILD)/open_loop $(MINUTES)
 
 .PHONY: prove prove-lab
-prove: $(BUILD)/seckill $(BUILD)/check ## storms and crashes, every answer held against the database
+prove: $(BUILD)/seckill $(BUILD)/check ## load scenarios with crashes; compares every answer with the database
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check
-prove-lab: $(BUILD)/seckill $(BUILD)/check ## the same with planted defects, which must be caught
+prove-lab: $(BUILD)/seckill $(BUILD)/check ## the same with planted defects, which must be detected
 	@load/lab/mutated_histories.py $(BUILD)/check
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 
@@ -290,7 +290,7 @@ check-install: $(BUILD)/seckill $(BUILD)/librlock.a
 check-interop: $(INTEROP)
 	@lib/test/interop/run.sh $(BUILD) $<
 
-# One after the other: the storms want the machine for themselves.
+# One after the other, because the scenarios need the whole machine.
 check-proof: $(BUILD)/seckill $(BUILD)/check
 	$(CHECK) "load proof: mutated histories" load/lab/mutated_histories.py $(BUILD)/check
 	$(CHECK) "load proof: planted defects" load/prove.py $(BUILD)/seckill $(BUILD)/check lab
