@@ -151,7 +151,7 @@ static void list_events(struct api_request *request, int64_t voucher_id)
     struct event_filter filter = {.voucher_id = voucher_id,
                                   .order_id = request->list.order_id,
                                   .after_id = request->list.after_id,
-                                  /* one more: does the list go on? */
+                                  /* one more shows if a page follows */
                                   .limit = request->list.limit + 1};
 
     store_list_events(request->api->options.store, &filter, life_on_events, request);

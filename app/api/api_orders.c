@@ -259,6 +259,6 @@ void api_list_orders(struct api_request *request)
         return;
     }
     filter.user_id = user_id != 0 ? user_id : identity->user_id;
-    filter.limit = request->list.limit + 1; /* one more: does the list go on? */
+    filter.limit = request->list.limit + 1; /* one more shows if a page follows */
     store_list_orders(request->api->options.store, &filter, orders_on_listed, request);
 }

@@ -1,7 +1,7 @@
 /*
  * api_request.h - the API of one loop, and the context of a request.
  *
- * api_handle() fills the context, identifies the caller where the route demands it, and
+ * api_handle() fills the context, identifies the caller where the route requires it, and
  * calls the route's handler once. A handler that waits for a backend keeps its state in
  * the context and answers from a callback. Every request is answered exactly once.
  */
@@ -10,14 +10,10 @@
 
 #include "app/api/api.h"
 
-#define API_WEB_FILES 256 /* all embedded files, sql included */
-
 struct api {
     struct api_options options;
     struct api_problems *problems;
-    /* the embedded files of the pages, and 304 for each; rendered at first use */
-    struct http_page *web[API_WEB_FILES];
-    struct http_page *web_unchanged[API_WEB_FILES];
+    struct api_web_page *web; /* one per embedded file */
 };
 
 struct api_request;

@@ -192,7 +192,8 @@ struct api *api_create(const struct api_options *options)
         return NULL;
     api->options = *options;
     api->problems = api_problems_create();
-    if (api->problems != NULL)
+    api->web = api_web_create();
+    if (api->problems != NULL && api->web != NULL)
         return api;
     api_free(api);
     return NULL;
@@ -208,9 +209,6 @@ void api_free(struct api *api)
     if (api == NULL)
         return;
     api_problems_free(api->problems);
-    for (int i = 0; i < API_WEB_FILES; i++) {
-        http_page_free(api->web[i]);
-        http_page_free(api->web_unchanged[i]);
-    }
+    api_web_free(api->web);
     free(api);
 }

@@ -51,6 +51,8 @@ void api_read_metrics(struct api_request *request);
 void api_read_openapi(struct api_request *request);
 
 /* api_web.c */
+struct api_web_page *api_web_create(void);     /* NULL: out of memory */
+void api_web_free(struct api_web_page *pages); /* accepts NULL */
 void api_read_page(struct api_request *request);
 
 /* api_stats.c */

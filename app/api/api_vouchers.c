@@ -259,7 +259,7 @@ void api_list_vouchers(struct api_request *request)
     if (!api_read_limit(request, &request->list.limit))
         return;
     request->list.state = filter.state;
-    filter.limit = request->list.limit + 1; /* one more: does the list go on? */
+    filter.limit = request->list.limit + 1; /* one more shows if a page follows */
     store_list_vouchers(request->api->options.store, &filter, vouchers_on_listed,
                         request);
 }

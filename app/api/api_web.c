@@ -7,11 +7,34 @@
 #include "app/api/api_routes.h"
 #include "app/core/embed.h"
 
-#include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PATH_MAX_BYTES 100
+
+/* Rendered at first use: with status 200, and 304. */
+struct api_web_page {
+    struct http_page *full, *not_modified;
+};
+
+struct api_web_page *api_web_create(void)
+{
+    size_t count = 1;
+
+    while (embedded_files[count - 1].path != NULL)
+        count++;
+    return calloc(count, sizeof(struct api_web_page));
+}
+
+void api_web_free(struct api_web_page *pages)
+{
+    for (size_t i = 0; pages != NULL && embedded_files[i].path != NULL; i++) {
+        http_page_free(pages[i].full);
+        http_page_free(pages[i].not_modified);
+    }
+    free(pages);
+}
 
 static const struct {
     const char *ending, *type;
@@ -124,18 +147,17 @@ static bool is_unchanged(struct http_request *request, const struct embedded *fi
 void api_read_page(struct api_request *request)
 {
     const struct embedded *file = choose_file(request->http);
-    bool not_modified;
+    struct api_web_page *pages;
     struct http_page **page;
-    size_t i;
+    bool not_modified;
 
     if (file == NULL) {
         api_answer_problem(request, PROBLEM_NOT_FOUND);
         return;
     }
-    i = (size_t)(file - embedded_files);
-    assert(i < API_WEB_FILES);
+    pages = &request->api->web[file - embedded_files];
     not_modified = is_unchanged(request->http, file);
-    page = not_modified ? &request->api->web_unchanged[i] : &request->api->web[i];
+    page = not_modified ? &pages->not_modified : &pages->full;
     if (*page == NULL)
         *page = page_create(file, not_modified);
     if (*page != NULL)

@@ -1,4 +1,4 @@
-/* json.c - jansson behind the tables and texts of json.h. */
+/* json.c - by jansson, except for orders, which are printed directly. */
 #include "app/api/json.h"
 
 #include "app/core/rfc3339.h"
@@ -15,8 +15,8 @@ struct json_document {
     json_t *root;
 };
 
-/* Cut between characters: half of one would not be UTF-8 any more. */
-static void copy_cut(char *to, size_t size, const char *utf8)
+/* Truncates between characters, so that the copy is valid UTF-8. */
+static void copy_truncated(char *to, size_t size, const char *utf8)
 {
     size_t len = strlen(utf8);
 
@@ -33,7 +33,8 @@ void json_errors_add(struct json_errors *errors, const char *field, const char *
 {
     if (errors->count >= JSON_ERRORS_MAX)
         return;
-    copy_cut(errors->rows[errors->count].field, sizeof(errors->rows[0].field), field);
+    copy_truncated(errors->rows[errors->count].field, sizeof(errors->rows[0].field),
+                   field);
     snprintf(errors->rows[errors->count].message, sizeof(errors->rows[0].message), "%s",
              message);
     errors->count++;
@@ -71,7 +72,7 @@ static void read_text(const struct json_field *field, const json_t *value, void 
     int64_t characters = bytes != NULL ? (int64_t)count_characters(bytes, len) : -1;
     char message[80];
 
-    /* Postgres's text cannot hold a NUL */
+    /* Postgres cannot store a NUL */
     if (bytes != NULL && characters >= field->min && characters <= field->max &&
         memchr(bytes, '\0', len) == NULL) {
         *(struct text *)target = (struct text){bytes, len};
@@ -180,8 +181,8 @@ const char *json_status_name(enum order_status status)
     return status_names[status];
 }
 
-/* Numbers, times and words without escapes only: printed, since every order placed comes
-   this way; everything else is built with jansson. */
+/* Without jansson, for speed: every answer to a placed order is printed here, and its texts
+   need no escapes. */
 size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES])
 {
     char created[RFC3339_BYTES], expires[RFC3339_BYTES], paid[RFC3339_BYTES];
@@ -240,7 +241,7 @@ static json_t *voucher_json(const struct voucher *voucher, int64_t now_us)
         state_name(voucher, now_us), "server_time", time_json(now_us));
 }
 
-/* Takes `root` over; NULL in, NULL out. */
+/* Frees `root`; accepts NULL. */
 static char *print_and_free(json_t *root)
 {
     char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -290,7 +291,7 @@ char *json_print_orders(const struct order *orders, size_t count, const char *ne
     return text;
 }
 
-/* A text that is absent is left out. */
+/* An absent text is omitted. */
 static void set_text(json_t *object, const char *name, const struct text *text)
 {
     if (text->bytes != NULL)

@@ -1,6 +1,6 @@
 /*
- * json.h - JSON of the API: request bodies checked against a table of fields; vouchers,
- * orders and lists as text.
+ * json.h - the JSON of the API: request bodies, validated by a table of fields, and answers
+ * as text.
  */
 #ifndef JSON_H
 #define JSON_H
@@ -14,20 +14,17 @@
 
 enum json_kind {
     JSON_FIELD_INTEGER, /* to an int64_t */
-    JSON_FIELD_TEXT, /* to a struct text, borrowed from the document; characters counted
-                      */
-    JSON_FIELD_TIME, /* RFC 3339, to an int64_t in us */
+    JSON_FIELD_TEXT,    /* to a struct text, borrowed from the document */
+    JSON_FIELD_TIME,    /* RFC 3339, to an int64_t in us */
     JSON_FIELD_BOOLEAN, /* to an int64_t, 0 or 1 */
 };
 
-/** One field that a body may have. `min` and `max` bound a number, or a text's
- * characters. */
 struct json_field {
     const char *name;
     enum json_kind kind;
     bool is_required;
-    int64_t min, max;
-    size_t offset; /* of the target in the struct that is filled */
+    int64_t min, max; /* of a number or time; of a text's characters */
+    size_t offset;    /* of the field in the struct to be filled */
 };
 
 #define JSON_ERRORS_MAX 12
@@ -40,17 +37,17 @@ struct json_errors {
     } rows[JSON_ERRORS_MAX];
 };
 
-struct json_document; /* keeps the texts alive */
+struct json_document; /* owns the texts */
 
 /**
- * Parse `body` as an object and fill `target` by the table; what is absent stays as it
- * was. Fields not in the table, null, and a name given twice are errors.
+ * Parse `body` as an object and fill `target` by the table. Absent fields leave the target
+ * unchanged; unknown fields and null are errors.
  *
- * @fields       ends with a row whose name is NULL
- * @ret_document set unless NULL is returned for malformed JSON; free it in either case
- * @ret_errors   what is wrong with which field; none: the body is good
+ * @fields        ends with a row whose name is NULL
+ * @ret_document  to be freed by the caller in any case
+ * @ret_errors    one row per invalid field; none: the body is valid
  *
- * Returns  false: not JSON, not an object, or a name twice
+ * Returns  false: not JSON, not an object, or a duplicate name
  */
 MUST_CHECK bool json_read(struct text body, const struct json_field *fields, void *target,
                           struct json_document **ret_document,
@@ -61,17 +58,18 @@ void json_errors_add(struct json_errors *errors, const char *field, const char *
 
 /* -- text -- */
 
-/** "unpaid" and so on; static. */
+/** "unpaid", "paid", ...; static. */
 const char *json_status_name(enum order_status status);
 
 #define JSON_ORDER_BYTES 512
 
-/** An order as an object. Returns the length. */
+/** Returns the length. */
 size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES]);
 
-/** The rest returns text that the caller frees, or NULL when out of memory. */
+/* The following return text that the caller frees; NULL: out of memory. A `next_cursor` of
+   NULL ends the list. */
+
 char *json_print_voucher(const struct voucher *voucher, int64_t now_us);
-/** `next_cursor` NULL: the list ends here. */
 char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t now_us,
                           const char *next_cursor);
 char *json_print_orders(const struct order *orders, size_t count,

@@ -1,7 +1,8 @@
-/* stats.c - XADD once a second, XRANGE for whoever asks. */
+/* stats.c - writes by XADD once a second, reads by XRANGE. */
 #include "app/api/stats.h"
 
 #include "base/clock.h"
+#include "base/closing.h"
 #include "redis/url.h"
 
 #include <inttypes.h>
@@ -11,39 +12,37 @@
 
 #define EVERY_MS     1000
 #define KEPT_MS      600000
-#define KEPT_KEY_S   3600 /* when no instance is left */
-#define ENTRIES_MAX  6000 /* in one answer: ten instances' */
+#define KEPT_KEY_S   3600 /* after the last instance has stopped */
+#define ENTRIES_MAX  6000 /* per answer: those of ten instances */
 #define INSTANCE_MAX 96
 
 struct stats {
     struct stats_options options;
     struct redis_conn *conn;
     uv_timer_t timer;
+    struct closing closing;
     struct redis_command add, expire;
-    unsigned under_way;          /* of the two */
+    bool is_adding, is_expiring; /* the commands under way */
     char instance[INSTANCE_MAX]; /* "host/pid" */
 };
 
 /* -- publish -- */
 
-static void stats_on_added(struct redis_command *command, enum status status,
-                           const struct redis_reply *reply)
+/* A failure is ignored: the next second brings the next stats. */
+static void stats_on_added(struct redis_command *command, enum status status UNUSED,
+                           const struct redis_reply *reply UNUSED)
 {
     struct stats *stats = list_item(command, struct stats, add);
 
-    (void)status; /* the next second brings the next */
-    (void)reply;
-    stats->under_way &= ~1u;
+    stats->is_adding = false;
 }
 
-static void stats_on_expire_set(struct redis_command *command, enum status status,
-                                const struct redis_reply *reply)
+static void stats_on_expire_set(struct redis_command *command, enum status status UNUSED,
+                                const struct redis_reply *reply UNUSED)
 {
     struct stats *stats = list_item(command, struct stats, expire);
 
-    (void)status;
-    (void)reply;
-    stats->under_way &= ~2u;
+    stats->is_expiring = false;
 }
 
 static void add(struct stats *stats, const char *text, size_t len)
@@ -60,11 +59,10 @@ static void add(struct stats *stats, const char *text, size_t len)
     redis_conn_arg_text(conn, "*");
     redis_conn_arg_text(conn, stats->instance);
     redis_conn_arg(conn, text, len);
-    if (redis_conn_end(conn, &stats->add, stats_on_added) == STATUS_OK)
-        stats->under_way |= 1u;
+    stats->is_adding = redis_conn_end(conn, &stats->add, stats_on_added) == STATUS_OK;
 }
 
-static void prolong(struct stats *stats)
+static void set_expire(struct stats *stats)
 {
     struct redis_conn *conn = stats->conn;
 
@@ -73,8 +71,8 @@ static void prolong(struct stats *stats)
     redis_conn_arg_text(conn, "EXPIRE");
     redis_conn_arg_text(conn, STATS_KEY);
     redis_conn_arg_uint(conn, KEPT_KEY_S);
-    if (redis_conn_end(conn, &stats->expire, stats_on_expire_set) == STATUS_OK)
-        stats->under_way |= 2u;
+    stats->is_expiring =
+        redis_conn_end(conn, &stats->expire, stats_on_expire_set) == STATUS_OK;
 }
 
 static void stats_on_timer(uv_timer_t *timer)
@@ -83,13 +81,13 @@ static void stats_on_timer(uv_timer_t *timer)
     char *text = NULL;
     size_t len;
 
-    if (stats->under_way != 0 || !redis_conn_is_up(stats->conn))
+    if (stats->is_adding || stats->is_expiring || !redis_conn_is_up(stats->conn))
         return;
     len = metrics_print_stats(stats->options.all_metrics,
                               stats->options.all_metrics_count, &text);
     if (len > 0) {
         add(stats, text, len);
-        prolong(stats);
+        set_expire(stats);
     }
     free(text);
 }
@@ -129,7 +127,7 @@ static char *document_end(struct document *document)
     return NULL;
 }
 
-/* Passed on as it stands: whoever can write to our Redis is one of us. */
+/* Copied unchecked: only instances of the service can write to its Redis. */
 static void print_entry(FILE *out, const struct redis_reply *entry, bool is_first)
 {
     const struct redis_reply *fields = redis_reply_at(entry, 1);
@@ -204,9 +202,9 @@ char *stats_print_own(struct stats *stats)
     return document_end(&document);
 }
 
-/* -- the whole -- */
+/* -- open and close -- */
 
-/* A host's name that would break a JSON string is no name. */
+/* A host name that needs escapes in JSON is replaced. */
 static void name_instance(char ret_name[INSTANCE_MAX])
 {
     char host[64] = "";
@@ -251,22 +249,12 @@ void stats_flush(struct stats *stats)
     redis_conn_flush(stats->conn);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
-static void stats_on_conn_closed(void *arg)
-{
-    struct stats *stats = arg;
-
-    uv_close((uv_handle_t *)&stats->timer, on_timer_closed);
-}
-
 void stats_close(struct stats *stats)
 {
     if (stats == NULL)
         return;
-    uv_timer_stop(&stats->timer);
-    redis_conn_close(stats->conn, stats_on_conn_closed, stats);
+    closing_start(&stats->closing, free, stats);
+    closing_handle(&stats->closing, (uv_handle_t *)&stats->timer);
+    redis_conn_close(stats->conn, closing_done, closing_part(&stats->closing));
+    closing_done(&stats->closing);
 }

@@ -1,10 +1,10 @@
 /*
- * stats.h - what all instances did in each of the last ten minutes' seconds.
+ * stats.h - the stats of all instances, per second, for the last ten minutes.
  *
- * One loop of each instance adds its stats to a stream in Redis every second; any loop
- * of any instance reads them there. So a dashboard sees all instances whichever one it
- * asks, by one clock, and also what was before it was opened. Nothing depends on it: what
- * Redis does not take is lost.
+ * One loop of each instance adds its stats to a stream in Redis every second; any loop of
+ * any instance can read the stream. So a dashboard shows all instances, by one clock and
+ * from before it was opened, whichever instance serves it. Nothing else depends on it:
+ * stats that Redis does not accept are lost.
  *
  * Threads: the loop's only.
  */
@@ -27,40 +27,42 @@ struct stats_options {
     uint32_t timeout_ms;
     struct metrics *const *all_metrics;
     size_t all_metrics_count;
-    bool is_publisher; /* one loop of an instance is */
+    bool is_publisher; /* adds the stats of the instance; one loop of each does */
 };
 
-/** One who asks; in memory of the caller until answered. */
+/** A read under way, in the caller's memory until it is answered. */
 struct stats_read {
     struct redis_command command;
     struct stats *stats;
     void (*done)(struct stats_read *read, char *text);
 };
 
-/** STATUS_OK; STATUS_INVALID, STATUS_NO_MEMORY. That Redis is away is no error. */
+/** STATUS_OK, STATUS_INVALID, STATUS_NO_MEMORY. That Redis is down is no error. */
 MUST_CHECK enum status stats_open(const struct stats_options *options,
                                   struct stats **ret_stats, struct err *reterr);
 
 /**
- * What was added behind the entry `after`; "" for all that is kept.
+ * Read the entries after the id `after`; "": all entries.
  *
- * @done  called once, never from inside this call: with a JSON object that `done` is to
- *        free. Its `items` are [id, instance, stats], the oldest first; `is_shared` is
- *        false where Redis does not answer: then it is this instance's of this moment
- *        alone. NULL: out of memory
+ * @done  called once, never from inside this call, with a JSON object to be freed by
+ *        `done`; NULL: out of memory. Its `items` are [id, instance, stats], the oldest
+ *        first. `is_shared` is false if Redis did not answer: then the one item is the
+ *        present state of this instance.
  *
- * Returns  STATUS_OK; STATUS_DOWN: Redis is away, `done` will not be called
+ * Returns  STATUS_OK; STATUS_DOWN: Redis is down, `done` will not be called
  */
 MUST_CHECK enum status stats_read(struct stats *stats, const char *after,
                                   struct stats_read *read,
                                   void (*done)(struct stats_read *read, char *text));
 
-/** This instance's alone, in the same form; the caller frees it. NULL: out of memory. */
+/** The present state of this instance, in the same form; the caller frees it. NULL: out of
+ *  memory. */
 char *stats_print_own(struct stats *stats);
 
+/** To be called once a turn: sends the commands. */
 void stats_flush(struct stats *stats);
 
-/** What was asked is answered before this returns. Accepts NULL. */
+/** Answers the reads under way before it returns. Accepts NULL. */
 void stats_close(struct stats *stats);
 
 #endif
