@@ -48,19 +48,6 @@ static bool parse_number(const char *text, int64_t *ret_number)
     return true;
 }
 
-static bool parse_role(const char *text, enum auth_role *ret_role)
-{
-    static const char *const names[] = {"shopper", "payment", "admin"};
-
-    for (int role = AUTH_SHOPPER; role <= AUTH_ADMIN; role++) {
-        if (strcmp(text, names[role]) == 0) {
-            *ret_role = (enum auth_role)role;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool parse_jti(const char *text, char ret_jti[AUTH_ID_BYTES_MAX + 1])
 {
     if (text[0] == '\0' || strlen(text) > AUTH_ID_BYTES_MAX)
@@ -84,7 +71,8 @@ static bool parse_options(int argc, char **argv, struct token_options *ret_optio
         if (option == 'u')
             ok = parse_number(optarg, &options.first.user_id);
         else if (option == 'r')
-            ok = parse_role(optarg, &options.first.role);
+            ok = auth_parse_role((struct text){optarg, strlen(optarg)},
+                                 &options.first.role);
         else if (option == 't')
             ok = parse_number(optarg, &options.ttl_s) && options.ttl_s < INT32_MAX;
         else if (option == 'j')
