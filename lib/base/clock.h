@@ -13,7 +13,7 @@ int64_t clock_real_us(void);
 /** Whole milliseconds from now until `at_us` of clock_mono_us() has passed; 0: it has. */
 uint64_t clock_ms_until(int64_t at_us);
 
-/** For tests: shift both clocks by `add_us` more. Returns the shift so far. Any thread. */
+/** For tests: shift both clocks by `add_us` more. Returns the shift so far. */
 int64_t clock_shift_us(int64_t add_us);
 
 #endif

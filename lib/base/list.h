@@ -15,7 +15,7 @@ struct list {
 };
 
 /** The struct of type `type` whose member `member` is at `link`. */
-/* NOLINTNEXTLINE(readability-identifier-naming): reads as the function it stands for */
+/* NOLINTNEXTLINE(readability-identifier-naming): used like a function */
 #define list_item(link, type, member)                                                    \
     ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
@@ -80,7 +80,7 @@ static inline struct list *list_shift(struct list *head)
 
     if (first == head)
         return NULL;
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it overlooks that a freed link was removed */
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it ignores the removal */
     list_remove(first);
     return first;
 }

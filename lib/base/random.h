@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /**
- * Fill `ret_bytes` with random bytes that nobody can predict. False if the kernel has
- * none. Any thread.
+ * Fill `ret_bytes` with unpredictable random bytes. False if the kernel has none. Any
+ * thread.
  */
 MUST_CHECK bool random_fill(void *ret_bytes, size_t count);
 

@@ -1,4 +1,4 @@
-/* calls.c - the calls of rlock.h on one lock: check the arguments, then change the state. */
+/* calls.c - the calls of rlock.h on a lock: checks arguments, then changes the state. */
 #include "base/clock.h"
 #include "lock/state.h"
 

@@ -3,17 +3,17 @@
  *
  * A group goes from round to round (group_round.h):
  *
- *   try        all members that are not held, without waiting: held, or give back
- *   give back  what is held, and cancel what is under way: answer, pause or wait
- *   pause      a while, with jitter, longer with each failure: try or wait
- *   wait       of a multi-lock, for one busy member while no other is held: try
- *   release    all: answer
+ *   try      all members that are not held, without waiting; then held, or let go
+ *   let go   release what is held, cancel what is in progress; then end, pause or wait
+ *   pause    with jitter, longer after each failure; then try or wait
+ *   wait     of a multi-lock, for one busy member while no other is held; then try
+ *   release  all members; then end
  *
- * As soon as a try or a release is decided, members that are still to answer have a short
- * time only, so a hung server holds nobody up.
+ * As soon as a try or a release is decided, the remaining members have a short time only,
+ * so a hung server delays nobody.
  *
- * Two groups may each get what the other needs. Both then give it back before either
- * pauses or waits, and the jitter decides who is first the next time.
+ * Two groups may each get what the other needs. Both let go before they pause or wait,
+ * and the jitter decides which is first the next time.
  */
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -25,14 +25,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STAGE_MS     1500 /* at the most, as Redisson's multi-lock waits for a lock */
-#define HURRY_MS_MIN 5    /* for the last to answer: a twentieth of the lease, */
+#define ROUND_MS     1500 /* at most, as Redisson's multi-lock waits for a lock */
+#define HURRY_MS_MIN 5    /* for the remaining members: a twentieth of the lease, */
 #define HURRY_MS_MAX 50   /* between these */
 #define PAUSE_MS_MIN 4
 #define PAUSE_MS_MAX 32  /* before it waits */
-#define POLL_MS_MAX  128 /* before it tries all again */
+#define RETRY_MS_MAX 128 /* before it tries all again */
 
-/** An answer that needs no member. */
+/** An answer that involves no member. */
 struct answer {
     struct list link;
     rlock_group_cb callback;
@@ -59,7 +59,7 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/** Of those that last longest, as many as are needed: the shortest. */
+/** How long the `needed` members that last longest all last. */
 static int64_t safe_for_us(const struct rlock_group *group, int64_t now_us)
 {
     int64_t safe_us[RLOCK_GROUP_MAX];
@@ -101,7 +101,7 @@ static void group_on_member_lost(struct rlock *lock UNUSED, enum status status U
     struct group_member *member = arg;
     struct rlock_group *group = member->group;
 
-    member->status = STATUS_TIMEOUT; /* where this is still a try: too late to count */
+    member->status = STATUS_TIMEOUT; /* in a try it no longer counts */
     if (group->state == GROUP_HELD && count_held(group) < group->needed)
         lose(group);
 }
@@ -144,7 +144,7 @@ static void pause_then(struct rlock_group *group, uint32_t max_ms,
     rlock_round_pause(group, within(ms, 0, left_ms(group)));
 }
 
-/** Whether another try could end otherwise. */
+/** Whether another try may end differently. */
 static bool is_worth_trying(enum status status)
 {
     return status != STATUS_INVALID && status != STATUS_CANCELLED &&
@@ -158,7 +158,7 @@ static void group_end_let_go(struct rlock_group *group)
     if (!is_worth_trying(group->status) || left_ms(group) == 0)
         answer(group, GROUP_IDLE, group->status);
     else if (!has_busy)
-        pause_then(group, POLL_MS_MAX, group_try_all);
+        pause_then(group, RETRY_MS_MAX, group_try_all);
     else if (group->failures > 1)
         pause_then(group, PAUSE_MS_MAX, group_wait_for_busy);
     else
@@ -181,7 +181,7 @@ static void fail(struct rlock_group *group, enum status status)
     group->failures++;
     rlock_round_begin(group, group_end_let_go);
     rlock_round_let_go(group);
-    rlock_round_run(group, STAGE_MS);
+    rlock_round_run(group, ROUND_MS);
 }
 
 static void group_end_try(struct rlock_group *group)
@@ -208,7 +208,7 @@ static void group_try_all(struct rlock_group *group)
         else
             acquire_member(member, 0);
     }
-    rlock_round_run(group, within(lease_ms(group) / 2, HURRY_MS_MIN, STAGE_MS));
+    rlock_round_run(group, within(lease_ms(group) / 2, HURRY_MS_MIN, ROUND_MS));
 }
 
 static void group_end_wait(struct rlock_group *group)
@@ -225,7 +225,7 @@ static void group_wait_for_busy(struct rlock_group *group)
 
     rlock_round_begin(group, group_end_wait);
     acquire_member(group->busy, wait_ms);
-    rlock_round_run(group, (uint64_t)wait_ms + STAGE_MS);
+    rlock_round_run(group, (uint64_t)wait_ms + ROUND_MS);
 }
 
 static void answer_waiting(struct rlock_group *group)
@@ -249,7 +249,7 @@ static void group_on_soon(uv_idle_t *soon)
     answer_waiting(soon->data);
 }
 
-/** Answer a call that changes nothing. */
+/** Answer a call without changing the group. */
 static void answer_beside(struct rlock_group *group, enum status status,
                           rlock_group_cb callback, void *arg)
 {
@@ -309,7 +309,7 @@ static void release_held(struct rlock_group *group)
         if (group->members[i].call != GROUP_CALL_RELEASE)
             group->members[i].status = STATUS_LOST;
     }
-    rlock_round_run(group, STAGE_MS);
+    rlock_round_run(group, ROUND_MS);
 }
 
 void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg)
@@ -382,7 +382,7 @@ static enum status check(const struct rlock_member *members, size_t count,
                          enum rlock_group_need need, struct err *reterr)
 {
     if (count < 1 || count > RLOCK_GROUP_MAX)
-        return err_set(reterr, STATUS_INVALID, "lock group: %zu members, not 1 to %d",
+        return err_set(reterr, STATUS_INVALID, "lock group: %zu members; must be 1..%d",
                        count, RLOCK_GROUP_MAX);
     for (size_t i = 0; i < count; i++) {
         if (check_member(members, i, need, reterr) != STATUS_OK)

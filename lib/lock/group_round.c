@@ -1,4 +1,4 @@
-/* group_round.c - the calls of a group's members, awaited together and for a time only. */
+/* group_round.c - calls on the members of a group, awaited together until a deadline. */
 #include "lock/group_round.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ static void round_on_timer(uv_timer_t *timer)
 
 static void set_timer(struct rlock_group *group, uint64_t ms)
 {
-    uv_update_time(group->timer.loop); /* or the time since its last turn is cut off */
+    uv_update_time(group->timer.loop); /* it dates from the start of this turn */
     uv_timer_start(&group->timer, round_on_timer, ms, 0);
 }
 

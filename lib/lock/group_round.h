@@ -1,9 +1,9 @@
 /*
- * group_round.h - what a group is made of, and its rounds; for group.c only.
+ * group_round.h - a group, its members and its rounds; for group.c only.
  *
- * A round makes a call for some of the members. It ends when these are answered or its
- * time is over; `then` says what is next. A member that misses the end of its round takes
- * no part in another until it is answered; if that is a grant, it counts from then on.
+ * A round makes a call on some of the members. It ends when all of these have answered or
+ * its time is over; `then` is called next. A member that answers after the end of its
+ * round takes no part in another round until then; a late grant counts from then on.
  */
 #ifndef LOCK_GROUP_ROUND_H
 #define LOCK_GROUP_ROUND_H
@@ -17,7 +17,7 @@ enum group_state {
     GROUP_ACQUIRING,
     GROUP_HELD,
     GROUP_RELEASING,
-    GROUP_LOST, /* until its holder hears so from a release */
+    GROUP_LOST, /* until its owner learns of it from a release */
     GROUP_FREED,
 };
 
@@ -32,9 +32,9 @@ struct group_member {
     struct rlock_group *group;
     struct rlock_client *client;
     struct rlock lock;
-    enum group_call call; /* under way */
-    unsigned round;       /* that waits for it, if it is the present one */
-    enum status status;   /* its answer in this round; STATUS_TIMEOUT: none yet */
+    enum group_call call; /* in progress */
+    unsigned round;       /* that awaits it, if it is the present one */
+    enum status status;   /* of its call in this round; STATUS_TIMEOUT: none yet */
     size_t name_len;
     char name[RLOCK_NAME_MAX];
 };
@@ -44,19 +44,19 @@ struct rlock_group {
     uv_idle_t soon;   /* runs while there are answers */
     struct closing closing;
     bool is_closed;      /* its handles are */
-    struct list answers; /* that need no member */
+    struct list answers; /* struct answer */
     enum group_state state;
     struct rlock_group_options options;
     rlock_group_cb callback;
     void *arg;
     int64_t give_up_at_us;
-    unsigned failures;         /* tries and waits of this acquire */
+    unsigned failures;         /* tries and waits of this acquire that failed */
     enum status status;        /* of the last one */
-    struct group_member *busy; /* the first one that was, or NULL */
+    struct group_member *busy; /* the first busy member of it, or NULL */
     unsigned round;
     void (*then)(struct rlock_group *group);
-    unsigned awaited; /* members that it waits for */
-    bool may_hurry;   /* for hurry_ms more when it is decided, set after the beginning */
+    unsigned awaited; /* members that have not answered */
+    bool may_hurry;   /* end it hurry_ms after it is decided; set after the beginning */
     uint64_t hurry_ms;
     enum rlock_group_need need;
     unsigned needed, count;
@@ -66,26 +66,26 @@ struct rlock_group {
 void rlock_round_begin(struct rlock_group *group,
                        void (*then)(struct rlock_group *group));
 
-/** Call rlock_acquire() for it, unless a call of it is under way from before. */
+/** Call rlock_acquire() for it, unless an earlier call on it is in progress. */
 void rlock_round_acquire(struct group_member *member,
                          const struct rlock_acquire_options *options);
 
-/** Cancel or release all members; releases under way from before are awaited, too. */
+/** Cancel or release all members; await earlier releases, too. */
 void rlock_round_let_go(struct rlock_group *group);
 
-/** Send all calls; where there was none to make it ends in the loop's next turn. */
+/** Send all calls. Without any the round ends in the next turn of the loop. */
 void rlock_round_run(struct rlock_group *group, uint64_t ms);
 
 /** A round without calls. */
 void rlock_round_pause(struct rlock_group *group, uint64_t ms);
 
-/** What the members' statuses come to; `denied`: theirs who were asked and said no. */
+/** The status of the round. `denied`: the status of a member that was refused. */
 enum status rlock_round_status(const struct rlock_group *group, enum status denied);
 
-/** End the round, if any, and let go of all members, with nobody to hear of it. */
+/** End the round, if any, and cancel or release all members without awaiting it. */
 void rlock_round_abandon(struct rlock_group *group);
 
-/** Free a group in GROUP_FREED as soon as nobody knows it any more. */
+/** Free a group in GROUP_FREED when no call and no handle refers to it any more. */
 void rlock_round_free_if_done(struct rlock_group *group);
 
 #endif

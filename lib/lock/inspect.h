@@ -1,4 +1,4 @@
-/* inspect.h - rlock_inspect() and rlock_force_release() of a client, as its loop ends them. */
+/* inspect.h - how a client ends the queries of rlock_inspect() and force release. */
 #ifndef LOCK_INSPECT_H
 #define LOCK_INSPECT_H
 

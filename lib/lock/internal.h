@@ -52,7 +52,7 @@ enum rlock_class_id {
 /** Writes a lock's share of the keys or of the arguments: the same number each time. */
 typedef void (*rlock_writer)(struct rlock_client *client, struct rlock *lock);
 
-/** An operation of a kind: its script, what is written for it, and who gets the result. */
+/** An operation of a kind: its script, what is written for it, what gets the result. */
 struct rlock_op {
     enum rlock_script script;
     enum rlock_class_id class_id;
@@ -173,7 +173,7 @@ struct rlock_client {
     struct err why; /* the last failure */
     char id[RLOCK_CLIENT_ID_LEN + 1];
     char *fence_key;
-    char *waiting_key; /* exists while somebody waits for a lock of kind plain */
+    char *waiting_key; /* exists while a lock of kind plain has waiters */
     size_t fence_key_len, waiting_key_len;
     uv_loop_t *loop;
     struct redis_url url;

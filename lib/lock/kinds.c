@@ -1,8 +1,8 @@
 /*
  * kinds.c - the kinds of locks: tables of operations.
  *
- * An operation names its script, the keys and arguments that the script takes (scripts.h),
- * and the functions of state.c that get the result.
+ * An operation names its script, the keys and arguments that the script takes
+ * (scripts.h), and the functions of state.c that get the result.
  */
 #include "base/clock.h"
 #include "lock/keys.h"

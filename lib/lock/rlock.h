@@ -1,19 +1,20 @@
 /*
  * rlock.h - locks in Redis, asynchronous, on the caller's libuv loop.
  *
- * A client owns a connection and the watchdog that renews what it holds; a second
- * connection, for the subscriptions of those who wait, is opened when first needed. Calls
- * are collected and leave in one write at rlock_flush(), which the owner of the loop
- * calls once a turn; thousands of independent locks so share one round trip, each with a
- * result of its own.
+ * A client owns a connection, and a watchdog that renews the locks it holds. It opens a
+ * second connection, for subscriptions, when a call first waits for a lock. Calls are
+ * collected and leave in one write at rlock_flush(), which the owner of the loop calls
+ * once per turn: thousands of independent locks share one round trip, and each gets its
+ * own result.
  *
- * A lock is a lease: a holder that is paused for longer than its lease loses it without
+ * A lock is a lease: an owner that is paused for longer than its lease loses it without
  * noticing. Therefore each grant carries a fencing token, greater than that of any
- * earlier grant, for the resource to check, and rlock_safe_for_us() tells how long the
- * holder may still believe.
+ * earlier grant, which the protected resource should check, and rlock_safe_for_us()
+ * returns how long the lease surely runs.
  *
- * Threads: everything of a client on the thread of its loop. For callers that block, in
- * any thread, there is rlock_sync.h; for several locks at once rlock_group.h.
+ * Threads  all calls on a client, its locks and callbacks: the thread of its loop.
+ *          rlock_sync.h is for threads that block.
+ * Blocks   never
  */
 #ifndef LOCK_RLOCK_H
 #define LOCK_RLOCK_H
@@ -30,7 +31,7 @@
 #define RLOCK_NAME_MAX         200 /* bytes */
 #define RLOCK_LEASE_MS_MIN     100
 #define RLOCK_LEASE_MS_MAX     600000
-#define RLOCK_LEASE_MS_DEFAULT 30000 /* of a watched lock that names none */
+#define RLOCK_LEASE_MS_DEFAULT 30000 /* with the watchdog */
 #define RLOCK_WAIT_FOREVER     UINT32_MAX
 
 struct rlock_client;
@@ -39,18 +40,20 @@ struct rlock_kind;
 struct rlock_waiter;
 struct rlock;
 
+/* -- kinds -- */
+
 /**
- * A string that names its owner, taken by SET NX PX and deleted by comparing. Not
- * reentrant: its own holder finds it busy.
+ * A string with the owner's value, set by SET NX PX, deleted if it still has that value.
+ * Not reentrant: its owner finds it busy, too.
  *
- * Source  Redis "SET NX PX" with an owner's value, and a fencing token (M. Kleppmann,
- *         "How to do distributed locking", 2016)
+ * Source  Redis "SET NX PX" pattern; fencing: M. Kleppmann, "How to do distributed
+ *         locking", 2016
  */
 extern const struct rlock_kind rlock_plain;
 
 /**
- * A hash that counts how often its holder has taken it: `name` {"<client>:<holder>": n}.
- * On the wire compatible with Redisson's RLock: processes of both kinds exclude and wake
+ * A hash that counts how often its holder has acquired it: `name` {"<client>:<holder>":
+ * n}. Compatible with Redisson's RLock on the wire: processes of both exclude and wake
  * each other. A nested grant has the fence of the first one and never shortens the lease.
  *
  * Source  Redisson, org.redisson.RedissonLock
@@ -58,56 +61,58 @@ extern const struct rlock_kind rlock_plain;
 extern const struct rlock_kind rlock_reentrant;
 
 /**
- * As plain, but those who wait are served in the order of their arrival at the server.
- * Each keeps a heartbeat there, so that one who died is passed over within
- * RLOCK_FAIR_BEAT_MS * 3; nobody alive is, whatever the clients' clocks show.
+ * As plain, but waiters are served in the order in which they reached the server. Each
+ * sends a heartbeat. A waiter that died is skipped within RLOCK_FAIR_BEAT_MS * 3; a live
+ * waiter never is, whatever the clocks of the clients show. The keys "<name>:queue" and
+ * "<name>:beats" belong to the lock.
  *
- * Source  the idea of Redisson's RFairLock; the queue is ours, names "<name>:queue" and
- *         "<name>:beats" belong to it
+ * Source  Redisson, RFairLock, with a queue of our own
  */
 extern const struct rlock_kind rlock_fair;
 #define RLOCK_FAIR_BEAT_MS 500
 
 /**
- * A string that holds the time of its expiry by its taker's clock, as it was done before
- * Redis 2.6.12; for study, and to live beside programs that still do it. What it cannot
- * promise: clocks that differ by more than the lease give two holders, and the value
- * names no owner, only a time in ms, so that two takers of the same ms are one. Our three
- * commands run in one script; a program that sends them one by one can, when it loses,
- * still move the holder's expiry, and its holder then finds the lock lost. The key has no
- * expiry at the server: it stays until somebody takes it over. No watchdog, no extend. A
- * string that is no time in ms is refused.
+ * A string with the end of the lease by its owner's clock, as used before Redis 2.6.12;
+ * for study, and to share locks with programs that still use it. Its limits: two clients
+ * whose clocks differ by more than the lease can both hold it, and the value names no
+ * owner, so two acquires in the same millisecond are one. Here the three commands run in
+ * one script. A program that sends them one by one may, when it fails to acquire, still
+ * change the owner's value; the owner then finds its lock lost. The key never expires on
+ * the server. No watchdog, no extend. A string that is no time in ms is refused.
  */
 extern const struct rlock_kind rlock_getset;
 
+/* -- data -- */
+
 /**
- * How a call ended.
+ * Tells how a call ended. Called by the loop, never from inside the call; only
+ * STATUS_NO_MEMORY may be.
  *
- * @lock    the lock of the call; its memory is the caller's again: it may be freed or
- *          used anew from inside the callback, unless the lock is now held
+ * @lock    the lock of the call. Unless it is now held, its memory is the caller's again,
+ *          and the callback may free it or use it for another call
  * @status  see the call
  */
 typedef void (*rlock_cb)(struct rlock *lock, enum status status, void *arg);
 
 /**
- * A lock, in memory of the caller: zero-filled before its first use, at one address
- * while a call is under way or the lock is held. The fields are the library's.
+ * A lock, in memory of the caller. Zero-fill it before the first use; do not move it
+ * while a call is in progress or the lock is held. The fields are internal.
  */
 struct rlock {
-    struct list link;            /* among those to be answered, or the library's own */
-    struct list watch_link;      /* among the watched */
-    struct rlock_batch *batch;   /* the call under way */
-    struct rlock_waiter *waiter; /* while it waits for the present owner */
+    struct list link;            /* in a list of the library's */
+    struct list watch_link;      /* in the watchdog's */
+    struct rlock_batch *batch;   /* of the operation in progress */
+    struct rlock_waiter *waiter; /* while it waits for another owner */
     const struct rlock_kind *kind;
     rlock_cb callback;
     void *arg;
     rlock_cb on_lost;
     void *lost_arg;
-    struct rlock *subject; /* answer for this one instead */
+    struct rlock *subject; /* the lock to give to the callback instead */
     int64_t safe_until_us; /* clock_mono_us() until which the lease surely runs */
     int64_t renew_at_us;
     int64_t began_us;
-    uint64_t serial; /* makes the owner's value unique; getset: the value */
+    uint64_t serial; /* makes the owner's value unique; getset: is the value */
     uint64_t holder;
     int64_t fence;
     uint32_t lease_ms;
@@ -115,10 +120,10 @@ struct rlock {
     uint16_t spin_min_ms, spin_max_ms;
     uint16_t replicas_wait_ms;
     uint8_t replicas;
-    uint16_t slot; /* its place in the batch */
+    uint16_t slot; /* position in the batch */
     uint16_t name_len;
     uint8_t state;
-    uint8_t status; /* enum status, while it waits to be answered */
+    uint8_t status; /* enum status for the callback, while that is due */
     uint8_t tries;
     bool watched;
     char name[RLOCK_NAME_MAX];
@@ -126,152 +131,161 @@ struct rlock {
 
 struct rlock_client_options {
     uv_loop_t *loop; /* borrowed, outlives the client */
-    const char
-        *redis_url; /* redis://[user:password@]host[:port][/db], rediss://, unix: */
-    const char *fence_key; /* the counter of fencing tokens; NULL for "lock:fence" */
-    uint32_t timeout_ms;   /* per command; no answer by then is STATUS_TIMEOUT */
+    /* redis://[user:password@]host[:port][/db], rediss:// for TLS, unix:/path */
+    const char *redis_url;
+    const char *fence_key; /* the counter of fencing tokens; NULL: "lock:fence" */
+    uint32_t timeout_ms;   /* per command; then STATUS_TIMEOUT */
     void (*on_state)(bool is_up, const struct err *why, void *arg); /* may be NULL */
     void *arg;
 };
 
 struct rlock_acquire_options {
     const struct rlock_kind *kind; /* NULL: &rlock_plain */
-    uint64_t holder;   /* reentrant: which holder of this client, e.g. a thread's number.
-                          Calls of one holder that wait at once are not told of each other's
-                          grants: they look every two seconds */
+    uint64_t holder; /* reentrant: which holder of this client, e.g. a thread's number. A
+                          waiting call does not notice a grant to the same holder at once,
+                          but within two seconds */
     uint32_t lease_ms; /* RLOCK_LEASE_MS_MIN..RLOCK_LEASE_MS_MAX; with the watchdog also
-                          0, for RLOCK_LEASE_MS_DEFAULT */
-    bool watchdog;     /* renew every third of the lease until released */
-    rlock_cb on_lost;  /* called once if a held lock turns out to be lost; may be NULL.
-                          The lock is then no longer held; `arg` is that of acquire */
-    uint32_t wait_ms;  /* for the present owner; 0: one try. By pub/sub and the owner's
-                          lease, or, where spin_max_ms is set, by asking again and again */
-    uint16_t spin_min_ms; /* pauses grow from this, 0 for 1, */
-    uint16_t spin_max_ms; /* to this; each is between half of that and all of it */
-    uint8_t replicas; /* that must have the grant before it counts; 0: none is asked */
-    uint16_t replicas_wait_ms; /* for them, from 1 to less than the client's timeout_ms;
-                                  commands of the same client wait behind, the heartbeats
-                                  of fair waiters too */
+                          0: RLOCK_LEASE_MS_DEFAULT */
+    bool watchdog;     /* renew the lease every third of it, until the release */
+    rlock_cb on_lost; /* called once if the held lock turns out to be lost, and then is no
+                          longer held; with the `arg` of acquire; may be NULL */
+    uint32_t wait_ms; /* how long to wait for another owner; 0: one try. By pub/sub and
+                          the owner's lease or, if spin_max_ms is set, by spinning */
+    uint16_t spin_min_ms;      /* the pauses grow from this (0: 1 ms) */
+    uint16_t spin_max_ms;      /* to this; a random part between half and all of it */
+    uint8_t replicas;          /* that must have the grant; 0: do not ask */
+    uint16_t replicas_wait_ms; /* for them: 1 to less than the client's timeout_ms. It
+                                  delays later commands of the client, including the
+                                  heartbeats of kind fair */
 };
 
 #define RLOCK_WAIT_BUCKETS 16
 
 struct rlock_stats {
     uint64_t granted, busy, lost, renewed, released, failed, reconnects;
-    /* Grants by how long they took from the call, in buckets: the i-th counts those
-       below 2^i ms (and not below 2^(i-1)), the last all others. */
+    /* Grants by the time since the call: bucket i counts 2^(i-1) to below 2^i ms, the last
+       bucket all longer times. */
     uint64_t waits[RLOCK_WAIT_BUCKETS];
 };
 
+/* -- clients -- */
+
 /**
- * Start a client; it connects, and reconnects with back-off, by itself. A server that
- * is away is no error here.
+ * Start a client. It connects by itself, and reconnects with back-off; an unreachable
+ * server is not an error here.
  *
- * @ret_client  set on STATUS_OK; close with rlock_client_close()
+ * @options     copied, with the strings
+ * @ret_client  set on STATUS_OK; end it with rlock_client_close()
  *
- * Returns  STATUS_OK, STATUS_INVALID (URL not understood, rediss:// in a build without
- *          TLS), STATUS_NO_MEMORY
+ * Returns  STATUS_OK; STATUS_INVALID: bad URL, or rediss:// in a build without TLS;
+ *          STATUS_IO: no random numbers, or the TLS certificates cannot be loaded;
+ *          STATUS_NO_MEMORY
  */
 MUST_CHECK enum status rlock_client_open(const struct rlock_client_options *options,
                                          struct rlock_client **ret_client,
                                          struct err *reterr);
 
 /**
- * End the client. Calls under way are answered STATUS_CANCELLED before this returns;
- * locks still held are left to their lease, and their memory is the caller's again.
- * Releases that were asked for are still carried out, and an acquire under way is given
- * back, where the server answers within the timeout. The memory is freed by the loop
- * later, then `closed` is called (may be NULL). Until then calls are answered
- * STATUS_CANCELLED, and a release gives nothing back. Accepts a NULL client (then
- * `closed` is called at once).
+ * End the client. Calls in progress end with STATUS_CANCELLED before this returns. Locks
+ * that are still held are left to their lease, and their memory is the caller's again.
+ * Releases in progress and grants of acquires in progress are still released, if the
+ * server replies within the timeout. Until `closed` is called, calls end with
+ * STATUS_CANCELLED and a release sends nothing.
+ *
+ * @client  may be NULL: then `closed` is called at once
+ * @closed  called by the loop when the memory is about to be freed; may be NULL
  */
 void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg),
                         void *arg);
 
-/** Whether the connection is established and was not found hung. */
+/** Whether the client is connected to a server that replies. */
 bool rlock_client_is_up(const struct rlock_client *client);
 
-/** Write all that was collected since the last flush. Calls no callback. */
+/** Send all calls collected since the last flush. Calls no callback. */
 void rlock_flush(struct rlock_client *client);
 
 void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats);
 
-/** The words of the last failure: why it is not connected, what the server refused. */
+/** The last failure: why the client is not connected, or what the server refused. */
 const struct err *rlock_client_why(const struct rlock_client *client);
 
+/* -- locks -- */
+
 /**
- * Take the lock `name`.
+ * Acquire the lock `name`.
  *
- * @name     1..RLOCK_NAME_MAX bytes, any values; copied
- * @options  copied
+ * @name      1..RLOCK_NAME_MAX bytes of any value; copied
+ * @options   copied
+ * @callback  gets
+ *              STATUS_OK         held; rlock_fence() is set
+ *              STATUS_BUSY       held by another owner during all of wait_ms
+ *              STATUS_INVALID    bad name or option; or `lock` is held or in another
+ *                                call, which continues
+ *              STATUS_DOWN       not connected, nothing was sent
+ *              STATUS_TIMEOUT,
+ *              STATUS_IO         unknown. If the server grants it, the library releases
+ *                                it as soon as possible; the lease ends it at the latest.
+ *                                A server that executes the call after the timeout does
+ *                                not grant it, except in the first round trip of a
+ *                                connection
+ *              STATUS_REFUSED    the server replied with an error (read-only, out of
+ *                                memory, a key of another type, ...); rlock_client_why()
+ *              STATUS_UNSAFE     too few replicas have it; released
+ *              STATUS_CANCELLED  by rlock_cancel() or rlock_client_close()
+ *              STATUS_NO_MEMORY  not held
  *
- * The callback, never called from inside this function, tells
- *   STATUS_OK         held; rlock_fence() is set
- *   STATUS_BUSY       held by another, which is untouched, all the time we waited
- *   STATUS_INVALID    a bad name or option, or `lock` is held or in another call, which
- *                     goes on undisturbed
- *   STATUS_DOWN       not connected, nothing was sent
- *   STATUS_TIMEOUT,
- *   STATUS_IO         unknown; if it was granted the library gives it back itself as
- *                     soon as it can, at the latest the lease ends it. A server that
- *                     gets to it after the timeout does not grant it any more,
- *                     unless it was sent in the first round trip of a connection
- *   STATUS_REFUSED    the server answered with an error (read only, no memory, another
- *                     type at the key, ...): rlock_client_why() has its words
- *   STATUS_UNSAFE     fewer replicas than asked have it; given back
- *   STATUS_CANCELLED  by rlock_cancel(), or the client was closed
+ * Source  redis.io/docs/latest/develop/use/patterns/distributed-locks
  */
 void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *name,
                    size_t name_len, const struct rlock_acquire_options *options,
                    rlock_cb callback, void *arg);
 
 /**
- * End an rlock_acquire() that is under way: its callback tells STATUS_CANCELLED soon, and
- * what may have been granted meanwhile is given back. Without effect on any other lock.
+ * End the rlock_acquire() in progress: its callback soon gets STATUS_CANCELLED, and a
+ * grant is released. Without effect on a lock that is not being acquired.
  */
 void rlock_cancel(struct rlock_client *client, struct rlock *lock);
 
 /**
- * Let the lease of a held lock end `lease_ms` from now, be that earlier or later (of
- * kind reentrant never earlier: other grants may need it). The watchdog, if it watches
- * the lock, goes on with this lease.
+ * Set the end of a held lock's lease to `lease_ms` from now, earlier or later (of kind
+ * reentrant never earlier, since other grants may need it). The watchdog renews it with
+ * this lease from then on.
  *
- * The callback, never called from inside this function, tells
- *   STATUS_OK         done
- *   STATUS_LOST       it had lapsed or was taken, and is not held any more; on_lost is
- *                     not called
- *   STATUS_NOT_OWNER  not held, or another call on it is under way
- *   STATUS_INVALID    a lease out of range, or a kind that cannot
- *   STATUS_CANCELLED  it was released meanwhile, or the client was closed; after a
- *                     release without a callback `lock` only tells which it was
- *   others            as for rlock_acquire(); the lock is still held as far as is known
- *                     here, with the earlier of both deadlines
+ * @callback  gets
+ *              STATUS_OK         done
+ *              STATUS_LOST       it had expired or was taken, and is no longer held;
+ *                                on_lost is not called
+ *              STATUS_NOT_OWNER  not held, or another call on it is in progress
+ *              STATUS_INVALID    lease out of range, or a kind that cannot extend
+ *              STATUS_CANCELLED  it was released meanwhile, or the client was closed.
+ *                                After a release without a callback the memory of `lock`
+ *                                may be gone: use it only to tell which lock it was
+ *              others            as of rlock_acquire(); it still counts as held, until
+ *                                the earlier of both deadlines
  */
 void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t lease_ms,
                   rlock_cb callback, void *arg);
 
 /**
- * Give a held lock back, if it is still ours; compares and deletes in one step. Of kind
- * reentrant: this one grant of it.
+ * Release a held lock if it is still ours, compared and deleted in one step. Of kind
+ * reentrant: this one grant.
  *
- * @callback  may be NULL: then the library keeps what it needs in memory of its own, and
- *            the lock's memory is the caller's again when this returns
- *
- * The callback, never called from inside this function, tells
- *   STATUS_OK         given back
- *   STATUS_LOST       it had lapsed or was taken: the name may be another's now, and is
- *                     untouched
- *   STATUS_NOT_OWNER  not held
- *   STATUS_TIMEOUT,
- *   STATUS_IO,
- *   STATUS_DOWN       unknown; the library goes on trying, at the latest the lease ends
- *   STATUS_REFUSED    the server answered with an error; the lease ends it
- *   STATUS_CANCELLED  the client was closed
+ * @callback  NULL: the memory of `lock` is the caller's again on return; else gets
+ *              STATUS_OK         released
+ *              STATUS_LOST       it had expired or was taken; another owner's lock is
+ *                                untouched
+ *              STATUS_NOT_OWNER  not held
+ *              STATUS_TIMEOUT,
+ *              STATUS_IO,
+ *              STATUS_DOWN       unknown; the library keeps trying, and the lease ends it
+ *                                at the latest
+ *              STATUS_REFUSED    the server replied with an error; the lease ends it
+ *              STATUS_CANCELLED  the client was closed
  */
 void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb callback,
                    void *arg);
 
-/** Whether `lock` is held as far as is known here. */
+/** Whether `lock` is held, as far as this client knows. */
 bool rlock_is_held(const struct rlock *lock);
 
 /** The fencing token of a held lock, > 0. */
@@ -279,28 +293,40 @@ int64_t rlock_fence(const struct rlock *lock);
 
 /**
  * Microseconds for which the lease of a held lock surely still runs: counted from when
- * the request was sent, less an allowance for clock drift. 0 or less: do not rely on it.
+ * the call was sent, minus an allowance for clock drift. 0 or less: do not rely on the
+ * lock.
+ *
+ * @now_us  of CLOCK_MONOTONIC, as uv_hrtime() / 1000
  */
 int64_t rlock_safe_for_us(const struct rlock *lock, int64_t now_us);
 
-/** What rlock_inspect() finds; strings are valid during the callback only. */
+/* -- names -- */
+
+/** What rlock_inspect() found. The strings are valid during the callback. */
 struct rlock_info {
-    const char *owner; /* NULL when the lock is free */
+    const char *owner; /* NULL: the lock is free */
     size_t owner_len;
-    int64_t remaining_ms; /* -1: the key has no expiry */
+    int64_t remaining_ms; /* -1: the key does not expire */
     int64_t count;        /* how often its owner holds it; 1 unless reentrant */
     bool is_ours;         /* its owner belongs to this client */
 };
 
-/** Tell who holds `name`. Statuses as for rlock_acquire(); STATUS_NOT_FOUND: free. */
+/**
+ * Find out who holds `name`.
+ *
+ * @callback  gets STATUS_OK and `info`; STATUS_NOT_FOUND: free; others as of
+ *            rlock_acquire()
+ */
 void rlock_inspect(struct rlock_client *client, const char *name, size_t name_len,
                    void (*callback)(enum status status, const struct rlock_info *info,
                                     void *arg),
                    void *arg);
 
 /**
- * Delete the lock whoever holds it, and wake who waits for it. STATUS_OK;
- * STATUS_NOT_FOUND: it was free; STATUS_REFUSED: neither a string nor a hash is there.
+ * Delete the lock `name`, whoever holds it, and wake its waiters.
+ *
+ * @callback  gets STATUS_OK; STATUS_NOT_FOUND: it was free; STATUS_REFUSED: the key is
+ *            neither a string nor a hash; others as of rlock_acquire()
  */
 void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
                          void (*callback)(enum status status, void *arg), void *arg);

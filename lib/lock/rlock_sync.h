@@ -1,21 +1,23 @@
 /*
  * rlock_sync.h - the locks of rlock.h for threads that block.
  *
- * A struct rlock_sync is a loop for any number of threads; the clients opened in it do
- * what rlock.h says. Each call sleeps until it is answered; calls of several threads
- * leave together. One of the calling threads runs the loop for all of them; a thread of
- * its own does so while nobody calls, so that leases are renewed and losses told.
+ * A struct rlock_sync is a loop for any number of threads; a client opened in it works as
+ * rlock.h says. A call sleeps until it has its result, and calls of several threads leave
+ * together. One of the calling threads runs the loop for all of them; while no thread
+ * calls, a thread of the library runs it, so that leases are renewed and losses reported.
  *
- * What a thread wrote before it released a lock is seen by the thread of the same
+ * What a thread wrote before it released a lock is visible to the thread of the same
  * struct rlock_sync that acquires it next.
  *
- * After rlock_sync_close() every call answers STATUS_CANCELLED until rlock_sync_free().
+ * on_lost and on_state run in the thread that runs the loop, perhaps inside another
+ * thread's call. They may not block; a call of this header made by them returns
+ * STATUS_INVALID, and rlock_sync_close() would never return. After rlock_sync_close()
+ * all calls return STATUS_CANCELLED.
  *
- * Threads: any, unless stated otherwise; a struct rlock is used by one thread at a time.
- * on_lost and on_state are called in whichever thread runs the loop, perhaps that of
- * another caller: they may not block; what they call here answers STATUS_INVALID (but
- * rlock_sync_close() would wait for ever). A thread is not to be cancelled
- * (pthread_cancel) inside a call.
+ * Threads  any, unless stated otherwise; one at a time per struct rlock. Do not cancel a
+ *          thread (pthread_cancel) inside a call
+ * Blocks   up to twice the client's timeout_ms, an acquire also wait_ms, unless stated
+ *          otherwise
  */
 #ifndef LOCK_RLOCK_SYNC_H
 #define LOCK_RLOCK_SYNC_H
@@ -28,43 +30,50 @@ struct rlock_sync;
 /**
  * Start the loop and its thread.
  *
- * @ret_sync  set on STATUS_OK; end with rlock_sync_close(), then rlock_sync_free()
+ * @ret_sync  set on STATUS_OK; end it with rlock_sync_close(), then rlock_sync_free()
  *
- * Returns  STATUS_OK, STATUS_NO_MEMORY, STATUS_IO (no thread, no descriptors)
+ * Returns  STATUS_OK, STATUS_NO_MEMORY; STATUS_IO: no thread or no file descriptor left
+ * Blocks   never
  */
 MUST_CHECK enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr);
 
 /**
- * Close the clients as rlock_client_close() does and end the thread; calls under way are
- * answered STATUS_CANCELLED. Blocks up to the longest timeout of a client. Twice is fine.
- * Accepts NULL.
+ * Close the clients as rlock_client_close() does, and end the thread. Calls in progress
+ * return STATUS_CANCELLED. May be called again.
+ *
+ * @sync  may be NULL
+ *
+ * Blocks  up to the longest timeout_ms of a client
  */
 void rlock_sync_close(struct rlock_sync *sync);
 
-/** After rlock_sync_close(), when no thread uses it any more. Accepts NULL. */
+/** Free it, after rlock_sync_close(), when no thread uses it any more. May be NULL. */
 void rlock_sync_free(struct rlock_sync *sync);
 
 /**
- * Open a client in it; `options->loop` is ignored. Waits until it is connected, at most
- * `options->timeout_ms`.
+ * Open a client and wait until it is connected.
  *
- * Returns  STATUS_OK; STATUS_DOWN (not connected yet: the client exists and goes on
- *          trying, `reterr` says why); as rlock_client_open(); STATUS_CANCELLED
+ * @options     as of rlock_client_open(); `loop` is ignored
+ * @ret_client  set on STATUS_OK and STATUS_DOWN; rlock_sync_close() closes it
+ *
+ * Returns  STATUS_OK; STATUS_DOWN: not connected yet, `reterr` says why; the client keeps
+ *          trying; STATUS_CANCELLED; others as of rlock_client_open()
+ * Blocks   up to timeout_ms
  */
 MUST_CHECK enum status rlock_sync_open(struct rlock_sync *sync,
                                        const struct rlock_client_options *options,
                                        struct rlock_client **ret_client,
                                        struct err *reterr);
 
-/** A number of this thread's, unlike any other's in this process, for options->holder. */
+/** A number of this thread's, unique in the process, for `holder` of the options. */
 uint64_t rlock_sync_holder(void);
 
 /*
- * Each as its namesake in rlock.h: the statuses are those of the callback there. `reterr`
- * (may be NULL) is given the words. They block: an acquire up to wait_ms and twice the
- * client's timeout, others up to twice the timeout. on_lost is given no `arg` of any use;
- * it tells by the lock or group. rlock_fence() may be asked directly.
+ * The calls of rlock.h. They return the status that the callback gets there, and set
+ * `reterr` (may be NULL) to the message. on_lost gets no useful `arg`; it knows its lock
+ * or group. rlock_fence() needs no counterpart: any thread may call it.
  */
+
 MUST_CHECK enum status rlock_sync_acquire(struct rlock_sync *sync,
                                           struct rlock_client *client, struct rlock *lock,
                                           const char *name, size_t name_len,
@@ -81,12 +90,11 @@ MUST_CHECK enum status rlock_sync_force_release(struct rlock_sync *sync,
                                                 const char *name, size_t name_len,
                                                 struct err *reterr);
 
-/** Ends, from another thread, the rlock_sync_acquire() that waits with this lock. */
+/** End the rlock_sync_acquire() of another thread that waits with this lock. */
 void rlock_sync_cancel(struct rlock_sync *sync, struct rlock_client *client,
                        struct rlock *lock);
 
-/** What rlock_inspect() tells, with the owner's value copied, NUL behind it, cut to fit.
- */
+/** As struct rlock_info; the owner's value is copied, truncated to fit, with a NUL. */
 struct rlock_sync_info {
     char owner[128];
     int64_t remaining_ms;
@@ -98,17 +106,19 @@ MUST_CHECK enum status
 rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *client, const char *name,
                    size_t name_len, struct rlock_sync_info *ret_info, struct err *reterr);
 
-/** Whether it is held as far as is known here, and for how long that is sure. */
 bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock);
+
+/** As rlock_safe_for_us(), from now. */
 int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock);
 
 void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
                       struct rlock_stats *ret_stats);
 
 /*
- * Groups of clients of this `sync`, each call as its namesake in rlock_group.h.
- * rlock_sync_close() frees those that are left.
+ * The calls of rlock_group.h, for clients of this `sync`. rlock_sync_close() frees the
+ * groups that are left.
  */
+
 MUST_CHECK enum status rlock_sync_group_create(struct rlock_sync *sync,
                                                const struct rlock_member *members,
                                                size_t count, enum rlock_group_need need,
@@ -123,10 +133,10 @@ MUST_CHECK enum status rlock_sync_group_release(struct rlock_sync *sync,
                                                 struct rlock_group *group,
                                                 struct err *reterr);
 
-/** Ends, from another thread, the rlock_sync_group_acquire() under way. */
+/** End the rlock_sync_group_acquire() of another thread. */
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group);
 
-/** 0 or less when it is not held, or when that is not sure any more. */
+/** As rlock_group_safe_for_us(), from now; 0 when it is not held. */
 int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group *group);
 int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
                                size_t index);

@@ -1,4 +1,4 @@
-/* scripts.c - the Lua texts. Redis 5 or later (TIME before a write). */
+/* scripts.c - the Lua sources. Redis 5 or later (TIME before a write). */
 #include "lock/scripts.h"
 #include "lock/rlock.h"
 
@@ -8,15 +8,15 @@
 /* clang-format off */
 
 /*
- * A call that is carried out when its caller has given up, by a server that hung, would
- * lock names for nobody. So it says until when, on this server's clock, it is wanted,
- * and learns that clock from each reply.
+ * If a server that hung executed a call after the caller had given up, it would lock
+ * names without an owner. Therefore a call names the latest time, on the server's clock,
+ * at which it may be executed; the client learns that clock from each reply.
  *
- * Fences come from one counter, advanced by the number of locks before any lock is set:
- * if that is refused nothing has been changed, and the fence of the i-th lock is the
- * returned number plus i, with gaps for those that were busy. A counter that is missing
- * starts at the server's clock in microseconds, which is more than any counter before it
- * can have reached; so fences grow on after the server lost its data.
+ * Fences come from one counter. It is increased by the number of locks before any lock is
+ * set, so nothing has changed if that is refused. The fence of lock i is the returned
+ * number plus i, with gaps for busy locks. A missing counter starts at the server's clock
+ * in microseconds, which is more than any earlier counter can have reached, so fences
+ * keep growing after the server lost its data.
  */
 #define DRAW_FENCES(count)                                                               \
     "local now = redis.call('TIME')\n"                                                   \
@@ -25,7 +25,7 @@
     "local count = " count "\n"                                                          \
     "local fence = redis.call('INCRBY', KEYS[1], count)\n"                               \
     "if fence > 9e15 then\n"                                                             \
-    "  return redis.error_reply('ERR the fence counter holds something else')\n"         \
+    "  return redis.error_reply('ERR the fence key holds no fence counter')\n"         \
     "end\n"                                                                              \
     "if fence == count then\n"                                                           \
     "  fence = clock + count\n"                                                          \
@@ -34,7 +34,7 @@
     "fence = fence - count\n"                                                            \
     "local call, lease, results, numbers = redis.pcall, ARGV[1], {}, {}\n"
 
-/* A lock that holds our very value is a grant: the call had been carried out before. */
+/* A lock that has our value is a grant: the call has been executed before. */
 static const char acquire[] =
     DRAW_FENCES("#KEYS - 1")
     "for i = 1, count do\n"
@@ -52,9 +52,9 @@ static const char acquire[] =
     "return {ARGV[#ARGV], clock, fence, table.concat(results)}\n";
 
 /*
- * As acquire; who finds it busy and will wait sets the waiting key, for as long as it
- * waits. A release that finds that key publishes; without one nobody listens, and the
- * many locks nobody waits for need not pay for it.
+ * As acquire; a caller that finds the lock busy and will wait sets the waiting key for as
+ * long as it waits. A release publishes only if that key exists, so locks without waiters
+ * do not pay for it.
  */
 static const char acquire_wait[] =
     DRAW_FENCES("#KEYS - 2")
@@ -80,8 +80,8 @@ static const char acquire_wait[] =
     "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
 /*
- * MGET tells nil, not an error, where a key holds another type. A user who may not
- * publish has released nevertheless, and those who wait look for themselves: pcall.
+ * MGET returns nil, not an error, for a key of another type. pcall: a user who may not
+ * publish has released the lock nevertheless, and waiters try again by themselves.
  */
 static const char release[] =
     "local found = redis.call('MGET', unpack(KEYS))\n"
@@ -108,9 +108,9 @@ static const char renew[] =
     "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
 /*
- * The hash is Redisson's {holder: count}. Beside the count stand a field for each of our
- * grants, "holder:serial", so that a grant is counted once and given back once however
- * often a call is repeated, and "holder:fence". Redisson asks for its own field only.
+ * The hash is Redisson's {holder: count}. It also has a field for each of our grants,
+ * "holder:serial", so that a grant is counted once and released once even if a call is
+ * repeated, and "holder:fence". Redisson reads its own field only.
  */
 #define FOR_EACH_GRANT(first_key, first_arg)                                             \
     "for i = 1, #KEYS - " first_key " do\n"                                              \
@@ -118,8 +118,8 @@ static const char renew[] =
     "  local holder = ARGV[2 * i + " first_arg " - 1]\n"                                 \
     "  local grant = holder .. ':' .. ARGV[2 * i + " first_arg "]\n"
 
-/* The channel is named as kinds.c does it. */
-#define TELL_REDISSON                                                                    \
+/* The channel of kind_redisson_channel() in kinds.c. */
+#define PUBLISH_REDISSON                                                                    \
     "redis.pcall('PUBLISH', 'redisson_lock__channel:' ..\n"                              \
     "  (name:find('{', 1, true) and name or '{' .. name .. '}'), '0')\n"
 
@@ -154,7 +154,7 @@ static const char reentrant_release[] =
     "  results[i] = is_ours and '1' or '0'\n"
     "  if is_ours and call('HINCRBY', name, holder, -1) <= 0 then\n"
     "    call('DEL', name)\n"
-    TELL_REDISSON
+    PUBLISH_REDISSON
     "  end\n"
     "end\n"
     "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
@@ -171,12 +171,12 @@ static const char reentrant_renew[] =
     "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
 /*
- * The queue is a sorted set of owners by their arrival on the server's clock, made
- * unique; the beats tell until when, in ms, each counts as alive. Both vanish with the
- * last beat. head() passes over the dead, but never over `owner`, who is asking. Where
- * the lock is free, but the head has not come for it, the number is the rest of its
- * patience. A release does not mind that something else stands where the queue should be;
- * take() finds out before it changes anything.
+ * The queue is a sorted set of owners by the time of their arrival on the server's clock,
+ * made unique; the beats are the times, in ms, until which each counts as alive. Both
+ * keys expire with the last beat. head() removes the dead, but never `owner`, which is
+ * calling. Where the lock is free but its head has not taken it yet, the number is the
+ * rest of the head's beat. A release ignores a queue key of another type; take() refuses
+ * it before it changes anything.
  */
 #define FAIR_HEAD                                                                        \
     "local function head(queue, beats, owner, ms)\n"                                     \
@@ -228,7 +228,7 @@ static const char fair_acquire[] =
     "end\n"
     "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
-/* Whoever leaves, by a release or by giving up, calls the head if the name is free. */
+/* An owner or a waiter that leaves wakes the head if the name is free. */
 static const char fair_release[] =
     FAIR_HEAD
     "local now = redis.call('TIME')\n"
@@ -250,7 +250,7 @@ static const char fair_release[] =
     "end\n"
     "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
-/* A time in ms has had 13 digits since 2001; whatever else is there is another's. */
+/* A time in ms has 13 digits since 2001; other values are not of this kind. */
 static const char getset_acquire[] =
     DRAW_FENCES("#KEYS - 1")
     "for i = 1, count do\n"
@@ -272,7 +272,7 @@ static const char getset_acquire[] =
     "end\n"
     "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
-/* A counter that came back old, from a snapshot, is moved up before anyone draws. */
+/* A counter from an old snapshot is raised before it is used. */
 static const char raise_fence[] =
     "local now = redis.call('TIME')\n"
     "local clock = now[1] * 1000000 + now[2]\n"
@@ -281,7 +281,7 @@ static const char raise_fence[] =
     "end\n"
     "return {ARGV[#ARGV], clock}\n";
 
-/* Of a hash the holder's field is the shortest: ours have it as their beginning. */
+/* The holder is the shortest field of a hash: our other fields begin with it. */
 static const char inspect[] =
     "local ttl = redis.call('PTTL', KEYS[1])\n"
     "if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then\n"
@@ -304,7 +304,7 @@ static const char force[] =
     "if deleted == 1 then\n"
     "  local first = head_if_any(KEYS[2], KEYS[3], math.floor(now[1] * 1000 + now[2] / 1000))\n"
     "  redis.pcall('PUBLISH', 'rlock:' .. name, first or '')\n"
-    TELL_REDISSON
+    PUBLISH_REDISSON
     "end\n"
     "return {ARGV[#ARGV], deleted}\n";
 

@@ -1,18 +1,18 @@
 /*
- * scripts.h - what runs inside Redis.
+ * scripts.h - the Lua scripts that run inside Redis.
  *
- * Each script takes many locks and treats each by itself: whatever stands at one key
- * never decides about another. The results come back as one string, a character per
- * lock in the order of the keys: '1' done, '0' not (held by another; not ours), 'E' the
+ * A script takes many locks and treats each on its own: the value of one key never
+ * affects another lock. It returns the results as one string, a character per lock in the
+ * order of the keys: '1' done; '0' not (held by another owner, or not ours); 'E' the
  * server refused this one.
  *
- * The acquiring ones reply {clock us, fence, results, numbers}; where the numbers are
- * missing the fence of the i-th lock is `fence` plus i, else the number is the fence of a
- * lock that was granted, and of a busy one the ms its lease still runs (below 0: not
- * known). {clock us} alone: the call came too late, nothing was done.
+ * The acquiring scripts return {clock us, fence, results, numbers}. Without `numbers` the
+ * fence of lock i is `fence` plus i. With them, the number of a granted lock is its
+ * fence, and that of a busy one the ms that its lease still runs (below 0: not known).
+ * {clock us} alone: the call came too late and nothing was done.
  *
- * The last ARGV is the number of the call (redis/script.h), left out in the lists below:
- * it goes before what is returned, as a first element or "number results".
+ * The last ARGV is the number of the call (redis/script.h), which is not in the lists
+ * below. The script returns it as the first element, or as "number results".
  */
 #ifndef LOCK_SCRIPTS_H
 #define LOCK_SCRIPTS_H
@@ -40,7 +40,7 @@ enum rlock_script {
     RLOCK_SCRIPT_FAIR_RELEASE,
     /* fence key, names; lease ms, latest us, (now ms, expiry ms)... */
     RLOCK_SCRIPT_GETSET_ACQUIRE,
-    RLOCK_SCRIPT_RAISE,   /* fence key -> clock us, which the counter is not behind */
+    RLOCK_SCRIPT_RAISE,   /* fence key -> clock us; the counter is at least that now */
     RLOCK_SCRIPT_INSPECT, /* name -> {owner or nil, remaining ms, count} */
     RLOCK_SCRIPT_FORCE,   /* name, queue, beats -> 1 deleted, 0 was free */
     RLOCK_SCRIPT_COUNT,

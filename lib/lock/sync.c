@@ -1,18 +1,18 @@
 /*
  * sync.c - one loop for many threads that block.
  *
- * A thread per loop that serves all others costs two wake-ups per call, which is more
- * than Redis takes to answer. So a caller runs the loop itself: it leads. It does so for
- * all; who comes meanwhile puts the call in line, wakes the leader and sleeps. A leader
- * whose call is answered passes the lead on to one that sleeps. When nobody has called
- * for a while, the keeper, a thread of our own, takes the lead: timers and connections
- * are served between calls too, and it steps back for the next caller.
+ * A thread that runs the loop for all others would cost two wake-ups per call, which is
+ * more time than Redis takes to reply. So a calling thread runs the loop itself: it
+ * leads, for all calls. Others put their calls in a list, wake the leader and sleep. A
+ * leader whose call is answered passes the lead to a thread that sleeps. When no thread
+ * has called for a while, the keeper, a thread of the library, takes the lead: timers and
+ * connections are served between calls, too. It steps back for the next caller.
  *
- * The mutex is held for lists and flags only, never while the loop runs. What belongs to
- * the loop is touched by the leader only; the mutex, through which each lead is taken and
- * left, orders one leader's doings before the next one's.
+ * The mutex protects lists and flags, and is never held while the loop runs. Only the
+ * leader touches what belongs to the loop. The lead is taken and left under the mutex,
+ * which orders the work of one leader before that of the next.
  *
- * Promise: every call is answered exactly once, on closing too.
+ * Promise: every call is answered exactly once, also on closing.
  */
 #include "lock/sync.h"
 
@@ -20,23 +20,23 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define LINGER_NS 5000000 /* without a call, until the keeper leads */
+#define LINGER_NS 5000000 /* without a call until the keeper leads */
 
 struct rlock_sync {
-    pthread_mutex_t mutex;      /* for these */
-    pthread_cond_t keeper_wake; /* only to end it before its time */
-    pthread_cond_t idle;        /* the last thread has left, the closing has ended */
-    struct list arrived;        /* calls to begin */
+    pthread_mutex_t mutex;      /* protects these */
+    pthread_cond_t keeper_wake; /* wakes the keeper to end it */
+    pthread_cond_t idle;        /* the last thread has left; the closing has ended */
+    struct list arrived;        /* calls that have not begun */
     struct list sleeping;       /* calls whose threads could lead */
     uint64_t leads;             /* how often the lead was taken */
     unsigned inside;            /* threads in a call */
-    pthread_t leader;           /* where it is led */
+    pthread_t leader;           /* if is_led */
     bool is_led;
     bool is_closing; /* no more calls */
-    bool is_over;    /* all are answered: the keeper is to end */
+    bool is_over;    /* all calls are answered: the keeper must end */
     bool is_closed;
 
-    uv_loop_t loop; /* the leader's, as all below */
+    uv_loop_t loop; /* for the leader only, as all below */
     uv_async_t wake;
     struct list clients;             /* struct opened */
     struct list groups;              /* struct adopted */
@@ -64,12 +64,12 @@ struct adopted {
 static void flush(struct rlock_sync *sync)
 {
     if (sync->closing != NULL)
-        return; /* clients that are being closed flush themselves, and may be gone */
+        return; /* the clients flush themselves, and may be freed */
     LIST_EACH(struct opened, opened, &sync->clients, link)
         rlock_flush(opened->client);
 }
 
-/** Begin what has arrived; the mutex is held on entry and on return, not between. */
+/** Begin the calls that have arrived. The mutex is held on entry and return only. */
 static void begin_arrived(struct rlock_sync *sync)
 {
     struct list begun;
@@ -83,7 +83,7 @@ static void begin_arrived(struct rlock_sync *sync)
     pthread_mutex_lock(&sync->mutex);
 }
 
-/** Whether the leader has reason to go on: its own call, or nobody else's. */
+/** A caller leads until its call is answered; the keeper (NULL) until others call. */
 static bool must_lead(const struct rlock_sync *sync, const struct rlock_sync_call *call)
 {
     if (call != NULL)
@@ -92,8 +92,8 @@ static bool must_lead(const struct rlock_sync *sync, const struct rlock_sync_cal
 }
 
 /**
- * Run the loop until `call` is answered, or with NULL until somebody calls. The mutex is
- * held on entry and on return.
+ * Run the loop until `call` is answered; NULL: until another thread calls. The mutex is
+ * held on entry and return.
  */
 static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
 {
@@ -102,7 +102,7 @@ static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
     sync->leads++;
     if (call != NULL)
         list_remove(&call->sleep_link);
-    uv_update_time(&sync->loop); /* nobody may have led for a while */
+    uv_update_time(&sync->loop); /* it may have stood still */
     begin_arrived(sync);
     while (must_lead(sync, call)) {
         pthread_mutex_unlock(&sync->mutex);
@@ -117,7 +117,7 @@ static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
 }
 
 /** The mutex is held. */
-static void put_in_line(struct rlock_sync *sync, struct rlock_sync_call *call)
+static void submit(struct rlock_sync *sync, struct rlock_sync_call *call)
 {
     bool must_wake = sync->is_led && list_is_empty(&sync->arrived);
 
@@ -135,7 +135,7 @@ static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
     if (call->reterr != NULL)
         call->reterr->text[0] = '\0';
     sync->inside++;
-    put_in_line(sync, call);
+    submit(sync, call);
     while (!call->is_answered) {
         if (sync->is_led)
             pthread_cond_wait(&call->wake, &sync->mutex);
@@ -155,26 +155,28 @@ enum status rlock_sync_carry(struct rlock_sync_call *call)
 
     pthread_mutex_lock(&sync->mutex);
     if (sync->is_led && pthread_equal(sync->leader, pthread_self()))
-        status = err_set(call->reterr, STATUS_INVALID, "called from inside a callback");
+        status = err_set(call->reterr, STATUS_INVALID,
+                         "lock loop: called from inside a callback");
     else if (sync->is_closing)
-        status = err_set(call->reterr, STATUS_CANCELLED, "it is closed");
+        status = err_set(call->reterr, STATUS_CANCELLED, "lock loop: closed");
     else
         status = await(sync, call);
     pthread_mutex_unlock(&sync->mutex);
     return status;
 }
 
-/** Where the call has not said more itself. */
-static void set_words(struct rlock_sync_call *call, enum status status)
+/** Set the message, unless the call itself has. */
+static void set_message(struct rlock_sync_call *call, enum status status)
 {
-    const char *words = "";
+    const char *message = "";
 
     if (call->reterr == NULL || call->reterr->text[0] != '\0')
         return;
     if (call->client != NULL && (status == STATUS_DOWN || status == STATUS_TIMEOUT ||
                                  status == STATUS_IO || status == STATUS_REFUSED))
-        words = rlock_client_why(call->client)->text;
-    err_set(call->reterr, status, "%s", words[0] == '\0' ? status_name(status) : words);
+        message = rlock_client_why(call->client)->text;
+    err_set(call->reterr, status, "%s",
+            message[0] == '\0' ? status_name(status) : message);
 }
 
 void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
@@ -182,19 +184,19 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
     struct rlock_sync *sync = call->sync;
 
     if (status != STATUS_OK)
-        set_words(call, status);
-    uv_stop(&sync->loop); /* it may be the leader's: no poll for more first */
+        set_message(call, status);
+    uv_stop(&sync->loop); /* do not poll again first: it may be the leader's call */
     pthread_mutex_lock(&sync->mutex);
     call->status = status;
     call->is_answered = true;
     list_remove(&call->sleep_link);
-    pthread_cond_signal(&call->wake); /* by the mutex: then its memory is gone */
+    pthread_cond_signal(&call->wake); /* under the mutex: then `call` may be gone */
     pthread_mutex_unlock(&sync->mutex);
 }
 
 /* -- the keeper -- */
 
-/** Sleep a while; whether nobody led in it. The mutex is held. */
+/** Sleep for LINGER_NS; whether no thread led meanwhile. The mutex is held. */
 static bool was_quiet(struct rlock_sync *sync)
 {
     uint64_t leads = sync->leads;
@@ -223,7 +225,7 @@ static void *sync_run_keeper(void *arg)
     return NULL;
 }
 
-/** With all signals blocked, for they are the program's; fails as libuv's calls do. */
+/** With all signals blocked: they belong to the program. Returns a code of libuv's. */
 static int start_keeper(struct rlock_sync *sync)
 {
     sigset_t all, before;
@@ -240,7 +242,7 @@ static int start_keeper(struct rlock_sync *sync)
 
 static void sync_on_wake(uv_async_t *wake UNUSED)
 {
-    /* It has ended the poll; the leader looks at what has arrived in each turn. */
+    /* It has ended the poll; the leader begins the calls that have arrived. */
 }
 
 static void init_waiting(struct rlock_sync *sync)
@@ -279,13 +281,13 @@ enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
     int failure;
 
     if (sync == NULL)
-        return err_set(reterr, STATUS_NO_MEMORY, "no memory");
+        return err_set(reterr, STATUS_NO_MEMORY, "lock loop: no memory");
     init_waiting(sync);
     failure = uv_loop_init(&sync->loop);
     if (failure != 0)
         goto out;
     (void)uv_async_init(&sync->loop, &sync->wake,
-                        sync_on_wake); /* cannot fail: not the loop's first */
+                        sync_on_wake); /* cannot fail: it is not the loop's first */
     failure = start_keeper(sync);
     if (failure != 0) {
         clear_loop(sync);
@@ -296,7 +298,7 @@ enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
 out:
     clear_waiting(sync);
     free(sync);
-    return err_set(reterr, STATUS_IO, "start: %s", uv_strerror(failure));
+    return err_set(reterr, STATUS_IO, "lock loop: %s", uv_strerror(failure));
 }
 
 static void sync_on_timer_closed(uv_handle_t *timer)
@@ -344,7 +346,8 @@ static void sync_begin_close(struct rlock_sync_call *call)
     }
 }
 
-/** All calls have been answered: let them leave, and the keeper. The mutex is held. */
+/** All calls are answered: wait until their threads and the keeper leave. The mutex is
+ * held. */
 static void clear_out(struct rlock_sync *sync)
 {
     sync->is_over = true;

@@ -1,4 +1,4 @@
-/* sync.h - how the calls of rlock_sync.h reach the loop; for lib/lock only. */
+/* sync.h - carries a call of a thread to the loop and back; for lib/lock only. */
 #ifndef LOCK_SYNC_H
 #define LOCK_SYNC_H
 
@@ -7,18 +7,18 @@
 
 #include <pthread.h>
 
-/** One call of one thread, on that thread's stack. */
+/** A call of a thread, on that thread's stack. */
 struct rlock_sync_call {
     struct rlock_sync *sync;
-    struct rlock_client *client; /* whose words tell why; may be NULL */
+    struct rlock_client *client; /* whose rlock_client_why() goes to `reterr`, or NULL */
     struct err *reterr;          /* may be NULL */
-    /* Run once by whoever leads the loop; leads to one rlock_sync_answer(), now or later.
-     */
+    /* Run once by the thread that leads the loop; causes one rlock_sync_answer(), now or
+       later. */
     void (*begin)(struct rlock_sync_call *call);
 
-    /* Filled in here. */
-    struct list link;       /* among those to begin */
-    struct list sleep_link; /* among those that sleep */
+    /* Set by sync.c. */
+    struct list link;       /* among the calls that have not begun */
+    struct list sleep_link; /* among those whose threads sleep */
     pthread_cond_t wake;
     bool is_answered;
     enum status status;
@@ -27,15 +27,14 @@ struct rlock_sync_call {
 /** Have the call begun and sleep until it is answered; returns its status. */
 enum status rlock_sync_carry(struct rlock_sync_call *call);
 
-/** From the loop: wake the caller, whose memory `call` is. */
+/** In the loop: wake the caller, which then owns `call` again. */
 void rlock_sync_answer(struct rlock_sync_call *call, enum status status);
 
-/** Note that there is a group, so that it is freed before its clients are; from the loop.
- */
+/** In the loop: remember a group, to be freed before its clients are closed. */
 MUST_CHECK enum status rlock_sync_adopt(struct rlock_sync *sync,
                                         struct rlock_group *group);
 
-/** Free a group that was adopted; from the loop. */
+/** In the loop: free a group that was adopted. */
 void rlock_sync_disown(struct rlock_sync *sync, struct rlock_group *group);
 
 #endif

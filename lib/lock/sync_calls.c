@@ -1,15 +1,17 @@
-/* sync_calls.c - the calls of rlock_sync.h: each is carried to the loop and back. */
+/* sync_calls.c - the calls of rlock_sync.h; each is carried to the loop and back. */
 #include "base/clock.h"
 #include "lock/sync.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-/** What the calls need; all borrowed, for the caller sleeps meanwhile. */
+/** Arguments and results of all calls; borrowed, since the caller sleeps meanwhile. */
 struct call {
     struct rlock_sync_call base;
+    int64_t safe_us;
+
     struct rlock *lock;
-    const struct rlock *looked_at;
+    const struct rlock *viewed;
     const char *name;
     size_t name_len;
     const struct rlock_acquire_options *options;
@@ -17,8 +19,25 @@ struct call {
     struct rlock_sync_info *ret_info;
     struct rlock_stats *ret_stats;
     bool is_held;
-    int64_t safe_us;
+
+    struct rlock_group *group;
+    const struct rlock_member *members;
+    size_t count;
+    enum rlock_group_need need;
+    const struct rlock_group_options *group_options;
+    size_t index;
+    int64_t fence;
 };
+
+#define BASE(sync_, client_, begin_, reterr_)                                            \
+    .base = {.sync = (sync_), .client = (client_), .begin = (begin_), .reterr = (reterr_)}
+
+static struct call *of(struct rlock_sync_call *base)
+{
+    return list_item(base, struct call, base);
+}
+
+/* -- locks -- */
 
 uint64_t rlock_sync_holder(void)
 {
@@ -30,22 +49,9 @@ uint64_t rlock_sync_holder(void)
     return mine;
 }
 
-static struct call prepare(struct rlock_sync *sync, struct rlock_client *client,
-                           void (*begin)(struct rlock_sync_call *base),
-                           struct err *reterr)
-{
-    return (struct call){
-        .base = {.sync = sync, .client = client, .begin = begin, .reterr = reterr}};
-}
-
-static struct call *of(struct rlock_sync_call *base)
-{
-    return list_item(base, struct call, base);
-}
-
 static void sync_on_lock_answer(struct rlock *lock, enum status status, void *arg)
 {
-    lock->arg = NULL; /* what on_lost is told: by then this call is over */
+    lock->arg = NULL; /* of on_lost: by then this call is over */
     rlock_sync_answer(arg, status);
 }
 
@@ -68,12 +74,9 @@ enum status rlock_sync_acquire(struct rlock_sync *sync, struct rlock_client *cli
                                const struct rlock_acquire_options *options,
                                struct err *reterr)
 {
-    struct call call = prepare(sync, client, sync_begin_acquire, reterr);
+    struct call call = {BASE(sync, client, sync_begin_acquire, reterr), .lock = lock,
+                        .name = name, .name_len = name_len, .options = options};
 
-    call.lock = lock;
-    call.name = name;
-    call.name_len = name_len;
-    call.options = options;
     return rlock_sync_carry(&call.base);
 }
 
@@ -85,9 +88,8 @@ static void sync_begin_release(struct rlock_sync_call *base)
 enum status rlock_sync_release(struct rlock_sync *sync, struct rlock_client *client,
                                struct rlock *lock, struct err *reterr)
 {
-    struct call call = prepare(sync, client, sync_begin_release, reterr);
+    struct call call = {BASE(sync, client, sync_begin_release, reterr), .lock = lock};
 
-    call.lock = lock;
     return rlock_sync_carry(&call.base);
 }
 
@@ -100,10 +102,9 @@ static void sync_begin_extend(struct rlock_sync_call *base)
 enum status rlock_sync_extend(struct rlock_sync *sync, struct rlock_client *client,
                               struct rlock *lock, uint32_t lease_ms, struct err *reterr)
 {
-    struct call call = prepare(sync, client, sync_begin_extend, reterr);
+    struct call call = {BASE(sync, client, sync_begin_extend, reterr), .lock = lock,
+                        .lease_ms = lease_ms};
 
-    call.lock = lock;
-    call.lease_ms = lease_ms;
     return rlock_sync_carry(&call.base);
 }
 
@@ -116,9 +117,8 @@ static void sync_begin_cancel(struct rlock_sync_call *base)
 void rlock_sync_cancel(struct rlock_sync *sync, struct rlock_client *client,
                        struct rlock *lock)
 {
-    struct call call = prepare(sync, client, sync_begin_cancel, NULL);
+    struct call call = {BASE(sync, client, sync_begin_cancel, NULL), .lock = lock};
 
-    call.lock = lock;
     (void)rlock_sync_carry(&call.base);
 }
 
@@ -132,10 +132,9 @@ enum status rlock_sync_force_release(struct rlock_sync *sync, struct rlock_clien
                                      const char *name, size_t name_len,
                                      struct err *reterr)
 {
-    struct call call = prepare(sync, client, sync_begin_force_release, reterr);
+    struct call call = {BASE(sync, client, sync_begin_force_release, reterr),
+                        .name = name, .name_len = name_len};
 
-    call.name = name;
-    call.name_len = name_len;
     return rlock_sync_carry(&call.base);
 }
 
@@ -167,36 +166,32 @@ enum status rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *cli
                                const char *name, size_t name_len,
                                struct rlock_sync_info *ret_info, struct err *reterr)
 {
-    struct call call = prepare(sync, client, sync_begin_inspect, reterr);
+    struct call call = {BASE(sync, client, sync_begin_inspect, reterr), .name = name,
+                        .name_len = name_len, .ret_info = ret_info};
 
-    call.name = name;
-    call.name_len = name_len;
-    call.ret_info = ret_info;
     return rlock_sync_carry(&call.base);
 }
 
-static void sync_begin_look(struct rlock_sync_call *base)
+static void sync_begin_view(struct rlock_sync_call *base)
 {
     struct call *call = of(base);
 
-    call->is_held = rlock_is_held(call->looked_at);
-    call->safe_us = rlock_safe_for_us(call->looked_at, clock_mono_us());
+    call->is_held = rlock_is_held(call->viewed);
+    call->safe_us = rlock_safe_for_us(call->viewed, clock_mono_us());
     rlock_sync_answer(base, STATUS_OK);
 }
 
 bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock)
 {
-    struct call call = prepare(sync, NULL, sync_begin_look, NULL);
+    struct call call = {BASE(sync, NULL, sync_begin_view, NULL), .viewed = lock};
 
-    call.looked_at = lock;
     return rlock_sync_carry(&call.base) == STATUS_OK && call.is_held;
 }
 
 int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock)
 {
-    struct call call = prepare(sync, NULL, sync_begin_look, NULL);
+    struct call call = {BASE(sync, NULL, sync_begin_view, NULL), .viewed = lock};
 
-    call.looked_at = lock;
     return rlock_sync_carry(&call.base) == STATUS_OK ? call.safe_us : 0;
 }
 
@@ -209,9 +204,128 @@ static void sync_begin_stats(struct rlock_sync_call *base)
 void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
                       struct rlock_stats *ret_stats)
 {
-    struct call call = prepare(sync, client, sync_begin_stats, NULL);
+    struct call call = {BASE(sync, client, sync_begin_stats, NULL),
+                        .ret_stats = ret_stats};
 
     *ret_stats = (struct rlock_stats){0};
-    call.ret_stats = ret_stats;
     (void)rlock_sync_carry(&call.base);
+}
+
+/* -- groups -- */
+
+static void sync_on_group_answer(struct rlock_group *group UNUSED, enum status status,
+                                 void *arg)
+{
+    rlock_sync_answer(arg, status);
+}
+
+static void sync_begin_group_create(struct rlock_sync_call *base)
+{
+    struct call *call = of(base);
+    enum status status = rlock_group_create(call->members, call->count, call->need,
+                                            &call->group, base->reterr);
+
+    if (status == STATUS_OK) {
+        status = rlock_sync_adopt(base->sync, call->group);
+        if (status != STATUS_OK)
+            rlock_group_free(call->group);
+    }
+    rlock_sync_answer(base, status);
+}
+
+/* NOLINTNEXTLINE(readability-function-size): members are two arguments */
+enum status rlock_sync_group_create(struct rlock_sync *sync,
+                                    const struct rlock_member *members, size_t count,
+                                    enum rlock_group_need need,
+                                    struct rlock_group **ret_group, struct err *reterr)
+{
+    struct call call = {BASE(sync, NULL, sync_begin_group_create, reterr),
+                        .members = members, .count = count, .need = need};
+    enum status status = rlock_sync_carry(&call.base);
+
+    if (status == STATUS_OK)
+        *ret_group = call.group;
+    return status;
+}
+
+static void sync_begin_group_free(struct rlock_sync_call *base)
+{
+    rlock_sync_disown(base->sync, of(base)->group);
+    rlock_sync_answer(base, STATUS_OK);
+}
+
+void rlock_sync_group_free(struct rlock_sync *sync, struct rlock_group *group)
+{
+    struct call call = {BASE(sync, NULL, sync_begin_group_free, NULL), .group = group};
+
+    if (group != NULL)
+        (void)rlock_sync_carry(&call.base);
+}
+
+static void sync_begin_group_acquire(struct rlock_sync_call *base)
+{
+    rlock_group_acquire(of(base)->group, of(base)->group_options, sync_on_group_answer,
+                        base);
+}
+
+enum status rlock_sync_group_acquire(struct rlock_sync *sync, struct rlock_group *group,
+                                     const struct rlock_group_options *options,
+                                     struct err *reterr)
+{
+    struct call call = {BASE(sync, NULL, sync_begin_group_acquire, reterr),
+                        .group = group, .group_options = options};
+
+    return rlock_sync_carry(&call.base);
+}
+
+static void sync_begin_group_release(struct rlock_sync_call *base)
+{
+    rlock_group_release(of(base)->group, sync_on_group_answer, base);
+}
+
+enum status rlock_sync_group_release(struct rlock_sync *sync, struct rlock_group *group,
+                                     struct err *reterr)
+{
+    struct call call = {BASE(sync, NULL, sync_begin_group_release, reterr),
+                        .group = group};
+
+    return rlock_sync_carry(&call.base);
+}
+
+static void sync_begin_group_cancel(struct rlock_sync_call *base)
+{
+    rlock_group_cancel(of(base)->group);
+    rlock_sync_answer(base, STATUS_OK);
+}
+
+void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group)
+{
+    struct call call = {BASE(sync, NULL, sync_begin_group_cancel, NULL), .group = group};
+
+    (void)rlock_sync_carry(&call.base);
+}
+
+static void sync_begin_group_view(struct rlock_sync_call *base)
+{
+    struct call *call = of(base);
+
+    call->fence = rlock_group_fence(call->group, call->index);
+    call->safe_us = rlock_group_safe_for_us(call->group, clock_mono_us());
+    rlock_sync_answer(base, STATUS_OK);
+}
+
+int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group *group)
+{
+    struct call call = {BASE(sync, NULL, sync_begin_group_view, NULL), .group = group};
+
+    return rlock_sync_carry(&call.base) == STATUS_OK ? call.safe_us : 0;
+}
+
+int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
+                               size_t index)
+{
+    struct call call = {BASE(sync, NULL, sync_begin_group_view, NULL), .group = group,
+                        .index = index};
+
+    return rlock_sync_carry(&call.base) == STATUS_OK ? call.fence : 0;
 }

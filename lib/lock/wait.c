@@ -1,18 +1,19 @@
 /*
- * wait.c - waiting by pub/sub, by the owner's lease and by polling.
+ * wait.c - waiting by pub/sub, by the owner's lease and by spinning.
  *
- * A waiter has a timer and, unless it polls, a place in the channel of its lock. The first
- * waiter of a channel tries again when a message arrives and when the owner's lease must
- * have ended; the others only watch their own deadlines, so one release costs one try per
- * process, however many wait. A release by this client wakes the first waiter without the
- * message, so that its try leaves in the same write. When the first waiter leaves, the
- * next takes its place; if it leaves without the lock, the next tries at once, because the
- * message may have been spent on the one that left. In a queued kind each waiter is woken
- * by its owner value, and each tries every RLOCK_FAIR_BEAT_MS, which is its heartbeat.
+ * A waiter has a timer and, unless it spins, a place in the channel of its lock. The
+ * first waiter of a channel tries again when a message arrives and when the owner's lease
+ * must have ended; the others only watch their own deadlines, so one release costs one
+ * try per process, however many wait. A release by this client wakes the first waiter
+ * without the message, so that its try leaves in the same write. When the first waiter
+ * leaves, the next takes its place; if it leaves without the lock, the next tries at
+ * once, because the message may have been spent on the one that left. In a queued kind
+ * each waiter is woken by its owner value, and each tries every RLOCK_FAIR_BEAT_MS, which
+ * is its heartbeat.
  *
- * While the channel is not subscribed, its waiters poll. While it is, they still try every
- * LOOK_MS, and each try renews the waiting key (scripts.c), so that the key outlives a
- * waiter that died or gave up only briefly.
+ * While the channel is not subscribed, its waiters spin. While it is, they still try
+ * every LOOK_MS, and each try renews the waiting key (scripts.c), so that the key
+ * outlives a waiter that died or gave up only briefly.
  */
 #include "lock/wait.h"
 #include "base/backoff.h"
@@ -25,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POLL_MAX_MS_DEFAULT 100 /* of a kind without messages */
+#define SPIN_MAX_MS_DEFAULT 100 /* of a kind without messages */
 #define DEAF_MIN_MS         50  /* pauses while no messages arrive */
 #define DEAF_MAX_MS         500
 #define LOOK_MS             INT64_C(2000) /* between tries while they do: some get lost */
@@ -37,7 +38,7 @@ struct rlock_waiter {
     uv_timer_t timer;
     struct rlock_client *client;
     struct rlock *lock;
-    struct rlock_channel *channel; /* NULL: it polls */
+    struct rlock_channel *channel; /* NULL: it spins */
     int64_t deadline_us;
     int64_t free_at_us; /* when the owner's lease will have ended; INT64_MAX: not known */
     unsigned attempts;  /* pauses in a row, for the back-off */
@@ -67,7 +68,7 @@ static bool is_first(const struct rlock_waiter *waiter)
     return waiter->channel->listeners.next == &waiter->link;
 }
 
-static bool polls(const struct rlock_waiter *waiter)
+static bool spins(const struct rlock_waiter *waiter)
 {
     return waiter->channel == NULL;
 }
@@ -80,11 +81,11 @@ static int64_t sooner(int64_t a_us, int64_t b_us)
 static int64_t next_pause_us(struct rlock_waiter *waiter)
 {
     const struct rlock *lock = waiter->lock;
-    uint32_t min_ms = polls(waiter) ? lock->spin_min_ms : DEAF_MIN_MS;
+    uint32_t min_ms = spins(waiter) ? lock->spin_min_ms : DEAF_MIN_MS;
     uint32_t max_ms = DEAF_MAX_MS;
 
-    if (polls(waiter))
-        max_ms = lock->spin_max_ms == 0 ? POLL_MAX_MS_DEFAULT : lock->spin_max_ms;
+    if (spins(waiter))
+        max_ms = lock->spin_max_ms == 0 ? SPIN_MAX_MS_DEFAULT : lock->spin_max_ms;
     return INT64_C(1000) * backoff_ms(waiter->attempts++, min_ms, max_ms, random_u64());
 }
 
@@ -95,10 +96,10 @@ static void sleep_on(struct rlock_waiter *waiter)
     int64_t at_us = waiter->deadline_us;
     bool is_queued = waiter->lock->kind->is_queued;
 
-    if (polls(waiter) ||
+    if (spins(waiter) ||
         (!waiter->channel->is_subscribed && (is_queued || is_first(waiter))))
         at_us = sooner(at_us, now_us + next_pause_us(waiter));
-    if (!polls(waiter) && (is_queued || is_first(waiter)))
+    if (!spins(waiter) && (is_queued || is_first(waiter)))
         at_us = sooner(sooner(at_us, waiter->free_at_us), now_us + LOOK_MS * 1000);
     if (is_queued)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
@@ -185,7 +186,7 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
     /* Where the channel has waiters, the first of them gets the message for all; but in a
        queued kind ours may have been published before we joined. */
     waiter->is_called =
-        !polls(waiter) && waiter->channel->is_subscribed && lock->kind->is_queued;
+        !spins(waiter) && waiter->channel->is_subscribed && lock->kind->is_queued;
     lock->waiter = waiter;
     return waiter;
 }
@@ -248,7 +249,7 @@ void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_gra
     lock->waiter = NULL;
     waiter->lock = NULL;
     uv_timer_stop(&waiter->timer);
-    if (!polls(waiter))
+    if (!spins(waiter))
         leave(waiter, lock, is_granted);
     list_append(&client->waits.spare, &waiter->link);
 }

@@ -3,13 +3,13 @@
  *
  * Locks with the same lease form a round, ordered by when they are due: a third of the
  * lease after the last call that set it. When the first one is due, the timer moves all
- * that are due to `overdue` and puts them in batches; they stay there until the server has
- * replied. While `overdue` is not empty, the timer checks it every fiftieth of a lease: it
- * sends failed renewals again, and a lock that has passed its local deadline is lost, with
- * or without a reply. A renewed lock returns to its round.
+ * that are due to `overdue` and puts them in batches; they stay there until the server
+ * has replied. While `overdue` is not empty, the timer checks it every fiftieth of a
+ * lease: it sends failed renewals again, and a lock that has passed its local deadline is
+ * lost, with or without a reply. A renewed lock returns to its round.
  *
- * Adding and removing a lock cost one list operation each, and the timer moves only for an
- * earlier deadline: a lock that is held for a millisecond costs next to nothing.
+ * Adding and removing a lock cost one list operation each, and the timer moves only for
+ * an earlier deadline: a lock that is held for a millisecond costs next to nothing.
  */
 #include "lock/watchdog.h"
 #include "base/clock.h"
@@ -157,7 +157,7 @@ static int64_t retry_at_us(const struct rlock *lock, int64_t now_us)
                                                    : lock->safe_until_us;
 }
 
-/** After its local deadline a lock counts as lost, though the server may still hold it. */
+/** After its local deadline a lock counts as lost; the server may still hold it. */
 static void give_up(struct rlock_client *client, struct rlock *lock)
 {
     static const struct rlock_result lost = {.status = STATUS_LOST};

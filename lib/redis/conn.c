@@ -1,17 +1,15 @@
 /*
- * conn.c - the life of a connection: pause, resolve, connect, greet, serve, and again.
+ * conn.c - the life of a connection: pause, resolve, connect, handshake, up, and again.
  *
- * One timer does everything that has to do with time; what it means depends on the
- * state: the end of the pause, the deadline of connecting, the deadline of the oldest
- * command. In an idle second it sends a PING, so that a hung server is noticed before
- * the next caller needs it.
+ * One timer serves all deadlines; its meaning depends on the state: the end of a pause,
+ * the deadline for connecting, or the deadline of the oldest command. After an idle
+ * second it sends a PING, so that a hung server is noticed before the next command.
  *
- * The greeting (AUTH, SELECT, PING) must be answered well before callers' commands are
- * taken. PING is there to refuse a server that is still loading its data.
+ * The handshake (AUTH, SELECT, PING) must succeed before commands are accepted. Its PING
+ * detects a server that is still loading its data.
  *
- * Answers come from the replies, the timer and redis_conn_close() only. A callback may
- * close the connection: nothing of it is touched after a callback without looking at
- * the state again.
+ * Commands end by a reply, by the timer or by redis_conn_close() only. A callback may
+ * close the connection, so the state is checked again after each callback.
  */
 #include "redis/conn.h"
 #include "base/backoff.h"
@@ -29,7 +27,7 @@
 
 #define PAUSE_MIN_MS  20
 #define PAUSE_MAX_MS  500
-#define STEADY_US     1000000 /* up for so long, a connection earns a short pause */
+#define STEADY_US     1000000 /* up for this long, the next pause is short again */
 #define ADDRESSES_MAX 60 /* of one name; divisible by any small number of addresses */
 #define IDLE_US       1000000
 
@@ -37,12 +35,12 @@ enum conn_state {
     CONN_PAUSING,
     CONN_RESOLVING,
     CONN_CONNECTING,
-    CONN_GREETING,
+    CONN_HANDSHAKE,
     CONN_UP,
     CONN_CLOSED,
 };
 
-struct greeting {
+struct handshake {
     struct redis_command command;
     struct redis_conn *conn;
     const char *verb;
@@ -63,10 +61,10 @@ struct redis_conn {
     struct redis_socket *socket; /* NULL while pausing and resolving */
     struct list pending;         /* struct redis_command, in the order sent */
     size_t command_begin;        /* where the unfinished command begins in the wire */
-    struct greeting greetings[3];
+    struct handshake handshakes[3];
     struct redis_command probe;
-    struct err broken; /* a write failed: the timer tears the connection down */
-    struct err told;   /* the last reason given to on_state */
+    struct err broken;   /* a write failed: the timer closes the connection */
+    struct err reported; /* the last reason given to on_state */
 
     uv_timer_t timer;
     int64_t timer_at_us; /* INT64_MAX: not running */
@@ -82,7 +80,7 @@ struct redis_conn {
 
 static void conn_on_timer(uv_timer_t *timer);
 
-/** Have the timer fire at `at_us`, or before. */
+/** Have the timer fire at `at_us` at the latest. */
 static void wake_at(struct redis_conn *conn, int64_t at_us)
 {
     if (at_us >= conn->timer_at_us)
@@ -104,20 +102,20 @@ static struct redis_command *oldest_command(struct redis_conn *conn)
     return list_item(conn->pending.next, struct redis_command, link);
 }
 
-static void tell_up(struct redis_conn *conn)
+static void report_up(struct redis_conn *conn)
 {
-    conn->told.text[0] = '\0';
+    conn->reported.text[0] = '\0';
     if (conn->on_state != NULL)
         conn->on_state(true, NULL, conn->arg);
 }
 
-/** A reason that has been told already is no news. */
-static void tell_down(struct redis_conn *conn, const struct err *why)
+/** Report the reason unless it is the one reported last. */
+static void report_down(struct redis_conn *conn, const struct err *why)
 {
-    bool is_news = strcmp(why->text, conn->told.text) != 0;
+    bool is_new = strcmp(why->text, conn->reported.text) != 0;
 
-    conn->told = *why;
-    if (is_news && conn->on_state != NULL)
+    conn->reported = *why;
+    if (is_new && conn->on_state != NULL)
         conn->on_state(false, why, conn->arg);
 }
 
@@ -127,13 +125,13 @@ static int64_t next_pause_us(struct redis_conn *conn)
            backoff_ms(conn->failures++, PAUSE_MIN_MS, PAUSE_MAX_MS, random_u64());
 }
 
-static void answer_all(struct redis_conn *conn, enum status status)
+static void end_all(struct redis_conn *conn, enum status status)
 {
     LIST_DRAIN(struct redis_command, command, &conn->pending, link)
         command->done(command, status, NULL);
 }
 
-/** Drop the connection, answer what was under way with `status`, try again later. */
+/** Close the socket, end all commands with `status`, connect again later. */
 static void lose(struct redis_conn *conn, enum status status, const struct err *why)
 {
     int64_t now_us = clock_mono_us();
@@ -146,14 +144,14 @@ static void lose(struct redis_conn *conn, enum status status, const struct err *
     conn->broken.status = STATUS_OK;
     conn->state = CONN_PAUSING;
     wake_only_at(conn, now_us + next_pause_us(conn));
-    answer_all(conn, status);
+    end_all(conn, status);
     if (conn->state != CONN_CLOSED)
-        tell_down(conn, &reason);
+        report_down(conn, &reason);
 }
 
 void redis_conn_distrust(struct redis_conn *conn)
 {
-    struct err err = {.text = "a reply to something else"};
+    struct err err = {.text = "a reply that belongs to another command"};
 
     assert(conn->state == CONN_UP);
     lose(conn, STATUS_IO, &err);
@@ -215,52 +213,52 @@ enum status redis_conn_end(struct redis_conn *conn, struct redis_command *comman
 
 void redis_conn_flush(struct redis_conn *conn)
 {
-    if (conn->socket == NULL || conn->state < CONN_GREETING ||
+    if (conn->socket == NULL || conn->state < CONN_HANDSHAKE ||
         redis_socket_wire(conn->socket)->len == 0 || conn->broken.status != STATUS_OK)
         return;
     if (redis_socket_flush(conn->socket, &conn->broken) != STATUS_OK)
-        wake_at(conn, 0); /* no answers from here: the caller may not expect them */
+        wake_at(conn, 0); /* no callbacks from here */
 }
 
-static void greeted(struct redis_conn *conn)
+static void complete_handshake(struct redis_conn *conn)
 {
     conn->state = CONN_UP;
     conn->up_since_us = clock_mono_us();
     wake_only_at(conn, conn->up_since_us + IDLE_US);
-    tell_up(conn);
+    report_up(conn);
 }
 
-static void conn_on_greeting(struct redis_command *command, enum status status,
-                             const struct redis_reply *reply)
+static void conn_on_handshake(struct redis_command *command, enum status status,
+                              const struct redis_reply *reply)
 {
-    struct greeting *greeting = list_item(command, struct greeting, command);
+    struct handshake *handshake = list_item(command, struct handshake, command);
     size_t len = 0;
     const char *text = redis_reply_text(reply, &len);
-    bool is_ping = strcmp(greeting->verb, "PING") == 0;
+    bool is_ping = strcmp(handshake->verb, "PING") == 0;
     struct err err = {0};
 
     if (status != STATUS_OK && status != STATUS_REFUSED)
-        return; /* the connection was lost, which is dealt with elsewhere */
+        return; /* lose() has handled it */
     if (status == STATUS_REFUSED || text == NULL ||
         (is_ping && strcmp(text, "PONG") != 0)) {
-        err_set(&err, STATUS_REFUSED, "%s was answered: %s", greeting->verb,
-                text == NULL ? "something else than a status" : text);
-        lose(greeting->conn, STATUS_IO, &err);
+        err_set(&err, STATUS_REFUSED, "reply to %s: %s", handshake->verb,
+                text == NULL ? "not a status" : text);
+        lose(handshake->conn, STATUS_IO, &err);
         return;
     }
     if (is_ping)
-        greeted(greeting->conn);
+        complete_handshake(handshake->conn);
 }
 
-static enum status end_greeting(struct redis_conn *conn, struct greeting *greeting,
-                                const char *verb)
+static enum status end_handshake(struct redis_conn *conn, struct handshake *handshake,
+                                 const char *verb)
 {
-    greeting->conn = conn;
-    greeting->verb = verb;
-    return redis_conn_end(conn, &greeting->command, conn_on_greeting);
+    handshake->conn = conn;
+    handshake->verb = verb;
+    return redis_conn_end(conn, &handshake->command, conn_on_handshake);
 }
 
-static enum status greet_auth(struct redis_conn *conn)
+static enum status send_auth(struct redis_conn *conn)
 {
     bool has_user = conn->url.user[0] != '\0';
 
@@ -271,24 +269,24 @@ static enum status greet_auth(struct redis_conn *conn)
     if (has_user)
         redis_conn_arg_text(conn, conn->url.user);
     redis_conn_arg_text(conn, conn->url.password);
-    return end_greeting(conn, &conn->greetings[0], "AUTH");
+    return end_handshake(conn, &conn->handshakes[0], "AUTH");
 }
 
-static enum status greet_select(struct redis_conn *conn)
+static enum status send_select(struct redis_conn *conn)
 {
     if (conn->url.db == 0)
         return STATUS_OK;
     begin(conn, 2);
     redis_conn_arg_text(conn, "SELECT");
     redis_conn_arg_uint(conn, conn->url.db);
-    return end_greeting(conn, &conn->greetings[1], "SELECT");
+    return end_handshake(conn, &conn->handshakes[1], "SELECT");
 }
 
-static enum status greet_ping(struct redis_conn *conn)
+static enum status send_ping(struct redis_conn *conn)
 {
     begin(conn, 1);
     redis_conn_arg_text(conn, "PING");
-    return end_greeting(conn, &conn->greetings[2], "PING");
+    return end_handshake(conn, &conn->handshakes[2], "PING");
 }
 
 static void conn_on_connected(void *arg)
@@ -296,16 +294,16 @@ static void conn_on_connected(void *arg)
     struct redis_conn *conn = arg;
     struct err err = {.text = "no memory"};
 
-    conn->state = CONN_GREETING;
-    if (greet_auth(conn) != STATUS_OK || greet_select(conn) != STATUS_OK ||
-        greet_ping(conn) != STATUS_OK) {
+    conn->state = CONN_HANDSHAKE;
+    if (send_auth(conn) != STATUS_OK || send_select(conn) != STATUS_OK ||
+        send_ping(conn) != STATUS_OK) {
         lose(conn, STATUS_NO_MEMORY, &err);
         return;
     }
     redis_conn_flush(conn);
 }
 
-/** All else that comes on a subscribing connection answers a command. */
+/** Anything else on a subscribed connection is the reply to a command. */
 static bool is_message(const struct redis_reply *reply)
 {
     size_t len;
@@ -325,7 +323,7 @@ static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *
         return;
     }
     if (command == NULL) {
-        err_set(&err, STATUS_IO, "a reply that nobody asked for");
+        err_set(&err, STATUS_IO, "a reply without a command");
         lose(conn, STATUS_IO, &err);
         return;
     }
@@ -338,7 +336,7 @@ static void conn_on_failed(const struct err *why, void *arg)
     lose(arg, STATUS_IO, why);
 }
 
-/** @ip  numeric; NULL for a socket in the file system */
+/** @ip  numeric; NULL: a Unix socket */
 static void connect_to(struct redis_conn *conn, const char *ip)
 {
     struct redis_socket_options options = {
@@ -372,7 +370,7 @@ static void conn_on_closed(void *arg)
     free(conn);
 }
 
-/** The address to try: each attempt takes the next one. */
+/** The address to try: the next one in each attempt. */
 static const struct addrinfo *choose_address(const struct addrinfo *first,
                                              unsigned attempt)
 {
@@ -413,7 +411,7 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
         lose(conn, STATUS_IO, &err);
 }
 
-/** In a thread of libuv's, for hiredis would block the loop on a slow name server. */
+/** In a thread of libuv: hiredis would block the loop on a slow name server. */
 static void resolve(struct redis_conn *conn)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -460,7 +458,7 @@ static void conn_on_probe(struct redis_command *command, enum status status,
         redis_conn_distrust(list_item(command, struct redis_conn, probe));
 }
 
-/** Nothing is under way: ask, so that a server that hangs is found out. */
+/** No command is in progress: send one, to notice a server that hangs. */
 static void probe(struct redis_conn *conn)
 {
     begin(conn, 1);
@@ -480,7 +478,7 @@ static void check_up(struct redis_conn *conn)
 {
     struct err err = {0};
 
-    /* Perhaps it was this process that slept: what has arrived counts. */
+    /* Perhaps this process was paused: read what has arrived first. */
     if (is_overdue(conn) || conn->broken.status != STATUS_OK)
         redis_socket_read(conn->socket);
     if (conn->state != CONN_UP)
@@ -489,7 +487,7 @@ static void check_up(struct redis_conn *conn)
         err = conn->broken;
         lose(conn, STATUS_IO, &err);
     } else if (is_overdue(conn)) {
-        err_set(&err, STATUS_TIMEOUT, "no answer within %lld ms",
+        err_set(&err, STATUS_TIMEOUT, "no reply within %lld ms",
                 (long long)conn->timeout_us / 1000);
         lose(conn, STATUS_TIMEOUT, &err);
     } else {
@@ -509,7 +507,7 @@ static void check_attempt(struct redis_conn *conn)
         wake_at(conn, conn->attempt_deadline_us);
         return;
     }
-    err_set(&err, STATUS_TIMEOUT, "connect: no answer within %lld ms",
+    err_set(&err, STATUS_TIMEOUT, "connect: no reply within %lld ms",
             (long long)conn->timeout_us / 1000);
     lose(conn, STATUS_TIMEOUT, &err);
 }
@@ -524,13 +522,13 @@ static void conn_on_timer(uv_timer_t *timer)
         attempt(conn);
         break;
     case CONN_CONNECTING:
-    case CONN_GREETING:
+    case CONN_HANDSHAKE:
         check_attempt(conn);
         break;
     case CONN_UP:
         check_up(conn);
         break;
-    case CONN_RESOLVING: /* ends by itself */
+    case CONN_RESOLVING: /* conn_on_resolved() ends it */
     case CONN_CLOSED:
         break;
     }
@@ -579,7 +577,7 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
         closing_part(&conn->closing);
         uv_cancel((uv_req_t *)&conn->resolve);
     }
-    answer_all(conn, STATUS_CANCELLED);
+    end_all(conn, STATUS_CANCELLED);
     closing_done(&conn->closing);
 }
 

@@ -1,4 +1,4 @@
-/* reply.c - struct redis_reply is hiredis' redisReply. */
+/* reply.c - struct redis_reply is the redisReply of hiredis. */
 #include "redis/reply.h"
 
 #include <hiredis/hiredis.h>

@@ -1,4 +1,4 @@
-/* reply.h - reading a server's reply without knowing who parsed it. */
+/* reply.h - reads a server's reply, whichever library has parsed it. */
 #ifndef REDIS_REPLY_H
 #define REDIS_REPLY_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Valid during the callback that is given it. NULL is accepted as "no reply" by all. */
+/** Valid during the callback that gets it. NULL, for no reply, is accepted everywhere. */
 struct redis_reply;
 
 bool redis_reply_is_nil(const struct redis_reply *reply);
@@ -14,10 +14,10 @@ bool redis_reply_is_nil(const struct redis_reply *reply);
 /** Set `ret_value` if the reply is an integer. */
 bool redis_reply_int(const struct redis_reply *reply, int64_t *ret_value);
 
-/** The bytes of a string, a status line or an error, NUL behind them; else NULL. */
+/** The bytes of a string, a status line or an error, NUL-terminated; else NULL. */
 const char *redis_reply_text(const struct redis_reply *reply, size_t *ret_len);
 
-/** The `index`-th element of an array; NULL when there is none. */
+/** Element `index` of an array; NULL: there is none. */
 const struct redis_reply *redis_reply_at(const struct redis_reply *reply, size_t index);
 
 #endif

@@ -1,4 +1,4 @@
-/* script.c - EVALSHA, and EVAL where that is not known. */
+/* script.c - EVALSHA, and EVAL if the server does not have the script. */
 #include "redis/script.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static bool is_unknown_script(const struct redis_reply *error)
     return text != NULL && strncmp(text, "NOSCRIPT", 8) == 0;
 }
 
-/** Where the number stands that the reply brings; NULL: it brings none. */
+/** The text that starts with the number of the call; NULL: there is none. */
 static const char *number_of(const struct redis_reply *reply, size_t *ret_len)
 {
     const struct redis_reply *first = redis_reply_at(reply, 0);
@@ -47,7 +47,7 @@ static const char *number_of(const struct redis_reply *reply, size_t *ret_len)
     return redis_reply_text(first == NULL ? reply : first, ret_len);
 }
 
-/** Whether the reply can be this call's. Of an error nobody knows. */
+/** Whether the reply can belong to this call. An error carries no number. */
 static bool is_ours(const struct redis_script_call *call, enum status status,
                     const struct redis_reply *reply)
 {

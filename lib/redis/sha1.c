@@ -1,4 +1,4 @@
-/* sha1.c - SHA-1 in one pass over memory. */
+/* sha1.c - SHA-1 of a block of memory. */
 #include "redis/sha1.h"
 
 #include <stdint.h>
@@ -58,7 +58,7 @@ static void digest_block(uint32_t hash[5], const uint8_t *block)
     hash[4] += e;
 }
 
-/** The rest of the data, the closing bit and the length in bits: one or two blocks. */
+/** The rest of the data, the padding and the length in bits: one or two blocks. */
 static void digest_tail(uint32_t hash[5], const uint8_t *rest, size_t rest_len,
                         size_t total_len)
 {

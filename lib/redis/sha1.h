@@ -1,4 +1,4 @@
-/* sha1.h - the digest by which Redis names a script (RFC 3174); not for secrets. */
+/* sha1.h - the digest that identifies a script in Redis (RFC 3174); not for secrets. */
 #ifndef REDIS_SHA1_H
 #define REDIS_SHA1_H
 

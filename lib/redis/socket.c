@@ -1,15 +1,14 @@
 /*
- * socket.c - a hiredis context without hiredis' asynchronous layer.
+ * socket.c - a hiredis context without the asynchronous layer of hiredis.
  *
- * hiredis connects, reads and parses; its redisAsyncContext is left out, for it frees
- * itself inside callbacks, allocates for each command and asks for poll changes on each.
- * Bytes are written from our own buffer: once per flush, with MSG_NOSIGNAL (hiredis'
- * write raises SIGPIPE). The poll asks for writability only while the system's buffer
- * is full.
+ * hiredis connects, reads and parses. Its redisAsyncContext is not used, because it frees
+ * itself inside callbacks, and allocates and changes the poll for each command. Bytes are
+ * written from our own buffer, once per flush, with MSG_NOSIGNAL (the write of hiredis
+ * raises SIGPIPE). The poll waits for writability only while the system's buffer is full.
  *
- * The struct outlives redis_socket_close() until the loop has let go of the poll handle,
- * so an event handler that closes may return into the code below: it looks at `context`,
- * which is NULL from then on.
+ * After redis_socket_close() the struct stays until the loop has closed the poll handle,
+ * so an event handler that closes can return into the code below, which then finds
+ * `context` NULL.
  */
 #include "redis/socket.h"
 
@@ -27,7 +26,7 @@ struct redis_socket {
     struct redis_socket_options options;
     struct redis_wire wire;
     bool is_connected;
-    bool is_full; /* the system did not take all: wait until it is writable */
+    bool is_full; /* the system did not accept all: wait until it is writable */
 };
 
 static void socket_on_poll(uv_poll_t *poll, int status, int events);
@@ -90,7 +89,7 @@ static void socket_on_poll_closed(uv_handle_t *handle)
 
 void redis_socket_close(struct redis_socket *socket)
 {
-    /* Reset instead of lingering: no old command may reach the server after this. */
+    /* Reset instead of lingering: no command may reach the server after this. */
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
 
     if (socket == NULL)
@@ -128,7 +127,7 @@ static enum status write_plain(struct redis_socket *socket, struct err *reterr)
     return STATUS_OK;
 }
 
-/** TLS writes go through hiredis, which knows the session. */
+/** TLS writes go through hiredis, which has the session. */
 static enum status write_tls(struct redis_socket *socket, bool *ret_done,
                              struct err *reterr)
 {
@@ -211,7 +210,7 @@ void redis_socket_read(struct redis_socket *socket)
             fail(socket, "read", socket->context->errstr);
             return;
         }
-        /* What TLS has already decrypted does not show in a poll: read it all. */
+        /* A poll does not report what TLS has decrypted already: read it all. */
         has_more = socket->options.tls != NULL && socket->context->reader->len > before;
         dispatch_replies(socket);
     }
@@ -249,7 +248,7 @@ static void socket_on_poll(uv_poll_t *poll, int status, int events)
         finish_connect(socket);
         return;
     }
-    /* A poll that reports an error has stopped; reading tells which error it was. */
+    /* A poll that reports an error has stopped; reading returns the error. */
     if (status < 0 || (events & UV_READABLE) != 0)
         redis_socket_read(socket);
     if (socket->context != NULL && socket->is_full &&

@@ -1,10 +1,11 @@
 /*
- * socket.h - one connected stream to a Redis server: bytes out, replies in.
+ * socket.h - one stream to a Redis server: bytes out, replies in.
  *
  * It does not reconnect, time out or match replies to commands; conn.h does. After
- * redis_socket_close(), which may be called from inside its own events, no event comes.
+ * redis_socket_close(), which an event handler may call, there are no events.
  *
- * Threads: the loop's only.
+ * Threads  the loop's only
+ * Blocks   never
  */
 #ifndef REDIS_SOCKET_H
 #define REDIS_SOCKET_H
@@ -30,30 +31,30 @@ struct redis_socket_options {
     uv_loop_t *loop;             /* borrowed */
     const struct redis_url *url; /* borrowed, outlives the socket */
     struct redis_tls *tls;       /* borrowed likewise; NULL for none */
-    const char *ip;              /* numeric address of url->host; unused for unix: */
+    const char *ip;              /* numeric address of url->host; unused for unix: URLs */
     struct redis_socket_events events;
     void *arg;
 };
 
-/** Begin to connect. STATUS_OK, STATUS_IO, STATUS_NO_MEMORY. */
+/** Start to connect. STATUS_OK, STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status redis_socket_open(const struct redis_socket_options *options,
                                          struct redis_socket **ret_socket,
                                          struct err *reterr);
 
 /**
- * End the connection at once; what was not sent yet never leaves this machine. The
- * memory is freed by the loop. Accepts NULL.
+ * Close the connection at once; unsent bytes never leave this machine. The loop frees the
+ * memory. Accepts NULL.
  */
 void redis_socket_close(struct redis_socket *socket);
 
-/** Where commands are to be written; they leave at the next redis_socket_flush(). */
+/** The buffer for commands, which leave at the next redis_socket_flush(). */
 struct redis_wire *redis_socket_wire(struct redis_socket *socket);
 
-/** Send what is in the wire, in one write as far as the system takes it. */
+/** Send the buffer, in one write as far as the system accepts it. */
 MUST_CHECK enum status redis_socket_flush(struct redis_socket *socket,
                                           struct err *reterr);
 
-/** Take in what has arrived, now instead of when the loop gets to it. */
+/** Read what has arrived now instead of in the next turn of the loop. */
 void redis_socket_read(struct redis_socket *socket);
 
 #endif

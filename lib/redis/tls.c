@@ -1,5 +1,4 @@
-/* tls.c - OpenSSL under hiredis; checks the peer's name, which hiredis itself does not.
- */
+/* tls.c - OpenSSL under hiredis; checks the peer's name, which hiredis does not. */
 #include "redis/tls.h"
 
 #include <stddef.h>
@@ -9,8 +8,8 @@
 enum status redis_tls_open(struct redis_tls **ret_tls UNUSED, struct err *reterr)
 {
     return err_set(reterr, STATUS_INVALID,
-                   "redis url: rediss:// needs TLS, and this program was built without: "
-                   "it takes a hiredis with hiredis_ssl (Debian 13 or later)");
+                   "redis url: rediss:// needs TLS; this program was built without it, "
+                   "because hiredis_ssl (Debian 13 or later) was missing");
 }
 
 void redis_tls_close(struct redis_tls *tls UNUSED)
@@ -21,7 +20,7 @@ enum status redis_tls_start(struct redis_tls *tls UNUSED,
                             struct redisContext *context UNUSED, const char *host UNUSED,
                             struct err *reterr)
 {
-    return err_set(reterr, STATUS_INVALID, "built without TLS");
+    return err_set(reterr, STATUS_INVALID, "this program was built without TLS");
 }
 
 bool redis_tls_wants_read(const struct redis_tls *tls UNUSED)

@@ -1,4 +1,4 @@
-/* url.c - takes a Redis URL apart. */
+/* url.c - parses a Redis URL. */
 #include "redis/url.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static bool span_is_empty(struct span span)
     return span.begin == span.end;
 }
 
-/** Cut `span` at the first `mark`: `ret_head` before it, `span` behind it. */
+/** Split `span` at the first `mark`: `ret_head` is before it, `span` after it. */
 static bool cut_at(struct span *span, char mark, struct span *ret_head)
 {
     const char *found = span_is_empty(*span) ? NULL
@@ -42,7 +42,7 @@ static int hex_digit(char c)
     return -1;
 }
 
-/** The byte that stands at `*at`, plain or percent-encoded; -1 when it is malformed. */
+/** The byte at `*at`, plain or percent-encoded; -1: malformed. */
 static int decode_byte(const char **at, const char *end)
 {
     int high, low;
@@ -57,7 +57,7 @@ static int decode_byte(const char **at, const char *end)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/** Decode into `out` of `size` bytes; false when it does not fit, or has a NUL. */
+/** Decode into `out` of `size` bytes; false: it does not fit, or contains a NUL. */
 static bool decode(struct span span, char *out, size_t size)
 {
     size_t len = 0;
@@ -95,11 +95,11 @@ static enum status parse_unix(const char *path, struct redis_url *url, struct er
     if (strncmp(path, "///", 3) == 0)
         path += 2;
     if (path[0] != '/' || path[1] == '/')
-        return err_set(reterr, STATUS_INVALID, "redis url: unix: needs an absolute path");
+        return err_set(reterr, STATUS_INVALID,
+                       "redis url: unix: requires an absolute path");
     if (strlen(path) > SOCKET_MAX)
         return err_set(reterr, STATUS_INVALID,
-                       "redis url: the socket's path is longer than %d bytes",
-                       SOCKET_MAX);
+                       "redis url: the socket path is longer than %d bytes", SOCKET_MAX);
     url->is_unix = true;
     memcpy(url->host, path, strlen(path) + 1);
     return STATUS_OK;
@@ -112,12 +112,13 @@ static enum status parse_login(struct span login, struct redis_url *url,
 
     if (!cut_at(&login, ':', &user))
         return err_set(reterr, STATUS_INVALID,
-                       "redis url: what stands before @ must be [user]:password");
+                       "redis url: the part before @ must be [user]:password");
     if (!decode(user, url->user, sizeof(url->user)))
-        return err_set(reterr, STATUS_INVALID, "redis url: malformed or too long user");
+        return err_set(reterr, STATUS_INVALID,
+                       "redis url: the user is malformed or too long");
     if (span_is_empty(login) || !decode(login, url->password, sizeof(url->password)))
         return err_set(reterr, STATUS_INVALID,
-                       "redis url: empty, malformed or too long password");
+                       "redis url: the password is empty, malformed or too long");
     return STATUS_OK;
 }
 
@@ -148,7 +149,7 @@ static enum status parse_address(struct span rest, struct redis_url *url,
     return STATUS_OK;
 }
 
-/** The last @ ends the login, so that a password may hold one unencoded. */
+/** The login ends at the last @, so a password may contain one unencoded. */
 static bool cut_login(struct span *rest, struct span *ret_login)
 {
     struct span head;
@@ -181,7 +182,7 @@ static enum status parse_tcp(const char *text, struct redis_url *url, struct err
     }
     if (!span_is_empty(db) && !parse_number(db, DB_MAX, &number))
         return err_set(reterr, STATUS_INVALID,
-                       "redis url: what follows the host must be /database-number");
+                       "redis url: the part after the host must be /database-number");
     url->db = (uint32_t)number;
     return parse_address(rest, url, reterr);
 }

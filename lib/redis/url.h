@@ -1,4 +1,4 @@
-/* url.h - where a Redis server is and how to enter it, as one text. */
+/* url.h - the address of a Redis server and the credentials, as a URL. */
 #ifndef REDIS_URL_H
 #define REDIS_URL_H
 
@@ -23,13 +23,12 @@ struct redis_url {
 };
 
 /**
- * Read `redis://[[user]:password@]host[:port][/db]`, the same with `rediss://` for TLS,
- * or `unix:/path`. User and password may be percent-encoded; an IPv6 host stands in
- * brackets.
+ * Parse `redis://[[user]:password@]host[:port][/db]`, the same with `rediss://` for TLS,
+ * or `unix:/path`. User and password may be percent-encoded; an IPv6 host is in brackets.
  *
  * @ret_url  set on STATUS_OK, else untouched; owns no memory
  *
- * Returns  STATUS_OK, STATUS_INVALID (the words never repeat the password)
+ * Returns  STATUS_OK; STATUS_INVALID: the message never contains the password
  */
 MUST_CHECK enum status redis_url_parse(const char *text, struct redis_url *ret_url,
                                        struct err *reterr);

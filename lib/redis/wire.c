@@ -1,4 +1,4 @@
-/* wire.c - writes RESP straight into the output buffer; no format strings, no copies. */
+/* wire.c - writes RESP directly into the output buffer, without printf. */
 #include "redis/wire.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ size_t redis_wire_digits(char out[REDIS_DIGITS_MAX], uint64_t value)
     return len;
 }
 
-/** The mark, the number, the line's end; the room must be there. */
+/** A mark, a number and the end of the line. The buffer has room. */
 static void put_head(struct redis_wire *wire, char mark, size_t number)
 {
     char *at = wire->data + wire->len;
@@ -94,7 +94,7 @@ void redis_wire_shift(struct redis_wire *wire, size_t count)
     wire->begin += count;
     rest = wire->len - wire->begin;
     if (rest >= wire->begin)
-        return; /* to move so much for so little room would not pay */
+        return; /* moving so much for so little room does not pay */
     if (rest > 0)
         memmove(wire->data, wire->data + wire->begin, rest);
     wire->begin = 0;

@@ -1,4 +1,4 @@
-/* wire.h - commands as bytes of the Redis protocol (RESP), collected in one buffer. */
+/* wire.h - a buffer of commands in the Redis protocol (RESP). */
 #ifndef REDIS_WIRE_H
 #define REDIS_WIRE_H
 
@@ -9,24 +9,24 @@
 /** Zero-initialise before the first use; end with redis_wire_clear(). */
 struct redis_wire {
     char *data;
-    size_t begin; /* where that begins which is still to be sent */
-    size_t len;   /* where it ends; 0 when all is sent */
+    size_t begin; /* where the unsent bytes begin */
+    size_t len;   /* where they end; 0: all is sent */
     size_t size_bytes;
-    bool failed; /* memory ran out: what was added since is missing */
+    bool failed; /* memory ran out; later additions are missing */
 };
 
 void redis_wire_clear(struct redis_wire *wire);
 
-/** The head of a command of `count` arguments, its name included. */
+/** Begin a command of `count` arguments, including its name. */
 void redis_wire_array(struct redis_wire *wire, size_t count);
 
-/** An argument; any bytes. */
+/** Add an argument; any bytes. */
 void redis_wire_bulk(struct redis_wire *wire, const void *data, size_t len);
 
-/** Forget what was added since `len` was as given, and that it failed. */
+/** Drop what was added after `len`, and the failure. */
 void redis_wire_cut(struct redis_wire *wire, size_t len);
 
-/** `count` more bytes have been sent; not while a command is being added. */
+/** `count` more bytes have been sent. Not while a command is being added. */
 void redis_wire_shift(struct redis_wire *wire, size_t count);
 
 #define REDIS_DIGITS_MAX 20 /* of a uint64_t */

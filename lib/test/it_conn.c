@@ -274,7 +274,7 @@ static void test_redis_conn__a_hung_server_times_out_and_comes_back(void **state
     assert_int_equal(first.status, STATUS_TIMEOUT);
     assert_int_equal(second.answers, 1); /* the younger one with it */
     assert_int_equal(second.status, STATUS_TIMEOUT);
-    probe_assert_why(&probe, "no answer within 300 ms");
+    probe_assert_why(&probe, "no reply within 300 ms");
     assert_false(redis_conn_is_up(probe.conn));
     fixture_run_for(fixture, CONN_TIMEOUT_MS + 200); /* attempts hang, too */
     server_resume(fixture->server);
@@ -293,7 +293,7 @@ static void test_redis_conn__an_idle_one_notices_a_hung_server(void **state)
     probe_wait(&probe, &probe.ups, 1);
     server_pause(fixture->server);
     probe_wait(&probe, &probe.downs, 1);
-    probe_assert_why(&probe, "no answer");
+    probe_assert_why(&probe, "no reply");
     server_resume(fixture->server);
     probe_wait(&probe, &probe.ups, 2);
     probe_close(&probe);
@@ -385,7 +385,7 @@ static void test_redis_conn_open__a_server_that_loads_is_not_up(void **state)
     probe_wait(&probe, &fake->connections, 3);
     assert_int_equal(probe.ups, 0);
     assert_int_equal(probe.downs, 1); /* the same reason three times */
-    probe_assert_why(&probe, "PING was answered: LOADING");
+    probe_assert_why(&probe, "reply to PING: LOADING");
     fake->greeting = "+PONG\r\n";
     probe_wait(&probe, &probe.ups, 1);
     probe_close(&probe);
@@ -398,10 +398,10 @@ static void test_redis_conn_open__refuses_what_is_no_redis(void **state)
         const char *says, *why;
     } cases[] = {
         {"HTTP/1.1 400 Bad Request\r\n\r\n", "Protocol error"},
-        {"+hello\r\n", "PING was answered: hello"},
-        {":1\r\n", "something else"},
-        {"*1\r\n$4\r\nPING\r\n", "something else"}, /* connected to itself */
-        {"+PONG\r\n+PONG\r\n", "nobody asked"},
+        {"+hello\r\n", "reply to PING: hello"},
+        {":1\r\n", "reply to PING: not a status"},
+        {"*1\r\n$4\r\nPING\r\n", "reply to PING: not a status"}, /* connected to itself */
+        {"+PONG\r\n+PONG\r\n", "without a command"},
     };
     struct fixture *fixture = *state;
 
