@@ -19,6 +19,7 @@ struct list {
 #define list_item(link, type, member)                                                    \
     ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): `type` and `item` form a declaration */
 /**
  * Loop over the structs in a list: LIST_EACH(struct call, call, &calls, link) declares
  * `call`. The body may not remove `call` from the list; with LIST_EACH_SAFE it may remove
@@ -36,6 +37,7 @@ struct list {
 /** Loop that takes out the first struct until the list is empty, however it changes. */
 #define LIST_DRAIN(type, item, head, member)                                             \
     for (type * item; (item = LIST_SHIFT(type, head, member)) != NULL;)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /** The first struct, taken out; NULL when the list is empty. */
 #define LIST_SHIFT(type, head, member)                                                   \
