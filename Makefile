@@ -265,11 +265,13 @@ test-package: ## install, run and remove the package on a fresh Debian; needs ro
 test-demo: ## the demo in containers, with a Docker of its own where none runs; needs root
 	@.ci/test.sh demo
 
-.PHONY: programs lock-programs check-unit check-load-units check-lock check-coverage check-it check-model check-proof $(TESTS:%=%.check)
+.PHONY: programs lock-programs check-unit check-load-units check-gdb check-lock check-coverage check-it check-model check-proof $(TESTS:%=%.check)
 programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(LOAD)
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
 check-load-units: $(BUILD)/open_loop
 	$(CHECK) "load/test_*.py" python3 -B -m unittest discover -s load
+check-gdb: $(BUILD)/seckill $(BUILD)/app/test/sale/test_checkout
+	$(CHECK) "gdb commands" app/test/gdb.sh $(BUILD)
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
 check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
 check-coverage:

@@ -66,7 +66,7 @@ test_everything()
     echo_step lint
     step check-lint
     echo_step tests
-    step check-unit check-load-units check-it check-model check-install check-interop
+    step check-unit check-load-units check-gdb check-it check-model check-install check-interop
     echo_step "tests under ASan and UBSan"
     step SAN=address BUILD="$BUILD/address" check-unit check-it
     echo_step "fuzzers, seconds each"
@@ -89,7 +89,7 @@ ci)
     step check-demo
     ;;
 lock) test_lock ;;
-unit) step check-unit check-load-units ;;
+unit) step check-unit check-load-units check-gdb ;;
 it | interop | lint | web | package | demo) step "check-$1" ;;
 *) echo "test.sh: what is $1?" >&2 && exit 2 ;;
 esac
