@@ -56,7 +56,7 @@ static void life_on_changed(enum status status, enum change_verdict verdict,
 
     if (status == STATUS_OK && order != NULL) {
         /* later requests to this loop must see what this answer says */
-        catalogue_changed(request->api->options.catalogue, order->voucher_id);
+        catalogue_invalidate(request->api->options.catalogue, order->voucher_id);
         if (request->change.change.change == CHANGE_PAY && verdict > CHANGE_REPEATED)
             log_refused_payment(request, order, verdict);
     }

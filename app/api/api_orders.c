@@ -141,7 +141,7 @@ static void admit(struct api_request *request, const struct catalogue_entry *ent
     struct api_place *place = &request->place;
 
     place->needs_ticket = entry->requires_ticket;
-    if (admission_enter(request->api->options.catalogue, entry, &place->refusal))
+    if (admission_check(request->api->options.catalogue, entry, &place->refusal))
         api_identify(request, submit);
     else if (place->refusal != OUTCOME_NO_VOUCHER && place->key.bytes != NULL)
         api_identify(request, find_by_key);

@@ -102,7 +102,7 @@ static void admit(struct api_request *request, const struct catalogue_entry *ent
     enum outcome refusal;
 
     request->ticket.pow_bits = (unsigned)entry->pow_bits;
-    if (admission_enter(request->api->options.catalogue, entry, &refusal))
+    if (admission_check(request->api->options.catalogue, entry, &refusal))
         api_identify(request, issue);
     else
         api_answer_outcome(request, refusal, NULL);

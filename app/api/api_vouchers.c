@@ -66,7 +66,7 @@ static void answer_written(struct api_request *request, enum status status,
         return;
     }
     /* later requests to this loop must see what this answer says */
-    catalogue_changed(request->api->options.catalogue, voucher->id);
+    catalogue_invalidate(request->api->options.catalogue, voucher->id);
     answer_voucher(request, success, voucher, now_us);
 }
 

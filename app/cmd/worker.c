@@ -61,7 +61,7 @@ static void worker_on_voucher_changed(int64_t voucher_id, void *arg)
     struct worker *worker = arg;
 
     if (worker->catalogue != NULL)
-        catalogue_changed(worker->catalogue, voucher_id);
+        catalogue_invalidate(worker->catalogue, voucher_id);
 }
 
 static void worker_on_snapshot(const struct voucher_snapshot *snapshot, void *arg)

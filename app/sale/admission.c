@@ -1,7 +1,7 @@
 /* admission.c - checks the sale window, by the database's clock, and the stock. */
 #include "app/sale/admission.h"
 
-bool admission_enter(const struct catalogue *catalogue,
+bool admission_check(const struct catalogue *catalogue,
                      const struct catalogue_entry *entry, enum outcome *ret_refusal)
 {
     int64_t error_us;

@@ -12,7 +12,7 @@
  * @ret_refusal  set when false is returned: OUTCOME_NO_VOUCHER, _NOT_STARTED,
  *               _SALE_ENDED or _SOLD_OUT
  */
-bool admission_enter(const struct catalogue *catalogue,
+bool admission_check(const struct catalogue *catalogue,
                      const struct catalogue_entry *entry, enum outcome *ret_refusal);
 
 #endif

@@ -212,7 +212,7 @@ void catalogue_update(struct catalogue *catalogue,
     entry->read_us = clock_mono_us();
 }
 
-void catalogue_changed(struct catalogue *catalogue, int64_t id)
+void catalogue_invalidate(struct catalogue *catalogue, int64_t id)
 {
     struct catalogue_entry *entry;
     int64_t now_us = clock_mono_us();

@@ -77,7 +77,7 @@ void catalogue_update(struct catalogue *catalogue,
                       const struct voucher_snapshot *snapshot);
 
 /** The voucher has changed, or with 0 any voucher: its entry is no longer valid. */
-void catalogue_changed(struct catalogue *catalogue, int64_t id);
+void catalogue_invalidate(struct catalogue *catalogue, int64_t id);
 
 /**
  * The time of the database's clock, estimated from its last answers.

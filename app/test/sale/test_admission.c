@@ -17,7 +17,7 @@ int64_t catalogue_now_us(const struct catalogue *catalogue UNUSED, int64_t *ret_
     return 1000;
 }
 
-static void test_admission_enter__at_its_limits(void **state UNUSED)
+static void test_admission_check__at_its_limits(void **state UNUSED)
 {
     static const struct {
         int64_t begin_us, end_us, stock_left, clock_error_us;
@@ -41,26 +41,26 @@ static void test_admission_enter__at_its_limits(void **state UNUSED)
         enum outcome refusal = ADMITTED;
 
         clock_error_us = rows[i].clock_error_us;
-        assert_int_equal(admission_enter(NULL, &entry, &refusal),
+        assert_int_equal(admission_check(NULL, &entry, &refusal),
                          rows[i].outcome == ADMITTED);
         assert_int_equal(refusal, rows[i].outcome);
     }
 }
 
-static void test_admission_enter__missing_voucher(void **state UNUSED)
+static void test_admission_check__missing_voucher(void **state UNUSED)
 {
     const struct catalogue_entry entry = {.stock_left = 1};
     enum outcome refusal = ADMITTED;
 
-    assert_false(admission_enter(NULL, &entry, &refusal));
+    assert_false(admission_check(NULL, &entry, &refusal));
     assert_int_equal(refusal, OUTCOME_NO_VOUCHER);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_admission_enter__at_its_limits),
-        cmocka_unit_test(test_admission_enter__missing_voucher),
+        cmocka_unit_test(test_admission_check__at_its_limits),
+        cmocka_unit_test(test_admission_check__missing_voucher),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -231,29 +231,29 @@ static void test_catalogue_get__slow_read_is_old_already(void **state UNUSED)
     assert_null(get(7));
 }
 
-static void test_catalogue_changed__ends_validity(void **state UNUSED)
+static void test_catalogue_invalidate__ends_validity(void **state UNUSED)
 {
     read_voucher(7, 5);
     pass_us(1);
-    catalogue_changed(fixture.catalogue, 8);
+    catalogue_invalidate(fixture.catalogue, 8);
     assert_non_null(get(7));
-    catalogue_changed(fixture.catalogue, 7);
+    catalogue_invalidate(fixture.catalogue, 7);
     assert_null(get(7));
     pass_us(1);
     read_voucher(7, 4);
     assert_int_equal(get(7)->stock_left, 4);
-    catalogue_changed(fixture.catalogue, 0); /* any voucher */
+    catalogue_invalidate(fixture.catalogue, 0); /* any voucher */
     assert_null(get(7));
 }
 
-static void test_catalogue_changed__during_a_read_repeats_it(void **state UNUSED)
+static void test_catalogue_invalidate__during_a_read_repeats_it(void **state UNUSED)
 {
     struct reader reader;
 
     start_read(7, &reader);
     turn();
     pass_us(1);
-    catalogue_changed(fixture.catalogue, 7);
+    catalogue_invalidate(fixture.catalogue, 7);
     pass_us(1);
     answer_with_stock(7, 5);
     assert_int_equal(reader.answers, 0);
@@ -355,8 +355,8 @@ int main(void)
         TEST(test_catalogue__missing_vouchers_are_evicted),
         TEST(test_catalogue_get__valid_for_800_ms),
         TEST(test_catalogue_get__slow_read_is_old_already),
-        TEST(test_catalogue_changed__ends_validity),
-        TEST(test_catalogue_changed__during_a_read_repeats_it),
+        TEST(test_catalogue_invalidate__ends_validity),
+        TEST(test_catalogue_invalidate__during_a_read_repeats_it),
         TEST(test_catalogue__entries_in_use_stay_valid),
         TEST(test_catalogue__unused_entries_are_evicted_after_30_s),
         TEST(test_catalogue_update__counts_as_a_read),
