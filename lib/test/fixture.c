@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define TICK_MS 2
+#define DAY_MS  86400000
 
 static struct server *group_server;
 
@@ -197,15 +198,34 @@ static void advance_timer(uv_handle_t *handle, void *arg)
                    uv_timer_get_repeat(timer));
 }
 
+void fixture_jump_ms(struct fixture *fixture, unsigned ms)
+{
+    uv_update_time(&fixture->loop);
+    clock_shift_us((int64_t)ms * 1000);
+    uv_walk(&fixture->loop, advance_timer, &ms);
+}
+
 void fixture_pass_ms(struct fixture *fixture, unsigned ms)
 {
     server_settle();
     uv_run(&fixture->loop, UV_RUN_NOWAIT);
     server_settle(); /* of the commands of this turn */
-    uv_update_time(&fixture->loop);
-    clock_shift_us((int64_t)ms * 1000);
-    uv_walk(&fixture->loop, advance_timer, &ms);
+    fixture_jump_ms(fixture, ms);
     uv_run(&fixture->loop, UV_RUN_NOWAIT);
+}
+
+static void postpone_timer(uv_handle_t *handle, void *arg)
+{
+    struct fixture *fixture = arg;
+    uv_timer_t *timer = (uv_timer_t *)handle;
+
+    if (handle->type == UV_TIMER && uv_is_active(handle) && timer != &fixture->tick)
+        uv_timer_start(timer, timer->timer_cb, DAY_MS, uv_timer_get_repeat(timer));
+}
+
+void fixture_hold_timers(struct fixture *fixture)
+{
+    uv_walk(&fixture->loop, postpone_timer, fixture);
 }
 
 static bool is_up(void *arg)

@@ -87,6 +87,12 @@ void fixture_run_for(struct fixture *fixture, unsigned ms);
  */
 void fixture_pass_ms(struct fixture *fixture, unsigned ms);
 
+/** The same, but wait for no server and do not run the loop. */
+void fixture_jump_ms(struct fixture *fixture, unsigned ms);
+
+/** Postpone all timers of the loop: what happens next does not happen by time. */
+void fixture_hold_timers(struct fixture *fixture);
+
 void fixture_wait_up(struct fixture *fixture, struct rlock_client *client);
 void fixture_wait_down(struct fixture *fixture, struct rlock_client *client);
 /** Run the loop until the number at `at` has reached `wanted`. */

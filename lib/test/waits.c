@@ -18,6 +18,18 @@ void call_wait(struct rlock_client *client, struct call *call, const char *name,
     rlock_flush(client);
 }
 
+static bool rests(void *arg)
+{
+    const struct call *call = arg;
+
+    return call->answers > 0 || (call->lock.waiter != NULL && call->lock.batch == NULL);
+}
+
+void call_rest(struct fixture *fixture, struct call *call)
+{
+    FIXTURE_AWAIT(fixture, rests, call);
+}
+
 void assert_tries(const struct call *call)
 {
     if (call->answers == 0 && call->lock.batch == NULL)
@@ -33,11 +45,11 @@ void assert_spins(struct fixture *fixture, struct rlock_client *client,
     long long first = script_calls(fixture), tries;
 
     call_wait(client, &call, NAME, options);
-    fixture_wait_asleep(fixture, client, &call);
+    call_rest(fixture, &call);
     for (int i = 0; i < 12; i++) {
         tries = script_calls(fixture);
         fixture_pass_ms(fixture, most_ms + 1); /* a timer rounds up */
-        fixture_wait_asleep(fixture, client, &call);
+        call_rest(fixture, &call);
         ASSERT_NUMBER(script_calls(fixture), >, tries);
     }
     ASSERT_NUMBER(script_calls(fixture) - first, <=,

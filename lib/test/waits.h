@@ -4,16 +4,19 @@
 
 #include "test/fixture.h"
 
-#define NAME        "item:7"
-#define PROMPTLY_US 1000000
-#define LONG_MS     6000
+#define NAME         "item:7"
+#define WAIT_LOOK_MS 2001 /* a waiter that hears nothing looks within this */
 
+/** The options of a wait for the usual lease. */
 struct rlock_acquire_options waiting(const struct rlock_kind *kind, uint64_t holder,
                                      uint32_t wait_ms);
 
 /** Acquire and flush. */
 void call_wait(struct rlock_client *client, struct call *call, const char *name,
                const struct rlock_acquire_options *options);
+
+/** Run the loop until the call waits and has no try under way, or is answered. */
+void call_rest(struct fixture *fixture, struct call *call);
 
 /** That the call is answered, or its try is under way: it does not sleep any more. */
 void assert_tries(const struct call *call);
