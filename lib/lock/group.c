@@ -411,6 +411,7 @@ enum status rlock_group_create(const struct rlock_member *members, size_t count,
     group = calloc(1, sizeof(*group) + count * sizeof(*group->members));
     if (group == NULL)
         return err_set(reterr, STATUS_NO_MEMORY, "lock group: no memory");
+    list_init(&group->link);
     list_init(&group->answers);
     group->need = need;
     group->count = (unsigned)count;
@@ -441,6 +442,7 @@ void rlock_group_free(struct rlock_group *group)
     if (group == NULL)
         return;
     is_under_way = group->state == GROUP_ACQUIRING || group->state == GROUP_RELEASING;
+    list_remove(&group->link);
     rlock_round_abandon(group);
     group->state = GROUP_FREED;
     if (is_under_way)

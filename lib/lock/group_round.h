@@ -1,5 +1,5 @@
 /*
- * group_round.h - a group, its members and its rounds; for group.c only.
+ * group_round.h - a group, its members and its rounds; for lib/lock only.
  *
  * A round makes a call on some of the members. It ends when all of these have answered or
  * its time is over; `then` is called next. A member that answers after the end of its
@@ -40,6 +40,7 @@ struct group_member {
 };
 
 struct rlock_group {
+    struct list link; /* among the groups of a struct rlock_sync */
     uv_timer_t timer; /* the time of the round */
     uv_idle_t soon;   /* runs while there are answers */
     struct closing closing;

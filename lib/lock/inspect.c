@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEYS_MAX 3
-
 typedef void (*inspect_cb)(enum status status, const struct rlock_info *info, void *arg);
 typedef void (*force_cb)(enum status status, void *arg);
 
@@ -18,25 +16,29 @@ struct query {
     inspect_cb inspected; /* one of the two; neither: it was cancelled */
     force_cb forced;
     void *arg;
-    enum status failure; /* of one that is among failed_queries */
+    enum status failure; /* of one in failed_queries */
     unsigned key_count;
     size_t name_len;
     char name[RLOCK_NAME_MAX];
 };
 
+static void call_back(const struct query *query, enum status status,
+                      const struct rlock_info *info)
+{
+    if (query->inspected != NULL)
+        query->inspected(status, status == STATUS_OK ? info : NULL, query->arg);
+    else if (query->forced != NULL)
+        query->forced(status, query->arg);
+}
+
 /** End the query; its memory is freed before the callback is called. */
 static void answer(struct query *query, enum status status, const struct rlock_info *info)
 {
-    inspect_cb inspected = query->inspected;
-    force_cb forced = query->forced;
-    void *arg = query->arg;
+    struct query copy = *query;
 
     list_remove(&query->link);
     free(query);
-    if (inspected != NULL)
-        inspected(status, status == STATUS_OK ? info : NULL, arg);
-    else if (forced != NULL)
-        forced(status, arg);
+    call_back(&copy, status, info);
 }
 
 static void answer_forced(struct query *query, const struct redis_reply *reply)
@@ -135,26 +137,23 @@ static void inspect_on_send_again(struct redis_script_call *call)
     redis_conn_flush(query->client->conn);
 }
 
-/** NULL: no memory. */
-static struct query *create(struct rlock_client *client, enum rlock_script script,
-                            unsigned key_count)
+/** Start a copy of `request`, in which the callback and the number of keys are set. */
+static void start(struct rlock_client *client, const struct query *request,
+                  enum rlock_script script, const char *name, size_t name_len)
 {
-    struct query *query = calloc(1, sizeof(*query));
+    struct query *query = malloc(sizeof(*query));
 
-    if (query == NULL)
-        return NULL;
+    if (query == NULL) {
+        call_back(request, STATUS_NO_MEMORY, NULL);
+        return;
+    }
+    *query = *request;
     query->client = client;
-    query->key_count = key_count;
     query->call.script = &client->scripts[script];
     query->call.done = inspect_on_reply;
     query->call.send_again = inspect_on_send_again;
     list_append(&client->queries, &query->link);
-    return query;
-}
-
-static void submit(struct query *query, const char *name, size_t name_len)
-{
-    if (query->client->is_closing) {
+    if (client->is_closing) {
         fail(query, STATUS_CANCELLED);
     } else if (name == NULL || name_len < 1 || name_len > RLOCK_NAME_MAX) {
         fail(query, STATUS_INVALID);
@@ -168,63 +167,46 @@ static void submit(struct query *query, const char *name, size_t name_len)
 void rlock_inspect(struct rlock_client *client, const char *name, size_t name_len,
                    inspect_cb callback, void *arg)
 {
-    struct query *query = create(client, RLOCK_SCRIPT_INSPECT, 1);
+    struct query request = {.inspected = callback, .arg = arg, .key_count = 1};
 
-    if (query == NULL) {
-        callback(STATUS_NO_MEMORY, NULL, arg);
-        return;
-    }
-    query->inspected = callback;
-    query->arg = arg;
-    submit(query, name, name_len);
+    start(client, &request, RLOCK_SCRIPT_INSPECT, name, name_len);
 }
 
 void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
                          force_cb callback, void *arg)
 {
-    struct query *query = create(client, RLOCK_SCRIPT_FORCE, KEYS_MAX);
+    struct query request = {.forced = callback, .arg = arg, .key_count = 3};
 
-    if (query == NULL) {
-        callback(STATUS_NO_MEMORY, arg);
-        return;
-    }
-    query->forced = callback;
-    query->arg = arg;
-    submit(query, name, name_len);
+    start(client, &request, RLOCK_SCRIPT_FORCE, name, name_len);
 }
 
 void rlock_queries_complete_failed(struct rlock_client *client)
 {
     struct list *last = client->failed_queries.prev;
-    struct list *link;
 
-    while ((link = list_shift(&client->failed_queries)) != NULL) {
-        struct query *query = list_item(link, struct query, link);
+    LIST_DRAIN(struct query, query, &client->failed_queries, link) {
+        bool is_last = &query->link == last;
 
         answer(query, query->failure, NULL);
-        if (link == last)
+        if (is_last)
             break;
     }
 }
 
-/** Answer the caller and keep the memory, which the connection still uses. */
-static void abandon(struct query *query)
+/** The connection still uses the memory of a query in progress. */
+static void cancel(struct query *query)
 {
-    inspect_cb inspected = query->inspected;
-    force_cb forced = query->forced;
+    struct query copy = *query;
 
     query->inspected = NULL;
     query->forced = NULL;
-    if (inspected != NULL)
-        inspected(STATUS_CANCELLED, NULL, query->arg);
-    else if (forced != NULL)
-        forced(STATUS_CANCELLED, query->arg);
+    call_back(&copy, STATUS_CANCELLED, NULL);
 }
 
 void rlock_queries_cancel(struct rlock_client *client)
 {
     LIST_DRAIN(struct query, query, &client->queries, link)
-        abandon(query);
+        cancel(query);
     LIST_DRAIN(struct query, query, &client->failed_queries, link)
         answer(query, STATUS_CANCELLED, NULL);
 }

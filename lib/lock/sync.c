@@ -15,6 +15,7 @@
  * Promise: every call is answered exactly once, also on closing.
  */
 #include "lock/sync.h"
+#include "lock/group_round.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ struct rlock_sync {
     uv_loop_t loop; /* for the leader only, as all below */
     uv_async_t wake;
     struct list clients;             /* struct opened */
-    struct list groups;              /* struct adopted */
+    struct list groups;              /* struct rlock_group */
     struct rlock_sync_call *closing; /* NULL while it is open */
     pthread_t keeper;
 };
@@ -52,11 +53,6 @@ struct opened {
     uv_timer_t timer;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
-};
-
-struct adopted {
-    struct list link;
-    struct rlock_group *group;
 };
 
 /* -- leading -- */
@@ -334,10 +330,8 @@ static void sync_begin_close(struct rlock_sync_call *call)
     struct rlock_sync *sync = call->sync;
 
     sync->closing = call;
-    LIST_DRAIN(struct adopted, adopted, &sync->groups, link) {
-        rlock_group_free(adopted->group);
-        free(adopted);
-    }
+    LIST_DRAIN(struct rlock_group, group, &sync->groups, link)
+        rlock_group_free(group);
     if (list_is_empty(&sync->clients))
         rlock_sync_answer(call, STATUS_OK);
     LIST_EACH(struct opened, opened, &sync->clients, link) {
@@ -465,24 +459,7 @@ enum status rlock_sync_open(struct rlock_sync *sync,
     return status;
 }
 
-enum status rlock_sync_adopt(struct rlock_sync *sync, struct rlock_group *group)
+void rlock_sync_adopt(struct rlock_sync *sync, struct rlock_group *group)
 {
-    struct adopted *adopted = malloc(sizeof(*adopted));
-
-    if (adopted == NULL)
-        return STATUS_NO_MEMORY;
-    adopted->group = group;
-    list_append(&sync->groups, &adopted->link);
-    return STATUS_OK;
-}
-
-void rlock_sync_disown(struct rlock_sync *sync, struct rlock_group *group)
-{
-    LIST_EACH_SAFE(struct adopted, adopted, &sync->groups, link) {
-        if (adopted->group == group) {
-            list_remove(&adopted->link);
-            free(adopted);
-        }
-    }
-    rlock_group_free(group);
+    list_append(&sync->groups, &group->link);
 }

@@ -30,11 +30,7 @@ enum status rlock_sync_carry(struct rlock_sync_call *call);
 /** In the loop: wake the caller, which then owns `call` again. */
 void rlock_sync_answer(struct rlock_sync_call *call, enum status status);
 
-/** In the loop: remember a group, to be freed before its clients are closed. */
-MUST_CHECK enum status rlock_sync_adopt(struct rlock_sync *sync,
-                                        struct rlock_group *group);
-
-/** In the loop: free a group that was adopted. */
-void rlock_sync_disown(struct rlock_sync *sync, struct rlock_group *group);
+/** In the loop: have the group freed before its clients are closed. */
+void rlock_sync_adopt(struct rlock_sync *sync, struct rlock_group *group);
 
 #endif

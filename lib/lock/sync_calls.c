@@ -225,11 +225,8 @@ static void sync_begin_group_create(struct rlock_sync_call *base)
     enum status status = rlock_group_create(call->members, call->count, call->need,
                                             &call->group, base->reterr);
 
-    if (status == STATUS_OK) {
-        status = rlock_sync_adopt(base->sync, call->group);
-        if (status != STATUS_OK)
-            rlock_group_free(call->group);
-    }
+    if (status == STATUS_OK)
+        rlock_sync_adopt(base->sync, call->group);
     rlock_sync_answer(base, status);
 }
 
@@ -250,7 +247,7 @@ enum status rlock_sync_group_create(struct rlock_sync *sync,
 
 static void sync_begin_group_free(struct rlock_sync_call *base)
 {
-    rlock_sync_disown(base->sync, of(base)->group);
+    rlock_group_free(of(base)->group);
     rlock_sync_answer(base, STATUS_OK);
 }
 
