@@ -10,8 +10,11 @@ function folder_of(path) {
     return path
 }
 
-# X.c and X.h are one node. The headers of lib/ are included without "lib/".
+# X.c and X.h are one node. The headers of lib/ are included without "lib/", and a header
+# without a folder is in that of the including file.
 function node_of(path) {
+    if (path !~ /\//)
+        path = folder_of(FILENAME) "/" path
     if (path !~ /^(app|lib|load)\//)
         path = "lib/" path
     sub(/\.[ch]$/, "", path)

@@ -1,5 +1,5 @@
 /*
- * async.c - on the caller's loop: calls return at once, callbacks tell how they ended.
+ * async.c - on the caller's loop: calls return at once and end in callbacks.
  *
  *   async [REDIS_URL]
  */
@@ -21,7 +21,7 @@ struct program {
 static void finish(struct program *program, int code)
 {
     if (program->is_over)
-        return; /* closing answers the calls under way */
+        return; /* closing the client ends the other calls */
     program->is_over = true;
     program->code = code;
     rlock_client_close(program->client, NULL, NULL);
@@ -47,11 +47,11 @@ static void on_acquired(struct rlock *lock, enum status status, void *arg)
         on_released(lock, status, program);
 }
 
-/* All three leave in one write, and their releases in another. */
+/* All three acquires leave in one write, and their releases in another. */
 static void on_state(bool is_up, const struct err *why, void *arg)
 {
     struct program *program = arg;
-    struct rlock_acquire_options how = {.lease_ms = 5000};
+    struct rlock_acquire_options options = {.lease_ms = 5000};
     const char *names[LOCKS] = {"item:1", "item:2", "item:3"};
 
     if (!is_up) {
@@ -60,11 +60,11 @@ static void on_state(bool is_up, const struct err *why, void *arg)
         return;
     }
     for (int i = 0; i < LOCKS; i++)
-        rlock_acquire(program->client, &program->locks[i], names[i], 6, &how, on_acquired,
-                      program);
+        rlock_acquire(program->client, &program->locks[i], names[i], 6, &options,
+                      on_acquired, program);
 }
 
-/* Once a turn, before the loop sleeps. */
+/* Once per turn, before the loop sleeps. */
 static void on_prepare(uv_prepare_t *prepare)
 {
     rlock_flush(((struct program *)prepare->data)->client);
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 {
     static struct program program;
     uv_loop_t *loop = uv_default_loop();
-    struct rlock_client_options where = {
+    struct rlock_client_options options = {
         .loop = loop,
         .redis_url = argc > 1 ? argv[1] : "redis://127.0.0.1",
         .timeout_ms = 1000,
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     };
     struct err err = {0};
 
-    if (rlock_client_open(&where, &program.client, &err) != STATUS_OK) {
+    if (rlock_client_open(&options, &program.client, &err) != STATUS_OK) {
         fprintf(stderr, "async: %s\n", err.text);
         return 1;
     }

@@ -1,5 +1,5 @@
 /*
- * quorum.c - one lock on several independent servers: held while a majority holds.
+ * quorum.c - one lock on several independent servers: held while a majority holds it.
  *
  *   quorum REDIS_URL REDIS_URL REDIS_URL...
  */
@@ -12,15 +12,15 @@
 static enum status elect(struct rlock_sync *sync, const struct rlock_member *members,
                          size_t count, struct err *err)
 {
-    struct rlock_group_options how = {.lease_ms = 5000, .wait_ms = 3000};
+    struct rlock_group_options options = {.lease_ms = 5000, .wait_ms = 3000};
     struct rlock_group *quorum = NULL;
     enum status status =
         rlock_sync_group_create(sync, members, count, RLOCK_GROUP_MAJORITY, &quorum, err);
 
     if (status == STATUS_OK)
-        status = rlock_sync_group_acquire(sync, quorum, &how, err);
+        status = rlock_sync_group_acquire(sync, quorum, &options, err);
     if (status == STATUS_OK) {
-        /* The servers count their tokens independently: only time tells here. */
+        /* The servers count their fencing tokens independently; check the time. */
         if (rlock_sync_group_safe_for_us(sync, quorum) > 1000000)
             printf("elected for more than a second\n");
         status = rlock_sync_group_release(sync, quorum, err);
@@ -37,12 +37,13 @@ int main(int argc, char **argv)
     struct err err = {0};
     enum status status = rlock_sync_start(&sync, &err);
 
-    /* A server that is away (STATUS_DOWN) has a client all the same. */
+    /* STATUS_DOWN: the server is unreachable; its client exists and keeps trying. */
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        struct rlock_client_options where = {.redis_url = argv[i + 1], .timeout_ms = 200};
+        struct rlock_client_options options = {.redis_url = argv[i + 1],
+                                               .timeout_ms = 200};
 
         members[i] = (struct rlock_member){.name = "leader", .name_len = 6};
-        status = rlock_sync_open(sync, &where, &members[i].client, &err);
+        status = rlock_sync_open(sync, &options, &members[i].client, &err);
         if (status == STATUS_DOWN)
             status = STATUS_OK;
     }

@@ -1,12 +1,11 @@
 /*
- * sync.c - threads that block share one connection.
+ * sync.c - blocking threads share one connection.
  *
  *   sync [REDIS_URL]
  */
-#include "lock/rlock_sync.h"
+#include "with_client.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 #define THREADS 4
 #define STEPS   100
@@ -20,22 +19,24 @@ struct shared {
 static void *count(void *arg)
 {
     struct shared *shared = arg;
-    struct rlock_acquire_options how = {.watchdog = true, .wait_ms = RLOCK_WAIT_FOREVER};
+    struct rlock_acquire_options options = {.watchdog = true,
+                                            .wait_ms = RLOCK_WAIT_FOREVER};
 
     for (int i = 0; i < STEPS; i++) {
         struct rlock lock = {0};
 
-        if (rlock_sync_acquire(shared->sync, shared->client, &lock, "counter", 7, &how,
-                               NULL) != STATUS_OK)
+        if (rlock_sync_acquire(shared->sync, shared->client, &lock, "counter", 7,
+                               &options, NULL) != STATUS_OK)
             continue;
         shared->counter++;
         if (rlock_sync_release(shared->sync, shared->client, &lock, NULL) != STATUS_OK)
-            fprintf(stderr, "sync: it was not ours any more\n");
+            fprintf(stderr, "sync: the lock was lost\n");
     }
     return NULL;
 }
 
-static void count_together(struct rlock_sync *sync, struct rlock_client *client)
+static enum status count_together(struct rlock_sync *sync, struct rlock_client *client,
+                                  struct err *err)
 {
     struct shared shared = {.sync = sync, .client = client};
     pthread_t threads[THREADS];
@@ -47,24 +48,12 @@ static void count_together(struct rlock_sync *sync, struct rlock_client *client)
     for (int i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     printf("%d threads counted to %ld\n", started, shared.counter);
+    if (started < THREADS)
+        return err_set(err, STATUS_IO, "cannot start %d threads", THREADS);
+    return STATUS_OK;
 }
 
 int main(int argc, char **argv)
 {
-    struct rlock_client_options where = {
-        .redis_url = argc > 1 ? argv[1] : "redis://127.0.0.1", .timeout_ms = 1000};
-    struct rlock_sync *sync = NULL;
-    struct rlock_client *client = NULL;
-    struct err err = {0};
-    enum status status = rlock_sync_start(&sync, &err);
-
-    if (status == STATUS_OK)
-        status = rlock_sync_open(sync, &where, &client, &err);
-    if (status == STATUS_OK)
-        count_together(sync, client);
-    if (status != STATUS_OK)
-        fprintf(stderr, "sync: %s\n", err.text);
-    rlock_sync_close(sync);
-    rlock_sync_free(sync);
-    return status == STATUS_OK ? 0 : 1;
+    return with_client(argc, argv, count_together);
 }

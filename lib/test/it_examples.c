@@ -74,7 +74,7 @@ static void test_plain__of_a_busy_lock_says_so_in_time(void **state)
     assert_int_equal(server_int(*state, "SETNX item:7 another"), 1);
     run = run_example("plain", (const char *[]){server->unix_url, NULL});
     assert_int_equal(server_int(*state, "DEL item:7"), 1);
-    assert_string_equal(run.output, "plain: busy\n");
+    assert_string_equal(run.output, "busy\n");
     assert_int_equal(run.code, 1);
 }
 
