@@ -23,8 +23,8 @@ class GrowthTest(unittest.TestCase):
         self.assertEqual(reports[2]["orders"], [2] * growth.ROUNDS)
 
     def test_table__judges_the_largest(self):
-        for ratio, verdict in ((0.9, "met"), (0.89, "MISSED")):
+        for ratio, state in ((0.9, "met"), (0.89, "MISSED")):
             points = [{"x": x, **growth.summarise({"orders": reports_of(rate)}, {"orders": reports_of(100)})}
                       for x, rate in ((0, 100), (5, 50), (9, 100 * ratio))]
             lines = growth.table({"name": "things", "goal": 0.9, "points": points}).splitlines()
-            self.assertTrue(lines[-1].endswith(f"goal 0.90: {verdict}"), lines)
+            self.assertTrue(lines[-1].endswith(f"goal 0.90: {state}"), lines)

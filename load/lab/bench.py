@@ -28,8 +28,8 @@ def check_rates(result):
 def check_latency(result):
     for load, part in (("half", 0.5), ("eighty", 0.8)):
         report = result["latency"][load]
-        asked = part * result["orders_per_s"] * result["seconds"]
-        assert abs(report["offered"] - asked) < 6 * asked**0.5, f"{load}: {report['offered']} arrivals, not {asked}"
+        expected = part * result["orders_per_s"] * result["seconds"]
+        assert abs(report["offered"] - expected) < 6 * expected**0.5, f"{load}: {report['offered']} arrivals, not {expected}"
         assert report["201"] == report["answered"] == report["offered"], load
         assert [report[name] for name in PERCENTILES] == sorted(report[name] for name in PERCENTILES), load
         assert report["points"] == sorted(report["points"]) and len(report["points"]) > 20, load
