@@ -20,9 +20,8 @@ static const struct problem_row {
     unsigned retry_after_s;
     struct json_problem problem;
 } rows[] = {
-#define X(word, status_, code_, retry_after_s_, title_, detail_)                         \
-    {retry_after_s_,                                                                     \
-     {.status = status_, .code = code_, .title = title_, .detail = detail_}},
+#define X(word, status, code, retry_after_s, title, detail)                              \
+    {retry_after_s, {status, code, title, detail, 0, NULL}},
     API_PROBLEMS(X)
 #undef X
 };
