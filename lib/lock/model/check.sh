@@ -1,14 +1,14 @@
 #!/bin/sh
 #
-# check.sh DIR - let spin judge lease.pml: as it is, it keeps its promise in every run; in
-# each of the ways known to break it, a stale write is found. Works in DIR, and leaves the
-# runs that were found: `cd DIR/UNFENCED && spin -t -p lease.pml` shows one.
+# check.sh DIR - check lease.pml with spin: the promise holds in every run, and each variant
+# that is known to break it has a stale write. Works in DIR and leaves the runs found there:
+# `cd DIR/UNFENCED && spin -t -p lease.pml` shows one.
 set -eu
 model=$(cd "$(dirname "$0")" && pwd)/lease.pml
 mkdir -p "$1"
 cd "$1"
 
-# explore NAME OPTION...: of spin; leaves pan's report in NAME/report
+# explore NAME OPTION...: run spin with these options; the report of pan is NAME/report
 explore()
 {
     rm -rf "$1"
@@ -23,7 +23,7 @@ explore()
     )
 }
 
-# expect NAME PATTERN...: each is in the report
+# expect NAME PATTERN...: the report contains each pattern
 expect()
 {
     report=$1/report
@@ -36,7 +36,7 @@ expect()
     done
 }
 
-# All runs, to their ends, and each step of a holder was taken in one of them.
+# All runs are complete, and every step of a holder occurs in one of them.
 explore fenced
 expect fenced 'errors: 0$' '(0 of .* states)'
 if grep -e 'not completed' -e 'depth too small' fenced/report; then

@@ -1,29 +1,29 @@
 /*
  * lease.pml - leases, pauses, expiry and fences, for spin; check.sh runs it.
  *
- * Holders share a value: each takes the lock, reads the value, writes a new one made from
- * it and releases. A pause is a step that does not come: between any two steps of a holder
- * the others may take any number of theirs, and its lease may lapse. So there is no clock
- * here: every length of lease and of pause is among the runs.
+ * Holders share a value. Each acquires the lock, reads the value, writes a new one computed
+ * from it and releases. There is no clock: between any two steps of a holder the others may
+ * take any number of steps, and its lease may expire. So the runs contain every length of
+ * a lease and of a pause.
  *
- * Promise: no stale write, which is one made from a value that was replaced since it was
- * read. (What the promise speaks of knows nothing about fences.) Besides, nobody waits
- * forever for a holder that died; that is spin's own check for invalid end states.
+ * Promise: no stale write. A write is stale if the value that it was computed from has been
+ * replaced. (This does not refer to fences.) Also, no holder waits forever for one that
+ * died: spin checks this as invalid end states.
  *
- * It is broken, and spin finds how, with
- *   -DUNFENCED     the resource takes every request: the lock alone does not do
- *   -DWRITES_ONLY  the fence goes with the write, but not with a read in a step before
- *   -DDRAWN_LATE   the fence is read in a step after the lock: it may be the successor's
+ * spin finds a run that breaks the promise with
+ *   -DUNFENCED     the resource accepts every request: the lock alone is not enough
+ *   -DWRITES_ONLY  the write carries the fence, but the read before it does not
+ *   -DDRAWN_LATE   the fence is read in a step after the grant: it may be the next owner's
  */
 #define HOLDERS 3
-#define GRANTS  5 /* in all, then a run ends */
+#define GRANTS  5 /* in total; then a run ends */
 #define FREE    0
 
-/* Redis. The owner's value is that of one grant, as the library's is. */
+/* Redis. An owner's value belongs to one grant, as in the library. */
 byte owner = FREE;
 byte counter; /* of fences */
 
-/* The resource: a value, new with each write, and the greatest fence it was shown. */
+/* The resource: a value, new with each write, and the greatest fence seen so far. */
 byte value;
 byte newest;
 
@@ -57,7 +57,7 @@ active [HOLDERS] proctype holder()
 #endif
            base = value
        };
-       atomic { /* write: judged and carried out in one step */
+       atomic { /* write: checked and executed in one step */
            if
            :: IS_STALE(fence)
            :: else ->
