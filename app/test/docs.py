@@ -33,12 +33,12 @@ PLACE = "var/it/docs"
 OPERATOR, INTEGRATOR, DEVELOPER = (f"app/docs/{reader}.md" for reader in ("operator", "integrator", "developer"))
 DOCS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", OPERATOR, INTEGRATOR, DEVELOPER,
         "app/docs/architecture.md", "app/docs/benchmarks.md", "sql/README.md",
-        "load/README.md")
+        "load/README.md", "lib/README.md")
 NOT_IN_CONTRACT = {"POST /v1/dev/token", "GET /web/{name}"}
 FOREIGN = {"archive_command", "archive_mode", "synchronous_standby_names", "wal_compression"} # settings of Postgres
 SESSION_WITHIN_S = 120
 SHOWN = ("text", "json")
-LANGUAGES = ("sh", "yaml", *SHOWN)
+LANGUAGES = ("sh", "yaml", "c", *SHOWN)
 MARK = "=== next block"
 
 # Values that differ from run to run.
@@ -231,6 +231,12 @@ def test_commands__print_what_the_document_shows(world, path):
         if block.shown:
             block.shown.text = world.here(block.shown.text)
             answers.compare(block, printed)
+
+
+def test_code__is_part_of_an_example(_world, path):
+    examples = read_all("lib/examples/*.[ch]")
+    for block in find_blocks(path):
+        check(block.language != "c" or block.text in examples, f"{block.place}: not in lib/examples")
 
 
 # -- names exist --
