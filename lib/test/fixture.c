@@ -268,6 +268,44 @@ void fixture_wait_losses(struct fixture *fixture, const struct call *call,
     fixture_wait_count(fixture, &call->losses, losses);
 }
 
+uint64_t fixture_renewed(const struct rlock_client *client)
+{
+    struct rlock_stats stats;
+
+    rlock_client_stats(client, &stats);
+    return stats.renewed;
+}
+
+struct renewals {
+    const struct rlock_client *client;
+    uint64_t wanted;
+};
+
+static bool has_renewed(void *arg)
+{
+    const struct renewals *renewals = arg;
+
+    return fixture_renewed(renewals->client) >= renewals->wanted;
+}
+
+void fixture_wait_renewed(struct fixture *fixture, const struct rlock_client *client,
+                          uint64_t wanted)
+{
+    struct renewals renewals = {client, wanted};
+
+    FIXTURE_AWAIT(fixture, has_renewed, &renewals);
+}
+
+void fixture_pass_renewal(struct fixture *fixture, const struct rlock_client *client,
+                          unsigned lease_ms, unsigned locks)
+{
+    uint64_t wanted = fixture_renewed(client) + locks;
+
+    server_pass_ms(fixture->server, lease_ms / 3);
+    fixture_pass_ms(fixture, lease_ms / 3 + 1);
+    fixture_wait_renewed(fixture, client, wanted);
+}
+
 struct sleeper {
     const struct rlock_client *client;
     const struct call *call;

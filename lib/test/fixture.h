@@ -102,6 +102,15 @@ void fixture_wait_answers(struct fixture *fixture, const struct call *call,
 void fixture_wait_losses(struct fixture *fixture, const struct call *call,
                          unsigned losses);
 
+/** How many leases the client has renewed, and run the loop until it has. */
+uint64_t fixture_renewed(const struct rlock_client *client);
+void fixture_wait_renewed(struct fixture *fixture, const struct rlock_client *client,
+                          uint64_t wanted);
+
+/** Let a third of a lease pass, here and at the server, and have `locks` leases renewed. */
+void fixture_pass_renewal(struct fixture *fixture, const struct rlock_client *client,
+                          unsigned lease_ms, unsigned locks);
+
 /** Run the loop until the call sleeps: its lock is busy and its channel subscribed. */
 void fixture_wait_asleep(struct fixture *fixture, struct rlock_client *client,
                          const struct call *call);

@@ -101,36 +101,20 @@ static void test_wait__for_ones_own_lock_ends(void **state)
     assert_int_equal(release(fixture, client, &held), STATUS_OK);
 }
 
-struct renewals {
-    const struct rlock_client *client;
-    uint64_t wanted;
-};
-
-static bool has_renewed(void *arg)
-{
-    const struct renewals *renewals = arg;
-    struct rlock_stats stats;
-
-    rlock_client_stats(renewals->client, &stats);
-    return stats.renewed >= renewals->wanted;
-}
-
 static void test_wait__ends_though_the_watchdog_renews_for_the_owner(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, LEASE_MS * 5 / 3);
-    struct renewals renewals = {.client = alice};
     struct call held = {0}, call = {0};
 
     assert_int_equal(acquire_watched(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
-    for (renewals.wanted = 1; renewals.wanted <= 5; renewals.wanted++) {
+    for (int i = 0; i < 5; i++) {
         assert_int_equal(call.answers, 0);
-        fixture_pass_ms(fixture, LEASE_MS / 3 + 1);
-        FIXTURE_AWAIT(fixture, has_renewed, &renewals);
+        fixture_pass_renewal(fixture, alice, LEASE_MS, 1);
     }
     fixture_wait_answers(fixture, &call, 1);
     assert_int_equal(call.status, STATUS_BUSY);
