@@ -22,6 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define SERVERS    "load/servers.sh"
+#define GUARDIAN   "app/test/hold_servers.sh"
 #define FIRST_PORT 8081
 #define PAUSE_MS   5 /* between two looks at a condition */
 #define ENV_MAX    64
@@ -81,6 +83,7 @@ struct launch {
         *env; /* ours first, then the fixture's: the first of a name counts */
     const char *out_path;
     const char *err_path;
+    bool is_completed; /* also if this process is killed meanwhile */
 };
 
 static void redirect(int fd, const char *path)
@@ -91,9 +94,34 @@ static void redirect(int fd, const char *path)
         _exit(126);
 }
 
-static void exec_child(const struct launch *launch, char *const *env)
+/* A child that dies with this process. */
+static void die_with(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(126);
+}
+
+/* Let a child of this child do the work. This one keeps the guardian's pipe open, so that
+   the guardian does not stop the servers while the other starts one. */
+static void pass_on(void)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0)
+        return;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 126);
+}
+
+static void exec_child(const struct launch *launch, char *const *env, pid_t parent)
+{
+    if (launch->is_completed)
+        pass_on();
+    else
+        die_with(parent);
     redirect(STDOUT_FILENO, launch->out_path);
     redirect(STDERR_FILENO, launch->err_path);
     execvpe(launch->file, (char *const *)(uintptr_t)launch->argv, env);
@@ -106,7 +134,7 @@ static pid_t start_child(struct fixture *fixture, const struct launch *launch)
     char database_url[300], redis_url[300];
     char *env[ENV_MAX];
     size_t count = 0;
-    pid_t pid;
+    pid_t parent = getpid(), pid;
 
     for (size_t i = 0; launch->env != NULL && launch->env[i] != NULL; i++)
         env[count++] = (char *)(uintptr_t)launch->env[i];
@@ -127,7 +155,7 @@ static pid_t start_child(struct fixture *fixture, const struct launch *launch)
     fflush(NULL);
     pid = fork();
     if (pid == 0)
-        exec_child(launch, env);
+        exec_child(launch, env, parent);
     assert_true(pid > 0);
     return pid;
 }
@@ -156,6 +184,7 @@ const struct command_result *fixture_run(struct fixture *fixture, const char *co
     launch.file = strcmp(argv[0], "seckill") == 0 ? fixture->program : argv[0];
     launch.out_path = out_path;
     launch.err_path = err_path;
+    launch.is_completed = strcmp(argv[0], SERVERS) == 0;
     outcome.code = wait_for_child(start_child(fixture, &launch));
     read_whole(out_path, outcome.out, sizeof(outcome.out));
     read_whole(err_path, outcome.err, sizeof(outcome.err));
@@ -172,15 +201,14 @@ static void run_well(struct fixture *fixture, const char *const *argv)
 
 void fixture_servers(struct fixture *fixture, const char *verb, const char *which)
 {
-    run_well(fixture,
-             (const char *[]){"load/servers.sh", verb, fixture->dir, which, NULL});
+    run_well(fixture, (const char *[]){SERVERS, verb, fixture->dir, which, NULL});
 }
 
 void fixture_mend(struct fixture *fixture, const char *which)
 {
     /* fails where there is nothing to resume */
     fixture_run(fixture, NULL,
-                (const char *[]){"load/servers.sh", "resume", fixture->dir, which, NULL});
+                (const char *[]){SERVERS, "resume", fixture->dir, which, NULL});
     fixture_servers(fixture, "start", which);
 }
 
@@ -339,31 +367,14 @@ static void find_paths(struct fixture *fixture)
         snprintf(fixture->program, sizeof(fixture->program), "%s/../../../seckill", self);
     mkdir("var", 0755);
     mkdir("var/it", 0755);
-    assert_int_equal(mkdir(fixture->dir, 0755), 0);
 }
 
-/* The guardian ends the servers when this process has ended, however it did. */
-static void start_guardian(struct fixture *fixture)
+static void exec_guardian(const char *dir, const int *input, const int *output)
 {
-    int ends[2];
-    char byte;
-
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    fflush(NULL);
-    fixture->guardian_pid = fork();
-    assert_true(fixture->guardian_pid >= 0);
-    fixture->guardian_fd = ends[1];
-    if (fixture->guardian_pid > 0) {
-        close(ends[0]);
-        return;
-    }
     setsid();
-    close(ends[1]);
-    while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
-        continue;
-    execl("/bin/sh", "sh", "-c",
-          "load/servers.sh down \"$0\"; [ -n \"$SECKILL_TEST_KEEP\" ] || rm -rf \"$0\"",
-          fixture->dir, (char *)NULL);
+    dup2(input[0], STDIN_FILENO);
+    dup2(output[1], STDOUT_FILENO);
+    execl(GUARDIAN, GUARDIAN, dir, (char *)NULL);
     _exit(127);
 }
 
@@ -375,13 +386,11 @@ static void copy_value(const char *line, const char *name, char *value, size_t s
         snprintf(value, size, "%.*s", (int)strcspn(line + len + 1, "\n"), line + len + 1);
 }
 
-static void read_env(struct fixture *fixture)
+static void read_urls(struct fixture *fixture, int fd)
 {
-    char path[128], line[400];
-    FILE *file;
+    char line[400];
+    FILE *file = fdopen(fd, "r");
 
-    snprintf(path, sizeof(path), "%s/env", fixture->dir);
-    file = fopen(path, "re");
     assert_non_null(file);
     while (fgets(line, sizeof(line), file) != NULL) {
         copy_value(line, "PG_OWNER_URL", fixture->database_url,
@@ -392,7 +401,27 @@ static void read_env(struct fixture *fixture)
                    sizeof(fixture->redis_url));
     }
     fclose(file);
-    assert_true(fixture->database_url[0] != '\0' && fixture->redis_url[0] != '\0');
+    if (fixture->database_url[0] == '\0' || fixture->redis_url[0] == '\0')
+        fail_msg("%s %s did not start the servers", GUARDIAN, fixture->dir);
+}
+
+/* The guardian runs the servers until the pipe to it is closed, which also happens when
+   this process is killed. */
+static void start_guardian(struct fixture *fixture)
+{
+    int input[2], output[2];
+
+    assert_int_equal(pipe2(input, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(output, O_CLOEXEC), 0);
+    fflush(NULL);
+    fixture->guardian_pid = fork();
+    assert_true(fixture->guardian_pid >= 0);
+    if (fixture->guardian_pid == 0)
+        exec_guardian(fixture->dir, input, output);
+    close(input[0]);
+    close(output[1]);
+    fixture->guardian_fd = input[1];
+    read_urls(fixture, output[0]);
 }
 
 static void migrate(struct fixture *fixture)
@@ -413,8 +442,6 @@ struct fixture *fixture_open(void)
 
     find_paths(fixture);
     start_guardian(fixture);
-    run_well(fixture, (const char *[]){"load/servers.sh", "up", fixture->dir, NULL});
-    read_env(fixture);
     migrate(fixture);
     return fixture;
 }
@@ -466,14 +493,14 @@ static int stop_shared(struct fixture *fixture)
 
 int fixture_close(struct fixture *fixture)
 {
-    int bad = 0;
+    int bad;
 
-    if (fixture->database_url[0] != '\0') {
-        bad = stop_shared(fixture);
-        if (sql_broken_promises(fixture) != 0) {
-            print_error("the data left behind break a promise\n");
-            bad = 1;
-        }
+    if (fixture == NULL) /* fixture_open() failed */
+        return 1;
+    bad = stop_shared(fixture);
+    if (sql_broken_promises(fixture) != 0) {
+        print_error("the data left behind break a promise\n");
+        bad = 1;
     }
     end_services(fixture, 0);
     fixture_data_close();
