@@ -239,100 +239,109 @@ demo-down: ## remove the demo and its data
 
 # -- testing --
 
-# A check is a target that runs one thing through .ci/check.sh, which prints a line for it
-# and notes its result in $(RESULTS) for the sum.
+# A check is a target that runs one command through .ci/check.sh, which prints its result and
+# appends it to $(RESULTS). .ci/test.sh runs targets and prints the sum.
 RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: test test-ci test-unit test-lock test-it test-interop test-web test-demo test-package
-test: ## everything: tests, the same under ASan/UBSan, clang, lint, a load proof
-	@.ci/test.sh everything
-test-ci: ## what .ci/run runs: the same, then the package and the demo
+.PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-it test-interop test-web test-demo test-package
+check: ## build, run the unit tests, lint the changed files
+	@.ci/test.sh check
+test: ## run all tests, also with ASan and UBSan, and all linters
+	@.ci/test.sh all
+test-ci: ## run what .ci/run runs: all that `make test` does, then test the package and the demo
 	@.ci/test.sh ci
-test-unit: ## tests of single modules
+test-unit: ## run the unit tests
 	@.ci/test.sh unit
-test-lock: ## the lock library alone: also under ASan, UBSan, TSan, valgrind, with coverage
-	@.ci/test.sh lock
-test-it: ## integration tests, against real private servers
+test-it: ## run the integration tests, against private servers
 	@.ci/test.sh it
-test-interop: ## the reentrant lock and Redisson's; needs Java and Maven
+test-lock: ## test the lock library with coverage, ASan, UBSan, TSan and valgrind
+	@.ci/test.sh lock
+test-interop: ## test the reentrant lock against Redisson; needs Java and Maven
 	@.ci/test.sh interop
-test-web: ## the pages in a real browser; what it saw is kept in var/screens
+test-web: ## test the pages in a browser; the screenshots are in var/screens
 	@.ci/test.sh web
-test-package: ## install, run and remove the package on a fresh Debian; needs root
+test-package: ## install, run and remove the package on a new Debian; needs root
 	@.ci/test.sh package
-test-demo: ## the demo in containers, with a Docker of its own where none runs; needs root
+test-demo: ## test the demo in containers; starts a Docker if none runs; needs root
 	@.ci/test.sh demo
 
-.PHONY: programs lock-programs check-unit check-load-units check-gdb check-lock check-coverage check-it check-model check-proof $(TESTS:%=%.check)
+.PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-address $(TESTS:%=%.check)
 programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(LOAD)
-check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
-check-load-units: $(BUILD)/open_loop
-	$(CHECK) "load/test_*.py" python3 -B -m unittest discover -s load
-check-gdb: $(BUILD)/seckill $(BUILD)/app/test/sale/test_checkout
-	$(CHECK) "gdb commands" app/test/gdb.sh $(BUILD)
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
+# These take longest and start first, so that no core is idle at the end.
+SLOW     = it_sql_growth it_life it_fault_postgres it_sql_plans it_fault it_sql_audit it_fault_redis
+IT      := $(LIB_IT) $(APP_IT)
+SLOW_IT := $(foreach test,$(SLOW),$(filter %/$(test),$(IT)))
+check-it: $(SLOW_IT:%=%.check) $(IT:%=%.check)
+check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
 check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
 check-coverage:
 	$(CHECK) --show "coverage of lib/" .ci/coverage.sh $(BUILD) 90 $(LIB_SRC)
-check-it: $(LIB_IT:%=%.check) $(APP_IT:%=%.check)
 $(TESTS:%=%.check): %.check: %
 	$(CHECK) "$*$(if $(UNDER), ($(firstword $(UNDER))))" $(UNDER) $*
 $(APP_IT:%=%.check): $(BUILD)/seckill
 $(BUILD)/lib/test/it_examples.check: $(EXAMPLES)
+check-address:
+	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address check-it check-unit
 
+# All of these may run side by side. The longest are first.
+.PHONY: check-all check-tests
+check-tests: check-pages check-proof check-docs check-it check-bench check-access check-interop \
+             check-address check-load-units check-unit check-fuzz check-model check-install check-gdb
+check-all: check-tests check-lint
+
+.PHONY: check-load-units check-gdb check-model check-install check-interop
+check-load-units: $(BUILD)/open_loop
+	$(CHECK) "load/test_*.py" python3 -B -m unittest discover -s load
+check-gdb: $(BUILD)/seckill $(BUILD)/app/test/sale/test_checkout
+	$(CHECK) "gdb commands" app/test/gdb.sh $(BUILD)
 check-model: build/deps.ok
 	$(CHECK) "lock model (spin)" lib/lock/model/check.sh $(BUILD)/model
-
-.PHONY: check-install check-interop
 check-install: $(BUILD)/seckill $(BUILD)/librlock.a
 	$(CHECK) "make install" .ci/install.sh $(BUILD) $(CC)
-
 check-interop: $(INTEROP)
 	@lib/test/interop/run.sh $(BUILD) $<
 
-# One after the other, because the scenarios need the whole machine.
+.PHONY: check-proof check-bench
 check-proof: $(BUILD)/seckill $(BUILD)/check
 	$(CHECK) "load proof: mutated histories" load/lab/mutated_histories.py $(BUILD)/check
 	$(CHECK) "load proof: planted defects" load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 	$(CHECK) "load proof: scenarios" load/prove.py $(BUILD)/seckill $(BUILD)/check short
-
-.PHONY: check-bench
 check-bench: $(BUILD)/seckill $(LOAD)
-	$(CHECK) "bench, a second of each" load/lab/bench.py $(BUILD)/seckill
+	$(CHECK) "bench, one second per measurement" load/lab/bench.py $(BUILD)/seckill
 
 .PHONY: check-web check-pages check-access
 check-web: check-pages check-access
 check-pages: $(BUILD)/seckill
 	$(CHECK) "pages in a browser" app/test/web/run.py $< pages
 check-access: $(BUILD)/seckill
-	$(CHECK) "pages for everybody (axe-core)" app/test/web/run.py $< access
+	$(CHECK) "accessibility of the pages (axe-core)" app/test/web/run.py $< access
 
 .PHONY: screens
-screens: $(BUILD)/seckill ## take the pictures of app/docs/screens again, by a test in the browser
+screens: $(BUILD)/seckill ## take the screenshots in app/docs/screens again
 	app/test/web/run.py $< pages
 	cp var/screens/shop.png var/screens/dashboard.png app/docs/screens
 
-# What a reader is told to type, typed.
 .PHONY: check-docs
 check-docs: $(BUILD)/seckill $(BUILD)/app/test/core/test_rfc3339
-	$(CHECK) "what the docs say" app/test/docs.py $<
+	$(CHECK) "documents" app/test/docs.py $<
 
 .PHONY: check-package check-demo
 check-package: $(BUILD)/seckill
-	$(CHECK) "package on a fresh Debian" .ci/package.sh $(BUILD)
+	$(CHECK) "package on a new Debian" .ci/package.sh $(BUILD)
 	$(CHECK) "service under systemd" .ci/systemd.sh $(BUILD)
 check-demo:
 	$(CHECK) "demo in containers" docker/demo.sh test
 
-# The fuzzers, by libFuzzer, which is clang's. What they find new is kept in var/fuzz until
-# somebody puts it into app/test/fuzz/corpus; an input that breaks something is kept there too.
+# The fuzzers need clang's libFuzzer. New inputs are kept in var/fuzz, and so are inputs that
+# cause a failure; they join the tests when they are added to app/test/fuzz/corpus.
 FUZZ_SECONDS ?= 60
 FUZZERS       = $(notdir $(APP_FUZZ))
 FUZZ_MAKE     = $(MAKE) --no-print-directory SAN=fuzzer CC=clang BUILD=$(BUILD)/fuzzer
 .PHONY: fuzz fuzzers check-fuzz $(FUZZERS:%=%.fuzz)
-fuzz: fuzzers ## each fuzzer for FUZZ_SECONDS=60
+fuzz: fuzzers ## run each fuzzer for FUZZ_SECONDS=60
 	@+$(FUZZ_MAKE) RESULTS=/dev/null FUZZ_SECONDS=$(FUZZ_SECONDS) $(FUZZERS:%=%.fuzz)
 fuzzers:
 	@+$(FUZZ_MAKE) $(FUZZERS:%=$(BUILD)/fuzzer/app/test/fuzz/%)
@@ -347,43 +356,54 @@ $(FUZZERS:%=%.fuzz): %.fuzz: $(BUILD)/app/test/fuzz/%
 # -- lint --
 
 .PHONY: lint format
-lint: ## clang-tidy, cppcheck, clang-format, shellcheck, the dependencies between folders
+lint: ## run clang-tidy, cppcheck, clang-format, shellcheck and the checks of this repository
 	@.ci/test.sh lint
-format: build/deps.ok ## let clang-format rewrite the sources
+format: build/deps.ok ## format the C sources with clang-format
 	clang-format -i $(C_FILES)
 
-# What clang and cppcheck find differs from version to version: those of Debian 12 judge,
-# others give advice.
+# The findings of clang and cppcheck depend on their versions. Those of Debian 12 count; with
+# other versions they are printed as advice.
 JUDGES = $(call once,JUDGES,$(shell clang-tidy --version | grep -q 'version 14\.' && echo yes))
 LINT   = .ci/check.sh $(if $(JUDGES),,--advice)
 
-TIDY = $(C_SRC:%.c=build/tidy/%.ok)
-.PHONY: check-lint check-settings check-deps check-format check-shell check-cppcheck check-tidy
-check-lint: check-settings check-deps check-format check-shell check-cppcheck check-tidy
+# LINT_ONLY restricts the linters to these files; `make check` uses it.
+linted = $(if $(LINT_ONLY),$(filter $(LINT_ONLY),$(1)),$(1))
+LINTED_SRC     = $(call linted,$(C_SRC))
+LINTED_FILES   = $(call linted,$(C_FILES))
+LINTED_SCRIPTS = $(call linted,$(SCRIPTS))
+TIDY           = $(LINTED_SRC:%.c=build/tidy/%.ok)
+
+.PHONY: check-lint check-changed check-settings check-deps check-subjects check-format check-shell check-cppcheck check-tidy
+check-lint: check-settings check-deps check-subjects check-format check-shell check-cppcheck check-tidy
+check-changed:
+	@+$(MAKE) --no-print-directory LINT_ONLY="none $$(.ci/changed.sh)" check-lint
 check-settings: $(BUILD)/seckill
 	$(CHECK) "table of settings" .ci/settings.sh $<
 check-deps:
 	$(CHECK) dependencies awk -f .ci/check-deps.awk $(foreach f,$(C_FILES),$(if $(findstring /test/,$f),,$f))
+check-subjects:
+	$(CHECK) "subjects of commits" .ci/subjects.sh
 check-format: build/deps.ok
-	@$(LINT) clang-format clang-format --dry-run --Werror $(C_FILES)
+	@$(LINT) clang-format $(if $(LINTED_FILES),clang-format --dry-run --Werror $(LINTED_FILES),true)
 check-shell: build/deps.ok
-	$(CHECK) shellcheck shellcheck $(SCRIPTS)
-# The checks across files (ctu) take all tests for one program, with all its fakes at once,
-# and an output parameter that is not filled yet for a use of it.
+	$(CHECK) shellcheck $(if $(LINTED_SCRIPTS),shellcheck $(LINTED_SCRIPTS),true)
+# The checks across files (ctu) take all tests for one program with all fakes in it, and the
+# address of an output parameter for a use of its value.
 check-cppcheck: build/deps.ok
-	@$(LINT) cppcheck cppcheck --quiet --std=c11 --enable=warning,performance,portability \
-	    --inline-suppr --suppress=ctuuninitvar --suppress=ctunullpointer --error-exitcode=1 -Ilib -I. $(C_SRC)
+	@$(LINT) cppcheck $(if $(LINTED_SRC),cppcheck --quiet --std=c11 --enable=warning$(,)performance$(,)portability \
+	    --inline-suppr --suppress=ctuuninitvar --suppress=ctunullpointer --error-exitcode=1 -Ilib -I. $(LINTED_SRC),true)
 check-tidy: $(TIDY)
 	@$(LINT) "clang-tidy ($(words $^) files)" $(if $(JUDGES),true,false)
-# Kept for the files that have not changed since. __STRICT_ANSI__ gives an assert() that does
-# not count as a level of nesting.
-build/tidy/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES)) | build/deps.ok
+# clang-tidy also prints the warnings of clang. A file is checked again when it or one of its
+# headers changes. __STRICT_ANSI__ gives an assert() that does not count as a level of nesting.
+build/tidy/%.ok: %.c .clang-tidy | build/deps.ok
 	@mkdir -p $(@D)
-	@$(LINT) --if-failed "clang-tidy $<" clang-tidy --quiet $< -- -std=gnu11 -D__STRICT_ANSI__ $(DEFINES) $(PKG_CFLAGS)
-	@$(if $(JUDGES),touch $@)
+	@$(LINT) --if-failed "clang-tidy $<" clang-tidy --quiet --checks='clang-diagnostic-*' $< -- \
+	    -std=gnu11 -D__STRICT_ANSI__ $(filter-out -Werror,$(WARNINGS)) $(DEFINES) $(PKG_CFLAGS)
+	@$(if $(JUDGES),$(CC) -MM -MP -MT $@ -MF $(@:.ok=.d) $(DEFINES) $(PKG_CFLAGS) $< && touch $@)
 
 .PHONY: help
-help: ## this list
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .SECONDARY:

@@ -1,13 +1,18 @@
 #!/bin/sh
 #
-# check.sh [--if-failed] [--advice] [--show] NAME COMMAND... - run one check and print one line
-# about it, and its whole output when it failed. "PASSED FAILED" of it go as a line to the
-# file $RESULTS; a test program counts with each of its cases, anything else as one. A case
-# that was skipped counts as failed: what cannot run must say so. A check that cannot be made
-# on this machine at all prints "not run: WHAT (WHY)" and succeeds; that is told and does not
-# count. With --if-failed a check that passed is silent and does not count. With --advice a
-# failure is told and does not count. With --show the last line of the output stands in the
-# place of the name.
+# check.sh [--if-failed] [--advice] [--show] NAME COMMAND... - run one check and print its
+# result in one line, preceded by its output if it failed.
+#
+# A check appends "PASSED FAILED NAME" to the file $RESULTS. Each case of a test program
+# counts; any other command counts as one. A skipped case counts as failed. A check also
+# fails if a process that it started is alive at its end.
+#
+# A check that cannot run on this machine prints "not run: WHAT (WHY)", or ends with exit
+# code 77 and the reason in its last line. It succeeds and does not count.
+#
+#   --if-failed  if the check passes, print and count nothing
+#   --advice     print a failure, but do not count it
+#   --show       print the last line of the output instead of NAME
 set -u
 
 only_failed=
@@ -24,19 +29,21 @@ while :; do
 done
 name=$1
 shift
+program=${1##*/}
+[ -n "$only_failed" ] || set -- "${0%/*}/reap.py" "$@"
 
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
-began=$(date +%s%N)
+start=$(date +%s%N)
 "$@" >"$output" 2>&1 </dev/null
 code=$?
-took=$((($(date +%s%N) - began) / 100000000))
+tenths=$((($(date +%s%N) - start) / 100000000))
 
 if [ "$code" -eq 0 ] && grep '^not run: ' "$output"; then
     exit 0
 fi
 if [ "$code" -eq 77 ]; then
-    echo "NOT RUN $name: $(tail -n 1 "$output")"
+    echo "not run: $name ($(tail -n 1 "$output"))"
     exit 0
 fi
 
@@ -46,7 +53,7 @@ if [ "$ran" -eq 0 ]; then
     # Not a test program, or one that ended before its first case.
     ran=1
     passed=$((code == 0 ? 1 : 0))
-    case ${1##*/} in
+    case $program in
     test_* | it_*) passed=0 ;;
     esac
 elif [ "$code" -ne 0 ] && [ "$passed" -eq "$ran" ]; then
@@ -57,14 +64,14 @@ failed=$((ran - passed))
 [ -z "$show" ] || name=$(tail -n 1 "$output")
 if [ "$failed" -eq 0 ]; then
     [ -z "$only_failed" ] || exit 0
-    printf 'ok      %-48s %4d  %4d.%d s\n' "$name" "$passed" $((took / 10)) $((took % 10))
+    printf 'ok      %-52s %4d  %4d.%d s\n' "$name" "$passed" $((tenths / 10)) $((tenths % 10))
 elif [ -n "$advice" ]; then
-    echo "advice  $name has findings here, which do not count; JUDGES=yes shows them"
+    echo "advice  $name has findings with this version of the tool; JUDGES=yes prints them"
     exit 0
 else
-    # One write, so that checks side by side do not mix.
+    # One write, so that the output of parallel checks does not mix.
     text=$(grep -v -e '^\[ RUN ' -e '^\[       OK \]' "$output")
     printf '%s\nFAILED  %s: %d of %d, exit code %d\n' "$text" "$name" "$failed" "$ran" "$code"
 fi
-echo "$passed $failed" >>"$RESULTS"
+echo "$passed $failed $name" >>"$RESULTS"
 [ "$failed" -eq 0 ]

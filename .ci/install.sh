@@ -1,10 +1,10 @@
 #!/bin/sh
 #
-# install.sh BUILD CC - install below BUILD/root, and take the lock library from there as
-# another program would: by pkg-config and its headers alone.
+# install.sh BUILD CC... - install into BUILD/root, and build the examples with the lock library
+# from there as another program would: with pkg-config and the installed headers.
 set -eu
 build=$1
-cc=$2
+shift
 root=$PWD/$build/root
 
 rm -rf "$root"
@@ -13,7 +13,7 @@ make --no-print-directory -s BUILD="$build" DESTDIR="$root" PREFIX=/usr install
 
 export PKG_CONFIG_PATH="$root/usr/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
 for source in lib/examples/*.c; do
-    # shellcheck disable=SC2046 # many words are meant
-    "$cc" -Wall -Wextra -Werror "$source" -o "$root/example" $(pkg-config --cflags --libs rlock)
+    # shellcheck disable=SC2046 # one word per option
+    "$@" -Wall -Wextra -Werror "$source" -o "$root/example" $(pkg-config --cflags --libs rlock)
     echo "built $source"
 done

@@ -1,13 +1,14 @@
 #!/bin/sh
 #
-# test.sh ci|everything|unit|lock|it|interop|lint|web|package|demo - run these checks, some at
-# a time, and sum them up. `ci` is everything and what needs root. Its last line is "N passed,
-# N failed". A step of `make` that failed without a check of its own, such as a file that
-# does not compile, counts as one.
+# test.sh all|ci|check|unit|it|lock|interop|lint|web|package|demo - run these checks in
+# parallel and print their sum. `tests` is `all` without the linters; `ci` adds to `all` what
+# needs root. The last line is "N passed, N failed". A make target that fails without a failed
+# check, such as a file that does not compile, counts as one failure. So does a process that
+# is alive after the targets that started it.
 set -u
 cd "$(dirname "$0")/.." || exit
 
-jobs=$(($(nproc) + 1)) # tests wait more than they work
+jobs=${JOBS:-$(($(nproc) * 4))} # the tests wait most of their time
 BUILD=${BUILD:-build}
 mkdir -p "$BUILD"
 RESULTS=$(mktemp "$BUILD/results.XXXXXX")
@@ -16,12 +17,12 @@ trap 'rm -f "$RESULTS"' EXIT
 trap 'exit 1' HUP INT TERM
 broken=0
 
-# step ARGUMENTS...: of make. The checks count their own failures.
+# step ARGUMENTS...: run make. The checks count their own failures.
 step()
 {
-    before=$(count_failed)
-    make --no-print-directory -s -k say= -j"$jobs" "$@" && return
-    [ "$(count_failed)" -gt "$before" ] || broken=$((broken + 1))
+    failed_before=$(count_failed)
+    .ci/reap.py make --no-print-directory -s -k say= -j"$jobs" "$@" && return
+    [ "$(count_failed)" -gt "$failed_before" ] || broken=$((broken + 1))
 }
 
 count_failed()
@@ -34,16 +35,6 @@ echo_step()
     printf '\n-- %s\n' "$*"
 }
 
-build_all()
-{
-    echo_step "build, with gcc, with ASan and UBSan, with clang, for fuzzing"
-    step programs
-    step SAN=address BUILD="$BUILD/address" programs
-    step CC=clang BUILD="$BUILD/clang" programs
-    step fuzzers
-}
-
-# The lock library by itself, as a program that takes it would want to know it.
 test_lock()
 {
     echo_step "the library, its examples, its model"
@@ -52,48 +43,33 @@ test_lock()
     step SAN=coverage BUILD="$BUILD/coverage" check-lock
     step SAN=coverage BUILD="$BUILD/coverage" check-coverage
     step check-model
-    echo_step "under ASan and UBSan"
+    echo_step "with ASan and UBSan"
     step SAN=address BUILD="$BUILD/address" check-lock
-    echo_step "under TSan"
+    echo_step "with TSan"
     step SAN=thread BUILD="$BUILD/thread" check-lock
-    echo_step "under valgrind"
+    echo_step "with valgrind"
     step UNDER="valgrind --quiet --leak-check=full --error-exitcode=9" check-lock
 }
 
-test_everything()
-{
-    build_all
-    echo_step lint
-    step check-lint
-    echo_step tests
-    step check-unit check-load-units check-gdb check-it check-model check-install check-interop
-    echo_step "tests under ASan and UBSan"
-    step SAN=address BUILD="$BUILD/address" check-unit check-it
-    echo_step "fuzzers, seconds each"
-    step check-fuzz
-    echo_step "the pages, in a browser"
-    step check-web
-    echo_step "the docs"
-    step check-docs
-    echo_step "load proof, bench"
-    step check-proof
-    step check-bench
-}
-
+step build/deps.ok # not by two targets at a time
 case $1 in
-everything) test_everything ;;
 ci)
-    test_everything
-    echo_step "package, on a fresh Debian; demo, in containers"
+    step check-all
+    echo_step "the package and the demo"
     step check-package
     step check-demo
     ;;
+check) step all check-unit check-changed ;;
 lock) test_lock ;;
-unit) step check-unit check-load-units check-gdb ;;
-it | interop | lint | web | package | demo) step "check-$1" ;;
-*) echo "test.sh: what is $1?" >&2 && exit 2 ;;
+all | tests | unit | it | interop | lint | web | package | demo) step "check-$1" ;;
+*) echo "test.sh: unknown group of checks: $1" >&2 && exit 2 ;;
 esac
 
 echo
-awk -v broken="$broken" '{ passed += $1; failed += $2 }
-    END { printf "%d passed, %d failed\n", passed, failed + broken; exit failed + broken > 0 }' "$RESULTS"
+awk -v broken="$broken" '
+    { passed += $1; failed += $2 }
+    $2 { name = $0; sub(/^[0-9]+ [0-9]+ /, "", name); print "failed: " name }
+    END {
+        printf "%d passed, %d failed\n", passed, failed + broken
+        exit failed + broken > 0
+    }' "$RESULTS"

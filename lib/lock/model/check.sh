@@ -18,7 +18,8 @@ explore()
         cd "$1"
         shift
         spin -a "$@" lease.pml
-        "${CC:-cc}" -DSAFETY -o pan pan.c
+        # shellcheck disable=SC2086 # it may be "ccache gcc"
+        ${CC:-cc} -DSAFETY -o pan pan.c
         ./pan -m10000 >report 2>&1
     )
 }

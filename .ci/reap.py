@@ -1,0 +1,122 @@
+#!/usr/bin/python3 -BES
+"""reap.py COMMAND... - run a command, and fail if a process that it started is alive after it.
+
+Every orphan below this process becomes its child (PR_SET_CHILD_SUBREAPER), also one that
+has a session of its own or has overwritten its environment. When the command has ended,
+however it ended, its descendants get GRACE_S seconds to end too: the guardian of a killed
+test stops the servers in that time. Those that are alive then are named and killed.
+
+The command is stopped when this process gets a signal or loses its parent.
+
+Exit code: that of the command, 128 + signal; 1 if a process survived a successful command."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+STOP_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+GRACE_S = int(os.environ.get("REAP_GRACE_S", "60"))
+
+
+def children_of(pid):
+    """Also zombies. A process that ends meanwhile has none."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            return [int(child) for child in children.read().split()]
+    except OSError:
+        return []
+
+
+def descendants_of(pid):
+    found = children_of(pid)
+    for child in found:
+        found += children_of(child)
+    return found
+
+
+def describe(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as cmdline:
+            return cmdline.read().replace(b"\0", b" ").decode(errors="replace").strip()[:200]
+    except OSError:
+        return "?"
+
+
+def collect_zombies():
+    """Whether a child is left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def kill_descendants():
+    """Until none is left; one that forks meanwhile is met in the next round."""
+    while collect_zombies():
+        for pid in descendants_of(os.getpid()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.01)
+
+
+def await_descendants():
+    """Whether all ended within the grace period."""
+    deadline = time.monotonic() + GRACE_S
+    while collect_zombies():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def wait_for(command):
+    """The exit code of a child. Orphans that end before it are collected."""
+    while True:
+        pid, status = os.wait()
+        if pid == command.pid:
+            command.returncode = 0 # so that Popen does not wait for it
+            return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+class Stopped(Exception):
+    """By a signal; the argument is its number."""
+
+
+def stop(number, _frame):
+    for each in STOP_SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise Stopped(number)
+
+
+def main():
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    for number in STOP_SIGNALS:
+        signal.signal(number, stop)
+    command = subprocess.Popen(sys.argv[1:])
+    try:
+        code = wait_for(command)
+        if await_descendants():
+            return code
+        for pid in descendants_of(os.getpid()):
+            print(f"a process is left behind: {pid} {describe(pid)}", flush=True)
+        code = code or 1
+    except Stopped as reason:
+        os.kill(command.pid, signal.SIGTERM)
+        await_descendants()
+        code = 128 + reason.args[0]
+    kill_descendants()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
