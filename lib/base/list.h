@@ -37,6 +37,13 @@ struct list {
 /** Loop that takes out the first struct until the list is empty, however it changes. */
 #define LIST_DRAIN(type, item, head, member)                                             \
     for (type * item; (item = LIST_SHIFT(type, head, member)) != NULL;)
+
+/** The same for those that are in the list now: what the body appends stays in it. */
+#define LIST_DRAIN_PRESENT(type, item, head, member)                                     \
+    for (type *item##_last = list_item((head)->prev, type, member),                      \
+              *item = LIST_SHIFT(type, head, member);                                    \
+         item != NULL;                                                                   \
+         item = item == item##_last ? NULL : LIST_SHIFT(type, head, member))
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 /** The first struct, taken out; NULL when the list is empty. */

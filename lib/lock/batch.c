@@ -524,17 +524,10 @@ static void batch_on_reply(struct redis_script_call *call, enum status status,
 void rlock_batch_complete_failed(struct rlock_client *client)
 {
     struct rlock_batches *batches = &client->batches;
-    struct list *last = batches->failed.prev;
-    struct list *link;
 
-    /* Up to the present last: what callbacks add may fail again, in another turn. */
-    while ((link = list_shift(&batches->failed)) != NULL) {
-        struct rlock_batch *batch = list_item(link, struct rlock_batch, link);
-
-        list_append(&batches->sent, link);
+    LIST_DRAIN_PRESENT(struct rlock_batch, batch, &batches->failed, link) {
+        list_append(&batches->sent, &batch->link);
         complete(batch, batch->failure);
-        if (link == last)
-            break;
     }
 }
 

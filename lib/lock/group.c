@@ -230,16 +230,11 @@ static void group_wait_for_busy(struct rlock_group *group)
 
 static void answer_waiting(struct rlock_group *group)
 {
-    struct list *last = group->answers.prev;
-    struct list *link;
+    LIST_DRAIN_PRESENT(struct answer, waiting, &group->answers, link) {
+        struct answer answer = *waiting;
 
-    while ((link = list_shift(&group->answers)) != NULL) {
-        struct answer answer = *list_item(link, struct answer, link);
-
-        free(list_item(link, struct answer, link));
+        free(waiting);
         answer.callback(group, answer.status, answer.arg);
-        if (link == last)
-            break;
     }
 }
 

@@ -182,15 +182,8 @@ void rlock_force_release(struct rlock_client *client, const char *name, size_t n
 
 void rlock_queries_complete_failed(struct rlock_client *client)
 {
-    struct list *last = client->failed_queries.prev;
-
-    LIST_DRAIN(struct query, query, &client->failed_queries, link) {
-        bool is_last = &query->link == last;
-
+    LIST_DRAIN_PRESENT(struct query, query, &client->failed_queries, link)
         answer(query, query->failure, NULL);
-        if (is_last)
-            break;
-    }
 }
 
 /** The connection still uses the memory of a query in progress. */

@@ -83,15 +83,8 @@ static void call_back(struct rlock_client *client, struct rlock *lock)
 
 void rlock_state_call_back(struct rlock_client *client)
 {
-    struct list *last = client->answers.prev;
-
-    LIST_DRAIN(struct rlock, lock, &client->answers, link) {
-        bool is_last = &lock->link == last;
-
+    LIST_DRAIN_PRESENT(struct rlock, lock, &client->answers, link)
         call_back(client, lock);
-        if (is_last)
-            break;
-    }
 }
 
 /* -- acquire -- */

@@ -167,6 +167,26 @@ static void test_list_drain__takes_out_all_and_what_the_body_adds(void **state)
     assert_null(LIST_SHIFT(struct item, &head, link));
 }
 
+static void test_list_drain_present__leaves_what_the_body_adds(void **state)
+{
+    struct list head;
+    struct item items[3], more = {.number = 4};
+    int digits = 0;
+
+    (void)state;
+    fill(&head, items);
+    LIST_DRAIN_PRESENT(struct item, item, &head, link) {
+        digits = digits * 10 + item->number;
+        if (item->number == 1)
+            list_append(&head, &more.link);
+    }
+    assert_int_equal(digits, 123);
+    assert_int_equal(digits_of(&head), 4);
+    list_init(&head);
+    LIST_DRAIN_PRESENT(struct item, item, &head, link)
+        fail();
+}
+
 static void test_random__differs_from_call_to_call(void **state)
 {
     uint64_t bytes[2] = {0};
@@ -245,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_list_each__visits_all_in_order_and_none_of_an_empty_list),
         cmocka_unit_test(test_list_each_safe__lets_the_body_remove_the_item),
         cmocka_unit_test(test_list_drain__takes_out_all_and_what_the_body_adds),
+        cmocka_unit_test(test_list_drain_present__leaves_what_the_body_adds),
         cmocka_unit_test(test_random__differs_from_call_to_call),
         cmocka_unit_test(test_closing__tells_once_when_the_last_has_closed),
         cmocka_unit_test(test_clock_ms_until__rounds_up_and_is_zero_when_it_has_passed),
