@@ -293,7 +293,7 @@ static const char inspect[] =
     "end\n"
     "return {ARGV[#ARGV], holder, ttl, tonumber(redis.call('HGET', KEYS[1], holder)) or 0}\n";
 
-static const char force[] =
+static const char force_release[] =
     FAIR_HEAD
     "local now = redis.call('TIME')\n"
     "local name, type = KEYS[1], redis.call('TYPE', KEYS[1]).ok\n"
@@ -312,24 +312,7 @@ static const char force[] =
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT])
 {
-    static const struct {
-        const char *name, *body;
-    } texts[RLOCK_SCRIPT_COUNT] = {
-        [RLOCK_SCRIPT_ACQUIRE] = {"acquire", acquire},
-        [RLOCK_SCRIPT_ACQUIRE_WAIT] = {"acquire_wait", acquire_wait},
-        [RLOCK_SCRIPT_RELEASE] = {"release", release},
-        [RLOCK_SCRIPT_RENEW] = {"renew", renew},
-        [RLOCK_SCRIPT_REENTRANT_ACQUIRE] = {"reentrant_acquire", reentrant_acquire},
-        [RLOCK_SCRIPT_REENTRANT_RELEASE] = {"reentrant_release", reentrant_release},
-        [RLOCK_SCRIPT_REENTRANT_RENEW] = {"reentrant_renew", reentrant_renew},
-        [RLOCK_SCRIPT_FAIR_ACQUIRE] = {"fair_acquire", fair_acquire},
-        [RLOCK_SCRIPT_FAIR_RELEASE] = {"fair_release", fair_release},
-        [RLOCK_SCRIPT_GETSET_ACQUIRE] = {"getset_acquire", getset_acquire},
-        [RLOCK_SCRIPT_RAISE] = {"raise", raise_fence},
-        [RLOCK_SCRIPT_INSPECT] = {"inspect", inspect},
-        [RLOCK_SCRIPT_FORCE] = {"force", force},
-    };
-
-    for (int i = 0; i < RLOCK_SCRIPT_COUNT; i++)
-        redis_script_init(&scripts[i], texts[i].name, texts[i].body);
+#define X(id, name) redis_script_init(&scripts[RLOCK_SCRIPT_##id], #name, name);
+    RLOCK_SCRIPTS(X)
+#undef X
 }

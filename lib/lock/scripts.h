@@ -19,32 +19,39 @@
 
 #include "redis/script.h"
 
+/* clang-format off */
+#define RLOCK_SCRIPTS(X)                                                                    \
+    /* fence key, names; lease ms, latest us, owners */                                     \
+    X(ACQUIRE, acquire)                                                                     \
+    /* fence key, waiting key, names; lease ms, latest us, (owner, wait ms)... */           \
+    X(ACQUIRE_WAIT, acquire_wait)                                                           \
+    /* waiting key, names; owners -> results */                                             \
+    X(RELEASE, release)                                                                     \
+    /* names; lease ms, owners -> results */                                                \
+    X(RENEW, renew)                                                                         \
+    /* fence key, names; lease ms, latest us, (holder, serial)... */                        \
+    X(REENTRANT_ACQUIRE, reentrant_acquire)                                                 \
+    /* names; (holder, serial)... -> results */                                             \
+    X(REENTRANT_RELEASE, reentrant_release)                                                 \
+    /* names; lease ms, (holder, serial)... -> results */                                   \
+    X(REENTRANT_RENEW, reentrant_renew)                                                     \
+    /* fence key, (name, queue, beats)...; lease ms, latest us, (owner, wait ms)... */      \
+    X(FAIR_ACQUIRE, fair_acquire)                                                           \
+    /* (name, queue, beats)...; owners -> results */                                        \
+    X(FAIR_RELEASE, fair_release)                                                           \
+    /* fence key, names; lease ms, latest us, (now ms, expiry ms)... */                     \
+    X(GETSET_ACQUIRE, getset_acquire)                                                       \
+    X(RAISE, raise_fence)    /* fence key -> clock us; the counter is at least that now */  \
+    X(INSPECT, inspect)      /* name -> {owner or nil, remaining ms, count} */              \
+    X(FORCE, force_release)  /* name, queue, beats -> 1 deleted, 0 was free */
+
 enum rlock_script {
-    /* fence key, names; lease ms, latest us, owners */
-    RLOCK_SCRIPT_ACQUIRE,
-    /* fence key, waiting key, names; lease ms, latest us, (owner, wait ms)... */
-    RLOCK_SCRIPT_ACQUIRE_WAIT,
-    /* waiting key, names; owners -> results */
-    RLOCK_SCRIPT_RELEASE,
-    /* names; lease ms, owners -> results */
-    RLOCK_SCRIPT_RENEW,
-    /* fence key, names; lease ms, latest us, (holder, serial)... */
-    RLOCK_SCRIPT_REENTRANT_ACQUIRE,
-    /* names; (holder, serial)... -> results */
-    RLOCK_SCRIPT_REENTRANT_RELEASE,
-    /* names; lease ms, (holder, serial)... -> results */
-    RLOCK_SCRIPT_REENTRANT_RENEW,
-    /* fence key, (name, queue, beats)...; lease ms, latest us, (owner, wait ms)... */
-    RLOCK_SCRIPT_FAIR_ACQUIRE,
-    /* (name, queue, beats)...; owners -> results */
-    RLOCK_SCRIPT_FAIR_RELEASE,
-    /* fence key, names; lease ms, latest us, (now ms, expiry ms)... */
-    RLOCK_SCRIPT_GETSET_ACQUIRE,
-    RLOCK_SCRIPT_RAISE,   /* fence key -> clock us; the counter is at least that now */
-    RLOCK_SCRIPT_INSPECT, /* name -> {owner or nil, remaining ms, count} */
-    RLOCK_SCRIPT_FORCE,   /* name, queue, beats -> 1 deleted, 0 was free */
+#define X(id, name) RLOCK_SCRIPT_##id,
+    RLOCK_SCRIPTS(X)
+#undef X
     RLOCK_SCRIPT_COUNT,
 };
+/* clang-format on */
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT]);
 

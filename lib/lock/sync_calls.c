@@ -31,6 +31,8 @@ struct call {
 
 #define BASE(sync_, client_, begin_, reterr_)                                            \
     .base = {.sync = (sync_), .client = (client_), .begin = (begin_), .reterr = (reterr_)}
+/** Carry a call that has no result but its status. */
+#define CARRY(...) rlock_sync_carry(&(struct call){__VA_ARGS__}.base)
 
 static struct call *of(struct rlock_sync_call *base)
 {
@@ -74,10 +76,8 @@ enum status rlock_sync_acquire(struct rlock_sync *sync, struct rlock_client *cli
                                const struct rlock_acquire_options *options,
                                struct err *reterr)
 {
-    struct call call = {BASE(sync, client, sync_begin_acquire, reterr), .lock = lock,
-                        .name = name, .name_len = name_len, .options = options};
-
-    return rlock_sync_carry(&call.base);
+    return CARRY(BASE(sync, client, sync_begin_acquire, reterr), .lock = lock,
+                 .name = name, .name_len = name_len, .options = options);
 }
 
 static void sync_begin_release(struct rlock_sync_call *base)
@@ -88,9 +88,7 @@ static void sync_begin_release(struct rlock_sync_call *base)
 enum status rlock_sync_release(struct rlock_sync *sync, struct rlock_client *client,
                                struct rlock *lock, struct err *reterr)
 {
-    struct call call = {BASE(sync, client, sync_begin_release, reterr), .lock = lock};
-
-    return rlock_sync_carry(&call.base);
+    return CARRY(BASE(sync, client, sync_begin_release, reterr), .lock = lock);
 }
 
 static void sync_begin_extend(struct rlock_sync_call *base)
@@ -102,10 +100,8 @@ static void sync_begin_extend(struct rlock_sync_call *base)
 enum status rlock_sync_extend(struct rlock_sync *sync, struct rlock_client *client,
                               struct rlock *lock, uint32_t lease_ms, struct err *reterr)
 {
-    struct call call = {BASE(sync, client, sync_begin_extend, reterr), .lock = lock,
-                        .lease_ms = lease_ms};
-
-    return rlock_sync_carry(&call.base);
+    return CARRY(BASE(sync, client, sync_begin_extend, reterr), .lock = lock,
+                 .lease_ms = lease_ms);
 }
 
 static void sync_begin_cancel(struct rlock_sync_call *base)
@@ -117,9 +113,7 @@ static void sync_begin_cancel(struct rlock_sync_call *base)
 void rlock_sync_cancel(struct rlock_sync *sync, struct rlock_client *client,
                        struct rlock *lock)
 {
-    struct call call = {BASE(sync, client, sync_begin_cancel, NULL), .lock = lock};
-
-    (void)rlock_sync_carry(&call.base);
+    (void)CARRY(BASE(sync, client, sync_begin_cancel, NULL), .lock = lock);
 }
 
 static void sync_begin_force_release(struct rlock_sync_call *base)
@@ -132,10 +126,8 @@ enum status rlock_sync_force_release(struct rlock_sync *sync, struct rlock_clien
                                      const char *name, size_t name_len,
                                      struct err *reterr)
 {
-    struct call call = {BASE(sync, client, sync_begin_force_release, reterr),
-                        .name = name, .name_len = name_len};
-
-    return rlock_sync_carry(&call.base);
+    return CARRY(BASE(sync, client, sync_begin_force_release, reterr), .name = name,
+                 .name_len = name_len);
 }
 
 static void copy_info(const struct rlock_info *info, struct rlock_sync_info *ret_info)
@@ -166,10 +158,8 @@ enum status rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *cli
                                const char *name, size_t name_len,
                                struct rlock_sync_info *ret_info, struct err *reterr)
 {
-    struct call call = {BASE(sync, client, sync_begin_inspect, reterr), .name = name,
-                        .name_len = name_len, .ret_info = ret_info};
-
-    return rlock_sync_carry(&call.base);
+    return CARRY(BASE(sync, client, sync_begin_inspect, reterr), .name = name,
+                 .name_len = name_len, .ret_info = ret_info);
 }
 
 static void sync_begin_view(struct rlock_sync_call *base)
@@ -204,11 +194,8 @@ static void sync_begin_stats(struct rlock_sync_call *base)
 void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
                       struct rlock_stats *ret_stats)
 {
-    struct call call = {BASE(sync, client, sync_begin_stats, NULL),
-                        .ret_stats = ret_stats};
-
     *ret_stats = (struct rlock_stats){0};
-    (void)rlock_sync_carry(&call.base);
+    (void)CARRY(BASE(sync, client, sync_begin_stats, NULL), .ret_stats = ret_stats);
 }
 
 /* -- groups -- */
@@ -253,10 +240,8 @@ static void sync_begin_group_free(struct rlock_sync_call *base)
 
 void rlock_sync_group_free(struct rlock_sync *sync, struct rlock_group *group)
 {
-    struct call call = {BASE(sync, NULL, sync_begin_group_free, NULL), .group = group};
-
     if (group != NULL)
-        (void)rlock_sync_carry(&call.base);
+        (void)CARRY(BASE(sync, NULL, sync_begin_group_free, NULL), .group = group);
 }
 
 static void sync_begin_group_acquire(struct rlock_sync_call *base)
@@ -269,10 +254,8 @@ enum status rlock_sync_group_acquire(struct rlock_sync *sync, struct rlock_group
                                      const struct rlock_group_options *options,
                                      struct err *reterr)
 {
-    struct call call = {BASE(sync, NULL, sync_begin_group_acquire, reterr),
-                        .group = group, .group_options = options};
-
-    return rlock_sync_carry(&call.base);
+    return CARRY(BASE(sync, NULL, sync_begin_group_acquire, reterr), .group = group,
+                 .group_options = options);
 }
 
 static void sync_begin_group_release(struct rlock_sync_call *base)
@@ -283,10 +266,7 @@ static void sync_begin_group_release(struct rlock_sync_call *base)
 enum status rlock_sync_group_release(struct rlock_sync *sync, struct rlock_group *group,
                                      struct err *reterr)
 {
-    struct call call = {BASE(sync, NULL, sync_begin_group_release, reterr),
-                        .group = group};
-
-    return rlock_sync_carry(&call.base);
+    return CARRY(BASE(sync, NULL, sync_begin_group_release, reterr), .group = group);
 }
 
 static void sync_begin_group_cancel(struct rlock_sync_call *base)
@@ -297,9 +277,7 @@ static void sync_begin_group_cancel(struct rlock_sync_call *base)
 
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group)
 {
-    struct call call = {BASE(sync, NULL, sync_begin_group_cancel, NULL), .group = group};
-
-    (void)rlock_sync_carry(&call.base);
+    (void)CARRY(BASE(sync, NULL, sync_begin_group_cancel, NULL), .group = group);
 }
 
 static void sync_begin_group_view(struct rlock_sync_call *base)

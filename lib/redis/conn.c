@@ -250,43 +250,37 @@ static void conn_on_handshake(struct redis_command *command, enum status status,
         complete_handshake(handshake->conn);
 }
 
-static enum status end_handshake(struct redis_conn *conn, struct handshake *handshake,
-                                 const char *verb)
+/** `first` and `second` may be NULL. */
+static enum status send_handshake(struct redis_conn *conn, struct handshake *handshake,
+                                  const char *verb, const char *first, const char *second)
 {
     handshake->conn = conn;
     handshake->verb = verb;
+    begin(conn, 1 + (size_t)(first != NULL) + (size_t)(second != NULL));
+    redis_conn_arg_text(conn, verb);
+    if (first != NULL)
+        redis_conn_arg_text(conn, first);
+    if (second != NULL)
+        redis_conn_arg_text(conn, second);
     return redis_conn_end(conn, &handshake->command, conn_on_handshake);
 }
 
-static enum status send_auth(struct redis_conn *conn)
+static enum status send_handshakes(struct redis_conn *conn)
 {
-    bool has_user = conn->url.user[0] != '\0';
+    const struct redis_url *url = &conn->url;
+    struct handshake *handshakes = conn->handshakes;
+    enum status status = STATUS_OK;
+    char db[REDIS_DIGITS_MAX + 1];
 
-    if (conn->url.password[0] == '\0')
-        return STATUS_OK;
-    begin(conn, has_user ? 3 : 2);
-    redis_conn_arg_text(conn, "AUTH");
-    if (has_user)
-        redis_conn_arg_text(conn, conn->url.user);
-    redis_conn_arg_text(conn, conn->url.password);
-    return end_handshake(conn, &conn->handshakes[0], "AUTH");
-}
-
-static enum status send_select(struct redis_conn *conn)
-{
-    if (conn->url.db == 0)
-        return STATUS_OK;
-    begin(conn, 2);
-    redis_conn_arg_text(conn, "SELECT");
-    redis_conn_arg_uint(conn, conn->url.db);
-    return end_handshake(conn, &conn->handshakes[1], "SELECT");
-}
-
-static enum status send_ping(struct redis_conn *conn)
-{
-    begin(conn, 1);
-    redis_conn_arg_text(conn, "PING");
-    return end_handshake(conn, &conn->handshakes[2], "PING");
+    snprintf(db, sizeof(db), "%u", url->db);
+    if (url->password[0] != '\0')
+        status = send_handshake(conn, &handshakes[0], "AUTH",
+                                url->user[0] == '\0' ? NULL : url->user, url->password);
+    if (status == STATUS_OK && url->db != 0)
+        status = send_handshake(conn, &handshakes[1], "SELECT", db, NULL);
+    if (status == STATUS_OK)
+        status = send_handshake(conn, &handshakes[2], "PING", NULL, NULL);
+    return status;
 }
 
 static void conn_on_connected(void *arg)
@@ -295,8 +289,7 @@ static void conn_on_connected(void *arg)
     struct err err = {.text = "no memory"};
 
     conn->state = CONN_HANDSHAKE;
-    if (send_auth(conn) != STATUS_OK || send_select(conn) != STATUS_OK ||
-        send_ping(conn) != STATUS_OK) {
+    if (send_handshakes(conn) != STATUS_OK) {
         lose(conn, STATUS_NO_MEMORY, &err);
         return;
     }

@@ -819,7 +819,7 @@ static const struct test matrix[] = {
     {"renew, in vain", trial_renew_in_vain, "renew", .kind = &rlock_plain,
      .without = BIT(PROXY_DUPLICATE) | BIT(PROXY_CUT_ASTRAY) | BIT(PROXY_CUT_INSIDE)},
     {"extend", trial_extend, "renew", .kind = &rlock_plain},
-    {"raise", trial_connect, "raise", .kind = &rlock_plain},
+    {"raise", trial_connect, "raise_fence", .kind = &rlock_plain},
     {"greeting", trial_connect, "ping", .kind = &rlock_plain},
     {"idle probe", trial_idle_probe, "ping", .kind = &rlock_plain, .without = CUTS},
     {"subscribe", trial_subscribe, "subscribe", .kind = &rlock_plain, .waits = true},
