@@ -46,12 +46,9 @@ static void answer_unsent(struct call *call)
 static void store_on_unsent_timer(uv_timer_t *timer)
 {
     struct store *store = timer->data;
-    struct list *last = store->unsent.prev;
 
-    for (struct list *link = NULL; link != last && !list_is_empty(&store->unsent);) {
-        link = list_shift(&store->unsent);
-        answer_unsent(list_item(link, struct call, query.link));
-    }
+    LIST_DRAIN_PRESENT(struct call, call, &store->unsent, query.link)
+        answer_unsent(call);
 }
 
 void store_answer_later(struct call *call, enum status status)
@@ -272,20 +269,18 @@ static void close_connection(struct store *store, struct store_conn *conn)
 /* The calls that no connection holds, and those that their callbacks add. */
 static void cancel_waiting(struct store *store)
 {
-    struct list *link;
+    struct call *call;
 
     do {
         list_append_all(&store->unsent, &store->lookup_calls);
         list_append_all(&store->unsent, &store->changes_calls);
         list_append_all(&store->unsent, &store->resolving);
-        link = list_shift(&store->unsent);
-        if (link != NULL) {
-            struct call *call = list_item(link, struct call, query.link);
-
+        call = LIST_SHIFT(struct call, &store->unsent, query.link);
+        if (call != NULL) {
             call->status = STATUS_CANCELLED;
             answer_unsent(call);
         }
-    } while (link != NULL);
+    } while (call != NULL);
 }
 
 void store_close(struct store *store, void (*closed)(void *arg), void *arg)
