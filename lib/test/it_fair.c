@@ -1,8 +1,8 @@
-/* it_fair.c - the fair lock: who waits is served in the order of arrival. */
+/* it_fair.c - the fair lock: waiters are served in the order of their arrival. */
 #include "base/clock.h"
 #include "lock/scripts.h"
 #include "test/child.h"
-#include "test/fixture.h"
+#include "test/waits.h"
 
 #include <hiredis/hiredis.h>
 #include <signal.h>
@@ -10,21 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SKIP_MS                                                                          \
-    (RLOCK_FAIR_BEAT_MS * 3 + 250)       /* the dead are passed over within this         \
-                                          */
-#define SOON_MS (RLOCK_FAIR_BEAT_MS / 2) /* sooner than by the next heartbeat */
-#define HOUR_US INT64_C(3600000000)
+#define BEAT_MS     (RLOCK_FAIR_BEAT_MS + 1)     /* a waiter tries again within this */
+#define PATIENCE_MS (RLOCK_FAIR_BEAT_MS * 3 + 1) /* without a heartbeat it is dead */
+#define HOUR_MS     3600000
 
 static const struct rlock_acquire_options try_once = {.kind = &rlock_fair,
                                                       .lease_ms = LEASE_MS};
 static const struct rlock_acquire_options patient = {
-    .kind = &rlock_fair, .lease_ms = LEASE_MS, .wait_ms = 60000};
-
-static int64_t now_ms(void)
-{
-    return clock_mono_us() / 1000;
-}
+    .kind = &rlock_fair, .lease_ms = LEASE_MS, .wait_ms = RLOCK_WAIT_FOREVER};
 
 struct queue {
     struct fixture *fixture;
@@ -45,15 +38,30 @@ static void wait_queued(struct fixture *fixture, long long wanted)
     FIXTURE_AWAIT(fixture, has_length, &queue);
 }
 
-/** Who has left is out of the queue before anybody could have missed its heartbeat. */
-static void wait_left(struct fixture *fixture, long long wanted)
+/**
+ * Move the time until which the waiters count as alive, at the server, by `ms`. The keys
+ * of the queue do not expire any more until the next heartbeat.
+ */
+static void move_beats(struct fixture *fixture, int ms)
 {
-    struct queue queue = {fixture, wanted};
+    static const char script[] =
+        "for _, owner in ipairs(redis.call('ZRANGE', 'item:7:beats', 0, -1)) do "
+        "  redis.call('ZINCRBY', 'item:7:beats', ARGV[1], owner) "
+        "end "
+        "redis.call('PERSIST', 'item:7:queue') "
+        "return redis.call('PERSIST', 'item:7:beats')";
 
-    assert_true(fixture_run_until(fixture, has_length, &queue, SOON_MS));
+    (void)server_int(fixture->server, "EVAL %s 0 %d", script, ms);
 }
 
-/** Have them arrive one after the other, client by client, behind `queued` others. */
+/** From now on all happens by messages: nobody tries by time, and nobody counts as dead. */
+static void hold_queue(struct fixture *fixture)
+{
+    fixture_hold_timers(fixture);
+    move_beats(fixture, HOUR_MS);
+}
+
+/** Let waiters arrive one after the other, client by client, behind those in the queue. */
 static void queue_up(struct fixture *fixture, struct rlock_client *const *clients,
                      unsigned client_count, struct call *calls, unsigned count)
 {
@@ -73,11 +81,10 @@ static void assert_nothing_left(struct fixture *fixture)
     assert_false(server_has(fixture->server, "item:7:beats"));
 }
 
-/** A release, and `next` has it, sooner than a heartbeat would have told. */
+/** Release the lock, and see `next` get it. */
 static void hand_over(struct fixture *fixture, struct rlock_client *client,
                       struct call *holder, struct call *next)
 {
-    int64_t begin_ms = now_ms();
     int64_t fence = rlock_fence(&holder->lock);
 
     assert_int_equal(next->answers, 0);
@@ -85,7 +92,6 @@ static void hand_over(struct fixture *fixture, struct rlock_client *client,
     fixture_wait_answers(fixture, next, 1);
     assert_int_equal(next->status, STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&next->lock), >, fence);
-    ASSERT_NUMBER(now_ms() - begin_ms, <, SOON_MS);
 }
 
 static void test_acquire__free_lock_is_held_and_leaves_no_queue(void **state)
@@ -123,6 +129,7 @@ static void test_waiters__are_served_in_order_of_arrival(void **state)
     assert_int_equal(acquire_with(fixture, clients[2], &calls[0], "item:7", &patient),
                      STATUS_OK);
     queue_up(fixture, clients, CLIENTS, &calls[1], WAITERS);
+    hold_queue(fixture);
     for (int i = 1; i <= WAITERS; i++) {
         hand_over(fixture, clients[(i + 1) % CLIENTS], &calls[i - 1], &calls[i]);
         for (int j = i + 1; j <= WAITERS; j++)
@@ -140,7 +147,7 @@ struct turn {
     unsigned *served;
 };
 
-/** Each checks that it is its turn, and goes. */
+/** Each waiter checks that it is its turn, and releases. */
 static void on_turn(struct rlock *lock, enum status status, void *arg)
 {
     struct turn *turn = arg;
@@ -174,15 +181,16 @@ static void test_waiters__five_hundred_all_finish_once_in_order(void **state)
         wait_queued(fixture, i + 1);
     }
     assert_int_equal(served, 0);
+    hold_queue(fixture);
     assert_int_equal(release(fixture, clients[0], &holder), STATUS_OK);
     fixture_wait_count(fixture, &served, WAITERS);
-    fixture_run_for(fixture, 50); /* nobody is served twice */
+    fixture_run_for(fixture, 20); /* nobody is served twice */
     assert_int_equal(served, WAITERS);
     assert_nothing_left(fixture);
     free(turns);
 }
 
-/** More than nine, so that their numbers as words have another order. */
+/** More than nine, whose numbers have another order as text. */
 static void test_waiters__of_one_batch_are_served_in_its_order(void **state)
 {
     enum { WAITERS = 12 };
@@ -195,6 +203,10 @@ static void test_waiters__of_one_batch_are_served_in_its_order(void **state)
     rlock_flush(client);
     fixture_wait_answers(fixture, &calls[0], 1);
     assert_int_equal(calls[0].status, STATUS_OK);
+    wait_queued(fixture, WAITERS);
+    for (int i = 1; i <= WAITERS; i++)
+        fixture_wait_asleep(fixture, client, &calls[i]);
+    hold_queue(fixture);
     for (int i = 1; i <= WAITERS; i++) {
         hand_over(fixture, client, &calls[i - 1], &calls[i]);
         if (i < WAITERS)
@@ -211,20 +223,25 @@ static void test_waiter__that_times_out_leaves_and_the_others_move_up(void **sta
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
     struct call holder = {0}, head = {0}, middle = {0}, last = {0};
-    int64_t begin_ms = now_ms();
 
     assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &patient),
                      STATUS_OK);
-    hasty.wait_ms = 700; /* longer than a heartbeat */
+    hasty.wait_ms = HOUR_MS;
     call_acquire_with(bob, &head, "item:7", &hasty);
     call_acquire_with(bob, &middle, "item:7", &patient);
     rlock_flush(bob);
     wait_queued(fixture, 2);
     queue_up(fixture, &alice, 1, &last, 1);
+    fixture_pass_ms(fixture, HOUR_MS - 2 * WITHIN_MS);
+    call_rest(fixture, &head);
+    assert_int_equal(head.answers, 0);
+    fixture_pass_ms(fixture, 2 * WITHIN_MS);
     fixture_wait_answers(fixture, &head, 1);
     assert_int_equal(head.status, STATUS_BUSY);
-    ASSERT_BETWEEN(now_ms() - begin_ms, 700, 700 + SOON_MS);
-    wait_left(fixture, 2);
+    fixture_wait_asleep(fixture, bob, &middle);
+    fixture_wait_asleep(fixture, alice, &last);
+    hold_queue(fixture);
+    wait_queued(fixture, 2);
     hand_over(fixture, alice, &holder, &middle);
     assert_int_equal(last.answers, 0);
     hand_over(fixture, bob, &middle, &last);
@@ -232,29 +249,29 @@ static void test_waiter__that_times_out_leaves_and_the_others_move_up(void **sta
     assert_nothing_left(fixture);
 }
 
-/** Its turn has come, but the call does not reach it any more. */
+/** It is the head of the queue of a free lock and has not heard of it. */
 static void test_waiter__cancelled_hands_its_turn_on(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
     struct call holder = {0}, calls[3] = {0};
-    int64_t begin_ms;
 
     assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &patient),
                      STATUS_OK);
     queue_up(fixture, &bob, 1, calls, 3);
+    for (int i = 0; i < 3; i++)
+        fixture_wait_asleep(fixture, bob, &calls[i]);
+    hold_queue(fixture);
     rlock_cancel(bob, &calls[1].lock);
     fixture_wait_answers(fixture, &calls[1], 1);
     assert_int_equal(calls[1].status, STATUS_CANCELLED);
-    wait_left(fixture, 2);
-    (void)server_int(fixture->server, "DEL item:7"); /* free, and nobody was called */
-    begin_ms = now_ms();
+    wait_queued(fixture, 2);
+    (void)server_int(fixture->server, "DEL item:7"); /* without a message */
     rlock_cancel(bob, &calls[0].lock);
     fixture_wait_answers(fixture, &calls[2], 1);
     assert_int_equal(calls[0].status, STATUS_CANCELLED);
     assert_int_equal(calls[2].status, STATUS_OK);
-    ASSERT_NUMBER(now_ms() - begin_ms, <, SOON_MS);
     assert_int_equal(release(fixture, alice, &holder), STATUS_LOST);
     assert_int_equal(release(fixture, bob, &calls[2]), STATUS_OK);
     assert_nothing_left(fixture);
@@ -271,10 +288,12 @@ static void test_waiters__of_a_client_that_is_closed_leave(void **state)
                      STATUS_OK);
     queue_up(fixture, &bob, 1, gone, 2);
     queue_up(fixture, &alice, 1, &last, 1);
+    fixture_wait_asleep(fixture, alice, &last);
+    hold_queue(fixture);
     fixture_close(fixture, bob);
     assert_int_equal(gone[0].status, STATUS_CANCELLED);
     assert_int_equal(gone[1].status, STATUS_CANCELLED);
-    wait_left(fixture, 1);
+    wait_queued(fixture, 1);
     hand_over(fixture, alice, &holder, &last);
     assert_int_equal(release(fixture, alice, &last), STATUS_OK);
     assert_nothing_left(fixture);
@@ -286,12 +305,27 @@ struct process {
     int go;
 };
 
-/** Before there are clients, whose connections both would share. */
-static struct process start_process(struct fixture *fixture,
-                                    const struct rlock_acquire_options *options)
+_Noreturn static void run_process(struct fixture *fixture, int go,
+                                  const struct rlock_acquire_options *options)
 {
     struct call call = {0};
     char byte;
+
+    uv_loop_fork(&fixture->loop);
+    if (read(go, &byte, 1) != 1)
+        _exit(1);
+    call_wait(fixture_client(fixture), &call, "item:7", options);
+    for (;;) {
+        if (options->watchdog && rlock_is_held(&call.lock))
+            fixture_jump_ms(fixture, LEASE_MS / 3 + 1); /* it renews */
+        fixture_run_for(fixture, 10);
+    }
+}
+
+/** Start it before there are clients, whose connections both processes would share. */
+static struct process start_process(struct fixture *fixture,
+                                    const struct rlock_acquire_options *options)
+{
     int go[2];
     pid_t child;
 
@@ -300,13 +334,7 @@ static struct process start_process(struct fixture *fixture,
     child = child_fork();
     if (child == 0) {
         close(go[1]);
-        uv_loop_fork(&fixture->loop);
-        if (read(go[0], &byte, 1) != 1)
-            _exit(1);
-        call_acquire_with(fixture_client(fixture), &call, "item:7", options);
-        rlock_flush(fixture->clients[0]);
-        fixture_run_for(fixture, 60000);
-        _exit(0);
+        run_process(fixture, go[0], options);
     }
     close(go[0]);
     return (struct process){child, go[1]};
@@ -329,7 +357,6 @@ static void test_waiter__killed_as_head_is_passed_over(void **state)
     struct process process = start_process(fixture, &patient);
     struct rlock_client *client = fixture_client(fixture);
     struct call holder = {0}, next = {0};
-    int64_t begin_ms;
 
     assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
                      STATUS_OK);
@@ -337,11 +364,11 @@ static void test_waiter__killed_as_head_is_passed_over(void **state)
     wait_queued(fixture, 1);
     queue_up(fixture, &client, 1, &next, 1);
     end_process(&process);
-    begin_ms = now_ms();
     assert_int_equal(release(fixture, client, &holder), STATUS_OK);
+    move_beats(fixture, -PATIENCE_MS);
+    fixture_pass_ms(fixture, BEAT_MS);
     fixture_wait_answers(fixture, &next, 1);
     assert_int_equal(next.status, STATUS_OK);
-    ASSERT_NUMBER(now_ms() - begin_ms, <, SKIP_MS);
     assert_int_equal(release(fixture, client, &next), STATUS_OK);
     assert_nothing_left(fixture);
 }
@@ -352,7 +379,6 @@ static void test_waiter__killed_in_the_middle_is_passed_over(void **state)
     struct process process = start_process(fixture, &patient);
     struct rlock_client *client = fixture_client(fixture);
     struct call holder = {0}, first = {0}, last = {0};
-    int64_t begin_ms;
 
     assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
                      STATUS_OK);
@@ -361,17 +387,17 @@ static void test_waiter__killed_in_the_middle_is_passed_over(void **state)
     wait_queued(fixture, 2);
     queue_up(fixture, &client, 1, &last, 1);
     end_process(&process);
-    begin_ms = now_ms();
     hand_over(fixture, client, &holder, &first);
-    assert_int_equal(release(fixture, client, &first), STATUS_OK);
-    fixture_wait_answers(fixture, &last, 1);
-    assert_int_equal(last.status, STATUS_OK);
-    ASSERT_NUMBER(now_ms() - begin_ms, <, SKIP_MS);
+    move_beats(fixture, -PATIENCE_MS);
+    fixture_pass_ms(fixture, BEAT_MS); /* the last shows that it is alive */
+    fixture_wait_asleep(fixture, client, &last);
+    fixture_hold_timers(fixture);
+    hand_over(fixture, client, &first, &last);
     assert_int_equal(release(fixture, client, &last), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
-/** A place in the queue, taken at the server by one who is never heard of again. */
+/** Let a waiter arrive that never tries again. */
 static void queue_dead(struct fixture *fixture, const char *owner)
 {
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
@@ -386,26 +412,60 @@ static void queue_dead(struct fixture *fixture, const char *owner)
     freeReplyObject(reply);
 }
 
-/** Its heartbeats are not in step with what is left of those of the dead. */
-static void
-test_waiter__behind_the_dead_gets_in_when_they_have_lost_patience(void **state)
+static void test_waiter__behind_the_dead_gets_in_when_their_patience_ends(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
     struct call holder = {0}, next = {0};
-    int64_t begin_ms;
 
     assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
                      STATUS_OK);
     queue_dead(fixture, "dead:1");
     queue_dead(fixture, "dead:2");
-    begin_ms = now_ms();
+    move_beats(fixture, HOUR_MS);
     assert_int_equal(release(fixture, client, &holder), STATUS_OK);
-    fixture_run_for(fixture, 300);
-    assert_int_equal(acquire_with(fixture, client, &next, "item:7", &patient), STATUS_OK);
-    ASSERT_BETWEEN(now_ms() - begin_ms, RLOCK_FAIR_BEAT_MS * 3 - 10, SKIP_MS);
+    call_wait(client, &next, "item:7", &patient);
+    fixture_wait_asleep(fixture, client, &next);
+    for (int i = 0; i < 5; i++) {
+        fixture_pass_ms(fixture, BEAT_MS);
+        fixture_wait_asleep(fixture, client, &next);
+    }
+    move_beats(fixture, -HOUR_MS - PATIENCE_MS);
+    fixture_pass_ms(fixture, BEAT_MS);
+    assert_tries(&next);
+    fixture_wait_answers(fixture, &next, 1);
+    assert_int_equal(next.status, STATUS_OK);
     assert_int_equal(release(fixture, client, &next), STATUS_OK);
     assert_nothing_left(fixture);
+}
+
+static long long server_ms(struct fixture *fixture)
+{
+    redisReply *now = server_command(fixture->server, "TIME");
+    long long ms = strtoll(now->element[0]->str, NULL, 10) * 1000 +
+                   strtoll(now->element[1]->str, NULL, 10) / 1000;
+
+    freeReplyObject(now);
+    return ms;
+}
+
+static void test_waiter__counts_as_alive_for_three_heartbeats(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call holder = {0};
+    redisReply *beat;
+    long long alive_until_ms, before_ms;
+
+    assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
+                     STATUS_OK);
+    before_ms = server_ms(fixture);
+    queue_dead(fixture, "dead:1");
+    beat = server_command(fixture->server, "ZSCORE item:7:beats dead:1");
+    alive_until_ms = strtoll(beat->str, NULL, 10);
+    ASSERT_BETWEEN(alive_until_ms, before_ms + RLOCK_FAIR_BEAT_MS * 3,
+                   server_ms(fixture) + RLOCK_FAIR_BEAT_MS * 3);
+    freeReplyObject(beat);
 }
 
 static void test_try__does_not_overtake_a_queue(void **state)
@@ -417,6 +477,7 @@ static void test_try__does_not_overtake_a_queue(void **state)
     assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
                      STATUS_OK);
     queue_dead(fixture, "other:1");
+    move_beats(fixture, HOUR_MS);
     assert_int_equal(release(fixture, client, &holder), STATUS_OK);
     assert_false(server_has(fixture->server, "item:7"));
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
@@ -424,12 +485,22 @@ static void test_try__does_not_overtake_a_queue(void **state)
     assert_false(server_has(fixture->server, "item:7"));
     assert_int_equal(server_int(fixture->server, "ZCARD item:7:queue"), 1);
     assert_int_equal(server_int(fixture->server, "ZCARD item:7:beats"), 1);
-    /* who was called and has died keeps it from others for so long only */
-    (void)server_int(fixture->server, "ZADD item:7:beats 1 other:1");
+    /* until the other counts as dead */
+    move_beats(fixture, -HOUR_MS - PATIENCE_MS);
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
                      STATUS_OK);
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
     assert_nothing_left(fixture);
+}
+
+/** Whether both waiters count as alive by a heartbeat on the server's clock. */
+static bool have_two_beaten(void *arg)
+{
+    struct fixture *fixture = arg;
+    long long now_ms = server_ms(fixture);
+
+    return server_int(fixture->server, "ZCOUNT item:7:beats %lld %lld", now_ms,
+                      now_ms + HOUR_MS / 2) == 2;
 }
 
 /** The clients' clock is wrong; the server's clock is right. */
@@ -444,9 +515,14 @@ static void wait_with_wrong_clock(struct fixture *fixture, int64_t shift_us)
     assert_int_equal(acquire_with(fixture, clients[0], &calls[0], "item:7", &patient),
                      STATUS_OK);
     queue_up(fixture, clients, 2, &calls[1], 2);
-    fixture_run_for(fixture, SKIP_MS);
-    assert_int_equal(server_int(fixture->server, "ZCARD item:7:queue"), 2);
-    assert_int_equal(server_int(fixture->server, "ZCARD item:7:beats"), 2);
+    for (int i = 0; i < 3; i++) {
+        move_beats(fixture, HOUR_MS);
+        fixture_pass_ms(fixture, BEAT_MS);
+        FIXTURE_AWAIT(fixture, have_two_beaten, fixture);
+    }
+    for (int i = 0; i < 2; i++)
+        fixture_wait_asleep(fixture, clients[i], &calls[i + 1]);
+    hold_queue(fixture);
     hand_over(fixture, clients[0], &calls[0], &calls[1]);
     assert_int_equal(calls[2].answers, 0);
     hand_over(fixture, clients[0], &calls[1], &calls[2]);
@@ -459,29 +535,34 @@ static void wait_with_wrong_clock(struct fixture *fixture, int64_t shift_us)
 
 static void test_waiter__alive_with_a_wrong_clock_keeps_its_place(void **state)
 {
-    wait_with_wrong_clock(*state, HOUR_US);
+    wait_with_wrong_clock(*state, HOUR_MS * INT64_C(1000));
     wait_with_wrong_clock(*state, 1 - clock_mono_us()); /* as if booted just now */
 }
 
 static void test_expiry__wakes_the_head(void **state)
 {
-    struct rlock_acquire_options brief = patient;
+    enum { LEFT_MS = 300 }; /* less than to the next heartbeat */
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
     struct call holder = {0}, calls[2] = {0};
-    int64_t begin_ms;
 
-    brief.lease_ms = 300;
-    assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &brief), STATUS_OK);
-    begin_ms = now_ms();
+    assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &patient),
+                     STATUS_OK);
     queue_up(fixture, &bob, 1, calls, 2);
+    assert_int_equal(server_int(fixture->server, "PEXPIRE item:7 %d", LEFT_MS), 1);
+    fixture_pass_ms(fixture, BEAT_MS); /* they see how much is left */
+    call_rest(fixture, &calls[0]);
+    call_rest(fixture, &calls[1]);
+    (void)server_int(fixture->server, "DEL item:7");
+    fixture_pass_ms(fixture, LEFT_MS + 20);
+    assert_tries(&calls[0]);
     fixture_wait_answers(fixture, &calls[0], 1);
     assert_int_equal(calls[0].status, STATUS_OK);
-    ASSERT_BETWEEN(now_ms() - begin_ms, 290, 300 + SOON_MS / 2);
-    fixture_run_for(fixture, RLOCK_FAIR_BEAT_MS);
-    assert_int_equal(calls[1].answers, 0);
+    fixture_pass_ms(fixture, BEAT_MS);
+    fixture_wait_asleep(fixture, bob, &calls[1]);
     assert_int_equal(release(fixture, alice, &holder), STATUS_LOST);
+    hold_queue(fixture);
     hand_over(fixture, bob, &calls[0], &calls[1]);
     assert_int_equal(release(fixture, bob, &calls[1]), STATUS_OK);
     assert_nothing_left(fixture);
@@ -494,18 +575,17 @@ static void test_force_release__wakes_the_head_alone(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call holder = {0}, calls[2] = {0};
     struct answer answer = {0};
-    int64_t begin_ms;
 
     assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &patient),
                      STATUS_OK);
     queue_up(fixture, &bob, 1, calls, 2);
-    fixture_run_for(fixture, 50); /* their tries after the subscription are over */
-    begin_ms = now_ms();
+    for (int i = 0; i < 2; i++)
+        fixture_wait_asleep(fixture, bob, &calls[i]);
+    hold_queue(fixture);
     assert_int_equal(force(fixture, alice, &answer, "item:7"), STATUS_OK);
     fixture_wait_answers(fixture, &calls[0], 1);
     assert_int_equal(calls[0].status, STATUS_OK);
-    ASSERT_NUMBER(now_ms() - begin_ms, <, SOON_MS);
-    fixture_run_for(fixture, RLOCK_FAIR_BEAT_MS);
+    fixture_run_for(fixture, 20);
     assert_int_equal(calls[1].answers, 0);
     assert_int_equal(release(fixture, alice, &holder), STATUS_LOST);
     hand_over(fixture, bob, &calls[0], &calls[1]);
@@ -520,18 +600,18 @@ static void test_waiter__is_served_though_its_subscription_was_cut(void **state)
     struct rlock_client *alice = fixture_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
     struct call holder = {0}, calls[2] = {0};
-    int64_t begin_ms;
 
     assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &patient),
                      STATUS_OK);
     queue_up(fixture, &bob, 1, calls, 2);
-    fixture_run_for(fixture, 50); /* their tries after the subscription are over */
-    begin_ms = now_ms();
+    for (int i = 0; i < 2; i++)
+        fixture_wait_asleep(fixture, bob, &calls[i]);
+    move_beats(fixture, HOUR_MS);
     (void)server_int(fixture->server, "CLIENT KILL TYPE pubsub");
     assert_int_equal(release(fixture, alice, &holder), STATUS_OK);
+    fixture_pass_ms(fixture, BEAT_MS);
     fixture_wait_answers(fixture, &calls[0], 1);
     assert_int_equal(calls[0].status, STATUS_OK);
-    ASSERT_NUMBER(now_ms() - begin_ms, <, RLOCK_FAIR_BEAT_MS + SOON_MS);
     assert_int_equal(calls[1].answers, 0);
     assert_int_equal(release(fixture, bob, &calls[0]), STATUS_OK);
     fixture_wait_answers(fixture, &calls[1], 1);
@@ -542,15 +622,20 @@ static void test_watchdog__holds_a_fair_lock_past_its_lease(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options watched = {
-        .kind = &rlock_fair, .lease_ms = 240, .watchdog = true};
+    struct rlock_acquire_options watched = try_once;
     struct call holder = {0}, next = {0};
 
+    watched.watchdog = true;
     assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &watched),
                      STATUS_OK);
     queue_up(fixture, &client, 1, &next, 1);
-    fixture_run_for(fixture, 4 * 240);
+    for (unsigned i = 1; i <= 6; i++) {
+        fixture_pass_ms(fixture, LEASE_MS / 3 + 1);
+        fixture_wait_renewed(fixture, client, i);
+    }
     assert_true(rlock_is_held(&holder.lock));
+    fixture_wait_asleep(fixture, client, &next);
+    hold_queue(fixture);
     hand_over(fixture, client, &holder, &next);
     assert_int_equal(release(fixture, client, &next), STATUS_OK);
     assert_nothing_left(fixture);
@@ -561,11 +646,11 @@ test_release__after_a_restart_is_lost_and_the_next_lock_is_renewed(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
-    struct rlock_acquire_options watched = {
-        .kind = &rlock_fair, .lease_ms = 300, .watchdog = true};
+    struct rlock_acquire_options watched = try_once;
     struct call first = {0}, second = {0};
     int64_t fence;
 
+    watched.watchdog = true;
     assert_int_equal(acquire(fixture, client, &second, "item:8", LEASE_MS), STATUS_OK);
     assert_int_equal(acquire_with(fixture, client, &first, "item:7", &try_once),
                      STATUS_OK);
@@ -578,37 +663,41 @@ test_release__after_a_restart_is_lost_and_the_next_lock_is_renewed(void **state)
     assert_int_equal(acquire_with(fixture, client, &first, "item:7", &watched),
                      STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&first.lock), >, fence);
-    fixture_run_for(fixture, 3 * 300);
+    for (int i = 0; i < 4; i++)
+        fixture_pass_renewal(fixture, client, LEASE_MS, 1);
     assert_int_equal(first.losses, 0);
     assert_int_equal(release(fixture, client, &first), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
-static bool is_taken(void *arg)
+static bool is_fresh(void *arg)
 {
-    return server_has(((struct fixture *)arg)->server, "item:7");
+    return server_int(((struct fixture *)arg)->server, "PTTL item:7") > LEASE_MS / 2;
 }
 
 static void test_holder__killed_leaves_the_lock_to_the_head_within_its_lease(void **state)
 {
-    static const struct rlock_acquire_options watched = {
-        .kind = &rlock_fair, .lease_ms = 400, .watchdog = true};
+    struct rlock_acquire_options watched = try_once;
     struct fixture *fixture = *state;
-    struct process process = start_process(fixture, &watched);
-    struct rlock_client *client = fixture_client(fixture);
+    struct process process;
+    struct rlock_client *client;
     struct call call = {0};
-    int64_t begin_ms;
 
+    watched.watchdog = true;
+    process = start_process(fixture, &watched);
+    client = fixture_client(fixture);
     go_on(&process);
-    FIXTURE_AWAIT(fixture, is_taken, fixture);
+    FIXTURE_AWAIT(fixture, is_fresh, fixture);
     queue_up(fixture, &client, 1, &call, 1);
-    fixture_run_for(fixture, 600); /* renewed meanwhile */
+    (void)server_int(fixture->server, "PEXPIRE item:7 %d", LEASE_MS / 2);
+    FIXTURE_AWAIT(fixture, is_fresh, fixture); /* it is renewed */
     assert_int_equal(call.answers, 0);
     end_process(&process);
-    begin_ms = now_ms();
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL item:7"), 0, LEASE_MS);
+    (void)server_int(fixture->server, "DEL item:7"); /* its lease ends */
+    fixture_pass_ms(fixture, BEAT_MS);
     fixture_wait_answers(fixture, &call, 1);
     assert_int_equal(call.status, STATUS_OK);
-    ASSERT_NUMBER(now_ms() - begin_ms, <, 400 + SOON_MS);
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
     assert_nothing_left(fixture);
 }
@@ -625,7 +714,8 @@ int main(void)
         FIXTURE_TEST(test_waiters__of_a_client_that_is_closed_leave),
         FIXTURE_TEST(test_waiter__killed_as_head_is_passed_over),
         FIXTURE_TEST(test_waiter__killed_in_the_middle_is_passed_over),
-        FIXTURE_TEST(test_waiter__behind_the_dead_gets_in_when_they_have_lost_patience),
+        FIXTURE_TEST(test_waiter__behind_the_dead_gets_in_when_their_patience_ends),
+        FIXTURE_TEST(test_waiter__counts_as_alive_for_three_heartbeats),
         FIXTURE_TEST(test_try__does_not_overtake_a_queue),
         FIXTURE_TEST(test_waiter__alive_with_a_wrong_clock_keeps_its_place),
         FIXTURE_TEST(test_expiry__wakes_the_head),

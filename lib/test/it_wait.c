@@ -448,7 +448,7 @@ static void test_rlock_client_stats__tell_how_long_grants_took(void **state)
     assert_int_equal(stats.busy + stats.failed, 0); /* a wait is no failure */
 }
 
-static void test_scripts__flushed_while_waiting_are_taught_again(void **state)
+static void test_scripts__flushed_while_waiting_are_sent_again(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *alice = fixture_client(fixture);
@@ -492,7 +492,7 @@ int main(void)
         FIXTURE_TEST(test_wait__reentrant_names_are_binary_safe_up_to_the_longest),
         FIXTURE_TEST(test_wait__for_a_key_of_another_type_leaves_it_alone),
         FIXTURE_TEST(test_rlock_client_stats__tell_how_long_grants_took),
-        FIXTURE_TEST(test_scripts__flushed_while_waiting_are_taught_again),
+        FIXTURE_TEST(test_scripts__flushed_while_waiting_are_sent_again),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
