@@ -108,8 +108,8 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
 }
 
 /** Whether `lock` may join the batch. */
-static bool suits(const struct rlock_batch *batch, const struct rlock_op *op,
-                  const struct rlock *lock)
+static bool matches(const struct rlock_batch *batch, const struct rlock_op *op,
+                    const struct rlock *lock)
 {
     return batch->op == op && (!op->has_lease || batch->lease_ms == lock->lease_ms) &&
            (!op->is_grant || (batch->replicas == lock->replicas &&
@@ -121,7 +121,7 @@ static struct rlock_batch *find_batch(struct rlock_client *client,
 {
     LIST_EACH(struct rlock_batch, batch, &client->batches.classes[op->class_id].open,
               link) {
-        if (suits(batch, op, lock))
+        if (matches(batch, op, lock))
             return batch;
     }
     return open_batch(client, op, lock);

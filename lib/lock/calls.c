@@ -58,7 +58,7 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
 {
     assert(callback != NULL);
     if (!is_free_to_use(lock)) {
-        rlock_state_answer_beside(client, lock, STATUS_INVALID, callback, arg);
+        rlock_state_answer_unchanged(client, lock, STATUS_INVALID, callback, arg);
         return;
     }
     set_up(client, lock, options);
@@ -88,10 +88,10 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
 {
     assert(callback != NULL);
     if (lock->state != RLOCK_HELD) {
-        rlock_state_answer_beside(client, lock, status_when_not_held(lock), callback,
-                                  arg);
+        rlock_state_answer_unchanged(client, lock, status_when_not_held(lock), callback,
+                                     arg);
     } else if (!is_valid_lease(lease_ms) || !lock->kind->can_renew) {
-        rlock_state_answer_beside(client, lock, STATUS_INVALID, callback, arg);
+        rlock_state_answer_unchanged(client, lock, STATUS_INVALID, callback, arg);
     } else {
         lock->callback = callback;
         lock->arg = arg;
@@ -109,7 +109,7 @@ void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb cal
         return;
     }
     if (lock->state != RLOCK_HELD && !is_free_to_use(lock)) {
-        rlock_state_answer_beside(client, lock, STATUS_NOT_OWNER, callback, arg);
+        rlock_state_answer_unchanged(client, lock, STATUS_NOT_OWNER, callback, arg);
         return;
     }
     lock->callback = callback;

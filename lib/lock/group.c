@@ -3,8 +3,8 @@
  *
  * A group goes from round to round (group_round.h):
  *
- *   try      all members that are not held, without waiting; then held, or let go
- *   let go   release what is held, cancel what is in progress; then end, pause or wait
+ *   try      all members that are not held, without waiting; then held, or undo
+ *   undo     release what is held, cancel what is in progress; then end, pause or wait
  *   pause    with jitter, longer after each failure; then try or wait
  *   wait     of a multi-lock, for one busy member while no other is held; then try
  *   release  all members; then end
@@ -12,8 +12,8 @@
  * As soon as a try or a release is decided, the remaining members have a short time only,
  * so a hung server delays nobody.
  *
- * Two groups may each get what the other needs. Both let go before they pause or wait,
- * and the jitter decides which is first the next time.
+ * Two groups may each get what the other needs. Both undo their tries before they pause
+ * or wait, and the jitter decides which is first the next time.
  */
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -151,7 +151,7 @@ static bool is_worth_trying(enum status status)
            status != STATUS_NO_MEMORY;
 }
 
-static void group_end_let_go(struct rlock_group *group)
+static void group_end_undo(struct rlock_group *group)
 {
     bool has_busy = group->need == RLOCK_GROUP_ALL && group->busy != NULL;
 
@@ -179,8 +179,8 @@ static void fail(struct rlock_group *group, enum status status)
     group->status = status;
     group->busy = find_busy(group);
     group->failures++;
-    rlock_round_begin(group, group_end_let_go);
-    rlock_round_let_go(group);
+    rlock_round_begin(group, group_end_undo);
+    rlock_round_undo(group);
     rlock_round_run(group, ROUND_MS);
 }
 
@@ -245,8 +245,8 @@ static void group_on_soon(uv_idle_t *soon)
 }
 
 /** Answer a call without changing the group. */
-static void answer_beside(struct rlock_group *group, enum status status,
-                          rlock_group_cb callback, void *arg)
+static void answer_unchanged(struct rlock_group *group, enum status status,
+                             rlock_group_cb callback, void *arg)
 {
     struct answer *answer = malloc(sizeof(*answer));
 
@@ -270,7 +270,7 @@ void rlock_group_acquire(struct rlock_group *group,
 {
     assert(callback != NULL);
     if (group->state != GROUP_IDLE && group->state != GROUP_LOST) {
-        answer_beside(group, STATUS_INVALID, callback, arg);
+        answer_unchanged(group, STATUS_INVALID, callback, arg);
         return;
     }
     group->state = GROUP_ACQUIRING;
@@ -299,7 +299,7 @@ static void release_held(struct rlock_group *group)
     group->state = GROUP_RELEASING;
     rlock_round_begin(group, group_end_release);
     group->may_hurry = true;
-    rlock_round_let_go(group);
+    rlock_round_undo(group);
     for (unsigned i = 0; i < group->count; i++) {
         if (group->members[i].call != GROUP_CALL_RELEASE)
             group->members[i].status = STATUS_LOST;
@@ -311,8 +311,9 @@ void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, voi
 {
     assert(callback != NULL);
     if (group->state != GROUP_HELD) {
-        answer_beside(group, group->state == GROUP_LOST ? STATUS_LOST : STATUS_NOT_OWNER,
-                      callback, arg);
+        answer_unchanged(group,
+                         group->state == GROUP_LOST ? STATUS_LOST : STATUS_NOT_OWNER,
+                         callback, arg);
         if (group->state == GROUP_LOST)
             group->state = GROUP_IDLE;
         return;

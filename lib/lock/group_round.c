@@ -123,7 +123,7 @@ static void cancel(struct group_member *member)
     rlock_cancel(member->client, &member->lock);
 }
 
-void rlock_round_let_go(struct rlock_group *group)
+void rlock_round_undo(struct rlock_group *group)
 {
     for (unsigned i = 0; i < group->count; i++) {
         struct group_member *member = &group->members[i];

@@ -72,7 +72,7 @@ void rlock_round_acquire(struct group_member *member,
                          const struct rlock_acquire_options *options);
 
 /** Cancel or release all members; await earlier releases, too. */
-void rlock_round_let_go(struct rlock_group *group);
+void rlock_round_undo(struct rlock_group *group);
 
 /** Send all calls. Without any the round ends in the next turn of the loop. */
 void rlock_round_run(struct rlock_group *group, uint64_t ms);

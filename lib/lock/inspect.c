@@ -94,12 +94,12 @@ static void fail(struct query *query, enum status status)
     rlock_client_wake(query->client);
 }
 
-static void write_beside(const struct query *query, const char *suffix)
+static void write_with_suffix(const struct query *query, const char *suffix)
 {
-    char key[RLOCK_BESIDE_MAX];
+    char key[RLOCK_KEY_MAX];
 
     redis_conn_arg(query->client->conn, key,
-                   rlock_keys_beside(query->name, query->name_len, suffix, key));
+                   rlock_keys_with_suffix(query->name, query->name_len, suffix, key));
 }
 
 /** The name, and the keys that belong to it if the script takes them. */
@@ -108,8 +108,8 @@ static void write_keys(const struct query *query)
     redis_conn_arg(query->client->conn, query->name, query->name_len);
     if (query->key_count == 1)
         return;
-    write_beside(query, RLOCK_QUEUE_SUFFIX);
-    write_beside(query, RLOCK_BEATS_SUFFIX);
+    write_with_suffix(query, RLOCK_QUEUE_SUFFIX);
+    write_with_suffix(query, RLOCK_BEATS_SUFFIX);
 }
 
 static void send_query(struct query *query)

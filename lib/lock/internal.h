@@ -146,8 +146,8 @@ struct rlock_waits {
 /* -- renewals: watchdog.c -- */
 
 struct rlock_watchdog {
-    struct list rounds;  /* struct round, one per lease in use */
-    struct list overdue; /* locks whose renewal is in progress or has failed */
+    struct list schedules; /* struct schedule, one per lease in use */
+    struct list overdue;   /* locks whose renewal is in progress or has failed */
     uv_timer_t timer;
     int64_t timer_at_us; /* INT64_MAX: not running */
 };

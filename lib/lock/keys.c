@@ -60,8 +60,8 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
            redis_wire_digits(ret_owner + RLOCK_CLIENT_ID_LEN + 1, number);
 }
 
-size_t rlock_keys_beside(const char *name, size_t name_len, const char *suffix,
-                         char ret_key[RLOCK_BESIDE_MAX])
+size_t rlock_keys_with_suffix(const char *name, size_t name_len, const char *suffix,
+                              char ret_key[RLOCK_KEY_MAX])
 {
     size_t suffix_len = strlen(suffix);
 

@@ -34,20 +34,20 @@ static void kind_write_name(struct rlock_client *client, struct rlock *lock)
     redis_conn_arg(client->conn, lock->name, lock->name_len);
 }
 
-static void write_beside(struct rlock_client *client, const struct rlock *lock,
-                         const char *suffix)
+static void write_with_suffix(struct rlock_client *client, const struct rlock *lock,
+                              const char *suffix)
 {
-    char key[RLOCK_BESIDE_MAX];
+    char key[RLOCK_KEY_MAX];
 
     redis_conn_arg(client->conn, key,
-                   rlock_keys_beside(lock->name, lock->name_len, suffix, key));
+                   rlock_keys_with_suffix(lock->name, lock->name_len, suffix, key));
 }
 
 static void kind_write_queue(struct rlock_client *client, struct rlock *lock)
 {
     kind_write_name(client, lock);
-    write_beside(client, lock, RLOCK_QUEUE_SUFFIX);
-    write_beside(client, lock, RLOCK_BEATS_SUFFIX);
+    write_with_suffix(client, lock, RLOCK_QUEUE_SUFFIX);
+    write_with_suffix(client, lock, RLOCK_BEATS_SUFFIX);
 }
 
 /* -- arguments -- */

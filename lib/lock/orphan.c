@@ -4,8 +4,8 @@
  * A release that finds the lock missing proves nothing yet: a server that hung may still
  * hold unread commands of the lost connection, and execute the old acquire after the
  * release by the new connection. Therefore such a lock is released once more after
- * SECOND_LOOK_US. The number of copies that are due is bounded; beyond it the oldest are
- * left to their lease.
+ * SECOND_RELEASE_US. The number of copies that are due is bounded; beyond it the oldest
+ * are left to their lease.
  */
 #include "lock/orphan.h"
 #include "base/clock.h"
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND_LOOK_US 1000000
-#define DUE_MAX        20000
+#define SECOND_RELEASE_US 1000000
+#define DUE_MAX           20000
 
 static void orphan_on_timer(uv_timer_t *timer);
 
@@ -77,14 +77,14 @@ static void put_due(struct rlock_client *client, struct rlock *copy)
     list_append(&orphans->due, &copy->link);
 }
 
-static void look_again(struct rlock_client *client, struct rlock *copy)
+static void release_again(struct rlock_client *client, struct rlock *copy)
 {
     struct rlock_orphans *orphans = &client->orphans;
 
-    copy->renew_at_us = clock_mono_us() + SECOND_LOOK_US;
+    copy->renew_at_us = clock_mono_us() + SECOND_RELEASE_US;
     list_append(&orphans->second, &copy->link);
     if (!uv_is_active((uv_handle_t *)&orphans->timer))
-        uv_timer_start(&orphans->timer, orphan_on_timer, SECOND_LOOK_US / 1000, 0);
+        uv_timer_start(&orphans->timer, orphan_on_timer, SECOND_RELEASE_US / 1000, 0);
 }
 
 static bool is_certain(enum status status)
@@ -95,14 +95,14 @@ static bool is_certain(enum status status)
 static void orphan_on_released(struct rlock *copy, enum status status, void *arg)
 {
     struct rlock_client *client = arg;
-    bool is_first_look = copy->tries == 1;
+    bool is_first_release = copy->tries == 1;
 
     if (!is_certain(status) && !client->is_closing) {
         copy->tries = 1;
         put_due(client, copy);
-    } else if (status == STATUS_LOST && is_first_look && !client->is_closing) {
+    } else if (status == STATUS_LOST && is_first_release && !client->is_closing) {
         copy->tries = 2;
-        look_again(client, copy);
+        release_again(client, copy);
     } else {
         rlock_orphan_recycle(client, copy);
     }

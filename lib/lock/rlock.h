@@ -163,8 +163,8 @@ struct rlock_acquire_options {
 
 struct rlock_stats {
     uint64_t granted, busy, lost, renewed, released, failed, reconnects;
-    /* Grants by the time since the call: bucket i counts 2^(i-1) to below 2^i ms, the last
-       bucket all longer times. */
+    /* Grants by the time since the call: bucket i counts 2^(i-1) to below 2^i ms, the
+       last bucket all longer times. */
     uint64_t waits[RLOCK_WAIT_BUCKETS];
 };
 

@@ -15,8 +15,8 @@
  *
  * Threads  all calls on a group and its callbacks: that of the loop of its clients
  * Blocks   never
- * Source   Redlock, redis.io/docs/latest/develop/use/patterns/distributed-locks; Redisson,
- *          RedissonMultiLock
+ * Source   Redlock, redis.io/docs/latest/develop/use/patterns/distributed-locks;
+ *          Redisson, RedissonMultiLock
  */
 #ifndef LOCK_RLOCK_GROUP_H
 #define LOCK_RLOCK_GROUP_H

@@ -49,8 +49,8 @@ void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
     rlock_client_wake(client);
 }
 
-void rlock_state_answer_beside(struct rlock_client *client, struct rlock *lock,
-                               enum status status, rlock_cb callback, void *arg)
+void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *lock,
+                                  enum status status, rlock_cb callback, void *arg)
 {
     struct rlock *stand_in = rlock_orphan_spare(client);
 
@@ -227,7 +227,8 @@ void rlock_state_end_extension(struct rlock_client *client, struct rlock *lock)
         return;
     rlock_batch_leave(lock);
     lock->state = RLOCK_HELD;
-    rlock_state_answer_beside(client, lock, STATUS_CANCELLED, lock->callback, lock->arg);
+    rlock_state_answer_unchanged(client, lock, STATUS_CANCELLED, lock->callback,
+                                 lock->arg);
 }
 
 void rlock_state_on_extend(struct rlock_client *client, struct rlock *lock,
@@ -262,7 +263,7 @@ void rlock_state_cancel_extend(struct rlock_client *client, struct rlock *lock,
 void rlock_state_release(struct rlock_client *client, struct rlock *lock)
 {
     rlock_watchdog_remove(lock);
-    rlock_wait_pass_on(client, lock);
+    rlock_wait_wake_next(client, lock);
     lock->state = RLOCK_RELEASING;
     if (client->is_closing) {
         rlock_orphan_now(client, lock);
@@ -276,7 +277,7 @@ void rlock_state_drop(struct rlock_client *client, struct rlock *lock)
 {
     if (lock->state == RLOCK_HELD) {
         rlock_watchdog_remove(lock);
-        rlock_wait_pass_on(client, lock);
+        rlock_wait_wake_next(client, lock);
         rlock_orphan_now(client, lock);
     }
     if (lock->state == RLOCK_HELD || lock->state == RLOCK_LOST)

@@ -34,8 +34,8 @@ void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
                         enum status status);
 
 /** Have the loop call `callback` for `lock`, whose state and call in progress stay. */
-void rlock_state_answer_beside(struct rlock_client *client, struct rlock *lock,
-                               enum status status, rlock_cb callback, void *arg);
+void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *lock,
+                                  enum status status, rlock_cb callback, void *arg);
 
 /** Call the callbacks that are due; those they add wait for the next turn. */
 void rlock_state_call_back(struct rlock_client *client);

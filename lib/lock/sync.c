@@ -5,7 +5,7 @@
  * more time than Redis takes to reply. So a calling thread runs the loop itself: it
  * leads, for all calls. Others put their calls in a list, wake the leader and sleep. A
  * leader whose call is answered passes the lead to a thread that sleeps. When no thread
- * has called for a while, the keeper, a thread of the library, takes the lead: timers and
+ * has called for a while, the background thread of the library takes the lead: timers and
  * connections are served between calls, too. It steps back for the next caller.
  *
  * The mutex protects lists and flags, and is never held while the loop runs. Only the
@@ -21,20 +21,20 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define LINGER_NS 5000000 /* without a call until the keeper leads */
+#define LINGER_NS 5000000 /* without a call until the background thread leads */
 
 struct rlock_sync {
-    pthread_mutex_t mutex;      /* protects these */
-    pthread_cond_t keeper_wake; /* wakes the keeper to end it */
-    pthread_cond_t idle;        /* the last thread has left; the closing has ended */
-    struct list arrived;        /* calls that have not begun */
-    struct list sleeping;       /* calls whose threads could lead */
-    uint64_t leads;             /* how often the lead was taken */
-    unsigned inside;            /* threads in a call */
-    pthread_t leader;           /* if is_led */
+    pthread_mutex_t mutex;          /* protects these */
+    pthread_cond_t background_wake; /* wakes the background thread to end it */
+    pthread_cond_t idle;            /* the last thread has left; the closing has ended */
+    struct list arrived;            /* calls that have not begun */
+    struct list sleeping;           /* calls whose threads could lead */
+    uint64_t leads;                 /* how often the lead was taken */
+    unsigned inside;                /* threads in a call */
+    pthread_t leader;               /* if is_led */
     bool is_led;
     bool is_closing; /* no more calls */
-    bool is_over;    /* all calls are answered: the keeper must end */
+    bool is_over;    /* all calls are answered: the background thread must end */
     bool is_closed;
 
     uv_loop_t loop; /* for the leader only, as all below */
@@ -42,7 +42,7 @@ struct rlock_sync {
     struct list clients;             /* struct opened */
     struct list groups;              /* struct rlock_group */
     struct rlock_sync_call *closing; /* NULL while it is open */
-    pthread_t keeper;
+    pthread_t background;
 };
 
 struct opened {
@@ -79,7 +79,7 @@ static void begin_arrived(struct rlock_sync *sync)
     pthread_mutex_lock(&sync->mutex);
 }
 
-/** A caller leads until its call is answered; the keeper (NULL) until others call. */
+/** Leads until `call` is answered; the background thread (NULL) until others call. */
 static bool must_lead(const struct rlock_sync *sync, const struct rlock_sync_call *call)
 {
     if (call != NULL)
@@ -144,7 +144,7 @@ static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
     return call->status;
 }
 
-enum status rlock_sync_carry(struct rlock_sync_call *call)
+enum status rlock_sync_run(struct rlock_sync_call *call)
 {
     struct rlock_sync *sync = call->sync;
     enum status status;
@@ -190,7 +190,7 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
     pthread_mutex_unlock(&sync->mutex);
 }
 
-/* -- the keeper -- */
+/* -- the background thread -- */
 
 /** Sleep for LINGER_NS; whether no thread led meanwhile. The mutex is held. */
 static bool was_quiet(struct rlock_sync *sync)
@@ -204,11 +204,11 @@ static bool was_quiet(struct rlock_sync *sync)
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
-    pthread_cond_timedwait(&sync->keeper_wake, &sync->mutex, &until);
+    pthread_cond_timedwait(&sync->background_wake, &sync->mutex, &until);
     return !sync->is_led && sync->leads == leads;
 }
 
-static void *sync_run_keeper(void *arg)
+static void *sync_run_background(void *arg)
 {
     struct rlock_sync *sync = arg;
 
@@ -222,14 +222,14 @@ static void *sync_run_keeper(void *arg)
 }
 
 /** With all signals blocked: they belong to the program. Returns a code of libuv's. */
-static int start_keeper(struct rlock_sync *sync)
+static int start_background(struct rlock_sync *sync)
 {
     sigset_t all, before;
     int failure;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    failure = pthread_create(&sync->keeper, NULL, sync_run_keeper, sync);
+    failure = pthread_create(&sync->background, NULL, sync_run_background, sync);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -failure;
 }
@@ -248,7 +248,7 @@ static void init_waiting(struct rlock_sync *sync)
     pthread_mutex_init(&sync->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&sync->keeper_wake, &monotonic);
+    pthread_cond_init(&sync->background_wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_cond_init(&sync->idle, NULL);
     list_init(&sync->arrived);
@@ -267,7 +267,7 @@ static void clear_loop(struct rlock_sync *sync)
 static void clear_waiting(struct rlock_sync *sync)
 {
     pthread_cond_destroy(&sync->idle);
-    pthread_cond_destroy(&sync->keeper_wake);
+    pthread_cond_destroy(&sync->background_wake);
     pthread_mutex_destroy(&sync->mutex);
 }
 
@@ -284,7 +284,7 @@ enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
         goto out;
     (void)uv_async_init(&sync->loop, &sync->wake,
                         sync_on_wake); /* cannot fail: it is not the loop's first */
-    failure = start_keeper(sync);
+    failure = start_background(sync);
     if (failure != 0) {
         clear_loop(sync);
         goto out;
@@ -340,17 +340,16 @@ static void sync_begin_close(struct rlock_sync_call *call)
     }
 }
 
-/** All calls are answered: wait until their threads and the keeper leave. The mutex is
- * held. */
-static void clear_out(struct rlock_sync *sync)
+/** All calls are answered: wait until all threads have left. The mutex is held. */
+static void await_leaving(struct rlock_sync *sync)
 {
     sync->is_over = true;
-    pthread_cond_signal(&sync->keeper_wake);
+    pthread_cond_signal(&sync->background_wake);
     uv_async_send(&sync->wake);
     while (sync->inside > 0)
         pthread_cond_wait(&sync->idle, &sync->mutex);
     pthread_mutex_unlock(&sync->mutex);
-    pthread_join(sync->keeper, NULL);
+    pthread_join(sync->background, NULL);
     pthread_mutex_lock(&sync->mutex);
     clear_loop(sync);
 }
@@ -365,7 +364,7 @@ void rlock_sync_close(struct rlock_sync *sync)
     if (!sync->is_closing) {
         sync->is_closing = true;
         (void)await(sync, &call);
-        clear_out(sync);
+        await_leaving(sync);
         sync->is_closed = true;
         pthread_cond_broadcast(&sync->idle);
     }
@@ -452,14 +451,14 @@ enum status rlock_sync_open(struct rlock_sync *sync,
         .call = {.sync = sync, .begin = sync_begin_open, .reterr = reterr},
         .options = options,
     };
-    enum status status = rlock_sync_carry(&open.call);
+    enum status status = rlock_sync_run(&open.call);
 
     if (status == STATUS_OK || status == STATUS_DOWN)
         *ret_client = open.client;
     return status;
 }
 
-void rlock_sync_adopt(struct rlock_sync *sync, struct rlock_group *group)
+void rlock_sync_add_group(struct rlock_sync *sync, struct rlock_group *group)
 {
     list_append(&sync->groups, &group->link);
 }

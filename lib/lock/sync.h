@@ -25,12 +25,12 @@ struct rlock_sync_call {
 };
 
 /** Have the call begun and sleep until it is answered; returns its status. */
-enum status rlock_sync_carry(struct rlock_sync_call *call);
+enum status rlock_sync_run(struct rlock_sync_call *call);
 
 /** In the loop: wake the caller, which then owns `call` again. */
 void rlock_sync_answer(struct rlock_sync_call *call, enum status status);
 
 /** In the loop: have the group freed before its clients are closed. */
-void rlock_sync_adopt(struct rlock_sync *sync, struct rlock_group *group);
+void rlock_sync_add_group(struct rlock_sync *sync, struct rlock_group *group);
 
 #endif

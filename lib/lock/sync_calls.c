@@ -32,7 +32,7 @@ struct call {
 #define BASE(sync_, client_, begin_, reterr_)                                            \
     .base = {.sync = (sync_), .client = (client_), .begin = (begin_), .reterr = (reterr_)}
 /** Carry a call that has no result but its status. */
-#define CARRY(...) rlock_sync_carry(&(struct call){__VA_ARGS__}.base)
+#define RUN(...) rlock_sync_run(&(struct call){__VA_ARGS__}.base)
 
 static struct call *of(struct rlock_sync_call *base)
 {
@@ -76,8 +76,8 @@ enum status rlock_sync_acquire(struct rlock_sync *sync, struct rlock_client *cli
                                const struct rlock_acquire_options *options,
                                struct err *reterr)
 {
-    return CARRY(BASE(sync, client, sync_begin_acquire, reterr), .lock = lock,
-                 .name = name, .name_len = name_len, .options = options);
+    return RUN(BASE(sync, client, sync_begin_acquire, reterr), .lock = lock, .name = name,
+               .name_len = name_len, .options = options);
 }
 
 static void sync_begin_release(struct rlock_sync_call *base)
@@ -88,7 +88,7 @@ static void sync_begin_release(struct rlock_sync_call *base)
 enum status rlock_sync_release(struct rlock_sync *sync, struct rlock_client *client,
                                struct rlock *lock, struct err *reterr)
 {
-    return CARRY(BASE(sync, client, sync_begin_release, reterr), .lock = lock);
+    return RUN(BASE(sync, client, sync_begin_release, reterr), .lock = lock);
 }
 
 static void sync_begin_extend(struct rlock_sync_call *base)
@@ -100,8 +100,8 @@ static void sync_begin_extend(struct rlock_sync_call *base)
 enum status rlock_sync_extend(struct rlock_sync *sync, struct rlock_client *client,
                               struct rlock *lock, uint32_t lease_ms, struct err *reterr)
 {
-    return CARRY(BASE(sync, client, sync_begin_extend, reterr), .lock = lock,
-                 .lease_ms = lease_ms);
+    return RUN(BASE(sync, client, sync_begin_extend, reterr), .lock = lock,
+               .lease_ms = lease_ms);
 }
 
 static void sync_begin_cancel(struct rlock_sync_call *base)
@@ -113,7 +113,7 @@ static void sync_begin_cancel(struct rlock_sync_call *base)
 void rlock_sync_cancel(struct rlock_sync *sync, struct rlock_client *client,
                        struct rlock *lock)
 {
-    (void)CARRY(BASE(sync, client, sync_begin_cancel, NULL), .lock = lock);
+    (void)RUN(BASE(sync, client, sync_begin_cancel, NULL), .lock = lock);
 }
 
 static void sync_begin_force_release(struct rlock_sync_call *base)
@@ -126,8 +126,8 @@ enum status rlock_sync_force_release(struct rlock_sync *sync, struct rlock_clien
                                      const char *name, size_t name_len,
                                      struct err *reterr)
 {
-    return CARRY(BASE(sync, client, sync_begin_force_release, reterr), .name = name,
-                 .name_len = name_len);
+    return RUN(BASE(sync, client, sync_begin_force_release, reterr), .name = name,
+               .name_len = name_len);
 }
 
 static void copy_info(const struct rlock_info *info, struct rlock_sync_info *ret_info)
@@ -158,8 +158,8 @@ enum status rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *cli
                                const char *name, size_t name_len,
                                struct rlock_sync_info *ret_info, struct err *reterr)
 {
-    return CARRY(BASE(sync, client, sync_begin_inspect, reterr), .name = name,
-                 .name_len = name_len, .ret_info = ret_info);
+    return RUN(BASE(sync, client, sync_begin_inspect, reterr), .name = name,
+               .name_len = name_len, .ret_info = ret_info);
 }
 
 static void sync_begin_view(struct rlock_sync_call *base)
@@ -175,14 +175,14 @@ bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock)
 {
     struct call call = {BASE(sync, NULL, sync_begin_view, NULL), .viewed = lock};
 
-    return rlock_sync_carry(&call.base) == STATUS_OK && call.is_held;
+    return rlock_sync_run(&call.base) == STATUS_OK && call.is_held;
 }
 
 int64_t rlock_sync_safe_for_us(struct rlock_sync *sync, const struct rlock *lock)
 {
     struct call call = {BASE(sync, NULL, sync_begin_view, NULL), .viewed = lock};
 
-    return rlock_sync_carry(&call.base) == STATUS_OK ? call.safe_us : 0;
+    return rlock_sync_run(&call.base) == STATUS_OK ? call.safe_us : 0;
 }
 
 static void sync_begin_stats(struct rlock_sync_call *base)
@@ -195,7 +195,7 @@ void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
                       struct rlock_stats *ret_stats)
 {
     *ret_stats = (struct rlock_stats){0};
-    (void)CARRY(BASE(sync, client, sync_begin_stats, NULL), .ret_stats = ret_stats);
+    (void)RUN(BASE(sync, client, sync_begin_stats, NULL), .ret_stats = ret_stats);
 }
 
 /* -- groups -- */
@@ -213,7 +213,7 @@ static void sync_begin_group_create(struct rlock_sync_call *base)
                                             &call->group, base->reterr);
 
     if (status == STATUS_OK)
-        rlock_sync_adopt(base->sync, call->group);
+        rlock_sync_add_group(base->sync, call->group);
     rlock_sync_answer(base, status);
 }
 
@@ -225,7 +225,7 @@ enum status rlock_sync_group_create(struct rlock_sync *sync,
 {
     struct call call = {BASE(sync, NULL, sync_begin_group_create, reterr),
                         .members = members, .count = count, .need = need};
-    enum status status = rlock_sync_carry(&call.base);
+    enum status status = rlock_sync_run(&call.base);
 
     if (status == STATUS_OK)
         *ret_group = call.group;
@@ -241,7 +241,7 @@ static void sync_begin_group_free(struct rlock_sync_call *base)
 void rlock_sync_group_free(struct rlock_sync *sync, struct rlock_group *group)
 {
     if (group != NULL)
-        (void)CARRY(BASE(sync, NULL, sync_begin_group_free, NULL), .group = group);
+        (void)RUN(BASE(sync, NULL, sync_begin_group_free, NULL), .group = group);
 }
 
 static void sync_begin_group_acquire(struct rlock_sync_call *base)
@@ -254,8 +254,8 @@ enum status rlock_sync_group_acquire(struct rlock_sync *sync, struct rlock_group
                                      const struct rlock_group_options *options,
                                      struct err *reterr)
 {
-    return CARRY(BASE(sync, NULL, sync_begin_group_acquire, reterr), .group = group,
-                 .group_options = options);
+    return RUN(BASE(sync, NULL, sync_begin_group_acquire, reterr), .group = group,
+               .group_options = options);
 }
 
 static void sync_begin_group_release(struct rlock_sync_call *base)
@@ -266,7 +266,7 @@ static void sync_begin_group_release(struct rlock_sync_call *base)
 enum status rlock_sync_group_release(struct rlock_sync *sync, struct rlock_group *group,
                                      struct err *reterr)
 {
-    return CARRY(BASE(sync, NULL, sync_begin_group_release, reterr), .group = group);
+    return RUN(BASE(sync, NULL, sync_begin_group_release, reterr), .group = group);
 }
 
 static void sync_begin_group_cancel(struct rlock_sync_call *base)
@@ -277,7 +277,7 @@ static void sync_begin_group_cancel(struct rlock_sync_call *base)
 
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group)
 {
-    (void)CARRY(BASE(sync, NULL, sync_begin_group_cancel, NULL), .group = group);
+    (void)RUN(BASE(sync, NULL, sync_begin_group_cancel, NULL), .group = group);
 }
 
 static void sync_begin_group_view(struct rlock_sync_call *base)
@@ -293,7 +293,7 @@ int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group
 {
     struct call call = {BASE(sync, NULL, sync_begin_group_view, NULL), .group = group};
 
-    return rlock_sync_carry(&call.base) == STATUS_OK ? call.safe_us : 0;
+    return rlock_sync_run(&call.base) == STATUS_OK ? call.safe_us : 0;
 }
 
 int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
@@ -302,5 +302,5 @@ int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *grou
     struct call call = {BASE(sync, NULL, sync_begin_group_view, NULL), .group = group,
                         .index = index};
 
-    return rlock_sync_carry(&call.base) == STATUS_OK ? call.fence : 0;
+    return rlock_sync_run(&call.base) == STATUS_OK ? call.fence : 0;
 }

@@ -12,7 +12,7 @@
  * is its heartbeat.
  *
  * While the channel is not subscribed, its waiters spin. While it is, they still try
- * every LOOK_MS, and each try renews the waiting key (scripts.c), so that the key
+ * every RECHECK_MS, and each try renews the waiting key (scripts.c), so that the key
  * outlives a waiter that died or gave up only briefly.
  */
 #include "lock/wait.h"
@@ -27,10 +27,10 @@
 #include <string.h>
 
 #define SPIN_MAX_MS_DEFAULT 100 /* of a kind without messages */
-#define DEAF_MIN_MS         50  /* pauses while no messages arrive */
-#define DEAF_MAX_MS         500
-#define LOOK_MS             INT64_C(2000) /* between tries while they do: some get lost */
-#define WAITING_MAX_MS      (LOOK_MS * 3)
+#define UNSUBSCRIBED_MIN_MS 50  /* pauses while no messages arrive */
+#define UNSUBSCRIBED_MAX_MS 500
+#define RECHECK_MS          INT64_C(2000) /* between tries while they do: some get lost */
+#define WAITING_MAX_MS      (RECHECK_MS * 3)
 
 struct rlock_waiter {
     struct list link;     /* in its channel, or spare */
@@ -42,7 +42,7 @@ struct rlock_waiter {
     int64_t deadline_us;
     int64_t free_at_us; /* when the owner's lease will have ended; INT64_MAX: not known */
     unsigned attempts;  /* pauses in a row, for the back-off */
-    bool is_called;     /* a message arrived while a try was in progress */
+    bool must_retry;    /* a message arrived while a try was in progress */
 };
 
 static void wait_on_timer(uv_timer_t *timer);
@@ -81,8 +81,8 @@ static int64_t sooner(int64_t a_us, int64_t b_us)
 static int64_t next_pause_us(struct rlock_waiter *waiter)
 {
     const struct rlock *lock = waiter->lock;
-    uint32_t min_ms = spins(waiter) ? lock->spin_min_ms : DEAF_MIN_MS;
-    uint32_t max_ms = DEAF_MAX_MS;
+    uint32_t min_ms = spins(waiter) ? lock->spin_min_ms : UNSUBSCRIBED_MIN_MS;
+    uint32_t max_ms = UNSUBSCRIBED_MAX_MS;
 
     if (spins(waiter))
         max_ms = lock->spin_max_ms == 0 ? SPIN_MAX_MS_DEFAULT : lock->spin_max_ms;
@@ -100,7 +100,7 @@ static void sleep_on(struct rlock_waiter *waiter)
         (!waiter->channel->is_subscribed && (is_queued || is_first(waiter))))
         at_us = sooner(at_us, now_us + next_pause_us(waiter));
     if (!spins(waiter) && (is_queued || is_first(waiter)))
-        at_us = sooner(sooner(at_us, waiter->free_at_us), now_us + LOOK_MS * 1000);
+        at_us = sooner(sooner(at_us, waiter->free_at_us), now_us + RECHECK_MS * 1000);
     if (is_queued)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
     uv_update_time(waiter->client->loop); /* it dates from the start of this turn */
@@ -112,18 +112,19 @@ static void try_again(struct rlock_waiter *waiter)
     struct rlock *lock = waiter->lock;
 
     uv_timer_stop(&waiter->timer);
-    waiter->is_called = false;
+    waiter->must_retry = false;
     if (rlock_batch_add(waiter->client, &lock->kind->acquire_wait, lock) == STATUS_OK)
         rlock_client_wake(waiter->client);
     else
-        uv_timer_start(&waiter->timer, wait_on_timer, DEAF_MAX_MS, 0); /* no memory */
+        uv_timer_start(&waiter->timer, wait_on_timer, UNSUBSCRIBED_MAX_MS,
+                       0); /* no memory */
 }
 
 /** The lock may be free: try, or try once more after the try in progress. */
-static void call(struct rlock_waiter *waiter)
+static void wake(struct rlock_waiter *waiter)
 {
     if (waiter->lock->batch != NULL)
-        waiter->is_called = true;
+        waiter->must_retry = true;
     else
         try_again(waiter);
 }
@@ -185,7 +186,7 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
     }
     /* Where the channel has waiters, the first of them gets the message for all; but in a
        queued kind ours may have been published before we joined. */
-    waiter->is_called =
+    waiter->must_retry =
         !spins(waiter) && waiter->channel->is_subscribed && lock->kind->is_queued;
     lock->waiter = waiter;
     return waiter;
@@ -203,7 +204,7 @@ bool rlock_wait_on(struct rlock_client *client, struct rlock *lock,
         return false;
     waiter->free_at_us =
         result->remaining_ms < 0 ? INT64_MAX : now_us + (result->remaining_ms + 1) * 1000;
-    if (waiter->is_called)
+    if (waiter->must_retry)
         try_again(waiter);
     else
         sleep_on(waiter);
@@ -215,7 +216,7 @@ static void advance_to(struct rlock_waiter *next, const struct rlock *lock,
                        bool is_granted)
 {
     if (!is_granted) {
-        call(next);
+        wake(next);
         return;
     }
     next->free_at_us = clock_mono_us() + ((int64_t)lock->lease_ms + 1) * 1000;
@@ -254,7 +255,7 @@ void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_gra
     list_append(&client->waits.spare, &waiter->link);
 }
 
-void rlock_wait_pass_on(struct rlock_client *client, const struct rlock *lock)
+void rlock_wait_wake_next(struct rlock_client *client, const struct rlock *lock)
 {
     char name[RLOCK_CHANNEL_MAX];
     struct rlock_channel *channel = NULL;
@@ -262,7 +263,7 @@ void rlock_wait_pass_on(struct rlock_client *client, const struct rlock *lock)
     if (client->channels.count > 0 && lock->kind->channel != NULL && !client->is_closing)
         channel = rlock_channel_find(client, name, lock->kind->channel(lock, name));
     if (channel != NULL)
-        call(first_waiter(channel));
+        wake(first_waiter(channel));
 }
 
 static void wait_on_subscribed(struct rlock_channel *channel)
@@ -270,7 +271,7 @@ static void wait_on_subscribed(struct rlock_channel *channel)
     LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
         waiter->attempts = 0;
         if (waiter->lock->kind->is_queued || is_first(waiter))
-            call(waiter);
+            wake(waiter);
     }
 }
 
@@ -296,7 +297,7 @@ static void wait_on_message(struct rlock_channel *channel, const char *text,
 {
     LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
         if (!waiter->lock->kind->is_queued || is_owner(waiter, text, text_len)) {
-            call(waiter);
+            wake(waiter);
             return;
         }
     }

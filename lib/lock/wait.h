@@ -23,7 +23,7 @@ bool rlock_wait_on(struct rlock_client *client, struct rlock *lock,
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);
 
 /** `lock` is being released: the next waiter of this client tries right after that. */
-void rlock_wait_pass_on(struct rlock_client *client, const struct rlock *lock);
+void rlock_wait_wake_next(struct rlock_client *client, const struct rlock *lock);
 
 /** How long the server should regard `lock` as waiting, unless it tries again. */
 uint32_t rlock_wait_left_ms(const struct rlock *lock);

@@ -1,12 +1,12 @@
 /*
  * watchdog.c - one timer for all renewals of a client.
  *
- * Locks with the same lease form a round, ordered by when they are due: a third of the
+ * Locks with the same lease form a schedule, ordered by when they are due: a third of the
  * lease after the last call that set it. When the first one is due, the timer moves all
  * that are due to `overdue` and puts them in batches; they stay there until the server
  * has replied. While `overdue` is not empty, the timer checks it every fiftieth of a
  * lease: it sends failed renewals again, and a lock that has passed its local deadline is
- * lost, with or without a reply. A renewed lock returns to its round.
+ * lost, with or without a reply. A renewed lock returns to its schedule.
  *
  * Adding and removing a lock cost one list operation each, and the timer moves only for
  * an earlier deadline: a lock that is held for a millisecond costs next to nothing.
@@ -21,7 +21,7 @@
 #define RETRY_MIN_US 20000
 #define RETRY_MAX_US 500000
 
-struct round {
+struct schedule {
     struct list link;
     struct list locks; /* by renew_at_us */
     uint32_t lease_ms;
@@ -41,7 +41,7 @@ void rlock_watchdog_init(struct rlock_client *client)
 {
     struct rlock_watchdog *watchdog = &client->watchdog;
 
-    list_init(&watchdog->rounds);
+    list_init(&watchdog->schedules);
     list_init(&watchdog->overdue);
     watchdog->timer_at_us = INT64_MAX;
     uv_timer_init(client->loop, &watchdog->timer);
@@ -59,43 +59,43 @@ void rlock_watchdog_close(struct rlock_client *client)
     struct rlock_watchdog *watchdog = &client->watchdog;
 
     cancel_all(client, &watchdog->overdue);
-    LIST_EACH(struct round, round, &watchdog->rounds, link)
-        cancel_all(client, &round->locks);
+    LIST_EACH(struct schedule, schedule, &watchdog->schedules, link)
+        cancel_all(client, &schedule->locks);
     closing_handle(&client->closing, (uv_handle_t *)&watchdog->timer);
 }
 
 void rlock_watchdog_clear(struct rlock_client *client)
 {
-    LIST_DRAIN(struct round, round, &client->watchdog.rounds, link)
-        free(round);
+    LIST_DRAIN(struct schedule, schedule, &client->watchdog.schedules, link)
+        free(schedule);
 }
 
-static struct round *find_round(struct rlock_watchdog *watchdog, uint32_t lease_ms)
+static struct schedule *find_schedule(struct rlock_watchdog *watchdog, uint32_t lease_ms)
 {
-    struct round *round;
+    struct schedule *schedule;
 
-    LIST_EACH(struct round, known, &watchdog->rounds, link) {
+    LIST_EACH(struct schedule, known, &watchdog->schedules, link) {
         if (known->lease_ms == lease_ms)
             return known;
     }
-    round = malloc(sizeof(*round));
-    if (round == NULL)
+    schedule = malloc(sizeof(*schedule));
+    if (schedule == NULL)
         return NULL;
-    round->lease_ms = lease_ms;
-    list_init(&round->locks);
-    list_append(&watchdog->rounds, &round->link);
-    return round;
+    schedule->lease_ms = lease_ms;
+    list_init(&schedule->locks);
+    list_append(&watchdog->schedules, &schedule->link);
+    return schedule;
 }
 
 enum status rlock_watchdog_add(struct rlock_client *client, struct rlock *lock,
                                int64_t sent_us)
 {
-    struct round *round = find_round(&client->watchdog, lock->lease_ms);
+    struct schedule *schedule = find_schedule(&client->watchdog, lock->lease_ms);
 
-    if (round == NULL)
+    if (schedule == NULL)
         return STATUS_NO_MEMORY;
     lock->renew_at_us = sent_us + (int64_t)lock->lease_ms * 1000 / 3;
-    list_append(&round->locks, &lock->watch_link);
+    list_append(&schedule->locks, &lock->watch_link);
     wake_at(&client->watchdog, lock->renew_at_us);
     return STATUS_OK;
 }
@@ -127,11 +127,11 @@ void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
     wake_at(&client->watchdog, clock_mono_us());
 }
 
-static void collect_due(struct rlock_watchdog *watchdog, struct round *round,
+static void collect_due(struct rlock_watchdog *watchdog, struct schedule *schedule,
                         int64_t now_us)
 {
-    while (!list_is_empty(&round->locks)) {
-        struct rlock *lock = list_item(round->locks.next, struct rlock, watch_link);
+    while (!list_is_empty(&schedule->locks)) {
+        struct rlock *lock = list_item(schedule->locks.next, struct rlock, watch_link);
 
         if (lock->renew_at_us > now_us) {
             wake_at(watchdog, lock->renew_at_us);
@@ -140,8 +140,8 @@ static void collect_due(struct rlock_watchdog *watchdog, struct round *round,
         list_remove(&lock->watch_link);
         list_append(&watchdog->overdue, &lock->watch_link);
     }
-    list_remove(&round->link);
-    free(round);
+    list_remove(&schedule->link);
+    free(schedule);
 }
 
 /** When to check an overdue lock again. */
@@ -199,8 +199,8 @@ static void tick(struct rlock_client *client)
 {
     int64_t now_us = clock_mono_us();
 
-    LIST_EACH_SAFE(struct round, round, &client->watchdog.rounds, link)
-        collect_due(&client->watchdog, round, now_us);
+    LIST_EACH_SAFE(struct schedule, schedule, &client->watchdog.schedules, link)
+        collect_due(&client->watchdog, schedule, now_us);
     renew_overdue(client, now_us);
     if (!client->is_closing)
         rlock_batch_flush(client);

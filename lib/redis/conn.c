@@ -149,7 +149,7 @@ static void lose(struct redis_conn *conn, enum status status, const struct err *
         report_down(conn, &reason);
 }
 
-void redis_conn_distrust(struct redis_conn *conn)
+void redis_conn_report_mismatch(struct redis_conn *conn)
 {
     struct err err = {.text = "a reply that belongs to another command"};
 
@@ -448,7 +448,7 @@ static void conn_on_probe(struct redis_command *command, enum status status,
                           const struct redis_reply *reply)
 {
     if (status == STATUS_OK && !is_pong(reply))
-        redis_conn_distrust(list_item(command, struct redis_conn, probe));
+        redis_conn_report_mismatch(list_item(command, struct redis_conn, probe));
 }
 
 /** No command is in progress: send one, to notice a server that hangs. */

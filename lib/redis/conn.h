@@ -105,7 +105,7 @@ uint64_t redis_conn_number(struct redis_conn *conn);
  * Called from a command's callback: its reply belonged to another command. The connection
  * is closed, all commands in progress end with STATUS_IO, and it is opened again.
  */
-void redis_conn_distrust(struct redis_conn *conn);
+void redis_conn_report_mismatch(struct redis_conn *conn);
 
 /** Send all commands collected so far. */
 void redis_conn_flush(struct redis_conn *conn);

@@ -71,7 +71,7 @@ static void script_on_reply(struct redis_command *command, enum status status,
         return;
     }
     if (!is_ours(call, status, reply)) {
-        redis_conn_distrust(call->conn);
+        redis_conn_report_mismatch(call->conn);
         status = STATUS_IO;
         reply = NULL;
     }
