@@ -44,7 +44,7 @@ static enum api_problem problem_of(enum outcome outcome)
     return problems[outcome];
 }
 
-/* Until the sale opens, as far as is known. */
+/* Until the sale opens; 0 if the catalogue does not know. */
 static int64_t opens_in_us(const struct api_request *request)
 {
     struct catalogue *catalogue = request->api->options.catalogue;
@@ -82,7 +82,7 @@ static void orders_on_outcome(enum outcome outcome, const struct order *order, v
     api_answer_outcome(arg, outcome, order);
 }
 
-/* The checkout counts the outcomes of the orders that it took; these are the others. */
+/* For outcomes of requests that the checkout has not accepted, and so does not count. */
 static void answer_uncounted(struct api_request *request, enum outcome outcome,
                              const struct order *order)
 {

@@ -1,9 +1,9 @@
 /*
  * api_ticket.c - purchase tickets: issued while a sale is open, sent with the order.
  *
- * Like an order, a request for a ticket is refused by memory first. Issuing costs a few
- * hashes and no backend. Where the voucher demands a proof of work, a request without one
- * is answered with a challenge, and a request with the nonce that solves it with a ticket.
+ * Like an order, a request for a ticket is refused by memory first. Issuing one costs a
+ * few hashes and needs no backend. If the voucher requires a proof of work, a request
+ * without a body gets a challenge; a request with the solution gets a ticket.
  */
 #include "app/api/api_routes.h"
 #include "app/core/rfc3339.h"

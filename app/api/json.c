@@ -1,4 +1,4 @@
-/* json.c - by jansson, except for orders, which are printed directly. */
+/* json.c - uses jansson, except to print orders. */
 #include "app/api/json.h"
 
 #include "app/core/rfc3339.h"

@@ -95,7 +95,7 @@ static void report_state(struct store *store, const struct err *why)
     if (store->is_state_reported && store->is_up == is_up)
         return;
     if (!store->is_state_reported && !is_up && why == NULL)
-        return; /* they are being opened for the first time */
+        return; /* the first attempts are under way */
     store->is_state_reported = true;
     store->is_up = is_up;
     if (store->options.on_state != NULL)

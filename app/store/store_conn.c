@@ -249,7 +249,7 @@ static void ignore_notice(void *arg UNUSED, const char *message UNUSED)
 
 static void start_connecting(struct store_conn *conn)
 {
-    /* a later one overrides an earlier one: the URL the name, and nothing the encoding */
+    /* a later keyword overrides an earlier one: the URL may set the name, not the encoding */
     const char *const keywords[] = {"fallback_application_name", "dbname",
                                     "client_encoding", NULL};
     const char *const values[] = {"seckill", conn->options.database_url, "UTF8", NULL};
