@@ -259,11 +259,6 @@ static void answer_unchanged(struct rlock_group *group, enum status status,
     uv_idle_start(&group->soon, group_on_soon);
 }
 
-static int64_t give_up_at_us(uint32_t wait_ms)
-{
-    return clock_mono_us() + (int64_t)wait_ms * 1000;
-}
-
 void rlock_group_acquire(struct rlock_group *group,
                          const struct rlock_group_options *options,
                          rlock_group_cb callback, void *arg)
@@ -277,7 +272,7 @@ void rlock_group_acquire(struct rlock_group *group,
     group->options = *options;
     group->callback = callback;
     group->arg = arg;
-    group->give_up_at_us = give_up_at_us(options->wait_ms);
+    group->give_up_at_us = clock_mono_us() + (int64_t)options->wait_ms * 1000;
     group->hurry_ms = within(lease_ms(group) / 20, HURRY_MS_MIN, HURRY_MS_MAX);
     group->failures = 0;
     group_try_all(group);
@@ -341,11 +336,6 @@ int64_t rlock_group_fence(const struct rlock_group *group, size_t index)
     return rlock_fence(&group->members[index].lock);
 }
 
-static uv_loop_t *loop_of(const struct rlock_member *member)
-{
-    return member->client->loop;
-}
-
 static bool is_same(const struct rlock_member *a, const struct rlock_member *b)
 {
     return a->client == b->client && a->name_len == b->name_len &&
@@ -360,7 +350,7 @@ static enum status check_member(const struct rlock_member *members, size_t index
     if (member->name == NULL || member->name_len < 1 || member->name_len > RLOCK_NAME_MAX)
         return err_set(reterr, STATUS_INVALID, "lock group: bad name of member %zu",
                        index);
-    if (loop_of(member) != loop_of(members))
+    if (member->client->loop != members->client->loop)
         return err_set(reterr, STATUS_INVALID, "lock group: clients of different loops");
     for (size_t i = 0; i < index; i++) {
         if (is_same(&members[i], member))
@@ -416,8 +406,8 @@ enum status rlock_group_create(const struct rlock_member *members, size_t count,
         group->needed = group->count / 2 + 1;
     for (size_t i = 0; i < count; i++)
         set_member(group, &group->members[i], &members[i]);
-    uv_timer_init(loop_of(members), &group->timer);
-    uv_idle_init(loop_of(members), &group->soon);
+    uv_timer_init(members->client->loop, &group->timer);
+    uv_idle_init(members->client->loop, &group->soon);
     group->timer.data = group->soon.data = group;
     *ret_group = group;
     return STATUS_OK;

@@ -93,23 +93,12 @@ static void kind_write_serial(struct rlock_client *client, struct rlock *lock)
 
 /* -- channels -- */
 
-static size_t put(char *ret_text, const char *text, size_t len)
-{
-    memcpy(ret_text, text, len);
-    return len;
-}
-
-static size_t put_prefix(char *ret_name, const char *prefix)
-{
-    return put(ret_name, prefix, strlen(prefix));
-}
-
 static size_t kind_plain_channel(const struct rlock *lock,
                                  char ret_name[RLOCK_CHANNEL_MAX])
 {
-    size_t len = put_prefix(ret_name, "rlock:");
+    char *end = mempcpy(stpcpy(ret_name, "rlock:"), lock->name, lock->name_len);
 
-    return len + put(ret_name + len, lock->name, lock->name_len);
+    return (size_t)(end - ret_name);
 }
 
 /** As in Redisson: the name in braces, unless it contains one itself. */
@@ -117,14 +106,14 @@ static size_t kind_redisson_channel(const struct rlock *lock,
                                     char ret_name[RLOCK_CHANNEL_MAX])
 {
     bool has_braces = memchr(lock->name, '{', lock->name_len) != NULL;
-    size_t len = put_prefix(ret_name, "redisson_lock__channel:");
+    char *end = stpcpy(ret_name, "redisson_lock__channel:");
 
     if (!has_braces)
-        ret_name[len++] = '{';
-    len += put(ret_name + len, lock->name, lock->name_len);
+        *end++ = '{';
+    end = mempcpy(end, lock->name, lock->name_len);
     if (!has_braces)
-        ret_name[len++] = '}';
-    return len;
+        *end++ = '}';
+    return (size_t)(end - ret_name);
 }
 
 /* -- kinds -- */

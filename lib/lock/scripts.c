@@ -35,18 +35,21 @@
     "local call, lease, results, numbers = redis.pcall, ARGV[1], {}, {}\n"
 
 /* A lock that has our value is a grant: the call has been executed before. */
+#define TRY_TO_SET                                                                       \
+    "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"                        \
+    "  if set then\n"                                                                    \
+    "    results[i] = set.err and 'E' or '1'\n"                                          \
+    "  elseif call('GET', name) == owner then\n"                                         \
+    "    call('PEXPIRE', name, lease)\n"                                                 \
+    "    results[i] = '1'\n"                                                             \
+    "  else\n"                                                                           \
+    "    results[i] = '0'\n"
+
 static const char acquire[] =
     DRAW_FENCES("#KEYS - 1")
     "for i = 1, count do\n"
     "  local name, owner = KEYS[i + 1], ARGV[i + 2]\n"
-    "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"
-    "  if set then\n"
-    "    results[i] = set.err and 'E' or '1'\n"
-    "  elseif call('GET', name) == owner then\n"
-    "    call('PEXPIRE', name, lease)\n"
-    "    results[i] = '1'\n"
-    "  else\n"
-    "    results[i] = '0'\n"
+    TRY_TO_SET
     "  end\n"
     "end\n"
     "return {ARGV[#ARGV], clock, fence, table.concat(results)}\n";
@@ -61,15 +64,8 @@ static const char acquire_wait[] =
     "local wait = 0\n"
     "for i = 1, count do\n"
     "  local name, owner = KEYS[i + 2], ARGV[2 * i + 1]\n"
-    "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"
     "  numbers[i] = fence + i\n"
-    "  if set then\n"
-    "    results[i] = set.err and 'E' or '1'\n"
-    "  elseif call('GET', name) == owner then\n"
-    "    call('PEXPIRE', name, lease)\n"
-    "    results[i] = '1'\n"
-    "  else\n"
-    "    results[i] = '0'\n"
+    TRY_TO_SET
     "    numbers[i] = call('PTTL', name)\n"
     "    wait = math.max(wait, ARGV[2 * i + 2])\n"
     "  end\n"

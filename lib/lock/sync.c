@@ -19,19 +19,18 @@
 
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define LINGER_NS 5000000 /* without a call until the background thread leads */
 
 struct rlock_sync {
-    pthread_mutex_t mutex;          /* protects these */
-    pthread_cond_t background_wake; /* wakes the background thread to end it */
-    pthread_cond_t idle;            /* the last thread has left; the closing has ended */
-    struct list arrived;            /* calls that have not begun */
-    struct list sleeping;           /* calls whose threads could lead */
-    uint64_t leads;                 /* how often the lead was taken */
-    unsigned inside;                /* threads in a call */
-    pthread_t leader;               /* if is_led */
+    uv_mutex_t mutex;          /* protects these */
+    uv_cond_t background_wake; /* wakes the background thread to end it */
+    uv_cond_t idle;            /* the last thread has left; the closing has ended */
+    struct list arrived;       /* calls that have not begun */
+    struct list sleeping;      /* calls whose threads could lead */
+    uint64_t leads;            /* how often the lead was taken */
+    unsigned inside;           /* threads in a call */
+    uv_thread_t leader;        /* if is_led */
     bool is_led;
     bool is_closing; /* no more calls */
     bool is_over;    /* all calls are answered: the background thread must end */
@@ -42,7 +41,7 @@ struct rlock_sync {
     struct list clients;             /* struct opened */
     struct list groups;              /* struct rlock_group */
     struct rlock_sync_call *closing; /* NULL while it is open */
-    pthread_t background;
+    uv_thread_t background;
 };
 
 struct opened {
@@ -72,11 +71,11 @@ static void begin_arrived(struct rlock_sync *sync)
 
     list_init(&begun);
     list_append_all(&begun, &sync->arrived);
-    pthread_mutex_unlock(&sync->mutex);
+    uv_mutex_unlock(&sync->mutex);
     LIST_DRAIN(struct rlock_sync_call, call, &begun, link)
         call->begin(call);
     flush(sync);
-    pthread_mutex_lock(&sync->mutex);
+    uv_mutex_lock(&sync->mutex);
 }
 
 /** Leads until `call` is answered; the background thread (NULL) until others call. */
@@ -94,21 +93,21 @@ static bool must_lead(const struct rlock_sync *sync, const struct rlock_sync_cal
 static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
 {
     sync->is_led = true;
-    sync->leader = pthread_self();
+    sync->leader = uv_thread_self();
     sync->leads++;
     if (call != NULL)
         list_remove(&call->sleep_link);
     uv_update_time(&sync->loop); /* it may have stood still */
     begin_arrived(sync);
     while (must_lead(sync, call)) {
-        pthread_mutex_unlock(&sync->mutex);
+        uv_mutex_unlock(&sync->mutex);
         uv_run(&sync->loop, UV_RUN_ONCE);
-        pthread_mutex_lock(&sync->mutex);
+        uv_mutex_lock(&sync->mutex);
         begin_arrived(sync);
     }
     sync->is_led = false;
     if (!list_is_empty(&sync->sleeping))
-        pthread_cond_signal(
+        uv_cond_signal(
             &list_item(sync->sleeping.next, struct rlock_sync_call, sleep_link)->wake);
 }
 
@@ -126,7 +125,7 @@ static void submit(struct rlock_sync *sync, struct rlock_sync_call *call)
 /** The mutex is held. */
 static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
 {
-    pthread_cond_init(&call->wake, NULL);
+    uv_cond_init(&call->wake);
     call->is_answered = false;
     if (call->reterr != NULL)
         call->reterr->text[0] = '\0';
@@ -134,30 +133,31 @@ static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
     submit(sync, call);
     while (!call->is_answered) {
         if (sync->is_led)
-            pthread_cond_wait(&call->wake, &sync->mutex);
+            uv_cond_wait(&call->wake, &sync->mutex);
         else
             lead(sync, call);
     }
     if (--sync->inside == 0 && sync->is_closing)
-        pthread_cond_broadcast(&sync->idle);
-    pthread_cond_destroy(&call->wake);
+        uv_cond_broadcast(&sync->idle);
+    uv_cond_destroy(&call->wake);
     return call->status;
 }
 
 enum status rlock_sync_run(struct rlock_sync_call *call)
 {
     struct rlock_sync *sync = call->sync;
+    uv_thread_t self = uv_thread_self();
     enum status status;
 
-    pthread_mutex_lock(&sync->mutex);
-    if (sync->is_led && pthread_equal(sync->leader, pthread_self()))
+    uv_mutex_lock(&sync->mutex);
+    if (sync->is_led && uv_thread_equal(&sync->leader, &self))
         status = err_set(call->reterr, STATUS_INVALID,
                          "lock loop: called from inside a callback");
     else if (sync->is_closing)
         status = err_set(call->reterr, STATUS_CANCELLED, "lock loop: closed");
     else
         status = await(sync, call);
-    pthread_mutex_unlock(&sync->mutex);
+    uv_mutex_unlock(&sync->mutex);
     return status;
 }
 
@@ -182,12 +182,12 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
     if (status != STATUS_OK)
         set_message(call, status);
     uv_stop(&sync->loop); /* do not poll again first: it may be the leader's call */
-    pthread_mutex_lock(&sync->mutex);
+    uv_mutex_lock(&sync->mutex);
     call->status = status;
     call->is_answered = true;
     list_remove(&call->sleep_link);
-    pthread_cond_signal(&call->wake); /* under the mutex: then `call` may be gone */
-    pthread_mutex_unlock(&sync->mutex);
+    uv_cond_signal(&call->wake); /* under the mutex: then `call` may be gone */
+    uv_mutex_unlock(&sync->mutex);
 }
 
 /* -- the background thread -- */
@@ -196,32 +196,24 @@ void rlock_sync_answer(struct rlock_sync_call *call, enum status status)
 static bool was_quiet(struct rlock_sync *sync)
 {
     uint64_t leads = sync->leads;
-    struct timespec until;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LINGER_NS;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    pthread_cond_timedwait(&sync->background_wake, &sync->mutex, &until);
+    (void)uv_cond_timedwait(&sync->background_wake, &sync->mutex, LINGER_NS);
     return !sync->is_led && sync->leads == leads;
 }
 
-static void *sync_run_background(void *arg)
+static void sync_run_background(void *arg)
 {
     struct rlock_sync *sync = arg;
 
-    pthread_mutex_lock(&sync->mutex);
+    uv_mutex_lock(&sync->mutex);
     while (!sync->is_over) {
         if (was_quiet(sync) && !sync->is_over)
             lead(sync, NULL);
     }
-    pthread_mutex_unlock(&sync->mutex);
-    return NULL;
+    uv_mutex_unlock(&sync->mutex);
 }
 
-/** With all signals blocked: they belong to the program. Returns a code of libuv's. */
+/** With all signals blocked: they belong to the program. Returns a code of libuv. */
 static int start_background(struct rlock_sync *sync)
 {
     sigset_t all, before;
@@ -229,9 +221,9 @@ static int start_background(struct rlock_sync *sync)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    failure = pthread_create(&sync->background, NULL, sync_run_background, sync);
+    failure = uv_thread_create(&sync->background, sync_run_background, sync);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -failure;
+    return failure;
 }
 
 /* -- starting and closing -- */
@@ -243,14 +235,9 @@ static void sync_on_wake(uv_async_t *wake UNUSED)
 
 static void init_waiting(struct rlock_sync *sync)
 {
-    pthread_condattr_t monotonic;
-
-    pthread_mutex_init(&sync->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&sync->background_wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_cond_init(&sync->idle, NULL);
+    uv_mutex_init(&sync->mutex);
+    uv_cond_init(&sync->background_wake);
+    uv_cond_init(&sync->idle);
     list_init(&sync->arrived);
     list_init(&sync->sleeping);
     list_init(&sync->clients);
@@ -266,9 +253,9 @@ static void clear_loop(struct rlock_sync *sync)
 
 static void clear_waiting(struct rlock_sync *sync)
 {
-    pthread_cond_destroy(&sync->idle);
-    pthread_cond_destroy(&sync->background_wake);
-    pthread_mutex_destroy(&sync->mutex);
+    uv_cond_destroy(&sync->idle);
+    uv_cond_destroy(&sync->background_wake);
+    uv_mutex_destroy(&sync->mutex);
 }
 
 enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
@@ -344,13 +331,13 @@ static void sync_begin_close(struct rlock_sync_call *call)
 static void await_leaving(struct rlock_sync *sync)
 {
     sync->is_over = true;
-    pthread_cond_signal(&sync->background_wake);
+    uv_cond_signal(&sync->background_wake);
     uv_async_send(&sync->wake);
     while (sync->inside > 0)
-        pthread_cond_wait(&sync->idle, &sync->mutex);
-    pthread_mutex_unlock(&sync->mutex);
-    pthread_join(sync->background, NULL);
-    pthread_mutex_lock(&sync->mutex);
+        uv_cond_wait(&sync->idle, &sync->mutex);
+    uv_mutex_unlock(&sync->mutex);
+    uv_thread_join(&sync->background);
+    uv_mutex_lock(&sync->mutex);
     clear_loop(sync);
 }
 
@@ -360,17 +347,17 @@ void rlock_sync_close(struct rlock_sync *sync)
 
     if (sync == NULL)
         return;
-    pthread_mutex_lock(&sync->mutex);
+    uv_mutex_lock(&sync->mutex);
     if (!sync->is_closing) {
         sync->is_closing = true;
         (void)await(sync, &call);
         await_leaving(sync);
         sync->is_closed = true;
-        pthread_cond_broadcast(&sync->idle);
+        uv_cond_broadcast(&sync->idle);
     }
     while (!sync->is_closed)
-        pthread_cond_wait(&sync->idle, &sync->mutex);
-    pthread_mutex_unlock(&sync->mutex);
+        uv_cond_wait(&sync->idle, &sync->mutex);
+    uv_mutex_unlock(&sync->mutex);
 }
 
 void rlock_sync_free(struct rlock_sync *sync)

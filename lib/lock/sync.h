@@ -5,8 +5,6 @@
 #include "base/list.h"
 #include "lock/rlock_sync.h"
 
-#include <pthread.h>
-
 /** A call of a thread, on that thread's stack. */
 struct rlock_sync_call {
     struct rlock_sync *sync;
@@ -19,7 +17,7 @@ struct rlock_sync_call {
     /* Set by sync.c. */
     struct list link;       /* among the calls that have not begun */
     struct list sleep_link; /* among those whose threads sleep */
-    pthread_cond_t wake;
+    uv_cond_t wake;
     bool is_answered;
     enum status status;
 };
