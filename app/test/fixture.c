@@ -145,6 +145,7 @@ static pid_t start_child(struct fixture *fixture, const struct launch *launch)
     env[count++] = redis_url;
     env[count++] = "SECKILL_JWT_SECRET=" FIXTURE_SECRET;
     env[count++] = "SECKILL_RATE_PER_USER=0";
+    env[count++] = "SECKILL_ORDER_TIMEOUT_MS=60000"; /* however slow the machine is */
     env[count++] = "SECKILL_WORKERS=2";
     /* small enough for the tests that watch the memory of a service */
     env[count++] = "ASAN_OPTIONS=quarantine_size_mb=1";

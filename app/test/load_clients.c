@@ -120,8 +120,7 @@ static void load_init(struct load_clients *clients, const struct load_plan *plan
 
 size_t load_run(const struct load_plan *plan)
 {
-    int timeout_ms = plan->timeout_ms != 0 ? plan->timeout_ms : CLIENT_TIMEOUT_MS;
-    int64_t end_us = clock_mono_us() + (int64_t)timeout_ms * 1000;
+    int64_t end_us = clock_mono_us() + CLIENT_TIMEOUT_MS * INT64_C(1000);
     struct load_clients clients = {0};
 
     load_init(&clients, plan);

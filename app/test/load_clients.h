@@ -14,7 +14,6 @@ struct load_plan {
     bool lock_step;    /* all connections ask, then all must be answered, and so on */
     bool stop_to_send; /* lock step: the first service is stopped while they ask, so that
                          it finds all of them at once */
-    int timeout_ms;    /* for the whole; 0: CLIENT_TIMEOUT_MS */
 
     /** Write request `k` (0..requests-1); Returns its length. */
     size_t (*write)(size_t k, char *buf, size_t size, void *arg);

@@ -178,7 +178,7 @@ struct mix {
     char voucher_ids[MANY][ID_SIZE];
     size_t of_other; /* every so many-th request goes to the last voucher */
     int64_t sent_us[8000];
-    int64_t slowest_us; /* of those */
+    int64_t total_us[2]; /* of the first voucher and of the last */
     size_t placed;
     size_t placed_other;
 };
@@ -202,11 +202,10 @@ static void mix_answer(size_t k, const struct client_reply *reply, void *arg)
     int64_t took_us = clock_mono_us() - mix->sent_us[k];
 
     mix->placed += reply->status == 201 ? 1 : 0;
-    if (mix->of_other == 0 || k % mix->of_other != 0)
+    if (mix->of_other == 0)
         return;
-    mix->placed_other += reply->status == 201 ? 1 : 0;
-    if (took_us > mix->slowest_us)
-        mix->slowest_us = took_us;
+    mix->total_us[k % mix->of_other == 0] += took_us;
+    mix->placed_other += k % mix->of_other == 0 && reply->status == 201;
 }
 
 static void test_race__many_vouchers_at_once(void **state)
@@ -224,6 +223,7 @@ static void test_race__many_vouchers_at_once(void **state)
     free(mix);
 }
 
+/* On average an order of the quiet one takes about as long as one of the hot one. */
 static void test_race__a_hot_voucher_does_not_starve_a_quiet_one(void **state)
 {
     struct mix *mix = calloc(1, sizeof(*mix));
@@ -237,11 +237,12 @@ static void test_race__a_hot_voucher_does_not_starve_a_quiet_one(void **state)
     assert_int_equal(load_run(&plan), 8000);
     assert_int_equal(mix->placed, 8000);
     assert_int_equal(mix->placed_other, 80);
-    assert_in_range(mix->slowest_us, 1, 1000000);
+    assert_in_range(mix->total_us[1] / 80, 1, mix->total_us[0] / 7920 * 3);
     free(mix);
 }
 
-/* The hot voucher's row is held by somebody else, so that its batches stand still. */
+/* Somebody else holds the row of one voucher, so its orders wait; those of the other are
+   placed meanwhile. */
 static void test_race__a_stuck_voucher_does_not_stop_another(void **state)
 {
     char stuck[ID_SIZE], quiet[ID_SIZE], head[1024], statement[80];
@@ -263,12 +264,9 @@ static void test_race__a_stuck_voucher_does_not_stop_another(void **state)
         assert_true(
             client_write(waiting[i], head, client_format(&request, head, sizeof(head))));
     }
-    for (int64_t user = 31000; user < 31020; user++) {
-        int64_t before_us = clock_mono_us();
-
+    for (int64_t user = 31000; user < 31020; user++)
         EXPECT(place_order(one, user, quiet, NULL), 201, NULL);
-        assert_in_range(clock_mono_us() - before_us, 0, 1000000);
-    }
+    assert_int_equal(sql_live_orders(*state, stuck), 0);
     sql_session(*state, NULL);
     for (size_t i = 0; i < COUNT_OF(waiting); i++) {
         EXPECT(client_read(waiting[i], &wait), 201, NULL);

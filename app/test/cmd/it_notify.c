@@ -2,6 +2,7 @@
 #include "app/test/fixture.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,22 @@
 #define WATCHDOG_US "400000" /* a ping every 0.1 s */
 #define SILENCE_MS  1000
 
-static int manager_fd; /* the socket of the service manager */
+static int socket_fd;   /* the socket of the service manager */
+static int messages[2]; /* what has arrived there: written by the reader, to be read */
+static pthread_t reader;
 static char notify_socket[128];
+
+/* A socket of datagrams keeps ten of them, and the service drops what exceeds that. This
+   thread reads at once, also while the test waits for something else. */
+static void *read_messages(void *arg UNUSED)
+{
+    char lines[256];
+    ssize_t len;
+
+    while ((len = recv(socket_fd, lines, sizeof(lines), 0)) > 0)
+        send(messages[0], lines, (size_t)len, 0);
+    return NULL;
+}
 
 static void open_manager(void)
 {
@@ -25,11 +40,14 @@ static void open_manager(void)
 
     snprintf(notify_socket, sizeof(notify_socket), "NOTIFY_SOCKET=@%s",
              address.sun_path + 1);
-    manager_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_return_code(
-        bind(manager_fd, (const struct sockaddr *)&address,
+        bind(socket_fd, (const struct sockaddr *)&address,
              (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)len),
         0);
+    assert_return_code(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, messages),
+                       0);
+    assert_int_equal(pthread_create(&reader, NULL, read_messages, NULL), 0);
 }
 
 static int setup(void **state)
@@ -41,8 +59,14 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    close(manager_fd);
-    return fixture_close(*state);
+    int bad = fixture_close(*state);
+
+    shutdown(socket_fd, SHUT_RDWR);
+    pthread_join(reader, NULL);
+    close(socket_fd);
+    close(messages[0]);
+    close(messages[1]);
+    return bad;
 }
 
 static int mend(void **state)
@@ -55,12 +79,12 @@ static int mend(void **state)
 static const char *receive(int timeout_ms)
 {
     static char lines[256];
-    struct pollfd poll_fd = {.fd = manager_fd, .events = POLLIN};
+    struct pollfd poll_fd = {.fd = messages[1], .events = POLLIN};
     ssize_t len;
 
     if (poll(&poll_fd, 1, timeout_ms) != 1)
         return NULL;
-    len = recv(manager_fd, lines, sizeof(lines) - 1, 0);
+    len = recv(messages[1], lines, sizeof(lines) - 1, 0);
     assert_true(len > 0);
     lines[len] = '\0';
     return lines;

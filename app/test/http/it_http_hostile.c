@@ -315,7 +315,7 @@ static void test_head__bad_is_refused(void **state)
         order_head(600 + (int64_t)i, head, sizeof(head));
         fill(bad_heads[i].bytes, head, bytes, sizeof(bytes));
         assert_true(client_write(client, bytes, strlen(bytes)));
-        reply = client_read(client, &(struct client_wait){.timeout_ms = 3000});
+        reply = client_read(client, &patience);
         /* libmicrohttpd closes some without an answer, which is its right */
         if (bad_heads[i].code != NULL)
             EXPECT(reply, 400, bad_heads[i].code);

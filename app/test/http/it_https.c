@@ -152,7 +152,7 @@ static void test_tls__a_pair_that_does_not_match_is_refused(void **state)
     snprintf(cert, sizeof(cert), "SECKILL_TLS_CERT_FILE=%s", first.cert);
     snprintf(key, sizeof(key), "SECKILL_TLS_KEY_FILE=%s", second.key);
     outcome = fixture_run(
-        fixture, env, (const char *[]){"timeout", "5", fixture->program, "serve", NULL});
+        fixture, env, (const char *[]){"timeout", "60", fixture->program, "serve", NULL});
     assert_int_equal(outcome->code, 64);
     assert_non_null(strstr(outcome->err, "SECKILL_TLS_KEY_FILE"));
 

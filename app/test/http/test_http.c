@@ -95,7 +95,7 @@ static const struct client_reply *get(struct client *conn, const char *target,
                                       const char *headers)
 {
     const struct client_reply *reply = NULL;
-    int64_t end_us = clock_mono_us() + 5000000;
+    int64_t end_us = clock_mono_us() + CLIENT_TIMEOUT_MS * INT64_C(1000);
     char request[400];
     int len = snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: a\r\n%s\r\n",
                        target, headers);

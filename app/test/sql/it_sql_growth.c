@@ -29,7 +29,7 @@ static int setup(void **state)
     sandbox_do(sandbox, "alter table voucher set (autovacuum_enabled = off)");
     sandbox_do(sandbox, "analyze voucher, voucher_order");
     session = sandbox_connect(sandbox);
-    shop = shop_open(sandbox, 1, PATIENCE_MS);
+    shop = shop_open(sandbox, 1, UNHURRIED_MS);
     return 0;
 }
 

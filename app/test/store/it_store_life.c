@@ -92,7 +92,7 @@ static int64_t place(int64_t voucher, int64_t user)
 static void
 test_store_change_order__those_of_a_turn_are_one_transaction(void **state UNUSED)
 {
-    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
     int64_t voucher = sandbox_voucher(sandbox, 20, 1);
     struct turn turn = {0};
     struct order_change change;
@@ -131,7 +131,7 @@ test_store_change_order__those_of_a_turn_are_one_transaction(void **state UNUSED
 
 static void test_store_change_order__of_several_vouchers(void **state UNUSED)
 {
-    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
     struct turn turn = {0};
 
     for (int64_t i = 0; i < 60; i++) {
@@ -173,7 +173,7 @@ static void on_vouchers(enum status status, const struct voucher *vouchers UNUSE
 
 static void test_store_change_order__delays_no_reader(void **state UNUSED)
 {
-    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
     int64_t voucher = sandbox_voucher(sandbox, 1, 1);
     struct order_change change = cancel(voucher, place(voucher, 1));
     struct turn turn = {0};
@@ -195,7 +195,7 @@ static void test_store_change_order__delays_no_reader(void **state UNUSED)
 /* Under way, and waiting to be sent. */
 static void test_store_close__answers_changes(void **state UNUSED)
 {
-    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
     struct turn turn = {0};
     struct order_change change;
 
@@ -244,7 +244,7 @@ static struct expiries expire(struct shop *shop)
 static void
 test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED)
 {
-    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
     int64_t vouchers[] = {sandbox_voucher(sandbox, 1000, 1),
                           sandbox_voucher(sandbox, 1000, 1)};
     uint64_t total = 0;
@@ -278,7 +278,7 @@ test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED
 /* More batches than one look takes, and behind them one that has an order to expire. */
 static void test_store_expire_orders__gets_past_batches_that_are_over(void **state UNUSED)
 {
-    struct shop *shop = shop_open(sandbox, 1, PATIENCE_MS);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
     int64_t voucher = sandbox_voucher(sandbox, 1000, 1);
     struct expiries expiries;
 
