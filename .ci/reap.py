@@ -46,6 +46,14 @@ def describe(pid):
         return "?"
 
 
+def send(pid, number):
+    """A signal to a process that may have ended."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
 def collect_zombies():
     """Whether a child is left."""
     try:
@@ -60,11 +68,19 @@ def kill_descendants():
     """Until none is left; one that forks meanwhile is met in the next round."""
     while collect_zombies():
         for pid in descendants_of(os.getpid()):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            send(pid, signal.SIGKILL)
         time.sleep(0.01)
+
+
+def stop_session():
+    """Guardians and servers have sessions of their own: a guardian stops its servers when
+    its test has ended."""
+    for pid in descendants_of(os.getpid()):
+        try:
+            if os.getsid(pid) == os.getsid(0):
+                send(pid, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
 
 
 def await_descendants():
@@ -111,7 +127,7 @@ def main():
             print(f"a process is left behind: {pid} {describe(pid)}", flush=True)
         code = code or 1
     except Stopped as reason:
-        os.kill(command.pid, signal.SIGTERM)
+        stop_session()
         await_descendants()
         code = 128 + reason.args[0]
     kill_descendants()

@@ -12,7 +12,7 @@
 #include <uv.h>
 
 #define UNHURRIED_MS 60000 /* a timeout of the store that does not elapse */
-#define BATCH_MAX   16
+#define BATCH_MAX    16
 
 /** A store and what it told. */
 struct shop {
