@@ -248,9 +248,12 @@ static void socket_on_poll(uv_poll_t *poll, int status, int events)
         finish_connect(socket);
         return;
     }
-    /* A poll that reports an error has stopped; reading returns the error. */
+    /* A poll that reports an error has stopped; reading returns the error, but first what
+       came before it: then the next poll reports the error again. */
     if (status < 0 || (events & UV_READABLE) != 0)
         redis_socket_read(socket);
+    if (status < 0 && socket->context != NULL)
+        watch(socket);
     if (socket->context != NULL && socket->is_full &&
         write_out(socket, &err) != STATUS_OK)
         socket->options.events.failed(&err, socket->options.arg);
