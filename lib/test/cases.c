@@ -45,6 +45,7 @@ bool case_end(void)
         _exit(1); /* an assertion failed in a child: the parent goes on */
     clock_shift_us(-clock_shift_us(0));
     signal(SIGPIPE, SIG_DFL);
+    server_resume_all();
     if (!current.has_passed) {
         child_end_all_but(current.children);
         server_reset(current.servers);

@@ -30,8 +30,8 @@ void case_begin(void **state);
 void case_call(CMUnitTestFunction run, void **state);
 
 /**
- * Restore what is global: the clock, signals, and after a failure the servers and
- * processes, of which those of the test are stopped and those of the group started anew.
+ * Restore what is global: the clock, signals, paused servers. After a failure stop the
+ * servers and processes of the test, and restart the servers of the group.
  * Returns whether the test passed.
  */
 bool case_end(void);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define TICK_MS 2
-#define DAY_MS  86400000
 
 static struct server *group_server;
 
@@ -142,18 +141,6 @@ static bool has_count(void *arg)
     return *count->at >= count->wanted;
 }
 
-void fixture_close(struct fixture *fixture, struct rlock_client *client)
-{
-    unsigned closed_count = fixture->closed_count + 1;
-
-    for (unsigned i = 0; i < fixture->client_count; i++) {
-        if (fixture->clients[i] == client)
-            fixture->clients[i] = NULL;
-    }
-    rlock_client_close(client, on_closed, &fixture->closed_count);
-    fixture_wait_count(fixture, &fixture->closed_count, closed_count);
-}
-
 bool fixture_run_until(struct fixture *fixture, bool (*holds)(void *arg), void *arg,
                        unsigned within_ms)
 {
@@ -214,13 +201,40 @@ void fixture_pass_ms(struct fixture *fixture, unsigned ms)
     uv_run(&fixture->loop, UV_RUN_NOWAIT);
 }
 
+static void begin_close(struct fixture *fixture, struct rlock_client *client)
+{
+    for (unsigned i = 0; i < fixture->client_count; i++) {
+        if (fixture->clients[i] == client)
+            fixture->clients[i] = NULL;
+    }
+    rlock_client_close(client, on_closed, &fixture->closed_count);
+}
+
+void fixture_close(struct fixture *fixture, struct rlock_client *client)
+{
+    unsigned closed_count = fixture->closed_count + 1;
+
+    begin_close(fixture, client);
+    fixture_wait_count(fixture, &fixture->closed_count, closed_count);
+}
+
+void fixture_close_hung(struct fixture *fixture, struct rlock_client *client)
+{
+    unsigned closed_count = fixture->closed_count + 1;
+
+    begin_close(fixture, client);
+    fixture_pass_ms(fixture, TIMEOUT_MS + 1);
+    fixture_wait_count(fixture, &fixture->closed_count, closed_count);
+}
+
 static void postpone_timer(uv_handle_t *handle, void *arg)
 {
     struct fixture *fixture = arg;
     uv_timer_t *timer = (uv_timer_t *)handle;
 
     if (handle->type == UV_TIMER && uv_is_active(handle) && timer != &fixture->tick)
-        uv_timer_start(timer, timer->timer_cb, DAY_MS, uv_timer_get_repeat(timer));
+        uv_timer_start(timer, timer->timer_cb, FIXTURE_DAY_MS,
+                       uv_timer_get_repeat(timer));
 }
 
 void fixture_hold_timers(struct fixture *fixture)

@@ -12,9 +12,9 @@
 #include "test/server.h"
 
 #define FIXTURE_CLIENTS_MAX 16
-#define LEASE_MS            10000
+#define LEASE_MS            60000
 #define UUID_LEN            36 /* of an owner's value, before the colon */
-#define TIMEOUT_MS          1000
+#define TIMEOUT_MS          10000
 #define WITHIN_MS           60000 /* a test fails when something takes longer */
 
 struct fixture {
@@ -66,6 +66,9 @@ struct rlock_client *fixture_open(struct fixture *fixture,
 /** Close a client and wait until it is gone. */
 void fixture_close(struct fixture *fixture, struct rlock_client *client);
 
+/** The same for a client of a server that hangs: its timeout passes. */
+void fixture_close_hung(struct fixture *fixture, struct rlock_client *client);
+
 /** Run the loop until `holds(arg)`; false when that takes longer than `within_ms`. */
 bool fixture_run_until(struct fixture *fixture, bool (*holds)(void *arg), void *arg,
                        unsigned within_ms);
@@ -90,7 +93,8 @@ void fixture_pass_ms(struct fixture *fixture, unsigned ms);
 /** The same, but wait for no server and do not run the loop. */
 void fixture_jump_ms(struct fixture *fixture, unsigned ms);
 
-/** Postpone all timers of the loop: what happens next does not happen by time. */
+/** Postpone all timers of the loop by a day: what happens next does not happen by time. */
+#define FIXTURE_DAY_MS 86400000
 void fixture_hold_timers(struct fixture *fixture);
 
 void fixture_wait_up(struct fixture *fixture, struct rlock_client *client);

@@ -1,6 +1,6 @@
 /* group_fixture.c - groups on five private servers. */
 #include "test/group_fixture.h"
-#include "base/clock.h"
+#include "lock/group_round.h"
 
 #include <hiredis/hiredis.h>
 #include <string.h>
@@ -120,6 +120,48 @@ enum status group_await(struct group_fixture *groups, unsigned answers)
     return groups->status;
 }
 
+static bool rests(void *arg)
+{
+    const struct rlock_group *group = ((struct group_fixture *)arg)->group;
+
+    for (unsigned i = 0; i < group->count; i++) {
+        if (group->members[i].lock.batch != NULL)
+            return false;
+    }
+    return true;
+}
+
+void group_rest(struct group_fixture *groups)
+{
+    FIXTURE_AWAIT(groups->fixture, rests, groups);
+}
+
+struct patience {
+    const struct rlock_group *group;
+    unsigned unanswered;
+};
+
+static bool have_answered(void *arg)
+{
+    const struct patience *patience = arg;
+
+    return patience->group->awaited <= patience->unanswered;
+}
+
+void group_await_members(struct group_fixture *groups, unsigned unanswered)
+{
+    struct patience patience = {groups->group, unanswered};
+
+    FIXTURE_AWAIT(groups->fixture, have_answered, &patience);
+}
+
+void group_pass_ms(struct group_fixture *groups, unsigned ms)
+{
+    group_rest(groups);
+    server_settle();
+    fixture_jump_ms(groups->fixture, ms);
+}
+
 enum status group_acquire_with(struct group_fixture *groups,
                                struct rlock_group_options options)
 {
@@ -148,19 +190,40 @@ enum status group_release(struct group_fixture *groups)
     return group_await(groups, answers);
 }
 
+static void find_keys(const char *key, size_t count, char ret_found[SERVERS + 1])
+{
+    for (size_t i = 0; i < count; i++)
+        ret_found[i] = server_has(&servers[i], key) ? '1' : '0';
+    ret_found[count] = '\0';
+}
+
 void assert_keys(const char *key, const char *wanted)
 {
-    char found[SERVERS + 1] = {0};
+    char found[SERVERS + 1];
 
-    for (size_t i = 0; i < strlen(wanted); i++)
-        found[i] = server_has(&servers[i], key) ? '1' : '0';
+    find_keys(key, strlen(wanted), found);
     assert_string_equal(found, wanted);
+}
+
+static bool has_keys(void *arg)
+{
+    const char *wanted = arg;
+    char found[SERVERS + 1];
+
+    find_keys(GROUP_NAME, strlen(wanted), found);
+    return strcmp(found, wanted) == 0;
+}
+
+void wait_keys(struct fixture *fixture, const char *wanted)
+{
+    if (!fixture_run_until(fixture, has_keys, (char *)wanted, WITHIN_MS))
+        assert_keys(GROUP_NAME, wanted); /* fails with both */
 }
 
 void set_foreign(int server)
 {
     freeReplyObject(
-        server_command(&servers[server], "SET " GROUP_NAME " foreign PX 60000"));
+        server_command(&servers[server], "SET " GROUP_NAME " foreign PX 600000"));
 }
 
 void assert_foreign(int server)
@@ -169,7 +232,7 @@ void assert_foreign(int server)
 
     assert_string_equal(reply->str, "foreign");
     freeReplyObject(reply);
-    ASSERT_NUMBER(server_int(&servers[server], "PTTL " GROUP_NAME), >, 50000);
+    ASSERT_NUMBER(server_int(&servers[server], "PTTL " GROUP_NAME), >, 300000);
 }
 
 void delete_key(int server)
@@ -187,11 +250,6 @@ void wait_absent(struct fixture *fixture, int server)
     FIXTURE_AWAIT(fixture, is_absent, &servers[server]);
 }
 
-int64_t ms_since(int64_t begin_us)
-{
-    return (clock_mono_us() - begin_us) / 1000;
-}
-
 void group_free(struct group_fixture *groups)
 {
     rlock_group_free(groups->group);
@@ -200,13 +258,15 @@ void group_free(struct group_fixture *groups)
 
 void group_acquire_busy(struct group_fixture *groups)
 {
-    int64_t begin_us = clock_mono_us();
+    unsigned answers = groups->answers + 1;
 
-    assert_int_equal(
-        group_acquire_with(
-            groups, (struct rlock_group_options){.lease_ms = LEASE_MS, .wait_ms = 600}),
-        STATUS_BUSY);
-    ASSERT_BETWEEN(ms_since(begin_us), 600, 600 + QUICK_MS);
+    group_begin_acquire(groups, (struct rlock_group_options){.lease_ms = LEASE_MS,
+                                                             .wait_ms = 4 * WITHIN_MS});
+    group_pass_ms(groups, 2 * WITHIN_MS);
+    group_rest(groups);
+    assert_int_equal(groups->answers, answers - 1);
+    group_pass_ms(groups, 2 * WITHIN_MS);
+    assert_int_equal(group_await(groups, answers), STATUS_BUSY);
 }
 
 struct command {
@@ -245,5 +305,11 @@ void wait_member(struct group_fixture *groups, size_t index, bool is_held)
 {
     struct membership wanted = {groups->group, index, is_held};
 
-    assert_true(fixture_run_until(groups->fixture, is_member, &wanted, WITHIN_MS));
+    FIXTURE_AWAIT(groups->fixture, is_member, &wanted);
+}
+
+void wait_all_members(struct group_fixture *groups)
+{
+    for (unsigned i = 0; i < groups->group->count; i++)
+        wait_member(groups, i, true);
 }

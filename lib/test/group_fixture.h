@@ -1,7 +1,7 @@
 /*
- * group_fixture.h - who takes groups of locks on five private servers, for tests.
+ * group_fixture.h - groups of locks on five private servers, for tests.
  *
- * The servers are a program's own; each test begins with all of them up and empty.
+ * Each program has servers of its own; each test begins with all of them up and empty.
  */
 #ifndef TEST_GROUP_FIXTURE_H
 #define TEST_GROUP_FIXTURE_H
@@ -11,11 +11,12 @@
 
 #define SERVERS    5
 #define GROUP_NAME "item:7" /* of the members on several servers */
-#define QUICK_MS   700      /* within this is at once on a busy machine; < TIMEOUT_MS */
+#define ROUND_MS   1500     /* the most that a group waits for its members */
+#define HURRY_MS   50       /* and the most when the outcome is decided */
 
 extern struct server servers[SERVERS];
 
-/** A client on each server, a group, and what became of its calls. */
+/** A client on each server, a group, and the answers to its calls. */
 struct group_fixture {
     struct fixture *fixture;
     struct rlock_client *clients[SERVERS];
@@ -46,8 +47,17 @@ void group_begin_acquire(struct group_fixture *groups,
                          struct rlock_group_options options);
 void group_begin_release(struct group_fixture *groups);
 
-/** Run until the `answers`-th answer is there, which must not be yet. */
+/** Run the loop until the `answers`-th answer comes, which must not have come before. */
 enum status group_await(struct group_fixture *groups, unsigned answers);
+
+/** Run the loop until no command of a member is under way. */
+void group_rest(struct group_fixture *groups);
+
+/** Run the loop until at most `unanswered` members have not answered. */
+void group_await_members(struct group_fixture *groups, unsigned unanswered);
+
+/** fixture_pass_ms() when no command of a member is under way. */
+void group_pass_ms(struct group_fixture *groups, unsigned ms);
 
 /** Acquire or release, run until answered. group_acquire() is for LEASE_MS, one try. */
 enum status group_acquire_with(struct group_fixture *groups,
@@ -56,29 +66,31 @@ enum status group_acquire(struct group_fixture *groups);
 enum status group_acquire_watched(struct group_fixture *groups, uint32_t lease_ms);
 enum status group_release(struct group_fixture *groups);
 
-/** Acquire with a wait of 600 ms, which is in vain. */
+/** Acquire with a wait, at the end of which the group is busy. */
 void group_acquire_busy(struct group_fixture *groups);
 
-/** On which servers `key` is, as "101" for the first and the third of three. */
+/** That `key` exists on these servers: "101" are the first and the third of three. */
 void assert_keys(const char *key, const char *wanted);
 
-/** Another's lease of GROUP_NAME on one server, and that it is untouched. */
+/** Run the loop until it does so for GROUP_NAME. */
+void wait_keys(struct fixture *fixture, const char *wanted);
+
+/** Lock GROUP_NAME on one server for another owner, and check that it is untouched. */
 void set_foreign(int server);
 void assert_foreign(int server);
 
-/** Delete GROUP_NAME, which is there. */
+/** Delete GROUP_NAME, which exists. */
 void delete_key(int server);
 
-/** Run until GROUP_NAME is not there. */
+/** Run the loop until GROUP_NAME does not exist. */
 void wait_absent(struct fixture *fixture, int server);
 
-/** Run until the server has carried out `command`. */
+/** Run the loop until the server has executed `command`. */
 void wait_command(struct fixture *fixture, int server, const char *command);
 
-/** Run until the member is held, or is not. */
+/** Run the loop until the member is held, or is not. */
 void wait_member(struct group_fixture *groups, size_t index, bool is_held);
-
-int64_t ms_since(int64_t begin_us);
+void wait_all_members(struct group_fixture *groups);
 
 #define GROUP_TEST(name) CASE(name, group_setup, fixture_teardown)
 

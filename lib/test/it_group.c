@@ -1,5 +1,6 @@
-/* it_group.c - multi-locks on one and on several servers, and the calls of any group. */
+/* it_group.c - multi-locks on one and on several servers, and the calls of all groups. */
 #include "base/clock.h"
+#include "lock/group_round.h"
 #include "test/group_fixture.h"
 
 #include <hiredis/hiredis.h>
@@ -30,13 +31,12 @@ static void test_acquire__multi_holds_every_member(void **state)
 static void test_acquire__multi_with_one_busy_holds_none(void **state)
 {
     struct group_fixture groups;
-    int64_t begin_us;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
     set_foreign(1);
-    begin_us = clock_mono_us();
-    assert_int_equal(group_acquire(&groups), STATUS_BUSY);
-    ASSERT_NUMBER(ms_since(begin_us), <, QUICK_MS);
+    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
+    fixture_hold_timers(groups.fixture); /* it does not wait for a timeout */
+    assert_int_equal(group_await(&groups, 1), STATUS_BUSY);
     assert_keys("item:7", "010");
     assert_foreign(1);
     assert_int_equal(group_release(&groups), STATUS_NOT_OWNER);
@@ -76,7 +76,16 @@ static void test_acquire__multi_with_one_busy_all_the_wait_holds_none(void **sta
     group_free(&one);
 }
 
-/** While it waits others can have what is free. */
+/** Run the loop until the group waits for this member alone. */
+static void wait_asleep(struct group_fixture *groups, size_t member)
+{
+    const struct call *call =
+        list_item(&groups->group->members[member].lock, struct call, lock);
+
+    fixture_wait_asleep(groups->fixture, groups->clients[member], call);
+}
+
+/** While it waits, others can acquire what is free. */
 static void test_acquire__multi_holds_nothing_while_it_waits(void **state)
 {
     struct fixture *fixture = *state;
@@ -89,14 +98,13 @@ static void test_acquire__multi_holds_nothing_while_it_waits(void **state)
     group_begin_acquire(&groups,
                         (struct rlock_group_options){.lease_ms = LEASE_MS,
                                                      .wait_ms = RLOCK_WAIT_FOREVER});
-    fixture_run_for(fixture, 100);
+    wait_asleep(&groups, 1);
+    fixture_hold_timers(fixture);
     before = server_calls(&servers[1], "evalsha");
-    for (int i = 0; i < 50; i++) {
-        assert_keys("item:7", "010");
-        fixture_run_for(fixture, 3);
-    }
+    fixture_run_for(fixture, 20);
+    assert_keys("item:7", "010");
     assert_int_equal(groups.answers, 0);
-    assert_int_equal(server_calls(&servers[1], "evalsha"), before); /* it only listens */
+    assert_int_equal(server_calls(&servers[1], "evalsha"), before);
     for (int i = 0; i < 3; i += 2)
         assert_int_equal(
             acquire(fixture, groups.clients[i], &calls[i], "item:7", LEASE_MS),
@@ -114,57 +122,57 @@ static void test_acquire__multi_is_woken_by_the_release_of_the_busy_member(void 
     struct rlock_client *other;
     struct rlock_stats stats;
     struct call busy = {0};
-    int64_t begin_us;
 
     group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
     other = fixture_open(fixture,
                          (struct rlock_client_options){.redis_url = servers[2].unix_url,
                                                        .timeout_ms = TIMEOUT_MS});
     fixture_wait_up(fixture, other);
-    assert_int_equal(acquire(fixture, other, &busy, "item:7", 60000), STATUS_OK);
-    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS,
-                                                              .wait_ms = WITHIN_MS});
-    fixture_run_for(fixture, 300);
+    assert_int_equal(acquire(fixture, other, &busy, "item:7", LEASE_MS), STATUS_OK);
+    group_begin_acquire(&groups,
+                        (struct rlock_group_options){.lease_ms = LEASE_MS,
+                                                     .wait_ms = RLOCK_WAIT_FOREVER});
+    wait_asleep(&groups, 2);
+    fixture_hold_timers(fixture);
     assert_int_equal(release(fixture, other, &busy), STATUS_OK);
-    begin_us = clock_mono_us();
     fixture_wait_count(fixture, &groups.answers, 1);
     assert_int_equal(groups.status, STATUS_OK);
-    ASSERT_NUMBER(ms_since(begin_us), <, QUICK_MS);
     assert_keys("item:7", "111");
     rlock_client_stats(groups.clients[2], &stats);
-    assert_int_equal(stats.released, 0); /* what it was woken for, it kept */
+    assert_int_equal(stats.released, 0); /* it kept the member that woke it */
     group_free(&groups);
 }
 
 static void test_acquire__multi_with_one_busy_is_not_held_up_by_a_hung_one(void **state)
 {
     struct group_fixture groups;
-    int64_t begin_us;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
     set_foreign(0);
     server_pause(&servers[1]);
-    begin_us = clock_mono_us();
-    assert_int_equal(group_acquire(&groups), STATUS_BUSY);
-    ASSERT_NUMBER(ms_since(begin_us), <, QUICK_MS);
+    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
+    group_await_members(&groups, 1);
+    fixture_pass_ms(groups.fixture, HURRY_MS + 1);
+    fixture_hold_timers(groups.fixture);
+    fixture_wait_count(groups.fixture, &groups.answers, 1);
+    assert_int_equal(groups.status, STATUS_BUSY);
     assert_false(server_has(&servers[2], "item:7"));
     group_free(&groups);
 }
 
-/** Its time begins with the call, not with the turn of the loop in which that is made. */
+/** The time of a try begins with the call, not with the current turn of the loop. */
 static void test_acquire__has_its_time_though_the_loop_was_busy(void **state)
 {
+    struct fixture *fixture = *state;
     struct group_fixture groups;
 
-    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    uv_sleep(300); /* more than the half of the lease that a try may take */
-    assert_int_equal(
-        group_acquire_with(&groups, (struct rlock_group_options){.lease_ms = 500}),
-        STATUS_OK);
+    group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
+    fixture->loop.time -= 2 * ROUND_MS; /* the turn began then */
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
     group_free(&groups);
 }
 
-/* -- parties that contend -- */
+/* -- groups that contend -- */
 
 #define RACERS 4
 
@@ -174,7 +182,7 @@ struct racer {
     unsigned laps;
 };
 
-static void on_taken(struct rlock_group *group, enum status status, void *arg)
+static void on_acquired(struct rlock_group *group, enum status status, void *arg)
 {
     (void)group;
     (void)arg;
@@ -186,10 +194,10 @@ static void start_lap(struct racer *racer)
     struct rlock_group_options options = {
         .kind = racer->kind, .lease_ms = LEASE_MS, .wait_ms = RLOCK_WAIT_FOREVER};
 
-    rlock_group_acquire(racer->groups.group, &options, on_taken, NULL);
+    rlock_group_acquire(racer->groups.group, &options, on_acquired, NULL);
 }
 
-static void on_given(struct rlock_group *group, enum status status, void *arg)
+static void on_released(struct rlock_group *group, enum status status, void *arg)
 {
     struct racer *racer = arg;
 
@@ -201,7 +209,7 @@ static void on_given(struct rlock_group *group, enum status status, void *arg)
     start_lap(racer);
 }
 
-/** One at most holds; it gives back. */
+/** At most one holds its group; it releases it. */
 static void turn(struct racer *racers, int count)
 {
     struct racer *holder = NULL;
@@ -213,13 +221,13 @@ static void turn(struct racer *racers, int count)
         holder = &racers[i];
     }
     if (holder != NULL)
-        rlock_group_release(holder->groups.group, on_given, holder);
+        rlock_group_release(holder->groups.group, on_released, holder);
 }
 
-/** Let them take and give back over and over, until each has done so `laps` times. */
+/** Let all acquire and release again and again, until each has done so `laps` times. */
 static void race(struct fixture *fixture, struct racer *racers, int count, unsigned laps)
 {
-    int64_t begin_us = clock_mono_us();
+    int64_t end_us = clock_mono_us() + WITHIN_MS * 1000LL;
     unsigned least = 0;
 
     for (int i = 0; i < count; i++)
@@ -230,8 +238,8 @@ static void race(struct fixture *fixture, struct racer *racers, int count, unsig
         least = laps;
         for (int i = 0; i < count; i++)
             least = racers[i].laps < least ? racers[i].laps : least;
-        if (ms_since(begin_us) > WITHIN_MS)
-            fail_msg("only %u laps", least);
+        if (clock_mono_us() > end_us)
+            fail_msg("%u of %u laps after %d ms", least, laps, WITHIN_MS);
     }
     for (int i = 0; i < count; i++)
         group_free(&racers[i].groups);
@@ -282,17 +290,18 @@ static void test_acquire__contending_quorums_all_progress(void **state)
     race(*state, racers, 3, 10);
 }
 
-/* -- ending it early -- */
+/* -- cancel and free -- */
 
 static void test_cancel__ends_a_wait_a_pause_and_a_try(void **state)
 {
     static const enum rlock_group_need needs[] = {RLOCK_GROUP_ALL, RLOCK_GROUP_MAJORITY};
-    struct rlock_group_options options = {.lease_ms = LEASE_MS, .wait_ms = WITHIN_MS};
+    struct rlock_group_options options = {.lease_ms = LEASE_MS,
+                                          .wait_ms = RLOCK_WAIT_FOREVER};
     struct group_fixture groups;
 
     for (int i = 0; i < 2; i++) {
         group_create(&groups, *state, 3, needs[i]);
-        rlock_group_cancel(groups.group); /* nothing to end */
+        rlock_group_cancel(groups.group); /* nothing to cancel */
         set_foreign(0);
         set_foreign(1);
         group_begin_acquire(&groups, options);
@@ -307,9 +316,9 @@ static void test_cancel__ends_a_wait_a_pause_and_a_try(void **state)
         assert_int_equal(group_await(&groups, 2), STATUS_CANCELLED);
         assert_int_equal(group_acquire(&groups), STATUS_OK);
         rlock_group_cancel(groups.group); /* does not end what is held */
-        fixture_run_for(groups.fixture, 20);
-        assert_keys("item:7", "111");
+        wait_keys(groups.fixture, "111");
         assert_int_equal(group_release(&groups), STATUS_OK);
+        wait_keys(groups.fixture, "000");
         group_free(&groups);
     }
 }
@@ -340,7 +349,7 @@ static void test_callback__may_call_again(void **state)
     group_free(&groups);
 }
 
-static void test_free__answers_a_try_and_gives_back(void **state)
+static void test_free__answers_a_try_and_releases(void **state)
 {
     struct fixture *fixture = *state;
     struct group_fixture groups;
@@ -352,7 +361,7 @@ static void test_free__answers_a_try_and_gives_back(void **state)
     assert_int_equal(groups.status, STATUS_CANCELLED);
     for (int i = 0; i < 3; i++)
         wait_command(fixture, i, "mget"); /* of the release */
-    assert_keys("item:7", "000");
+    wait_keys(fixture, "000");
 }
 
 static void test_free__answers_a_wait(void **state)
@@ -361,8 +370,9 @@ static void test_free__answers_a_wait(void **state)
 
     group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
     set_foreign(1);
-    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS,
-                                                              .wait_ms = WITHIN_MS});
+    group_begin_acquire(&groups,
+                        (struct rlock_group_options){.lease_ms = LEASE_MS,
+                                                     .wait_ms = RLOCK_WAIT_FOREVER});
     fixture_run_for(groups.fixture, 50);
     rlock_group_free(groups.group);
     assert_int_equal(groups.answers, 1);
@@ -371,13 +381,13 @@ static void test_free__answers_a_wait(void **state)
     assert_keys("item:7", "010");
 }
 
-static void test_free__gives_back_what_is_held_or_being_released(void **state)
+static void test_free__releases_what_is_held_or_being_released(void **state)
 {
     struct group_fixture held, releasing;
 
     rlock_group_free(NULL);
     group_create(&held, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire_watched(&held, 600), STATUS_OK);
+    assert_int_equal(group_acquire_watched(&held, LEASE_MS), STATUS_OK);
     rlock_group_free(held.group);
     assert_int_equal(held.answers, 1);
     for (int i = 0; i < 3; i++)
@@ -404,7 +414,7 @@ static void test_free__outlives_a_hung_server_and_a_closed_client(void **state)
     fixture_run_for(fixture, 20);
     rlock_group_free(groups.group);
     assert_int_equal(groups.status, STATUS_CANCELLED);
-    fixture_close(fixture, groups.clients[2]);
+    fixture_close_hung(fixture, groups.clients[2]);
     wait_absent(fixture, 0);
     server_resume(&servers[2]);
     wait_absent(fixture, 2);
@@ -439,8 +449,9 @@ static void test_client_close__ends_a_try_of_its_group(void **state)
 
     group_create(&groups, fixture, 1, RLOCK_GROUP_ALL);
     server_pause(&servers[0]);
-    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS,
-                                                              .wait_ms = WITHIN_MS});
+    group_begin_acquire(&groups,
+                        (struct rlock_group_options){.lease_ms = LEASE_MS,
+                                                     .wait_ms = RLOCK_WAIT_FOREVER});
     fixture->clients[0] = NULL;
     rlock_client_close(groups.clients[0], on_client_closed, &fixture->closed_count);
     assert_int_equal(group_await(&groups, 1), STATUS_CANCELLED);
@@ -460,8 +471,7 @@ static void refuse(const struct rlock_member *members, size_t count,
     assert_int_equal(rlock_group_create(members, count, need, &group, &err),
                      STATUS_INVALID);
     assert_null(group);
-    if (strstr(err.text, words) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", err.text, words);
+    ASSERT_CONTAINS(err.text, words);
 }
 
 static void test_create__refuses_bad_members(void **state)
@@ -481,7 +491,7 @@ static void test_create__refuses_bad_members(void **state)
     refuse(members, 2, RLOCK_GROUP_MAJORITY, "share a client");
     members[2].name = &names[1];
     refuse(members, 3, RLOCK_GROUP_ALL, "members 1 and 2 are the same");
-    members[2].client = groups.clients[1]; /* another server: another lock */
+    members[2].client = groups.clients[1]; /* on another server it is another lock */
     assert_int_equal(rlock_group_create(members, 3, RLOCK_GROUP_ALL, &groups.group, NULL),
                      STATUS_OK);
     group_free(&groups);
@@ -514,13 +524,14 @@ static void test_create__refuses_clients_of_different_loops(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-static void test_acquire__refuses_a_bad_lease_and_can_be_used_anew(void **state)
+static void test_acquire__refuses_a_bad_lease_and_can_be_used_again(void **state)
 {
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
     assert_int_equal(
-        group_acquire_with(&groups, (struct rlock_group_options){.wait_ms = 5000}),
+        group_acquire_with(&groups,
+                           (struct rlock_group_options){.wait_ms = RLOCK_WAIT_FOREVER}),
         STATUS_INVALID);
     assert_int_equal(
         group_acquire_with(
@@ -530,7 +541,7 @@ static void test_acquire__refuses_a_bad_lease_and_can_be_used_anew(void **state)
     group_free(&groups);
 }
 
-static void test_acquire__while_held_or_under_way_is_refused_beside(void **state)
+static void test_acquire__while_held_or_under_way_is_refused(void **state)
 {
     struct rlock_group_options options = {.lease_ms = LEASE_MS};
     struct group_fixture groups;
@@ -551,7 +562,7 @@ static void test_acquire__while_held_or_under_way_is_refused_beside(void **state
     group_free(&groups);
 }
 
-static void test_free__answers_what_was_refused_beside(void **state)
+static void test_free__answers_what_was_refused(void **state)
 {
     struct group_fixture groups;
 
@@ -602,17 +613,17 @@ int main(void)
         GROUP_TEST(test_acquire__contending_quorums_all_progress),
         GROUP_TEST(test_cancel__ends_a_wait_a_pause_and_a_try),
         GROUP_TEST(test_callback__may_call_again),
-        GROUP_TEST(test_free__answers_a_try_and_gives_back),
+        GROUP_TEST(test_free__answers_a_try_and_releases),
         GROUP_TEST(test_free__answers_a_wait),
-        GROUP_TEST(test_free__gives_back_what_is_held_or_being_released),
+        GROUP_TEST(test_free__releases_what_is_held_or_being_released),
         GROUP_TEST(test_free__outlives_a_hung_server_and_a_closed_client),
         GROUP_TEST(test_free__outlives_a_release_that_hangs),
         GROUP_TEST(test_client_close__ends_a_try_of_its_group),
         GROUP_TEST(test_create__refuses_bad_members),
         GROUP_TEST(test_create__refuses_clients_of_different_loops),
-        GROUP_TEST(test_acquire__refuses_a_bad_lease_and_can_be_used_anew),
-        GROUP_TEST(test_acquire__while_held_or_under_way_is_refused_beside),
-        GROUP_TEST(test_free__answers_what_was_refused_beside),
+        GROUP_TEST(test_acquire__refuses_a_bad_lease_and_can_be_used_again),
+        GROUP_TEST(test_acquire__while_held_or_under_way_is_refused),
+        GROUP_TEST(test_free__answers_what_was_refused),
         GROUP_TEST(test_acquire__of_64_members_is_one_call_and_one_to_release),
     };
 

@@ -1,8 +1,8 @@
 /*
- * it_naive.c - the stages before the plain lock, each failing as it is known to fail.
+ * it_naive.c - the stages before the plain lock, each failing in its known way.
  *
- * A script of events is run against the stage that it breaks, against the next stage,
- * which mends that, and against the library's plain kind.
+ * A sequence of events is run against the stage that it breaks, against the next stage,
+ * which corrects that, and against the library's plain kind.
  */
 #include "base/clock.h"
 #include "test/fixture.h"
@@ -11,12 +11,11 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
-#define NAME     "item:7"
-#define SHORT_MS 100
+#define NAME "item:7"
 
 enum outcome { FINE, DEADLOCK, TWO_HOLDERS, STALE_WRITE };
 
-struct group_fixture {
+struct contender {
     struct fixture *fixture;
     const struct naive_stage *stage; /* NULL: the plain kind */
     struct rlock_client *client;     /* for the plain kind */
@@ -26,85 +25,82 @@ struct group_fixture {
 
 static const struct naive_stage *const plain = NULL;
 
-static struct group_fixture groups(struct fixture *fixture,
-                                   const struct naive_stage *stage, const char *owner)
+static struct contender contend(struct fixture *fixture, const struct naive_stage *stage,
+                                const char *owner)
 {
-    return (struct group_fixture){.fixture = fixture,
-                                  .stage = stage,
-                                  .client =
-                                      stage == plain ? fixture_client(fixture) : NULL,
-                                  .owner = owner};
+    return (struct contender){.fixture = fixture,
+                              .stage = stage,
+                              .client = stage == plain ? fixture_client(fixture) : NULL,
+                              .owner = owner};
 }
 
-static bool plain_take(struct group_fixture *who, uint32_t lease_ms)
+static bool plain_take(struct contender *contender, uint32_t lease_ms)
 {
-    enum status status = acquire(who->fixture, who->client, &who->call, NAME, lease_ms);
+    enum status status =
+        acquire(contender->fixture, contender->client, &contender->call, NAME, lease_ms);
 
     if (status != STATUS_OK)
         assert_int_equal(status, STATUS_BUSY);
     return status == STATUS_OK;
 }
 
-static bool begin_take(struct group_fixture *who, uint32_t lease_ms)
+static bool begin_take(struct contender *contender, uint32_t lease_ms)
 {
-    if (who->stage == plain)
-        return plain_take(who, lease_ms); /* there is no between */
-    return who->stage->take(who->fixture->server, NAME, who->owner, lease_ms);
+    if (contender->stage == plain)
+        return plain_take(contender, lease_ms); /* in one step */
+    return contender->stage->take(contender->fixture->server, NAME, contender->owner,
+                                  lease_ms);
 }
 
-static void finish_take(struct group_fixture *who, uint32_t lease_ms)
+static void finish_take(struct contender *contender, uint32_t lease_ms)
 {
-    if (who->stage != plain && who->stage->finish_take != NULL)
-        who->stage->finish_take(who->fixture->server, NAME, lease_ms);
+    if (contender->stage != plain && contender->stage->finish_take != NULL)
+        contender->stage->finish_take(contender->fixture->server, NAME, lease_ms);
 }
 
-static bool take(struct group_fixture *who, uint32_t lease_ms)
+static bool take(struct contender *contender, uint32_t lease_ms)
 {
-    bool is_ours = begin_take(who, lease_ms);
+    bool is_ours = begin_take(contender, lease_ms);
 
     if (is_ours)
-        finish_take(who, lease_ms);
+        finish_take(contender, lease_ms);
     return is_ours;
 }
 
-static void die(struct group_fixture *who)
+static void die(struct contender *contender)
 {
-    if (who->stage == plain)
-        fixture_close(who->fixture, who->client);
+    if (contender->stage == plain)
+        fixture_close(contender->fixture, contender->client);
 }
 
-static bool begin_release(struct group_fixture *who)
+static bool begin_release(struct contender *contender)
 {
-    if (who->stage == plain) {
-        call_release(who->client, &who->call);
+    if (contender->stage == plain) {
+        call_release(contender->client, &contender->call);
         return true;
     }
-    return who->stage->may_release == NULL ||
-           who->stage->may_release(who->fixture->server, NAME, who->owner);
+    return contender->stage->may_release == NULL ||
+           contender->stage->may_release(contender->fixture->server, NAME,
+                                         contender->owner);
 }
 
-/** In all that happens here it comes too late, and the plain kind says so. */
-static void finish_release(struct group_fixture *who)
+/** In all these sequences it comes too late, and the plain kind says so. */
+static void finish_release(struct contender *contender)
 {
-    if (who->stage != plain) {
-        who->stage->release(who->fixture->server, NAME, who->owner);
+    if (contender->stage != plain) {
+        contender->stage->release(contender->fixture->server, NAME, contender->owner);
         return;
     }
-    rlock_flush(who->client);
-    fixture_wait_answers(who->fixture, &who->call, 2);
-    assert_int_equal(who->call.status, STATUS_LOST);
+    rlock_flush(contender->client);
+    fixture_wait_answers(contender->fixture, &contender->call, 2);
+    assert_int_equal(contender->call.status, STATUS_LOST);
 }
 
-static bool is_past(void *arg)
+/** All leases of LEASE_MS end, by the server's clock and by this machine's clock. */
+static void end_leases(struct fixture *fixture)
 {
-    return !server_has(arg, "lease");
-}
-
-/** Until a lease of SHORT_MS, begun before, is over. */
-static void wait_lease(struct fixture *fixture)
-{
-    freeReplyObject(server_command(fixture->server, "SET lease runs PX %d", SHORT_MS));
-    FIXTURE_AWAIT(fixture, is_past, fixture->server);
+    server_pass_ms(fixture->server, LEASE_MS);
+    clock_shift_us((LEASE_MS + 1) * 1000LL);
 }
 
 static void clear(struct fixture *fixture)
@@ -114,87 +110,86 @@ static void clear(struct fixture *fixture)
 
 enum moment { BETWEEN_STEPS, HOLDING };
 
-/** The holder dies; when its lease is over, another comes. */
+/** The holder dies; when its lease has ended, another acquires the lock. */
 static enum outcome holder_dies(struct fixture *fixture, const struct naive_stage *stage,
                                 enum moment moment)
 {
-    struct group_fixture alice = groups(fixture, stage, "alice");
-    struct group_fixture bob = groups(fixture, stage, "bob");
+    struct contender alice = contend(fixture, stage, "alice");
+    struct contender bob = contend(fixture, stage, "bob");
 
     clear(fixture);
-    assert_true(begin_take(&alice, SHORT_MS));
+    assert_true(begin_take(&alice, LEASE_MS));
     if (moment == HOLDING)
-        finish_take(&alice, SHORT_MS);
+        finish_take(&alice, LEASE_MS);
     die(&alice);
-    wait_lease(fixture);
+    end_leases(fixture);
     if (take(&bob, LEASE_MS))
         return FINE;
     assert_int_equal(server_int(fixture->server, "PTTL %s", NAME), -1); /* for ever */
     return DEADLOCK;
 }
 
-/** The holder is held up until another has the lock, and then releases; a third comes. */
+/** The holder is delayed until another has the lock, then releases; a third comes. */
 static enum outcome release_is_late(struct fixture *fixture,
                                     const struct naive_stage *stage)
 {
-    struct group_fixture alice = groups(fixture, stage, "alice");
-    struct group_fixture bob = groups(fixture, stage, "bob");
-    struct group_fixture carol = groups(fixture, stage, "carol");
+    struct contender alice = contend(fixture, stage, "alice");
+    struct contender bob = contend(fixture, stage, "bob");
+    struct contender carol = contend(fixture, stage, "carol");
 
     clear(fixture);
-    assert_true(take(&alice, SHORT_MS));
-    wait_lease(fixture);
+    assert_true(take(&alice, LEASE_MS));
+    end_leases(fixture);
     assert_true(take(&bob, LEASE_MS));
     if (begin_release(&alice))
         finish_release(&alice);
     return take(&carol, LEASE_MS) ? TWO_HOLDERS : FINE;
 }
 
-/** As before, but it is held up after it has begun to release. */
+/** As before, but the holder is delayed after it has begun to release. */
 static enum outcome release_is_interrupted(struct fixture *fixture,
                                            const struct naive_stage *stage)
 {
-    struct group_fixture alice = groups(fixture, stage, "alice");
-    struct group_fixture bob = groups(fixture, stage, "bob");
-    struct group_fixture carol = groups(fixture, stage, "carol");
+    struct contender alice = contend(fixture, stage, "alice");
+    struct contender bob = contend(fixture, stage, "bob");
+    struct contender carol = contend(fixture, stage, "carol");
 
     clear(fixture);
-    assert_true(take(&alice, LEASE_MS)); /* long enough to begin in any case */
+    assert_true(take(&alice, LEASE_MS));
     assert_true(begin_release(&alice));
-    assert_int_equal(server_int(fixture->server, "PEXPIRE %s %d", NAME, SHORT_MS), 1);
-    wait_lease(fixture);
+    end_leases(fixture);
     assert_true(take(&bob, LEASE_MS));
     finish_release(&alice);
     return take(&carol, LEASE_MS) ? TWO_HOLDERS : FINE;
 }
 
-/** What the lock is for; it refuses a fence that is older than one it has seen. */
+/** What the lock protects; it refuses a fence older than one that it has seen. */
 struct resource {
     int64_t newest_fence;
     const char *writer;
 };
 
-static void write_to(struct resource *resource, const struct group_fixture *who)
+static void write_to(struct resource *resource, const struct contender *contender)
 {
-    int64_t fence = who->stage == plain ? rlock_fence(&who->call.lock) : 0;
+    int64_t fence = contender->stage == plain ? rlock_fence(&contender->call.lock) : 0;
 
     if (fence < resource->newest_fence)
         return;
     resource->newest_fence = fence;
-    resource->writer = who->owner;
+    resource->writer = contender->owner;
 }
 
-/** The holder is held up until another has the lock and has written, and then writes. */
+/** The holder is delayed until another has the lock and has written, then writes. */
 static enum outcome write_is_late(struct fixture *fixture,
                                   const struct naive_stage *stage)
 {
-    struct group_fixture alice = groups(fixture, stage, "alice");
-    struct group_fixture bob = groups(fixture, stage, "bob");
+    struct contender alice = contend(fixture, stage, "alice");
+    struct contender bob = contend(fixture, stage, "bob");
     struct resource resource = {.writer = "nobody"};
 
     clear(fixture);
-    assert_true(take(&alice, SHORT_MS));
-    wait_lease(fixture);
+    assert_true(take(&alice, LEASE_MS));
+    end_leases(fixture);
     assert_true(take(&bob, LEASE_MS));
     write_to(&resource, &bob);
     write_to(&resource, &alice);
@@ -215,21 +210,21 @@ static void test_setnx_expire__holder_that_died_between_locks_out_all(void **sta
     assert_int_equal(holder_dies(*state, plain, BETWEEN_STEPS), FINE);
 }
 
-static void test_blind_del__slow_holder_deletes_the_next_ones_lock(void **state)
+static void test_blind_del__slow_holder_deletes_the_lock_of_the_next(void **state)
 {
     assert_int_equal(release_is_late(*state, &naive_blind_del), TWO_HOLDERS);
     assert_int_equal(release_is_late(*state, &naive_get_del), FINE);
     assert_int_equal(release_is_late(*state, plain), FINE);
 }
 
-static void test_get_del__expiry_between_deletes_the_next_ones_lock(void **state)
+static void test_get_del__expiry_between_deletes_the_lock_of_the_next(void **state)
 {
     assert_int_equal(release_is_interrupted(*state, &naive_get_del), TWO_HOLDERS);
     assert_int_equal(release_is_interrupted(*state, &naive_unfenced), FINE);
     assert_int_equal(release_is_interrupted(*state, plain), FINE);
 }
 
-static void test_unfenced__slow_holder_overwrites_the_next_ones_work(void **state)
+static void test_unfenced__slow_holder_overwrites_the_next_write(void **state)
 {
     assert_int_equal(write_is_late(*state, &naive_unfenced), STALE_WRITE);
     assert_int_equal(write_is_late(*state, plain), FINE);
@@ -242,29 +237,29 @@ static void test_getset__release_has_no_owner(void **state)
     assert_int_equal(release_is_late(*state, plain), FINE);
 }
 
-/** Two find a lock that is over; the loser's GETSET has put its own time there. */
+/** Two find a lock that has ended; the GETSET of the loser writes its own time. */
 static void test_getset__loser_moves_the_expiry(void **state)
 {
     struct server *server = ((struct fixture *)*state)->server;
     long long alice_ms = 0, bob_ms = 0, carol_ms = 0;
 
     freeReplyObject(server_command(server, "SET %s 1000", NAME));
-    assert_false(naive_getset_look(server, NAME, 2000, SHORT_MS, &alice_ms));
-    assert_false(naive_getset_look(server, NAME, 2000, LEASE_MS, &bob_ms));
+    assert_false(naive_getset_look(server, NAME, 2000, LEASE_MS, &alice_ms));
+    assert_false(naive_getset_look(server, NAME, 2000, 2 * LEASE_MS, &bob_ms));
     assert_int_equal(alice_ms, 1000);
     assert_int_equal(bob_ms, 1000);
-    assert_true(naive_getset_take_over(server, NAME, alice_ms, 2000, SHORT_MS));
-    assert_false(naive_getset_take_over(server, NAME, bob_ms, 2000, LEASE_MS));
-    /* alice's lease is over, and carol is to wait for one that nobody has */
-    assert_false(naive_getset_look(server, NAME, 2001 + SHORT_MS, SHORT_MS, &carol_ms));
-    assert_int_equal(carol_ms, 2000 + LEASE_MS);
+    assert_true(naive_getset_take_over(server, NAME, alice_ms, 2000, LEASE_MS));
+    assert_false(naive_getset_take_over(server, NAME, bob_ms, 2000, 2 * LEASE_MS));
+    /* alice's lease has ended, and carol has to wait for a lease that nobody has */
+    assert_false(naive_getset_look(server, NAME, 2001 + LEASE_MS, LEASE_MS, &carol_ms));
+    assert_int_equal(carol_ms, 2000 + 2 * LEASE_MS);
 }
 
 static void test_plain__loser_does_not_move_the_expiry(void **state)
 {
     struct fixture *fixture = *state;
-    struct group_fixture alice = groups(fixture, plain, "alice");
-    struct group_fixture bob = groups(fixture, plain, "bob");
+    struct contender alice = contend(fixture, plain, "alice");
+    struct contender bob = contend(fixture, plain, "bob");
 
     call_acquire(alice.client, &alice.call, NAME, LEASE_MS);
     call_acquire(bob.client, &bob.call, NAME, 3 * LEASE_MS);
@@ -280,7 +275,8 @@ static void test_plain__loser_does_not_move_the_expiry(void **state)
 static void test_getset__clocks_that_differ_give_two_holders(void **state)
 {
     struct server *server = ((struct fixture *)*state)->server;
-    long long ahead_ms = 2000 + LEASE_MS, end_ms = 0; /* bob's clock at alice's 1000 */
+    long long ahead_ms = 2000 + LEASE_MS,
+              end_ms = 0; /* bob's clock when alice's is at 1000 */
 
     assert_true(naive_getset_look(server, NAME, 1000, LEASE_MS, &end_ms));
     assert_false(naive_getset_look(server, NAME, ahead_ms, LEASE_MS, &end_ms));
@@ -291,15 +287,12 @@ static void test_getset__clocks_that_differ_give_two_holders(void **state)
 static void test_plain__clocks_that_differ_do_not_matter(void **state)
 {
     struct fixture *fixture = *state;
-    struct group_fixture alice = groups(fixture, plain, "alice");
-    struct group_fixture bob = groups(fixture, plain, "bob");
-    bool is_bobs;
+    struct contender alice = contend(fixture, plain, "alice");
+    struct contender bob = contend(fixture, plain, "bob");
 
     assert_true(take(&alice, LEASE_MS));
-    clock_shift_us(2LL * LEASE_MS * 1000LL);
-    is_bobs = take(&bob, LEASE_MS);
-    clock_shift_us(-2LL * LEASE_MS * 1000LL);
-    assert_false(is_bobs);
+    clock_shift_us(2LL * LEASE_MS * 1000);
+    assert_false(take(&bob, LEASE_MS));
 }
 
 int main(void)
@@ -307,9 +300,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_setnx__holder_that_died_locks_out_all),
         FIXTURE_TEST(test_setnx_expire__holder_that_died_between_locks_out_all),
-        FIXTURE_TEST(test_blind_del__slow_holder_deletes_the_next_ones_lock),
-        FIXTURE_TEST(test_get_del__expiry_between_deletes_the_next_ones_lock),
-        FIXTURE_TEST(test_unfenced__slow_holder_overwrites_the_next_ones_work),
+        FIXTURE_TEST(test_blind_del__slow_holder_deletes_the_lock_of_the_next),
+        FIXTURE_TEST(test_get_del__expiry_between_deletes_the_lock_of_the_next),
+        FIXTURE_TEST(test_unfenced__slow_holder_overwrites_the_next_write),
         FIXTURE_TEST(test_getset__release_has_no_owner),
         FIXTURE_TEST(test_getset__loser_moves_the_expiry),
         FIXTURE_TEST(test_plain__loser_does_not_move_the_expiry),

@@ -1,4 +1,4 @@
-/* it_sync.c - each call of the blocking face, its words, its deadlines and its end. */
+/* it_sync.c - each synchronous call, its error texts, its deadlines and the close. */
 #include "base/clock.h"
 #include "test/sync_fixture.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define SHORT_MS 900
+#define SHORT_MS 3000 /* a lease that is renewed every second */
 
 /* -- starting and opening -- */
 
@@ -45,27 +45,29 @@ static void test_rlock_sync_open__refuses_a_bad_url_with_words(void **state)
     assert_null(client);
 }
 
-static void test_rlock_sync_open__server_away_is_down_and_mends_later(void **state)
+static bool acquires(void *arg)
+{
+    struct rlock lock = {0};
+
+    return sync_acquire(arg, &lock, "item:7", 0) == STATUS_OK;
+}
+
+static void
+test_rlock_sync_open__without_a_server_is_down_and_connects_later(void **state)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
                                            .timeout_ms = 200};
     int64_t begin_us = clock_mono_us();
-    struct rlock lock = {0};
     struct err err = {0};
-    enum status status;
 
     server_kill(fixture->server);
     assert_int_equal(rlock_sync_open(fixture->sync, &options, &fixture->client, &err),
                      STATUS_DOWN);
-    ASSERT_BETWEEN(clock_mono_us() - begin_us, 199000, 600000); /* a timer's ms */
+    ASSERT_NUMBER(clock_mono_us() - begin_us, >=, 199000); /* a timer's ms */
     ASSERT_CONTAINS(err.text, "connect");
     server_restart(fixture->server);
-    do { /* until it has connected again, by itself */
-        status = sync_acquire(fixture, &lock, "item:7", 0);
-        ASSERT_NUMBER(clock_mono_us() - begin_us, <, (int64_t)WITHIN_MS * 1000);
-    } while (status == STATUS_DOWN);
-    assert_int_equal(status, STATUS_OK);
+    SYNC_AWAIT(acquires, fixture);
 }
 
 static _Atomic unsigned ups, downs;
@@ -78,18 +80,7 @@ static void on_state(bool is_up, const struct err *why, void *arg)
         downs++;
 }
 
-static void await_count(const _Atomic unsigned *count, unsigned wanted)
-{
-    int64_t end_us = clock_mono_us() + (int64_t)WITHIN_MS * 1000;
-
-    while (*count < wanted) {
-        if (clock_mono_us() > end_us)
-            fail_msg("%u of %u within %d ms", *count, wanted, WITHIN_MS);
-        uv_sleep(1);
-    }
-}
-
-static void test_on_state__is_told_while_nobody_calls(void **state)
+static void test_on_state__is_called_while_nobody_calls(void **state)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_client_options options = {.redis_url = fixture->server->unix_url,
@@ -100,11 +91,11 @@ static void test_on_state__is_told_while_nobody_calls(void **state)
     ups = downs = 0;
     assert_int_equal(rlock_sync_open(fixture->sync, &options, &fixture->client, NULL),
                      STATUS_OK);
-    await_count(&ups, 1);
+    sync_await_count(&ups, 1);
     server_kill(fixture->server);
-    await_count(&downs, 1);
+    sync_await_count(&downs, 1);
     server_restart(fixture->server);
-    await_count(&ups, 2);
+    sync_await_count(&ups, 2);
 }
 
 /* -- the calls -- */
@@ -129,7 +120,7 @@ static void test_rlock_sync_acquire__is_held_until_released(void **state)
     assert_int_equal(sync_release(fixture, &lock), STATUS_NOT_OWNER);
 }
 
-static void test_rlock_sync_acquire__says_in_words_why_not(void **state)
+static void test_rlock_sync_acquire__says_why_it_failed(void **state)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
@@ -155,13 +146,13 @@ static void test_rlock_sync_acquire__says_in_words_why_not(void **state)
 static void test_rlock_sync_release__after_its_expiry_is_lost(void **state)
 {
     struct sync_fixture *fixture = *state;
-    struct rlock_acquire_options options = {.lease_ms = RLOCK_LEASE_MS_MIN};
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
     struct rlock lock = {0};
 
     assert_int_equal(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7",
                                         6, &options, NULL),
                      STATUS_OK);
-    sync_await_int(fixture, 0, "EXISTS %s", "item:7");
+    server_pass_ms(fixture->server, LEASE_MS);
     assert_int_equal(sync_release(fixture, &lock), STATUS_LOST);
 }
 
@@ -279,30 +270,36 @@ static enum status take_watched(struct sync_fixture *fixture, struct rlock *lock
                               NULL);
 }
 
+static bool has_renewed_twice(void *arg)
+{
+    return server_calls(arg, "pexpire") >= 2;
+}
+
 static void test_watchdog__renews_while_nobody_calls(void **state)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
     struct rlock_stats stats;
 
+    freeReplyObject(server_command(fixture->server, "CONFIG RESETSTAT"));
     assert_int_equal(take_watched(fixture, &lock), STATUS_OK);
-    uv_sleep(2 * SHORT_MS);
+    SYNC_AWAIT(has_renewed_twice, fixture->server);
     assert_true(server_has(fixture->server, "item:7"));
     assert_true(rlock_sync_is_held(fixture->sync, &lock));
     rlock_sync_stats(fixture->sync, fixture->client, &stats);
-    ASSERT_BETWEEN(stats.renewed, 4, 7); /* every third of it */
+    ASSERT_NUMBER(stats.renewed, >=, 2);
     assert_int_equal(losses, 0);
     assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
 }
 
-static void test_on_lost__is_told_while_nobody_calls(void **state)
+static void test_on_lost__is_called_while_nobody_calls(void **state)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
 
     assert_int_equal(take_watched(fixture, &lock), STATUS_OK);
     freeReplyObject(server_command(fixture->server, "DEL item:7"));
-    await_count(&losses, 1);
+    sync_await_count(&losses, 1);
     assert_ptr_equal(lost_lock, &lock);
     assert_int_equal(status_inside, STATUS_INVALID);
     assert_false(rlock_sync_is_held(fixture->sync, &lock));
@@ -320,48 +317,51 @@ static void test_rlock_sync_acquire__waits_as_long_as_it_says(void **state)
 
     assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
     begin_us = clock_mono_us();
-    assert_int_equal(sync_acquire(fixture, &other, "item:7", 3000), STATUS_BUSY);
-    ASSERT_BETWEEN(clock_mono_us() - begin_us, 3000000, 3350000);
+    assert_int_equal(sync_acquire(fixture, &other, "item:7", 300), STATUS_BUSY);
+    ASSERT_BETWEEN(clock_mono_us() - begin_us, 300000, 10 * 300000);
 }
 
-static void test_rlock_sync_acquire__of_a_dead_server_fails_in_time(void **state)
+static void test_rlock_sync_acquire__of_a_dead_server_does_not_wait(void **state)
 {
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0}, held = {0};
-    int64_t begin_us = clock_mono_us();
     enum status status;
 
     assert_int_equal(sync_acquire(fixture, &held, "item:8", 0), STATUS_OK);
     server_kill(fixture->server);
-    status = sync_acquire(fixture, &lock, "item:7", WITHIN_MS);
+    status = sync_acquire(fixture, &lock, "item:7", RLOCK_WAIT_FOREVER);
     assert_true(status == STATUS_DOWN || status == STATUS_IO);
-    ASSERT_NUMBER(clock_mono_us() - begin_us, <, 2LL * TIMEOUT_MS * 1000);
     status = sync_release(fixture, &held);
     assert_true(status == STATUS_DOWN || status == STATUS_IO);
-    ASSERT_NUMBER(clock_mono_us() - begin_us, <, 4LL * TIMEOUT_MS * 1000);
-    server_restart(fixture->server);
 }
 
 static void test_rlock_sync_acquire__of_a_hung_server_times_out(void **state)
 {
+    enum { HASTY_MS = 1000 };
     struct sync_fixture *fixture = *state;
+    struct rlock_client_options hasty = {.redis_url = fixture->server->unix_url,
+                                         .timeout_ms = HASTY_MS};
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
     struct rlock lock = {0};
     struct err err = {0};
-    int64_t begin_us = clock_mono_us();
+    int64_t begin_us;
     enum status status;
 
+    status = rlock_sync_open(fixture->sync, &hasty, &fixture->client, &err);
+    assert_true(status == STATUS_OK || status == STATUS_DOWN);
+    SYNC_AWAIT(acquires, fixture);
+    begin_us = clock_mono_us();
     server_pause(fixture->server);
-    status = rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7", 6,
+    status = rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:8", 6,
                                 &options, &err);
     server_resume(fixture->server);
     assert_int_equal(status, STATUS_TIMEOUT);
-    ASSERT_NUMBER(clock_mono_us() - begin_us, <, 2LL * TIMEOUT_MS * 1000);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, >=, HASTY_MS * 1000LL);
     assert_int_equal(err.status, STATUS_TIMEOUT);
-    assert_true(err.text[0] != '\0');
+    assert_string_equal(err.text, "timeout");
 }
 
-/* -- the end -- */
+/* -- close -- */
 
 static void test_rlock_sync_close__afterwards_all_is_cancelled(void **state)
 {
@@ -447,11 +447,10 @@ static void test_rlock_sync_close__cancels_an_open_under_way(void **state)
 
     downs = 0;
     sync_begin(fixture, &worker, 1, do_open_away);
-    await_count(&downs, 1); /* it could not connect, and goes on waiting */
+    sync_await_count(&downs, 1); /* it could not connect, and goes on waiting */
     rlock_sync_close(fixture->sync);
     sync_end(&worker, 1);
     assert_int_equal(worker.status, STATUS_CANCELLED);
-    ASSERT_BETWEEN(worker.took_ms, 0, WITHIN_MS / 2);
 }
 
 int main(void)
@@ -459,10 +458,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SYNC_TEST(test_rlock_sync_start__without_descriptors_says_so),
         SYNC_TEST(test_rlock_sync_open__refuses_a_bad_url_with_words),
-        SYNC_TEST(test_rlock_sync_open__server_away_is_down_and_mends_later),
-        SYNC_TEST(test_on_state__is_told_while_nobody_calls),
+        SYNC_TEST(test_rlock_sync_open__without_a_server_is_down_and_connects_later),
+        SYNC_TEST(test_on_state__is_called_while_nobody_calls),
         SYNC_TEST(test_rlock_sync_acquire__is_held_until_released),
-        SYNC_TEST(test_rlock_sync_acquire__says_in_words_why_not),
+        SYNC_TEST(test_rlock_sync_acquire__says_why_it_failed),
         SYNC_TEST(test_rlock_sync_release__after_its_expiry_is_lost),
         SYNC_TEST(test_rlock_sync_extend__moves_the_lease),
         SYNC_TEST(test_rlock_sync_inspect__tells_the_owner),
@@ -470,9 +469,9 @@ int main(void)
         SYNC_TEST(test_rlock_sync_force_release__frees_anyones),
         SYNC_TEST(test_rlock_sync_stats__counts),
         SYNC_TEST(test_watchdog__renews_while_nobody_calls),
-        SYNC_TEST(test_on_lost__is_told_while_nobody_calls),
+        SYNC_TEST(test_on_lost__is_called_while_nobody_calls),
         SYNC_TEST(test_rlock_sync_acquire__waits_as_long_as_it_says),
-        SYNC_TEST(test_rlock_sync_acquire__of_a_dead_server_fails_in_time),
+        SYNC_TEST(test_rlock_sync_acquire__of_a_dead_server_does_not_wait),
         SYNC_TEST(test_rlock_sync_acquire__of_a_hung_server_times_out),
         SYNC_TEST(test_rlock_sync_close__afterwards_all_is_cancelled),
         SYNC_TEST(test_rlock_sync_close__without_clients),

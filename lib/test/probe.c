@@ -1,4 +1,4 @@
-/* probe.c - opens, asks and waits. */
+/* probe.c - see probe.h. */
 #include "test/probe.h"
 
 #include <stdio.h>
@@ -46,32 +46,17 @@ bool probe_is_closed(void *arg)
 void probe_close(struct probe *probe)
 {
     redis_conn_close(probe->conn, probe_on_closed, probe);
-    assert_true(fixture_run_until(probe->fixture, probe_is_closed, probe, WITHIN_MS));
-}
-
-struct wish {
-    const unsigned *at;
-    unsigned wanted;
-};
-
-static bool has_come(void *arg)
-{
-    const struct wish *wish = arg;
-
-    return *wish->at >= wish->wanted;
+    FIXTURE_AWAIT(probe->fixture, probe_is_closed, probe);
 }
 
 void probe_wait(struct probe *probe, const unsigned *at, unsigned wanted)
 {
-    struct wish wish = {at, wanted};
-
-    assert_true(fixture_run_until(probe->fixture, has_come, &wish, WITHIN_MS));
+    fixture_wait_count(probe->fixture, at, wanted);
 }
 
 void probe_assert_why(const struct probe *probe, const char *words)
 {
-    if (strstr(probe->why.text, words) == NULL)
-        fail_msg("'%s' does not say '%s'", probe->why.text, words);
+    ASSERT_CONTAINS(probe->why.text, words);
 }
 
 void probe_on_done(struct redis_command *done, enum status status,

@@ -1,4 +1,4 @@
-/* probe.h - a connection under test, what it told, and commands on it. */
+/* probe.h - a connection under test, its reports, and commands on it. */
 #ifndef TEST_PROBE_H
 #define TEST_PROBE_H
 
@@ -22,20 +22,20 @@ struct command {
 void probe_open(struct probe *probe, struct fixture *fixture, const char *location,
                 uint32_t timeout_ms);
 
-/** Close it and wait until it is gone. */
+/** Close it and wait until it is closed. */
 void probe_close(struct probe *probe);
 
 /** Run the loop until the number at `at` has reached `wanted`. */
 void probe_wait(struct probe *probe, const unsigned *at, unsigned wanted);
 
-/** That the last reason for being down has these words. */
+/** That the last reason for being down contains these words. */
 void probe_assert_why(const struct probe *probe, const char *words);
 
-/** A command of one word, and an argument unless that is NULL; not flushed. */
+/** Send a command of one word and an argument, which may be NULL; not flushed. */
 MUST_CHECK enum status probe_send(struct probe *probe, struct command *command,
                                   const char *word, const char *argument);
 
-/** The same, flushed and run until answered. */
+/** The same, flushed; run the loop until it is answered. */
 void probe_command(struct probe *probe, struct command *command, const char *word,
                    const char *argument);
 

@@ -190,6 +190,14 @@ void server_resume(struct server *server)
     server->is_paused = false;
 }
 
+void server_resume_all(void)
+{
+    for (struct server *at = newest; at != NULL; at = at->older) {
+        if (at->is_paused)
+            server_resume(at);
+    }
+}
+
 static redisReply *command(struct server *server, const char *format, va_list args)
 {
     redisReply *reply = redisvCommand(server->redis, format, args);

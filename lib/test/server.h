@@ -44,6 +44,7 @@ void server_restart(struct server *server);
 /** SIGSTOP and SIGCONT: a server that hangs. */
 void server_pause(struct server *server);
 void server_resume(struct server *server);
+void server_resume_all(void);
 
 /** Send a command on a connection of the test's own; free the reply with
  * freeReplyObject().

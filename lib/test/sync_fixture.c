@@ -49,10 +49,8 @@ int sync_fixture_teardown(void **state)
 static void *run(void *arg)
 {
     struct sync_worker *worker = arg;
-    int64_t begin_us = clock_mono_us();
 
     worker->work(worker);
-    worker->took_ms = (clock_mono_us() - begin_us) / 1000;
     return NULL;
 }
 
@@ -106,27 +104,89 @@ enum status sync_release(struct sync_fixture *fixture, struct rlock *lock)
     return rlock_sync_release(fixture->sync, fixture->client, lock, NULL);
 }
 
-void sync_await_int(struct sync_fixture *fixture, long long wanted, const char *format,
-                    const char *arg)
+void sync_await_condition(bool (*holds)(void *arg), void *arg, const char *condition)
 {
-    int64_t end_us = clock_mono_us() + (int64_t)WITHIN_MS * 1000;
+    int64_t end_us = clock_mono_us() + WITHIN_MS * 1000LL;
 
-    while (server_int(fixture->server, format, arg) != wanted) {
+    while (!holds(arg)) {
         if (clock_mono_us() > end_us)
-            fail_msg("%s %s: not %lld within %d ms", format, arg, wanted, WITHIN_MS);
+            fail_msg("%s: still false after %d ms", condition, WITHIN_MS);
         uv_sleep(1);
     }
+}
+
+struct counted {
+    const _Atomic unsigned *count;
+    unsigned wanted;
+};
+
+static bool has_count(void *arg)
+{
+    const struct counted *counted = arg;
+
+    return *counted->count >= counted->wanted;
+}
+
+void sync_await_count(const _Atomic unsigned *count, unsigned wanted)
+{
+    SYNC_AWAIT(has_count, (&(struct counted){count, wanted}));
+}
+
+struct absence {
+    struct server *server;
+    const char *key;
+};
+
+static bool is_absent(void *arg)
+{
+    const struct absence *absence = arg;
+
+    return !server_has(absence->server, absence->key);
+}
+
+void sync_await_absent(struct sync_fixture *fixture, const char *key)
+{
+    SYNC_AWAIT(is_absent, (&(struct absence){fixture->server, key}));
+}
+
+struct tries {
+    struct server *server;
+    int64_t wanted_fence;
+};
+
+static bool has_tried(void *arg)
+{
+    const struct tries *tries = arg;
+
+    return server_int(tries->server, "INCRBY lock:fence 0") >= tries->wanted_fence;
 }
 
 void sync_await_tries(struct sync_fixture *fixture, const struct rlock *held,
                       unsigned count)
 {
-    int64_t end_us = clock_mono_us() + (int64_t)WITHIN_MS * 1000;
+    SYNC_AWAIT(has_tried, (&(struct tries){fixture->server, rlock_fence(held) + count}));
+}
 
-    while (server_int(fixture->server, "INCRBY lock:fence 0") <
-           rlock_fence(held) + count) {
-        if (clock_mono_us() > end_us)
-            fail_msg("not %u tries within %d ms", count, WITHIN_MS);
-        uv_sleep(1);
-    }
+static bool has_a_channel(void *arg)
+{
+    redisReply *reply = server_command(arg, "PUBSUB CHANNELS");
+    bool has_one = reply->elements > 0;
+
+    freeReplyObject(reply);
+    return has_one;
+}
+
+static bool has_no_channel(void *arg)
+{
+    return !has_a_channel(arg);
+}
+
+void sync_await_no_channels(struct sync_fixture *fixture)
+{
+    SYNC_AWAIT(has_no_channel, fixture->server);
+}
+
+void sync_await_a_channel(struct sync_fixture *fixture)
+{
+    SYNC_AWAIT(has_a_channel, fixture->server);
 }

@@ -1,7 +1,7 @@
 /*
- * sync_fixture.h - locks for threads, and the threads, for tests of rlock_sync.h.
+ * sync_fixture.h - a struct rlock_sync and threads, for tests of rlock_sync.h.
  *
- * cmocka's assertions are for the test's own thread: workers note what they saw.
+ * The assertions of cmocka are for the main thread: workers record what they saw.
  */
 #ifndef TEST_SYNC_FIXTURE_H
 #define TEST_SYNC_FIXTURE_H
@@ -12,7 +12,7 @@
 #define SYNC_WORKERS_MAX 32
 
 struct sync_fixture {
-    struct server *server; /* as fixture_start_server() leaves it; empty at first */
+    struct server *server; /* of the group; empty at first */
     struct rlock_sync *sync;
     struct rlock_client *client; /* connected */
 };
@@ -23,7 +23,6 @@ struct sync_worker {
     void (*work)(struct sync_worker *worker);
     void *arg;
     struct rlock lock;
-    int64_t took_ms;
     unsigned index;
     unsigned failures;
     enum status status;
@@ -36,27 +35,35 @@ int sync_fixture_teardown(void **state);
 /** One more client that is connected. */
 struct rlock_client *sync_fixture_client(struct sync_fixture *fixture);
 
-/** Start threads that do `work`; `workers` is zero-filled but for what is shared. */
+/** Start threads that run `work`; only `arg` of the workers may have been set. */
 void sync_begin(struct sync_fixture *fixture, struct sync_worker *workers, unsigned count,
                 void (*work)(struct sync_worker *worker));
 
-/** Wait for their ends; the sum of their failures. */
+/** Wait for the threads to end. Returns the sum of their failures. */
 unsigned sync_end(struct sync_worker *workers, unsigned count);
 
-/** The calls with plain options: no watchdog, no words. */
+/** The calls with plain options: no watchdog, no struct err. */
 enum status sync_acquire(struct sync_fixture *fixture, struct rlock *lock,
                          const char *name, uint32_t wait_ms);
 enum status sync_release(struct sync_fixture *fixture, struct rlock *lock);
 
-/** Wait until `command` gives the integer `wanted`, and fail if it never does. */
-void sync_await_int(struct sync_fixture *fixture, long long wanted, const char *format,
-                    const char *arg);
+/** Wait until `holds(arg)`, and fail after WITHIN_MS. */
+#define SYNC_AWAIT(holds, arg) sync_await_condition(holds, arg, #holds)
+void sync_await_condition(bool (*holds)(void *arg), void *arg, const char *condition);
 
-/** Wait until there were `count` tries, which take a fence each, since `held` was
- * granted.
- */
+/** Wait until the count has reached `wanted`. */
+void sync_await_count(const _Atomic unsigned *count, unsigned wanted);
+
+/** Wait until the key does not exist. */
+void sync_await_absent(struct sync_fixture *fixture, const char *key);
+
+/** Wait until `held` was tried `count` times, which takes a fence each, since its grant. */
 void sync_await_tries(struct sync_fixture *fixture, const struct rlock *held,
                       unsigned count);
+
+/** Wait until no channel has a subscriber, or until one has. */
+void sync_await_no_channels(struct sync_fixture *fixture);
+void sync_await_a_channel(struct sync_fixture *fixture);
 
 #define SYNC_TEST(name) CASE(name, sync_fixture_setup, sync_fixture_teardown)
 
