@@ -322,7 +322,7 @@ check-access: $(BUILD)/seckill
 .PHONY: screens
 screens: $(BUILD)/seckill ## take the screenshots in app/docs/screens again
 	app/test/web/run.py $< pages
-	cp var/screens/shop.png var/screens/dashboard.png app/docs/screens
+	cp var/screens/pages/shop.png var/screens/pages/dashboard.png app/docs/screens
 
 .PHONY: check-docs
 check-docs: $(BUILD)/seckill $(BUILD)/app/test/core/test_rfc3339

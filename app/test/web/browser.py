@@ -14,8 +14,7 @@ from selenium.webdriver.common.by import By
 PHONE = (390, 844)
 NARROW = (320, 640)
 DESK = (1280, 900)
-SCREENS = os.path.abspath("var/screens")
-WITHIN_S = 10
+DEADLINE_S = 120 # ends a wait for a condition that never holds
 
 # Before any script of the page: what the button sends.
 WATCH = """
@@ -29,7 +28,8 @@ window.fetch = (path, options) => {
 
 
 class Browser:
-    def __init__(self, language="en-US", size=DESK, dark=False):
+    def __init__(self, screens, language="en-US", size=DESK, dark=False):
+        self.screens = screens
         options = Options()
         options.binary_location = "/usr/bin/chromium"
         for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
@@ -89,9 +89,9 @@ class Browser:
         found = self.all(selector)
         return found[0].text if found else ""
 
-    def wait(self, what, condition, within_s=WITHIN_S):
+    def wait(self, what, condition):
         """Look until the condition holds; returns what it gave."""
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + DEADLINE_S
         while True:
             try:
                 value = condition()
@@ -99,22 +99,21 @@ class Browser:
                 value = None
             if value:
                 return value
-            assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
+            assert time.monotonic() < deadline, f"not within {DEADLINE_S} s: {what}"
             time.sleep(0.02)
 
-    def wait_text(self, selector, part, within_s=WITHIN_S):
+    def wait_text(self, selector, part):
         try:
-            self.wait(f"{part!r} in {selector}", lambda: part in self.text(selector), within_s)
+            self.wait(f"{part!r} in {selector}", lambda: part in self.text(selector))
         except AssertionError as failure:
             raise AssertionError(f"{failure}; there is {self.text(selector)!r}") from None
 
     def screenshot(self, name, height=None):
-        """The page from its top, all of it if no height is given, to var/screens/NAME.png."""
-        os.makedirs(SCREENS, exist_ok=True)
+        """Save the page from its top, all of it if no height is given."""
         size = self.cdp("Page.getLayoutMetrics")["cssContentSize"]
         shot = self.cdp("Page.captureScreenshot", captureBeyondViewport=True, clip={
             "x": 0, "y": 0, "width": size["width"], "height": height or size["height"], "scale": 1})
-        with open(f"{SCREENS}/{name}.png", "wb") as out:
+        with open(f"{self.screens}/{name}.png", "wb") as out:
             out.write(base64.b64decode(shot["data"]))
 
     def complaints(self):

@@ -1,16 +1,19 @@
 #!/usr/bin/python3 -B
 """run.py PROGRAM pages|access - the pages in a real browser.
 
-Private servers in var/it/web-*, one service with the sign-in for development; each test has
-vouchers and a shopper of its own. What the browser saw is kept in var/screens. Prints what
-.ci/check.sh counts; exit code 77: could not be run here, and why."""
+Private servers and one service with the sign-in for development. Each test has its own
+vouchers and its own shopper. The files of a run are in a directory of its own, which is removed
+at its end; its screenshots then replace those in var/screens/WHAT, or var/screens/WHAT-failed.
+
+Prints what .ci/check.sh counts. Exit code 77: cannot run here; the last line says why."""
 
 import contextlib
-import glob
 import http.client
 import os
 import shutil
+import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -19,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, f"{HERE}/../../../load"]
 
 import harness # noqa: E402
+from browser import DEADLINE_S # noqa: E402
 
 NOT_RUN = 77
 CROWD = 8
@@ -26,14 +30,11 @@ MEALS = ("Hot pot for four", "Dim sum for two", "Noodles and tea", "A whole roas
 
 
 class World:
-    """A service, a browser, and what tests ask of them."""
+    """A service, a browser, and helpers of the tests."""
 
     def __init__(self, program, directory, stack):
         self.program, self.directory, self.stack = program, directory, stack
         self.private = harness.Servers(directory)
-        if os.path.isdir(directory):
-            self.private.down()
-            shutil.rmtree(directory)
         stack.callback(self.private.down)
         self.private.up()
         self.secret = harness.new_secret()
@@ -50,7 +51,7 @@ class World:
             "SECKILL_DATABASE_URL": self.private.env["SECKILL_DATABASE_URL"],
             "SECKILL_REDIS_URL": self.private.env["SECKILL_REDIS_URL"],
             "SECKILL_JWT_SECRET": self.secret, "SECKILL_TICKET_SECRET": self.secret,
-            "SECKILL_ORDER_TIMEOUT_MS": "1000", "SECKILL_WORKERS": "2", "SECKILL_RATE_PER_USER": "0",
+            "SECKILL_ORDER_TIMEOUT_MS": "60000", "SECKILL_WORKERS": "2", "SECKILL_RATE_PER_USER": "0",
             "SECKILL_DEV_LOGIN": "1", **env}, "")
         service.env["SECKILL_LISTEN"] = f"{listen}:{service.port}"
         service.log_path = f"{self.directory}/service-{service.port}.log"
@@ -63,7 +64,7 @@ class World:
     def chinese(self):
         from browser import Browser, PHONE
         if self._chinese is None:
-            self._chinese = Browser("zh-CN", PHONE)
+            self._chinese = Browser(self.browser.screens, "zh-CN", PHONE)
             self.stack.callback(self._chinese.quit)
         return self._chinese
 
@@ -78,7 +79,7 @@ class World:
         return told
 
     def raw(self, method, path, headers=None, body=None):
-        client = http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=10)
+        client = http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=DEADLINE_S)
         try:
             client.putrequest(method, path, skip_host="Host" in (headers or {}), skip_accept_encoding=True)
             for name, value in {**(headers or {}), "Content-Length": len(body or "")}.items():
@@ -102,7 +103,7 @@ class World:
         return made["id"]
 
     def end(self, voucher):
-        """So that it is in no other test's way."""
+        """Afterwards other tests do not see it."""
         self.call("PATCH", f"/v1/vouchers/{voucher}", self.admin,
                   {"begin_at": harness.moment(-7200), "end_at": harness.moment(-3600)})
 
@@ -121,14 +122,19 @@ class World:
     def order(self, order):
         return self.call("GET", f"/v1/orders/{order}", self.admin)
 
+    def keep_in_stock(self, voucher):
+        """Add to what others have nearly sold out."""
+        if self.stock_left(voucher) < 100:
+            self.call("POST", f"/v1/vouchers/{voucher}/restock", self.admin, {"add": 100})
+
     def place(self, voucher, user):
         """The number of an order by somebody else."""
         return self.call("POST", f"/v1/vouchers/{voucher}/orders", self.service.token(user))["id"]
 
     @contextlib.contextmanager
     def crowd(self, voucher):
-        """Shoppers who go on ordering it, about fifty a second, until the block ends."""
-        tokens = self.service.command("token", "--user", "5000000", "--count", "400").split()
+        """At most 50 orders per second of as many shoppers, until the block ends."""
+        tokens = self.service.command("token", "--user", "5000000", "--count", "10000").split()
         ended = threading.Event()
 
         def go(own):
@@ -161,7 +167,7 @@ def run_one(world, name, test):
             test(world)
             complaints = world.browser.complaints()
             assert complaints == [], complaints
-    except Exception: # whatever it is, the others run
+    except Exception: # the other tests run
         traceback.print_exc(file=sys.stdout)
         with contextlib.suppress(Exception):
             world.browser.screenshot(f"failed-{name}")
@@ -171,9 +177,18 @@ def run_one(world, name, test):
     return True
 
 
-def main():
-    program, what = os.path.abspath(sys.argv[1]), sys.argv[2]
-    only = sys.argv[3] if len(sys.argv) > 3 else ""
+def publish(screens, kept):
+    """Replace the screenshots of an earlier run. Two runs never write to one directory."""
+    os.makedirs(os.path.dirname(kept), exist_ok=True)
+    old = tempfile.mkdtemp(dir="var/screens")
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(kept, f"{old}/screens")
+    with contextlib.suppress(OSError): # another run was faster
+        os.rename(screens, kept)
+    shutil.rmtree(old)
+
+
+def run_all(program, what, only, directory):
     from browser import Browser
     import access
     import dashboard
@@ -182,17 +197,31 @@ def main():
 
     axe = access.fetch_axe() if what == "access" else None
     if what == "access" and axe is None:
-        print("npm, which brings axe-core, is not here or cannot fetch it")
+        print("npm, which brings axe-core, is missing or cannot download it")
         return NOT_RUN
     tests = tests_of(access) if what == "access" else tests_of(files, shop, dashboard)
-    for left in glob.glob("var/screens/failed-*"):
-        os.remove(left)
+    screens = f"{directory}/screens"
+    os.mkdir(screens)
     with contextlib.ExitStack() as stack:
-        world = World(program, f"var/it/web-{what}", stack)
-        world.browser, world.axe = Browser(), axe
+        world = World(program, f"{directory}/servers", stack)
+        world.browser, world.axe = Browser(screens), axe
         stack.callback(world.browser.quit)
         results = [run_one(world, name, test) for name, test in tests if only in name]
+    publish(screens, f"var/screens/{what}{only and '-' + only}{'' if all(results) else '-failed'}")
     return 0 if all(results) else 1
+
+
+def main():
+    program, what = os.path.abspath(sys.argv[1]), sys.argv[2]
+    only = sys.argv[3] if len(sys.argv) > 3 else ""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1)) # by way of the clean-up
+    os.makedirs("var/it", exist_ok=True)
+    os.makedirs("var/screens", exist_ok=True)
+    directory = tempfile.mkdtemp(prefix=f"web-{what}-", dir="var/it")
+    try:
+        return run_all(program, what, only, directory)
+    finally:
+        shutil.rmtree(directory)
 
 
 if __name__ == "__main__":
