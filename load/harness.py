@@ -15,8 +15,8 @@ import subprocess
 import time
 
 LOAD = os.path.dirname(os.path.abspath(__file__))
-ANSWER_WITHIN_S = 30
-STOP_WITHIN_S = 30
+ANSWER_WITHIN_S = 120
+STOP_WITHIN_S = 120
 PROBES = 20 # a connection reaches a random event loop; with this many, each loop is reached
 
 
@@ -226,7 +226,7 @@ class Service:
 
     def call(self, method, path, token=None, body=None):
         """Send a request. Returns the status and the body, parsed if it is JSON."""
-        client = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        client = http.client.HTTPConnection(self.host, self.port, timeout=ANSWER_WITHIN_S)
         headers = {"Content-Type": "application/json"} if body is not None else {}
         if token:
             headers["Authorization"] = f"Bearer {token}"
