@@ -250,6 +250,8 @@ check: ## build, run the unit tests, lint the changed files
 	@.ci/test.sh check
 test: ## run all tests, also with ASan and UBSan, and all linters
 	@.ci/test.sh all
+test-hostile: ## run all tests twice just after boot, beside busy processes and a busy disk; needs root
+	@.ci/hostile.sh
 test-ci: ## run what .ci/run runs: all that `make test` does, then test the package and the demo
 	@.ci/test.sh ci
 test-unit: ## run the unit tests
@@ -373,8 +375,8 @@ LINTED_FILES   = $(call linted,$(C_FILES))
 LINTED_SCRIPTS = $(call linted,$(SCRIPTS))
 TIDY           = $(LINTED_SRC:%.c=build/tidy/%.ok)
 
-.PHONY: check-lint check-changed check-settings check-deps check-subjects check-format check-shell check-cppcheck check-tidy
-check-lint: check-settings check-deps check-subjects check-format check-shell check-cppcheck check-tidy
+.PHONY: check-lint check-changed check-settings check-deps check-subjects check-reuse check-openapi check-format check-shell check-cppcheck check-tidy
+check-lint: check-settings check-deps check-subjects check-reuse check-openapi check-format check-shell check-cppcheck check-tidy
 check-changed:
 	@+$(MAKE) --no-print-directory LINT_ONLY="none $$(.ci/changed.sh)" check-lint
 check-settings: $(BUILD)/seckill
@@ -383,6 +385,10 @@ check-deps:
 	$(CHECK) dependencies awk -f .ci/check-deps.awk $(foreach f,$(C_FILES),$(if $(findstring /test/,$f),,$f))
 check-subjects:
 	$(CHECK) "subjects of commits" .ci/subjects.sh
+check-reuse: build/deps.ok
+	$(CHECK) "reuse lint" .ci/reuse.sh
+check-openapi:
+	$(CHECK) "redocly lint" .ci/openapi.sh
 check-format: build/deps.ok
 	@$(LINT) clang-format $(if $(LINTED_FILES),clang-format --dry-run --Werror $(LINTED_FILES),true)
 check-shell: build/deps.ok
@@ -402,9 +408,15 @@ build/tidy/%.ok: %.c .clang-tidy | build/deps.ok
 	    -std=gnu11 -D__STRICT_ANSI__ $(filter-out -Werror,$(WARNINGS)) $(DEFINES) $(PKG_CFLAGS)
 	@$(if $(JUDGES),$(CC) -MM -MP -MT $@ -MF $(@:.ok=.d) $(DEFINES) $(PKG_CFLAGS) $< && touch $@)
 
+# For clangd and other tools: how each source is compiled.
+quoted = '$(subst ','\'',$(1))'
+compile_commands.json: always | build/deps.ok ## write the compiler commands for editors and other tools
+	@printf '%s\n' $(C_SRC) | jq -R --arg directory "$(CURDIR)" --arg cc $(call quoted,$(CC) $(ALL_CFLAGS)) \
+	    '{directory: $$directory, file: ., command: "\($$cc) -c \(.)"}' | jq -s . >$@
+
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z_.-]+:.*## /{printf "make %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

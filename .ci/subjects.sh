@@ -5,7 +5,7 @@
 # BASE, or BASE itself.
 set -eu
 cd "$(dirname "$0")/.."
-BASE=56a6a14b191e226bf28b1da2418cc5d419703753
+BASE=d37f4a8218b6db320b1a2e622954794196e1c19a
 
 not_run()
 {
