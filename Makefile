@@ -81,7 +81,7 @@ say = $(if $(V),,@echo '  $(1) $@')
 # -- building --
 
 .PHONY: all
-all: $(BUILD)/seckill $(BUILD)/librlock.a ## build $(BUILD)/seckill and the lock library
+all: $(BUILD)/seckill $(BUILD)/librlock.a ## build the service and the lock library, in build/
 
 $(BUILD)/seckill: $(APP_OBJ) $(BUILD)/librlock.a
 	$(call say,LD)
@@ -168,7 +168,7 @@ LIB_HEADERS = $(patsubst %,lib/%.h,lock/rlock lock/rlock_group lock/rlock_sync \
               base/attributes base/err base/list base/status)
 ROOT = $(DESTDIR)$(PREFIX)
 .PHONY: install install-program install-library
-install: install-program install-library ## copy program and library below $(DESTDIR)$(PREFIX)
+install: install-program install-library ## install the program and the library: PREFIX=/usr/local DESTDIR=
 install-program: $(BUILD)/seckill
 	install -D $(BUILD)/seckill $(ROOT)/bin/seckill
 	install -d $(ROOT)/lib/systemd/system $(ROOT)/share/man/man1
@@ -186,9 +186,9 @@ install-library: $(BUILD)/librlock.a
 	install -D -m 644 lib/rlock.3 $(ROOT)/share/man/man3/rlock.3
 
 .PHONY: package sbom
-package: $(BUILD)/seckill ## a Debian package for this machine's release, in $(BUILD)
+package: $(BUILD)/seckill ## a Debian package for this machine's release, in build/
 	@app/install/package.sh $(BUILD) $(VERSION)
-sbom: $(BUILD)/seckill ## what the program is linked with, as SPDX: $(BUILD)/seckill.spdx.json
+sbom: $(BUILD)/seckill ## what the program is linked with, as SPDX: build/seckill.spdx.json
 	@app/install/sbom.py $< $(VERSION) $(COMMIT) >$(BUILD)/seckill.spdx.json
 	@echo $(BUILD)/seckill.spdx.json
 
@@ -199,7 +199,7 @@ clean: ## remove build/ (the data in var/ stay)
 # -- running --
 
 .PHONY: run bench
-run: $(BUILD)/seckill ## a sale on http://127.0.0.1:$(PORT), with private servers in var/run
+run: $(BUILD)/seckill ## a sale on this machine, with private servers in var/run: PORT=8080
 	@exec load/run.py $(BUILD)/seckill $(PORT)
 
 bench: $(BUILD)/seckill $(LOAD) ## compare the service with the limits of this machine: BENCH_SECONDS= BENCH_ROUNDS=
