@@ -332,12 +332,12 @@ def test_codes__are_those_of_the_contract(_world):
 
 
 def test_functions__are_in_the_named_files(_world):
-    """Rows of a function and its file; the definition stands at the beginning of a line."""
+    """Rows of a function or array and its file; the definition stands at the beginning of a line."""
     rows = re.findall(r"`(\w+)` \| ((?:app|lib|sql)\b[\w/.]*) \|", read(DEVELOPER))
     check(rows, "no functions found")
     for name, path in rows:
         source = read(path) if os.path.isfile(f"{ROOT}/{path}") else read_all(f"{path}/**/*.sql")
-        check(re.search(rf"^[\w *#]*\b{name}\(", source, re.M), f"{name} is not in {path}")
+        check(re.search(rf"^[\w *#}}]*\b{name}[(\[]", source, re.M), f"{name} is not in {path}")
     tests = read_all("app/test/**/*.[ch]")
     for name in re.findall(r"`(test_[a-z]\w+__\w+)`", read(DEVELOPER)):
         check(f" {name}(" in tests, f"there is no {name}")
