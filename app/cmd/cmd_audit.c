@@ -1,4 +1,4 @@
-/* cmd_audit.c - `seckill audit`: checks the promises on the data in the database. */
+/* cmd_audit.c - `seckill audit`: checks the guarantees on the data of the database. */
 #include "app/cmd/cmd.h"
 #include "app/core/config.h"
 #include "app/store/db.h"
