@@ -4,36 +4,67 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h> /* needs the first four */
+#include <cmocka.h> /* needs the first five */
 
 /** ASSERT_NUMBER(found, <, limit): compare two integers. */
 #define ASSERT_NUMBER(found, comparison, wanted)                                         \
-    do {                                                                                 \
-        long long found_ = (long long)(found), wanted_ = (long long)(wanted);            \
-        if (!(found_ comparison wanted_))                                                \
-            fail_msg("%s is %lld, expected " #comparison " %lld", #found, found_,        \
-                     wanted_);                                                           \
-    } while (0)
+    asserts_number((long long)(found), #comparison, (long long)(wanted), #found,         \
+                   __FILE__, __LINE__)
 
 /** That `low <= found <= high`, for integers of either sign. */
 #define ASSERT_BETWEEN(found, low, high)                                                 \
-    do {                                                                                 \
-        long long found_ = (long long)(found);                                           \
-        if (found_ < (long long)(low) || found_ > (long long)(high))                     \
-            fail_msg("%s is %lld, expected %lld to %lld", #found, found_,                \
-                     (long long)(low), (long long)(high));                               \
-    } while (0)
+    asserts_between((long long)(found), (long long)(low), (long long)(high), #found,     \
+                    __FILE__, __LINE__)
 
 /** That the text has these words in it. */
-#define ASSERT_CONTAINS(text, words)                                                     \
-    do {                                                                                 \
-        const char *text_ = (text);                                                      \
-        if (strstr(text_, words) == NULL)                                                \
-            fail_msg("'%s' does not contain '%s'", text_, words);                        \
-    } while (0)
+#define ASSERT_CONTAINS(text, words) asserts_contains(text, words, __FILE__, __LINE__)
+
+static inline bool asserts_compare(long long found, const char *comparison,
+                                   long long wanted)
+{
+    switch (comparison[0]) {
+    case '<':
+        return comparison[1] == '=' ? found <= wanted : found < wanted;
+    case '>':
+        return comparison[1] == '=' ? found >= wanted : found > wanted;
+    case '!':
+        return found != wanted;
+    default:
+        return found == wanted;
+    }
+}
+
+static inline void asserts_number(long long found, const char *comparison,
+                                  long long wanted, const char *expression,
+                                  const char *file, int line)
+{
+    if (asserts_compare(found, comparison, wanted))
+        return;
+    print_error("%s is %lld, expected %s %lld\n", expression, found, comparison, wanted);
+    _fail(file, line);
+}
+
+static inline void asserts_between(long long found, long long low, long long high,
+                                   const char *expression, const char *file, int line)
+{
+    if (low <= found && found <= high)
+        return;
+    print_error("%s is %lld, expected %lld to %lld\n", expression, found, low, high);
+    _fail(file, line);
+}
+
+static inline void asserts_contains(const char *text, const char *words, const char *file,
+                                    int line)
+{
+    if (strstr(text, words) != NULL)
+        return;
+    print_error("'%s' does not contain '%s'\n", text, words);
+    _fail(file, line);
+}
 
 #endif

@@ -167,7 +167,7 @@ static void test_acquire__has_its_time_though_the_loop_was_busy(void **state)
     struct group_fixture groups;
 
     group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
-    fixture->loop.time -= 2 * ROUND_MS; /* the turn began then */
+    fixture->loop.time -= 2UL * ROUND_MS; /* the turn began then */
     assert_int_equal(group_acquire(&groups), STATUS_OK);
     group_free(&groups);
 }

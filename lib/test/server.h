@@ -12,11 +12,11 @@ struct server {
     char dir[64];
     char unix_url[96];
     char tcp_url[96];
-    uint16_t port;
-    pid_t pid;
     const char *const *options; /* more words for the command line; NULL or NULL-ended */
     struct redisContext *redis; /* of server_command() */
     struct server *older;       /* of those that are not stopped */
+    pid_t pid;
+    uint16_t port;
     bool is_paused;
 };
 
