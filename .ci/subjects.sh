@@ -5,7 +5,7 @@
 # BASE, or BASE itself.
 set -eu
 cd "$(dirname "$0")/.."
-BASE=d37f4a8218b6db320b1a2e622954794196e1c19a
+BASE=09e18d8d7293d9a6c326edb1bd9fb4a5d06c411b
 
 not_run()
 {
