@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_MS 2
+#define TICK_MS     2
+#define QUIET_TURNS 8 /* of the loop, after which all that was sent is answered */
 
 static struct server *group_server;
 
@@ -225,6 +226,51 @@ void fixture_close_hung(struct fixture *fixture, struct rlock_client *client)
     begin_close(fixture, client);
     fixture_pass_ms(fixture, TIMEOUT_MS + 1);
     fixture_wait_count(fixture, &fixture->closed_count, closed_count);
+}
+
+struct next_timer {
+    const uv_timer_t *tick;
+    uint64_t due_ms;
+};
+
+static void find_timer(uv_handle_t *handle, void *arg)
+{
+    struct next_timer *next = arg;
+    const uv_timer_t *timer = (const uv_timer_t *)handle;
+
+    if (handle->type == UV_TIMER && uv_is_active(handle) && timer != next->tick &&
+        uv_timer_get_due_in(timer) < next->due_ms)
+        next->due_ms = uv_timer_get_due_in(timer);
+}
+
+unsigned fixture_step(struct fixture *fixture)
+{
+    struct next_timer next = {&fixture->tick, FIXTURE_DAY_MS};
+
+    uv_update_time(&fixture->loop);
+    uv_walk(&fixture->loop, find_timer, &next);
+    if (next.due_ms > 0 && !fixture->server->is_paused && fixture->server->pid > 0)
+        server_pass_ms(fixture->server, (unsigned)next.due_ms);
+    fixture_jump_ms(fixture, (unsigned)next.due_ms);
+    return (unsigned)next.due_ms;
+}
+
+unsigned fixture_simulate(struct fixture *fixture, bool (*holds)(void *arg), void *arg,
+                          const char *condition)
+{
+    uint64_t end_ns = uv_hrtime() + WITHIN_MS * UINT64_C(1000000);
+    unsigned passed_ms = 0;
+
+    for (unsigned turn = 0; !holds(arg); turn++) {
+        if (uv_hrtime() >= end_ns)
+            fail_msg("%s: still false after %d ms, %u ms simulated", condition, WITHIN_MS,
+                     passed_ms);
+        if (turn % QUIET_TURNS == QUIET_TURNS - 1)
+            passed_ms += fixture_step(fixture);
+        server_settle();
+        uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    }
+    return passed_ms;
 }
 
 static void postpone_timer(uv_handle_t *handle, void *arg)

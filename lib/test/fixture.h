@@ -93,6 +93,19 @@ void fixture_pass_ms(struct fixture *fixture, unsigned ms);
 /** The same, but wait for no server and do not run the loop. */
 void fixture_jump_ms(struct fixture *fixture, unsigned ms);
 
+/**
+ * Run the loop until `holds(arg)`, and fail after WITHIN_MS. Whenever all that was sent is
+ * answered, time jumps to the next timer of the loop, also for the leases at the server.
+ * Returns the ms of all jumps.
+ */
+#define FIXTURE_SIMULATE(fixture, holds, arg)                                            \
+    fixture_simulate(fixture, holds, arg, #holds)
+unsigned fixture_simulate(struct fixture *fixture, bool (*holds)(void *arg), void *arg,
+                          const char *condition);
+
+/** One jump of it. */
+unsigned fixture_step(struct fixture *fixture);
+
 /** Postpone all timers of the loop by a day: what happens next does not happen by time. */
 #define FIXTURE_DAY_MS 86400000
 void fixture_hold_timers(struct fixture *fixture);

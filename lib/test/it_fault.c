@@ -1,9 +1,11 @@
 /*
- * it_fault.c - every reply of every command is lost, cut, late or doubled, once.
+ * it_fault.c - each reply of each command is lost, cut, late or doubled, once.
  *
- * Alice speaks to the server through a proxy that does it, Bob directly. Whatever
- * happens to Alice, she is answered once, in time and no better than the truth; Bob gets
- * the lock long before its lease ends; and soon all is as if nothing had happened.
+ * Alice is connected by a proxy that does this, Bob directly. Whatever happens, each call
+ * of Alice is answered once, in time, and never OK without the lock; Bob gets the lock
+ * long before its lease ends; and soon no trace of the fault is left.
+ *
+ * Time is simulated: see fixture_simulate().
  */
 #include "base/clock.h"
 #include "lock/channel.h"
@@ -16,20 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME       "item:7"
-#define CHANNEL    "rlock:" NAME
-#define PATIENT_MS 5000 /* a timeout that the answer must not come from */
-#define HASTY_MS   400  /* one that it must */
-#define LATE_MS    2000 /* that it may come after the timeout, on a busy machine */
-#define SOON_MS    5000 /* after which a lock that nobody has is free */
-#define RENEWED_MS 1500 /* a lease that is renewed */
-#define TESTS_MAX  128
-#define TEAMS      4
+#define NAME      "item:7"
+#define CHANNEL   "rlock:" NAME
+#define SOON_MS   5000 /* after which a lock without an owner is free */
+#define HOUR_US   INT64_C(3600000000)
+#define TESTS_MAX 256
+#define TEAMS     2
 
 struct fault {
     const char *words;
     enum proxy_fault fault;
-    enum status status; /* what the caller is told */
+    enum status status; /* of the call */
 };
 
 static const struct fault faults[] = {
@@ -58,8 +57,8 @@ struct test {
     const char *command; /* whose reply has the fault */
     const struct rlock_kind *kind;
     bool waits;
-    enum status doubled; /* what the caller is told when the reply came twice */
-    unsigned without;    /* faults that would show nothing, as bits */
+    enum status doubled; /* of the call when the reply comes twice */
+    unsigned without;    /* faults that have no effect here, as bits */
 };
 
 struct row {
@@ -75,12 +74,12 @@ struct trial {
     const struct fault *fault;
     struct rlock_client *alice, *bob;
     struct call hers, inner, his;
-    struct rlock_stats answered; /* what Alice's statistics must be */
+    struct rlock_stats expected; /* of Alice */
 };
 
 /* -- around each trial -- */
 
-/** The server knows the scripts, so that the first reply is not NOSCRIPT. */
+/** Load the scripts, so that the first reply is not NOSCRIPT. */
 static void load_scripts(struct trial *trial)
 {
     for (int i = 0; i < RLOCK_SCRIPT_COUNT; i++)
@@ -97,6 +96,7 @@ static int setup(void **state)
     trial->test = row->test;
     trial->fault = row->fault;
     fixture_setup(&fixture);
+    clock_shift_us(HOUR_US); /* it goes back by less in strike() */
     trial->fixture = fixture;
     trial->proxy = proxy_start(&trial->fixture->loop, trial->fixture->server->unix_url);
     load_scripts(trial);
@@ -131,27 +131,39 @@ static void run(void **state)
 
 /* -- what the trials are made of -- */
 
-static int64_t us(uint32_t ms)
+#define AWAIT(trial, holds, arg) FIXTURE_SIMULATE((trial)->fixture, holds, arg)
+
+struct count {
+    const unsigned *at;
+    unsigned wanted;
+};
+
+static bool has_count(void *arg)
 {
-    return (int64_t)ms * 1000;
+    const struct count *count = arg;
+
+    return *count->at >= count->wanted;
 }
 
-static uint32_t timeout_ms(const struct trial *trial)
+/** Returns the ms that this took in simulated time. */
+static unsigned await_count(struct trial *trial, const unsigned *at, unsigned wanted)
 {
-    return trial->fault->status == STATUS_TIMEOUT ? HASTY_MS : PATIENT_MS;
+    struct count count = {at, wanted};
+
+    return AWAIT(trial, has_count, &count);
 }
 
-static void wait_until(struct trial *trial, bool (*is_so)(void *arg), void *arg)
+static bool is_up(void *arg)
 {
-    assert_true(fixture_run_until(trial->fixture, is_so, arg, WITHIN_MS));
+    return rlock_client_is_up(arg);
 }
 
 static void open_alice(struct trial *trial)
 {
     trial->alice = fixture_open(
         trial->fixture, (struct rlock_client_options){.redis_url = trial->proxy->url,
-                                                      .timeout_ms = timeout_ms(trial)});
-    fixture_wait_up(trial->fixture, trial->alice);
+                                                      .timeout_ms = TIMEOUT_MS});
+    AWAIT(trial, is_up, trial->alice);
 }
 
 static struct rlock_stats stats_of(const struct rlock_client *client)
@@ -170,12 +182,9 @@ static bool is_unknown(enum status status)
 /** The `wanted`-th answer to Alice, not more, in time. */
 static enum status await_answer(struct trial *trial, struct call *call, unsigned wanted)
 {
-    int64_t begin_us = clock_mono_us();
-
     rlock_flush(trial->alice);
-    fixture_wait_answers(trial->fixture, call, wanted);
+    ASSERT_NUMBER(await_count(trial, &call->answers, wanted), <=, TIMEOUT_MS + 1);
     assert_int_equal(call->answers, wanted);
-    ASSERT_NUMBER(clock_mono_us() - begin_us, <, us(timeout_ms(trial) + LATE_MS));
     return call->status;
 }
 
@@ -191,16 +200,16 @@ static struct rlock_acquire_options options_of(const struct trial *trial)
         .kind = trial->test->kind,
         .lease_ms = RLOCK_LEASE_MS_MAX,
         .holder = 1,
-        .wait_ms = trial->test->waits ? WITHIN_MS : 0,
+        .wait_ms = trial->test->waits ? RLOCK_WAIT_FOREVER : 0,
     };
 }
 
 static enum status count(struct trial *trial, const struct call *call)
 {
     if (call->status == STATUS_OK)
-        trial->answered.granted++;
+        trial->expected.granted++;
     else
-        trial->answered.failed++;
+        trial->expected.failed++;
     assert_int_equal(rlock_is_held(&call->lock), call->status == STATUS_OK);
     return call->status;
 }
@@ -224,27 +233,26 @@ static enum status alice_releases(struct trial *trial, struct call *call)
 {
     call_release(trial->alice, call);
     if (is_unknown(answer(trial, call)))
-        trial->answered.failed++;
+        trial->expected.failed++;
     return call->status;
 }
 
-/** All that was asked for works again, on a new connection. */
+/** All calls work again, on a new connection. */
 static void alice_recovers(struct trial *trial)
 {
-    int64_t end_us = clock_mono_us() + us(WITHIN_MS);
     struct call call = {0};
+    unsigned passed_ms = await_count(trial, &trial->proxy->connections, 2);
 
-    fixture_wait_count(trial->fixture, &trial->proxy->connections, 2);
     while (alice_acquires(trial, &call, "another") != STATUS_OK) {
         assert_true(is_unknown(call.status));
-        ASSERT_NUMBER(clock_mono_us(), <, end_us);
-        fixture_run_for(trial->fixture, 5);
+        passed_ms += fixture_step(trial->fixture);
+        ASSERT_NUMBER(passed_ms, <=, 2 * TIMEOUT_MS);
     }
     assert_int_equal(alice_releases(trial, &call), STATUS_OK);
     assert_int_equal(trial->proxy->faults, 1);
 }
 
-/** Alice knows the server's clock: a command that comes too late will do nothing. */
+/** Alice learns the server's clock: a command that comes too late does nothing. */
 static void alice_warms_up(struct trial *trial)
 {
     struct call call = {0};
@@ -270,12 +278,12 @@ static void bob_releases(struct trial *trial)
 /** Nobody has the lock, and soon Bob has it. */
 static void bob_gets_it(struct trial *trial)
 {
-    int64_t end_us = clock_mono_us() + us(SOON_MS);
+    unsigned passed_ms = 0;
 
     while (bob_tries(trial, LEASE_MS) != STATUS_OK) {
         assert_int_equal(trial->his.status, STATUS_BUSY);
-        ASSERT_NUMBER(clock_mono_us(), <, end_us);
-        fixture_run_for(trial->fixture, 5);
+        passed_ms += fixture_step(trial->fixture);
+        ASSERT_NUMBER(passed_ms, <=, SOON_MS);
     }
     bob_releases(trial);
 }
@@ -290,56 +298,40 @@ static bool is_locked(void *arg)
     return has_lock(arg);
 }
 
-struct progress {
-    struct server *server;
-    long long calls;
-};
-
-/** How many commands it has carried out, those of the tests themselves aside. */
-static long long calls(struct server *server)
-{
-    return server_calls(server, "evalsha") + server_calls(server, "eval") +
-           server_calls(server, "ping") + server_calls(server, "subscribe") +
-           server_calls(server, "unsubscribe");
-}
-
-static bool has_called(void *arg)
-{
-    const struct progress *progress = arg;
-
-    return calls(progress->server) > progress->calls;
-}
-
-/** What was held comes at last; a command that was held is carried out now. */
+/** The proxy passes on what it has held; the server executes it. */
 static void let_go(struct trial *trial)
 {
-    struct server *server = trial->fixture->server;
-    struct progress progress = {server, calls(server)};
-    enum proxy_fault fault = trial->fault->fault;
-
     proxy_let_go(trial->proxy);
-    if (fault == PROXY_CUT_ASTRAY || fault == PROXY_HOLD_UNSENT)
-        wait_until(trial, has_called, &progress);
+    for (int i = 0; i < 4; i++) {
+        uv_run(&trial->fixture->loop, UV_RUN_NOWAIT);
+        server_settle();
+    }
 }
 
 static void assert_stats(const struct trial *trial)
 {
     struct rlock_stats stats = stats_of(trial->alice);
 
-    assert_int_equal(stats.granted, trial->answered.granted);
+    assert_int_equal(stats.granted, trial->expected.granted);
     assert_int_equal(stats.busy, 0);
-    assert_int_equal(stats.failed, trial->answered.failed);
-    assert_int_equal(stats.lost, trial->answered.lost);
+    assert_int_equal(stats.failed, trial->expected.failed);
+    assert_int_equal(stats.lost, trial->expected.lost);
 }
 
+/**
+ * The fault happens at the next command or reply. Before a command that is to come too
+ * late the server's clock goes forward, seen from here, by more than the timeout.
+ */
 static void strike(struct trial *trial)
 {
+    if (trial->fault->fault == PROXY_HOLD_UNSENT)
+        clock_shift_us(-2 * TIMEOUT_MS * 1000LL);
     proxy_at(trial->proxy, trial->test->command, 1, trial->fault->fault);
 }
 
 /* -- acquire and release -- */
 
-static enum status told(const struct trial *trial)
+static enum status wanted_status(const struct trial *trial)
 {
     return trial->fault->fault == PROXY_DUPLICATE ? trial->test->doubled
                                                   : trial->fault->status;
@@ -347,14 +339,14 @@ static enum status told(const struct trial *trial)
 
 static void acquire_with_fault(struct trial *trial)
 {
-    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), told(trial));
+    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), wanted_status(trial));
     alice_recovers(trial);
     let_go(trial);
     if (trial->fault->fault == PROXY_CUT_ASTRAY)
-        wait_until(trial, is_locked, trial); /* for nobody; it is given back */
+        AWAIT(trial, is_locked, trial); /* for nobody; it is released */
     if (trial->fault->fault == PROXY_HOLD_UNSENT)
         assert_false(has_lock(trial));
-    if (told(trial) == STATUS_OK)
+    if (wanted_status(trial) == STATUS_OK)
         assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     bob_gets_it(trial);
     assert_stats(trial);
@@ -383,13 +375,14 @@ static void trial_acquire_unknown_script(struct trial *trial)
     acquire_with_fault(trial);
 }
 
-/** It is the one after that. */
+/** The reply with the fault is that to the call with the body. */
 static void trial_acquire_with_body(struct trial *trial)
 {
     open_alice(trial);
     alice_warms_up(trial);
     forget_scripts(trial);
-    proxy_at(trial->proxy, trial->test->command, 2, trial->fault->fault);
+    strike(trial);
+    trial->proxy->plan.passing = 1; /* the call without the body */
     acquire_with_fault(trial);
 }
 
@@ -457,10 +450,10 @@ static void trial_nested_acquire(struct trial *trial)
     alice_recovers(trial);
     let_go(trial);
     if (trial->fault->fault == PROXY_CUT_ASTRAY)
-        wait_until(trial, has_two_grants, trial);
+        AWAIT(trial, has_two_grants, trial);
     if (trial->fault->status == STATUS_OK)
         assert_int_equal(alice_releases(trial, &trial->inner), STATUS_OK);
-    wait_until(trial, has_one_grant, trial);
+    AWAIT(trial, has_one_grant, trial);
     one_grant_is_left(trial);
 }
 
@@ -471,7 +464,7 @@ static void alice_acquires_watched(struct trial *trial)
     struct rlock_acquire_options options = options_of(trial);
 
     options.watchdog = true;
-    options.lease_ms = RENEWED_MS;
+    options.lease_ms = LEASE_MS;
     call_acquire_with(trial->alice, &trial->hers, NAME, &options);
     assert_int_equal(acquired(trial, &trial->hers), STATUS_OK);
 }
@@ -486,8 +479,8 @@ static void trial_renew(struct trial *trial)
     open_alice(trial);
     alice_acquires_watched(trial);
     strike(trial);
-    fixture_wait_count(trial->fixture, &trial->proxy->faults, 1);
-    wait_until(trial, has_renewed_thrice, trial->alice);
+    await_count(trial, &trial->proxy->faults, 1);
+    AWAIT(trial, has_renewed_thrice, trial->alice);
     assert_int_equal(trial->hers.losses, 0);
     ASSERT_NUMBER(rlock_safe_for_us(&trial->hers.lock, clock_mono_us()), >, 0);
     assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
@@ -509,15 +502,17 @@ static int64_t safe_until_us(const struct trial *trial)
 /** No renewal is ever answered: the lock is lost when its lease ends here, not before. */
 static void trial_renew_in_vain(struct trial *trial)
 {
-    int64_t lost_at_us;
+    int64_t safe_us, begin_us, passed_us;
 
     open_alice(trial);
     alice_acquires_watched(trial);
-    lost_at_us = safe_until_us(trial);
+    begin_us = clock_mono_us();
+    safe_us = rlock_safe_for_us(&trial->hers.lock, begin_us);
     proxy_always(trial->proxy, trial->test->command, trial->fault->fault);
-    fixture_wait_losses(trial->fixture, &trial->hers, 1);
-    ASSERT_BETWEEN(clock_mono_us(), lost_at_us, lost_at_us + us(LATE_MS));
-    trial->answered.lost++;
+    passed_us = await_count(trial, &trial->hers.losses, 1) * INT64_C(1000);
+    ASSERT_NUMBER(clock_mono_us() - begin_us, >=, safe_us);
+    ASSERT_NUMBER(passed_us, <=, safe_us + 1000);
+    trial->expected.lost++;
     ASSERT_NUMBER(trial->proxy->faults, >=, 2);
     let_go(trial);
     bob_gets_it(trial);
@@ -526,7 +521,7 @@ static void trial_renew_in_vain(struct trial *trial)
     assert_stats(trial);
 }
 
-/** What is not known to be longer is not longer, and what may be shorter is. */
+/** A lease that is not known to be extended does not count as extended. */
 static void trial_extend(struct trial *trial)
 {
     bool is_ok = trial->fault->status == STATUS_OK;
@@ -536,10 +531,10 @@ static void trial_extend(struct trial *trial)
     alice_acquires_watched(trial);
     before_us = safe_until_us(trial);
     strike(trial);
-    call_extend(trial->alice, &trial->hers, LEASE_MS);
+    call_extend(trial->alice, &trial->hers, 3 * LEASE_MS);
     assert_int_equal(answer(trial, &trial->hers), trial->fault->status);
     assert_true(rlock_is_held(&trial->hers.lock));
-    assert_int_equal(safe_until_us(trial) > before_us + us(RENEWED_MS), is_ok);
+    assert_int_equal(safe_until_us(trial) > before_us + LEASE_MS * 1000LL, is_ok);
     alice_recovers(trial);
     let_go(trial);
     assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
@@ -550,7 +545,7 @@ static void trial_extend(struct trial *trial)
 
 /* -- connecting -- */
 
-/** The counter came back old: whoever gets a lock has a fence of today all the same. */
+/** The counter is of an old snapshot: fences are greater than before all the same. */
 static void alice_draws_a_new_fence(struct trial *trial)
 {
     alice_recovers(trial);
@@ -574,7 +569,7 @@ static void trial_idle_probe(struct trial *trial)
 {
     open_alice(trial);
     strike(trial);
-    fixture_wait_count(trial->fixture, &trial->proxy->faults, 1);
+    await_count(trial, &trial->proxy->faults, 1);
     alice_draws_a_new_fence(trial);
 }
 
@@ -596,22 +591,22 @@ static bool is_asleep(void *arg)
     return false;
 }
 
-static void alice_begins_to_wait(struct trial *trial, uint32_t owners_lease_ms)
+static void alice_begins_to_wait(struct trial *trial)
 {
     struct rlock_acquire_options options = options_of(trial);
 
-    assert_int_equal(bob_tries(trial, owners_lease_ms), STATUS_OK);
+    assert_int_equal(bob_tries(trial, RLOCK_LEASE_MS_MAX), STATUS_OK);
     call_acquire_with(trial->alice, &trial->hers, NAME, &options);
     rlock_flush(trial->alice);
 }
 
-static void alice_waits(struct trial *trial, uint32_t owners_lease_ms)
+static void alice_waits(struct trial *trial)
 {
-    alice_begins_to_wait(trial, owners_lease_ms);
-    wait_until(trial, is_asleep, trial);
+    alice_begins_to_wait(trial);
+    AWAIT(trial, is_asleep, trial);
 }
 
-/** Bob gives it back, for which Alice waits; she may be answered before he is. */
+/** Bob releases, and Alice gets the lock; she may be answered before he is. */
 static enum status bob_hands_over(struct trial *trial)
 {
     unsigned wanted = trial->hers.answers + 1;
@@ -621,10 +616,10 @@ static enum status bob_hands_over(struct trial *trial)
     return count(trial, &trial->hers);
 }
 
-/** She waits in another's place: with her message, and with the place left again. */
+/** Another wait, with its message, and with its channel left. */
 static void alice_waits_and_gets_it(struct trial *trial)
 {
-    alice_waits(trial, RLOCK_LEASE_MS_MAX);
+    alice_waits(trial);
     assert_int_equal(bob_hands_over(trial), STATUS_OK);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
 }
@@ -639,13 +634,13 @@ static bool has_no_subscriber(void *arg)
     return is_so;
 }
 
-/** The fault has come to her subscription: it does not last and leaves nothing. */
+/** The fault concerned her subscription: it does not last and leaves nothing. */
 static void subscription_recovers(struct trial *trial)
 {
-    fixture_wait_count(trial->fixture, &trial->proxy->faults, 1);
+    await_count(trial, &trial->proxy->faults, 1);
     let_go(trial);
     alice_waits_and_gets_it(trial);
-    wait_until(trial, has_no_subscriber, trial);
+    AWAIT(trial, has_no_subscriber, trial);
     assert_int_equal(trial->proxy->faults, 1);
     bob_gets_it(trial);
     assert_stats(trial);
@@ -655,8 +650,8 @@ static void trial_subscribe(struct trial *trial)
 {
     open_alice(trial);
     strike(trial);
-    alice_begins_to_wait(trial, RLOCK_LEASE_MS_MAX);
-    fixture_wait_count(trial->fixture, &trial->proxy->faults, 1);
+    alice_begins_to_wait(trial);
+    await_count(trial, &trial->proxy->faults, 1);
     assert_int_equal(bob_hands_over(trial), STATUS_OK);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     subscription_recovers(trial);
@@ -670,24 +665,22 @@ static void trial_unsubscribe(struct trial *trial)
     subscription_recovers(trial);
 }
 
-/** A message that is merely missing is made up for when the owner's lease ends. */
+/** A message that does not come is made up for by the next look. */
 static void trial_message(struct trial *trial)
 {
-    bool is_missing = trial->fault->fault == PROXY_DROP;
-
     open_alice(trial);
-    alice_waits(trial, is_missing ? RENEWED_MS : RLOCK_LEASE_MS_MAX);
+    alice_waits(trial);
     strike(trial);
     assert_int_equal(bob_hands_over(trial), STATUS_OK);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     subscription_recovers(trial);
 }
 
-/** The try that the message brought is the one with the fault. */
+/** The try that the message starts is the one with the fault. */
 static void trial_woken(struct trial *trial)
 {
     open_alice(trial);
-    alice_waits(trial, RLOCK_LEASE_MS_MAX);
+    alice_waits(trial);
     strike(trial);
     assert_int_equal(bob_hands_over(trial), trial->fault->status);
     alice_recovers(trial);
@@ -695,7 +688,7 @@ static void trial_woken(struct trial *trial)
         assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     let_go(trial);
     bob_gets_it(trial);
-    wait_until(trial, has_no_subscriber, trial);
+    AWAIT(trial, has_no_subscriber, trial);
     assert_stats(trial);
 }
 
@@ -703,7 +696,7 @@ static void trial_woken(struct trial *trial)
 
 #define OTHER "item:8"
 
-/** Replies move up or back: one of two locks must not get the good news of the other. */
+/** Replies move up or back: a lock must not take the reply of another for its own. */
 static struct call *unlucky(struct trial *trial)
 {
     return trial->fault->fault == PROXY_DROP ? &trial->hers : &trial->inner;
@@ -726,9 +719,9 @@ static void assert_thief_has_it(struct trial *trial)
 
 static void both_are_answered(struct trial *trial, unsigned answers)
 {
-    fixture_wait_answers(trial->fixture, &trial->hers, answers);
-    fixture_wait_answers(trial->fixture, &trial->inner, answers);
-    fixture_wait_count(trial->fixture, &trial->proxy->connections, 2);
+    await_count(trial, &trial->hers.answers, answers);
+    await_count(trial, &trial->inner.answers, answers);
+    await_count(trial, &trial->proxy->connections, 2);
     assert_int_equal(trial->proxy->faults, 1);
     assert_int_equal(trial->hers.answers, answers);
     assert_int_equal(trial->inner.answers, answers);
@@ -770,26 +763,26 @@ static void alice_acquires_watched_beside(struct trial *trial)
     struct rlock_acquire_options options = options_of(trial);
 
     options.watchdog = true;
-    options.lease_ms = RENEWED_MS + 1; /* renewed by another call */
+    options.lease_ms = LEASE_MS + 1; /* renewed by another call */
     call_acquire_with(trial->alice, &trial->inner, OTHER, &options);
     assert_int_equal(acquired(trial, &trial->inner), STATUS_OK);
 }
 
-/** Nobody may believe in a lock for longer because another was renewed. */
+/** A lock does not count as renewed because another was. */
 static void trial_renew_two(struct trial *trial)
 {
-    int64_t believed_until_us;
+    int64_t safe_before_us;
 
     open_alice(trial);
     alice_acquires_watched(trial);
     alice_acquires_watched_beside(trial);
-    believed_until_us = safe_until_us(trial);
+    safe_before_us = safe_until_us(trial);
     steal(trial);
     strike(trial);
-    fixture_wait_count(trial->fixture, &trial->proxy->connections, 2);
+    await_count(trial, &trial->proxy->connections, 2);
     assert_int_equal(trial->proxy->faults, 1);
-    assert_true(trial->hers.losses == 1 || safe_until_us(trial) == believed_until_us);
-    fixture_wait_losses(trial->fixture, &trial->hers, 1);
+    assert_true(trial->hers.losses == 1 || safe_until_us(trial) == safe_before_us);
+    await_count(trial, &trial->hers.losses, 1);
     assert_int_equal(trial->inner.losses, 0);
     assert_thief_has_it(trial);
 }
