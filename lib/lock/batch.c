@@ -54,7 +54,6 @@ void rlock_batches_init(struct rlock_batches *batches,
     list_init(&batches->sent);
     list_init(&batches->failed);
     list_init(&batches->spare);
-    batches->limit = RLOCK_BATCH_MAX;
     batches->on_all_completed = on_all_completed;
 }
 
@@ -144,7 +143,7 @@ enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *
     if (batch == NULL)
         return STATUS_NO_MEMORY;
     place(batch, batch->count++, lock);
-    if (batch->count >= client->batches.limit) {
+    if (batch->count == RLOCK_BATCH_MAX) {
         list_remove(&batch->link);
         list_append(&class->full, &batch->link);
         class->open_count--;

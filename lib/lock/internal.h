@@ -88,7 +88,7 @@ struct rlock_kind {
 struct rlock_server {
     struct redis_script_call raise;
     int64_t raise_sent_us;
-    int64_t ahead_us; /* the server's clock minus clock_mono_us(), at most */
+    int64_t ahead_us; /* upper bound of the server's clock minus clock_mono_us() */
 };
 
 /* -- batches: batch.c -- */
@@ -105,7 +105,6 @@ struct rlock_batches {
     struct list failed; /* could not be sent; rlock_batch_complete_failed() ends them */
     struct list spare;
     struct redis_command wait_command; /* the WAIT in progress, if any */
-    unsigned limit; /* locks per call: 1 where their slots in a cluster may differ */
     void (*on_all_completed)(struct rlock_client *client);
 };
 

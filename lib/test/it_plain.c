@@ -393,27 +393,6 @@ static void test_acquire__grants_many_different_leases(void **state)
     }
 }
 
-/** As Redis Cluster needs it: no call with keys of two slots. */
-static void test_acquire__one_key_per_call_when_asked(void **state)
-{
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call calls[5] = {0};
-    char name[32];
-    long long before;
-
-    client->batches.limit = 1;
-    assert_int_equal(acquire(fixture, client, &calls[0], "item:0", LEASE_MS), STATUS_OK);
-    before = server_calls(fixture->server, "evalsha");
-    for (int i = 1; i < 5; i++) {
-        snprintf(name, sizeof(name), "item:%d", i);
-        call_acquire(client, &calls[i], name, LEASE_MS);
-    }
-    rlock_flush(client);
-    fixture_wait_answers(fixture, &calls[4], 1);
-    assert_int_equal(server_calls(fixture->server, "evalsha") - before, 4);
-}
-
 static void test_release__by_a_non_owner_is_refused_and_the_lock_stays(void **state)
 {
     struct fixture *fixture = *state;
@@ -712,7 +691,6 @@ int main(void)
         FIXTURE_TEST(test_acquire__ten_thousand_in_one_flush_each_with_its_own_result),
         FIXTURE_TEST(test_acquire__same_lease_shares_calls_of_128),
         FIXTURE_TEST(test_acquire__grants_many_different_leases),
-        FIXTURE_TEST(test_acquire__one_key_per_call_when_asked),
         FIXTURE_TEST(test_release__by_a_non_owner_is_refused_and_the_lock_stays),
         FIXTURE_TEST(test_release__second_time_is_not_owner),
         FIXTURE_TEST(test_release__after_expiry_is_lost_and_the_next_holder_untouched),
