@@ -2,9 +2,9 @@
  * limiter.h - rate limits by token buckets, per shopper or per address.
  *
  * Memory is bounded for any number of keys: a table of fixed size (1 MiB) has 65,536
- * buckets, of which each key can use four. If all four belong to other keys, the one that
- * is full first is evicted; its key regains its burst. So requests from very many
- * addresses cost accuracy, not memory.
+ * buckets, of which each key can use four. If all four belong to other keys, the bucket
+ * that would be full again first is evicted, which loses least: its key regains its whole
+ * burst. So requests from very many addresses cost accuracy, not memory.
  *
  * One limiter per loop: each loop applies the limit by itself.
  */

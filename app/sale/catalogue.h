@@ -56,16 +56,16 @@ struct catalogue;
 /** @store  borrowed, outlives the catalogue. NULL: out of memory */
 struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store);
 
-/** To be called without waits: the store, when closed, has answered them. The loop frees
- *  the memory. Accepts NULL. */
+/** To be called when no wait is open: store_close() answers them all. The loop frees the
+ *  memory in a later turn. Accepts NULL. */
 void catalogue_close(struct catalogue *catalogue);
 
 /** The entry if it is valid; else NULL: then call catalogue_read(). */
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t id);
 
 /** Read the entry, in one query with all others that this turn requests. The callback is
- *  called exactly once, never from inside this call; with STATUS_NO_MEMORY also when the
- *  catalogue is full. */
+ *  called exactly once, never from inside this call. The number of entries is limited;
+ *  beyond it the answer is STATUS_NO_MEMORY. */
 void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wait *wait,
                     catalogue_cb callback, void *arg);
 

@@ -67,7 +67,8 @@ void checkout_turn(struct checkout *checkout);
 /** Number of accepted requests; an answered one counts until its lock is released. */
 size_t checkout_in_flight(const struct checkout *checkout);
 
-/** To be called when nothing is in flight. The loop frees the memory. Accepts NULL. */
+/** To be called when nothing is in flight. The loop frees the memory in a later turn.
+ *  Accepts NULL. */
 void checkout_close(struct checkout *checkout);
 
 #endif

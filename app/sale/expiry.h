@@ -17,8 +17,8 @@ struct expiry_watch;
 /** @store  borrowed, outlives the watch. NULL: out of memory */
 struct expiry_watch *expiry_open(uv_loop_t *loop, struct store *store);
 
-/** To be called after the store, when closed, has answered all calls. The loop frees the
- *  memory. Accepts NULL. */
+/** To be called when no call is open: store_close() answers them all. The loop frees the
+ *  memory in a later turn. Accepts NULL. */
 void expiry_close(struct expiry_watch *watch);
 
 #endif

@@ -124,10 +124,10 @@ struct key_lookup {
 };
 
 /**
- * Find the order that the shopper placed with this request key, or a live order of the
- * shopper. Look-ups of a turn share queries. Sets VERDICT_REPEATED and the order;
- * VERDICT_ALREADY_ORDERED and order.id where the shopper has reached the voucher's limit
- * of live orders; VERDICT_NONE otherwise.
+ * Find the order that the shopper placed with this request key; if there is none, find out
+ * whether the shopper has reached the voucher's limit of live orders. Look-ups of a turn
+ * share queries. Sets VERDICT_REPEATED and the order; VERDICT_ALREADY_ORDERED and order.id
+ * (of a live order) at the limit; VERDICT_NONE otherwise.
  */
 void store_find_by_key(struct store *store, int64_t voucher_id, struct key_lookup *lookup,
                        store_key_cb callback, void *arg);

@@ -18,8 +18,9 @@
 #include <libpq-fe.h>
 #include <uv.h>
 
-/* How many queries may be under way so that the last is answered within its deadline even
-   if the server cancels each: statement_timeout is timeout_ms / (STORE_CONN_DEPTH + 1). */
+/* Maximum number of queries under way. The server cancels a query after statement_timeout =
+   timeout_ms / (STORE_CONN_DEPTH + 1). So the last query is answered within its deadline
+   even if the server cancels all of them. */
 #define STORE_CONN_DEPTH 2
 
 struct store_conn;
@@ -80,7 +81,7 @@ bool store_conn_is_up(const struct store_conn *conn);
 /** Queries sent and not answered. */
 unsigned store_conn_pending(const struct store_conn *conn);
 
-/** The server process of the connection; in on_down of the one that failed. */
+/** The server process of the connection; during on_down, that of the failed one. */
 struct store_backend store_conn_backend(const struct store_conn *conn);
 
 /**

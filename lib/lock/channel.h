@@ -24,7 +24,7 @@ struct rlock_channel {
 void rlock_channels_init(struct rlock_channels *channels,
                          const struct rlock_channel_events *events);
 
-/** Close the connection. No channel has listeners. */
+/** Close the connection; to be called when no channel has listeners. */
 void rlock_channels_close(struct rlock_client *client);
 void rlock_channels_clear(struct rlock_channels *channels);
 

@@ -6,7 +6,7 @@
  *   try      all members that are not held, without waiting; then held, or undo
  *   undo     release what is held, cancel what is in progress; then end, pause or wait
  *   pause    with jitter, longer after each failure; then try or wait
- *   wait     of a multi-lock, for one busy member while no other is held; then try
+ *   wait     with RLOCK_GROUP_ALL, for one busy member while no other is held; then try
  *   release  all members; then end
  *
  * As soon as a try or a release is decided, the remaining members have a short time only,

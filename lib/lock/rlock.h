@@ -85,8 +85,8 @@ extern const struct rlock_kind rlock_getset;
 /* -- data -- */
 
 /**
- * Tells how a call ended. Called by the loop, never from inside the call; only
- * STATUS_NO_MEMORY may be.
+ * Tells how a call ended. Called by the loop, never from inside the call, except with
+ * STATUS_NO_MEMORY.
  *
  * @lock    the lock of the call. Unless it is now held, its memory is the caller's again,
  *          and the callback may free it or use it for another call
@@ -149,14 +149,16 @@ struct rlock_acquire_options {
     bool watchdog;     /* renew the lease every third of it, until the release */
     rlock_cb on_lost; /* called once if the held lock turns out to be lost, and then is no
                           longer held; with the `arg` of acquire; may be NULL */
-    uint32_t wait_ms; /* how long to wait for another owner; 0: one try. By pub/sub and
-                          the owner's lease or, if spin_max_ms is set, by spinning */
-    uint16_t spin_min_ms;      /* the pauses grow from this (0: 1 ms) */
-    uint16_t spin_max_ms;      /* to this; a random part between half and all of it */
-    uint8_t replicas;          /* that must have the grant; 0: do not ask */
-    uint16_t replicas_wait_ms; /* for them: 1 to less than the client's timeout_ms. It
-                                  delays later commands of the client, including the
-                                  heartbeats of kind fair */
+    uint32_t wait_ms; /* how long to wait for another owner; 0: one try. The waiter tries
+                          again when pub/sub reports a release, when the owner's lease
+                          ends or, if spin_max_ms is set, after pauses */
+    uint16_t spin_min_ms;      /* the first pause (0: 1 ms); later ones are longer */
+    uint16_t spin_max_ms;      /* the longest pause. Each pause is shortened at random,
+                                  to between half and all of its length */
+    uint8_t replicas;          /* how many must confirm the grant; 0: none */
+    uint16_t replicas_wait_ms; /* how long to wait for them: at least 1, less than the
+                                  client's timeout_ms. The wait delays later commands of
+                                  the client, including the heartbeats of kind fair */
 };
 
 #define RLOCK_WAIT_BUCKETS 16
@@ -188,8 +190,8 @@ MUST_CHECK enum status rlock_client_open(const struct rlock_client_options *opti
 /**
  * End the client. Calls in progress end with STATUS_CANCELLED before this returns. Locks
  * that are still held are left to their lease, and their memory is the caller's again.
- * Releases in progress and grants of acquires in progress are still released, if the
- * server replies within the timeout. Until `closed` is called, calls end with
+ * Releases in progress are completed, and locks that acquires in progress still get are
+ * released, if the server replies within the timeout. Until `closed` is called, calls end with
  * STATUS_CANCELLED and a release sends nothing.
  *
  * @client  may be NULL: then `closed` is called at once
@@ -260,8 +262,9 @@ void rlock_cancel(struct rlock_client *client, struct rlock *lock);
  *              STATUS_CANCELLED  it was released meanwhile, or the client was closed.
  *                                After a release without a callback the memory of `lock`
  *                                may be gone: use it only to tell which lock it was
- *              others            as of rlock_acquire(); it still counts as held, until
- *                                the earlier of both deadlines
+ *              others            as of rlock_acquire(); the lock still counts as held,
+ *                                until the end of the old or of the new lease,
+ *                                whichever is earlier
  */
 void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t lease_ms,
                   rlock_cb callback, void *arg);

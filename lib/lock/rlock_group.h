@@ -2,16 +2,18 @@
  * rlock_group.h - several locks as one: all of them, or a majority of independent
  * servers.
  *
- * A multi-lock holds all of its members or none; they are on one server or on several. A
- * quorum lock (Redlock) has one member on each of N independent servers. It is held while
- * more than half of them are, and keeps working while a minority is unreachable.
+ * A group with RLOCK_GROUP_ALL holds all of its members or none; they are on one server
+ * or on several. A group with RLOCK_GROUP_MAJORITY (a quorum, as in Redlock) has one
+ * member on each of several independent servers. It is held while more than half of its
+ * members are held, and keeps working while a minority of the servers is unreachable.
  *
  * All members are tried at once. If too few are granted, these are released before the
  * group waits for anything, so groups that overlap cannot deadlock. It tries again after
- * a pause with jitter or, in a multi-lock, when the busy member is released. A try takes
- * at most 1.5 s and at most half of the lease. Once it is decided, the members that have
- * not replied get 50 ms more, or a twentieth of the lease if that is less; a grant that
- * arrives later still counts from then on.
+ * a pause with jitter or, with RLOCK_GROUP_ALL, when the busy member is released. A try
+ * takes at most 1.5 s and at most half of the lease. Once its result is certain, the
+ * members that have not replied get 50 ms more, or a twentieth of the lease if that is
+ * less. In a group that is then held, a member that is granted even later counts as held
+ * from that moment.
  *
  * Threads  all calls on a group and its callbacks: that of the loop of its clients
  * Blocks   never
@@ -69,7 +71,7 @@ MUST_CHECK enum status rlock_group_create(const struct rlock_member *members,
 /**
  * Free a group before its clients are closed, not from inside one of its callbacks. A
  * call in progress ends with STATUS_CANCELLED before this returns; what is held or may
- * have been granted is released. The loop frees the memory later.
+ * have been granted is released. The loop frees the memory in a later turn.
  *
  * @group  may be NULL
  */
@@ -86,7 +88,8 @@ void rlock_group_free(struct rlock_group *group);
  *                                continues
  *              STATUS_TIMEOUT    granted too late to be safe
  *              STATUS_CANCELLED  by rlock_group_cancel() or rlock_group_free()
- *              others            of the first member that decided it, after wait_ms
+ *              others            the status of a member whose call failed for another
+ *                                reason in the last try
  *            Unless STATUS_OK no member is held: grants of servers that reply have been
  *            released.
  */
@@ -109,8 +112,8 @@ void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, voi
 bool rlock_group_is_held(const struct rlock_group *group);
 
 /**
- * Microseconds for which enough members surely last: the shortest of all members of a
- * multi-lock, the longest that a majority of a quorum does. 0 or less: do not rely on it.
+ * Microseconds for which enough members surely last: all of them, or with
+ * RLOCK_GROUP_MAJORITY a majority. 0 or less: do not rely on it.
  *
  * @now_us  of CLOCK_MONOTONIC, as uv_hrtime() / 1000
  */

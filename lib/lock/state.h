@@ -1,8 +1,8 @@
 /*
- * state.h - the states of a lock: the only file that changes them.
+ * state.h - changes the state of a lock; no other file does.
  *
  * Calls arrive from calls.c, results from batches, through the operations of a kind
- * (struct rlock_op). lib/README.md draws the transitions.
+ * (struct rlock_op). lib/README.md lists the transitions.
  */
 #ifndef LOCK_STATE_H
 #define LOCK_STATE_H

@@ -43,7 +43,7 @@ MUST_CHECK enum status redis_socket_open(const struct redis_socket_options *opti
 
 /**
  * Close the connection at once; unsent bytes never leave this machine. The loop frees the
- * memory. Accepts NULL.
+ * memory in a later turn. Accepts NULL.
  */
 void redis_socket_close(struct redis_socket *socket);
 
