@@ -1,11 +1,11 @@
 /*
  * catalogue.c - reads vouchers on demand, in batches, and refreshes those in use.
  *
- * At most one read is under way; entries requested meanwhile go into the next one. The age
- * of an entry counts from the moment before its read was sent, so a notification that
- * arrives during the read makes the result stale instead of being lost.
+ * At most one read is under way; entries requested meanwhile go into the next one. The
+ * age of an entry counts from the moment before its read was sent, so a notification
+ * that arrives during the read makes the result stale instead of being lost.
  *
- * Promise: every catalogue_read() is answered exactly once, never from inside the call.
+ * Guarantee: every catalogue_read() is answered exactly once, never from inside the call.
  */
 #include "app/sale/catalogue.h"
 

@@ -14,15 +14,15 @@
  * A voucher has at most one transaction under way; the orders queued meanwhile form the
  * next batch.
  *
- * Promise: every accepted request is answered exactly once, at the latest at its deadline:
- * "unavailable" in LOCKING and QUEUED, where nothing was placed, and "unknown" in SENT.
- * After its deadline a request still passes through the remaining states, so its lock and
- * its memory are always released.
+ * Guarantee: every accepted request is answered exactly once, at the latest at its
+ * deadline: "unavailable" in LOCKING and QUEUED, where nothing was placed, and
+ * "unknown" in SENT. After its deadline a request still passes through the remaining
+ * states, so its lock and its memory are always released.
  *
- * When a transaction was rolled back for a transient reason, its orders return to the head
- * of their queue, a bounded number of times. When Postgres refuses a row, the batch is
- * split until that row is alone. When the connection was lost, the outcome is looked up
- * before any answer, and the orders that did not commit return to the queue.
+ * When a transaction was rolled back for a transient reason, its orders return to the
+ * head of their queue, a bounded number of times. When Postgres refuses a row, the
+ * batch is split until that row is alone. When the connection was lost, the outcome is
+ * looked up before any answer, and the orders that did not commit return to the queue.
  *
  * Threads: the owning loop's only.
  */

@@ -124,10 +124,10 @@ struct key_lookup {
 };
 
 /**
- * Find the order that the shopper placed with this request key; if there is none, find out
- * whether the shopper has reached the voucher's limit of live orders. Look-ups of a turn
- * share queries. Sets VERDICT_REPEATED and the order; VERDICT_ALREADY_ORDERED and order.id
- * (of a live order) at the limit; VERDICT_NONE otherwise.
+ * Find the order that the shopper placed with this request key; if there is none, find
+ * out whether the shopper has reached the voucher's limit of live orders. Look-ups of a
+ * turn share queries. Sets VERDICT_REPEATED and the order; VERDICT_ALREADY_ORDERED and
+ * order.id (of a live order) at the limit; VERDICT_NONE otherwise.
  */
 void store_find_by_key(struct store *store, int64_t voucher_id, struct key_lookup *lookup,
                        store_key_cb callback, void *arg);
@@ -187,8 +187,9 @@ typedef void (*store_expired_cb)(enum status status, uint64_t expired, bool is_p
                                  void *arg);
 
 /**
- * Expire unpaid orders whose deadline has passed, the oldest deadline first, a few hundred
- * per voucher at most. Any number of instances may do so at once: each order expires once.
+ * Expire unpaid orders whose deadline has passed, the oldest deadline first, a few
+ * hundred per voucher at most. Any number of instances may do so at once: each order
+ * expires once.
  */
 void store_expire_orders(struct store *store, store_expired_cb callback, void *arg);
 

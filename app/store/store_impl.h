@@ -82,7 +82,7 @@ struct store {
 /**
  * A zeroed call of `size` bytes that begins with a struct call; `done` frees it.
  *
- * Aborts when out of memory: the promise to answer every call could not be kept.
+ * Aborts when out of memory, because it could not guarantee an answer to every call.
  */
 void *store_call_new(struct store *store, size_t size, store_query_cb done);
 

@@ -499,8 +499,8 @@ int fixture_close(struct fixture *fixture)
     if (fixture == NULL) /* fixture_open() failed */
         return 1;
     bad = stop_shared(fixture);
-    if (sql_broken_promises(fixture) != 0) {
-        print_error("the data left behind break a promise\n");
+    if (sql_broken_guarantees(fixture) != 0) {
+        print_error("the data left behind violate a guarantee\n");
         bad = 1;
     }
     end_services(fixture, 0);

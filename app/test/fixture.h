@@ -211,8 +211,8 @@ char *sql_text(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 
 /** A session of its own, to hold row locks in; NULL closes all that are open. */
 void sql_session(struct fixture *fixture, const char *statement);
 
-/** Rows that break promise 1 or 2. */
-int64_t sql_broken_promises(struct fixture *fixture);
+/** How many rows violate "no oversell" or "no duplicate". */
+int64_t sql_broken_guarantees(struct fixture *fixture);
 
 /** Live orders of a voucher. */
 int64_t sql_live_orders(struct fixture *fixture, const char *voucher_id);

@@ -115,7 +115,7 @@ void sql_session(struct fixture *fixture, const char *statement)
     PQclear(run_on(sessions[i], statement));
 }
 
-int64_t sql_broken_promises(struct fixture *fixture)
+int64_t sql_broken_guarantees(struct fixture *fixture)
 {
     return sql_number(
         fixture,

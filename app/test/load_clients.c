@@ -214,7 +214,7 @@ void burst_check(struct fixture *fixture, const struct order_burst *burst, size_
     free(rows);
     assert_int_equal(wrong, 0);
     assert_int_equal(burst->tally[TALLY_OTHER], 0);
-    assert_int_equal(sql_broken_promises(fixture), 0);
+    assert_int_equal(sql_broken_guarantees(fixture), 0);
 }
 
 struct missing {

@@ -188,11 +188,11 @@ MUST_CHECK enum status rlock_client_open(const struct rlock_client_options *opti
                                          struct err *reterr);
 
 /**
- * End the client. Calls in progress end with STATUS_CANCELLED before this returns. Locks
- * that are still held are left to their lease, and their memory is the caller's again.
- * Releases in progress are completed, and locks that acquires in progress still get are
- * released, if the server replies within the timeout. Until `closed` is called, calls end with
- * STATUS_CANCELLED and a release sends nothing.
+ * End the client. Calls in progress end with STATUS_CANCELLED before this returns.
+ * Locks that are still held are left to their lease, and their memory is the caller's
+ * again. Releases in progress are completed, and locks that acquires in progress still
+ * get are released, if the server replies within the timeout. Until `closed` is called,
+ * calls end with STATUS_CANCELLED and a release sends nothing.
  *
  * @client  may be NULL: then `closed` is called at once
  * @closed  called by the loop when the memory is about to be freed; may be NULL

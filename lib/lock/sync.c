@@ -12,7 +12,7 @@
  * leader touches what belongs to the loop. The lead is taken and left under the mutex,
  * which orders the work of one leader before that of the next.
  *
- * Promise: every call is answered exactly once, also on closing.
+ * Guarantee: every call is answered exactly once, also on closing.
  */
 #include "lock/sync.h"
 #include "lock/group_round.h"

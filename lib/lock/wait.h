@@ -1,8 +1,8 @@
 /*
  * wait.h - acquires that found the lock busy and wait for it.
  *
- * Promise: a waiter misses no release between a try that found the lock busy and its next
- * sleep, because it is in a subscribed channel before the last try.
+ * Guarantee: a waiter misses no release between a try that found the lock busy and its
+ * next sleep, because it is in a subscribed channel before the last try.
  */
 #ifndef LOCK_WAIT_H
 #define LOCK_WAIT_H

@@ -7,7 +7,7 @@
  * is closed, all commands in progress end with STATUS_TIMEOUT, and the connection is
  * opened again with back-off.
  *
- * Promise: every command that redis_conn_end() accepts ends exactly once, never from
+ * Guarantee: every command that redis_conn_end() accepts ends exactly once, never from
  * inside redis_conn_end() or redis_conn_flush().
  *
  * Threads  the loop's only

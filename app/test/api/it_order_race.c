@@ -55,7 +55,7 @@ static void test_race__a_thousand_for_a_hundred(void **state)
     assert_int_equal(burst.tally[TALLY_PLACED], 100);
     assert_int_equal(burst.tally[TALLY_SOLD_OUT], 900);
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), 100);
-    assert_int_equal(sql_broken_promises(*state), 0);
+    assert_int_equal(sql_broken_guarantees(*state), 0);
     assert_locks_go(state);
 }
 

@@ -152,7 +152,7 @@ static void test_leaving__order_is_completed_once(void **state)
                                 "voucher_order where voucher_id = %s",
                                 voucher_id),
                      0);
-    assert_int_equal(sql_broken_promises(*state), 0);
+    assert_int_equal(sql_broken_guarantees(*state), 0);
     assert_int_equal(redis_order_locks(*state), 0);
 }
 

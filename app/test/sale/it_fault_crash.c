@@ -159,7 +159,7 @@ static void test_stop__longer_than_the_lease(void **state)
         client_close(clients[i]);
     }
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), 50);
-    assert_int_equal(sql_broken_promises(*state), 0);
+    assert_int_equal(sql_broken_guarantees(*state), 0);
     assert_int_equal(service_stop(victim), 0);
     assert_int_equal(service_stop(other), 0);
 }

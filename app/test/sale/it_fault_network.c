@@ -120,7 +120,7 @@ static void test_postgres__a_commit_whose_answer_is_lost_is_found(void **state)
         proxy_drop(&proxy, 0);
     }
     assert_in_range(found, 5, 10); /* sometimes a background read loses its answer */
-    assert_int_equal(sql_broken_promises(fixture), 0);
+    assert_int_equal(sql_broken_guarantees(fixture), 0);
 }
 
 int main(void)

@@ -133,7 +133,7 @@ static void test_away__hung(void **state)
     fixture_servers(*state, "resume", "postgres");
     service_await(impatient, "/readyz", 200);
     assert_true(becomes_true(is_complete, &attempt));
-    assert_int_equal(sql_broken_promises(*state), 0);
+    assert_int_equal(sql_broken_guarantees(*state), 0);
 }
 
 /* -- in a burst -- */
@@ -207,7 +207,7 @@ static void run_burst(void **state, struct service *service, void (*halfway)(voi
     burst_check(*state, &burst, BURST);
     burst_finish(patient, &burst, BURST);
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), BURST);
-    assert_int_equal(sql_broken_promises(*state), 0);
+    assert_int_equal(sql_broken_guarantees(*state), 0);
 }
 
 static void test_burst__killed(void **state)
@@ -323,7 +323,7 @@ static void test_poison__fails_alone(void **state)
         client_close(clients[i]);
     }
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), NEIGHBOURS - 3);
-    assert_int_equal(sql_broken_promises(*state), 0);
+    assert_int_equal(sql_broken_guarantees(*state), 0);
     assert_true(becomes_true(no_locks, *state));
     sql_do(*state, "alter table voucher_order drop constraint poison");
     for (int64_t user = 666031; user <= 666032; user++)

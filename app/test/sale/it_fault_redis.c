@@ -312,7 +312,7 @@ static void test_bypass__goes_on_under_the_constraints(void **state)
     redis_do(*state, "SET lock:order:3 foreign");
     EXPECT(place_order(at, 3, foreign, NULL), 409, "order_in_progress");
     redis_do(*state, "DEL lock:order:3");
-    assert_int_equal(sql_broken_promises(*state), 0);
+    assert_int_equal(sql_broken_guarantees(*state), 0);
 }
 
 static void test_bypass__hung(void **state)

@@ -18,12 +18,12 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-static int check_promises(void **state UNUSED)
+static int check_guarantees(void **state UNUSED)
 {
     return sandbox_audit(sandbox) == 0 ? 0 : 1;
 }
 
-#define PLACE_CASE(test) cmocka_unit_test_teardown(test, check_promises)
+#define PLACE_CASE(test) cmocka_unit_test_teardown(test, check_guarantees)
 
 /* The verdicts for these arrays, written as SQL without the braces. */
 static const char *place(int64_t voucher, const char *users, const char *fences,

@@ -1,7 +1,7 @@
 #!/bin/sh
 #
-# check.sh DIR - check lease.pml with spin: the promise holds in every run, and each variant
-# that is known to break it has a stale write. Works in DIR and leaves the runs found there:
+# check.sh DIR - verify lease.pml with the model checker SPIN: no run has a stale write, and
+# each variant that is known to have one does. Works in DIR and leaves the runs found there:
 # `cd DIR/UNFENCED && spin -t -p lease.pml` shows one.
 set -eu
 model=$(cd "$(dirname "$0")" && pwd)/lease.pml

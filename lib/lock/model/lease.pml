@@ -1,16 +1,16 @@
 /*
- * lease.pml - leases, pauses, expiry and fences, for spin; check.sh runs it.
+ * lease.pml - leases, pauses, expiry and fences, for the model checker SPIN; check.sh runs it.
  *
  * Holders share a value. Each acquires the lock, reads the value, writes a new one computed
  * from it and releases. There is no clock: between any two steps of a holder the others may
  * take any number of steps, and its lease may expire. So the runs contain every length of
  * a lease and of a pause.
  *
- * Promise: no stale write. A write is stale if the value that it was computed from has been
+ * Guarantee: no stale write. A write is stale if the value that it was computed from has been
  * replaced. (This does not refer to fences.) Also, no holder waits forever for one that
  * died: spin checks this as invalid end states.
  *
- * spin finds a run that breaks the promise with
+ * spin finds a run with a stale write if it is given
  *   -DUNFENCED     the resource accepts every request: the lock alone is not enough
  *   -DWRITES_ONLY  the write carries the fence, but the read before it does not
  *   -DDRAWN_LATE   the fence is read in a step after the grant: it may be the next owner's
@@ -61,7 +61,7 @@ active [HOLDERS] proctype holder()
            if
            :: IS_STALE(fence)
            :: else ->
-              assert(base == value); /* the promise */
+              assert(base == value); /* the guarantee */
               value++;
               newest = fence
            fi

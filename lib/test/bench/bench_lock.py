@@ -354,7 +354,7 @@ def machine():
 
 
 def goals(result):
-    """What is promised of the best of ours in each work, as lines."""
+    """The goals for our best result in each work, as (text, whether it is met)."""
     for work, (_, least) in WORKS.items():
         ours, peers = (max((row for row in result["rows"] if (row["role"], row["work"]) == (role, work)),
                            key=lambda row: row["pairs_per_s"], default=None) for role in ("ours", "peer"))
