@@ -45,6 +45,17 @@ bool becomes_true(bool (*check)(void *arg), void *arg)
     return true;
 }
 
+void await_at(bool (*check)(void *arg), void *arg, const char *name, const char *file,
+              int line)
+{
+    if (becomes_true(check, arg))
+        return;
+    print_error("%s is not true after %d s. The last request was:\n", name,
+                DEADLINE_MS / 1000);
+    print_last_request();
+    _fail(file, line);
+}
+
 struct ending {
     pid_t pid;
     int code;

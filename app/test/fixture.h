@@ -12,14 +12,8 @@
 
 #include "app/test/http_client.h"
 #include "base/attributes.h"
+#include "test/asserts.h"
 
-/* cmocka.h wants these before it */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -173,8 +167,14 @@ int64_t reply_number(const struct client_reply *reply, const char *name);
 /** Whether a 422 names `field` among its errors. */
 bool reply_blames(const struct client_reply *reply, const char *field);
 
-/** Retry-After in seconds; -1 when there is none or it is no number. */
-int reply_retry_after(const struct client_reply *reply);
+/** Print the last request of request() or request_with(), and its reply. */
+void print_last_request(void);
+
+/** A header that the reply must have. */
+const char *reply_header(const struct client_reply *reply, const char *name);
+
+/** Retry-After in seconds, which the reply must have. */
+int64_t reply_retry_after(const struct client_reply *reply);
 
 /* -- sales -- */
 
@@ -199,6 +199,11 @@ const struct client_reply *place_order(struct service *service, int64_t user_id,
 
 /** Check a condition every few ms until it is true; false after DEADLINE_MS. */
 bool becomes_true(bool (*check)(void *arg), void *arg);
+
+/** The same; fail if it does not become true, with the last request and its reply. */
+#define AWAIT(check, ...) await_at(check, __VA_ARGS__, #check, __FILE__, __LINE__)
+void await_at(bool (*check)(void *arg), void *arg, const char *name, const char *file,
+              int line);
 
 /* -- behind the scenes -- */
 

@@ -11,13 +11,28 @@
 #define REQUEST_SIZE 100000
 #define LINE_SIZE    8192
 
-/* -- asking -- */
+static char last_request[1000];
+
+/* -- requests -- */
 
 static const struct client_reply *nothing(void)
 {
     static const struct client_reply lost;
 
     return &lost;
+}
+
+void print_last_request(void)
+{
+    print_error("  %s\n", last_request);
+}
+
+static const struct client_reply *note(const struct client_request *request,
+                                       const struct client_reply *reply)
+{
+    snprintf(last_request, sizeof(last_request), "%s %.200s: %d %s", request->method,
+             request->target, reply->status, reply->body ? reply->body : "(no answer)");
+    return reply;
 }
 
 static const struct client_reply *send_and_read(struct service *service,
@@ -31,8 +46,8 @@ static const struct client_reply *send_and_read(struct service *service,
     service->conn = client_open(&service->address);
     if (service->conn == NULL ||
         !client_write(service->conn, bytes, client_format(request, bytes, sizeof(bytes))))
-        return nothing();
-    return client_read(service->conn, &wait);
+        return note(request, nothing());
+    return note(request, client_read(service->conn, &wait));
 }
 
 /* Cut "METHOD /target" in two. */
@@ -75,7 +90,7 @@ const struct client_reply *request_with(struct service *service, const char *tok
     return send_and_read(service, &request);
 }
 
-/* -- answers -- */
+/* -- replies -- */
 
 const char *reply_text(const struct client_reply *reply, const char *name)
 {
@@ -123,16 +138,31 @@ bool reply_blames(const struct client_reply *reply, const char *field)
     return false;
 }
 
-int reply_retry_after(const struct client_reply *reply)
+/* The head, the headers and the body, for a failed test. */
+static void print_reply(const struct client_reply *reply)
 {
-    const char *value = client_header(reply, "Retry-After");
-    char *end;
-    long seconds;
+    for (size_t at = 0; reply->head != NULL && at < reply->head_len;
+         at += strlen(reply->head + at) + 1)
+        if (reply->head[at] != '\0')
+            print_error("  %s\n", reply->head + at);
+    print_error("  %.600s\n", reply->body ? reply->body : "(no answer)");
+}
 
-    if (value == NULL)
-        return -1;
-    seconds = strtol(value, &end, 10);
-    return end == value || *end != '\0' ? -1 : (int)seconds;
+const char *reply_header(const struct client_reply *reply, const char *name)
+{
+    const char *value = client_header(reply, name);
+
+    if (value == NULL) {
+        print_error("no header %s in:\n", name);
+        print_reply(reply);
+        fail();
+    }
+    return value;
+}
+
+int64_t reply_retry_after(const struct client_reply *reply)
+{
+    return number_of(reply_header(reply, "Retry-After"));
 }
 
 /* What is not as RFC 9457 and the contract have it; NULL when all is. */
@@ -164,11 +194,7 @@ const struct client_reply *expect_at(const struct client_reply *reply, int statu
         return reply;
     print_error("%s:%d: expected %d %s, wrong is the %s; got:\n", file, line, status,
                 code ? code : "", fault);
-    for (size_t at = 0; reply->head != NULL && at < reply->head_len;
-         at += strlen(reply->head + at) + 1)
-        if (reply->head[at] != '\0')
-            print_error("  %s\n", reply->head + at);
-    print_error("  %.600s\n", reply->body ? reply->body : "(no answer)");
+    print_reply(reply);
     _fail(file, line);
     return reply;
 }

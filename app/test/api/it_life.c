@@ -186,7 +186,7 @@ static void test_cancel__gives_the_stock_back(void **state)
     EXPECT(request(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 409,
            "wrong_state");
     EXPECT(pay(id, PAYMENT), 409, "wrong_state");
-    assert_true(becomes_true(can_buy, &(struct hopeful){one, 7, voucher}));
+    AWAIT(can_buy, &(struct hopeful){one, 7, voucher});
     snprintf(again, sizeof(again), "%" PRId64,
              sql_number(*state,
                         "select id from voucher_order where voucher_id = %s and slot = 1",
@@ -313,9 +313,9 @@ static void test_expiry__not_before_its_time(void **state UNUSED)
     placed_us = clock_mono_us();
     order(7, voucher, id);
     EXPECT(place_order(one, 8, voucher, NULL), 409, "sold_out");
-    assert_true(becomes_true(has_status, &awaited));
+    AWAIT(has_status, &awaited);
     assert_true(clock_mono_us() - placed_us >= 1000000);
-    assert_true(becomes_true(can_buy, &same));
+    AWAIT(can_buy, &same);
 }
 
 static bool has_logged(void *arg)
@@ -341,7 +341,7 @@ static void test_pay__after_the_deadline_is_refused_and_logged(void **state)
     EXPECT(pay(id, PAYMENT), 409, "wrong_state");
     assert_status(id, "expired");
     assert_int_equal(stock_left(one, voucher), 5);
-    assert_true(becomes_true(has_logged, id));
+    AWAIT(has_logged, id);
 }
 
 static void test_return__reopens_the_sale_everywhere(void **state UNUSED)
@@ -358,7 +358,7 @@ static void test_return__reopens_the_sale_everywhere(void **state UNUSED)
             EXPECT(pay(id, PAYMENT), 200, NULL);
         EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/%s", id, ways[i]), 200,
                NULL);
-        assert_true(becomes_true(can_buy, &other));
+        AWAIT(can_buy, &other);
     }
 }
 
@@ -391,10 +391,10 @@ static void test_expiry__of_very_many_lets_the_sale_go_on(void **state)
            " where voucher_id = %s",
            voucher);
     for (start_us = clock_mono_us(); !are_all_expired(&all); placed++) {
-        assert_in_range(clock_mono_us() - start_us, 0, (int64_t)DEADLINE_MS * 1000);
+        ASSERT_BETWEEN(clock_mono_us() - start_us, 0, (int64_t)DEADLINE_MS * 1000);
         EXPECT(place_order(one, 200000 + placed, other, NULL), 201, NULL);
     }
-    assert_in_range(placed, 10, MANY);
+    ASSERT_BETWEEN(placed, 10, MANY);
 }
 
 /* -- races -- */
@@ -460,9 +460,9 @@ static void test_race__twenty_cancels_twenty_payments_and_the_expiry(void **stat
             strcmp(reply_text(read_order(scramble.order_id), "status"), "paid") == 0;
         assert_int_equal(scramble.done[1], is_paid);
         if (!is_paid)
-            assert_true(becomes_true(
-                has_status, &(struct awaited_order){
-                                scramble.order_id, done == 1 ? "cancelled" : "expired"}));
+            AWAIT(has_status,
+                  &(struct awaited_order){scramble.order_id,
+                                          done == 1 ? "cancelled" : "expired"});
         assert_int_equal(stock_left(one, voucher), is_paid ? 4 : 5);
     }
 }

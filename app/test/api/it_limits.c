@@ -30,7 +30,7 @@ static struct service *serve_limited(struct fixture *fixture, const char *const 
 {
     struct service *service = fixture_spawn(fixture, env);
 
-    assert_true(becomes_true(is_serving, service));
+    AWAIT(is_serving, service);
     return service;
 }
 
@@ -47,8 +47,8 @@ static void assert_limited(const struct client_reply *reply, const char *policy,
 {
     EXPECT(reply, 429, "rate_limited");
     assert_int_equal(reply_retry_after(reply), 1);
-    assert_string_equal(client_header(reply, "RateLimit-Policy"), policy);
-    assert_string_equal(client_header(reply, "RateLimit"), limit);
+    assert_string_equal(reply_header(reply, "RateLimit-Policy"), policy);
+    assert_string_equal(reply_header(reply, "RateLimit"), limit);
 }
 
 /* Takes the burst of two, and is then refused. */
@@ -181,9 +181,9 @@ static void test_connections__of_one_address_are_limited(void **state)
     client_close(service->conn);
     service->conn = NULL;
     for (int i = 0; i < 3; i++) { /* what was closed counts no more */
-        assert_in_range(count_answering(service, conns, 20), 4, 5);
+        ASSERT_BETWEEN(count_answering(service, conns, 20), 4, 5);
         close_all(conns, 20);
-        assert_true(becomes_true(is_serving, service));
+        AWAIT(is_serving, service);
     }
 }
 
@@ -229,7 +229,7 @@ static void check_drip(struct service *service, const char *begin, const char *p
     int64_t begin_us = clock_mono_us();
 
     assert_true(client_write(drip.conn, begin, strlen(begin)));
-    assert_true(becomes_true(is_cut_off, &drip));
+    AWAIT(is_cut_off, &drip);
     assert_true(clock_mono_us() - begin_us >= least_ms * 1000);
     client_close(drip.conn);
 }

@@ -39,10 +39,10 @@ static void test_place__answers_the_whole_order(void **state)
 
     make_voucher(service, &(struct sale){.stock = 3}, voucher_id);
     reply = EXPECT(place_order(service, 42, voucher_id, NULL), 201, NULL);
-    assert_string_equal(client_header(reply, "Content-Type"), "application/json");
+    assert_string_equal(reply_header(reply, "Content-Type"), "application/json");
     order_id_of(reply, id);
     snprintf(location, sizeof(location), "/v1/orders/%s", id);
-    assert_string_equal(client_header(reply, "Location"), location);
+    assert_string_equal(reply_header(reply, "Location"), location);
     snprintf(created, sizeof(created), "%s", reply_text(reply, "created_at"));
     assert_memory_equal(created, time_in_ms(0, now), 16);
     for (int reads = 0; reads < 2; reads++) {
@@ -121,14 +121,14 @@ static void test_place__before_the_window_tells_when(void **state)
 
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct sale sale = {1, 0, cases[i].begin_in_s, 200000};
-        int retry_after;
+        int64_t retry_after;
 
         make_voucher(service, &sale, voucher_id);
         for (int keyed = 0; keyed < 2; keyed++) {
             retry_after = reply_retry_after(
                 EXPECT(place_order(service, 1, voucher_id, keyed ? "k" : NULL), 409,
                        "not_started"));
-            assert_in_range(retry_after, cases[i].least_s, cases[i].most_s);
+            ASSERT_BETWEEN(retry_after, cases[i].least_s, cases[i].most_s);
         }
         assert_int_equal(sql_live_orders(*state, voucher_id), 0);
     }
@@ -154,7 +154,7 @@ static void test_place__opens_and_closes_by_itself(void **state)
 
     make_voucher(service, &sale, opening.voucher_id);
     EXPECT(place_order(service, 5, opening.voucher_id, NULL), 409, "not_started");
-    assert_true(becomes_true(is_placed, &opening));
+    AWAIT(is_placed, &opening);
     assert_int_equal(sql_number(*state,
                                 "select count(*) from voucher_order o join voucher v on "
                                 "v.id = o.voucher_id where v.id = %s and o.created_at < "
@@ -273,7 +273,7 @@ static void repeat_after_move(int begin_in_s, const char *code)
              time_in_ms((begin_in_s + 60) * INT64_C(1000), end));
     EXPECT(request(service, admin(), body, "PATCH /v1/vouchers/%s", voucher_id), 200,
            NULL);
-    assert_true(becomes_true(all_are_refused, &refusal));
+    AWAIT(all_are_refused, &refusal);
     for (int i = 0; i < 8; i++)
         assert_string_equal(
             reply_text(EXPECT(place_order(service, 8, voucher_id, "k"), 200, NULL), "id"),
@@ -461,7 +461,7 @@ static void test_list__user_id_is_for_admins(void **state)
     if (reply->status == 200)
         assert_null(strstr(reply->body, "\"5001\""));
     else
-        assert_in_range(reply->status, 400, 499);
+        ASSERT_BETWEEN(reply->status, 400, 499);
     EXPECT(request(service, NULL, NULL, "GET /v1/orders"), 401, "unauthenticated");
 }
 
@@ -542,7 +542,7 @@ static void test_lock__is_waited_for_when_configured(void **state)
     make_voucher(waiting, &(struct sale){.stock = 5}, voucher_id);
     redis_do(*state, "SET lock:order:82 %s PX 400", "foreign");
     order_id_of(EXPECT(place_order(waiting, 82, voucher_id, NULL), 201, NULL), id);
-    assert_true(becomes_true(is_seen, id));
+    AWAIT(is_seen, id);
 }
 
 static bool somebody_waits(void *arg)
@@ -568,7 +568,7 @@ static void test_lock__released_wakes_the_one_who_waits(void **state)
     snprintf(target, sizeof(target), "/v1/vouchers/%s/orders", voucher_id);
     request.target = target;
     assert_true(client_write(client, head, client_format(&request, head, sizeof(head))));
-    assert_true(becomes_true(somebody_waits, *state));
+    AWAIT(somebody_waits, *state);
     assert_int_equal(fixture_run(*state, NULL, release)->code, 0);
     EXPECT(client_read(client, &wait), 201, NULL);
     client_close(client);

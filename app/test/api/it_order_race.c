@@ -40,7 +40,7 @@ static bool no_locks(void *arg)
 
 static void assert_locks_go(void **state)
 {
-    assert_true(becomes_true(no_locks, *state));
+    AWAIT(no_locks, *state);
 }
 
 static void test_race__a_thousand_for_a_hundred(void **state)
@@ -237,7 +237,7 @@ static void test_race__a_hot_voucher_does_not_starve_a_quiet_one(void **state)
     assert_int_equal(load_run(&plan), 8000);
     assert_int_equal(mix->placed, 8000);
     assert_int_equal(mix->placed_other, 80);
-    assert_in_range(mix->total_us[1] / 80, 1, mix->total_us[0] / 7920 * 3);
+    ASSERT_BETWEEN(mix->total_us[1] / 80, 1, mix->total_us[0] / 7920 * 3);
     free(mix);
 }
 

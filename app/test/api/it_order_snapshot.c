@@ -54,9 +54,9 @@ static void assert_becomes(const char *voucher_id, int status, const char *code)
 {
     struct look look = {one, voucher_id, status, code, 8};
 
-    assert_true(becomes_true(is_answered_so, &look));
+    AWAIT(is_answered_so, &look);
     look.service = two;
-    assert_true(becomes_true(is_answered_so, &look));
+    AWAIT(is_answered_so, &look);
 }
 
 static void create_at(struct service *service, int64_t stock, char *ret_id)
@@ -145,7 +145,7 @@ static int64_t time_to_see_us(struct fixture *fixture, const char *id, bool is_o
                "update voucher set version = version + 1, begin_at = '%s' where id = %s",
                begin, id);
     begin_us = clock_mono_us();
-    assert_true(becomes_true(is_answered_so, &look));
+    AWAIT(is_answered_so, &look);
     return clock_mono_us() - begin_us;
 }
 
@@ -188,7 +188,7 @@ static void sell_out(const char *id)
 {
     struct look look = {one, id, 409, "sold_out", 1};
 
-    assert_true(becomes_true(is_answered_so, &look));
+    AWAIT(is_answered_so, &look);
     assert_becomes(id, 409, "sold_out");
 }
 

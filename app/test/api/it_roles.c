@@ -272,7 +272,7 @@ static bool is_turned_down(const struct row *row, const struct bad_token *bad)
 {
     const struct client_reply *reply =
         request(bad->service, bad->token, row->body, "%s", line_of(row, "1"));
-    const char *challenge = client_header(reply, "WWW-Authenticate");
+    const char *challenge = reply_header(reply, "WWW-Authenticate");
 
     if (reply_is(reply, 401, "unauthenticated") && challenge != NULL &&
         strncmp(challenge, "Bearer", 6) == 0)

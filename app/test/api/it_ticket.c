@@ -50,7 +50,7 @@ static void make_guarded(int pow_bits, char id[ID_SIZE])
     /* only now, so that nobody orders before every loop knows */
     EXPECT(request(service, admin(), "{\"add\":100}", "POST /v1/vouchers/%s/restock", id),
            200, NULL);
-    assert_true(becomes_true(is_complete, id));
+    AWAIT(is_complete, id);
 }
 
 static const struct client_reply *request_ticket(int64_t user_id, const char *voucher_id,
@@ -117,7 +117,7 @@ static void test_ticket__expires(void **state)
     make_guarded(0, id);
     take_ticket(20, id, ticket);
     EXPECT(order_with(20, id, ticket), 201, NULL);
-    assert_true(becomes_true(has_expired, both));
+    AWAIT(has_expired, both);
 }
 
 static void test_ticket__is_refused_as_the_order_would_be(void **state)
@@ -130,7 +130,7 @@ static void test_ticket__is_refused_as_the_order_would_be(void **state)
     make_voucher(service, &(struct sale){.stock = 5, .begin_in_s = 60, .end_in_s = 90},
                  id);
     EXPECT(request_ticket(30, id, NULL), 409, "not_started");
-    assert_in_range(reply_retry_after(request_ticket(30, id, NULL)), 50, 61);
+    ASSERT_BETWEEN(reply_retry_after(request_ticket(30, id, NULL)), 50, 61);
     make_voucher(service, &(struct sale){.stock = 5, .begin_in_s = -90, .end_in_s = -60},
                  id);
     EXPECT(request_ticket(30, id, NULL), 409, "sale_ended");
@@ -175,7 +175,7 @@ static void test_ticket__is_not_needed_to_find_an_order_by_its_key(void **state)
            201, NULL);
     EXPECT(request(service, admin(), "{\"add\":-99}", "POST /v1/vouchers/%s/restock", id),
            200, NULL);
-    assert_true(becomes_true(is_sold_out, id));
+    AWAIT(is_sold_out, id);
     EXPECT(place_order(service, 50, id, "k"), 200, NULL);
     EXPECT(place_order(service, 51, id, NULL), 409, "sold_out");
 }

@@ -257,10 +257,10 @@ static void test_create__answers_the_whole_voucher(void **state)
              "\"begin_at\":\"%s\",\"end_at\":\"%s\"}",
              time_in_ms(-5000, begin), time_in_ms(5000, end));
     reply = EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 201, NULL);
-    assert_string_equal(client_header(reply, "Content-Type"), "application/json");
+    assert_string_equal(reply_header(reply, "Content-Type"), "application/json");
     snprintf(location, sizeof(location), "/v1/vouchers/%s", reply_text(reply, "id"));
     assert_true(number_of(reply_text(reply, "id")) > 0);
-    assert_string_equal(client_header(reply, "Location"), location);
+    assert_string_equal(reply_header(reply, "Location"), location);
     for (int reads = 0; reads < 2; reads++) {
         assert_string_equal(reply_text(reply, "title"), "a");
         assert_true(json_is_string(json_object_get(reply->json, "description")));

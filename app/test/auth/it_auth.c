@@ -41,7 +41,7 @@ static void assert_refused(const char *name, const char *token)
 {
     const struct client_reply *reply =
         request(service, token, NULL, "POST /v1/vouchers/%s/orders", voucher_id);
-    const char *challenge = client_header(reply, "WWW-Authenticate");
+    const char *challenge = reply_header(reply, "WWW-Authenticate");
 
     if (!reply_is(reply, 401, "unauthenticated") || challenge == NULL ||
         strncmp(challenge, "Bearer", 6) != 0)
@@ -128,7 +128,7 @@ static void test_token__expires(void **state)
              (long long)time(NULL) + 4);
     snprintf(token, sizeof(token), "%s", token_hs256(NULL, claims, FIXTURE_SECRET));
     EXPECT(request(service, token, NULL, "GET /v1/orders"), 200, NULL);
-    assert_true(becomes_true(is_expired, token));
+    AWAIT(is_expired, token);
 }
 
 /* -- signatures -- */
@@ -227,7 +227,7 @@ static void test_header__other_than_bearer_is_refused(void **state)
         reply = request_with(service, NULL, header, NULL, "POST /v1/vouchers/%s/orders",
                              voucher_id);
         EXPECT(reply, 401, "unauthenticated");
-        assert_non_null(client_header(reply, "WWW-Authenticate"));
+        reply_header(reply, "WWW-Authenticate");
     }
     snprintf(header, sizeof(header), "authorization: bearer %s\r\n", "x");
     EXPECT(request_with(service, NULL, header, NULL, "GET /v1/orders"), 401,
@@ -415,10 +415,10 @@ static void assert_limited_to(struct service *limited, int64_t user_id, int64_t 
             continue;
         }
         EXPECT(reply, 429, "rate_limited");
-        assert_in_range(reply_retry_after(reply), 1, 10);
+        ASSERT_BETWEEN(reply_retry_after(reply), 1, 10);
     }
-    assert_in_range(passed, 0,
-                    rate * 2 + 1 + rate * (clock_mono_us() - begin_us) / 1000000);
+    ASSERT_BETWEEN(passed, 0,
+                   rate * 2 + 1 + rate * (clock_mono_us() - begin_us) / 1000000);
 }
 
 struct patient {
@@ -443,7 +443,7 @@ static void test_rate__of_one_shopper_is_limited(void **state)
     assert_limited_to(limited, 50, 2, 20);
     for (int i = 0; i < 4; i++) /* the burst of another shopper */
         EXPECT(request(limited, shopper(51), NULL, "GET /v1/orders"), 200, NULL);
-    assert_true(becomes_true(is_let_in, &patient));
+    AWAIT(is_let_in, &patient);
 }
 
 static void test_rate__of_one_address_is_limited(void **state)
@@ -452,9 +452,9 @@ static void test_rate__of_one_address_is_limited(void **state)
     struct service *limited = fixture_spawn(*state, env);
     struct patient patient = {limited, 61};
 
-    assert_true(becomes_true(is_let_in, &patient));
+    AWAIT(is_let_in, &patient);
     assert_limited_to(limited, 0, 5, 60);
-    assert_true(becomes_true(is_let_in, &patient));
+    AWAIT(is_let_in, &patient);
 }
 
 /* Whoever watches the service must not be turned away with the clients. */

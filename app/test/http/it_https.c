@@ -115,7 +115,7 @@ static struct wish serve_tls(struct fixture *fixture, const struct pair *pair)
     snprintf(cert, sizeof(cert), "SECKILL_TLS_CERT_FILE=%s", pair->cert);
     snprintf(key, sizeof(key), "SECKILL_TLS_KEY_FILE=%s", pair->key);
     wish.service = fixture_spawn(fixture, env);
-    assert_true(becomes_true(is_up, &wish));
+    AWAIT(is_up, &wish);
     return wish;
 }
 
@@ -134,7 +134,7 @@ static void test_tls__a_renewed_certificate_is_shown_after_a_signal(void **state
     assert_true(is_shown(&wish)); /* not before it is told */
     service_signal(wish.service, SIGHUP);
     wish.words = "second";
-    assert_true(becomes_true(is_shown, &wish));
+    AWAIT(is_shown, &wish);
     assert_int_equal(service_stop(wish.service), 0);
 }
 
@@ -154,13 +154,13 @@ static void test_tls__a_pair_that_does_not_match_is_refused(void **state)
     outcome = fixture_run(
         fixture, env, (const char *[]){"timeout", "60", fixture->program, "serve", NULL});
     assert_int_equal(outcome->code, 64);
-    assert_non_null(strstr(outcome->err, "SECKILL_TLS_KEY_FILE"));
+    ASSERT_CONTAINS(outcome->err, "SECKILL_TLS_KEY_FILE");
 
     wish = serve_tls(fixture, &first);
     assert_int_equal(rename(second.key, first.key), 0); /* half of a renewal */
     service_signal(wish.service, SIGHUP);
     wish.words = "event=reload_refused";
-    assert_true(becomes_true(is_logged, &wish));
+    AWAIT(is_logged, &wish);
     wish.words = "first";
     assert_true(is_shown(&wish)); /* the old pair is still good */
     assert_int_equal(service_stop(wish.service), 0);
@@ -176,8 +176,8 @@ static void test_tls__answers_say_that_it_stays_so(void **state)
     make_pair(fixture, "first", &pair);
     wish = serve_tls(fixture, &pair);
     for (size_t i = 0; i < COUNT_OF(targets); i++)
-        assert_non_null(strstr(curl(fixture, wish.service, "-i", targets[i])->out,
-                               "Strict-Transport-Security: max-age="));
+        ASSERT_CONTAINS(curl(fixture, wish.service, "-i", targets[i])->out,
+                        "Strict-Transport-Security: max-age=");
 }
 
 /* -- headers -- */
@@ -192,7 +192,7 @@ static void test_headers__no_answer_is_to_be_guessed_at(void **state)
         const struct client_reply *reply =
             request(service, NULL, NULL, "GET %s", targets[i]);
 
-        assert_string_equal(client_header(reply, "X-Content-Type-Options"), "nosniff");
+        assert_string_equal(reply_header(reply, "X-Content-Type-Options"), "nosniff");
         assert_null(client_header(reply, "Strict-Transport-Security"));
     }
 }

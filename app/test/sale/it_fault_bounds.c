@@ -89,7 +89,7 @@ static void test_deadline__answers_an_order_that_hangs(void **state)
 
         if (!reply_is(reply, 503, "outcome_unknown"))
             EXPECT(reply, 503, "unavailable");
-        assert_in_range(reply_retry_after(reply), 1, 60);
+        ASSERT_BETWEEN(reply_retry_after(reply), 1, 60);
         burst_answer(i, reply, &burst);
         client_close(clients[i]);
     }
@@ -97,7 +97,7 @@ static void test_deadline__answers_an_order_that_hangs(void **state)
     service_await(service, "/readyz", 200);
     while (settling.user_id < CLIENTS) { /* it recovers */
         settling.user_id++;
-        assert_true(becomes_true(is_complete, &settling));
+        AWAIT(is_complete, &settling);
     }
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), CLIENTS);
     assert_int_equal(service_stop(service), 0);
@@ -120,7 +120,7 @@ static bool all_but_10_are_refused(void *arg)
         if (reply == NULL)
             continue;
         EXPECT(reply, 503, "overloaded");
-        assert_true(reply_retry_after(reply) >= 1);
+        ASSERT_NUMBER(reply_retry_after(reply), >=, 1);
         refusals->count++;
         client_close(*client);
         *client = NULL;
@@ -138,7 +138,7 @@ static void test_queue__past_its_ceiling_is_overloaded_at_once(void **state)
     make_known(1000, burst.voucher_id);
     hold_row(state, burst.voucher_id);
     request_all(&burst, refusals.clients, CLIENTS);
-    assert_true(becomes_true(all_but_10_are_refused, &refusals));
+    AWAIT(all_but_10_are_refused, &refusals);
     sql_session(*state, NULL);
     for (size_t i = 0; i < CLIENTS; i++) {
         if (refusals.clients[i] == NULL)
@@ -192,7 +192,7 @@ static void test_queue__of_look_ups_has_a_ceiling_too(void **state)
         client_close(clients[i]);
     }
     fixture_servers(*state, "resume", "postgres");
-    assert_in_range(overloaded, CLIENTS - 20, CLIENTS - 1);
+    ASSERT_BETWEEN(overloaded, CLIENTS - 20, CLIENTS - 1);
     service_await(service, "/readyz", 200);
     assert_int_equal(load_run(&plan), CLIENTS);
     assert_int_equal(burst.tally[TALLY_SOLD_OUT] + burst.tally[TALLY_UNAVAILABLE],
@@ -234,7 +234,7 @@ static void test_lease__is_renewed_while_the_order_is_under_way(void **state)
     make_known(1000, burst.voucher_id);
     hold_row(state, burst.voucher_id);
     request_all(&burst, clients, COUNT_OF(clients));
-    assert_true(becomes_true(holds_40_locks, *state));
+    AWAIT(holds_40_locks, *state);
     end_us = clock_mono_us() + 5000000;
     while (clock_mono_us() < end_us)
         assert_int_equal(redis_order_locks(*state), 40);

@@ -80,7 +80,7 @@ static void test_kill__loses_no_acknowledged_order(void **state)
         if (each[k] == TALLY_PLACED)
             continue;
         retry.user_id = burst.first_user + (int64_t)k;
-        assert_true(becomes_true(is_complete, &retry));
+        AWAIT(is_complete, &retry);
         if (retry.reply->status != 201)
             EXPECT(retry.reply, 409, "already_ordered");
     }
@@ -145,7 +145,7 @@ static void test_stop__longer_than_the_lease(void **state)
     sql_session(*state, NULL); /* its batch is committed by Postgres, its locks lapse */
     victim = other;
     for (retry.user_id = 1; retry.user_id <= 50; retry.user_id++) {
-        assert_true(becomes_true(is_complete, &retry));
+        AWAIT(is_complete, &retry);
         if (retry.reply->status != 201)
             EXPECT(retry.reply, 409, "already_ordered");
     }
@@ -179,10 +179,10 @@ static void test_start__with_both_servers_away(void **state)
     service = fixture_spawn(*state, NULL);
     service_await(service, "/healthz", 200);
     reply = EXPECT(request(service, NULL, NULL, "GET /readyz"), 503, NULL);
-    assert_non_null(strstr(reply->body, "postgres"));
-    assert_non_null(strstr(reply->body, "redis"));
+    ASSERT_CONTAINS(reply->body, "postgres");
+    ASSERT_CONTAINS(reply->body, "redis");
     reply = EXPECT(place_order(service, 1, voucher_id, NULL), 503, "unavailable");
-    assert_true(reply_retry_after(reply) >= 1);
+    ASSERT_NUMBER(reply_retry_after(reply), >=, 1);
     EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 503,
            "unavailable");
     EXPECT(request(service, shopper(1), NULL, "GET /v1/orders"), 503, "unavailable");

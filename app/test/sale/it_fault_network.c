@@ -75,7 +75,7 @@ static void run_losing_burst(struct fixture *fixture, struct service *service)
     assert_int_equal(burst.tally[TALLY_UNKNOWN], 0); /* it can be looked up at once */
     proxy_drop(&proxy, 0);
     service_await(service, "/readyz", 200);
-    assert_true(becomes_true(no_locks, fixture));
+    AWAIT(no_locks, fixture);
     burst_check(fixture, &burst, BURST);
     burst_finish(service, &burst, BURST);
     assert_int_equal(sql_live_orders(fixture, burst.voucher_id), BURST);
@@ -119,7 +119,7 @@ static void test_postgres__a_commit_whose_answer_is_lost_is_found(void **state)
         found += place_order(service, user + 1, voucher_id, NULL)->status == 201;
         proxy_drop(&proxy, 0);
     }
-    assert_in_range(found, 5, 10); /* sometimes a background read loses its answer */
+    ASSERT_BETWEEN(found, 5, 10); /* sometimes a background read loses its answer */
     assert_int_equal(sql_broken_guarantees(fixture), 0);
 }
 

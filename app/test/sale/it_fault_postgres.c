@@ -65,7 +65,7 @@ static void assert_refused(int64_t user_id, const char *voucher_id, const char *
 
     if (!reply_is(reply, 503, "outcome_unknown"))
         EXPECT(reply, 503, "unavailable");
-    assert_in_range(reply_retry_after(reply), 1, 60);
+    ASSERT_BETWEEN(reply_retry_after(reply), 1, 60);
 }
 
 static void assert_reads_refused(void)
@@ -77,7 +77,7 @@ static void assert_reads_refused(void)
         const struct client_reply *reply = EXPECT(
             request(impatient, shopper(1), NULL, "%s", lines[i]), 503, "unavailable");
 
-        assert_true(reply_retry_after(reply) >= 1);
+        ASSERT_NUMBER(reply_retry_after(reply), >=, 1);
     }
 }
 
@@ -108,17 +108,16 @@ static void test_away__killed(void **state)
     assert_reads_refused();
     service_await(impatient, "/readyz", 503);
     reply = request(impatient, NULL, NULL, "GET /readyz");
-    assert_non_null(strstr(reply->body, "postgres"));
+    ASSERT_CONTAINS(reply->body, "postgres");
     EXPECT(request(impatient, NULL, NULL, "GET /healthz"), 200, NULL);
     reply = EXPECT(request(impatient, NULL, NULL, "GET /metrics"), 200, NULL);
-    assert_non_null(
-        strstr(reply->body, "seckill_dependency_up{dependency=\"postgres\"} 0"));
+    ASSERT_CONTAINS(reply->body, "seckill_dependency_up{dependency=\"postgres\"} 0");
     assert_int_equal(redis_order_locks(*state), 0);
     fixture_servers(*state, "start", "postgres");
     service_await(impatient, "/readyz", 200);
     assert_int_equal(sql_live_orders(*state, voucher_id), 0);
     for (; attempt.user_id <= 6; attempt.user_id++)
-        assert_true(becomes_true(is_complete, &attempt));
+        AWAIT(is_complete, &attempt);
 }
 
 static void test_away__hung(void **state)
@@ -132,7 +131,7 @@ static void test_away__hung(void **state)
         assert_refused(user, voucher_id, user % 2 ? NULL : "k");
     fixture_servers(*state, "resume", "postgres");
     service_await(impatient, "/readyz", 200);
-    assert_true(becomes_true(is_complete, &attempt));
+    AWAIT(is_complete, &attempt);
     assert_int_equal(sql_broken_guarantees(*state), 0);
 }
 
@@ -203,7 +202,7 @@ static void run_burst(void **state, struct service *service, void (*halfway)(voi
     if (halfway == pause_and_resume)
         assert_int_equal(burst.tally[TALLY_PLACED], BURST);
     await_both("/readyz");
-    assert_true(becomes_true(no_locks, *state));
+    AWAIT(no_locks, *state);
     burst_check(*state, &burst, BURST);
     burst_finish(patient, &burst, BURST);
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), BURST);
@@ -324,7 +323,7 @@ static void test_poison__fails_alone(void **state)
     }
     assert_int_equal(sql_live_orders(*state, burst.voucher_id), NEIGHBOURS - 3);
     assert_int_equal(sql_broken_guarantees(*state), 0);
-    assert_true(becomes_true(no_locks, *state));
+    AWAIT(no_locks, *state);
     sql_do(*state, "alter table voucher_order drop constraint poison");
     for (int64_t user = 666031; user <= 666032; user++)
         EXPECT(place_order(patient, user, burst.voucher_id, NULL), 201, NULL);

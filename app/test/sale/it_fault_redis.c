@@ -64,7 +64,7 @@ static void assert_unavailable(const char *voucher_id)
         const struct client_reply *reply =
             EXPECT(place_order(impatient, user, voucher_id, NULL), 503, "unavailable");
 
-        assert_in_range(reply_retry_after(reply), 1, 60);
+        ASSERT_BETWEEN(reply_retry_after(reply), 1, 60);
     }
 }
 
@@ -80,10 +80,10 @@ static void test_reject__killed(void **state)
     service_await(impatient, "/readyz", 503);
     reply = request(impatient, NULL, NULL, "GET /readyz");
     assert_non_null(reply->json);
-    assert_non_null(strstr(reply->body, "redis"));
+    ASSERT_CONTAINS(reply->body, "redis");
     EXPECT(request(impatient, NULL, NULL, "GET /healthz"), 200, NULL);
     reply = EXPECT(request(impatient, NULL, NULL, "GET /metrics"), 200, NULL);
-    assert_non_null(strstr(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0"));
+    ASSERT_CONTAINS(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0");
     EXPECT(request(patient, NULL, NULL, "GET /v1/vouchers/%s", voucher_id), 200, NULL);
     assert_int_equal(sql_live_orders(*state, voucher_id), 1);
     fixture_servers(*state, "start", "redis");
@@ -131,7 +131,7 @@ static void test_reject__hung_leaves_no_lock_behind(void **state)
         EXPECT(place_order(impatient, user, voucher_id, NULL), 503, "unavailable");
     fixture_servers(*state, "resume", "redis");
     for (attempt.user_id = 1; attempt.user_id <= 3; attempt.user_id++)
-        assert_true(becomes_true(is_placed, &attempt));
+        AWAIT(is_placed, &attempt);
     assert_int_equal(redis_order_locks(*state), 0);
 }
 
@@ -252,7 +252,7 @@ static void test_reject__connections_cut_in_a_burst(void **state)
     assert_int_equal(burst.tally[TALLY_LOST], 0);
     burst_check(*state, &burst, BURST);
     await_both("/readyz");
-    assert_true(becomes_true(no_locks, *state));
+    AWAIT(no_locks, *state);
 }
 
 /* -- bypass -- */
@@ -275,9 +275,9 @@ static void assert_bypassed(struct service *at)
 {
     const struct client_reply *reply;
 
-    assert_true(becomes_true(is_bypassed, at));
+    AWAIT(is_bypassed, at);
     reply = EXPECT(request(at, NULL, NULL, "GET /metrics"), 200, NULL);
-    assert_non_null(strstr(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0"));
+    ASSERT_CONTAINS(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0");
 }
 
 /* By no loop of it. */
@@ -307,7 +307,7 @@ static void test_bypass__goes_on_under_the_constraints(void **state)
     EXPECT(place_order(at, 21, voucher_id, NULL), 409, "sold_out");
     assert_bypassed(at);
     fixture_servers(*state, "start", "redis");
-    assert_true(becomes_true(is_not_bypassed, at));
+    AWAIT(is_not_bypassed, at);
     make_voucher(at, &(struct sale){.stock = 20}, foreign);
     redis_do(*state, "SET lock:order:3 foreign");
     EXPECT(place_order(at, 3, foreign, NULL), 409, "order_in_progress");

@@ -62,7 +62,7 @@ test_store_place_orders__tells_verdicts_orders_and_snapshot(void **state UNUSED)
     assert_int_equal(first->expires_us - first->created_us, INT64_C(900000000));
     assert_int_equal(first->paid_us, 0);
     assert_int_equal(first->status, ORDER_UNPAID);
-    assert_in_range(first->created_us, before_us, clock_real_us());
+    ASSERT_BETWEEN(first->created_us, before_us, clock_real_us());
 
     assert_true(basket.has_snapshot);
     assert_int_equal(basket.snapshot.voucher_id, voucher);
@@ -443,7 +443,7 @@ static void test_store_create_voucher__keeps_every_field(void **state UNUSED)
     assert_int_equal(made->pay_within_s, voucher.pay_within_s);
     assert_int_equal(made->begin_us, voucher.begin_us);
     assert_int_equal(made->end_us, voucher.end_us);
-    assert_in_range(shelf.now_us, before_us, clock_real_us());
+    ASSERT_BETWEEN(shelf.now_us, before_us, clock_real_us());
 }
 
 static void test_store_create_voucher__refuses_what_breaks_a_rule(void **state UNUSED)
@@ -475,7 +475,7 @@ static void test_store_read_vouchers__leaves_out_what_is_not(void **state UNUSED
     assert_int_equal(await_shelf(&shelf), STATUS_OK);
     assert_int_equal(shelf.count, 2);
     assert_null(read_voucher(&shelf, 123456789012));
-    assert_in_range(shelf.now_us, before_us, clock_real_us());
+    ASSERT_BETWEEN(shelf.now_us, before_us, clock_real_us());
 }
 
 static void test_store_patch_voucher__changes_what_is_named(void **state UNUSED)

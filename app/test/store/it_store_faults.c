@@ -82,7 +82,7 @@ test_store_place_orders__one_poisoned_row_refuses_the_batch(void **state UNUSED)
     basket_add(&basket, 666, 2, NULL);
     basket_add(&good, 1, 3, NULL);
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_REFUSED);
-    assert_non_null(strstr(basket.why.text, "poison"));
+    ASSERT_CONTAINS(basket.why.text, "poison");
     assert_int_equal(orders_of(voucher), 0);
     assert_int_equal(basket_place(shop, voucher, &good), STATUS_OK);
     assert_int_equal(good.placements[0].verdict, VERDICT_PLACED);
@@ -105,7 +105,7 @@ static void test_store_place_orders__a_failing_commit_is_a_refusal(void **state 
                         " for each row execute function refuse()");
     basket_add(&basket, 1, 1, NULL);
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_REFUSED);
-    assert_non_null(strstr(basket.why.text, "not at commit"));
+    ASSERT_CONTAINS(basket.why.text, "not at commit");
     sandbox_do(sandbox, "drop function refuse cascade");
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
     shop_close(shop);
@@ -197,7 +197,7 @@ static void test_store__waits_for_the_migration(void **state UNUSED)
 
     while (shop->downs == 0)
         uv_run(&shop->loop, UV_RUN_ONCE);
-    assert_non_null(strstr(shop->down_why.text, "place_orders"));
+    ASSERT_CONTAINS(shop->down_why.text, "place_orders");
     assert_int_equal(db_open(empty->url, &db, &err), STATUS_OK);
     assert_int_equal(db_migrate(db, &options, &err), STATUS_OK);
     db_close(db);
@@ -215,7 +215,7 @@ static void test_store__waits_for_its_rights(void **state UNUSED)
     shop = shop_open_at(strict->service_url, 1, UNHURRIED_MS);
     while (shop->downs == 0)
         uv_run(&shop->loop, UV_RUN_ONCE);
-    assert_non_null(strstr(shop->down_why.text, "--service-role"));
+    ASSERT_CONTAINS(shop->down_why.text, "--service-role");
     sandbox_do(strict, "select grant_service('" SERVICE_ROLE "')");
     shop_await(shop, &shop->is_up);
     shop_close(shop);

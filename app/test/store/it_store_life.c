@@ -263,7 +263,7 @@ test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED
                " where voucher_id in (%" PRId64 ", %" PRId64 ") and user_id <= 600",
                vouchers[0], vouchers[1]);
     while ((expiries = expire(shop)).is_progress) {
-        assert_in_range(expiries.expired, 1, 1000); /* 500 of each */
+        ASSERT_BETWEEN(expiries.expired, 1, 1000); /* 500 of each */
         total += expiries.expired;
     }
     assert_int_equal(total, 1200);
