@@ -10,10 +10,9 @@ set -u
 cd "$(dirname "$0")/.." || exit
 
 # A clock may not be moved below zero.
-uptime_s=$(cut -d . -f 1 /proc/uptime)
-
 in_namespaces()
 {
+    uptime_s=$(cut -d . -f 1 /proc/uptime)
     unshare --mount --pid --fork --kill-child --mount-proc \
         --time --monotonic "-$uptime_s" --boottime "-$uptime_s" -- "$@"
 }
