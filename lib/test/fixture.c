@@ -359,11 +359,14 @@ void fixture_wait_renewed(struct fixture *fixture, const struct rlock_client *cl
 void fixture_pass_renewal(struct fixture *fixture, const struct rlock_client *client,
                           unsigned lease_ms, unsigned locks)
 {
-    uint64_t wanted = fixture_renewed(client) + locks;
+    struct renewals renewals = {client, fixture_renewed(client) + locks};
 
     server_pass_ms(fixture->server, lease_ms / 3);
     fixture_pass_ms(fixture, lease_ms / 3 + 1);
-    fixture_wait_renewed(fixture, client, wanted);
+    if (!fixture_run_until(fixture, has_renewed, &renewals, lease_ms / 8))
+        fail_msg("%llu renewals after a third of the lease, expected %llu",
+                 (unsigned long long)fixture_renewed(client),
+                 (unsigned long long)renewals.wanted);
 }
 
 struct sleeper {

@@ -12,7 +12,7 @@
 #include "test/server.h"
 
 #define FIXTURE_CLIENTS_MAX 16
-#define LEASE_MS            60000
+#define LEASE_MS            180000
 #define UUID_LEN            36 /* of an owner's value, before the colon */
 #define TIMEOUT_MS          10000
 #define WITHIN_MS           60000 /* a test fails when something takes longer */

@@ -188,7 +188,7 @@ static void test_watchdog__leases_of_different_lengths_side_by_side(void **state
 {
     enum { STEPS = 24, STEP_MS = LEASE_MS / 12 + 1 };
     static const uint32_t leases_ms[] = {LEASE_MS, LEASE_MS / 4, LEASE_MS / 2,
-                                         LEASE_MS * 10};
+                                         RLOCK_LEASE_MS_MAX};
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
     struct call calls[4] = {0};
