@@ -46,7 +46,7 @@ struct text {
 /** The length of the RESP value that begins at `at`; 0: it is not all there yet. */
 static size_t value_len(const char *at, size_t len)
 {
-    const char *end = memchr(at, '\n', len);
+    const char *end = len > 0 ? memchr(at, '\n', len) : NULL;
     size_t total;
     long count;
 

@@ -147,7 +147,7 @@ static void test_acquire__is_busy_while_redisson_holds(void **state)
     ASSERT_TOLD(fixture, "ok", "try " LOCK " a 0 30000");
     assert_int_equal(try_take(fixture, client, &call), STATUS_BUSY);
     assert_int_equal(peer_count(fixture, "a"), 1);
-    ASSERT_NUMBER(server_int(fixture->server, "PTTL " LOCK), >, LEASE_MS);
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL " LOCK), 1, 30000);
 
     ASSERT_TOLD(fixture, "ok", "unlock " LOCK " a");
     assert_int_equal(try_take(fixture, client, &call), STATUS_OK);
