@@ -252,6 +252,9 @@ test: ## run all tests, also with ASan and UBSan, and all linters
 	@.ci/test.sh all
 test-hostile: ## run all tests twice just after boot, beside busy processes and a busy disk; needs root
 	@.ci/hostile.sh
+SUITE = bookworm
+test-fresh: ## do on a new Debian what the README says; needs root: SUITE=bookworm or trixie
+	@.ci/fresh.sh $(SUITE)
 test-ci: ## run what .ci/run runs: all that `make test` does, then test the package and the demo
 	@.ci/test.sh ci
 test-unit: ## run the unit tests

@@ -1,68 +1,90 @@
-# shellcheck shell=sh disable=SC2031,SC2154
+#!/bin/sh
 #
-# fresh.sh - a fresh Debian of this machine's release, to install the package in. To be
-# sourced, with $what naming the test; it is in a directory below var, which is removed at the
-# end of the script.
+# fresh.sh SUITE - do on a new Debian what the README tells a newcomer: install git and make,
+# clone, `make run`, buy one with the command that it prints, `make test`. As root.
+#
+# What is tested is the last commit of this checkout. The output is kept in
+# var/fresh-SUITE.log.
+set -eu
+cd "$(dirname "$0")/.."
+suite=${1:?"usage: fresh.sh bookworm|trixie"}
+what="new Debian ($suite)"
+# shellcheck source=.ci/root-lib.sh
+. .ci/root-lib.sh
 
-# shellcheck source=.ci/able.sh
-. .ci/able.sh
+log=$PWD/var/fresh-$suite.log
 
-root=
-
-fail()
+# The processes and mounts of the test end with this one.
+in_namespaces()
 {
-    echo "$what: $*" >&2
+    unshare --mount --pid --fork --kill-child --mount-proc -- "$0" "$suite" inside "$root"
+}
+
+# This part runs in the namespaces; $3 is the root.
+if [ "${2:-}" = inside ]; then
+    root=$3
+    mkdir -p "$root/proc" "$root/dev/shm"
+    mount -t proc proc "$root/proc"
+    mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+    inside sh /newcomer.sh
+    exit
+fi
+
+trap remove_root EXIT
+trap 'exit 1' HUP INT TERM
+make_root "$suite"
+git clone -q --no-local . "$root/root/seckill"
+ln -sfn /proc/self/fd "$root/dev/fd"
+
+cat >"$root/newcomer.sh" <<'END'
+set -eu
+
+seconds()
+{
+    echo "$(($(date +%s) - start)) s"
+}
+
+start=$(date +%s)
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends git make >/dev/null
+cd /root/seckill
+
+make run PORT=18080 >/run.out 2>&1 &
+run=$!
+until grep -qs '^curl ' /run.out; do
+    kill -0 "$run" 2>/dev/null || {
+        cat /run.out
+        echo "RESULT make run: it ended"
+        exit 1
+    }
+    sleep 0.2
+done
+reply=$(sh -c "$(grep '^curl ' /run.out) -w '%{http_code}'")
+case $reply in
+*'"status":"unpaid"'*201) echo "RESULT make run: sells, first order after $(seconds)" ;;
+*)
+    echo "RESULT make run: the order was answered with $reply"
+    exit 1
+    ;;
+esac
+pkill -INT -f load/run.py
+wait "$run" || {
+    cat /run.out
+    echo "RESULT make run: exit code $? at its end"
     exit 1
 }
 
-# make_root BUILD: $root, with the package of BUILD in it as $root/seckill.deb.
-make_root()
-{
-    need_root
-    # shellcheck disable=SC1091
-    need_tar "$(. /etc/os-release && echo "$VERSION_CODENAME")"
-    package=$(app/install/package.sh "$1" "$(cat VERSION)")
-    root=$(mktemp -d "$PWD/var/fresh.XXXXXX")
-    chmod 755 "$root"
-    tar -C "$root" -xf "$tar"
-    mkdir -p "$root/var/cache/apt/archives/partial" "$root/var/lib/apt/lists/partial" "$root/var/log/apt"
-    cp /etc/resolv.conf "$root/etc/"
-    [ -e "$root/dev/null" ] || mknod -m 666 "$root/dev/null" c 1 3
-    [ -e "$root/dev/urandom" ] || mknod -m 444 "$root/dev/urandom" c 1 9
-    cp "$package" "$root/seckill.deb"
-}
+start=$(date +%s)
+code=0
+make test >/test.out 2>&1 || code=$?
+cat /test.out
+echo "RESULT make test: $(tail -n 1 /test.out | grep passed || echo no sum), $(seconds)"
+exit "$code"
+END
 
-remove_root()
-{
-    [ -z "$root" ] || rm -rf "$root"
-}
-
-inside()
-{
-    chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"
-}
-
-apt()
-{
-    inside timeout 300 apt-get -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "$@" >"$root/apt.log" 2>&1 || {
-        tail -n 20 "$root/apt.log" >&2
-        fail "apt-get $1"
-    }
-}
-
-# wait_for SECONDS COMMAND...: until it succeeds.
-wait_for()
-{
-    deadline=$(($(date +%s) + $1))
-    shift
-    until "$@"; do
-        [ "$(date +%s)" -lt "$deadline" ] || return 1
-        sleep 0.1
-    done
-}
-
-# status URL: of the answer to a GET.
-status()
-{
-    curl -s -o /dev/null -m 10 -w '%{http_code}' "$1"
-}
+mkdir -p var
+code=0
+in_namespaces >"$log" 2>&1 || code=$?
+sed -n "s/^RESULT /$suite: /p" "$log"
+[ "$code" -eq 0 ] || echo "see $log"
+exit "$code"

@@ -1,18 +1,16 @@
 #!/bin/sh
 #
-# systemd.sh BUILD - does the installed service live well under a real systemd? A fresh
-# Debian with the package is booted in a container, with Postgres and Redis of this machine's
-# on loopback. As root.
+# systemd.sh BUILD - test the installed service with a real systemd: boot a new Debian with the
+# package in a container, with a Postgres and a Redis of this machine on loopback. As root.
 set -eu
-# shellcheck disable=SC2034 # fresh.sh says it
+# shellcheck disable=SC2034 # root-lib.sh uses it
 what="service under systemd"
-# shellcheck source=.ci/fresh.sh
-. .ci/fresh.sh
+# shellcheck source=.ci/root-lib.sh
+. .ci/root-lib.sh
 
 servers=$PWD/var/systemd
 container=
 
-# Whatever happened, nothing stays.
 end_test()
 {
     if [ -n "$container" ]; then
@@ -24,13 +22,13 @@ end_test()
     remove_root
 }
 
-# boot: systemd in $root; booted COMMAND... runs beside it.
+# boot: start systemd in $root. booted COMMAND...: run a command there.
 boot()
 {
     systemd-nspawn -q -D "$root" --boot --register=no --keep-unit --console=pipe \
         </dev/null >"$root/boot.log" 2>&1 &
     container=$!
-    wait_for 60 is_up || not_run "systemd does not boot: $(tail -n 1 "$root/boot.log")"
+    wait_for 300 is_up || not_run "systemd does not boot: $(tail -n 1 "$root/boot.log")"
 }
 
 is_up()
@@ -46,7 +44,7 @@ booted()
     nsenter -at "$(pgrep -P "$container")" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"
 }
 
-# show PROPERTY: of the service.
+# show PROPERTY: print it, of the service.
 show()
 {
     booted systemctl show --value -p "$1" seckill
@@ -58,14 +56,14 @@ shows()
     [ "$(show "$1")" = "$2" ]
 }
 
-# expect PROPERTY VALUE: within 20 s.
+# expect PROPERTY VALUE: wait for it.
 expect()
 {
-    wait_for 20 shows "$1" "$2" || fail "$1 is \"$(show "$1")\", expected \"$2\"; the journal:
+    wait_for 120 shows "$1" "$2" || fail "$1 is \"$(show "$1")\", expected \"$2\"; the journal:
 $(booted journalctl -u seckill -n 20 -o cat --no-pager)"
 }
 
-# logged EVENT COUNT: so many lines of it in the journal.
+# logged EVENT COUNT: whether the journal has this number of lines with EVENT.
 logged()
 {
     [ "$(booted journalctl -u seckill -o cat -q | grep -c " event=$1\b")" -eq "$2" ]
@@ -73,7 +71,7 @@ logged()
 
 expect_logged()
 {
-    wait_for 20 logged "$@" || fail "event=$1 is not $2 times in the journal"
+    wait_for 120 logged "$@" || fail "event=$1 is not $2 times in the journal"
 }
 
 is_ready()
@@ -83,7 +81,7 @@ is_ready()
 
 trap end_test EXIT
 trap 'exit 1' HUP INT TERM
-make_root "$1"
+make_root_with_package "$1"
 need_packages .ci/packages-systemd systemd-nspawn
 apt update
 apt install systemd
@@ -121,7 +119,7 @@ hung=$(show MainPID)
 booted sh -c "kill -STOP $hung"
 expect NRestarts 1
 expect ActiveState active
-[ "$(show MainPID)" != "$hung" ] || fail "the hung one goes on"
+[ "$(show MainPID)" != "$hung" ] || fail "the hung process was not replaced"
 is_ready || fail "not ready after the watchdog"
 
 booted systemctl stop seckill
@@ -130,12 +128,12 @@ expect ExecMainStatus 0
 expect_logged draining 1
 expect_logged stopped 1
 
-# Installed again while it runs: it goes on with the new program. Removed: it ends.
+# An upgrade restarts the service; a removal stops it.
 booted systemctl start seckill
 old=$(show MainPID)
 booted dpkg -i /seckill.deb >/dev/null
 expect ActiveState active
-[ "$(show MainPID)" != "$old" ] || fail "an upgrade does not restart it"
+[ "$(show MainPID)" != "$old" ] || fail "an upgrade did not restart the service"
 booted dpkg -r seckill >/dev/null
-[ "$(status "$url/healthz")" = 000 ] || fail "the package is removed, the service runs"
+[ "$(status "$url/healthz")" = 000 ] || fail "the service runs although its package is removed"
 booted systemctl --version | head -n 1
