@@ -18,7 +18,7 @@ PROMETHEUS_PORT = 9090
 # then kept.
 once = $(eval $(1) := $(2))$($(1))
 PKGS_LIB  = $(call once,PKGS_LIB,hiredis libuv $(shell pkg-config --exists hiredis_ssl && echo hiredis_ssl libssl libcrypto))
-PKGS_APP  = libmicrohttpd gnutls libpq jansson libjwt-gnutls libcrypto $(PKGS_LIB)
+PKGS_APP  = libmicrohttpd gnutls libpq jansson libcrypto $(PKGS_LIB)
 PKGS_TEST = cmocka $(PKGS_APP)
 PKG_CFLAGS    = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKGS_TEST)))
 PKG_LIBS      = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKGS_APP)))

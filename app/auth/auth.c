@@ -1,33 +1,28 @@
-/* auth.c - JWT by libjwt, and the checks of claims that libjwt does not make. */
+/* auth.c - keys by name, and the header and claims of a token. */
 #include "app/auth/auth.h"
 
 #include "app/auth/base64.h"
+#include "app/auth/jws.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <jansson.h>
-#include <jwt.h>
-#include <openssl/bio.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define HEADER_BYTES_MAX 1024 /* of a token's header, decoded */
-
 struct key {
     const char *kid; /* NULL: verifies the tokens without a kid */
-    const char *text;
+    struct jws_key *key;
 };
 
 struct auth {
     char *texts;      /* the pointers below point into it */
     size_t key_count; /* the key without a name, if any, is the last */
     struct key keys[AUTH_KEYS_MAX + 1];
-    struct key signer;             /* text NULL: cannot issue tokens */
+    struct key signer;             /* key NULL: cannot issue tokens */
     const char *issuer, *audience; /* "": any */
-    jwt_alg_t alg;
+    enum config_alg alg;
     bool has_kids;
 };
 
@@ -53,28 +48,20 @@ bool auth_parse_role(struct text name, enum auth_role *ret_role)
 /* -- keys -- */
 
 /* An invalid key must stop the start, not refuse every token later. */
-static bool is_public_key(const char *pem, jwt_alg_t alg)
+static enum status add_key(struct auth *auth, const char *variable, const char *kid,
+                           const char *text, struct err *reterr)
 {
-    BIO *bio = BIO_new_mem_buf(pem, -1);
-    EVP_PKEY *key = bio != NULL ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
-    int wanted = alg == JWT_ALG_RS256 ? EVP_PKEY_RSA : EVP_PKEY_EC;
-    bool ok = key != NULL && EVP_PKEY_base_id(key) == wanted;
+    struct jws_key *key;
 
-    EVP_PKEY_free(key);
-    BIO_free(bio);
-    return ok;
-}
-
-static enum status check_key(const struct auth *auth, const char *variable,
-                             const char *text, struct err *reterr)
-{
-    if (auth->alg == JWT_ALG_HS256 && strlen(text) < AUTH_SECRET_BYTES_MIN)
+    if (auth->alg == CONFIG_HS256 && strlen(text) < AUTH_SECRET_BYTES_MIN)
         return err_set(reterr, STATUS_INVALID,
                        "%s has a secret of %zu bytes; the minimum is %d", variable,
                        strlen(text), AUTH_SECRET_BYTES_MIN);
-    if (auth->alg != JWT_ALG_HS256 && !is_public_key(text, auth->alg))
+    key = jws_key_create(auth->alg, JWS_VERIFY, text);
+    if (key == NULL)
         return err_set(reterr, STATUS_INVALID,
                        "%s is not a public key (PEM) of SECKILL_JWT_ALG", variable);
+    auth->keys[auth->key_count++] = (struct key){kid, key};
     return STATUS_OK;
 }
 
@@ -102,7 +89,6 @@ static enum status add_named_key(struct auth *auth, char *entry, struct err *ret
     static const char file[] = "SECKILL_JWT_KEYS_FILE";
     char *name_end = entry + strcspn(entry, "\r\n");
     char *text = name_end + strspn(name_end, "\r\n");
-    enum status status;
 
     *name_end = '\0';
     trim_end(text);
@@ -114,10 +100,7 @@ static enum status add_named_key(struct auth *auth, char *entry, struct err *ret
     if (auth->key_count == AUTH_KEYS_MAX)
         return err_set(reterr, STATUS_INVALID, "%s has more than %d keys", file,
                        AUTH_KEYS_MAX);
-    status = check_key(auth, file, text, reterr);
-    if (status == STATUS_OK)
-        auth->keys[auth->key_count++] = (struct key){entry, text};
-    return status;
+    return add_key(auth, file, entry, text, reterr);
 }
 
 static enum status add_named_keys(struct auth *auth, char *text, struct err *reterr)
@@ -152,35 +135,40 @@ static char *copy_text(char *to, const char *text, const char **ret_copy)
 static enum status add_keys(struct auth *auth, char *named, const char *only,
                             struct err *reterr)
 {
-    const char *variable = auth->alg == JWT_ALG_HS256 ? "SECKILL_JWT_SECRET (or _FILE)"
-                                                      : "SECKILL_JWT_PUBLIC_KEY_FILE";
-    bool can_sign = auth->signer.text != NULL;
+    const char *variable = auth->alg == CONFIG_HS256 ? "SECKILL_JWT_SECRET (or _FILE)"
+                                                     : "SECKILL_JWT_PUBLIC_KEY_FILE";
     enum status status = STATUS_OK;
 
     auth->has_kids = named[0] != '\0';
     if (auth->has_kids)
         status = add_named_keys(auth, named, reterr);
-    if (status == STATUS_OK && only[0] != '\0') {
-        status = check_key(auth, variable, only, reterr);
-        auth->keys[auth->key_count++] = (struct key){NULL, only};
-    }
+    if (status == STATUS_OK && only[0] != '\0')
+        status = add_key(auth, variable, NULL, only, reterr);
     /* the private key alone suffices to issue tokens */
-    if (status == STATUS_OK && auth->key_count == 0 && !can_sign)
+    if (status == STATUS_OK && auth->key_count == 0 && auth->signer.key == NULL)
         return err_set(reterr, STATUS_INVALID,
                        "%s is not set; SECKILL_JWT_ALG requires it%s", variable,
-                       auth->alg == JWT_ALG_HS256 ? ", with 32 bytes or more" : "");
-    if (status == STATUS_OK && auth->alg == JWT_ALG_HS256)
+                       auth->alg == CONFIG_HS256 ? ", with 32 bytes or more" : "");
+    if (status == STATUS_OK && auth->alg == CONFIG_HS256)
         auth->signer = auth->keys[0];
     return status;
+}
+
+static enum status read_signer(struct auth *auth, const char *pem, struct err *reterr)
+{
+    if (auth->alg == CONFIG_HS256 || pem[0] == '\0')
+        return STATUS_OK;
+    auth->signer.key = jws_key_create(auth->alg, JWS_SIGN, pem);
+    if (auth->signer.key == NULL)
+        return err_set(reterr, STATUS_INVALID,
+                       "SECKILL_JWT_PRIVATE_KEY_FILE is not a private key (PEM) of"
+                       " SECKILL_JWT_ALG without a passphrase");
+    return STATUS_OK;
 }
 
 enum status auth_create(const struct config *config, struct auth **ret_auth,
                         struct err *reterr)
 {
-    static const jwt_alg_t algs[] = {JWT_ALG_HS256, JWT_ALG_RS256, JWT_ALG_ES256};
-    bool is_symmetric = config->jwt_alg == CONFIG_HS256;
-    const char *only = is_symmetric ? config->jwt_secret : config->jwt_public_key;
-    const char *sign = is_symmetric ? "" : config->jwt_private_key;
     struct auth *auth = calloc(1, sizeof(*auth));
     enum status status = STATUS_NO_MEMORY;
     const char *named;
@@ -188,20 +176,20 @@ enum status auth_create(const struct config *config, struct auth **ret_auth,
 
     if (auth == NULL)
         goto out;
-    auth->alg = algs[config->jwt_alg];
-    to = auth->texts =
-        malloc(strlen(only) + strlen(sign) + strlen(config->jwt_keys) +
-               strlen(config->jwt_issuer) + strlen(config->jwt_audience) + 5);
+    auth->alg = (enum config_alg)config->jwt_alg;
+    to = auth->texts = malloc(strlen(config->jwt_keys) + strlen(config->jwt_issuer) +
+                              strlen(config->jwt_audience) + 3);
     if (to == NULL)
         goto out;
-    to = copy_text(to, only, &only);
-    to = copy_text(to, sign, &sign);
     to = copy_text(to, config->jwt_issuer, &auth->issuer);
     to = copy_text(to, config->jwt_audience, &auth->audience);
     copy_text(to, config->jwt_keys, &named);
-    if (sign[0] != '\0')
-        auth->signer.text = sign;
-    status = add_keys(auth, to, only, reterr);
+    status = read_signer(auth, config->jwt_private_key, reterr);
+    if (status == STATUS_OK)
+        status = add_keys(auth, to,
+                          auth->alg == CONFIG_HS256 ? config->jwt_secret
+                                                    : config->jwt_public_key,
+                          reterr);
     if (status != STATUS_OK)
         goto out;
     *ret_auth = auth;
@@ -215,66 +203,85 @@ void auth_free(struct auth *auth)
 {
     if (auth == NULL)
         return;
+    if (auth->alg != CONFIG_HS256) /* otherwise one of the keys */
+        jws_key_free(auth->signer.key);
+    for (size_t i = 0; i < auth->key_count; i++)
+        jws_key_free(auth->keys[i].key);
     free(auth->texts);
     free(auth);
 }
 
 /* -- verifying -- */
 
-/* Copies TOKEN from "Bearer TOKEN". False: any other form. */
-static bool copy_token(struct text authorization, char token[AUTH_TOKEN_BYTES_MAX + 1])
+/* The parts of a token in base64; they point into the header of the request. */
+struct token {
+    struct text header;
+    struct text claims;
+    struct text signed_text; /* header and claims, with the dot between them */
+    struct text signature;
+};
+
+/* False: the value is not "Bearer" and two parts in front of a dot. */
+static bool split_token(struct text authorization, struct token *ret_token)
 {
     static const char scheme[] = "Bearer ";
     const size_t scheme_len = sizeof(scheme) - 1;
-    size_t len;
+    const char *begin, *end, *dots[2];
 
     if (authorization.len <= scheme_len ||
+        authorization.len - scheme_len > AUTH_TOKEN_BYTES_MAX ||
         strncasecmp(authorization.bytes, scheme, scheme_len) != 0)
         return false;
-    len = authorization.len - scheme_len;
-    if (len > AUTH_TOKEN_BYTES_MAX ||
-        memchr(authorization.bytes + scheme_len, '\0', len) != NULL)
+    begin = authorization.bytes + scheme_len;
+    end = authorization.bytes + authorization.len;
+    dots[0] = memchr(begin, '.', (size_t)(end - begin));
+    if (dots[0] == NULL)
         return false;
-    memcpy(token, authorization.bytes + scheme_len, len);
-    token[len] = '\0';
+    dots[1] = memchr(dots[0] + 1, '.', (size_t)(end - dots[0] - 1));
+    if (dots[1] == NULL)
+        return false;
+    *ret_token = (struct token){
+        .header = {begin, (size_t)(dots[0] - begin)},
+        .claims = {dots[0] + 1, (size_t)(dots[1] - dots[0] - 1)},
+        .signed_text = {begin, (size_t)(dots[1] - begin)},
+        .signature = {dots[1] + 1, (size_t)(end - dots[1] - 1)},
+    };
     return true;
 }
 
-/* The `kid` of the token's header; "": none. False: the header or the kid is malformed. */
-static bool read_kid(const char *token, char ret_kid[AUTH_ID_BYTES_MAX + 1])
+/* NULL: the part is not a JSON object in base64, or a name occurs twice in it. */
+static json_t *read_part(struct text part)
 {
-    char bytes[HEADER_BYTES_MAX];
+    char bytes[AUTH_TOKEN_BYTES_MAX];
     size_t len;
-    json_t *header, *kid;
-    bool ok;
 
-    if (!base64_decode(token, strcspn(token, "."), bytes, sizeof(bytes), &len))
-        return false;
-    header = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, NULL);
-    kid = json_object_get(header, "kid");
-    ret_kid[0] = '\0';
-    ok = json_is_object(header) &&
-         (kid == NULL || (json_is_string(kid) && json_string_length(kid) > 0 &&
-                          json_string_length(kid) <= AUTH_ID_BYTES_MAX));
-    if (ok && kid != NULL)
-        stpcpy(ret_kid, json_string_value(kid));
-    json_decref(header);
-    return ok;
+    if (!base64_decode(part.bytes, part.len, bytes, sizeof(bytes), &len))
+        return NULL;
+    return json_loadb(bytes, len, JSON_REJECT_DUPLICATES, NULL);
 }
 
-/* NULL: no key verifies this token. */
-static const struct key *choose_key(const struct auth *auth, const char *token)
+static bool is_string(const json_t *json, const char *wanted)
 {
-    char kid[AUTH_ID_BYTES_MAX + 1];
+    const char *text = json_string_value(json);
 
+    return text != NULL && strcmp(text, wanted) == 0;
+}
+
+/* NULL: no key verifies a token with this header. `crit` lists extensions that the receiver
+   must understand; there are none. */
+static const struct key *choose_key(const struct auth *auth, const json_t *header)
+{
+    const json_t *kid = json_object_get(header, "kid");
+
+    if (!is_string(json_object_get(header, "alg"), jws_alg_name(auth->alg)) ||
+        json_object_get(header, "crit") != NULL)
+        return NULL;
     if (!auth->has_kids)
         return auth->key_count > 0 ? &auth->keys[0] : NULL;
-    if (!read_kid(token, kid))
-        return NULL;
     for (size_t i = 0; i < auth->key_count; i++) {
         const char *name = auth->keys[i].kid;
 
-        if (name == NULL ? kid[0] == '\0' : strcmp(name, kid) == 0)
+        if (name == NULL ? kid == NULL : is_string(kid, name))
             return &auth->keys[i];
     }
     return NULL;
@@ -296,169 +303,174 @@ static bool parse_user_id(const char *text, int64_t *ret_user_id)
     return true;
 }
 
-static bool parse_role(jwt_t *jwt, enum auth_role *ret_role)
+static bool parse_role(const json_t *role, enum auth_role *ret_role)
 {
-    const char *name;
+    const char *name = json_string_value(role);
 
-    errno = 0;
-    name = jwt_get_grant(jwt, "role");
-    if (name == NULL) {
-        *ret_role = AUTH_SHOPPER;
-        return errno == ENOENT; /* absent; a role that is not a string is refused */
-    }
-    return auth_parse_role((struct text){name, strlen(name)}, ret_role) &&
+    *ret_role = AUTH_SHOPPER;
+    if (role == NULL)
+        return true;
+    return name != NULL && auth_parse_role((struct text){name, strlen(name)}, ret_role) &&
            *ret_role != AUTH_SHOPPER; /* shoppers have tokens without a role */
 }
 
-/* `exp` is required and must be in the future; `nbf`, if present, must not be. */
-static bool is_valid_now(jwt_t *jwt, int64_t now_s)
-{
-    long not_before_s, expires_s;
-
-    errno = 0;
-    expires_s = jwt_get_grant_int(jwt, "exp");
-    if (errno != 0 || expires_s <= now_s)
-        return false;
-    errno = 0;
-    not_before_s = jwt_get_grant_int(jwt, "nbf");
-    if (errno == ENOENT)
-        return true;
-    /* libjwt returns 0 if it is not a number; 1970 is no sensible value */
-    return errno == 0 && not_before_s > 0 && not_before_s <= now_s;
-}
-
 /* The id by which the token can be revoked; optional. */
-static bool parse_jti(jwt_t *jwt, char ret_jti[AUTH_ID_BYTES_MAX + 1])
+static bool parse_jti(const json_t *jti, char ret_jti[AUTH_ID_BYTES_MAX + 1])
 {
-    const char *jti;
+    size_t len = json_string_length(jti);
 
-    errno = 0;
-    jti = jwt_get_grant(jwt, "jti");
     ret_jti[0] = '\0';
     if (jti == NULL)
-        return errno == ENOENT;
-    if (jti[0] == '\0' || strlen(jti) > AUTH_ID_BYTES_MAX)
+        return true;
+    if (!json_is_string(jti) || len == 0 || len > AUTH_ID_BYTES_MAX)
         return false;
-    stpcpy(ret_jti, jti);
+    memcpy(ret_jti, json_string_value(jti), len + 1);
     return true;
 }
 
-static bool is_issued_by(jwt_t *jwt, const char *wanted)
+/* `exp` is required and must be in the future; `nbf`, if present, must not be. Both may be
+   fractional. */
+static bool is_valid_now(const json_t *expires, const json_t *not_before, int64_t now_s)
 {
-    const char *issuer = wanted[0] != '\0' ? jwt_get_grant(jwt, "iss") : wanted;
+    double now = (double)now_s;
 
-    return issuer != NULL && strcmp(issuer, wanted) == 0;
-}
-
-static bool is_string(const json_t *json, const char *wanted)
-{
-    const char *text = json_string_value(json);
-
-    return text != NULL && strcmp(text, wanted) == 0;
+    return json_is_number(expires) && json_number_value(expires) > now &&
+           (not_before == NULL ||
+            (json_is_number(not_before) && json_number_value(not_before) <= now));
 }
 
 /* `aud` is a string or an array of strings. */
-static bool has_audience(jwt_t *jwt, const char *wanted)
+static bool has_audience(const json_t *audience, const char *wanted)
 {
-    char *text = wanted[0] != '\0' ? jwt_get_grants_json(jwt, "aud") : NULL;
-    json_t *audience = text != NULL ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
     bool found = wanted[0] == '\0' || is_string(audience, wanted);
 
     for (size_t i = 0; !found && i < json_array_size(audience); i++)
         found = is_string(json_array_get(audience, i), wanted);
-    json_decref(audience);
-    free(text);
     return found;
 }
 
-static bool read_claims(const struct auth *auth, jwt_t *jwt, int64_t now_s,
+static bool read_claims(const struct auth *auth, const json_t *claims, int64_t now_s,
                         struct identity *ret_identity)
 {
-    return is_valid_now(jwt, now_s) &&
-           parse_user_id(jwt_get_grant(jwt, "sub"), &ret_identity->user_id) &&
-           parse_role(jwt, &ret_identity->role) && parse_jti(jwt, ret_identity->jti) &&
-           is_issued_by(jwt, auth->issuer) && has_audience(jwt, auth->audience);
+    return is_valid_now(json_object_get(claims, "exp"), json_object_get(claims, "nbf"),
+                        now_s) &&
+           parse_user_id(json_string_value(json_object_get(claims, "sub")),
+                         &ret_identity->user_id) &&
+           parse_role(json_object_get(claims, "role"), &ret_identity->role) &&
+           parse_jti(json_object_get(claims, "jti"), ret_identity->jti) &&
+           (auth->issuer[0] == '\0' ||
+            is_string(json_object_get(claims, "iss"), auth->issuer)) &&
+           has_audience(json_object_get(claims, "aud"), auth->audience);
+}
+
+/* The signature is checked before the claims are read. */
+static bool is_valid(const struct auth *auth, const struct token *token, int64_t now_s,
+                     struct identity *ret_identity)
+{
+    char signature[JWS_SIGNATURE_BYTES_MAX];
+    json_t *header = read_part(token->header), *claims = NULL;
+    const struct key *key = choose_key(auth, header);
+    size_t len;
+    bool ok = key != NULL &&
+              base64_decode(token->signature.bytes, token->signature.len, signature,
+                            sizeof(signature), &len) &&
+              jws_is_signed(key->key, token->signed_text, (struct text){signature, len});
+
+    if (ok)
+        claims = read_part(token->claims);
+    ok = ok && read_claims(auth, claims, now_s, ret_identity);
+    json_decref(claims);
+    json_decref(header);
+    return ok;
 }
 
 enum status auth_check(const struct auth *auth, struct text authorization, int64_t now_s,
                        struct identity *ret_identity)
 {
-    char token[AUTH_TOKEN_BYTES_MAX + 1];
     struct identity identity;
-    enum status status = STATUS_REFUSED;
-    const struct key *key;
-    jwt_t *jwt = NULL;
+    struct token token;
 
-    if (!copy_token(authorization, token))
+    if (!split_token(authorization, &token) || !is_valid(auth, &token, now_s, &identity))
         return STATUS_REFUSED;
-    key = choose_key(auth, token);
-    if (key == NULL || jwt_decode(&jwt, token, (const unsigned char *)key->text,
-                                  (int)strlen(key->text)) != 0)
-        return STATUS_REFUSED;
-    /* libjwt verifies with the algorithm that the token names. It must be the configured
-       one, or an attacker could use the public key as HMAC secret. */
-    if (jwt_get_alg(jwt) == auth->alg && read_claims(auth, jwt, now_s, &identity)) {
-        *ret_identity = identity;
-        status = STATUS_OK;
-    }
-    jwt_free(jwt);
-    return status;
+    *ret_identity = identity;
+    return STATUS_OK;
 }
 
 /* -- issuing -- */
 
-static int add_optional(jwt_t *jwt, const char *name, const char *value)
+/* Members whose value is NULL are left out. */
+static char *print_header(const struct auth *auth)
 {
-    return value != NULL && value[0] != '\0' ? jwt_add_grant(jwt, name, value) : 0;
+    json_t *header = json_pack("{s:s, s:s, s:s*}", "alg", jws_alg_name(auth->alg), "typ",
+                               "JWT", "kid", auth->signer.kid);
+    char *text = json_dumps(header, JSON_COMPACT);
+
+    json_decref(header);
+    return text;
 }
 
-static int add_claims(const struct auth *auth, jwt_t *jwt,
-                      const struct identity *identity, int64_t now_s, int64_t ttl_s)
+static const char *or_null(const char *text)
 {
-    char sub[24];
-    int failed;
+    return text[0] != '\0' ? text : NULL;
+}
+
+static char *print_claims(const struct auth *auth, const struct identity *identity,
+                          int64_t expires_s)
+{
+    const char *role = identity->role != AUTH_SHOPPER ? role_names[identity->role] : NULL;
+    char sub[24], *text;
+    json_t *claims;
 
     snprintf(sub, sizeof(sub), "%lld", (long long)identity->user_id);
-    failed = jwt_add_grant(jwt, "sub", sub);
-    if (!failed)
-        failed = jwt_add_grant_int(jwt, "exp", (long)(now_s + ttl_s));
-    if (!failed)
-        failed = add_optional(jwt, "role",
-                              identity->role != AUTH_SHOPPER ? role_names[identity->role]
-                                                             : NULL);
-    if (!failed)
-        failed = add_optional(jwt, "jti", identity->jti);
-    if (!failed)
-        failed = add_optional(jwt, "iss", auth->issuer);
-    if (!failed)
-        failed = add_optional(jwt, "aud", auth->audience);
-    return failed;
+    claims = json_pack("{s:s, s:I, s:s*, s:s*, s:s*, s:s*}", "sub", sub, "exp",
+                       (json_int_t)expires_s, "role", role, "jti", or_null(identity->jti),
+                       "iss", or_null(auth->issuer), "aud", or_null(auth->audience));
+    text = json_dumps(claims, JSON_COMPACT);
+    json_decref(claims);
+    return text;
+}
+
+/* NULL: out of memory, or signing failed. */
+static char *join_token(const struct auth *auth, const char *header, const char *claims)
+{
+    unsigned char signature[JWS_SIGNATURE_BYTES_MAX];
+    size_t size = BASE64_TEXT_BYTES(strlen(header)) + BASE64_TEXT_BYTES(strlen(claims)) +
+                  BASE64_TEXT_BYTES(sizeof(signature));
+    char *token = malloc(size);
+    size_t len, signature_len;
+
+    if (token == NULL)
+        return NULL;
+    len = base64_encode(header, strlen(header), token);
+    token[len++] = '.';
+    len += base64_encode(claims, strlen(claims), token + len);
+    if (!jws_sign(auth->signer.key, (struct text){token, len}, signature,
+                  &signature_len)) {
+        free(token);
+        return NULL;
+    }
+    token[len++] = '.';
+    base64_encode(signature, signature_len, token + len);
+    return token;
 }
 
 enum status auth_make(const struct auth *auth, const struct identity *identity,
                       int64_t now_s, int64_t ttl_s, char **ret_token, struct err *reterr)
 {
-    jwt_t *jwt = NULL;
-    char *token = NULL;
-    int failed;
+    char *header, *claims, *token = NULL;
 
     assert(identity->user_id > 0);
-    if (auth->signer.text == NULL)
+    if (auth->signer.key == NULL)
         return err_set(reterr, STATUS_INVALID,
                        "SECKILL_JWT_PRIVATE_KEY_FILE is not set; signing requires it");
-    failed = jwt_new(&jwt);
-    if (!failed)
-        failed = jwt_set_alg(jwt, auth->alg, (const unsigned char *)auth->signer.text,
-                             (int)strlen(auth->signer.text));
-    if (!failed && auth->signer.kid != NULL)
-        failed = jwt_add_header(jwt, "kid", auth->signer.kid);
-    if (!failed)
-        failed = add_claims(auth, jwt, identity, now_s, ttl_s);
-    if (!failed)
-        token = jwt_encode_str(jwt);
-    jwt_free(jwt);
+    header = print_header(auth);
+    claims = print_claims(auth, identity, now_s + ttl_s);
+    if (header != NULL && claims != NULL)
+        token = join_token(auth, header, claims);
+    free(header);
+    free(claims);
     if (token == NULL)
-        return err_set(reterr, STATUS_INVALID, "signing failed: is the key valid?");
+        return err_set(reterr, STATUS_NO_MEMORY, "signing failed");
     *ret_token = token;
     return STATUS_OK;
 }

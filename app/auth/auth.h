@@ -2,7 +2,8 @@
  * auth.h - verifies and issues bearer tokens (JWT).
  *
  * The algorithm is fixed by configuration: a token with any other, "none" included, is
- * refused.
+ * refused. So is a token whose header has `crit` (RFC 7515, section 4.1.11), and one in
+ * which a name occurs twice: other readers could see other claims.
  *
  * There may be several keys, each with a name. A token that names a key (`kid`) is
  * verified with that key only. So a new key can be added before the first token is signed
@@ -69,7 +70,7 @@ MUST_CHECK enum status auth_check(const struct auth *auth, struct text authoriza
  *
  * @ret_token  set on STATUS_OK: NUL-terminated; the caller frees it
  *
- * Returns  STATUS_OK; STATUS_INVALID: there is no key that signs
+ * Returns  STATUS_OK; STATUS_INVALID: there is no key that signs; STATUS_NO_MEMORY
  */
 MUST_CHECK enum status auth_make(const struct auth *auth, const struct identity *identity,
                                  int64_t now_s, int64_t ttl_s, char **ret_token,

@@ -2,7 +2,6 @@
 #include "app/auth/base64.h"
 
 #include <stdint.h>
-#include <string.h>
 
 static const char alphabet[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -25,6 +24,18 @@ size_t base64_encode(const void *bytes, size_t len, char *ret_text)
     return out;
 }
 
+/* 255: not in the alphabet. */
+static uint8_t value_of(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return (uint8_t)(c - 'A');
+    if (c >= 'a' && c <= 'z')
+        return (uint8_t)(c - 'a' + 26);
+    if (c >= '0' && c <= '9')
+        return (uint8_t)(c - '0' + 52);
+    return c == '-' ? 62 : c == '_' ? 63 : 255;
+}
+
 bool base64_decode(const char *text, size_t len, void *ret_bytes, size_t size,
                    size_t *ret_len)
 {
@@ -34,11 +45,11 @@ bool base64_decode(const char *text, size_t len, void *ret_bytes, size_t size,
     size_t out = 0;
 
     for (size_t i = 0; i < len; i++) {
-        const char *at = text[i] != '\0' ? strchr(alphabet, text[i]) : NULL;
+        uint8_t value = value_of(text[i]);
 
-        if (at == NULL)
+        if (value > 63)
             return false;
-        bits = bits << 6 | (uint32_t)(at - alphabet);
+        bits = bits << 6 | value;
         bit_count += 6;
         if (bit_count < 8)
             continue;

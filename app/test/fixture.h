@@ -128,7 +128,7 @@ int64_t number_of(const char *text);
 /** A token of any claims. @claims  JSON object; @header  NULL: HS256 */
 const char *token_hs256(const char *header, const char *claims, const char *secret);
 
-/** By any algorithm of libjwt. @key  private key (PEM) or secret */
+/** By HS256, HS384, HS512, RS256 or ES256. @key  private key (PEM) or secret */
 const char *token_by(const char *alg, const char *claims, const char *key);
 
 /**

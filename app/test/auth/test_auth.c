@@ -1,7 +1,13 @@
 /* test_auth.c - which tokens are believed, by a clock of our own. */
 #include "app/auth/auth.h"
 
-#include <jwt.h>
+#include "app/auth/base64.h"
+
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +16,7 @@
 
 #include <cmocka.h>
 
+#define HS256  "{\"alg\":\"HS256\",\"typ\":\"JWT\"}"
 #define NOW_S  1900000000
 #define SECRET "0123456789abcdef0123456789abcdef"
 
@@ -42,32 +49,37 @@ static int destroy(void **state)
     return 0;
 }
 
-/* A token with these claims as they stand; `kid` may be NULL. */
-static char *sign_as(const char *kid, jwt_alg_t alg, const char *secret,
-                     const char *claims)
+static size_t encode(const char *json, char *to)
 {
-    char *token, *copy;
-    jwt_t *jwt;
-
-    assert_int_equal(jwt_new(&jwt), 0);
-    assert_int_equal(jwt_set_alg(jwt, alg, (const unsigned char *)secret,
-                                 secret != NULL ? (int)strlen(secret) : 0),
-                     0);
-    assert_int_equal(jwt_add_grants_json(jwt, claims), 0);
-    if (kid != NULL)
-        assert_int_equal(jwt_add_headers_json(jwt, kid), 0);
-    token = jwt_encode_str(jwt);
-    assert_non_null(token);
-    copy = malloc(strlen(token) + 8);
-    sprintf(copy, "Bearer %s", token);
-    free(token);
-    jwt_free(jwt);
-    return copy;
+    return base64_encode(json, strlen(json), to);
 }
 
-static char *sign(jwt_alg_t alg, const char *secret, const char *claims)
+/* The value of a header with a token of these parts, also where no library would write
+   them. To be freed. */
+static char *sign_by(const EVP_MD *digest, const char *secret, const char *header,
+                     const char *claims)
 {
-    return sign_as(NULL, alg, secret, claims);
+    static const char scheme[] = "Bearer ";
+    const size_t begin = sizeof(scheme) - 1;
+    char *text = malloc(AUTH_TOKEN_BYTES_MAX);
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    unsigned mac_len = 0;
+    size_t len = (size_t)sprintf(text, "%s", scheme);
+
+    len += encode(header, text + len);
+    text[len++] = '.';
+    len += encode(claims, text + len);
+    if (digest != NULL)
+        HMAC(digest, secret, (int)strlen(secret), (unsigned char *)text + begin,
+             len - begin, mac, &mac_len);
+    text[len++] = '.';
+    base64_encode(mac, mac_len, text + len);
+    return text;
+}
+
+static char *sign(const char *secret, const char *header, const char *claims)
+{
+    return sign_by(EVP_sha256(), secret, header, claims);
 }
 
 static enum status check(const struct auth *auth, const char *header,
@@ -76,14 +88,20 @@ static enum status check(const struct auth *auth, const char *header,
     return auth_check(auth, (struct text){header, strlen(header)}, NOW_S, ret_identity);
 }
 
+static enum status check_parts(const struct auth *auth, const char *header,
+                               const char *claims)
+{
+    char *value = sign(SECRET, header, claims);
+    struct identity identity;
+    enum status status = check(auth, value, &identity);
+
+    free(value);
+    return status;
+}
+
 static enum status check_claims(const struct auth *auth, const char *claims)
 {
-    char *header = sign(JWT_ALG_HS256, SECRET, claims);
-    struct identity identity;
-    enum status status = check(auth, header, &identity);
-
-    free(header);
-    return status;
+    return check_parts(auth, HS256, claims);
 }
 
 static void test_auth_check__believes_what_it_made(void **state)
@@ -151,14 +169,86 @@ static void test_auth_check__demands_the_claims(void **state)
     }
 }
 
+/* now is NOW_S: a token has expired when now >= exp, and is valid when now >= nbf */
+static void test_auth_check__times_may_be_fractional(void **state)
+{
+    static const struct {
+        const char *times;
+        enum status status;
+    } rows[] = {
+        {"\"exp\":1900000000.5", STATUS_OK},
+        {"\"exp\":1900000000.0", STATUS_REFUSED},
+        {"\"exp\":1899999999.9", STATUS_REFUSED},
+        {"\"exp\":1.9000000005e9", STATUS_OK},
+        {"\"exp\":1.9e9", STATUS_REFUSED},
+        {"\"exp\":1900000001,\"nbf\":1899999999.9", STATUS_OK},
+        {"\"exp\":1900000001,\"nbf\":1900000000.0", STATUS_OK},
+        {"\"exp\":1900000001,\"nbf\":1900000000.5", STATUS_REFUSED},
+        {"\"exp\":-1900000001.5", STATUS_REFUSED},
+        {"\"exp\":1e999", STATUS_REFUSED},
+        {"\"exp\":99999999999999999999", STATUS_REFUSED},
+        {"\"exp\":[1900000001.5]", STATUS_REFUSED},
+        {"\"exp\":true", STATUS_REFUSED},
+    };
+    char claims[200];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(claims, sizeof(claims), "{\"sub\":\"1\",%s}", rows[i].times);
+        if (check_claims(*state, claims) != rows[i].status)
+            fail_msg("%s", claims);
+    }
+}
+
+static void test_auth_check__ambiguous_parts_are_refused(void **state)
+{
+    static const char header[] = HS256;
+    static const char claims[] = "{\"sub\":\"1\",\"exp\":1900000001}";
+    static const struct {
+        const char *header;
+        const char *claims;
+        enum status status;
+    } rows[] = {
+        {header, claims, STATUS_OK},
+        {"{\"alg\":\"HS256\",\"typ\":\"JWT\",\"x\":1}", claims, STATUS_OK},
+        {header, "{\"sub\":\"1\",\"sub\":\"2\",\"exp\":1900000001}", STATUS_REFUSED},
+        {header, "{\"sub\":\"1\",\"exp\":1,\"exp\":1900000001}", STATUS_REFUSED},
+        {header,
+         "{\"role\":\"admin\",\"role\":\"payment\",\"sub\":\"1\",\"exp\":1900000001}",
+         STATUS_REFUSED},
+        {header, "{\"sub\":\"1\",\"exp\":1900000001,\"x\":{\"y\":1,\"y\":2}}",
+         STATUS_REFUSED},
+        {header, "{\"sub\":\"1\",\"exp\":1900000001} {}", STATUS_REFUSED},
+        {header, "[\"sub\"]", STATUS_REFUSED},
+        {"{\"alg\":\"HS256\",\"alg\":\"HS256\"}", claims, STATUS_REFUSED},
+        {"{\"alg\":\"none\",\"alg\":\"HS256\"}", claims, STATUS_REFUSED},
+        {"{\"alg\":\"HS256\",\"kid\":\"a\",\"kid\":\"b\"}", claims, STATUS_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":[\"exp\"]}", claims, STATUS_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":[\"b64\"],\"b64\":true}", claims, STATUS_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":[]}", claims, STATUS_REFUSED},
+        {"{\"alg\":\"HS256\",\"crit\":null}", claims, STATUS_REFUSED},
+        {"{\"alg\":\"hs256\"}", claims, STATUS_REFUSED},
+        {"{\"alg\":\"Hs256\"}", claims, STATUS_REFUSED},
+        {"{\"alg\":\"HS256 \"}", claims, STATUS_REFUSED},
+        {"{\"alg\":[\"HS256\"]}", claims, STATUS_REFUSED},
+        {"{\"typ\":\"JWT\"}", claims, STATUS_REFUSED},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (check_parts(*state, rows[i].header, rows[i].claims) != rows[i].status)
+            fail_msg("%s %s", rows[i].header, rows[i].claims);
+    }
+}
+
 static void test_auth_check__other_keys_and_algorithms(void **state)
 {
     static const char claims[] = "{\"sub\":\"1\",\"exp\":1900000001}";
     char *rows[] = {
-        sign(JWT_ALG_HS256, "another-secret-of-32-bytes-or-so", claims),
-        sign(JWT_ALG_HS384, SECRET, claims),
-        sign(JWT_ALG_HS512, SECRET, claims),
-        sign(JWT_ALG_NONE, NULL, claims),
+        sign("another-secret-of-32-bytes-or-so", HS256, claims),
+        sign_by(EVP_sha384(), SECRET, "{\"alg\":\"HS384\"}", claims),
+        sign_by(EVP_sha512(), SECRET, "{\"alg\":\"HS512\"}", claims),
+        sign_by(EVP_sha512(), SECRET, HS256, claims),
+        sign_by(NULL, SECRET, "{\"alg\":\"none\"}", claims),
+        sign_by(NULL, SECRET, HS256, claims),
     };
     struct identity identity;
 
@@ -170,7 +260,7 @@ static void test_auth_check__other_keys_and_algorithms(void **state)
 
 static void test_auth_check__broken_headers(void **state)
 {
-    char *good = sign(JWT_ALG_HS256, SECRET, "{\"sub\":\"1\",\"exp\":1900000001}");
+    char *good = sign(SECRET, HS256, "{\"sub\":\"1\",\"exp\":1900000001}");
     struct identity identity;
     char text[AUTH_TOKEN_BYTES_MAX + 100];
 
@@ -201,22 +291,22 @@ static void test_auth_check__the_key_is_the_one_that_the_token_names(void **stat
 {
     static const char claims[] = "{\"sub\":\"1\",\"exp\":1900000001}";
     static const struct {
-        const char *header;
+        const char *kid;
         const char *secret;
         enum status status;
         enum status status_with_only; /* SECKILL_JWT_SECRET beside the file */
     } rows[] = {
-        {"{\"kid\":\"new\"}", NEW, STATUS_OK, STATUS_OK},
-        {"{\"kid\":\"2026-01\"}", OLD, STATUS_OK, STATUS_OK},
-        {"{\"kid\":\"new\"}", OLD, STATUS_REFUSED, STATUS_REFUSED},
-        {"{\"kid\":\"2026-01\"}", NEW, STATUS_REFUSED, STATUS_REFUSED},
-        {"{\"kid\":\"other\"}", NEW, STATUS_REFUSED, STATUS_REFUSED},
-        {"{\"kid\":\"other\"}", SECRET, STATUS_REFUSED, STATUS_REFUSED},
-        {"{\"kid\":\"\"}", SECRET, STATUS_REFUSED, STATUS_REFUSED},
-        {"{\"kid\":7}", NEW, STATUS_REFUSED, STATUS_REFUSED},
-        {"{\"kid\":null}", SECRET, STATUS_REFUSED, STATUS_REFUSED},
-        {NULL, NEW, STATUS_REFUSED, STATUS_REFUSED},
-        {NULL, SECRET, STATUS_REFUSED, STATUS_OK},
+        {",\"kid\":\"new\"", NEW, STATUS_OK, STATUS_OK},
+        {",\"kid\":\"2026-01\"", OLD, STATUS_OK, STATUS_OK},
+        {",\"kid\":\"new\"", OLD, STATUS_REFUSED, STATUS_REFUSED},
+        {",\"kid\":\"2026-01\"", NEW, STATUS_REFUSED, STATUS_REFUSED},
+        {",\"kid\":\"other\"", NEW, STATUS_REFUSED, STATUS_REFUSED},
+        {",\"kid\":\"other\"", SECRET, STATUS_REFUSED, STATUS_REFUSED},
+        {",\"kid\":\"\"", SECRET, STATUS_REFUSED, STATUS_REFUSED},
+        {",\"kid\":7", NEW, STATUS_REFUSED, STATUS_REFUSED},
+        {",\"kid\":null", SECRET, STATUS_REFUSED, STATUS_REFUSED},
+        {"", NEW, STATUS_REFUSED, STATUS_REFUSED},
+        {"", SECRET, STATUS_REFUSED, STATUS_OK},
     };
     static const char keys[] = "kid: new\n" NEW "\nkid: 2026-01\r\n" OLD "\r\n";
     struct config with_file = config_of("", keys), with_both = config_of(SECRET, keys);
@@ -227,7 +317,10 @@ static void test_auth_check__the_key_is_the_one_that_the_token_names(void **stat
     assert_int_equal(auth_create(&with_file, &named, NULL), STATUS_OK);
     assert_int_equal(auth_create(&with_both, &both, NULL), STATUS_OK);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char *header = sign_as(rows[i].header, JWT_ALG_HS256, rows[i].secret, claims);
+        char json[100], *header;
+
+        snprintf(json, sizeof(json), "{\"alg\":\"HS256\"%s}", rows[i].kid);
+        header = sign(rows[i].secret, json, claims);
 
         if (check(named, header, &identity) != rows[i].status ||
             check(both, header, &identity) != rows[i].status_with_only)
@@ -259,6 +352,94 @@ static void test_auth_make__signs_with_the_first_key(void **state)
     free(token);
     auth_free(maker);
     auth_free(judge);
+}
+
+/* A new key pair as PEM; both texts to be freed. */
+static void make_pair(EVP_PKEY *pair, char **ret_private, char **ret_public)
+{
+    BIO *private_bio = BIO_new(BIO_s_mem()), *public_bio = BIO_new(BIO_s_mem());
+    char *text;
+    long len;
+
+    assert_int_equal(
+        PEM_write_bio_PrivateKey(private_bio, pair, NULL, NULL, 0, NULL, NULL), 1);
+    assert_int_equal(PEM_write_bio_PUBKEY(public_bio, pair), 1);
+    len = BIO_get_mem_data(private_bio, &text);
+    *ret_private = strndup(text, (size_t)len);
+    len = BIO_get_mem_data(public_bio, &text);
+    *ret_public = strndup(text, (size_t)len);
+    BIO_free(private_bio);
+    BIO_free(public_bio);
+    EVP_PKEY_free(pair);
+}
+
+static void check_pair(int64_t alg, const char *private_key, const char *public_key)
+{
+    struct config config = {NO_KEYS};
+    const struct identity made = {.user_id = 3};
+    struct identity found = {0};
+    struct auth *auth = NULL;
+    char *token, *header;
+
+    config.jwt_alg = alg;
+    config.jwt_private_key = private_key;
+    config.jwt_public_key = public_key;
+    assert_int_equal(auth_create(&config, &auth, NULL), STATUS_OK);
+    for (int i = 0; i < 50; i++) { /* some numbers of a signature begin with zeros */
+        assert_int_equal(auth_make(auth, &made, NOW_S, 10, &token, NULL), STATUS_OK);
+        header = malloc(strlen(token) + 8);
+        sprintf(header, "Bearer %s", token);
+        assert_int_equal(check(auth, header, &found), STATUS_OK);
+        if (alg == CONFIG_ES256) /* 64 bytes, RFC 7518 */
+            assert_int_equal(strlen(strrchr(token, '.') + 1), 86);
+        memcpy(strrchr(header, '.'), ".AAAA", sizeof(".AAAA"));
+        assert_int_equal(check(auth, header, &found), STATUS_REFUSED);
+        *strrchr(header, '.') = '\0';
+        assert_int_equal(check(auth, header, &found), STATUS_REFUSED);
+        free(header);
+        free(token);
+    }
+    auth_free(auth);
+}
+
+static enum status create_with(int64_t alg, const char *private_key,
+                               const char *public_key)
+{
+    struct config config = {NO_KEYS};
+    struct auth *auth = NULL;
+    struct err err;
+    enum status status;
+
+    config.jwt_alg = alg;
+    config.jwt_private_key = private_key;
+    config.jwt_public_key = public_key;
+    status = auth_create(&config, &auth, &err);
+    auth_free(auth);
+    return status;
+}
+
+static void test_auth_make__key_pairs(void **state)
+{
+    char *rsa_private, *rsa_public, *ec_private, *ec_public, *p384_private, *p384_public;
+
+    (void)state;
+    make_pair(EVP_RSA_gen(2048), &rsa_private, &rsa_public);
+    make_pair(EVP_EC_gen("P-256"), &ec_private, &ec_public);
+    make_pair(EVP_EC_gen("P-384"), &p384_private, &p384_public);
+    check_pair(CONFIG_RS256, rsa_private, rsa_public);
+    check_pair(CONFIG_ES256, ec_private, ec_public);
+    assert_int_equal(create_with(CONFIG_RS256, "", ec_public), STATUS_INVALID);
+    assert_int_equal(create_with(CONFIG_RS256, ec_private, rsa_public), STATUS_INVALID);
+    assert_int_equal(create_with(CONFIG_RS256, rsa_public, rsa_public), STATUS_INVALID);
+    assert_int_equal(create_with(CONFIG_ES256, "", rsa_public), STATUS_INVALID);
+    assert_int_equal(create_with(CONFIG_ES256, "", p384_public), STATUS_INVALID);
+    assert_int_equal(create_with(CONFIG_ES256, p384_private, ec_public), STATUS_INVALID);
+    free(rsa_private);
+    free(rsa_public);
+    free(ec_private);
+    free(ec_public);
+    free(p384_private);
+    free(p384_public);
 }
 
 /* -- issuer and audience -- */
@@ -338,10 +519,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_auth_check__believes_what_it_made),
         cmocka_unit_test(test_auth_check__demands_the_claims),
+        cmocka_unit_test(test_auth_check__times_may_be_fractional),
+        cmocka_unit_test(test_auth_check__ambiguous_parts_are_refused),
         cmocka_unit_test(test_auth_check__other_keys_and_algorithms),
         cmocka_unit_test(test_auth_check__broken_headers),
         cmocka_unit_test(test_auth_check__the_key_is_the_one_that_the_token_names),
         cmocka_unit_test(test_auth_make__signs_with_the_first_key),
+        cmocka_unit_test(test_auth_make__key_pairs),
         cmocka_unit_test(test_auth_check__issuer_and_audience_where_demanded),
         cmocka_unit_test(test_auth_create__refuses_bad_keys_and_shows_none),
     };

@@ -1,0 +1,206 @@
+/* jws.c - a key is an initialised HMAC, which is copied for each token, or a parsed PEM. */
+#include "app/auth/jws.h"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/ecdsa.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAC_BYTES     32
+#define NUMBER_BYTES  32
+#define ES256_BYTES   64 /* two numbers */
+#define DER_BYTES_MAX 80
+
+struct jws_key {
+    enum config_alg alg;
+    EVP_MAC_CTX *mac; /* of HS256 */
+    EVP_PKEY *pair;   /* of the others; the public or private half */
+};
+
+const char *jws_alg_name(enum config_alg alg)
+{
+    static const char *const names[] = {"HS256", "RS256", "ES256"};
+
+    return names[alg];
+}
+
+/* -- keys -- */
+
+static EVP_MAC_CTX *create_mac(const char *secret)
+{
+    char digest[] = "SHA256";
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+        OSSL_PARAM_construct_end()};
+    EVP_MAC *hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    EVP_MAC_CTX *mac = hmac != NULL ? EVP_MAC_CTX_new(hmac) : NULL;
+
+    EVP_MAC_free(hmac); /* the context holds it */
+    if (mac != NULL &&
+        EVP_MAC_init(mac, (const unsigned char *)secret, strlen(secret), params) != 1) {
+        EVP_MAC_CTX_free(mac);
+        mac = NULL;
+    }
+    return mac;
+}
+
+/* A key that needs a passphrase is refused; by default OpenSSL asks for it. */
+static int refuse_passphrase(char *to UNUSED, int size UNUSED, int is_write UNUSED,
+                             void *arg UNUSED)
+{
+    return -1;
+}
+
+static EVP_PKEY *read_pem(enum jws_use use, const char *pem)
+{
+    BIO *bio = BIO_new_mem_buf(pem, -1);
+    EVP_PKEY *pair = NULL;
+
+    if (bio != NULL && use == JWS_VERIFY)
+        pair = PEM_read_bio_PUBKEY(bio, NULL, refuse_passphrase, NULL);
+    else if (bio != NULL)
+        pair = PEM_read_bio_PrivateKey(bio, NULL, refuse_passphrase, NULL);
+    BIO_free(bio);
+    return pair;
+}
+
+static bool suits(const EVP_PKEY *pair, enum config_alg alg)
+{
+    char curve[32] = "";
+
+    if (alg == CONFIG_RS256)
+        return EVP_PKEY_base_id(pair) == EVP_PKEY_RSA;
+    return EVP_PKEY_base_id(pair) == EVP_PKEY_EC &&
+           EVP_PKEY_get_group_name(pair, curve, sizeof(curve), NULL) == 1 &&
+           strcmp(curve, "prime256v1") == 0;
+}
+
+struct jws_key *jws_key_create(enum config_alg alg, enum jws_use use, const char *text)
+{
+    struct jws_key *key = calloc(1, sizeof(*key));
+
+    if (key == NULL)
+        return NULL;
+    key->alg = alg;
+    if (alg == CONFIG_HS256)
+        key->mac = create_mac(text);
+    else
+        key->pair = read_pem(use, text);
+    if (key->mac == NULL && (key->pair == NULL || !suits(key->pair, alg))) {
+        jws_key_free(key);
+        return NULL;
+    }
+    return key;
+}
+
+void jws_key_free(struct jws_key *key)
+{
+    if (key == NULL)
+        return;
+    EVP_MAC_CTX_free(key->mac);
+    EVP_PKEY_free(key->pair);
+    free(key);
+}
+
+/* -- HS256 -- */
+
+static bool make_mac(const struct jws_key *key, struct text text,
+                     unsigned char ret_mac[MAC_BYTES])
+{
+    EVP_MAC_CTX *mac = EVP_MAC_CTX_dup(key->mac);
+    bool ok = mac != NULL &&
+              EVP_MAC_update(mac, (const unsigned char *)text.bytes, text.len) == 1 &&
+              EVP_MAC_final(mac, ret_mac, NULL, MAC_BYTES) == 1;
+
+    EVP_MAC_CTX_free(mac);
+    return ok;
+}
+
+/* -- ES256: OpenSSL writes its two numbers in DER, a token as fixed bytes -- */
+
+/* Returns  the length in DER; 0: failed */
+static size_t to_der(struct text signature, unsigned char ret_der[DER_BYTES_MAX])
+{
+    const unsigned char *bytes = (const unsigned char *)signature.bytes;
+    ECDSA_SIG *numbers = ECDSA_SIG_new();
+    BIGNUM *r = BN_bin2bn(bytes, NUMBER_BYTES, NULL);
+    BIGNUM *s = BN_bin2bn(bytes + NUMBER_BYTES, NUMBER_BYTES, NULL);
+    int len = -1;
+
+    if (numbers != NULL && ECDSA_SIG_set0(numbers, r, s) == 1) {
+        len = i2d_ECDSA_SIG(numbers, &ret_der);
+    } else {
+        BN_free(r);
+        BN_free(s);
+    }
+    ECDSA_SIG_free(numbers);
+    return len > 0 ? (size_t)len : 0;
+}
+
+static bool from_der(unsigned char *signature, size_t *len)
+{
+    const unsigned char *der = signature;
+    ECDSA_SIG *numbers = d2i_ECDSA_SIG(NULL, &der, (long)*len);
+    bool ok = numbers != NULL &&
+              BN_bn2binpad(ECDSA_SIG_get0_r(numbers), signature, NUMBER_BYTES) > 0 &&
+              BN_bn2binpad(ECDSA_SIG_get0_s(numbers), signature + NUMBER_BYTES,
+                           NUMBER_BYTES) > 0;
+
+    ECDSA_SIG_free(numbers);
+    *len = ES256_BYTES;
+    return ok;
+}
+
+/* -- all -- */
+
+static bool is_signed_by_pair(EVP_PKEY *pair, struct text text, struct text signature)
+{
+    EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    bool ok =
+        digest != NULL &&
+        EVP_DigestVerifyInit(digest, NULL, EVP_sha256(), NULL, pair) == 1 &&
+        EVP_DigestVerify(digest, (const unsigned char *)signature.bytes, signature.len,
+                         (const unsigned char *)text.bytes, text.len) == 1;
+
+    EVP_MD_CTX_free(digest);
+    return ok;
+}
+
+bool jws_is_signed(const struct jws_key *key, struct text text, struct text signature)
+{
+    unsigned char mac[MAC_BYTES], der[DER_BYTES_MAX];
+
+    if (key->alg == CONFIG_HS256)
+        return signature.len == MAC_BYTES && make_mac(key, text, mac) &&
+               CRYPTO_memcmp(mac, signature.bytes, MAC_BYTES) == 0;
+    if (key->alg == CONFIG_ES256) {
+        if (signature.len != ES256_BYTES)
+            return false;
+        signature = (struct text){(const char *)der, to_der(signature, der)};
+    }
+    return is_signed_by_pair(key->pair, text, signature);
+}
+
+bool jws_sign(const struct jws_key *key, struct text text,
+              unsigned char ret_signature[JWS_SIGNATURE_BYTES_MAX], size_t *ret_len)
+{
+    size_t len = JWS_SIGNATURE_BYTES_MAX;
+    EVP_MD_CTX *digest;
+    bool ok;
+
+    *ret_len = MAC_BYTES;
+    if (key->alg == CONFIG_HS256)
+        return make_mac(key, text, ret_signature);
+    digest = EVP_MD_CTX_new();
+    ok = digest != NULL &&
+         EVP_DigestSignInit(digest, NULL, EVP_sha256(), NULL, key->pair) == 1 &&
+         EVP_DigestSign(digest, ret_signature, &len, (const unsigned char *)text.bytes,
+                        text.len) == 1 &&
+         (key->alg != CONFIG_ES256 || from_der(ret_signature, &len));
+    EVP_MD_CTX_free(digest);
+    *ret_len = len;
+    return ok;
+}

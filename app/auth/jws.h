@@ -1,0 +1,40 @@
+/*
+ * jws.h - signatures of tokens: HS256, RS256 and ES256 (RFC 7518, section 3), by OpenSSL.
+ *
+ * A key has one algorithm, so a token cannot choose another. Threads: any.
+ */
+#ifndef JWS_H
+#define JWS_H
+
+#include "app/core/config.h"
+#include "app/core/model.h"
+#include "base/attributes.h"
+
+#define JWS_SIGNATURE_BYTES_MAX 1024 /* of RSA with 8192 bits */
+
+struct jws_key;
+
+enum jws_use { JWS_VERIFY, JWS_SIGN };
+
+/** "HS256", "RS256", "ES256": the names in a token's header; static. */
+const char *jws_alg_name(enum config_alg alg);
+
+/**
+ * @text  the secret of HS256, otherwise a public key (JWS_VERIFY) or private key (JWS_SIGN)
+ *        in PEM; copied
+ *
+ * Returns  NULL: not a key of this algorithm, or out of memory; free with jws_key_free()
+ */
+struct jws_key *jws_key_create(enum config_alg alg, enum jws_use use, const char *text);
+void jws_key_free(struct jws_key *key); /* accepts NULL */
+
+/** @signature  the bytes, decoded */
+MUST_CHECK bool jws_is_signed(const struct jws_key *key, struct text text,
+                              struct text signature);
+
+/** @ret_len  set if true is returned. False: OpenSSL failed */
+MUST_CHECK bool jws_sign(const struct jws_key *key, struct text text,
+                         unsigned char ret_signature[JWS_SIGNATURE_BYTES_MAX],
+                         size_t *ret_len);
+
+#endif
