@@ -57,6 +57,8 @@ static enum status add_key(struct auth *auth, const char *variable, const char *
         return err_set(reterr, STATUS_INVALID,
                        "%s has a secret of %zu bytes; the minimum is %d", variable,
                        strlen(text), AUTH_SECRET_BYTES_MIN);
+    if (config_is_blank(text))
+        return err_set(reterr, STATUS_INVALID, "%s has a blank secret", variable);
     key = jws_key_create(auth->alg, JWS_VERIFY, text);
     if (key == NULL)
         return err_set(reterr, STATUS_INVALID,
@@ -95,8 +97,8 @@ static enum status add_named_key(struct auth *auth, char *entry, struct err *ret
     if (entry[0] == '\0' || strlen(entry) > AUTH_ID_BYTES_MAX ||
         is_kid_known(auth, entry))
         return err_set(reterr, STATUS_INVALID,
-                       "%s: a kid must be unique and 1 to %d bytes: \"%.64s\"", file,
-                       AUTH_ID_BYTES_MAX, entry);
+                       "%s: the kid of key %zu must be unique and 1 to %d bytes", file,
+                       auth->key_count + 1, AUTH_ID_BYTES_MAX);
     if (auth->key_count == AUTH_KEYS_MAX)
         return err_set(reterr, STATUS_INVALID, "%s has more than %d keys", file,
                        AUTH_KEYS_MAX);

@@ -1,6 +1,7 @@
 /* cmd_audit.c - `seckill audit`: checks the guarantees on the data of the database. */
 #include "app/cmd/cmd.h"
 #include "app/core/config.h"
+#include "app/store/database_url.h"
 #include "app/store/db.h"
 
 #include <inttypes.h>
@@ -69,7 +70,7 @@ static int audit(const char *database_url)
 
 int cmd_audit(int argc, char **argv)
 {
-    struct config config;
+    struct config config = {0};
     struct err err = {0};
     int code;
 
@@ -81,8 +82,10 @@ int cmd_audit(int argc, char **argv)
         fputs(help, stderr);
         return EXIT_USAGE;
     }
-    if (config_read(&config, &err) != STATUS_OK) {
+    if (config_read(&config, &err) != STATUS_OK ||
+        database_url_check(config.database_url, &err) != STATUS_OK) {
         fprintf(stderr, "seckill audit: %s\n", err.text);
+        config_clear(&config);
         return EXIT_USAGE;
     }
     code = audit(config.database_url);

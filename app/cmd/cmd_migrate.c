@@ -1,6 +1,7 @@
 /* cmd_migrate.c - `seckill migrate`: brings the database up to this version. */
 #include "app/cmd/cmd.h"
 #include "app/core/config.h"
+#include "app/store/database_url.h"
 #include "app/store/db.h"
 
 #include <stdio.h>
@@ -85,7 +86,7 @@ static bool parse_arguments(int argc, char **argv, struct db_migration *ret_opti
 int cmd_migrate(int argc, char **argv)
 {
     struct db_migration options = {0};
-    struct config config;
+    struct config config = {0};
     struct err err = {0};
     int code;
 
@@ -97,8 +98,10 @@ int cmd_migrate(int argc, char **argv)
         fputs(help, stderr);
         return EXIT_USAGE;
     }
-    if (config_read(&config, &err) != STATUS_OK) {
+    if (config_read(&config, &err) != STATUS_OK ||
+        database_url_check(config.database_url, &err) != STATUS_OK) {
         fprintf(stderr, "seckill migrate: %s\n", err.text);
+        config_clear(&config);
         return EXIT_USAGE;
     }
     code = migrate(config.database_url, options);

@@ -272,10 +272,7 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
         err_prefix(reterr, "SECKILL_REDIS_URL");
         return status;
     }
-    status = store_open(&store, &worker->store, reterr);
-    if (status != STATUS_OK)
-        err_prefix(reterr, "SECKILL_DATABASE_URL");
-    return status;
+    return store_open(&store, &worker->store, reterr);
 }
 
 static enum status create_sale(struct worker *worker)

@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CHOICES_MAX    5
 #define FILE_BYTES_MAX 65536
+#define NAME_BYTES_MAX 40
 
 enum kind { KIND_TEXT, KIND_FILE, KIND_NUMBER, KIND_CHOICE };
 
@@ -61,6 +63,84 @@ static const struct setting {
 };
 /* clang-format on */
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
+
+/* -- names -- */
+
+static size_t min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein: how many bytes to insert, remove or replace to make `name` of `word`. */
+static size_t edit_distance(const char *word, const char *name)
+{
+    size_t distances[NAME_BYTES_MAX + 1], len = strlen(name);
+
+    assert(len <= NAME_BYTES_MAX);
+    for (size_t i = 0; i <= len; i++)
+        distances[i] = i;
+    for (; *word != '\0'; word++) {
+        size_t diagonal = distances[0]++;
+
+        for (size_t i = 1; i <= len; i++) {
+            size_t replaced = diagonal + (*word != name[i - 1]);
+
+            diagonal = distances[i];
+            distances[i] = min(replaced, 1 + min(diagonal, distances[i - 1]));
+        }
+    }
+    return distances[len];
+}
+
+static const char *nearest_name(const char *word)
+{
+    const struct setting *nearest = &settings[0];
+
+    for (const struct setting *setting = settings; setting < settings + SETTING_COUNT;
+         setting++) {
+        if (edit_distance(word, setting->name) < edit_distance(word, nearest->name))
+            nearest = setting;
+    }
+    return nearest->name;
+}
+
+/* `entry` is NAME=VALUE. */
+static bool is_known(const char *entry)
+{
+    size_t len = strcspn(entry, "=");
+
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        if (strncmp(entry, settings[i].name, len) == 0 && settings[i].name[len] == '\0')
+            return true;
+    }
+    return false;
+}
+
+/* A misspelt name would leave its setting at the default. The value is not shown: it may
+   be a secret. */
+static enum status check_names(struct err *reterr)
+{
+    static const char ours[] = "SECKILL_", of_tests[] = "SECKILL_TEST_";
+    char name[2 * NAME_BYTES_MAX];
+
+    for (char **entry = environ; *entry != NULL; entry++) {
+        if (strncmp(*entry, ours, strlen(ours)) != 0 || is_known(*entry) ||
+            strncmp(*entry, of_tests, strlen(of_tests)) == 0)
+            continue;
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="), *entry);
+        return err_set(reterr, STATUS_INVALID,
+                       "%s is unknown; the most similar setting is %s", name,
+                       nearest_name(name));
+    }
+    return STATUS_OK;
+}
+
+/* -- values -- */
+
+bool config_is_blank(const char *text)
+{
+    return text[strspn(text, " \t\r\n")] == '\0';
+}
 
 static enum status read_number(const struct setting *setting, const char *value,
                                int64_t *ret_number, struct err *reterr)
@@ -116,13 +196,35 @@ static enum status read_file(const struct setting *setting, const char *path,
                        "%s is \"%s\"; allowed is a file of 1 to %d bytes", setting->name,
                        path, FILE_BYTES_MAX);
     }
+    assert(config->file_count < CONFIG_FILES_MAX);
+    config->files[config->file_count++] = text;
+    if (memchr(text, '\0', len) != NULL)
+        return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; the file has a NUL byte",
+                       setting->name, path);
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
         len--;
     text[len] = '\0';
-    assert(config->file_count < CONFIG_FILES_MAX);
-    config->files[config->file_count++] = text;
+    if (config_is_blank(text))
+        return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; the file is blank",
+                       setting->name, path);
     *(const char **)((char *)config + setting->offset) = text;
     return STATUS_OK;
+}
+
+/* Both names of a secret have one field, and that of the file comes second. */
+static enum status read_path(const struct setting *setting, const char *path,
+                             struct config *config, struct err *reterr)
+{
+    const char **field = (const char **)((char *)config + setting->offset);
+
+    if (*field == NULL)
+        *field = "";
+    if (path[0] == '\0')
+        return STATUS_OK;
+    if ((*field)[0] != '\0')
+        return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; allowed only without %s",
+                       setting->name, path, setting[-1].name);
+    return read_file(setting, path, config, reterr);
 }
 
 static enum status read_setting(const struct setting *setting, struct config *config,
@@ -139,12 +241,10 @@ static enum status read_setting(const struct setting *setting, struct config *co
     case KIND_CHOICE:
         return read_choice(setting, value, field, reterr);
     case KIND_FILE:
-        if (value[0] != '\0')
-            return read_file(setting, value, config, reterr);
-        if (*(const char **)field == NULL)
-            *(const char **)field = "";
-        return STATUS_OK;
+        return read_path(setting, value, config, reterr);
     case KIND_TEXT:
+        if (value[0] != '\0' && config_is_blank(value))
+            return err_set(reterr, STATUS_INVALID, "%s is blank", setting->name);
         *(const char **)field = value;
         return STATUS_OK;
     }
@@ -154,15 +254,14 @@ static enum status read_setting(const struct setting *setting, struct config *co
 enum status config_read(struct config *ret_config, struct err *reterr)
 {
     struct config config = {0};
+    enum status status = check_names(reterr);
     bool is_cert_missing;
 
-    for (size_t i = 0; i < SETTING_COUNT; i++) {
-        enum status status = read_setting(&settings[i], &config, reterr);
-
-        if (status != STATUS_OK) {
-            config_clear(&config);
-            return status;
-        }
+    for (size_t i = 0; status == STATUS_OK && i < SETTING_COUNT; i++)
+        status = read_setting(&settings[i], &config, reterr);
+    if (status != STATUS_OK) {
+        config_clear(&config);
+        return status;
     }
     is_cert_missing = config.tls_cert[0] == '\0';
     if (is_cert_missing != (config.tls_key[0] == '\0')) {

@@ -58,11 +58,15 @@ struct config {
  * @ret_config  set on STATUS_OK; to be cleared with config_clear()
  *
  * Returns  STATUS_OK; STATUS_INVALID: `reterr` names the variable, its value and the
- *          allowed values
+ *          allowed values, or the setting that an unknown SECKILL_* is most similar to.
+ *          It shows no secret
  */
 MUST_CHECK enum status config_read(struct config *ret_config, struct err *reterr);
 
 void config_clear(struct config *config);
+
+/** True: nothing but spaces, tabs and line breaks; also for "". */
+bool config_is_blank(const char *text);
 
 /** Print the table of settings as text for --help, or as Markdown. */
 void config_print(FILE *out, bool markdown);

@@ -9,6 +9,7 @@
  * A call that cannot be sent is answered by a timer without delay, because no callback may
  * run inside the call that caused it.
  */
+#include "app/store/database_url.h"
 #include "app/store/store_impl.h"
 
 #include <stdlib.h>
@@ -182,20 +183,6 @@ static enum status open_connections(struct store *store)
 
 /* -- open and close -- */
 
-static enum status check_url(const char *database_url, struct err *reterr)
-{
-    char *words = NULL;
-    PQconninfoOption *parsed = PQconninfoParse(database_url, &words);
-    enum status status = STATUS_OK;
-
-    if (parsed == NULL)
-        status = err_set(reterr, STATUS_INVALID, "database URL: %s",
-                         words == NULL ? "not understood" : words);
-    PQconninfoFree(parsed);
-    PQfreemem(words);
-    return status;
-}
-
 static void init_timer(struct store *store, uv_timer_t *timer)
 {
     uv_timer_init(store->options.loop, timer);
@@ -224,7 +211,7 @@ static struct store *store_new(const struct store_options *options)
 enum status store_open(const struct store_options *options, struct store **ret_store,
                        struct err *reterr)
 {
-    enum status status = check_url(options->database_url, reterr);
+    enum status status = database_url_check(options->database_url, reterr);
     struct store *store;
 
     if (status != STATUS_OK)

@@ -365,7 +365,7 @@ static void find_paths(struct fixture *fixture)
 {
     char self[200];
     ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    const char *given = getenv("SECKILL_BIN"); // NOLINT(concurrency-mt-unsafe)
+    const char *given = getenv("SECKILL_TEST_BIN"); // NOLINT(concurrency-mt-unsafe)
     char *name;
 
     assert_true(len > 0);
