@@ -67,7 +67,7 @@ struct order {
 
 /* Numbered as place_orders() in sql/ returns them; look-ups return NONE too. */
 enum verdict {
-    VERDICT_NONE = 0, /* a look-up found no order */
+    VERDICT_NONE = 0, /* a look-up found no order; place_orders() was not understood */
     VERDICT_PLACED = 1,
     VERDICT_REPEATED = 2,        /* an order with this request key exists */
     VERDICT_ALREADY_ORDERED = 3, /* order.id is that of the existing order */

@@ -496,10 +496,17 @@ void checkout_turn(struct checkout *checkout)
     metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
 }
 
+static void log_unknown(const struct item *item)
+{
+    log_event(LOG_WARN, "outcome_unknown",
+              "%svoucher_id=%" PRId64 " user_id=%" PRId64 " fence=%" PRId64, item->trace,
+              item->voucher_id, item->placement.user_id, item->placement.fence);
+}
+
 static void item_apply_verdict(struct item *item)
 {
     static const enum outcome outcomes[] = {
-        [VERDICT_NONE] = OUTCOME_UNKNOWN, /* not an answer of place_orders() */
+        [VERDICT_NONE] = OUTCOME_UNKNOWN, /* an answer that is not understood */
         [VERDICT_PLACED] = OUTCOME_PLACED,
         [VERDICT_REPEATED] = OUTCOME_REPEATED,
         [VERDICT_ALREADY_ORDERED] = OUTCOME_ALREADY_ORDERED,
@@ -512,6 +519,8 @@ static void item_apply_verdict(struct item *item)
 
     metrics_observe_stage_us(item->checkout->options.metrics, STAGE_COMMIT,
                              clock_mono_us() - item->state_since_us);
+    if (item->placement.verdict == VERDICT_NONE && !item->is_answered)
+        log_unknown(item);
     item_finish(item, outcomes[item->placement.verdict]);
 }
 
@@ -704,10 +713,7 @@ static void item_time_out(struct item *item)
         item_answer(item, item->outcome);
         break;
     case ITEM_SENT:
-        log_event(LOG_WARN, "outcome_unknown",
-                  "%svoucher_id=%" PRId64 " user_id=%" PRId64 " fence=%" PRId64,
-                  item->trace, item->voucher_id, item->placement.user_id,
-                  item->placement.fence);
+        log_unknown(item);
         item_answer(item, OUTCOME_UNKNOWN);
     }
 }

@@ -68,8 +68,8 @@ struct placement {
     int64_t fence;   /* > 0; 0: without a lock, the fence is not checked */
     struct text key; /* request key; borrowed until the batch is answered */
     /* the answer, set on STATUS_OK: */
-    enum verdict verdict;
-    struct order order; /* whole for PLACED and REPEATED; only id for ALREADY_ORDERED */
+    enum verdict verdict; /* NONE, of a batch: not understood, so unknown */
+    struct order order;   /* whole for PLACED and REPEATED; only id for ALREADY_ORDERED */
 };
 
 /** The state of a voucher after a batch, for the catalogue. */

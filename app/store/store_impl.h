@@ -95,8 +95,9 @@ void store_send(struct store_conn *conn, struct call *call, enum statement state
 /** The same on the connection for changes. STATUS_BUSY later if its queue is full. */
 void store_send_change(struct call *call, enum statement statement);
 
-/** The row of an order whose columns start at `first`. */
-struct order store_decode_order(const PGresult *result, int row, int first);
+/** The row of an order whose columns start at `first`. False: it is not understood. */
+MUST_CHECK bool store_decode_order(const PGresult *result, int row, int first,
+                                   struct order *ret_order);
 
 /** Send the changes and look-ups that were gathered, as far as few are under way. */
 void store_send_changes(struct store *store);

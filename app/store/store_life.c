@@ -20,14 +20,20 @@ enum changed_column { CHANGED_POS, CHANGED_VERDICT, CHANGED_ORDER };
 static void answer_change(const struct order_change *change, enum status status,
                           const PGresult *result, int row)
 {
-    enum change_verdict verdict = CHANGE_NO_ORDER;
+    int64_t verdict = CHANGE_NO_ORDER;
     struct order order;
+    bool has_order;
 
     if (status == STATUS_OK)
-        verdict = (enum change_verdict)result_int64(result, row, CHANGED_VERDICT);
-    if (verdict != CHANGE_NO_ORDER)
-        order = store_decode_order(result, row, CHANGED_ORDER);
-    change->callback(status, verdict, verdict != CHANGE_NO_ORDER ? &order : NULL,
+        verdict = result_int64(result, row, CHANGED_VERDICT);
+    has_order = verdict != CHANGE_NO_ORDER;
+    /* an answer that is not understood leaves the outcome unknown */
+    if (verdict < CHANGE_DONE || verdict > CHANGE_NO_ORDER ||
+        (has_order && !store_decode_order(result, row, CHANGED_ORDER, &order))) {
+        status = STATUS_IO;
+        has_order = false;
+    }
+    change->callback(status, (enum change_verdict)verdict, has_order ? &order : NULL,
                      change->arg);
 }
 

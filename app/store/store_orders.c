@@ -30,14 +30,18 @@ enum batch_column {
 enum found_column { FOUND_POS, FOUND_VERDICT, FOUND_ORDER_ID, FOUND_DETAIL };
 enum order_column { ORDER_ID, ORDER_VOUCHER_ID, ORDER_USER_ID, ORDER_DETAIL };
 
-/* In the order of order_detail() in sql/. */
-static void decode_detail(struct result_array *detail, struct order *ret_order)
+/* In the order of order_detail() in sql/. False: the status is unknown to this program. */
+static bool decode_detail(struct result_array *detail, struct order *ret_order)
 {
+    int64_t status;
+
     ret_order->price_cents = result_array_next(detail);
     ret_order->created_us = result_array_next(detail);
     ret_order->expires_us = result_array_next(detail);
     ret_order->paid_us = result_array_next(detail);
-    ret_order->status = (enum order_status)result_array_next(detail);
+    status = result_array_next(detail);
+    ret_order->status = (enum order_status)status;
+    return status >= ORDER_UNPAID && status <= ORDER_REFUNDED;
 }
 
 static void put_keys(struct store_params *params, struct placement *const *placements,
@@ -119,8 +123,10 @@ static void decode_placed(const struct batch_call *call, const PGresult *result)
 
     for (size_t i = 0; i < call->count; i++) {
         struct placement *placement = call->placements[i];
+        int64_t verdict = result_array_next(&verdicts);
+        bool is_known = verdict > VERDICT_NONE && verdict <= VERDICT_NO_VOUCHER;
 
-        placement->verdict = (enum verdict)result_array_next(&verdicts);
+        placement->verdict = is_known ? (enum verdict)verdict : VERDICT_NONE;
         placement->order = placed;
         placement->order.id = result_array_next(&order_ids);
         placement->order.user_id = placement->user_id;
@@ -137,7 +143,8 @@ static void decode_repeated(const struct batch_call *call, const PGresult *resul
 
         if (position >= call->count)
             return;
-        decode_detail(&details, &call->placements[position]->order);
+        if (!decode_detail(&details, &call->placements[position]->order))
+            call->placements[position]->verdict = VERDICT_NONE;
     }
 }
 
@@ -202,19 +209,22 @@ void store_place_orders(struct store *store, int64_t voucher_id,
 
 /* -- resolving -- */
 
-static void decode_found(const PGresult *result, int row, int64_t voucher_id,
+/* False: the row is not understood. */
+static bool decode_found(const PGresult *result, int row, int64_t voucher_id,
                          struct placement *placement)
 {
     struct result_array detail = result_array(result, row, FOUND_DETAIL);
+    int64_t verdict = result_int64(result, row, FOUND_VERDICT);
 
-    placement->verdict = (enum verdict)result_int64(result, row, FOUND_VERDICT);
+    placement->verdict = (enum verdict)verdict;
     placement->order = (struct order){
         .id = result_int64(result, row, FOUND_ORDER_ID),
         .voucher_id = voucher_id,
         .user_id = placement->user_id,
     };
-    if (detail.count > 0)
-        decode_detail(&detail, &placement->order);
+    return verdict >= VERDICT_NONE && verdict <= VERDICT_ALREADY_ORDERED &&
+           result_int64(result, row, FOUND_POS) == row + 1 &&
+           (detail.count == 0 || decode_detail(&detail, &placement->order));
 }
 
 static void store_on_resolved(struct store_query *query, enum status status,
@@ -230,8 +240,12 @@ static void store_on_resolved(struct store_query *query, enum status status,
         answer_malformed(call);
         return;
     }
-    for (size_t i = 0; i < call->count; i++)
-        decode_found(result, (int)i, call->voucher_id, call->placements[i]);
+    for (size_t i = 0; i < call->count; i++) {
+        if (!decode_found(result, (int)i, call->voucher_id, call->placements[i])) {
+            answer_malformed(call);
+            return;
+        }
+    }
     answer_batch(call, STATUS_OK, NULL, NULL);
 }
 
@@ -355,8 +369,9 @@ static void store_on_found(struct store_query *query, enum status status,
     if (status == STATUS_OK && (size_t)PQntuples(result) != call->count)
         status = STATUS_IO;
     LIST_DRAIN(struct key_lookup, lookup, &call->lookups, link) {
-        if (status == STATUS_OK)
-            decode_found(result, row++, call->voucher_id, &lookup->placement);
+        if (status == STATUS_OK &&
+            !decode_found(result, row++, call->voucher_id, &lookup->placement))
+            status = STATUS_IO; /* for those behind it, too */
         lookup->callback(status, &lookup->placement, lookup->arg);
     }
     free(call);
@@ -418,17 +433,17 @@ void store_send_lookups(struct store *store)
 
 /* -- reading -- */
 
-struct order store_decode_order(const PGresult *result, int row, int first)
+bool store_decode_order(const PGresult *result, int row, int first,
+                        struct order *ret_order)
 {
     struct result_array detail = result_array(result, row, first + ORDER_DETAIL);
-    struct order order = {
+
+    *ret_order = (struct order){
         .id = result_int64(result, row, first + ORDER_ID),
         .voucher_id = result_int64(result, row, first + ORDER_VOUCHER_ID),
         .user_id = result_int64(result, row, first + ORDER_USER_ID),
     };
-
-    decode_detail(&detail, &order);
-    return order;
+    return decode_detail(&detail, ret_order);
 }
 
 struct order_call {
@@ -445,8 +460,8 @@ static void store_on_order(struct store_query *query, enum status status,
 
     if (status == STATUS_OK && PQntuples(result) == 0)
         status = STATUS_NOT_FOUND;
-    if (status == STATUS_OK)
-        order = store_decode_order(result, 0, 0);
+    if (status == STATUS_OK && !store_decode_order(result, 0, 0, &order))
+        status = STATUS_IO;
     call->callback(status, status == STATUS_OK ? &order : NULL, call->arg);
     free(call);
 }
@@ -479,8 +494,10 @@ static void store_on_orders(struct store_query *query, enum status status,
 
     if (count > 0 && orders == NULL)
         status = STATUS_NO_MEMORY;
-    for (size_t i = 0; status == STATUS_OK && i < count; i++)
-        orders[i] = store_decode_order(result, (int)i, 0);
+    for (size_t i = 0; status == STATUS_OK && i < count; i++) {
+        if (!store_decode_order(result, (int)i, 0, &orders[i]))
+            status = STATUS_IO;
+    }
     call->callback(status, orders, status == STATUS_OK ? count : 0, call->arg);
     free(orders);
     free(call);

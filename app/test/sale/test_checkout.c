@@ -431,6 +431,7 @@ static void test_checkout__outcome_of_each_verdict(void **state UNUSED)
         enum verdict verdict;
         enum outcome outcome;
     } rows[] = {
+        {VERDICT_NONE, OUTCOME_UNKNOWN}, /* the store did not understand the answer */
         {VERDICT_PLACED, OUTCOME_PLACED},
         {VERDICT_REPEATED, OUTCOME_REPEATED},
         {VERDICT_ALREADY_ORDERED, OUTCOME_ALREADY_ORDERED},

@@ -377,6 +377,138 @@ static void test_store_resolve_orders__after_a_crash_in_mid_batch(void **state U
     shop_close(shop);
 }
 
+/* -- answers that are not understood -- */
+
+/* Functions of a newer release, or broken ones. */
+static void edit_function(const char *name, const char *old, const char *new)
+{
+    sandbox_do(sandbox,
+               "do $$ declare d text := pg_get_functiondef('%s'::regproc); begin"
+               " if position(%s in d) = 0 then raise 'not there'; end if;"
+               " execute replace(d, %s, %s); end $$",
+               name, old, old, new);
+}
+
+static void test_store_place_orders__unknown_verdict_is_none(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 1, 1);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct basket basket = {0};
+
+    edit_function("place_orders", "'when 0 then v_closed'", "'when 0 then 99'");
+    basket_add(&basket, 1, 1, NULL);
+    basket_add(&basket, 2, 2, NULL);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
+    edit_function("place_orders", "'when 0 then 99'", "'when 0 then v_closed'");
+    assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
+    assert_int_equal(basket.placements[1].verdict, VERDICT_NONE);
+    shop_close(shop);
+}
+
+struct answered {
+    bool is_answered;
+    enum status status;
+};
+
+static void on_key(enum status status, const struct placement *placement UNUSED,
+                   void *arg)
+{
+    *(struct answered *)arg = (struct answered){true, status};
+}
+
+static void on_order(enum status status, const struct order *order, void *arg)
+{
+    assert_true((order != NULL) == (status == STATUS_OK));
+    *(struct answered *)arg = (struct answered){true, status};
+}
+
+static void on_orders(enum status status, const struct order *orders UNUSED, size_t count,
+                      void *arg)
+{
+    assert_true((count > 0) == (status == STATUS_OK));
+    *(struct answered *)arg = (struct answered){true, status};
+}
+
+static void on_change(enum status status, enum change_verdict verdict UNUSED,
+                      const struct order *order, void *arg)
+{
+    assert_true((order != NULL) == (status == STATUS_OK));
+    *(struct answered *)arg = (struct answered){true, status};
+}
+
+static void test_store_look_ups__unknown_verdict_is_unknown(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 5, 1);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};
+    struct basket basket = {0};
+    struct answered found = {0};
+
+    basket_add(&basket, 1, 1, NULL);
+    basket_place(shop, voucher, &basket);
+    edit_function("find_orders", "'v_limit then 3'", "'v_limit then 4'");
+    edit_function("resolve_orders", "'else 1'", "'else 9'");
+    store_find_by_key(shop->store, voucher, &lookup, on_key, &found);
+    shop_await(shop, &found.is_answered);
+    assert_int_equal(found.status, STATUS_IO);
+    assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_IO);
+    edit_function("find_orders", "'v_limit then 4'", "'v_limit then 3'");
+    edit_function("resolve_orders", "'else 9'", "'else 1'");
+    assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_OK);
+    shop_close(shop);
+}
+
+static void test_store_orders__unknown_order_status_is_unknown(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 5, 1);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct basket first = {0}, again = {0};
+    struct answered read = {0}, list = {0}, changed = {0};
+    struct order_filter filter = {.user_id = 1, .limit = 20};
+    struct order_change change = {
+        .change = CHANGE_CANCEL, .voucher_id = voucher, .actor = "shopper:1"};
+
+    basket_add(&first, 1, 1, "k");
+    basket_place(shop, voucher, &first);
+    edit_function("order_detail", "'- 1'", "'+ 5'");
+    basket_add(&again, 1, 2, "k");
+    assert_int_equal(basket_place(shop, voucher, &again), STATUS_OK);
+    assert_int_equal(again.placements[0].verdict, VERDICT_NONE);
+    assert_int_equal(basket_resolve_once(shop, voucher, &first), STATUS_IO);
+    store_read_order(shop->store, first.placements[0].order.id, 0, on_order, &read);
+    store_list_orders(shop->store, &filter, on_orders, &list);
+    change.order_id = again.placements[0].order.id;
+    store_change_order(shop->store, &change, on_change, &changed);
+    shop_await(shop, &read.is_answered);
+    shop_await(shop, &list.is_answered);
+    shop_await(shop, &changed.is_answered);
+    assert_int_equal(read.status, STATUS_IO);
+    assert_int_equal(list.status, STATUS_IO);
+    assert_int_equal(changed.status, STATUS_IO);
+    edit_function("order_detail", "'+ 5'", "'- 1'");
+    shop_close(shop);
+}
+
+static void test_store_change_order__unknown_verdict_is_unknown(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 5, 1);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct order_change change = {
+        .change = CHANGE_CANCEL, .voucher_id = voucher, .actor = "shopper:1"};
+    struct answered changed = {0};
+    struct basket basket = {0};
+
+    basket_add(&basket, 1, 1, NULL);
+    basket_place(shop, voucher, &basket);
+    change.order_id = basket.placements[0].order.id;
+    edit_function("move_order", "'verdict := 1'", "'verdict := 77'");
+    store_change_order(shop->store, &change, on_change, &changed);
+    shop_await(shop, &changed.is_answered);
+    edit_function("move_order", "'verdict := 77'", "'verdict := 1'");
+    assert_int_equal(changed.status, STATUS_IO);
+    shop_close(shop);
+}
+
 /* -- closing -- */
 
 static void test_store_close__answers_all_that_is_under_way(void **state UNUSED)
@@ -459,6 +591,10 @@ int main(void)
         FAULT_CASE(test_store_resolve_orders__finds_what_was_committed),
         FAULT_CASE(test_store_resolve_orders__ends_the_process_first),
         FAULT_CASE(test_store_resolve_orders__after_a_crash_in_mid_batch),
+        FAULT_CASE(test_store_place_orders__unknown_verdict_is_none),
+        FAULT_CASE(test_store_look_ups__unknown_verdict_is_unknown),
+        FAULT_CASE(test_store_orders__unknown_order_status_is_unknown),
+        FAULT_CASE(test_store_change_order__unknown_verdict_is_unknown),
         FAULT_CASE(test_store_close__answers_all_that_is_under_way),
         FAULT_CASE(test_store_close__from_inside_a_callback),
     };
