@@ -11,6 +11,20 @@ void api_read_healthz(struct api_request *request)
     api_answer_json(request, 200, strdup("{\"status\":\"alive\"}"), NULL);
 }
 
+static const char *postgres_word(const struct metrics_health *health)
+{
+    if (health->has_postgres)
+        return "up";
+    switch (health->postgres_failure) {
+    case STATUS_INVALID:
+        return "not_utf8";
+    case STATUS_REFUSED:
+        return "no_rights";
+    default:
+        return "down";
+    }
+}
+
 void api_read_readyz(struct api_request *request)
 {
     const struct api_options *options = &request->api->options;
@@ -22,7 +36,7 @@ void api_read_readyz(struct api_request *request)
     snprintf(
         body, sizeof(body),
         "{\"status\":\"%s\",\"dependencies\":{\"postgres\":\"%s\",\"redis\":\"%s\"}}",
-        health.is_ready ? "ready" : "not_ready", health.has_postgres ? "up" : "down",
+        health.is_ready ? "ready" : "not_ready", postgres_word(&health),
         health.has_redis ? "up" : redis);
     api_answer_json(request, health.is_ready ? 200 : 503, strdup(body), NULL);
 }

@@ -1,7 +1,7 @@
 /* cmd_audit.c - `seckill audit`: checks the guarantees on the data of the database. */
 #include "app/cmd/cmd.h"
 #include "app/core/config.h"
-#include "app/store/database_url.h"
+#include "app/store/database_check.h"
 #include "app/store/db.h"
 
 #include <inttypes.h>
@@ -83,7 +83,7 @@ int cmd_audit(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (config_read(&config, &err) != STATUS_OK ||
-        database_url_check(config.database_url, &err) != STATUS_OK) {
+        database_check_url(config.database_url, &err) != STATUS_OK) {
         fprintf(stderr, "seckill audit: %s\n", err.text);
         config_clear(&config);
         return EXIT_USAGE;

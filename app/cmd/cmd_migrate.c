@@ -1,7 +1,7 @@
 /* cmd_migrate.c - `seckill migrate`: brings the database up to this version. */
 #include "app/cmd/cmd.h"
 #include "app/core/config.h"
-#include "app/store/database_url.h"
+#include "app/store/database_check.h"
 #include "app/store/db.h"
 
 #include <stdio.h>
@@ -24,10 +24,10 @@ static const char help[] =
     "\n"
     "Exit code: 0: the database is up to date; 1: an applied migration was edited "
     "since,\n"
-    "or the database is newer than this program; nothing was changed; 2: the database "
-    "is\n"
-    "unavailable, or a statement failed and was rolled back; 64: wrong arguments or\n"
-    "configuration.\n";
+    "the database is newer than this program, or its encoding is not UTF8; nothing was\n"
+    "changed; 2: the database is unavailable, or a statement failed and was rolled "
+    "back;\n"
+    "64: wrong arguments or configuration.\n";
 
 struct progress {
     unsigned steps;
@@ -99,7 +99,7 @@ int cmd_migrate(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (config_read(&config, &err) != STATUS_OK ||
-        database_url_check(config.database_url, &err) != STATUS_OK) {
+        database_check_url(config.database_url, &err) != STATUS_OK) {
         fprintf(stderr, "seckill migrate: %s\n", err.text);
         config_clear(&config);
         return EXIT_USAGE;

@@ -90,6 +90,7 @@ static void worker_on_store_state(bool is_up, const struct err *why, void *arg)
 
     log_state(worker, "postgres", is_up, why);
     metrics_set(&worker->options.metrics->postgres_up, is_up);
+    metrics_set(&worker->options.metrics->postgres_failure, is_up ? 0 : why->status);
 }
 
 static void worker_on_locks_state(bool is_up, const struct err *why, void *arg)

@@ -211,7 +211,10 @@ struct metrics_health metrics_health(struct metrics *const *all, size_t count,
     struct metrics_health health = {.has_postgres = true, .has_redis = true};
 
     for (size_t i = 0; i < count; i++) {
-        health.has_postgres = health.has_postgres && atomic_load(&all[i]->postgres_up);
+        if (!atomic_load(&all[i]->postgres_up)) {
+            health.has_postgres = false;
+            health.postgres_failure = (enum status)atomic_load(&all[i]->postgres_failure);
+        }
         health.has_redis = health.has_redis && atomic_load(&all[i]->redis_up);
     }
     health.is_ready = health.has_postgres && (health.has_redis || bypasses_locks);

@@ -8,6 +8,7 @@
 #define METRICS_H
 
 #include "app/core/model.h"
+#include "base/status.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -91,6 +92,7 @@ struct metrics {
     _Atomic uint64_t postgres_reconnects;
     _Atomic uint64_t redis_up;
     _Atomic uint64_t postgres_up;
+    _Atomic uint64_t postgres_failure; /* enum status, while it is down */
     _Atomic uint64_t bypassing;
     _Atomic uint64_t connections;
     _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */
@@ -123,7 +125,8 @@ const char *outcome_name(enum outcome outcome);
 /* -- reading: any thread -- */
 
 struct metrics_health {
-    bool has_postgres; /* in all loops: any of them may receive an order */
+    bool has_postgres;            /* in all loops: any of them may receive an order */
+    enum status postgres_failure; /* of one of the loops without it */
     bool has_redis;
     bool is_ready;
 };

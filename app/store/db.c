@@ -1,6 +1,7 @@
 /* db.c - a blocking connection. */
 #include "app/store/db.h"
 
+#include "app/store/database_check.h"
 #include "app/store/db_impl.h"
 
 #include <stdlib.h>
@@ -27,6 +28,9 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
         status = err_set(reterr, STATUS_IO, "%s", PQerrorMessage(db->conn));
         goto out;
     }
+    status = database_check_encoding(db->conn, reterr);
+    if (status != STATUS_OK)
+        goto out;
     PQsetNoticeProcessor(db->conn, ignore_notice, NULL);
     *ret_db = db;
     return STATUS_OK;

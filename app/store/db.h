@@ -13,7 +13,11 @@
 
 struct db;
 
-/** @ret_db  set on STATUS_OK; close with db_close() */
+/**
+ * @ret_db  set on STATUS_OK; close with db_close()
+ *
+ * Returns  STATUS_OK; STATUS_IO; STATUS_INVALID: the encoding is not UTF8; STATUS_NO_MEMORY
+ */
 MUST_CHECK enum status db_open(const char *database_url, struct db **ret_db,
                                struct err *reterr);
 void db_close(struct db *db); /* accepts NULL */

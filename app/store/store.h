@@ -40,7 +40,9 @@ struct store_options {
     /* A notification: the row `voucher_id` changed. 0, after each connect: notifications
        may have been missed. */
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
-    /* All connections are up, or one is not, because of `why`. */
+    /* All connections are up, or one is not, because of `why`: STATUS_INVALID: the
+       database is not UTF8; STATUS_REFUSED: the role may not place orders; other states:
+       no connection. Called when that changes. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
 };
@@ -235,8 +237,8 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
                          store_vouchers_cb callback, void *arg);
 
 /* The next three answer with the one row in its new state, or with STATUS_NOT_FOUND, or
-   with STATUS_INVALID for a violated rule between fields (end after begin; of a restock:
-   more removed than is left, or a total above STOCK_MAX). */
+   with STATUS_INVALID: the end is not after the begin; of a restock: more is removed than
+   is left, or the total exceeds STOCK_MAX. */
 
 /** @voucher  id, version and stock_left are not read; strings are copied
  *  @actor    for the history */

@@ -9,7 +9,7 @@
  * A call that cannot be sent is answered by a timer without delay, because no callback may
  * run inside the call that caused it.
  */
-#include "app/store/database_url.h"
+#include "app/store/database_check.h"
 #include "app/store/store_impl.h"
 
 #include <stdlib.h>
@@ -92,13 +92,17 @@ static bool are_all_up(const struct store *store)
 static void report_state(struct store *store, const struct err *why)
 {
     bool is_up = are_all_up(store);
+    bool is_refused =
+        why != NULL && (why->status == STATUS_INVALID || why->status == STATUS_REFUSED);
 
-    if (store->is_state_reported && store->is_up == is_up)
+    if (store->is_state_reported && store->is_up == is_up &&
+        (!is_refused || store->is_refused))
         return;
     if (!store->is_state_reported && !is_up && why == NULL)
         return; /* the first attempts are under way */
     store->is_state_reported = true;
     store->is_up = is_up;
+    store->is_refused = is_refused;
     if (store->options.on_state != NULL)
         store->options.on_state(is_up, why, store->options.arg);
 }
@@ -211,7 +215,7 @@ static struct store *store_new(const struct store_options *options)
 enum status store_open(const struct store_options *options, struct store **ret_store,
                        struct err *reterr)
 {
-    enum status status = database_url_check(options->database_url, reterr);
+    enum status status = database_check_url(options->database_url, reterr);
     struct store *store;
 
     if (status != STATUS_OK)

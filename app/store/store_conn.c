@@ -17,6 +17,7 @@
  */
 #include "app/store/store_conn.h"
 
+#include "app/store/database_check.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/closing.h"
@@ -228,6 +229,8 @@ static void start_preparing(struct store_conn *conn)
 /* After each step libpq may use another socket, even one with the same number. */
 static void continue_connecting(struct store_conn *conn, PostgresPollingStatusType next)
 {
+    struct err why;
+
     if (next == PGRES_POLLING_FAILED) {
         fail_io(conn, "connect");
         return;
@@ -236,7 +239,9 @@ static void continue_connecting(struct store_conn *conn, PostgresPollingStatusTy
         fail_io(conn, "no event handle");
         return;
     }
-    if (next == PGRES_POLLING_OK)
+    if (next == PGRES_POLLING_OK && database_check_encoding(conn->pg, &why) != STATUS_OK)
+        fail(conn, &why);
+    else if (next == PGRES_POLLING_OK)
         start_preparing(conn);
     else
         poll_for(conn, next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);

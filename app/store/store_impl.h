@@ -72,6 +72,7 @@ struct store {
     uv_timer_t unsent_timer;
     uv_timer_t retire_timer;
     bool is_up, is_state_reported;
+    bool is_refused; /* the reported reason is one that waiting does not mend */
     bool is_closed;
     uint64_t reconnects;
     struct closing closing;

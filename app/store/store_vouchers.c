@@ -98,22 +98,35 @@ static void store_on_vouchers(struct store_query *query, enum status status,
         answer(call, status, 0, 0);
 }
 
-/* A violated CHECK of the table, or a number outside the range of its type. */
-static bool is_rule_violated(const PGresult *result)
+static void answer_written(struct store_query *query, enum status status,
+                           const PGresult *result, const struct err *why,
+                           bool is_rule_violated)
 {
-    const char *sqlstate = result_sqlstate(result);
-
-    return strcmp(sqlstate, "23514") == 0 || strncmp(sqlstate, "22", 2) == 0;
+    if (status == STATUS_REFUSED && is_rule_violated)
+        status = STATUS_INVALID;
+    else if (status == STATUS_OK && PQgetisnull(result, 0, COLUMN_ID))
+        status = STATUS_NOT_FOUND;
+    store_on_vouchers(query, status, result, why);
 }
 
 static void store_on_voucher_written(struct store_query *query, enum status status,
                                      const PGresult *result, const struct err *why)
 {
-    if (status == STATUS_REFUSED && is_rule_violated(result))
-        status = STATUS_INVALID;
-    else if (status == STATUS_OK && PQgetisnull(result, 0, COLUMN_ID))
-        status = STATUS_NOT_FOUND;
-    store_on_vouchers(query, status, result, why);
+    const char *constraint =
+        result == NULL ? NULL : PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
+
+    answer_written(query, status, result, why,
+                   constraint != NULL && strcmp(constraint, "voucher_window") == 0);
+}
+
+/* A CHECK, or an overflow: of all numbers only the stock changes. */
+static void store_on_restocked(struct store_query *query, enum status status,
+                               const PGresult *result, const struct err *why)
+{
+    const char *sqlstate = result_sqlstate(result);
+
+    answer_written(query, status, result, why,
+                   strcmp(sqlstate, "23514") == 0 || strcmp(sqlstate, "22003") == 0);
 }
 
 static struct call *begin(struct store *store, store_query_cb done,
@@ -213,7 +226,7 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
                            const char *actor, store_vouchers_cb callback, void *arg)
 {
-    struct call *call = begin(store, store_on_voucher_written, callback, arg);
+    struct call *call = begin(store, store_on_restocked, callback, arg);
 
     params_int64(&store->params, voucher_id);
     params_int64(&store->params, add);

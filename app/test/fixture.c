@@ -409,6 +409,8 @@ static void read_urls(struct fixture *fixture, int fd)
                    sizeof(fixture->database_url));
         copy_value(line, "SECKILL_DATABASE_URL", fixture->service_url,
                    sizeof(fixture->service_url));
+        copy_value(line, "PG_SUPERUSER_URL", fixture->superuser_url,
+                   sizeof(fixture->superuser_url));
         copy_value(line, "SECKILL_REDIS_URL", fixture->redis_url,
                    sizeof(fixture->redis_url));
     }

@@ -39,6 +39,7 @@ struct fixture {
     char program[256];      /* seckill */
     char database_url[256]; /* as the owner of the tables */
     char service_url[256];  /* as the service, which may do less */
+    char superuser_url[256];
     char redis_url[256];
     struct service services[FIXTURE_SERVICES_MAX];
     unsigned shared_services; /* the first so many outlive a test */

@@ -278,6 +278,21 @@ static void test_body__the_good_one_is_taken(void **state)
 
 /* -- rules between fields -- */
 
+/* A refusal of the database that no field explains: 500, and not the words of a rule. */
+static void test_rules__other_refusals_name_no_field(void **state)
+{
+    static const char body[] =
+        "{\"title\":\"tea\",\"price_cents\":1,\"face_value_cents\":1,\"stock\":1,"
+        "\"begin_at\":\"2030-01-01T00:00:00Z\",\"end_at\":\"2030-01-02T00:00:00Z\"}";
+
+    sql_do(*state, "alter table voucher add constraint no_tea check (title <> 'tea')");
+    EXPECT(request(service, admin(), body, "POST /v1/vouchers"), 500, "internal");
+    EXPECT(request(service, admin(), "{\"title\":\"tea\"}", "PATCH /v1/vouchers/%s",
+                   voucher_id),
+           500, "internal");
+    sql_do(*state, "alter table voucher drop constraint no_tea");
+}
+
 static void test_rules__between_fields(void **state)
 {
     static const struct {
@@ -325,6 +340,7 @@ int main(void)
         CASE(test_body__each_field_wrong_in_each_way),
         CASE(test_body__that_is_no_object_of_its_fields),
         CASE(test_rules__between_fields),
+        CASE(test_rules__other_refusals_name_no_field),
         CASE(test_body__the_good_one_is_taken),
     };
 

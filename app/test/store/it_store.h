@@ -45,7 +45,8 @@ static inline void shop_on_state(bool is_up, const struct err *why, void *arg)
     struct shop *shop = arg;
 
     assert_true(is_up || why != NULL);
-    assert_true(!shop->was_told || shop->is_up != is_up); /* changes only */
+    assert_true(!shop->was_told || shop->is_up != is_up ||
+                why->status != shop->down_why.status); /* changes only */
     shop->was_told = true;
     shop->is_up = is_up;
     shop->downs += !is_up;

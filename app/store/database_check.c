@@ -1,5 +1,5 @@
-/* database_url.c - libpq parses the URL; it checks ports and hosts only when it connects. */
-#include "app/store/database_url.h"
+/* database_check.c - libpq parses a URL, but checks its ports and hosts when it connects. */
+#include "app/store/database_check.h"
 
 #include <libpq-fe.h>
 #include <stdbool.h>
@@ -55,18 +55,31 @@ static enum status check_option(const PQconninfoOption *option, struct err *rete
     return STATUS_OK;
 }
 
-enum status database_url_check(const char *url, struct err *reterr)
+enum status database_check_url(const char *url, struct err *reterr)
 {
     char *words = NULL;
     PQconninfoOption *options = PQconninfoParse(url, &words);
     enum status status = STATUS_OK;
 
-    if (options == NULL)
+    if (options == NULL) {
         status = refuse_syntax(words == NULL ? "" : words, reterr);
+        PQfreemem(words);
+        return status;
+    }
     for (const PQconninfoOption *option = options;
          status == STATUS_OK && option->keyword != NULL; option++)
         status = check_option(option, reterr);
     PQconninfoFree(options);
-    PQfreemem(words);
     return status;
+}
+
+enum status database_check_encoding(const struct pg_conn *conn, struct err *reterr)
+{
+    const char *encoding = PQparameterStatus(conn, "server_encoding");
+
+    if (encoding != NULL && strcmp(encoding, "UTF8") == 0)
+        return STATUS_OK;
+    return err_set(reterr, STATUS_INVALID,
+                   "the encoding of the database is %s; it must be UTF8",
+                   encoding == NULL ? "unknown" : encoding);
 }
