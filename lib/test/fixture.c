@@ -40,7 +40,7 @@ struct server *fixture_empty_server(void)
 {
     if (group_server->pid == 0)
         server_restart(group_server);
-    freeReplyObject(server_command(group_server, "FLUSHALL"));
+    server_do(group_server, "FLUSHALL");
     return group_server;
 }
 

@@ -30,8 +30,8 @@ int group_setup(void **state)
         if (servers[i].pid == 0)
             server_restart(&servers[i]);
         server_resume(&servers[i]);
-        freeReplyObject(server_command(&servers[i], "FLUSHALL"));
-        freeReplyObject(server_command(&servers[i], "CONFIG RESETSTAT"));
+        server_do(&servers[i], "FLUSHALL");
+        server_do(&servers[i], "CONFIG RESETSTAT");
     }
     return fixture_setup(state);
 }
@@ -222,8 +222,7 @@ void wait_keys(struct fixture *fixture, const char *wanted)
 
 void set_foreign(int server)
 {
-    freeReplyObject(
-        server_command(&servers[server], "SET " GROUP_NAME " foreign PX 600000"));
+    server_do(&servers[server], "SET " GROUP_NAME " foreign PX 600000");
 }
 
 void assert_foreign(int server)

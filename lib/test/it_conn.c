@@ -47,9 +47,9 @@ static void test_redis_conn_open__selects_the_database(void **state)
     struct command command = {0};
     char url[128];
 
-    freeReplyObject(server_command(fixture->server, "SELECT 5"));
-    freeReplyObject(server_command(fixture->server, "SET here five"));
-    freeReplyObject(server_command(fixture->server, "SELECT 0"));
+    server_do(fixture->server, "SELECT 5");
+    server_do(fixture->server, "SET here five");
+    server_do(fixture->server, "SELECT 0");
     snprintf(url, sizeof(url), "%s/5", fixture->server->tcp_url);
     open_conn(&probe, fixture, url);
     probe_wait(&probe, &probe.ups, 1);
@@ -82,8 +82,8 @@ static void test_redis_conn_open__logs_in_with_password_and_user(void **state)
     long long tried;
 
     server_start(&server, options);
-    freeReplyObject(server_command(&server, "AUTH %s", "open sesame"));
-    freeReplyObject(server_command(&server, "ACL SETUSER shop on >pw ~* +@all"));
+    server_do(&server, "AUTH %s", "open sesame");
+    server_do(&server, "ACL SETUSER shop on >pw ~* +@all");
 
     snprintf(url, sizeof(url), "redis://:open%%20sesame@127.0.0.1:%u", server.port);
     open_conn(&probe, fixture, url);

@@ -235,7 +235,7 @@ static void test_extend__overtakes_a_renewal_under_way(void **state)
         assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
                          STATUS_OK);
         if (flush_scripts)
-            freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
+            server_do(fixture->server, "SCRIPT FLUSH");
         server_pause(fixture->server);
         fixture_pass_ms(fixture, LEASE_MS / 3 + 1);
         assert_non_null(call.lock.batch); /* the renewal */
@@ -321,7 +321,7 @@ static void test_close__cancels_an_extension_under_way(void **state)
         assert_false(rlock_is_held(&watched.lock));
         assert_true(server_has(fixture->server, "item:7")); /* left to their lease */
         assert_true(server_has(fixture->server, "item:8"));
-        freeReplyObject(server_command(fixture->server, "DEL item:7 item:8"));
+        server_do(fixture->server, "DEL item:7 item:8");
     }
 }
 
@@ -412,12 +412,10 @@ static void test_extend__refused_or_not_sent_stays_held(void **state)
     struct call call = {0};
 
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
-    freeReplyObject(
-        server_command(fixture->server, "CONFIG SET min-replicas-to-write 1"));
+    server_do(fixture->server, "CONFIG SET min-replicas-to-write 1");
     assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_REFUSED);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "NOREPLICAS");
-    freeReplyObject(
-        server_command(fixture->server, "CONFIG SET min-replicas-to-write 0"));
+    server_do(fixture->server, "CONFIG SET min-replicas-to-write 0");
     assert_true(rlock_is_held(&call.lock));
     assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
     server_kill(fixture->server);

@@ -83,8 +83,8 @@ struct trial {
 static void load_scripts(struct trial *trial)
 {
     for (int i = 0; i < RLOCK_SCRIPT_COUNT; i++)
-        freeReplyObject(server_command(trial->fixture->server, "SCRIPT LOAD %s",
-                                       trial->proxy->scripts[i].body));
+        server_do(trial->fixture->server, "SCRIPT LOAD %s",
+                  trial->proxy->scripts[i].body);
 }
 
 static int setup(void **state)
@@ -362,7 +362,7 @@ static void trial_acquire(struct trial *trial)
 
 static void forget_scripts(struct trial *trial)
 {
-    freeReplyObject(server_command(trial->fixture->server, "SCRIPT FLUSH"));
+    server_do(trial->fixture->server, "SCRIPT FLUSH");
 }
 
 /** The reply with the fault is "NOSCRIPT". */
@@ -559,7 +559,7 @@ static void alice_draws_a_new_fence(struct trial *trial)
 
 static void trial_connect(struct trial *trial)
 {
-    freeReplyObject(server_command(trial->fixture->server, "SET lock:fence 5"));
+    server_do(trial->fixture->server, "SET lock:fence 5");
     strike(trial);
     open_alice(trial);
     alice_draws_a_new_fence(trial);
@@ -704,8 +704,8 @@ static struct call *unlucky(struct trial *trial)
 
 static void steal(struct trial *trial)
 {
-    freeReplyObject(server_command(trial->fixture->server, "SET %s thief",
-                                   unlucky(trial) == &trial->hers ? NAME : OTHER));
+    server_do(trial->fixture->server, "SET %s thief",
+              unlucky(trial) == &trial->hers ? NAME : OTHER);
 }
 
 static void assert_thief_has_it(struct trial *trial)

@@ -104,12 +104,11 @@ static void test_acquire__takes_over_what_a_dead_program_left(void **state)
     struct call call = {0};
     long long real_ms = clock_real_us() / 1000;
 
-    freeReplyObject(
-        server_command(fixture->server, "SET item:7 %lld", real_ms + LEASE_MS));
+    server_do(fixture->server, "SET item:7 %lld", real_ms + LEASE_MS);
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
                      STATUS_BUSY);
     assert_int_equal(value(fixture), real_ms + LEASE_MS);
-    freeReplyObject(server_command(fixture->server, "SET item:7 %lld", real_ms - 1));
+    server_do(fixture->server, "SET item:7 %lld", real_ms - 1);
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
                      STATUS_OK);
     ASSERT_NUMBER(value(fixture), >, real_ms);
@@ -129,7 +128,7 @@ static void test_acquire__leaves_a_string_that_is_no_time(void **state)
 
     waiting.wait_ms = RLOCK_WAIT_FOREVER;
     for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++) {
-        freeReplyObject(server_command(fixture->server, "SET item:7 %s", strings[i]));
+        server_do(fixture->server, "SET item:7 %s", strings[i]);
         assert_int_equal(acquire_with(fixture, client, &call, "item:7", &waiting),
                          STATUS_REFUSED); /* there is nothing to wait for */
         ASSERT_CONTAINS(rlock_client_why(client)->text, "no lock of this kind");
@@ -283,7 +282,7 @@ static void test_getset__a_loser_that_sends_one_by_one_moves_the_end(void **stat
     struct call call = {0};
     long long real_ms = clock_real_us() / 1000, end_ms = 0;
 
-    freeReplyObject(server_command(server, "SET item:7 %lld", real_ms - 1000));
+    server_do(server, "SET item:7 %lld", real_ms - 1000);
     assert_false(naive_getset_look(server, "item:7", real_ms, LEASE_MS, &end_ms));
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
                      STATUS_OK);
@@ -307,7 +306,7 @@ static long long read_counter(struct server *server)
 /** Increment the counter by a read and a write, which only the holder may do. */
 static void count_one(struct server *server)
 {
-    freeReplyObject(server_command(server, "SET counter %lld", read_counter(server) + 1));
+    server_do(server, "SET counter %lld", read_counter(server) + 1);
 }
 
 static bool is_counted(void *arg)

@@ -48,7 +48,7 @@ static void test_acquire__multi_on_one_server_with_one_busy_holds_none(void **st
     struct group_fixture groups;
 
     group_create_names(&groups, *state, "abc");
-    freeReplyObject(server_command(&servers[0], "SET b foreign"));
+    server_do(&servers[0], "SET b foreign");
     assert_int_equal(group_acquire(&groups), STATUS_BUSY);
     assert_keys("a", "0");
     assert_keys("c", "0");
@@ -68,7 +68,7 @@ static void test_acquire__multi_with_one_busy_all_the_wait_holds_none(void **sta
     assert_foreign(1);
 
     group_create_names(&one, *state, "abc");
-    freeReplyObject(server_command(&servers[0], "SET b foreign"));
+    server_do(&servers[0], "SET b foreign");
     group_acquire_busy(&one);
     assert_keys("a", "0");
     assert_keys("c", "0");

@@ -243,7 +243,7 @@ static void test_getset__loser_moves_the_expiry(void **state)
     struct server *server = ((struct fixture *)*state)->server;
     long long alice_ms = 0, bob_ms = 0, carol_ms = 0;
 
-    freeReplyObject(server_command(server, "SET %s 1000", NAME));
+    server_do(server, "SET %s 1000", NAME);
     assert_false(naive_getset_look(server, NAME, 2000, LEASE_MS, &alice_ms));
     assert_false(naive_getset_look(server, NAME, 2000, 2 * LEASE_MS, &bob_ms));
     assert_int_equal(alice_ms, 1000);

@@ -199,10 +199,10 @@ static void test_acquire__readonly_server_refuses_and_recovers(void **state)
     struct call held = {0}, call = {0};
 
     assert_int_equal(acquire(fixture, client, &held, "item:6", LEASE_MS), STATUS_OK);
-    freeReplyObject(server_command(fixture->server, "REPLICAOF 127.0.0.1 1"));
+    server_do(fixture->server, "REPLICAOF 127.0.0.1 1");
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
     assert_int_equal(release(fixture, client, &held), STATUS_REFUSED);
-    freeReplyObject(server_command(fixture->server, "REPLICAOF NO ONE"));
+    server_do(fixture->server, "REPLICAOF NO ONE");
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
 }
 
@@ -216,13 +216,13 @@ static void test_acquire__damaged_fence_counter_refuses_and_locks_nothing(void *
     struct call call = {0};
 
     for (int i = 0; i < 3; i++) {
-        freeReplyObject(server_command(fixture->server, damages[i]));
+        server_do(fixture->server, damages[i]);
         assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS),
                          STATUS_REFUSED);
         assert_false(server_has(fixture->server, "item:7"));
     }
-    freeReplyObject(server_command(fixture->server, "DEL lock:fence"));
-    freeReplyObject(server_command(fixture->server, "LPUSH lock:fence x"));
+    server_do(fixture->server, "DEL lock:fence");
+    server_do(fixture->server, "LPUSH lock:fence x");
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
     assert_false(server_has(fixture->server, "item:7"));
 }
@@ -233,9 +233,9 @@ static void test_acquire__out_of_memory_refuses_and_locks_nothing(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    freeReplyObject(server_command(fixture->server, "CONFIG SET maxmemory 1"));
+    server_do(fixture->server, "CONFIG SET maxmemory 1");
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
-    freeReplyObject(server_command(fixture->server, "CONFIG SET maxmemory 0"));
+    server_do(fixture->server, "CONFIG SET maxmemory 0");
     assert_false(server_has(fixture->server, "item:7"));
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
 }
@@ -446,7 +446,7 @@ static void test_release__of_a_key_of_another_type_is_lost(void **state)
 
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     assert_int_equal(acquire(fixture, client, &neighbour, "item:8", LEASE_MS), STATUS_OK);
-    freeReplyObject(server_command(fixture->server, "DEL item:7"));
+    server_do(fixture->server, "DEL item:7");
     (void)server_int(fixture->server, "HSET item:7 field value");
     call_release(client, &call);
     call_release(client, &neighbour);
@@ -504,7 +504,7 @@ static void test_fence__grows_over_release_expiry_force_and_lost_data(void **sta
 
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     fences[2] = rlock_fence(&call.lock);
-    freeReplyObject(server_command(fixture->server, "FLUSHALL"));
+    server_do(fixture->server, "FLUSHALL");
     assert_int_equal(release(fixture, client, &call), STATUS_LOST);
 
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
@@ -513,7 +513,7 @@ static void test_fence__grows_over_release_expiry_force_and_lost_data(void **sta
     fixture_wait_down(fixture, client);
     server_restart(fixture->server);
     /* the counter of an old snapshot */
-    freeReplyObject(server_command(fixture->server, "SET lock:fence 4711"));
+    server_do(fixture->server, "SET lock:fence 4711");
     fixture_wait_up(fixture, client);
     assert_int_equal(release(fixture, client, &call), STATUS_LOST);
 
@@ -609,7 +609,7 @@ static void test_inspect__tells_owner_and_rest_of_the_lease(void **state)
     assert_int_equal(answer.count, 1);
     assert_true(answer.is_ours);
     freeReplyObject(owner);
-    freeReplyObject(server_command(fixture->server, "SET item:8 forever"));
+    server_do(fixture->server, "SET item:8 forever");
     assert_int_equal(inspect(fixture, client, &answer, "item:8"), STATUS_OK);
     assert_int_equal(answer.remaining_ms, -1);
     assert_false(answer.is_ours);
@@ -645,18 +645,18 @@ static void test_scripts__flushed_at_any_time_are_sent_again(void **state)
     char name[32];
     long long before;
 
-    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
+    server_do(fixture->server, "SCRIPT FLUSH");
     assert_int_equal(acquire(fixture, client, &calls[0], "item:7", LEASE_MS), STATUS_OK);
-    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
+    server_do(fixture->server, "SCRIPT FLUSH");
     assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
     before = server_calls(fixture->server, "eval");
     assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
-    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
+    server_do(fixture->server, "SCRIPT FLUSH");
     assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
 
     /* with several calls under way each lock has its own result */
-    freeReplyObject(server_command(fixture->server, "SET item:150 another"));
+    server_do(fixture->server, "SET item:150 another");
     for (int i = 0; i < 300; i++) {
         snprintf(name, sizeof(name), "item:%d", i);
         call_acquire(client, &calls[i], name, LEASE_MS);

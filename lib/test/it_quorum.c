@@ -325,7 +325,7 @@ static void test_on_lost__is_called_once_when_all_members_are_lost_at_once(void 
 
     group_create_names(&groups, *state, "abc");
     assert_int_equal(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
-    freeReplyObject(server_command(&servers[0], "FLUSHALL"));
+    server_do(&servers[0], "FLUSHALL");
     fixture_pass_ms(groups.fixture, LEASE_MS / 3 + 1);
     fixture_wait_count(groups.fixture, &groups.losses, 1);
     fixture_pass_ms(groups.fixture, LEASE_MS);

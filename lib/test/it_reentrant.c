@@ -304,7 +304,7 @@ static void lose(struct fixture *fixture, const char *theft, long long left)
     assert_int_equal(take_watched(fixture, client, &inner, 1), STATUS_OK);
     (void)server_int(fixture->server, "DEL " NAME);
     if (theft != NULL)
-        freeReplyObject(server_command(fixture->server, theft));
+        server_do(fixture->server, theft);
     fixture_pass_ms(fixture, DUE_MS);
     fixture_wait_losses(fixture, &outer, 1);
     fixture_wait_losses(fixture, &inner, 1);
@@ -377,7 +377,7 @@ static void test_fence__nested_is_the_outer_ones_and_a_later_one_is_greater(void
         else if (i == 1)
             server_pass_ms(fixture->server, LEASE_MS);
         else if (i == 2)
-            freeReplyObject(server_command(fixture->server, "FLUSHALL"));
+            server_do(fixture->server, "FLUSHALL");
         else
             assert_int_equal(release(fixture, client, &outer), STATUS_OK);
         /* the last time the outer grant was released, else it was lost */
@@ -441,7 +441,7 @@ static void test_wire__is_the_hash_of_redisson(void **state)
     assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
 
-    freeReplyObject(server_command(fixture->server, "HSET " NAME " java:1 1"));
+    server_do(fixture->server, "HSET " NAME " java:1 1");
     assert_int_equal(take(fixture, client, &other, 42, LEASE_MS), STATUS_BUSY);
     assert_int_equal(server_int(fixture->server, "HLEN " NAME), 1);
     assert_int_equal(ttl_ms(fixture), -1);
@@ -567,17 +567,17 @@ static void test_scripts__flushed_at_any_time_are_sent_again(void **state)
     struct rlock_stats stats;
     long long before = server_calls(fixture->server, "eval");
 
-    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
+    server_do(fixture->server, "SCRIPT FLUSH");
     assert_int_equal(take_watched(fixture, client, &outer, 1), STATUS_OK);
     assert_int_equal(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
-    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
+    server_do(fixture->server, "SCRIPT FLUSH");
     for (unsigned i = 1; i <= 2; i++) {
         fixture_pass_ms(fixture, DUE_MS);
         fixture_wait_renewed(fixture, client, i);
     }
     assert_int_equal(server_calls(fixture->server, "eval") - before, 2); /* to renew */
-    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
+    server_do(fixture->server, "SCRIPT FLUSH");
     assert_int_equal(release(fixture, client, &inner), STATUS_OK);
     assert_int_equal(release(fixture, client, &outer), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));

@@ -47,7 +47,7 @@ static int start_servers(void **state)
     fixture_start_server(state);
     primary = fixture_empty_server();
     snprintf(primary_port, sizeof(primary_port), "%u", primary->port);
-    freeReplyObject(server_command(primary, "CONFIG SET repl-diskless-sync-delay 0"));
+    server_do(primary, "CONFIG SET repl-diskless-sync-delay 0");
     for (int i = 0; i < REPLICAS; i++)
         server_start(&replicas[i], replica_options);
     wait_followed(primary);
@@ -296,9 +296,9 @@ static void test_acquire__where_wait_is_refused_is_unsafe_and_released(void **st
     struct call call = {0};
     enum status status;
 
-    freeReplyObject(server_command(fixture->server, "ACL SETUSER default -wait"));
+    server_do(fixture->server, "ACL SETUSER default -wait");
     status = acquire_with(fixture, client, &call, "item:7", &options);
-    freeReplyObject(server_command(fixture->server, "ACL SETUSER default +wait"));
+    server_do(fixture->server, "ACL SETUSER default +wait");
     assert_int_equal(status, STATUS_UNSAFE);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "NOPERM");
     wait_gone(fixture);

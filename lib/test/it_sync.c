@@ -132,13 +132,11 @@ static void test_rlock_sync_acquire__says_why_it_failed(void **state)
         STATUS_INVALID);
     assert_int_equal(err.status, STATUS_INVALID);
     assert_string_equal(err.text, "invalid");
-    freeReplyObject(
-        server_command(fixture->server, "CONFIG SET min-replicas-to-write 1"));
+    server_do(fixture->server, "CONFIG SET min-replicas-to-write 1");
     assert_int_equal(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7",
                                         6, &options, &err),
                      STATUS_REFUSED);
-    freeReplyObject(
-        server_command(fixture->server, "CONFIG SET min-replicas-to-write 0"));
+    server_do(fixture->server, "CONFIG SET min-replicas-to-write 0");
     assert_int_equal(err.status, STATUS_REFUSED);
     ASSERT_CONTAINS(err.text, "NOREPLICAS");
 }
@@ -199,8 +197,7 @@ static void test_rlock_sync_inspect__cuts_a_long_owner(void **state)
     char owner[400];
 
     memset(owner, 'x', sizeof(owner));
-    freeReplyObject(
-        server_command(fixture->server, "SET item:7 %b", owner, sizeof(owner)));
+    server_do(fixture->server, "SET item:7 %b", owner, sizeof(owner));
     assert_int_equal(
         rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
         STATUS_OK);
@@ -281,7 +278,7 @@ static void test_watchdog__renews_while_nobody_calls(void **state)
     struct rlock lock = {0};
     struct rlock_stats stats;
 
-    freeReplyObject(server_command(fixture->server, "CONFIG RESETSTAT"));
+    server_do(fixture->server, "CONFIG RESETSTAT");
     assert_int_equal(take_watched(fixture, &lock), STATUS_OK);
     SYNC_AWAIT(has_renewed_twice, fixture->server);
     assert_true(server_has(fixture->server, "item:7"));
@@ -298,7 +295,7 @@ static void test_on_lost__is_called_while_nobody_calls(void **state)
     struct rlock lock = {0};
 
     assert_int_equal(take_watched(fixture, &lock), STATUS_OK);
-    freeReplyObject(server_command(fixture->server, "DEL item:7"));
+    server_do(fixture->server, "DEL item:7");
     sync_await_count(&losses, 1);
     assert_ptr_equal(lost_lock, &lock);
     assert_int_equal(status_inside, STATUS_INVALID);

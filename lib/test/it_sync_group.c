@@ -113,7 +113,7 @@ static void test_on_lost__of_a_group_is_called_while_nobody_calls(void **state)
     losses = 0;
     assert_int_equal(rlock_sync_group_acquire(fixture->sync, group, &options, NULL),
                      STATUS_OK);
-    freeReplyObject(server_command(fixture->server, "DEL b"));
+    server_do(fixture->server, "DEL b");
     sync_await_count(&losses, 1);
     sync_await_absent(fixture, "a");
     assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, group), 0);

@@ -159,10 +159,10 @@ static void test_acquire__executed_late_is_released_by_the_second_release(void *
     server_restart(fixture->server);
     fixture_wait_up(fixture, client);
     FIXTURE_AWAIT(fixture, has_one_second_release, client); /* the first found nothing */
-    freeReplyObject(server_command(fixture->server, "SET item:2 %s", owner->str));
+    server_do(fixture->server, "SET item:2 %s", owner->str);
     fixture_pass_ms(fixture, SECOND_MS);
     wait_absent(fixture, "item:2");
-    freeReplyObject(server_command(fixture->server, "SET item:2 %s", owner->str));
+    server_do(fixture->server, "SET item:2 %s", owner->str);
     fixture_pass_ms(fixture, 10 * SECOND_MS);
     fixture_run_for(fixture, 20); /* there is no third release */
     assert_true(server_has(fixture->server, "item:2"));

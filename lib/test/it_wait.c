@@ -284,10 +284,10 @@ static void test_wait__message_during_a_try_is_not_missed(void **state)
     fixture_wait_asleep(fixture, bob, &call);
     fixture_hold_timers(fixture);
     tries.wanted = script_calls(fixture) + 2;
-    freeReplyObject(server_command(fixture->server, "MULTI"));
+    server_do(fixture->server, "MULTI");
     for (int i = 0; i < 3; i++) /* one try may do for the two messages behind it */
-        freeReplyObject(server_command(fixture->server, "PUBLISH rlock:" NAME " x"));
-    freeReplyObject(server_command(fixture->server, "EXEC"));
+        server_do(fixture->server, "PUBLISH rlock:" NAME " x");
+    server_do(fixture->server, "EXEC");
     FIXTURE_AWAIT(fixture, has_tried, &tries);
     call_rest(fixture, &call);
     ASSERT_NUMBER(script_calls(fixture), <=, tries.wanted + 1);
@@ -311,7 +311,7 @@ static void test_wait__looks_without_a_message(void **state)
     /* the waiting key ends with three looks that are missing */
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL lock:fence:waiting"), 1,
                    3 * WAIT_LOOK_MS);
-    freeReplyObject(server_command(fixture->server, "FLUSHALL"));
+    server_do(fixture->server, "FLUSHALL");
     fixture_pass_ms(fixture, WAIT_LOOK_MS);
     assert_tries(&call);
     fixture_wait_answers(fixture, &call, 1);
@@ -458,12 +458,12 @@ static void test_scripts__flushed_while_waiting_are_sent_again(void **state)
     long long before;
 
     assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
-    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
+    server_do(fixture->server, "SCRIPT FLUSH");
     before = server_calls(fixture->server, "eval");
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
-    freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
+    server_do(fixture->server, "SCRIPT FLUSH");
     assert_int_equal(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
     assert_int_equal(call.status, STATUS_OK);

@@ -15,15 +15,6 @@ static void call_wait_ms(struct rlock_client *client, struct call *call, uint32_
     call_wait(client, call, NAME, &options);
 }
 
-static void do_quietly(struct fixture *fixture, const char *command)
-{
-    redisReply *reply = server_command(fixture->server, command);
-
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", command, reply->str);
-    freeReplyObject(reply);
-}
-
 static bool begins_to_wait(void *arg)
 {
     const struct call *call = arg;
@@ -345,7 +336,7 @@ static struct rlock_client *deaf_client(struct fixture *fixture)
     struct rlock_client *client;
     char url[128];
 
-    do_quietly(fixture, "ACL SETUSER deaf on >secret ~* +@all resetchannels");
+    server_do(fixture->server, "ACL SETUSER deaf on >secret ~* +@all resetchannels");
     snprintf(url, sizeof(url), "redis://deaf:secret@127.0.0.1:%u", fixture->server->port);
     client = fixture_open(fixture, (struct rlock_client_options){
                                        .redis_url = url, .timeout_ms = TIMEOUT_MS});
@@ -377,7 +368,7 @@ static void test_wait__without_permission_to_subscribe_tries_again_and_again(voi
     rlock_cancel(bob, &calls[1].lock);
     fixture_wait_answers(fixture, &calls[1], 1);
     fixture_close(fixture, bob);
-    do_quietly(fixture, "ACL DELUSER deaf");
+    server_do(fixture->server, "ACL DELUSER deaf");
 }
 
 /** A release that cannot be published is no failure. */
@@ -405,7 +396,7 @@ static void test_release__without_permission_to_publish_is_done(void **state)
         assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
     }
     fixture_close(fixture, alice);
-    do_quietly(fixture, "ACL DELUSER deaf");
+    server_do(fixture->server, "ACL DELUSER deaf");
 }
 
 static void test_wait__refused_by_the_server_ends_with_its_words(void **state)
@@ -418,10 +409,10 @@ static void test_wait__refused_by_the_server_ends_with_its_words(void **state)
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &call);
-    do_quietly(fixture, "CONFIG SET min-replicas-to-write 1");
+    server_do(fixture->server, "CONFIG SET min-replicas-to-write 1");
     (void)server_int(fixture->server, "PUBLISH rlock:" NAME " x");
     fixture_wait_answers(fixture, &call, 1);
-    do_quietly(fixture, "CONFIG SET min-replicas-to-write 0");
+    server_do(fixture->server, "CONFIG SET min-replicas-to-write 0");
     assert_int_equal(call.status, STATUS_REFUSED);
     ASSERT_CONTAINS(rlock_client_why(bob)->text, "NOREPLICAS");
     assert_no_channels(fixture);

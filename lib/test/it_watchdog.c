@@ -12,8 +12,7 @@
 /** Make the server refuse or accept all writes. */
 static void refuse_writes(struct fixture *fixture, bool refuse)
 {
-    freeReplyObject(server_command(fixture->server, "CONFIG SET min-replicas-to-write %d",
-                                   refuse ? 1 : 0));
+    server_do(fixture->server, "CONFIG SET min-replicas-to-write %d", refuse ? 1 : 0);
 }
 
 static void test_watchdog__holds_a_lock_for_ten_leases(void **state)
@@ -71,7 +70,7 @@ static void overtake(struct fixture *fixture, bool flush_scripts)
                          STATUS_OK);
     }
     if (flush_scripts)
-        freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
+        server_do(fixture->server, "SCRIPT FLUSH");
     server_pause(fixture->server);
     fixture_pass_ms(fixture, DUE_MS);
     assert_non_null(calls[1].lock.batch); /* its renewal */
@@ -112,7 +111,7 @@ static void test_watchdog__stolen_lock_is_told_once_and_left_alone(void **state)
 
     assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
                      STATUS_OK);
-    freeReplyObject(server_command(fixture->server, "SET item:7 thief"));
+    server_do(fixture->server, "SET item:7 thief");
     fixture_pass_ms(fixture, DUE_MS);
     fixture_wait_losses(fixture, &call, 1);
     assert_false(rlock_is_held(&call.lock));
@@ -345,7 +344,7 @@ static void test_watchdog__scripts_flushed_between_renewals(void **state)
     assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
                      STATUS_OK);
     for (int i = 0; i < 4; i++) {
-        freeReplyObject(server_command(fixture->server, "SCRIPT FLUSH"));
+        server_do(fixture->server, "SCRIPT FLUSH");
         fixture_pass_renewal(fixture, client, LEASE_MS, 1);
     }
     assert_true(rlock_is_held(&call.lock));

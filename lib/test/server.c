@@ -218,6 +218,24 @@ struct redisReply *server_command(struct server *server, const char *format, ...
     return reply;
 }
 
+static void fail_if_error(const redisReply *reply, const char *format)
+{
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", format, reply->str);
+}
+
+void server_do(struct server *server, const char *format, ...)
+{
+    va_list args;
+    redisReply *reply;
+
+    va_start(args, format);
+    reply = command(server, format, args);
+    va_end(args);
+    fail_if_error(reply, format);
+    freeReplyObject(reply);
+}
+
 long long server_int(struct server *server, const char *format, ...)
 {
     va_list args;
@@ -227,8 +245,7 @@ long long server_int(struct server *server, const char *format, ...)
     va_start(args, format);
     reply = command(server, format, args);
     va_end(args);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", format, reply->str);
+    fail_if_error(reply, format);
     assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
     value = reply->integer;
     freeReplyObject(reply);
@@ -240,7 +257,7 @@ void server_settle(void)
     /* Replies that are ready at the same time are written in any order: ask twice. */
     for (struct server *at = newest; at != NULL; at = at->older) {
         for (int i = 0; i < 2 && at->pid > 0 && !at->is_paused; i++)
-            freeReplyObject(server_command(at, "PING"));
+            server_do(at, "PING");
     }
 }
 

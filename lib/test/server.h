@@ -51,7 +51,10 @@ void server_resume_all(void);
  */
 struct redisReply *server_command(struct server *server, const char *format, ...);
 
-/** As server_command() for an integer reply. */
+/** The same for a reply that is of no interest, but must not be an error. */
+void server_do(struct server *server, const char *format, ...);
+
+/** The same for an integer reply. */
 long long server_int(struct server *server, const char *format, ...);
 
 /** How often it has executed the command `name`, in lower case, since it started. */
