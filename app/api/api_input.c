@@ -1,4 +1,4 @@
-/* api_input.c - input that cannot be read is answered with a problem. */
+/* api_input.c - reads and checks input; answers invalid input with a problem. */
 #include "app/api/api_input.h"
 
 #include "app/api/api_problem.h"

@@ -1,8 +1,8 @@
 /*
  * api_problem.h - answers: the problems of the API (RFC 9457), and JSON documents.
  *
- * Each of these answers the request and may be called once for it. An answer that cannot
- * be rendered for want of memory becomes PROBLEM_OVERLOADED.
+ * Each of these answers the request and may be called once for it. If memory is out, the
+ * answer is PROBLEM_OVERLOADED instead.
  */
 #ifndef API_PROBLEM_H
 #define API_PROBLEM_H

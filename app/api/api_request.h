@@ -34,7 +34,7 @@ struct api_place {
     struct key_lookup lookup;
     struct text key; /* Idempotency-Key; bytes NULL: none */
     int64_t arrived_us;
-    enum outcome refusal; /* by memory; the answer if the key is unknown */
+    enum outcome refusal; /* by admission; the answer if the key placed no order */
     bool needs_ticket;
 };
 
@@ -74,7 +74,7 @@ struct api_request {
     };
 };
 
-/** Whether queue_max requests wait for a backend. */
+/** Whether more than queue_max requests wait for a backend. */
 static inline bool api_is_full(const struct api_request *request)
 {
     return http_pending(http_of(request->http)) > request->api->options.queue_max;

@@ -25,7 +25,7 @@ void api_place_order(struct api_request *request);
 void api_list_orders(struct api_request *request);
 void api_read_order(struct api_request *request);
 
-/** Read the order of the path; to a shopper the orders of others do not exist. */
+/** Read the order of the path; STATUS_NOT_FOUND if it belongs to another shopper. */
 void api_find_order(struct api_request *request, store_order_cb callback);
 
 /** The answer to an order request; `order` as checkout_cb has it. */

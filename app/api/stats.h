@@ -2,9 +2,9 @@
  * stats.h - the stats of all instances, per second, for the last ten minutes.
  *
  * One loop of each instance adds its stats to a stream in Redis every second; any loop of
- * any instance can read the stream. So a dashboard shows all instances, by one clock and
- * from before it was opened, whichever instance serves it. Nothing else depends on it:
- * stats that Redis does not accept are lost.
+ * any instance can read the stream. So a dashboard shows all instances by one clock, and
+ * also the minutes before it was opened, whichever instance serves it. Nothing else uses
+ * the stream: stats that Redis does not accept are lost.
  *
  * Threads: the loop's only.
  */

@@ -6,10 +6,11 @@
  * which a name occurs twice: other readers could see other claims.
  *
  * There may be several keys, each with a name. A token that names a key (`kid`) is
- * verified with that key only. So a new key can be added before the first token is signed
- * with it, and an old key can be kept until its last token has expired. A file of keys
- * has for each a line "kid: NAME" followed by the key: a secret of one line, or a public
- * key in PEM. Without such a file, one key verifies all tokens, regardless of their kid.
+ * verified with that key only. So a new key can be added before the first token is
+ * signed with it, and an old key can be kept until its last token has expired. A file
+ * of keys has, for each key, a line "kid: NAME" followed by the key: a secret of one
+ * line, or a public key in PEM. Without such a file, one key verifies all tokens,
+ * regardless of their kid.
  *
  * An auth is immutable: new keys need a new auth. Threads: any.
  */

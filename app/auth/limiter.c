@@ -39,7 +39,7 @@ void limiter_free(struct limiter *limiter)
     free(limiter);
 }
 
-/* The bucket of `key`, or the bucket of its set that is full first, cleared. */
+/* The bucket of `key`; or the bucket of its set that would be full again first, cleared. */
 static struct bucket *find(struct limiter *limiter, uint64_t key)
 {
     struct bucket *set =

@@ -1,4 +1,4 @@
-/* ticket.c - a ticket is the expiry time and HMAC-SHA256, truncated to 128 bits. */
+/* ticket.c - a ticket is an expiry time and an HMAC-SHA256 truncated to 128 bits. */
 #include "app/auth/ticket.h"
 
 #include "app/auth/base64.h"

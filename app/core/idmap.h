@@ -20,7 +20,7 @@ void idmap_clear(struct idmap *map);
 /** NULL when there is none. */
 void *idmap_get(const struct idmap *map, int64_t id);
 
-/** Put `value` (not NULL) under `id` (> 0), which must be free. False: out of memory. */
+/** Add `id` (> 0, not in the map) with `value` (not NULL). False: out of memory. */
 MUST_CHECK bool idmap_put(struct idmap *map, int64_t id, void *value);
 
 /** Remove `id`. Returns its value, or NULL. */

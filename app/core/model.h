@@ -74,7 +74,7 @@ enum verdict {
     VERDICT_SOLD_OUT = 4,
     VERDICT_NOT_STARTED = 5,
     VERDICT_SALE_ENDED = 6,
-    VERDICT_STALE_FENCE = 7, /* not above the fence of the shopper's newest order */
+    VERDICT_STALE_FENCE = 7, /* not above the fences of the shopper's orders */
     VERDICT_NO_VOUCHER = 8,
 };
 

@@ -1,4 +1,4 @@
-/* http_trace.c - request ids and traceparents: the names of a request in logs. */
+/* http_trace.c - request ids and traceparents, which identify a request in logs. */
 #include "app/http/http_impl.h"
 
 #include "base/random.h"

@@ -3,7 +3,7 @@
  *
  * At most one read is under way; entries requested meanwhile go into the next one. The
  * age of an entry counts from the moment before its read was sent, so a notification
- * that arrives during the read makes the result stale instead of being lost.
+ * that arrives during the read makes the result outdated instead of being lost.
  *
  * Guarantee: every catalogue_read() is answered exactly once, never from inside the call.
  */
@@ -247,7 +247,7 @@ static bool is_evictable(const struct catalogue_entry *entry, int64_t age_us)
            age_us > (entry->exists ? EVICT_AFTER_US : EVICT_MISSING_AFTER_US);
 }
 
-/* Entries used since their last read are refreshed before they become stale, so during a
+/* Entries used since their last read are refreshed before they become invalid, so during a
    sale no request waits for a read. */
 static void catalogue_on_tick(uv_timer_t *timer)
 {

@@ -4,8 +4,8 @@
  * A voucher is read from Postgres when it is first requested, and again while it is in
  * use. An entry is valid for CATALOGUE_FRESH_US; a notification ends this time early.
  * After that it is read again before it is used. So a lost notification, a lost
- * connection or a defect elsewhere makes an entry outdated for that time at most. What
- * batches of orders return counts as a read.
+ * connection or a defect elsewhere makes an entry outdated for that time at most. The
+ * state of a voucher that a batch of orders returns counts as a read.
  *
  * Threads: the owning loop's only.
  */

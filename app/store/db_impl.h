@@ -11,7 +11,7 @@ struct db {
     PGconn *conn;
 };
 
-/** STATUS_OK, STATUS_REFUSED, or STATUS_IO when the connection is gone; with words. */
+/** STATUS_OK, STATUS_REFUSED, or STATUS_IO when the connection is gone. */
 MUST_CHECK enum status db_check(const struct db *db, const PGresult *result,
                                 const char *doing, struct err *reterr);
 

@@ -176,7 +176,7 @@ struct order_change {
     void *arg;
 };
 
-/** The changes of a turn of one kind to orders of one voucher share a transaction. */
+/** Changes of one turn share a transaction if they have the same kind and voucher. */
 void store_change_order(struct store *store, struct order_change *change,
                         store_change_cb callback, void *arg);
 
@@ -202,7 +202,7 @@ struct event_filter {
     unsigned limit;
 };
 
-/** @events  in the order of the commits, so that none appears below an id already read;
+/** @events  in the order of the commits, so no event with a smaller id appears later;
  *           valid during the callback with their texts */
 typedef void (*store_events_cb)(enum status status, const struct event *events,
                                 size_t count, void *arg);

@@ -1,13 +1,13 @@
 /*
  * store_calls.c - the connections of one loop, and the calls that use them.
  *
- * One connection takes all reads. One takes changes of vouchers and orders, which may wait
- * for row locks. Each lane takes batches of orders. The server works off a connection's
- * statements in their order, so a lane holds a few batches: while one is committed, the
- * next has already arrived.
+ * One connection takes all reads. One takes changes of vouchers and orders, which may
+ * wait for row locks. Each lane takes batches of orders. The server processes the
+ * statements of a connection in their order, so a lane takes more than one batch: while
+ * one is committed, the next has already arrived.
  *
- * A call that cannot be sent is answered by a timer without delay, because no callback may
- * run inside the call that caused it.
+ * A call that cannot be sent is answered by a timer without delay, because no callback
+ * may run inside the call that caused it.
  */
 #include "app/store/database_check.h"
 #include "app/store/store_impl.h"

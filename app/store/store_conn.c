@@ -1,15 +1,15 @@
 /*
  * store_conn.c - one non-blocking connection to Postgres on a libuv loop.
  *
- * States: WAITING (for the next attempt) -> CONNECTING (PQconnectPoll) -> PREPARING (the
- * session's settings and statements are under way) -> UP, and back to WAITING after a
- * failure. One timer serves as back-off, as deadline of an attempt, and as deadline of the
- * oldest query.
+ * States: WAITING (for the next attempt) -> CONNECTING (PQconnectPoll) -> PREPARING
+ * (the session's settings and statements are under way) -> UP, and back to WAITING
+ * after a failure. One timer serves as back-off, as deadline of an attempt, and as
+ * deadline of the oldest query.
  *
  * A query is one statement followed by a Sync, so the server commits each by itself. Its
- * rows arrive before the commit: a query is done when the answer to its Sync is here. The
- * session's statement_timeout makes the server answer before the deadline. A server that
- * does not answer until the deadline counts as hung: the connection is closed, and the
+ * rows arrive before the commit: a query is done when the answer to its Sync has arrived.
+ * The session's statement_timeout makes the server answer before the deadline. A server
+ * that has not answered by the deadline counts as hung: the connection is closed, and the
  * outcome of all its queries is unknown.
  *
  * A failure found while sending is handled by the timer, so that no callback runs inside

@@ -57,7 +57,7 @@ struct suspect {
 struct store {
     struct store_options options;
     struct store_conn *reads;
-    struct store_conn *changes; /* of few rows, which may wait for their locks */
+    struct store_conn *changes; /* for changes, which may wait for row locks */
     struct lane *lanes;
     struct store_params params; /* of the call that is being sent */
     struct voucher *vouchers;   /* rows of the answer that is being read */
@@ -67,7 +67,7 @@ struct store {
     struct list changes_calls; /* likewise */
     struct list resolving;     /* batch_call, waiting until the suspects are gone */
     struct list suspects;
-    size_t retiring; /* the first suspects, which retire_query terminates */
+    size_t retiring; /* how many suspects, from the first, retire_query terminates */
     struct store_query retire_query;
     uv_timer_t unsent_timer;
     uv_timer_t retire_timer;
@@ -100,14 +100,14 @@ void store_send_change(struct call *call, enum statement statement);
 MUST_CHECK bool store_decode_order(const PGresult *result, int row, int first,
                                    struct order *ret_order);
 
-/** Send the changes and look-ups that were gathered, as far as few are under way. */
+/** Send the collected changes and look-ups, unless enough of them are under way. */
 void store_send_changes(struct store *store);
 void store_send_lookups(struct store *store);
 
 /** Terminate the suspects, then look up the batches that wait for it. */
 void store_resolve_step(struct store *store);
 
-/** A lane failed while batches were under way. */
+/** Remember the server process of a lane that failed while batches were under way. */
 void store_suspect(struct store *store, struct store_backend backend);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * fixture.h - what the integration tests stand on: private servers, services of ours,
- * requests with tokens, and a look into Postgres and Redis.
+ * fixture.h - shared by the integration tests: private servers, instances of the service,
+ * requests with tokens, and direct access to Postgres and Redis.
  *
- * A test program has one set of servers below var/it/, ended by a guardian process when
- * the program ends in whatever way. Services die with the program too, and those that a
- * test has started end with that test. Functions fail the running test where they cannot
- * do what they say; they take one thread.
+ * A test program has one set of servers in var/it/. A guardian process stops them when
+ * the program ends, also after a crash. The services end with the program too, and
+ * those that a test has started end with that test. A function that cannot do its work
+ * fails the running test. All functions are for one thread.
  */
 #ifndef TEST_FIXTURE_H
 #define TEST_FIXTURE_H
@@ -23,8 +23,8 @@
 #define FIXTURE_SECRET       "a secret of the tests, 32 bytes or more of it"
 #define ID_SIZE              24 /* a bigint in text */
 
-/* A test waits for a condition, and a condition that never becomes true ends the wait here.
-   Ten times what the slowest of them takes on a quiet machine. */
+/* A wait for a condition fails after this time: ten times what the slowest one takes on a
+   quiet machine. */
 #define DEADLINE_MS 120000
 
 struct service {
@@ -38,16 +38,16 @@ struct fixture {
     char dir[96];           /* data of the servers, logs of the services */
     char program[256];      /* seckill */
     char database_url[256]; /* as the owner of the tables */
-    char service_url[256];  /* as the service, which may do less */
+    char service_url[256];  /* as the service, which has fewer rights */
     char superuser_url[256];
     char redis_url[256];
     struct service services[FIXTURE_SERVICES_MAX];
-    unsigned shared_services; /* the first so many outlive a test */
+    unsigned shared_services; /* how many, from the first, outlive a test */
     pid_t guardian_pid;
     int guardian_fd; /* the guardian acts when this closes */
 };
 
-/* -- the house -- */
+/* -- servers -- */
 
 #define SERVICE_ROLE "seckill_service"
 
@@ -55,7 +55,7 @@ struct fixture {
  *  connect as SERVICE_ROLE unless their environment says otherwise. */
 struct fixture *fixture_open(void);
 
-/** Ends all; fails (returns not 0) if the audit of the data fails. */
+/** Stop everything. Not 0 if the audit of the data fails. */
 int fixture_close(struct fixture *fixture);
 
 /** For each test: ends the services beyond the shared ones. A cmocka teardown. */
@@ -64,13 +64,13 @@ int fixture_end_test(void **state);
 /** All services started so far stay for the whole group. */
 void fixture_share_services(struct fixture *fixture);
 
-/** A case that cleans up behind itself. */
+/** A case with this teardown. */
 #define CASE(test) cmocka_unit_test_teardown(test, fixture_end_test)
 
 /** `load/servers.sh verb DIR which`. */
 void fixture_servers(struct fixture *fixture, const char *verb, const char *which);
 
-/** Make a server run and answer, whatever was done to it. */
+/** Make a server run and answer, whatever its state. */
 void fixture_mend(struct fixture *fixture, const char *which);
 
 /* -- programs -- */
@@ -118,12 +118,12 @@ int64_t service_rss_kib(const struct service *service);
 
 /* -- requests -- */
 
-/** Tokens of the default configuration, good for an hour. Valid for 64 more calls. */
+/** Tokens of the default configuration, for an hour. Valid for 64 more calls. */
 const char *shopper(int64_t user_id);
 const char *admin(void);
 const char *payment(void);
 
-/** A number in text; fails when it is not one. */
+/** Parse a number; fails if it is none. */
 int64_t number_of(const char *text);
 
 /** A token of any claims. @claims  JSON object; @header  NULL: HS256 */
@@ -206,7 +206,7 @@ bool becomes_true(bool (*check)(void *arg), void *arg);
 void await_at(bool (*check)(void *arg), void *arg, const char *name, const char *file,
               int line);
 
-/* -- behind the scenes -- */
+/* -- direct access to the servers -- */
 
 void sql_do(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 int64_t sql_number(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -229,7 +229,7 @@ const char *redis_do(struct fixture *fixture, const char *format, ...) PRINTF_LI
 /** Number of keys lock:order:*. */
 int redis_order_locks(struct fixture *fixture);
 
-/** Close what was opened to the servers. */
+/** Close the connections to the servers. */
 void fixture_data_close(void);
 
 #endif

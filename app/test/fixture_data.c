@@ -1,4 +1,4 @@
-/* fixture_data.c - the tests' own look into Postgres and Redis; see fixture.h. */
+/* fixture_data.c - direct access to Postgres and Redis; see fixture.h. */
 #include "app/test/fixture.h"
 
 #include <hiredis/hiredis.h>

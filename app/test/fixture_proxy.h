@@ -1,6 +1,6 @@
 /*
- * fixture_proxy.h - a TCP proxy between a service and one of its servers that can lose an
- * answer: what was asked is done, and nobody is told.
+ * fixture_proxy.h - a TCP proxy between a service and one of its servers. It can lose an
+ * answer: the server executes the command, and the service gets no reply.
  *
  * It runs as a process of its own, which ends with the test program.
  */
@@ -15,7 +15,7 @@ struct proxy {
 };
 
 /**
- * Stand in front of the server that `url` names.
+ * Start a proxy for the server that `url` names.
  *
  * @ret_url  the same URL with the proxy's address; `size` bytes
  */

@@ -1,5 +1,4 @@
-/* fixture_request.c - single requests, what their answers must be, vouchers; see fixture.h.
- */
+/* fixture_request.c - single requests, checks of their answers, vouchers; see fixture.h. */
 #include "app/test/fixture.h"
 
 #include "base/clock.h"

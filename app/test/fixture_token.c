@@ -1,5 +1,5 @@
 /*
- * fixture_token.c - tokens right and wrong; see fixture.h.
+ * fixture_token.c - valid and invalid tokens; see fixture.h.
  *
  * HS256 is signed by OpenSSL, so that header and claims can be anything. The other
  * algorithms are signed by GnuTLS: the service verifies with OpenSSL.

@@ -1,8 +1,8 @@
 /*
  * http_client.h - an HTTP/1.1 client for tests: raw bytes out, parsed answers in.
  *
- * It sends whatever it is given, right or wrong, in one piece or byte by byte, and takes
- * apart what comes back. One connection is one thread's.
+ * It sends any bytes, valid or not, in one piece or byte by byte, and parses the answers.
+ * A connection is used by one thread.
  */
 #ifndef TEST_HTTP_CLIENT_H
 #define TEST_HTTP_CLIENT_H

@@ -1,6 +1,6 @@
 /*
- * load_clients.h - many clients at once, in one thread: each connection asks, waits for
- * its answer and asks the next question, or all do so in lock step.
+ * load_clients.h - many clients at once, in one thread: each connection sends a request,
+ * waits for the answer and sends the next request, or all do so in lock step.
  */
 #ifndef TEST_LOAD_CLIENTS_H
 #define TEST_LOAD_CLIENTS_H
@@ -8,12 +8,12 @@
 #include "app/test/fixture.h"
 
 struct load_plan {
-    struct service *services[FIXTURE_SERVICES_MAX]; /* connections go round; NULL ends */
+    struct service *services[FIXTURE_SERVICES_MAX]; /* used in turn; ends with NULL */
     size_t connections;
     size_t requests;   /* in all */
-    bool lock_step;    /* all connections ask, then all must be answered, and so on */
-    bool stop_to_send; /* lock step: the first service is stopped while they ask, so that
-                         it finds all of them at once */
+    bool lock_step;    /* all connections send, then all must be answered, and so on */
+    bool stop_to_send; /* lock step: the first service is stopped while they send, so that
+                         it receives all requests at once */
 
     /** Write request `k` (0..requests-1); Returns its length. */
     size_t (*write)(size_t k, char *buf, size_t size, void *arg);
@@ -25,7 +25,7 @@ struct load_plan {
     void *arg;
 };
 
-/** Returns  how many requests were answered or lost before the time was over. */
+/** Returns  how many requests were answered or lost within CLIENT_TIMEOUT_MS. */
 size_t load_run(const struct load_plan *plan);
 
 /** Answers counted by what they were; index with enum below. */
@@ -44,19 +44,19 @@ enum tally {
 
 enum tally tally_of(const struct client_reply *reply);
 
-/** Orders of one voucher by users first..first+count-1, each asked once. */
+/** Orders for one voucher by users first..first+count-1, one request each. */
 struct order_burst {
     char voucher_id[ID_SIZE];
     int64_t first_user;
     size_t tally[TALLY_COUNT];
-    struct fixture *fixture; /* for whoever is called halfway */
+    struct fixture *fixture; /* for the callback `halfway` */
     enum tally *each;        /* of each request where not NULL; the caller's memory */
 };
 
 /**
- * Hold the answers of a burst of `count` against the rows: 201 has one, a refusal has
- * none, a shopper has not two, and nothing else was answered. A voucher without a limit
- * beyond one, no shopper of it before the burst.
+ * Compare the answers to a burst of `count` with the rows: each 201 has a row, a refusal
+ * has none, no shopper has two, and there was no other answer. The voucher must have the
+ * limit one, and no order before the burst.
  */
 void burst_check(struct fixture *fixture, const struct order_burst *burst, size_t count);
 
@@ -65,8 +65,8 @@ size_t burst_write(size_t k, char *buf, size_t size, void *arg);
 void burst_answer(size_t k, const struct client_reply *reply, void *arg);
 
 /**
- * Whoever of a burst was not told "placed" asks again; all must be served now. Changes
- * the tally.
+ * Repeat the requests of a burst whose answer was not "placed"; each must now be placed
+ * or already ordered. Changes the tally.
  */
 void burst_finish(struct service *service, struct order_burst *burst, size_t count);
 

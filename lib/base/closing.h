@@ -24,10 +24,10 @@ void closing_start(struct closing *closing, void (*closed)(void *owner), void *o
 /** Close `handle`; its `data` is used from now on. */
 void closing_handle(struct closing *closing, uv_handle_t *handle);
 
-/** Count a part that closes by itself; it must call closing_done() with the result. */
+/** Count a part that closes by itself; it must call closing_done() on what this returns. */
 struct closing *closing_part(struct closing *closing);
 
-/** A part has closed, or the owner has closed all. Takes a struct closing *. */
+/** A part has closed, or the owner has nothing more to close. Takes a struct closing *. */
 void closing_done(void *closing);
 
 #endif

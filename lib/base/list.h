@@ -34,11 +34,11 @@ struct list {
          &item->member != (head);                                                        \
          item = item##_next, item##_next = list_item(item->member.next, type, member))
 
-/** Loop that takes out the first struct until the list is empty, however it changes. */
+/** Take out the first struct until the list is empty. The body may change the list. */
 #define LIST_DRAIN(type, item, head, member)                                             \
     for (type * item; (item = LIST_SHIFT(type, head, member)) != NULL;)
 
-/** The same for those that are in the list now: what the body appends stays in it. */
+/** The same for the structs that are in the list now: those that the body appends stay. */
 #define LIST_DRAIN_PRESENT(type, item, head, member)                                     \
     for (type *item##_last = list_item((head)->prev, type, member),                      \
               *item = LIST_SHIFT(type, head, member);                                    \

@@ -16,7 +16,7 @@ void rlock_batches_init(struct rlock_batches *batches,
                         void (*on_all_completed)(struct rlock_client *client));
 void rlock_batches_clear(struct rlock_batches *batches);
 
-/** Whether no batch is on its way to or from the server, or waits for its end. */
+/** Whether every batch that was flushed has given all its results. */
 bool rlock_batches_are_completed(const struct rlock_batches *batches);
 
 /** Add `lock`, which is in no batch. On STATUS_NO_MEMORY it is in none. */

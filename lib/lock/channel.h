@@ -16,7 +16,7 @@ struct rlock_channel {
     struct rlock_client *client;
     bool has_command;   /* `command` is in progress */
     bool is_subscribed; /* messages arrive */
-    bool is_refused;    /* and never will on this connection */
+    bool is_refused;    /* messages never arrive on this connection */
     size_t name_len;
     char name[RLOCK_CHANNEL_MAX];
 };

@@ -1,9 +1,9 @@
 /*
  * client.c - opens and closes a client; answers and sends once a turn of its loop.
  *
- * Closing: first all callers are answered, and what they may leave behind becomes the
- * library's own releases. These are sent, their replies are awaited for at most the
- * timeout of a command, and then the connection is closed.
+ * Closing: first all callers are answered. The locks that they may leave behind are then
+ * released: the library waits for the replies, at most for the timeout of a command, and
+ * closes the connection.
  */
 #include "lock/batch.h"
 #include "lock/channel.h"

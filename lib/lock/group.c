@@ -9,8 +9,8 @@
  *   wait     with RLOCK_GROUP_ALL, for one busy member while no other is held; then try
  *   release  all members; then end
  *
- * As soon as a try or a release is decided, the remaining members have a short time only,
- * so a hung server delays nobody.
+ * As soon as the result of a try or a release is certain, the remaining members have only
+ * a short time left, so a hung server delays nobody.
  *
  * Two groups may each get what the other needs. Both undo their tries before they pause
  * or wait, and the jitter decides which is first the next time.

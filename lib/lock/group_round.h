@@ -1,9 +1,10 @@
 /*
  * group_round.h - a group, its members and its rounds; for lib/lock only.
  *
- * A round makes a call on some of the members. It ends when all of these have answered or
- * its time is over; `then` is called next. A member that answers after the end of its
- * round takes no part in another round until then; a late grant counts from then on.
+ * A round makes a call on some of the members. It ends when all of these have answered
+ * or its time is over; `then` is called next. A member that has not answered by then
+ * takes no part in another round until it answers. If the late answer is a grant, the
+ * member counts as held from that moment.
  */
 #ifndef LOCK_GROUP_ROUND_H
 #define LOCK_GROUP_ROUND_H
@@ -33,7 +34,7 @@ struct group_member {
     struct rlock_client *client;
     struct rlock lock;
     enum group_call call; /* in progress */
-    unsigned round;       /* that awaits it, if it is the present one */
+    unsigned round;       /* the last one that awaits or awaited it */
     enum status status;   /* of its call in this round; STATUS_TIMEOUT: none yet */
     size_t name_len;
     char name[RLOCK_NAME_MAX];
@@ -57,7 +58,7 @@ struct rlock_group {
     unsigned round;
     void (*then)(struct rlock_group *group);
     unsigned awaited; /* members that have not answered */
-    bool may_hurry;   /* end it hurry_ms after it is decided; set after the beginning */
+    bool may_hurry;   /* end the round hurry_ms after its result is certain */
     uint64_t hurry_ms;
     enum rlock_group_need need;
     unsigned needed, count;

@@ -58,7 +58,7 @@ struct rlock_op {
     enum rlock_class_id class_id;
     enum status denied; /* what the result '0' of the script means */
     bool has_lease;     /* the lease precedes the arguments; batches are per lease */
-    bool is_grant;      /* the latest time follows the lease; the reply has fences */
+    bool is_grant;      /* has the latest time of execution; the reply has fences */
     uint8_t shared_key_count; /* keys that precede those of the locks */
     void (*write_shared_keys)(struct rlock_client *client);
     uint8_t key_count; /* per lock */
@@ -79,8 +79,7 @@ struct rlock_kind {
        none. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
     bool can_renew; /* and extend */
-    bool
-        is_queued; /* the server keeps a queue of waiters and wakes them by owner value */
+    bool is_queued; /* the server keeps a queue of the waiters and wakes one of them */
 };
 
 /* -- what is known of the server: server.c -- */
@@ -113,7 +112,7 @@ struct rlock_batches {
 struct rlock_orphans {
     struct list spare;  /* locks of the library's own, unused */
     struct list due;    /* to be released when the connection is up */
-    struct list second; /* to be released once more, by renew_at_us */
+    struct list second; /* to be released once more, in order of renew_at_us */
     unsigned due_count;
     uv_timer_t timer;
 };

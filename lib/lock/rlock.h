@@ -146,10 +146,10 @@ struct rlock_acquire_options {
                           but within two seconds */
     uint32_t lease_ms; /* RLOCK_LEASE_MS_MIN..RLOCK_LEASE_MS_MAX; with the watchdog also
                           0: RLOCK_LEASE_MS_DEFAULT */
-    bool watchdog;     /* renew the lease every third of it, until the release */
-    rlock_cb on_lost; /* called once if the held lock turns out to be lost, and then is no
-                          longer held; with the `arg` of acquire; may be NULL */
-    uint32_t wait_ms; /* how long to wait for another owner; 0: one try. The waiter tries
+    bool watchdog;     /* renew the lease after each third of it, until the release */
+    rlock_cb on_lost;  /* called once when the held lock is found lost, with the `arg` of
+                          acquire; the lock is then no longer held; may be NULL */
+    uint32_t wait_ms;  /* how long to wait for another owner; 0: one try. The waiter tries
                           again when pub/sub reports a release, when the owner's lease
                           ends or, if spin_max_ms is set, after pauses */
     uint16_t spin_min_ms;      /* the first pause (0: 1 ms); later ones are longer */

@@ -16,7 +16,8 @@
  *
  * Threads  any, unless stated otherwise; one at a time per struct rlock. Do not cancel a
  *          thread (pthread_cancel) inside a call
- * Blocks   up to twice the client's timeout_ms, an acquire also wait_ms, unless stated
+ * Blocks   up to twice the client's timeout_ms, plus wait_ms for an acquire, unless
+ * stated
  *          otherwise
  */
 #ifndef LOCK_RLOCK_SYNC_H

@@ -1,12 +1,12 @@
 /*
  * sync.c - one loop for many threads that block.
  *
- * A thread that runs the loop for all others would cost two wake-ups per call, which is
- * more time than Redis takes to reply. So a calling thread runs the loop itself: it
+ * A thread that only runs the loop would cost two wake-ups per call, which take longer
+ * than Redis takes to reply. So a calling thread runs the loop itself: it
  * leads, for all calls. Others put their calls in a list, wake the leader and sleep. A
  * leader whose call is answered passes the lead to a thread that sleeps. When no thread
  * has called for a while, the background thread of the library takes the lead: timers and
- * connections are served between calls, too. It steps back for the next caller.
+ * connections are served between calls, too. It passes the lead to the next caller.
  *
  * The mutex protects lists and flags, and is never held while the loop runs. Only the
  * leader touches what belongs to the loop. The lead is taken and left under the mutex,

@@ -2,18 +2,18 @@
  * wait.c - waiting by pub/sub, by the owner's lease and by spinning.
  *
  * A waiter has a timer and, unless it spins, a place in the channel of its lock. The
- * first waiter of a channel tries again when a message arrives and when the owner's lease
- * must have ended; the others only watch their own deadlines, so one release costs one
- * try per process, however many wait. A release by this client wakes the first waiter
- * without the message, so that its try leaves in the same write. When the first waiter
- * leaves, the next takes its place; if it leaves without the lock, the next tries at
- * once, because the message may have been spent on the one that left. In a queued kind
- * each waiter is woken by its owner value, and each tries every RLOCK_FAIR_BEAT_MS, which
- * is its heartbeat.
+ * first waiter of a channel tries again when a message arrives and when the owner's
+ * lease must have ended; the others only watch their own deadlines, so one release
+ * costs one try per process, whatever the number of waiters. A release by this client
+ * wakes the first waiter without the message, so that its try leaves in the same write.
+ * When the first waiter leaves, the next takes its place; if it leaves without the
+ * lock, the next tries at once, because the message may have been spent on the one that
+ * left. In a queued kind the message names the owner value of the waiter to wake, and
+ * each waiter tries every RLOCK_FAIR_BEAT_MS, which is its heartbeat.
  *
  * While the channel is not subscribed, its waiters spin. While it is, they still try
- * every RECHECK_MS, and each try renews the waiting key (scripts.c), so that the key
- * outlives a waiter that died or gave up only briefly.
+ * every RECHECK_MS, and each try renews the waiting key (scripts.c). So the key expires
+ * soon after a waiter has died or given up.
  */
 #include "lock/wait.h"
 #include "base/backoff.h"

@@ -5,11 +5,12 @@
  * lease after the last call that set it. When the first one is due, the timer moves all
  * that are due to `overdue` and puts them in batches; they stay there until the server
  * has replied. While `overdue` is not empty, the timer checks it every fiftieth of a
- * lease: it sends failed renewals again, and a lock that has passed its local deadline is
- * lost, with or without a reply. A renewed lock returns to its schedule.
+ * lease: it sends failed renewals again, and a lock whose lease has ended by the local
+ * clock is lost, with or without a reply. A renewed lock returns to its schedule.
  *
- * Adding and removing a lock cost one list operation each, and the timer moves only for
- * an earlier deadline: a lock that is held for a millisecond costs next to nothing.
+ * Adding and removing a lock cost one list operation each, and the timer is set again
+ * only for an earlier renewal: a lock that is held for a millisecond costs next to
+ * nothing.
  */
 #include "lock/watchdog.h"
 #include "base/clock.h"

@@ -5,8 +5,8 @@
  * SCRIPT FLUSH), the same call is sent again as EVAL, which also stores the script.
  *
  * Replies carry no id, only an order. If something between the client and the server
- * loses or repeats one, every later call gets the reply of its neighbour, and a lock of
- * another owner seems granted. Therefore each call carries a number that the script
+ * loses or repeats one, every later call gets the reply of its neighbour, and a lock that
+ * another owner holds seems granted. Therefore each call carries a number that the script
  * returns; on a mismatch the connection is closed and the outcome of the call is unknown.
  */
 #ifndef REDIS_SCRIPT_H

@@ -1,4 +1,4 @@
-/* asserts.h - cmocka, and assertions that say what was expected and what came. */
+/* asserts.h - cmocka, and assertions that print the expected and the actual value. */
 #ifndef TEST_ASSERTS_H
 #define TEST_ASSERTS_H
 

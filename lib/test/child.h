@@ -11,10 +11,10 @@
  */
 pid_t child_fork(void);
 
-/** SIGKILL a child and wait for its end; a process that is no child any more is left. */
+/** SIGKILL a child and wait for its end. Ignores a process that is no longer a child. */
 void child_end(pid_t pid);
 
-/** Whether the child has ended by itself; then it is a child no more. */
+/** Whether the child has ended by itself; then it is no longer a child. */
 bool child_has_ended(pid_t pid);
 
 /** Wait for the child's end; its exit code, or -1 if a signal ended it. */

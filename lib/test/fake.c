@@ -1,4 +1,4 @@
-/* fake.c - a pipe that listens, for replies no real Redis gives. */
+/* fake.c - a pipe that listens, for replies that no real Redis sends. */
 #include "test/fake.h"
 #include "test/asserts.h"
 

@@ -1,5 +1,5 @@
 /*
- * fake.h - a server on the test's own loop that says what the test wants.
+ * fake.h - a server on the test's own loop that sends what the test specifies.
  *
  * It greets like Redis: every PING of a connection's first read is answered "+PONG",
  * unless `greeting` says otherwise. After that it is silent until fake_say().
@@ -24,7 +24,7 @@ struct fake {
 /** `greeting` NULL: as Redis. */
 struct fake *fake_start(uv_loop_t *loop, const char *greeting);
 
-/** Its memory is freed by the loop. */
+/** The loop frees the memory in a later turn. */
 void fake_stop(struct fake *fake);
 
 /** Send these bytes to the newest connection. */

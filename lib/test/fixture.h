@@ -1,8 +1,8 @@
 /*
- * fixture.h - a server, a loop and lock clients, for a test that runs them by itself.
+ * fixture.h - a server, a loop that the test runs, and lock clients.
  *
- * A program has one server, which its group's setup starts; each test begins with it
- * empty, on a loop of its own.
+ * A program has one server, which its group's setup starts. For each test the server is
+ * empty and the loop is new.
  */
 #ifndef TEST_FIXTURE_H
 #define TEST_FIXTURE_H
@@ -83,10 +83,10 @@ void fixture_await_condition(struct fixture *fixture, bool (*holds)(void *arg), 
 void fixture_run_for(struct fixture *fixture, unsigned ms);
 
 /**
- * Let `ms` pass at once for everything on the loop: both clocks go forward, and the timers
- * that are due run, as when a process was suspended. What the servers were asked before
- * counts as answered in time, unless they are paused. Their keys do not expire: see
- * server_pass_ms().
+ * Let `ms` pass at once for everything on the loop: both clocks go forward, and the
+ * timers that are due run, as when a process was suspended. Commands sent before count
+ * as answered in time, unless the server is paused. The keys of the servers do not
+ * expire: see server_pass_ms().
  */
 void fixture_pass_ms(struct fixture *fixture, unsigned ms);
 
@@ -94,9 +94,9 @@ void fixture_pass_ms(struct fixture *fixture, unsigned ms);
 void fixture_jump_ms(struct fixture *fixture, unsigned ms);
 
 /**
- * Run the loop until `holds(arg)`, and fail after WITHIN_MS. Whenever all that was sent is
- * answered, time jumps to the next timer of the loop, also for the leases at the server.
- * Returns the ms of all jumps.
+ * Run the loop until `holds(arg)`, and fail after WITHIN_MS. Whenever all that was sent
+ * is answered, time jumps to the next timer of the loop, also for the leases at the
+ * server. Returns the ms of all jumps.
  */
 #define FIXTURE_SIMULATE(fixture, holds, arg)                                            \
     fixture_simulate(fixture, holds, arg, #holds)
@@ -106,7 +106,7 @@ unsigned fixture_simulate(struct fixture *fixture, bool (*holds)(void *arg), voi
 /** One jump of it. */
 unsigned fixture_step(struct fixture *fixture);
 
-/** Postpone all timers of the loop by a day: what happens next does not happen by time. */
+/** Postpone all timers of the loop by a day: what happens next is not caused by a timer. */
 #define FIXTURE_DAY_MS 86400000
 void fixture_hold_timers(struct fixture *fixture);
 
@@ -132,7 +132,7 @@ void fixture_pass_renewal(struct fixture *fixture, const struct rlock_client *cl
 void fixture_wait_asleep(struct fixture *fixture, struct rlock_client *client,
                          const struct call *call);
 
-/** Begin; the loop has to be run. The options of call_acquire are plain: no watchdog. */
+/** Start a call; the test must run the loop. call_acquire() uses no watchdog. */
 void call_acquire(struct rlock_client *client, struct call *call, const char *name,
                   uint32_t lease_ms);
 void call_acquire_name(struct rlock_client *client, struct call *call, const char *name,

@@ -12,7 +12,7 @@
 #define SERVERS    5
 #define GROUP_NAME "item:7" /* of the members on several servers */
 #define ROUND_MS   1500     /* the most that a group waits for its members */
-#define HURRY_MS   50       /* and the most when the outcome is decided */
+#define HURRY_MS   50       /* the same once the result is certain */
 
 extern struct server servers[SERVERS];
 
@@ -36,13 +36,13 @@ void group_open(struct group_fixture *groups, struct fixture *fixture, int count
 void group_create(struct group_fixture *groups, struct fixture *fixture, int count,
                   enum rlock_group_need need);
 
-/** A multi-lock on the first server, of names of one letter each. */
+/** A group with RLOCK_GROUP_ALL on the first server; each letter of `names` is a lock. */
 void group_create_names(struct group_fixture *groups, struct fixture *fixture,
                         const char *names);
 
 void group_free(struct group_fixture *groups);
 
-/** Begin; the loop has to be run. on_lost is filled in. */
+/** Start a call; the test must run the loop. on_lost is filled in. */
 void group_begin_acquire(struct group_fixture *groups,
                          struct rlock_group_options options);
 void group_begin_release(struct group_fixture *groups);

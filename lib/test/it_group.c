@@ -1,4 +1,5 @@
-/* it_group.c - multi-locks on one and on several servers, and the calls of all groups. */
+/* it_group.c - groups with RLOCK_GROUP_ALL, on one and on several servers, and the calls
+ * that all groups have. */
 #include "base/clock.h"
 #include "lock/group_round.h"
 #include "test/group_fixture.h"

@@ -1,6 +1,5 @@
 /*
- * naive.h - how locks in Redis were made before, stage by stage, for tests to show how
- * each fails.
+ * naive.h - older ways to lock in Redis, stage by stage; tests show how each fails.
  *
  * Taking and releasing are two steps each, so that a test can stop between them.
  */
@@ -27,13 +26,13 @@ extern const struct naive_stage naive_get_del;  /* SET NX PX; GET, DEL if it is 
 extern const struct naive_stage naive_unfenced; /* SET NX PX; GET and DEL in a script */
 
 /*
- * The algorithm of before Redis 2.6.12: the value is the time at which the lock ends, by
- * the clock of its owner; who finds that time passed puts his own there with GETSET, and
- * owns the lock if he got back what he had found.
+ * The algorithm used before Redis 2.6.12: the value is the time at which the lock ends,
+ * by the clock of its owner. A client that finds this time in the past sets its own
+ * time with GETSET. It owns the lock if GETSET returns the value that it had found.
  */
 extern const struct naive_stage naive_getset; /* with this machine's clock */
 
-/** First step, at `now_ms`: true when the lock is ours; else when it ends is told. */
+/** First step, at `now_ms`: true if the lock is ours; otherwise sets `ret_end_ms`. */
 bool naive_getset_look(struct server *server, const char *name, long long now_ms,
                        unsigned lease_ms, long long *ret_end_ms);
 

@@ -28,7 +28,7 @@ void probe_close(struct probe *probe);
 /** Run the loop until the number at `at` has reached `wanted`. */
 void probe_wait(struct probe *probe, const unsigned *at, unsigned wanted);
 
-/** That the last reason for being down contains these words. */
+/** Assert that the last reason for being down contains these words. */
 void probe_assert_why(const struct probe *probe, const char *words);
 
 /** Send a command of one word and an argument, which may be NULL; not flushed. */

@@ -1,9 +1,9 @@
 /*
- * proxy.c - two pipes per connection, and between them a look at each command and reply.
+ * proxy.c - two pipes per connection; parses each command and reply between them.
  *
- * Whole values only are passed on, in the order in which they came, so that a fault has
- * its exact place in the stream. The commands that the server has got and not answered
- * are remembered by name: the next reply is the oldest one's.
+ * Only whole values are forwarded, in their order, so that a fault has its exact place in
+ * the stream. The names of the commands that the server has not answered are kept: the
+ * next reply belongs to the oldest of them.
  */
 #include "test/proxy.h"
 #include "test/asserts.h"

@@ -1,9 +1,9 @@
 /*
- * proxy.h - between a client and the server, on the test's own loop: it passes all on,
- * but does what the test wants to the one reply that the test has chosen.
+ * proxy.h - a proxy between a client and the server, on the test's own loop. It forwards
+ * everything, but does a fault to the one reply that the test has chosen.
  *
- * Replies are chosen by the command that they answer: its first word in lower case, of a
- * script its name in lock/scripts.h. What a subscription brings is a "message".
+ * A reply is chosen by the name of its command: the first word in lower case, or the name
+ * of the script in lock/scripts.h. The messages of a subscription are called "message".
  */
 #ifndef TEST_PROXY_H
 #define TEST_PROXY_H
@@ -32,7 +32,7 @@ enum proxy_fault {
 
 struct proxy_plan {
     char name[PROXY_NAME_SIZE];
-    unsigned passing; /* so many pass before it happens */
+    unsigned passing; /* replies to forward before the fault */
     bool is_lasting;
     enum proxy_fault fault;
 };
@@ -58,12 +58,12 @@ void proxy_stop(struct proxy *proxy);
 void proxy_at(struct proxy *proxy, const char *name, unsigned nth,
               enum proxy_fault fault);
 
-/** Do `fault` at every reply to `name` until told otherwise; PROXY_NONE: to none. */
+/** Do `fault` at every reply to `name` until the next call; PROXY_NONE: stop. */
 void proxy_always(struct proxy *proxy, const char *name, enum proxy_fault fault);
 
 /**
- * Let all pass from now on, and what was held: commands also where the client has gone
- * meanwhile.
+ * Forward everything from now on, and what was held: commands also if their client has
+ * disconnected.
  */
 void proxy_let_go(struct proxy *proxy);
 

@@ -63,7 +63,7 @@ long long server_calls(struct server *server, const char *name);
 /** Wait until all servers, but those paused, have answered what was sent to them. */
 void server_settle(void);
 
-/** Shorten the time to live of all keys by `ms`, as if so much time had passed. */
+/** Shorten the time to live of all keys by `ms`, as if that time had passed. */
 void server_pass_ms(struct server *server, unsigned ms);
 
 /** Whether the key exists. */

@@ -5,7 +5,7 @@
 #include "test/fixture.h"
 
 #define NAME         "item:7"
-#define WAIT_LOOK_MS 2001 /* a waiter that hears nothing looks within this */
+#define WAIT_LOOK_MS 2001 /* a waiter without messages tries again within this */
 
 /** The options of a wait for the usual lease. */
 struct rlock_acquire_options waiting(const struct rlock_kind *kind, uint64_t holder,
@@ -18,12 +18,12 @@ void call_wait(struct rlock_client *client, struct call *call, const char *name,
 /** Run the loop until the call waits and has no try under way, or is answered. */
 void call_rest(struct fixture *fixture, struct call *call);
 
-/** That the call is answered, or its try is under way: it does not sleep any more. */
+/** Assert that the call does not sleep: it is answered, or its try is under way. */
 void assert_tries(const struct call *call);
 
 /**
- * That a wait for NAME, which another holds, tries at the latest `most_ms` and at the
- * soonest `least_ms` after its last try.
+ * Assert that a wait for NAME, held by another owner, tries again `least_ms` to `most_ms`
+ * after its last try.
  */
 void assert_spins(struct fixture *fixture, struct rlock_client *client,
                   const struct rlock_acquire_options *options, unsigned least_ms,
