@@ -1,8 +1,8 @@
 #!/bin/sh
 #
-# build.sh DIR - build the Redisson peer: DIR/redisson/peer.jar and what it needs in
-# DIR/redisson/lib; Maven keeps what it fetches in DIR/m2. Exit codes: 0 built or up to
-# date, 1 failed, 3 cannot be had here, with the reason on standard output.
+# build.sh DIR - build the Redisson peer: DIR/redisson/peer.jar, with its dependencies in
+# DIR/redisson/lib; Maven keeps its downloads in DIR/m2. Exit codes: 0 built or up to date,
+# 1 failed, 3 not possible on this machine, with the reason on standard output.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"

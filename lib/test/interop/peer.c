@@ -1,4 +1,4 @@
-/* peer.c - talks to the Java process by its standard input and output. */
+/* peer.c - commands to the Java process, by its standard input and output. */
 #include "test/interop/peer.h"
 #include "test/child.h"
 
@@ -93,23 +93,22 @@ const char *peer_answer(struct peer *peer, unsigned tag)
     return NULL;
 }
 
-struct question {
+struct pending {
     struct peer *peer;
     unsigned tag;
 };
 
 static bool is_answered(void *arg)
 {
-    const struct question *question = arg;
+    const struct pending *pending = arg;
 
-    return peer_answer(question->peer, question->tag) != NULL;
+    return peer_answer(pending->peer, pending->tag) != NULL;
 }
 
 const char *peer_await(struct fixture *fixture, struct peer *peer, unsigned tag)
 {
-    struct question question = {peer, tag};
+    struct pending pending = {peer, tag};
 
-    if (!fixture_run_until(fixture, is_answered, &question, PEER_WITHIN_MS))
-        fail_msg("the peer did not answer within %d ms", PEER_WITHIN_MS);
+    FIXTURE_AWAIT(fixture, is_answered, &pending);
     return peer->words;
 }

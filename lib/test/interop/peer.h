@@ -1,5 +1,4 @@
-/* peer.h - a Java process with real Redisson locks; LockPeer.java tells what it is asked.
- */
+/* peer.h - a Java process with locks of Redisson. LockPeer.java has its commands. */
 #ifndef TEST_INTEROP_PEER_H
 #define TEST_INTEROP_PEER_H
 
@@ -7,8 +6,7 @@
 
 #include <sys/types.h>
 
-#define PEER_WATCHDOG_MS 1500  /* its lockWatchdogTimeout */
-#define PEER_WITHIN_MS   15000 /* its first answer takes a start of Java */
+#define PEER_WATCHDOG_MS 4500 /* its lockWatchdogTimeout */
 
 struct peer {
     pid_t pid;
@@ -16,27 +14,26 @@ struct peer {
     unsigned last_tag;
     size_t len;
     char heard[65536]; /* all lines of the process so far */
-    char words[256];   /* of the answer that was looked at last */
+    char words[256];   /* of the last answer that was read */
 };
 
-/** Start it; fails the test if it cannot. `classpath`: of the jar and of what it needs.
- */
+/** Start it. `classpath` has the jar and its dependencies. */
 void peer_start(struct peer *peer, const char *classpath, const char *redis_url);
 
 void peer_stop(struct peer *peer);
 
-/** Ask, without waiting for the answer; its tag. */
+/** Send a command without waiting for the answer. Returns its tag. */
 unsigned peer_request(struct peer *peer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** What was answered to `tag` by now, NULL: nothing; valid until the next look. */
+/** The answer to `tag`, NULL: not yet; valid until the next call. */
 const char *peer_answer(struct peer *peer, unsigned tag);
 
-/** Run the loop until `tag` is answered; the words. */
+/** Run the loop until `tag` is answered. */
 const char *peer_await(struct fixture *fixture, struct peer *peer, unsigned tag);
 
-/** Ask and await the answer. */
-#define PEER_TELL(fixture, peer, ...)                                                    \
+/** Send a command and wait for the answer. */
+#define PEER_CALL(fixture, peer, ...)                                                    \
     peer_await(fixture, peer, peer_request(peer, __VA_ARGS__))
 
 #endif

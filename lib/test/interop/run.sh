@@ -1,7 +1,7 @@
 #!/bin/sh
 #
-# run.sh BUILD PROGRAM - the interop test as a check, or one line that says why it did not
-# run: then it counts neither as passed nor as failed.
+# run.sh BUILD PROGRAM - run the interop test as a check, or print one line with the reason
+# why it cannot run, which counts neither as passed nor as failed.
 set -u
 here=$(dirname "$0")
 

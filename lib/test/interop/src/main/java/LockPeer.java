@@ -13,7 +13,7 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * Drives real Redisson locks by lines: LockPeer REDIS_URL [WATCHDOG_MS].
+ * Runs commands on locks of Redisson, one per line: LockPeer REDIS_URL [WATCHDOG_MS].
  *
  * <pre>
  *   TAG try NAME HOLDER WAIT_MS LEASE_MS   ok | busy; a lease of -1: the watchdog renews it
@@ -26,8 +26,8 @@ import org.redisson.config.Config;
  *   TAG quit
  * </pre>
  *
- * Each gets one line, TAG and what is said above, or TAG error WORDS. A HOLDER is a thread
- * of its own, which answers in its time: the next line is read meanwhile.
+ * The answer is one line, TAG and the text above, or TAG error TEXT. Each HOLDER is a thread
+ * of its own: the next line is read before the answer is ready.
  */
 public final class LockPeer {
     private final RedissonClient redisson;
@@ -57,7 +57,7 @@ public final class LockPeer {
             }
             peer.handle(words);
         }
-        // Not shutdown(): a process that ends lets go of nothing.
+        // Not shutdown(): the process ends without releasing anything.
         Runtime.getRuntime().halt(0);
     }
 
@@ -81,7 +81,7 @@ public final class LockPeer {
             case "locked" -> submit(words, "", () -> "ok " + lock.isLocked());
             case "ttl" -> submit(words, "", () -> "ok " + lock.remainTimeToLive());
             case "force" -> submit(words, "", () -> "ok " + lock.forceUnlock());
-            default -> answer(words[0], "error what is " + verb + "?");
+            default -> answer(words[0], "error unknown command " + verb);
         }
     }
 
