@@ -40,7 +40,7 @@ struct api_place {
 
 struct api_ticket {
     struct catalogue_wait wait;
-    unsigned pow_bits; /* that the voucher demands */
+    unsigned pow_bits; /* required by the voucher */
 };
 
 struct api_change {

@@ -1,7 +1,7 @@
 /*
  * limiter.c - a bucket is stored as the time at which it is full again.
  *
- * That time describes a bucket of `burst` tokens, refilled at `rate`, completely (the
+ * That time alone describes a bucket of `burst` tokens that is refilled at `rate` (the
  * generic cell rate algorithm of ATM): taking a token moves it by 1/rate, and a token is
  * available while it is less than burst/rate in the future.
  */

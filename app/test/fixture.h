@@ -158,7 +158,7 @@ const struct client_reply *request_with(struct service *service, const char *tok
 const struct client_reply *expect_at(const struct client_reply *reply, int status,
                                      const char *code, const char *file, int line);
 
-/** Whether `reply` is that, without failing. */
+/** Whether EXPECT() would pass. */
 bool reply_is(const struct client_reply *reply, int status, const char *code);
 
 /** Members of the reply's JSON object: "" and INT64_MIN where there is none. */

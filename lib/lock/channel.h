@@ -1,8 +1,8 @@
 /*
  * channel.h - the pub/sub channels of a client, on one connection of their own.
  *
- * A channel exists while it has listeners. After its connection was lost it is subscribed
- * again; in between no messages arrive.
+ * A channel exists while it has listeners. If the connection is lost, the channel is
+ * subscribed again; until then no messages arrive.
  */
 #ifndef LOCK_CHANNEL_H
 #define LOCK_CHANNEL_H

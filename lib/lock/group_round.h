@@ -45,7 +45,7 @@ struct rlock_group {
     uv_timer_t timer; /* the time of the round */
     uv_idle_t soon;   /* runs while there are answers */
     struct closing closing;
-    bool is_closed;      /* its handles are */
+    bool is_closed;      /* all its uv handles have closed */
     struct list answers; /* struct answer */
     enum group_state state;
     struct rlock_group_options options;
@@ -54,7 +54,7 @@ struct rlock_group {
     int64_t give_up_at_us;
     unsigned failures;         /* tries and waits of this acquire that failed */
     enum status status;        /* of the last one */
-    struct group_member *busy; /* the first busy member of it, or NULL */
+    struct group_member *busy; /* the first member that was busy then, or NULL */
     unsigned round;
     void (*then)(struct rlock_group *group);
     unsigned awaited; /* members that have not answered */
@@ -81,7 +81,7 @@ void rlock_round_run(struct rlock_group *group, uint64_t ms);
 /** A round without calls. */
 void rlock_round_pause(struct rlock_group *group, uint64_t ms);
 
-/** The status of the round. `denied`: the status of a member that was refused. */
+/** The status of the round. `denied`: the status of a member that counts as a refusal. */
 enum status rlock_round_status(const struct rlock_group *group, enum status denied);
 
 /** End the round, if any, and cancel or release all members without awaiting it. */

@@ -49,7 +49,7 @@ enum rlock_class_id {
     RLOCK_CLASSES
 };
 
-/** Writes a lock's share of the keys or of the arguments: the same number each time. */
+/** Writes the keys, or the arguments, of one lock: `key_count` or `arg_count` of them. */
 typedef void (*rlock_writer)(struct rlock_client *client, struct rlock *lock);
 
 /** An operation of a kind: its script, what is written for it, what gets the result. */

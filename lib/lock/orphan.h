@@ -23,7 +23,7 @@ void rlock_orphan_now(struct rlock_client *client, const struct rlock *lock);
 /** The server may hold `lock` or not: release a copy as soon as that is possible. */
 void rlock_orphan_unknown(struct rlock_client *client, const struct rlock *lock);
 
-/** Continue the release of `lock` that is in progress with a copy. */
+/** Let a copy take over the release of `lock` that is in progress. */
 void rlock_orphan_take_over(struct rlock_client *client, struct rlock *lock);
 
 /** Whether `lock` is such a copy. */

@@ -16,12 +16,12 @@
     asserts_number((long long)(found), #comparison, (long long)(wanted), #found,         \
                    __FILE__, __LINE__)
 
-/** That `low <= found <= high`, for integers of either sign. */
+/** Assert that `low <= found <= high`, for integers of either sign. */
 #define ASSERT_BETWEEN(found, low, high)                                                 \
     asserts_between((long long)(found), (long long)(low), (long long)(high), #found,     \
                     __FILE__, __LINE__)
 
-/** That the text has these words in it. */
+/** Assert that the text contains these words. */
 #define ASSERT_CONTAINS(text, words) asserts_contains(text, words, __FILE__, __LINE__)
 
 static inline bool asserts_compare(long long found, const char *comparison,

@@ -119,7 +119,7 @@ void fixture_wait_answers(struct fixture *fixture, const struct call *call,
 void fixture_wait_losses(struct fixture *fixture, const struct call *call,
                          unsigned losses);
 
-/** How many leases the client has renewed, and run the loop until it has. */
+/** How many leases the client has renewed; run the loop until there are `wanted`. */
 uint64_t fixture_renewed(const struct rlock_client *client);
 void fixture_wait_renewed(struct fixture *fixture, const struct rlock_client *client,
                           uint64_t wanted);

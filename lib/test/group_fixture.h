@@ -69,7 +69,7 @@ enum status group_release(struct group_fixture *groups);
 /** Acquire with a wait, at the end of which the group is busy. */
 void group_acquire_busy(struct group_fixture *groups);
 
-/** That `key` exists on these servers: "101" are the first and the third of three. */
+/** Assert that `key` exists on these servers: "101" are the first and the third of three. */
 void assert_keys(const char *key, const char *wanted);
 
 /** Run the loop until it does so for GROUP_NAME. */

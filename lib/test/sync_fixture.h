@@ -57,7 +57,7 @@ void sync_await_count(const _Atomic unsigned *count, unsigned wanted);
 /** Wait until the key does not exist. */
 void sync_await_absent(struct sync_fixture *fixture, const char *key);
 
-/** Wait until `held` was tried `count` times, which takes a fence each, since its grant. */
+/** Wait until `held` was tried `count` times since its grant; each try takes a fence. */
 void sync_await_tries(struct sync_fixture *fixture, const struct rlock *held,
                       unsigned count);
 

@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 // NOLINTBEGIN(readability-identifier-naming): the names are libFuzzer's
-/** Once, before all else. */
+/** Called once, before the first input. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/** For each input; whoever finds something wrong aborts. Returns 0. */
+/** Called for each input; aborts if it finds an error. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 // NOLINTEND(readability-identifier-naming)
 

@@ -117,7 +117,7 @@ static inline struct sandbox *sandbox_open(struct fixture *fixture, const char *
 
 /**
  * Runs `statement` and returns the number of pages of the sandbox's tables and indexes that
- * it looked at. Pages of the catalogs do not count: they depend on what a session has
+ * it read. Pages of the catalogs do not count: they depend on what a session has
  * cached. `ret_result` is to be cleared; it may be NULL.
  */
 static inline int64_t sandbox_pages(PGconn *session, const char *statement,

@@ -11,16 +11,16 @@
 #include <inttypes.h>
 #include <uv.h>
 
-#define UNHURRIED_MS 60000 /* a timeout of the store that does not elapse */
+#define UNHURRIED_MS 60000 /* a timeout of the store that never elapses in a test */
 #define BATCH_MAX    16
 
-/** A store and what it told. */
+/** A store and what its callbacks received. */
 struct shop {
     uv_loop_t loop;
-    uv_timer_t tick; /* so that waiting has an end */
+    uv_timer_t tick; /* limits the waits */
     struct store *store;
     bool is_up, was_told, is_closed;
-    unsigned downs;      /* how often on_state said so */
+    unsigned downs;      /* how often on_state reported it */
     unsigned changes;    /* notifications */
     unsigned refreshes;  /* on_voucher_changed(0) */
     int64_t changed_id;  /* of the last notification */
@@ -124,7 +124,7 @@ static inline void shop_on_closed(void *arg)
     shop->is_closed = true;
 }
 
-/** Close the store, which must let go of the loop. */
+/** Close the store; fails if a handle stays open. */
 static inline void shop_close(struct shop *shop)
 {
     if (shop->store != NULL)
