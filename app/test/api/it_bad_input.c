@@ -242,7 +242,7 @@ static void test_body__each_field_wrong_in_each_way(void **state)
     free(after);
 }
 
-static void test_body__that_is_no_object_of_its_fields(void **state)
+static void test_body__without_the_expected_members_is_refused(void **state)
 {
     static const char *const texts[] = {
         "",       "[]",       "null", "7",    "\"x\"",   "{",    "{}x",
@@ -264,7 +264,7 @@ static void test_body__that_is_no_object_of_its_fields(void **state)
 }
 
 /* Were one of them refused, the tests above would prove nothing. */
-static void test_body__the_good_one_is_taken(void **state)
+static void test_body__valid_is_accepted(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(bodies); i++) {
@@ -338,10 +338,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_body__each_field_wrong_in_each_way),
-        CASE(test_body__that_is_no_object_of_its_fields),
+        CASE(test_body__without_the_expected_members_is_refused),
         CASE(test_rules__between_fields),
         CASE(test_rules__other_refusals_name_no_field),
-        CASE(test_body__the_good_one_is_taken),
+        CASE(test_body__valid_is_accepted),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

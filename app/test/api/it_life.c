@@ -105,7 +105,7 @@ static bool can_buy(void *arg)
 
 /* -- one after the other -- */
 
-static void test_pay__once_and_again(void **state UNUSED)
+static void test_pay__repeated_changes_nothing(void **state UNUSED)
 {
     char voucher[ID_SIZE], id[ID_SIZE], paid_at[40];
     const struct client_reply *reply;
@@ -171,7 +171,7 @@ static void test_pay__its_body_is_checked(void **state UNUSED)
     EXPECT(pay(id, body), 200, NULL);
 }
 
-static void test_cancel__gives_the_stock_back(void **state)
+static void test_cancel__returns_the_stock(void **state)
 {
     char voucher[ID_SIZE], id[ID_SIZE], again[ID_SIZE];
 
@@ -217,7 +217,7 @@ static void test_refund__is_of_paid_orders(void **state UNUSED)
     order(7, voucher, id);
 }
 
-static void test_redeem__is_the_end(void **state UNUSED)
+static void test_redeem__is_final(void **state UNUSED)
 {
     char voucher[ID_SIZE], id[ID_SIZE];
 
@@ -235,7 +235,7 @@ static void test_redeem__is_the_end(void **state UNUSED)
 }
 
 /* Who may: nobody, another shopper, the order's own, payment, admin. */
-static void test_life__who_may(void **state UNUSED)
+static void test_life__requires_the_role(void **state UNUSED)
 {
     static const struct {
         const char *target, *body;
@@ -550,12 +550,12 @@ static void test_events__of_a_voucher_page_by_page(void **state UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LIFE_CASE(test_pay__once_and_again),
+        LIFE_CASE(test_pay__repeated_changes_nothing),
         LIFE_CASE(test_pay__its_body_is_checked),
-        LIFE_CASE(test_cancel__gives_the_stock_back),
+        LIFE_CASE(test_cancel__returns_the_stock),
         LIFE_CASE(test_refund__is_of_paid_orders),
-        LIFE_CASE(test_redeem__is_the_end),
-        LIFE_CASE(test_life__who_may),
+        LIFE_CASE(test_redeem__is_final),
+        LIFE_CASE(test_life__requires_the_role),
         LIFE_CASE(test_life__of_an_order_that_does_not_exist),
         LIFE_CASE(test_expiry__not_before_its_time),
         LIFE_CASE(test_pay__after_the_deadline_is_refused_and_logged),

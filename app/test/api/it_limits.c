@@ -81,7 +81,7 @@ static void test_rate__of_a_client_behind_a_trusted_proxy(void **state)
            "rate_limited");
 }
 
-static void test_rate__nobody_else_is_believed(void **state)
+static void test_rate__ignores_headers_of_untrusted_clients(void **state)
 {
     const char *const env[] = {"SECKILL_RATE_PER_IP=1", "SECKILL_WORKERS=1",
                                "SECKILL_TRUSTED_PROXIES=10.0.0.0/8", NULL};
@@ -93,7 +93,7 @@ static void test_rate__nobody_else_is_believed(void **state)
     EXPECT(request_from(service, "X-Forwarded-For: 10.1.1.1\r\n"), 429, "rate_limited");
 }
 
-static void test_rate__of_a_shopper_is_told_in_headers(void **state)
+static void test_rate__of_a_shopper_is_in_the_headers(void **state)
 {
     const char *const env[] = {"SECKILL_RATE_PER_USER=1", "SECKILL_WORKERS=1", NULL};
     struct service *service = serve_limited(*state, env);
@@ -105,7 +105,7 @@ static void test_rate__of_a_shopper_is_told_in_headers(void **state)
                    "\"shopper\";q=2;w=2", "\"shopper\";r=0;t=1");
 }
 
-static void test_rate__of_shoppers_is_not_that_of_the_instance(void **state)
+static void test_rate__of_shoppers_does_not_limit_other_roles(void **state)
 {
     const char *const env[] = {"SECKILL_RATE_PER_USER=1", "SECKILL_WORKERS=1", NULL};
     struct service *service = serve_limited(*state, env);
@@ -262,7 +262,7 @@ static void test_time__an_idle_connection_is_closed(void **state)
 }
 
 /* Asks on and on, and takes no answer. */
-static void test_time__an_answer_that_nobody_fetches_is_cut_off(void **state)
+static void test_time__an_unread_answer_is_cut_off(void **state)
 {
     static const char bytes[] = "GET /openapi.yaml HTTP/1.1\r\nHost: a\r\n\r\n";
     struct service *service = serve_impatient(*state);
@@ -283,7 +283,7 @@ static void test_time__an_answer_that_nobody_fetches_is_cut_off(void **state)
 }
 
 /* What takes long because of us is not the client's fault. */
-static void test_time__waiting_for_us_has_no_such_limit(void **state)
+static void test_time__waiting_for_the_service_is_not_limited(void **state)
 {
     const char *const env[] = {"SECKILL_IDLE_TIMEOUT_S=1", "SECKILL_REQUEST_TIMEOUT_S=1",
                                "SECKILL_LOCK_WAIT_MS=10000", NULL};
@@ -300,17 +300,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_rate__of_a_client_behind_a_trusted_proxy),
-        CASE(test_rate__nobody_else_is_believed),
-        CASE(test_rate__of_a_shopper_is_told_in_headers),
-        CASE(test_rate__of_shoppers_is_not_that_of_the_instance),
+        CASE(test_rate__ignores_headers_of_untrusted_clients),
+        CASE(test_rate__of_a_shopper_is_in_the_headers),
+        CASE(test_rate__of_shoppers_does_not_limit_other_roles),
         CASE(test_rate__of_many_addresses_costs_no_memory),
         CASE(test_connections__of_one_address_are_limited),
         CASE(test_connections__of_a_trusted_proxy_are_not_limited),
         CASE(test_time__a_head_that_drips_is_cut_off),
         CASE(test_time__a_body_that_drips_is_cut_off),
         CASE(test_time__an_idle_connection_is_closed),
-        CASE(test_time__an_answer_that_nobody_fetches_is_cut_off),
-        CASE(test_time__waiting_for_us_has_no_such_limit),
+        CASE(test_time__an_unread_answer_is_cut_off),
+        CASE(test_time__waiting_for_the_service_is_not_limited),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

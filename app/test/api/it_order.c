@@ -110,7 +110,7 @@ static void test_place__a_voucher_without_stock_is_sold_out(void **state)
     EXPECT(place_order(service, 1, voucher_id, "k"), 409, "sold_out");
 }
 
-static void test_place__before_the_window_tells_when(void **state)
+static void test_place__before_the_window_has_retry_after(void **state)
 {
     static const struct {
         int begin_in_s;
@@ -418,7 +418,7 @@ static void walk_orders(struct listing *listing, const char *user_id)
     } while (cursor[0] != '\0');
 }
 
-static void test_list__has_the_callers_own(void **state)
+static void test_list__has_the_callers_orders(void **state)
 {
     char voucher_id[ID_SIZE] = "", one_voucher[64], of_user[64];
     struct listing all = {.query = "limit=10"};
@@ -494,7 +494,7 @@ static void test_lock__a_key_of_another_kind_is_left_alone(void **state)
     redis_do(*state, "DEL lock:order:79");
 }
 
-static void test_lock__is_free_when_the_answer_has_come(void **state)
+static void test_lock__is_released_before_the_answer(void **state)
 {
     char open[ID_SIZE];
 
@@ -552,7 +552,7 @@ static bool somebody_waits(void *arg)
 
 /* The order ends before the lease of the foreign lock, so it was the release that woke
    it. */
-static void test_lock__released_wakes_the_one_who_waits(void **state)
+static void test_lock__release_wakes_the_waiter(void **state)
 {
     static const char *const release[] = {"seckill", "lock", "release", "lock:order:83",
                                           NULL};
@@ -581,7 +581,7 @@ int main(void)
         CASE(test_place__again_is_already_ordered),
         CASE(test_place__the_last_one_and_no_more),
         CASE(test_place__a_voucher_without_stock_is_sold_out),
-        CASE(test_place__before_the_window_tells_when),
+        CASE(test_place__before_the_window_has_retry_after),
         CASE(test_place__opens_and_closes_by_itself),
         CASE(test_place__after_the_window_is_over),
         CASE(test_place__up_to_the_limit_of_a_shopper),
@@ -592,14 +592,14 @@ int main(void)
         CASE(test_key__of_a_cancelled_order_still_gives_it),
         CASE(test_key__takes_64_printable_bytes),
         CASE(test_read__is_for_its_shopper_and_admins),
-        CASE(test_list__has_the_callers_own),
+        CASE(test_list__has_the_callers_orders),
         CASE(test_list__user_id_is_for_admins),
         CASE(test_lock__held_by_another_is_left_alone),
         CASE(test_lock__a_key_of_another_kind_is_left_alone),
-        CASE(test_lock__is_free_when_the_answer_has_come),
+        CASE(test_lock__is_released_before_the_answer),
         CASE(test_lock__fences_grow_when_redis_has_lost_its_data),
         CASE(test_lock__is_waited_for_when_configured),
-        CASE(test_lock__released_wakes_the_one_who_waits),
+        CASE(test_lock__release_wakes_the_waiter),
         CASE(test_read__ids_beyond_2_to_53_are_exact),
     };
 

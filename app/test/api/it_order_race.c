@@ -157,7 +157,7 @@ static void test_race__a_limit_of_three_holds(void **state)
 }
 
 /* Repeats of many shoppers while the stock runs out: nothing burnt, nothing left over. */
-static void test_race__repeats_burn_no_stock(void **state)
+static void test_race__repeats_use_no_stock(void **state)
 {
     struct repeats repeats = {.burst = {.first_user = 6000}, .users = 150};
 
@@ -317,7 +317,7 @@ int main(void)
         CASE(test_race__one_shopper_fifty_times),
         CASE(test_race__one_key_fifty_times),
         CASE(test_race__a_limit_of_three_holds),
-        CASE(test_race__repeats_burn_no_stock),
+        CASE(test_race__repeats_use_no_stock),
         CASE(test_race__many_vouchers_at_once),
         CASE(test_race__a_hot_voucher_does_not_starve_a_quiet_one),
         CASE(test_race__a_stuck_voucher_does_not_stop_another),

@@ -85,7 +85,7 @@ static void test_new_voucher__sells_everywhere(void **state)
     }
 }
 
-static void test_new_voucher__untold_sells_too(void **state)
+static void test_new_voucher__sells_without_a_notification(void **state)
 {
     char id[ID_SIZE];
 
@@ -170,7 +170,7 @@ static void test_patch__a_notification_is_faster_than_a_reread(void **state)
                  (long long)unnotified_us[CHANGES / 2]);
 }
 
-static void test_patch__untold_moves_the_window_too(void **state)
+static void test_patch__moves_the_window_without_a_notification(void **state)
 {
     char id[ID_SIZE];
 
@@ -208,7 +208,7 @@ static void test_restock__reopens_the_sale_everywhere(void **state)
     }
 }
 
-static void test_restock__untold_reopens_the_sale_too(void **state)
+static void test_restock__reopens_the_sale_without_a_notification(void **state)
 {
     char id[ID_SIZE];
 
@@ -240,7 +240,7 @@ static void test_restock__while_the_listeners_were_cut_off(void **state)
 }
 
 /* Stock taken back: the last memory of it may be stale, the database is not. */
-static void test_restock__taken_back_is_not_sold(void **state)
+static void test_restock__removed_stock_is_not_sold(void **state)
 {
     char id[ID_SIZE];
 
@@ -260,14 +260,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_new_voucher__sells_everywhere),
-        CASE(test_new_voucher__untold_sells_too),
+        CASE(test_new_voucher__sells_without_a_notification),
         CASE(test_patch__moves_the_window_everywhere),
         CASE(test_patch__a_notification_is_faster_than_a_reread),
-        CASE(test_patch__untold_moves_the_window_too),
+        CASE(test_patch__moves_the_window_without_a_notification),
         CASE(test_restock__reopens_the_sale_everywhere),
-        CASE(test_restock__untold_reopens_the_sale_too),
+        CASE(test_restock__reopens_the_sale_without_a_notification),
         CASE(test_restock__while_the_listeners_were_cut_off),
-        CASE(test_restock__taken_back_is_not_sold),
+        CASE(test_restock__removed_stock_is_not_sold),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

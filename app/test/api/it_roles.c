@@ -180,7 +180,7 @@ static bool is_as_told(const struct row *row, enum who who)
     return false;
 }
 
-static void test_roles__every_route_for_each(void **state)
+static void test_roles__each_on_every_route(void **state)
 {
     size_t wrong = 0;
 
@@ -303,7 +303,7 @@ static void test_tokens__every_bad_one_on_every_route(void **state)
 }
 
 /* What anyone may read, anyone may, whatever token comes along. */
-static void test_tokens__do_no_harm_where_none_is_needed(void **state)
+static void test_tokens__are_ignored_where_none_is_needed(void **state)
 {
     struct bad_token bad[BAD_MAX];
     size_t count = make_bad_tokens(bad);
@@ -345,9 +345,9 @@ static void test_roles__the_table_has_every_route(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_roles__every_route_for_each),
+        CASE(test_roles__each_on_every_route),
         CASE(test_tokens__every_bad_one_on_every_route),
-        CASE(test_tokens__do_no_harm_where_none_is_needed),
+        CASE(test_tokens__are_ignored_where_none_is_needed),
         CASE(test_roles__the_table_has_every_route),
     };
 

@@ -120,7 +120,7 @@ static void test_ticket__expires(void **state)
     AWAIT(has_expired, both);
 }
 
-static void test_ticket__is_refused_as_the_order_would_be(void **state)
+static void test_ticket__is_refused_like_an_order(void **state)
 {
     char id[ID_SIZE];
 
@@ -296,7 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_ticket__lets_its_shopper_order_this_voucher),
         CASE(test_ticket__expires),
-        CASE(test_ticket__is_refused_as_the_order_would_be),
+        CASE(test_ticket__is_refused_like_an_order),
         CASE(test_ticket__is_not_needed_elsewhere),
         CASE(test_ticket__is_not_needed_to_find_an_order_by_its_key),
         CASE(test_ticket__needs_a_secret),

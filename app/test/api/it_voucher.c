@@ -190,7 +190,7 @@ static void test_create__refuses_texts_that_are_too_long(void **state)
     }
 }
 
-static void test_create__takes_the_bounds_themselves(void **state)
+static void test_create__accepts_the_bounds(void **state)
 {
     static const struct {
         const char *name;
@@ -435,7 +435,7 @@ static const struct client_reply *restock(const char *id, const char *add)
     return request(service, admin(), body, "POST /v1/vouchers/%s/restock", id);
 }
 
-static void test_restock__adds_and_takes_back(void **state)
+static void test_restock__adds_and_removes(void **state)
 {
     static const struct {
         const char *add;
@@ -580,7 +580,7 @@ static void test_list__walks_each_state_without_gaps_or_repeats(void **state)
     }
 }
 
-static void test_list__has_20_where_no_limit_is_given(void **state)
+static void test_list__has_20_items_by_default(void **state)
 {
     const struct client_reply *reply =
         EXPECT(request(service, NULL, NULL, "GET /v1/vouchers"), 200, NULL);
@@ -590,7 +590,7 @@ static void test_list__has_20_where_no_limit_is_given(void **state)
     assert_true(reply_text(reply, "next_cursor")[0] != '\0');
 }
 
-static void test_list__a_cursor_of_another_list_does_no_harm(void **state)
+static void test_list__accepts_a_cursor_of_another_list(void **state)
 {
     const struct client_reply *reply = EXPECT(
         request(service, NULL, NULL, "GET /v1/vouchers?state=open&limit=1"), 200, NULL);
@@ -616,18 +616,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_create__names_the_bad_field),
         CASE(test_create__refuses_texts_that_are_too_long),
-        CASE(test_create__takes_the_bounds_themselves),
+        CASE(test_create__accepts_the_bounds),
         CASE(test_create__refuses_unknown_and_repeated_members),
         CASE(test_create__answers_the_whole_voucher),
         CASE(test_create__answers_times_in_utc),
         CASE(test_create__keeps_any_text),
         CASE(test_patch__changes_what_is_given_and_nothing_else),
         CASE(test_patch__names_the_bad_field),
-        CASE(test_restock__adds_and_takes_back),
+        CASE(test_restock__adds_and_removes),
         CASE(test_restock__names_the_bad_field),
         CASE(test_list__walks_each_state_without_gaps_or_repeats),
-        CASE(test_list__has_20_where_no_limit_is_given),
-        CASE(test_list__a_cursor_of_another_list_does_no_harm),
+        CASE(test_list__has_20_items_by_default),
+        CASE(test_list__accepts_a_cursor_of_another_list),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

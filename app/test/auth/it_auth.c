@@ -97,7 +97,7 @@ static void test_token__bad_claims_are_refused(void **state)
     assert_int_equal(sql_live_orders(*state, voucher_id), 0);
 }
 
-static void test_token__good_claims_are_taken(void **state)
+static void test_token__valid_claims_are_accepted(void **state)
 {
     static const char *const good[] = {
         "{\"sub\":\"101\",\"exp\":{}}",
@@ -183,7 +183,7 @@ static void test_token__of_another_algorithm_is_refused(void **state)
            200, NULL);
 }
 
-static void test_token__a_forged_one_is_refused(void **state)
+static void test_token__forged_is_refused(void **state)
 {
     const char *claims = claims_of("{\"sub\":\"1\",\"exp\":{}}");
     char good[800], bad[900];
@@ -474,11 +474,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_token__bad_claims_are_refused),
-        CASE(test_token__good_claims_are_taken),
+        CASE(test_token__valid_claims_are_accepted),
         CASE(test_token__expires),
         CASE(test_token__other_headers_are_refused),
         CASE(test_token__of_another_algorithm_is_refused),
-        CASE(test_token__a_forged_one_is_refused),
+        CASE(test_token__forged_is_refused),
         CASE(test_header__other_than_bearer_is_refused),
         CASE(test_header__the_scheme_is_case_insensitive),
         CASE(test_header__a_huge_token_is_refused),

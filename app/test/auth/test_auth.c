@@ -104,7 +104,7 @@ static enum status check_claims(const struct auth *auth, const char *claims)
     return check_parts(auth, HS256, claims);
 }
 
-static void test_auth_check__believes_what_it_made(void **state)
+static void test_auth_check__accepts_tokens_of_auth_make(void **state)
 {
     static const enum auth_role roles[] = {AUTH_SHOPPER, AUTH_PAYMENT, AUTH_ADMIN};
 
@@ -124,7 +124,7 @@ static void test_auth_check__believes_what_it_made(void **state)
     }
 }
 
-static void test_auth_check__demands_the_claims(void **state)
+static void test_auth_check__requires_the_claims(void **state)
 {
     static const struct {
         const char *claims;
@@ -287,7 +287,7 @@ static void test_auth_check__broken_headers(void **state)
 
 /* -- several keys -- */
 
-static void test_auth_check__the_key_is_the_one_that_the_token_names(void **state)
+static void test_auth_check__uses_the_key_that_the_token_names(void **state)
 {
     static const char claims[] = "{\"sub\":\"1\",\"exp\":1900000001}";
     static const struct {
@@ -444,7 +444,7 @@ static void test_auth_make__key_pairs(void **state)
 
 /* -- issuer and audience -- */
 
-static void test_auth_check__issuer_and_audience_where_demanded(void **state)
+static void test_auth_check__issuer_and_audience_where_configured(void **state)
 {
     static const struct {
         const char *claims;
@@ -523,16 +523,16 @@ static void test_auth_create__refuses_bad_keys_and_shows_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_auth_check__believes_what_it_made),
-        cmocka_unit_test(test_auth_check__demands_the_claims),
+        cmocka_unit_test(test_auth_check__accepts_tokens_of_auth_make),
+        cmocka_unit_test(test_auth_check__requires_the_claims),
         cmocka_unit_test(test_auth_check__times_may_be_fractional),
         cmocka_unit_test(test_auth_check__ambiguous_parts_are_refused),
         cmocka_unit_test(test_auth_check__other_keys_and_algorithms),
         cmocka_unit_test(test_auth_check__broken_headers),
-        cmocka_unit_test(test_auth_check__the_key_is_the_one_that_the_token_names),
+        cmocka_unit_test(test_auth_check__uses_the_key_that_the_token_names),
         cmocka_unit_test(test_auth_make__signs_with_the_first_key),
         cmocka_unit_test(test_auth_make__key_pairs),
-        cmocka_unit_test(test_auth_check__issuer_and_audience_where_demanded),
+        cmocka_unit_test(test_auth_check__issuer_and_audience_where_configured),
         cmocka_unit_test(test_auth_create__refuses_bad_keys_and_shows_none),
     };
 

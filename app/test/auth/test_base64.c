@@ -29,7 +29,7 @@ static void test_base64__known_texts(void **state)
     }
 }
 
-static void test_base64_decode__refuses_the_rest(void **state)
+static void test_base64_decode__refuses_invalid_text(void **state)
 {
     static const char *const rows[] = {
         "Z",   "A",   "Zm9vA", "Zg==", "Zm9vZ", "Zh",
@@ -49,7 +49,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_base64__known_texts),
-        cmocka_unit_test(test_base64_decode__refuses_the_rest),
+        cmocka_unit_test(test_base64_decode__refuses_invalid_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

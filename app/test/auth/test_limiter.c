@@ -33,7 +33,7 @@ static void test_limiter_take__holds_the_rate_over_time(void **state)
     limiter_free(limiter);
 }
 
-static void test_limiter_take__refills_what_it_told(void **state)
+static void test_limiter_take__admits_again_after_the_returned_time(void **state)
 {
     struct limiter *limiter = limiter_create(1);
     int64_t now_us = 5000000;
@@ -62,7 +62,7 @@ static void test_limiter_take__many_keys_do_not_free_a_busy_one(void **state)
 
 /* A table with four places for each key: whoever is pushed out of them by others begins
    anew, and never more than that many buckets are kept. */
-static void test_limiter_take__the_bucket_that_is_full_first_gives_way(void **state)
+static void test_limiter_take__replaces_the_bucket_that_is_full_first(void **state)
 {
     struct limiter *limiter = limiter_create(1);
     int forgotten = 0;
@@ -87,9 +87,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limiter_take__allows_a_burst_of_twice_the_rate),
         cmocka_unit_test(test_limiter_take__holds_the_rate_over_time),
-        cmocka_unit_test(test_limiter_take__refills_what_it_told),
+        cmocka_unit_test(test_limiter_take__admits_again_after_the_returned_time),
         cmocka_unit_test(test_limiter_take__many_keys_do_not_free_a_busy_one),
-        cmocka_unit_test(test_limiter_take__the_bucket_that_is_full_first_gives_way),
+        cmocka_unit_test(test_limiter_take__replaces_the_bucket_that_is_full_first),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,7 +103,7 @@ static void test_ticket_is_proof__known_hashes(void **state)
     }
 }
 
-static void test_ticket_check_secret__short_ones_are_refused(void **state)
+static void test_ticket_check_secret__refuses_short_secrets(void **state)
 {
     struct err err = {0};
 
@@ -123,7 +123,7 @@ int main(void)
         cmocka_unit_test(test_ticket_is_good__refuses_every_change),
         cmocka_unit_test(test_ticket_is_proof__counts_the_zero_bits),
         cmocka_unit_test(test_ticket_is_proof__known_hashes),
-        cmocka_unit_test(test_ticket_check_secret__short_ones_are_refused),
+        cmocka_unit_test(test_ticket_check_secret__refuses_short_secrets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

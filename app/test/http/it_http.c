@@ -342,7 +342,7 @@ static void test_query__bad_is_a_4xx(void **state)
 
 /* -- how it is doing -- */
 
-static void test_metrics__has_what_the_contract_names(void **state)
+static void test_metrics__has_the_metrics_of_the_contract(void **state)
 {
     static const char *const names[] = {
         "seckill_http_requests_total{",
@@ -397,7 +397,7 @@ static void test_metrics__counts_orders_and_refusals(void **state)
     assert_true(metric(again) == again_before + 10);
 }
 
-static void test_health__tells_each_dependency(void **state)
+static void test_health__reports_each_dependency(void **state)
 {
     const struct client_reply *reply;
 
@@ -420,9 +420,9 @@ int main(void)
         CASE(test_id_in_path__bad_is_a_4xx),
         CASE(test_id_in_path__unknown_is_not_found),
         CASE(test_query__bad_is_a_4xx),
-        CASE(test_metrics__has_what_the_contract_names),
+        CASE(test_metrics__has_the_metrics_of_the_contract),
         CASE(test_metrics__counts_orders_and_refusals),
-        CASE(test_health__tells_each_dependency),
+        CASE(test_health__reports_each_dependency),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

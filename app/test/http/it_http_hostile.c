@@ -410,7 +410,7 @@ static void test_connection__takes_a_request_byte_by_byte(void **state)
     client_close(client);
 }
 
-static void test_connection__is_closed_when_asked(void **state)
+static void test_connection__is_closed_on_request(void **state)
 {
     static const char *const requests[] = {
         "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
@@ -447,7 +447,7 @@ static void test_connection__expect_continue_is_answered(void **state)
 }
 
 /* Clients that begin and do not go on: others are served meanwhile. */
-static void test_connection__slow_clients_hinder_nobody(void **state)
+static void test_connection__slow_clients_delay_no_others(void **state)
 {
     static const char posting[] =
         "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -490,9 +490,9 @@ int main(void)
         CASE(test_head__many_headers_are_refused_or_read),
         CASE(test_connection__answers_pipelined_requests_in_order),
         CASE(test_connection__takes_a_request_byte_by_byte),
-        CASE(test_connection__is_closed_when_asked),
+        CASE(test_connection__is_closed_on_request),
         CASE(test_connection__expect_continue_is_answered),
-        CASE(test_connection__slow_clients_hinder_nobody),
+        CASE(test_connection__slow_clients_delay_no_others),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -166,7 +166,7 @@ static void test_tls__a_pair_that_does_not_match_is_refused(void **state)
     assert_int_equal(service_stop(wish.service), 0);
 }
 
-static void test_tls__answers_say_that_it_stays_so(void **state)
+static void test_tls__answers_have_strict_transport_security(void **state)
 {
     struct fixture *fixture = *state;
     struct pair pair;
@@ -182,7 +182,7 @@ static void test_tls__answers_say_that_it_stays_so(void **state)
 
 /* -- headers -- */
 
-static void test_headers__no_answer_is_to_be_guessed_at(void **state)
+static void test_headers__forbid_content_sniffing(void **state)
 {
     static const char *const targets[] = {"/healthz", "/v1/orders", "/nothing",
                                           "/v1/vouchers", "/metrics"};
@@ -209,7 +209,7 @@ static const char *answered_id(struct service *service, const char *sent,
                          "X-Request-Id");
 }
 
-static void test_request_id__comes_back(void **state)
+static void test_request_id__is_returned(void **state)
 {
     static const char *const targets[] = {"/healthz", "/nothing", "/v1/vouchers",
                                           "/v1/orders", "/openapi.yaml"};
@@ -222,7 +222,7 @@ static void test_request_id__comes_back(void **state)
         client_header(request(service, NULL, NULL, "GET /healthz"), "X-Request-Id"));
 }
 
-static void test_request_id__a_bad_one_is_not_passed_on(void **state)
+static void test_request_id__invalid_is_ignored(void **state)
 {
     static const char *const bad[] = {
         "a b",
@@ -250,7 +250,7 @@ static void assert_logged(struct service *service, const char *words)
         fail_msg("no \"%s\" in %s", words, service->log_path);
 }
 
-static void test_request_id__stands_in_the_log_with_the_traceparent(void **state)
+static void test_request_id__is_logged_with_the_traceparent(void **state)
 {
     static const char parent[] =
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -275,7 +275,7 @@ static void test_request_id__stands_in_the_log_with_the_traceparent(void **state
     assert_logged(service, words);
 }
 
-static void test_request_id__stands_in_the_line_of_a_failure(void **state)
+static void test_request_id__is_logged_with_a_failure(void **state)
 {
     struct fixture *fixture = *state;
     struct service *service = fixture_serve(fixture, NULL);
@@ -290,7 +290,7 @@ static void test_request_id__stands_in_the_line_of_a_failure(void **state)
     service_await(service, "/readyz", 200);
 }
 
-static void test_request_id__stands_in_the_line_of_an_order(void **state)
+static void test_request_id__is_logged_with_an_order(void **state)
 {
     struct fixture *fixture = *state;
     struct service *service = fixture_serve(fixture, NULL);
@@ -311,13 +311,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_tls__a_renewed_certificate_is_shown_after_a_signal),
         CASE(test_tls__a_pair_that_does_not_match_is_refused),
-        CASE(test_tls__answers_say_that_it_stays_so),
-        CASE(test_headers__no_answer_is_to_be_guessed_at),
-        CASE(test_request_id__comes_back),
-        CASE(test_request_id__a_bad_one_is_not_passed_on),
-        CASE(test_request_id__stands_in_the_log_with_the_traceparent),
-        CASE(test_request_id__stands_in_the_line_of_a_failure),
-        CASE(test_request_id__stands_in_the_line_of_an_order),
+        CASE(test_tls__answers_have_strict_transport_security),
+        CASE(test_headers__forbid_content_sniffing),
+        CASE(test_request_id__is_returned),
+        CASE(test_request_id__invalid_is_ignored),
+        CASE(test_request_id__is_logged_with_the_traceparent),
+        CASE(test_request_id__is_logged_with_a_failure),
+        CASE(test_request_id__is_logged_with_an_order),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

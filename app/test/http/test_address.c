@@ -36,7 +36,7 @@ static void test_address_parse__takes_what_proxies_write(void **state)
     }
 }
 
-static void test_address_parse__refuses_the_rest(void **state)
+static void test_address_parse__refuses_invalid_text(void **state)
 {
     static const char *const rows[] = {"",
                                        "unknown",
@@ -111,7 +111,7 @@ static void test_address_networks_parse__says_what_is_wrong(void **state)
     assert_int_equal(networks.count, 99); /* untouched */
 }
 
-static void test_address_walk_back__believes_trusted_proxies_only(void **state)
+static void test_address_walk_back__trusts_configured_proxies_only(void **state)
 {
     static const struct {
         const char *peer, *list, *client;
@@ -160,10 +160,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_address_parse__takes_what_proxies_write),
-        cmocka_unit_test(test_address_parse__refuses_the_rest),
+        cmocka_unit_test(test_address_parse__refuses_invalid_text),
         cmocka_unit_test(test_address_is_in__compares_the_prefix),
         cmocka_unit_test(test_address_networks_parse__says_what_is_wrong),
-        cmocka_unit_test(test_address_walk_back__believes_trusted_proxies_only),
+        cmocka_unit_test(test_address_walk_back__trusts_configured_proxies_only),
         cmocka_unit_test(test_address_key__one_ipv6_network_is_one),
     };
 

@@ -118,7 +118,7 @@ static void assert_header(const struct client_reply *reply, const char *name,
         fail_msg("%s: %s", name, value != NULL ? value : "none");
 }
 
-static void test_answer__of_html_keeps_the_page_to_itself(void **state)
+static void test_answer__of_html_has_a_content_policy(void **state)
 {
     static const char *const targets[] = {"/html", "/page"};
     struct client *conn = client_open(&site.address);
@@ -136,7 +136,7 @@ static void test_answer__of_html_keeps_the_page_to_itself(void **state)
     client_close(conn);
 }
 
-static void test_answer__of_json_needs_no_policy(void **state)
+static void test_answer__of_json_has_no_content_policy(void **state)
 {
     struct client *conn = client_open(&site.address);
     const struct client_reply *reply = get(conn, "/json", "");
@@ -148,7 +148,7 @@ static void test_answer__of_json_needs_no_policy(void **state)
 }
 
 /* With something to add a page is copied: all that it said before must still be there. */
-static void test_answer_page__with_an_id_says_all_that_it_says_without(void **state)
+static void test_answer_page__with_a_request_id_has_the_same_headers(void **state)
 {
     struct client *conn = client_open(&site.address);
     const struct client_reply *reply;
@@ -210,9 +210,9 @@ static void test_answer_page__has_the_date_of_now(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answer__of_html_keeps_the_page_to_itself),
-        cmocka_unit_test(test_answer__of_json_needs_no_policy),
-        cmocka_unit_test(test_answer_page__with_an_id_says_all_that_it_says_without),
+        cmocka_unit_test(test_answer__of_html_has_a_content_policy),
+        cmocka_unit_test(test_answer__of_json_has_no_content_policy),
+        cmocka_unit_test(test_answer_page__with_a_request_id_has_the_same_headers),
         cmocka_unit_test(test_answer_page__has_the_date_of_now),
     };
 

@@ -128,7 +128,7 @@ static bool all_but_10_are_refused(void *arg)
     return refusals->count == CLIENTS - 10;
 }
 
-static void test_queue__past_its_ceiling_is_overloaded_at_once(void **state)
+static void test_queue__above_its_limit_is_overloaded_at_once(void **state)
 {
     const char *const env[] = {"SECKILL_QUEUE_MAX=10", "SECKILL_WORKERS=1", NULL};
     struct order_burst burst = {.first_user = 1};
@@ -163,7 +163,7 @@ static size_t keyed_write(size_t k, char *buf, size_t size, void *arg)
 
 /* Refusals that must be looked up wait for Postgres as orders do. Those past the ceiling
    are refused as overloaded, the others when their time is over. */
-static void test_queue__of_look_ups_has_a_ceiling_too(void **state)
+static void test_queue__of_look_ups_has_a_limit(void **state)
 {
     const char *const env[] = {"SECKILL_QUEUE_MAX=10", "SECKILL_WORKERS=1",
                                "SECKILL_ORDER_TIMEOUT_MS=3000", NULL};
@@ -199,7 +199,7 @@ static void test_queue__of_look_ups_has_a_ceiling_too(void **state)
                      CLIENTS);
 }
 
-static void test_batch__of_one_still_sells_right(void **state)
+static void test_batch__of_one_order_sells_correctly(void **state)
 {
     const char *const env[] = {"SECKILL_BATCH_MAX=1", NULL};
     struct order_burst burst = {.first_user = 1};
@@ -256,9 +256,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_deadline__answers_an_order_that_hangs),
-        CASE(test_queue__past_its_ceiling_is_overloaded_at_once),
-        cmocka_unit_test_teardown(test_queue__of_look_ups_has_a_ceiling_too, mend),
-        CASE(test_batch__of_one_still_sells_right),
+        CASE(test_queue__above_its_limit_is_overloaded_at_once),
+        cmocka_unit_test_teardown(test_queue__of_look_ups_has_a_limit, mend),
+        CASE(test_batch__of_one_order_sells_correctly),
         CASE(test_lease__is_renewed_while_the_order_is_under_way),
     };
 

@@ -166,7 +166,7 @@ static void test_stop__longer_than_the_lease(void **state)
 
 /* -- nothing there at the start -- */
 
-static void test_start__with_both_servers_away(void **state)
+static void test_start__with_both_servers_down(void **state)
 {
     char voucher_id[ID_SIZE];
     struct service *service = fixture_serve(*state, NULL);
@@ -195,7 +195,7 @@ static void test_start__with_both_servers_away(void **state)
     assert_int_equal(service_stop(service), 0);
 }
 
-static void test_start__ends_well_with_both_servers_away(void **state)
+static void test_start__stops_with_both_servers_down(void **state)
 {
     struct service *service;
 
@@ -212,8 +212,8 @@ int main(void)
         CASE(test_kill__loses_no_acknowledged_order),
         CASE(test_kill__leaves_the_other_instance_alone),
         CASE(test_stop__longer_than_the_lease),
-        cmocka_unit_test_teardown(test_start__with_both_servers_away, mend),
-        cmocka_unit_test_teardown(test_start__ends_well_with_both_servers_away, mend),
+        cmocka_unit_test_teardown(test_start__with_both_servers_down, mend),
+        cmocka_unit_test_teardown(test_start__stops_with_both_servers_down, mend),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

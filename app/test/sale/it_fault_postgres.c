@@ -95,7 +95,7 @@ static bool is_complete(void *arg)
     return reply->status == 201 || reply_is(reply, 409, "already_ordered");
 }
 
-static void test_away__killed(void **state)
+static void test_down__killed(void **state)
 {
     char voucher_id[ID_SIZE];
     struct attempt attempt = {voucher_id, 1};
@@ -120,7 +120,7 @@ static void test_away__killed(void **state)
         AWAIT(is_complete, &attempt);
 }
 
-static void test_away__hung(void **state)
+static void test_down__hung(void **state)
 {
     char voucher_id[ID_SIZE];
     struct attempt attempt = {voucher_id, 1};
@@ -332,8 +332,8 @@ static void test_poison__fails_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FAULT(test_away__killed),
-        FAULT(test_away__hung),
+        FAULT(test_down__killed),
+        FAULT(test_down__hung),
         FAULT(test_burst__killed),
         FAULT(test_burst__stopped),
         FAULT(test_burst__hung_for_a_moment),

@@ -135,7 +135,7 @@ static void test_reject__hung_leaves_no_lock_behind(void **state)
     assert_int_equal(redis_order_locks(*state), 0);
 }
 
-static void test_reject__a_short_hang_is_waited_out(void **state)
+static void test_reject__waits_for_a_short_hang(void **state)
 {
     struct client *clients[20];
     struct order_burst burst = {.first_user = 1};
@@ -292,7 +292,7 @@ static bool is_not_bypassed(void *arg)
     return true;
 }
 
-static void test_bypass__goes_on_under_the_constraints(void **state)
+static void test_bypass__sells_without_redis(void **state)
 {
     struct service *at = fixture_serve(*state, bypassing);
     char voucher_id[ID_SIZE], foreign[ID_SIZE];
@@ -351,12 +351,12 @@ int main(void)
         FAULT(test_reject__killed),
         FAULT(test_reject__hung),
         FAULT(test_reject__hung_leaves_no_lock_behind),
-        FAULT(test_reject__a_short_hang_is_waited_out),
+        FAULT(test_reject__waits_for_a_short_hang),
         FAULT(test_reject__restarted_empty),
         FAULT(test_reject__killed_in_a_burst),
         FAULT(test_reject__refusing_writes),
         FAULT(test_reject__connections_cut_in_a_burst),
-        FAULT(test_bypass__goes_on_under_the_constraints),
+        FAULT(test_bypass__sells_without_redis),
         FAULT(test_bypass__hung),
         FAULT(test_bypass__killed_in_a_burst),
         FAULT(test_bypass__without_redis_from_the_start),

@@ -34,7 +34,7 @@ static int close_shop(void **state UNUSED)
 /* -- batches -- */
 
 static void
-test_store_place_orders__tells_verdicts_orders_and_snapshot(void **state UNUSED)
+test_store_place_orders__returns_verdicts_orders_and_snapshot(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 2, 1);
     struct basket basket = {0};
@@ -83,7 +83,7 @@ static void test_store_place_orders__no_voucher_has_no_snapshot(void **state UNU
     assert_false(basket.has_snapshot);
 }
 
-static void test_store_place_orders__repeats_tell_the_present_state(void **state UNUSED)
+static void test_store_place_orders__repeats_return_the_current_state(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 5, 1);
     struct basket basket = {0};
@@ -447,7 +447,7 @@ static void test_store_create_voucher__keeps_every_field(void **state UNUSED)
 }
 
 /* Only the rule between begin and end has a status of its own: the answer explains it. */
-static void test_store_create_voucher__refuses_what_breaks_a_rule(void **state UNUSED)
+static void test_store_create_voucher__refuses_invalid_vouchers(void **state UNUSED)
 {
     struct voucher voucher = some_voucher();
     struct shelf shelf;
@@ -465,7 +465,7 @@ static void test_store_create_voucher__refuses_what_breaks_a_rule(void **state U
     assert_int_equal(create(&voucher, &shelf), STATUS_REFUSED);
 }
 
-static void test_store_read_vouchers__leaves_out_what_is_not(void **state UNUSED)
+static void test_store_read_vouchers__leaves_out_missing_vouchers(void **state UNUSED)
 {
     int64_t ids[3] = {sandbox_voucher(sandbox, 1, 1), 123456789012,
                       sandbox_voucher(sandbox, 1, 1)};
@@ -534,7 +534,7 @@ static enum status restock(int64_t id, int64_t add, struct shelf *shelf)
     return await_shelf(shelf);
 }
 
-static void test_store_restock_voucher__gives_and_takes(void **state UNUSED)
+static void test_store_restock_voucher__adds_and_removes(void **state UNUSED)
 {
     static const int64_t too_much[] = {-9, STOCK_MAX, INT64_MAX, INT64_MIN};
     int64_t id = sandbox_voucher(sandbox, 5, 1);
@@ -603,7 +603,7 @@ static void await_change(int64_t voucher)
     shop->changed_id = 0;
 }
 
-static void test_store__is_told_of_changed_vouchers(void **state UNUSED)
+static void test_store__receives_changes_of_vouchers(void **state UNUSED)
 {
     int64_t id = sandbox_voucher(sandbox, 5, 1);
     struct shelf shelf;
@@ -636,7 +636,7 @@ static void on_numbered(enum status status, const struct order *order UNUSED, vo
     assert_int_equal((*numbered->next)++, numbered->number);
 }
 
-static void test_store__answers_in_the_order_of_asking(void **state UNUSED)
+static void test_store__answers_in_the_order_of_the_calls(void **state UNUSED)
 {
     struct numbered *numbered = calloc(3000, sizeof(*numbered));
     unsigned next = 0;
@@ -655,9 +655,9 @@ static void test_store__answers_in_the_order_of_asking(void **state UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STORE_CASE(test_store_place_orders__tells_verdicts_orders_and_snapshot),
+        STORE_CASE(test_store_place_orders__returns_verdicts_orders_and_snapshot),
         STORE_CASE(test_store_place_orders__no_voucher_has_no_snapshot),
-        STORE_CASE(test_store_place_orders__repeats_tell_the_present_state),
+        STORE_CASE(test_store_place_orders__repeats_return_the_current_state),
         STORE_CASE(test_store_place_orders__full_batches_on_all_lanes),
         STORE_CASE(test_store_place_orders__a_waiting_voucher_leaves_a_lane),
         STORE_CASE(test_store_find_by_key__answers_each_in_one_turn),
@@ -666,14 +666,14 @@ int main(void)
         STORE_CASE(test_store_read_order__hides_what_is_not_there),
         STORE_CASE(test_store_list_orders__newest_first_by_pages),
         STORE_CASE(test_store_create_voucher__keeps_every_field),
-        STORE_CASE(test_store_create_voucher__refuses_what_breaks_a_rule),
-        STORE_CASE(test_store_read_vouchers__leaves_out_what_is_not),
+        STORE_CASE(test_store_create_voucher__refuses_invalid_vouchers),
+        STORE_CASE(test_store_read_vouchers__leaves_out_missing_vouchers),
         STORE_CASE(test_store_patch_voucher__changes_what_is_named),
         STORE_CASE(test_store_patch_voucher__refuses_an_end_before_the_begin),
-        STORE_CASE(test_store_restock_voucher__gives_and_takes),
+        STORE_CASE(test_store_restock_voucher__adds_and_removes),
         STORE_CASE(test_store_list_vouchers__each_state_in_its_order),
-        STORE_CASE(test_store__is_told_of_changed_vouchers),
-        STORE_CASE(test_store__answers_in_the_order_of_asking),
+        STORE_CASE(test_store__receives_changes_of_vouchers),
+        STORE_CASE(test_store__answers_in_the_order_of_the_calls),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -159,7 +159,7 @@ static void test_store__a_stale_session_is_replaced(void **state UNUSED)
 
 /* -- away -- */
 
-static void test_store__a_server_that_is_away_answers_down(void **state UNUSED)
+static void test_store__without_a_server_answers_down(void **state UNUSED)
 {
     struct shop *shop = shop_open_at("postgresql://127.0.0.1:1/x", 2, 500);
     struct basket basket = {0};
@@ -176,7 +176,7 @@ static void test_store__a_server_that_is_away_answers_down(void **state UNUSED)
     shop_close(shop);
 }
 
-static void test_store_open__refuses_a_url_it_cannot_read(void **state UNUSED)
+static void test_store_open__refuses_an_invalid_url(void **state UNUSED)
 {
     struct store_options options = {.database_url = "postgresql://[", .lanes = 1};
     struct store *store = NULL;
@@ -511,7 +511,7 @@ static void test_store_change_order__unknown_verdict_is_unknown(void **state UNU
 
 /* -- closing -- */
 
-static void test_store_close__answers_all_that_is_under_way(void **state UNUSED)
+static void test_store_close__answers_calls_in_flight(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
     struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
@@ -582,8 +582,8 @@ int main(void)
         FAULT_CASE(test_store_place_orders__a_failing_commit_is_a_refusal),
         FAULT_CASE(test_store_place_orders__a_row_lock_held_too_long_is_busy),
         FAULT_CASE(test_store__a_stale_session_is_replaced),
-        FAULT_CASE(test_store__a_server_that_is_away_answers_down),
-        FAULT_CASE(test_store_open__refuses_a_url_it_cannot_read),
+        FAULT_CASE(test_store__without_a_server_answers_down),
+        FAULT_CASE(test_store_open__refuses_an_invalid_url),
         FAULT_CASE(test_store__waits_for_the_migration),
         FAULT_CASE(test_store__waits_for_its_rights),
         FAULT_CASE(test_store__reconnects_after_a_restart),
@@ -595,7 +595,7 @@ int main(void)
         FAULT_CASE(test_store_look_ups__unknown_verdict_is_unknown),
         FAULT_CASE(test_store_orders__unknown_order_status_is_unknown),
         FAULT_CASE(test_store_change_order__unknown_verdict_is_unknown),
-        FAULT_CASE(test_store_close__answers_all_that_is_under_way),
+        FAULT_CASE(test_store_close__answers_calls_in_flight),
         FAULT_CASE(test_store_close__from_inside_a_callback),
     };
 

@@ -89,8 +89,7 @@ static int64_t place(int64_t voucher, int64_t user)
                           voucher, user);
 }
 
-static void
-test_store_change_order__those_of_a_turn_are_one_transaction(void **state UNUSED)
+static void test_store_change_order__joins_those_of_a_loop_turn(void **state UNUSED)
 {
     struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
     int64_t voucher = sandbox_voucher(sandbox, 20, 1);
@@ -276,7 +275,7 @@ test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED
 }
 
 /* More batches than one look takes, and behind them one that has an order to expire. */
-static void test_store_expire_orders__gets_past_batches_that_are_over(void **state UNUSED)
+static void test_store_expire_orders__skips_finished_batches(void **state UNUSED)
 {
     struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
     int64_t voucher = sandbox_voucher(sandbox, 1000, 1);
@@ -306,13 +305,13 @@ static void test_store_expire_orders__gets_past_batches_that_are_over(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LIFE_CASE(test_store_change_order__those_of_a_turn_are_one_transaction),
+        LIFE_CASE(test_store_change_order__joins_those_of_a_loop_turn),
         LIFE_CASE(test_store_change_order__of_several_vouchers),
         LIFE_CASE(test_store_change_order__unconnected_does_nothing),
         LIFE_CASE(test_store_change_order__delays_no_reader),
         LIFE_CASE(test_store_close__answers_changes),
         LIFE_CASE(test_store_expire_orders__of_all_vouchers_until_none_is_left),
-        LIFE_CASE(test_store_expire_orders__gets_past_batches_that_are_over),
+        LIFE_CASE(test_store_expire_orders__skips_finished_batches),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -60,7 +60,7 @@ static void test_result_time__counts_from_1970_and_is_clamped(void **state UNUSE
 }
 
 /* What params_time() writes is what result_time() reads. */
-static void test_params_time__is_what_is_read_back(void **state UNUSED)
+static void test_params_time__is_read_back_unchanged(void **state UNUSED)
 {
     static const int64_t times[] = {0, 1, -1, EPOCH_US, INT64_MAX - EPOCH_US};
     struct store_params params = {0};
@@ -99,7 +99,7 @@ static void test_params__keep_their_places_while_the_buffer_grows(void **state U
     params_clear(&params);
 }
 
-static void test_result_array__walks_over_what_was_written(void **state UNUSED)
+static void test_result_array__reads_what_was_written(void **state UNUSED)
 {
     struct store_params params = {0};
     struct result_array array;
@@ -124,7 +124,7 @@ static void test_result_array__walks_over_what_was_written(void **state UNUSED)
 }
 
 /* Whatever is cut off or claimed, nothing is read beyond the end, and the walk ends. */
-static void test_result_array__survives_nonsense(void **state UNUSED)
+static void test_result_array__refuses_malformed_text(void **state UNUSED)
 {
     static const char claims_more[] = "\0\0\0\1\0\0\0\0\0\0\0\x14\0\0\1\0\0\0\0\1"
                                       "\0\0\0\x08\0\0\0\0\0\0\0\x2a\0\0\0\x08\0";
@@ -147,10 +147,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_result_int64__reads_each_width),
         cmocka_unit_test(test_result_time__counts_from_1970_and_is_clamped),
-        cmocka_unit_test(test_params_time__is_what_is_read_back),
+        cmocka_unit_test(test_params_time__is_read_back_unchanged),
         cmocka_unit_test(test_params__keep_their_places_while_the_buffer_grows),
-        cmocka_unit_test(test_result_array__walks_over_what_was_written),
-        cmocka_unit_test(test_result_array__survives_nonsense),
+        cmocka_unit_test(test_result_array__reads_what_was_written),
+        cmocka_unit_test(test_result_array__refuses_malformed_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
