@@ -1,11 +1,11 @@
 /*
- * bare_hiredis.c - lock and unlock pairs per second by blocking hiredis calls, no
- * library.
+ * bare_hiredis.c - lock and unlock pairs per second with blocking calls of hiredis,
+ * without a lock library.
  *
  *   bare_hiredis SECONDS HOST PORT [PASSWORD]
  *
- * The least that a lock is: SET NX PX with an owner's value, and compare and delete by
- * the digest of a script. One thread, one name. Prints a line of JSON.
+ * The minimum of a lock: SET NX PX with the value of its owner, and a script that compares
+ * and deletes. One thread, one name. Prints a line of JSON.
  */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ _Noreturn static void fail(const char *what, const char *why)
     _exit(1);
 }
 
-/* The reply, which is no error; the caller frees it. */
+/* Returns the reply unless it is an error; the caller frees it. */
 static redisReply *checked(redisContext *redis, redisReply *reply, const char *what)
 {
     if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
@@ -66,7 +66,7 @@ static void run_pair(redisContext *redis)
         checked(redis, redisCommand(redis, "EVALSHA %s 1 " NAME " " OWNER, release_sha),
                 "EVALSHA");
     if (reply->integer != 1)
-        fail("EVALSHA", "the lock was not ours");
+        fail("EVALSHA", "the lock has another owner");
     freeReplyObject(reply);
 }
 

@@ -1,10 +1,10 @@
 /*
- * bench_held.c - what it costs to keep locks: many held and renewed by one client.
+ * bench_held.c - the cost of held locks: many held and renewed by one client.
  *
  *   bench_held URL LOCKS SECONDS
  *
- * Prints "held" when it holds them all, a line of JSON SECONDS later, and gives them back
- * at the end of its input, so that the one who asks can look at the server in between.
+ * Prints "held" when it holds all locks and a line of JSON SECONDS later; releases them at
+ * the end of its input, so that the caller can read the server's counters in between.
  */
 #include "lock/rlock_sync.h"
 
@@ -34,7 +34,7 @@ static double cpu_s(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-static void take_all(struct bench *bench)
+static void acquire_all(struct bench *bench)
 {
     struct rlock_acquire_options options = {.watchdog = true};
     struct err why = {0};
@@ -61,7 +61,7 @@ static void report(struct bench *bench, double cpu_before_s)
     fflush(stdout);
 }
 
-static void give_back_all(struct bench *bench)
+static void release_all(struct bench *bench)
 {
     struct err why = {0};
 
@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     if (bench.locks == NULL || rlock_sync_start(&bench.sync, &why) != STATUS_OK ||
         rlock_sync_open(bench.sync, &options, &bench.client, &why) != STATUS_OK)
         fail("open", &why);
-    take_all(&bench);
+    acquire_all(&bench);
     cpu_before_s = cpu_s();
     puts("held");
     fflush(stdout);
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
     report(&bench, cpu_before_s);
     while (getchar() != EOF)
         continue;
-    give_back_all(&bench);
+    release_all(&bench);
     rlock_sync_close(bench.sync);
     rlock_sync_free(bench.sync);
     free(bench.locks);

@@ -3,8 +3,8 @@
  *
  *   bench_lock URL [IN_FLIGHT [SECONDS [watch]]]
  *
- * Each of IN_FLIGHT locks is acquired, released, and acquired again under a new name,
- * flushed once a turn of the loop, as a service would.
+ * Each of IN_FLIGHT locks is acquired, released and acquired again under a new name, with
+ * one flush per turn of the loop, as in a service.
  */
 #include "lock/rlock.h"
 

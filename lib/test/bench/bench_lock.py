@@ -1,27 +1,27 @@
 #!/usr/bin/env -S python3 -B
-"""bench_lock.py BUILD_DIR REDIS_URL - the lock library beside what else there is, on this
+"""bench_lock.py BUILD_DIR REDIS_URL - compare the lock library with other libraries, on this
 machine, in one run.
 
-Three works:
-  many       128 locks under way at once, each under a fresh name, asynchronous
-  one        lock and unlock of one free name, one thread that waits for each reply
-  contended  16 threads or tasks, all after one lock, which each gives back at once; told is
-             also its fairness, the most acquisitions of a thread by the least of one
+Three workloads:
+  many       128 locks in flight at once, each under a new name, asynchronous
+  one        lock and unlock of one free name by one thread, which waits for each reply
+  contended  16 threads or tasks that take turns with one lock; the fairness is the number
+             of acquisitions of the most successful thread divided by that of the least
 
-The measure of `many` is redis-benchmark sending the plain lock's own two scripts, one lock a
-call, 2 connections with 64 calls each in flight (1 with 128 is slower); its pairs per second
-are 1 / (1 / acquires + 1 / releases), which it does one after the other. That of `one` is
-hiredis without any library: SET NX PX, and a compare-and-delete script.
+The reference of `many` is redis-benchmark with the two scripts of the plain lock, one lock per
+call, 2 connections with 64 calls in flight each (1 with 128 is slower); its pairs per second
+are 1 / (1 / acquires + 1 / releases), since it runs one script after the other. The reference
+of `one` is hiredis without a lock library: SET NX PX, and a compare-and-delete script.
 
-The peers run with their documented defaults. They are installed below BUILD_DIR, at the
-versions that peers/ and ../interop pin; one that cannot be is told as missing.
+The other libraries run with their documented defaults. They are installed below BUILD_DIR, in
+the versions that peers/ and ../interop pin; one that cannot be installed is listed as missing.
 
-At the end 10,000 locks are kept by the watchdog for a minute: what that costs.
+At the end the watchdog keeps 10,000 locks for a minute, to measure what that costs.
 
-Each round measures each thing once, so that a slow minute of the machine hits all of them;
-told are the median and the spread of the rounds. In a virtual machine those of `one` can be
-far apart: a wake-up of a halted core takes longer than the work, and the kernel may or may
-not run a client on the core of the server.
+Each round measures each candidate once, so that a slow minute of the machine affects all of
+them; the results are the median and the spread of the rounds. In a virtual machine the rounds
+of `one` can differ much: to wake a halted core takes longer than the work, and the kernel may
+run a client on the core of the server or not.
 
 Prints a table, writes var/bench/lock.json.
 
@@ -43,13 +43,14 @@ PEERS = f"{HERE}/peers"
 RESULT = "var/bench/lock.json"
 SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
-WITHIN_S = 60 + 2 * SECONDS # start, warm-up, measurement, a last wait for the lock
+WITHIN_S = 60 + 2 * SECONDS # for start, warm-up, measurement and the end
 IN_FLIGHT, CONTENDERS = 128, 16
 HELD, HELD_S = 10_000, 60
 OWNER = "0123456789abcdef0123456789abcdef:00000001"
-NUMBER = "12345" # of a call, which the reply brings back
-WANTED_LATER_US = "9000000000000000" # the server never gets to it too late
+NUMBER = "12345" # of a call; the reply repeats it
+LATEST_US = "9000000000000000" # no call is too late
 NAMES, CALLS = 1_000_000, 100_000 # so 95 of 100 names drawn at random are drawn once
+DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
 PYTHON_PACKAGES = ("redis", "async-timeout", "deprecated", "packaging", "wrapt")
 
 
@@ -58,13 +59,13 @@ class Failed(Exception):
 
 
 class Missing(Exception):
-    """A peer cannot be had here; the text says why."""
+    """A peer cannot be installed; the text says why."""
 
 
 def run(*command, env=None, cwd=None, stdin=None, within_s=WITHIN_S):
-    """Run a program to its end; its standard output, or Failed with what it said."""
+    """Run a program to its end; return its standard output, or raise Failed with its error."""
     try:
-        done = subprocess.run(command, env=dict(os.environ, **(env or {})), cwd=cwd, input=stdin,
+        done = subprocess.run((*DIE_WITH_PARENT, *command), env=dict(os.environ, **(env or {})), cwd=cwd, input=stdin,
                               capture_output=True, text=True, timeout=within_s, check=False)
     except (OSError, subprocess.TimeoutExpired) as failure:
         raise Failed(str(failure)) from None
@@ -96,12 +97,12 @@ class Redis:
     def benchmark(self, *call):
         """Calls per second."""
         auth = ("-a", self.password) if self.password else ()
-        told = run("redis-benchmark", "-h", self.address[0], "-p", self.address[1], *auth, "--csv",
+        output = run("redis-benchmark", "-h", self.address[0], "-p", self.address[1], *auth, "--csv",
                    "-c", "2", "-P", "64", "-n", str(CALLS), "-r", str(NAMES), *call)
-        return float(told.splitlines()[-1].split('","')[1])
+        return float(output.splitlines()[-1].split('","')[1])
 
 
-# -- ours, and what they are measured by --
+# -- our candidates and their references --
 
 class Scripts:
     """redis-benchmark with the plain lock's two scripts."""
@@ -116,14 +117,14 @@ class Scripts:
         acquire, release = (
             redis.ask("-x", "script", "load", stdin=run(self.print_script, script))
             for script in ("acquire", "release"))
-        return (("evalsha", acquire, "2", "lock:fence", name, "30000", WANTED_LATER_US, OWNER, NUMBER),
+        return (("evalsha", acquire, "2", "lock:fence", name, "30000", LATEST_US, OWNER, NUMBER),
                 ("evalsha", release, "2", "lock:fence:waiting", name, OWNER, NUMBER))
 
     def measure(self, _work, redis):
         acquire, release = self.calls(redis, "bench:check")
         replies = redis.ask(*acquire).split("\n")[3], redis.ask(*release).split()[1]
         if replies != ("1", "1"):
-            raise Failed(f"the scripts are called otherwise by now: {replies}")
+            raise Failed(f"the arguments of the scripts have changed: {replies}")
         acquire, release = self.calls(redis, "lock:order:__rand_int__")
         acquires_per_s = redis.benchmark(*acquire)
         redis.ask("eval", f"for i = 0, {NAMES - 1} do redis.call('SET', "
@@ -147,7 +148,7 @@ class BareHiredis:
 
 
 class Asynchronous:
-    """The asynchronous face, plain kind, under the watchdog."""
+    """The asynchronous calls, plain kind, with the watchdog."""
 
     title, works, role = "librlock, asynchronous", ("many",), "ours"
 
@@ -156,14 +157,14 @@ class Asynchronous:
 
     def measure(self, _work, redis):
         words = run(self.program, redis.url, str(IN_FLIGHT), str(SECONDS), "watch").split()
-        told = dict(zip(words[::2], words[1::2]))
-        if told["failures"] != "0":
-            raise Failed(f"bench_lock: {told['failures']} failures")
-        return {"version": "", "pairs_per_s": float(told["pairs_per_s"]), "acquisitions": []}
+        results = dict(zip(words[::2], words[1::2]))
+        if results["failures"] != "0":
+            raise Failed(f"bench_lock: {results['failures']} failures")
+        return {"version": "", "pairs_per_s": float(results["pairs_per_s"]), "acquisitions": []}
 
 
 class Synchronous:
-    """The synchronous face, under the watchdog, waiting by pub/sub."""
+    """The synchronous calls, with the watchdog, waiting by pub/sub."""
 
     role = "ours"
 
@@ -192,7 +193,7 @@ class Peer:
 
 
 class RedisPy(Peer):
-    """Debian's package, unpacked beside the system, with Debian's Python."""
+    """Debian's package, unpacked below BUILD_DIR, with Debian's Python."""
 
     title, works = "redis-py Lock", ("one", "contended")
 
@@ -210,7 +211,7 @@ class RedisPy(Peer):
 
 
 class Node(Peer):
-    """A package of npm; both are installed at once."""
+    """A package of npm; both are installed together."""
 
     def __init__(self, package, title, works):
         self.package, self.title, self.works = package, title, works
@@ -247,7 +248,7 @@ class Redisson(Peer):
     title, works = "Redisson RLock", ("many", "one", "contended")
 
     def install(self, build):
-        done = subprocess.run([f"{HERE}/../interop/build.sh", build], capture_output=True, text=True,
+        done = subprocess.run([*DIE_WITH_PARENT, f"{HERE}/../interop/build.sh", build], capture_output=True, text=True,
                               check=False)
         if done.returncode != 0:
             raise Missing((done.stdout or done.stderr).strip())
@@ -256,13 +257,13 @@ class Redisson(Peer):
 
 
 def is_copy(path, other):
-    """Whether both are there and hold the same."""
+    """Whether both files exist and have the same content."""
     with contextlib.suppress(OSError), open(path, "rb") as one, open(other, "rb") as two:
         return one.read() == two.read()
     return False
 
 
-# The first of each work is what the others are measured by.
+# The first of each workload is the reference of the others.
 ENTRANTS = (
     Scripts(), BareHiredis(), Asynchronous(),
     Synchronous("plain", ("one", "contended")), Synchronous("reentrant", ("one", "contended")),
@@ -273,32 +274,32 @@ WORKS = {"many": ("many, pairs per second", 0.8), "one": ("one thread, pairs per
          "contended": ("16 contending, acquisitions per second", None)}
 
 
-# -- keeping locks --
+# -- the cost of held locks --
 
 def measure_held(build, redis):
-    """What it costs to keep HELD locks under the watchdog, with its default lease, for HELD_S."""
+    """The cost of HELD locks that the watchdog renews for HELD_S, with the default lease."""
     def look():
         stats = dict(line.split(":") for line in redis.ask("info", "everything").split("\n") if ":" in line)
         return int(stats["total_commands_processed"]), float(stats["used_cpu_user"]) + float(stats["used_cpu_sys"])
 
     redis.ask("flushall")
-    with subprocess.Popen((f"{build}/bench_held", redis.url, str(HELD), str(HELD_S)), text=True,
+    with subprocess.Popen((*DIE_WITH_PARENT, f"{build}/bench_held", redis.url, str(HELD), str(HELD_S)), text=True,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         program.stdout.readline()
         calls, cpu_s = look()
-        told = json.loads(program.stdout.readline() or "{}")
+        held = json.loads(program.stdout.readline() or "{}")
         calls, cpu_s = look()[0] - calls, look()[1] - cpu_s
         program.stdin.close()
-        if program.wait(WITHIN_S) != 0 or told.get("lost") != 0:
-            raise Failed(f"bench_held: {told}")
-    return {"held": HELD, "seconds": HELD_S, "renewed": told["renewed"], "cpu_s": told["cpu_s"],
+        if program.wait(WITHIN_S) != 0 or held.get("lost") != 0:
+            raise Failed(f"bench_held: {held}")
+    return {"held": HELD, "seconds": HELD_S, "renewed": held["renewed"], "cpu_s": held["cpu_s"],
             "redis_cpu_s": round(cpu_s, 3), "commands_per_s": round(calls / HELD_S, 1)}
 
 
 # -- the run --
 
 def install_all(build):
-    """Those that can be measured, and why the others cannot."""
+    """The candidates that can be measured, and why the others cannot."""
     present, missing = [], {}
     for entrant in ENTRANTS:
         try:
@@ -310,36 +311,36 @@ def install_all(build):
 
 
 def measure_all(entrants, redis):
-    """What each told in each round, by work and entrant."""
-    told = {}
+    """The results of each round, by workload and candidate."""
+    results = {}
     for number in range(1, ROUNDS + 1):
         print(f"bench-lock: round {number} of {ROUNDS}", flush=True)
         for work in WORKS:
             for entrant in entrants:
                 if work in entrant.works:
                     redis.ask("flushall")
-                    told.setdefault((work, entrant), []).append(entrant.measure(work, redis))
-    return told
+                    results.setdefault((work, entrant), []).append(entrant.measure(work, redis))
+    return results
 
 
 def fairness(acquisitions):
-    """The most by the least; None when one got nothing at all."""
+    """The most divided by the least; None when one thread got nothing."""
     return max(acquisitions) / min(acquisitions) if min(acquisitions) else None
 
 
-def compile_row(work, entrant, told):
-    rates = [round(each["pairs_per_s"]) for each in told]
-    row = {"work": work, "who": entrant.title, "version": told[0]["version"],
+def compile_row(work, entrant, results):
+    rates = [round(each["pairs_per_s"]) for each in results]
+    row = {"work": work, "who": entrant.title, "version": results[0]["version"],
            "role": entrant.role,
            "pairs_per_s": round(statistics.median(rates)), "pairs_per_s_rounds": rates}
     if work == "contended":
-        ratios = [fairness(each["acquisitions"]) for each in told]
+        ratios = [fairness(each["acquisitions"]) for each in results]
         row["fairness"] = None if None in ratios else round(statistics.median(ratios), 2)
     return row
 
 
-def compile_result(told, missing, redis):
-    rows = [compile_row(work, entrant, rounds) for (work, entrant), rounds in told.items()]
+def compile_result(results, missing, redis):
+    rows = [compile_row(work, entrant, rounds) for (work, entrant), rounds in results.items()]
     for row in rows:
         same_work = [other for other in rows if other["work"] == row["work"]]
         row["ratio"] = round(row["pairs_per_s"] / same_work[0]["pairs_per_s"], 3)
@@ -354,7 +355,7 @@ def machine():
 
 
 def goals(result):
-    """The goals for our best result in each work, as (text, whether it is met)."""
+    """The goals for our best result in each workload, as (text, whether it is met)."""
     for work, (_, least) in WORKS.items():
         ours, peers = (max((row for row in result["rows"] if (row["role"], row["work"]) == (role, work)),
                            key=lambda row: row["pairs_per_s"], default=None) for role in ("ours", "peer"))
@@ -378,7 +379,7 @@ def print_table(result):
             print(f"  {row['who'] + ' ' + row['version']:42}{row['pairs_per_s']:>12,}"
                   f"{min(rates):>9,}..{max(rates):<9,}{'starved' if number is None else number:>8}")
     kept = result["kept"]
-    print(f"\n{kept['held']:,} locks kept for {kept['seconds']} s: {kept['renewed']:,} renewals, "
+    print(f"\n{kept['held']:,} locks held for {kept['seconds']} s: {kept['renewed']:,} renewals, "
           f"{kept['commands_per_s']} commands/s with those inside scripts; CPU {kept['cpu_s']} s ours, {kept['redis_cpu_s']} s Redis\n")
     for title, holds in goals(result):
         print(f"{title}: {'met' if holds else 'MISSED'}")

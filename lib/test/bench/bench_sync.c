@@ -3,9 +3,9 @@
  *
  *   bench_sync URL THREADS SECONDS one|contended KIND
  *
- * Each of THREADS takes and releases one lock again and again, all the same one
+ * Each of THREADS acquires and releases one lock again and again: all the same lock
  * (contended) or each its own (one). KIND is plain, reentrant, fair or getset; all but
- * the last are watched, and wait by pub/sub. Prints a line of JSON.
+ * getset have the watchdog and wait by pub/sub. Prints a line of JSON.
  */
 #include "base/clock.h"
 #include "lock/rlock_sync.h"

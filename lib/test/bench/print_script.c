@@ -1,4 +1,4 @@
-/* print_script.c - the text of one of the library's scripts: print_script NAME */
+/* print_script.c - print the text of a script of the library: print_script NAME */
 #include "lock/scripts.h"
 
 #include <stdio.h>

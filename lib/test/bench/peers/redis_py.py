@@ -1,6 +1,6 @@
 """redis_py.py one|contended SECONDS REDIS_URL - lock and unlock pairs per second of redis-py's
-Lock with its defaults, as one line of JSON. A timeout is given: by default it has none, and
-a lock would outlive its holder for ever."""
+Lock with its defaults, as one line of JSON. It is given a timeout: without one, the default, a
+lock whose holder dies stays locked for ever."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ def run_pairs(client, work, end, counts, index):
 
 
 def measure(client, work, seconds):
-    """Pairs by each thread that ended within the time."""
+    """The pairs of each thread that ended within the time."""
     counts = [0] * THREADS[work]
     end = time.monotonic() + seconds
     threads = [threading.Thread(target=run_pairs, args=(client, work, end, counts, index))

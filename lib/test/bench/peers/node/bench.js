@@ -2,9 +2,8 @@
  * bench.js redlock|ioredis one|contended|many SECONDS REDIS_URL - lock and unlock pairs per
  * second, as one line of JSON.
  *
- * redlock with its defaults. ioredis alone: SET NX PX, and the compare-and-delete script by
- * defineCommand(), which sends it by its digest; it has no waiting, so `contended` is none
- * of its works.
+ * redlock runs with its defaults. ioredis alone: SET NX PX, and a compare-and-delete script
+ * by defineCommand(), which sends its digest; it cannot wait, so it has no `contended`.
  */
 "use strict";
 
@@ -59,7 +58,7 @@ const WORKS = {
   many: { tasks: IN_FLIGHT, name: () => `bench:many:${names++ % NAMES}` },
 };
 
-/* Pairs by each task that ended within the time. */
+/* The pairs of each task that ended within the time. */
 async function measure(pair, { tasks, name }, ms) {
   const endMs = performance.now() + ms;
   const task = async () => {

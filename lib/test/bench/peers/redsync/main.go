@@ -28,7 +28,7 @@ const (
 
 type work struct {
 	tasks int
-	// mutexes makes for one task what gives the mutex of its next pair.
+	// mutexes returns, for one task, a function that returns the mutex of its next pair.
 	mutexes func(*redsync.Redsync) func() *redsync.Mutex
 }
 
@@ -53,7 +53,7 @@ var works = map[string]work{
 	"many":      {inFlight, fresh},
 }
 
-// pair tells whether the lock was taken before the tries were used up.
+// pair reports whether the lock was acquired before the tries were used up.
 func pair(mutex *redsync.Mutex) bool {
 	if err := mutex.Lock(); err != nil {
 		var taken *redsync.ErrTaken

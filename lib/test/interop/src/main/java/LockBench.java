@@ -41,13 +41,13 @@ public final class LockBench {
         redisson.shutdown();
     }
 
-    /* The name of its jar has it: redisson-VERSION.jar. */
+    /* From the name of its jar: redisson-VERSION.jar. */
     private static String version() {
         String jar = Redisson.class.getProtectionDomain().getCodeSource().getLocation().getPath();
         return jar.replaceAll(".*/redisson-(.*)\\.jar", "$1");
     }
 
-    /* Pairs by each thread or chain that ended within the time. */
+    /* The pairs of each thread or chain that ended within the time. */
     private long[] measure(String work, int seconds) throws InterruptedException {
         long endNs = System.nanoTime() + seconds * 1_000_000_000L;
         return switch (work) {
