@@ -12,6 +12,12 @@ void queues_init(struct queues *queues)
 
 void queues_clear(struct queues *queues)
 {
+    struct queue *unsent;
+    size_t at = 0;
+
+    /* an empty queue stays in the ring until its turn, which comes when a lane is free */
+    while ((unsent = idmap_next(&queues->map, &at)) != NULL)
+        free(unsent);
     LIST_DRAIN(struct queue, queue, &queues->free, ring)
         free(queue);
     idmap_clear(&queues->map);
