@@ -140,6 +140,15 @@ $(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(BUILD)/libapp.a $(BUILD)/librloc
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
 
+# The simulator replaces libuv, libpq and hiredis. It is not linked with them, so a function that
+# it lacks is an error of the linker. It counts the blocks of malloc(), unless a sanitizer does.
+SIM_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard app/test/sim/*.c)))
+SIM_LINK  = $(if $(SAN),,$(patsubst %,-Wl$(,)--wrap=%,malloc calloc realloc free strdup)) -rdynamic
+SIM_LIBS  = $(filter-out -luv -lpq -lhiredis%,$(LIBS_TEST))
+$(BUILD)/simulate: $(SIM_OBJ) $(BUILD)/libapp.a $(BUILD)/librlock.a
+	$(call say,LD)
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) $(SIM_LINK) -o $@ $^ $(SIM_LIBS)
+
 $(APP_FUZZ): %: %.o $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
@@ -220,6 +229,16 @@ prove-lab: $(BUILD)/seckill $(BUILD)/check ## the same with planted defects, whi
 	@load/lab/mutated_histories.py $(BUILD)/check
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 
+SEED  = 0
+COUNT = 0
+DEFECTS =
+.PHONY: simulate simulate-defects
+simulate: $(BUILD)/simulate ## run orders over simulated servers, network and time: SEED= COUNT=
+	@exec $< $(SEED) $(COUNT)
+simulate-defects: $(BUILD)/simulate $(BUILD)/libapp.a $(BUILD)/librlock.a ## the same with planted defects, which must be found
+	@COMPILE='$(CC) $(ALL_CFLAGS)' LINK='$(CC) $(SANITIZE) $(LDFLAGS) $(SIM_LINK) $(SIM_OBJ) $(filter %.a,$^) $(SIM_LIBS)' \
+	    app/test/sim/defects.py $(BUILD) 100000 $(DEFECTS)
+
 # A file of bench/ is a program of its own.
 BENCH_LOCK := $(patsubst lib/test/bench/%.c,$(BUILD)/%,$(BENCH_SRC))
 .PHONY: bench-lock
@@ -273,7 +292,7 @@ test-demo: ## test the demo in containers; starts a Docker if none runs; needs r
 	@.ci/test.sh demo
 
 .PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-address $(TESTS:%=%.check)
-programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(LOAD)
+programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD)
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
 # These take longest and start first, so that no core is idle at the end.
 SLOW     = it_sql_growth it_life it_fault_postgres it_sql_plans it_fault it_sql_audit it_fault_redis
@@ -294,10 +313,13 @@ check-address:
 # All of these may run side by side. The longest are first.
 .PHONY: check-all check-tests
 check-tests: check-pages check-proof check-docs check-it check-bench check-access check-interop \
-             check-address check-load-units check-unit check-fuzz check-model check-install check-gdb
+             check-address check-load-units check-unit check-simulate \
+             check-fuzz check-model check-install check-gdb
 check-all: check-tests check-lint
 
-.PHONY: check-load-units check-gdb check-model check-install check-interop
+.PHONY: check-simulate check-load-units check-gdb check-model check-install check-interop
+check-simulate: $(BUILD)/simulate
+	$(CHECK) --show simulator $< 0 0 30
 check-load-units: $(BUILD)/open_loop
 	$(CHECK) "load/test_*.py" python3 -B -m unittest discover -s load
 check-gdb: $(BUILD)/seckill $(BUILD)/app/test/sale/test_checkout

@@ -33,7 +33,7 @@ PLACE = "var/it/docs"
 OPERATOR, INTEGRATOR, DEVELOPER = (f"app/docs/{reader}.md" for reader in ("operator", "integrator", "developer"))
 DOCS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", OPERATOR, INTEGRATOR, DEVELOPER,
         "app/docs/architecture.md", "app/docs/benchmarks.md", "sql/README.md",
-        "load/README.md", "lib/README.md")
+        "load/README.md", "lib/README.md", "app/test/sim/README.md")
 NOT_IN_CONTRACT = {"POST /v1/dev/token", "GET /web/{name}"}
 FOREIGN = {"archive_command", "archive_mode", "synchronous_standby_names", "wal_compression"} # settings of Postgres
 SESSION_WITHIN_S = 120

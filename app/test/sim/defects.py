@@ -1,0 +1,159 @@
+#!/usr/bin/python3 -B
+"""defects.py BUILD COUNT [NAME...] - plant each defect, and require that the simulator finds it.
+
+Each defect replaces a text of a source by another. The changed source is compiled and linked
+before the archive with the original. The simulator then runs COUNT schedules at most, always
+from the same seed. Prints after how many schedules a check failed, and which.
+
+The environment has the commands: COMPILE, and LINK with its objects and libraries."""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SEED = "1"
+
+# name, source, text, replacement
+DEFECTS = [
+    ("answer-before-commit", "app/store/store_conn.c",
+     "        return true;\n    }\n    PQclear(result);\n    answer_oldest(conn);\n",
+     "        answer_oldest(conn);\n        return true;\n    }\n    PQclear(result);\n"),
+    ("no-look-up", "app/sale/checkout.c",
+     "    case STATUS_DOWN:\n    case STATUS_BUSY:\n        batch_requeue",
+     "    case STATUS_DOWN:\n    case STATUS_IO:\n    case STATUS_TIMEOUT:\n"
+     "    case STATUS_BUSY:\n        batch_requeue"),
+    ("look-up-without-retire", "app/store/store_orders.c",
+     "    if (list_is_empty(&store->suspects))\n        look_up_resolving",
+     "    if (store != NULL)\n        look_up_resolving"),
+    ("suspect-forgotten", "app/store/store_calls.c",
+     "    if (store_conn_pending(conn) > 0)\n        store_suspect",
+     "    if (store_conn_pending(conn) > 1)\n        store_suspect"),
+    ("deadline-not-set", "app/sale/checkout.c",
+     "    list_insert_after(last, &item->deadline);",
+     "    (void)last;"),
+    ("deadline-answers-unavailable", "app/sale/checkout.c",
+     "        item_answer(item, OUTCOME_UNKNOWN);",
+     "        item_answer(item, OUTCOME_UNAVAILABLE);"),
+    ("lock-not-released", "app/sale/checkout.c",
+     "    if (rlock_is_held(&item->lock)) {\n        list_append(&item->checkout->unlocking",
+     "    if (rlock_is_held(&item->lock) && outcome != OUTCOME_SOLD_OUT) {\n"
+     "        list_append(&item->checkout->unlocking"),
+    ("lock-released-while-sent", "app/sale/checkout.c",
+     "    default: /* the outcome is unknown; the queue stays busy */\n",
+     "    default:\n"
+     "        rlock_release(checkout->options.locks, &batch->items[0]->lock, NULL, NULL);\n"),
+    ("fence-not-passed", "app/sale/checkout.c",
+     "        item->placement.fence = rlock_fence(lock);",
+     "        item->placement.fence = rlock_fence(lock) + 1;"),
+    ("fence-not-checked", "app/test/sim/sim_sql.c",
+     "newest != 0 && fence_at(place, at) <= newest",
+     "newest < 0"),
+    ("double-answer", "app/sale/checkout.c",
+     "    if (item->is_answered)\n        return;\n    item->is_answered = true;",
+     "    item->is_answered = true;"),
+    ("stale-catalogue", "app/sale/catalogue.c",
+     "    return entry->read_us > entry->changed_us &&\n"
+     "           now_us - entry->read_us < CATALOGUE_FRESH_US;",
+     "    return now_us - entry->read_us < 100 * CATALOGUE_FRESH_US;"),
+    ("retry-without-limit", "app/sale/checkout.c",
+     "++item->tries >= TRIES_MAX", "++item->tries >= 1000 * TRIES_MAX"),
+    ("split-batch-dropped", "app/sale/checkout.c",
+     "    list_insert_after(&batch->queue->split_batches, &tail->link);\n", ""),
+    ("refusal-of-another", "app/sale/checkout.c",
+     "    if (batch->count > 1)\n        tail =",
+     "    if (batch->count > 2)\n        tail ="),
+    ("placements-swapped", "app/store/store_orders.c",
+     "        struct placement *placement = call->placements[i];\n"
+     "        int64_t verdict",
+     "        struct placement *placement = call->placements[call->count - 1 - i];\n"
+     "        int64_t verdict"),
+    ("look-up-of-another", "app/store/store_orders.c",
+     "decode_found(result, row++, call->voucher_id, &lookup->placement))\n",
+     "decode_found(result, 0 * row++, call->voucher_id, &lookup->placement))\n"),
+    ("expiry-counted-twice", "app/store/store_life.c",
+     "        expiry->expired += (uint64_t)result_int64(result, 0, 0);",
+     "        expiry->expired += 2 * (uint64_t)result_int64(result, 0, 0);"),
+    ("expiry-ends-early", "app/sale/expiry.c",
+     "    watch->is_running = false;\n    watch->expired",
+     "    watch->is_running = status != STATUS_OK;\n    watch->expired"),
+    ("memory-not-given-back", "app/sale/checkout.c",
+     "    list_append(&checkout->free_items, &item->link);\n", ""),
+    ("queue-stays-busy", "app/sale/checkout.c",
+     "    queue->is_busy = false;\n    batch_free(batch);",
+     "    queue->is_busy = batch->count > 3;\n    batch_free(batch);"),
+    ("watchdog-never-stops", "lib/lock/watchdog.c",
+     "    list_remove(&lock->watch_link);\n    rlock_batch_leave(lock);",
+     "    rlock_batch_leave(lock);"),
+    ("message-not-read", "lib/lock/wait.c",
+     "            wake(waiter);\n            return;\n",
+     "            return;\n"),
+    ("orphan-left", "lib/lock/orphan.c",
+     "    struct rlock *copy = copy_of(client, lock);\n\n"
+     "    if (copy == NULL)\n        return;\n",
+     "    struct rlock *copy = lock == NULL ? copy_of(client, lock) : NULL;\n\n"
+     "    if (copy == NULL)\n        return;\n"),
+    ("reply-of-another", "lib/redis/script.c",
+     "    if (!is_ours(call, status, reply)) {",
+     "    if (!is_ours(call, status, reply) && status == STATUS_OK && reply == NULL) {"),
+    ("no-reconnect", "app/store/store_conn.c",
+     "    arm(conn, pause_ms * INT64_C(1000));",
+     "    if (conn->attempts < 3)\n        arm(conn, pause_ms * INT64_C(1000));"),
+    ("script-not-sent-again", "lib/lock/batch.c",
+     "    batch->is_sent = false; /* the server has executed none of it */\n"
+     "    send_batch(batch);",
+     "    batch->is_sent = false;\n    recycle(batch);"),
+]
+
+
+def plant(build, name, source, text, replacement):
+    """Returns the object of the changed source."""
+    original = (ROOT / source).read_text()
+    if original.count(text) != 1:
+        sys.exit(f"{name}: the text occurs {original.count(text)} times in {source}")
+    folder = build / "defects" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    changed = folder / pathlib.Path(source).name
+    changed.write_text(original.replace(text, replacement))
+    subprocess.run(shlex.split(os.environ["COMPILE"]) + ["-Wno-error", "-c", "-o",
+                   changed.with_suffix(".o"), changed], check=True, cwd=ROOT)
+    return changed.with_suffix(".o")
+
+
+def link(build, source, changed):
+    """The program with the changed object."""
+    replaced = str(build / pathlib.Path(source).with_suffix(".o"))
+    words = [word for word in shlex.split(os.environ["LINK"]) if word != replaced]
+    program = changed.parent / "simulate"
+    first = next(at for at, word in enumerate(words) if word.endswith(".o"))
+    subprocess.run(words[:first] + [changed] + words[first:] + ["-o", program], check=True,
+                   cwd=ROOT)
+    return program
+
+
+def run(program, count):
+    """(number of the schedule or 0, what was found)"""
+    done = subprocess.run([program, SEED, str(count)], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True)
+    found = re.search(r"schedule (\d+): (.*)", done.stderr)
+    return (int(found[1]), found[2]) if found else (0, "not found")
+
+
+def main(build, count, names):
+    missed = 0
+    for name, source, text, replacement in DEFECTS:
+        if names and name not in names:
+            continue
+        changed = plant(build, name, source, text, replacement)
+        schedules, what = run(link(build, source, changed), count)
+        missed += schedules == 0
+        print(f"{name:30} {schedules or 'never':>7}  {what}", flush=True)
+    print(f"simulator: {missed} of the planted defects are not found within {count} schedules")
+    return missed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))

@@ -1,0 +1,74 @@
+/*
+ * sim.h - the core of the simulator: random numbers, time, events, failure, trace.
+ *
+ * Everything that happens in a schedule is an event at a simulated time. All choices are
+ * made by one generator of random numbers, so a schedule is a function of its seed.
+ *
+ * Threads: one.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include "base/attributes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MS INT64_C(1000) /* in microseconds */
+#define S  INT64_C(1000000)
+
+/** Start a schedule: no events; the time and all choices depend on `seed` alone. */
+void sim_begin(uint64_t seed);
+
+/* -- random numbers -- */
+
+uint64_t sim_random(void);
+
+/** 0 .. limit - 1 */
+uint64_t sim_below(uint64_t limit);
+
+/** low .. high */
+int64_t sim_between(int64_t low, int64_t high);
+
+/** True in `percent` of 100 cases. */
+bool sim_chance(unsigned percent);
+
+/* -- time and events -- */
+
+/** The simulated clock, monotonic. */
+int64_t sim_now_us(void);
+
+/** Microseconds since the schedule began. */
+int64_t sim_elapsed_us(void);
+
+typedef void (*sim_event_cb)(void *subject, uint64_t number);
+
+/** Call `callback` at `at_us`, or now if that has passed. Events cannot be cancelled: the
+ *  number tells the callback whether its subject still expects it. */
+void sim_at(int64_t at_us, sim_event_cb callback, void *subject, uint64_t number);
+
+/** Run the next event. Returns false if there is none, or none until `until_us`; then the
+ *  time is `until_us`. */
+bool sim_step(int64_t until_us);
+
+/** Events since the schedule began. */
+uint64_t sim_steps(void);
+
+/* -- failure and trace -- */
+
+/** A check has failed: print the message and the seed, and end the program. */
+void sim_fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
+
+extern bool sim_is_tracing;
+void sim_print_trace(const char *format, ...) PRINTF_LIKE(1, 2);
+#define SIM_TRACE(...)                                                                   \
+    do {                                                                                 \
+        if (sim_is_tracing)                                                              \
+            sim_print_trace(__VA_ARGS__);                                                \
+    } while (0)
+
+/** How many schedules have begun. */
+uint64_t sim_count(void);
+
+#endif

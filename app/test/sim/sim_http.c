@@ -1,0 +1,156 @@
+/*
+ * sim_http.c - app/http/http.h and the identification of callers, for sim_shoppers.c.
+ *
+ * An answer is read back from what the handler rendered.
+ */
+#include "app/api/api_identity.h"
+#include "app/api/api_routes.h"
+#include "app/test/sim/sim.h"
+#include "app/test/sim/sim_memory.h"
+#include "app/test/sim/sim_shoppers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CODE_BYTES 32
+
+struct http_request {
+    void *owner;
+    struct text key;
+};
+
+struct http_page {
+    unsigned status;
+    char code[CODE_BYTES];
+};
+
+struct http_request *sim_http_request(void *owner, struct text key)
+{
+    struct http_request *request = sim_alloc(sizeof(*request));
+
+    *request = (struct http_request){owner, {key.bytes, key.len}};
+    return request;
+}
+
+/* -- answers -- */
+
+/* The string of a member in a JSON text; "" if it has none. */
+static void read_member(const char *body, size_t len, const char *name, char *ret_value)
+{
+    char text[1024];
+    const char *at;
+    size_t value_len;
+
+    ret_value[0] = '\0';
+    if (len >= sizeof(text))
+        sim_fail("an answer has %zu bytes", len);
+    memcpy(text, body, len);
+    text[len] = '\0';
+    at = strstr(text, name);
+    if (at == NULL)
+        return;
+    at += strlen(name);
+    at += strspn(at, "\": ");
+    value_len = strcspn(at, "\"");
+    if (value_len >= CODE_BYTES)
+        sim_fail("a member of an answer has %zu bytes", value_len);
+    memcpy(ret_value, at, value_len);
+    ret_value[value_len] = '\0';
+}
+
+void http_answer(struct http_request *request, const struct http_reply *reply)
+{
+    char code[CODE_BYTES], id[CODE_BYTES];
+
+    read_member(reply->body, reply->body_len, "\"code\"", code);
+    read_member(reply->body, reply->body_len,
+                reply->status < 300 ? "\"id\"" : "\"order_id\"", id);
+    sim_shoppers_on_answer(request->owner, reply->status, code, strtoll(id, NULL, 10));
+}
+
+struct http_page *http_page_create(const struct http_reply *reply)
+{
+    static struct http_page pages[128]; /* for the life of this program */
+    static size_t count;
+
+    if (count == sizeof(pages) / sizeof(pages[0]))
+        sim_fail("too many pages");
+    pages[count].status = reply->status;
+    read_member(reply->body, reply->body_len, "\"code\"", pages[count].code);
+    return &pages[count++];
+}
+
+void http_page_free(struct http_page *page UNUSED)
+{
+}
+
+void http_answer_page(struct http_request *request, struct http_page *page)
+{
+    sim_shoppers_on_answer(request->owner, page->status, page->code, 0);
+}
+
+/* -- requests -- */
+
+struct text http_header(const struct http_request *request, const char *name,
+                        bool *ret_repeated)
+{
+    if (ret_repeated != NULL)
+        *ret_repeated = false;
+    return strcmp(name, "Idempotency-Key") == 0 ? request->key : (struct text){0};
+}
+
+struct text http_query(const struct http_request *request UNUSED, const char *name UNUSED,
+                       bool *ret_repeated)
+{
+    *ret_repeated = false;
+    return (struct text){0};
+}
+
+struct text http_body(const struct http_request *request UNUSED)
+{
+    return (struct text){0};
+}
+
+enum http_method http_method(const struct http_request *request UNUSED)
+{
+    return HTTP_POST;
+}
+
+const char *http_path(const struct http_request *request UNUSED)
+{
+    return "/v1/vouchers/1/orders";
+}
+
+const char *http_trace(struct http_request *request UNUSED)
+{
+    return "";
+}
+
+const char *http_trace_sent(struct http_request *request UNUSED)
+{
+    return NULL;
+}
+
+const struct http *http_of(const struct http_request *request)
+{
+    return sim_shoppers_http(request->owner);
+}
+
+size_t http_pending(const struct http *http)
+{
+    return sim_shoppers_pending((const struct sim_service *)(const void *)http);
+}
+
+/* -- callers -- */
+
+void api_identify(struct api_request *request, api_handler identified)
+{
+    request->identified = identified;
+    sim_shoppers_on_identify(request->http->owner);
+}
+
+bool api_has_ticket(struct api_request *request UNUSED)
+{
+    return true;
+}

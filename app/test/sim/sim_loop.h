@@ -1,0 +1,85 @@
+/*
+ * sim_loop.h - a simulated event loop in place of libuv, the clocks and poll().
+ *
+ * sim_loop.c defines the functions of libuv that the service calls, those of base/clock.h
+ * and base/random.h, and poll(). A function of libuv that is missing there is an error of
+ * the linker.
+ *
+ * A turn of the loop runs the input that is ready, in random order, the timers that are
+ * due, the idle handlers, and then `on_turn_end`, as a prepare handle would.
+ */
+#ifndef SIM_LOOP_H
+#define SIM_LOOP_H
+
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+/** Something that gets input: a socket. */
+struct sim_input {
+    struct list link; /* in loop->ready */
+    void (*on_ready)(struct sim_input *input);
+};
+
+struct sim_loop {
+    uv_loop_t uv; /* its data is this */
+    void (*on_turn_end)(void *arg);
+    void *arg;
+    /* private: */
+    struct list ready;   /* sim_input */
+    struct list handles; /* all that are open */
+    struct list closing;
+    int64_t paused_until_us;
+    int64_t turn_at_us; /* INT64_MAX: no turn is planned */
+    uint64_t turn_number;
+    uint64_t timer_orders;
+    uint64_t now_ms; /* cached, as libuv does */
+    bool is_stopped;
+};
+
+void sim_loop_init(struct sim_loop *loop, void (*on_turn_end)(void *arg), void *arg);
+
+/** The loop that libuv's belongs to. */
+struct sim_loop *sim_loop_of(const uv_loop_t *uv);
+
+/** Input has arrived: let the loop read it in its next turn. */
+void sim_loop_ready(struct sim_loop *loop, struct sim_input *input);
+
+/** The input is closed. */
+void sim_loop_forget(struct sim_input *input);
+
+/** Have a turn now. */
+void sim_loop_wake(struct sim_loop *loop);
+
+/** The process is stopped until `until_us`. */
+void sim_loop_pause(struct sim_loop *loop, int64_t until_us);
+
+/** The process is killed: no turn follows. */
+void sim_loop_stop(struct sim_loop *loop);
+
+bool sim_loop_is_stopped(const struct sim_loop *loop);
+
+/** All handles have been closed and their callbacks have run. */
+bool sim_loop_is_done(const struct sim_loop *loop);
+
+/** A socket that is watched by a uv_poll_t. */
+struct sim_descriptor {
+    struct sim_input input;
+    struct sim_loop *loop;
+    struct sim_handle *poll; /* NULL: not watched */
+    int number;
+    bool is_readable, is_writable;
+};
+
+void sim_descriptor_open(struct sim_descriptor *descriptor, struct sim_loop *loop);
+void sim_descriptor_close(struct sim_descriptor *descriptor);
+
+/** Forget the descriptors that killed processes have left open. */
+void sim_descriptors_reset(void);
+
+/** To be called when it has become readable or writable. */
+void sim_descriptor_changed(struct sim_descriptor *descriptor);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * sim_net.h - the simulated network: streams that deliver messages in order, late.
+ *
+ * A connection is two streams. What TCP would retransmit is a delay; what it cannot save is
+ * a stream that is held until its reader has given up, or one that is cut. A message that
+ * has been sent may still arrive after its sender has closed the connection.
+ */
+#ifndef SIM_NET_H
+#define SIM_NET_H
+
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** How long messages of this schedule take. */
+struct sim_net_options {
+    int64_t least_us, most_us;
+    unsigned slow_percent; /* of the messages take up to slow_us */
+    int64_t slow_us;
+};
+
+void sim_net_begin(const struct sim_net_options *options);
+
+/** The time that a message takes. */
+int64_t sim_net_delay_us(void);
+
+/** The head of a message, in memory from sim_alloc(). */
+struct sim_message {
+    struct list link;
+    int64_t at_us;
+};
+
+/** In memory that lasts until the end of the schedule. */
+struct sim_stream {
+    void (*deliver)(void *owner, struct sim_message *message);
+    void *owner;
+    /* private: */
+    struct list messages;
+    int64_t last_us;
+    int64_t held_until_us;
+    bool is_closed;
+};
+
+void sim_stream_init(struct sim_stream *stream,
+                     void (*deliver)(void *owner, struct sim_message *message),
+                     void *owner);
+void sim_stream_send(struct sim_stream *stream, struct sim_message *message);
+
+/** Nothing arrives before `until_us`. */
+void sim_stream_hold(struct sim_stream *stream, int64_t until_us);
+
+/** Nothing arrives any more. */
+void sim_stream_close(struct sim_stream *stream);
+
+#endif

@@ -1,0 +1,698 @@
+/*
+ * sim_postgres.c - server processes.
+ *
+ * States of a process: STARTING -> IDLE -> RUNNING (a statement) or WAITING (for a row lock) ->
+ * COMMITTING -> IDLE, and DEAD. Each transition has a new `step`, by which an event tells
+ * whether the process still expects it.
+ */
+#include "app/test/sim/sim_postgres.h"
+
+#include "app/test/sim/sim.h"
+#include "app/test/sim/sim_check.h"
+#include "app/test/sim/sim_memory.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define BACKENDS_MAX 2048
+#define PIDS         100 /* few, so that they are used again */
+#define OUTPUT_MAX   128
+
+enum backend_state { STARTING, IDLE, RUNNING, WAITING, COMMITTING, DEAD };
+
+struct sim_backend {
+    struct sim_stream to_server;
+    struct sim_stream *to_client; /* NULL: a session of the simulator */
+    unsigned service;
+    int64_t pid, start_us;
+    enum backend_state state;
+    uint64_t step;
+    struct list segments;        /* sim_request, not begun */
+    struct sim_request *segment; /* under way */
+    struct list *statement;      /* under way, a link of segment->statements */
+    struct list row_wait;        /* in rows[].waiting */
+    int row;                     /* locked; -1: none */
+    int64_t timeout_us;          /* statement_timeout; 0: none */
+    int64_t deadline_us;         /* of the statement */
+    PGresult *result;            /* of the statement */
+    size_t output_count;         /* results that have not been sent */
+    PGresult *output[OUTPUT_MAX];
+    struct sim_txn *txn;
+    bool is_aborted;    /* the transaction */
+    bool is_terminated; /* asked to end */
+    bool is_client_gone;
+    bool is_listening;
+};
+
+static struct {
+    struct sim_postgres_options options;
+    size_t backend_count;
+    struct sim_backend *backends[BACKENDS_MAX];
+    struct {
+        struct sim_backend *owner;
+        struct list waiting;
+    } rows[SIM_VOUCHERS_MAX];
+    int64_t hung_until_us, down_until_us, slow_until_us, failing_until_us;
+    int64_t slow_us;
+    unsigned fail_percent, lost_percent;
+    const char *sqlstate;
+    int64_t refused_user_id;
+} postgres;
+
+static void run_statement(struct sim_backend *backend);
+static void backend_on_step(void *subject, uint64_t step);
+
+/* -- processes -- */
+
+static void step_in(struct sim_backend *backend, enum backend_state state, int64_t in_us)
+{
+    backend->state = state;
+    sim_at(sim_now_us() + in_us, backend_on_step, backend, ++backend->step);
+}
+
+static void send_results(struct sim_backend *backend, enum sim_answer_kind kind,
+                         size_t count)
+{
+    struct sim_answer *answer;
+
+    if (backend->to_client == NULL)
+        return;
+    answer = sim_alloc(sizeof(*answer) + count * sizeof(PGresult *));
+    *answer = (struct sim_answer){.kind = kind, .count = count};
+    memcpy(answer->results, backend->output, count * sizeof(PGresult *));
+    sim_stream_send(backend->to_client, &answer->head);
+}
+
+static void send_answer(struct sim_backend *backend, enum sim_answer_kind kind)
+{
+    send_results(backend, kind, 0);
+}
+
+static void flush(struct sim_backend *backend)
+{
+    send_results(backend, ANSWER_RESULTS, backend->output_count);
+    backend->output_count = 0;
+}
+
+static void put_result(struct sim_backend *backend, PGresult *result)
+{
+    if (backend->output_count == OUTPUT_MAX)
+        sim_fail("too many results in one segment");
+    backend->output[backend->output_count++] = result;
+}
+
+static int64_t duration_us(int64_t least_us, int64_t most_us)
+{
+    if (sim_now_us() < postgres.slow_until_us && sim_chance(60))
+        return sim_between(most_us, most_us + postgres.slow_us);
+    return sim_between(least_us, most_us);
+}
+
+/* -- row locks -- */
+
+static void lock_granted(struct sim_backend *backend);
+
+static void release_row(struct sim_backend *backend)
+{
+    struct list *waiting;
+    struct sim_backend *next;
+    int row = backend->row;
+
+    backend->row = -1;
+    list_remove(&backend->row_wait);
+    if (row < 0)
+        return;
+    postgres.rows[row].owner = NULL;
+    waiting = &postgres.rows[row].waiting;
+    next = LIST_SHIFT(struct sim_backend, waiting, row_wait);
+    if (next != NULL) {
+        postgres.rows[row].owner = next;
+        next->row = row;
+        lock_granted(next);
+    }
+}
+
+/* Returns whether the lock is held; otherwise the process waits. */
+static bool lock_row(struct sim_backend *backend, int row)
+{
+    if (row < 0 || backend->row == row)
+        return true;
+    if (backend->row >= 0)
+        sim_fail("a transaction locks two vouchers, which the simulator does not model");
+    if (postgres.rows[row].owner == NULL) {
+        postgres.rows[row].owner = backend;
+        backend->row = row;
+        return true;
+    }
+    list_append(&postgres.rows[row].waiting, &backend->row_wait);
+    return false;
+}
+
+/* -- the end of a process -- */
+
+static void die(struct sim_backend *backend)
+{
+    if (backend->state == DEAD)
+        return;
+    SIM_TRACE("postgres: process %" PRId64 " of service %u ends", backend->pid,
+              backend->service);
+    backend->state = DEAD;
+    backend->step++;
+    release_row(backend);
+    sim_stream_close(&backend->to_server);
+    if (!backend->is_client_gone)
+        send_answer(backend, ANSWER_END);
+}
+
+static bool is_hung(void)
+{
+    return sim_now_us() < postgres.hung_until_us;
+}
+
+/* -- statements -- */
+
+static struct sim_statement *statement_of(const struct sim_backend *backend)
+{
+    return &list_item(backend->statement, struct sim_segment_statement, link)->statement;
+}
+
+static bool is_write(const struct sim_statement *statement)
+{
+    return statement->kind == SQL_PLACE || statement->kind >= SQL_EXPIRE_BATCHES;
+}
+
+static bool is_client_statement(const struct sim_statement *statement)
+{
+    return statement->kind < SQL_HOLD;
+}
+
+static bool concerns_refused(const struct sim_statement *statement)
+{
+    for (size_t i = 0;
+         statement->kind == SQL_PLACE && i < sim_param_count(&statement->params, 1);
+         i++) {
+        if (sim_param_element(&statement->params, 1, i) == postgres.refused_user_id)
+            return true;
+    }
+    return false;
+}
+
+static void next_segment(struct sim_backend *backend);
+
+static void abort_transaction(struct sim_backend *backend)
+{
+    backend->is_aborted = true;
+    if (backend->txn != NULL)
+        sim_free(backend->txn);
+    backend->txn = NULL;
+    release_row(backend);
+}
+
+static void end_statement(struct sim_backend *backend, PGresult *result)
+{
+    put_result(backend, result);
+    put_result(backend, NULL);
+    if (backend->txn != NULL && sim_chance(30))
+        flush(backend); /* the rows may arrive before the commit */
+    backend->statement = backend->statement->next;
+    run_statement(backend);
+}
+
+static void fail_statement(struct sim_backend *backend, const char *sqlstate)
+{
+    SIM_TRACE("postgres: process %" PRId64 ": statement %d fails with %s", backend->pid,
+              statement_of(backend)->kind, sqlstate);
+    abort_transaction(backend);
+    end_statement(backend, sim_result_error(sqlstate));
+}
+
+/* pg_terminate_backend() of each, identified by its pid and start. */
+static PGresult *retire(const struct sim_params *params)
+{
+    int64_t found = 0;
+
+    for (size_t i = 0; i < sim_param_count(params, 0); i++) {
+        for (size_t at = 0; at < postgres.backend_count; at++) {
+            struct sim_backend *other = postgres.backends[at];
+
+            if (other->state == DEAD || other->pid != sim_param_element(params, 0, i) ||
+                other->start_us != sim_param_time_element(params, 1, i))
+                continue;
+            found++;
+            other->is_terminated = true;
+            if (other->state != COMMITTING)
+                step_in(other, other->state, sim_between(0, 300));
+        }
+    }
+    sim_result_begin(1);
+    sim_result_int(found, 8);
+    return sim_result_end();
+}
+
+static PGresult *settings(const struct sim_backend *backend)
+{
+    sim_result_begin(3);
+    sim_result_int(backend->pid, 8);
+    sim_result_time(backend->start_us);
+    sim_result_int(1, 4); /* may call place_orders() */
+    return sim_result_end();
+}
+
+static PGresult *read_statement(struct sim_backend *backend,
+                                const struct sim_statement *statement)
+{
+    switch (statement->kind) {
+    case SQL_SETTINGS:
+        backend->timeout_us = statement->number * 1000;
+        return settings(backend);
+    case SQL_LISTEN:
+        backend->is_listening = true;
+        return sim_result_of(PGRES_COMMAND_OK);
+    case SQL_PREPARE:
+        return sim_result_of(PGRES_COMMAND_OK);
+    case SQL_RETIRE:
+        return retire(&statement->params);
+    default:
+        return sim_sql_read(statement);
+    }
+}
+
+static void count_tries(const struct sim_params *params)
+{
+    for (size_t i = 0; i < sim_param_count(params, 1); i++)
+        sim_check_tried(sim_param_element(params, 1, i), sim_param_element(params, 2, i));
+}
+
+/* The statement has what it needs: compute its result, which takes time. */
+static void begin_running(struct sim_backend *backend)
+{
+    const struct sim_statement *statement = statement_of(backend);
+    int64_t takes_us =
+        duration_us(postgres.options.run_least_us, postgres.options.run_most_us);
+
+    if (statement->kind == SQL_PLACE)
+        count_tries(&statement->params);
+    if (is_write(statement)) {
+        backend->txn = sim_calloc(sizeof(*backend->txn));
+        backend->txn->service = backend->service;
+        backend->result = sim_sql_write(statement, backend->txn);
+    } else {
+        backend->result = read_statement(backend, statement);
+    }
+    if (statement->kind == SQL_HOLD)
+        takes_us = statement->number;
+    if (sim_now_us() + takes_us > backend->deadline_us)
+        takes_us = backend->deadline_us - sim_now_us();
+    step_in(backend, RUNNING, takes_us);
+}
+
+static void lock_granted(struct sim_backend *backend)
+{
+    begin_running(backend);
+}
+
+static const char *injected_error(const struct sim_statement *statement)
+{
+    if (!is_client_statement(statement) || !is_write(statement))
+        return NULL;
+    if (postgres.refused_user_id != 0 && concerns_refused(statement))
+        return "22003";
+    if (sim_now_us() < postgres.failing_until_us && sim_chance(postgres.fail_percent))
+        return postgres.sqlstate;
+    return NULL;
+}
+
+static void commit(struct sim_backend *backend)
+{
+    int64_t takes_us = 0;
+
+    if (backend->txn != NULL)
+        takes_us = duration_us(postgres.options.commit_least_us,
+                               postgres.options.commit_most_us);
+    step_in(backend, COMMITTING, takes_us);
+}
+
+static void run_statement(struct sim_backend *backend)
+{
+    const struct sim_statement *statement;
+    const char *error;
+
+    if (backend->is_terminated) {
+        die(backend);
+        return;
+    }
+    if (backend->statement == &backend->segment->statements) {
+        commit(backend);
+        return;
+    }
+    if (backend->is_aborted) {
+        end_statement(backend, sim_result_of(PGRES_PIPELINE_ABORTED));
+        return;
+    }
+    statement = statement_of(backend);
+    backend->deadline_us = INT64_MAX;
+    if (backend->timeout_us > 0)
+        backend->deadline_us = sim_now_us() + backend->timeout_us;
+    error = injected_error(statement);
+    if (error != NULL && statement->kind == SQL_PLACE)
+        count_tries(&statement->params);
+    if (statement->kind <= SQL_PREPARE)
+        end_statement(backend, read_statement(backend, statement));
+    else if (error != NULL)
+        fail_statement(backend, error);
+    else if (lock_row(backend, sim_sql_row(statement)))
+        begin_running(backend);
+    else
+        step_in(backend, WAITING,
+                backend->timeout_us > 0 ? backend->timeout_us : 3600 * S);
+}
+
+/* -- commit -- */
+
+static void notify(int64_t voucher_id)
+{
+    for (size_t i = 0; i < postgres.backend_count; i++) {
+        struct sim_backend *backend = postgres.backends[i];
+        struct sim_answer *answer;
+
+        if (backend->state == DEAD || !backend->is_listening ||
+            sim_chance(postgres.lost_percent))
+            continue;
+        answer = sim_calloc(sizeof(*answer));
+        answer->kind = ANSWER_NOTIFY;
+        answer->voucher_id = voucher_id;
+        sim_stream_send(backend->to_client, &answer->head);
+    }
+}
+
+static void apply(struct sim_backend *backend)
+{
+    struct sim_txn *txn = backend->txn;
+
+    backend->txn = NULL;
+    if (txn != NULL) {
+        SIM_TRACE("postgres: process %" PRId64 " of service %u commits: voucher %" PRId64
+                  " has %" PRId64 " left, %zu orders placed, %zu moved",
+                  backend->pid, backend->service, txn->voucher.id,
+                  txn->voucher.stock_left, txn->insert_count, txn->move_count);
+        sim_sql_commit(txn);
+        if (txn->notifies)
+            notify(txn->voucher.id);
+        sim_free(txn);
+    }
+    release_row(backend);
+}
+
+static void end_segment(struct sim_backend *backend)
+{
+    apply(backend);
+    put_result(backend, sim_result_of(PGRES_PIPELINE_SYNC));
+    flush(backend);
+    LIST_DRAIN(struct sim_segment_statement, statement, &backend->segment->statements,
+               link)
+        sim_free(statement);
+    sim_free(backend->segment);
+    backend->segment = NULL;
+    backend->is_aborted = false;
+    backend->state = IDLE;
+    if (backend->is_terminated || (backend->is_client_gone && sim_chance(50)))
+        die(backend);
+    else
+        next_segment(backend);
+}
+
+static void next_segment(struct sim_backend *backend)
+{
+    backend->segment = LIST_SHIFT(struct sim_request, &backend->segments, head.link);
+    if (backend->segment == NULL) {
+        if (backend->is_client_gone)
+            die(backend);
+        return;
+    }
+    backend->statement = backend->segment->statements.next;
+    run_statement(backend);
+}
+
+/* The time of the present state is over. */
+static void backend_on_step(void *subject, uint64_t step)
+{
+    struct sim_backend *backend = subject;
+
+    if (step != backend->step || backend->state == DEAD)
+        return;
+    if (is_hung()) {
+        step_in(backend, backend->state, postgres.hung_until_us - sim_now_us());
+        return;
+    }
+    if (backend->is_terminated && backend->state != COMMITTING) {
+        die(backend);
+        return;
+    }
+    switch (backend->state) {
+    case STARTING:
+        backend->state = IDLE;
+        send_answer(backend, ANSWER_READY);
+        break;
+    case IDLE:
+        next_segment(backend);
+        break;
+    case WAITING:
+        fail_statement(backend, "57014");
+        break;
+    case RUNNING:
+        if (sim_now_us() >= backend->deadline_us)
+            fail_statement(backend, "57014");
+        else
+            end_statement(backend, backend->result);
+        break;
+    case COMMITTING:
+        end_segment(backend);
+        break;
+    case DEAD:
+        break;
+    }
+}
+
+/* -- connections -- */
+
+static bool is_pid_used(int64_t pid)
+{
+    for (size_t i = 0; i < postgres.backend_count; i++) {
+        if (postgres.backends[i]->pid == pid && postgres.backends[i]->state != DEAD)
+            return true;
+    }
+    return false;
+}
+
+static struct sim_backend *backend_create(unsigned service)
+{
+    struct sim_backend *backend = sim_calloc(sizeof(*backend));
+
+    if (postgres.backend_count == BACKENDS_MAX)
+        sim_fail("too many processes of Postgres");
+    backend->service = service;
+    backend->row = -1;
+    backend->pid = sim_between(1, PIDS);
+    while (is_pid_used(backend->pid))
+        backend->pid++;
+    backend->start_us = sim_sql_now_us();
+    list_init(&backend->segments);
+    list_init(&backend->row_wait);
+    postgres.backends[postgres.backend_count++] = backend;
+    return backend;
+}
+
+static void backend_on_message(void *owner, struct sim_message *message)
+{
+    struct sim_backend *backend = owner;
+    struct sim_request *request = list_item(message, struct sim_request, head);
+
+    switch (request->kind) {
+    case REQUEST_BEGIN:
+        send_answer(backend, sim_now_us() < postgres.down_until_us ? ANSWER_REFUSED
+                                                                   : ANSWER_ACCEPTED);
+        break;
+    case REQUEST_LOGIN:
+        if (sim_now_us() < postgres.down_until_us)
+            die(backend);
+        else
+            step_in(backend, STARTING, 0);
+        break;
+    case REQUEST_SEGMENT:
+        list_append(&backend->segments, &message->link);
+        if (backend->state == IDLE)
+            step_in(backend, IDLE, 0);
+        break;
+    case REQUEST_END:
+        backend->is_client_gone = true;
+        if (backend->state == IDLE || backend->state == STARTING)
+            step_in(backend, IDLE, 0);
+    }
+}
+
+struct sim_backend *sim_backend_open(struct sim_stream *to_client, unsigned service)
+{
+    struct sim_backend *backend = backend_create(service);
+
+    backend->to_client = to_client;
+    sim_stream_init(&backend->to_server, backend_on_message, backend);
+    return backend;
+}
+
+struct sim_stream *sim_backend_stream(struct sim_backend *backend)
+{
+    return &backend->to_server;
+}
+
+/* -- faults -- */
+
+void sim_postgres_begin(const struct sim_postgres_options *options)
+{
+    memset(&postgres, 0, sizeof(postgres));
+    postgres.options = *options;
+    for (int i = 0; i < SIM_VOUCHERS_MAX; i++)
+        list_init(&postgres.rows[i].waiting);
+    sim_sql_begin();
+}
+
+void sim_postgres_slow(int64_t us, int64_t until_us)
+{
+    postgres.slow_us = us;
+    postgres.slow_until_us = until_us;
+}
+
+void sim_postgres_hang(int64_t until_us)
+{
+    postgres.hung_until_us = until_us;
+}
+
+void sim_postgres_crash(int64_t up_us)
+{
+    postgres.down_until_us = up_us;
+    postgres.hung_until_us = 0;
+    for (size_t i = 0; i < postgres.backend_count; i++)
+        die(postgres.backends[i]);
+}
+
+/* Of a service; NULL: there is none. */
+static struct sim_backend *random_backend(void)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < postgres.backend_count; i++)
+        count += postgres.backends[i]->state != DEAD &&
+                 postgres.backends[i]->to_client != NULL;
+    for (size_t i = 0, pick = sim_below(count); i < postgres.backend_count; i++) {
+        if (postgres.backends[i]->state != DEAD &&
+            postgres.backends[i]->to_client != NULL && pick-- == 0)
+            return postgres.backends[i];
+    }
+    return NULL;
+}
+
+void sim_postgres_terminate(void)
+{
+    struct sim_backend *backend = random_backend();
+
+    if (backend == NULL)
+        return;
+    backend->is_terminated = true;
+    if (backend->state != COMMITTING)
+        step_in(backend, backend->state, 0);
+}
+
+/* The client learns of it at once, the server process when it reads. */
+void sim_postgres_cut(void)
+{
+    struct sim_backend *backend = random_backend();
+    struct sim_request *end;
+
+    if (backend == NULL)
+        return;
+    SIM_TRACE("postgres: the connection of process %" PRId64 " is cut", backend->pid);
+    send_answer(backend, ANSWER_END);
+    end = sim_calloc(sizeof(*end));
+    end->kind = REQUEST_END;
+    sim_stream_send(&backend->to_server, &end->head);
+    if (sim_chance(50))
+        sim_stream_hold(&backend->to_server, sim_now_us() + sim_between(0, 200 * MS));
+}
+
+void sim_postgres_hold(int64_t until_us)
+{
+    struct sim_backend *backend = random_backend();
+
+    if (backend == NULL)
+        return;
+    SIM_TRACE("postgres: the connection of process %" PRId64 " is held", backend->pid);
+    sim_stream_hold(sim_chance(50) ? &backend->to_server : backend->to_client, until_us);
+}
+
+void sim_postgres_part(unsigned service, int64_t until_us)
+{
+    bool is_to_server = sim_chance(50);
+
+    for (size_t i = 0; i < postgres.backend_count; i++) {
+        struct sim_backend *backend = postgres.backends[i];
+
+        if (backend->service == service && backend->to_client != NULL)
+            sim_stream_hold(is_to_server ? &backend->to_server : backend->to_client,
+                            until_us);
+    }
+}
+
+void sim_postgres_run(enum sim_statement_kind kind, size_t voucher, int64_t number)
+{
+    struct sim_backend *backend = backend_create(0);
+    struct sim_request *segment = sim_calloc(sizeof(*segment));
+    struct sim_segment_statement *statement = sim_calloc(sizeof(*statement));
+
+    statement->statement.kind = kind;
+    statement->statement.voucher = voucher;
+    statement->statement.number = number;
+    list_init(&segment->statements);
+    list_append(&segment->statements, &statement->link);
+    backend->state = IDLE;
+    backend->is_client_gone = true;
+    list_append(&backend->segments, &segment->head.link);
+    step_in(backend, IDLE, 0);
+}
+
+void sim_postgres_fail(const char *sqlstate, unsigned percent, int64_t until_us)
+{
+    postgres.sqlstate = sqlstate;
+    postgres.fail_percent = percent;
+    postgres.failing_until_us = until_us;
+}
+
+void sim_postgres_refuse_shopper(int64_t user_id)
+{
+    postgres.refused_user_id = user_id;
+}
+
+void sim_postgres_lose_notifications(unsigned percent)
+{
+    postgres.lost_percent = percent;
+}
+
+void sim_postgres_end_service(unsigned service)
+{
+    for (size_t i = 0; i < postgres.backend_count; i++) {
+        struct sim_backend *backend = postgres.backends[i];
+        struct sim_request *end = sim_calloc(sizeof(*end));
+
+        end->kind = REQUEST_END;
+        if (backend->service == service && backend->to_client != NULL)
+            sim_stream_send(&backend->to_server, &end->head);
+    }
+}
+
+void sim_postgres_heal(void)
+{
+    postgres.slow_until_us = postgres.failing_until_us = 0;
+    postgres.refused_user_id = 0;
+    if (postgres.down_until_us > sim_now_us())
+        postgres.down_until_us = sim_now_us();
+    if (postgres.hung_until_us > sim_now_us())
+        postgres.hung_until_us = sim_now_us(); /* the steps come later */
+}

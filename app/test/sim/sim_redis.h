@@ -1,0 +1,82 @@
+/*
+ * sim_redis.h - a simulated Redis server: its connections, its keys, its faults.
+ *
+ * It understands the commands that lib/lock sends. Each Lua script is modelled in
+ * sim_redis_scripts.c. Keys expire by the server's own clock, which may be stepped.
+ */
+#ifndef SIM_REDIS_H
+#define SIM_REDIS_H
+
+#include "app/test/sim/sim_net.h"
+
+#include <hiredis/hiredis.h>
+#include <stddef.h>
+
+/* -- connections, for sim_socket.c -- */
+
+/** From a client: bytes, or the begin or end of the connection. */
+struct sim_chunk {
+    struct sim_message head;
+    enum sim_chunk_kind { CHUNK_BEGIN, CHUNK_BYTES, CHUNK_END } kind;
+    size_t in_flight; /* orders that the service had accepted when it sent this */
+    size_t len;
+    char bytes[];
+};
+
+/** To a client. */
+struct sim_reply {
+    struct sim_message head;
+    enum sim_reply_kind { REPLY_CONNECTED, REPLY_REFUSED, REPLY_DATA, REPLY_END } kind;
+    redisReply *data;
+};
+
+struct sim_peer;
+
+/** The server's end of a new connection; `to_client` is the client's input. */
+struct sim_peer *sim_peer_open(struct sim_stream *to_client, unsigned service);
+
+/** Its input. */
+struct sim_stream *sim_peer_stream(struct sim_peer *peer);
+
+/* -- the server, for the schedule -- */
+
+void sim_redis_begin(void);
+
+/** It answers nothing until `until_us`, then everything that has arrived. */
+void sim_redis_hang(int64_t until_us);
+
+enum sim_redis_data { DATA_NONE, DATA_SNAPSHOT, DATA_ALL };
+
+/** It restarts, and accepts connections from `up_us` on. */
+void sim_redis_restart(int64_t up_us, enum sim_redis_data kept);
+
+/** Keep the present keys for a restart with DATA_SNAPSHOT. */
+void sim_redis_save(void);
+
+void sim_redis_step_clock(int64_t by_us);
+void sim_redis_forget_scripts(void);
+
+/** Answer scripts with an error until `until_us`. */
+void sim_redis_refuse(const char *error, int64_t until_us);
+
+/** A random connection: cut it; hold one direction; lose or double a reply. */
+void sim_redis_cut(void);
+void sim_redis_hold(int64_t until_us);
+void sim_redis_disturb(void);
+
+/** What a service sends arrives at `until_us`; or what is sent to it. */
+void sim_redis_part(unsigned service, int64_t until_us);
+
+/** The process of a service was killed: its connections end, behind what it has sent. */
+void sim_redis_end_service(unsigned service);
+
+/** No fault lasts. */
+void sim_redis_heal(void);
+
+/** When the lock of a shopper was last held: now, or in the past; -1: never. */
+int64_t sim_redis_held_us(int64_t user_id);
+
+/** The lock keys that have not expired. */
+size_t sim_redis_lock_count(void);
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * sim_schedule.h - one schedule: what its seed decides, from the start of the service to
+ * the check of its memory.
+ */
+#ifndef SIM_SCHEDULE_H
+#define SIM_SCHEDULE_H
+
+#include <stdint.h>
+
+/** Run the schedule of `seed`; a check that fails ends the program. */
+void sim_schedule_run(uint64_t seed);
+
+/** How often each outcome and each fault occurred in all schedules, as text. */
+void sim_schedule_print_counts(void);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * sim_service.h - an instance of the service: the real modules, assembled as worker.c does.
+ *
+ * Catalogue, checkout, expiry, store and lock client are real, and so is the handler of
+ * order requests in app/api. HTTP and authentication are not: sim_shoppers.c calls the
+ * handler.
+ */
+#ifndef SIM_SERVICE_H
+#define SIM_SERVICE_H
+
+#include "app/api/api_request.h"
+#include "app/test/sim/sim_loop.h"
+
+#define SIM_SERVICES_MAX 8
+
+struct sim_service;
+
+struct sim_service_options {
+    uint32_t order_timeout_ms;
+    uint32_t lease_ms;
+    uint32_t lock_wait_ms;
+    unsigned lanes;
+    size_t batch_max;
+    size_t queue_max;
+    bool bypass_locks;
+    bool expires_orders;
+    /* called once per turn, where the HTTP server would run its handlers */
+    void (*on_requests)(struct sim_service *service);
+    /* requests that were handled and not answered */
+    size_t (*pending)(const struct sim_service *service);
+};
+
+/** Forget all services: a schedule begins. */
+void sim_services_begin(void);
+
+struct sim_service *sim_service_start(const struct sim_service_options *options);
+
+/** Kill the process. Its memory stays until the end of the schedule. */
+void sim_service_kill(struct sim_service *service);
+
+/** Accept no more requests; close all parts when nothing is in flight. */
+void sim_service_stop(struct sim_service *service);
+
+/** All services that were stopped have closed all handles. */
+bool sim_services_are_closed(void);
+
+struct sim_loop *sim_service_loop(struct sim_service *service);
+struct sim_service *sim_service_of(const struct sim_loop *loop);
+struct sim_service *sim_service_by_url(const char *url);
+
+/** A random one that accepts requests; all of them. */
+struct sim_service *sim_service_random(void);
+size_t sim_service_all(struct sim_service *ret_serving[SIM_SERVICES_MAX]);
+
+unsigned sim_service_number(const struct sim_service *service);
+bool sim_service_is_up(const struct sim_service *service);
+
+/** Orders that its checkout has accepted and not finished. */
+size_t sim_service_in_flight(const struct sim_service *service);
+
+/** For the handlers of requests. */
+struct api *sim_service_api(struct sim_service *service);
+struct store *sim_service_store(struct sim_service *service);
+
+#endif

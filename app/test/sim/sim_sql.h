@@ -1,0 +1,120 @@
+/*
+ * sim_sql.h - the tables of the simulated Postgres, and a model of the SQL functions.
+ *
+ * The tables hold what is committed. A statement that changes rows is computed while its
+ * transaction holds the voucher's row lock, into a struct sim_txn, which a commit applies.
+ * Since every writer takes that lock first, nothing changes in between.
+ */
+#ifndef SIM_SQL_H
+#define SIM_SQL_H
+
+#include "app/core/model.h"
+#include "app/test/sim/sim_result.h"
+
+#define SIM_VOUCHERS_MAX 4
+#define SIM_ORDERS_MAX   128
+#define SIM_KEY_BYTES    80
+#define SIM_BATCH_MAX    32
+
+/** The statements that the store sends and the simulator models. */
+enum sim_statement_kind {
+    SQL_SETTINGS, /* of a session */
+    SQL_LISTEN,
+    SQL_PREPARE,
+    SQL_PLACE,
+    SQL_FIND,
+    SQL_RESOLVE,
+    SQL_RETIRE,
+    SQL_READ_VOUCHERS,
+    SQL_DUE_BATCHES,
+    SQL_EXPIRE_BATCHES,
+    SQL_PAY_ORDER,
+    SQL_CANCEL_ORDER,
+    SQL_REFUND_ORDER,
+    /* of the simulator's own sessions: */
+    SQL_HOLD,    /* the row for a time */
+    SQL_RESTOCK, /* add `number` */
+    SQL_MOVE_END /* of the sale to `number` us from now */
+};
+
+struct sim_statement {
+    enum sim_statement_kind kind;
+    struct sim_params params;
+    size_t voucher; /* of the simulator's own sessions */
+    int64_t number;
+};
+
+struct sim_voucher {
+    int64_t id;
+    bool exists;
+    int64_t version, price_cents, stock_total, stock_left, per_user_limit, ended_fence;
+    int64_t begin_us, end_us, pay_within_us;
+};
+
+struct sim_order {
+    int64_t id, user_id;
+    size_t voucher; /* index */
+    int64_t fence;  /* 0: NULL */
+    int64_t created_us, expires_us, paid_us;
+    enum order_status status;
+    int64_t slot; /* 0: NULL */
+    int64_t due_to_id;
+    size_t key_len; /* 0: NULL */
+    char key[SIM_KEY_BYTES];
+    int64_t committed_us; /* sim_now_us() */
+    int64_t ended_us;     /* likewise, when it ceased to be live; 0: it has not */
+    bool is_claimed;      /* answered as placed */
+    bool is_unlocked;     /* committed after its lock was given back before its time */
+};
+
+/** The changes of a transaction. */
+struct sim_txn {
+    struct sim_voucher voucher; /* its new state */
+    size_t at;                  /* its index */
+    size_t insert_count;
+    struct sim_order inserts[SIM_BATCH_MAX];
+    size_t move_count;
+    struct {
+        size_t order;
+        enum order_status to;
+    } moves[SIM_BATCH_MAX];
+    size_t undue_count;
+    size_t undue[SIM_BATCH_MAX]; /* orders whose due_to_id becomes NULL */
+    bool notifies;
+    unsigned service; /* that sent it */
+    bool is_expiry;
+};
+
+struct sim_tables {
+    size_t voucher_count;
+    struct sim_voucher vouchers[SIM_VOUCHERS_MAX];
+    size_t order_count;
+    struct sim_order orders[SIM_ORDERS_MAX];
+};
+
+extern struct sim_tables sim_tables;
+
+void sim_sql_begin(void);
+
+/** The clock of the database. */
+int64_t sim_sql_now_us(void);
+
+/** The voucher whose row the statement locks, or -1. */
+int sim_sql_row(const struct sim_statement *statement);
+
+/** A statement that reads what is committed now. */
+PGresult *sim_sql_read(const struct sim_statement *statement);
+
+/** A statement that changes rows, while it holds the lock. Sets the result and `txn`. */
+PGresult *sim_sql_write(const struct sim_statement *statement, struct sim_txn *txn);
+
+/** Apply, and check the constraints. */
+void sim_sql_commit(const struct sim_txn *txn);
+
+/** An order by its id; NULL: there is none. */
+struct sim_order *sim_sql_order(int64_t id);
+
+/** The index of a voucher; -1: there is none. */
+int sim_sql_voucher(int64_t id);
+
+#endif
