@@ -1,9 +1,8 @@
 /*
  * fixture.c - servers, guardian, programs; see fixture.h.
  *
- * Every program listens on loopback addresses of its own, made from its process id, so
- * that programs that run side by side never share a port: with SO_REUSEPORT two of them
- * would silently take each other's requests.
+ * The services of each program listen on a loopback address made from the process id of the
+ * program. On a shared port, SO_REUSEPORT would silently mix the requests of two programs.
  */
 #define _GNU_SOURCE // NOLINT(readability-identifier-naming): pipe2, execvpe
 #include "app/test/fixture.h"
@@ -25,9 +24,9 @@
 #define SERVERS    "load/servers.sh"
 #define GUARDIAN   "app/test/hold_servers.sh"
 #define FIRST_PORT 8081
-#define PAUSE_MS   5 /* between two looks at a condition */
+#define PAUSE_MS   5 /* between two checks of a condition */
 #define ENV_MAX    64
-#define IN_A_ROW   16 /* requests that very likely meet both loops */
+#define IN_A_ROW   16 /* requests that very likely reach both loops */
 
 static struct fixture the_fixture;
 
@@ -91,10 +90,10 @@ struct launch {
     const char *file;
     const char *const *argv;
     const char *const
-        *env; /* ours first, then the fixture's: the first of a name counts */
+        *env; /* before the environment of the fixture: the first of a name counts */
     const char *out_path;
     const char *err_path;
-    bool is_completed; /* also if this process is killed meanwhile */
+    bool is_completed; /* even if this process is killed meanwhile */
 };
 
 static void redirect(int fd, const char *path)
@@ -218,7 +217,7 @@ void fixture_servers(struct fixture *fixture, const char *verb, const char *whic
 
 void fixture_mend(struct fixture *fixture, const char *which)
 {
-    /* fails where there is nothing to resume */
+    /* fails if the server does not run */
     fixture_run(fixture, NULL,
                 (const char *[]){SERVERS, "resume", fixture->dir, which, NULL});
     fixture_servers(fixture, "start", which);
@@ -247,7 +246,7 @@ void service_respawn(struct fixture *fixture, struct service *service,
 struct service *fixture_spawn(struct fixture *fixture, const char *const *env)
 {
     static unsigned
-        spawned; /* a port is never used twice: old clients may still be out */
+        spawned; /* no port is used twice: clients of an ended service may be left */
     unsigned pid = (unsigned)getpid();
     struct service *service = fixture->services;
 
@@ -303,7 +302,7 @@ struct awaited {
     int status;
 };
 
-/* Each loop answers for itself, and a connection may meet any: all must say so. */
+/* A connection reaches any of the loops: many requests in a row must be answered so. */
 static bool is_answered(void *arg)
 {
     const struct awaited *awaited = arg;
@@ -315,7 +314,7 @@ static bool is_answered(void *arg)
     return true;
 }
 
-/* What went wrong often stands in the last lines of the log. */
+/* For a failed test. */
 static void print_log_end(const struct service *service)
 {
     FILE *file = fopen(service->log_path, "re");
@@ -359,7 +358,7 @@ int64_t service_rss_kib(const struct service *service)
     return kib;
 }
 
-/* -- the house -- */
+/* -- servers -- */
 
 static void find_paths(struct fixture *fixture)
 {
@@ -487,7 +486,7 @@ int fixture_end_test(void **state)
     return 0;
 }
 
-/* The shared services must end well: under a sanitizer that means without a leak. */
+/* The shared services must stop cleanly: with a sanitizer, without a leak. */
 static int stop_shared(struct fixture *fixture)
 {
     int bad = 0;

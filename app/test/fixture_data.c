@@ -37,7 +37,7 @@ static PGresult *run_on(PGconn *conn, const char *statement)
     return result;
 }
 
-/* A connection may have died with the server since it was last used: try twice. */
+/* Reconnect if the server was restarted. */
 static PGresult *run(struct fixture *fixture, const char *statement)
 {
     postgres = connected(fixture, postgres);

@@ -164,7 +164,7 @@ int64_t reply_retry_after(const struct client_reply *reply)
     return number_of(reply_header(reply, "Retry-After"));
 }
 
-/* What is not as RFC 9457 and the contract have it; NULL when all is. */
+/* What violates RFC 9457 or the contract; NULL if nothing does. */
 static const char *problem_fault(const struct client_reply *reply, const char *code)
 {
     const char *type = client_header(reply, "Content-Type");

@@ -26,7 +26,7 @@ struct client {
     struct client_reply reply;
 };
 
-/* A body being cut out of what was received. */
+/* The body of an answer in what was received. */
 struct cut {
     const char *bytes;
     size_t len;
@@ -105,7 +105,7 @@ int client_fd(const struct client *conn)
     return conn->fd;
 }
 
-/* Whether it is worth trying again after send() took nothing. */
+/* Whether to call send() again after it failed. */
 static bool may_send_again(int fd)
 {
     if (errno == EINTR)
@@ -220,7 +220,7 @@ static void split_lines(char *head, size_t len)
             head[i] = head[i + 1] = '\0';
 }
 
-/* Take the head out of what was received; 1: done, 0: not whole yet, -1: malformed. */
+/* Parse the head in what was received; 1: done, 0: not whole yet, -1: malformed. */
 static int parse_head(struct client *conn, size_t *ret_used)
 {
     struct client_reply *reply = &conn->reply;

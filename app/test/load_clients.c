@@ -13,7 +13,7 @@
 struct member {
     struct client *conn;
     const struct client_address *address;
-    size_t k; /* the request under way */
+    size_t k; /* the request in flight */
     bool waits;
 };
 
@@ -78,7 +78,7 @@ static void load_send_all(struct load_clients *clients)
         service_signal(plan->services[0], SIGCONT);
 }
 
-/* One wait for whatever arrives. */
+/* Wait for answers and take them. */
 static void load_listen(struct load_clients *clients, int timeout_ms)
 {
     size_t count = clients->plan->connections;

@@ -1,6 +1,6 @@
 /*
- * it_bad_input.c - every field of every body, wrong in every way: 422 that names it, or
- * 400, and nothing is changed.
+ * it_bad_input.c - every field of every body with each kind of invalid value: the answer is
+ * 422 and names the field, or 400; the data stay unchanged.
  */
 #include "app/test/fixture.h"
 
@@ -112,7 +112,7 @@ static int teardown(void **state)
 
 /* -- bodies -- */
 
-/* The good body, but for one field: `value` NULL leaves it out. `more` stands at the
+/* The valid body with one field replaced: `value` NULL leaves it out. `more` stands at the
    end. */
 static const char *write_body(const struct body *body, const struct field *changed,
                               const char *value, const char *more)
@@ -214,7 +214,7 @@ static size_t count_field_taken(const struct body *body, const struct field *fie
     return taken + !is_refused(body, field->name, write_body(body, NULL, NULL, twice));
 }
 
-/* All that a request may change. */
+/* Everything that a request can change. */
 static char *digest(struct fixture *fixture)
 {
     return sql_text(
@@ -263,7 +263,7 @@ static void test_body__without_the_expected_members_is_refused(void **state)
     free(after);
 }
 
-/* Were one of them refused, the tests above would prove nothing. */
+/* The control of the tests above. */
 static void test_body__valid_is_accepted(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void test_body__valid_is_accepted(void **state)
 
 /* -- rules between fields -- */
 
-/* A refusal of the database that no field explains: 500, and not the words of a rule. */
+/* A constraint of the database that no field explains: 500, without its text. */
 static void test_rules__other_refusals_name_no_field(void **state)
 {
     static const char body[] =

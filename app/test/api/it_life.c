@@ -1,4 +1,4 @@
-/* it_life.c - what becomes of orders after they were placed, by HTTP. */
+/* it_life.c - orders after they are placed: paid, cancelled, refunded, expired; by HTTP. */
 #include "app/test/load_clients.h"
 #include "base/clock.h"
 
@@ -27,7 +27,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* After each test all must add up. */
+/* After each test the audit must pass. */
 static int end_test(void **state)
 {
     const struct command_result *audit =
@@ -103,7 +103,7 @@ static bool can_buy(void *arg)
                ->status == 201;
 }
 
-/* -- one after the other -- */
+/* -- single changes -- */
 
 static void test_pay__repeated_changes_nothing(void **state UNUSED)
 {
@@ -234,7 +234,7 @@ static void test_redeem__is_final(void **state UNUSED)
     assert_int_equal(stock_left(one, voucher), 4);
 }
 
-/* Who may: nobody, another shopper, the order's own, payment, admin. */
+/* Status for: nobody, another shopper, the shopper of the order, payment, admin. */
 static void test_life__requires_the_role(void **state UNUSED)
 {
     static const struct {
@@ -255,7 +255,7 @@ static void test_life__requires_the_role(void **state UNUSED)
         EXPECT(request(one, NULL, rows[i].body, "%s", target), rows[i].nobody, NULL);
         EXPECT(request(one, shopper(8), rows[i].body, "%s", target), rows[i].stranger,
                NULL);
-        if (rows[i].admin == 200) /* a state that they may change */
+        if (rows[i].admin == 200) /* a new order for each role that may change it */
             pay(id, PAYMENT);
         if (rows[i].own == 409)
             request(one, admin(), NULL, "POST /v1/orders/%s/cancel", id);
@@ -371,8 +371,7 @@ static bool are_all_expired(void *arg)
     return stock_left(hopeful->service, hopeful->voucher_id) == MANY;
 }
 
-/* They expire in batches: an order that had to wait for all of them would be the only one
-   meanwhile. */
+/* They expire in batches, so other orders are placed between two batches. */
 static void test_expiry__of_very_many_lets_the_sale_go_on(void **state)
 {
     char voucher[ID_SIZE], other[ID_SIZE];

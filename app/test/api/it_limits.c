@@ -1,4 +1,4 @@
-/* it_limits.c - what one address may do: rates behind proxies, connections, and time. */
+/* it_limits.c - limits per client: rates behind proxies, connections, timeouts. */
 #include "app/test/fixture.h"
 
 #include "base/clock.h"
@@ -25,7 +25,7 @@ static bool is_serving(void *arg)
     return request(arg, NULL, NULL, "GET /readyz")->status == 200;
 }
 
-/* Without asking often: the limits of these services are small. */
+/* With few requests: the limits of these services are small. */
 static struct service *serve_limited(struct fixture *fixture, const char *const *env)
 {
     struct service *service = fixture_spawn(fixture, env);
@@ -51,7 +51,7 @@ static void assert_limited(const struct client_reply *reply, const char *policy,
     assert_string_equal(reply_header(reply, "RateLimit"), limit);
 }
 
-/* Takes the burst of two, and is then refused. */
+/* Use the burst of two; the next request is refused. */
 static void use_up(struct service *service, const char *headers)
 {
     EXPECT(request_from(service, headers), 200, NULL);
@@ -69,10 +69,10 @@ static void test_rate__of_a_client_behind_a_trusted_proxy(void **state)
     use_up(service, "X-Forwarded-For: 203.0.113.1\r\n");
     use_up(service, "X-Forwarded-For: 203.0.113.2, 10.1.1.1\r\n");
     use_up(service, "X-Forwarded-For: 203.0.113.3\r\nX-Forwarded-For: 10.1.1.1\r\n");
-    /* what a client writes there itself stands before what its proxy adds */
+    /* the proxy adds its entry behind those of the client */
     EXPECT(request_from(service, "X-Forwarded-For: 203.0.113.99, 203.0.113.1\r\n"), 429,
            "rate_limited");
-    /* all of one network of IPv6 are one */
+    /* an IPv6 network counts as one address */
     use_up(service, "X-Forwarded-For: 2001:db8::1\r\n");
     EXPECT(request_from(service, "X-Forwarded-For: [2001:db8::2]:99\r\n"), 429,
            "rate_limited");
@@ -117,7 +117,7 @@ static void test_rate__of_shoppers_does_not_limit_other_roles(void **state)
     }
 }
 
-/* A table of fixed size: a hundred thousand addresses cost no more than one. */
+/* The table has a fixed size. */
 static void test_rate__of_many_addresses_costs_no_memory(void **state)
 {
     const char *const env[] = {"SECKILL_RATE_PER_IP=1000000", "SECKILL_WORKERS=1",
@@ -180,7 +180,7 @@ static void test_connections__of_one_address_are_limited(void **state)
 
     client_close(service->conn);
     service->conn = NULL;
-    for (int i = 0; i < 3; i++) { /* what was closed counts no more */
+    for (int i = 0; i < 3; i++) { /* closed connections do not count */
         ASSERT_BETWEEN(count_answering(service, conns, 20), 4, 5);
         close_all(conns, 20);
         AWAIT(is_serving, service);
@@ -261,7 +261,7 @@ static void test_time__an_idle_connection_is_closed(void **state)
     client_close(served);
 }
 
-/* Asks on and on, and takes no answer. */
+/* The client sends requests and reads no answer. */
 static void test_time__an_unread_answer_is_cut_off(void **state)
 {
     static const char bytes[] = "GET /openapi.yaml HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -276,13 +276,13 @@ static void test_time__an_unread_answer_is_cut_off(void **state)
         len += sizeof(bytes) - 1;
     }
     assert_true(client_write(conn, many, len));
-    poller.events = 0; /* POLLERR and POLLHUP come unasked */
+    poller.events = 0; /* POLLERR and POLLHUP are always reported */
     assert_int_equal(poll(&poller, 1, CLIENT_TIMEOUT_MS), 1);
     client_close(conn);
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
-/* What takes long because of us is not the client's fault. */
+/* The time limits of requests do not include the work of the service. */
 static void test_time__waiting_for_the_service_is_not_limited(void **state)
 {
     const char *const env[] = {"SECKILL_IDLE_TIMEOUT_S=1", "SECKILL_REQUEST_TIMEOUT_S=1",

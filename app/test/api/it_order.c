@@ -1,5 +1,4 @@
-/* it_order.c - one shopper after the other: what each request for an order is answered.
- */
+/* it_order.c - single requests for orders, and their answers. */
 #include "app/test/fixture.h"
 #include "base/clock.h"
 
@@ -259,7 +258,7 @@ static bool all_are_refused(void *arg)
     return true;
 }
 
-/* An order, then the window is moved, and every loop knows; then the key again. */
+/* Place an order, move the window, wait until all loops know, then repeat the key. */
 static void repeat_after_move(int begin_in_s, const char *code)
 {
     char voucher_id[ID_SIZE], id[ID_SIZE], begin[32], end[32], body[120];
@@ -448,8 +447,7 @@ static void test_list__has_the_callers_orders(void **state)
     snprintf(of_user, sizeof(of_user), "user_id=5001&limit=25");
     walk_orders(&by_admin, "5001");
     assert_int_equal(by_admin.count, LISTED);
-    assert_int_equal(by_admin.pages,
-                     1); /* a last page that is just full needs no other */
+    assert_int_equal(by_admin.pages, 1); /* no empty page follows a full last page */
 }
 
 static void test_list__user_id_is_for_admins(void **state)
@@ -532,7 +530,7 @@ static bool is_seen(void *arg)
     return request(service, admin(), NULL, "GET /v1/orders/%s", id)->status == 200;
 }
 
-/* A shopper waits for the lock where that is configured. */
+/* With SECKILL_LOCK_WAIT_MS an order waits for the shopper's lock. */
 static void test_lock__is_waited_for_when_configured(void **state)
 {
     const char *const env[] = {"SECKILL_LOCK_WAIT_MS=10000", NULL};

@@ -1,4 +1,4 @@
-/* it_order_race.c - many shoppers at the same moment, on two instances. */
+/* it_order_race.c - many shoppers at once, on two instances. */
 #include "app/test/load_clients.h"
 #include "base/clock.h"
 
@@ -23,7 +23,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* The voucher is created by the one and known to both when this returns. */
+/* Create a voucher at one instance and wait until both know it. */
 static void make_everywhere(const struct sale *sale, char *ret_id)
 {
     char target[64];
@@ -59,7 +59,7 @@ static void test_race__a_thousand_for_a_hundred(void **state)
     assert_locks_go(state);
 }
 
-/* Requests that share shoppers: k % users asks, with or without one key for all. */
+/* Repeated requests: request k is of shopper k % users; all have the same key or none. */
 struct repeats {
     struct order_burst burst;
     int64_t users;
@@ -156,7 +156,7 @@ static void test_race__a_limit_of_three_holds(void **state)
     assert_locks_go(state);
 }
 
-/* Repeats of many shoppers while the stock runs out: nothing burnt, nothing left over. */
+/* Repeats of many shoppers while the stock runs out: all of it is sold. */
 static void test_race__repeats_use_no_stock(void **state)
 {
     struct repeats repeats = {.burst = {.first_user = 6000}, .users = 150};
@@ -176,7 +176,7 @@ static void test_race__repeats_use_no_stock(void **state)
 
 struct mix {
     char voucher_ids[MANY][ID_SIZE];
-    size_t of_other; /* every so many-th request goes to the last voucher */
+    size_t of_other; /* request k goes to the last voucher if k is a multiple of this */
     int64_t sent_us[8000];
     int64_t total_us[2]; /* of the first voucher and of the last */
     size_t placed;

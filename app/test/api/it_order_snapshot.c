@@ -1,5 +1,5 @@
 /*
- * it_order_snapshot.c - what one instance changes, the other sells by: new vouchers, moved
+ * it_order_snapshot.c - changes at one instance reach the other: new vouchers, moved
  * windows, returned stock, with and without a notification.
  */
 #include "app/test/fixture.h"
@@ -26,13 +26,13 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* What an order at a service is answered by now; every look is another shopper's. */
+/* The expected answer to orders at a service; each order is of a new shopper. */
 struct look {
     struct service *service;
     const char *voucher_id;
     int status;
     const char *code;
-    int in_a_row; /* so many times, since a service has several workers */
+    int in_a_row; /* requests, so that they reach all workers */
 };
 
 static bool is_answered_so(void *arg)
@@ -49,7 +49,7 @@ static bool is_answered_so(void *arg)
     return true;
 }
 
-/* Both instances, from now on. */
+/* Wait until both instances answer so. */
 static void assert_becomes(const char *voucher_id, int status, const char *code)
 {
     struct look look = {one, voucher_id, status, code, 8};
@@ -221,7 +221,7 @@ static void test_restock__reopens_the_sale_without_a_notification(void **state)
     assert_becomes(id, 201, "");
 }
 
-/* A service that could not listen for a while must not trust what it knew. */
+/* A service that has missed notifications must not rely on its snapshot. */
 static void test_restock__while_the_listeners_were_cut_off(void **state)
 {
     char id[ID_SIZE];
@@ -239,7 +239,7 @@ static void test_restock__while_the_listeners_were_cut_off(void **state)
     assert_becomes(id, 201, "");
 }
 
-/* Stock taken back: the last memory of it may be stale, the database is not. */
+/* The snapshot may be stale; the database decides. */
 static void test_restock__removed_stock_is_not_sold(void **state)
 {
     char id[ID_SIZE];

@@ -1,4 +1,4 @@
-/* it_roles.c - who may: every route for every role, and for every token that is none. */
+/* it_roles.c - every route with every role, and with every kind of invalid token. */
 #include "app/test/fixture.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum who { NOBODY, STRANGER, OWNER, PAYMENT, ADMIN, WHO_COUNT };
 static const char *const who_names[] = {"nobody", "a stranger", "its shopper", "payment",
                                         "admin"};
 
-/* What the order of a row is before it is asked for. */
+/* The state of the order before the request of a row. */
 enum state { NONE, UNPAID, PAID };
 
 /* In a line, V stands for a voucher, O for an order. */
@@ -60,8 +60,8 @@ static const struct row {
     {"GET /openapi.yaml", NULL, NONE, EVERYONE},
 };
 
-static struct service *service; /* as the fixture has it */
-static struct service *strict;  /* demands issuer and audience as well */
+static struct service *service; /* of the default configuration */
+static struct service *strict;  /* also requires issuer and audience */
 static char voucher_id[ID_SIZE];
 static int64_t next_user = 1000;
 
@@ -87,7 +87,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* Claims of a good token, and more or other ones behind them. */
+/* The claims of a valid token, then more or other ones. */
 static const char *token_with(const char *sub, const char *more)
 {
     char claims[400];
@@ -97,7 +97,7 @@ static const char *token_with(const char *sub, const char *more)
     return token_hs256(NULL, claims, FIXTURE_SECRET);
 }
 
-/* With an id, as that of an admin below: so they are looked up in the deny-list. */
+/* With a token id, so it is looked up in the deny-list. */
 static const char *payment_token(void)
 {
     return token_with("3", ",\"role\":\"payment\",\"jti\":\"p-1\"");
@@ -123,7 +123,7 @@ static const char *token_of(enum who who, int64_t owner)
 
 static void make_order(enum state state, int64_t user_id, char ret_id[ID_SIZE])
 {
-    snprintf(ret_id, ID_SIZE, "1"); /* of nobody */
+    snprintf(ret_id, ID_SIZE, "1"); /* no such order */
     if (state == NONE)
         return;
     snprintf(
@@ -137,7 +137,7 @@ static void make_order(enum state state, int64_t user_id, char ret_id[ID_SIZE])
                200, NULL);
 }
 
-/* "/V" and "/O" made into ids. */
+/* Replace "/V" and "/O" by ids. */
 static const char *line_of(const struct row *row, const char *order_id)
 {
     static char line[200];
@@ -192,11 +192,11 @@ static void test_roles__each_on_every_route(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* -- tokens that are none -- */
+/* -- invalid tokens -- */
 
 #define BAD_MAX 40
 
-/* All of an admin, who may nearly everything, and all but the last two good otherwise. */
+/* Each has one fault and the role admin, which may call nearly every route. */
 struct bad_token {
     const char *what;
     const char *token;
@@ -294,7 +294,7 @@ static void test_tokens__every_bad_one_on_every_route(void **state)
     }
     assert_int_equal(wrong, 0);
     assert_int_equal(sql_number(*state, "select count(*) from voucher"), vouchers);
-    /* and the right ones are taken where issuer and audience are demanded */
+    /* valid tokens are accepted where issuer and audience are required */
     EXPECT(
         request(strict,
                 token_with("1", ",\"role\":\"admin\",\"aud\":\"shop\",\"iss\":\"mint\""),
@@ -302,7 +302,7 @@ static void test_tokens__every_bad_one_on_every_route(void **state)
         200, NULL);
 }
 
-/* What anyone may read, anyone may, whatever token comes along. */
+/* Public routes ignore the token. */
 static void test_tokens__are_ignored_where_none_is_needed(void **state)
 {
     struct bad_token bad[BAD_MAX];
@@ -319,7 +319,7 @@ static void test_tokens__are_ignored_where_none_is_needed(void **state)
 
 /* -- the table itself -- */
 
-/* A route that is not in the table above would be tested by nobody. */
+/* The table above must have each route of the service. */
 static void test_roles__the_table_has_every_route(void **state)
 {
     const struct client_reply *reply = request(service, NULL, NULL, "GET /openapi.yaml");

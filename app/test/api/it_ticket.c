@@ -1,4 +1,4 @@
-/* it_ticket.c - purchase tickets and the work that they may cost. */
+/* it_ticket.c - purchase tickets and their proof of work. */
 #include "app/test/fixture.h"
 
 #include "app/auth/ticket.h"
@@ -39,7 +39,7 @@ static bool is_complete(void *arg)
     return true;
 }
 
-/* A voucher on sale that demands a ticket, which costs this much work. */
+/* A voucher on sale that requires a ticket with this much work. */
 static void make_guarded(int pow_bits, char id[ID_SIZE])
 {
     char body[80];
@@ -47,7 +47,7 @@ static void make_guarded(int pow_bits, char id[ID_SIZE])
     make_voucher(service, &(struct sale){.stock = 0}, id);
     snprintf(body, sizeof(body), "{\"requires_ticket\":true,\"pow_bits\":%d}", pow_bits);
     EXPECT(request(service, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
-    /* only now, so that nobody orders before every loop knows */
+    /* only now: before, a loop might sell without a ticket */
     EXPECT(request(service, admin(), "{\"add\":100}", "POST /v1/vouchers/%s/restock", id),
            200, NULL);
     AWAIT(is_complete, id);
@@ -137,7 +137,7 @@ static void test_ticket__is_refused_like_an_order(void **state)
     EXPECT(request_ticket(30, "9223372036854775807", NULL), 404, "not_found");
 }
 
-/* Off unless a voucher asks for it. */
+/* Only vouchers with requires_ticket need one. */
 static void test_ticket__is_not_needed_elsewhere(void **state)
 {
     char id[ID_SIZE];
@@ -160,7 +160,7 @@ static bool is_sold_out(void *arg)
     return true;
 }
 
-/* An order that was made is found again by its key, with no ticket and no stock. */
+/* A repeated key finds its order without a ticket and without stock. */
 static void test_ticket__is_not_needed_to_find_an_order_by_its_key(void **state)
 {
     char id[ID_SIZE], ticket[TICKET_BYTES], headers[200];
@@ -210,7 +210,7 @@ static void take_challenge(int64_t user_id, const char *voucher_id,
     snprintf(challenge, TICKET_BYTES, "%s", reply_text(reply, "challenge"));
 }
 
-/* @is_solved  false: find one that does not solve it */
+/* @is_solved  false: find a nonce that is no solution */
 static const char *proof_of(const char *challenge, bool is_solved)
 {
     static char body[200];
@@ -249,7 +249,7 @@ static void test_work__earns_a_ticket(void **state)
     reply = EXPECT(request_ticket(70, id, proof_of(challenge, true)), 201, NULL);
     snprintf(ticket, sizeof(ticket), "%s", reply_text(reply, "ticket"));
     EXPECT(order_with(70, id, ticket), 201, NULL);
-    /* a ticket is no challenge */
+    /* a ticket does not serve as a challenge */
     assert_blamed(request_ticket(70, id, proof_of(ticket, true)), "challenge");
 }
 

@@ -1,4 +1,4 @@
-/* it_voucher.c - vouchers: created, read, changed, restocked; every field every way. */
+/* it_voucher.c - vouchers: create, read, patch, restock, list. */
 #include "app/test/fixture.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static int teardown(void **state)
 
 /* -- bodies -- */
 
-/* A voucher that is right, with one member replaced; `value` NULL takes it out. */
+/* A valid voucher with one member replaced; `value` NULL leaves it out. */
 static char *voucher_with(const char *name, const char *value)
 {
     json_t *body =
@@ -42,7 +42,7 @@ static char *voucher_with(const char *name, const char *value)
     return text;
 }
 
-/* A JSON string of so many pieces. */
+/* A JSON string of `count` pieces. */
 static char *repeated(const char *piece, size_t count)
 {
     size_t len = strlen(piece);
@@ -135,9 +135,9 @@ static const struct bad_value {
     {"end_at", NULL},
     {"end_at", "null"},
     {"end_at", "\"never\""},
-    {"end_at", "\"2030-01-01T00:00:00Z\""},      /* the begin itself */
+    {"end_at", "\"2030-01-01T00:00:00Z\""},      /* equal to the begin */
     {"end_at", "\"2029-12-31T23:59:59Z\""},      /* before it */
-    {"end_at", "\"2030-01-01T01:00:00+02:00\""}, /* before it, seen from UTC */
+    {"end_at", "\"2030-01-01T01:00:00+02:00\""}, /* before it, in UTC */
     {"pay_within_s", "null"},
     {"pay_within_s", "0"},
     {"pay_within_s", "-5"},
@@ -282,7 +282,7 @@ static void test_create__answers_times_in_utc(void **state)
 {
     static const struct {
         const char *given;
-        const char *answered; /* its beginning */
+        const char *answered; /* how it begins */
     } times[] = {
         {"\"2029-06-01T08:00:00+08:00\"", "2029-06-01T00:00:00"},
         {"\"2029-06-01T00:30:00-09:30\"", "2029-06-01T10:00:00"},
@@ -348,7 +348,7 @@ static void test_patch__changes_what_is_given_and_nothing_else(void **state)
     static const struct {
         const char *name;
         const char *body;
-        const char *answered; /* its beginning; "" for a number */
+        const char *answered; /* how it begins; "" for a number */
     } patches[] = {
         {"title", "{\"title\":\"new\"}", "new"},
         {"description", "{\"description\":\"\"}", ""},
@@ -370,7 +370,8 @@ static void test_patch__changes_what_is_given_and_nothing_else(void **state)
         assert_memory_equal(reply_text(reply, patches[i].name), patches[i].answered,
                             strlen(patches[i].answered));
     }
-    for (int workers = 0; workers < 8; workers++) { /* each connection may meet another */
+    for (int workers = 0; workers < 8;
+         workers++) { /* each connection may reach another worker */
         const struct client_reply *reply =
             EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/%s", id), 200, NULL);
 
@@ -441,13 +442,13 @@ static void test_restock__adds_and_removes(void **state)
         const char *add;
         int status;
         const char *code;
-        int64_t total; /* afterwards, of 10 at first, one of them sold */
+        int64_t total; /* afterwards; before, 10 of which one is sold */
     } steps[] = {
         {"5", 200, NULL, 15},
         {"-3", 200, NULL, 12},
         {"-12", 409, "insufficient_stock", 12},
         {"-100000000", 409, "insufficient_stock", 12},
-        {"-11", 200, NULL, 1}, /* the sold one stays */
+        {"-11", 200, NULL, 1}, /* the sold one remains */
         {"-1", 409, "insufficient_stock", 1},
         {"99999999", 200, NULL, 100000000},
         {"1", 422, "invalid", 100000000},
@@ -555,7 +556,7 @@ static void test_list__walks_each_state_without_gaps_or_repeats(void **state)
     };
     char id[ID_SIZE];
 
-    for (int i = 0; i < 25; i++) { /* many of one time: the id must break the tie */
+    for (int i = 0; i < 25; i++) { /* with equal times the id decides */
         make_voucher(
             service,
             &(struct sale){.stock = 1, .begin_in_s = 9999 + i / 10, .end_in_s = 99999},

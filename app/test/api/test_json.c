@@ -1,4 +1,4 @@
-/* test_json.c - bodies against a table; what is printed is JSON again. */
+/* test_json.c - reading bodies by a table of fields, printing JSON. */
 #include "app/api/json.h"
 
 #include <jansson.h>
@@ -110,7 +110,7 @@ static void test_json_errors_add__is_bounded_and_cut_between_characters(void **s
 
     (void)state;
     memset(name, 'a', sizeof(name));
-    memcpy(name + 62, "\xe7\xa7\x92", 3); /* would be cut in its middle at 63 */
+    memcpy(name + 62, "\xe7\xa7\x92", 3); /* byte 63 is inside this character */
     name[199] = '\0';
     for (int i = 0; i < JSON_ERRORS_MAX + 5; i++)
         json_errors_add(&errors, name, "unknown field");

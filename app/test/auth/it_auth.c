@@ -1,4 +1,4 @@
-/* it_auth.c - who may ask: tokens right and wrong, the three algorithms, roles, rates. */
+/* it_auth.c - valid and invalid tokens, the three algorithms, roles, rates. */
 #include "app/test/load_clients.h"
 #include "base/clock.h"
 
@@ -25,7 +25,7 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* Claims with "EXP" and the like replaced by times. */
+/* Replace {} by a time in claims. */
 static const char *claims_of(const char *pattern)
 {
     static char claims[600];
@@ -164,12 +164,12 @@ static void test_token__other_headers_are_refused(void **state)
         dot = strrchr(token, '.');
         dot[1] = '\0'; /* no signature at all */
         assert_refused(headers[i], token);
-        dot[0] = '\0'; /* and no place for one */
+        dot[0] = '\0'; /* nor its dot */
         assert_refused(headers[i], token);
     }
 }
 
-/* Signed right, with the right secret, by an algorithm that was not configured. */
+/* Signed with the right secret by an algorithm that is not configured. */
 static void test_token__of_another_algorithm_is_refused(void **state)
 {
     static const char *const others[] = {"HS384", "HS512"};
@@ -313,7 +313,7 @@ static void check_algorithm(struct fixture *fixture, const char *alg)
     const char *claims = claims_of("{\"sub\":\"77\",\"exp\":{}}");
 
     make_keys(fixture, alg, &others);
-    make_keys(fixture, alg, &keys); /* at the same path: the first are gone */
+    make_keys(fixture, alg, &keys); /* replaces the files of the first */
     keyed = fixture_serve(fixture, env);
     EXPECT(
         request(keyed, token_by(alg, claims, keys.private_pem), NULL, "GET /v1/orders"),
@@ -322,7 +322,7 @@ static void check_algorithm(struct fixture *fixture, const char *alg)
         request(keyed, token_by(alg, claims, others.private_pem), NULL, "GET /v1/orders"),
         401, "unauthenticated");
     EXPECT(request(keyed, shopper(77), NULL, "GET /v1/orders"), 401, "unauthenticated");
-    /* the public key is no secret: nothing signed with it may count */
+    /* the public key must not work as an HS256 secret */
     EXPECT(request(keyed, token_hs256(NULL, claims, keys.public_pem), NULL,
                    "GET /v1/orders"),
            401, "unauthenticated");
@@ -457,7 +457,7 @@ static void test_rate__of_one_address_is_limited(void **state)
     AWAIT(is_let_in, &patient);
 }
 
-/* Whoever watches the service must not be turned away with the clients. */
+/* Monitoring must work while clients are limited. */
 static void test_rate__probes_are_not_limited(void **state)
 {
     static const char *const targets[] = {"/healthz", "/readyz", "/metrics"};

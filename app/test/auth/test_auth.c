@@ -1,4 +1,4 @@
-/* test_auth.c - which tokens are believed, by a clock of our own. */
+/* test_auth.c - valid and invalid tokens, with an injected clock. */
 #include "app/auth/auth.h"
 
 #include "app/auth/base64.h"
@@ -479,7 +479,7 @@ static void test_auth_check__issuer_and_audience_where_configured(void **state)
     auth_free(auth);
 }
 
-/* -- keys that will not do -- */
+/* -- invalid keys -- */
 
 static void test_auth_create__refuses_bad_keys_and_shows_none(void **state)
 {

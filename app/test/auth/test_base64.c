@@ -1,4 +1,4 @@
-/* test_base64.c - what is written is read, and nothing else. */
+/* test_base64.c - encoding, decoding, invalid text. */
 #include "app/auth/base64.h"
 
 #include <setjmp.h>

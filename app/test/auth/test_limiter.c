@@ -1,4 +1,4 @@
-/* test_limiter.c - rates and bursts under a clock of our own. */
+/* test_limiter.c - rates and bursts, with an injected clock. */
 #include "app/auth/limiter.h"
 
 #include <setjmp.h>

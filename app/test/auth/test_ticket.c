@@ -1,4 +1,4 @@
-/* test_ticket.c - tickets and proofs by a clock and numbers of our own. */
+/* test_ticket.c - tickets and proofs, with an injected clock and random numbers. */
 #include "app/auth/ticket.h"
 
 #include "test/asserts.h"
@@ -89,7 +89,7 @@ static void test_ticket_is_proof__counts_the_zero_bits(void **state)
 
 static void test_ticket_is_proof__known_hashes(void **state)
 {
-    /* by `printf a:NONCE | sha256sum` */
+    /* printed by `printf a:NONCE | sha256sum` */
     static const struct {
         const char *nonce;
         unsigned bits;

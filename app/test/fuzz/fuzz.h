@@ -1,5 +1,4 @@
-/* fuzz.h - what libFuzzer calls; each fuzz_*.c is a program of its own, by `make fuzz`.
- */
+/* fuzz.h - the functions that libFuzzer calls; `make fuzz` builds a program per fuzz_*.c. */
 #ifndef TEST_FUZZ_H
 #define TEST_FUZZ_H
 

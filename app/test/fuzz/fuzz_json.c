@@ -1,5 +1,4 @@
-/* fuzz_json.c - bodies: what json_read() takes as good is within the bounds of its table.
- */
+/* fuzz_json.c - bodies: what json_read() accepts is within the bounds of its table. */
 #include "app/api/json.h"
 #include "app/test/fuzz/fuzz.h"
 

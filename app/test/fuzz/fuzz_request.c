@@ -1,11 +1,11 @@
 /*
- * fuzz_request.c - whole requests against a whole worker whose servers are away: path,
- * query, cursors, headers, bodies, tokens, as far as the first question to a server.
+ * fuzz_request.c - requests to a worker without its servers: path, query, cursors, headers,
+ * bodies, tokens.
  *
  * An input is a request without its Content-Length, which is added. In it $A, $P and $S
- * stand for a good token of an admin, a payment service, a shopper.
+ * stand for a valid token of an admin, a payment service, a shopper.
  *
- * Whatever comes, the answer is HTTP and not 500: that would say that we are broken.
+ * Every answer must be HTTP and not 500.
  */
 #include "app/cmd/worker.h"
 #include "app/core/log.h"
@@ -22,7 +22,7 @@
 
 #define REQUEST_BYTES 131072
 
-/* Port 1 is nobody's. */
+/* Nothing listens on port 1. */
 static const struct config config = {
     .database_url = "postgresql://127.0.0.1:1/nothing",
     .redis_url = "redis://127.0.0.1:1",
@@ -151,7 +151,7 @@ static void write_request(struct buffer *buffer, const char *data, size_t size)
 
 /* -- the answer -- */
 
-/* To the end; returns what came of it, up to `size`. */
+/* Read to the end; returns the number of bytes, up to `size`. */
 static size_t read_answer(int fd, char *answer, size_t size)
 {
     char rest[16384];

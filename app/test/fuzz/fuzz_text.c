@@ -38,7 +38,7 @@ static void try_networks(const char *text)
         demand(address_is_in(&networks, networks.rows[i].address));
 }
 
-/* A proxy that is not trusted tells nothing. */
+/* The headers of a proxy that is not trusted are ignored. */
 static void try_forwarded(const char *list, size_t len)
 {
     struct address_networks trusted;
@@ -51,7 +51,7 @@ static void try_forwarded(const char *list, size_t len)
     demand(memcmp(stranger, kept, 16) == 0);
 }
 
-/* What is read is what would be written. */
+/* Printing gives the same text again. */
 static void try_base64(const char *text, size_t len)
 {
     char bytes[TEXT_MAX], again[BASE64_TEXT_BYTES(TEXT_MAX)];
@@ -91,7 +91,7 @@ static void try_keys(const char *text)
     auth_free(auth);
 }
 
-/* Nobody but its maker can have made one: at most by 2^128 tries. */
+/* An input cannot be a valid ticket: a ticket is signed. */
 static void try_ticket(const char *text, size_t len)
 {
     static const struct tickets tickets = {
@@ -140,7 +140,7 @@ static void try_one(char which, const char *text, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text; /* of its own length, so that reading behind it is noticed */
+    char *text; /* of its exact length, so that ASan sees a read beyond it */
 
     if (size == 0 || size > TEXT_MAX)
         return 0;

@@ -1,11 +1,10 @@
 /*
- * fuzz_token.c - tokens: header and claims of any kind, well signed, and any bytes at
- * all.
+ * fuzz_token.c - tokens: any header and claims with a valid signature, and any bytes.
  *
- * An input is a header, a line break and claims; they are encoded and signed, by another
- * secret where the input begins with '!'. Where there is no line break, it is the whole
- * value of Authorization. Only what is signed by ours is believed, and then the claims
- * are in their bounds.
+ * An input is a header, a line break and claims; they are encoded and signed, with another
+ * secret if the input begins with '!'. Without a line break, the input is the value of
+ * Authorization. Only tokens signed with the right secret are accepted, and their claims are
+ * within the bounds.
  */
 #include "app/auth/auth.h"
 #include "app/auth/base64.h"

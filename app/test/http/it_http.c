@@ -340,7 +340,7 @@ static void test_query__bad_is_a_4xx(void **state)
     }
 }
 
-/* -- how it is doing -- */
+/* -- health and metrics -- */
 
 static void test_metrics__has_the_metrics_of_the_contract(void **state)
 {

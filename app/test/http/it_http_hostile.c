@@ -1,6 +1,6 @@
 /*
- * it_http_hostile.c - whatever a client may send: a clear answer, nothing changed, and
- * the service goes on.
+ * it_http_hostile.c - malformed requests and misbehaving clients: each gets a clear answer or
+ * is disconnected, the data stay unchanged, and others are served.
  */
 #include "app/test/fixture.h"
 
@@ -86,7 +86,8 @@ static void send_body_as(const char *token, const char *line, const struct body 
     service->conn = client_open(&service->address);
     assert_non_null(service->conn);
     assert_true(client_write(service->conn, head, (size_t)head_len));
-    client_write(service->conn, body->bytes, body->len); /* it may close before the end */
+    client_write(service->conn, body->bytes,
+                 body->len); /* the service may close before the end */
 }
 
 static void send_body(const char *line, const char *bytes, size_t len,
@@ -316,7 +317,7 @@ static void test_head__bad_is_refused(void **state)
         fill(bad_heads[i].bytes, head, bytes, sizeof(bytes));
         assert_true(client_write(client, bytes, strlen(bytes)));
         reply = client_read(client, &patience);
-        /* libmicrohttpd closes some without an answer, which is its right */
+        /* libmicrohttpd closes the connection of some without an answer */
         if (bad_heads[i].code != NULL)
             EXPECT(reply, 400, bad_heads[i].code);
         else if (reply->status != 0 && (reply->status < 400 || reply->status > 499))
@@ -374,7 +375,7 @@ static void test_head__many_headers_are_refused_or_read(void **state)
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
 }
 
-/* -- manners -- */
+/* -- connections -- */
 
 static void test_connection__answers_pipelined_requests_in_order(void **state)
 {
@@ -446,7 +447,7 @@ static void test_connection__expect_continue_is_answered(void **state)
     free(body);
 }
 
-/* Clients that begin and do not go on: others are served meanwhile. */
+/* Clients that send half a request: others are served meanwhile. */
 static void test_connection__slow_clients_delay_no_others(void **state)
 {
     static const char posting[] =

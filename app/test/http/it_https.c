@@ -73,7 +73,7 @@ struct wish {
     const char *words;
 };
 
-/* Each loop takes the certificate by itself: all must show it. */
+/* Each loop loads the certificate: all must present it. */
 static bool is_shown(void *arg)
 {
     const struct wish *wish = arg;
@@ -131,7 +131,7 @@ static void test_tls__a_renewed_certificate_is_shown_after_a_signal(void **state
     wish.words = "first";
     assert_true(is_shown(&wish));
     put_pair(&second, &first);
-    assert_true(is_shown(&wish)); /* not before it is told */
+    assert_true(is_shown(&wish)); /* not before the signal */
     service_signal(wish.service, SIGHUP);
     wish.words = "second";
     AWAIT(is_shown, &wish);
@@ -157,12 +157,13 @@ static void test_tls__a_pair_that_does_not_match_is_refused(void **state)
     ASSERT_CONTAINS(outcome->err, "SECKILL_TLS_KEY_FILE");
 
     wish = serve_tls(fixture, &first);
-    assert_int_equal(rename(second.key, first.key), 0); /* half of a renewal */
+    assert_int_equal(rename(second.key, first.key),
+                     0); /* the key without its certificate */
     service_signal(wish.service, SIGHUP);
     wish.words = "event=reload_refused";
     AWAIT(is_logged, &wish);
     wish.words = "first";
-    assert_true(is_shown(&wish)); /* the old pair is still good */
+    assert_true(is_shown(&wish)); /* the old pair stays in use */
     assert_int_equal(service_stop(wish.service), 0);
 }
 
@@ -268,7 +269,7 @@ static void test_request_id__is_logged_with_the_traceparent(void **state)
     request_with(service, NULL, "X-Request-Id: r-2\r\ntraceparent: 00-evil\"-1-1\r\n",
                  NULL, "GET /no%%22thing%%0a");
     assert_logged(service, "request_id=r-2 path=\"/no'thing \" status=404");
-    /* where there is a line, there is an id, and the client is told it */
+    /* a logged request has an id, and the client gets it */
     reply = request(service, NULL, NULL, "GET /nothing");
     snprintf(words, sizeof(words), "request_id=%s path=\"/nothing\"",
              client_header(reply, "X-Request-Id"));

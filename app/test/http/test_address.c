@@ -1,4 +1,4 @@
-/* test_address.c - addresses, networks, and the way back through proxies. */
+/* test_address.c - addresses, networks, X-Forwarded-For. */
 #include "app/http/address.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* test_http.c - what all answers carry, of a server in this very loop. */
+/* test_http.c - the headers of all answers; the server runs in the loop of the test. */
 #include "app/http/http.h"
 #include "app/test/http_client.h"
 #include "base/clock.h"
@@ -27,7 +27,7 @@ static void on_turn_end(uv_prepare_t *prepare)
     http_turn(site.http);
 }
 
-/* "/page" is made once for all, "/html" for each, anything else is JSON. */
+/* "/page" is a prepared page, "/html" is made for each request, the rest is JSON. */
 static void handle(struct http_request *request, void *arg)
 {
     bool is_html = strcmp(http_path(request), "/html") == 0;
@@ -147,7 +147,7 @@ static void test_answer__of_json_has_no_content_policy(void **state)
     client_close(conn);
 }
 
-/* With something to add a page is copied: all that it said before must still be there. */
+/* With an additional header the page is copied, with all its headers. */
 static void test_answer_page__with_a_request_id_has_the_same_headers(void **state)
 {
     struct client *conn = client_open(&site.address);
@@ -178,7 +178,7 @@ static size_t count_headers(const struct client_reply *reply, const char *start)
     return count;
 }
 
-/* The one Date of an answer must be of a moment between two looks at the clock. */
+/* The answer has one Date, which is now. */
 static void assert_dated_now(struct client *conn, const char *headers)
 {
     time_t now_s = (time_t)(clock_real_us() / 1000000);

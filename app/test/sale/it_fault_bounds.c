@@ -1,5 +1,4 @@
-/* it_fault_bounds.c - deadlines and queues: every request is answered in time or at once.
- */
+/* it_fault_bounds.c - deadlines and queue limits: every request is answered. */
 #include "app/test/load_clients.h"
 #include "base/clock.h"
 
@@ -8,7 +7,7 @@
 
 #define CLIENTS 100
 
-static struct service *patient; /* of all tests; makes the vouchers */
+static struct service *patient; /* for all tests; creates the vouchers */
 static struct service *service; /* of the running test */
 static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
 
@@ -72,7 +71,7 @@ static bool is_complete(void *arg)
     return reply->status == 201 || reply_is(reply, 409, "already_ordered");
 }
 
-/* The row is held until all are answered. */
+/* The row of the voucher is locked until all are answered. */
 static void test_deadline__answers_an_order_that_hangs(void **state)
 {
     const char *const env[] = {"SECKILL_ORDER_TIMEOUT_MS=700", NULL};
@@ -161,8 +160,8 @@ static size_t keyed_write(size_t k, char *buf, size_t size, void *arg)
     return client_format(&request, buf, size);
 }
 
-/* Refusals that must be looked up wait for Postgres as orders do. Those past the ceiling
-   are refused as overloaded, the others when their time is over. */
+/* Refusals that must be looked up wait for Postgres as orders do. Those above the limit
+   are refused as overloaded, the others at their deadline. */
 static void test_queue__of_look_ups_has_a_limit(void **state)
 {
     const char *const env[] = {"SECKILL_QUEUE_MAX=10", "SECKILL_WORKERS=1",

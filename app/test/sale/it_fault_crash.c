@@ -1,6 +1,6 @@
 /*
- * it_fault_crash.c - the service itself killed in the middle of a sale, and started while
- * nothing else runs.
+ * it_fault_crash.c - the service killed during a sale, and started while Redis and Postgres
+ * are down.
  */
 #include "app/test/load_clients.h"
 
@@ -48,7 +48,7 @@ struct retry {
     int64_t user_id;
 };
 
-/* The dead instance's lock stands in the way until its lease ends. */
+/* The lock of the dead instance lasts until its lease ends. */
 static bool is_complete(void *arg)
 {
     struct retry *retry = arg;
@@ -118,7 +118,7 @@ static void test_kill__leaves_the_other_instance_alone(void **state)
     assert_int_equal(service_stop(plan.services[1]), 0);
 }
 
-/* A stopped holder loses its lock; what it does when it wakes must not sell twice. */
+/* A stopped process loses its locks; when it continues it must not sell twice. */
 static void test_stop__longer_than_the_lease(void **state)
 {
     struct order_burst burst = {.first_user = 1};
@@ -142,7 +142,7 @@ static void test_stop__longer_than_the_lease(void **state)
     }
     EXPECT(request(victim, NULL, NULL, "GET /healthz"), 200, NULL);
     service_signal(victim, SIGSTOP);
-    sql_session(*state, NULL); /* its batch is committed by Postgres, its locks lapse */
+    sql_session(*state, NULL); /* Postgres commits its batch; its locks expire */
     victim = other;
     for (retry.user_id = 1; retry.user_id <= 50; retry.user_id++) {
         AWAIT(is_complete, &retry);
@@ -164,7 +164,7 @@ static void test_stop__longer_than_the_lease(void **state)
     assert_int_equal(service_stop(other), 0);
 }
 
-/* -- nothing there at the start -- */
+/* -- start without servers -- */
 
 static void test_start__with_both_servers_down(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * it_fault_network.c - answers of Postgres and Redis that get lost on their way: what was
- * asked is done, and the service must find out.
+ * it_fault_network.c - lost answers of Postgres and Redis: the command was executed, and the
+ * service must find that out.
  */
 #include "app/test/fixture_proxy.h"
 #include "app/test/load_clients.h"
@@ -57,7 +57,7 @@ static void losing_answer(size_t k, const struct client_reply *reply, void *arg)
         proxy_drop(&proxy, 1);
 }
 
-/* Every answer is held against the rows; whoever got none is served afterwards. */
+/* Compare every answer with the rows; then repeat the orders that were not placed. */
 static void run_losing_burst(struct fixture *fixture, struct service *service)
 {
     enum tally each[BURST];
@@ -101,8 +101,8 @@ static void test_redis__lost_answers_in_a_burst(void **state)
         run_losing_burst(fixture, service);
 }
 
-/* One order whose commit nobody hears of: it is looked up, and the shopper is told 201.
-   The order before it leaves nothing else to ask the database for. */
+/* The answer to a commit is lost: the order is looked up, and the shopper gets 201. After
+   the order before it the service has no other query to send. */
 static void test_postgres__a_commit_whose_answer_is_lost_is_found(void **state)
 {
     struct fixture *fixture = *state;

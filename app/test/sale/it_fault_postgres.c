@@ -1,6 +1,6 @@
 /*
- * it_fault_postgres.c - Postgres killed, stopped, hung, its connections cut, in the
- * middle of a sale: no acknowledged order is lost, no answer is false, selling resumes.
+ * it_fault_postgres.c - Postgres killed, stopped, hung, or its connections cut, during a
+ * sale: no acknowledged order is lost, no answer is false, and the sale continues.
  */
 #include "app/test/load_clients.h"
 #include "base/clock.h"
@@ -47,7 +47,7 @@ static int mend(void **state)
 
 #define FAULT(test) cmocka_unit_test_teardown(test, mend)
 
-/* -- away -- */
+/* -- Postgres is down -- */
 
 static void make_known(int64_t stock, char *ret_id)
 {
@@ -58,7 +58,7 @@ static void make_known(int64_t stock, char *ret_id)
     await_both(target);
 }
 
-/* Postgres stays away until all of these are answered. */
+/* Postgres stays down until all of these are answered. */
 static void assert_refused(int64_t user_id, const char *voucher_id, const char *key)
 {
     const struct client_reply *reply = place_order(impatient, user_id, voucher_id, key);
@@ -171,7 +171,7 @@ static bool time_is_over(void *arg)
     return clock_mono_us() > *(int64_t *)arg;
 }
 
-/* Longer than an order may take. */
+/* Longer than the order timeout. */
 static void pause_for_long(void *arg)
 {
     struct order_burst *burst = arg;
@@ -229,7 +229,7 @@ static void test_burst__hung_for_long(void **state)
     run_burst(state, impatient, pause_for_long);
 }
 
-/* Cut again and again, wherever each transaction happens to be. */
+/* Cut the connections again and again, at any point of the transactions. */
 struct cutter {
     struct order_burst burst;
     struct fixture *fixture;
@@ -292,7 +292,7 @@ static int drop_poison(void **state)
     return mend(state);
 }
 
-/* While the voucher's row is held, all gather for the same batches. */
+/* While the voucher's row is locked, the orders collect in the same batches. */
 static void test_poison__fails_alone(void **state)
 {
     struct client *clients[NEIGHBOURS];

@@ -57,7 +57,7 @@ static void make_known(int64_t stock, char *ret_id)
     await_both(target);
 }
 
-/* Redis stays away until all of these are answered. */
+/* Redis stays down until all of these are answered. */
 static void assert_unavailable(const char *voucher_id)
 {
     for (int64_t user = 1; user <= 4; user++) {
@@ -217,7 +217,7 @@ static void test_reject__refusing_writes(void **state)
         EXPECT(place_order(patient, user, voucher_id, NULL), 201, NULL);
 }
 
-/* Cut and flushed again and again, wherever each order happens to be. */
+/* Cut connections and flush Redis again and again, at any point of the orders. */
 static void nagging_answer(size_t k, const struct client_reply *reply, void *arg)
 {
     struct order_burst *burst = arg;
@@ -257,7 +257,7 @@ static void test_reject__connections_cut_in_a_burst(void **state)
 
 /* -- bypass -- */
 
-#define IN_A_ROW 16 /* requests that very likely meet every loop of a service */
+#define IN_A_ROW 16 /* requests that very likely reach every loop of a service */
 
 /* By each loop of it. */
 static bool is_bypassed(void *arg)

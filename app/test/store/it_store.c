@@ -1,4 +1,4 @@
-/* it_store.c - the store's calls, one by one, against a real server. */
+/* it_store.c - each call of the store, with a real server. */
 #include "app/test/store/it_store.h"
 
 static struct sandbox *sandbox;
@@ -254,7 +254,7 @@ static enum status read_order(int64_t order_id, int64_t user_id, struct read *re
     return read->status;
 }
 
-/* A voucher whose id is the same but for what an order's id leaves out. */
+/* A voucher whose id differs only in the bits that an order id omits. */
 static int64_t voucher_far_off(int64_t voucher)
 {
     return sandbox_number(sandbox,
@@ -615,7 +615,7 @@ static void test_store__receives_changes_of_vouchers(void **state UNUSED)
     sandbox_do(sandbox, "select patch_voucher(%" PRId64 ", 'x', null, null, null, null)",
                id);
     await_change(id);
-    assert_int_equal(restock(id, 1, &shelf), STATUS_OK); /* by itself */
+    assert_int_equal(restock(id, 1, &shelf), STATUS_OK); /* by the store itself */
     await_change(id);
     assert_int_equal(shop->changes, 4);
     assert_int_equal(shop->refreshes, 1);

@@ -1,8 +1,8 @@
 /*
- * it_store_faults.c - the store when the server refuses, stalls, dies or is away.
+ * it_store_faults.c - the store while the server refuses, hangs, crashes or is down.
  *
- * An answer is lost on purpose by reading it off the store's socket before the store
- * does, and shutting that socket down.
+ * To lose an answer, a test reads it from the store's socket before the store does, and shuts
+ * the socket down.
  */
 #include "app/store/store_conn.h"
 #include "app/test/store/it_store.h"
@@ -52,7 +52,7 @@ static void hold_row(int64_t voucher)
     sandbox_do(sandbox, "select from voucher where id = %" PRId64 " for update", voucher);
 }
 
-/* Run the loop until the server works on a batch, and so surely has it. */
+/* Run the loop until the server executes a batch. */
 static void await_at_work(struct shop *shop)
 {
     int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
@@ -91,7 +91,7 @@ test_store_place_orders__one_poisoned_row_refuses_the_batch(void **state UNUSED)
     shop_close(shop);
 }
 
-/* The rows of the answer are there before the commit fails. */
+/* The rows of the answer arrive before the commit fails. */
 static void test_store_place_orders__a_failing_commit_is_a_refusal(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
@@ -122,7 +122,7 @@ static void test_store_place_orders__a_row_lock_held_too_long_is_busy(void **sta
         basket_add(&baskets[i], i + 1, i + 1, NULL);
         basket_send(shop, voucher, &baskets[i]);
     }
-    /* even the last in the lane, which waited for all before it, has a known outcome */
+    /* also the last one in the lane, which waited for the others */
     for (int i = 0; i < STORE_CONN_DEPTH; i++) {
         shop_await(shop, &baskets[i].is_answered);
         assert_int_equal(baskets[i].status, STATUS_BUSY);
@@ -133,7 +133,7 @@ static void test_store_place_orders__a_row_lock_held_too_long_is_busy(void **sta
     shop_close(shop);
 }
 
-/* What a migration under a running service does to prepared statements. */
+/* A migration under a running service invalidates prepared statements. */
 static void test_store__a_stale_session_is_replaced(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
@@ -157,7 +157,7 @@ static void test_store__a_stale_session_is_replaced(void **state UNUSED)
     sandbox = sandbox_open(fixture, "faults_again");
 }
 
-/* -- away -- */
+/* -- without a server -- */
 
 static void test_store__without_a_server_answers_down(void **state UNUSED)
 {
@@ -280,7 +280,7 @@ static bool is_to_server(int fd)
            peer.sin_family == AF_INET && ntohs(peer.sin_port) == strtol(port, NULL, 10);
 }
 
-/* Takes from all sockets above `first_fd` what the server has sent, and shuts them. */
+/* Read what the server has sent from all sockets from `first_fd` on, and shut them down. */
 static void lose_answers(int first_fd)
 {
     for (int fd = first_fd; fd < 1024; fd++) {
@@ -294,7 +294,7 @@ static void lose_answers(int first_fd)
     }
 }
 
-/* Committed, and the answer lost on its way. */
+/* The batch is committed and its answer lost. */
 static void test_store_resolve_orders__finds_what_was_committed(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 2, 1);
@@ -302,7 +302,7 @@ static void test_store_resolve_orders__finds_what_was_committed(void **state UNU
     struct shop *shop;
     struct basket basket = {0};
 
-    close(first_fd); /* whatever is opened from now on is at or above it */
+    close(first_fd); /* later descriptors are not below it */
     shop = shop_open(sandbox, 2, UNHURRIED_MS);
     basket_add(&basket, 1, 41, NULL);
     basket_add(&basket, 2, 0, "a-key-of-an-attempt-without-a-lock");
@@ -351,7 +351,7 @@ static void test_store_resolve_orders__ends_the_process_first(void **state UNUSE
                                              " and state = 'active'"
                                              " and pid <> pg_backend_pid()"),
                      0);
-    sandbox_do(sandbox, "drop function dawdle cascade"); /* waits for who holds it */
+    sandbox_do(sandbox, "drop function dawdle cascade"); /* waits for its users */
     assert_int_equal(orders_of(voucher), 0);
     shop_close(shop);
 }

@@ -1,4 +1,4 @@
-/* it_store_life.c - changes of orders by the store: together, and answered each. */
+/* it_store_life.c - changes of orders by the store, several in one transaction. */
 #include "app/test/store/it_store.h"
 
 static struct fixture *fixture;
@@ -27,7 +27,7 @@ static int audit_all(void **state UNUSED)
 
 #define TURN_MAX 200
 
-/** Changes asked for in one turn, and their answers. */
+/** Changes requested in one loop turn, and their answers. */
 struct turn {
     struct order_change changes[TURN_MAX];
     enum status statuses[TURN_MAX];
@@ -161,7 +161,7 @@ static void test_store_change_order__unconnected_does_nothing(void **state UNUSE
     shop_close(shop);
 }
 
-/* Readers do not wait for whoever waits for a voucher's lock. */
+/* Reads do not wait behind a change that waits for a voucher's lock. */
 static void on_vouchers(enum status status, const struct voucher *vouchers UNUSED,
                         size_t count, int64_t now_us UNUSED, void *arg)
 {
@@ -191,7 +191,7 @@ static void test_store_change_order__delays_no_reader(void **state UNUSED)
     shop_close(shop);
 }
 
-/* Under way, and waiting to be sent. */
+/* Calls in flight, and calls waiting to be sent. */
 static void test_store_close__answers_changes(void **state UNUSED)
 {
     struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
@@ -274,7 +274,7 @@ test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED
     shop_close(shop);
 }
 
-/* More batches than one look takes, and behind them one that has an order to expire. */
+/* More batches than one query takes, then one with an order to expire. */
 static void test_store_expire_orders__skips_finished_batches(void **state UNUSED)
 {
     struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);

@@ -1,4 +1,4 @@
-/* test_store_codec.c - parameters and results in binary: the edges. */
+/* test_store_codec.c - binary parameters and results: limits and malformed data. */
 #include "app/store/store_codec.h"
 #include "base/attributes.h"
 
@@ -123,7 +123,7 @@ static void test_result_array__reads_what_was_written(void **state UNUSED)
     params_clear(&params);
 }
 
-/* Whatever is cut off or claimed, nothing is read beyond the end, and the walk ends. */
+/* Truncated and malformed arrays: no read beyond the end. */
 static void test_result_array__refuses_malformed_text(void **state UNUSED)
 {
     static const char claims_more[] = "\0\0\0\1\0\0\0\0\0\0\0\x14\0\0\1\0\0\0\0\1"
