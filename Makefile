@@ -1,10 +1,10 @@
-# seckill: a flash-sale order service. `make help` lists what can be asked.
+# seckill: a flash-sale order service. `make help` lists the targets.
 #
-#   BUILD=dir     where objects and programs go (default build, or build/$(SAN))
+#   BUILD=dir     directory of objects and programs (default build, or build/$(SAN))
 #   SAN=address   build with ASan and UBSan;  SAN=thread: with TSan;  SAN=coverage: gcov
-#   UNDER=...     run the tests under this, e.g. UNDER="valgrind -q"
-#   CC=clang      another compiler
-#   V=1           show the commands
+#   UNDER=...     run the tests with this command, e.g. UNDER="valgrind -q"
+#   CC=clang      use another compiler
+#   V=1           print the commands
 
 SAN    ?=
 BUILD  ?= build$(if $(SAN),/$(SAN))
@@ -14,8 +14,7 @@ PREFIX  = /usr/local
 PORT    = 8080
 PROMETHEUS_PORT = 9090
 
-# What pkg-config tells is asked for at the first use, when `deps` has had its turn, and
-# then kept.
+# pkg-config runs at the first use, after `deps`; its output is kept.
 once = $(eval $(1) := $(2))$($(1))
 PKGS_LIB  = $(call once,PKGS_LIB,hiredis libuv $(shell pkg-config --exists hiredis_ssl && echo hiredis_ssl libssl libcrypto))
 PKGS_APP  = libmicrohttpd gnutls libpq jansson libcrypto $(PKGS_LIB)
@@ -33,7 +32,7 @@ SANITIZE = $(if $(filter address,$(SAN)),-fsanitize=address$(,)undefined -fno-sa
 ,       := ,
 CFLAGS   = -O2 -g
 HARDEN   = $(if $(SAN),-fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2) -fstack-protector-strong
-# Empty, so that a source may say it again.
+# -D_GNU_SOURCE= is empty, so that a source may define it again.
 DEFINES  = -Ilib -I. -D_GNU_SOURCE= -DSECKILL_VERSION='"$(VERSION)"' \
            $(if $(filter hiredis_ssl,$(PKGS_LIB)),-DREDIS_WITH_TLS)
 ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(HARDEN) $(SANITIZE) -pthread $(DEFINES) $(PKG_CFLAGS) $(CFLAGS)
@@ -42,14 +41,14 @@ LIBS_TEST = -pthread $(PKG_LIBS_TEST)
 
 LIB_SRC  := $(sort $(wildcard lib/base/*.c lib/redis/*.c lib/lock/*.c))
 APP_SRC  := $(sort $(filter-out app/test/%,$(wildcard app/*/*.c)))
-# The pages go in as they are and compressed, with the chart library that Debian packages.
+# The pages are embedded plain and compressed, with the chart library of Debian.
 DYGRAPHS = /usr/share/javascript/dygraphs/dygraph.min.js
 WEB      := $(sort $(wildcard app/web/*))
 EMBED    := $(sort $(wildcard sql/*/*.sql)) app/api/openapi.yaml $(WEB) $(BUILD)/app/web/dygraphs.js \
             $(WEB:%=$(BUILD)/%.gz) $(BUILD)/app/web/dygraphs.js.gz
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
-# A test_*.c or it_*.c is a program of its own; other files beside them serve them all.
+# Each test_*.c and it_*.c is a program. The other files in the folder are linked to all.
 LIB_TEST_SRC := $(sort $(wildcard lib/test/*.c))
 APP_TEST_SRC := $(sort $(wildcard app/test/*.c app/test/*/*.c))
 programs      = $(patsubst %.c,$(BUILD)/%,$(foreach f,$(2),$(if $(filter $(1),$(notdir $(f))),$(f))))
@@ -71,10 +70,10 @@ C_SRC        := $(LIB_SRC) $(APP_SRC) $(LIB_TEST_SRC) $(APP_TEST_SRC) $(INTEROP_
 C_FILES      := $(C_SRC) $(sort $(wildcard lib/*/*.h lib/test/*/*.h app/*/*.h app/test/*/*.h load/*.h))
 SCRIPTS      := $(sort $(wildcard load/*.sh .ci/*.sh app/*/*.sh docker/*.sh .ci/*/*.sh lib/*/*/*.sh)) .ci/run
 
-# For `seckill version`; may be given where there is no git.
+# For `seckill version`; set it where there is no git repository.
 COMMIT   = $(call once,COMMIT,$(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown))
 
-# Say what is done; V=1: how.
+# Print the targets; with V=1, the commands.
 Q   = $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1) $@')
 
@@ -96,7 +95,7 @@ $(BUILD)/%.o: %.c | build/deps.ok
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# Looked at each time, but written only when the facts have changed.
+# Made each time, but replaced only if it has changed.
 .PHONY: always
 $(BUILD)/facts.h: always | build/deps.ok
 	@mkdir -p $(@D)
@@ -118,7 +117,7 @@ $(BUILD)/app/web/dygraphs.js: build/deps.ok
 	@mkdir -p $(@D)
 	$(Q)grep -v sourceMappingURL $(DYGRAPHS) >$@
 
-# The bytes come in by name when this is assembled.
+# The assembler includes the files by name.
 $(BUILD)/embedded.o: $(BUILD)/embedded.c $(EMBED) | build/deps.ok
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
@@ -132,7 +131,7 @@ $(EXAMPLES): %: %.o $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-# An archive, so that a test may bring a fake of a module: then the real one stays out.
+# An archive, so that a test may replace a module by a fake: the real one is not linked then.
 $(BUILD)/libapp.a: $(filter-out $(BUILD)/app/cmd/main.o,$(APP_OBJ))
 	rm -f $@ && ar rcs $@ $^
 
@@ -171,8 +170,8 @@ build/deps.ok: .ci/packages .ci/deps.sh
 	@.ci/deps.sh
 	@mkdir -p build && touch $@
 
-# The headers of the lock library keep their places below include/rlock, where rlock.pc
-# points.
+# The headers of the lock library are installed with their folders in include/rlock, where
+# rlock.pc points.
 LIB_HEADERS = $(patsubst %,lib/%.h,lock/rlock lock/rlock_group lock/rlock_sync \
               base/attributes base/err base/list base/status)
 ROOT = $(DESTDIR)$(PREFIX)
@@ -239,7 +238,7 @@ simulate-defects: $(BUILD)/simulate $(BUILD)/libapp.a $(BUILD)/librlock.a ## the
 	@COMPILE='$(CC) $(ALL_CFLAGS)' LINK='$(CC) $(SANITIZE) $(LDFLAGS) $(SIM_LINK) $(SIM_OBJ) $(filter %.a,$^) $(SIM_LIBS)' \
 	    app/test/sim/defects.py $(BUILD) 100000 $(DEFECTS)
 
-# A file of bench/ is a program of its own.
+# Each file of bench/ is a program.
 BENCH_LOCK := $(patsubst lib/test/bench/%.c,$(BUILD)/%,$(BENCH_SRC))
 .PHONY: bench-lock
 bench-lock: $(BENCH_LOCK) ## the lock library beside others: BENCH_SECONDS= BENCH_ROUNDS=

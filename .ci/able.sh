@@ -1,10 +1,8 @@
 # shellcheck shell=sh disable=SC2034,SC2154
 #
-# able.sh - can this machine do what the tests of the package and of the demo need? To be
-# sourced, with $what naming the test.
-#
-# Where it cannot, the test is not run, and says why: that is decided here and by no failure
-# of the test itself. Nothing here waits for longer than a few minutes.
+# able.sh - check that this machine has what a test needs: root, a Debian mirror, packages.
+# Otherwise print why the test is not run, and exit with success. To be sourced, with $what
+# naming the test. Nothing here waits longer than some minutes.
 
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 
@@ -19,8 +17,8 @@ need_root()
     [ "$(id -u)" -eq 0 ] || not_run "needs root"
 }
 
-# need_mirror SUITE: a list of packages, 8 MB, comes within half a minute. What follows
-# fetches thirty times as much, from inside of roots and containers: without a proxy.
+# need_mirror SUITE: download a list of packages, 8 MB, within half a minute. The tests
+# download thirty times as much, in roots and containers that have no proxy.
 need_mirror()
 {
     why=$(curl --noproxy '*' -fsSL -m 30 -o /dev/null \
@@ -28,7 +26,7 @@ need_mirror()
         not_run "no $1 from $mirror: $why"
 }
 
-# need_packages LIST PROGRAM...: the packages of LIST are installed where a PROGRAM is missing.
+# need_packages LIST PROGRAM...: install the packages of LIST if a PROGRAM is missing.
 need_packages()
 {
     list=$1
@@ -46,19 +44,19 @@ has_all()
     done
 }
 
-# need_tar SUITE: $tar is the smallest Debian of that suite.
+# need_tar SUITE: set $tar to a tar file with a minimal Debian.
 need_tar()
 {
     need_mirror "$1"
     need_packages .ci/packages-root debootstrap
-    why=$(try_devices 2>&1) || not_run "no root of its own: $(echo "$why" | tail -n 1)"
+    why=$(try_devices 2>&1) || not_run "cannot make a root directory: $(echo "$why" | tail -n 1)"
     tar=$(timeout 600 .ci/root.sh "$1") || {
         [ $? -eq 124 ] && not_run "debootstrap took more than ten minutes"
         exit 1
     }
 }
 
-# A device, a mount, another root: in a mount namespace, which ends with it.
+# Make a device, mount and change the root. The mount namespace ends with the command.
 try_devices()
 {
     mkdir -p var

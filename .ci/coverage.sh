@@ -1,8 +1,7 @@
 #!/bin/sh
 #
-# coverage.sh BUILD LEAST SOURCE... - what share of the lines of the sources the tests of
-# the build BUILD (SAN=coverage) have run: a line for each, worst first, and the sum last.
-# Fails below LEAST per cent.
+# coverage.sh BUILD LEAST SOURCE... - print the line coverage of the sources by the tests of
+# BUILD (SAN=coverage), the lowest first, and of all of them last. Fails below LEAST per cent.
 set -eu
 build=$1
 least=$2
@@ -15,13 +14,13 @@ for source; do
             is_it && /^Lines executed:/ {
                 split($0, word, /[:% ]+/)
                 printf "%6.2f %5d %s\n", word[3], word[5], source
-                exit # then comes the sum
+                exit # the sum follows
             }'
 done | sort -n | awk -v least="$least" '
     { print; run += $1 * $2; lines += $2 }
     END {
         if (lines == 0) {
-            print "nothing was measured"
+            print "no coverage data"
             exit 1
         }
         printf "coverage of lib/: %.1f %% of %d lines\n", run / lines, lines

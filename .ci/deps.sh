@@ -1,11 +1,11 @@
 #!/bin/sh
 #
-# deps.sh [LIST] - install the packages of .ci/packages, or of LIST, that are missing. As
-# root, or by sudo.
+# deps.sh [LIST] - install the missing packages of .ci/packages, or of LIST. As root or with
+# sudo.
 #
-# What is installed here is for private servers only: no system-wide PostgreSQL, Redis,
-# nginx or Docker is started or set to start by it, and one that was there before is not
-# touched: nothing is removed, such as a Docker that is not Debian's.
+# The project uses private servers only. So no PostgreSQL, Redis, nginx or Docker of the system
+# is started, now or at boot; one that is already installed is left alone. No package is
+# removed, such as a Docker that is not from Debian.
 set -eu
 cd "$(dirname "$0")/.."
 list=${1:-.ci/packages}
@@ -25,7 +25,7 @@ list_missing()
     done
 }
 
-# Let no package start a server while this runs. An owner's own policy stays in force.
+# Keep packages from starting their servers now. An existing policy stays.
 forbid_starts()
 {
     trap allow_starts EXIT
@@ -33,7 +33,7 @@ forbid_starts()
     if [ ! -e "$policy" ]; then
         cat >"$policy" <<'END'
 #!/bin/sh
-# For the time of an installation by seckill's .ci/deps.sh.
+# Written by seckill's .ci/deps.sh for the time of an installation.
 case $1 in postgresql* | redis* | nginx* | docker* | containerd*) exit 101 ;; esac
 END
         chmod 755 "$policy"
@@ -50,7 +50,7 @@ allow_starts()
     fi
 }
 
-# Packages set their servers to start at the next boot, too.
+# Keep new servers from starting at boot.
 disable_at_boot()
 {
     for service in redis-server nginx docker; do
@@ -65,7 +65,7 @@ missing=$(list_missing)
 [ -n "$missing" ] || exit 0
 [ -n "${SUDO_UID:-}" ] || echo "missing Debian packages:$missing"
 if ! command -v apt-get >/dev/null; then
-    echo "deps.sh: this is no Debian; install what these packages hold" >&2
+    echo "deps.sh: this is not Debian; install the equivalents of these packages" >&2
     exit 1
 fi
 if [ "$(id -u)" -ne 0 ]; then

@@ -1,7 +1,7 @@
 #!/bin/sh
 #
-# root.sh SUITE - print the path of a tar file with the smallest Debian of that suite. It is
-# made once, by debootstrap as root, and kept in var/roots.
+# root.sh SUITE - print the path of a tar file with a minimal Debian. It is made once, with
+# debootstrap as root, and kept in var/roots.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -20,8 +20,8 @@ if [ ! -e "$tar" ]; then
         tail -n 5 "$place/log" >&2
         exit 1
     }
-    # Without manuals and translations, as Debian's own slim images; packages that are
-    # installed later leave them out, too.
+    # Without manuals and translations, like Debian's slim images; also for packages that
+    # are installed later.
     cat >"$place/root/etc/dpkg/dpkg.cfg.d/slim" <<'END'
 path-exclude /usr/share/doc/*
 path-include /usr/share/doc/*/copyright

@@ -1,7 +1,7 @@
 #!/bin/sh
 #
-# settings.sh PROGRAM [--write] - is the table of settings in the docs the one that PROGRAM
-# prints? With --write it is put there.
+# settings.sh PROGRAM [--write] - compare the table of settings in the operator guide with the
+# one that PROGRAM prints, or with --write replace it.
 set -eu
 cd "$(dirname "$0")/.."
 document=app/docs/operator.md
