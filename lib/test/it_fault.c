@@ -325,7 +325,7 @@ static void assert_stats(const struct trial *trial)
 static void strike(struct trial *trial)
 {
     if (trial->fault->fault == PROXY_HOLD_UNSENT)
-        clock_shift_us(-2 * TIMEOUT_MS * 1000LL);
+        clock_shift_us(-2000LL * TIMEOUT_MS);
     proxy_at(trial->proxy, trial->test->command, 1, trial->fault->fault);
 }
 

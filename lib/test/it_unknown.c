@@ -44,7 +44,7 @@ static struct rlock_client *client_of_late_server(struct fixture *fixture)
     clock_shift_us(HOUR_US); /* so that it does not go below zero */
     client = fixture_client(fixture);
     assert_int_equal(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
-    clock_shift_us(-2 * TIMEOUT_MS * 1000LL);
+    clock_shift_us(-2000LL * TIMEOUT_MS);
     return client;
 }
 

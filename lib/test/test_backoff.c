@@ -43,7 +43,7 @@ static void test_backoff_ms__every_number_stays_within_its_bounds(void **state)
     (void)state;
     for (unsigned attempt = 0; attempt < 70; attempt++) {
         for (uint32_t random = 0; random < 1000; random++) {
-            uint32_t pause_ms = backoff_ms(attempt, 7, 333, random * UINT32_C(4294967));
+            uint32_t pause_ms = backoff_ms(attempt, 7, 333, random * UINT64_C(4294967));
 
             ASSERT_BETWEEN(pause_ms, attempt == 0 ? 4 : 7, 333);
         }
