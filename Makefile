@@ -273,7 +273,7 @@ test-hostile: ## run all tests twice just after boot, beside busy processes and 
 SUITE = bookworm
 test-fresh: ## do on a new Debian what the README says; needs root: SUITE=bookworm or trixie
 	@.ci/fresh.sh $(SUITE)
-test-ci: ## run what .ci/run runs: all that `make test` does, then test the package and the demo
+test-ci: ## run what .ci/run runs: all that `make test` does, `make lint`, the package and the demo
 	@.ci/test.sh ci
 test-unit: ## run the unit tests
 	@.ci/test.sh unit
@@ -296,6 +296,9 @@ lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
 # These take longest and start first, so that no core is idle at the end.
 SLOW     = it_sql_growth it_life it_fault_postgres it_sql_plans it_fault it_sql_audit it_fault_redis
 IT      := $(LIB_IT) $(APP_IT)
+ifeq ($(SAN),address)
+IT      := $(filter-out %/it_sql_growth,$(IT)) # tests only SQL
+endif
 SLOW_IT := $(foreach test,$(SLOW),$(filter %/$(test),$(IT)))
 check-it: $(SLOW_IT:%=%.check) $(IT:%=%.check)
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
@@ -314,7 +317,7 @@ check-address:
 check-tests: check-pages check-proof check-docs check-it check-bench check-access check-interop \
              check-address check-load-units check-unit check-simulate \
              check-fuzz check-model check-install check-gdb
-check-all: check-tests check-lint
+check-all: check-tests check-lint-fast
 
 .PHONY: check-simulate check-load-units check-gdb check-model check-install check-interop
 check-simulate: $(BUILD)/simulate
@@ -399,8 +402,9 @@ LINTED_FILES   = $(call linted,$(C_FILES))
 LINTED_SCRIPTS = $(call linted,$(SCRIPTS))
 TIDY           = $(LINTED_SRC:%.c=build/tidy/%.ok)
 
-.PHONY: check-lint check-changed check-settings check-deps check-subjects check-reuse check-openapi check-format check-shell check-cppcheck check-tidy
-check-lint: check-settings check-deps check-subjects check-reuse check-openapi check-format check-shell check-cppcheck check-tidy
+.PHONY: check-lint check-lint-fast check-changed check-settings check-deps check-subjects check-reuse check-openapi check-format check-shell check-cppcheck check-tidy
+check-lint: check-lint-fast check-tidy
+check-lint-fast: check-settings check-deps check-subjects check-reuse check-openapi check-format check-shell check-cppcheck
 check-changed:
 	@+$(MAKE) --no-print-directory LINT_ONLY="none $$(.ci/changed.sh)" check-lint
 check-settings: $(BUILD)/seckill

@@ -1,8 +1,8 @@
 #!/bin/sh
 #
 # test.sh all|ci|check|unit|it|lock|interop|lint|web|package|demo - run these checks in
-# parallel and print their sum. `tests` is `all` without the linters; `ci` adds to `all` what
-# needs root. The last line is "N passed, N failed". A make target that fails without a failed
+# parallel and print their sum. `tests` is `all` without the linters; `ci` adds to `all`
+# clang-tidy and what needs root. The last line is "N passed, N failed". A make target that fails without a failed
 # check, such as a file that does not compile, counts as one failure. So does a process that
 # is alive after the targets that started it.
 set -u
@@ -54,7 +54,7 @@ test_lock()
 step build/deps.ok # not by two targets at a time
 case $1 in
 ci)
-    step check-all
+    step check-all check-tidy
     echo_step "the package and the demo"
     step check-package
     step check-demo
