@@ -2,9 +2,9 @@
 #
 # test.sh all|ci|check|unit|it|lock|interop|lint|web|package|demo - run these checks in
 # parallel and print their sum. `tests` is `all` without the linters; `ci` adds to `all`
-# clang-tidy and what needs root. The last line is "N passed, N failed". A make target that fails without a failed
-# check, such as a file that does not compile, counts as one failure. So does a process that
-# is alive after the targets that started it.
+# clang-tidy and what needs root. The last line is "N passed, N failed". A make target that
+# fails without a failed check, such as a file that does not compile, counts as one failure.
+# So does a process that is alive after the targets that started it.
 set -u
 cd "$(dirname "$0")/.." || exit
 
