@@ -315,13 +315,15 @@ check-address:
 # All of these may run side by side. The longest are first.
 .PHONY: check-all check-tests
 check-tests: check-pages check-proof check-docs check-it check-bench check-access check-interop \
-             check-address check-load-units check-unit check-simulate \
+             check-address check-load-units check-unit check-simulate check-simulate-sql \
              check-fuzz check-model check-install check-gdb
 check-all: check-tests check-lint-fast
 
-.PHONY: check-simulate check-load-units check-gdb check-model check-install check-interop
+.PHONY: check-simulate check-simulate-sql check-load-units check-gdb check-model check-install check-interop
 check-simulate: $(BUILD)/simulate
 	$(CHECK) --show simulator $< 0 0 30
+check-simulate-sql: $(BUILD)/seckill $(BUILD)/simulate
+	$(CHECK) --show "simulator: model of sql/" app/test/sim/compare_sql.py $^
 check-load-units: $(BUILD)/open_loop
 	$(CHECK) "load/test_*.py" python3 -B -m unittest discover -s load
 check-gdb: $(BUILD)/seckill $(BUILD)/app/test/sale/test_checkout

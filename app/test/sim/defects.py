@@ -144,9 +144,12 @@ def run(program, count):
 
 def main(build, count, names):
     missed = 0
+    table = pathlib.Path(__file__).with_name("README.md").read_text()
     for name, source, text, replacement in DEFECTS:
         if names and name not in names:
             continue
+        if f"\n| {name} |" not in table:
+            sys.exit(f"{name}: the table in README.md lacks it")
         changed = plant(build, name, source, text, replacement)
         schedules, what = run(link(build, source, changed), count)
         missed += schedules == 0

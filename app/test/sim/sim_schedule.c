@@ -354,9 +354,11 @@ static void schedule_on_fault(void *subject UNUSED, uint64_t number)
 /* Most faults meet requests. */
 static int64_t fault_us(void)
 {
-    if (sim_chance(15))
-        return sim_now_us() + sim_between(0, plan.faults_end_us);
-    return sim_now_us() + WARM_UP_US + sim_between(0, plan.span_us + 20 * MS);
+    int64_t last_us = WARM_UP_US + plan.span_us + 20 * MS;
+
+    if (last_us > plan.faults_end_us)
+        last_us = plan.faults_end_us;
+    return sim_now_us() + sim_between(sim_chance(15) ? 0 : WARM_UP_US, last_us);
 }
 
 static void plan_faults(void)

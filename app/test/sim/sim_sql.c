@@ -23,6 +23,11 @@ void sim_sql_begin(void)
     last_number = sim_between(0, 1000000);
 }
 
+int64_t sim_sql_number(void)
+{
+    return last_number;
+}
+
 int64_t sim_sql_now_us(void)
 {
     return EPOCH_US + sim_now_us() + clock_ahead_us;
@@ -520,6 +525,7 @@ static void move_order(struct sim_txn *txn, size_t order, enum order_status to)
 {
     const struct sim_order *moved = &sim_tables.orders[order];
 
+    next_id(txn->voucher.id); /* of the event */
     txn->moves[txn->move_count].order = order;
     txn->moves[txn->move_count++].to = to;
     if (to < ORDER_CANCELLED)
@@ -588,13 +594,17 @@ static enum change_verdict change(struct sim_txn *txn, enum sim_statement_kind k
                                            [SQL_CANCEL_ORDER] = ORDER_CANCELLED,
                                            [SQL_REFUND_ORDER] = ORDER_REFUNDED};
 
+    if (kind == SQL_PAY_ORDER && before->paid_us != 0)
+        return CHANGE_REPEATED; /* each order has one payment_ref here */
     if (before->status != from || is_moved(txn, order))
         return CHANGE_WRONG_STATE;
     if (kind == SQL_PAY_ORDER && before->expires_us <= sim_sql_now_us()) {
         move_order(txn, order, ORDER_EXPIRED);
+        txn->voucher.version++;
         return CHANGE_WRONG_STATE;
     }
     move_order(txn, order, to[kind]);
+    txn->voucher.version += to[kind] >= ORDER_CANCELLED;
     return CHANGE_DONE;
 }
 
@@ -622,8 +632,6 @@ static PGresult *change_orders(const struct sim_statement *statement, struct sim
         put_detail(order);
         sim_result_array_end();
     }
-    if (txn->move_count > 0)
-        txn->voucher.version++;
     return sim_result_end();
 }
 

@@ -96,6 +96,9 @@ extern struct sim_tables sim_tables;
 
 void sim_sql_begin(void);
 
+/** The last number of voucher_order_id_seq. */
+int64_t sim_sql_number(void);
+
 /** The clock of the database. */
 int64_t sim_sql_now_us(void);
 

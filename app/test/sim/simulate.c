@@ -4,14 +4,18 @@
  * The i-th schedule has the seed SEED + i. Without a seed, or with 0, a fresh one is taken
  * and printed. The run ends after COUNT schedules or SECONDS, 0 meaning no limit. One
  * schedule alone is traced.
+ *
+ * simulate sql SEED COUNT prints COUNT scripts for compare_sql.py.
  */
 #include "app/test/sim/sim.h"
 #include "app/test/sim/sim_schedule.h"
+#include "app/test/sim/sim_sql_script.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/time.h>
 #include <time.h>
 
@@ -59,6 +63,10 @@ int main(int argc, char **argv)
     double seconds = (double)argument(argc, argv, 3);
     double began_s = now_s();
 
+    if (argc == 4 && strcmp(argv[1], "sql") == 0) {
+        sim_sql_script_print(argument(argc, argv, 2), argument(argc, argv, 3));
+        return 0;
+    }
     if (seed == 0)
         seed = fresh_seed();
     sim_is_tracing = count == 1;

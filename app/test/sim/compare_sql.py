@@ -1,0 +1,53 @@
+#!/usr/bin/python3 -B
+"""compare_sql.py SECKILL SIMULATE - compare the model of sql/ in the simulator with Postgres.
+
+The simulator prints random statements with the results of its model. They run in a private
+Postgres, whose results must be the same."""
+
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, f"{os.path.dirname(os.path.abspath(__file__))}/../../../load")
+
+import harness # noqa: E402
+
+PLACE = "var/it/compare_sql"
+SCRIPTS = 60
+
+
+def results(url, statements):
+    """The result of each statement, as psql prints it."""
+    script = "".join(f"{statement};\n\\echo ---\n" for statement in statements)
+    done = subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-F", "|", url], input=script,
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise harness.Failed(done.stderr)
+    return [text.strip("\n") for text in done.stdout.split("---\n")[:-1]]
+
+
+def main(program, simulate):
+    seed = int(time.time())
+    servers = harness.Servers(PLACE)
+    servers.up()
+    try:
+        service = harness.Service(program, harness.free_port(), {
+            "SECKILL_JWT_SECRET": harness.new_secret()}, "/dev/null")
+        service.migrate(servers.env["PG_OWNER_URL"])
+        lines = harness.run(simulate, "sql", str(seed), str(SCRIPTS)).splitlines()
+        expected = [line.split("\t") for line in lines]
+        found = results(servers.env["PG_OWNER_URL"], [statement for statement, _ in expected])
+    finally:
+        servers.down()
+    for at, ((statement, result), came) in enumerate(zip(expected, found, strict=True)):
+        if came != result:
+            before = "".join(f"{earlier}\n" for earlier, _ in expected[max(0, at - 5):at])
+            print(f"seed {seed}:\n{before}{statement}\n  model:    {result}\n  postgres: {came}")
+            return 1
+    print(f"simulator: its model of sql/ agrees with Postgres in {len(found)} statements")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))
