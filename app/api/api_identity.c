@@ -63,8 +63,13 @@ void api_identify(struct api_request *request, api_handler identified)
 {
     struct revoked *revoked = request->api->options.revoked;
     const char *jti = request->identity.jti;
+    bool is_identified = request->identified != NULL;
 
     request->identified = identified;
+    if (is_identified) {
+        identified(request);
+        return;
+    }
     if (!read_token(request) || is_rate_limited(request))
         return;
     if (jti[0] == '\0')

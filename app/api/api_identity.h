@@ -9,7 +9,8 @@
  *
  * A token that has an id is looked up in the revocation list first: then `identified` is
  * called after this function has returned. A caller without a valid token, above the rate
- * limit, or of a role that the route does not permit is answered here.
+ * limit, or of a role that the route does not permit is answered here. The handler that
+ * `identified` is may call this again: that calls the next one at once.
  */
 void api_identify(struct api_request *request, api_handler identified);
 

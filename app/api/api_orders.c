@@ -162,6 +162,13 @@ static void orders_on_entry(enum status status, const struct catalogue_entry *en
         answer_uncounted(request, OUTCOME_UNAVAILABLE, NULL);
 }
 
+/* Identified: only callers with a token make the catalogue read Postgres. */
+static void read_voucher(struct api_request *request)
+{
+    catalogue_read(request->api->options.catalogue, request->id, &request->place.wait,
+                   orders_on_entry, request);
+}
+
 static bool is_printable(struct text text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -174,7 +181,6 @@ static bool is_printable(struct text text)
 void api_place_order(struct api_request *request)
 {
     struct api_place *place = &request->place;
-    struct catalogue *catalogue = request->api->options.catalogue;
     const struct catalogue_entry *entry;
     bool is_repeated;
 
@@ -187,13 +193,13 @@ void api_place_order(struct api_request *request)
         return;
     }
     place->arrived_us = clock_mono_us();
-    entry = catalogue_get(catalogue, request->id);
+    entry = catalogue_get(request->api->options.catalogue, request->id);
     if (entry != NULL)
         admit(request, entry);
     else if (api_is_full(request))
         answer_uncounted(request, OUTCOME_OVERLOADED, NULL);
     else
-        catalogue_read(catalogue, request->id, &place->wait, orders_on_entry, request);
+        api_identify(request, read_voucher);
 }
 
 /* -- read -- */

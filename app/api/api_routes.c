@@ -15,7 +15,8 @@ enum callers {
     PAYMENT = 1 << AUTH_PAYMENT,
     ADMIN = 1 << AUTH_ADMIN,
     /* The handler refuses by memory before it calls api_identify(), and before it checks
-       whether the service is full: a refusal reveals nothing private and costs least. */
+       whether the service is full: a refusal reveals nothing private and costs least. If
+       memory does not know the voucher, the caller is identified first. */
     MEMORY_FIRST = 1 << 8,
 };
 

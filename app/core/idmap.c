@@ -1,6 +1,9 @@
 /* idmap.c - open addressing with linear probing; removal shifts later entries back. */
 #include "app/core/idmap.h"
 
+#include "app/core/siphash.h"
+#include "base/random.h"
+
 #include <stdlib.h>
 
 #define CAPACITY_MIN 64
@@ -10,12 +13,9 @@ struct idmap_slot {
     void *value;
 };
 
-/* Fibonacci hashing, which spreads consecutive ids: multiply by 2^64 / golden ratio and
-   use the high bits. */
 static size_t home(const struct idmap *map, int64_t id)
 {
-    return (size_t)(((uint64_t)id * UINT64_C(0x9e3779b97f4a7c15)) >> 32) &
-           (map->capacity - 1);
+    return siphash(map->key, (uint64_t)id) & (map->capacity - 1);
 }
 
 void idmap_clear(struct idmap *map)
@@ -40,10 +40,11 @@ void *idmap_get(const struct idmap *map, int64_t id)
 
 static bool grow(struct idmap *map)
 {
-    struct idmap bigger = {.capacity =
-                               map->capacity == 0 ? CAPACITY_MIN : map->capacity * 2,
-                           .count = map->count};
+    struct idmap bigger = *map;
 
+    bigger.capacity = map->capacity == 0 ? CAPACITY_MIN : map->capacity * 2;
+    if (map->capacity == 0 && !random_fill(bigger.key, sizeof(bigger.key)))
+        return false;
     bigger.slots = calloc(bigger.capacity, sizeof(*bigger.slots));
     if (bigger.slots == NULL)
         return false;

@@ -1,4 +1,9 @@
-/* idmap.h - a hash table from a positive 64-bit id to a pointer. */
+/*
+ * idmap.h - a hash table from a positive 64-bit id to a pointer.
+ *
+ * The ids may come from anybody: each map has its own random key, so nobody can choose ids
+ * that collide.
+ */
 #ifndef IDMAP_H
 #define IDMAP_H
 
@@ -13,6 +18,7 @@ struct idmap {
     struct idmap_slot *slots;
     size_t capacity; /* a power of two, or 0 */
     size_t count;
+    uint64_t key[2]; /* of the hash; set by the first idmap_put() */
 };
 
 void idmap_clear(struct idmap *map);
@@ -20,7 +26,8 @@ void idmap_clear(struct idmap *map);
 /** NULL when there is none. */
 void *idmap_get(const struct idmap *map, int64_t id);
 
-/** Add `id` (> 0, not in the map) with `value` (not NULL). False: out of memory. */
+/** Add `id` (> 0, not in the map) with `value` (not NULL). False: out of memory, or
+ *  the kernel has no random bytes. */
 MUST_CHECK bool idmap_put(struct idmap *map, int64_t id, void *value);
 
 /** Remove `id`. Returns its value, or NULL. */

@@ -5,6 +5,9 @@
  * age of an entry counts from the moment before its read was sent, so a notification
  * that arrives during the read makes the result outdated instead of being lost.
  *
+ * At most MISSING_MAX entries of vouchers that do not exist are kept, the latest read. So
+ * requests for random ids neither fill the catalogue nor make it grow.
+ *
  * Guarantee: every catalogue_read() is answered exactly once, never from inside the call.
  */
 #include "app/sale/catalogue.h"
@@ -14,13 +17,13 @@
 
 #include <stdlib.h>
 
-#define ENTRIES_MAX            262144
-#define READ_MAX               10000 /* ids in one query */
-#define TICK_MS                200
-#define REFRESH_AFTER_US       (CATALOGUE_FRESH_US / 2)
-#define EVICT_AFTER_US         INT64_C(30000000)
-#define EVICT_MISSING_AFTER_US INT64_C(1000000)
-#define CLOCK_SAMPLE_VALID_US  INT64_C(10000000)
+#define ENTRIES_MAX           262144
+#define MISSING_MAX           4096
+#define READ_MAX              10000 /* ids in one query */
+#define TICK_MS               200
+#define REFRESH_AFTER_US      (CATALOGUE_FRESH_US / 2)
+#define EVICT_AFTER_US        INT64_C(30000000)
+#define CLOCK_SAMPLE_VALID_US INT64_C(10000000)
 
 struct catalogue {
     uv_timer_t timer;
@@ -28,6 +31,8 @@ struct catalogue {
     struct idmap entries;
     struct list pending; /* entries of the next read */
     struct list reading; /* entries of the read under way */
+    struct list missing; /* entries without a voucher, the oldest read first */
+    size_t missing_count;
     struct list refused; /* waits for which there was no memory */
     int64_t *ids;        /* READ_MAX, for the query */
     int64_t read_sent_us;
@@ -45,11 +50,39 @@ static bool is_fresh(const struct catalogue_entry *entry, int64_t now_us)
            now_us - entry->read_us < CATALOGUE_FRESH_US;
 }
 
+/* -- entries of vouchers that do not exist -- */
+
+static void leave_missing(struct catalogue *catalogue, struct catalogue_entry *entry)
+{
+    if (list_is_empty(&entry->link))
+        return;
+    list_remove(&entry->link);
+    catalogue->missing_count--;
+}
+
+static void evict(struct catalogue *catalogue, struct catalogue_entry *entry)
+{
+    leave_missing(catalogue, entry);
+    idmap_remove(&catalogue->entries, entry->id);
+    free(entry);
+}
+
+/* To be called after the callbacks of a read, which use the entries. */
+static void bound_missing(struct catalogue *catalogue)
+{
+    while (catalogue->missing_count > MISSING_MAX)
+        evict(catalogue,
+              list_item(catalogue->missing.next, struct catalogue_entry, link));
+}
+
+/* -- reading -- */
+
 static void request_read(struct catalogue *catalogue, struct catalogue_entry *entry)
 {
     if (entry->is_pending)
         return;
     entry->is_pending = true;
+    leave_missing(catalogue, entry);
     list_append(&catalogue->pending, &entry->link);
 }
 
@@ -72,8 +105,6 @@ static struct catalogue_entry *entry_create(struct catalogue *catalogue, int64_t
     free(entry);
     return NULL;
 }
-
-/* -- reading -- */
 
 static void sample_clock(struct catalogue *catalogue, int64_t database_now_us)
 {
@@ -145,7 +176,12 @@ static void catalogue_on_read(enum status status, const struct voucher *vouchers
             request_read(catalogue, entry); /* it changed during the read */
         else
             answer_waits(&entry->waits, status, status == STATUS_OK ? entry : NULL);
+        if (!entry->exists && !entry->is_pending) {
+            list_append(&catalogue->missing, &entry->link);
+            catalogue->missing_count++;
+        }
     }
+    bound_missing(catalogue);
 }
 
 void catalogue_turn(struct catalogue *catalogue)
@@ -243,8 +279,7 @@ int64_t catalogue_last_read_us(const struct catalogue *catalogue)
 
 static bool is_evictable(const struct catalogue_entry *entry, int64_t age_us)
 {
-    return !entry->is_pending && !entry->is_used &&
-           age_us > (entry->exists ? EVICT_AFTER_US : EVICT_MISSING_AFTER_US);
+    return !entry->is_pending && !entry->is_used && age_us > EVICT_AFTER_US;
 }
 
 /* Entries used since their last read are refreshed before they become invalid, so during a
@@ -260,8 +295,7 @@ static void catalogue_on_tick(uv_timer_t *timer)
         int64_t age_us = now_us - entry->read_us;
 
         if (is_evictable(entry, age_us)) {
-            idmap_remove(&catalogue->entries, entry->id);
-            free(entry);
+            evict(catalogue, entry);
         } else if (entry->is_used && age_us > REFRESH_AFTER_US) {
             entry->is_used = false;
             request_read(catalogue, entry);
@@ -283,6 +317,7 @@ struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store)
     catalogue->store = store;
     list_init(&catalogue->pending);
     list_init(&catalogue->reading);
+    list_init(&catalogue->missing);
     list_init(&catalogue->refused);
     uv_timer_init(loop, &catalogue->timer);
     catalogue->timer.data = catalogue;

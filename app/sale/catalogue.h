@@ -37,7 +37,7 @@ struct catalogue_entry {
     int64_t read_us;    /* clock_mono_us() before the last read was sent */
     int64_t changed_us; /* clock_mono_us() of the last notification */
     struct list waits;
-    struct list link; /* in catalogue->pending or ->reading */
+    struct list link; /* in catalogue->pending, ->reading or ->missing */
 };
 
 /** @entry  NULL unless `status` is STATUS_OK */

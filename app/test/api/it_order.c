@@ -463,6 +463,19 @@ static void test_list__user_id_is_for_admins(void **state)
     EXPECT(request(service, NULL, NULL, "GET /v1/orders"), 401, "unauthenticated");
 }
 
+/* A voucher that no shopper has asked for is not in memory: only a token starts a read. */
+static void test_place__without_a_token_reads_no_voucher(void **state)
+{
+    static const char id[] = "9223372036854775806";
+
+    (void)state;
+    EXPECT(request(service, NULL, NULL, "POST /v1/vouchers/%s/orders", id), 401,
+           "unauthenticated");
+    EXPECT(request(service, NULL, NULL, "POST /v1/vouchers/%s/ticket", id), 401,
+           "unauthenticated");
+    EXPECT(place_order(service, 1, id, NULL), 404, "not_found");
+}
+
 /* -- the lock -- */
 
 static void test_lock__held_by_another_is_left_alone(void **state)
@@ -592,6 +605,7 @@ int main(void)
         CASE(test_read__is_for_its_shopper_and_admins),
         CASE(test_list__has_the_callers_orders),
         CASE(test_list__user_id_is_for_admins),
+        CASE(test_place__without_a_token_reads_no_voucher),
         CASE(test_lock__held_by_another_is_left_alone),
         CASE(test_lock__a_key_of_another_kind_is_left_alone),
         CASE(test_lock__is_released_before_the_answer),

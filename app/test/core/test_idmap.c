@@ -1,5 +1,9 @@
-/* test_idmap.c - the hash table compared with an array. */
-#include "app/core/idmap.h"
+/* test_idmap.c - the hash table compared with an array, and its probes counted. */
+// NOLINTNEXTLINE(bugprone-suspicious-include): for its private find() and home()
+#include "app/core/idmap.c"
+
+#include "app/core/siphash.h"
+#include "base/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,11 +59,62 @@ static void test_idmap_next__returns_every_value_once(void **state UNUSED)
     idmap_clear(&map);
 }
 
+/* Slots that a look-up of each of the ids visits, in total. */
+static uint64_t count_probes(const int64_t *ids)
+{
+    static char value;
+    struct idmap map = {0};
+    uint64_t probes = 0;
+
+    for (size_t i = 0; i < IDS; i++)
+        assert_true(idmap_put(&map, ids[i], &value));
+    for (size_t i = 0; i < IDS; i++) {
+        size_t found = (size_t)(find(&map, ids[i]) - map.slots);
+
+        probes += ((found - home(&map, ids[i])) & (map.capacity - 1)) + 1;
+    }
+    idmap_clear(&map);
+    return probes;
+}
+
+/* Fibonacci hashing, which has no key, puts all chosen ids into one slot: the high half of
+   their product with the golden ratio is 0. */
+static void test_idmap_get__chosen_ids_cost_as_much_as_random_ones(void **state UNUSED)
+{
+    static const uint64_t golden_inverse = UINT64_C(0xf1de83e19937733d);
+    static int64_t random_ids[IDS], chosen[IDS];
+    uint64_t random_probes = 0, chosen_probes = 0, product = 0;
+
+    for (int round = 0; round < 100; round++) {
+        for (size_t i = 0; i < IDS; i++) {
+            random_ids[i] = (int64_t)(random_u64() >> 1 | 1);
+            do
+                chosen[i] = (int64_t)(++product * golden_inverse);
+            while (chosen[i] <= 0);
+        }
+        random_probes += count_probes(random_ids);
+        chosen_probes += count_probes(chosen);
+    }
+    assert_in_range(chosen_probes, random_probes / 10 * 9, random_probes / 10 * 11);
+}
+
+/* The vector of 8 bytes in the authors' reference implementation. */
+static void test_siphash__has_the_published_result(void **state UNUSED)
+{
+    static const uint64_t key[2] = {UINT64_C(0x0706050403020100),
+                                    UINT64_C(0x0f0e0d0c0b0a0908)};
+
+    assert_int_equal(siphash(key, UINT64_C(0x0706050403020100)),
+                     UINT64_C(0x93f5f5799a932462));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idmap__agrees_with_an_array),
         cmocka_unit_test(test_idmap_next__returns_every_value_once),
+        cmocka_unit_test(test_idmap_get__chosen_ids_cost_as_much_as_random_ones),
+        cmocka_unit_test(test_siphash__has_the_published_result),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,8 +146,13 @@ size_t http_pending(const struct http *http)
 
 void api_identify(struct api_request *request, api_handler identified)
 {
+    bool is_identified = request->identified != NULL;
+
     request->identified = identified;
-    sim_shoppers_on_identify(request->http->owner);
+    if (is_identified)
+        identified(request);
+    else
+        sim_shoppers_on_identify(request->http->owner);
 }
 
 bool api_has_ticket(struct api_request *request UNUSED)
