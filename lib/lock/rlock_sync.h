@@ -40,7 +40,8 @@ MUST_CHECK enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err
 
 /**
  * Close the clients as rlock_client_close() does, and end the thread. Calls in progress
- * return STATUS_CANCELLED. May be called again.
+ * return STATUS_CANCELLED, and so do calls that begin meanwhile, when the clients are
+ * closed: then the library uses no lock of the callers any more. May be called again.
  *
  * @sync  may be NULL
  *

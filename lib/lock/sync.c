@@ -12,7 +12,9 @@
  * leader touches what belongs to the loop. The lead is taken and left under the mutex,
  * which orders the work of one leader before that of the next.
  *
- * Guarantee: every call is answered exactly once, also on closing.
+ * Guarantee: every call is answered exactly once, also on closing. A call that arrives
+ * while the clients are being closed returns only when they are closed: until then the
+ * caller's lock may be in a list of theirs.
  */
 #include "lock/sync.h"
 #include "lock/group_round.h"
@@ -143,6 +145,16 @@ static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
     return call->status;
 }
 
+/**
+ * Until the close has run, the library may still use the caller's lock. The mutex is held.
+ */
+static enum status await_close(struct rlock_sync *sync, struct rlock_sync_call *call)
+{
+    while (!sync->is_closed)
+        uv_cond_wait(&sync->idle, &sync->mutex);
+    return err_set(call->reterr, STATUS_CANCELLED, "lock loop: closed");
+}
+
 enum status rlock_sync_run(struct rlock_sync_call *call)
 {
     struct rlock_sync *sync = call->sync;
@@ -154,7 +166,7 @@ enum status rlock_sync_run(struct rlock_sync_call *call)
         status = err_set(call->reterr, STATUS_INVALID,
                          "lock loop: called from inside a callback");
     else if (sync->is_closing)
-        status = err_set(call->reterr, STATUS_CANCELLED, "lock loop: closed");
+        status = await_close(sync, call);
     else
         status = await(sync, call);
     uv_mutex_unlock(&sync->mutex);

@@ -318,6 +318,51 @@ static void test_rlock_sync_close__amid_calls(void **state)
     }
 }
 
+/* As above, but with watched locks on the stack, held for a while. */
+static void hold_on_stack_until_closed(struct sync_worker *worker)
+{
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .watchdog = true};
+
+    while (worker->status != STATUS_CANCELLED) {
+        struct rlock lock = {0};
+        char name[16];
+        int len = snprintf(name, sizeof(name), "item:%u", worker->index);
+
+        worker->status =
+            rlock_sync_acquire(worker->fixture->sync, worker->fixture->client, &lock,
+                               name, (size_t)len, &options, NULL);
+        if (worker->status == STATUS_OK) {
+            answered++;
+            sched_yield();
+            worker->status = sync_release(worker->fixture, &lock);
+        }
+        memset(&lock, 0xff, sizeof(lock)); /* the memory is ours again */
+    }
+}
+
+static void test_rlock_sync_close__touches_no_lock_after_its_call_returned(void **state)
+{
+    struct sync_fixture *fixture = *state;
+
+    for (int round = 0; round < 20; round++) {
+        struct sync_worker workers[SYNC_WORKERS_MAX] = {0};
+
+        if (round > 0) {
+            assert_int_equal(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
+            fixture->client = sync_fixture_client(fixture);
+        }
+        server_do(fixture->server, "FLUSHALL");
+        answered = 0;
+        sync_begin(fixture, workers, SYNC_WORKERS_MAX, hold_on_stack_until_closed);
+        while (answered < 100)
+            sched_yield();
+        rlock_sync_close(fixture->sync);
+        assert_int_equal(sync_end(workers, SYNC_WORKERS_MAX), 0);
+        if (round < 19)
+            rlock_sync_free(fixture->sync);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +376,7 @@ int main(void)
         SYNC_TEST(test_rlock_sync_close__answers_all_waiters),
         SYNC_TEST(test_rlock_sync_cancel__ends_the_wait_of_another_thread),
         SYNC_TEST(test_rlock_sync_close__amid_calls),
+        SYNC_TEST(test_rlock_sync_close__touches_no_lock_after_its_call_returned),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
