@@ -31,6 +31,7 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
     lock->replicas_wait_ms = options->replicas_wait_ms;
     lock->holder = options->holder;
     lock->serial = ++client->last_serial;
+    lock->process = client->process;
     lock->began_us = clock_mono_us();
     lock->fence = 0;
     lock->safe_until_us = 0;
@@ -57,6 +58,10 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
                    rlock_cb callback, void *arg)
 {
     assert(callback != NULL);
+    if (rlock_client_is_inherited(client)) {
+        callback(lock, STATUS_INVALID, arg);
+        return;
+    }
     if (!is_free_to_use(lock)) {
         rlock_state_answer_unchanged(client, lock, STATUS_INVALID, callback, arg);
         return;
@@ -75,7 +80,8 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
 
 void rlock_cancel(struct rlock_client *client, struct rlock *lock)
 {
-    rlock_state_cancel(client, lock);
+    if (!rlock_client_is_inherited(client))
+        rlock_state_cancel(client, lock);
 }
 
 static enum status status_when_not_held(const struct rlock *lock)
@@ -87,7 +93,9 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
                   rlock_cb callback, void *arg)
 {
     assert(callback != NULL);
-    if (lock->state != RLOCK_HELD) {
+    if (rlock_client_is_inherited(client)) {
+        callback(lock, STATUS_INVALID, arg);
+    } else if (lock->state != RLOCK_HELD) {
         rlock_state_answer_unchanged(client, lock, status_when_not_held(lock), callback,
                                      arg);
     } else if (!is_valid_lease(lease_ms) || !lock->kind->can_renew) {
@@ -103,6 +111,11 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
 void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb callback,
                    void *arg)
 {
+    if (rlock_client_is_inherited(client)) {
+        if (callback != NULL)
+            callback(lock, STATUS_INVALID, arg);
+        return;
+    }
     rlock_state_end_extension(client, lock);
     if (callback == NULL) {
         rlock_state_drop(client, lock);
@@ -122,7 +135,8 @@ void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb cal
 
 bool rlock_is_held(const struct rlock *lock)
 {
-    return lock->state == RLOCK_HELD || lock->state == RLOCK_EXTENDING;
+    return (lock->state == RLOCK_HELD || lock->state == RLOCK_EXTENDING) &&
+           lock->process == process_generation();
 }
 
 int64_t rlock_fence(const struct rlock *lock)

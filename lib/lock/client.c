@@ -132,6 +132,7 @@ enum status rlock_client_open(const struct rlock_client_options *options,
 
     if (client == NULL)
         goto out;
+    client->process = process_generation();
     client->loop = options->loop;
     client->timeout_ms = options->timeout_ms;
     client->on_state = options->on_state;
@@ -153,7 +154,7 @@ out:
 
 void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), void *arg)
 {
-    if (client == NULL) {
+    if (client == NULL || rlock_client_is_inherited(client)) {
         if (closed != NULL)
             closed(arg);
         return;
@@ -179,12 +180,13 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), 
 
 bool rlock_client_is_up(const struct rlock_client *client)
 {
-    return !client->is_closing && redis_conn_is_up(client->conn);
+    return !client->is_closing && client->process == process_generation() &&
+           redis_conn_is_up(client->conn);
 }
 
 void rlock_flush(struct rlock_client *client)
 {
-    if (!client->is_closing)
+    if (!client->is_closing && client->process == process_generation())
         rlock_batch_flush(client);
 }
 

@@ -43,6 +43,11 @@ struct answer {
 static void group_try_all(struct rlock_group *group);
 static void group_wait_for_busy(struct rlock_group *group);
 
+static bool is_inherited(const struct rlock_group *group)
+{
+    return rlock_client_is_inherited(group->members[0].client);
+}
+
 static unsigned count_held(const struct rlock_group *group)
 {
     unsigned held = 0;
@@ -264,6 +269,10 @@ void rlock_group_acquire(struct rlock_group *group,
                          rlock_group_cb callback, void *arg)
 {
     assert(callback != NULL);
+    if (is_inherited(group)) {
+        callback(group, STATUS_INVALID, arg);
+        return;
+    }
     if (group->state != GROUP_IDLE && group->state != GROUP_LOST) {
         answer_unchanged(group, STATUS_INVALID, callback, arg);
         return;
@@ -280,7 +289,7 @@ void rlock_group_acquire(struct rlock_group *group,
 
 void rlock_group_cancel(struct rlock_group *group)
 {
-    if (group->state == GROUP_ACQUIRING)
+    if (group->state == GROUP_ACQUIRING && !is_inherited(group))
         fail(group, STATUS_CANCELLED);
 }
 
@@ -305,6 +314,10 @@ static void release_held(struct rlock_group *group)
 void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg)
 {
     assert(callback != NULL);
+    if (is_inherited(group)) {
+        callback(group, STATUS_INVALID, arg);
+        return;
+    }
     if (group->state != GROUP_HELD) {
         answer_unchanged(group,
                          group->state == GROUP_LOST ? STATUS_LOST : STATUS_NOT_OWNER,
@@ -320,7 +333,7 @@ void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, voi
 
 bool rlock_group_is_held(const struct rlock_group *group)
 {
-    return group->state == GROUP_HELD;
+    return group->state == GROUP_HELD && !is_inherited(group);
 }
 
 int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us)
@@ -370,6 +383,9 @@ static enum status check(const struct rlock_member *members, size_t count,
     if (count < 1 || count > RLOCK_GROUP_MAX)
         return err_set(reterr, STATUS_INVALID, "lock group: %zu members; must be 1..%d",
                        count, RLOCK_GROUP_MAX);
+    if (rlock_client_is_inherited(members->client))
+        return err_set(reterr, STATUS_INVALID, "lock group: %s",
+                       rlock_client_why(members->client)->text);
     for (size_t i = 0; i < count; i++) {
         if (check_member(members, i, need, reterr) != STATUS_OK)
             return STATUS_INVALID;
@@ -425,7 +441,7 @@ void rlock_group_free(struct rlock_group *group)
 {
     bool is_under_way;
 
-    if (group == NULL)
+    if (group == NULL || is_inherited(group))
         return;
     is_under_way = group->state == GROUP_ACQUIRING || group->state == GROUP_RELEASING;
     list_remove(&group->link);

@@ -141,8 +141,13 @@ static void inspect_on_send_again(struct redis_script_call *call)
 static void start(struct rlock_client *client, const struct query *request,
                   enum rlock_script script, const char *name, size_t name_len)
 {
-    struct query *query = malloc(sizeof(*query));
+    struct query *query;
 
+    if (rlock_client_is_inherited(client)) {
+        call_back(request, STATUS_INVALID, NULL);
+        return;
+    }
+    query = malloc(sizeof(*query));
     if (query == NULL) {
         call_back(request, STATUS_NO_MEMORY, NULL);
         return;

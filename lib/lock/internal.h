@@ -1,7 +1,7 @@
 /*
  * internal.h - the data of a client and of its locks; for lib/lock only.
  *
- * It declares no functions but one: each file declares its own in its header, and
+ * It declares no functions but two: each file declares its own in its header, and
  * lib/README.md says which file may call which. A struct below belongs to the file named
  * in the section above it; other files do not change its fields.
  */
@@ -9,6 +9,7 @@
 #define LOCK_INTERNAL_H
 
 #include "base/closing.h"
+#include "base/process.h"
 #include "lock/rlock.h"
 #include "lock/scripts.h"
 #include "redis/script.h"
@@ -173,6 +174,7 @@ struct rlock_client {
     char *fence_key;
     char *waiting_key; /* exists while a lock of kind plain has waiters */
     size_t fence_key_len, waiting_key_len;
+    unsigned process; /* that opened it */
     uv_loop_t *loop;
     struct redis_url url;
     uint32_t timeout_ms;
@@ -186,6 +188,15 @@ struct rlock_client {
     void (*closed)(void *arg);
     void *closed_arg;
 };
+
+/** Whether this is a child after fork(): the client belongs to the parent. */
+static inline bool rlock_client_is_inherited(struct rlock_client *client)
+{
+    if (client->process == process_generation())
+        return false;
+    err_set(&client->why, STATUS_INVALID, "inherited by fork(); open a client here");
+    return true;
+}
 
 /** Have the loop answer and send in its next turn. */
 static inline void rlock_client_wake(struct rlock_client *client)

@@ -12,6 +12,11 @@
  * earlier grant, which the protected resource should check, and rlock_safe_for_us()
  * returns how long the lease surely runs.
  *
+ * After fork() the clients belong to the parent. In the child every call on them ends
+ * with STATUS_INVALID inside the call, no inherited lock is held, and
+ * rlock_client_close() calls `closed` at once, closes nothing and frees nothing. A child
+ * opens clients of its own, on a loop of its own.
+ *
  * Threads  all calls on a client, its locks and callbacks: the thread of its loop.
  *          rlock_sync.h is for threads that block.
  * Blocks   never
@@ -86,7 +91,7 @@ extern const struct rlock_kind rlock_getset;
 
 /**
  * Tells how a call ended. Called by the loop, never from inside the call, except with
- * STATUS_NO_MEMORY.
+ * STATUS_NO_MEMORY and after fork().
  *
  * @lock    the lock of the call. Unless it is now held, its memory is the caller's again,
  *          and the callback may free it or use it for another call
@@ -120,7 +125,8 @@ struct rlock {
     uint16_t spin_min_ms, spin_max_ms;
     uint16_t replicas_wait_ms;
     uint8_t replicas;
-    uint16_t slot; /* position in the batch */
+    unsigned process; /* that acquired it: see base/process.h */
+    uint16_t slot;    /* position in the batch */
     uint16_t name_len;
     uint8_t state;
     uint8_t status; /* enum status for the callback, while that is due */

@@ -12,7 +12,9 @@
  * on_lost and on_state run in the thread that runs the loop, perhaps inside another
  * thread's call. They may not block; a call of this header made by them returns
  * STATUS_INVALID, and rlock_sync_close() would never return. After rlock_sync_close()
- * all calls return STATUS_CANCELLED.
+ * all calls return STATUS_CANCELLED. In a child after fork() all calls return
+ * STATUS_INVALID, and rlock_sync_close() and rlock_sync_free() do nothing; start another
+ * struct rlock_sync there.
  *
  * Threads  any, unless stated otherwise; one at a time per struct rlock. Do not cancel a
  *          thread (pthread_cancel) inside a call

@@ -17,6 +17,7 @@
  * caller's lock may be in a list of theirs.
  */
 #include "lock/sync.h"
+#include "base/process.h"
 #include "lock/group_round.h"
 
 #include <signal.h>
@@ -38,7 +39,8 @@ struct rlock_sync {
     bool is_over;    /* all calls are answered: the background thread must end */
     bool is_closed;
 
-    uv_loop_t loop; /* for the leader only, as all below */
+    unsigned process; /* that started it */
+    uv_loop_t loop;   /* for the leader only, as all below */
     uv_async_t wake;
     struct list clients;             /* struct opened */
     struct list groups;              /* struct rlock_group */
@@ -155,12 +157,21 @@ static enum status await_close(struct rlock_sync *sync, struct rlock_sync_call *
     return err_set(call->reterr, STATUS_CANCELLED, "lock loop: closed");
 }
 
+/** Whether this is a child after fork(): its mutex and its loop are the parent's. */
+static bool is_inherited(const struct rlock_sync *sync)
+{
+    return sync->process != process_generation();
+}
+
 enum status rlock_sync_run(struct rlock_sync_call *call)
 {
     struct rlock_sync *sync = call->sync;
     uv_thread_t self = uv_thread_self();
     enum status status;
 
+    if (is_inherited(sync))
+        return err_set(call->reterr, STATUS_INVALID,
+                       "lock loop: inherited by fork(); start one here");
     uv_mutex_lock(&sync->mutex);
     if (sync->is_led && uv_thread_equal(&sync->leader, &self))
         status = err_set(call->reterr, STATUS_INVALID,
@@ -277,6 +288,7 @@ enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
 
     if (sync == NULL)
         return err_set(reterr, STATUS_NO_MEMORY, "lock loop: no memory");
+    sync->process = process_generation();
     init_waiting(sync);
     failure = uv_loop_init(&sync->loop);
     if (failure != 0)
@@ -357,7 +369,7 @@ void rlock_sync_close(struct rlock_sync *sync)
 {
     struct rlock_sync_call call = {.sync = sync, .begin = sync_begin_close};
 
-    if (sync == NULL)
+    if (sync == NULL || is_inherited(sync))
         return;
     uv_mutex_lock(&sync->mutex);
     if (!sync->is_closing) {
@@ -374,7 +386,7 @@ void rlock_sync_close(struct rlock_sync *sync)
 
 void rlock_sync_free(struct rlock_sync *sync)
 {
-    if (sync == NULL)
+    if (sync == NULL || is_inherited(sync))
         return;
     clear_waiting(sync);
     free(sync);

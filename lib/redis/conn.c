@@ -15,6 +15,7 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/closing.h"
+#include "base/process.h"
 #include "base/random.h"
 #include "redis/socket.h"
 
@@ -75,6 +76,7 @@ struct redis_conn {
     uint64_t last_number;
     uv_getaddrinfo_t resolve;
     bool is_resolving;
+    unsigned process;
     struct closing closing;
 };
 
@@ -510,6 +512,8 @@ static void conn_on_timer(uv_timer_t *timer)
     struct redis_conn *conn = timer->data;
 
     conn->timer_at_us = INT64_MAX;
+    if (conn->process != process_generation())
+        return; /* a child has inherited it */
     switch (conn->state) {
     case CONN_PAUSING:
         attempt(conn);
@@ -536,6 +540,7 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     if (conn == NULL)
         return err_set(reterr, STATUS_NO_MEMORY, "redis connection: no memory");
     conn->loop = options->loop;
+    conn->process = process_generation();
     conn->url = *options->url;
     conn->timeout_us = (int64_t)options->timeout_ms * 1000;
     conn->on_state = options->on_state;

@@ -9,8 +9,11 @@
  * After redis_socket_close() the struct stays until the loop has closed the poll handle,
  * so an event handler that closes can return into the code below, which then finds
  * `context` NULL.
+ *
+ * In a child after fork() an inherited socket reads and writes nothing.
  */
 #include "redis/socket.h"
+#include "base/process.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -25,11 +28,17 @@ struct redis_socket {
     redisContext *context;
     struct redis_socket_options options;
     struct redis_wire wire;
+    unsigned process;
     bool is_connected;
     bool is_full; /* the system did not accept all: wait until it is writable */
 };
 
 static void socket_on_poll(uv_poll_t *poll, int status, int events);
+
+static bool is_inherited(const struct redis_socket *socket)
+{
+    return socket->process != process_generation();
+}
 
 static void watch(struct redis_socket *socket)
 {
@@ -58,6 +67,7 @@ enum status redis_socket_open(const struct redis_socket_options *options,
     if (socket == NULL)
         goto out;
     socket->options = *options;
+    socket->process = process_generation();
     socket->context = connect_context(options);
     if (socket->context == NULL)
         goto out;
@@ -165,7 +175,9 @@ static enum status write_out(struct redis_socket *socket, struct err *reterr)
 
 enum status redis_socket_flush(struct redis_socket *socket, struct err *reterr)
 {
-    return socket->is_full ? STATUS_OK : write_out(socket, reterr);
+    if (socket->is_full || is_inherited(socket))
+        return STATUS_OK;
+    return write_out(socket, reterr);
 }
 
 static void fail(struct redis_socket *socket, const char *doing, const char *why)
@@ -244,6 +256,10 @@ static void socket_on_poll(uv_poll_t *poll, int status, int events)
     struct redis_socket *socket = poll->data;
     struct err err = {0};
 
+    if (is_inherited(socket)) {
+        uv_poll_stop(poll);
+        return;
+    }
     if (!socket->is_connected) {
         finish_connect(socket);
         return;

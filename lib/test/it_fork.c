@@ -1,0 +1,307 @@
+/* it_fork.c - a child after fork() cannot use, disturb or share its parent's clients. */
+#include "test/child.h"
+#include "test/sync_fixture.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define NAME     "item:7"
+#define NAME_LEN 6
+#define HANGS_S  60 /* then SIGALRM ends the child */
+
+/** Run `act` in a child; it must return true. */
+static void in_child(bool (*act)(void *arg), void *arg)
+{
+    pid_t child = child_fork();
+
+    if (child == 0) {
+        alarm(HANGS_S);
+        _exit(act(arg) ? 0 : 1);
+    }
+    assert_int_equal(child_wait(child), 0);
+}
+
+/* -- asynchronous -- */
+
+struct shared {
+    struct fixture *fixture;
+    struct rlock_client *client;
+    struct rlock_group *group;
+    struct call held;
+    bool is_closed;
+};
+
+static bool has_refused(const struct call *call, const struct rlock_client *client)
+{
+    return call->answers == 1 && call->status == STATUS_INVALID &&
+           strstr(rlock_client_why(client)->text, "fork") != NULL;
+}
+
+static bool acquires_nothing(void *arg)
+{
+    struct shared *shared = arg;
+    struct call call = {0};
+
+    call_acquire(shared->client, &call, NAME, LEASE_MS);
+    rlock_flush(shared->client);
+    return has_refused(&call, shared->client) && !rlock_is_held(&call.lock);
+}
+
+static void shared_open(struct shared *shared, struct fixture *fixture)
+{
+    *shared = (struct shared){.fixture = fixture, .client = fixture_client(fixture)};
+}
+
+static void test_rlock_acquire__is_invalid_in_a_child(void **state)
+{
+    struct shared shared;
+
+    shared_open(&shared, *state);
+    in_child(acquires_nothing, &shared);
+    assert_int_equal(acquire(*state, shared.client, &shared.held, NAME, LEASE_MS),
+                     STATUS_OK);
+    in_child(acquires_nothing, &shared);
+    assert_int_equal(release(*state, shared.client, &shared.held), STATUS_OK);
+}
+
+static void fork_on_forced(enum status status, void *arg)
+{
+    *(enum status *)arg = status;
+}
+
+static bool releases_nothing(void *arg)
+{
+    struct shared *shared = arg;
+    struct rlock_client *client = shared->client;
+    struct call release = shared->held, extend = shared->held;
+    enum status forced = STATUS_OK;
+
+    release.answers = extend.answers = 0;
+    call_release(client, &release);
+    call_extend(client, &extend, LEASE_MS);
+    rlock_release(client, &shared->held.lock, NULL, NULL);
+    rlock_cancel(client, &shared->held.lock);
+    rlock_force_release(client, NAME, NAME_LEN, fork_on_forced, &forced);
+    return has_refused(&release, client) && has_refused(&extend, client) &&
+           forced == STATUS_INVALID && !rlock_is_held(&shared->held.lock) &&
+           rlock_safe_for_us(&shared->held.lock, 0) == 0;
+}
+
+static void test_rlock_release__leaves_the_lock_of_the_parent(void **state)
+{
+    struct fixture *fixture = *state;
+    struct shared shared;
+
+    shared_open(&shared, fixture);
+    assert_int_equal(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
+                     STATUS_OK);
+    in_child(releases_nothing, &shared);
+    assert_true(server_has(fixture->server, NAME));
+    assert_int_equal(release(fixture, shared.client, &shared.held), STATUS_OK);
+}
+
+static void fork_on_closed(void *arg)
+{
+    ((struct shared *)arg)->is_closed = true;
+}
+
+static bool closes_nothing(void *arg)
+{
+    struct shared *shared = arg;
+
+    rlock_client_close(shared->client, fork_on_closed, shared);
+    return shared->is_closed && !rlock_client_is_up(shared->client);
+}
+
+static void test_rlock_client_close__in_a_child_leaves_the_parent_connected(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_stats stats;
+    struct shared shared;
+
+    shared_open(&shared, fixture);
+    in_child(closes_nothing, &shared);
+    assert_int_equal(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
+                     STATUS_OK);
+    rlock_client_stats(shared.client, &stats);
+    assert_int_equal(stats.reconnects, 0);
+}
+
+static void fork_on_time(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+
+/* A loop may be run in a child after uv_loop_fork(). */
+static bool runs_the_loop(void *arg)
+{
+    struct shared *shared = arg;
+    uv_loop_t *loop = &shared->fixture->loop;
+    bool is_over = false;
+    uv_timer_t timer = {.data = &is_over};
+
+    if (uv_loop_fork(loop) != 0 || uv_timer_init(loop, &timer) != 0 ||
+        uv_timer_start(&timer, fork_on_time, 1500, 0) != 0)
+        return false;
+    timer.data = &is_over;
+    while (!is_over)
+        uv_run(loop, UV_RUN_ONCE);
+    return true;
+}
+
+static void test_watchdog__does_not_renew_in_a_child(void **state)
+{
+    struct fixture *fixture = *state;
+    long long commands;
+    struct shared shared;
+
+    shared_open(&shared, fixture);
+    assert_int_equal(acquire_watched(fixture, shared.client, &shared.held, NAME, 600),
+                     STATUS_OK);
+    commands = server_calls(fixture->server, "evalsha");
+    in_child(runs_the_loop, &shared); /* meanwhile the parent does not run it */
+    assert_int_equal(server_calls(fixture->server, "evalsha"), commands);
+    assert_false(server_has(fixture->server, NAME));
+}
+
+static bool opens_its_own(void *arg)
+{
+    const struct shared *shared = arg;
+    struct fixture own = {.server = shared->fixture->server};
+    struct rlock_client *client;
+    struct call call = {0};
+
+    uv_loop_init(&own.loop);
+    client = fixture_client(&own);
+    return acquire(&own, client, &call, NAME, LEASE_MS) == STATUS_BUSY &&
+           acquire(&own, client, &call, "item:8", LEASE_MS) == STATUS_OK &&
+           release(&own, client, &call) == STATUS_OK;
+}
+
+static void test_rlock_client_open__works_in_a_child(void **state)
+{
+    struct shared shared;
+
+    shared_open(&shared, *state);
+    assert_int_equal(acquire(*state, shared.client, &shared.held, NAME, LEASE_MS),
+                     STATUS_OK);
+    in_child(opens_its_own, &shared);
+}
+
+/* -- groups -- */
+
+static void fork_on_group(struct rlock_group *group, enum status status, void *arg)
+{
+    (void)group;
+    *(enum status *)arg = status;
+}
+
+static bool uses_no_group(void *arg)
+{
+    struct shared *shared = arg;
+    struct rlock_member member = {.client = shared->client, .name = "a", .name_len = 1};
+    struct rlock_group_options options = {.lease_ms = LEASE_MS};
+    enum status acquired = STATUS_OK, released = STATUS_OK;
+    struct rlock_group *group = NULL;
+    struct err err = {0};
+    bool is_held = rlock_group_is_held(shared->group);
+
+    rlock_group_acquire(shared->group, &options, fork_on_group, &acquired);
+    rlock_group_release(shared->group, fork_on_group, &released);
+    rlock_group_cancel(shared->group);
+    rlock_group_free(shared->group);
+    return acquired == STATUS_INVALID && released == STATUS_INVALID && !is_held &&
+           rlock_group_create(&member, 1, RLOCK_GROUP_ALL, &group, &err) ==
+               STATUS_INVALID &&
+           strstr(err.text, "fork") != NULL;
+}
+
+static bool has_status(void *arg)
+{
+    return *(enum status *)arg != STATUS_CANCELLED;
+}
+
+static void test_rlock_group_acquire__is_invalid_in_a_child(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_group_options options = {.lease_ms = LEASE_MS};
+    struct shared shared;
+    enum status status = STATUS_CANCELLED;
+
+    shared_open(&shared, fixture);
+    assert_int_equal(
+        rlock_group_create(
+            &(struct rlock_member){.client = shared.client, .name = "a", .name_len = 1},
+            1, RLOCK_GROUP_ALL, &shared.group, NULL),
+        STATUS_OK);
+    rlock_group_acquire(shared.group, &options, fork_on_group, &status);
+    FIXTURE_AWAIT(fixture, has_status, &status);
+    assert_int_equal(status, STATUS_OK);
+    in_child(uses_no_group, &shared);
+    assert_true(server_has(fixture->server, "a"));
+    assert_true(rlock_group_is_held(shared.group));
+    rlock_group_free(shared.group);
+}
+
+/* -- synchronous -- */
+
+static bool uses_no_sync(void *arg)
+{
+    struct sync_fixture *fixture = arg;
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
+    struct rlock lock = {0};
+    struct err err = {0};
+
+    return rlock_sync_acquire(fixture->sync, fixture->client, &lock, NAME, NAME_LEN,
+                              &options, &err) == STATUS_INVALID &&
+           strstr(err.text, "fork") != NULL;
+}
+
+static bool closes_no_sync(void *arg)
+{
+    struct sync_fixture *fixture = arg;
+
+    rlock_sync_close(fixture->sync);
+    rlock_sync_free(fixture->sync);
+    return true;
+}
+
+static void test_rlock_sync_acquire__is_invalid_in_a_child(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock lock = {0};
+
+    in_child(uses_no_sync, fixture);
+    assert_int_equal(sync_acquire(fixture, &lock, NAME, 0), STATUS_OK);
+    in_child(uses_no_sync, fixture);
+    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+}
+
+static void test_rlock_sync_close__in_a_child_leaves_the_parent_connected(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_stats stats;
+    struct rlock lock = {0};
+
+    in_child(closes_no_sync, fixture);
+    assert_int_equal(sync_acquire(fixture, &lock, NAME, 0), STATUS_OK);
+    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+    rlock_sync_stats(fixture->sync, fixture->client, &stats);
+    assert_int_equal(stats.reconnects, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_rlock_acquire__is_invalid_in_a_child),
+        FIXTURE_TEST(test_rlock_release__leaves_the_lock_of_the_parent),
+        FIXTURE_TEST(test_rlock_client_close__in_a_child_leaves_the_parent_connected),
+        FIXTURE_TEST(test_watchdog__does_not_renew_in_a_child),
+        FIXTURE_TEST(test_rlock_client_open__works_in_a_child),
+        FIXTURE_TEST(test_rlock_group_acquire__is_invalid_in_a_child),
+        SYNC_TEST(test_rlock_sync_acquire__is_invalid_in_a_child),
+        SYNC_TEST(test_rlock_sync_close__in_a_child_leaves_the_parent_connected),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
