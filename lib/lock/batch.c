@@ -110,9 +110,10 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
 static bool matches(const struct rlock_batch *batch, const struct rlock_op *op,
                     const struct rlock *lock)
 {
-    return batch->op == op && (!op->has_lease || batch->lease_ms == lock->lease_ms) &&
-           (!op->is_grant || (batch->replicas == lock->replicas &&
-                              batch->replicas_wait_ms == lock->replicas_wait_ms));
+    return batch->op == op &&
+           (!op->is_grant ||
+            (batch->lease_ms == lock->lease_ms && batch->replicas == lock->replicas &&
+             batch->replicas_wait_ms == lock->replicas_wait_ms));
 }
 
 static struct rlock_batch *find_batch(struct rlock_client *client,
@@ -198,10 +199,10 @@ static void write_args(struct rlock_batch *batch)
 {
     struct redis_conn *conn = batch->client->conn;
 
-    if (batch->op->has_lease)
+    if (batch->op->is_grant) {
         redis_conn_arg_uint(conn, batch->lease_ms);
-    if (batch->op->is_grant)
         redis_conn_arg_uint(conn, rlock_server_latest_us(batch->client, batch->sent_us));
+    }
     for (unsigned i = 0; i < batch->count; i++)
         batch->op->write_args(batch->client, batch->locks[i]);
 }
@@ -215,8 +216,7 @@ static enum status write_batch(struct rlock_batch *batch)
     struct redis_conn *conn = batch->client->conn;
     const struct rlock_op *op = batch->op;
     size_t key_count = op->shared_key_count + (size_t)batch->count * op->key_count;
-    size_t arg_count =
-        (size_t)batch->count * op->arg_count + op->has_lease + op->is_grant;
+    size_t arg_count = (size_t)batch->count * op->arg_count + (op->is_grant ? 2 : 0);
     enum status status = redis_script_begin(conn, &batch->call, key_count, arg_count);
 
     if (status != STATUS_OK)

@@ -1,7 +1,7 @@
 /*
  * batch.h - many locks in one script call.
  *
- * A lock joins a batch of locks that need the same operation (and the same lease);
+ * A lock joins a batch of locks that need the same operation (an acquire: and lease);
  * rlock_batch_flush() sends all batches. Each lock gets its own result through its
  * operation (struct rlock_op); a batch knows nothing of what follows from it. A lock may
  * leave its batch at any time: a release takes the place of a renewal in progress.

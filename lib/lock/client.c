@@ -91,7 +91,6 @@ static void client_on_closed(void *arg)
     if (client->closed != NULL)
         client->closed(client->closed_arg);
     rlock_batches_clear(&client->batches);
-    rlock_watchdog_clear(client);
     rlock_orphan_clear(client);
     rlock_waits_clear(client);
     free_client(client);

@@ -57,9 +57,9 @@ typedef void (*rlock_writer)(struct rlock_client *client, struct rlock *lock);
 struct rlock_op {
     enum rlock_script script;
     enum rlock_class_id class_id;
-    enum status denied; /* what the result '0' of the script means */
-    bool has_lease;     /* the lease precedes the arguments; batches are per lease */
-    bool is_grant;      /* has the latest time of execution; the reply has fences */
+    enum status denied;       /* what the result '0' of the script means */
+    bool is_grant;            /* the lease and the latest time of execution precede the
+                           arguments; batches are per lease; the reply has fences */
     uint8_t shared_key_count; /* keys that precede those of the locks */
     void (*write_shared_keys)(struct rlock_client *client);
     uint8_t key_count; /* per lock */
@@ -144,9 +144,11 @@ struct rlock_waits {
 
 /* -- renewals: watchdog.c -- */
 
+#define RLOCK_WATCHDOG_BUCKETS 256 /* eighths of an octave of any uint32_t */
+
 struct rlock_watchdog {
-    struct list schedules; /* struct schedule, one per lease in use */
-    struct list overdue;   /* locks whose renewal is in progress or has failed */
+    struct list buckets[RLOCK_WATCHDOG_BUCKETS]; /* locks of about the same lease */
+    struct list overdue; /* locks whose renewal is in progress or has failed */
     uv_timer_t timer;
     int64_t timer_at_us; /* INT64_MAX: not running */
 };

@@ -76,6 +76,18 @@ static void kind_write_holder(struct rlock_client *client, struct rlock *lock)
     redis_conn_arg_uint(client->conn, lock->serial);
 }
 
+static void kind_write_owner_and_lease(struct rlock_client *client, struct rlock *lock)
+{
+    kind_write_owner(client, lock);
+    redis_conn_arg_uint(client->conn, lock->lease_ms);
+}
+
+static void kind_write_holder_and_lease(struct rlock_client *client, struct rlock *lock)
+{
+    kind_write_holder(client, lock);
+    redis_conn_arg_uint(client->conn, lock->lease_ms);
+}
+
 /** Of kind getset the serial is the value: the end of the lease by this clock. */
 static void kind_write_expiry(struct rlock_client *client, struct rlock *lock)
 {
@@ -131,28 +143,30 @@ static size_t kind_redisson_channel(const struct rlock *lock,
 /* Arguments of each lock. */
 #define OWNER           1, kind_write_owner
 #define OWNER_WAIT      2, kind_write_owner_and_wait
+#define OWNER_LEASE     2, kind_write_owner_and_lease
 #define HOLDER          2, kind_write_holder
+#define HOLDER_LEASE    3, kind_write_holder_and_lease
 #define EXPIRY          2, kind_write_expiry
 #define SERIAL          1, kind_write_serial
 
 #define ACQUIRE(script, shared, keys, args)                                                  \
-    {RLOCK_SCRIPT_##script, RLOCK_CLASS_ACQUIRE, STATUS_BUSY, true, true, shared, keys,      \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_ACQUIRE, STATUS_BUSY, true, shared, keys,            \
      args, rlock_state_on_acquire, rlock_state_cancel_acquire}
 #define RENEW(script, keys, args)                                                            \
-    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, STATUS_LOST, true, false, NONE, keys,         \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, STATUS_LOST, false, NONE, keys,               \
      args, rlock_state_on_renew, rlock_state_cancel_renew}
 #define EXTEND(script, keys, args)                                                           \
-    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, STATUS_LOST, true, false, NONE, keys,         \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, STATUS_LOST, false, NONE, keys,               \
      args, rlock_state_on_extend, rlock_state_cancel_extend}
 #define RELEASE(script, shared, keys, args)                                                  \
-    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RELEASE, STATUS_LOST, false, false, shared, keys,    \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_RELEASE, STATUS_LOST, false, shared, keys,           \
      args, rlock_state_on_release, rlock_state_cancel_release}
 
 const struct rlock_kind rlock_plain = {
     .acquire      = ACQUIRE(ACQUIRE,           FENCE,         NAME,  OWNER),
     .acquire_wait = ACQUIRE(ACQUIRE_WAIT,      FENCE_WAITING, NAME,  OWNER_WAIT),
-    .renew        = RENEW(RENEW,                              NAME,  OWNER),
-    .extend       = EXTEND(RENEW,                             NAME,  OWNER),
+    .renew        = RENEW(RENEW,                              NAME,  OWNER_LEASE),
+    .extend       = EXTEND(RENEW,                             NAME,  OWNER_LEASE),
     .release      = RELEASE(RELEASE,           WAITING,       NAME,  OWNER),
     .channel      = kind_plain_channel,
     .can_renew    = true,
@@ -161,8 +175,8 @@ const struct rlock_kind rlock_plain = {
 const struct rlock_kind rlock_reentrant = {
     .acquire      = ACQUIRE(REENTRANT_ACQUIRE, FENCE,         NAME,  HOLDER),
     .acquire_wait = ACQUIRE(REENTRANT_ACQUIRE, FENCE,         NAME,  HOLDER),
-    .renew        = RENEW(REENTRANT_RENEW,                    NAME,  HOLDER),
-    .extend       = EXTEND(REENTRANT_RENEW,                   NAME,  HOLDER),
+    .renew        = RENEW(REENTRANT_RENEW,                    NAME,  HOLDER_LEASE),
+    .extend       = EXTEND(REENTRANT_RENEW,                   NAME,  HOLDER_LEASE),
     .release      = RELEASE(REENTRANT_RELEASE, NONE,          NAME,  HOLDER),
     .channel      = kind_redisson_channel,
     .can_renew    = true,
@@ -171,8 +185,8 @@ const struct rlock_kind rlock_reentrant = {
 const struct rlock_kind rlock_fair = {
     .acquire      = ACQUIRE(FAIR_ACQUIRE,      FENCE,         QUEUE, OWNER_WAIT),
     .acquire_wait = ACQUIRE(FAIR_ACQUIRE,      FENCE,         QUEUE, OWNER_WAIT),
-    .renew        = RENEW(RENEW,                              NAME,  OWNER),
-    .extend       = EXTEND(RENEW,                             NAME,  OWNER),
+    .renew        = RENEW(RENEW,                              NAME,  OWNER_LEASE),
+    .extend       = EXTEND(RENEW,                             NAME,  OWNER_LEASE),
     .release      = RELEASE(FAIR_RELEASE,      NONE,          QUEUE, OWNER),
     .channel      = kind_plain_channel,
     .can_renew    = true,

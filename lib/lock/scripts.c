@@ -97,9 +97,9 @@ static const char renew[] =
     "local found = redis.call('MGET', unpack(KEYS))\n"
     "local results = {}\n"
     "for i = 1, #KEYS do\n"
-    "  local is_ours = found[i] == ARGV[i + 1]\n"
+    "  local is_ours = found[i] == ARGV[2 * i - 1]\n"
     "  results[i] = is_ours and '1' or '0'\n"
-    "  if is_ours then redis.call('PEXPIRE', KEYS[i], ARGV[1]) end\n"
+    "  if is_ours then redis.call('PEXPIRE', KEYS[i], ARGV[2 * i]) end\n"
     "end\n"
     "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
@@ -108,11 +108,12 @@ static const char renew[] =
  * "holder:serial", so that a grant is counted once and released once even if a call is
  * repeated, and "holder:fence". Redisson reads its own field only.
  */
-#define FOR_EACH_GRANT(first_key, first_arg)                                             \
+#define FOR_EACH_GRANT(first_key, first_arg, stride)                                     \
     "for i = 1, #KEYS - " first_key " do\n"                                              \
     "  local name = KEYS[i + " first_key "]\n"                                           \
-    "  local holder = ARGV[2 * i + " first_arg " - 1]\n"                                 \
-    "  local grant = holder .. ':' .. ARGV[2 * i + " first_arg "]\n"
+    "  local at = " first_arg " + " stride " * (i - 1)\n"                                \
+    "  local holder = ARGV[at]\n"                                                        \
+    "  local grant = holder .. ':' .. ARGV[at + 1]\n"
 
 /* The channel of kind_redisson_channel() in kinds.c. */
 #define PUBLISH_REDISSON                                                                    \
@@ -121,7 +122,7 @@ static const char renew[] =
 
 static const char reentrant_acquire[] =
     DRAW_FENCES("#KEYS - 1")
-    FOR_EACH_GRANT("1", "2")
+    FOR_EACH_GRANT("1", "3", "2")
     "  local held = call('HGET', name, holder)\n"
     "  numbers[i] = fence + i\n"
     "  if type(held) == 'table' then\n"
@@ -144,7 +145,7 @@ static const char reentrant_acquire[] =
 
 static const char reentrant_release[] =
     "local call, results = redis.pcall, {}\n"
-    FOR_EACH_GRANT("0", "0")
+    FOR_EACH_GRANT("0", "1", "2")
     "  local is_ours = call('HEXISTS', name, grant) == 1\n"
     "  if is_ours then redis.call('HDEL', name, grant) end\n"
     "  results[i] = is_ours and '1' or '0'\n"
@@ -156,8 +157,9 @@ static const char reentrant_release[] =
     "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
 static const char reentrant_renew[] =
-    "local call, lease, results = redis.pcall, ARGV[1], {}\n"
-    FOR_EACH_GRANT("0", "1")
+    "local call, results = redis.pcall, {}\n"
+    FOR_EACH_GRANT("0", "1", "3")
+    "  local lease = ARGV[at + 2]\n"
     "  local is_ours = call('HEXISTS', name, grant) == 1\n"
     "  results[i] = is_ours and '1' or '0'\n"
     "  if is_ours and call('PTTL', name) < lease + 0 then\n"

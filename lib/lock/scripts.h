@@ -27,13 +27,13 @@
     X(ACQUIRE_WAIT, acquire_wait)                                                           \
     /* waiting key, names; owners -> results */                                             \
     X(RELEASE, release)                                                                     \
-    /* names; lease ms, owners -> results */                                                \
+    /* names; (owner, lease ms)... -> results */                                            \
     X(RENEW, renew)                                                                         \
     /* fence key, names; lease ms, latest us, (holder, serial)... */                        \
     X(REENTRANT_ACQUIRE, reentrant_acquire)                                                 \
     /* names; (holder, serial)... -> results */                                             \
     X(REENTRANT_RELEASE, reentrant_release)                                                 \
-    /* names; lease ms, (holder, serial)... -> results */                                   \
+    /* names; (holder, serial, lease ms)... -> results */                                   \
     X(REENTRANT_RENEW, reentrant_renew)                                                     \
     /* fence key, (name, queue, beats)...; lease ms, latest us, (owner, wait ms)... */      \
     X(FAIR_ACQUIRE, fair_acquire)                                                           \

@@ -118,11 +118,8 @@ static void grant(struct rlock_client *client, struct rlock *lock,
     rlock_wait_end(client, lock, true);
     lock->fence = result->fence;
     lock->safe_until_us = safe_until_us(result->sent_us, lock->lease_ms);
-    if (lock->watched && rlock_watchdog_add(client, lock, result->sent_us) != STATUS_OK) {
-        rlock_orphan_now(client, lock);
-        finish(lock, RLOCK_IDLE, STATUS_NO_MEMORY);
-        return;
-    }
+    if (lock->watched)
+        rlock_watchdog_add(client, lock, result->sent_us);
     count_grant(client, lock);
     finish(lock, RLOCK_HELD, STATUS_OK);
 }

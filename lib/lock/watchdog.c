@@ -1,12 +1,15 @@
 /*
  * watchdog.c - one timer for all renewals of a client.
  *
- * Locks with the same lease form a schedule, ordered by when they are due: a third of the
- * lease after the last call that set it. When the first one is due, the timer moves all
- * that are due to `overdue` and puts them in batches; they stay there until the server
- * has replied. While `overdue` is not empty, the timer checks it every fiftieth of a
- * lease: it sends failed renewals again, and a lock whose lease has ended by the local
- * clock is lost, with or without a reply. A renewed lock returns to its schedule.
+ * A lock is due a third of its lease after the last call that set it. Locks whose leases
+ * differ by less than an eighth share a bucket, in the order in which they were set, so a
+ * bucket is nearly ordered by when they are due: a lock waits at most an eighth longer,
+ * behind one with a longer lease. When the first lock of a bucket is due, the timer moves
+ * it, and those that soon will be, to `overdue` and puts them in batches; they stay there
+ * until the server has replied. While `overdue` is not empty, the timer checks it every
+ * fiftieth of a lease: it sends failed renewals again, and a lock whose lease has ended
+ * by the local clock is lost, with or without a reply. A renewed lock returns to its
+ * bucket.
  *
  * Adding and removing a lock cost one list operation each, and the timer is set again
  * only for an earlier renewal: a lock that is held for a millisecond costs next to
@@ -17,16 +20,8 @@
 #include "lock/batch.h"
 #include "lock/orphan.h"
 
-#include <stdlib.h>
-
 #define RETRY_MIN_US 20000
 #define RETRY_MAX_US 500000
-
-struct schedule {
-    struct list link;
-    struct list locks; /* by renew_at_us */
-    uint32_t lease_ms;
-};
 
 static void watchdog_on_timer(uv_timer_t *timer);
 
@@ -42,7 +37,8 @@ void rlock_watchdog_init(struct rlock_client *client)
 {
     struct rlock_watchdog *watchdog = &client->watchdog;
 
-    list_init(&watchdog->schedules);
+    for (int i = 0; i < RLOCK_WATCHDOG_BUCKETS; i++)
+        list_init(&watchdog->buckets[i]);
     list_init(&watchdog->overdue);
     watchdog->timer_at_us = INT64_MAX;
     uv_timer_init(client->loop, &watchdog->timer);
@@ -60,45 +56,24 @@ void rlock_watchdog_close(struct rlock_client *client)
     struct rlock_watchdog *watchdog = &client->watchdog;
 
     cancel_all(client, &watchdog->overdue);
-    LIST_EACH(struct schedule, schedule, &watchdog->schedules, link)
-        cancel_all(client, &schedule->locks);
+    for (int i = 0; i < RLOCK_WATCHDOG_BUCKETS; i++)
+        cancel_all(client, &watchdog->buckets[i]);
     closing_handle(&client->closing, (uv_handle_t *)&watchdog->timer);
 }
 
-void rlock_watchdog_clear(struct rlock_client *client)
+/** Each octave of leases has eight buckets; `lease_ms` is at least 8. */
+static struct list *bucket_of(struct rlock_watchdog *watchdog, uint32_t lease_ms)
 {
-    LIST_DRAIN(struct schedule, schedule, &client->watchdog.schedules, link)
-        free(schedule);
+    unsigned octave = 31 - (unsigned)__builtin_clz(lease_ms);
+
+    return &watchdog->buckets[octave * 8 + ((lease_ms >> (octave - 3)) & 7)];
 }
 
-static struct schedule *find_schedule(struct rlock_watchdog *watchdog, uint32_t lease_ms)
+void rlock_watchdog_add(struct rlock_client *client, struct rlock *lock, int64_t sent_us)
 {
-    struct schedule *schedule;
-
-    LIST_EACH(struct schedule, known, &watchdog->schedules, link) {
-        if (known->lease_ms == lease_ms)
-            return known;
-    }
-    schedule = malloc(sizeof(*schedule));
-    if (schedule == NULL)
-        return NULL;
-    schedule->lease_ms = lease_ms;
-    list_init(&schedule->locks);
-    list_append(&watchdog->schedules, &schedule->link);
-    return schedule;
-}
-
-enum status rlock_watchdog_add(struct rlock_client *client, struct rlock *lock,
-                               int64_t sent_us)
-{
-    struct schedule *schedule = find_schedule(&client->watchdog, lock->lease_ms);
-
-    if (schedule == NULL)
-        return STATUS_NO_MEMORY;
     lock->renew_at_us = sent_us + (int64_t)lock->lease_ms * 1000 / 3;
-    list_append(&schedule->locks, &lock->watch_link);
+    list_append(bucket_of(&client->watchdog, lock->lease_ms), &lock->watch_link);
     wake_at(&client->watchdog, lock->renew_at_us);
-    return STATUS_OK;
 }
 
 void rlock_watchdog_remove(struct rlock *lock)
@@ -115,8 +90,7 @@ void rlock_watchdog_renewed(struct rlock_client *client, struct rlock *lock,
     if (!lock->watched)
         return;
     list_remove(&lock->watch_link);
-    if (rlock_watchdog_add(client, lock, sent_us) != STATUS_OK)
-        list_append(&client->watchdog.overdue, &lock->watch_link);
+    rlock_watchdog_add(client, lock, sent_us);
 }
 
 void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
@@ -128,21 +102,23 @@ void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
     wake_at(&client->watchdog, clock_mono_us());
 }
 
-static void collect_due(struct rlock_watchdog *watchdog, struct schedule *schedule,
+/** Once one is due, also take those that will be within a sixteenth of that time. */
+static void collect_due(struct rlock_watchdog *watchdog, struct list *bucket,
                         int64_t now_us)
 {
-    while (!list_is_empty(&schedule->locks)) {
-        struct rlock *lock = list_item(schedule->locks.next, struct rlock, watch_link);
+    int64_t until_us = now_us;
 
-        if (lock->renew_at_us > now_us) {
+    while (!list_is_empty(bucket)) {
+        struct rlock *lock = list_item(bucket->next, struct rlock, watch_link);
+
+        if (lock->renew_at_us > until_us) {
             wake_at(watchdog, lock->renew_at_us);
             return;
         }
+        until_us = now_us + (int64_t)lock->lease_ms * 1000 / 48;
         list_remove(&lock->watch_link);
         list_append(&watchdog->overdue, &lock->watch_link);
     }
-    list_remove(&schedule->link);
-    free(schedule);
 }
 
 /** When to check an overdue lock again. */
@@ -200,8 +176,8 @@ static void tick(struct rlock_client *client)
 {
     int64_t now_us = clock_mono_us();
 
-    LIST_EACH_SAFE(struct schedule, schedule, &client->watchdog.schedules, link)
-        collect_due(&client->watchdog, schedule, now_us);
+    for (int i = 0; i < RLOCK_WATCHDOG_BUCKETS; i++)
+        collect_due(&client->watchdog, &client->watchdog.buckets[i], now_us);
     renew_overdue(client, now_us);
     if (!client->is_closing)
         rlock_batch_flush(client);

@@ -8,11 +8,9 @@ void rlock_watchdog_init(struct rlock_client *client);
 
 /** Stop. The watched locks get `on_cancel` of their renewal. */
 void rlock_watchdog_close(struct rlock_client *client);
-void rlock_watchdog_clear(struct rlock_client *client);
 
-/** Watch a held lock whose lease was sent at `sent_us`. STATUS_OK, STATUS_NO_MEMORY. */
-MUST_CHECK enum status rlock_watchdog_add(struct rlock_client *client, struct rlock *lock,
-                                          int64_t sent_us);
+/** Watch a held lock whose lease was sent at `sent_us`. */
+void rlock_watchdog_add(struct rlock_client *client, struct rlock *lock, int64_t sent_us);
 
 /** The lease of a watched lock was set again, by a call sent at `sent_us`. */
 void rlock_watchdog_renewed(struct rlock_client *client, struct rlock *lock,

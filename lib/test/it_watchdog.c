@@ -183,6 +183,35 @@ static void test_watchdog__many_locks_one_missing_the_others_renewed(void **stat
     fixture_close(fixture, client); /* before the held locks go out of scope */
 }
 
+/** Locks with a lease each share batches, as locks with one lease do. */
+static void test_watchdog__a_thousand_leases_share_batches(void **state)
+{
+    enum { LOCKS = 1000, CALLS_MAX = 32 };
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call *calls = calloc(LOCKS, sizeof(*calls));
+    long long before;
+    char name[16];
+
+    for (unsigned i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof(name), "item:%u", i);
+        call_acquire_watched(client, &calls[i], name, LEASE_MS + i * 18);
+    }
+    rlock_flush(client);
+    for (int i = 0; i < LOCKS; i++)
+        fixture_wait_answers(fixture, &calls[i], 1);
+    before = server_calls(fixture->server, "evalsha");
+    fixture_pass_ms(fixture, (LEASE_MS + LOCKS * 18) / 3 + 1);
+    fixture_wait_renewed(fixture, client, LOCKS);
+    ASSERT_NUMBER(server_calls(fixture->server, "evalsha") - before, <=, CALLS_MAX);
+    ASSERT_NUMBER(server_int(fixture->server, "PTTL item:0"), <=, LEASE_MS);
+    ASSERT_NUMBER(server_int(fixture->server, "PTTL item:999"), >, LEASE_MS);
+    for (int i = 0; i < LOCKS; i++)
+        assert_true(rlock_is_held(&calls[i].lock));
+    fixture_close(fixture, client); /* before the held locks go out of scope */
+    free(calls);
+}
+
 static void test_watchdog__leases_of_different_lengths_side_by_side(void **state)
 {
     enum { STEPS = 24, STEP_MS = LEASE_MS / 12 + 1 };
@@ -504,6 +533,7 @@ int main(void)
         FIXTURE_TEST(test_watchdog__stolen_lock_is_told_once_and_left_alone),
         FIXTURE_TEST(test_watchdog__deleted_lock_is_told_once_and_not_recreated),
         FIXTURE_TEST(test_watchdog__many_locks_one_missing_the_others_renewed),
+        FIXTURE_TEST(test_watchdog__a_thousand_leases_share_batches),
         FIXTURE_TEST(test_watchdog__leases_of_different_lengths_side_by_side),
         FIXTURE_TEST(test_watchdog__after_a_restart_the_next_is_renewed),
         FIXTURE_TEST(test_watchdog__failed_renewal_is_tried_again),

@@ -1,7 +1,10 @@
 /*
  * bench_held.c - the cost of held locks: many held and renewed by one client.
  *
- *   bench_held URL LOCKS SECONDS
+ *   bench_held URL LOCKS SECONDS [LEASE_MS [MORE_MS]]
+ *
+ * Lock number i has a lease of LEASE_MS (the default: that of the watchdog) plus
+ * i * MORE_MS / LOCKS.
  *
  * Prints "held" when it holds all locks and a line of JSON SECONDS later; releases them at
  * the end of its input, so that the caller can read the server's counters in between.
@@ -17,6 +20,7 @@ struct bench {
     struct rlock_client *client;
     struct rlock *locks;
     unsigned count;
+    unsigned lease_ms, more_ms;
 };
 
 static void fail(const char *what, const struct err *why)
@@ -43,6 +47,8 @@ static void acquire_all(struct bench *bench)
         char name[40];
         int len = snprintf(name, sizeof(name), "bench:held:%u", i);
 
+        options.lease_ms =
+            bench->lease_ms + (unsigned)((uint64_t)i * bench->more_ms / bench->count);
         if (rlock_sync_acquire(bench->sync, bench->client, &bench->locks[i], name,
                                (size_t)len, &options, &why) != STATUS_OK)
             fail("acquire", &why);
@@ -79,9 +85,11 @@ int main(int argc, char **argv)
     struct err why = {0};
     double cpu_before_s;
 
-    if (argc != 4)
+    if (argc < 4 || argc > 6)
         return 2;
     options.redis_url = argv[1];
+    bench.lease_ms = argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
+    bench.more_ms = argc > 5 ? (unsigned)strtoul(argv[5], NULL, 10) : 0;
     bench.count = (unsigned)strtoul(argv[2], NULL, 10);
     bench.locks = calloc(bench.count, sizeof(*bench.locks));
     if (bench.locks == NULL || rlock_sync_start(&bench.sync, &why) != STATUS_OK ||
