@@ -331,7 +331,8 @@ int cmd_serve(int argc, char **argv)
     }
     if (config_read(&service.config, &err) != STATUS_OK ||
         check_keys(&service.config, &err) != STATUS_OK ||
-        ticket_check_secret(service.config.ticket_secret, &err) != STATUS_OK) {
+        ticket_check_secret(service.config.ticket_secret, &err) != STATUS_OK ||
+        http_tls_check_priority(service.config.tls_priority, &err) != STATUS_OK) {
         fprintf(stderr, "seckill serve: %s\n", err.text);
         return EXIT_USAGE;
     }

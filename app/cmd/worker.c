@@ -341,6 +341,7 @@ static enum status start_http(struct worker *worker, struct err *reterr)
         .loop = &worker->loop,
         .listen_fd = worker->options.listen_fd,
         .tls = worker->options.keys.tls,
+        .tls_priority = config->tls_priority,
         .connections_per_address = (size_t)config->connections_per_ip,
         .idle_timeout_s = (unsigned)config->idle_timeout_s,
         .request_timeout_s = (unsigned)config->request_timeout_s,

@@ -58,6 +58,7 @@ static const struct setting {
     NUMBER("SECKILL_REQUEST_TIMEOUT_S",     request_timeout_s, "30", 1, 600, "maximum time to receive a request body, and again to send the answer")
     PATH(  "SECKILL_TLS_CERT_FILE",         tls_cert, "certificate chain (PEM); the server then accepts HTTPS only")
     PATH(  "SECKILL_TLS_KEY_FILE",          tls_key, "private key (PEM) of the certificate")
+    TEXT(  "SECKILL_TLS_PRIORITY",          tls_priority, "SECURE128:%SERVER_PRECEDENCE:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-AES-128-CBC:-AES-256-CBC:-RSA", "versions and cipher suites of HTTPS: a priority string of GnuTLS")
     CHOICE("SECKILL_DEV_LOGIN",             dev_login, "0", "1: issue tokens to anyone, for development; on a loopback address only", "0", "1")
     CHOICE("SECKILL_LOG_LEVEL",             log_level, "info", "least severe level that is logged", "error", "warn", "info", "debug")
 };

@@ -104,6 +104,7 @@ struct http_options {
     uv_loop_t *loop;
     int listen_fd;        /* from http_listen(); taken over */
     struct http_tls *tls; /* NULL: plain HTTP; taken over on STATUS_OK */
+    const char *tls_priority;
     struct address_networks trusted_proxies;
     size_t connections_per_address; /* 0: no limit; trusted proxies have none */
     unsigned idle_timeout_s;        /* for the next request to arrive, with its headers */
@@ -138,6 +139,14 @@ MUST_CHECK enum status http_listen(const char *address, size_t count, int *ret_f
 MUST_CHECK enum status http_tls_create(const char *cert, const char *key,
                                        struct http_tls **ret_tls, struct err *reterr);
 void http_tls_free(struct http_tls *tls); /* accepts NULL */
+
+/**
+ * Check a priority string of GnuTLS: the permitted versions and cipher suites.
+ *
+ * Returns  STATUS_OK; STATUS_INVALID: `reterr` names SECKILL_TLS_PRIORITY and the position
+ * Threads  any
+ */
+MUST_CHECK enum status http_tls_check_priority(const char *priority, struct err *reterr);
 
 /** Use `tls` for handshakes from now on; taken over. The server must have been started
  *  with TLS. */

@@ -140,7 +140,7 @@ static struct conn *conn_begin(struct conns *conns, struct MHD_Connection *conne
         return NULL;
     conn->connection = connection;
     conn->peer = count_peer(conns, connection);
-    conn_set_state(conns, conn, CONN_IDLE);
+    conn_set_state(conns, conn, CONN_OPENING);
     list_append(&conns->all, &conn->link);
     return conn;
 }
@@ -190,30 +190,41 @@ static bool is_overdue(const struct conns *conns, const struct conn *conn,
 {
     uint64_t elapsed_ms = now_ms - conn->since_ms;
 
-    if (conn->state == CONN_IDLE)
+    if (conn->state == CONN_OPENING || conn->state == CONN_IDLE)
         return elapsed_ms > conns->idle_ms;
     return (conn->state == CONN_READING || conn->state == CONN_WRITING) &&
            elapsed_ms > conns->request_ms;
 }
 
-static void shut_down(struct conns *conns, struct conn *conn)
+static void shut_down(struct conn *conn)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
     shutdown(info->connect_fd, SHUT_RDWR);
-    conn_set_state(conns, conn, CONN_ENDING);
+    conn->state = CONN_ENDING;
+}
+
+static bool may_be_in_handshake(const struct conn *conn)
+{
+    return conn->state == CONN_OPENING || conn->state == CONN_ENDING;
 }
 
 void conns_sweep(struct conns *conns)
 {
     uint64_t now_ms = uv_now(conns->loop);
+    size_t seen = 0;
 
     if (now_ms - conns->swept_ms < SWEEP_MS)
         return;
-    conns->swept_ms = now_ms;
+    conns->swept_ms = conns->handshakes_since_ms = now_ms;
     LIST_EACH(struct conn, conn, &conns->all, link) {
+        seen++;
         if (is_overdue(conns, conn, now_ms))
-            shut_down(conns, conn);
+            shut_down(conn);
+        if (may_be_in_handshake(conn) && conn->since_ms < conns->handshakes_since_ms)
+            conns->handshakes_since_ms = conn->since_ms;
     }
+    if (seen < conns->count) /* memory was short when one was opened */
+        conns->handshakes_since_ms = 0;
 }

@@ -11,7 +11,8 @@
 /* -- http_conn.c: connections -- */
 
 enum conn_state {
-    CONN_IDLE,    /* waiting for the client to send a request line and headers */
+    CONN_OPENING, /* waiting for the TLS handshake and the first request */
+    CONN_IDLE,    /* waiting for the client to send the next request line and headers */
     CONN_READING, /* waiting for the client to send the body */
     CONN_WORKING, /* the handler has the request */
     CONN_WRITING, /* waiting for the client to read the answer */
@@ -34,6 +35,7 @@ struct conns {
     size_t limit_per_address;               /* 0: none */
     uint64_t idle_ms, request_ms;
     uint64_t swept_ms;
+    uint64_t handshakes_since_ms; /* earlier ones have ended; as of the last sweep */
     size_t count;
     struct list all;
     struct list free_conns;
@@ -115,7 +117,10 @@ struct MHD_OptionItem http_tls_option(void);
 /** Use `tls` for the handshakes of this thread from now on; NULL: none. */
 void http_tls_use(struct http_tls *tls);
 
-/** Free `old`, which a handshake may still use, together with `next`. */
-void http_tls_keep(struct http_tls *next, struct http_tls *old);
+/** Keep `old`, which handshakes may still use, with `next`, which replaces it now. */
+void http_tls_keep(struct http_tls *next, struct http_tls *old, uint64_t now_ms);
+
+/** Free those kept with `tls` that were replaced before all handshakes under way. */
+void http_tls_free_old(struct http_tls *tls, uint64_t handshakes_since_ms);
 
 #endif

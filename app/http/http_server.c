@@ -199,6 +199,8 @@ void http_turn(struct http *http)
     MHD_UNSIGNED_LONG_LONG wait_ms = 0;
 
     conns_sweep(&http->conns);
+    if (http->options.tls != NULL)
+        http_tls_free_old(http->options.tls, http->conns.handshakes_since_ms);
     for (int i = 0; i < RUNS_PER_TURN_MAX; i++) {
         bool has_timeout = MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES;
 
@@ -223,7 +225,10 @@ static void ignore_message(void *arg UNUSED, const char *format UNUSED,
 static struct MHD_Daemon *daemon_start(struct http *http)
 {
     const struct http_options *options = &http->options;
-    struct MHD_OptionItem tls[] = {http_tls_option(), {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem tls[] = {
+        http_tls_option(),
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)options->tls_priority},
+        {MHD_OPTION_END, 0, NULL}};
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
 
     if (options->tls != NULL)
@@ -270,7 +275,7 @@ enum status http_start(const struct http_options *options, struct http **ret_htt
 
 void http_set_tls(struct http *http, struct http_tls *tls)
 {
-    http_tls_keep(tls, http->options.tls);
+    http_tls_keep(tls, http->options.tls, uv_now(http->options.loop));
     http->options.tls = tls;
 }
 

@@ -16,6 +16,7 @@
 
 struct http_tls {
     struct http_tls *older; /* handshakes may still use it */
+    uint64_t replaced_ms;   /* when it became older, by the loop's clock */
     gnutls_pcert_st chain[CHAIN_MAX];
     unsigned chain_count;
     gnutls_privkey_t key;
@@ -97,6 +98,21 @@ void http_tls_free(struct http_tls *tls)
     }
 }
 
+enum status http_tls_check_priority(const char *priority, struct err *reterr)
+{
+    gnutls_priority_t checked;
+    const char *wrong = priority;
+    int failed = gnutls_priority_init(&checked, priority, &wrong);
+
+    if (failed == 0) {
+        gnutls_priority_deinit(checked);
+        return STATUS_OK;
+    }
+    return err_set(reterr, STATUS_INVALID,
+                   "SECKILL_TLS_PRIORITY is invalid at position %td: %s: \"%s\"",
+                   wrong - priority + 1, gnutls_strerror(failed), priority);
+}
+
 // NOLINTNEXTLINE(readability-function-size): GnuTLS's signature
 static int tls_on_handshake(gnutls_session_t session UNUSED,
                             const gnutls_datum_t *authorities UNUSED,
@@ -124,7 +140,16 @@ void http_tls_use(struct http_tls *tls)
     in_use = tls;
 }
 
-void http_tls_keep(struct http_tls *next, struct http_tls *old)
+void http_tls_keep(struct http_tls *next, struct http_tls *old, uint64_t now_ms)
 {
+    old->replaced_ms = now_ms;
     next->older = old;
+}
+
+void http_tls_free_old(struct http_tls *tls, uint64_t handshakes_since_ms)
+{
+    while (tls->older != NULL && tls->older->replaced_ms >= handshakes_since_ms)
+        tls = tls->older;
+    http_tls_free(tls->older);
+    tls->older = NULL;
 }

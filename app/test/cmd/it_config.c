@@ -82,6 +82,8 @@ static const struct bad_setting {
     {"SECKILL_TICKET_TTL_S", "3601", "5"},
     {"SECKILL_TICKET_SECRET_FILE", "/no/such/file", ""},
     {"SECKILL_TLS_CERT_FILE", "/no/such/file", ""},
+    {"SECKILL_TLS_PRIORITY", "SECURE128:+NONSENSE", "position 11"},
+    {"SECKILL_TLS_PRIORITY", "NONE", "position 1"},
 };
 
 /* Not shown in the message: it may contain a password, or another setting is missing. */
@@ -314,6 +316,7 @@ static void test_help__serve_lists_the_settings_with_defaults(void **state)
         {"SECKILL_REQUEST_TIMEOUT_S", "30"},
         {"SECKILL_TLS_CERT_FILE", ""},
         {"SECKILL_TLS_KEY_FILE", ""},
+        {"SECKILL_TLS_PRIORITY", "SECURE128:%SERVER_PRECEDENCE:-VERS-ALL:+VERS-TLS1.3"},
         {"SECKILL_LOG_LEVEL", ""},
     };
     const struct command_result *outcome = RUN(state, NULL, "serve", "--help");

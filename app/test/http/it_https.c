@@ -31,11 +31,11 @@ static void make_pair(struct fixture *fixture, const char *name, struct pair *pa
     snprintf(pair->cert, sizeof(pair->cert), "%s/%s.crt", fixture->dir, name);
     snprintf(pair->key, sizeof(pair->key), "%s/%s.key", fixture->dir, name);
     snprintf(subject, sizeof(subject), "/CN=%s", name);
-    outcome = fixture_run(
-        fixture, NULL,
-        (const char *[]){"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                         "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
-                         subject, "-keyout", pair->key, "-out", pair->cert, NULL});
+    outcome =
+        fixture_run(fixture, NULL,
+                    (const char *[]){"openssl", "req", "-x509", "-newkey", "rsa:2048",
+                                     "-nodes", "-days", "2", "-subj", subject, "-keyout",
+                                     pair->key, "-out", pair->cert, NULL});
     if (outcome->code != 0)
         fail_msg("openssl: %s", outcome->err);
 }
@@ -106,10 +106,12 @@ static bool is_up(void *arg)
     return curl(wish->fixture, wish->service, "-f", "/readyz")->code == 0;
 }
 
-static struct wish serve_tls(struct fixture *fixture, const struct pair *pair)
+/* @setting  one more, "NAME=value"; NULL: none */
+static struct wish serve_tls(struct fixture *fixture, const struct pair *pair,
+                             const char *setting)
 {
     char cert[220], key[220];
-    const char *const env[] = {cert, key, NULL};
+    const char *const env[] = {cert, key, setting, NULL};
     struct wish wish = {.fixture = fixture};
 
     snprintf(cert, sizeof(cert), "SECKILL_TLS_CERT_FILE=%s", pair->cert);
@@ -127,7 +129,7 @@ static void test_tls__a_renewed_certificate_is_shown_after_a_signal(void **state
 
     make_pair(fixture, "first", &first);
     make_pair(fixture, "second", &second);
-    wish = serve_tls(fixture, &first);
+    wish = serve_tls(fixture, &first, NULL);
     wish.words = "first";
     assert_true(is_shown(&wish));
     put_pair(&second, &first);
@@ -156,7 +158,7 @@ static void test_tls__a_pair_that_does_not_match_is_refused(void **state)
     assert_int_equal(outcome->code, 64);
     ASSERT_CONTAINS(outcome->err, "SECKILL_TLS_KEY_FILE");
 
-    wish = serve_tls(fixture, &first);
+    wish = serve_tls(fixture, &first, NULL);
     assert_int_equal(rename(second.key, first.key),
                      0); /* the key without its certificate */
     service_signal(wish.service, SIGHUP);
@@ -175,10 +177,50 @@ static void test_tls__answers_have_strict_transport_security(void **state)
     static const char *const targets[] = {"/healthz", "/v1/orders", "/nothing"};
 
     make_pair(fixture, "first", &pair);
-    wish = serve_tls(fixture, &pair);
+    wish = serve_tls(fixture, &pair, NULL);
     for (size_t i = 0; i < COUNT_OF(targets); i++)
         ASSERT_CONTAINS(curl(fixture, wish.service, "-i", targets[i])->out,
                         "Strict-Transport-Security: max-age=");
+}
+
+/* Whether openssl completes a handshake with these options. */
+static bool accepts(const struct wish *wish, const char *options)
+{
+    char script[200];
+
+    snprintf(script, sizeof(script), "openssl s_client -connect %s:%u %s </dev/null",
+             wish->service->address.host, (unsigned)wish->service->address.port, options);
+    return fixture_run(wish->fixture, NULL, (const char *[]){"sh", "-c", script, NULL})
+               ->code == 0;
+}
+
+static void test_tls__versions_and_ciphers(void **state)
+{
+    static const struct {
+        const char *options;
+        bool is_accepted, is_accepted_by_setting;
+    } rows[] = {
+        {"-tls1_3", true, false},
+        {"-tls1_2 -cipher ECDHE-RSA-AES256-GCM-SHA384", true, false},
+        {"-tls1_2 -cipher ECDHE-RSA-CHACHA20-POLY1305", true, false},
+        {"-tls1_2 -cipher AES256-GCM-SHA384", false, false},
+        {"-tls1_2 -cipher ECDHE-RSA-AES256-SHA:ECDHE-RSA-AES128-SHA", false, true},
+        {"-tls1_1 -cipher ALL:@SECLEVEL=0", false, false},
+        {"-tls1 -cipher ALL:@SECLEVEL=0", false, false},
+    };
+    struct pair pair;
+    struct wish by_default, by_setting;
+
+    make_pair(*state, "first", &pair);
+    by_default = serve_tls(*state, &pair, NULL);
+    by_setting = serve_tls(*state, &pair,
+                           "SECKILL_TLS_PRIORITY=NORMAL:-VERS-ALL:+VERS-TLS1.2:-KX-ALL:"
+                           "+ECDHE-RSA:-CIPHER-ALL:+AES-256-CBC");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (accepts(&by_default, rows[i].options) != rows[i].is_accepted ||
+            accepts(&by_setting, rows[i].options) != rows[i].is_accepted_by_setting)
+            fail_msg("%s", rows[i].options);
+    }
 }
 
 /* -- headers -- */
@@ -313,6 +355,7 @@ int main(void)
         CASE(test_tls__a_renewed_certificate_is_shown_after_a_signal),
         CASE(test_tls__a_pair_that_does_not_match_is_refused),
         CASE(test_tls__answers_have_strict_transport_security),
+        CASE(test_tls__versions_and_ciphers),
         CASE(test_headers__forbid_content_sniffing),
         CASE(test_request_id__is_returned),
         CASE(test_request_id__invalid_is_ignored),
