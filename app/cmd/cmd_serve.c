@@ -344,12 +344,16 @@ int cmd_serve(int argc, char **argv)
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in the workers too */
     signal(SIGPIPE, SIG_IGN);
-    status = serve(&service, &signals, &err);
-    config_clear(&service.config);
+    status = log_start(&err);
     if (status == STATUS_OK) {
-        log_event(LOG_INFO, "stopped", "%s", "");
-        return EXIT_FINE;
+        status = serve(&service, &signals, &err);
+        if (status == STATUS_OK)
+            log_event(LOG_INFO, "stopped", "%s", "");
+        log_stop();
     }
+    config_clear(&service.config);
+    if (status == STATUS_OK)
+        return EXIT_FINE;
     fprintf(stderr, "seckill serve: %s\n", err.text);
     return status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
 }

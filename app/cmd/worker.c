@@ -193,6 +193,8 @@ static void copy_metrics(struct worker *worker)
     metrics_set(&metrics->redis_reconnects, stats.reconnects);
     metrics_set(&metrics->postgres_reconnects, store_reconnects(worker->store));
     metrics_set(&metrics->connections, http_connections(worker->http));
+    if (worker->options.index == 0) /* there is one log */
+        metrics_set(&metrics->log_dropped, log_dropped());
     atomic_store_explicit(&metrics->catalogue_read_us,
                           catalogue_last_read_us(worker->catalogue),
                           memory_order_relaxed);

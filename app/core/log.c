@@ -1,17 +1,45 @@
-/* log.c - formats a line and writes it with one write(2), so lines are not mixed. */
+/*
+ * log.c - formats lines and writes them to standard error.
+ *
+ * After log_start() a thread writes the lines, so that no loop waits for a slow reader. They
+ * wait in a buffer of fixed size; a line that does not fit is dropped and counted. The thread
+ * writes whole lines, at most PIPE_BUF bytes at once, so lines are not mixed with those of
+ * other processes. Standard error stays in blocking mode, since other processes share it.
+ */
+#define _GNU_SOURCE // NOLINT(readability-identifier-naming): memrchr, pthread_clockjoin_np
 #include "app/core/log.h"
 
 #include "base/clock.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
-#include <stdint.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define LINE_BYTES 1024
+#define LINE_BYTES   1024
+#define BUFFER_BYTES 65536
+#define STOP_S       1 /* at most, to write the last lines */
 
 static enum log_level shown = LOG_INFO;
+
+static struct {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    char buffers[2][BUFFER_BYTES]; /* one is filled while the other is written */
+    char *waiting;                 /* the lines that wait: one of the buffers */
+    size_t waiting_len;
+    _Atomic uint64_t dropped;
+    bool is_started, is_stopping;
+} writer = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+            .changed = PTHREAD_COND_INITIALIZER,
+            .waiting = writer.buffers[0]};
 
 void log_set_level(enum log_level level)
 {
@@ -23,32 +51,77 @@ bool log_shows(enum log_level level)
     return level <= shown;
 }
 
+/* -- lines -- */
+
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
+
+PRINTF_LIKE(4, 0)
+static size_t format_line(char *line, enum log_level level, const char *event,
+                          const char *format, va_list args)
+{
+    int64_t now_us = clock_real_us();
+    time_t now_s = (time_t)(now_us / 1000000);
+    struct tm utc;
+    size_t len;
+
+    gmtime_r(&now_s, &utc);
+    len = strftime(line, LINE_BYTES, "ts=%Y-%m-%dT%H:%M:%S", &utc);
+    len += (size_t)snprintf(line + len, LINE_BYTES - len, ".%06dZ level=%s event=%s%s",
+                            (int)(now_us % 1000000), level_names[level], event,
+                            format[0] != '\0' ? " " : "");
+    len += (size_t)vsnprintf(line + len, LINE_BYTES - len, format, args);
+    if (len > LINE_BYTES - 1)
+        len = LINE_BYTES - 1;
+    line[len] = '\n';
+    return len + 1;
+}
+
+/* False: nothing more can be written. An error of the log cannot be logged. */
+static bool write_all(const char *lines, size_t len)
+{
+    while (len > 0) {
+        ssize_t written = write(STDERR_FILENO, lines, len);
+
+        if (written < 0 && errno == EAGAIN)
+            poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
+        else if (written < 0 && errno != EINTR)
+            return false;
+        if (written > 0) {
+            lines += written;
+            len -= (size_t)written;
+        }
+    }
+    return true;
+}
+
+static void enqueue(const char *line, size_t len)
+{
+    pthread_mutex_lock(&writer.mutex);
+    if (len <= BUFFER_BYTES - writer.waiting_len) {
+        memcpy(writer.waiting + writer.waiting_len, line, len);
+        writer.waiting_len += len;
+        pthread_cond_signal(&writer.changed);
+    } else {
+        writer.dropped++;
+    }
+    pthread_mutex_unlock(&writer.mutex);
+}
 
 void log_event(enum log_level level, const char *event, const char *format, ...)
 {
     char line[LINE_BYTES];
-    int64_t now_us = clock_real_us();
-    time_t now_s = (time_t)(now_us / 1000000);
-    struct tm utc;
     size_t len;
     va_list args;
 
     if (!log_shows(level))
         return;
-    gmtime_r(&now_s, &utc);
-    len = strftime(line, sizeof(line), "ts=%Y-%m-%dT%H:%M:%S", &utc);
-    len += (size_t)snprintf(line + len, sizeof(line) - len, ".%06dZ level=%s event=%s%s",
-                            (int)(now_us % 1000000), level_names[level], event,
-                            format[0] != '\0' ? " " : "");
     va_start(args, format);
-    len += (size_t)vsnprintf(line + len, sizeof(line) - len, format, args);
+    len = format_line(line, level, event, format, args);
     va_end(args);
-    if (len > sizeof(line) - 1)
-        len = sizeof(line) - 1;
-    line[len] = '\n';
-    if (write(STDERR_FILENO, line, len + 1) < 0)
-        return; /* an error of the log cannot be logged */
+    if (writer.is_started)
+        enqueue(line, len);
+    else
+        (void)write_all(line, len);
 }
 
 const char *log_plain(char *text)
@@ -60,4 +133,101 @@ const char *log_plain(char *text)
             *c = ' ';
     }
     return text;
+}
+
+/* -- the thread -- */
+
+/* Waits for lines and takes them. 0: to be stopped. */
+static size_t take(char **ret_lines, uint64_t *ret_dropped)
+{
+    size_t len;
+
+    pthread_mutex_lock(&writer.mutex);
+    while (writer.waiting_len == 0 && !writer.is_stopping)
+        pthread_cond_wait(&writer.changed, &writer.mutex);
+    len = writer.waiting_len;
+    *ret_lines = writer.waiting;
+    *ret_dropped = writer.dropped;
+    writer.waiting = writer.buffers[writer.waiting == writer.buffers[0]];
+    writer.waiting_len = 0;
+    pthread_mutex_unlock(&writer.mutex);
+    return len;
+}
+
+static void count_dropped(const char *lines, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        writer.dropped += lines[i] == '\n';
+}
+
+static void write_lines(const char *lines, size_t len)
+{
+    while (len > 0) {
+        size_t part = len;
+
+        if (len > PIPE_BUF)
+            part = (size_t)((const char *)memrchr(lines, '\n', PIPE_BUF) + 1 - lines);
+        if (!write_all(lines, part))
+            count_dropped(lines, part);
+        lines += part;
+        len -= part;
+    }
+}
+
+PRINTF_LIKE(1, 2) static bool write_dropped(const char *format, ...)
+{
+    char line[LINE_BYTES];
+    size_t len;
+    va_list args;
+
+    va_start(args, format);
+    len = format_line(line, LOG_WARN, "log_dropped", format, args);
+    va_end(args);
+    return write_all(line, len);
+}
+
+static void *run(void *arg UNUSED)
+{
+    uint64_t dropped, reported = 0;
+    char *lines;
+    size_t len;
+
+    pthread_setname_np(pthread_self(), "log");
+    while ((len = take(&lines, &dropped)) > 0) {
+        write_lines(lines, len);
+        if (dropped > reported &&
+            write_dropped("lines=%llu", (unsigned long long)(dropped - reported)))
+            reported = dropped;
+    }
+    return NULL;
+}
+
+enum status log_start(struct err *reterr)
+{
+    writer.is_stopping = false;
+    if (pthread_create(&writer.thread, NULL, run, NULL) != 0)
+        return err_set(reterr, STATUS_NO_MEMORY, "cannot start a thread: %m");
+    writer.is_started = true;
+    return STATUS_OK;
+}
+
+void log_stop(void)
+{
+    struct timespec until;
+
+    pthread_mutex_lock(&writer.mutex);
+    writer.is_stopping = true;
+    pthread_cond_signal(&writer.changed);
+    pthread_mutex_unlock(&writer.mutex);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += STOP_S;
+    if (pthread_clockjoin_np(writer.thread, NULL, CLOCK_MONOTONIC, &until) == 0)
+        writer.is_started = false;
+    else
+        pthread_detach(writer.thread); /* it waits in write() until the process ends */
+}
+
+uint64_t log_dropped(void)
+{
+    return writer.dropped;
 }

@@ -239,6 +239,8 @@ size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text)
                 "Order requests accepted and not yet completed.");
     print_value(&printer, "seckill_connections", "gauge", &first->connections,
                 "Open HTTP connections.");
+    print_value(&printer, "seckill_log_dropped_total", "counter", &first->log_dropped,
+                "Log lines that could not be written to standard error in time.");
     print_value(&printer, "seckill_lock_lost_total", "counter", &first->lock_lost,
                 "Locks lost before their release.");
     print_value(&printer, "seckill_batch_splits_total", "counter", &first->batch_splits,

@@ -351,6 +351,7 @@ static void test_metrics__has_the_metrics_of_the_contract(void **state)
         "seckill_batch_orders_bucket{",
         "seckill_queue_depth",
         "seckill_in_flight",
+        "seckill_log_dropped_total",
         "seckill_lock_lost_total",
         "seckill_dependency_up{dependency=\"postgres\"} 1",
         "seckill_dependency_up{dependency=\"redis\"} 1",
