@@ -1,4 +1,4 @@
-/* it_log.c - standard error that nobody reads. */
+/* it_log.c - standard error that nobody reads, and descriptors that the caller closed. */
 #include "app/test/fixture.h"
 
 #include <fcntl.h>
@@ -84,11 +84,43 @@ static void test_log__that_nobody_reads_does_not_delay_the_end(void **state)
     close(piped.read_fd);
 }
 
+/* -- descriptors -- */
+
+static void test_main__opens_the_standard_descriptors(void **state)
+{
+    struct fixture *fixture = *state;
+    struct service *service;
+    char program[sizeof(fixture->program)], script[128];
+    FILE *file;
+
+    snprintf(program, sizeof(program), "%s", fixture->program);
+    snprintf(script, sizeof(script), "%s/closed.sh", fixture->dir);
+    file = fopen(script, "we");
+    assert_non_null(file);
+    fprintf(file, "#!/bin/sh\nexec '%s' \"$@\" <&- >&- 2>&-\n", program);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(script, 0700), 0);
+
+    snprintf(fixture->program, sizeof(fixture->program), "%s", script);
+    service = fixture_spawn(fixture, NULL);
+    snprintf(fixture->program, sizeof(fixture->program), "%s", program);
+    service_await(service, "/readyz", 200);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        char path[64], target[64] = "";
+
+        snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)service->pid, fd);
+        assert_true(readlink(path, target, sizeof(target) - 1) > 0);
+        assert_string_equal(target, "/dev/null");
+    }
+    assert_int_equal(service_stop(service), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_log__that_nobody_reads_stops_nothing),
         CASE(test_log__that_nobody_reads_does_not_delay_the_end),
+        CASE(test_main__opens_the_standard_descriptors),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
