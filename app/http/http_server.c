@@ -18,6 +18,7 @@
 #include "app/http/http_impl.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 #define CONNECTION_COUNT_MAX    100000
 #define DISCARD_BYTES_MAX       1048576 /* of an oversized body; then the client is cut off */
 #define RUNS_PER_TURN_MAX       4
+#define QUIESCE_RUNS_MAX        1000
 #define SWEEP_MS_MAX            1000 /* between two sweeps for timeouts */
 
 /* -- requests -- */
@@ -279,11 +281,22 @@ void http_set_tls(struct http *http, struct http_tls *tls)
     http->options.tls = tls;
 }
 
+/* libmicrohttpd accepts some of the queued connections in each run. */
+static void accept_queued(struct http *http)
+{
+    struct pollfd listening = {.fd = http->options.listen_fd, .events = POLLIN};
+    int runs = 0;
+
+    do
+        run(http);
+    while (++runs < QUIESCE_RUNS_MAX && poll(&listening, 1, 0) == 1);
+}
+
 void http_quiesce(struct http *http)
 {
     MHD_socket fd;
 
-    run(http); /* accepts the queued connections */
+    accept_queued(http); /* closing the socket would reset them */
     fd = MHD_quiesce_daemon(http->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);

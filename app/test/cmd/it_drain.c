@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLIENTS 64
+#define CLIENTS      64
+#define MANY_CLIENTS 1000 /* fewer than a listening socket can queue */
 
 static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
 
@@ -42,11 +43,11 @@ static void hold_row(void **state, const char *voucher_id)
 }
 
 static void request_all(struct service *service, struct order_burst *burst,
-                        struct client **clients)
+                        struct client **clients, size_t count)
 {
     char request[1024];
 
-    for (size_t i = 0; i < CLIENTS; i++) {
+    for (size_t i = 0; i < count; i++) {
         clients[i] = client_open(&service->address);
         assert_non_null(clients[i]);
         assert_true(client_write(clients[i], request,
@@ -67,7 +68,7 @@ static void test_drain__answers_requests_in_flight(void **state)
 
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
     hold_row(state, burst.voucher_id);
-    request_all(service, &burst, clients);
+    request_all(service, &burst, clients, CLIENTS);
     assert_true(becomes_true(all_hold_locks, *state));
     service_signal(service, SIGTERM);
     sql_session(*state, NULL);
@@ -104,6 +105,29 @@ static void test_drain__answers_requests_not_yet_read(void **state)
     service_signal(service, SIGTERM);
     service_signal(service, SIGCONT);
     for (size_t i = 0; i < CLIENTS; i++) {
+        const struct client_reply *reply = client_read(clients[i], &patience);
+
+        if (reply->status != 201)
+            EXPECT(reply, 503, "unavailable");
+        client_close(clients[i]);
+    }
+    assert_int_equal(service_wait(service), 0);
+    assert_int_equal(redis_order_locks(*state), 0);
+}
+
+/* The kernel has connected them, the service has not accepted them. */
+static void test_drain__answers_connections_not_yet_accepted(void **state)
+{
+    struct service *service = fixture_serve(*state, NULL);
+    struct order_burst burst = {.first_user = 1};
+    struct client *clients[MANY_CLIENTS];
+
+    make_voucher(service, &(struct sale){.stock = MANY_CLIENTS}, burst.voucher_id);
+    service_signal(service, SIGSTOP);
+    request_all(service, &burst, clients, MANY_CLIENTS);
+    service_signal(service, SIGTERM);
+    service_signal(service, SIGCONT);
+    for (size_t i = 0; i < MANY_CLIENTS; i++) {
         const struct client_reply *reply = client_read(clients[i], &patience);
 
         if (reply->status != 201)
@@ -174,7 +198,7 @@ static void test_drain__ends_while_redis_hangs(void **state)
 
     make_voucher(service, &(struct sale){.stock = 1000}, burst.voucher_id);
     fixture_servers(*state, "pause", "redis");
-    request_all(service, &burst, clients);
+    request_all(service, &burst, clients, CLIENTS);
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
     service_signal(service, SIGTERM);
     for (size_t i = 0; i < CLIENTS; i++) {
@@ -202,7 +226,7 @@ static void test_drain__ends_while_postgres_hangs(void **state)
     for (int64_t user = 500; user < 520; user++) /* every loop reads the voucher */
         EXPECT(place_order(service, user, burst.voucher_id, NULL), 201, NULL);
     fixture_servers(*state, "pause", "postgres");
-    request_all(service, &burst, clients);
+    request_all(service, &burst, clients, CLIENTS);
     /* on a slow machine some wait for the voucher instead, and hold no lock */
     service_signal(service, SIGTERM);
     for (size_t i = 0; i < CLIENTS; i++) {
@@ -229,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_drain__answers_requests_in_flight),
         CASE(test_drain__answers_requests_not_yet_read),
+        CASE(test_drain__answers_connections_not_yet_accepted),
         CASE(test_drain__under_load_loses_nothing),
         CASE(test_drain__does_not_wait_for_idle_or_slow_clients),
         cmocka_unit_test_teardown(test_drain__ends_while_redis_hangs, mend),
