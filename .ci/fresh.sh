@@ -78,7 +78,7 @@ start=$(date +%s)
 code=0
 make test >/test.out 2>&1 || code=$?
 cat /test.out
-echo "RESULT make test: $(tail -n 1 /test.out | grep passed || echo no sum), $(seconds)"
+echo "RESULT make test: $(grep -E "^[0-9]+ passed" /test.out || echo no sum), $(seconds)"
 exit "$code"
 END
 

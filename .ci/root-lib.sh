@@ -24,6 +24,7 @@ make_root()
     tar -C "$root" -xf "$tar"
     mkdir -p "$root/var/cache/apt/archives/partial" "$root/var/lib/apt/lists/partial" "$root/var/log/apt"
     cp /etc/resolv.conf "$root/etc/"
+    printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts" # as the installer writes it
     make_device null 666 1 3
     make_device zero 666 1 5
     make_device random 444 1 8
