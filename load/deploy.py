@@ -76,7 +76,7 @@ class Deployment:
 
     def empty(self):
         """Delete all vouchers and orders."""
-        self.sql("truncate voucher, voucher_order, order_event, stock_event")
+        self.sql("truncate voucher, voucher_order, payment, order_event, stock_event")
 
     def fill(self):
         """Insert a million orders with place_orders()."""

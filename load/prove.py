@@ -95,7 +95,7 @@ class Deployment:
         return harness.sql(self.owner_url, statement)
 
     def empty(self):
-        self.sql("truncate voucher, voucher_order, order_event, stock_event")
+        self.sql("truncate voucher, voucher_order, payment, order_event, stock_event")
 
     def rows(self):
         return int(self.sql("select count(*) from voucher_order")[0])

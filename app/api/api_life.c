@@ -16,6 +16,9 @@
 static void log_refused_payment(const struct api_request *request,
                                 const struct order *order, enum change_verdict verdict)
 {
+    static const char *const codes[] = {[CHANGE_WRONG_STATE] = "wrong_state",
+                                        [CHANGE_WRONG_AMOUNT] = "wrong_amount",
+                                        [CHANGE_REF_USED] = "payment_ref_used"};
     const struct order_change *change = &request->change.change;
     char ref[PAYMENT_REF_MAX + 1];
 
@@ -25,8 +28,7 @@ static void log_refused_payment(const struct api_request *request,
               "%s order_id=%" PRId64 " user_id=%" PRId64 " amount_cents=%" PRId64
               " code=%s status=%s payment_ref=\"%s\"",
               http_trace(request->http), order->id, order->user_id, change->amount_cents,
-              verdict == CHANGE_WRONG_STATE ? "wrong_state" : "wrong_amount",
-              json_status_name(order->status), log_plain(ref));
+              codes[verdict], json_status_name(order->status), log_plain(ref));
 }
 
 static void answer_changed(struct api_request *request, enum change_verdict verdict,
@@ -42,6 +44,9 @@ static void answer_changed(struct api_request *request, enum change_verdict verd
         break;
     case CHANGE_WRONG_AMOUNT:
         api_answer_problem(request, PROBLEM_WRONG_AMOUNT);
+        break;
+    case CHANGE_REF_USED:
+        api_answer_problem(request, PROBLEM_PAYMENT_REF_USED);
         break;
     case CHANGE_NO_ORDER:
         api_answer_problem(request, PROBLEM_NOT_FOUND);

@@ -24,6 +24,7 @@
     X(INSUFFICIENT_STOCK, 409, "insufficient_stock",     0, "Insufficient stock",     "Cannot remove more stock than remains unsold.")                         \
     X(WRONG_STATE,        409, "wrong_state",            0, "Wrong state",            "The state of the order does not permit this request.")                  \
     X(WRONG_AMOUNT,       409, "wrong_amount",           0, "Wrong amount",           "The amount differs from the price of the order.")                       \
+    X(PAYMENT_REF_USED,   409, "payment_ref_used",       0, "Payment used",           "The payment has paid another order.")                                   \
     X(TOO_LARGE,          413, "too_large",              0, "Too large",              "The body exceeds 64 KiB.")                                              \
     X(NOT_JSON,           415, "unsupported_media_type", 0, "Unsupported media type", "The body must be of type application/json.")                            \
     X(INTERNAL,           500, "internal",               0, "Internal error",         "The database refused the request. Nothing was changed.")                \

@@ -111,6 +111,7 @@ enum change_verdict {
     CHANGE_WRONG_STATE = 3,
     CHANGE_WRONG_AMOUNT = 4,
     CHANGE_NO_ORDER = 5,
+    CHANGE_REF_USED = 6, /* the payment has paid another order */
 };
 
 /* A row of a voucher's history: a change of an order, or of the stock. */

@@ -28,7 +28,7 @@ static void answer_change(const struct order_change *change, enum status status,
         verdict = result_int64(result, row, CHANGED_VERDICT);
     has_order = verdict != CHANGE_NO_ORDER;
     /* an answer that is not understood leaves the outcome unknown */
-    if (verdict < CHANGE_DONE || verdict > CHANGE_NO_ORDER ||
+    if (verdict < CHANGE_DONE || verdict > CHANGE_REF_USED ||
         (has_order && !store_decode_order(result, row, CHANGED_ORDER, &order))) {
         status = STATUS_IO;
         has_order = false;

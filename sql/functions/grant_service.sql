@@ -9,8 +9,8 @@ declare
     f regprocedure;
 begin
     execute format('grant usage on schema %I to %I', current_schema, p_role);
-    execute format('grant select on voucher, voucher_order, order_event, stock_event,'
-                   ' voucher_history to %I', p_role);
+    execute format('grant select on voucher, voucher_order, payment, order_event,'
+                   ' stock_event, voucher_history to %I', p_role);
     execute format('grant usage on sequence voucher_id_seq to %I', p_role);
     foreach f in array array(
         select p.oid::regprocedure from pg_proc p

@@ -1,8 +1,8 @@
 -- Vouchers, their orders, and the history of both.
 --
--- The voucher's id is in every primary key and unique index, so both tables can be
--- distributed by it: a transaction of orders stays on the node of its voucher. For the same
--- reason, and for speed, there are
+-- The voucher's id is in every primary key and unique index, so the tables can be distributed
+-- by it: a transaction of orders stays on the node of its voucher. (The table payment has no
+-- voucher and is distributed by its key.) For the same reason, and for speed, there are
 --   no foreign keys from orders to vouchers: a foreign key looks up and locks the voucher once
 --     per order. place_orders() already holds that row, and vouchers are never deleted.
 --     `seckill audit` looks for orders without a voucher.
@@ -22,7 +22,8 @@ create domain pay_seconds as integer check (value between 1 and 2592000);
 create domain voucher_title as text check (char_length(value) between 1 and 200);
 create domain voucher_description as text check (char_length(value) <= 4000);
 create domain request_key as text collate "C" check (octet_length(value) between 1 and 80);
-create domain payment_ref as text check (octet_length(value) between 1 and 200);
+create domain payment_ref as text collate "C"
+    check (octet_length(value) between 1 and 200);
 -- "shopper:7", "admin:1", "payment:3" or "system"
 create domain event_actor as text check (octet_length(value) between 1 and 80);
 
@@ -116,6 +117,14 @@ create unique index voucher_order_key on voucher_order (voucher_id, user_id, req
 -- The batches that may have to expire, oldest deadline first. Without the voucher's id, because
 -- later orders have later deadlines: an insert goes to the end of the index.
 create index voucher_order_due on voucher_order (expires_at) where due_to_id is not null;
+
+-- The order that each payment has paid. A payment pays one order of all vouchers, for ever,
+-- also if the order is refunded. A unique index of voucher_order could not ensure that with
+-- the voucher's id in it, and without it every payment would change an index of the orders.
+create table payment (
+    payment_ref payment_ref primary key,
+    order_id positive_id not null
+);
 
 /* -- history -- */
 

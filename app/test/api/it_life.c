@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRICE   "8000"
-#define PAYMENT "{\"payment_ref\":\"ref\",\"amount_cents\":" PRICE "}"
+#define PRICE "8000"
 
 static struct service *one, *two;
 
@@ -60,6 +59,16 @@ static const struct client_reply *pay(const char *id, const char *body)
     return request(one, payment(), body, "POST /v1/orders/%s/pay", id);
 }
 
+/* Each order has a payment of its own. */
+static const struct client_reply *pay_in_full(const char *id)
+{
+    char body[128];
+
+    fill("{\"payment_ref\":\"ref {}\",\"amount_cents\":" PRICE "}", id, body,
+         sizeof(body));
+    return pay(id, body);
+}
+
 static const struct client_reply *read_order(const char *id)
 {
     return EXPECT(request(one, admin(), NULL, "GET /v1/orders/%s", id), 200, NULL);
@@ -107,25 +116,61 @@ static bool can_buy(void *arg)
 
 static void test_pay__repeated_changes_nothing(void **state UNUSED)
 {
-    char voucher[ID_SIZE], id[ID_SIZE], paid_at[40];
+    char voucher[ID_SIZE], id[ID_SIZE], paid_at[40], body[128];
     const struct client_reply *reply;
 
     make_order(voucher, id);
     EXPECT(pay(id, "{\"payment_ref\":\"ref\",\"amount_cents\":7999}"), 409,
            "wrong_amount");
     assert_status(id, "unpaid");
-    reply = EXPECT(pay(id, PAYMENT), 200, NULL);
+    reply = EXPECT(pay_in_full(id), 200, NULL);
     assert_string_equal(reply_text(reply, "id"), id);
     assert_string_equal(reply_text(reply, "status"), "paid");
     snprintf(paid_at, sizeof(paid_at), "%s", reply_text(reply, "paid_at"));
     assert_int_not_equal(paid_at[0], '\0');
-    reply = EXPECT(pay(id, PAYMENT), 200, NULL);
+    reply = EXPECT(pay_in_full(id), 200, NULL);
     assert_string_equal(reply_text(reply, "paid_at"), paid_at);
     EXPECT(pay(id, "{\"payment_ref\":\"other\",\"amount_cents\":" PRICE "}"), 409,
            "wrong_state");
-    EXPECT(pay(id, "{\"payment_ref\":\"ref\",\"amount_cents\":1}"), 409, "wrong_amount");
+    fill("{\"payment_ref\":\"ref {}\",\"amount_cents\":1}", id, body, sizeof(body));
+    EXPECT(pay(id, body), 409, "wrong_amount");
     assert_string_equal(reply_text(read_order(id), "paid_at"), paid_at);
     assert_int_equal(stock_left(one, voucher), 4);
+    EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 200, NULL);
+    EXPECT(pay_in_full(id), 409, "wrong_state");
+    assert_status(id, "refunded");
+}
+
+static bool has_logged_use(void *arg)
+{
+    char command[256];
+
+    snprintf(command, sizeof(command),
+             "grep -q 'payment_refused.*order_id=%s .*code=payment_ref_used' %s",
+             (const char *)arg, one->log_path);
+    return system(command) == 0; // NOLINT(cert-env33-c, concurrency-mt-unsafe)
+}
+
+static void test_pay__refuses_the_payment_of_another_order(void **state UNUSED)
+{
+    static const char *const targets[] = {"same voucher", "another voucher"};
+    char voucher[ID_SIZE], first[ID_SIZE], id[ID_SIZE], body[128];
+
+    make_order(voucher, first);
+    EXPECT(pay_in_full(first), 200, NULL);
+    fill("{\"payment_ref\":\"ref {}\",\"amount_cents\":" PRICE "}", first, body,
+         sizeof(body));
+    for (size_t i = 0; i < COUNT_OF(targets); i++) {
+        if (i == 0)
+            order(8, voucher, id);
+        else
+            make_order(voucher, id);
+        EXPECT(pay(id, body), 409, "payment_ref_used");
+        assert_status(id, "unpaid");
+        AWAIT(has_logged_use, id);
+        EXPECT(pay_in_full(id), 200, NULL);
+    }
+    EXPECT(pay(first, body), 200, NULL);
 }
 
 static void test_pay__its_body_is_checked(void **state UNUSED)
@@ -185,7 +230,7 @@ static void test_cancel__returns_the_stock(void **state)
         "cancelled");
     EXPECT(request(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 409,
            "wrong_state");
-    EXPECT(pay(id, PAYMENT), 409, "wrong_state");
+    EXPECT(pay_in_full(id), 409, "wrong_state");
     AWAIT(can_buy, &(struct hopeful){one, 7, voucher});
     snprintf(again, sizeof(again), "%" PRId64,
              sql_number(*state,
@@ -203,7 +248,7 @@ static void test_refund__is_of_paid_orders(void **state UNUSED)
     make_order(voucher, id);
     EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 409,
            "wrong_state");
-    EXPECT(pay(id, PAYMENT), 200, NULL);
+    EXPECT(pay_in_full(id), 200, NULL);
     EXPECT(request(one, shopper(7), NULL, "POST /v1/orders/%s/cancel", id), 409,
            "wrong_state");
     assert_string_equal(
@@ -224,7 +269,7 @@ static void test_redeem__is_final(void **state UNUSED)
     make_order(voucher, id);
     EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 409,
            "wrong_state");
-    EXPECT(pay(id, PAYMENT), 200, NULL);
+    EXPECT(pay_in_full(id), 200, NULL);
     EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 200, NULL);
     EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/redeem", id), 409,
            "wrong_state");
@@ -241,7 +286,8 @@ static void test_life__requires_the_role(void **state UNUSED)
         const char *target, *body;
         int nobody, stranger, own, payment, admin;
     } rows[] = {
-        {"POST /v1/orders/{}/pay", PAYMENT, 401, 403, 403, 200, 403},
+        {"POST /v1/orders/{}/pay", "{\"payment_ref\":\"r\",\"amount_cents\":" PRICE "}",
+         401, 403, 403, 200, 403},
         {"POST /v1/orders/{}/refund", NULL, 401, 403, 403, 200, 200},
         {"POST /v1/orders/{}/redeem", NULL, 401, 403, 403, 403, 409},
         {"POST /v1/orders/{}/cancel", NULL, 401, 404, 409, 403, 409},
@@ -256,7 +302,7 @@ static void test_life__requires_the_role(void **state UNUSED)
         EXPECT(request(one, shopper(8), rows[i].body, "%s", target), rows[i].stranger,
                NULL);
         if (rows[i].admin == 200) /* a new order for each role that may change it */
-            pay(id, PAYMENT);
+            pay_in_full(id);
         if (rows[i].own == 409)
             request(one, admin(), NULL, "POST /v1/orders/%s/cancel", id);
         EXPECT(request(one, shopper(7), rows[i].body, "%s", target), rows[i].own, NULL);
@@ -264,7 +310,7 @@ static void test_life__requires_the_role(void **state UNUSED)
                NULL);
         if (strstr(target, "refund") != NULL) {
             make_order(voucher, id);
-            pay(id, PAYMENT);
+            pay_in_full(id);
             fill(rows[i].target, id, target, sizeof(target));
         }
         EXPECT(request(one, admin(), rows[i].body, "%s", target), rows[i].admin, NULL);
@@ -282,7 +328,7 @@ static void test_life__of_an_order_that_does_not_exist(void **state UNUSED)
 
     make_order(voucher, id);
     snprintf(id, sizeof(id), "%" PRId64, number_of(id) + 1048576 * INT64_C(1000000));
-    EXPECT(pay(id, PAYMENT), 404, "not_found");
+    EXPECT(pay_in_full(id), 404, "not_found");
     EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/cancel", id), 404,
            "not_found");
     EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 404,
@@ -338,7 +384,7 @@ static void test_pay__after_the_deadline_is_refused_and_logged(void **state)
            "update voucher_order set expires_at = created_at + interval '1 us' where id"
            " = %s",
            id);
-    EXPECT(pay(id, PAYMENT), 409, "wrong_state");
+    EXPECT(pay_in_full(id), 409, "wrong_state");
     assert_status(id, "expired");
     assert_int_equal(stock_left(one, voucher), 5);
     AWAIT(has_logged, id);
@@ -355,7 +401,7 @@ static void test_return__reopens_the_sale_everywhere(void **state UNUSED)
         order(7, voucher, id);
         EXPECT(place_order(two, 9, voucher, NULL), 409, "sold_out");
         if (i == 1)
-            EXPECT(pay(id, PAYMENT), 200, NULL);
+            EXPECT(pay_in_full(id), 200, NULL);
         EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/%s", id, ways[i]), 200,
                NULL);
         AWAIT(can_buy, &other);
@@ -413,7 +459,8 @@ static size_t scramble_write(size_t k, char *buf, size_t size, void *arg)
     snprintf(target, sizeof(target), "/v1/orders/%s/%s", scramble->order_id,
              is_payment ? "pay" : "cancel");
     snprintf(body, sizeof(body),
-             "{\"payment_ref\":\"ref %zu\",\"amount_cents\":" PRICE "}", k);
+             "{\"payment_ref\":\"%s %zu\",\"amount_cents\":" PRICE "}",
+             scramble->order_id, k);
     request.token = is_payment ? payment() : shopper(7);
     request.body = is_payment ? body : NULL;
     request.headers = is_payment ? NULL : "Content-Length: 0\r\n";
@@ -494,17 +541,17 @@ static const char *events_of(const struct client_reply *reply, char *ret_text,
 
 static void test_events__of_an_order(void **state UNUSED)
 {
-    char voucher[ID_SIZE], id[ID_SIZE], text[1024];
+    char voucher[ID_SIZE], id[ID_SIZE], text[1024], expected[200];
     const struct client_reply *reply;
 
     make_order(voucher, id);
-    EXPECT(pay(id, PAYMENT), 200, NULL);
+    EXPECT(pay_in_full(id), 200, NULL);
     EXPECT(request(one, admin(), NULL, "POST /v1/orders/%s/refund", id), 200, NULL);
     reply =
         EXPECT(request(one, shopper(7), NULL, "GET /v1/orders/%s/events", id), 200, NULL);
-    assert_string_equal(events_of(reply, text, sizeof(text)),
-                        "shopper:7:>unpaid:-1: payment:1:unpaid>paid:0:ref "
-                        "admin:1:paid>refunded:1: ");
+    fill("shopper:7:>unpaid:-1: payment:1:unpaid>paid:0:ref {} admin:1:paid>refunded:1: ",
+         id, expected, sizeof(expected));
+    assert_string_equal(events_of(reply, text, sizeof(text)), expected);
     assert_string_equal(reply_text(reply, "next_cursor"), "");
     reply = EXPECT(request(one, shopper(7), NULL, "GET /v1/orders/%s/events?limit=1", id),
                    200, NULL);
@@ -512,8 +559,7 @@ static void test_events__of_an_order(void **state UNUSED)
     reply = EXPECT(
         request(one, shopper(7), NULL, "GET /v1/orders/%s/events?after=%s", id, id), 200,
         NULL);
-    assert_string_equal(events_of(reply, text, sizeof(text)),
-                        "payment:1:unpaid>paid:0:ref admin:1:paid>refunded:1: ");
+    assert_string_equal(events_of(reply, text, sizeof(text)), strchr(expected, ' ') + 1);
 }
 
 static void test_events__of_a_voucher_page_by_page(void **state UNUSED)
@@ -550,6 +596,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LIFE_CASE(test_pay__repeated_changes_nothing),
+        LIFE_CASE(test_pay__refuses_the_payment_of_another_order),
         LIFE_CASE(test_pay__its_body_is_checked),
         LIFE_CASE(test_cancel__returns_the_stock),
         LIFE_CASE(test_refund__is_of_paid_orders),

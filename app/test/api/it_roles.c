@@ -123,6 +123,8 @@ static const char *token_of(enum who who, int64_t owner)
 
 static void make_order(enum state state, int64_t user_id, char ret_id[ID_SIZE])
 {
+    char body[100];
+
     snprintf(ret_id, ID_SIZE, "1"); /* no such order */
     if (state == NONE)
         return;
@@ -130,11 +132,12 @@ static void make_order(enum state state, int64_t user_id, char ret_id[ID_SIZE])
         ret_id, ID_SIZE, "%s",
         reply_text(EXPECT(place_order(service, user_id, voucher_id, NULL), 201, NULL),
                    "id"));
-    if (state == PAID)
-        EXPECT(request(service, payment_token(),
-                       "{\"payment_ref\":\"p\",\"amount_cents\":8000}",
-                       "POST /v1/orders/%s/pay", ret_id),
-               200, NULL);
+    if (state != PAID)
+        return;
+    fill("{\"payment_ref\":\"paid {}\",\"amount_cents\":8000}", ret_id, body,
+         sizeof(body));
+    EXPECT(request(service, payment_token(), body, "POST /v1/orders/%s/pay", ret_id), 200,
+           NULL);
 }
 
 /* Replace "/V" and "/O" by ids. */

@@ -594,7 +594,7 @@ static enum change_verdict change(struct sim_txn *txn, enum sim_statement_kind k
                                            [SQL_CANCEL_ORDER] = ORDER_CANCELLED,
                                            [SQL_REFUND_ORDER] = ORDER_REFUNDED};
 
-    if (kind == SQL_PAY_ORDER && before->paid_us != 0)
+    if (kind == SQL_PAY_ORDER && before->paid_us != 0 && before->status < ORDER_CANCELLED)
         return CHANGE_REPEATED; /* each order has one payment_ref here */
     if (before->status != from || is_moved(txn, order))
         return CHANGE_WRONG_STATE;

@@ -201,8 +201,6 @@ static void print_change(enum sim_statement_kind kind, const char *function)
     const struct sim_order *order = random_order();
     PGresult *result;
 
-    if (order->status == ORDER_REFUNDED)
-        return; /* a payment of it is not modelled */
     put_change(order);
     printf("select verdict from %s(%" PRId64 ", %" PRId64 ", 'admin:1'", function,
            sim_tables.vouchers[order->voucher].id, order->id);
@@ -272,7 +270,7 @@ static void begin_tables(void)
 {
     int64_t now_us = sim_sql_now_us();
 
-    puts("truncate voucher, voucher_order, order_event, stock_event\t");
+    puts("truncate voucher, voucher_order, payment, order_event, stock_event\t");
     sim_tables.voucher_count = VOUCHERS;
     for (int i = 0; i < VOUCHERS; i++) {
         struct sim_voucher *voucher = &sim_tables.vouchers[i];

@@ -154,6 +154,14 @@ static const struct planted {
     {"update order_event set id = id - 1048576 * 99", "comes after the order", NULL},
     {"update order_event set order_id = order_id + 1048576 * 999",
      "comes after the order", "no such order before it"},
+    {"delete from payment where payment_ref = (select max(payment_ref) from payment)",
+     "every payment has paid one order", "belongs to order none"},
+    {"update payment set order_id = order_id + 1048576",
+     "every payment has paid one order", NULL},
+    {"insert into payment values ('x', 1)", "every payment has paid one order",
+     "\"x\": paid no order, belongs to order 1"},
+    {"update voucher_order set payment_ref = 'x' where payment_ref is not null",
+     "every payment has paid one order", "\"x\": paid orders"},
     {"delete from stock_event", "history of the stock", "its history gives"},
     {"update stock_event set stock_change = stock_change - 1 where stock_change > 0",
      "history of the stock", NULL},
@@ -252,6 +260,7 @@ static void test_db_audit__finds_what_is_planted(void **state UNUSED)
     sandbox_do(sandbox, "create table voucher_kept as table voucher");
     sandbox_do(sandbox, "create table order_kept as table voucher_order");
     sandbox_do(sandbox, "create table order_event_kept as table order_event");
+    sandbox_do(sandbox, "create table payment_kept as table payment");
     sandbox_do(sandbox, "create table stock_event_kept as table stock_event");
     drop_guards();
     for (size_t i = 0; i < COUNT_OF(planted); i++) {
@@ -263,9 +272,11 @@ static void test_db_audit__finds_what_is_planted(void **state UNUSED)
             fail_msg("%s: found only \"%s\"", planted[i].sql, found.checks);
         if (planted[i].says != NULL && !found.is_said)
             fail_msg("%s: no row says \"%s\"", planted[i].sql, planted[i].says);
-        sandbox_do(sandbox, "truncate voucher, voucher_order, order_event, stock_event");
+        sandbox_do(sandbox, "truncate voucher, voucher_order, payment, order_event,"
+                            " stock_event");
         sandbox_do(sandbox, "insert into voucher table voucher_kept");
         sandbox_do(sandbox, "insert into voucher_order table order_kept");
+        sandbox_do(sandbox, "insert into payment table payment_kept");
         sandbox_do(sandbox, "insert into order_event table order_event_kept");
         sandbox_do(sandbox, "insert into stock_event table stock_event_kept");
         assert_int_equal(broken_rows(), 0);

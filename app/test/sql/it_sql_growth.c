@@ -104,17 +104,18 @@ static int64_t pages_of_changes(int64_t voucher, int64_t sample)
 {
     char statement[1024];
 
-    snprintf(
-        statement, sizeof(statement),
-        "with mine as (select array_agg(o.id) as ids from generate_series(%" PRId64
-        "::bigint, %" PRId64 ") n cross join lateral (select id from voucher_order"
-        "  where user_id = 1 + (n * 1000003) %% 16777213 and voucher_id = %" PRId64
-        "  order by slot limit 1) o)"
-        " select (pay_order(%" PRId64 ", ids[1], 'payment:1', 'ref', 100)).verdict ||"
-        " ' ' || (refund_order(%" PRId64 ", ids[1], 'admin:1')).verdict || ' ' ||"
-        " (cancel_order(%" PRId64 ", ids[2], 'admin:1')).verdict || ' ' ||"
-        " expire_orders(%" PRId64 ", ids) from mine",
-        sample * 100, sample * 100 + 99, voucher, voucher, voucher, voucher, voucher);
+    snprintf(statement, sizeof(statement),
+             "with mine as (select array_agg(o.id) as ids from generate_series(%" PRId64
+             "::bigint, %" PRId64 ") n cross join lateral (select id from voucher_order"
+             "  where user_id = 1 + (n * 1000003) %% 16777213 and voucher_id = %" PRId64
+             "  order by slot limit 1) o)"
+             " select (pay_order(%" PRId64
+             ", ids[1], 'payment:1', 'ref ' || ids[1], 100)).verdict ||"
+             " ' ' || (refund_order(%" PRId64 ", ids[1], 'admin:1')).verdict || ' ' ||"
+             " (cancel_order(%" PRId64 ", ids[2], 'admin:1')).verdict || ' ' ||"
+             " expire_orders(%" PRId64 ", ids) from mine",
+             sample * 100, sample * 100 + 99, voucher, voucher, voucher, voucher,
+             voucher);
     return pages_of(statement, "1 1 1 0");
 }
 

@@ -93,9 +93,9 @@ static void make_due(int64_t order)
 
 /* -- states -- */
 
-#define PAY     "select verdict from pay_order({v}, {o}, 'payment:1', 'ref', 100)"
-#define PAY_TWO "select verdict from pay_order({v}, {o}, 'payment:1', 'another', 100)"
-#define PAY_BAD "select verdict from pay_order({v}, {o}, 'payment:1', 'ref', 99)"
+#define PAY     "select verdict from pay_order({v}, {o}, 'payment:1', 'ref {o}', 100)"
+#define PAY_TWO "select verdict from pay_order({v}, {o}, 'payment:1', 'two {o}', 100)"
+#define PAY_BAD "select verdict from pay_order({v}, {o}, 'payment:1', 'ref {o}', 99)"
 #define CANCEL  "select verdict from cancel_order({v}, {o}, 'shopper:1')"
 #define REFUND  "select verdict from refund_order({v}, {o}, 'admin:1')"
 #define REDEEM  "select verdict from redeem_order({v}, {o}, 'admin:1')"
@@ -121,9 +121,9 @@ static const struct state_row {
      WRONG_STATE},
     {{PAY, REFUND},
      "refunded",
-     REPEATED,
      WRONG_STATE,
-     WRONG_AMOUNT,
+     WRONG_STATE,
+     WRONG_STATE,
      WRONG_STATE,
      WRONG_STATE,
      WRONG_STATE},
@@ -359,9 +359,10 @@ static void run_racer(const struct racer *racer)
     PGresult *result;
 
     if (kind == 1)
-        snprintf(pattern, sizeof(pattern),
-                 "select verdict from pay_order({v}, {o}, 'payment:1', 'ref %u', 100)",
-                 racer->number);
+        snprintf(
+            pattern, sizeof(pattern),
+            "select verdict from pay_order({v}, {o}, 'payment:1', 'ref %u {o}', 100)",
+            racer->number);
     else
         snprintf(pattern, sizeof(pattern), "%s", kind == 0 ? CANCEL : EXPIRE);
     call(race.voucher, race.order, pattern, sql);
@@ -457,7 +458,7 @@ static void test_history__lists_all_in_the_order_of_commits(void **state UNUSED)
     assert_string_equal(
         sandbox_text(sandbox,
                      "select string_agg(format('%%s:%%s>%%s:%%s:%%s', actor, from_status,"
-                     " to_status, stock_change, detail), ' ' order by id)"
+                     " to_status, stock_change, left(detail, 3)), ' ' order by id)"
                      " from voucher_history where voucher_id = %" PRId64,
                      voucher),
         "admin:>:10: shopper:7:>unpaid:-1: payment:1:unpaid>paid:0:ref"
@@ -587,6 +588,10 @@ static void test_service_role__writes_through_the_functions_only(void **state UN
         "select move_orders(1, '{1}', 'unpaid', 'paid', now(), 'x')",
         "select place_in_free_slot(null, now(), 1, 1, null)",
         "select nextval('voucher_order_id_seq')",
+        "insert into payment values ('x', 1)",
+        "update payment set order_id = 1",
+        "delete from payment",
+        "truncate payment",
         "create table mine (x integer)",
     };
     int64_t voucher = sandbox_voucher(sandbox, 5, 1);

@@ -329,7 +329,7 @@ static void test_place_orders__key_returns_the_current_order(void **state UNUSED
 
     place(voucher, "8,9", "0,0", "x,y");
     sandbox_do(sandbox,
-               "select pay_order(voucher_id, id, 'payment:1', 'ref', price_cents)"
+               "select pay_order(voucher_id, id, 'payment:1', 'ref ' || id, price_cents)"
                " from voucher_order where voucher_id = %" PRId64 " and user_id = 9",
                voucher);
     assert_string_equal(

@@ -92,7 +92,7 @@ static void test_store_place_orders__repeats_return_the_current_state(void **sta
     basket_add(&basket, 1, 1, "key");
     basket_place(shop, voucher, &basket);
     sandbox_do(sandbox,
-               "select pay_order(voucher_id, id, 'payment:1', 'ref', 100),"
+               "select pay_order(voucher_id, id, 'payment:1', 'ref ' || id, 100),"
                " redeem_order(voucher_id, id, 'admin:1')"
                " from voucher_order where voucher_id = %" PRId64,
                voucher);
@@ -580,7 +580,8 @@ static const char *list_vouchers(enum voucher_state state)
 
 static void test_store_list_vouchers__each_state_in_its_order(void **state UNUSED)
 {
-    sandbox_do(sandbox, "truncate voucher, voucher_order, order_event, stock_event");
+    sandbox_do(sandbox, "truncate voucher, voucher_order, payment, order_event,"
+                        " stock_event");
     sandbox_do(sandbox, "select create_voucher(id, 'x', '', 1, 1, 1, 1,"
                         " now() + b * interval '1 h', now() + e * interval '1 h', 60)"
                         " from (values (1, 5, 6), (2, 3, 9), (3, 3, 4), (4, -1, 8),"

@@ -63,14 +63,25 @@ static void request_change(struct shop *shop, struct turn *turn,
     store_change_order(shop->store, &turn->changes[i], on_changed, (void *)(uintptr_t)i);
 }
 
-static struct order_change pay(int64_t voucher, int64_t order)
+static struct order_change pay_with(struct text ref, int64_t voucher, int64_t order)
 {
     return (struct order_change){.change = CHANGE_PAY,
                                  .voucher_id = voucher,
                                  .order_id = order,
                                  .actor = "payment:1",
-                                 .payment_ref = {"ref", 3},
+                                 .payment_ref = ref,
                                  .amount_cents = 100};
+}
+
+/* With a payment of its own, whose text is kept for TURN_MAX more. */
+static struct order_change pay(int64_t voucher, int64_t order)
+{
+    static char refs[TURN_MAX][ID_SIZE];
+    static unsigned used;
+    char *ref = refs[used++ % TURN_MAX];
+
+    snprintf(ref, ID_SIZE, "%" PRId64, order);
+    return pay_with(text_of(ref), voucher, order);
 }
 
 static struct order_change cancel(int64_t voucher, int64_t order)
@@ -125,6 +136,35 @@ static void test_store_change_order__joins_those_of_a_loop_turn(void **state UNU
                                     " where voucher_id = %" PRId64,
                                     voucher),
                      1);
+    shop_close(shop);
+}
+
+static void test_store_change_order__refuses_a_used_payment(void **state UNUSED)
+{
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    int64_t vouchers[] = {sandbox_voucher(sandbox, 20, 1),
+                          sandbox_voucher(sandbox, 20, 1)};
+    struct turn turn = {0};
+    size_t done = 0;
+
+    for (int64_t user = 1; user <= 10; user++) {
+        int64_t voucher = vouchers[user % 2];
+        struct order_change change =
+            pay_with(text_of("one payment"), voucher, place(voucher, user));
+
+        request_change(shop, &turn, &change);
+    }
+    shop_await(shop, &turn.are_all);
+    for (size_t i = 0; i < turn.requested; i++) {
+        assert_int_equal(turn.statuses[i], STATUS_OK);
+        if (turn.verdicts[i] == CHANGE_DONE)
+            done++;
+        else
+            assert_int_equal(turn.verdicts[i], CHANGE_REF_USED);
+        assert_int_equal(turn.orders[i].status,
+                         turn.verdicts[i] == CHANGE_DONE ? ORDER_PAID : ORDER_UNPAID);
+    }
+    assert_int_equal(done, 1);
     shop_close(shop);
 }
 
@@ -285,10 +325,11 @@ static void test_store_expire_orders__skips_finished_batches(void **state UNUSED
                "select count(place_orders(%" PRId64 ", array[n], '{0}', null))"
                " from generate_series(1::bigint, 601) n",
                voucher);
-    sandbox_do(sandbox,
-               "select count(pay_order(voucher_id, id, 'payment:1', 'ref', price_cents))"
-               " from voucher_order where voucher_id = %" PRId64 " and user_id <= 600",
-               voucher);
+    sandbox_do(
+        sandbox,
+        "select count(pay_order(voucher_id, id, 'payment:1', 'ref ' || id, price_cents))"
+        " from voucher_order where voucher_id = %" PRId64 " and user_id <= 600",
+        voucher);
     sandbox_do(sandbox,
                "update voucher_order set expires_at = created_at + user_id *"
                " interval '1 us' where voucher_id = %" PRId64,
@@ -306,6 +347,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         LIFE_CASE(test_store_change_order__joins_those_of_a_loop_turn),
+        LIFE_CASE(test_store_change_order__refuses_a_used_payment),
         LIFE_CASE(test_store_change_order__of_several_vouchers),
         LIFE_CASE(test_store_change_order__unconnected_does_nothing),
         LIFE_CASE(test_store_change_order__delays_no_reader),

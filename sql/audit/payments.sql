@@ -1,0 +1,12 @@
+-- every payment has paid one order
+select format('payment_ref "%s": paid %s, belongs to order %s', payment_ref,
+              coalesce('orders ' || array_to_string(o.ids[1:5], ' '), 'no order'),
+              coalesce(p.order_id::text, 'none'))
+from (
+    select payment_ref, array_agg(id::bigint order by id) as ids
+    from voucher_order
+    where payment_ref is not null
+    group by payment_ref
+) o
+full join payment p using (payment_ref)
+where o.ids is distinct from array[p.order_id::bigint];
