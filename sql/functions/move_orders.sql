@@ -15,6 +15,7 @@ declare
     v_is_end boolean := p_to >= 'cancelled';
     v_order bigint;
     v_user bigint;
+    v_ended_fence bigint;
     v_moved bigint := 0;
     v_fence bigint := 0;
     v_stock_left integer;
@@ -27,7 +28,7 @@ begin
                 paid_at = case when p_to = 'paid' then p_at else o.paid_at end,
                 payment_ref = case when p_to = 'paid' then p_detail else o.payment_ref end
             where o.voucher_id = p_voucher and o.id = v_order and o.status = p_from
-            returning o.user_id
+            returning o.user_id, o.fence
         ), event as (
             insert into order_event (voucher_id, id, order_id, at, actor, from_status,
                                      to_status, detail)
@@ -35,17 +36,18 @@ begin
                    p_detail
             from moved
         )
-        select moved.user_id into v_user from moved;
+        select moved.user_id, moved.fence into v_user, v_ended_fence from moved;
         continue when not found;
         v_moved := v_moved + 1;
         if v_is_end then
-            v_fence := greatest(v_fence, (
-                select max(mine.fence)
+            -- ended_fence covers the orders of this shopper that have ended before
+            v_fence := greatest(v_fence, v_ended_fence, (
+                select max(live_order.fence)
                 from (
                     select o.fence from voucher_order o
-                    where o.user_id = v_user and o.voucher_id = p_voucher
+                    where o.user_id = v_user and o.voucher_id = p_voucher and o.slot >= 1
                     order by o.slot
-                ) mine));
+                ) live_order));
         end if;
     end loop;
 

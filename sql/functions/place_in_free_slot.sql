@@ -9,7 +9,7 @@ set plan_cache_mode = force_generic_plan set jit = off
 as $$
 declare
     v_slots smallint[];
-    v_newest_fence bigint;
+    v_newest_fence bigint; -- or one that is not older than p_fence, if there is one
 begin
     -- again: earlier rows of the same batch may have changed the answer
     select f.verdict, f.order_id, f.detail into verdict, order_id, detail
@@ -18,12 +18,19 @@ begin
         return;
     end if;
 
-    select array_agg(mine.slot), max(mine.fence) into v_slots, v_newest_fence
+    select array_agg(live_order.slot), max(live_order.fence) into v_slots, v_newest_fence
     from (
         select o.slot, o.fence from voucher_order o
-        where o.user_id = p_user and o.voucher_id = v.id
+        where o.user_id = p_user and o.voucher_id = v.id and o.slot >= 1
         order by o.slot
-    ) mine;
+    ) live_order;
+    if p_fence between 1 and v.ended_fence then
+        v_newest_fence := greatest(v_newest_fence, (
+            select o.fence from voucher_order o
+            where o.user_id = p_user and o.voucher_id = v.id and o.slot is null
+              and o.fence >= p_fence
+            order by o.fence limit 1));
+    end if;
     if p_fence <> 0 and p_fence <= v_newest_fence then
         verdict := 7;
         return;

@@ -13,15 +13,20 @@ begin
     select c.pos, (case when r.id is null then 0 else 1 end)::smallint, r.id::bigint, r.detail
     from unnest(p_users, p_fences, p_keys) with ordinality as c (user_id, fence, request_key, pos)
     left join lateral (
-        select mine.id, order_detail(mine) as detail
-        from (
-            select o.* from voucher_order o
-            where o.user_id = c.user_id and o.voucher_id = p_voucher
-            order by o.slot
-        ) mine
-        where case when c.fence > 0 then mine.fence = c.fence
-                   else mine.request_key = c.request_key end
-        limit 1
+        (select o.id, order_detail(o) as detail from voucher_order o
+         where o.user_id = c.user_id and o.voucher_id = p_voucher and o.slot >= 1
+           and o.fence = c.fence
+         order by o.slot limit 1)
+        union all
+        (select o.id, order_detail(o) from voucher_order o
+         where o.user_id = c.user_id and o.voucher_id = p_voucher and o.slot is null
+           and o.fence between c.fence and c.fence
+         order by o.fence limit 1)
+        union all
+        (select o.id, order_detail(o) from voucher_order o
+         where o.voucher_id = p_voucher and o.user_id = c.user_id and c.fence = 0
+           and o.request_key between c.request_key and c.request_key
+         order by o.request_key limit 1)
     ) r on true;
 end
 $$;

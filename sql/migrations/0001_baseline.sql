@@ -111,6 +111,11 @@ create table voucher_order (
 -- of ended orders do not collide. Also serves the shopper's list and the look-ups.
 create unique index voucher_order_slot on voucher_order (user_id, voucher_id, slot);
 
+-- The fences of a shopper's ended orders, of which there may be very many. An order enters this
+-- index when it ends, so placing an order does not change it.
+create index voucher_order_ended on voucher_order (user_id, voucher_id, fence)
+    where slot is null and fence is not null;
+
 create unique index voucher_order_key on voucher_order (voucher_id, user_id, request_key)
     where request_key is not null;
 

@@ -1,6 +1,6 @@
 /*
  * it_sql_growth.c - calls cost the same before and after a million orders, for sessions that
- * planned them while the tables were empty.
+ * planned them while the tables were empty, and with many ended orders of one shopper.
  *
  * A plan that has turned into a scan costs hundreds of times more. Calls of the functions
  * are compared by the pages that they look at. The reads of the service run in its own
@@ -13,6 +13,7 @@
 #define SAMPLES    30
 #define READS      10
 #define VOUCHERS   20000
+#define ENDED      400000
 #define MORE_PAGES 5
 #define MORE_TIME  50
 
@@ -20,10 +21,19 @@ static struct sandbox *sandbox;
 static PGconn *session;
 static struct shop *shop;
 
-static int setup(void **state)
+static int open_servers(void **state)
 {
     *state = fixture_open();
-    sandbox = sandbox_open(*state, "growth");
+    return 0;
+}
+
+static int setup(void **state)
+{
+    static int schemas;
+    char schema[32];
+
+    snprintf(schema, sizeof(schema), "growth_%d", ++schemas);
+    sandbox = sandbox_open(*state, schema);
     /* the worst case for a planner: no rows, and no statistics of later ones */
     sandbox_do(sandbox, "alter table voucher_order set (autovacuum_enabled = off)");
     sandbox_do(sandbox, "alter table voucher set (autovacuum_enabled = off)");
@@ -33,13 +43,20 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+static int teardown(void **state UNUSED)
 {
     shop_close(shop);
     PQfinish(session);
     sandbox_close(sandbox);
+    return 0;
+}
+
+static int close_servers(void **state)
+{
     return fixture_close(*state);
 }
+
+#define GROWTH_CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 /* Pages looked at by a statement that returns `expected`. */
 static int64_t pages_of(const char *statement, const char *expected)
@@ -212,10 +229,11 @@ static struct medians measure(int64_t voucher, int64_t batch)
                             median(change_pages), median(read_us)};
 }
 
-static void assert_grew(const char *what, int64_t before, int64_t after, int64_t at_most)
+static void assert_grew(const char *what, int64_t before, int64_t after, int orders,
+                        int64_t at_most)
 {
     print_message("%s: %" PRId64 " at first, %" PRId64 " after %d orders\n", what, before,
-                  after, ROWS);
+                  after, orders);
     if (after > at_most * before)
         fail_msg("%s: more than %" PRId64 " times as many", what, at_most);
 }
@@ -235,21 +253,102 @@ static void test_place_orders__costs_the_same_after_a_million_orders(void **stat
                    "nextval('voucher_id_seq'), 'x', '', 1, 1, 1, 1, now(),"
                    " now() + n * interval '1 min', 60)");
     after = measure(voucher, batch);
-    assert_grew("pages for 1000 new shoppers", before.new_pages, after.new_pages,
+    assert_grew("pages for 1000 new shoppers", before.new_pages, after.new_pages, ROWS,
                 MORE_PAGES);
     assert_grew("pages for 40 known shoppers", before.known_pages, after.known_pages,
+                ROWS, MORE_PAGES);
+    assert_grew("pages for 40 look-ups", before.look_up_pages, after.look_up_pages, ROWS,
                 MORE_PAGES);
-    assert_grew("pages for 40 look-ups", before.look_up_pages, after.look_up_pages,
+    assert_grew("pages for changes", before.change_pages, after.change_pages, ROWS,
                 MORE_PAGES);
-    assert_grew("pages for changes", before.change_pages, after.change_pages, MORE_PAGES);
-    assert_grew("microseconds for 60 reads", before.read_us, after.read_us, MORE_TIME);
+    assert_grew("microseconds for 60 reads", before.read_us, after.read_us, ROWS,
+                MORE_TIME);
+}
+
+/* -- one shopper -- */
+
+/* Shopper 1 places an order and cancels it, then a request comes with the fence of an ended
+   order, and the service looks for an order that was not placed. */
+static int64_t pages_of_one_shopper(int64_t voucher)
+{
+    static int64_t fence = INT64_C(2) * ENDED;
+    char statement[256];
+    PGresult *result;
+    int64_t pages;
+
+    snprintf(statement, sizeof(statement),
+             "select order_ids[1] from place_orders(%" PRId64 ", '{1}', '{%" PRId64
+             "}', null)",
+             voucher, ++fence);
+    pages = sandbox_pages(session, statement, &result);
+    snprintf(statement, sizeof(statement),
+             "select (cancel_order(%" PRId64 ", %s, 'shopper:1')).verdict", voucher,
+             PQgetvalue(result, 0, 0));
+    PQclear(result);
+    pages += pages_of(statement, "1");
+    snprintf(statement, sizeof(statement),
+             "select verdicts[1] from place_orders(%" PRId64 ", '{1}', '{1}', null)",
+             voucher);
+    pages += pages_of(statement, "7");
+    snprintf(statement, sizeof(statement),
+             "select verdict from resolve_orders(%" PRId64 ", '{1}', '{%" PRId64
+             "}', '{NULL}')",
+             voucher, fence + 1);
+    return pages + pages_of(statement, "0");
+}
+
+static int64_t median_of_one_shopper(int64_t voucher)
+{
+    int64_t pages[SAMPLES];
+
+    for (int i = 0; i < SAMPLES; i++)
+        pages[i] = pages_of_one_shopper(voucher);
+    return median(pages);
+}
+
+/* Cancelled orders with the fences `from` up to `to`. */
+static void add_ended(int64_t voucher, int from, int to)
+{
+    sandbox_do(sandbox,
+               "insert into voucher_order (voucher_id, id, user_id, fence, price_cents,"
+               " created_at, expires_at, status) select %" PRId64
+               ", next_event_id(%" PRId64 "), 1, n, 100, now(), now() + interval '900 s',"
+               " 'cancelled' from generate_series(%d, %d) n",
+               voucher, voucher, from, to);
+}
+
+/* With limit 1 slot 1 is free, with limit 2 a live order holds it. */
+static void test_place_orders__costs_the_same_with_ended_orders(void **state UNUSED)
+{
+    static const int counts[] = {ENDED / 4, ENDED};
+
+    for (int limit = 1; limit <= 2; limit++) {
+        int64_t voucher = sandbox_voucher(sandbox, 100000000, limit), before;
+        char what[80];
+
+        if (limit == 2)
+            assert_int_equal(
+                sandbox_number(sandbox,
+                               "select verdicts[1] from place_orders(%" PRId64
+                               ", '{1}', '{%d}', null)",
+                               voucher, ENDED + 1),
+                1);
+        before = median_of_one_shopper(voucher);
+        snprintf(what, sizeof(what), "pages for a shopper with limit %d", limit);
+        for (size_t i = 0; i < COUNT_OF(counts); i++) {
+            add_ended(voucher, i == 0 ? 1 : counts[i - 1] + 1, counts[i]);
+            assert_grew(what, before, median_of_one_shopper(voucher), counts[i],
+                        MORE_PAGES);
+        }
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_place_orders__costs_the_same_after_a_million_orders),
+        GROWTH_CASE(test_place_orders__costs_the_same_after_a_million_orders),
+        GROWTH_CASE(test_place_orders__costs_the_same_with_ended_orders),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, open_servers, close_servers);
 }
