@@ -15,6 +15,10 @@ static const char help[] =
     "program. Each migration has its own transaction; the last one includes the\n"
     "functions. Only one `seckill migrate` runs at a time; others wait.\n"
     "\n"
+    "The functions run with the rights of the role that migrates. So no other role may\n"
+    "create functions in their schema: the right is revoked from public, and a warning\n"
+    "names other roles that have it and functions that they own.\n"
+    "\n"
     "  --dry-run            list the files to apply; change nothing\n"
     "  --service-role ROLE  the role that `seckill serve` connects as. It may read and\n"
     "                       call the functions that write, nothing else. Needed once;\n"
@@ -46,6 +50,11 @@ static void on_step(const char *path, void *arg)
         fprintf(stderr, "applying %s\n", path);
 }
 
+static void on_warning(const char *text, void *arg UNUSED)
+{
+    fprintf(stderr, "seckill migrate: warning: %s\n", text);
+}
+
 static int migrate(const char *database_url, struct db_migration options)
 {
     struct progress progress = {.is_dry_run = options.is_dry_run,
@@ -55,6 +64,7 @@ static int migrate(const char *database_url, struct db_migration options)
     enum status status = db_open(database_url, &db, &err);
 
     options.on_step = on_step;
+    options.on_warning = on_warning;
     options.arg = &progress;
     if (status == STATUS_OK)
         status = db_migrate(db, &options, &err);

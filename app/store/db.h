@@ -27,13 +27,15 @@ struct db_migration {
     const char *service_role;     /* receives the rights of the service; may be NULL */
     const struct embedded *files; /* NULL: embedded_files */
     void (*on_step)(const char *path, void *arg); /* before each step; may be NULL */
+    /* for each right of another role that endangers the functions; may be NULL */
+    void (*on_warning)(const char *text, void *arg);
     void *arg;
 };
 
 /**
  * Bring the database up to date with sql/migrations and sql/functions, as described in
  * sql/README.md, under an advisory lock. Also renews the rights of every role that runs
- * the service.
+ * the service, and revokes from public the right to create objects in the schema.
  *
  * Returns  STATUS_OK; STATUS_INVALID: an applied migration has changed since, or is
  *          unknown to this program, and nothing was applied; STATUS_REFUSED: a statement

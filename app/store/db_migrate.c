@@ -6,6 +6,9 @@
  * databases of one version would differ. A function is applied again whenever its file has
  * changed. The transaction of the last migration includes the functions and the rights, so
  * no session sees the new tables with the old functions.
+ *
+ * The functions run with the rights of their owner and name what they use without a schema.
+ * A function of another role in the schema could be called in place of a built-in one.
  */
 #include "app/store/db.h"
 #include "app/store/db_impl.h"
@@ -36,6 +39,28 @@
     "insert into schema_file (path, checksum) values ($1, " CHECKSUM ")"                 \
     " on conflict (path) do update set checksum = excluded.checksum, applied_at = now()" \
     " returning true"
+
+/* Roles that have CREATE on the schema, other than those that can act as the owner of the
+   functions. Role 0 is public. */
+#define CREATORS                                                                         \
+    "(select n.nspowner, a.grantee, case when a.grantee = 0 then 'public'"               \
+    "  else quote_ident(pg_get_userbyid(a.grantee)) end as role"                         \
+    " from pg_namespace n cross join lateral"                                            \
+    "  aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a"                    \
+    " where n.nspname = current_schema and a.privilege_type = 'CREATE' and not exists"   \
+    "  (select from pg_database d where datname = current_database()"                    \
+    "   and pg_has_role(case pg_get_userbyid(a.grantee) when 'pg_database_owner'"        \
+    "    then d.datdba else a.grantee end, current_user, 'member'))) creator"
+#define REVOKE_CREATE                                                                    \
+    "select format('revoke create on schema %I from public', current_schema)"            \
+    " from " CREATORS " where grantee = 0 and pg_has_role(nspowner, 'usage')"
+#define WARNINGS                                                                         \
+    "select format('role %s may create functions in schema %I, and so act with the"      \
+    " rights of %I', role, current_schema, current_user) from " CREATORS                 \
+    " union all select format('function %s belongs to role %s: the functions of the"     \
+    " service may call it', oid::regprocedure, proowner::regrole) from pg_proc"          \
+    " where pronamespace = current_schema::regnamespace"                                 \
+    "  and not pg_has_role(proowner, current_user, 'member')"
 
 struct run {
     struct db *db;
@@ -235,6 +260,30 @@ static enum status grant_rights(const struct run *run, struct err *reterr)
     return status;
 }
 
+/* Reserve the schema for the owner of the functions, as far as this role may. */
+static enum status protect_schema(const struct run *run, struct err *reterr)
+{
+    PGresult *result = PQexec(run->db->conn, REVOKE_CREATE);
+    enum status status = db_check(run->db, result, "rights on the schema", reterr);
+
+    if (status == STATUS_OK && PQntuples(result) > 0) {
+        report_step(run, PQgetvalue(result, 0, 0));
+        if (!run->options->is_dry_run)
+            status = db_run(run->db, PQgetvalue(result, 0, 0), "revoke", reterr);
+    }
+    PQclear(result);
+    if (status != STATUS_OK)
+        return status;
+    result = PQexec(run->db->conn, WARNINGS);
+    status = db_check(run->db, result, "rights on the schema", reterr);
+    for (int row = 0; status == STATUS_OK && run->options->on_warning != NULL &&
+                      row < PQntuples(result);
+         row++)
+        run->options->on_warning(PQgetvalue(result, row, 0), run->options->arg);
+    PQclear(result);
+    return status;
+}
+
 /* -- all of it -- */
 
 static enum status read_database(struct run *run, struct err *reterr)
@@ -272,6 +321,8 @@ static enum status migrate(struct run *run, struct err *reterr)
         status = read_database(run, reterr);
     if (status == STATUS_OK)
         status = check_recorded(run, reterr);
+    if (status == STATUS_OK)
+        status = protect_schema(run, reterr);
     if (status == STATUS_OK)
         status = apply_migrations(run, reterr);
     if (status == STATUS_OK)

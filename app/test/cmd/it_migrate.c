@@ -78,6 +78,7 @@ static void remove_file(struct files *files, const char *path)
 struct steps {
     unsigned count;
     char text[8192]; /* each followed by a space */
+    char warnings[2048];
 };
 
 static void on_step(const char *path, void *arg)
@@ -87,6 +88,14 @@ static void on_step(const char *path, void *arg)
 
     steps->count++;
     snprintf(steps->text + used, sizeof(steps->text) - used, "%s ", path);
+}
+
+static void on_warning(const char *text, void *arg)
+{
+    struct steps *steps = arg;
+    size_t used = strlen(steps->warnings);
+
+    snprintf(steps->warnings + used, sizeof(steps->warnings) - used, "%s\n", text);
 }
 
 static enum status migrate_with(const struct sandbox *sandbox,
@@ -100,6 +109,7 @@ static enum status migrate_with(const struct sandbox *sandbox,
         return status;
     *ret_steps = (struct steps){0};
     options.on_step = on_step;
+    options.on_warning = on_warning;
     options.arg = ret_steps;
     status = db_migrate(db, &options, ret_err);
     db_close(db);
@@ -511,6 +521,64 @@ static void test_db_migrate__functions_use_their_own_schema_only(void **state)
     sandbox_close(sandbox);
 }
 
+/* place_orders() adds seconds as an integer. Postgres would prefer this function to its own,
+   which takes a double precision. */
+static const char planted_function[] =
+    "create function make_interval(secs integer) returns interval language plpgsql as"
+    " 'begin raise exception ''called by %'', current_user; end'";
+
+static bool can_plant(const struct sandbox *sandbox)
+{
+    PGconn *service = PQconnectdb(sandbox->service_url);
+    PGresult *result = PQexec(service, planted_function);
+    bool is_planted = PQresultStatus(result) == PGRES_COMMAND_OK;
+
+    if (!is_planted)
+        assert_string_equal(PQresultErrorField(result, PG_DIAG_SQLSTATE), "42501");
+    PQclear(result);
+    PQfinish(service);
+    return is_planted;
+}
+
+static void test_db_migrate__lets_nobody_plant_a_function(void **state)
+{
+    struct sandbox *sandbox = sandbox_new(*state, "function_public");
+    const struct db_migration dry = {.is_dry_run = true};
+    struct err err = {0};
+    struct steps steps = {0};
+
+    sandbox_do(sandbox, "grant create, usage on schema function_public to public");
+    assert_int_equal(migrate_with(sandbox, dry, &steps, &err), STATUS_OK);
+    assert_non_null(strstr(steps.warnings, "role public may create functions in schema"
+                                           " function_public"));
+    assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
+    assert_non_null(strstr(steps.text, "revoke create on schema function_public from"
+                                       " public "));
+    assert_string_equal(steps.warnings, "");
+    assert_false(can_plant(sandbox));
+    assert_migrates(sandbox, NULL, "");
+    sandbox_close(sandbox);
+}
+
+static void test_db_migrate__warns_of_roles_that_may_plant_a_function(void **state)
+{
+    struct sandbox *sandbox = sandbox_open(*state, "function_planted");
+    struct err err = {0};
+    struct steps steps = {0};
+
+    assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
+    assert_string_equal(steps.warnings, "");
+    sandbox_do(sandbox, "grant create on schema function_planted to " SERVICE_ROLE);
+    assert_true(can_plant(sandbox));
+    assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
+    assert_string_equal(steps.text, "");
+    assert_non_null(strstr(steps.warnings, "role " SERVICE_ROLE " may create functions in"
+                                           " schema function_planted"));
+    assert_non_null(strstr(steps.warnings, "function make_interval(integer) belongs to"
+                                           " role " SERVICE_ROLE));
+    sandbox_close(sandbox);
+}
+
 static void await_blocked(struct sandbox *sandbox, const PGconn *session)
 {
     int64_t give_up_us = clock_mono_us() + 60000000;
@@ -586,6 +654,8 @@ int main(void)
         cmocka_unit_test(test_db_migrate__a_new_signature_needs_a_migration),
         cmocka_unit_test(test_db_migrate__remembers_the_service_if_functions_are_dropped),
         cmocka_unit_test(test_db_migrate__functions_use_their_own_schema_only),
+        cmocka_unit_test(test_db_migrate__lets_nobody_plant_a_function),
+        cmocka_unit_test(test_db_migrate__warns_of_roles_that_may_plant_a_function),
         cmocka_unit_test(test_db_migrate__replaces_a_function_in_use),
         cmocka_unit_test(test_db_open__says_why_it_cannot),
     };
