@@ -141,20 +141,20 @@ static void test_pay__repeated_changes_nothing(void **state UNUSED)
     assert_status(id, "refunded");
 }
 
-static bool has_logged_use(void *arg)
+/* Whether a line of the log has this pattern of grep. */
+static bool has_logged(void *pattern)
 {
-    char command[256];
+    char command[400];
 
-    snprintf(command, sizeof(command),
-             "grep -q 'payment_refused.*order_id=%s .*code=payment_ref_used' %s",
-             (const char *)arg, one->log_path);
+    snprintf(command, sizeof(command), "grep -q '%s' %s", (const char *)pattern,
+             one->log_path);
     return system(command) == 0; // NOLINT(cert-env33-c, concurrency-mt-unsafe)
 }
 
 static void test_pay__refuses_the_payment_of_another_order(void **state UNUSED)
 {
     static const char *const targets[] = {"same voucher", "another voucher"};
-    char voucher[ID_SIZE], first[ID_SIZE], id[ID_SIZE], body[128];
+    char voucher[ID_SIZE], first[ID_SIZE], id[ID_SIZE], body[128], line[128];
 
     make_order(voucher, first);
     EXPECT(pay_in_full(first), 200, NULL);
@@ -167,10 +167,24 @@ static void test_pay__refuses_the_payment_of_another_order(void **state UNUSED)
             make_order(voucher, id);
         EXPECT(pay(id, body), 409, "payment_ref_used");
         assert_status(id, "unpaid");
-        AWAIT(has_logged_use, id);
+        fill("payment_refused.*order_id={} .*code=payment_ref_used", id, line,
+             sizeof(line));
+        AWAIT(has_logged, line);
         EXPECT(pay_in_full(id), 200, NULL);
     }
     EXPECT(pay(first, body), 200, NULL);
+}
+
+static void test_pay__logs_one_line_for_any_payment_ref(void **state UNUSED)
+{
+    char voucher[ID_SIZE], id[ID_SIZE], line[128];
+
+    make_order(voucher, id);
+    EXPECT(pay(id, "{\"payment_ref\":\"a\\\" b=\\\\\\nts=1\",\"amount_cents\":1}"), 409,
+           "wrong_amount");
+    fill("payment_refused.*order_id={} .*payment_ref=\"a. b=  ts=1\"$", id, line,
+         sizeof(line));
+    AWAIT(has_logged, line);
 }
 
 static void test_pay__its_body_is_checked(void **state UNUSED)
@@ -364,20 +378,9 @@ static void test_expiry__not_before_its_time(void **state UNUSED)
     AWAIT(can_buy, &same);
 }
 
-static bool has_logged(void *arg)
-{
-    char command[256];
-
-    snprintf(command, sizeof(command),
-             "grep -q 'payment_refused.*order_id=%s .*amount_cents=8000.*wrong_state"
-             ".*expired.*payment_ref=.ref' %s",
-             (const char *)arg, one->log_path);
-    return system(command) == 0; // NOLINT(cert-env33-c, concurrency-mt-unsafe)
-}
-
 static void test_pay__after_the_deadline_is_refused_and_logged(void **state)
 {
-    char voucher[ID_SIZE], id[ID_SIZE];
+    char voucher[ID_SIZE], id[ID_SIZE], line[128];
 
     make_order(voucher, id);
     sql_do(*state,
@@ -387,7 +390,10 @@ static void test_pay__after_the_deadline_is_refused_and_logged(void **state)
     EXPECT(pay_in_full(id), 409, "wrong_state");
     assert_status(id, "expired");
     assert_int_equal(stock_left(one, voucher), 5);
-    AWAIT(has_logged, id);
+    fill("payment_refused.*order_id={} .*amount_cents=8000.*wrong_state.*expired"
+         ".*payment_ref=.ref",
+         id, line, sizeof(line));
+    AWAIT(has_logged, line);
 }
 
 static void test_return__reopens_the_sale_everywhere(void **state UNUSED)
@@ -597,6 +603,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LIFE_CASE(test_pay__repeated_changes_nothing),
         LIFE_CASE(test_pay__refuses_the_payment_of_another_order),
+        LIFE_CASE(test_pay__logs_one_line_for_any_payment_ref),
         LIFE_CASE(test_pay__its_body_is_checked),
         LIFE_CASE(test_cancel__returns_the_stock),
         LIFE_CASE(test_refund__is_of_paid_orders),
