@@ -30,10 +30,15 @@ sys.path.insert(0, f"{ROOT}/load")
 import harness # noqa: E402
 
 PLACE = "var/it/docs"
-OPERATOR, INTEGRATOR, DEVELOPER = (f"app/docs/{reader}.md" for reader in ("operator", "integrator", "developer"))
-DOCS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", OPERATOR, INTEGRATOR, DEVELOPER,
+OPERATOR, INTEGRATOR, DEVELOPER, SECURITY = (
+    f"app/docs/{name}.md" for name in ("operator", "integrator", "developer", "security"))
+DOCS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", OPERATOR, INTEGRATOR, DEVELOPER, SECURITY,
         "app/docs/architecture.md", "app/docs/benchmarks.md", "sql/README.md",
         "load/README.md", "lib/README.md", "app/test/sim/README.md")
+# The requirements of ASVS 5.0 for levels 1 and 2: how many each section of a chapter has.
+ASVS = ((2, 9, 11, 3, 2), (3, 3, 4, 1), (0, 2, 4, 6, 5, 0, 2), (3, 1, 2, 4), (1, 3, 2, 3), (3, 12, 4, 4, 5, 3, 0, 4),
+        (3, 4, 2, 5, 2, 2), (2, 3, 1, 1), (3, 4), (2, 2, 4, 11, 5, 2, 3), (2, 3, 3, 4, 1, 1), (3, 2, 4), (1, 5, 2, 5),
+        (2, 4, 3), (3, 3, 7), (1, 5, 4, 3, 3), (1, 4, 2))
 NOT_IN_CONTRACT = {"POST /v1/dev/token", "GET /web/{name}"}
 FOREIGN = {"archive_command", "archive_mode", "synchronous_standby_names", "wal_compression"} # settings of Postgres
 SESSION_WITHIN_S = 120
@@ -341,6 +346,24 @@ def test_functions__are_in_the_named_files(_world):
     tests = read_all("app/test/**/*.[ch]")
     for name in re.findall(r"`(test_[a-z]\w+__\w+)`", read(DEVELOPER)):
         check(f" {name}(" in tests, f"there is no {name}")
+
+
+def test_requirements__are_complete_and_name_tests_that_run(_world):
+    """A row of security.md is for one requirement or for a range of them."""
+    expected = [f"{chapter}.{section}.{number}" for chapter, counts in enumerate(ASVS, 1)
+                for section, count in enumerate(counts, 1) for number in range(1, count + 1)]
+    tests = read_all("app/test/**/*.[ch]", "lib/test/**/*.[ch]")
+    scripts = read_all("app/test/web/*.py")
+    found = []
+    for row in re.findall(r"^\| (\d[^|]*)\|(.*)\|$", read(SECURITY), re.M):
+        first, _, last = row[0].strip().partition(" - ")
+        title, met, where, named = (cell.strip() for cell in row[1].split("|"))
+        check(first in expected and (last or first) in expected, f"{SECURITY}: {row[0]}: no such requirement")
+        found += expected[expected.index(first):expected.index(last or first) + 1]
+        check(title and where and met in ("yes", "part", "no", "-"), f"{SECURITY}: {first}: incomplete")
+        for name in re.findall(r"\w+", named):
+            check(re.search(rf"\({name}[,)]", tests) or f"\ndef {name}(" in scripts, f"{SECURITY}: {first}: {name} does not run")
+    check(found == expected, f"{SECURITY}: not in order, missing or repeated: {set(expected) ^ set(found)}")
 
 
 def test_routes__are_those_of_the_contract(_world):
