@@ -76,7 +76,7 @@ static void test_redis_conn_open__logs_in_with_password_and_user(void **state)
 {
     static const char *const options[] = {"--requirepass", "open sesame", NULL};
     struct fixture *fixture = *state;
-    struct server server;
+    static struct server server;
     struct probe probe;
     char url[160];
     long long tried;
@@ -133,7 +133,7 @@ static void test_redis_conn_open__reports_a_port_where_nobody_listens(void **sta
 {
     struct fixture *fixture = *state;
     struct probe probe;
-    struct server server;
+    static struct server server;
 
     server_start(&server, NULL);
     server_kill(&server);

@@ -114,7 +114,7 @@ static void test_multi__takes_both(void **state)
 static void test_quorum__does_without_a_minority(void **state)
 {
     const struct server *first = *state;
-    struct server second;
+    static struct server second;
     struct run run;
 
     server_start(&second, NULL);

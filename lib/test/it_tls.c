@@ -86,7 +86,7 @@ static void stop_tls(struct tls_server *tls)
 static void test_tls__trusted_server_of_the_right_name(void **state)
 {
     struct fixture *fixture = *state;
-    struct tls_server tls = {0};
+    static struct tls_server tls; /* a failed test leaves it to the teardown */
     const char *options[9];
     struct probe probe;
     struct command commands[40] = {0}, last = {0};
@@ -135,7 +135,7 @@ static void assert_refused(struct fixture *fixture, const char *host, uint16_t p
 static void test_tls__refuses_wrong_names_and_strangers(void **state)
 {
     struct fixture *fixture = *state;
-    struct tls_server tls = {0};
+    static struct tls_server tls; /* a failed test leaves it to the teardown */
     const char *options[9];
 
     start_tls(&tls, options);
