@@ -316,10 +316,10 @@ check-address:
 .PHONY: check-all check-tests
 check-tests: check-pages check-proof check-docs check-it check-bench check-access check-interop \
              check-address check-load-units check-unit check-simulate check-simulate-sql \
-             check-fuzz check-model check-install check-gdb
+             check-fuzz check-model check-install check-gdb check-monitoring
 check-all: check-tests check-lint-fast
 
-.PHONY: check-simulate check-simulate-sql check-load-units check-gdb check-model check-install check-interop
+.PHONY: check-simulate check-simulate-sql check-load-units check-gdb check-model check-install check-interop check-monitoring
 check-simulate: $(BUILD)/simulate
 	$(CHECK) --show simulator $< 0 0 30
 check-simulate-sql: $(BUILD)/seckill $(BUILD)/simulate
@@ -332,6 +332,8 @@ check-model: build/deps.ok
 	$(CHECK) "lock model (spin)" lib/lock/model/check.sh $(BUILD)/model
 check-install: $(BUILD)/seckill $(BUILD)/librlock.a
 	$(CHECK) "make install" .ci/install.sh $(BUILD) $(CC)
+check-monitoring:
+	$(CHECK) "rules of Prometheus, and their unit tests" .ci/monitoring.sh
 check-interop: $(INTEROP)
 	@lib/test/interop/run.sh $(BUILD) $<
 

@@ -3,9 +3,9 @@
 # deps.sh [LIST] - install the missing packages of .ci/packages, or of LIST. As root or with
 # sudo.
 #
-# The project uses private servers only. So no PostgreSQL, Redis, nginx or Docker of the system
-# is started, now or at boot; one that is already installed is left alone. No package is
-# removed, such as a Docker that is not from Debian.
+# The project uses private servers only. So no PostgreSQL, Redis, nginx, Prometheus or Docker of
+# the system is started, now or at boot; one that is already installed is left alone. No package
+# is removed, such as a Docker that is not from Debian.
 set -eu
 cd "$(dirname "$0")/.."
 list=${1:-.ci/packages}
@@ -34,7 +34,7 @@ forbid_starts()
         cat >"$policy" <<'END'
 #!/bin/sh
 # Written by seckill's .ci/deps.sh for the time of an installation.
-case $1 in postgresql* | redis* | nginx* | docker* | containerd*) exit 101 ;; esac
+case $1 in postgresql* | redis* | nginx* | prometheus* | docker* | containerd*) exit 101 ;; esac
 END
         chmod 755 "$policy"
     fi
@@ -53,7 +53,7 @@ allow_starts()
 # Keep new servers from starting at boot.
 disable_at_boot()
 {
-    for service in redis-server nginx docker; do
+    for service in redis-server nginx prometheus docker; do
         case " $1 " in
         *" $service "* | *" $service.io "*) update-rc.d "$service" disable >/dev/null ||
             echo "deps.sh: $service could not be kept from starting at boot" >&2 ;;

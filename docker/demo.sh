@@ -194,7 +194,7 @@ verb_down()
     docker info >/dev/null 2>&1 || fail "cannot reach a Docker daemon"
     make_secrets
     [ -e "$place/env" ] || cp "$place/secrets" "$place/env"
-    quietly down $compose --profile load down -v --remove-orphans
+    quietly down $compose --profile load --profile grafana down -v --remove-orphans
     rm -rf "$place"
 }
 
@@ -219,6 +219,7 @@ check_demo()
     check "metrics through nginx" "$(curl -s -o /dev/null -w '%{http_code}' "$url/metrics")" 404
     wait_for 30 scraped 'sum(seckill_orders_total{outcome="placed"})' 1001 ||
         fail "Prometheus counted $(metric 'sum(seckill_orders_total{outcome="placed"})') orders, expected 1001"
+    wait_for 30 scraped 'count(seckill:orders:rate1m)' 13 || fail "Prometheus has not loaded the rules"
     echo "stopping one instance; the sale continues"
     quietly stop $compose stop app1
     shopper=$($compose exec -T app2 /usr/bin/seckill token --user 1004)

@@ -30,6 +30,7 @@ sys.path.insert(0, f"{ROOT}/load")
 import harness # noqa: E402
 
 PLACE = "var/it/docs"
+MONITORING = "docker/monitoring"
 OPERATOR, INTEGRATOR, DEVELOPER, SECURITY = (
     f"app/docs/{name}.md" for name in ("operator", "integrator", "developer", "security"))
 DOCS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", OPERATOR, INTEGRATOR, DEVELOPER, SECURITY,
@@ -296,30 +297,22 @@ def test_metrics__are_those_of_the_service(world):
     check_same(documented, set(re.findall(r"^# TYPE (\w+) (\w+)$", live, re.M)), "metrics")
 
 
-def test_alerts__use_metrics_that_exist(world):
+def test_alerts__are_those_of_the_rules(_world):
+    rules = read_all(f"{MONITORING}/alerts/*.yaml")
+    documented = re.findall(r"^\| `(Seckill\w+)` \| (\w+) \|", section(OPERATOR, "Alerts"), re.M)
+    check_same(set(documented), set(re.findall(r"- alert: (\w+)[^-]*?severity: (\w+)", rules)), "alerts")
+
+
+def test_monitoring__uses_metrics_and_labels_that_exist(world):
     live = world.service.call("GET", "/metrics")[1]
-    rules = [block.text for block in find_blocks(OPERATOR) if block.language == "yaml" and "alert:" in block.text]
-    check(rules, "no rules found")
-    for text in rules:
-        check_rules(text)
-        for name, labels in re.findall(r"\b(seckill_\w+)(?:\{([^}]*)\})?", text):
-            check(re.search(rf"^{name}[{{ ]", live, re.M), f"an alert uses {name}, which does not exist")
-            for label in re.findall(r'\w+="[^"]*"', labels):
-                check(label in live, f"an alert uses {name} with {label}, which does not exist")
-
-
-def check_rules(text):
-    """With promtool of Debian's package prometheus; without it as YAML, if PyYAML is installed."""
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file, contextlib.suppress(ImportError):
-        file.write(text)
-        file.flush()
-        if shutil.which("promtool"):
-            harness.run("promtool", "check", "rules", file.name)
-            return
-        print("promtool is not installed: the expressions of the rules were not parsed")
-        import yaml
-        names = [rule["alert"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
-        check(len(names) == len(set(names)), "two alerts have one name")
+    text = read_all(f"{MONITORING}/**/*.yaml", f"{MONITORING}/**/*.json").replace('\\"', '"')
+    for name in set(re.findall(r"\bseckill_\w+", text)):
+        check(re.search(rf"^{name}[{{ ]", live, re.M), f"{MONITORING} uses {name}, which does not exist")
+    labels = re.findall(r'\b(outcome|stage|dependency)!?=~?"([^"]+)"', text)
+    check(labels, "no labels found")
+    for label, values in labels:
+        for value in values.split("|"):
+            check(f'{label}="{value}"' in live, f"{MONITORING} uses {label}={value}, which does not exist")
 
 
 def test_events__are_those_of_the_sources(_world):
