@@ -123,9 +123,11 @@ $(BUILD)/embedded.o: $(BUILD)/embedded.c $(EMBED) | build/deps.ok
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(INTEROP): $(filter-out $(INTEROP).o,$(INTEROP_SRC:%.c=$(BUILD)/%.o))
+# lib/test/torture.c counts the blocks of malloc() of the objects, and lets it fail.
+WRAP_MALLOC = $(patsubst %,-Wl$(,)--wrap=%,malloc calloc realloc free strdup)
 $(LIB_UNIT) $(LIB_IT) $(INTEROP): %: %.o $(LIB_TEST_OBJ) $(BUILD)/librlock.a
 	$(call say,LD)
-	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) $(WRAP_MALLOC) -o $@ $^ $(LIBS_TEST)
 
 $(EXAMPLES): %: %.o $(BUILD)/librlock.a
 	$(call say,LD)
@@ -142,7 +144,7 @@ $(APP_UNIT) $(APP_IT): %: %.o $(APP_TEST_OBJ) $(BUILD)/libapp.a $(BUILD)/librloc
 # The simulator replaces libuv, libpq and hiredis. It is not linked with them, so a function that
 # it lacks is an error of the linker. It counts the blocks of malloc(), unless a sanitizer does.
 SIM_OBJ  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard app/test/sim/*.c)))
-SIM_LINK  = $(if $(SAN),,$(patsubst %,-Wl$(,)--wrap=%,malloc calloc realloc free strdup)) -rdynamic
+SIM_LINK  = $(if $(SAN),,$(WRAP_MALLOC)) -rdynamic
 SIM_LIBS  = $(filter-out -luv -lpq -lhiredis%,$(LIBS_TEST))
 $(BUILD)/simulate: $(SIM_OBJ) $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)

@@ -270,7 +270,8 @@ void rlock_cancel(struct rlock_client *client, struct rlock *lock);
  *                                may be gone: use it only to tell which lock it was
  *              others            as of rlock_acquire(); the lock still counts as held,
  *                                until the end of the old or of the new lease,
- *                                whichever is earlier
+ *                                whichever is earlier. STATUS_NO_MEMORY may come from
+ *                                inside the call
  */
 void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t lease_ms,
                   rlock_cb callback, void *arg);
@@ -286,7 +287,8 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
  *              STATUS_NOT_OWNER  not held
  *              STATUS_TIMEOUT,
  *              STATUS_IO,
- *              STATUS_DOWN       unknown; the library keeps trying, and the lease ends it
+ *              STATUS_DOWN,
+ *              STATUS_NO_MEMORY  unknown; the library keeps trying, and the lease ends it
  *                                at the latest
  *              STATUS_REFUSED    the server replied with an error; the lease ends it
  *              STATUS_CANCELLED  the client was closed

@@ -127,7 +127,8 @@ static void grant(struct rlock_client *client, struct rlock *lock,
 static void fail_acquire(struct rlock_client *client, struct rlock *lock,
                          enum status status)
 {
-    bool is_queued = is_in_server_queue(lock);
+    bool is_queued =
+        is_in_server_queue(lock) || (status == STATUS_NO_MEMORY && lock->kind->is_queued);
 
     rlock_wait_end(client, lock, false);
     if (status == STATUS_BUSY)
@@ -146,10 +147,16 @@ static void fail_acquire(struct rlock_client *client, struct rlock *lock,
 void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
                             const struct rlock_result *result)
 {
-    if (result->status == STATUS_OK)
+    enum status status = result->status;
+
+    if (status == STATUS_OK) {
         grant(client, lock, result);
-    else if (result->status != STATUS_BUSY || !rlock_wait_on(client, lock, result))
-        fail_acquire(client, lock, result->status);
+        return;
+    }
+    if (status == STATUS_BUSY)
+        status = rlock_wait_on(client, lock, result);
+    if (status != STATUS_OK)
+        fail_acquire(client, lock, status);
 }
 
 void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock,
@@ -208,6 +215,15 @@ void rlock_state_cancel_renew(struct rlock_client *client UNUSED, struct rlock *
 
 /* -- extend -- */
 
+/** Nothing was sent: the lock is held as before. */
+static void fail_extension(struct rlock_client *client, struct rlock *lock)
+{
+    lock->state = RLOCK_HELD;
+    rlock_watchdog_hurry(client, lock); /* the renewal that it has replaced */
+    rlock_state_answer_unchanged(client, lock, STATUS_NO_MEMORY, lock->callback,
+                                 lock->arg);
+}
+
 void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
 {
     rlock_batch_leave(lock); /* a renewal: the extension sets the lease, too */
@@ -215,7 +231,7 @@ void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
     if (client->is_closing)
         rlock_state_answer(client, lock, STATUS_CANCELLED);
     else if (rlock_batch_add(client, &lock->kind->extend, lock) != STATUS_OK)
-        rlock_state_answer(client, lock, STATUS_NO_MEMORY);
+        fail_extension(client, lock);
 }
 
 void rlock_state_end_extension(struct rlock_client *client, struct rlock *lock)
@@ -266,6 +282,7 @@ void rlock_state_release(struct rlock_client *client, struct rlock *lock)
         rlock_orphan_now(client, lock);
         rlock_state_answer(client, lock, STATUS_CANCELLED);
     } else if (rlock_batch_add(client, &lock->kind->release, lock) != STATUS_OK) {
+        rlock_orphan_unknown(client, lock);
         rlock_state_answer(client, lock, STATUS_NO_MEMORY);
     }
 }
@@ -294,7 +311,8 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
         client->stats.lost++;
     else
         client->stats.failed++;
-    if (!is_copy && (is_unknown(result->status) || result->status == STATUS_DOWN))
+    if (!is_copy && (is_unknown(result->status) || result->status == STATUS_DOWN ||
+                     result->status == STATUS_NO_MEMORY))
         rlock_orphan_unknown(client, lock);
     finish(lock, RLOCK_IDLE, result->status);
 }

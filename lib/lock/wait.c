@@ -168,10 +168,10 @@ static bool join_channel(struct rlock_waiter *waiter)
     return waiter->channel != NULL;
 }
 
-/** The first try of `lock` has failed. NULL: it shall not wait, or no memory is left. */
+/** The first try of `lock` has failed. NULL: no memory is left. */
 static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *lock)
 {
-    struct rlock_waiter *waiter = lock->wait_ms == 0 ? NULL : create(client);
+    struct rlock_waiter *waiter = create(client);
 
     if (waiter == NULL)
         return NULL;
@@ -192,23 +192,25 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
     return waiter;
 }
 
-bool rlock_wait_on(struct rlock_client *client, struct rlock *lock,
-                   const struct rlock_result *result)
+enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
+                          const struct rlock_result *result)
 {
     struct rlock_waiter *waiter = lock->waiter;
     int64_t now_us = clock_mono_us();
 
+    if (now_us >= deadline_of(lock))
+        return STATUS_BUSY;
     if (waiter == NULL)
         waiter = begin(client, lock);
-    if (waiter == NULL || now_us >= waiter->deadline_us)
-        return false;
+    if (waiter == NULL)
+        return STATUS_NO_MEMORY;
     waiter->free_at_us =
         result->remaining_ms < 0 ? INT64_MAX : now_us + (result->remaining_ms + 1) * 1000;
     if (waiter->must_retry)
         try_again(waiter);
     else
         sleep_on(waiter);
-    return true;
+    return STATUS_OK;
 }
 
 /** The waiter before `next`, which was the first, has left. */

@@ -15,9 +15,12 @@ void rlock_waits_init(struct rlock_client *client);
 void rlock_waits_close(struct rlock_client *client);
 void rlock_waits_clear(struct rlock_client *client);
 
-/** The try of `lock` found it busy. Whether it goes on waiting; else its time is up. */
-bool rlock_wait_on(struct rlock_client *client, struct rlock *lock,
-                   const struct rlock_result *result);
+/**
+ * The try of `lock` found it busy. STATUS_OK: it goes on waiting; STATUS_BUSY: its time
+ * is up; STATUS_NO_MEMORY: it cannot wait.
+ */
+MUST_CHECK enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
+                                     const struct rlock_result *result);
 
 /** `lock` waits no more; `is_granted`: because it was granted. Harmless otherwise. */
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);

@@ -1,0 +1,309 @@
+/*
+ * it_torture.c - fails each allocation of the library in turn: every call is answered once,
+ * nothing leaks, and no lock is in two states.
+ */
+#include "base/clock.h"
+#include "lock/internal.h"
+#include "lock/rlock_group.h"
+#include "test/sync_fixture.h"
+#include "test/torture.h"
+
+#include <string.h>
+
+/* -- asynchronous -- */
+
+struct scene {
+    struct fixture *fixture;
+    struct rlock_client *client;
+    bool is_closed;
+};
+
+struct step {
+    struct rlock lock;
+    struct rlock_group *group;
+    unsigned answers;
+    enum status status;
+};
+
+static void torture_on_lock(struct rlock *lock, enum status status, void *arg)
+{
+    struct step *step = arg;
+
+    assert_ptr_equal(lock, &step->lock);
+    step->answers++;
+    step->status = status;
+}
+
+static void torture_on_group(struct rlock_group *group, enum status status, void *arg)
+{
+    struct step *step = arg;
+
+    assert_ptr_equal(group, step->group);
+    step->answers++;
+    step->status = status;
+}
+
+static void torture_on_status(enum status status, void *arg)
+{
+    struct step *step = arg;
+
+    step->answers++;
+    step->status = status;
+}
+
+static void torture_on_info(enum status status, const struct rlock_info *info, void *arg)
+{
+    assert_int_equal(info != NULL, status == STATUS_OK);
+    torture_on_status(status, arg);
+}
+
+static bool has_answer(void *arg)
+{
+    return ((struct step *)arg)->answers > 0;
+}
+
+static bool is_up(void *arg)
+{
+    return rlock_client_is_up(arg);
+}
+
+/** A lock is renewed and in a batch only while its owner holds it. */
+static void assert_one_state(const struct rlock *lock)
+{
+    bool is_watched = lock->watch_link.next != NULL && !list_is_empty(&lock->watch_link);
+
+    assert_int_equal(is_watched, rlock_is_held(lock) && lock->watched);
+    assert_true(lock->batch == NULL || is_watched);
+    assert_null(lock->waiter);
+}
+
+/** Run the loop until the step is answered, once; it may be asked again. */
+static enum status settle(struct scene *scene, struct step *step)
+{
+    rlock_flush(scene->client);
+    FIXTURE_AWAIT(scene->fixture, has_answer, step);
+    assert_int_equal(step->answers, 1);
+    step->answers = 0;
+    FIXTURE_AWAIT(scene->fixture, is_up, scene->client);
+    return step->status;
+}
+
+static bool settle_lock(struct scene *scene, struct step *step)
+{
+    enum status status = settle(scene, step);
+
+    assert_one_state(&step->lock);
+    return status == STATUS_OK;
+}
+
+static bool torture_acquire(struct scene *scene, struct step *step,
+                            const struct rlock_kind *kind, uint32_t wait_ms)
+{
+    struct rlock_acquire_options options = {
+        .kind = kind, .lease_ms = LEASE_MS, .watchdog = true, .wait_ms = wait_ms};
+    bool is_granted;
+
+    rlock_acquire(scene->client, &step->lock, "item:7", 6, &options, torture_on_lock,
+                  step);
+    is_granted = settle_lock(scene, step);
+    assert_int_equal(is_granted, rlock_is_held(&step->lock));
+    if (is_granted)
+        assert_true(server_has(scene->fixture->server, "item:7"));
+    return is_granted;
+}
+
+static void torture_extend(struct scene *scene, struct step *step)
+{
+    rlock_extend(scene->client, &step->lock, LEASE_MS / 2, torture_on_lock, step);
+    (void)settle_lock(scene, step);
+}
+
+static void torture_release(struct scene *scene, struct step *step)
+{
+    bool was_held = rlock_is_held(&step->lock);
+
+    rlock_release(scene->client, &step->lock, torture_on_lock, step);
+    if (settle_lock(scene, step))
+        assert_true(was_held);
+    assert_false(rlock_is_held(&step->lock));
+}
+
+static void hold(struct scene *scene, const struct rlock_kind *kind)
+{
+    struct step step = {0};
+
+    if (!torture_acquire(scene, &step, kind, 0))
+        return;
+    torture_extend(scene, &step);
+    if (step.status == STATUS_NO_MEMORY)
+        assert_true(rlock_is_held(&step.lock));
+    torture_release(scene, &step);
+}
+
+/** One lock waits for another one of the same client. */
+static void wait_for_it(struct scene *scene, const struct rlock_kind *kind)
+{
+    struct rlock_acquire_options options = {.kind = kind,
+                                            .holder = 1,
+                                            .lease_ms = LEASE_MS,
+                                            .watchdog = true,
+                                            .wait_ms = WITHIN_MS};
+    struct step first = {0}, second = {0};
+
+    if (!torture_acquire(scene, &first, kind, 0))
+        return;
+    rlock_acquire(scene->client, &second.lock, "item:7", 6, &options, torture_on_lock,
+                  &second);
+    rlock_flush(scene->client);
+    torture_release(scene, &first);
+    if (first.status != STATUS_OK) /* the library releases it later */
+        rlock_cancel(scene->client, &second.lock);
+    if (settle_lock(scene, &second))
+        torture_release(scene, &second);
+}
+
+static void ask(struct scene *scene)
+{
+    struct step step = {0};
+
+    rlock_inspect(scene->client, "item:7", 6, torture_on_info, &step);
+    (void)settle(scene, &step);
+    rlock_force_release(scene->client, "item:7", 6, torture_on_status, &step);
+    (void)settle(scene, &step);
+}
+
+static void hold_group(struct scene *scene)
+{
+    struct rlock_member members[] = {
+        {.client = scene->client, .name = "a", .name_len = 1},
+        {.client = scene->client, .name = "b", .name_len = 1},
+    };
+    struct rlock_group_options options = {.lease_ms = LEASE_MS, .watchdog = true};
+    struct step step = {0};
+
+    if (rlock_group_create(members, 2, RLOCK_GROUP_ALL, &step.group, NULL) != STATUS_OK)
+        return;
+    rlock_group_release(step.group, torture_on_group, &step); /* it is not held */
+    assert_true(settle(scene, &step) != STATUS_OK);
+    rlock_group_acquire(step.group, &options, torture_on_group, &step);
+    if (settle(scene, &step) == STATUS_OK) {
+        rlock_group_release(step.group, torture_on_group, &step);
+        (void)settle(scene, &step);
+    }
+    rlock_group_free(step.group);
+}
+
+static void torture_on_closed(void *arg)
+{
+    ((struct scene *)arg)->is_closed = true;
+}
+
+static bool scene_is_closed(void *arg)
+{
+    return ((struct scene *)arg)->is_closed;
+}
+
+static void use_client(void *arg)
+{
+    struct scene scene = {.fixture = arg};
+    struct rlock_client_options options = {.loop = &scene.fixture->loop,
+                                           .redis_url = scene.fixture->server->tcp_url,
+                                           .timeout_ms = TIMEOUT_MS};
+    struct err err = {0};
+    enum status status = rlock_client_open(&options, &scene.client, &err);
+
+    if (status != STATUS_OK) {
+        assert_int_equal(status, STATUS_NO_MEMORY);
+        return;
+    }
+    FIXTURE_AWAIT(scene.fixture, is_up, scene.client);
+    server_do(scene.fixture->server, "FLUSHALL");
+    hold(&scene, &rlock_plain);
+    ask(&scene);
+    hold(&scene, &rlock_reentrant);
+    ask(&scene);
+    wait_for_it(&scene, &rlock_plain);
+    ask(&scene);
+    wait_for_it(&scene, &rlock_fair);
+    ask(&scene);
+    hold_group(&scene);
+    rlock_client_close(scene.client, torture_on_closed, &scene);
+    FIXTURE_AWAIT(scene.fixture, scene_is_closed, &scene);
+    fixture_run_for(scene.fixture, 4); /* a group is freed in a later turn */
+}
+
+static void test_client__survives_the_failure_of_each_allocation(void **state)
+{
+    ASSERT_NUMBER(torture_each(use_client, *state), >, 40);
+}
+
+/** Neither the batch nor the answer has memory. */
+static void test_rlock_extend__without_memory_leaves_the_lock_held(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0}, other = {0};
+
+    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
+                     STATUS_OK);
+    call_acquire(client, &other, "item:8", LEASE_MS); /* it has the only spare batch */
+    torture_fail(1, 2);
+    call_extend(client, &call, LEASE_MS / 2);
+    assert_true(torture_stop());
+    assert_int_equal(call.answers, 2); /* from inside the call */
+    assert_int_equal(call.status, STATUS_NO_MEMORY);
+    assert_true(rlock_is_held(&call.lock));
+    assert_one_state(&call.lock);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    assert_one_state(&call.lock);
+    assert_false(server_has(fixture->server, "item:7"));
+}
+
+/* -- synchronous -- */
+
+static void use_sync(void *arg)
+{
+    struct server *server = arg;
+    struct rlock_client_options options = {.redis_url = server->tcp_url,
+                                           .timeout_ms = TIMEOUT_MS};
+    struct rlock_acquire_options acquire = {.lease_ms = LEASE_MS, .watchdog = true};
+    struct rlock_client *client = NULL;
+    struct rlock_sync *sync = NULL;
+    struct rlock lock = {0};
+    struct err err = {0};
+    enum status status;
+
+    if (rlock_sync_start(&sync, &err) != STATUS_OK)
+        return;
+    status = rlock_sync_open(sync, &options, &client, &err);
+    if (status == STATUS_OK)
+        status = rlock_sync_acquire(sync, client, &lock, "item:7", 6, &acquire, &err);
+    if (status == STATUS_OK) {
+        status = rlock_sync_extend(sync, client, &lock, LEASE_MS / 2, &err);
+        assert_int_not_equal(status, STATUS_INVALID);
+        status = rlock_sync_force_release(sync, client, "item:7", 6, &err);
+        assert_int_not_equal(status, STATUS_INVALID);
+        status = rlock_sync_release(sync, client, &lock, &err);
+    }
+    assert_int_not_equal(status, STATUS_INVALID);
+    rlock_sync_close(sync);
+    rlock_sync_free(sync);
+}
+
+static void test_rlock_sync__survives_the_failure_of_each_allocation(void **state)
+{
+    struct sync_fixture *fixture = *state;
+
+    ASSERT_NUMBER(torture_each(use_sync, fixture->server), >, 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_client__survives_the_failure_of_each_allocation),
+        FIXTURE_TEST(test_rlock_extend__without_memory_leaves_the_lock_held),
+        SYNC_TEST(test_rlock_sync__survives_the_failure_of_each_allocation),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
