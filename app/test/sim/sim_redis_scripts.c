@@ -381,11 +381,11 @@ static redisReply *run_renew(const struct sim_script_call *call)
                  call->key_count, call->in_flight);
     for (size_t i = 0; i < call->key_count; i++) {
         struct key *key = find(call->keys[i]);
-        bool is_ours = key != NULL && has_value(key, call->args[i + 1]);
+        bool is_ours = key != NULL && has_value(key, call->args[2 * i]);
 
         results[i] = is_ours ? '1' : '0';
         if (is_ours)
-            key->expires_us = server_us() + number_of(call->args[0]) * 1000;
+            key->expires_us = server_us() + number_of(call->args[2 * i + 1]) * 1000;
     }
     return reply;
 }
