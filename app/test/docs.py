@@ -317,7 +317,7 @@ def test_monitoring__uses_metrics_and_labels_that_exist(world):
 
 def test_events__are_those_of_the_sources(_world):
     sources = read_all("app/[!t]*/*.c")
-    check_same(first_cells(section(OPERATOR, "Logs")), set(re.findall(r'log_event\(\s*\w+,\s*"(\w+)"', sources)), "log events")
+    check_same(first_cells(section(OPERATOR, "Logs")), set(re.findall(r'LOG_\w+,\s*"(\w+)"', sources)), "log events")
 
 
 def test_codes__are_those_of_the_contract(_world):
