@@ -7,21 +7,29 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static bool read_token(struct api_request *request)
+bool api_check_token(struct api_request *request)
 {
     const struct auth *auth = request->api->options.auth;
     bool is_repeated;
     struct text authorization = http_header(request->http, "Authorization", &is_repeated);
 
-    if (is_repeated) {
-        api_answer_bad_request(request, "Authorization must not be repeated.");
-        return false;
-    }
-    if (authorization.bytes != NULL &&
-        auth_check(auth, authorization, clock_real_us() / 1000000, &request->identity) ==
-            STATUS_OK)
+    return authorization.bytes != NULL && !is_repeated &&
+           auth_check(auth, authorization, clock_real_us() / 1000000,
+                      &request->identity) == STATUS_OK;
+}
+
+static bool read_token(struct api_request *request)
+{
+    bool is_repeated;
+
+    /* a body was kept only after the check */
+    if (request->identity.user_id != 0 || api_check_token(request))
         return true;
-    api_answer_problem(request, PROBLEM_UNAUTHENTICATED);
+    http_header(request->http, "Authorization", &is_repeated);
+    if (is_repeated)
+        api_answer_bad_request(request, "Authorization must not be repeated.");
+    else
+        api_answer_problem(request, PROBLEM_UNAUTHENTICATED);
     return false;
 }
 

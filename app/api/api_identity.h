@@ -14,6 +14,9 @@
  */
 void api_identify(struct api_request *request, api_handler identified);
 
+/** Whether the request carries a valid token: then request->identity is set. */
+MUST_CHECK bool api_check_token(struct api_request *request);
+
 /** The caller as the history records it, "admin:7". */
 void api_name_actor(const struct api_request *request, char ret_actor[ACTOR_BYTES]);
 

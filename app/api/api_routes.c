@@ -18,37 +18,39 @@ enum callers {
        whether the service is full: a refusal reveals nothing private and costs least. If
        memory does not know the voucher, the caller is identified first. */
     MEMORY_FIRST = 1 << 8,
+    READS_BODY = 1 << 9,
 };
+#define ROLES ((unsigned)(SHOPPER | PAYMENT | ADMIN))
 
 /* clang-format off */
 #define ROUTE(method, path, tag, callers, handler) {path, HTTP_##method, ROUTE_##tag, callers, handler}
 
 /* The rows of a path stand in the order of its Allow header. */
 static const struct api_route routes[] = {
-    ROUTE(POST,  "/v1/vouchers/{id}/orders",  PLACE,          SHOPPER | MEMORY_FIRST, api_place_order),
-    ROUTE(POST,  "/v1/vouchers/{id}/ticket",  TICKET,         SHOPPER | MEMORY_FIRST, api_make_ticket),
-    ROUTE(GET,   "/v1/vouchers/{id}",         VOUCHER,        ANYONE,                 api_read_voucher),
-    ROUTE(PATCH, "/v1/vouchers/{id}",         VOUCHER,        ADMIN,                  api_patch_voucher),
-    ROUTE(GET,   "/v1/vouchers",              VOUCHERS,       ANYONE,                 api_list_vouchers),
-    ROUTE(POST,  "/v1/vouchers",              VOUCHERS,       ADMIN,                  api_create_voucher),
-    ROUTE(POST,  "/v1/vouchers/{id}/restock", RESTOCK,        ADMIN,                  api_restock_voucher),
-    ROUTE(GET,   "/v1/vouchers/{id}/events",  VOUCHER_EVENTS, ADMIN,                  api_list_voucher_events),
-    ROUTE(GET,   "/v1/orders/{id}",           ORDER,          SHOPPER | ADMIN,        api_read_order),
-    ROUTE(GET,   "/v1/orders",                ORDERS,         SHOPPER | ADMIN,        api_list_orders),
-    ROUTE(POST,  "/v1/orders/{id}/pay",       PAY,            PAYMENT,                api_pay_order),
-    ROUTE(POST,  "/v1/orders/{id}/cancel",    CANCEL,         SHOPPER | ADMIN,        api_cancel_order),
-    ROUTE(POST,  "/v1/orders/{id}/refund",    REFUND,         PAYMENT | ADMIN,        api_refund_order),
-    ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN,                  api_redeem_order),
-    ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN,        api_list_order_events),
-    ROUTE(GET,   "/v1/stats",                 STATS,          ADMIN,                  api_read_stats),
-    ROUTE(POST,  "/v1/dev/token",             DEV_TOKEN,      ANYONE,                 api_make_dev_token),
-    ROUTE(GET,   "/healthz",                  HEALTHZ,        ANYONE,                 api_read_healthz),
-    ROUTE(GET,   "/readyz",                   READYZ,         ANYONE,                 api_read_readyz),
-    ROUTE(GET,   "/metrics",                  METRICS,        ANYONE,                 api_read_metrics),
-    ROUTE(GET,   "/openapi.yaml",             OPENAPI,        ANYONE,                 api_read_openapi),
-    ROUTE(GET,   "/",                         WEB,            ANYONE,                 api_read_page),
-    ROUTE(GET,   "/admin",                    WEB,            ANYONE,                 api_read_page),
-    ROUTE(GET,   "/web/{name}",               WEB,            ANYONE,                 api_read_page),
+    ROUTE(POST,  "/v1/vouchers/{id}/orders",  PLACE,          SHOPPER | MEMORY_FIRST,              api_place_order),
+    ROUTE(POST,  "/v1/vouchers/{id}/ticket",  TICKET,         SHOPPER | MEMORY_FIRST | READS_BODY, api_make_ticket),
+    ROUTE(GET,   "/v1/vouchers/{id}",         VOUCHER,        ANYONE,                              api_read_voucher),
+    ROUTE(PATCH, "/v1/vouchers/{id}",         VOUCHER,        ADMIN | READS_BODY,                  api_patch_voucher),
+    ROUTE(GET,   "/v1/vouchers",              VOUCHERS,       ANYONE,                              api_list_vouchers),
+    ROUTE(POST,  "/v1/vouchers",              VOUCHERS,       ADMIN | READS_BODY,                  api_create_voucher),
+    ROUTE(POST,  "/v1/vouchers/{id}/restock", RESTOCK,        ADMIN | READS_BODY,                  api_restock_voucher),
+    ROUTE(GET,   "/v1/vouchers/{id}/events",  VOUCHER_EVENTS, ADMIN,                               api_list_voucher_events),
+    ROUTE(GET,   "/v1/orders/{id}",           ORDER,          SHOPPER | ADMIN,                     api_read_order),
+    ROUTE(GET,   "/v1/orders",                ORDERS,         SHOPPER | ADMIN,                     api_list_orders),
+    ROUTE(POST,  "/v1/orders/{id}/pay",       PAY,            PAYMENT | READS_BODY,                api_pay_order),
+    ROUTE(POST,  "/v1/orders/{id}/cancel",    CANCEL,         SHOPPER | ADMIN,                     api_cancel_order),
+    ROUTE(POST,  "/v1/orders/{id}/refund",    REFUND,         PAYMENT | ADMIN,                     api_refund_order),
+    ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN,                               api_redeem_order),
+    ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN,                     api_list_order_events),
+    ROUTE(GET,   "/v1/stats",                 STATS,          ADMIN,                               api_read_stats),
+    ROUTE(POST,  "/v1/dev/token",             DEV_TOKEN,      READS_BODY,                          api_make_dev_token),
+    ROUTE(GET,   "/healthz",                  HEALTHZ,        ANYONE,                              api_read_healthz),
+    ROUTE(GET,   "/readyz",                   READYZ,         ANYONE,                              api_read_readyz),
+    ROUTE(GET,   "/metrics",                  METRICS,        ANYONE,                              api_read_metrics),
+    ROUTE(GET,   "/openapi.yaml",             OPENAPI,        ANYONE,                              api_read_openapi),
+    ROUTE(GET,   "/",                         WEB,            ANYONE,                              api_read_page),
+    ROUTE(GET,   "/admin",                    WEB,            ANYONE,                              api_read_page),
+    ROUTE(GET,   "/web/{name}",               WEB,            ANYONE,                              api_read_page),
 };
 /* clang-format on */
 #define ROUTE_ROWS (sizeof(routes) / sizeof(routes[0]))
@@ -132,6 +134,23 @@ static bool is_refused(struct api_request *request)
     return is_address_limited(request);
 }
 
+/* A body is kept only for its reader, and after the token. */
+bool api_reads_body(struct http_request *http, void *arg)
+{
+    struct api_request *request = http_context(http);
+    struct text id;
+    const struct api_route *route = find_route(http_path(http), http_method(http), &id);
+
+    request->api = arg;
+    request->http = http;
+    if (route == NULL || route->method != http_method(http) ||
+        !(route->callers & READS_BODY))
+        return false;
+    if (!(route->callers & ROLES))
+        return request->api->options.dev_login;
+    return api_check_token(request) && route->callers & 1U << request->identity.role;
+}
+
 void api_handle(struct http_request *http, void *arg)
 {
     struct api_request *request = http_context(http);
@@ -140,20 +159,27 @@ void api_handle(struct http_request *http, void *arg)
     const struct api_route *route;
     struct text id;
 
-    *request = (struct api_request){.api = arg, .http = http};
+    request->api = arg;
+    request->http = http;
     request->route = route = find_route(http_path(http), method, &id);
-    if (route == NULL)
+    if (http_defect(http) != NULL)
+        api_answer_bad_request(request, http_defect(http));
+    else if (route == NULL && method == HTTP_OPTIONS && strcmp(http_path(http), "*") == 0)
+        api_answer_allow(request, "GET, HEAD, POST, PATCH, OPTIONS");
+    else if (route == NULL)
         api_answer_problem(request, PROBLEM_NOT_FOUND);
     else if (route->method != method)
         answer_allow(request);
     else if (http_body_is_too_large(http))
         api_answer_problem(request, PROBLEM_TOO_LARGE);
+    else if (http_body_is_chunked(http) && !(route->callers & READS_BODY))
+        api_answer_bad_request(request, "This body must have a Content-Length.");
     else if (id.bytes != NULL && !api_parse_id(id.bytes, id.len, &request->id))
         api_answer_bad_request(request,
                                "The id in the path must be an integer, 1 to 2^63-1.");
     else if (is_refused(request))
         return;
-    else if (route->callers == ANYONE || route->callers & MEMORY_FIRST)
+    else if (!(route->callers & ROLES) || route->callers & MEMORY_FIRST)
         route->handle(request);
     else
         api_identify(request, route->handle);

@@ -348,6 +348,7 @@ static enum status start_http(struct worker *worker, struct err *reterr)
         .idle_timeout_s = (unsigned)config->idle_timeout_s,
         .request_timeout_s = (unsigned)config->request_timeout_s,
         .context_bytes = api_context_bytes(),
+        .reads_body = api_reads_body,
         .handle = api_handle,
         .answered = api_answered,
         .arg = worker->api};

@@ -38,9 +38,16 @@ enum http_method {
 enum http_method http_method(const struct http_request *request);
 /** Percent-decoded; %00 and malformed escapes are left as they are. */
 const char *http_path(const struct http_request *request);
+/** Empty if `reads_body` did not accept it. */
 struct text http_body(const struct http_request *request);
-/** Whether the body exceeded HTTP_BODY_BYTES_MAX and was discarded. */
+/** Whether the body exceeds HTTP_BODY_BYTES_MAX and is discarded. */
 bool http_body_is_too_large(const struct http_request *request);
+/** Whether the body came in chunks. The answer closes the connection. */
+bool http_body_is_chunked(const struct http_request *request);
+
+/** What is malformed in the head or the framing of the body; NULL: nothing. Such a request
+ *  must be answered by the handler at once; the answer closes the connection. */
+const char *http_defect(const struct http_request *request);
 
 /** The value of a header; bytes NULL: absent. `*ret_repeated` (may be NULL) tells whether
  *  the header occurs more than once; then the value is the first. */
@@ -66,7 +73,7 @@ const char *http_trace(struct http_request *request);
 const char *http_trace_sent(struct http_request *request);
 
 /** The context of the request: `context_bytes` of memory for the handler, aligned for any
- *  type, uninitialised, valid until the request is answered. */
+ *  type, zeroed, valid until the request is answered. */
 void *http_context(struct http_request *request);
 
 /** The server of the request. */
@@ -110,6 +117,11 @@ struct http_options {
     unsigned idle_timeout_s;        /* for the next request to arrive, with its headers */
     unsigned request_timeout_s;     /* for a body to arrive, and for an answer to leave */
     size_t context_bytes;           /* of http_context() */
+    /* Whether to keep the body of a request, whose head has arrived. Otherwise the body is
+       received without being stored. */
+    bool (*reads_body)(struct http_request *request, void *arg);
+    /* A request has arrived. One that has a defect or is too large is passed without its
+       body, and must be answered at once. */
     void (*handle)(struct http_request *request, void *arg);
     /* called before an answer is sent, for metrics and logs */
     void (*answered)(struct http_request *request, unsigned status, void *arg);

@@ -1,19 +1,35 @@
 /*
- * http_conn.c - the limit of connections per address, and the timeouts of connections.
+ * http_conn.c - the limit of connections per address, and the ends of connections.
  *
  * libmicrohttpd closes connections without activity, but keeps a client that sends a byte
  * now and then. So each state in which a client must act has a fixed timeout, regardless
  * of activity. A sweep about once a second shuts overdue connections down, which
  * libmicrohttpd treats like a disconnect.
+ *
+ * A socket that is closed while data arrive is reset, and the reset can destroy an answer
+ * that the client has not read yet. So after an answer that did not wait for the whole
+ * request, or if data are waiting, a duplicate of the socket stays open: what arrives there
+ * is discarded until the client closes, for a bounded time and amount.
  */
 #include "app/http/http_impl.h"
 
+#include "app/core/siphash.h"
+#include "base/random.h"
+
+#include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-#define SWEEP_MS 500
+#define SWEEP_MS        500
+#define SHRINK_FROM     100
+#define DRAIN_MS        2000
+#define DRAIN_BYTES_MAX 8388608
+#define DRAIN_COUNT_MAX 1024
 
 /* An address with open connections. */
 struct peer {
@@ -47,8 +63,7 @@ void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16
 
 static struct list *bucket_of(struct conns *conns, uint64_t key)
 {
-    return &conns->peers[(key * UINT64_C(0x9e3779b97f4a7c15)) >> 54 &
-                         (CONN_PEER_BUCKETS - 1)];
+    return &conns->peers[siphash(conns->hash_key, key) & (CONN_PEER_BUCKETS - 1)];
 }
 
 static struct peer *find_peer(struct conns *conns, uint64_t key)
@@ -118,6 +133,8 @@ void conns_init(struct conns *conns, const struct http_options *options)
     conns->limit_per_address = options->connections_per_address;
     conns->idle_ms = options->idle_timeout_s * UINT64_C(1000);
     conns->request_ms = options->request_timeout_s * UINT64_C(1000);
+    conns->hash_key[0] = random_u64();
+    conns->hash_key[1] = random_u64();
     list_init(&conns->all);
     list_init(&conns->free_conns);
     for (size_t i = 0; i < CONN_PEER_BUCKETS; i++)
@@ -139,6 +156,8 @@ static struct conn *conn_begin(struct conns *conns, struct MHD_Connection *conne
     if (conn == NULL)
         return NULL;
     conn->connection = connection;
+    conn->drain = NULL;
+    conn->is_refused = conn->is_query_cut = false;
     conn->peer = count_peer(conns, connection);
     conn_set_state(conns, conn, CONN_OPENING);
     list_append(&conns->all, &conn->link);
@@ -147,11 +166,100 @@ static struct conn *conn_begin(struct conns *conns, struct MHD_Connection *conne
 
 static void conn_end(struct conns *conns, struct conn *conn)
 {
+    conns->count--;
     if (conn == NULL)
         return;
     discount_peer(conn->peer);
     list_remove(&conn->link);
     list_append(&conns->free_conns, &conn->link);
+}
+
+/* -- draining -- */
+
+struct drain {
+    uv_poll_t poll;
+    struct conns *conns;
+    struct conn *conn;
+    size_t bytes;
+    int fd;
+};
+
+static void conn_on_drain_closed(uv_handle_t *poll)
+{
+    free(poll->data);
+}
+
+static void drain_end(struct drain *drain)
+{
+    drain->conns->drained_count--;
+    conn_end(drain->conns, drain->conn);
+    uv_poll_stop(&drain->poll);
+    close(drain->fd);
+    uv_close((uv_handle_t *)&drain->poll, conn_on_drain_closed);
+}
+
+static void conn_on_drain_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+    struct drain *drain = poll->data;
+    char discarded[16384];
+    ssize_t count = recv(drain->fd, discarded, sizeof(discarded), 0);
+
+    if (count > 0)
+        drain->bytes += (size_t)count;
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR) ||
+        drain->bytes > DRAIN_BYTES_MAX)
+        drain_end(drain);
+}
+
+/* After an answer of libmicrohttpd, to a head that is too large. */
+static bool has_unread(int fd)
+{
+    int unread = 0;
+
+    return ioctl(fd, FIONREAD, &unread) == 0 && unread > 0;
+}
+
+/* The connection is closed by libmicrohttpd. False: it is not to be drained, or resources
+   are short. */
+static bool drain_begin(struct conns *conns, struct conn *conn)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct drain *drain;
+
+    if (conn->state == CONN_ENDING || conns->is_stopped ||
+        conns->drained_count >= DRAIN_COUNT_MAX ||
+        (!conn->is_refused && !has_unread(info->connect_fd)))
+        return false;
+    drain = malloc(sizeof(*drain));
+    if (drain == NULL)
+        return false;
+    drain->fd = fcntl(info->connect_fd, F_DUPFD_CLOEXEC, 0);
+    if (drain->fd < 0 || uv_poll_init(conns->loop, &drain->poll, drain->fd) != 0) {
+        if (drain->fd >= 0)
+            close(drain->fd);
+        free(drain);
+        return false;
+    }
+    shutdown(drain->fd, SHUT_WR); /* with TLS, libmicrohttpd has not done it */
+    drain->conns = conns;
+    drain->conn = conn;
+    drain->bytes = 0;
+    drain->poll.data = drain;
+    conn->drain = drain;
+    conns->drained_count++;
+    conn_set_state(conns, conn, CONN_DRAINED);
+    uv_poll_start(&drain->poll, UV_READABLE, conn_on_drain_readable);
+    return true;
+}
+
+void conns_stop(struct conns *conns)
+{
+    conns->is_stopped = true;
+    LIST_EACH_SAFE(struct conn, conn, &conns->all, link) {
+        if (conn->drain != NULL)
+            drain_end(conn->drain);
+    }
 }
 
 void conns_notify(void *arg, struct MHD_Connection *connection, void **slot,
@@ -160,11 +268,12 @@ void conns_notify(void *arg, struct MHD_Connection *connection, void **slot,
     struct conns *conns = arg;
 
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        conns->count++;
+        if (++conns->count > conns->peak_count)
+            conns->peak_count = conns->count;
         *slot = conn_begin(conns, connection);
     } else {
-        conns->count--;
-        conn_end(conns, *slot);
+        if (*slot == NULL || !drain_begin(conns, *slot))
+            conn_end(conns, *slot);
         *slot = NULL;
     }
 }
@@ -192,15 +301,21 @@ static bool is_overdue(const struct conns *conns, const struct conn *conn,
 
     if (conn->state == CONN_OPENING || conn->state == CONN_IDLE)
         return elapsed_ms > conns->idle_ms;
+    if (conn->state == CONN_DRAINED)
+        return elapsed_ms > DRAIN_MS;
     return (conn->state == CONN_READING || conn->state == CONN_WRITING) &&
            elapsed_ms > conns->request_ms;
 }
 
 static void shut_down(struct conn *conn)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *info;
 
+    if (conn->drain != NULL) {
+        drain_end(conn->drain);
+        return;
+    }
+    info = MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     shutdown(info->connect_fd, SHUT_RDWR);
     conn->state = CONN_ENDING;
 }
@@ -210,21 +325,32 @@ static bool may_be_in_handshake(const struct conn *conn)
     return conn->state == CONN_OPENING || conn->state == CONN_ENDING;
 }
 
-void conns_sweep(struct conns *conns)
+/* Memory stays in the process as long as the free list refers to it. */
+static bool shrink(struct conns *conns)
+{
+    if (conns->peak_count < SHRINK_FROM || conns->count > conns->peak_count / 2)
+        return false;
+    conns->peak_count = conns->count;
+    conns_clear(conns);
+    return true;
+}
+
+bool conns_sweep(struct conns *conns)
 {
     uint64_t now_ms = uv_now(conns->loop);
     size_t seen = 0;
 
     if (now_ms - conns->swept_ms < SWEEP_MS)
-        return;
+        return false;
     conns->swept_ms = conns->handshakes_since_ms = now_ms;
-    LIST_EACH(struct conn, conn, &conns->all, link) {
-        seen++;
+    LIST_EACH_SAFE(struct conn, conn, &conns->all, link) {
+        seen += conn->state != CONN_DRAINED;
         if (is_overdue(conns, conn, now_ms))
             shut_down(conn);
         if (may_be_in_handshake(conn) && conn->since_ms < conns->handshakes_since_ms)
             conns->handshakes_since_ms = conn->since_ms;
     }
-    if (seen < conns->count) /* memory was short when one was opened */
+    if (seen + conns->drained_count < conns->count) /* memory was short for one */
         conns->handshakes_since_ms = 0;
+    return shrink(conns);
 }

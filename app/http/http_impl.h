@@ -17,14 +17,20 @@ enum conn_state {
     CONN_WORKING, /* the handler has the request */
     CONN_WRITING, /* waiting for the client to read the answer */
     CONN_ENDING,  /* shut down after a timeout */
+    CONN_DRAINED, /* answered and closed, while the client is still sending */
 };
+
+struct drain;
 
 struct conn {
     struct list link; /* in conns.all */
     struct MHD_Connection *connection;
-    struct peer *peer; /* NULL: not counted */
-    uint64_t since_ms; /* when the state began, by the loop's clock */
+    struct peer *peer;   /* NULL: not counted */
+    struct drain *drain; /* in CONN_DRAINED */
+    uint64_t since_ms;   /* when the state began, by the loop's clock */
     enum conn_state state;
+    bool is_refused;   /* the answer was sent before the whole request had arrived */
+    bool is_query_cut; /* the request has more parameters than fit into memory */
 };
 
 #define CONN_PEER_BUCKETS 1024
@@ -36,13 +42,18 @@ struct conns {
     uint64_t idle_ms, request_ms;
     uint64_t swept_ms;
     uint64_t handshakes_since_ms; /* earlier ones have ended; as of the last sweep */
+    uint64_t hash_key[2];
     size_t count;
+    size_t peak_count; /* since conns_sweep() returned true */
+    size_t drained_count;
+    bool is_stopped;
     struct list all;
     struct list free_conns;
     struct list peers[CONN_PEER_BUCKETS]; /* a hash table; empty without a limit */
 };
 
 void conns_init(struct conns *conns, const struct http_options *options);
+void conns_stop(struct conns *conns);  /* end those in CONN_DRAINED, and allow no more */
 void conns_clear(struct conns *conns); /* when all connections have closed */
 
 /** For MHD_start_daemon(): whether the address may open a connection. `arg`: the conns. */
@@ -58,8 +69,9 @@ struct conn *conn_of(struct MHD_Connection *connection);
 /** Accepts NULL. */
 void conn_set_state(struct conns *conns, struct conn *conn, enum conn_state state);
 
-/** Shut down connections whose state has timed out. Cheap to call often. */
-void conns_sweep(struct conns *conns);
+/** Shut down connections whose state has timed out. Cheap to call often. True: most
+ *  connections have ended, so freed memory should return to the kernel. */
+MUST_CHECK bool conns_sweep(struct conns *conns);
 
 void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16]);
 
@@ -71,7 +83,12 @@ struct http_request {
     const char *path;
     char *body; /* HTTP_BODY_BYTES_MAX bytes, or NULL */
     size_t body_len;
+    uint64_t declared_bytes; /* Content-Length; 0: none */
+    const char *chunks;      /* where libmicrohttpd places received parts of the body */
+    const char *defect;      /* see http_defect() */
     enum http_method method;
+    bool is_chunked;
+    bool keeps_body;
     bool is_answered;
     bool is_suspended;
     bool is_broken; /* no answer could be rendered: the connection is closed instead */
@@ -91,6 +108,19 @@ struct http {
     bool has_resumed; /* an answer is ready to be sent */
     bool is_quiesced;
 };
+
+/* -- http_framing.c -- */
+
+/** Set the members of the request that describe its framing. To be called when the head has
+ *  arrived; `method` and `version` as libmicrohttpd passes them. */
+void http_check_head(struct http_request *request, const char *method,
+                     const char *version);
+
+/** Check what precedes a part of the body. */
+void http_check_chunk(struct http_request *request, const char *data);
+
+/** For MHD_OPTION_URI_LOG_CALLBACK: bounds the query. */
+void *http_on_target(void *arg, const char *target, struct MHD_Connection *connection);
 
 /* -- http_request.c -- */
 

@@ -56,6 +56,12 @@ static struct MHD_Response *response_create(const struct http_reply *reply)
     return NULL;
 }
 
+/* Whether the connection closes after the answer. */
+static bool is_last(const struct http_request *request)
+{
+    return request->http->is_quiesced || request->is_chunked;
+}
+
 /* The headers that differ from answer to answer. */
 static bool add_individual(const struct http_request *request,
                            struct MHD_Response *response)
@@ -68,8 +74,7 @@ static bool add_individual(const struct http_request *request,
     if (http->options.tls != NULL &&
         !add_header(response, "Strict-Transport-Security", "max-age=31536000"))
         return false;
-    return !http->is_quiesced ||
-           add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    return !is_last(request) || add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 
 static void queue(struct http_request *request, unsigned status,
@@ -184,7 +189,7 @@ void http_answer_page(struct http_request *request, struct http_page *page)
 
     notify_answered(request, page->status);
     page_date(page);
-    if (http->is_quiesced || http->options.tls != NULL || request->trace[0] != '\0' ||
+    if (is_last(request) || http->options.tls != NULL || request->trace[0] != '\0' ||
         http_lookup(request, "X-Request-Id", &len) != NULL)
         queue_individual(request, page->status, page_copy(page));
     else

@@ -18,12 +18,23 @@ const char *http_path(const struct http_request *request)
 
 struct text http_body(const struct http_request *request)
 {
-    return (struct text){request->body, request->body_len};
+    return (struct text){request->body, request->body != NULL ? request->body_len : 0};
 }
 
 bool http_body_is_too_large(const struct http_request *request)
 {
-    return request->body_len > HTTP_BODY_BYTES_MAX;
+    return request->body_len > HTTP_BODY_BYTES_MAX ||
+           request->declared_bytes > HTTP_BODY_BYTES_MAX;
+}
+
+bool http_body_is_chunked(const struct http_request *request)
+{
+    return request->is_chunked;
+}
+
+const char *http_defect(const struct http_request *request)
+{
+    return request->defect;
 }
 
 void *http_context(struct http_request *request)

@@ -18,19 +18,37 @@
 #include "app/http/http_impl.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define CONNECTION_MEMORY_BYTES 10240 /* request line, headers, headers of the answer */
 #define CONNECTION_COUNT_MAX    100000
-#define DISCARD_BYTES_MAX       1048576 /* of an oversized body; then the client is cut off */
+#define DISCARD_BYTES_MAX       8388608 /* of a chunked body; then the client is cut off */
 #define RUNS_PER_TURN_MAX       4
 #define QUIESCE_RUNS_MAX        1000
 #define SWEEP_MS_MAX            1000 /* between two sweeps for timeouts */
 
 /* -- requests -- */
+
+/* The path of a target, which may be an absolute URL. */
+static const char *path_of(const char *target, enum http_method method)
+{
+    size_t scheme_len = strncasecmp(target, "http://", 7) == 0    ? 7
+                        : strncasecmp(target, "https://", 8) == 0 ? 8
+                                                                  : 0;
+
+    if (scheme_len == 0)
+        return target;
+    target += scheme_len;
+    target += strcspn(target, "/");
+    if (target[0] != '\0')
+        return target;
+    return method == HTTP_OPTIONS ? "*" : "/";
+}
 
 static struct http_request *request_create(struct http *http, const char *method,
                                            const char *path,
@@ -57,11 +75,14 @@ static struct http_request *request_create(struct http *http, const char *method
     request->conn = conn_of(connection);
     conn_set_state(&http->conns, request->conn, CONN_READING);
     request->trace[0] = '\0';
-    request->path = path;
     request->body = NULL;
     request->body_len = 0;
+    request->declared_bytes = 0;
+    request->defect = NULL;
+    request->keeps_body = false;
     request->is_answered = request->is_suspended = request->is_broken = false;
     request->method = HTTP_OTHER;
+    memset(request->context, 0, http->options.context_bytes);
     http->open++;
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         if (strcmp(method, methods[i].name) == 0) {
@@ -69,6 +90,7 @@ static struct http_request *request_create(struct http *http, const char *method
             break;
         }
     }
+    request->path = path[0] == '/' ? path : path_of(path, request->method);
     return request;
 }
 
@@ -79,10 +101,17 @@ static void request_free(struct http_request *request)
     list_append(&request->http->free_requests, &request->link);
 }
 
+static void free_requests(struct http *http)
+{
+    LIST_DRAIN(struct http_request, request, &http->free_requests, link)
+        free(request);
+}
+
 /* Keeps the body up to its bound; beyond it only the length. False: close the connection. */
 static bool request_append(struct http_request *request, const char *data, size_t len)
 {
-    if (request->body_len + len <= HTTP_BODY_BYTES_MAX) {
+    http_check_chunk(request, data);
+    if (request->keeps_body && request->body_len + len <= HTTP_BODY_BYTES_MAX) {
         if (request->body == NULL)
             request->body = malloc(HTTP_BODY_BYTES_MAX);
         if (request->body == NULL)
@@ -106,19 +135,43 @@ static void request_handle(struct http_request *request)
     request->is_suspended = true;
 }
 
+/* The head has arrived. What can be refused without the body is refused now. */
+static void request_begin(struct http_request *request, const char *method,
+                          const char *version)
+{
+    const struct http_options *options = &request->http->options;
+    struct conn *conn = request->conn;
+
+    if (conn != NULL && conn->is_query_cut) {
+        conn->is_query_cut = false;
+        request->defect = "The query is too long.";
+    }
+    http_check_head(request, method, version);
+    if (request->defect != NULL || http_body_is_too_large(request)) {
+        if (conn != NULL)
+            conn->is_refused = true;
+        request_handle(request);
+        assert(request->is_answered);
+    } else if (request->is_chunked || request->declared_bytes > 0) {
+        request->keeps_body = options->reads_body(request, options->arg);
+    }
+}
+
 // NOLINTNEXTLINE(readability-function-size): libmicrohttpd's signature
 static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *connection,
                                          const char *path, const char *method,
-                                         const char *http_version UNUSED,
-                                         const char *data, size_t *data_len,
-                                         void **request_slot)
+                                         const char *version, const char *data,
+                                         size_t *data_len, void **request_slot)
 {
     struct http_request *request = *request_slot;
 
     if (request == NULL) {
         request = request_create(arg, method, path, connection);
         *request_slot = request;
-        return request != NULL ? MHD_YES : MHD_NO;
+        if (request == NULL)
+            return MHD_NO;
+        request_begin(request, method, version);
+        return request->is_broken ? MHD_NO : MHD_YES;
     }
     if (*data_len > 0) {
         bool ok = request_append(request, data, *data_len);
@@ -200,7 +253,10 @@ void http_turn(struct http *http)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms = 0;
 
-    conns_sweep(&http->conns);
+    if (conns_sweep(&http->conns)) {
+        free_requests(http);
+        malloc_trim(0);
+    }
     if (http->options.tls != NULL)
         http_tls_free_old(http->options.tls, http->conns.handshakes_since_ms);
     for (int i = 0; i < RUNS_PER_TURN_MAX; i++) {
@@ -242,7 +298,8 @@ static struct MHD_Daemon *daemon_start(struct http *http)
         MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL, MHD_OPTION_LISTEN_SOCKET,
         options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, server_on_completed, http,
         MHD_OPTION_NOTIFY_CONNECTION, conns_notify, &http->conns,
-        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_URI_LOG_CALLBACK,
+        http_on_target, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)CONNECTION_COUNT_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
         tls, MHD_OPTION_END);
@@ -326,6 +383,7 @@ void http_stop(struct http *http)
     uv_poll_stop(&http->poll);
     uv_close((uv_handle_t *)&http->poll, NULL);
     uv_close((uv_handle_t *)&http->timer, NULL);
+    conns_stop(&http->conns);
     MHD_stop_daemon(http->daemon);
     http->daemon = NULL;
 }
@@ -334,8 +392,7 @@ void http_free(struct http *http)
 {
     if (http == NULL)
         return;
-    LIST_DRAIN(struct http_request, request, &http->free_requests, link)
-        free(request);
+    free_requests(http);
     conns_clear(&http->conns);
     http_tls_free(http->options.tls);
     free(http);

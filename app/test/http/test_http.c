@@ -44,6 +44,13 @@ static void handle(struct http_request *request, void *arg)
         http_answer(request, &reply);
 }
 
+static bool reads_body(struct http_request *request, void *arg)
+{
+    (void)request;
+    (void)arg;
+    return true;
+}
+
 static void answered(struct http_request *request, unsigned status, void *arg)
 {
     (void)request;
@@ -56,6 +63,7 @@ static int setup(void **state)
     struct http_options options = {.loop = &site.loop,
                                    .idle_timeout_s = 60,
                                    .request_timeout_s = 60,
+                                   .reads_body = reads_body,
                                    .handle = handle,
                                    .answered = answered};
     const struct http_reply page = {.status = 409,

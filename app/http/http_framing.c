@@ -1,0 +1,141 @@
+/*
+ * http_framing.c - finds requests whose end another server could see elsewhere.
+ *
+ * Behind a proxy, a request with two meanings is the start of request smuggling: the proxy
+ * and this server must agree where each request ends. So whatever RFC 9112 does not allow
+ * in a head is refused, and its connection is closed.
+ *
+ * libmicrohttpd before 1.0 is lenient, and shows only parsed headers. But it parses in
+ * place: in a valid head the parts are adjacent, each CR and LF replaced by NUL. A bare LF,
+ * a NUL in a value and a folded line leave another distance, and so are found. The lines of
+ * a chunked body are seen only if they arrive together with data; what remains unseen
+ * cannot be used, because the answer to a chunked request closes its connection.
+ */
+#include "app/http/http_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define IS_LENIENT     (MHD_VERSION < 0x01000000)
+#define ARGUMENT_BYTES 64 /* of libmicrohttpd's memory, for each parameter of a query */
+#define QUERY_COST_MAX 4096
+
+struct framing {
+    const char *next_line; /* where it must begin */
+    struct text encoding, length;
+    unsigned encodings, lengths, hosts;
+    const char *defect;
+};
+
+/* RFC 9110, section 5.6.2. */
+static bool is_token(const char *name, size_t len)
+{
+    static const bool is_part[256] = {
+        ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1,         ['\''] = 1,
+        ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1,
+        ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1, ['a' ... 'z'] = 1, ['~'] = 1};
+    bool ok = len > 0;
+
+    for (size_t i = 0; i < len; i++)
+        ok &= is_part[(unsigned char)name[i]];
+    return ok;
+}
+
+static bool is_named(const char *name, size_t len, const char *wanted)
+{
+    return strncasecmp(name, wanted, len) == 0;
+}
+
+static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind UNUSED,
+                                    const char *name, size_t name_len, const char *value,
+                                    size_t value_len)
+{
+    struct framing *framing = arg;
+
+    if (!is_token(name, name_len))
+        framing->defect = "The name of a header is malformed.";
+    if (value == NULL || memchr(value, '\r', value_len) != NULL ||
+        (IS_LENIENT && name != framing->next_line))
+        framing->defect = "A line of the head is malformed.";
+    if (framing->defect != NULL)
+        return MHD_NO;
+    framing->next_line = value + value_len + 2;
+    if (name_len == 4 && is_named(name, name_len, "Host")) {
+        framing->hosts++;
+    } else if (name_len == 14 && is_named(name, name_len, "Content-Length")) {
+        framing->lengths++;
+        framing->length = (struct text){value, value_len};
+    } else if (name_len == 17 && is_named(name, name_len, "Transfer-Encoding")) {
+        framing->encodings++;
+        framing->encoding = (struct text){value, value_len};
+    }
+    return MHD_YES;
+}
+
+static const char *defect_of(const struct framing *framing, const char *head_end,
+                             const char *version)
+{
+    static const char chunked[] = "chunked";
+
+    if (framing->defect != NULL)
+        return framing->defect;
+    if (IS_LENIENT && framing->next_line + 2 != head_end)
+        return "A line of the head is malformed.";
+    if (framing->hosts > 1)
+        return "Host must not be repeated.";
+    if (framing->lengths > 1)
+        return "Content-Length must not be repeated.";
+    if (framing->encodings == 0)
+        return NULL;
+    if (framing->lengths > 0)
+        return "Content-Length and Transfer-Encoding exclude each other.";
+    if (framing->encodings > 1 || framing->encoding.len != sizeof(chunked) - 1 ||
+        strncasecmp(framing->encoding.bytes, chunked, sizeof(chunked) - 1) != 0 ||
+        strcmp(version, MHD_HTTP_VERSION_1_0) == 0)
+        return "Transfer-Encoding must be chunked, in HTTP/1.1.";
+    return NULL;
+}
+
+void http_check_head(struct http_request *request, const char *method,
+                     const char *version)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+        request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    const char *head_end = method + info->header_size;
+    struct framing framing = {.next_line = version + strlen(version) + 2,
+                              .defect = request->defect};
+
+    MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, check_header,
+                                &framing);
+    request->defect = defect_of(&framing, head_end, version);
+    request->is_chunked = framing.encodings > 0;
+    request->chunks = head_end;
+    if (framing.lengths > 0)
+        request->declared_bytes = strtoull(framing.length.bytes, NULL, 10);
+}
+
+void http_check_chunk(struct http_request *request, const char *data)
+{
+    if (IS_LENIENT && request->is_chunked && data > request->chunks && data[-2] != '\r')
+        request->defect = "A line of the chunked body is malformed.";
+}
+
+/* libmicrohttpd before 1.0 does not answer if the parameters do not fit into its memory. So
+   a query that might not fit is cut off before it is parsed; the request is refused. */
+void *http_on_target(void *arg UNUSED, const char *target,
+                     struct MHD_Connection *connection)
+{
+    char *query = strchr(target, '?');
+    struct conn *conn = query != NULL ? conn_of(connection) : NULL;
+    size_t cost = 0;
+
+    if (conn == NULL)
+        return NULL;
+    for (const char *at = query; *at != '\0'; at++)
+        cost += *at == '?' || *at == '&' ? ARGUMENT_BYTES + 1 : 1;
+    conn->is_query_cut = cost + (size_t)(query - target) > QUERY_COST_MAX;
+    if (conn->is_query_cut)
+        query[1] = '\0';
+    return NULL;
+}
