@@ -165,8 +165,8 @@ $(LOAD): $(BUILD)/librlock.a
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -Wl,--as-needed -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -lm
 
 .PHONY: deps
-deps: ## install the Debian packages of .ci/packages that are missing
-	@.ci/deps.sh
+deps: ## install the packages of .ci/packages that are missing; DRY=1 only prints them
+	@.ci/deps.sh $(if $(DRY),--dry)
 
 build/deps.ok: .ci/packages .ci/deps.sh
 	@.ci/deps.sh
@@ -326,7 +326,7 @@ check-simulate: $(BUILD)/simulate
 	$(CHECK) --show simulator $< 0 0 30
 check-simulate-sql: $(BUILD)/seckill $(BUILD)/simulate
 	$(CHECK) --show "simulator: model of sql/" app/test/sim/compare_sql.py $^
-check-load-units: $(BUILD)/open_loop
+check-load-units: $(BUILD)/open_loop $(BUILD)/seckill
 	$(CHECK) "load/test_*.py" python3 -B -m unittest discover -s load
 check-gdb: $(BUILD)/seckill $(BUILD)/app/test/sale/test_checkout
 	$(CHECK) "gdb commands" app/test/gdb.sh $(BUILD)

@@ -1,13 +1,18 @@
 #!/bin/sh
 #
-# deps.sh [LIST] - install the missing packages of .ci/packages, or of LIST. As root or with
-# sudo.
+# deps.sh [--dry] [LIST] - install the missing packages of .ci/packages, or of LIST. As root or
+# with sudo. --dry: only print what would be done.
 #
 # The project uses private servers only. So no PostgreSQL, Redis, nginx, Prometheus or Docker of
 # the system is started, now or at boot; one that is already installed is left alone. No package
 # is removed, such as a Docker that is not from Debian.
 set -eu
 cd "$(dirname "$0")/.."
+dry=
+if [ "${1:-}" = --dry ]; then
+    dry=yes
+    shift
+fi
 list=${1:-.ci/packages}
 
 policy=/usr/sbin/policy-rc.d
@@ -20,8 +25,10 @@ is_installed()
 
 list_missing()
 {
-    sed 's/#.*//' "$list" | while read -r package; do
-        [ -z "$package" ] || is_installed "$package" || printf ' %s' "$package"
+    system=$(. /etc/os-release && echo "$ID")
+    sed 's/#.*//' "$list" | while read -r package only; do
+        [ -z "$package" ] || [ "${only:-$system}" != "$system" ] || is_installed "$package" ||
+            printf ' %s' "$package"
     done
 }
 
@@ -62,6 +69,10 @@ disable_at_boot()
 }
 
 missing=$(list_missing)
+if [ -n "$dry" ]; then
+    [ -n "$missing" ] && echo "would run: apt-get install$missing" || echo "no package is missing"
+    exit 0
+fi
 [ -n "$missing" ] || exit 0
 [ -n "${SUDO_UID:-}" ] || echo "missing Debian packages:$missing"
 if ! command -v apt-get >/dev/null; then

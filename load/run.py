@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""run.py PROGRAM PORT - run a sale on this machine until Ctrl-C.
+"""run.py PROGRAM PORT - run a sale on this machine until Ctrl-C or TERM, also in the background.
 
 Starts a private PostgreSQL and Redis in var/run, migrates the database and starts the service.
 Makes sure that one voucher is on sale and one opens soon, and prints how to buy. Everything
@@ -16,17 +16,22 @@ import harness
 
 PLACE = "var/run"
 DEMO_STOCK = 100
+UPCOMING = "Breakfast for two, 100 for 9"
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def lock_place():
-    """Only one run at a time may use the servers in var/run."""
+def lock_place(port):
+    """Only one run at a time may use the servers in var/run. Its file says which one does."""
     os.makedirs(PLACE, exist_ok=True)
-    lock = open(f"{PLACE}/run.lock", "w")
+    lock = open(f"{PLACE}/run.lock", "a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise harness.Failed(f"another `make run` is using {PLACE}") from None
+        lock.seek(0)
+        raise harness.Failed(f"it is already running: {lock.read()}") from None
+    lock.truncate(0)
+    lock.write(f"http://127.0.0.1:{port}/; to stop it: kill {os.getpid()}")
+    lock.flush()
     return lock
 
 
@@ -48,14 +53,19 @@ def list_vouchers(service, state):
 
 
 def demo_vouchers(service):
-    """The id of a voucher on sale and of an upcoming one; created if there is none."""
-    on_sale = [each["id"] for each in list_vouchers(service, "open") if each["stock_left"] > 0]
+    """The id of a voucher on sale and of an upcoming one; created if there is none. The upcoming
+    one of an earlier run, which is on sale by now, opens once more."""
+    on_sale = [each for each in list_vouchers(service, "open") if each["stock_left"] > 0]
     upcoming = [each["id"] for each in list_vouchers(service, "upcoming")]
-    now = on_sale[0] if on_sale else service.create_voucher(
-        "Dinner for two, 100 for 9", DEMO_STOCK)
-    soon = upcoming[0] if upcoming else service.create_voucher(
-        "Breakfast for two, 100 for 9", DEMO_STOCK, begin_in_s=60)
-    return now, soon
+    earlier = [each["id"] for each in on_sale if each["title"] == UPCOMING]
+    now = [each["id"] for each in on_sale if each["id"] not in earlier[:1]]
+    if not now:
+        now = [service.create_voucher("Dinner for two, 100 for 9", DEMO_STOCK)]
+    if not upcoming and earlier:
+        service.call("PATCH", f"/v1/vouchers/{earlier[0]}", service.token(1, "admin"),
+                     {"begin_at": harness.moment(60)})
+        upcoming = earlier
+    return now[0], upcoming[0] if upcoming else service.create_voucher(UPCOMING, DEMO_STOCK, begin_in_s=60)
 
 
 def announce(service, now, soon):
@@ -66,7 +76,7 @@ def announce(service, now, soon):
     print(f"""
 shop:       {url}/
 dashboard:  {url}/admin
-stop:       Ctrl-C
+stop:       Ctrl-C, or kill {os.getpid()}
 Voucher {now} is on sale. Voucher {soon} opens at {opens}.
 
 Buy one as shopper {user}:
@@ -81,7 +91,8 @@ def ignore_signals():
     """A second signal must not interrupt the shutdown."""
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    print("stopping ...", flush=True)
+    with contextlib.suppress(OSError): # the terminal may be gone
+        print("stopping ...", flush=True)
 
 
 def serve(program, port, stack):
@@ -110,12 +121,13 @@ def interrupted(_number, _frame):
 def main():
     program, port = os.path.abspath(sys.argv[1]), int(sys.argv[2])
     for number in ENDING_SIGNALS:
-        signal.signal(number, interrupted)
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN: # started by nohup
+            signal.signal(number, interrupted)
     try:
-        if harness.is_taken(port):
-            raise harness.Failed(f"port {port} is in use; choose another one: make run PORT=8081")
         with contextlib.ExitStack() as stack:
-            stack.enter_context(lock_place())
+            stack.enter_context(lock_place(port))
+            if harness.is_taken(port):
+                raise harness.Failed(f"port {port} is in use; choose another one: make run PORT=8081")
             serve(program, port, stack)
     except KeyboardInterrupt:
         print(f"stopped; the data are in {PLACE}")

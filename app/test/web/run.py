@@ -195,6 +195,9 @@ def run_all(program, what, only, directory):
     import files
     import shop
 
+    if not os.path.exists("/usr/bin/chromium"):
+        print("there is no /usr/bin/chromium")
+        return NOT_RUN
     axe = access.fetch_axe() if what == "access" else None
     if what == "access" and axe is None:
         print("npm, which brings axe-core, is missing or cannot download it")
