@@ -13,7 +13,7 @@
 # it is missing, and starts a private Docker daemon if none runs, which changes neither the
 # machine's firewall nor /var/lib/docker. If that is impossible, it prints "not run" and the
 # reason. It uses its own names, so it does not disturb a running demo.
-# shellcheck disable=SC2086 # $compose is many words
+# shellcheck disable=SC2016,SC2046,SC2086 # $compose is many words; bash in a container expands some
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -37,9 +37,9 @@ set_names()
     place=$3
     url=http://127.0.0.1:$PORT
     export PORT PROMETHEUS_PORT SECKILL_IMAGE
-    compose="docker compose"
-    $compose version >/dev/null 2>&1 || compose=docker-compose
-    compose="$compose -p $project --env-file $place/env -f docker/compose.yaml"
+    tool="docker compose"
+    $tool version >/dev/null 2>&1 || tool=docker-compose
+    compose="$tool -p $project --env-file $place/env -f docker/compose.yaml"
 }
 
 # quietly NAME COMMAND...: write the output to a log and show its end if the command fails. The
@@ -200,6 +200,23 @@ verb_down()
 
 # -- the test --
 
+# Run the block of the README for those with Docker, with the images of this machine.
+check_readme()
+{
+    make_env
+    {
+        echo "set -eu; docker() { shift; command $tool \"\$@\"; }"
+        awk '/^```/ { if (wanted) printf "%s", block; wanted = 0; block = ""; next }
+            { block = block $0 "\n" }
+            /^docker compose/ { wanted = 1 }' README.md | sed "s,127.0.0.1:8080,127.0.0.1:$PORT,"
+    } >"$place/readme.sh"
+    quietly readme env COMPOSE_PROJECT_NAME="$project" $(cat "$place/images") sh "$place/readme.sh"
+    case $(tail -n 1 "$place/readme.log") in
+    *'"status":"unpaid"'*) echo "the README sold an order" ;;
+    *) fail "the README sold nothing: $(tail -n 2 "$place/readme.log")" ;;
+    esac
+}
+
 check()
 {
     [ "$2" = "$3" ] || fail "$1: \"$2\", expected \"$3\""
@@ -213,9 +230,9 @@ in_app()
 
 check_demo()
 {
-    check "user of the service" "$(in_app 'id -u')" 10001
+    check "user of the service" "$(in_app 'echo $UID')" 10001
     check "write to the root file system" "$(in_app 'echo >/tmp/x')" refused
-    check "capabilities" "$(in_app 'grep CapBnd /proc/self/status | tr -dc 0-9')" 0000000000000000
+    check "capabilities" "$(in_app 'status=$(</proc/self/status) && echo ${status#*CapBnd:} | { read -r set _ && echo $set; }')" 0000000000000000
     check "metrics through nginx" "$(curl -s -o /dev/null -w '%{http_code}' "$url/metrics")" 404
     wait_for 30 scraped 'sum(seckill_orders_total{outcome="placed"})' 1001 ||
         fail "Prometheus counted $(metric 'sum(seckill_orders_total{outcome="placed"})') orders, expected 1001"
@@ -225,7 +242,9 @@ check_demo()
     shopper=$($compose exec -T app2 /usr/bin/seckill token --user 1004)
     post "$shopper" "/v1/vouchers/$voucher/orders" >/dev/null
     check "exit code of the stopped instance" "$(docker inspect -f '{{.State.ExitCode}}' "$($compose ps -aq app1)")" 0
-    docker images --format '{{.Repository}}:{{.Tag}} {{.Size}}' | grep "^$SECKILL_IMAGE"
+    size=$(docker image inspect -f '{{.Size}}' "$SECKILL_IMAGE")
+    [ "$size" -lt 60000000 ] || fail "the image of the service has $size bytes"
+    echo "image of the service: $((size / 1000000)) MB"
 }
 
 check_gone()
@@ -354,6 +373,8 @@ verb_test()
     import_base
     why=$(try_container 2>&1) || not_run "containers do not work: $(echo "$why" | tail -n 1)"
     remove_probe
+    check_readme
+    verb_down
     verb_up
     check_demo
     verb_down
