@@ -62,6 +62,16 @@ static bool is_last(const struct http_request *request)
     return request->http->is_quiesced || request->is_chunked;
 }
 
+/* What a token gives access to is stored by no browser or proxy. Only reads can be stored. */
+static bool is_private(const struct http_request *request)
+{
+    enum http_method method = http_method(request);
+    size_t len;
+
+    return (method == HTTP_GET || method == HTTP_HEAD) &&
+           http_lookup(request, MHD_HTTP_HEADER_AUTHORIZATION, &len) != NULL;
+}
+
 /* The headers that differ from answer to answer. */
 static bool add_individual(const struct http_request *request,
                            struct MHD_Response *response)
@@ -70,6 +80,8 @@ static bool add_individual(const struct http_request *request,
     char id[HTTP_REQUEST_ID_MAX + 1];
 
     if (http_copy_request_id(request, id) && !add_header(response, "X-Request-Id", id))
+        return false;
+    if (is_private(request) && !add_header(response, "Cache-Control", "no-store"))
         return false;
     if (http->options.tls != NULL &&
         !add_header(response, "Strict-Transport-Security", "max-age=31536000"))

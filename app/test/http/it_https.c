@@ -225,6 +225,20 @@ static void test_tls__versions_and_ciphers(void **state)
 
 /* -- headers -- */
 
+static void test_headers__answers_to_a_token_are_not_stored(void **state)
+{
+    struct service *service = fixture_serve(*state, NULL);
+    const struct client_reply *reply =
+        EXPECT(request(service, admin(), NULL, "GET /v1/orders?user_id=1"), 200, NULL);
+
+    assert_string_equal(reply_header(reply, "Cache-Control"), "no-store");
+    reply =
+        EXPECT(request(service, admin(), NULL, "HEAD /v1/orders?user_id=1"), 200, NULL);
+    assert_string_equal(reply_header(reply, "Cache-Control"), "no-store");
+    reply = EXPECT(request(service, NULL, NULL, "GET /v1/vouchers"), 200, NULL);
+    assert_null(client_header(reply, "Cache-Control"));
+}
+
 static void test_headers__forbid_content_sniffing(void **state)
 {
     static const char *const targets[] = {"/healthz", "/v1/orders", "/nothing",
@@ -356,6 +370,7 @@ int main(void)
         CASE(test_tls__a_pair_that_does_not_match_is_refused),
         CASE(test_tls__answers_have_strict_transport_security),
         CASE(test_tls__versions_and_ciphers),
+        CASE(test_headers__answers_to_a_token_are_not_stored),
         CASE(test_headers__forbid_content_sniffing),
         CASE(test_request_id__is_returned),
         CASE(test_request_id__invalid_is_ignored),
