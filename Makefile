@@ -240,6 +240,11 @@ simulate-defects: $(BUILD)/simulate $(BUILD)/libapp.a $(BUILD)/librlock.a ## the
 	@COMPILE='$(CC) $(ALL_CFLAGS)' LINK='$(CC) $(SANITIZE) $(LDFLAGS) $(SIM_LINK) $(SIM_OBJ) $(filter %.a,$^) $(SIM_LIBS)' \
 	    app/test/sim/defects.py $(BUILD) 100000 $(DEFECTS)
 
+PROMOTIONS = 200
+.PHONY: failover
+failover: $(BUILD)/lib/test/it_sentinel ## promote a replica again and again under load; count stale writes: PROMOTIONS=
+	@$< $(PROMOTIONS)
+
 # Each file of bench/ is a program.
 BENCH_LOCK := $(patsubst lib/test/bench/%.c,$(BUILD)/%,$(BENCH_SRC))
 .PHONY: bench-lock

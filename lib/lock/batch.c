@@ -259,6 +259,8 @@ static void send_batch(struct rlock_batch *batch)
         batch->is_sent = true;
         return;
     }
+    if (batch->failure == STATUS_DOWN)
+        batch->failure = rlock_server_why_down(client);
     list_remove(&batch->link);
     list_append(&client->batches.failed, &batch->link);
     rlock_client_wake(client);
@@ -343,7 +345,7 @@ static bool take_results(struct rlock_batch *batch, const char *results, size_t 
     memcpy(batch->results, results, len);
     if (memchr(results, 'E', len) != NULL)
         err_set(&batch->client->why, STATUS_REFUSED,
-                "the key holds no lock of this kind, or the server is out of memory");
+                "WRONGTYPE the key holds no lock of this kind");
     return true;
 }
 
@@ -433,7 +435,7 @@ static void batch_on_replicas(struct redis_command *command, enum status status,
     int64_t replicas = 0;
 
     if (status == STATUS_REFUSED) {
-        rlock_server_refused(client, reply);
+        (void)rlock_server_refused(client, reply);
         status = STATUS_OK; /* no replica is known to have it */
     } else if (status == STATUS_OK && !redis_reply_int(reply, &replicas)) {
         status = STATUS_IO;
@@ -516,7 +518,7 @@ static void batch_on_reply(struct redis_script_call *call, enum status status,
         return;
     }
     if (status == STATUS_REFUSED)
-        rlock_server_refused(batch->client, reply);
+        status = rlock_server_refused(batch->client, reply);
     complete(batch, status);
 }
 

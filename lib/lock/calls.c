@@ -17,6 +17,7 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
     list_init(&lock->watch_link);
     lock->batch = NULL;
     lock->waiter = NULL;
+    lock->in_doubt = false;
     lock->subject = NULL;
     lock->kind = options->kind == NULL ? &rlock_plain : options->kind;
     lock->on_lost = options->on_lost;

@@ -47,6 +47,7 @@ static void client_on_state(bool is_up, const struct err *why, void *arg)
         rlock_server_raise_fence(client);
         rlock_orphan_resume(client);
         rlock_watchdog_resume(client);
+        rlock_waits_resume(client);
         rlock_batch_flush(client);
     }
     if (client->on_state != NULL && !client->is_closing)

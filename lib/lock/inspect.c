@@ -77,7 +77,7 @@ static void inspect_on_reply(struct redis_script_call *call, enum status status,
     struct query *query = list_item(call, struct query, call);
 
     if (status == STATUS_REFUSED)
-        rlock_server_refused(query->client, reply);
+        status = rlock_server_refused(query->client, reply);
     if (status != STATUS_OK)
         answer(query, status, NULL);
     else if (query->forced != NULL)

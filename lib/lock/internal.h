@@ -116,6 +116,7 @@ struct rlock_orphans {
     struct list second; /* to be released once more, in order of renew_at_us */
     unsigned due_count;
     uv_timer_t timer;
+    int64_t timer_at_us; /* INT64_MAX: not running */
 };
 
 /* -- channels: channel.c -- */

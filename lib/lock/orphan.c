@@ -5,7 +5,7 @@
  * hold unread commands of the lost connection, and execute the old acquire after the
  * release by the new connection. Therefore such a lock is released once more after
  * SECOND_RELEASE_US. The number of copies that are due is bounded; beyond it the oldest
- * are left to their lease.
+ * are left to their lease. None is released after its lease must have ended.
  */
 #include "lock/orphan.h"
 #include "base/clock.h"
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define SECOND_RELEASE_US 1000000
+#define RETRY_US          100000 /* while the server accepts no release */
 #define DUE_MAX           20000
 
 static void orphan_on_timer(uv_timer_t *timer);
@@ -28,6 +29,7 @@ void rlock_orphan_init(struct rlock_client *client)
     list_init(&orphans->second);
     uv_timer_init(client->loop, &orphans->timer);
     orphans->timer.data = client;
+    orphans->timer_at_us = INT64_MAX;
 }
 
 void rlock_orphan_close(struct rlock_client *client)
@@ -65,7 +67,15 @@ void rlock_orphan_recycle(struct rlock_client *client, struct rlock *lock)
     list_append(&client->orphans.spare, &lock->link);
 }
 
-/** Keep the copy until the connection is up. */
+static void wake_at(struct rlock_orphans *orphans, int64_t at_us)
+{
+    if (at_us >= orphans->timer_at_us)
+        return;
+    orphans->timer_at_us = at_us;
+    uv_timer_start(&orphans->timer, orphan_on_timer, clock_ms_until(at_us), 0);
+}
+
+/** Keep the copy until the connection is up, or the server may accept it. */
 static void put_due(struct rlock_client *client, struct rlock *copy)
 {
     struct rlock_orphans *orphans = &client->orphans;
@@ -75,6 +85,8 @@ static void put_due(struct rlock_client *client, struct rlock *copy)
     else
         orphans->due_count++;
     list_append(&orphans->due, &copy->link);
+    if (!client->is_closing && redis_conn_is_up(client->conn))
+        wake_at(orphans, clock_mono_us() + RETRY_US);
 }
 
 static void release_again(struct rlock_client *client, struct rlock *copy)
@@ -83,8 +95,7 @@ static void release_again(struct rlock_client *client, struct rlock *copy)
 
     copy->renew_at_us = clock_mono_us() + SECOND_RELEASE_US;
     list_append(&orphans->second, &copy->link);
-    if (!uv_is_active((uv_handle_t *)&orphans->timer))
-        uv_timer_start(&orphans->timer, orphan_on_timer, SECOND_RELEASE_US / 1000, 0);
+    wake_at(orphans, copy->renew_at_us);
 }
 
 static bool is_certain(enum status status)
@@ -96,8 +107,9 @@ static void orphan_on_released(struct rlock *copy, enum status status, void *arg
 {
     struct rlock_client *client = arg;
     bool is_first_release = copy->tries == 1;
+    bool may_exist = clock_mono_us() < copy->safe_until_us;
 
-    if (!is_certain(status) && !client->is_closing) {
+    if (!is_certain(status) && may_exist && !client->is_closing) {
         copy->tries = 1;
         put_due(client, copy);
     } else if (status == STATUS_LOST && is_first_release && !client->is_closing) {
@@ -123,6 +135,8 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
     copy->callback = orphan_on_released;
     copy->arg = client;
     copy->serial = lock->serial;
+    copy->safe_until_us =
+        clock_mono_us() + ((int64_t)lock->lease_ms + client->timeout_ms) * 1000;
     copy->holder = lock->holder;
     copy->tries = 0;
     copy->name_len = lock->name_len;
@@ -157,6 +171,16 @@ void rlock_orphan_unknown(struct rlock_client *client, const struct rlock *lock)
         put_due(client, copy);
 }
 
+void rlock_orphan_later(struct rlock_client *client, const struct rlock *lock)
+{
+    struct rlock *copy = client->may_finish ? NULL : copy_of(client, lock);
+
+    if (copy == NULL)
+        return;
+    copy->tries = 2;
+    release_again(client, copy);
+}
+
 void rlock_orphan_take_over(struct rlock_client *client, struct rlock *lock)
 {
     struct rlock *copy = copy_of(client, lock);
@@ -184,15 +208,18 @@ static void orphan_on_timer(uv_timer_t *timer)
     struct list *second = &client->orphans.second;
     int64_t now_us = clock_mono_us();
 
+    client->orphans.timer_at_us = INT64_MAX;
     while (!list_is_empty(second)) {
         struct rlock *copy = list_item(second->next, struct rlock, link);
 
         if (copy->renew_at_us > now_us) {
-            uv_timer_start(timer, orphan_on_timer, clock_ms_until(copy->renew_at_us), 0);
+            wake_at(&client->orphans, copy->renew_at_us);
             break;
         }
         list_remove(&copy->link);
         release(client, copy);
     }
+    if (redis_conn_is_up(client->conn))
+        rlock_orphan_resume(client);
     rlock_batch_flush(client);
 }

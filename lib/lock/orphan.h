@@ -23,6 +23,9 @@ void rlock_orphan_now(struct rlock_client *client, const struct rlock *lock);
 /** The server may hold `lock` or not: release a copy as soon as that is possible. */
 void rlock_orphan_unknown(struct rlock_client *client, const struct rlock *lock);
 
+/** The same for a lock whose release is in progress: release a copy in a second. */
+void rlock_orphan_later(struct rlock_client *client, const struct rlock *lock);
+
 /** Let a copy take over the release of `lock` that is in progress. */
 void rlock_orphan_take_over(struct rlock_client *client, struct rlock *lock);
 

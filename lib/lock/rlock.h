@@ -132,12 +132,15 @@ struct rlock {
     uint8_t status; /* enum status for the callback, while that is due */
     uint8_t tries;
     bool watched;
+    bool in_doubt; /* the outcome of an earlier try of this acquire is unknown */
     char name[RLOCK_NAME_MAX];
 };
 
 struct rlock_client_options {
     uv_loop_t *loop; /* borrowed, outlives the client */
-    /* redis://[user:password@]host[:port][/db], rediss:// for TLS, unix:/path */
+    /* redis://[user:password@]host[:port][,...][/db]: one of the hosts is the primary;
+       redis-sentinel://[user:password@]host[:port][,...][/db]?master=NAME: the hosts are
+       sentinels; rediss:// and rediss-sentinel:// for TLS; unix:/path */
     const char *redis_url;
     const char *fence_key; /* the counter of fencing tokens; NULL: "lock:fence" */
     uint32_t timeout_ms;   /* per command; then STATUS_TIMEOUT */
@@ -155,9 +158,10 @@ struct rlock_acquire_options {
     bool watchdog;     /* renew the lease after each third of it, until the release */
     rlock_cb on_lost;  /* called once when the held lock is found lost, with the `arg` of
                           acquire; the lock is then no longer held; may be NULL */
-    uint32_t wait_ms;  /* how long to wait for another owner; 0: one try. The waiter tries
-                          again when pub/sub reports a release, when the owner's lease
-                          ends or, if spin_max_ms is set, after pauses */
+    uint32_t wait_ms;  /* how long to wait for another owner, and for the server while it
+                          is away; 0: one try. The waiter tries again when pub/sub
+                          reports a release, when the owner's lease ends or, if
+                          spin_max_ms is set, after pauses */
     uint16_t spin_min_ms;      /* the first pause (0: 1 ms); later ones are longer */
     uint16_t spin_max_ms;      /* the longest pause. Each pause is shortened at random,
                                   to between half and all of its length */
@@ -174,6 +178,16 @@ struct rlock_stats {
     /* Grants by the time since the call: bucket i counts 2^(i-1) to below 2^i ms, the
        last bucket all longer times. */
     uint64_t waits[RLOCK_WAIT_BUCKETS];
+};
+
+/** Why a server refused a call, or the login. */
+enum rlock_refusal {
+    RLOCK_REFUSED_OTHER,
+    RLOCK_REFUSED_MEMORY,     /* OOM: maxmemory is reached */
+    RLOCK_REFUSED_LOGIN,      /* NOAUTH, WRONGPASS */
+    RLOCK_REFUSED_PERMISSION, /* NOPERM: the user may not run the command or use the key */
+    RLOCK_REFUSED_TYPE,       /* WRONGTYPE: the key holds something else */
+    RLOCK_REFUSED_DISK,       /* MISCONF: it cannot save its data and accepts no writes */
 };
 
 /* -- clients -- */
@@ -206,7 +220,7 @@ MUST_CHECK enum status rlock_client_open(const struct rlock_client_options *opti
 void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg),
                         void *arg);
 
-/** Whether the client is connected to a server that replies. */
+/** Whether the client is connected to a primary that replies. */
 bool rlock_client_is_up(const struct rlock_client *client);
 
 /** Send all calls collected since the last flush. Calls no callback. */
@@ -216,6 +230,15 @@ void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *r
 
 /** The last failure: why the client is not connected, or what the server refused. */
 const struct err *rlock_client_why(const struct rlock_client *client);
+
+/**
+ * The reason of a STATUS_REFUSED.
+ *
+ * @err  from rlock_client_why() during the callback, or of a call of rlock_sync.h
+ *
+ * Threads  any
+ */
+enum rlock_refusal rlock_refusal(const struct err *err);
 
 /* -- locks -- */
 
@@ -229,15 +252,20 @@ const struct err *rlock_client_why(const struct rlock_client *client);
  *              STATUS_BUSY       held by another owner during all of wait_ms
  *              STATUS_INVALID    bad name or option; or `lock` is held or in another
  *                                call, which continues
- *              STATUS_DOWN       not connected, nothing was sent
+ *              STATUS_DOWN       not connected, or the server accepts no calls now
+ *                                (BUSY, LOADING, READONLY, MASTERDOWN, TRYAGAIN,
+ *                                CLUSTERDOWN) during all of wait_ms; not held
  *              STATUS_TIMEOUT,
- *              STATUS_IO         unknown. If the server grants it, the library releases
- *                                it as soon as possible; the lease ends it at the latest.
+ *              STATUS_IO         unknown, also at the end of wait_ms, which covers
+ *                                reconnects (of kind getset at once). If the server
+ *                                grants it, the library releases it as soon as possible;
+ *                                the lease ends it at the latest.
  *                                A server that executes the call after the timeout does
  *                                not grant it, except in the first round trip of a
  *                                connection
- *              STATUS_REFUSED    the server replied with an error (read-only, out of
- *                                memory, a key of another type, ...); rlock_client_why()
+ *              STATUS_REFUSED    the server replied with an error (out of memory, a key
+ *                                of another type, ...), or refuses the login;
+ *                                rlock_client_why(), rlock_refusal()
  *              STATUS_UNSAFE     too few replicas have it; released
  *              STATUS_CANCELLED  by rlock_cancel() or rlock_client_close()
  *              STATUS_NO_MEMORY  not held

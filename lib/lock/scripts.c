@@ -1,4 +1,4 @@
-/* scripts.c - the Lua sources. Redis 5 or later (TIME before a write). */
+/* scripts.c - the Lua sources. Redis 6.2 or later (redis/discovery.h). */
 #include "lock/scripts.h"
 #include "lock/rlock.h"
 

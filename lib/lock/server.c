@@ -2,6 +2,8 @@
 #include "lock/server.h"
 #include "base/clock.h"
 
+#include <string.h>
+
 #define AHEAD_UNKNOWN_US (INT64_MAX / 4)
 
 static void server_on_raised(struct redis_script_call *call, enum status status,
@@ -50,10 +52,55 @@ uint64_t rlock_server_latest_us(const struct rlock_client *client, int64_t sent_
     return latest_us < 0 ? 0 : (uint64_t)latest_us;
 }
 
-void rlock_server_refused(struct rlock_client *client, const struct redis_reply *error)
+enum rlock_refusal rlock_refusal(const struct err *err)
+{
+    static const struct {
+        const char *code;
+        enum rlock_refusal refusal;
+    } codes[] = {
+        {"OOM", RLOCK_REFUSED_MEMORY},      {"NOAUTH", RLOCK_REFUSED_LOGIN},
+        {"WRONGPASS", RLOCK_REFUSED_LOGIN}, {"NOPERM", RLOCK_REFUSED_PERMISSION},
+        {"WRONGTYPE", RLOCK_REFUSED_TYPE},  {"MISCONF", RLOCK_REFUSED_DISK},
+    };
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+        if (redis_error_has_code(err->text, codes[i].code))
+            return codes[i].refusal;
+    }
+    /* Redis 7.0 gives this one no code. */
+    if (strstr(err->text, "The user executing the script can't") != NULL)
+        return RLOCK_REFUSED_PERMISSION;
+    return RLOCK_REFUSED_OTHER;
+}
+
+static bool is_transient(const char *text)
+{
+    static const char *const codes[] = {"BUSY",       "LOADING",  "READONLY",
+                                        "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN"};
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+        if (redis_error_has_code(text, codes[i]))
+            return true;
+    }
+    return false;
+}
+
+enum status rlock_server_refused(struct rlock_client *client,
+                                 const struct redis_reply *error)
 {
     size_t len;
     const char *text = redis_reply_text(error, &len);
 
-    err_set(&client->why, STATUS_REFUSED, "%s", text == NULL ? "no message" : text);
+    if (text == NULL)
+        text = "no message";
+    return err_set(&client->why, is_transient(text) ? STATUS_DOWN : STATUS_REFUSED, "%s",
+                   text);
+}
+
+enum status rlock_server_why_down(const struct rlock_client *client)
+{
+    bool is_login_refused = !redis_conn_is_up(client->conn) &&
+                            rlock_refusal(&client->why) == RLOCK_REFUSED_LOGIN;
+
+    return is_login_refused ? STATUS_REFUSED : STATUS_DOWN;
 }

@@ -20,7 +20,14 @@ void rlock_server_saw_clock(struct rlock_client *client, int64_t clock_us,
 /** The time on the server's clock after which a call sent at `sent_us` has timed out. */
 uint64_t rlock_server_latest_us(const struct rlock_client *client, int64_t sent_us);
 
-/** The server replied with this error: keep its text for rlock_client_why(). */
-void rlock_server_refused(struct rlock_client *client, const struct redis_reply *error);
+/**
+ * The server replied with this error: keep its text for rlock_client_why(). Nothing was
+ * done. Returns STATUS_DOWN if the server may accept the call later, else STATUS_REFUSED.
+ */
+enum status rlock_server_refused(struct rlock_client *client,
+                                 const struct redis_reply *error);
+
+/** Why a call could not be sent: STATUS_DOWN, or STATUS_REFUSED if the login was. */
+enum status rlock_server_why_down(const struct rlock_client *client);
 
 #endif

@@ -135,13 +135,23 @@ static void fail_acquire(struct rlock_client *client, struct rlock *lock,
         client->stats.busy++;
     else
         client->stats.failed++;
-    if (is_unknown(status))
+    if (lock->in_doubt)
         rlock_orphan_unknown(client, lock);
     else if (status == STATUS_UNSAFE || is_queued)
         rlock_orphan_now(client, lock);
-    if (status != STATUS_BUSY || is_queued)
+    if (status != STATUS_BUSY || is_queued || lock->in_doubt)
         rlock_client_wake(client); /* to send the release of the copy */
     finish(lock, RLOCK_IDLE, status);
+}
+
+/**
+ * A try whose outcome is unknown is repeated with the same value, so a grant that it got
+ * is found again; getset has no such value.
+ */
+static bool may_pass(const struct rlock *lock, enum status status)
+{
+    return status == STATUS_BUSY || status == STATUS_DOWN ||
+           (is_unknown(status) && lock->kind->can_renew);
 }
 
 void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
@@ -153,7 +163,9 @@ void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
         grant(client, lock, result);
         return;
     }
-    if (status == STATUS_BUSY)
+    if (is_unknown(status))
+        lock->in_doubt = true;
+    if (may_pass(lock, status))
         status = rlock_wait_on(client, lock, result);
     if (status != STATUS_OK)
         fail_acquire(client, lock, status);
@@ -166,7 +178,7 @@ void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock,
 
     rlock_wait_end(client, lock, false);
     rlock_batch_leave(lock);
-    if (is_sent || is_queued)
+    if (is_sent || is_queued || lock->in_doubt)
         rlock_orphan_unknown(client, lock);
     rlock_state_answer(client, lock, STATUS_CANCELLED);
 }
@@ -293,6 +305,8 @@ void rlock_state_drop(struct rlock_client *client, struct rlock *lock)
         rlock_watchdog_remove(lock);
         rlock_wait_wake_next(client, lock);
         rlock_orphan_now(client, lock);
+        if (lock->in_doubt)
+            rlock_orphan_later(client, lock);
     }
     if (lock->state == RLOCK_HELD || lock->state == RLOCK_LOST)
         lock->state = RLOCK_IDLE;
@@ -312,8 +326,12 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
     else
         client->stats.failed++;
     if (!is_copy && (is_unknown(result->status) || result->status == STATUS_DOWN ||
-                     result->status == STATUS_NO_MEMORY))
+                     result->status == STATUS_NO_MEMORY)) {
         rlock_orphan_unknown(client, lock);
+        rlock_client_wake(client); /* to send the release of the copy */
+    } else if (!is_copy && lock->in_doubt) {
+        rlock_orphan_later(client, lock);
+    }
     finish(lock, RLOCK_IDLE, result->status);
 }
 

@@ -14,6 +14,9 @@
  * While the channel is not subscribed, its waiters spin. While it is, they still try
  * every RECHECK_MS, and each try renews the waiting key (scripts.c). So the key expires
  * soon after a waiter has died or given up.
+ *
+ * A waiter whose try failed, because the connection was lost or the server accepts no
+ * calls for a while, tries again when the connection is up, and after pauses.
  */
 #include "lock/wait.h"
 #include "base/backoff.h"
@@ -43,6 +46,7 @@ struct rlock_waiter {
     int64_t free_at_us; /* when the owner's lease will have ended; INT64_MAX: not known */
     unsigned attempts;  /* pauses in a row, for the back-off */
     bool must_retry;    /* a message arrived while a try was in progress */
+    enum status status; /* of the last try: STATUS_BUSY, or why it failed */
 };
 
 static void wait_on_timer(uv_timer_t *timer);
@@ -97,6 +101,7 @@ static void sleep_on(struct rlock_waiter *waiter)
     bool is_queued = waiter->lock->kind->is_queued;
 
     if (spins(waiter) ||
+        (waiter->status != STATUS_BUSY && redis_conn_is_up(waiter->client->conn)) ||
         (!waiter->channel->is_subscribed && (is_queued || is_first(waiter))))
         at_us = sooner(at_us, now_us + next_pause_us(waiter));
     if (!spins(waiter) && (is_queued || is_first(waiter)))
@@ -131,12 +136,12 @@ static void wake(struct rlock_waiter *waiter)
 
 static void wait_on_timer(uv_timer_t *timer)
 {
-    static const struct rlock_result busy = {.status = STATUS_BUSY};
     struct rlock_waiter *waiter = timer->data;
+    struct rlock_result result = {.status = waiter->status};
     struct rlock *lock = waiter->lock;
 
     if (clock_mono_us() >= waiter->deadline_us)
-        lock->kind->acquire_wait.on_result(waiter->client, lock, &busy);
+        lock->kind->acquire_wait.on_result(waiter->client, lock, &result);
     else
         try_again(waiter);
 }
@@ -168,7 +173,7 @@ static bool join_channel(struct rlock_waiter *waiter)
     return waiter->channel != NULL;
 }
 
-/** The first try of `lock` has failed. NULL: no memory is left. */
+/** The first try of `lock` did not get it. NULL: no memory is left. */
 static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *lock)
 {
     struct rlock_waiter *waiter = create(client);
@@ -199,18 +204,28 @@ enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
     int64_t now_us = clock_mono_us();
 
     if (now_us >= deadline_of(lock))
-        return STATUS_BUSY;
+        return result->status;
     if (waiter == NULL)
         waiter = begin(client, lock);
     if (waiter == NULL)
         return STATUS_NO_MEMORY;
-    waiter->free_at_us =
-        result->remaining_ms < 0 ? INT64_MAX : now_us + (result->remaining_ms + 1) * 1000;
-    if (waiter->must_retry)
+    waiter->status = result->status;
+    waiter->free_at_us = result->status != STATUS_BUSY || result->remaining_ms < 0
+                             ? INT64_MAX
+                             : now_us + (result->remaining_ms + 1) * 1000;
+    if (waiter->must_retry && redis_conn_is_up(client->conn))
         try_again(waiter);
     else
         sleep_on(waiter);
     return STATUS_OK;
+}
+
+void rlock_waits_resume(struct rlock_client *client)
+{
+    LIST_EACH(struct rlock_waiter, waiter, &client->waits.all, all_link) {
+        if (waiter->lock != NULL && waiter->status != STATUS_BUSY)
+            wake(waiter);
+    }
 }
 
 /** The waiter before `next`, which was the first, has left. */

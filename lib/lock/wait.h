@@ -16,11 +16,15 @@ void rlock_waits_close(struct rlock_client *client);
 void rlock_waits_clear(struct rlock_client *client);
 
 /**
- * The try of `lock` found it busy. STATUS_OK: it goes on waiting; STATUS_BUSY: its time
- * is up; STATUS_NO_MEMORY: it cannot wait.
+ * The try of `lock` found it busy, or failed in a way that may pass. STATUS_OK: it goes on
+ * waiting; STATUS_NO_MEMORY: it cannot wait; else its time is up, with the result of the
+ * try.
  */
 MUST_CHECK enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
                                      const struct rlock_result *result);
+
+/** The connection is up again: the waiters whose try failed try again. */
+void rlock_waits_resume(struct rlock_client *client);
 
 /** `lock` waits no more; `is_granted`: because it was granted. Harmless otherwise. */
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);

@@ -5,8 +5,17 @@
  * the deadline for connecting, or the deadline of the oldest command. After an idle
  * second it sends a PING, so that a hung server is noticed before the next command.
  *
- * The handshake (AUTH, SELECT, PING) must succeed before commands are accepted. Its PING
- * detects a server that is still loading its data.
+ * The handshake (AUTH, SELECT, PING, HELLO) must succeed before commands are accepted. Its
+ * PING detects a server that is still loading its data, its HELLO a replica and a server
+ * that is too old.
+ *
+ * With several hosts each attempt takes the next one and a part of the timeout. The pause
+ * follows a round in which all have failed.
+ *
+ * With sentinels the connection has a guide: a second connection, whose hosts are the
+ * sentinels. Each time it comes up, it asks for the primary and for a replica that is
+ * being promoted, and subscribes to +switch-master. An attempt that needs a new answer
+ * sends the guide to the next sentinel, since this one may be cut off from the others.
  *
  * Commands end by a reply, by the timer or by redis_conn_close() only. A callback may
  * close the connection, so the state is checked again after each callback.
@@ -17,6 +26,7 @@
 #include "base/closing.h"
 #include "base/process.h"
 #include "base/random.h"
+#include "redis/discovery.h"
 #include "redis/socket.h"
 
 #include <assert.h>
@@ -28,12 +38,15 @@
 
 #define PAUSE_MIN_MS  20
 #define PAUSE_MAX_MS  500
+#define GUIDED_MAX_MS 100     /* the same with sentinels: soon after the switch */
 #define STEADY_US     1000000 /* up for this long, the next pause is short again */
 #define ADDRESSES_MAX 60 /* of one name; divisible by any small number of addresses */
 #define IDLE_US       1000000
+#define HOST_PART     5 /* of the timeout, for one host of several */
 
 enum conn_state {
     CONN_PAUSING,
+    CONN_ASKING, /* the guide, which has not answered */
     CONN_RESOLVING,
     CONN_CONNECTING,
     CONN_HANDSHAKE,
@@ -62,10 +75,11 @@ struct redis_conn {
     struct redis_socket *socket; /* NULL while pausing and resolving */
     struct list pending;         /* struct redis_command, in the order sent */
     size_t command_begin;        /* where the unfinished command begins in the wire */
-    struct handshake handshakes[3];
+    struct handshake handshakes[4];
     struct redis_command probe;
     struct err broken;   /* a write failed: the timer closes the connection */
     struct err reported; /* the last reason given to on_state */
+    struct err round;    /* the reasons why the hosts of this round have failed */
 
     uv_timer_t timer;
     int64_t timer_at_us; /* INT64_MAX: not running */
@@ -73,6 +87,14 @@ struct redis_conn {
     int64_t up_since_us;
     unsigned failures; /* in a row */
     unsigned attempts;
+    unsigned host;  /* in url.hosts, of this or the next attempt */
+    unsigned tried; /* hosts of this round that have failed */
+
+    struct redis_conn *guide; /* to the sentinels; its answer is url.hosts[0] */
+    struct redis_command ask, ask_replicas, subscribe;
+    bool is_named;    /* url.hosts[0] is the last answer, and has not failed */
+    bool is_answered; /* by the sentinel that the guide is connected to */
+    bool is_guide;
     uint64_t last_number;
     uv_getaddrinfo_t resolve;
     bool is_resolving;
@@ -123,8 +145,10 @@ static void report_down(struct redis_conn *conn, const struct err *why)
 
 static int64_t next_pause_us(struct redis_conn *conn)
 {
+    uint32_t max_ms = conn->guide != NULL ? GUIDED_MAX_MS : PAUSE_MAX_MS;
+
     return INT64_C(1000) *
-           backoff_ms(conn->failures++, PAUSE_MIN_MS, PAUSE_MAX_MS, random_u64());
+           backoff_ms(conn->failures++, PAUSE_MIN_MS, max_ms, random_u64());
 }
 
 static void end_all(struct redis_conn *conn, enum status status)
@@ -133,22 +157,63 @@ static void end_all(struct redis_conn *conn, enum status status)
         command->done(command, status, NULL);
 }
 
+static bool has_several_hosts(const struct redis_conn *conn)
+{
+    return conn->url.host_count > 1;
+}
+
+/** Add the reason why the host has failed to those of this round. */
+static void add_reason(struct redis_conn *conn, const struct err *why)
+{
+    const struct redis_host *host = &conn->url.hosts[conn->host];
+    struct err before = conn->round;
+
+    if (!has_several_hosts(conn))
+        conn->round = *why;
+    else
+        err_set(&conn->round, why->status, "%s%s%s:%u: %s", before.text,
+                before.text[0] == '\0' ? "" : "; ", host->name, host->port, why->text);
+}
+
+/** The attempt has failed: take the next host. Whether none is left in this round. */
+static bool advance_host(struct redis_conn *conn)
+{
+    conn->host = (conn->host + 1) % conn->url.host_count;
+    if (++conn->tried < conn->url.host_count)
+        return false;
+    conn->tried = 0;
+    return true;
+}
+
 /** Close the socket, end all commands with `status`, connect again later. */
 static void lose(struct redis_conn *conn, enum status status, const struct err *why)
 {
     int64_t now_us = clock_mono_us();
-    struct err reason = *why;
+    bool was_up = conn->state == CONN_UP;
+    bool is_round_over;
 
-    if (conn->state == CONN_UP && now_us - conn->up_since_us >= STEADY_US)
+    if (was_up && now_us - conn->up_since_us >= STEADY_US)
         conn->failures = 0;
     redis_socket_close(conn->socket);
     conn->socket = NULL;
     conn->broken.status = STATUS_OK;
     conn->state = CONN_PAUSING;
-    wake_only_at(conn, now_us + next_pause_us(conn));
+    conn->is_named = false;
+    add_reason(conn, why);
+    is_round_over = was_up || advance_host(conn);
+    wake_only_at(conn, is_round_over ? now_us + next_pause_us(conn) : 0);
     end_all(conn, status);
-    if (conn->state != CONN_CLOSED)
-        report_down(conn, &reason);
+    if (conn->state == CONN_CLOSED || !is_round_over)
+        return;
+    report_down(conn, &conn->round);
+    conn->round.text[0] = '\0';
+}
+
+/** Leave the server for the next one. */
+static void leave(struct redis_conn *conn, const struct err *why)
+{
+    lose(conn, STATUS_IO, why);
+    (void)advance_host(conn);
 }
 
 void redis_conn_report_mismatch(struct redis_conn *conn)
@@ -225,6 +290,8 @@ void redis_conn_flush(struct redis_conn *conn)
 static void complete_handshake(struct redis_conn *conn)
 {
     conn->state = CONN_UP;
+    conn->tried = 0;
+    conn->round.text[0] = '\0';
     conn->up_since_us = clock_mono_us();
     wake_only_at(conn, conn->up_since_us + IDLE_US);
     report_up(conn);
@@ -236,20 +303,21 @@ static void conn_on_handshake(struct redis_command *command, enum status status,
     struct handshake *handshake = list_item(command, struct handshake, command);
     size_t len = 0;
     const char *text = redis_reply_text(reply, &len);
+    bool is_hello = strcmp(handshake->verb, "HELLO") == 0;
     bool is_ping = strcmp(handshake->verb, "PING") == 0;
     struct err err = {0};
 
     if (status != STATUS_OK && status != STATUS_REFUSED)
         return; /* lose() has handled it */
-    if (status == STATUS_REFUSED || text == NULL ||
-        (is_ping && strcmp(text, "PONG") != 0)) {
+    if (status == STATUS_REFUSED || (text == NULL && !is_hello) ||
+        (is_ping && text != NULL && strcmp(text, "PONG") != 0))
         err_set(&err, STATUS_REFUSED, "reply to %s: %s", handshake->verb,
                 text == NULL ? "not a status" : text);
-        lose(handshake->conn, STATUS_IO, &err);
-        return;
-    }
-    if (is_ping)
+    else if (is_hello &&
+             redis_discovery_check(reply, handshake->conn->is_guide, &err) == STATUS_OK)
         complete_handshake(handshake->conn);
+    if (err.status != STATUS_OK)
+        lose(handshake->conn, STATUS_IO, &err);
 }
 
 /** `first` and `second` may be NULL. */
@@ -282,6 +350,8 @@ static enum status send_handshakes(struct redis_conn *conn)
         status = send_handshake(conn, &handshakes[1], "SELECT", db, NULL);
     if (status == STATUS_OK)
         status = send_handshake(conn, &handshakes[2], "PING", NULL, NULL);
+    if (status == STATUS_OK)
+        status = send_handshake(conn, &handshakes[3], "HELLO", NULL, NULL);
     return status;
 }
 
@@ -307,6 +377,17 @@ static bool is_message(const struct redis_reply *reply)
     return word != NULL && strcmp(word, "message") == 0;
 }
 
+/** The server was the primary when we connected, and has become a replica. */
+static bool is_from_replica(const struct redis_reply *error, struct err *reterr)
+{
+    size_t len;
+    const char *text = redis_reply_text(error, &len);
+
+    err_set(reterr, STATUS_IO, "%s", text);
+    return redis_error_has_code(text, "READONLY") ||
+           redis_error_has_code(text, "MASTERDOWN");
+}
+
 static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *arg)
 {
     struct redis_conn *conn = arg;
@@ -324,6 +405,8 @@ static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *
     }
     list_remove(&command->link);
     command->done(command, is_error ? STATUS_REFUSED : STATUS_OK, reply);
+    if (is_error && conn->state == CONN_UP && is_from_replica(reply, &err))
+        leave(conn, &err);
 }
 
 static void conn_on_failed(const struct err *why, void *arg)
@@ -331,12 +414,20 @@ static void conn_on_failed(const struct err *why, void *arg)
     lose(arg, STATUS_IO, why);
 }
 
+/** How long an attempt may take: less than the timeout if another may follow. */
+static int64_t attempt_us(const struct redis_conn *conn)
+{
+    bool has_others = has_several_hosts(conn) || conn->guide != NULL;
+
+    return conn->timeout_us / (has_others ? HOST_PART : 1);
+}
+
 /** @ip  numeric; NULL: a Unix socket */
 static void connect_to(struct redis_conn *conn, const char *ip)
 {
     struct redis_socket_options options = {
         .loop = conn->loop,
-        .url = &conn->url,
+        .host = &conn->url.hosts[conn->host],
         .tls = conn->tls,
         .ip = ip,
         .events = {.connected = conn_on_connected,
@@ -347,7 +438,7 @@ static void connect_to(struct redis_conn *conn, const char *ip)
     struct err err = {.text = "no memory"};
 
     conn->state = CONN_CONNECTING;
-    conn->attempt_deadline_us = clock_mono_us() + conn->timeout_us;
+    conn->attempt_deadline_us = clock_mono_us() + attempt_us(conn);
     if (redis_socket_open(&options, &conn->socket, &err) != STATUS_OK) {
         lose(conn, STATUS_IO, &err);
         return;
@@ -380,6 +471,7 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                              struct addrinfo *found)
 {
     struct redis_conn *conn = request->data;
+    const char *name = conn->url.hosts[conn->host].name;
     char ip[NI_MAXHOST];
     struct err err = {0};
 
@@ -391,13 +483,13 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
     }
     if (failure == 0) {
         const struct addrinfo *address =
-            choose_address(found, conn->attempts++ % ADDRESSES_MAX);
+            choose_address(found, conn->attempts / conn->url.host_count % ADDRESSES_MAX);
 
         failure = getnameinfo(address->ai_addr, address->ai_addrlen, ip, sizeof(ip), NULL,
                               0, NI_NUMERICHOST);
-        err_set(&err, STATUS_IO, "resolve %s: %s", conn->url.host, gai_strerror(failure));
+        err_set(&err, STATUS_IO, "resolve %s: %s", name, gai_strerror(failure));
     } else {
-        err_set(&err, STATUS_IO, "resolve %s: %s", conn->url.host, uv_strerror(failure));
+        err_set(&err, STATUS_IO, "resolve %s: %s", name, uv_strerror(failure));
     }
     uv_freeaddrinfo(found);
     if (failure == 0)
@@ -410,29 +502,48 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
 static void resolve(struct redis_conn *conn)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    const char *name = conn->url.hosts[conn->host].name;
     struct err err = {0};
     int failure;
 
     conn->state = CONN_RESOLVING;
-    failure = uv_getaddrinfo(conn->loop, &conn->resolve, conn_on_resolved, conn->url.host,
-                             NULL, &hints);
+    failure =
+        uv_getaddrinfo(conn->loop, &conn->resolve, conn_on_resolved, name, NULL, &hints);
     if (failure != 0) {
-        err_set(&err, STATUS_IO, "resolve %s: %s", conn->url.host, uv_strerror(failure));
+        err_set(&err, STATUS_IO, "resolve %s: %s", name, uv_strerror(failure));
         lose(conn, STATUS_IO, &err);
         return;
     }
     conn->is_resolving = true;
 }
 
+/** Await the name of the primary; of the next sentinel if this one has answered. */
+static void ask(struct redis_conn *conn)
+{
+    struct err err = {.text = "another sentinel is asked"};
+
+    if (conn->is_answered && conn->guide->state == CONN_UP) {
+        leave(conn->guide, &err);
+        wake_only_at(conn->guide, 0);
+    }
+    conn->state = CONN_ASKING;
+    conn->attempt_deadline_us = clock_mono_us() + conn->timeout_us;
+    wake_only_at(conn, conn->attempt_deadline_us);
+}
+
 static void attempt(struct redis_conn *conn)
 {
     struct sockaddr_storage unused;
+    const char *name = conn->url.hosts[conn->host].name;
 
-    if (conn->url.is_unix)
+    conn->attempts++;
+    if (conn->guide != NULL && !conn->is_named)
+        ask(conn);
+    else if (conn->url.is_unix)
         connect_to(conn, NULL);
-    else if (uv_ip4_addr(conn->url.host, 0, (struct sockaddr_in *)&unused) == 0 ||
-             uv_ip6_addr(conn->url.host, 0, (struct sockaddr_in6 *)&unused) == 0)
-        connect_to(conn, conn->url.host);
+    else if (uv_ip4_addr(name, 0, (struct sockaddr_in *)&unused) == 0 ||
+             uv_ip6_addr(name, 0, (struct sockaddr_in6 *)&unused) == 0)
+        connect_to(conn, name);
     else
         resolve(conn);
 }
@@ -502,8 +613,10 @@ static void check_attempt(struct redis_conn *conn)
         wake_at(conn, conn->attempt_deadline_us);
         return;
     }
-    err_set(&err, STATUS_TIMEOUT, "connect: no reply within %lld ms",
-            (long long)conn->timeout_us / 1000);
+    err_set(
+        &err, STATUS_TIMEOUT, "connect: no reply within %lld ms",
+        (long long)(conn->state == CONN_ASKING ? conn->timeout_us : attempt_us(conn)) /
+            1000);
     lose(conn, STATUS_TIMEOUT, &err);
 }
 
@@ -518,6 +631,7 @@ static void conn_on_timer(uv_timer_t *timer)
     case CONN_PAUSING:
         attempt(conn);
         break;
+    case CONN_ASKING:
     case CONN_CONNECTING:
     case CONN_HANDSHAKE:
         check_attempt(conn);
@@ -531,8 +645,139 @@ static void conn_on_timer(uv_timer_t *timer)
     }
 }
 
-enum status redis_conn_open(const struct redis_conn_options *options,
-                            struct redis_conn **ret_conn, struct err *reterr)
+/* -- the guide -- */
+
+/** The primary is at `host`: connect to it, unless that is in progress or done. */
+static void follow(struct redis_conn *conn, const struct redis_host *host)
+{
+    struct redis_host *named = &conn->url.hosts[0];
+    struct err err = {0};
+
+    if (conn->state == CONN_CLOSED || conn->state == CONN_RESOLVING ||
+        (conn->is_named && host->port == named->port &&
+         strcmp(host->name, named->name) == 0))
+        return;
+    if (conn->state > CONN_RESOLVING) {
+        err_set(&err, STATUS_IO, "the primary is now %s:%u", host->name, host->port);
+        lose(conn, STATUS_IO, &err);
+        if (conn->state == CONN_CLOSED)
+            return;
+    }
+    conn->state = CONN_PAUSING;
+    *named = *host;
+    conn->is_named = true;
+    wake_only_at(conn, 0);
+}
+
+static void conn_on_address(struct redis_command *command, enum status status,
+                            const struct redis_reply *reply)
+{
+    struct redis_conn *conn = list_item(command, struct redis_conn, ask);
+    struct redis_host host;
+    struct err err = {0};
+
+    if (status != STATUS_OK && status != STATUS_REFUSED)
+        return; /* the guide connects again */
+    conn->is_answered = true;
+    if (redis_discovery_address(reply, &host)) {
+        follow(conn, &host);
+    } else if (conn->state == CONN_ASKING) {
+        err_set(&err, STATUS_IO, "the sentinel knows no primary %s", conn->url.master);
+        lose(conn, STATUS_IO, &err);
+    }
+}
+
+/**
+ * During a failover its leader knows the next primary up to a second before it names it.
+ * The role is checked when we connect to it.
+ */
+static void conn_on_replicas(struct redis_command *command, enum status status,
+                             const struct redis_reply *reply)
+{
+    struct redis_conn *conn = list_item(command, struct redis_conn, ask_replicas);
+    struct redis_host host;
+
+    if (status == STATUS_OK && conn->state != CONN_UP &&
+        redis_discovery_promoted(reply, &host))
+        follow(conn, &host);
+}
+
+static void conn_on_subscribed(struct redis_command *command UNUSED,
+                               enum status status UNUSED,
+                               const struct redis_reply *reply UNUSED)
+{
+    /* without the channel an attempt that fails asks again */
+}
+
+static void conn_on_switch(const struct redis_reply *message, void *arg)
+{
+    struct redis_conn *conn = arg;
+    struct redis_host host;
+
+    if (redis_discovery_switch(message, conn->url.master, &host))
+        follow(conn, &host);
+}
+
+static enum status send_question(struct redis_conn *conn)
+{
+    struct redis_conn *guide = conn->guide;
+
+    begin(guide, 3);
+    redis_conn_arg_text(guide, "SENTINEL");
+    redis_conn_arg_text(guide, "GET-MASTER-ADDR-BY-NAME");
+    redis_conn_arg_text(guide, conn->url.master);
+    if (redis_conn_end(guide, &conn->ask, conn_on_address) != STATUS_OK)
+        return STATUS_NO_MEMORY;
+    begin(guide, 3);
+    redis_conn_arg_text(guide, "SENTINEL");
+    redis_conn_arg_text(guide, "REPLICAS");
+    redis_conn_arg_text(guide, conn->url.master);
+    if (redis_conn_end(guide, &conn->ask_replicas, conn_on_replicas) != STATUS_OK)
+        return STATUS_NO_MEMORY;
+    begin(guide, 2);
+    redis_conn_arg_text(guide, "SUBSCRIBE");
+    redis_conn_arg_text(guide, REDIS_SWITCH_CHANNEL);
+    return redis_conn_end(guide, &conn->subscribe, conn_on_subscribed);
+}
+
+static void conn_on_guide_state(bool is_up, const struct err *why, void *arg)
+{
+    struct redis_conn *conn = arg;
+    struct err err = {0};
+
+    if (is_up) {
+        conn->is_answered = send_question(conn) != STATUS_OK; /* then ask the next */
+        redis_conn_flush(conn->guide);
+    } else if (conn->state == CONN_ASKING) {
+        err_set(&err, STATUS_IO, "sentinel: %s", why->text);
+        report_down(conn, &err);
+    }
+}
+
+static enum status create(const struct redis_conn_options *options, bool is_guide,
+                          struct redis_conn **ret_conn, struct err *reterr);
+
+/** The login is for the servers only. */
+static enum status open_guide(struct redis_conn *conn, struct err *reterr)
+{
+    struct redis_url url = conn->url;
+    struct redis_conn_options options = {
+        .loop = conn->loop,
+        .url = &url,
+        .timeout_ms = (uint32_t)(conn->timeout_us / 1000),
+        .on_state = conn_on_guide_state,
+        .on_message = conn_on_switch,
+        .arg = conn,
+    };
+
+    url.user[0] = url.password[0] = '\0';
+    url.db = 0;
+    conn->url.host_count = 1;
+    return create(&options, true, &conn->guide, reterr);
+}
+
+static enum status create(const struct redis_conn_options *options, bool is_guide,
+                          struct redis_conn **ret_conn, struct err *reterr)
 {
     struct redis_conn *conn = calloc(1, sizeof(*conn));
     enum status status = STATUS_OK;
@@ -546,10 +791,14 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     conn->on_state = options->on_state;
     conn->on_message = options->on_message;
     conn->arg = options->arg;
+    conn->is_guide = is_guide;
     list_init(&conn->pending);
     if (conn->url.is_tls)
         status = redis_tls_open(&conn->tls, reterr);
+    if (status == STATUS_OK && conn->url.topology == REDIS_SENTINEL && !is_guide)
+        status = open_guide(conn, reterr);
     if (status != STATUS_OK) {
+        redis_tls_close(conn->tls);
         free(conn);
         return status;
     }
@@ -559,6 +808,12 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     wake_only_at(conn, 0);
     *ret_conn = conn;
     return STATUS_OK;
+}
+
+enum status redis_conn_open(const struct redis_conn_options *options,
+                            struct redis_conn **ret_conn, struct err *reterr)
+{
+    return create(options, false, ret_conn, reterr);
 }
 
 void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg)
@@ -575,6 +830,8 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
         closing_part(&conn->closing);
         uv_cancel((uv_req_t *)&conn->resolve);
     }
+    if (conn->guide != NULL)
+        redis_conn_close(conn->guide, closing_done, closing_part(&conn->closing));
     end_all(conn, STATUS_CANCELLED);
     closing_done(&conn->closing);
 }

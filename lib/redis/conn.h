@@ -7,6 +7,9 @@
  * is closed, all commands in progress end with STATUS_TIMEOUT, and the connection is
  * opened again with back-off.
  *
+ * It connects to a primary only: of several hosts to the one that is, with sentinels to
+ * the one that they name. A server that has become a replica is left.
+ *
  * Guarantee: every command that redis_conn_end() accepts ends exactly once, never from
  * inside redis_conn_end() or redis_conn_flush().
  *

@@ -2,6 +2,7 @@
 #include "redis/reply.h"
 
 #include <hiredis/hiredis.h>
+#include <string.h>
 
 static const redisReply *inside(const struct redis_reply *reply)
 {
@@ -38,4 +39,35 @@ const struct redis_reply *redis_reply_at(const struct redis_reply *reply, size_t
         index >= inside(reply)->elements)
         return NULL;
     return (const struct redis_reply *)(const void *)inside(reply)->element[index];
+}
+
+const char *redis_reply_field(const struct redis_reply *reply, const char *key)
+{
+    size_t len;
+
+    for (size_t i = 0; redis_reply_at(reply, i + 1) != NULL; i += 2) {
+        const char *name = redis_reply_text(redis_reply_at(reply, i), &len);
+
+        if (name != NULL && strcmp(name, key) == 0)
+            return redis_reply_text(redis_reply_at(reply, i + 1), &len);
+    }
+    return NULL;
+}
+
+static bool begins_error(const char *text, const char *at)
+{
+    if (at > text && at[-1] == '-')
+        at--;
+    return at == text || (at - text >= 2 && at[-1] == ' ' && at[-2] == ':');
+}
+
+bool redis_error_has_code(const char *text, const char *code)
+{
+    size_t len = strlen(code);
+
+    for (const char *at = strstr(text, code); at != NULL; at = strstr(at + len, code)) {
+        if (begins_error(text, at) && (at[len] == ' ' || at[len] == '\0'))
+            return true;
+    }
+    return false;
 }

@@ -20,4 +20,13 @@ const char *redis_reply_text(const struct redis_reply *reply, size_t *ret_len);
 /** Element `index` of an array; NULL: there is none. */
 const struct redis_reply *redis_reply_at(const struct redis_reply *reply, size_t index);
 
+/** The text that follows `key` in an array of keys and values; NULL: there is none. */
+const char *redis_reply_field(const struct redis_reply *reply, const char *key);
+
+/**
+ * Whether the message of an error has this code, e.g. "READONLY". A message may quote an
+ * error after ": ": Redis 6.2 does so for an error inside a script.
+ */
+bool redis_error_has_code(const char *text, const char *code);
+
 #endif

@@ -29,6 +29,7 @@ struct redis_socket {
     struct redis_socket_options options;
     struct redis_wire wire;
     unsigned process;
+    bool is_unix;
     bool is_connected;
     bool is_full; /* the system did not accept all: wait until it is writable */
 };
@@ -53,9 +54,9 @@ static void watch(struct redis_socket *socket)
 
 static redisContext *connect_context(const struct redis_socket_options *options)
 {
-    if (options->url->is_unix)
-        return redisConnectUnixNonBlock(options->url->host);
-    return redisConnectNonBlock(options->ip, options->url->port);
+    if (options->ip == NULL)
+        return redisConnectUnixNonBlock(options->host->name);
+    return redisConnectNonBlock(options->ip, options->host->port);
 }
 
 enum status redis_socket_open(const struct redis_socket_options *options,
@@ -68,6 +69,7 @@ enum status redis_socket_open(const struct redis_socket_options *options,
         goto out;
     socket->options = *options;
     socket->process = process_generation();
+    socket->is_unix = options->ip == NULL;
     socket->context = connect_context(options);
     if (socket->context == NULL)
         goto out;
@@ -106,7 +108,7 @@ void redis_socket_close(struct redis_socket *socket)
         return;
     assert(socket->context != NULL);
     uv_poll_stop(&socket->poll);
-    if (!socket->options.url->is_unix)
+    if (!socket->is_unix)
         (void)setsockopt((int)socket->context->fd, SOL_SOCKET, SO_LINGER, &reset,
                          sizeof(reset));
     redisFree(socket->context);
@@ -242,7 +244,7 @@ static void finish_connect(struct redis_socket *socket)
         return;
     }
     if (options->tls != NULL && redis_tls_start(options->tls, socket->context,
-                                                options->url->host, &err) != STATUS_OK) {
+                                                options->host->name, &err) != STATUS_OK) {
         options->events.failed(&err, options->arg);
         return;
     }

@@ -28,10 +28,10 @@ struct redis_socket_events {
 };
 
 struct redis_socket_options {
-    uv_loop_t *loop;             /* borrowed */
-    const struct redis_url *url; /* borrowed, outlives the socket */
-    struct redis_tls *tls;       /* borrowed likewise; NULL for none */
-    const char *ip;              /* numeric address of url->host; unused for unix: URLs */
+    uv_loop_t *loop;               /* borrowed */
+    const struct redis_host *host; /* borrowed, outlives the socket */
+    struct redis_tls *tls;         /* borrowed likewise; NULL for none */
+    const char *ip; /* numeric address of the host; NULL: its name is that of a socket */
     struct redis_socket_events events;
     void *arg;
 };

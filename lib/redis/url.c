@@ -1,16 +1,30 @@
-/* url.c - parses a Redis URL. */
+/* url.c - parses a Redis URL, from the outside in. */
 #include "redis/url.h"
 
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
-#define PORT_DEFAULT 6379
-#define SOCKET_MAX   107 /* sun_path without its NUL */
-#define DB_MAX       1000000
+#define SOCKET_MAX 107 /* sun_path without its NUL */
+#define DB_MAX     1000000
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
 
 struct span {
     const char *begin, *end;
 };
+
+/** The text, for positions in it, and what is known of it so far. */
+struct parser {
+    const char *text;
+    struct redis_url url;
+    struct err *err;
+};
+
+static enum status refuse(const struct parser *parser, const char *at, const char *reason)
+{
+    return err_set(parser->err, STATUS_INVALID, "redis url: at byte %td: %s",
+                   at - parser->text + 1, reason);
+}
 
 static bool span_is_empty(struct span span)
 {
@@ -90,62 +104,120 @@ static bool parse_number(struct span span, unsigned long max, unsigned long *ret
     return true;
 }
 
-static enum status parse_unix(const char *path, struct redis_url *url, struct err *reterr)
+static enum status parse_unix(struct parser *parser, const char *path)
 {
     if (strncmp(path, "///", 3) == 0)
         path += 2;
     if (path[0] != '/' || path[1] == '/')
-        return err_set(reterr, STATUS_INVALID,
-                       "redis url: unix: requires an absolute path");
+        return refuse(parser, path, "unix: requires an absolute path");
     if (strlen(path) > SOCKET_MAX)
-        return err_set(reterr, STATUS_INVALID,
-                       "redis url: the socket path is longer than %d bytes", SOCKET_MAX);
-    url->is_unix = true;
-    memcpy(url->host, path, strlen(path) + 1);
+        return refuse(parser, path + SOCKET_MAX,
+                      "the socket path is longer than " TEXT(SOCKET_MAX) " bytes");
+    parser->url.is_unix = true;
+    parser->url.host_count = 1;
+    memcpy(parser->url.hosts[0].name, path, strlen(path) + 1);
     return STATUS_OK;
 }
 
-static enum status parse_login(struct span login, struct redis_url *url,
-                               struct err *reterr)
+static enum status parse_login(struct parser *parser, struct span login)
 {
+    struct redis_url *url = &parser->url;
     struct span user;
 
     if (!cut_at(&login, ':', &user))
-        return err_set(reterr, STATUS_INVALID,
-                       "redis url: the part before @ must be [user]:password");
+        return refuse(parser, login.begin, "the part before @ must be [user]:password");
     if (!decode(user, url->user, sizeof(url->user)))
-        return err_set(reterr, STATUS_INVALID,
-                       "redis url: the user is malformed or too long");
+        return refuse(parser, user.begin, "the user is malformed or too long");
     if (span_is_empty(login) || !decode(login, url->password, sizeof(url->password)))
-        return err_set(reterr, STATUS_INVALID,
-                       "redis url: the password is empty, malformed or too long");
+        return refuse(parser, login.begin,
+                      "the password is empty, malformed or too long");
     return STATUS_OK;
 }
 
-static enum status parse_address(struct span rest, struct redis_url *url,
-                                 struct err *reterr)
+static bool is_host_name(const char *name)
 {
-    struct span host = rest;
-    unsigned long port = PORT_DEFAULT;
-    bool is_v6 = !span_is_empty(rest) && *rest.begin == '[';
+    return name[0] != '\0' && strpbrk(name, " \t\r\n/?#@[]\\") == NULL;
+}
+
+/** @host  its port is the default */
+static enum status parse_host(const struct parser *parser, struct span rest,
+                              struct redis_host *host)
+{
+    const char *begin = rest.begin;
+    struct span name = rest;
+    unsigned long port = host->port;
     bool has_port;
 
-    if (is_v6) {
+    if (!span_is_empty(rest) && *rest.begin == '[') {
         rest.begin++;
-        if (!cut_at(&rest, ']', &host))
-            return err_set(reterr, STATUS_INVALID, "redis url: [ without ]");
-        if (!span_is_empty(rest) && *rest.begin != ':')
-            return err_set(reterr, STATUS_INVALID, "redis url: malformed address");
+        if (!cut_at(&rest, ']', &name))
+            return refuse(parser, begin, "[ without ]");
         has_port = !span_is_empty(rest);
-        rest.begin += has_port;
+        if (has_port && *rest.begin++ != ':')
+            return refuse(parser, rest.begin - 1, "malformed address");
     } else {
-        has_port = cut_at(&rest, ':', &host);
+        has_port = cut_at(&rest, ':', &name);
     }
     if (has_port && (!parse_number(rest, UINT16_MAX, &port) || port == 0))
-        return err_set(reterr, STATUS_INVALID, "redis url: the port must be 1..65535");
-    if (span_is_empty(host) || !decode(host, url->host, sizeof(url->host)))
-        return err_set(reterr, STATUS_INVALID, "redis url: malformed host");
-    url->port = (uint16_t)port;
+        return refuse(parser, rest.begin, "the port must be 1..65535");
+    if (!decode(name, host->name, sizeof(host->name)) || !is_host_name(host->name))
+        return refuse(parser, begin, "malformed host");
+    host->port = (uint16_t)port;
+    return STATUS_OK;
+}
+
+static bool is_named_before(const struct redis_url *url, const struct redis_host *host)
+{
+    for (const struct redis_host *at = url->hosts; at < host; at++) {
+        if (at->port == host->port && strcmp(at->name, host->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum status parse_hosts(struct parser *parser, struct span rest, uint16_t port)
+{
+    struct redis_url *url = &parser->url;
+    bool has_more = true;
+
+    while (has_more) {
+        struct redis_host *host = &url->hosts[url->host_count];
+        struct span one;
+        enum status status;
+
+        has_more = cut_at(&rest, ',', &one);
+        if (!has_more)
+            one = rest;
+        if (url->host_count == REDIS_HOSTS_MAX)
+            return refuse(parser, one.begin, "more than " TEXT(REDIS_HOSTS_MAX) " hosts");
+        host->port = port;
+        status = parse_host(parser, one, host);
+        if (status != STATUS_OK)
+            return status;
+        if (is_named_before(url, host))
+            return refuse(parser, one.begin, "the same host twice");
+        url->host_count++;
+    }
+    return STATUS_OK;
+}
+
+/** `query` is what follows the ?, and `begin` is NULL without one. */
+static enum status parse_query(struct parser *parser, struct span query, const char *end)
+{
+    struct redis_url *url = &parser->url;
+
+    if (url->topology != REDIS_SENTINEL)
+        return query.begin == NULL ? STATUS_OK
+                                   : refuse(parser, query.begin, "unknown parameter");
+    if (query.begin == NULL)
+        return refuse(parser, end, "?master=NAME is missing");
+    if (strncmp(query.begin, "master=", 7) != 0)
+        return refuse(parser, query.begin, "the only parameter is master=NAME");
+    query.begin += 7;
+    if (span_is_empty(query) || memchr(query.begin, '&', (size_t)(end - query.begin)) ||
+        !decode(query, url->master, sizeof(url->master)))
+        return refuse(parser, query.begin,
+                      "the name of the primary is empty, malformed or too long");
     return STATUS_OK;
 }
 
@@ -163,48 +235,74 @@ static bool cut_login(struct span *rest, struct span *ret_login)
     return found;
 }
 
-static enum status parse_tcp(const char *text, struct redis_url *url, struct err *reterr)
+/** Split `span` at the first `mark`; what follows it, or an empty span of NULL. */
+static struct span cut_tail(struct span *span, char mark)
+{
+    struct span head, tail = *span;
+
+    if (!cut_at(&tail, mark, &head))
+        return (struct span){NULL, NULL};
+    *span = head;
+    return tail;
+}
+
+static enum status parse_tcp(struct parser *parser, const char *text, uint16_t port)
 {
     struct span rest = {text, text + strlen(text)};
-    struct span login, db = {NULL, NULL};
+    const char *end = rest.end;
+    struct span login, db, query;
     unsigned long number = 0;
     enum status status = STATUS_OK;
 
     if (cut_login(&rest, &login))
-        status = parse_login(login, url, reterr);
+        status = parse_login(parser, login);
+    query = cut_tail(&rest, '?');
+    db = cut_tail(&rest, '/');
+    if (status == STATUS_OK)
+        status = parse_hosts(parser, rest, port);
     if (status != STATUS_OK)
         return status;
-    if (cut_at(&rest, '/', &db)) {
-        struct span swap = db;
-
-        db = rest;
-        rest = swap;
-    }
     if (!span_is_empty(db) && !parse_number(db, DB_MAX, &number))
-        return err_set(reterr, STATUS_INVALID,
-                       "redis url: the part after the host must be /database-number");
-    url->db = (uint32_t)number;
-    return parse_address(rest, url, reterr);
+        return refuse(parser, db.begin,
+                      "the part after the host must be /database-number");
+    parser->url.db = (uint32_t)number;
+    return parse_query(parser, query, end);
 }
+
+static const struct {
+    const char *prefix;
+    enum redis_topology topology;
+    bool is_tls;
+    uint16_t port; /* where the URL has none */
+} schemes[] = {
+    {"redis://", REDIS_HOSTS, false, 6379},
+    {"rediss://", REDIS_HOSTS, true, 6379},
+    {"redis-sentinel://", REDIS_SENTINEL, false, 26379},
+    {"rediss-sentinel://", REDIS_SENTINEL, true, 26379},
+};
 
 enum status redis_url_parse(const char *text, struct redis_url *ret_url,
                             struct err *reterr)
 {
-    struct redis_url url = {0};
-    enum status status;
+    struct parser parser = {.text = text, .err = reterr};
+    enum status status = STATUS_NOT_FOUND;
 
-    if (strncmp(text, "unix:", 5) == 0) {
-        status = parse_unix(text + 5, &url, reterr);
-    } else if (strncmp(text, "redis://", 8) == 0) {
-        status = parse_tcp(text + 8, &url, reterr);
-    } else if (strncmp(text, "rediss://", 9) == 0) {
-        url.is_tls = true;
-        status = parse_tcp(text + 9, &url, reterr);
-    } else {
-        status = err_set(reterr, STATUS_INVALID,
-                         "redis url: must begin with redis://, rediss:// or unix:");
+    if (strncmp(text, "unix:", 5) == 0)
+        status = parse_unix(&parser, text + 5);
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++) {
+        size_t len = strlen(schemes[i].prefix);
+
+        if (strncmp(text, schemes[i].prefix, len) != 0)
+            continue;
+        parser.url.topology = schemes[i].topology;
+        parser.url.is_tls = schemes[i].is_tls;
+        status = parse_tcp(&parser, text + len, schemes[i].port);
     }
+    if (status == STATUS_NOT_FOUND)
+        return refuse(&parser, text,
+                      "must begin with redis://, rediss://, redis-sentinel://, "
+                      "rediss-sentinel:// or unix:");
     if (status == STATUS_OK)
-        *ret_url = url;
+        *ret_url = parser.url;
     return status;
 }

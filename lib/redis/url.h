@@ -1,4 +1,4 @@
-/* url.h - the address of a Redis server and the credentials, as a URL. */
+/* url.h - the addresses of Redis servers and the credentials, as a URL. */
 #ifndef REDIS_URL_H
 #define REDIS_URL_H
 
@@ -9,26 +9,47 @@
 #include <stdint.h>
 
 #define REDIS_HOST_MAX     255 /* also the longest socket path; the system allows 107 */
+#define REDIS_HOSTS_MAX    8
 #define REDIS_USER_MAX     127
 #define REDIS_PASSWORD_MAX 511
+#define REDIS_MASTER_MAX   127
+
+enum redis_topology {
+    REDIS_HOSTS,    /* the primary is one of the hosts */
+    REDIS_SENTINEL, /* the hosts are sentinels, which know the primary */
+};
+
+struct redis_host {
+    uint16_t port;
+    char name[REDIS_HOST_MAX + 1]; /* or the path of a socket */
+};
 
 struct redis_url {
-    bool is_unix; /* `host` is the path of a socket */
+    enum redis_topology topology;
+    bool is_unix;
     bool is_tls;
-    uint16_t port;
     uint32_t db;
-    char host[REDIS_HOST_MAX + 1];
-    char user[REDIS_USER_MAX + 1];         /* "" for none */
-    char password[REDIS_PASSWORD_MAX + 1]; /* "" for none */
+    unsigned host_count; /* at least 1 */
+    struct redis_host hosts[REDIS_HOSTS_MAX];
+    char user[REDIS_USER_MAX + 1]; /* of the servers, not of sentinels; "": none */
+    char password[REDIS_PASSWORD_MAX + 1]; /* the same */
+    char master[REDIS_MASTER_MAX + 1];     /* sentinel: the name of the primary */
 };
 
 /**
- * Parse `redis://[[user]:password@]host[:port][/db]`, the same with `rediss://` for TLS,
- * or `unix:/path`. User and password may be percent-encoded; an IPv6 host is in brackets.
+ * Parse one of
+ *
+ *     redis://[[user]:password@]host[:port][,host[:port]...][/db]
+ *     redis-sentinel://[[user]:password@]host[:port][,...][/db]?master=NAME
+ *     unix:/path
+ *
+ * and the first two with `rediss` for TLS. User, password and NAME may be
+ * percent-encoded; an IPv6 host is in brackets.
  *
  * @ret_url  set on STATUS_OK, else untouched; owns no memory
  *
- * Returns  STATUS_OK; STATUS_INVALID: the message never contains the password
+ * Returns  STATUS_OK; STATUS_INVALID: the message has the position, counted in bytes from
+ *          1, and the reason; it never contains the password
  */
 MUST_CHECK enum status redis_url_parse(const char *text, struct redis_url *ret_url,
                                        struct err *reterr);

@@ -53,7 +53,7 @@ static void on_greeted(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
         close_peer((uv_pipe_t *)stream);
         return;
     }
-    assert_memory_equal(buf->base + len - 6, "PING\r\n", 6);
+    assert_memory_equal(buf->base + len - 7, "HELLO\r\n", 7);
     uv_read_stop(stream);
     uv_read_start(stream, on_alloc, on_heard);
     fake_say(fake, fake->greeting);
@@ -77,7 +77,7 @@ struct fake *fake_start(uv_loop_t *loop, const char *greeting)
 {
     struct fake *fake = calloc(1, sizeof(*fake));
 
-    fake->greeting = greeting == NULL ? "+PONG\r\n" : greeting;
+    fake->greeting = greeting == NULL ? FAKE_GREETING : greeting;
     snprintf(fake->url, sizeof(fake->url), "unix:/tmp/rlock-fake.%ld", (long)getpid());
     unlink(fake->url + 5);
     uv_pipe_init(loop, &fake->listener, 0);

@@ -1,8 +1,9 @@
 /*
  * fake.h - a server on the test's own loop that sends what the test specifies.
  *
- * It greets like Redis: every PING of a connection's first read is answered "+PONG",
- * unless `greeting` says otherwise. After that it is silent until fake_say().
+ * It greets like Redis: the PING and HELLO of a connection's first read are answered by
+ * FAKE_GREETING, unless `greeting` says otherwise. After that it is silent until
+ * fake_say().
  */
 #ifndef TEST_FAKE_H
 #define TEST_FAKE_H
@@ -11,10 +12,14 @@
 #include <stddef.h>
 #include <uv.h>
 
+#define FAKE_HELLO(version, role)                                                        \
+    "*4\r\n$7\r\nversion\r\n+" version "\r\n$4\r\nrole\r\n+" role "\r\n"
+#define FAKE_GREETING "+PONG\r\n" FAKE_HELLO("7.0.15", "master")
+
 struct fake {
     uv_pipe_t listener;
-    uv_pipe_t *peer;      /* the newest connection */
-    const char *greeting; /* instead of +PONG */
+    uv_pipe_t *peer; /* the newest connection */
+    const char *greeting;
     char url[96];
     char heard[65536]; /* after the greeting, of all connections */
     size_t heard_len;

@@ -418,7 +418,7 @@ static void test_redis_conn_open__server_that_loads_is_not_up(void **state)
     assert_int_equal(probe.ups, 0);
     assert_int_equal(probe.downs, 1); /* the same reason is reported once */
     probe_assert_why(&probe, "reply to PING: LOADING");
-    fake->greeting = "+PONG\r\n";
+    fake->greeting = FAKE_GREETING;
     probe_wait(&probe, &probe.ups, 1);
     probe_close(&probe);
     fake_stop(fake);
@@ -433,7 +433,12 @@ static void test_redis_conn_open__refuses_other_servers(void **state)
         {"+hello\r\n", "reply to PING: hello"},
         {":1\r\n", "reply to PING: not a status"},
         {"*1\r\n$4\r\nPING\r\n", "reply to PING: not a status"}, /* connected to itself */
-        {"+PONG\r\n+PONG\r\n", "without a command"},
+        {"+PONG\r\n+PONG\r\n", "not from a Redis server"},
+        {"+PONG\r\n-NOPERM no\r\n", "reply to HELLO: NOPERM"},
+        {"+PONG\r\n*2\r\n+role\r\n+master\r\n", "not from a Redis server"},
+        {"+PONG\r\n" FAKE_HELLO("6.0.16", "master"), "6.0.16 is too old: 6.2"},
+        {"+PONG\r\n" FAKE_HELLO("7.0.15", "replica"), "the server is a replica"},
+        {FAKE_GREETING "+PONG\r\n", "without a command"},
     };
     struct fixture *fixture = *state;
 

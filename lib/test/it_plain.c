@@ -192,7 +192,7 @@ static void test_acquire__wrong_type_at_one_key_leaves_its_neighbours(void **sta
     assert_int_equal(server_int(fixture->server, "HLEN item:1"), 1);
 }
 
-static void test_acquire__readonly_server_refuses_and_recovers(void **state)
+static void test_acquire__readonly_server_is_down_and_recovers(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -200,9 +200,10 @@ static void test_acquire__readonly_server_refuses_and_recovers(void **state)
 
     assert_int_equal(acquire(fixture, client, &held, "item:6", LEASE_MS), STATUS_OK);
     server_do(fixture->server, "REPLICAOF 127.0.0.1 1");
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
-    assert_int_equal(release(fixture, client, &held), STATUS_REFUSED);
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_DOWN);
+    assert_int_equal(release(fixture, client, &held), STATUS_DOWN);
     server_do(fixture->server, "REPLICAOF NO ONE");
+    fixture_wait_up(fixture, client);
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
 }
 
@@ -682,7 +683,7 @@ int main(void)
         FIXTURE_TEST(test_acquire__twice_before_the_answer_is_refused),
         FIXTURE_TEST(test_acquire__same_name_twice_in_one_flush_has_one_winner),
         FIXTURE_TEST(test_acquire__wrong_type_at_one_key_leaves_its_neighbours),
-        FIXTURE_TEST(test_acquire__readonly_server_refuses_and_recovers),
+        FIXTURE_TEST(test_acquire__readonly_server_is_down_and_recovers),
         FIXTURE_TEST(test_acquire__damaged_fence_counter_refuses_and_locks_nothing),
         FIXTURE_TEST(test_acquire__out_of_memory_refuses_and_locks_nothing),
         FIXTURE_TEST(test_acquire_script__finds_its_own_value_and_grants),

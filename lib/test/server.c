@@ -4,6 +4,7 @@
 #include "test/child.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,24 +34,23 @@ uint16_t server_free_port(void)
 
 static void become_server(const struct server *server)
 {
-    char port[8], log[96], sock[96];
-    const char *argv[WORDS_MAX] = {"redis-server",
-                                   "--port",
-                                   port,
-                                   "--bind",
-                                   "127.0.0.1",
-                                   "--unixsocket",
-                                   sock,
-                                   "--dir",
-                                   server->dir,
-                                   "--logfile",
-                                   log,
-                                   "--save",
-                                   "",
-                                   "--enable-debug-command",
-                                   "local"};
-    size_t words = 15;
+    char port[8], log[96], sock[96], config[96];
+    const char *argv[WORDS_MAX] = {
+        "redis-server", config,      "--port",
+        port,           "--bind",    "127.0.0.1",
+        "--unixsocket", sock,        "--dir",
+        server->dir,    "--logfile", log,
+        "--save",       "",          "--enable-debug-command",
+        "local",
+    };
+    size_t words = 16;
+    int fd;
 
+    /* A sentinel needs a file in which it keeps its state. */
+    snprintf(config, sizeof(config), "%s/config", server->dir);
+    fd = open(config, O_CREAT | O_CLOEXEC | O_WRONLY, 0600);
+    if (fd < 0 || close(fd) != 0)
+        _exit(127);
     snprintf(port, sizeof(port), "%u", server->port);
     snprintf(log, sizeof(log), "%s/log", server->dir);
     snprintf(sock, sizeof(sock), "%s/sock", server->dir);
@@ -147,7 +147,7 @@ static void forget(struct server *server)
 
 void server_stop(struct server *server)
 {
-    static const char *const files[] = {"sock", "log", "dump.rdb"};
+    static const char *const files[] = {"sock", "log", "config", "dump.rdb"};
     char path[128];
 
     server_kill(server);
@@ -198,10 +198,17 @@ void server_resume_all(void)
     }
 }
 
+/** A connection that the server has closed, as a sentinel makes it do, is opened again. */
 static redisReply *command(struct server *server, const char *format, va_list args)
 {
-    redisReply *reply = redisvCommand(server->redis, format, args);
+    va_list again;
+    redisReply *reply;
 
+    va_copy(again, args);
+    reply = redisvCommand(server->redis, format, args);
+    if (reply == NULL && redisReconnect(server->redis) == REDIS_OK)
+        reply = redisvCommand(server->redis, format, again);
+    va_end(again);
     if (reply == NULL)
         fail_msg("redis: %s", server->redis->errstr);
     return reply;

@@ -17,13 +17,13 @@ static struct redis_url parse(const char *text)
 
 static void assert_invalid(const char *text, const char *word)
 {
-    struct redis_url url = {.port = 7};
+    struct redis_url url = {.db = 7};
     struct err err = {0};
 
     assert_int_equal(redis_url_parse(text, &url, &err), STATUS_INVALID);
     if (strstr(err.text, word) == NULL)
         fail_msg("%s: '%s' does not say '%s'", text, err.text, word);
-    assert_int_equal(url.port, 7); /* untouched */
+    assert_int_equal(url.db, 7); /* untouched */
 }
 
 static void test_redis_url_parse__host_alone_has_defaults(void **state)
@@ -31,8 +31,8 @@ static void test_redis_url_parse__host_alone_has_defaults(void **state)
     struct redis_url url = parse("redis://cache.example");
 
     (void)state;
-    assert_string_equal(url.host, "cache.example");
-    assert_int_equal(url.port, 6379);
+    assert_string_equal(url.hosts[0].name, "cache.example");
+    assert_int_equal(url.hosts[0].port, 6379);
     assert_int_equal(url.db, 0);
     assert_string_equal(url.user, "");
     assert_string_equal(url.password, "");
@@ -48,8 +48,8 @@ static void test_redis_url_parse__every_part(void **state)
     assert_true(url.is_tls);
     assert_string_equal(url.user, "shop");
     assert_string_equal(url.password, "s@cret");
-    assert_string_equal(url.host, "10.0.0.1");
-    assert_int_equal(url.port, 7000);
+    assert_string_equal(url.hosts[0].name, "10.0.0.1");
+    assert_int_equal(url.hosts[0].port, 7000);
     assert_int_equal(url.db, 12);
 }
 
@@ -60,8 +60,8 @@ static void test_redis_url_parse__password_without_user(void **state)
     (void)state;
     assert_string_equal(url.user, "");
     assert_string_equal(url.password, "a@b:c"); /* the last @ ends it */
-    assert_string_equal(url.host, "host");
-    assert_int_equal(url.port, 1);
+    assert_string_equal(url.hosts[0].name, "host");
+    assert_int_equal(url.hosts[0].port, 1);
     assert_int_equal(url.db, 0);
 }
 
@@ -70,10 +70,10 @@ static void test_redis_url_parse__ipv6_in_brackets(void **state)
     struct redis_url url = parse("redis://[::1]:6380/3");
 
     (void)state;
-    assert_string_equal(url.host, "::1");
-    assert_int_equal(url.port, 6380);
+    assert_string_equal(url.hosts[0].name, "::1");
+    assert_int_equal(url.hosts[0].port, 6380);
     assert_int_equal(url.db, 3);
-    assert_string_equal(parse("redis://[fe80::2]").host, "fe80::2");
+    assert_string_equal(parse("redis://[fe80::2]").hosts[0].name, "fe80::2");
 }
 
 static void test_redis_url_parse__unix_socket(void **state)
@@ -82,8 +82,8 @@ static void test_redis_url_parse__unix_socket(void **state)
 
     (void)state;
     assert_true(url.is_unix);
-    assert_string_equal(url.host, "/run/redis/redis.sock");
-    assert_string_equal(parse("unix:///tmp/s").host, "/tmp/s");
+    assert_string_equal(url.hosts[0].name, "/run/redis/redis.sock");
+    assert_string_equal(parse("unix:///tmp/s").hosts[0].name, "/tmp/s");
 }
 
 static void test_redis_url_parse__refuses_what_it_does_not_understand(void **state)
@@ -112,6 +112,123 @@ static void test_redis_url_parse__refuses_what_it_does_not_understand(void **sta
     assert_invalid("unix://host/path", "absolute");
 }
 
+static void test_redis_url_parse__several_hosts(void **state)
+{
+    struct redis_url url = parse("rediss://shop:s,cret@a,b:7000,[::1]:7001/3");
+
+    (void)state;
+    assert_int_equal(url.topology, REDIS_HOSTS);
+    assert_true(url.is_tls);
+    assert_string_equal(url.password, "s,cret");
+    assert_int_equal(url.host_count, 3);
+    assert_string_equal(url.hosts[0].name, "a");
+    assert_int_equal(url.hosts[0].port, 6379);
+    assert_string_equal(url.hosts[1].name, "b");
+    assert_int_equal(url.hosts[1].port, 7000);
+    assert_string_equal(url.hosts[2].name, "::1");
+    assert_int_equal(url.hosts[2].port, 7001);
+    assert_int_equal(url.db, 3);
+    assert_int_equal(parse("redis://a,b,c,d,e,f,g,h").host_count, 8);
+}
+
+static void test_redis_url_parse__sentinels(void **state)
+{
+    struct redis_url url =
+        parse("redis-sentinel://shop:secret@s1,s2:7000/2?master=sale%20one");
+
+    (void)state;
+    assert_int_equal(url.topology, REDIS_SENTINEL);
+    assert_false(url.is_tls);
+    assert_string_equal(url.user, "shop");
+    assert_string_equal(url.password, "secret");
+    assert_int_equal(url.host_count, 2);
+    assert_string_equal(url.hosts[0].name, "s1");
+    assert_int_equal(url.hosts[0].port, 26379);
+    assert_int_equal(url.hosts[1].port, 7000);
+    assert_int_equal(url.db, 2);
+    assert_string_equal(url.master, "sale one");
+    url = parse("rediss-sentinel://s1?master=m");
+    assert_true(url.is_tls);
+    assert_int_equal(url.db, 0);
+    assert_string_equal(url.master, "m");
+}
+
+static void test_redis_url_parse__names_the_position_and_the_reason(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned at;
+        const char *reason;
+    } cases[] = {
+        {"redis:///0", 9, "host"},
+        {"redis://a,", 11, "host"},
+        {"redis://,a", 9, "host"},
+        {"redis://a,,b", 11, "host"},
+        {"redis://a, b", 11, "host"},
+        {"redis://a:1,b:", 15, "port"},
+        {"redis://a:1,b:0", 15, "port"},
+        {"redis://a:1,b:65536", 15, "port"},
+        {"redis://a:1,b:-1", 15, "port"},
+        {"redis://a:1,b: 1", 15, "port"},
+        {"redis://a:1;b:2", 11, "port"},
+        {"redis://a,b/x", 13, "database"},
+        {"redis://a,b/-1", 13, "database"},
+        {"redis://a,b/1,2", 13, "database"},
+        {"redis://a,b/1000001", 13, "database"},
+        {"redis://a/0,b", 11, "database"},
+        {"redis://a,a", 11, "twice"},
+        {"redis://a:1,b:2,a:1", 17, "twice"},
+        {"redis://a,a:6379", 11, "twice"},
+        {"redis://[::1],[::1]", 15, "twice"},
+        {"redis://a,b,c,d,e,f,g,h,i", 25, "more than 8 hosts"},
+        {"redis://a,[::1", 11, "]"},
+        {"redis://a,[::1]x", 16, "address"},
+        {"redis://a,[]", 11, "host"},
+        {"redis://a,b%", 11, "host"},
+        {"redis://a,b%00", 11, "host"},
+        {"redis://a,b%20c", 11, "host"},
+        {"redis://a,b\\c", 11, "host"},
+        {"redis://a,b?master=m", 13, "unknown parameter"},
+        {"redis://a,b?", 13, "unknown parameter"},
+        {"redis://u@a,b", 9, "[user]:password"},
+        {"redis://u:@a,b", 11, "password"},
+        {"redis://u%:p@a,b", 9, "user"},
+        {"redis-sentinel://", 18, "host"},
+        {"redis-sentinel://?master=m", 18, "host"},
+        {"redis-sentinel://s", 19, "?master=NAME is missing"},
+        {"redis-sentinel://s/0", 21, "?master=NAME is missing"},
+        {"redis-sentinel://s?", 20, "the only parameter is master=NAME"},
+        {"redis-sentinel://s?master", 20, "the only parameter is master=NAME"},
+        {"redis-sentinel://s?Master=m", 20, "the only parameter is master=NAME"},
+        {"redis-sentinel://s?masters=m", 20, "the only parameter is master=NAME"},
+        {"redis-sentinel://s?db=1&master=m", 20, "the only parameter is master=NAME"},
+        {"redis-sentinel://s?master=", 27, "name of the primary"},
+        {"redis-sentinel://s?master=m%", 27, "name of the primary"},
+        {"redis-sentinel://s?master=%00", 27, "name of the primary"},
+        {"redis-sentinel://s?master=m&master=n", 27, "name of the primary"},
+        {"redis-sentinel://s,s?master=m", 20, "twice"},
+        {"redis-sentinel://s:26379,s?master=m", 26, "twice"},
+        {"redis-sentinel://s:x?master=m", 20, "port"},
+        {"redis-sentinel://:p@s/m?master=m", 23, "database"},
+        {"redis-sentinel://user@s?master=m", 18, "[user]:password"},
+        {"rediss-sentinel:/s?master=m", 1, "must begin with"},
+        {"sentinel://s?master=m", 1, "must begin with"},
+        {"redis-sentinel:s?master=m", 1, "must begin with"},
+        {"REDIS://a,b", 1, "must begin with"},
+        {" redis://a", 1, "must begin with"},
+        {"redis-hosts://a,b", 1, "must begin with"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char at[32];
+
+        snprintf(at, sizeof(at), "at byte %u: ", cases[i].at);
+        assert_invalid(cases[i].text, at);
+        assert_invalid(cases[i].text, cases[i].reason);
+    }
+}
+
 static void test_redis_url_parse__refuses_what_is_too_long(void **state)
 {
     char text[1200];
@@ -128,7 +245,7 @@ static void test_redis_url_parse__refuses_what_is_too_long(void **state)
     snprintf(text, sizeof(text), "unix:/%.107s", many);
     assert_invalid(text, "107");
     snprintf(text, sizeof(text), "unix:/%.106s", many);
-    assert_int_equal(strlen(parse(text).host), 107);
+    assert_int_equal(strlen(parse(text).hosts[0].name), 107);
 }
 
 static void test_redis_url_parse__words_never_tell_the_password(void **state)
@@ -156,6 +273,9 @@ int main(void)
         cmocka_unit_test(test_redis_url_parse__ipv6_in_brackets),
         cmocka_unit_test(test_redis_url_parse__unix_socket),
         cmocka_unit_test(test_redis_url_parse__refuses_what_it_does_not_understand),
+        cmocka_unit_test(test_redis_url_parse__several_hosts),
+        cmocka_unit_test(test_redis_url_parse__sentinels),
+        cmocka_unit_test(test_redis_url_parse__names_the_position_and_the_reason),
         cmocka_unit_test(test_redis_url_parse__refuses_what_is_too_long),
         cmocka_unit_test(test_redis_url_parse__words_never_tell_the_password),
     };

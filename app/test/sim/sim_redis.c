@@ -191,11 +191,23 @@ static redisReply *run_ping(const struct sim_peer *peer)
     return reply;
 }
 
+static redisReply *run_hello(void)
+{
+    static const char *const words[] = {"version", "7.0.15", "role", "master"};
+    redisReply *reply = sim_reply_array(4);
+
+    for (size_t i = 0; i < 4; i++)
+        reply->element[i] = bulk(words[i]);
+    return reply;
+}
+
 static redisReply *run_command(struct sim_peer *peer, size_t in_flight,
                                const struct command *command)
 {
     if (is_word(command->args[0], "PING"))
         return run_ping(peer);
+    if (is_word(command->args[0], "HELLO"))
+        return run_hello();
     if (is_word(command->args[0], "EVALSHA") || is_word(command->args[0], "EVAL"))
         return run_eval(peer, in_flight, command);
     if (is_word(command->args[0], "SUBSCRIBE") ||

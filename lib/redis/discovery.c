@@ -1,0 +1,80 @@
+/* discovery.c - the replies and messages by which a primary is found. */
+#include "redis/discovery.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status redis_discovery_check(const struct redis_reply *hello, bool wants_sentinel,
+                                  struct err *reterr)
+{
+    const char *version = redis_reply_field(hello, "version");
+    const char *role = redis_reply_field(hello, "role");
+    const char *mode = redis_reply_field(hello, "mode");
+    bool is_sentinel = mode != NULL && strcmp(mode, "sentinel") == 0;
+
+    if (version == NULL || (role == NULL && !is_sentinel))
+        return err_set(reterr, STATUS_REFUSED, "reply to HELLO: not from a Redis server");
+    if (is_sentinel != wants_sentinel)
+        return err_set(reterr, STATUS_REFUSED, "the server is %s sentinel",
+                       is_sentinel ? "a" : "no");
+    if (strverscmp(version, REDIS_VERSION_MIN) < 0)
+        return err_set(reterr, STATUS_REFUSED,
+                       "Redis %s is too old: " REDIS_VERSION_MIN " is required", version);
+    if (!is_sentinel && strcmp(role, "master") != 0)
+        return err_set(reterr, STATUS_REFUSED, "the server is a %s", role);
+    return STATUS_OK;
+}
+
+static bool set_host(const char *name, const char *port, struct redis_host *ret_host)
+{
+    char *end;
+    unsigned long number = strtoul(port, &end, 10);
+    size_t len = strlen(name);
+
+    if (number == 0 || number > UINT16_MAX || *end != '\0' || len == 0 ||
+        len > REDIS_HOST_MAX)
+        return false;
+    memcpy(ret_host->name, name, len + 1);
+    ret_host->port = (uint16_t)number;
+    return true;
+}
+
+bool redis_discovery_address(const struct redis_reply *reply, struct redis_host *ret_host)
+{
+    size_t len;
+    const char *name = redis_reply_text(redis_reply_at(reply, 0), &len);
+    const char *port = redis_reply_text(redis_reply_at(reply, 1), &len);
+
+    return name != NULL && port != NULL && set_host(name, port, ret_host);
+}
+
+bool redis_discovery_promoted(const struct redis_reply *reply,
+                              struct redis_host *ret_host)
+{
+    const struct redis_reply *replica;
+
+    for (size_t i = 0; (replica = redis_reply_at(reply, i)) != NULL; i++) {
+        const char *flags = redis_reply_field(replica, "flags");
+        const char *name = redis_reply_field(replica, "ip");
+        const char *port = redis_reply_field(replica, "port");
+
+        if (flags != NULL && strstr(flags, "promoted") != NULL && name != NULL &&
+            port != NULL)
+            return set_host(name, port, ret_host);
+    }
+    return false;
+}
+
+bool redis_discovery_switch(const struct redis_reply *message, const char *master,
+                            struct redis_host *ret_host)
+{
+    size_t len, master_len = strlen(master);
+    const char *text = redis_reply_text(redis_reply_at(message, 2), &len);
+    char name[REDIS_HOST_MAX + 1], port[8];
+
+    return text != NULL && strncmp(text, master, master_len) == 0 &&
+           text[master_len] == ' ' &&
+           sscanf(text + master_len, "%*s %*s %255s %7s", name, port) == 2 &&
+           set_host(name, port, ret_host);
+}

@@ -1,0 +1,37 @@
+/* discovery.h - reads what a server says about its role, and a sentinel about the primary. */
+#ifndef REDIS_DISCOVERY_H
+#define REDIS_DISCOVERY_H
+
+#include "base/attributes.h"
+#include "base/err.h"
+#include "redis/reply.h"
+#include "redis/url.h"
+
+#define REDIS_VERSION_MIN    "6.2"
+#define REDIS_SWITCH_CHANNEL "+switch-master"
+
+/**
+ * Check the reply to HELLO: the server must be a primary of a supported version, or, if
+ * `wants_sentinel`, a sentinel.
+ *
+ * Returns  STATUS_OK, STATUS_REFUSED
+ */
+MUST_CHECK enum status redis_discovery_check(const struct redis_reply *hello,
+                                             bool wants_sentinel, struct err *reterr);
+
+/** Read the reply to SENTINEL GET-MASTER-ADDR-BY-NAME; false: it names no address. */
+bool redis_discovery_address(const struct redis_reply *reply,
+                             struct redis_host *ret_host);
+
+/** Find the replica that is being promoted in the reply to SENTINEL REPLICAS. */
+bool redis_discovery_promoted(const struct redis_reply *reply,
+                              struct redis_host *ret_host);
+
+/**
+ * Read a message of REDIS_SWITCH_CHANNEL, "master old-ip old-port new-ip new-port"; false:
+ * it is about another master, or malformed.
+ */
+bool redis_discovery_switch(const struct redis_reply *message, const char *master,
+                            struct redis_host *ret_host);
+
+#endif

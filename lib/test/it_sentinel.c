@@ -1,0 +1,398 @@
+/* it_sentinel.c - a client that follows the primary which the sentinels name. */
+#include "base/clock.h"
+#include "test/probe.h"
+#include "test/topology.h"
+
+#include <hiredis/hiredis.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DOWN_AFTER_MS 1000
+#define WAIT_MS       60000
+#define WORKERS       16
+#define NAMES         4
+#define HOLD_MS       3
+
+static struct topology topology;
+static unsigned promotions = 4; /* or the argument of the program */
+
+static int start_servers(void **state)
+{
+    (void)state;
+    topology_start(&topology, DOWN_AFTER_MS);
+    fixture_use_server(&topology.servers[0]);
+    return 0;
+}
+
+static int stop_servers(void **state)
+{
+    (void)state;
+    topology_stop(&topology);
+    return 0;
+}
+
+/** Make the first server the primary again, so that each test begins alike. */
+static int setup(void **state)
+{
+    signal(SIGPIPE, SIG_IGN); /* sentinels close the test's connections to a primary */
+    topology_mend(&topology);
+    return fixture_setup(state);
+}
+
+#define SENTINEL_TEST(name) CASE(name, setup, fixture_teardown)
+
+static struct rlock_client *open_client(struct fixture *fixture, const char *url)
+{
+    struct rlock_client *client = fixture_open(
+        fixture, (struct rlock_client_options){.redis_url = url, .timeout_ms = 2000});
+
+    return client;
+}
+
+/* -- finding the primary -- */
+
+static void test_redis_conn__asks_the_sentinels_for_the_primary(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = open_client(fixture, topology.url);
+    struct call call = {0};
+
+    fixture_wait_up(fixture, client);
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    assert_true(server_has(&topology.servers[0], "item:7"));
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_redis_conn__passes_over_sentinels_that_do_not_help(void **state)
+{
+    struct fixture *fixture = *state;
+    struct server stranger = {0}, isolated = {0};
+    static const char *const options[] = {"--sentinel", NULL};
+    unsigned ports[3];
+    char url[160];
+
+    server_start(&stranger, options); /* knows no master of that name */
+    server_start(&isolated, options); /* believes that the replica is the primary */
+    server_do(&isolated, "SENTINEL MONITOR " TOPOLOGY_MASTER " 127.0.0.1 %u 2",
+              server_free_port());
+    ports[0] = stranger.port;
+    ports[1] = topology.servers[1].port; /* no sentinel */
+    ports[2] = isolated.port;
+    for (int i = 0; i < 3; i++) {
+        struct rlock_client *client;
+
+        snprintf(url, sizeof(url),
+                 "redis-sentinel://127.0.0.1:%u,127.0.0.1:%u?master=" TOPOLOGY_MASTER,
+                 ports[i], topology.sentinels[0].port);
+        client = open_client(fixture, url);
+        fixture_wait_up(fixture, client);
+        fixture_close(fixture, client);
+    }
+    server_stop(&isolated);
+    server_stop(&stranger);
+}
+
+/** Without any that helps, each failure has its reason. */
+static void test_redis_conn__tells_why_it_finds_no_primary(void **state)
+{
+    struct fixture *fixture = *state;
+    struct {
+        unsigned port;
+        const char *master, *why;
+    } cases[] = {
+        {topology.sentinels[0].port, "other", "the sentinel knows no primary other"},
+        {server_free_port(), TOPOLOGY_MASTER, "sentinel: connect: connection refused"},
+        {topology.servers[0].port, TOPOLOGY_MASTER,
+         "sentinel: the server is no sentinel"},
+    };
+    char url[128];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct probe probe;
+
+        snprintf(url, sizeof(url), "redis-sentinel://127.0.0.1:%u?master=%s",
+                 cases[i].port, cases[i].master);
+        probe_open(&probe, fixture, url, TIMEOUT_MS);
+        probe_wait(&probe, &probe.downs, 1);
+        probe_assert_why(&probe, cases[i].why);
+        assert_int_equal(probe.ups, 0);
+        probe_close(&probe);
+    }
+    {
+        struct probe probe;
+
+        probe_open(&probe, fixture, topology.sentinels[0].tcp_url, TIMEOUT_MS);
+        probe_wait(&probe, &probe.downs, 1);
+        probe_assert_why(&probe, "the server is a sentinel");
+        probe_close(&probe);
+    }
+}
+
+static void test_redis_conn__goes_on_without_its_sentinel(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = open_client(fixture, topology.url);
+    struct rlock_stats stats;
+    struct call call = {0};
+
+    fixture_wait_up(fixture, client);
+    for (int i = 0; i < TOPOLOGY_SENTINELS; i++)
+        server_do(&topology.sentinels[i], "CLIENT KILL TYPE pubsub");
+    fixture_run_for(fixture, 100);
+    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.reconnects, 0);
+}
+
+/* -- promotions under load -- */
+
+/** What the fence protects: it takes a write whose fence is the greatest so far. */
+struct resource {
+    int64_t fence;
+    int64_t sent_us; /* when the grant of the last writer was asked for */
+    unsigned holders;
+};
+
+struct load {
+    struct fixture *fixture;
+    struct resource resources[NAMES];
+    bool is_ending;
+    unsigned running;
+    unsigned grants, overlaps, stale_writes, refused_writes, losses, failures;
+    int64_t last_grant_us;
+    int64_t promoted_us; /* 0: the promotion is not complete */
+    int64_t first_grant_us;
+};
+
+struct worker {
+    struct rlock lock;
+    struct rlock_client *client;
+    struct load *load;
+    struct resource *resource;
+    uv_timer_t timer;
+    char name[8];
+    int64_t fence, sent_us, granted_us;
+    bool is_inside;
+};
+
+static void worker_acquire(struct worker *worker);
+
+static void leave(struct worker *worker)
+{
+    worker->resource->holders -= worker->is_inside;
+    worker->is_inside = false;
+}
+
+static void worker_on_released(struct rlock *lock, enum status status, void *arg)
+{
+    struct worker *worker = arg;
+
+    (void)lock;
+    (void)status; /* unknown is finished by the library */
+    if (worker->load->is_ending)
+        worker->load->running--;
+    else
+        worker_acquire(worker);
+}
+
+/** Write with the fence, whether the lock is still held or not. */
+static void worker_on_timer(uv_timer_t *timer)
+{
+    struct worker *worker = timer->data;
+    struct resource *resource = worker->resource;
+    struct load *load = worker->load;
+
+    if (worker->fence < resource->fence) {
+        load->refused_writes++;
+    } else {
+        if (worker->granted_us < resource->sent_us)
+            load->stale_writes++;
+        resource->fence = worker->fence;
+        resource->sent_us = worker->sent_us;
+    }
+    leave(worker);
+    rlock_release(worker->client, &worker->lock, worker_on_released, worker);
+    rlock_flush(worker->client);
+}
+
+static void worker_on_lost(struct rlock *lock, enum status status, void *arg)
+{
+    struct worker *worker = arg;
+
+    (void)lock;
+    (void)status;
+    worker->load->losses++; /* it still writes, as one that was paused */
+}
+
+static void worker_on_locked(struct rlock *lock, enum status status, void *arg)
+{
+    struct worker *worker = arg;
+    struct load *load = worker->load;
+    int64_t now_us = clock_mono_us();
+
+    if (status != STATUS_OK) {
+        load->failures++;
+        load->running--;
+        return;
+    }
+    load->grants++;
+    load->last_grant_us = now_us;
+    if (load->promoted_us != 0 && load->first_grant_us == 0)
+        load->first_grant_us = now_us;
+    load->overlaps += worker->resource->holders++ > 0;
+    worker->is_inside = true;
+    worker->fence = rlock_fence(lock);
+    worker->granted_us = now_us;
+    worker->sent_us = lock->safe_until_us - (int64_t)lock->lease_ms * 990 + 2000;
+    uv_timer_start(&worker->timer, worker_on_timer, HOLD_MS, 0);
+}
+
+static void worker_acquire(struct worker *worker)
+{
+    struct rlock_acquire_options options = {.lease_ms = 2000,
+                                            .watchdog = true,
+                                            .wait_ms = WAIT_MS,
+                                            .on_lost = worker_on_lost};
+
+    rlock_acquire(worker->client, &worker->lock, worker->name, strlen(worker->name),
+                  &options, worker_on_locked, worker);
+    rlock_flush(worker->client);
+}
+
+static void load_begin(struct load *load, struct worker *workers, struct fixture *fixture)
+{
+    struct rlock_client *clients[2];
+
+    load->fixture = fixture;
+    for (int i = 0; i < 2; i++)
+        clients[i] = open_client(fixture, topology.url);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        struct worker *worker = &workers[i];
+
+        worker->client = clients[i % 2];
+        worker->load = load;
+        worker->resource = &load->resources[i / 2 % NAMES];
+        snprintf(worker->name, sizeof(worker->name), "item:%u", i / 2 % NAMES);
+        uv_timer_init(&fixture->loop, &worker->timer);
+        worker->timer.data = worker;
+        load->running++;
+        worker_acquire(worker);
+    }
+}
+
+static bool has_grants(void *arg)
+{
+    return ((struct load *)arg)->grants >= 100;
+}
+
+static bool has_ended(void *arg)
+{
+    return ((struct load *)arg)->running == 0;
+}
+
+static void load_end(struct load *load, struct worker *workers)
+{
+    load->is_ending = true;
+    FIXTURE_AWAIT(load->fixture, has_ended, load);
+    for (unsigned i = 0; i < WORKERS; i++)
+        uv_close((uv_handle_t *)&workers[i].timer, NULL);
+}
+
+static int old_primary;
+
+/** The servers are asked every few ms only: they have a load to serve. */
+static bool may_ask(int64_t pause_us)
+{
+    static int64_t asked_us;
+    int64_t now_us = clock_mono_us();
+
+    if (now_us - asked_us < pause_us)
+        return false;
+    asked_us = now_us;
+    return true;
+}
+
+static bool is_complete(void *arg)
+{
+    return may_ask(100000) && topology_is_complete(arg);
+}
+
+static bool is_promoted(void *arg)
+{
+    struct load *load = arg;
+
+    if (!may_ask(2000) || topology_primary(&topology) != !old_primary)
+        return false;
+    load->promoted_us = clock_mono_us();
+    return true;
+}
+
+static bool has_granted_again(void *arg)
+{
+    return ((struct load *)arg)->first_grant_us != 0;
+}
+
+/** Returns the ms from the promotion of the replica to the next grant. */
+static unsigned promote(struct load *load, bool is_planned)
+{
+    FIXTURE_AWAIT(load->fixture, is_complete, &topology);
+    old_primary = topology_primary(&topology);
+    load->promoted_us = load->first_grant_us = 0;
+    if (is_planned)
+        topology_fail_over(&topology);
+    else
+        server_kill(&topology.servers[old_primary]);
+    FIXTURE_AWAIT(load->fixture, is_promoted, load);
+    FIXTURE_AWAIT(load->fixture, has_granted_again, load);
+    if (!is_planned)
+        server_restart(&topology.servers[old_primary]);
+    return (unsigned)((load->first_grant_us - load->promoted_us) / 1000);
+}
+
+static void test_rlock__promotions_let_no_stale_write_pass(void **state)
+{
+    struct worker workers[WORKERS] = {0};
+    struct load load = {0};
+    unsigned longest_ms[2] = {0}, sum_ms[2] = {0}, count[2] = {0};
+
+    load_begin(&load, workers, *state);
+    FIXTURE_AWAIT(load.fixture, has_grants, &load);
+    for (unsigned i = 0; i < promotions; i++) {
+        bool is_planned = i % 2 == 0;
+        unsigned ms = promote(&load, is_planned);
+
+        sum_ms[is_planned] += ms;
+        count[is_planned]++;
+        if (ms > longest_ms[is_planned])
+            longest_ms[is_planned] = ms;
+    }
+    FIXTURE_AWAIT(load.fixture, is_complete, &topology);
+    load_end(&load, workers);
+    print_message("%u promotions: %u grants, %u overlaps, %u losses, %u stale writes "
+                  "refused, %u passed\n",
+                  promotions, load.grants, load.overlaps, load.losses,
+                  load.refused_writes, load.stale_writes);
+    for (int i = 0; i < 2; i++)
+        print_message("%s: next grant after the promotion: mean %u ms, longest %u ms\n",
+                      i == 0 ? "kill -9" : "planned",
+                      count[i] == 0 ? 0 : sum_ms[i] / count[i], longest_ms[i]);
+    assert_int_equal(load.failures, 0); /* no error has reached a caller who waits */
+    assert_int_equal(load.stale_writes, 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        SENTINEL_TEST(test_redis_conn__asks_the_sentinels_for_the_primary),
+        SENTINEL_TEST(test_redis_conn__passes_over_sentinels_that_do_not_help),
+        SENTINEL_TEST(test_redis_conn__tells_why_it_finds_no_primary),
+        SENTINEL_TEST(test_redis_conn__goes_on_without_its_sentinel),
+        SENTINEL_TEST(test_rlock__promotions_let_no_stale_write_pass),
+    };
+
+    if (argc > 1)
+        promotions = (unsigned)strtoul(argv[1], NULL, 10);
+    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+}
