@@ -14,6 +14,7 @@
 #include "app/api/stats.h"
 #include "app/auth/limiter.h"
 #include "app/auth/revoked.h"
+#include "app/cmd/lock_probe.h"
 #include "app/core/log.h"
 #include "app/http/http.h"
 #include "app/sale/catalogue.h"
@@ -46,6 +47,7 @@ struct worker {
     struct store *store;
     struct expiry_watch *expiry; /* of the first worker; NULL in others */
     struct rlock_client *locks;
+    struct lock_probe lock_probe;
     struct revoked *revoked;
     struct stats *stats;
     struct limiter *user_limiter;
@@ -93,14 +95,14 @@ static void worker_on_store_state(bool is_up, const struct err *why, void *arg)
     metrics_set(&worker->options.metrics->postgres_failure, is_up ? 0 : why->status);
 }
 
-static void worker_on_locks_state(bool is_up, const struct err *why, void *arg)
+static void worker_on_locks_state(bool works, const struct err *why, void *arg)
 {
     struct worker *worker = arg;
 
-    log_state(worker, "redis", is_up, why);
-    metrics_set(&worker->options.metrics->redis_up, is_up);
+    log_state(worker, "redis", works, why);
+    metrics_set(&worker->options.metrics->redis_up, works);
     metrics_set(&worker->options.metrics->bypassing,
-                !is_up && worker->options.config->redis_down == CONFIG_BYPASS);
+                !works && worker->options.config->redis_down == CONFIG_BYPASS);
 }
 
 /* -- shutdown -- */
@@ -114,6 +116,7 @@ static void close_all(struct worker *worker)
 {
     http_stop(worker->http);
     store_close(worker->store, worker_on_part_closed, NULL);
+    lock_probe_close(&worker->lock_probe);
     rlock_client_close(worker->locks, worker_on_part_closed, NULL);
     expiry_close(worker->expiry);
     catalogue_close(worker->catalogue);
@@ -249,8 +252,8 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
     struct rlock_client_options locks = {.loop = &worker->loop,
                                          .redis_url = config->redis_url,
                                          .timeout_ms = timeout_ms,
-                                         .on_state = worker_on_locks_state,
-                                         .arg = worker};
+                                         .on_state = lock_probe_on_connection,
+                                         .arg = &worker->lock_probe};
     struct store_options store = {.loop = &worker->loop,
                                   .database_url = config->database_url,
                                   .timeout_ms = timeout_ms,
@@ -264,6 +267,9 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
         err_prefix(reterr, "SECKILL_REDIS_URL");
         return status;
     }
+    worker->lock_probe = (struct lock_probe){
+        .locks = worker->locks, .on_state = worker_on_locks_state, .arg = worker};
+    lock_probe_start(&worker->lock_probe, &worker->loop);
     status = revoked_open(&worker->loop, config->redis_url, timeout_ms, &worker->revoked,
                           reterr);
     if (status != STATUS_OK) {

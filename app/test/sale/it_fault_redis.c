@@ -207,11 +207,16 @@ static void test_reject__killed_in_a_burst(void **state)
 static void test_reject__refusing_writes(void **state)
 {
     char voucher_id[ID_SIZE];
+    const struct client_reply *reply;
 
     make_known(100, voucher_id);
     redis_do(*state, "CONFIG SET maxmemory 1");
     assert_unavailable(voucher_id);
+    service_await(impatient, "/readyz", 503); /* though it is connected */
+    reply = EXPECT(request(impatient, NULL, NULL, "GET /metrics"), 200, NULL);
+    ASSERT_CONTAINS(reply->body, "seckill_dependency_up{dependency=\"redis\"} 0");
     redis_do(*state, "CONFIG SET maxmemory 0");
+    await_both("/readyz");
     assert_int_equal(sql_live_orders(*state, voucher_id), 0);
     for (int64_t user = 1; user <= 4; user++)
         EXPECT(place_order(patient, user, voucher_id, NULL), 201, NULL);
@@ -315,6 +320,19 @@ static void test_bypass__sells_without_redis(void **state)
     assert_int_equal(sql_broken_guarantees(*state), 0);
 }
 
+static void test_bypass__refusing_writes(void **state)
+{
+    struct service *at = fixture_serve(*state, bypassing);
+    char voucher_id[ID_SIZE];
+
+    make_voucher(at, &(struct sale){.stock = 20}, voucher_id);
+    redis_do(*state, "CONFIG SET maxmemory 1");
+    EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
+    assert_bypassed(at);
+    redis_do(*state, "CONFIG SET maxmemory 0");
+    AWAIT(is_not_bypassed, at);
+}
+
 static void test_bypass__hung(void **state)
 {
     struct service *at = fixture_serve(*state, bypassing);
@@ -357,6 +375,7 @@ int main(void)
         FAULT(test_reject__refusing_writes),
         FAULT(test_reject__connections_cut_in_a_burst),
         FAULT(test_bypass__sells_without_redis),
+        FAULT(test_bypass__refusing_writes),
         FAULT(test_bypass__hung),
         FAULT(test_bypass__killed_in_a_burst),
         FAULT(test_bypass__without_redis_from_the_start),
