@@ -5,7 +5,7 @@
 # BASE, or BASE itself.
 set -eu
 cd "$(dirname "$0")/.."
-BASE=09e18d8d7293d9a6c326edb1bd9fb4a5d06c411b
+BASE=7e4cead6e72d3c94d945f732cdb530dad57a82bd
 
 not_run()
 {
