@@ -231,6 +231,11 @@ prove-lab: $(BUILD)/seckill $(BUILD)/check ## the same with planted defects, whi
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 
 SEED  = 0
+CYCLES = 1000
+.PHONY: chaos
+chaos: $(BUILD)/seckill $(BUILD)/check ## faults at random moments of a sale; compares every answer with the database: CYCLES=1000 SEED=
+	@exec load/chaos.py $(BUILD)/seckill $(BUILD)/check $(CYCLES) $(SEED)
+
 COUNT = 0
 DEFECTS =
 .PHONY: simulate simulate-defects
@@ -321,7 +326,7 @@ check-address:
 
 # All of these may run side by side. The longest are first.
 .PHONY: check-all check-tests
-check-tests: check-pages check-proof check-docs check-it check-bench check-access check-interop \
+check-tests: check-pages check-proof check-chaos check-docs check-it check-bench check-access check-interop \
              check-address check-load-units check-unit check-simulate check-simulate-sql \
              check-fuzz check-model check-install check-gdb check-monitoring
 check-all: check-tests check-lint-fast
@@ -344,11 +349,13 @@ check-monitoring:
 check-interop: $(INTEROP)
 	@lib/test/interop/run.sh $(BUILD) $<
 
-.PHONY: check-proof check-bench
+.PHONY: check-proof check-chaos check-bench
 check-proof: $(BUILD)/seckill $(BUILD)/check
 	$(CHECK) "load proof: mutated histories" load/lab/mutated_histories.py $(BUILD)/check
 	$(CHECK) "load proof: planted defects" load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 	$(CHECK) "load proof: scenarios" load/prove.py $(BUILD)/seckill $(BUILD)/check short
+check-chaos: $(BUILD)/seckill $(BUILD)/check
+	$(CHECK) --show chaos load/chaos.py $(BUILD)/seckill $(BUILD)/check 20
 check-bench: $(BUILD)/seckill $(LOAD)
 	$(CHECK) "bench, one second per measurement" load/lab/bench.py $(BUILD)/seckill
 

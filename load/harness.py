@@ -184,12 +184,16 @@ class Service:
         run(self.program, "migrate", "--service-role", "seckill_service",
             env=dict(self.env, SECKILL_DATABASE_URL=owner_url))
 
-    def start(self):
-        """Start it and wait until it is ready. It stops when this process ends."""
+    def launch(self):
+        """Start it. It stops when this process ends."""
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "TERM", self.program, "serve"], env=self.env,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
+
+    def start(self):
+        """The same, and wait until it is ready."""
+        self.launch()
         wait_for("the service is ready", self.is_ready)
 
     def is_ready(self):

@@ -24,7 +24,7 @@
 -- An answer without it is logged with the number 0, which the checker reports. A request
 -- whose connection broke has no "<" line.
 --
--- When the plan is complete and no answer is missing, or none has arrived for GIVE_UP_US, the
+-- The file DIR/stop ends the plan. When the plan is complete and no answer is missing, or none has arrived for GIVE_UP_US, the
 -- thread creates DIR/done.K. wrk runs until it is interrupted.
 
 local ffi = require("ffi")
@@ -36,6 +36,7 @@ int clock_gettime(int clock, proof_time *ret_time);
 local RETRY_MS = 150
 local IDLE_MS = 20
 local GIVE_UP_US = 6e6
+local STOP_EVERY = 50 -- requests between two checks
 local IDLE_REQUEST = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Request-Id: idle\r\n\r\n"
 
 local threads = 0
@@ -96,6 +97,9 @@ local function next_item(time_us)
         again[first_again] = nil
         first_again = first_again + 1
         return first.item
+    end
+    if planned % STOP_EVERY == 0 and io.open(place .. "/stop") then
+        planned = #plan
     end
     planned = planned + 1
     return plan[planned]

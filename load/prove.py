@@ -255,11 +255,15 @@ def write_plan(place, requests):
             out.writelines(line + "\n" for line in requests[thread::THREADS])
 
 
-def play(deployment, scenario, requests, place, seconds):
-    """Run wrk until all its threads are done, then interrupt it, as it ends only after a time.
-    Returns when a process was killed and when it was back, in us since 1970."""
+def is_complete(place):
+    return all(os.path.exists(f"{place}/done.{thread}") for thread in range(THREADS))
+
+
+@contextlib.contextmanager
+def load(deployment, requests, place, seconds):
+    """Send the requests with wrk. At the end wait until all its threads are done, then interrupt
+    it, as it ends only after a time."""
     write_plan(place, requests)
-    down_us = []
     pace_ms = int(seconds * 1000) * CONNECTIONS // len(requests)
     with open(f"{place}/wrk.log", "wb") as log:
         wrk = subprocess.Popen(
@@ -268,20 +272,27 @@ def play(deployment, scenario, requests, place, seconds):
              f"tokens={PLACE}/tokens", f"place={place}", f"pace_ms={pace_ms}"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        if scenario.fault:
-            eighth = len(requests) // 8
-            harness.wait_for("an eighth of the orders is placed", lambda: deployment.rows() >= eighth, SCENARIO_WITHIN_S)
-            down_us.append(time.time_ns() // 1000)
-            scenario.fault(deployment)
-            down_us.append(time.time_ns() // 1000)
-        harness.wait_for(f"the scenario is complete ({place})", lambda: wrk.poll() is not None or all(
-            os.path.exists(f"{place}/done.{thread}") for thread in range(THREADS)), SCENARIO_WITHIN_S)
+        yield
+        harness.wait_for(f"the scenario is complete ({place})",
+                         lambda: wrk.poll() is not None or is_complete(place), SCENARIO_WITHIN_S)
         if wrk.poll() is not None:
             raise harness.Failed(f"wrk exited, see {place}/wrk.log")
     finally:
         wrk.send_signal(signal.SIGINT)
         wrk.wait()
     deployment.wait_until_idle()
+
+
+def play(deployment, scenario, requests, place, seconds):
+    """Returns when a process was killed and when it was back, in us since 1970."""
+    down_us = []
+    with load(deployment, requests, place, seconds):
+        if scenario.fault:
+            eighth = len(requests) // 8
+            harness.wait_for("an eighth of the orders is placed", lambda: deployment.rows() >= eighth, SCENARIO_WITHIN_S)
+            down_us.append(time.time_ns() // 1000)
+            scenario.fault(deployment)
+            down_us.append(time.time_ns() // 1000)
     return down_us
 
 
@@ -301,11 +312,10 @@ class Findings:
         self.violated += other.violated
 
 
-def check(checker, deployment, scenario, place):
+def check(checker, deployment, has_faults, place):
     deployment.write_table(f"{place}/table")
-    faults = ["--faults"] if scenario.fault else []
     done = subprocess.run(
-        [checker, *faults, f"{place}/table"] + [f"{place}/history.{n}" for n in range(THREADS)],
+        [checker, *["--faults"] * has_faults, f"{place}/table"] + [f"{place}/history.{n}" for n in range(THREADS)],
         capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         raise harness.Failed(f"the checker failed: {done.stderr}")
@@ -346,7 +356,7 @@ def run_scenario(checker, deployment, scenario, size, place):
             if seconds > SLOWEST_S:
                 raise
             seconds *= 3
-    findings = check(checker, deployment, scenario, place)
+    findings = check(checker, deployment, bool(scenario.fault), place)
     findings.down_us = down_us
     return findings, time.monotonic() - began
 
@@ -562,4 +572,5 @@ def main():
     print(f"{time.monotonic() - began:.0f} s")
 
 
-main()
+if __name__ == "__main__": # chaos.py imports this file
+    main()
