@@ -144,6 +144,7 @@ enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *
     if (batch == NULL)
         return STATUS_NO_MEMORY;
     place(batch, batch->count++, lock);
+    rlock_client_wake(client);
     if (batch->count == RLOCK_BATCH_MAX) {
         list_remove(&batch->link);
         list_append(&class->full, &batch->link);

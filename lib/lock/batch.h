@@ -19,7 +19,10 @@ void rlock_batches_clear(struct rlock_batches *batches);
 /** Whether every batch that was flushed has given all its results. */
 bool rlock_batches_are_completed(const struct rlock_batches *batches);
 
-/** Add `lock`, which is in no batch. On STATUS_NO_MEMORY it is in none. */
+/**
+ * Add `lock`, which is in no batch. On STATUS_NO_MEMORY it is in none. The batch leaves in
+ * the next turn of the loop, or before that by rlock_batch_flush().
+ */
 MUST_CHECK enum status rlock_batch_add(struct rlock_client *client,
                                        const struct rlock_op *op, struct rlock *lock);
 

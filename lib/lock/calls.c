@@ -1,9 +1,18 @@
 /* calls.c - the calls of rlock.h on a lock: checks arguments, then changes the state. */
 #include "base/clock.h"
+#include "lock/keys.h"
 #include "lock/state.h"
 
 #include <assert.h>
 #include <string.h>
+
+#define TEXT_OF(number) #number
+#define TEXT(number)    TEXT_OF(number)
+
+static const char bad_lease[] =
+    "lease_ms: must be " TEXT(RLOCK_LEASE_MS_MIN) " to " TEXT(RLOCK_LEASE_MS_MAX);
+static const char cannot_renew[] = "kind: cannot be renewed or extended";
+static const char other_client[] = "client: the lock was acquired by another one";
 
 static bool is_free_to_use(const struct rlock *lock)
 {
@@ -23,7 +32,7 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
     lock->on_lost = options->on_lost;
     lock->watched = options->watchdog;
     lock->lease_ms = options->lease_ms;
-    if (options->watchdog && options->lease_ms == 0)
+    if (options->lease_ms == 0)
         lock->lease_ms = RLOCK_LEASE_MS_DEFAULT;
     lock->wait_ms = options->wait_ms;
     lock->spin_min_ms = options->spin_min_ms;
@@ -33,6 +42,7 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
     lock->holder = options->holder;
     lock->serial = ++client->last_serial;
     lock->process = client->process;
+    lock->client = client;
     lock->began_us = clock_mono_us();
     lock->fence = 0;
     lock->safe_until_us = 0;
@@ -43,14 +53,30 @@ static bool is_valid_lease(uint32_t lease_ms)
     return lease_ms >= RLOCK_LEASE_MS_MIN && lease_ms <= RLOCK_LEASE_MS_MAX;
 }
 
-static bool is_valid(const struct rlock_client *client, const struct rlock *lock,
-                     const char *name, size_t name_len)
+/** Why the arguments of an acquire are refused; NULL: they are not. */
+static const char *find_fault(const struct rlock_client *client, const struct rlock *lock,
+                              const char *name, size_t name_len)
 {
-    return name != NULL && name_len >= 1 && name_len <= RLOCK_NAME_MAX &&
-           is_valid_lease(lock->lease_ms) && (!lock->watched || lock->kind->can_renew) &&
-           (lock->spin_max_ms == 0 || lock->spin_min_ms <= lock->spin_max_ms) &&
-           (lock->replicas == 0 ||
-            (lock->replicas_wait_ms > 0 && lock->replicas_wait_ms < client->timeout_ms));
+    const char *fault = rlock_keys_find_fault(client, name, name_len);
+
+    if (fault != NULL)
+        return fault;
+    if (!is_valid_lease(lock->lease_ms))
+        return bad_lease;
+    if (lock->watched && !lock->kind->can_renew)
+        return cannot_renew;
+    if (lock->spin_max_ms != 0 && lock->spin_min_ms > lock->spin_max_ms)
+        return "spin_min_ms: exceeds spin_max_ms";
+    if (lock->replicas != 0 &&
+        (lock->replicas_wait_ms == 0 || lock->replicas_wait_ms >= client->timeout_ms))
+        return "replicas_wait_ms: must be at least 1 and less than timeout_ms";
+    return NULL;
+}
+
+/** Whether it is in use by another client than `client`. */
+static bool is_foreign(const struct rlock_client *client, const struct rlock *lock)
+{
+    return !is_free_to_use(lock) && lock->client != client;
 }
 
 /* NOLINTNEXTLINE(readability-function-size): a name is two arguments */
@@ -64,13 +90,15 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
         return;
     }
     if (!is_free_to_use(lock)) {
-        rlock_state_answer_unchanged(client, lock, STATUS_INVALID, callback, arg);
+        rlock_state_refuse(client, lock, "lock: is held, or in another call", callback,
+                           arg);
         return;
     }
     set_up(client, lock, options);
     lock->callback = callback;
     lock->arg = lock->lost_arg = arg;
-    if (!is_valid(client, lock, name, name_len)) {
+    lock->reason = find_fault(client, lock, name, name_len);
+    if (lock->reason != NULL) {
         rlock_state_answer(client, lock, STATUS_INVALID);
         return;
     }
@@ -81,7 +109,7 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
 
 void rlock_cancel(struct rlock_client *client, struct rlock *lock)
 {
-    if (!rlock_client_is_inherited(client))
+    if (!rlock_client_is_inherited(client) && !is_foreign(client, lock))
         rlock_state_cancel(client, lock);
 }
 
@@ -96,11 +124,14 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
     assert(callback != NULL);
     if (rlock_client_is_inherited(client)) {
         callback(lock, STATUS_INVALID, arg);
+    } else if (is_foreign(client, lock)) {
+        rlock_state_refuse(client, lock, other_client, callback, arg);
     } else if (lock->state != RLOCK_HELD) {
         rlock_state_answer_unchanged(client, lock, status_when_not_held(lock), callback,
                                      arg);
     } else if (!is_valid_lease(lease_ms) || !lock->kind->can_renew) {
-        rlock_state_answer_unchanged(client, lock, STATUS_INVALID, callback, arg);
+        rlock_state_refuse(client, lock, lock->kind->can_renew ? bad_lease : cannot_renew,
+                           callback, arg);
     } else {
         lock->callback = callback;
         lock->arg = arg;
@@ -115,6 +146,11 @@ void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb cal
     if (rlock_client_is_inherited(client)) {
         if (callback != NULL)
             callback(lock, STATUS_INVALID, arg);
+        return;
+    }
+    if (is_foreign(client, lock)) {
+        if (callback != NULL)
+            rlock_state_refuse(client, lock, other_client, callback, arg);
         return;
     }
     rlock_state_end_extension(client, lock);

@@ -17,7 +17,7 @@
 
 #include <stdlib.h>
 
-_Static_assert(sizeof(struct rlock) < 384, "callers keep one per request");
+_Static_assert(sizeof(struct rlock) <= 400, "callers keep one per request");
 
 static void client_on_soon(uv_idle_t *soon)
 {
@@ -60,6 +60,17 @@ static void free_client(struct rlock_client *client)
         return;
     rlock_keys_clear(client);
     free(client);
+}
+
+static enum status check(const struct rlock_client_options *options, struct err *reterr)
+{
+    if (options->loop == NULL)
+        return err_set(reterr, STATUS_INVALID, "lock client: loop: must be set");
+    if (options->redis_url == NULL)
+        return err_set(reterr, STATUS_INVALID, "lock client: redis_url: must be set");
+    if (options->timeout_ms == 0)
+        return err_set(reterr, STATUS_INVALID, "lock client: timeout_ms: must be > 0");
+    return STATUS_OK;
 }
 
 static enum status connect_client(struct rlock_client *client,
@@ -127,9 +138,13 @@ static void start(struct rlock_client *client)
 enum status rlock_client_open(const struct rlock_client_options *options,
                               struct rlock_client **ret_client, struct err *reterr)
 {
-    struct rlock_client *client = calloc(1, sizeof(*client));
-    enum status status = STATUS_NO_MEMORY;
+    struct rlock_client *client = NULL;
+    enum status status = check(options, reterr);
 
+    if (status != STATUS_OK)
+        return status;
+    status = STATUS_NO_MEMORY;
+    client = calloc(1, sizeof(*client));
     if (client == NULL)
         goto out;
     client->process = process_generation();
@@ -186,8 +201,13 @@ bool rlock_client_is_up(const struct rlock_client *client)
 
 void rlock_flush(struct rlock_client *client)
 {
-    if (!client->is_closing && client->process == process_generation())
-        rlock_batch_flush(client);
+    if (client->is_closing || client->process != process_generation())
+        return;
+    rlock_batch_flush(client);
+    rlock_channels_flush(client);
+    if (list_is_empty(&client->answers) && list_is_empty(&client->batches.failed) &&
+        list_is_empty(&client->failed_queries))
+        uv_idle_stop(&client->soon); /* nothing is left to do */
 }
 
 void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats)

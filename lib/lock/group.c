@@ -274,6 +274,8 @@ void rlock_group_acquire(struct rlock_group *group,
         return;
     }
     if (group->state != GROUP_IDLE && group->state != GROUP_LOST) {
+        err_set(&group->members[0].client->why, STATUS_INVALID,
+                "group: is held, or in another call");
         answer_unchanged(group, STATUS_INVALID, callback, arg);
         return;
     }

@@ -46,6 +46,7 @@ struct rlock_group {
     uv_idle_t soon;   /* runs while there are answers */
     struct closing closing;
     bool is_closed;      /* all its uv handles have closed */
+    bool is_cancelled;   /* before its rlock_sync_group_acquire() */
     struct list answers; /* struct answer */
     enum group_state state;
     struct rlock_group_options options;

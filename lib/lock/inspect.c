@@ -17,6 +17,7 @@ struct query {
     force_cb forced;
     void *arg;
     enum status failure; /* of one in failed_queries */
+    const char *fault;   /* of its name, if that is STATUS_INVALID */
     unsigned key_count;
     size_t name_len;
     char name[RLOCK_NAME_MAX];
@@ -121,6 +122,7 @@ static void send_query(struct query *query)
         write_keys(query);
         status = redis_script_end(conn, &query->call);
     }
+    rlock_client_wake(query->client);
     if (status != STATUS_OK)
         fail(query, status);
 }
@@ -154,13 +156,14 @@ static void start(struct rlock_client *client, const struct query *request,
     }
     *query = *request;
     query->client = client;
+    query->fault = rlock_keys_find_fault(client, name, name_len);
     query->call.script = &client->scripts[script];
     query->call.done = inspect_on_reply;
     query->call.send_again = inspect_on_send_again;
     list_append(&client->queries, &query->link);
     if (client->is_closing) {
         fail(query, STATUS_CANCELLED);
-    } else if (name == NULL || name_len < 1 || name_len > RLOCK_NAME_MAX) {
+    } else if (query->fault != NULL) {
         fail(query, STATUS_INVALID);
     } else {
         query->name_len = name_len;
@@ -187,8 +190,11 @@ void rlock_force_release(struct rlock_client *client, const char *name, size_t n
 
 void rlock_queries_complete_failed(struct rlock_client *client)
 {
-    LIST_DRAIN_PRESENT(struct query, query, &client->failed_queries, link)
+    LIST_DRAIN_PRESENT(struct query, query, &client->failed_queries, link) {
+        if (query->failure == STATUS_INVALID)
+            err_set(&client->why, STATUS_INVALID, "%s", query->fault);
         answer(query, query->failure, NULL);
+    }
 }
 
 /** The connection still uses the memory of a query in progress. */

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TEXT_OF(number) #number
+#define TEXT(number)    TEXT_OF(number)
+
 #define FENCE_KEY_DEFAULT "lock:fence"
 #define WAITING_SUFFIX    ":waiting"
 
@@ -49,6 +52,22 @@ void rlock_keys_clear(struct rlock_client *client)
 {
     free(client->fence_key);
     free(client->waiting_key);
+}
+
+static bool is_key(const char *key, size_t key_len, const char *name, size_t name_len)
+{
+    return name_len == key_len && memcmp(name, key, key_len) == 0;
+}
+
+const char *rlock_keys_find_fault(const struct rlock_client *client, const char *name,
+                                  size_t name_len)
+{
+    if (name == NULL || name_len < 1 || name_len > RLOCK_NAME_MAX)
+        return "name: must have 1 to " TEXT(RLOCK_NAME_MAX) " bytes";
+    if (is_key(client->fence_key, client->fence_key_len, name, name_len) ||
+        is_key(client->waiting_key, client->waiting_key_len, name, name_len))
+        return "name: is the key of the fence counter, or of the waiters";
+    return NULL;
 }
 
 size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,

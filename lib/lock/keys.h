@@ -15,6 +15,10 @@ MUST_CHECK enum status rlock_keys_init(struct rlock_client *client, const char *
                                        struct err *reterr);
 void rlock_keys_clear(struct rlock_client *client);
 
+/** Why a lock may not have this name; NULL: it may. */
+const char *rlock_keys_find_fault(const struct rlock_client *client, const char *name,
+                                  size_t name_len);
+
 /** Write an owner's value, "<client id>:<number>"; returns its length. */
 size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
                         char ret_owner[RLOCK_OWNER_MAX]);

@@ -3,9 +3,9 @@
  *
  * A client owns a connection, and a watchdog that renews the locks it holds. It opens a
  * second connection, for subscriptions, when a call first waits for a lock. Calls are
- * collected and leave in one write at rlock_flush(), which the owner of the loop calls
- * once per turn: thousands of independent locks share one round trip, and each gets its
- * own result.
+ * collected and leave in one write at rlock_flush(), or by themselves in the next turn of
+ * the loop: thousands of independent locks share one round trip, and each gets its own
+ * result.
  *
  * A lock is a lease: an owner that is paused for longer than its lease loses it without
  * noticing. Therefore each grant carries a fencing token, greater than that of any
@@ -34,9 +34,9 @@
 #include <uv.h>
 
 #define RLOCK_NAME_MAX         200 /* bytes */
-#define RLOCK_LEASE_MS_MIN     100
-#define RLOCK_LEASE_MS_MAX     600000
-#define RLOCK_LEASE_MS_DEFAULT 30000 /* with the watchdog */
+#define RLOCK_LEASE_MS_MIN     10
+#define RLOCK_LEASE_MS_MAX     86400000 /* a day */
+#define RLOCK_LEASE_MS_DEFAULT 30000
 #define RLOCK_WAIT_FOREVER     UINT32_MAX
 
 struct rlock_client;
@@ -114,6 +114,8 @@ struct rlock {
     rlock_cb on_lost;
     void *lost_arg;
     struct rlock *subject; /* the lock to give to the callback instead */
+    struct rlock_client *client;
+    const char *reason;    /* of STATUS_INVALID */
     int64_t safe_until_us; /* clock_mono_us() until which the lease surely runs */
     int64_t renew_at_us;
     int64_t began_us;
@@ -132,7 +134,8 @@ struct rlock {
     uint8_t status; /* enum status for the callback, while that is due */
     uint8_t tries;
     bool watched;
-    bool in_doubt; /* the outcome of an earlier try of this acquire is unknown */
+    bool in_doubt;     /* the outcome of an earlier try of this acquire is unknown */
+    bool is_cancelled; /* before its rlock_sync_acquire() */
     char name[RLOCK_NAME_MAX];
 };
 
@@ -143,18 +146,19 @@ struct rlock_client_options {
        sentinels; rediss:// and rediss-sentinel:// for TLS; unix:/path */
     const char *redis_url;
     const char *fence_key; /* the counter of fencing tokens; NULL: "lock:fence" */
-    uint32_t timeout_ms;   /* per command; then STATUS_TIMEOUT */
+    uint32_t timeout_ms;   /* per command; then STATUS_TIMEOUT; at least 1 */
     void (*on_state)(bool is_up, const struct err *why, void *arg); /* may be NULL */
     void *arg;
 };
 
+/** Zero-filled: one try, and a lease of RLOCK_LEASE_MS_DEFAULT. */
 struct rlock_acquire_options {
     const struct rlock_kind *kind; /* NULL: &rlock_plain */
     uint64_t holder; /* reentrant: which holder of this client, e.g. a thread's number. A
                           waiting call does not notice a grant to the same holder at once,
                           but within two seconds */
-    uint32_t lease_ms; /* RLOCK_LEASE_MS_MIN..RLOCK_LEASE_MS_MAX; with the watchdog also
-                          0: RLOCK_LEASE_MS_DEFAULT */
+    uint32_t lease_ms; /* RLOCK_LEASE_MS_MIN..RLOCK_LEASE_MS_MAX; 0:
+                          RLOCK_LEASE_MS_DEFAULT */
     bool watchdog;     /* renew the lease after each third of it, until the release */
     rlock_cb on_lost;  /* called once when the held lock is found lost, with the `arg` of
                           acquire; the lock is then no longer held; may be NULL */
@@ -199,7 +203,8 @@ enum rlock_refusal {
  * @options     copied, with the strings
  * @ret_client  set on STATUS_OK; end it with rlock_client_close()
  *
- * Returns  STATUS_OK; STATUS_INVALID: bad URL, or rediss:// in a build without TLS;
+ * Returns  STATUS_OK; STATUS_INVALID: no loop, no timeout, bad URL, or rediss:// in a
+ *          build without TLS;
  *          STATUS_IO: no random numbers, or the TLS certificates cannot be loaded;
  *          STATUS_NO_MEMORY
  */
@@ -223,12 +228,18 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg),
 /** Whether the client is connected to a primary that replies. */
 bool rlock_client_is_up(const struct rlock_client *client);
 
-/** Send all calls collected since the last flush. Calls no callback. */
+/**
+ * Send all calls collected since the last flush, instead of in the next turn of the loop.
+ * Calls no callback.
+ */
 void rlock_flush(struct rlock_client *client);
 
 void rlock_client_stats(const struct rlock_client *client, struct rlock_stats *ret_stats);
 
-/** The last failure: why the client is not connected, or what the server refused. */
+/**
+ * The last failure: why the client is not connected, or what the server refused. In a
+ * callback with STATUS_INVALID: which argument, and why.
+ */
 const struct err *rlock_client_why(const struct rlock_client *client);
 
 /**
@@ -251,7 +262,7 @@ enum rlock_refusal rlock_refusal(const struct err *err);
  *              STATUS_OK         held; rlock_fence() is set
  *              STATUS_BUSY       held by another owner during all of wait_ms
  *              STATUS_INVALID    bad name or option; or `lock` is held or in another
- *                                call, which continues
+ *                                call, which continues; rlock_client_why()
  *              STATUS_DOWN       not connected, or the server accepts no calls now
  *                                (BUSY, LOADING, READONLY, MASTERDOWN, TRYAGAIN,
  *                                CLUSTERDOWN) during all of wait_ms; not held
@@ -292,7 +303,8 @@ void rlock_cancel(struct rlock_client *client, struct rlock *lock);
  *              STATUS_LOST       it had expired or was taken, and is no longer held;
  *                                on_lost is not called
  *              STATUS_NOT_OWNER  not held, or another call on it is in progress
- *              STATUS_INVALID    lease out of range, or a kind that cannot extend
+ *              STATUS_INVALID    lease out of range, a kind that cannot extend, or a lock
+ *                                of another client
  *              STATUS_CANCELLED  it was released meanwhile, or the client was closed.
  *                                After a release without a callback the memory of `lock`
  *                                may be gone: use it only to tell which lock it was
@@ -313,6 +325,8 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
  *              STATUS_LOST       it had expired or was taken; another owner's lock is
  *                                untouched
  *              STATUS_NOT_OWNER  not held
+ *              STATUS_INVALID    of another client; it stays held, also without a
+ *                                callback
  *              STATUS_TIMEOUT,
  *              STATUS_IO,
  *              STATUS_DOWN,

@@ -47,7 +47,8 @@ typedef void (*rlock_group_cb)(struct rlock_group *group, enum status status, vo
 struct rlock_group_options {
     const struct rlock_kind *kind; /* of all members; NULL: &rlock_plain */
     uint64_t holder;
-    uint32_t lease_ms; /* this, `watchdog` and `wait_ms` as in rlock_acquire_options */
+    uint32_t lease_ms; /* this, `watchdog` and `wait_ms` as in rlock_acquire_options,
+                          also the defaults */
     bool watchdog;
     rlock_group_cb on_lost; /* called once when fewer members are held than needed; the
                                library then releases the others. With the `arg` of

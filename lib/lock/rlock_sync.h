@@ -58,7 +58,8 @@ void rlock_sync_free(struct rlock_sync *sync);
  * Open a client and wait until it is connected.
  *
  * @options     as of rlock_client_open(); `loop` is ignored
- * @ret_client  set on STATUS_OK and STATUS_DOWN; rlock_sync_close() closes it
+ * @ret_client  set on STATUS_OK and STATUS_DOWN; end it with rlock_sync_close_client(), or
+ *              leave it to rlock_sync_close()
  *
  * Returns  STATUS_OK; STATUS_DOWN: not connected yet, `reterr` says why; the client keeps
  *          trying; STATUS_CANCELLED; others as of rlock_client_open()
@@ -69,13 +70,23 @@ MUST_CHECK enum status rlock_sync_open(struct rlock_sync *sync,
                                        struct rlock_client **ret_client,
                                        struct err *reterr);
 
-/** A number of this thread's, unique in the process, for `holder` of the options. */
+/**
+ * Close one client as rlock_client_close() does. Calls in progress return
+ * STATUS_CANCELLED; no thread may use the client afterwards. Free its groups before.
+ *
+ * @client  may be NULL
+ *
+ * Blocks  up to its timeout_ms
+ */
+void rlock_sync_close_client(struct rlock_sync *sync, struct rlock_client *client);
+
+/** A number of this thread's, unique in the process: `holder` of the options if 0. */
 uint64_t rlock_sync_holder(void);
 
 /*
  * The calls of rlock.h. They return the status that the callback gets there, and set
- * `reterr` (may be NULL) to the message. on_lost gets no useful `arg`; it knows its lock
- * or group. rlock_fence() needs no counterpart: any thread may call it.
+ * `reterr` (may be NULL) to the message. `holder` 0 of the options means the calling
+ * thread. on_lost gets NULL for `arg`; it knows its lock or group. rlock_fence() needs no counterpart: any thread may call it.
  */
 
 MUST_CHECK enum status rlock_sync_acquire(struct rlock_sync *sync,
@@ -94,7 +105,10 @@ MUST_CHECK enum status rlock_sync_force_release(struct rlock_sync *sync,
                                                 const char *name, size_t name_len,
                                                 struct err *reterr);
 
-/** End the rlock_sync_acquire() of another thread that waits with this lock. */
+/**
+ * End the rlock_sync_acquire() of another thread that waits with this lock. If the lock is
+ * neither held nor in a call, its next rlock_sync_acquire() returns STATUS_CANCELLED.
+ */
 void rlock_sync_cancel(struct rlock_sync *sync, struct rlock_client *client,
                        struct rlock *lock);
 
@@ -137,7 +151,7 @@ MUST_CHECK enum status rlock_sync_group_release(struct rlock_sync *sync,
                                                 struct rlock_group *group,
                                                 struct err *reterr);
 
-/** End the rlock_sync_group_acquire() of another thread. */
+/** End the rlock_sync_group_acquire() of another thread, as rlock_sync_cancel() does. */
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group);
 
 /** As rlock_group_safe_for_us(), from now; 0 when it is not held. */

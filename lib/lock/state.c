@@ -49,8 +49,9 @@ void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
     rlock_client_wake(client);
 }
 
-void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *lock,
-                                  enum status status, rlock_cb callback, void *arg)
+static void answer_unchanged(struct rlock_client *client, struct rlock *lock,
+                             enum status status, const char *reason, rlock_cb callback,
+                             void *arg)
 {
     struct rlock *stand_in = rlock_orphan_spare(client);
 
@@ -59,9 +60,22 @@ void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *loc
         return;
     }
     stand_in->subject = lock;
+    stand_in->reason = reason;
     stand_in->callback = callback;
     stand_in->arg = arg;
     rlock_state_answer(client, stand_in, status);
+}
+
+void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *lock,
+                                  enum status status, rlock_cb callback, void *arg)
+{
+    answer_unchanged(client, lock, status, NULL, callback, arg);
+}
+
+void rlock_state_refuse(struct rlock_client *client, struct rlock *lock,
+                        const char *reason, rlock_cb callback, void *arg)
+{
+    answer_unchanged(client, lock, STATUS_INVALID, reason, callback, arg);
 }
 
 static void call_back(struct rlock_client *client, struct rlock *lock)
@@ -71,6 +85,8 @@ static void call_back(struct rlock_client *client, struct rlock *lock)
     void *arg = lock->arg;
     enum status status = lock->status;
 
+    if (status == STATUS_INVALID)
+        err_set(&client->why, status, "%s", lock->reason);
     if (subject == NULL) {
         finish(lock, RLOCK_IDLE, status);
         return;

@@ -51,8 +51,10 @@ struct rlock_sync {
 struct opened {
     struct list link;
     struct rlock_sync *sync;
-    struct rlock_client *client;
+    struct rlock_client *client;     /* NULL once it is closed */
     struct rlock_sync_call *opening; /* NULL once it is answered */
+    struct rlock_sync_call *closing; /* of rlock_sync_close_client() */
+    bool is_closing;
     uv_timer_t timer;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
@@ -64,8 +66,10 @@ static void flush(struct rlock_sync *sync)
 {
     if (sync->closing != NULL)
         return; /* the clients flush themselves, and may be freed */
-    LIST_EACH(struct opened, opened, &sync->clients, link)
-        rlock_flush(opened->client);
+    LIST_EACH(struct opened, opened, &sync->clients, link) {
+        if (opened->client != NULL)
+            rlock_flush(opened->client);
+    }
 }
 
 /** Begin the calls that have arrived. The mutex is held on entry and return only. */
@@ -191,8 +195,9 @@ static void set_message(struct rlock_sync_call *call, enum status status)
 
     if (call->reterr == NULL || call->reterr->text[0] != '\0')
         return;
-    if (call->client != NULL && (status == STATUS_DOWN || status == STATUS_TIMEOUT ||
-                                 status == STATUS_IO || status == STATUS_REFUSED))
+    if (call->client != NULL &&
+        (status == STATUS_DOWN || status == STATUS_TIMEOUT || status == STATUS_IO ||
+         status == STATUS_REFUSED || status == STATUS_INVALID))
         message = rlock_client_why(call->client)->text;
     err_set(call->reterr, status, "%s",
             message[0] == '\0' ? status_name(status) : message);
@@ -312,10 +317,13 @@ static void sync_on_timer_closed(uv_handle_t *timer)
 {
     struct opened *opened = timer->data;
     struct rlock_sync *sync = opened->sync;
+    struct rlock_sync_call *closing = opened->closing;
 
     list_remove(&opened->link);
     free(opened);
-    if (list_is_empty(&sync->clients))
+    if (closing != NULL)
+        rlock_sync_answer(closing, STATUS_OK);
+    if (sync->closing != NULL && list_is_empty(&sync->clients))
         rlock_sync_answer(sync->closing, STATUS_OK);
 }
 
@@ -323,6 +331,7 @@ static void sync_on_client_closed(void *arg)
 {
     struct opened *opened = arg;
 
+    opened->client = NULL;
     uv_close((uv_handle_t *)&opened->timer, sync_on_timer_closed);
 }
 
@@ -336,6 +345,13 @@ static void answer_opening(struct opened *opened, enum status status)
         rlock_sync_answer(opening, status);
 }
 
+static void close_client(struct opened *opened)
+{
+    opened->is_closing = true;
+    answer_opening(opened, STATUS_CANCELLED);
+    rlock_client_close(opened->client, sync_on_client_closed, opened);
+}
+
 static void sync_begin_close(struct rlock_sync_call *call)
 {
     struct rlock_sync *sync = call->sync;
@@ -346,8 +362,8 @@ static void sync_begin_close(struct rlock_sync_call *call)
     if (list_is_empty(&sync->clients))
         rlock_sync_answer(call, STATUS_OK);
     LIST_EACH(struct opened, opened, &sync->clients, link) {
-        answer_opening(opened, STATUS_CANCELLED);
-        rlock_client_close(opened->client, sync_on_client_closed, opened);
+        if (!opened->is_closing)
+            close_client(opened);
     }
 }
 
@@ -467,6 +483,31 @@ enum status rlock_sync_open(struct rlock_sync *sync,
     if (status == STATUS_OK || status == STATUS_DOWN)
         *ret_client = open.client;
     return status;
+}
+
+static void sync_begin_close_client(struct rlock_sync_call *call)
+{
+    const struct rlock_client *client = list_item(call, struct open_call, call)->client;
+
+    LIST_EACH(struct opened, opened, &call->sync->clients, link) {
+        if (opened->client == client && !opened->is_closing) {
+            opened->closing = call;
+            close_client(opened);
+            return;
+        }
+    }
+    rlock_sync_answer(call, STATUS_OK);
+}
+
+void rlock_sync_close_client(struct rlock_sync *sync, struct rlock_client *client)
+{
+    struct open_call close = {
+        .call = {.sync = sync, .begin = sync_begin_close_client},
+        .client = client,
+    };
+
+    if (client != NULL)
+        (void)rlock_sync_run(&close.call);
 }
 
 void rlock_sync_add_group(struct rlock_sync *sync, struct rlock_group *group)

@@ -1,5 +1,7 @@
 /* sync_calls.c - the calls of rlock_sync.h; each is carried to the loop and back. */
 #include "base/clock.h"
+#include "lock/group_round.h"
+#include "lock/internal.h"
 #include "lock/sync.h"
 
 #include <stdatomic.h>
@@ -53,7 +55,8 @@ uint64_t rlock_sync_holder(void)
 
 static void sync_on_lock_answer(struct rlock *lock, enum status status, void *arg)
 {
-    lock->arg = NULL; /* of on_lost: by then this call is over */
+    if (status == STATUS_OK)
+        lock->lost_arg = NULL; /* by then this call is over */
     rlock_sync_answer(arg, status);
 }
 
@@ -66,6 +69,11 @@ static void sync_begin_acquire(struct rlock_sync_call *base)
 {
     struct call *call = of(base);
 
+    if (call->lock->is_cancelled) {
+        call->lock->is_cancelled = false;
+        rlock_sync_answer(base, STATUS_CANCELLED);
+        return;
+    }
     rlock_acquire(base->client, call->lock, call->name, call->name_len, call->options,
                   sync_on_lock_answer, base);
 }
@@ -76,8 +84,12 @@ enum status rlock_sync_acquire(struct rlock_sync *sync, struct rlock_client *cli
                                const struct rlock_acquire_options *options,
                                struct err *reterr)
 {
+    struct rlock_acquire_options own = *options;
+
+    if (own.holder == 0)
+        own.holder = rlock_sync_holder();
     return RUN(BASE(sync, client, sync_begin_acquire, reterr), .lock = lock, .name = name,
-               .name_len = name_len, .options = options);
+               .name_len = name_len, .options = &own);
 }
 
 static void sync_begin_release(struct rlock_sync_call *base)
@@ -106,7 +118,12 @@ enum status rlock_sync_extend(struct rlock_sync *sync, struct rlock_client *clie
 
 static void sync_begin_cancel(struct rlock_sync_call *base)
 {
-    rlock_cancel(base->client, of(base)->lock);
+    struct rlock *lock = of(base)->lock;
+
+    if (lock->state == RLOCK_IDLE || lock->state == RLOCK_LOST)
+        lock->is_cancelled = true; /* its acquire has not begun */
+    else
+        rlock_cancel(base->client, lock);
     rlock_sync_answer(base, STATUS_OK);
 }
 
@@ -200,9 +217,12 @@ void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
 
 /* -- groups -- */
 
-static void sync_on_group_answer(struct rlock_group *group UNUSED, enum status status,
-                                 void *arg)
+static void sync_on_group_answer(struct rlock_group *group, enum status status, void *arg)
 {
+    if (status == STATUS_OK)
+        group->arg = NULL; /* of on_lost: by then this call is over */
+    if (status == STATUS_INVALID)
+        of(arg)->base.client = group->members[0].client; /* it knows why */
     rlock_sync_answer(arg, status);
 }
 
@@ -246,16 +266,26 @@ void rlock_sync_group_free(struct rlock_sync *sync, struct rlock_group *group)
 
 static void sync_begin_group_acquire(struct rlock_sync_call *base)
 {
-    rlock_group_acquire(of(base)->group, of(base)->group_options, sync_on_group_answer,
-                        base);
+    struct rlock_group *group = of(base)->group;
+
+    if (group->is_cancelled) {
+        group->is_cancelled = false;
+        rlock_sync_answer(base, STATUS_CANCELLED);
+        return;
+    }
+    rlock_group_acquire(group, of(base)->group_options, sync_on_group_answer, base);
 }
 
 enum status rlock_sync_group_acquire(struct rlock_sync *sync, struct rlock_group *group,
                                      const struct rlock_group_options *options,
                                      struct err *reterr)
 {
+    struct rlock_group_options own = *options;
+
+    if (own.holder == 0)
+        own.holder = rlock_sync_holder();
     return RUN(BASE(sync, NULL, sync_begin_group_acquire, reterr), .group = group,
-               .group_options = options);
+               .group_options = &own);
 }
 
 static void sync_begin_group_release(struct rlock_sync_call *base)
@@ -271,7 +301,12 @@ enum status rlock_sync_group_release(struct rlock_sync *sync, struct rlock_group
 
 static void sync_begin_group_cancel(struct rlock_sync_call *base)
 {
-    rlock_group_cancel(of(base)->group);
+    struct rlock_group *group = of(base)->group;
+
+    if (group->state == GROUP_IDLE || group->state == GROUP_LOST)
+        group->is_cancelled = true; /* its acquire has not begun */
+    else
+        rlock_group_cancel(group);
     rlock_sync_answer(base, STATUS_OK);
 }
 

@@ -531,8 +531,9 @@ static void test_acquire__refuses_a_bad_lease_and_can_be_used_again(void **state
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
     assert_int_equal(
-        group_acquire_with(&groups,
-                           (struct rlock_group_options){.wait_ms = RLOCK_WAIT_FOREVER}),
+        group_acquire_with(
+            &groups,
+            (struct rlock_group_options){.lease_ms = 1, .wait_ms = RLOCK_WAIT_FOREVER}),
         STATUS_INVALID);
     assert_int_equal(
         group_acquire_with(

@@ -262,9 +262,9 @@ static void test_plain__loser_does_not_move_the_expiry(void **state)
     struct contender bob = contend(fixture, plain, "bob");
 
     call_acquire(alice.client, &alice.call, NAME, LEASE_MS);
-    call_acquire(bob.client, &bob.call, NAME, 3 * LEASE_MS);
     rlock_flush(alice.client);
     fixture_wait_answers(fixture, &alice.call, 1);
+    call_acquire(bob.client, &bob.call, NAME, 3 * LEASE_MS);
     rlock_flush(bob.client);
     fixture_wait_answers(fixture, &bob.call, 1);
     assert_int_equal(alice.call.status, STATUS_OK);

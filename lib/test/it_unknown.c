@@ -353,7 +353,8 @@ static void test_acquire__is_down_at_once_without_a_server(void **state)
     assert_int_equal(acquire(fixture, client, &calls[0], "item:7", LEASE_MS), STATUS_OK);
 }
 
-static void test_acquire__collected_before_the_connection_went_is_down(void **state)
+/** It leaves in the next turn of the loop, which may notice the loss before or after. */
+static void test_acquire__collected_before_the_connection_went_fails_once(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
@@ -362,10 +363,10 @@ static void test_acquire__collected_before_the_connection_went_is_down(void **st
     call_acquire(client, &call, "item:7", LEASE_MS); /* not flushed */
     server_kill(fixture->server);
     fixture_wait_down(fixture, client);
-    assert_int_equal(call.answers, 0);
     rlock_flush(client);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_DOWN);
+    assert_int_equal(call.answers, 1);
+    assert_true(call.status == STATUS_DOWN || call.status == STATUS_IO);
     server_restart(fixture->server);
 }
 
@@ -461,7 +462,7 @@ int main(void)
         FIXTURE_TEST(test_acquire__whose_reply_was_lost_is_released),
         FIXTURE_TEST(test_acquire__refused_alone_leaves_its_neighbours),
         FIXTURE_TEST(test_acquire__is_down_at_once_without_a_server),
-        FIXTURE_TEST(test_acquire__collected_before_the_connection_went_is_down),
+        FIXTURE_TEST(test_acquire__collected_before_the_connection_went_fails_once),
         FIXTURE_TEST(test_client__connects_soon_after_an_outage),
         FIXTURE_TEST(test_orphan__second_releases_come_each_in_its_time),
         FIXTURE_TEST(test_orphan__remembers_a_bounded_number),

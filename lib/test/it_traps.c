@@ -1,0 +1,335 @@
+/* it_traps.c - mistakes that a caller makes easily, and what answers them. */
+#include "base/clock.h"
+#include "test/sync_fixture.h"
+#include "test/torture.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- words -- */
+
+static void expect_words(struct fixture *fixture, struct rlock_client *client,
+                         const char *name, struct rlock_acquire_options options,
+                         const char *words)
+{
+    struct call call = {0};
+
+    assert_int_equal(acquire_with(fixture, client, &call, name, &options),
+                     STATUS_INVALID);
+    ASSERT_CONTAINS(rlock_client_why(client)->text, words);
+}
+
+static void test_rlock_acquire__says_which_argument_is_invalid(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = {.lease_ms = RLOCK_LEASE_MS_MIN - 1};
+    char name[RLOCK_NAME_MAX + 2] = {0};
+
+    memset(name, 'n', RLOCK_NAME_MAX + 1);
+    expect_words(fixture, client, "a", options, "lease_ms: must be 10 to 86400000");
+    options.lease_ms = LEASE_MS;
+    expect_words(fixture, client, "", options, "name: must have 1 to 200 bytes");
+    expect_words(fixture, client, name, options, "name");
+    options.spin_min_ms = 3;
+    options.spin_max_ms = 2;
+    expect_words(fixture, client, "a", options, "spin_min_ms");
+    options.spin_max_ms = 3;
+    options.replicas = 1;
+    expect_words(fixture, client, "a", options, "replicas_wait_ms");
+    options.replicas = 0;
+    options.watchdog = true;
+    options.kind = &rlock_getset;
+    expect_words(fixture, client, "a", options, "kind");
+}
+
+static void test_rlock_acquire__refuses_the_keys_of_the_library(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = {0};
+    struct answer answer = {0};
+
+    expect_words(fixture, client, "lock:fence", options, "fence counter");
+    expect_words(fixture, client, "lock:fence:waiting", options, "fence counter");
+    assert_int_equal(force(fixture, client, &answer, "lock:fence"), STATUS_INVALID);
+    ASSERT_CONTAINS(rlock_client_why(client)->text, "fence counter");
+}
+
+static void test_rlock_acquire__of_a_held_lock_says_so(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire(fixture, client, &call, "a", LEASE_MS), STATUS_OK);
+    assert_int_equal(acquire(fixture, client, &call, "b", LEASE_MS), STATUS_INVALID);
+    ASSERT_CONTAINS(rlock_client_why(client)->text, "lock: is held");
+    assert_int_equal(extend(fixture, client, &call, 1), STATUS_INVALID);
+    ASSERT_CONTAINS(rlock_client_why(client)->text, "lease_ms");
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_rlock_sync_acquire__says_which_argument_is_invalid(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_acquire_options options = {.lease_ms = 1};
+    struct rlock lock = {0};
+    struct err err = {0};
+
+    assert_int_equal(
+        rlock_sync_acquire(fixture->sync, fixture->client, &lock, "a", 1, &options, &err),
+        STATUS_INVALID);
+    ASSERT_CONTAINS(err.text, "lease_ms");
+}
+
+static void expect_open(struct rlock_client_options options, const char *words)
+{
+    struct rlock_client *client = NULL;
+    struct err err = {0};
+
+    assert_int_equal(rlock_client_open(&options, &client, &err), STATUS_INVALID);
+    ASSERT_CONTAINS(err.text, words);
+    assert_null(client);
+}
+
+static void test_rlock_client_open__refuses_what_could_never_connect(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client_options options = {.loop = &fixture->loop,
+                                           .redis_url = fixture->server->unix_url};
+
+    expect_open(options, "timeout_ms");
+    options.timeout_ms = 1;
+    options.loop = NULL;
+    expect_open(options, "loop");
+    options.loop = &fixture->loop;
+    options.redis_url = NULL;
+    expect_open(options, "redis_url");
+}
+
+/* -- defaults and bounds -- */
+
+static void test_rlock_acquire__zero_filled_options_are_the_defaults(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = {0};
+    struct call call = {0};
+
+    assert_int_equal(acquire_with(fixture, client, &call, "a", &options), STATUS_OK);
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL a"), RLOCK_LEASE_MS_DEFAULT / 2,
+                   RLOCK_LEASE_MS_DEFAULT);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_rlock_acquire__takes_leases_of_10_ms_and_of_a_day(void **state)
+{
+    enum { DAY_MS = 24 * 60 * 60 * 1000 };
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call brief = {0}, day = {0};
+
+    assert_int_equal(acquire(fixture, client, &brief, "a", 10), STATUS_OK);
+    ASSERT_NUMBER(rlock_safe_for_us(&brief.lock, clock_mono_us()), <, 10000);
+    assert_int_equal(acquire_watched(fixture, client, &day, "b", DAY_MS), STATUS_OK);
+    ASSERT_BETWEEN(server_int(fixture->server, "PTTL b"), DAY_MS - 3600000, DAY_MS);
+    fixture_pass_renewal(fixture, client, DAY_MS, 1);
+    assert_int_equal(release(fixture, client, &day), STATUS_OK);
+}
+
+/* -- a forgotten flush -- */
+
+static void test_calls__without_a_flush_leave_in_the_next_turn(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call call = {0};
+    struct answer answer = {0};
+
+    call_acquire(client, &call, "a", LEASE_MS);
+    fixture_wait_answers(fixture, &call, 1);
+    call_extend(client, &call, LEASE_MS);
+    fixture_wait_answers(fixture, &call, 2);
+    assert_int_equal(inspect(fixture, client, &answer, "a"), STATUS_OK);
+    call_release(client, &call);
+    fixture_wait_answers(fixture, &call, 3);
+    assert_int_equal(call.status, STATUS_OK);
+}
+
+/* -- another client -- */
+
+static void test_rlock_release__through_another_client_is_invalid(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *owner = fixture_client(fixture),
+                        *other = fixture_client(fixture);
+    struct call call = {0};
+
+    assert_int_equal(acquire(fixture, owner, &call, "a", LEASE_MS), STATUS_OK);
+    assert_int_equal(release(fixture, other, &call), STATUS_INVALID);
+    ASSERT_CONTAINS(rlock_client_why(other)->text, "client");
+    assert_int_equal(extend(fixture, other, &call, LEASE_MS), STATUS_INVALID);
+    rlock_release(other, &call.lock, NULL, NULL);
+    assert_true(rlock_is_held(&call.lock));
+    assert_true(server_has(fixture->server, "a"));
+    assert_int_equal(release(fixture, owner, &call), STATUS_OK);
+}
+
+static void test_rlock_cancel__through_another_client_does_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *owner = fixture_client(fixture),
+                        *other = fixture_client(fixture);
+    struct call call = {0};
+
+    call_acquire(owner, &call, "a", LEASE_MS);
+    rlock_cancel(other, &call.lock);
+    fixture_wait_answers(fixture, &call, 1);
+    assert_int_equal(call.status, STATUS_OK);
+    assert_int_equal(release(fixture, owner, &call), STATUS_OK);
+}
+
+/* -- threads -- */
+
+static void try_reentrant(struct sync_worker *worker)
+{
+    struct rlock_acquire_options options = {.kind = &rlock_reentrant};
+
+    worker->status = rlock_sync_acquire(worker->fixture->sync, worker->fixture->client,
+                                        &worker->lock, "a", 1, &options, NULL);
+}
+
+static void test_rlock_sync_acquire__without_a_holder_the_thread_is_it(void **state)
+{
+    struct sync_worker mine = {.fixture = *state}, nested = mine, other = {0};
+
+    try_reentrant(&mine);
+    assert_int_equal(mine.status, STATUS_OK);
+    try_reentrant(&nested);
+    assert_int_equal(nested.status, STATUS_OK);
+    sync_begin(*state, &other, 1, try_reentrant);
+    sync_end(&other, 1);
+    assert_int_equal(other.status, STATUS_BUSY);
+    assert_int_equal(sync_release(*state, &nested.lock), STATUS_OK);
+    assert_int_equal(sync_release(*state, &mine.lock), STATUS_OK);
+}
+
+static void test_rlock_sync_close_client__frees_clients_that_failed_to_open(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_client_options options = {.redis_url = "unix:/nowhere/redis",
+                                           .timeout_ms = 1};
+    long before;
+
+    for (int i = 0; i < 1000; i++) {
+        struct rlock_client *client = NULL;
+
+        assert_int_equal(rlock_sync_open(fixture->sync, &options, &client, NULL),
+                         STATUS_DOWN);
+        rlock_sync_close_client(fixture->sync, client);
+        if (i == 0)
+            before = torture_blocks();
+    }
+    assert_int_equal(torture_blocks(), before);
+}
+
+static void test_rlock_sync_close_client__leaves_the_others(void **state)
+{
+    struct sync_fixture *fixture = *state, second = *fixture;
+    struct rlock lock = {0};
+
+    second.client = sync_fixture_client(fixture);
+    assert_int_equal(sync_acquire(&second, &lock, "a", 0), STATUS_OK);
+    rlock_sync_close_client(fixture->sync, fixture->client);
+    rlock_sync_close_client(fixture->sync, NULL);
+    assert_int_equal(sync_release(&second, &lock), STATUS_OK);
+}
+
+static void test_rlock_sync_cancel__before_the_acquire_ends_it(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock held = {0}, lock = {0};
+
+    assert_int_equal(sync_acquire(fixture, &held, "a", 0), STATUS_OK);
+    rlock_sync_cancel(fixture->sync, fixture->client, &lock);
+    assert_int_equal(sync_acquire(fixture, &lock, "a", WITHIN_MS), STATUS_CANCELLED);
+    assert_int_equal(sync_acquire(fixture, &lock, "a", 0), STATUS_BUSY);
+    rlock_sync_cancel(fixture->sync, fixture->client, &held); /* it is held: no effect */
+    assert_int_equal(sync_release(fixture, &held), STATUS_OK);
+    assert_int_equal(sync_acquire(fixture, &held, "a", 0), STATUS_OK);
+    assert_int_equal(sync_release(fixture, &held), STATUS_OK);
+}
+
+static _Atomic unsigned losses;
+static void *_Atomic loss_arg;
+
+static void traps_on_lost(struct rlock *lock, enum status status, void *arg)
+{
+    (void)lock;
+    (void)status;
+    loss_arg = arg;
+    losses++;
+}
+
+static void traps_on_group_lost(struct rlock_group *group, enum status status, void *arg)
+{
+    (void)group;
+    (void)status;
+    loss_arg = arg;
+    losses++;
+}
+
+static void test_on_lost__of_a_thread_gets_no_dead_pointer(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_acquire_options options = {
+        .lease_ms = 300, .watchdog = true, .on_lost = traps_on_lost};
+    struct rlock_group_options group_options = {
+        .lease_ms = 300, .watchdog = true, .on_lost = traps_on_group_lost};
+    struct rlock_member member = {.client = fixture->client, .name = "b", .name_len = 1};
+    struct rlock_group *group = NULL;
+    struct rlock lock = {0};
+
+    losses = 0;
+    loss_arg = &losses;
+    assert_int_equal(
+        rlock_sync_acquire(fixture->sync, fixture->client, &lock, "a", 1, &options, NULL),
+        STATUS_OK);
+    server_do(fixture->server, "DEL a");
+    sync_await_count(&losses, 1);
+    assert_null(loss_arg);
+    loss_arg = &losses;
+    assert_int_equal(
+        rlock_sync_group_create(fixture->sync, &member, 1, RLOCK_GROUP_ALL, &group, NULL),
+        STATUS_OK);
+    assert_int_equal(rlock_sync_group_acquire(fixture->sync, group, &group_options, NULL),
+                     STATUS_OK);
+    server_do(fixture->server, "DEL b");
+    sync_await_count(&losses, 2);
+    assert_null(loss_arg);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_rlock_acquire__says_which_argument_is_invalid),
+        FIXTURE_TEST(test_rlock_acquire__refuses_the_keys_of_the_library),
+        FIXTURE_TEST(test_rlock_acquire__of_a_held_lock_says_so),
+        SYNC_TEST(test_rlock_sync_acquire__says_which_argument_is_invalid),
+        FIXTURE_TEST(test_rlock_client_open__refuses_what_could_never_connect),
+        FIXTURE_TEST(test_rlock_acquire__zero_filled_options_are_the_defaults),
+        FIXTURE_TEST(test_rlock_acquire__takes_leases_of_10_ms_and_of_a_day),
+        FIXTURE_TEST(test_calls__without_a_flush_leave_in_the_next_turn),
+        FIXTURE_TEST(test_rlock_release__through_another_client_is_invalid),
+        FIXTURE_TEST(test_rlock_cancel__through_another_client_does_nothing),
+        SYNC_TEST(test_rlock_sync_acquire__without_a_holder_the_thread_is_it),
+        SYNC_TEST(test_rlock_sync_close_client__frees_clients_that_failed_to_open),
+        SYNC_TEST(test_rlock_sync_close_client__leaves_the_others),
+        SYNC_TEST(test_rlock_sync_cancel__before_the_acquire_ends_it),
+        SYNC_TEST(test_on_lost__of_a_thread_gets_no_dead_pointer),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
