@@ -17,7 +17,7 @@ static int64_t read_us(clockid_t id)
 
 int64_t clock_mono_us(void)
 {
-    return read_us(CLOCK_MONOTONIC);
+    return read_us(CLOCK_BOOTTIME);
 }
 
 int64_t clock_real_us(void)

@@ -4,7 +4,10 @@
 
 #include <stdint.h>
 
-/** Microseconds of a clock that never steps back; its zero is arbitrary. Any thread. */
+/**
+ * Microseconds of a clock that never steps back, and goes on while the machine is
+ * suspended (CLOCK_BOOTTIME); its zero is arbitrary. Any thread.
+ */
 int64_t clock_mono_us(void);
 
 /** Microseconds since 1970-01-01 UTC by this machine's clock. Any thread. */

@@ -8,6 +8,31 @@
 #include "test/asserts.h"
 
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static time_t suspended_s;
+
+/** In place of that of the C library: the machine was suspended. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
+int clock_gettime(clockid_t id, struct timespec *ret_time)
+{
+    int failure = (int)syscall(SYS_clock_gettime, id, ret_time);
+
+    if (id == CLOCK_BOOTTIME)
+        ret_time->tv_sec += suspended_s;
+    return failure;
+}
+
+static void test_clock_mono_us__goes_on_during_a_suspend(void **state)
+{
+    int64_t before_us = clock_mono_us();
+
+    (void)state;
+    suspended_s += 3600;
+    ASSERT_NUMBER(clock_mono_us() - before_us, >=, INT64_C(3600000000));
+}
 
 static void test_status_name__has_a_word_of_its_own_for_each(void **state)
 {
@@ -256,6 +281,7 @@ static void test_clock_shift__moves_both_clocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clock_mono_us__goes_on_during_a_suspend),
         cmocka_unit_test(test_status_name__has_a_word_of_its_own_for_each),
         cmocka_unit_test(test_err_set__keeps_status_and_words),
         cmocka_unit_test(test_err_set__cuts_to_fit_and_has_no_line_breaks),
