@@ -37,6 +37,7 @@ struct rlock_batch {
     uint8_t replicas;
     uint16_t count;
     bool is_sent;
+    bool is_stale; /* its fences are smaller than those of an earlier batch */
     enum confirmation confirmation;
     enum status failure;                  /* of a batch in batches.failed */
     struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: has left */
@@ -98,6 +99,7 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     batch->replicas_wait_ms = lock->replicas_wait_ms;
     batch->count = 0;
     batch->is_sent = false;
+    batch->is_stale = false;
     batch->confirmation = CONFIRMATION_NONE;
     if (class->open_count == OPEN_MAX)
         close_oldest(class);
@@ -321,7 +323,8 @@ static enum status read_status(const struct rlock_batch *batch, char result)
 /** Give each lock in it `status`, or where that is STATUS_OK its own result. */
 static void complete(struct rlock_batch *batch, enum status status)
 {
-    struct rlock_result result = {.status = status, .sent_us = batch->sent_us};
+    struct rlock_result result = {
+        .status = status, .sent_us = batch->sent_us, .is_stale = batch->is_stale};
 
     for (unsigned i = 0; i < batch->count; i++) {
         struct rlock *lock = batch->locks[i];
@@ -357,6 +360,7 @@ static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *re
 
     if (!redis_reply_int(redis_script_at(reply, 1), &fence))
         return false;
+    batch->is_stale = !rlock_server_saw_fences(batch->client, fence, batch->count);
     for (unsigned i = 0; i < batch->count; i++) {
         if (numbers == NULL)
             batch->numbers[i] = fence + 1 + (int64_t)i;

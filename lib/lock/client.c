@@ -44,7 +44,7 @@ static void client_on_state(bool is_up, const struct err *why, void *arg)
     if (is_up) {
         client->stats.reconnects += client->was_up;
         client->was_up = true;
-        rlock_server_raise_fence(client);
+        rlock_server_connected(client);
         rlock_orphan_resume(client);
         rlock_watchdog_resume(client);
         rlock_waits_resume(client);

@@ -37,6 +37,7 @@ enum rlock_state {
 /** How an operation on one lock ended. */
 struct rlock_result {
     enum status status;   /* STATUS_TIMEOUT, STATUS_IO: unknown */
+    bool is_stale;        /* a grant whose fence is smaller than an earlier one */
     int64_t sent_us;      /* clock_mono_us() when it was first sent */
     int64_t fence;        /* of a grant */
     int64_t remaining_ms; /* STATUS_BUSY: of the owner's lease; below 0: not known */
@@ -88,7 +89,9 @@ struct rlock_kind {
 struct rlock_server {
     struct redis_script_call raise;
     int64_t raise_sent_us;
-    int64_t ahead_us; /* upper bound of the server's clock minus clock_mono_us() */
+    bool is_raising;
+    int64_t last_fence; /* the greatest one that any grant has taken */
+    int64_t ahead_us;   /* upper bound of the server's clock minus clock_mono_us() */
 };
 
 /* -- batches: batch.c -- */

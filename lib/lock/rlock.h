@@ -45,7 +45,16 @@ struct rlock_kind;
 struct rlock_waiter;
 struct rlock;
 
-/* -- kinds -- */
+/*
+ * -- kinds --
+ *
+ * Use one kind per name. A key of another type is refused (STATUS_REFUSED), so reentrant
+ * excludes the others, and they exclude each other, by errors. Plain and fair exclude each
+ * other as owners, but plain passes the queue of fair. Plain finds a key of getset busy;
+ * getset refuses one of plain or fair. The keys that belong to a lock of kind fair are
+ * refused as names of locks while they exist; the fence counter and the key of the
+ * waiters, "<fence_key>:waiting", always.
+ */
 
 /**
  * A string with the owner's value, set by SET NX PX, deleted if it still has that value.
@@ -132,7 +141,7 @@ struct rlock {
     uint16_t name_len;
     uint8_t state;
     uint8_t status; /* enum status for the callback, while that is due */
-    uint8_t tries;
+    uint8_t tries;  /* of a copy: releases; else grants with a stale fence */
     bool watched;
     bool in_doubt;     /* the outcome of an earlier try of this acquire is unknown */
     bool is_cancelled; /* before its rlock_sync_acquire() */
@@ -160,8 +169,9 @@ struct rlock_acquire_options {
     uint32_t lease_ms; /* RLOCK_LEASE_MS_MIN..RLOCK_LEASE_MS_MAX; 0:
                           RLOCK_LEASE_MS_DEFAULT */
     bool watchdog;     /* renew the lease after each third of it, until the release */
-    rlock_cb on_lost;  /* called once when the held lock is found lost, with the `arg` of
-                          acquire; the lock is then no longer held; may be NULL */
+    rlock_cb on_lost;  /* called once when the watchdog finds the held lock lost, with the
+                          `arg` of acquire; the lock is then no longer held. Never called
+                          without the watchdog. May be NULL */
     uint32_t wait_ms;  /* how long to wait for another owner, and for the server while it
                           is away; 0: one try. The waiter tries again when pub/sub
                           reports a release, when the owner's lease ends or, if
@@ -338,18 +348,35 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
 void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb callback,
                    void *arg);
 
-/** Whether `lock` is held, as far as this client knows. */
+/**
+ * Whether `lock` is held, as far as this client knows. It does not look at the time: for
+ * that call rlock_safe_for_us().
+ */
 bool rlock_is_held(const struct rlock *lock);
 
-/** The fencing token of a held lock, > 0. */
+/**
+ * The fencing token of a held lock, > 0. If a grant's token is not greater than all that
+ * this client has seen, which happens when a failover has lost the latest grants, the
+ * client raises the counter and acquires the lock again before it answers.
+ */
 int64_t rlock_fence(const struct rlock *lock);
+
+/**
+ * Raise the fence counter of the server above `above` and its clock in microseconds: the
+ * protected resource has refused a fence as stale, because another client had a greater
+ * one. The grants of later calls have greater fences.
+ *
+ * @above  the greatest fence that the resource has seen; 0: not known
+ */
+void rlock_raise_fences(struct rlock_client *client, int64_t above);
 
 /**
  * Microseconds for which the lease of a held lock surely still runs: counted from when
  * the call was sent, minus an allowance for clock drift. 0 or less: do not rely on the
  * lock.
  *
- * @now_us  of CLOCK_MONOTONIC, as uv_hrtime() / 1000
+ * @now_us  of CLOCK_BOOTTIME, which goes on while the machine is suspended. Not
+ *          uv_hrtime(), which stands still then
  */
 int64_t rlock_safe_for_us(const struct rlock *lock, int64_t now_us);
 

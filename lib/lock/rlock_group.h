@@ -116,7 +116,7 @@ bool rlock_group_is_held(const struct rlock_group *group);
  * Microseconds for which enough members surely last: all of them, or with
  * RLOCK_GROUP_MAJORITY a majority. 0 or less: do not rely on it.
  *
- * @now_us  of CLOCK_MONOTONIC, as uv_hrtime() / 1000
+ * @now_us  of CLOCK_BOOTTIME
  */
 int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us);
 

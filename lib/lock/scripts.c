@@ -37,9 +37,12 @@
 /* A lock that has our value is a grant: the call has been executed before. */
 #define TRY_TO_SET                                                                       \
     "  local set = call('SET', name, owner, 'NX', 'PX', lease)\n"                        \
+    "  local found = not set and call('GET', name)\n"                                    \
     "  if set then\n"                                                                    \
     "    results[i] = set.err and 'E' or '1'\n"                                          \
-    "  elseif call('GET', name) == owner then\n"                                         \
+    "  elseif type(found) == 'table' then\n"                                             \
+    "    results[i] = 'E'\n"                                                             \
+    "  elseif found == owner then\n"                                                     \
     "    call('PEXPIRE', name, lease)\n"                                                 \
     "    results[i] = '1'\n"                                                             \
     "  else\n"                                                                           \
@@ -270,12 +273,13 @@ static const char getset_acquire[] =
     "end\n"
     "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
-/* A counter from an old snapshot is raised before it is used. */
+/* A counter from an old snapshot or a lagging replica is raised. */
 static const char raise_fence[] =
     "local now = redis.call('TIME')\n"
     "local clock = now[1] * 1000000 + now[2]\n"
-    "if tonumber(redis.call('GET', KEYS[1]) or 0) < clock then\n"
-    "  redis.call('SET', KEYS[1], string.format('%.0f', clock))\n"
+    "local least = math.max(clock, ARGV[1])\n"
+    "if tonumber(redis.call('GET', KEYS[1]) or 0) < least then\n"
+    "  redis.call('SET', KEYS[1], string.format('%.0f', least))\n"
     "end\n"
     "return {ARGV[#ARGV], clock}\n";
 

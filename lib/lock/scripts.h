@@ -41,7 +41,8 @@
     X(FAIR_RELEASE, fair_release)                                                           \
     /* fence key, names; lease ms, latest us, (now ms, expiry ms)... */                     \
     X(GETSET_ACQUIRE, getset_acquire)                                                       \
-    X(RAISE, raise_fence)    /* fence key -> clock us; the counter is at least that now */  \
+    /* fence key; fence -> clock us; the counter is at least both now */                    \
+    X(RAISE, raise_fence)                                                                   \
     X(INSPECT, inspect)      /* name -> {owner or nil, remaining ms, count} */              \
     X(FORCE, force_release)  /* name, queue, beats -> 1 deleted, 0 was free */
 

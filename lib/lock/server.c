@@ -12,6 +12,7 @@ static void server_on_raised(struct redis_script_call *call, enum status status,
     struct rlock_client *client = list_item(call, struct rlock_client, server.raise);
     int64_t clock_us;
 
+    client->server.is_raising = false;
     /* Where the script is refused, so is each acquire that needs the counter. */
     if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_server_saw_clock(client, clock_us, client->server.raise_sent_us, true);
@@ -21,18 +22,49 @@ void rlock_server_raise_fence(struct rlock_client *client)
 {
     struct rlock_server *server = &client->server;
 
+    if (server->is_raising)
+        return;
     server->raise = (struct redis_script_call){
         .script = &client->scripts[RLOCK_SCRIPT_RAISE],
         .done = server_on_raised,
         .with_body = true, /* sent a second time it would come too late */
     };
     server->raise_sent_us = clock_mono_us();
-    server->ahead_us = AHEAD_UNKNOWN_US;
-    if (redis_script_begin(client->conn, &server->raise, 1, 0) != STATUS_OK)
+    if (redis_script_begin(client->conn, &server->raise, 1, 1) != STATUS_OK)
         return;
     redis_conn_arg(client->conn, client->fence_key, client->fence_key_len);
-    if (redis_script_end(client->conn, &server->raise) != STATUS_OK)
+    redis_conn_arg_uint(client->conn, (uint64_t)server->last_fence);
+    server->is_raising = redis_script_end(client->conn, &server->raise) == STATUS_OK;
+    if (!server->is_raising)
         client->stats.failed++;
+}
+
+void rlock_server_connected(struct rlock_client *client)
+{
+    client->server.ahead_us = AHEAD_UNKNOWN_US;
+    rlock_server_raise_fence(client);
+}
+
+bool rlock_server_saw_fences(struct rlock_client *client, int64_t fence, unsigned count)
+{
+    struct rlock_server *server = &client->server;
+
+    if (fence < server->last_fence) {
+        rlock_server_raise_fence(client);
+        return false;
+    }
+    server->last_fence = fence + count;
+    return true;
+}
+
+void rlock_raise_fences(struct rlock_client *client, int64_t above)
+{
+    if (rlock_client_is_inherited(client) || client->is_closing)
+        return;
+    if (client->server.last_fence < above)
+        client->server.last_fence = above;
+    rlock_server_raise_fence(client);
+    rlock_client_wake(client);
 }
 
 void rlock_server_saw_clock(struct rlock_client *client, int64_t clock_us,

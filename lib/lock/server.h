@@ -5,10 +5,20 @@
 #include "lock/internal.h"
 
 /**
- * The connection is new: raise the fence counter to the server's clock before this
- * connection acquires any lock, for the server may have restarted with an old snapshot.
+ * The connection is new: raise the fence counter before this connection acquires any
+ * lock, for the server may have restarted with an old snapshot.
  */
+void rlock_server_connected(struct rlock_client *client);
+
+/** Raise the fence counter to the server's clock and to the greatest fence seen. */
 void rlock_server_raise_fence(struct rlock_client *client);
+
+/**
+ * Grants took the fences from `fence` + 1 to `fence` + `count`. Whether they are greater
+ * than all before; otherwise the counter is being raised.
+ */
+MUST_CHECK bool rlock_server_saw_fences(struct rlock_client *client, int64_t fence,
+                                        unsigned count);
 
 /**
  * The server's clock was `clock_us` after it received what was sent at `sent_us`.

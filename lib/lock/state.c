@@ -12,6 +12,7 @@
 #include "lock/wait.h"
 #include "lock/watchdog.h"
 
+#define STALE_MAX    3    /* times that a lock is acquired again for a greater fence */
 #define DRIFT_MIN_US 2000 /* and one per cent: the server's clock may run faster */
 
 /** Until when a lease that was sent at `sent_us` surely runs. */
@@ -170,11 +171,35 @@ static bool may_pass(const struct rlock *lock, enum status status)
            (is_unknown(status) && lock->kind->can_renew);
 }
 
+/**
+ * The fence counter was lowered, and is being raised. Release the grant behind that, and
+ * acquire the lock again under another serial.
+ */
+static void acquire_again(struct rlock_client *client, struct rlock *lock)
+{
+    const struct rlock_kind *kind = lock->kind;
+
+    rlock_orphan_now(client, lock);
+    lock->serial = ++client->last_serial;
+    if (++lock->tries > STALE_MAX) {
+        err_set(&client->why, STATUS_REFUSED, "the fence counter is lowered repeatedly");
+        fail_acquire(client, lock, STATUS_REFUSED);
+    } else if (rlock_batch_add(client,
+                               lock->wait_ms > 0 ? &kind->acquire_wait : &kind->acquire,
+                               lock) != STATUS_OK) {
+        fail_acquire(client, lock, STATUS_NO_MEMORY);
+    }
+}
+
 void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
                             const struct rlock_result *result)
 {
     enum status status = result->status;
 
+    if (status == STATUS_OK && result->is_stale) {
+        acquire_again(client, lock);
+        return;
+    }
     if (status == STATUS_OK) {
         grant(client, lock, result);
         return;

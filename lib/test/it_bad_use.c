@@ -456,11 +456,9 @@ static void expect_untouched(struct fixture *fixture, int stranger, const char *
 /** A kind whose locks are strings or hashes takes any of these for a lock. */
 static enum status wanted_status(const struct rlock_kind *kind, int stranger)
 {
-    if (kind == &rlock_plain)
-        return STATUS_BUSY; /* for SET NX the type does not matter */
     if (kind == &rlock_reentrant)
         return stranger == HASH ? STATUS_BUSY : STATUS_REFUSED;
-    if (kind == &rlock_fair)
+    if (kind == &rlock_plain || kind == &rlock_fair)
         return stranger == STRING ? STATUS_BUSY : STATUS_REFUSED;
     return STATUS_REFUSED;
 }

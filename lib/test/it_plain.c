@@ -186,7 +186,7 @@ static void test_acquire__wrong_type_at_one_key_leaves_its_neighbours(void **sta
     rlock_flush(client);
     fixture_wait_answers(fixture, &calls[2], 1);
     assert_int_equal(calls[0].status, STATUS_OK);
-    assert_int_equal(calls[1].status, STATUS_BUSY);
+    assert_int_equal(calls[1].status, STATUS_REFUSED);
     assert_int_equal(calls[2].status, STATUS_OK);
     assert_int_equal(server_int(fixture->server, "HLEN item:1"), 1);
 }

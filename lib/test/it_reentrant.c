@@ -615,15 +615,16 @@ static void test_acquire__key_of_another_type_is_refused_with_words(void **state
     assert_int_equal(release(fixture, client, &plain), STATUS_OK);
 }
 
-/** The reverse: for a plain lock the hash is the lock of another owner. */
-static void test_acquire__hash_is_busy_for_a_plain_lock_and_untouched(void **state)
+/** The reverse. */
+static void test_acquire__hash_is_refused_for_a_plain_lock_and_untouched(void **state)
 {
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
     struct call held = {0}, plain = {0};
 
     assert_int_equal(take(fixture, client, &held, 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &plain, NAME, 2 * LEASE_MS), STATUS_BUSY);
+    assert_int_equal(acquire(fixture, client, &plain, NAME, 2 * LEASE_MS),
+                     STATUS_REFUSED);
     assert_int_equal(count_of(fixture, client), 1);
     ASSERT_BETWEEN(ttl_ms(fixture), LEASE_MS / 2, LEASE_MS);
     assert_int_equal(release(fixture, client, &held), STATUS_OK);
@@ -657,7 +658,7 @@ int main(void)
         FIXTURE_TEST(test_scripts__repeated_call_counts_once),
         FIXTURE_TEST(test_scripts__flushed_at_any_time_are_sent_again),
         FIXTURE_TEST(test_acquire__key_of_another_type_is_refused_with_words),
-        FIXTURE_TEST(test_acquire__hash_is_busy_for_a_plain_lock_and_untouched),
+        FIXTURE_TEST(test_acquire__hash_is_refused_for_a_plain_lock_and_untouched),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);

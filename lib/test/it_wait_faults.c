@@ -433,7 +433,7 @@ static void test_rlock_client_close__answers_all_waiters(void **state)
     unsigned closed = fixture->closed_count;
 
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
-    (void)server_int(fixture->server, "SADD other x");
+    (void)server_int(fixture->server, "SETNX other x");
     call_wait_ms(bob, &calls[0], RLOCK_WAIT_FOREVER);
     call_wait_ms(bob, &calls[1], RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &calls[1]);
