@@ -7,29 +7,32 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-bool api_check_token(struct api_request *request)
+enum status api_check_token(struct api_request *request)
 {
     const struct auth *auth = request->api->options.auth;
     bool is_repeated;
     struct text authorization = http_header(request->http, "Authorization", &is_repeated);
 
-    return authorization.bytes != NULL && !is_repeated &&
-           auth_check(auth, authorization, clock_real_us() / 1000000,
-                      &request->identity) == STATUS_OK;
+    if (authorization.bytes == NULL || is_repeated)
+        return STATUS_REFUSED;
+    return auth_check(auth, authorization, clock_real_us() / 1000000, &request->identity);
 }
 
 static bool read_token(struct api_request *request)
 {
     bool is_repeated;
+    enum status status = STATUS_OK;
 
-    /* a body was kept only after the check */
-    if (request->identity.user_id != 0 || api_check_token(request))
+    if (request->identity.user_id == 0) /* otherwise it was checked before the body */
+        status = api_check_token(request);
+    if (status == STATUS_OK)
         return true;
     http_header(request->http, "Authorization", &is_repeated);
     if (is_repeated)
         api_answer_bad_request(request, "Authorization must not be repeated.");
     else
-        api_answer_problem(request, PROBLEM_UNAUTHENTICATED);
+        api_answer_problem(request, status == STATUS_NO_MEMORY ? PROBLEM_OVERLOADED
+                                                               : PROBLEM_UNAUTHENTICATED);
     return false;
 }
 

@@ -14,8 +14,12 @@
  */
 void api_identify(struct api_request *request, api_handler identified);
 
-/** Whether the request carries a valid token: then request->identity is set. */
-MUST_CHECK bool api_check_token(struct api_request *request);
+/**
+ * Check the token of the request; STATUS_OK sets request->identity.
+ *
+ * Returns  as auth_check(); STATUS_REFUSED also if there is no token
+ */
+MUST_CHECK enum status api_check_token(struct api_request *request);
 
 /** The caller as the history records it, "admin:7". */
 void api_name_actor(const struct api_request *request, char ret_actor[ACTOR_BYTES]);

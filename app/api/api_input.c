@@ -27,6 +27,7 @@ bool api_read_body(struct api_request *request, const struct json_field *fields,
     struct text content_type = http_header(request->http, "Content-Type", &is_repeated);
     struct json_document *document = NULL;
     struct json_errors errors;
+    enum status status;
 
     if (is_repeated) {
         api_answer_bad_request(request, "Content-Type must not be repeated.");
@@ -36,7 +37,10 @@ bool api_read_body(struct api_request *request, const struct json_field *fields,
         api_answer_problem(request, PROBLEM_NOT_JSON);
         return false;
     }
-    if (!json_read(http_body(request->http), fields, target, &document, &errors)) {
+    status = json_read(http_body(request->http), fields, target, &document, &errors);
+    if (status == STATUS_NO_MEMORY) {
+        api_answer_problem(request, PROBLEM_OVERLOADED);
+    } else if (status != STATUS_OK) {
         api_answer_bad_request(
             request, "The body must be one JSON object without duplicate names.");
     } else if (errors.count > 0) {

@@ -140,6 +140,7 @@ bool api_reads_body(struct http_request *http, void *arg)
     struct api_request *request = http_context(http);
     struct text id;
     const struct api_route *route = find_route(http_path(http), http_method(http), &id);
+    enum status status;
 
     request->api = arg;
     request->http = http;
@@ -148,7 +149,10 @@ bool api_reads_body(struct http_request *http, void *arg)
         return false;
     if (!(route->callers & ROLES))
         return request->api->options.dev_login;
-    return api_check_token(request) && route->callers & 1U << request->identity.role;
+    status = api_check_token(request);
+    /* without memory, the token is checked again when the body has arrived */
+    return status == STATUS_NO_MEMORY ||
+           (status == STATUS_OK && route->callers & 1U << request->identity.role);
 }
 
 void api_handle(struct http_request *http, void *arg)

@@ -15,6 +15,16 @@ struct json_document {
     json_t *root;
 };
 
+/* jansson gives every syntax error a code of its own. */
+static enum status status_of(const json_error_t *error)
+{
+    enum json_error_code code = json_error_code(error);
+
+    return code == json_error_unknown || code == json_error_out_of_memory
+               ? STATUS_NO_MEMORY
+               : STATUS_INVALID;
+}
+
 /* Truncates between characters, so that the copy is valid UTF-8. */
 static void copy_truncated(char *to, size_t size, const char *utf8)
 {
@@ -135,21 +145,26 @@ static bool is_known(const struct json_field *fields, const char *name)
     return false;
 }
 
-bool json_read(struct text body, const struct json_field *fields, void *target,
-               struct json_document **ret_document, struct json_errors *ret_errors)
+enum status json_read(struct text body, const struct json_field *fields, void *target,
+                      struct json_document **ret_document, struct json_errors *ret_errors)
 {
     struct json_document *document = calloc(1, sizeof(*document));
+    json_error_t error;
     const char *name;
     json_t *value;
 
     ret_errors->count = 0;
     *ret_document = document;
-    if (document == NULL || body.len == 0)
-        return false;
+    if (document == NULL)
+        return STATUS_NO_MEMORY;
+    if (body.len == 0)
+        return STATUS_INVALID;
     document->root =
-        json_loadb(body.bytes, body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+        json_loadb(body.bytes, body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (document->root == NULL)
+        return status_of(&error);
     if (!json_is_object(document->root))
-        return false;
+        return STATUS_INVALID;
     for (const struct json_field *field = fields; field->name != NULL; field++)
         read_field(field, document->root, target, ret_errors);
     json_object_foreach(document->root, name, value)
@@ -157,7 +172,7 @@ bool json_read(struct text body, const struct json_field *fields, void *target,
         if (!is_known(fields, name))
             json_errors_add(ret_errors, name, "unknown field");
     }
-    return true;
+    return STATUS_OK;
 }
 
 void json_document_free(struct json_document *document)
@@ -241,6 +256,24 @@ static json_t *voucher_json(const struct voucher *voucher, int64_t now_us)
         state_name(voucher, now_us), "server_time", time_json(now_us));
 }
 
+/* Adds to an array; frees it if memory is out, and returns NULL. Accepts NULL. */
+static json_t *append(json_t *array, json_t *item)
+{
+    if (json_array_append_new(array, item) == 0)
+        return array;
+    json_decref(array);
+    return NULL;
+}
+
+/* The same for a member of an object. */
+static json_t *set(json_t *object, const char *name, json_t *value)
+{
+    if (json_object_set_new(object, name, value) == 0)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
 /* Frees `root`; accepts NULL. */
 static char *print_and_free(json_t *root)
 {
@@ -266,7 +299,7 @@ char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t 
     json_t *items = json_array();
 
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(items, voucher_json(&vouchers[i], now_us));
+        items = append(items, voucher_json(&vouchers[i], now_us));
     return print_and_free(list_json(items, next_cursor));
 }
 
@@ -292,10 +325,10 @@ char *json_print_orders(const struct order *orders, size_t count, const char *ne
 }
 
 /* An absent text is omitted. */
-static void set_text(json_t *object, const char *name, const struct text *text)
+static json_t *set_text(json_t *object, const char *name, const struct text *text)
 {
-    if (text->bytes != NULL)
-        json_object_set_new(object, name, json_stringn(text->bytes, text->len));
+    return text->bytes == NULL ? object
+                               : set(object, name, json_stringn(text->bytes, text->len));
 }
 
 static json_t *event_json(const struct event *event)
@@ -305,15 +338,12 @@ static json_t *event_json(const struct event *event)
                   id_json(event->voucher_id), "at", time_json(event->at_us),
                   "stock_change", (json_int_t)event->stock_change);
 
-    if (object == NULL)
-        return NULL;
     if (event->order_id != 0)
-        json_object_set_new(object, "order_id", id_json(event->order_id));
-    set_text(object, "actor", &event->actor);
-    set_text(object, "from_status", &event->from_status);
-    set_text(object, "to_status", &event->to_status);
-    set_text(object, "detail", &event->detail);
-    return object;
+        object = set(object, "order_id", id_json(event->order_id));
+    object = set_text(object, "actor", &event->actor);
+    object = set_text(object, "from_status", &event->from_status);
+    object = set_text(object, "to_status", &event->to_status);
+    return set_text(object, "detail", &event->detail);
 }
 
 char *json_print_events(const struct event *events, size_t count, const char *next_cursor)
@@ -321,7 +351,7 @@ char *json_print_events(const struct event *events, size_t count, const char *ne
     json_t *items = json_array();
 
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(items, event_json(&events[i]));
+        items = append(items, event_json(&events[i]));
     return print_and_free(list_json(items, next_cursor));
 }
 
@@ -330,10 +360,8 @@ static json_t *errors_json(const struct json_errors *errors)
     json_t *rows = json_array();
 
     for (size_t i = 0; i < errors->count; i++) {
-        json_t *row = json_pack("{s:s, s:s}", "field", errors->rows[i].field, "message",
-                                errors->rows[i].message);
-
-        json_array_append_new(rows, row);
+        rows = append(rows, json_pack("{s:s, s:s}", "field", errors->rows[i].field,
+                                      "message", errors->rows[i].message));
     }
     return rows;
 }
@@ -348,8 +376,8 @@ char *json_print_problem(const struct json_problem *problem)
                      "status", (int)problem->status, "code", problem->code, "detail",
                      problem->detail);
     if (problem->order_id != 0)
-        json_object_set_new(root, "order_id", id_json(problem->order_id));
+        root = set(root, "order_id", id_json(problem->order_id));
     if (problem->errors != NULL)
-        json_object_set_new(root, "errors", errors_json(problem->errors));
+        root = set(root, "errors", errors_json(problem->errors));
     return print_and_free(root);
 }

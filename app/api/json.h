@@ -7,6 +7,7 @@
 
 #include "app/core/model.h"
 #include "base/attributes.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 
@@ -47,11 +48,12 @@ struct json_document; /* owns the texts */
  * @ret_document  to be freed by the caller in any case
  * @ret_errors    one row per invalid field; none: the body is valid
  *
- * Returns  false: not JSON, not an object, or a duplicate name
+ * Returns  STATUS_OK; STATUS_INVALID: not JSON, not an object, or a duplicate name;
+ *          STATUS_NO_MEMORY
  */
-MUST_CHECK bool json_read(struct text body, const struct json_field *fields, void *target,
-                          struct json_document **ret_document,
-                          struct json_errors *ret_errors);
+MUST_CHECK enum status json_read(struct text body, const struct json_field *fields,
+                                 void *target, struct json_document **ret_document,
+                                 struct json_errors *ret_errors);
 void json_document_free(struct json_document *document); /* accepts NULL */
 
 void json_errors_add(struct json_errors *errors, const char *field, const char *message);

@@ -251,15 +251,23 @@ static bool split_token(struct text authorization, struct token *ret_token)
     return true;
 }
 
-/* NULL: the part is not a JSON object in base64, or a name occurs twice in it. */
-static json_t *read_part(struct text part)
+/* STATUS_REFUSED: the part is not JSON in base64, or a name occurs twice in it. jansson
+   gives every syntax error a code of its own. */
+static enum status read_part(struct text part, json_t **ret_json)
 {
     char bytes[AUTH_TOKEN_BYTES_MAX];
+    json_error_t error;
     size_t len;
 
     if (!base64_decode(part.bytes, part.len, bytes, sizeof(bytes), &len))
-        return NULL;
-    return json_loadb(bytes, len, JSON_REJECT_DUPLICATES, NULL);
+        return STATUS_REFUSED;
+    *ret_json = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &error);
+    if (*ret_json != NULL)
+        return STATUS_OK;
+    return json_error_code(&error) == json_error_unknown ||
+                   json_error_code(&error) == json_error_out_of_memory
+               ? STATUS_NO_MEMORY
+               : STATUS_REFUSED;
 }
 
 static bool is_string(const json_t *json, const char *wanted)
@@ -365,37 +373,49 @@ static bool read_claims(const struct auth *auth, const json_t *claims, int64_t n
            has_audience(json_object_get(claims, "aud"), auth->audience);
 }
 
-/* The signature is checked before the claims are read. */
-static bool is_valid(const struct auth *auth, const struct token *token, int64_t now_s,
-                     struct identity *ret_identity)
+static enum status check_signature(const struct auth *auth, const struct token *token,
+                                   const json_t *header)
 {
     char signature[JWS_SIGNATURE_BYTES_MAX];
-    json_t *header = read_part(token->header), *claims = NULL;
     const struct key *key = choose_key(auth, header);
     size_t len;
-    bool ok = key != NULL &&
-              base64_decode(token->signature.bytes, token->signature.len, signature,
-                            sizeof(signature), &len) &&
-              jws_is_signed(key->key, token->signed_text, (struct text){signature, len});
 
-    if (ok)
-        claims = read_part(token->claims);
-    ok = ok && read_claims(auth, claims, now_s, ret_identity);
+    if (key == NULL || !base64_decode(token->signature.bytes, token->signature.len,
+                                      signature, sizeof(signature), &len))
+        return STATUS_REFUSED;
+    return jws_verify(key->key, token->signed_text, (struct text){signature, len});
+}
+
+/* The signature is checked before the claims are read. */
+static enum status check_token(const struct auth *auth, const struct token *token,
+                               int64_t now_s, struct identity *ret_identity)
+{
+    json_t *header = NULL, *claims = NULL;
+    enum status status = read_part(token->header, &header);
+
+    if (status == STATUS_OK)
+        status = check_signature(auth, token, header);
+    if (status == STATUS_OK)
+        status = read_part(token->claims, &claims);
+    if (status == STATUS_OK && !read_claims(auth, claims, now_s, ret_identity))
+        status = STATUS_REFUSED;
     json_decref(claims);
     json_decref(header);
-    return ok;
+    return status;
 }
 
 enum status auth_check(const struct auth *auth, struct text authorization, int64_t now_s,
                        struct identity *ret_identity)
 {
-    struct identity identity;
+    struct identity identity = {0};
     struct token token;
+    enum status status = STATUS_REFUSED;
 
-    if (!split_token(authorization, &token) || !is_valid(auth, &token, now_s, &identity))
-        return STATUS_REFUSED;
-    *ret_identity = identity;
-    return STATUS_OK;
+    if (split_token(authorization, &token))
+        status = check_token(auth, &token, now_s, &identity);
+    if (status == STATUS_OK)
+        *ret_identity = identity;
+    return status;
 }
 
 /* -- issuing -- */

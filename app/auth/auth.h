@@ -61,7 +61,7 @@ void auth_free(struct auth *auth); /* accepts NULL */
  * @ret_identity  set on STATUS_OK
  *
  * Returns  STATUS_OK; STATUS_REFUSED: not a bearer token, forged, expired, not yet valid,
- *          or without the required claims
+ *          or without the required claims; STATUS_NO_MEMORY
  */
 MUST_CHECK enum status auth_check(const struct auth *auth, struct text authorization,
                                   int64_t now_s, struct identity *ret_identity);

@@ -156,32 +156,49 @@ static bool from_der(unsigned char *signature, size_t *len)
 
 /* -- all -- */
 
-static bool is_signed_by_pair(EVP_PKEY *pair, struct text text, struct text signature)
+static enum status verify_mac(const struct jws_key *key, struct text text,
+                              struct text signature)
 {
-    EVP_MD_CTX *digest = EVP_MD_CTX_new();
-    bool ok =
-        digest != NULL &&
-        EVP_DigestVerifyInit(digest, NULL, EVP_sha256(), NULL, pair) == 1 &&
-        EVP_DigestVerify(digest, (const unsigned char *)signature.bytes, signature.len,
-                         (const unsigned char *)text.bytes, text.len) == 1;
+    unsigned char mac[MAC_BYTES];
 
-    EVP_MD_CTX_free(digest);
-    return ok;
+    if (signature.len != MAC_BYTES)
+        return STATUS_REFUSED;
+    if (!make_mac(key, text, mac))
+        return STATUS_NO_MEMORY;
+    return CRYPTO_memcmp(mac, signature.bytes, MAC_BYTES) == 0 ? STATUS_OK
+                                                               : STATUS_REFUSED;
 }
 
-bool jws_is_signed(const struct jws_key *key, struct text text, struct text signature)
+static enum status verify_by_pair(EVP_PKEY *pair, struct text text, struct text signature)
 {
-    unsigned char mac[MAC_BYTES], der[DER_BYTES_MAX];
+    EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    enum status status = STATUS_NO_MEMORY;
+
+    if (digest != NULL &&
+        EVP_DigestVerifyInit(digest, NULL, EVP_sha256(), NULL, pair) == 1)
+        status = EVP_DigestVerify(digest, (const unsigned char *)signature.bytes,
+                                  signature.len, (const unsigned char *)text.bytes,
+                                  text.len) == 1
+                     ? STATUS_OK
+                     : STATUS_REFUSED;
+    EVP_MD_CTX_free(digest);
+    return status;
+}
+
+enum status jws_verify(const struct jws_key *key, struct text text, struct text signature)
+{
+    unsigned char der[DER_BYTES_MAX];
 
     if (key->alg == CONFIG_HS256)
-        return signature.len == MAC_BYTES && make_mac(key, text, mac) &&
-               CRYPTO_memcmp(mac, signature.bytes, MAC_BYTES) == 0;
+        return verify_mac(key, text, signature);
     if (key->alg == CONFIG_ES256) {
         if (signature.len != ES256_BYTES)
-            return false;
+            return STATUS_REFUSED;
         signature = (struct text){(const char *)der, to_der(signature, der)};
+        if (signature.len == 0)
+            return STATUS_NO_MEMORY;
     }
-    return is_signed_by_pair(key->pair, text, signature);
+    return verify_by_pair(key->pair, text, signature);
 }
 
 bool jws_sign(const struct jws_key *key, struct text text,

@@ -28,9 +28,15 @@ const char *jws_alg_name(enum config_alg alg);
 struct jws_key *jws_key_create(enum config_alg alg, enum jws_use use, const char *text);
 void jws_key_free(struct jws_key *key); /* accepts NULL */
 
-/** @signature  the bytes, decoded */
-MUST_CHECK bool jws_is_signed(const struct jws_key *key, struct text text,
-                              struct text signature);
+/**
+ * Verify a signature.
+ *
+ * @signature  the bytes, decoded
+ *
+ * Returns  STATUS_OK; STATUS_REFUSED: it is not of this key and text; STATUS_NO_MEMORY
+ */
+MUST_CHECK enum status jws_verify(const struct jws_key *key, struct text text,
+                                  struct text signature);
 
 /** @ret_len  set if true is returned. False: OpenSSL failed */
 MUST_CHECK bool jws_sign(const struct jws_key *key, struct text text,

@@ -20,14 +20,15 @@ static const struct json_field fields[] = {
     {"at", JSON_FIELD_TIME, false, 0, 1000000, offsetof(struct body, at_us)},
     {0}};
 
-static bool read_body(const char *text, struct body *body, struct json_errors *errors)
+static enum status read_body(const char *text, struct body *body,
+                             struct json_errors *errors)
 {
     struct json_document *document = NULL;
-    bool ok =
+    enum status status =
         json_read((struct text){text, strlen(text)}, fields, body, &document, errors);
 
     json_document_free(document);
-    return ok;
+    return status;
 }
 
 static void test_json_read__fills_the_target(void **state)
@@ -40,8 +41,9 @@ static void test_json_read__fills_the_target(void **state)
     struct body body = {0};
 
     (void)state;
-    assert_true(
-        json_read((struct text){text, strlen(text)}, fields, &body, &document, &errors));
+    assert_int_equal(
+        json_read((struct text){text, strlen(text)}, fields, &body, &document, &errors),
+        STATUS_OK);
     assert_int_equal(errors.count, 0);
     assert_int_equal(body.number, 7);
     assert_int_equal(body.at_us, 1000000);
@@ -69,7 +71,7 @@ static void test_json_read__malformed(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        assert_false(read_body(rows[i], &body, &errors));
+        assert_int_equal(read_body(rows[i], &body, &errors), STATUS_INVALID);
 }
 
 static void test_json_read__names_the_field(void **state)
@@ -97,7 +99,7 @@ static void test_json_read__names_the_field(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        assert_true(read_body(rows[i].text, &body, &errors));
+        assert_int_equal(read_body(rows[i].text, &body, &errors), STATUS_OK);
         assert_int_equal(errors.count, 1);
         assert_string_equal(errors.rows[0].field, rows[i].field);
     }
