@@ -312,7 +312,7 @@ static enum status serve(struct service *service, const sigset_t *signals,
 int cmd_serve(int argc, char **argv)
 {
     static struct service service; /* too large for the stack */
-    struct err err = {0};
+    struct err err = {.text = "out of memory"};
     enum status status;
     sigset_t signals;
 

@@ -415,14 +415,15 @@ enum status worker_start(const struct worker_options *options, struct worker **r
     struct worker_keys keys = options->keys;
     enum status status;
 
-    if (worker == NULL) {
+    if (worker == NULL || uv_loop_init(&worker->loop) != 0) {
         worker_keys_clear(&keys);
-        return STATUS_NO_MEMORY;
+        free(worker);
+        return err_set(reterr, STATUS_NO_MEMORY, "cannot create an event loop");
     }
     worker->options = *options;
-    uv_loop_init(&worker->loop);
     uv_prepare_init(&worker->loop, &worker->turn_end);
     worker->turn_end.data = worker;
+    /* cannot fail: the first handle of this kind is libuv's own */
     uv_async_init(&worker->loop, &worker->stop, worker_on_stop);
     worker->stop.data = worker;
     uv_async_init(&worker->loop, &worker->wake, worker_on_wake);

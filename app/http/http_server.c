@@ -323,7 +323,11 @@ enum status http_start(const struct http_options *options, struct http **ret_htt
                        options->tls != NULL ? ": was it built with TLS?" : "");
     }
     info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    uv_poll_init(options->loop, &http->poll, info->epoll_fd);
+    if (uv_poll_init(options->loop, &http->poll, info->epoll_fd) != 0) {
+        MHD_stop_daemon(http->daemon);
+        free(http);
+        return err_set(reterr, STATUS_NO_MEMORY, "no event handle");
+    }
     http->poll.data = http;
     uv_poll_start(&http->poll, UV_READABLE, server_on_readable);
     uv_timer_init(options->loop, &http->timer);
