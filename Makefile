@@ -150,6 +150,11 @@ $(BUILD)/simulate: $(SIM_OBJ) $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) $(SIM_LINK) -o $@ $^ $(SIM_LIBS)
 
+# The service, with failures of the calls that inject.c wraps.
+$(BUILD)/torture: $(BUILD)/app/test/torture/inject.o $(APP_OBJ) $(BUILD)/librlock.a
+	$(call say,LD)
+	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $$(nm --defined-only $< | sed -n 's/.* T __wrap_/-Wl,--wrap=/p') $^ $(LIBS)
+
 $(APP_FUZZ): %: %.o $(BUILD)/libapp.a $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS_TEST)
@@ -249,6 +254,13 @@ PROMOTIONS = 200
 .PHONY: failover
 failover: $(BUILD)/lib/test/it_sentinel ## promote a replica again and again under load; count stale writes: PROMOTIONS=
 	@$< $(PROMOTIONS)
+
+PERCENT = 100
+FAIL    =
+.PHONY: torture
+torture: ## fail each call that can fail, once, in the service with ASan: SEED= PERCENT= FAIL=SITE:CALL
+	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address $(BUILD)/address/torture
+	@exec app/test/torture/torture.py $(BUILD)/address/torture $(PERCENT) $(SEED) $(FAIL)
 
 # Each file of bench/ is a program.
 BENCH_LOCK := $(patsubst lib/test/bench/%.c,$(BUILD)/%,$(BENCH_SRC))

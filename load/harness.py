@@ -228,10 +228,10 @@ class Service:
 
     # -- its interface
 
-    def call(self, method, path, token=None, body=None):
+    def call(self, method, path, token=None, body=None, headers=()):
         """Send a request. Returns the status and the body, parsed if it is JSON."""
         client = http.client.HTTPConnection(self.host, self.port, timeout=ANSWER_WITHIN_S)
-        headers = {"Content-Type": "application/json"} if body is not None else {}
+        headers = dict(headers, **({"Content-Type": "application/json"} if body is not None else {}))
         if token:
             headers["Authorization"] = f"Bearer {token}"
         try:
