@@ -532,11 +532,15 @@ static void checkout_on_stale_unlocked(struct rlock *lock UNUSED,
     item_lock(arg);
 }
 
-/* The shopper's newest order has an equal or greater fence: lock again, once. */
+/*
+ * The shopper's newest order has an equal or greater fence. Another instance got that one,
+ * and a failover of Redis has lowered the counter since: raise it, and lock again, once.
+ */
 static void item_renew_fence(struct item *item)
 {
     item->was_stale = true;
     item_advance(item, ITEM_LOCKING, STAGE_COMMIT);
+    rlock_raise_fences(item->checkout->options.locks, item->placement.fence);
     if (rlock_is_held(&item->lock))
         rlock_release(item->checkout->options.locks, &item->lock,
                       checkout_on_stale_unlocked, item);

@@ -44,6 +44,7 @@ static struct {
     bool is_slow; /* keep releases until answer_releases() */
     size_t releasing_count;
     struct rlock *releasing[CALLS_MAX];
+    int64_t raised_above; /* 0: not yet */
 } fake_locks;
 
 enum { LOCK_FREE, LOCK_REQUESTED, LOCK_HELD };
@@ -113,6 +114,11 @@ void rlock_release(struct rlock_client *client UNUSED, struct rlock *lock,
         fake_locks.releasing[fake_locks.releasing_count++] = lock;
     else
         answer_release(lock);
+}
+
+void rlock_raise_fences(struct rlock_client *client UNUSED, int64_t above)
+{
+    fake_locks.raised_above = above;
 }
 
 static void answer_releases(void)
@@ -514,6 +520,7 @@ static void test_checkout__stale_fence_is_renewed_once(void **state UNUSED)
     fence = fake_store.calls[0].placements[0]->fence;
     answer_store(STATUS_OK, VERDICT_STALE_FENCE);
     assert_unanswered(1);
+    assert_int_equal(fake_locks.raised_above, fence); /* before it asks for the lock */
     answer_locks(STATUS_OK);
     assert_true(fake_store.calls[0].placements[0]->fence > fence);
     answer_store(STATUS_OK, VERDICT_STALE_FENCE);
