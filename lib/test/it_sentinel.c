@@ -159,6 +159,7 @@ struct load {
     struct fixture *fixture;
     struct resource resources[NAMES];
     bool is_ending;
+    bool is_planned; /* the promotion */
     unsigned running;
     unsigned grants, overlaps, stale_writes, refused_writes, losses, failures;
     int64_t last_grant_us;
@@ -302,28 +303,32 @@ static void load_end(struct load *load, struct worker *workers)
 
 static int old_primary;
 
-/** The servers are asked every few ms only: they have a load to serve. */
-static bool may_ask(int64_t pause_us)
+/** Whether `pause_us` have passed since it was true for `last_us`: servers have a load. */
+static bool is_time(int64_t *last_us, int64_t pause_us)
 {
-    static int64_t asked_us;
     int64_t now_us = clock_mono_us();
 
-    if (now_us - asked_us < pause_us)
+    if (now_us - *last_us < pause_us)
         return false;
-    asked_us = now_us;
+    *last_us = now_us;
     return true;
 }
 
 static bool is_complete(void *arg)
 {
-    return may_ask(100000) && topology_is_complete(arg);
+    static int64_t asked_us;
+
+    return is_time(&asked_us, 100000) && topology_is_complete(arg);
 }
 
 static bool is_promoted(void *arg)
 {
+    static int64_t asked_us, begun_us;
     struct load *load = arg;
 
-    if (!may_ask(2000) || topology_primary(&topology) != !old_primary)
+    if (load->is_planned && is_time(&begun_us, 5000000))
+        topology_fail_over(&topology, !old_primary);
+    if (!is_time(&asked_us, 2000) || topology_primary(&topology) != !old_primary)
         return false;
     load->promoted_us = clock_mono_us();
     return true;
@@ -340,9 +345,8 @@ static unsigned promote(struct load *load, bool is_planned)
     FIXTURE_AWAIT(load->fixture, is_complete, &topology);
     old_primary = topology_primary(&topology);
     load->promoted_us = load->first_grant_us = 0;
-    if (is_planned)
-        topology_fail_over(&topology);
-    else
+    load->is_planned = is_planned;
+    if (!is_planned)
         server_kill(&topology.servers[old_primary]);
     FIXTURE_AWAIT(load->fixture, is_promoted, load);
     FIXTURE_AWAIT(load->fixture, has_granted_again, load);
@@ -353,8 +357,8 @@ static unsigned promote(struct load *load, bool is_planned)
 
 static void test_rlock__promotions_let_no_stale_write_pass(void **state)
 {
-    struct worker workers[WORKERS] = {0};
-    struct load load = {0};
+    static struct worker workers[WORKERS]; /* the loop has their timers after a failure */
+    static struct load load;
     unsigned longest_ms[2] = {0}, sum_ms[2] = {0}, count[2] = {0};
 
     load_begin(&load, workers, *state);

@@ -5,6 +5,7 @@
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #define WITHIN_US INT64_C(60000000)
@@ -86,7 +87,7 @@ static void start_sentinel(struct topology *topology, struct server *sentinel,
 
     server_start(sentinel, options);
     server_do(sentinel,
-              "SENTINEL DEBUG info-period 200 publish-period 200 tilt-period 2000");
+              "SENTINEL DEBUG publish-period 500 info-period 1000 tilt-period 2000");
     server_do(sentinel, "SENTINEL MONITOR " TOPOLOGY_MASTER " 127.0.0.1 %u 2",
               topology->servers[0].port);
     server_do(sentinel,
@@ -120,9 +121,17 @@ void topology_stop(struct topology *topology)
         server_stop(&topology->servers[i]);
 }
 
-void topology_fail_over(struct topology *topology)
+void topology_fail_over(struct topology *topology, int to)
 {
-    server_do(&topology->sentinels[0], "SENTINEL FAILOVER " TOPOLOGY_MASTER);
+    struct server *sentinel = &topology->sentinels[0];
+    redisReply *named =
+        server_command(sentinel, "SENTINEL GET-MASTER-ADDR-BY-NAME " TOPOLOGY_MASTER);
+    bool is_done = named->elements == 2 && strtoul(named->element[1]->str, NULL, 10) ==
+                                               topology->servers[to].port;
+
+    freeReplyObject(named);
+    if (!is_done)
+        freeReplyObject(server_command(sentinel, "SENTINEL FAILOVER " TOPOLOGY_MASTER));
 }
 
 void topology_mend(struct topology *topology)
@@ -132,11 +141,11 @@ void topology_mend(struct topology *topology)
     await_complete(topology);
     if (topology_primary(topology) == 0)
         return;
-    topology_fail_over(topology);
     while (topology_primary(topology) != 0) {
         if (clock_mono_us() > end_us)
             fail_msg("the first server is not the primary after 60 s");
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        topology_fail_over(topology, 0);
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     }
     await_complete(topology);
 }

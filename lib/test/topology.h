@@ -23,8 +23,11 @@ int topology_primary(struct topology *topology);
 /** Whether one server follows the other, and all sentinels know both. */
 bool topology_is_complete(struct topology *topology);
 
-/** Have a sentinel promote the replica; returns before it is done. */
-void topology_fail_over(struct topology *topology);
+/**
+ * Have a sentinel promote this server, unless it has; returns before it is done. Call it
+ * again after a while: on a busy machine a sentinel may refuse or abort it.
+ */
+void topology_fail_over(struct topology *topology, int to);
 
 /** Make the first server the primary, and wait until the topology is complete. */
 void topology_mend(struct topology *topology);
