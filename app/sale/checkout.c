@@ -29,7 +29,7 @@
 #include "app/sale/checkout.h"
 
 #include "app/core/log.h"
-#include "app/sale/queues.h"
+#include "app/core/queues.h"
 #include "base/clock.h"
 #include "base/closing.h"
 #include "base/random.h"

@@ -1,5 +1,5 @@
 /* queues.c - a map of the queues by voucher, and the ring of those that may send. */
-#include "app/sale/queues.h"
+#include "app/core/queues.h"
 
 #include <stdlib.h>
 
