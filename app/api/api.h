@@ -33,9 +33,10 @@ struct api_options {
     struct metrics *metrics;         /* this loop's */
     struct metrics *const *all_metrics;
     size_t all_metrics_count;
-    size_t queue_max;  /* requests that may wait for a backend */
-    bool bypass_locks; /* serve without Redis while it is down */
-    bool dev_login;    /* issue tokens to anyone, for development */
+    uint32_t timeout_ms; /* from the arrival of a request to its answer */
+    size_t queue_max;    /* requests that may wait for a backend */
+    bool bypass_locks;   /* serve without Redis while it is down */
+    bool dev_login;      /* issue tokens to anyone, for development */
 };
 
 /** NULL: out of memory. */

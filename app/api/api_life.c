@@ -86,6 +86,7 @@ static void life_on_found(enum status status, const struct order *order, void *a
     change->voucher_id = order->voucher_id;
     change->order_id = order->id;
     change->actor = request->change.actor;
+    change->deadline_us = api_deadline_us(request);
     store_change_order(request->api->options.store, change, life_on_changed, request);
 }
 
@@ -157,7 +158,8 @@ static void list_events(struct api_request *request, int64_t voucher_id)
                                   .order_id = request->list.order_id,
                                   .after_id = request->list.after_id,
                                   /* one more shows if a page follows */
-                                  .limit = request->list.limit + 1};
+                                  .limit = request->list.limit + 1,
+                                  .deadline_us = api_deadline_us(request)};
 
     store_list_events(request->api->options.store, &filter, life_on_events, request);
 }
@@ -202,6 +204,6 @@ static void life_on_voucher(enum status status, const struct voucher *vouchers,
 void api_list_voucher_events(struct api_request *request)
 {
     if (read_list(request))
-        store_read_vouchers(request->api->options.store, &request->id, 1, life_on_voucher,
-                            request);
+        store_read_voucher(request->api->options.store, request->id, life_on_voucher,
+                           request);
 }

@@ -116,6 +116,7 @@ static void find_by_key(struct api_request *request)
     }
     lookup->placement.user_id = request->identity.user_id;
     lookup->placement.key = request->place.key;
+    lookup->deadline_us = api_deadline_us(request);
     store_find_by_key(request->api->options.store, request->id, lookup,
                       orders_on_key_found, request);
 }
@@ -126,7 +127,7 @@ static void submit(struct api_request *request)
     const struct checkout_request order = {.voucher_id = request->id,
                                            .user_id = request->identity.user_id,
                                            .key = request->place.key,
-                                           .arrived_us = request->place.arrived_us,
+                                           .arrived_us = request->arrived_us,
                                            .trace = http_trace_sent(request->http)};
 
     if (request->place.needs_ticket && !api_has_ticket(request))
@@ -192,7 +193,6 @@ void api_place_order(struct api_request *request)
             request, "Idempotency-Key must be sent once, 1 to 64 printable bytes.");
         return;
     }
-    place->arrived_us = clock_mono_us();
     entry = catalogue_get(request->api->options.catalogue, request->id);
     if (entry != NULL)
         admit(request, entry);

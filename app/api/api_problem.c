@@ -245,10 +245,13 @@ void api_answer_failure(struct api_request *request, enum status status, bool wa
 {
     enum api_problem problem = PROBLEM_UNAVAILABLE;
 
-    if (status == STATUS_REFUSED || (was_write && status != STATUS_NOT_FOUND))
+    if (status == STATUS_REFUSED ||
+        (was_write && status != STATUS_NOT_FOUND && status != STATUS_NO_MEMORY))
         log_failed(request->http, status);
     if (status == STATUS_NOT_FOUND)
         problem = PROBLEM_NOT_FOUND;
+    else if (status == STATUS_NO_MEMORY)
+        problem = PROBLEM_OVERLOADED;
     else if (status == STATUS_REFUSED)
         problem = PROBLEM_INTERNAL;
     else if (was_write && (status == STATUS_IO || status == STATUS_TIMEOUT))

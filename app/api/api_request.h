@@ -10,10 +10,13 @@
 
 #include "app/api/api.h"
 
+#define API_READINGS 64
+
 struct api {
     struct api_options options;
     struct api_problems *problems;
-    struct api_web_page *web; /* one per embedded file */
+    struct api_web_page *web;           /* one per embedded file */
+    struct list readings[API_READINGS]; /* by key, see api_readings.c */
 };
 
 struct api_request;
@@ -32,8 +35,7 @@ struct api_route {
 struct api_place {
     struct catalogue_wait wait;
     struct key_lookup lookup;
-    struct text key; /* Idempotency-Key; bytes NULL: none */
-    int64_t arrived_us;
+    struct text key;      /* Idempotency-Key; bytes NULL: none */
     enum outcome refusal; /* by admission; the answer if the key placed no order */
     bool needs_ticket;
 };
@@ -51,9 +53,9 @@ struct api_change {
 
 struct api_list {
     unsigned limit;
-    enum voucher_state state; /* of vouchers */
-    int64_t order_id;         /* of events; 0: those of a voucher */
+    int64_t order_id; /* of events; 0: those of a voucher */
     int64_t after_id;
+    struct list link; /* of requests that share a reading, see api_readings.c */
 };
 
 struct api_request {
@@ -61,6 +63,7 @@ struct api_request {
     struct http_request *http;
     const struct api_route *route; /* NULL: the path is unknown */
     int64_t id;                    /* of the path; 0: the route has none */
+    int64_t arrived_us;            /* clock_mono_us() */
     struct identity identity;      /* set by api_identify() */
     struct revoked_check revocation;
     api_handler identified; /* called when the revocation check has passed */
@@ -73,6 +76,12 @@ struct api_request {
         struct stats_read stats;
     };
 };
+
+/** clock_mono_us() at which the request must be answered. */
+static inline int64_t api_deadline_us(const struct api_request *request)
+{
+    return request->arrived_us + request->api->options.timeout_ms * INT64_C(1000);
+}
 
 /** Whether more than queue_max requests wait for a backend. */
 static inline bool api_is_full(const struct api_request *request)

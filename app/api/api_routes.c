@@ -114,7 +114,7 @@ static bool is_address_limited(struct api_request *request)
     if (limiter == NULL)
         return false;
     http_client_address(request->http, address);
-    wait_us = limiter_take(limiter, address_key(address), clock_mono_us());
+    wait_us = limiter_take(limiter, address_key(address), request->arrived_us);
     if (wait_us > 0)
         api_answer_rate_limited(request, "address", limiter, wait_us);
     return wait_us > 0;
@@ -165,6 +165,7 @@ void api_handle(struct http_request *http, void *arg)
 
     request->api = arg;
     request->http = http;
+    request->arrived_us = clock_mono_us();
     request->route = route = find_route(http_path(http), method, &id);
     if (http_defect(http) != NULL)
         api_answer_bad_request(request, http_defect(http));
@@ -224,6 +225,8 @@ struct api *api_create(const struct api_options *options)
     api->options = *options;
     api->problems = api_problems_create();
     api->web = api_web_create();
+    for (size_t i = 0; i < API_READINGS; i++)
+        list_init(&api->readings[i]);
     if (api->problems != NULL && api->web != NULL)
         return api;
     api_free(api);

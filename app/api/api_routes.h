@@ -14,6 +14,17 @@ void api_read_voucher(struct api_request *request);
 void api_patch_voucher(struct api_request *request);
 void api_restock_voucher(struct api_request *request);
 
+/* api_readings.c */
+
+/** What a request reads: a voucher, or with voucher_id 0 a list of vouchers. */
+struct api_reading_key {
+    int64_t voucher_id;
+    struct voucher_filter filter; /* limit: one more than the page shows */
+};
+
+/** Read, and answer the request. */
+void api_share_reading(struct api_request *request, const struct api_reading_key *key);
+
 /* api_ticket.c */
 void api_make_ticket(struct api_request *request);
 

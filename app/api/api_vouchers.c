@@ -20,23 +20,11 @@ static void answer_voucher(struct api_request *request, unsigned status,
 
 /* -- read -- */
 
-static void vouchers_on_read(enum status status, const struct voucher *vouchers,
-                             size_t count, int64_t now_us, void *arg)
-{
-    struct api_request *request = arg;
-
-    if (status == STATUS_OK && count == 0)
-        status = STATUS_NOT_FOUND;
-    if (status == STATUS_OK)
-        answer_voucher(request, 200, &vouchers[0], now_us);
-    else
-        api_answer_failure(request, status, false);
-}
-
 void api_read_voucher(struct api_request *request)
 {
-    store_read_vouchers(request->api->options.store, &request->id, 1, vouchers_on_read,
-                        request);
+    const struct api_reading_key key = {.voucher_id = request->id};
+
+    api_share_reading(request, &key);
 }
 
 /* -- write -- */
@@ -188,33 +176,7 @@ static const char *const state_names[] = {
     [VOUCHER_ENDED] = "ended",
 };
 
-static void vouchers_on_listed(enum status status, const struct voucher *vouchers,
-                               size_t count, int64_t now_us, void *arg)
-{
-    struct api_request *request = arg;
-    const struct api_list *list = &request->list;
-    char cursor[48];
-    bool has_more = count > list->limit;
-
-    if (status != STATUS_OK) {
-        api_answer_failure(request, status, false);
-        return;
-    }
-    if (has_more) {
-        const struct voucher *last = &vouchers[list->limit - 1];
-        int64_t time_us = list->state == VOUCHER_ANY        ? 0
-                          : list->state == VOUCHER_UPCOMING ? last->begin_us
-                                                            : last->end_us;
-
-        count = list->limit;
-        snprintf(cursor, sizeof(cursor), "%" PRId64 "_%" PRId64, time_us, last->id);
-    }
-    api_answer_json(
-        request, 200,
-        json_print_vouchers(vouchers, count, now_us, has_more ? cursor : NULL), NULL);
-}
-
-/* "TIME_ID", as printed by vouchers_on_listed(). */
+/* "TIME_ID", as printed by api_readings.c. */
 static bool parse_cursor(struct text cursor, struct voucher_filter *filter)
 {
     const char *separator = memchr(cursor.bytes, '_', cursor.len);
@@ -241,25 +203,24 @@ static bool parse_state(struct text name, enum voucher_state *ret_state)
 
 void api_list_vouchers(struct api_request *request)
 {
-    struct voucher_filter filter = {.state = VOUCHER_ANY};
+    struct api_reading_key key = {.filter = {.state = VOUCHER_ANY}};
+    struct voucher_filter *filter = &key.filter;
     struct text state, cursor;
     bool is_state_repeated, is_cursor_repeated;
 
     state = http_query(request->http, "state", &is_state_repeated);
     cursor = http_query(request->http, "cursor", &is_cursor_repeated);
     if (is_state_repeated ||
-        (state.bytes != NULL && !parse_state(state, &filter.state))) {
+        (state.bytes != NULL && !parse_state(state, &filter->state))) {
         api_answer_bad_request(request, "state must be upcoming, open or ended.");
         return;
     }
-    if (is_cursor_repeated || (cursor.bytes != NULL && !parse_cursor(cursor, &filter))) {
+    if (is_cursor_repeated || (cursor.bytes != NULL && !parse_cursor(cursor, filter))) {
         api_answer_bad_request(request, "cursor must be a next_cursor of this list.");
         return;
     }
     if (!api_read_limit(request, &request->list.limit))
         return;
-    request->list.state = filter.state;
-    filter.limit = request->list.limit + 1; /* one more shows if a page follows */
-    store_list_vouchers(request->api->options.store, &filter, vouchers_on_listed,
-                        request);
+    filter->limit = request->list.limit + 1; /* one more shows if a page follows */
+    api_share_reading(request, &key);
 }

@@ -66,13 +66,6 @@ static void worker_on_voucher_changed(int64_t voucher_id, void *arg)
         catalogue_invalidate(worker->catalogue, voucher_id);
 }
 
-static void worker_on_snapshot(const struct voucher_snapshot *snapshot, void *arg)
-{
-    struct worker *worker = arg;
-
-    catalogue_update(worker->catalogue, snapshot);
-}
-
 static void log_state(const struct worker *worker, const char *dependency, bool is_up,
                       const struct err *why)
 {
@@ -195,6 +188,7 @@ static void copy_metrics(struct worker *worker)
     rlock_client_stats(worker->locks, &stats);
     metrics_set(&metrics->redis_reconnects, stats.reconnects);
     metrics_set(&metrics->postgres_reconnects, store_reconnects(worker->store));
+    metrics_set(&metrics->expiry_leader, store_is_expiring(worker->store));
     metrics_set(&metrics->connections, http_connections(worker->http));
     if (worker->options.index == 0) /* there is one log */
         metrics_set(&metrics->log_dropped, log_dropped());
@@ -258,6 +252,7 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
                                   .database_url = config->database_url,
                                   .timeout_ms = timeout_ms,
                                   .lanes = ORDER_LANES,
+                                  .expires_orders = worker->options.index == 0,
                                   .on_voucher_changed = worker_on_voucher_changed,
                                   .on_state = worker_on_store_state,
                                   .arg = worker};
@@ -297,11 +292,10 @@ static enum status create_sale(struct worker *worker)
                                         .batch_max = (size_t)config->batch_max,
                                         .queue_max = (size_t)config->queue_max,
                                         .bypass_locks =
-                                            config->redis_down == CONFIG_BYPASS,
-                                        .on_snapshot = worker_on_snapshot,
-                                        .arg = worker};
+                                            config->redis_down == CONFIG_BYPASS};
 
     worker->catalogue = catalogue_create(&worker->loop, worker->store);
+    checkout.catalogue = worker->catalogue;
     worker->checkout = checkout_create(&checkout);
     if (worker->options.index == 0)
         worker->expiry = expiry_open(&worker->loop, worker->store);
@@ -325,6 +319,7 @@ static enum status create_api(struct worker *worker)
         .metrics = worker->options.metrics,
         .all_metrics = worker->options.all_metrics,
         .all_metrics_count = worker->options.all_metrics_count,
+        .timeout_ms = (uint32_t)config->order_timeout_ms,
         .queue_max = (size_t)config->queue_max,
         .bypass_locks = config->redis_down == CONFIG_BYPASS,
         .dev_login = config->dev_login != 0};

@@ -250,6 +250,8 @@ size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text)
                 "Batches whose connection was lost and whose outcome was looked up.");
     print_value(&printer, "seckill_lock_bypassed", "gauge", &first->bypassing,
                 "Loops that currently sell without Redis.");
+    print_value(&printer, "seckill_expiry_leader", "gauge", &first->expiry_leader,
+                "1 in the instance that expires unpaid orders.");
     print_dependencies(&printer);
     print_catalogue_age(&printer);
     if (fclose(printer.out) != 0) {

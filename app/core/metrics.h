@@ -94,6 +94,7 @@ struct metrics {
     _Atomic uint64_t postgres_up;
     _Atomic uint64_t postgres_failure; /* enum status, while it is down */
     _Atomic uint64_t bypassing;
+    _Atomic uint64_t expiry_leader;
     _Atomic uint64_t connections;
     _Atomic uint64_t log_dropped;
     _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */

@@ -1,12 +1,15 @@
-/* queues.c - a map of the queues by voucher, and the ring of those that may send. */
+/* queues.c - a map of the queues by voucher, and the rings of those that may send. */
 #include "app/core/queues.h"
 
 #include <stdlib.h>
+
+#define FAILED_US_MIN 10000 /* below the shortest wait for a lock */
 
 void queues_init(struct queues *queues)
 {
     *queues = (struct queues){0};
     list_init(&queues->ring);
+    list_init(&queues->slow_ring);
     list_init(&queues->free);
 }
 
@@ -52,7 +55,7 @@ void queues_update(struct queues *queues, struct queue *queue)
     if (queue->is_busy)
         return;
     if (has_work && list_is_empty(&queue->ring))
-        list_append(&queues->ring, &queue->ring);
+        list_append(queue->is_slow ? &queues->slow_ring : &queues->ring, &queue->ring);
     if (has_work)
         return;
     list_remove(&queue->ring);
@@ -60,7 +63,25 @@ void queues_update(struct queues *queues, struct queue *queue)
     list_append(&queues->free, &queue->ring);
 }
 
-struct queue *queues_next(struct queues *queues)
+void queue_note_time(struct queue *queue, int64_t took_us, bool has_failed,
+                     int64_t timeout_us)
 {
-    return LIST_SHIFT(struct queue, &queues->ring, ring);
+    int64_t slow_us = timeout_us / 10;
+
+    if (has_failed)
+        slow_us = timeout_us / 100 > FAILED_US_MIN ? timeout_us / 100 : FAILED_US_MIN;
+    queue->took_us = took_us;
+    queue->is_slow = took_us >= slow_us;
+}
+
+int64_t queue_needs_us(const struct queue *queue, int64_t timeout_us)
+{
+    int64_t least_us = timeout_us / 50;
+
+    return 2 * queue->took_us > least_us ? 2 * queue->took_us : least_us;
+}
+
+struct queue *queues_next(struct queues *queues, bool is_slow)
+{
+    return LIST_SHIFT(struct queue, is_slow ? &queues->slow_ring : &queues->ring, ring);
 }

@@ -1,9 +1,10 @@
 /*
- * queues.h - one queue of orders per voucher, served in turns.
+ * queues.h - one queue of work per voucher, served in turns.
  *
- * The queues that may send a batch form a ring and are served in turns, so a hot voucher
- * does not starve a quiet one. A queue whose batch is under way leaves the ring until the
- * batch has ended. An empty queue is removed.
+ * The queues that may send form a ring and are served in turns, so a hot voucher does not
+ * starve a quiet one. Slow queues form a ring of their own, so that they can be given fewer
+ * connections. A queue whose transaction is under way leaves its ring until that has ended.
+ * An empty queue is removed.
  */
 #ifndef QUEUES_H
 #define QUEUES_H
@@ -16,13 +17,16 @@ struct queue {
     struct list items;         /* the caller's, in order of arrival */
     struct list split_batches; /* the caller's; sent before the items */
     int64_t voucher_id;
-    bool is_busy;     /* set by the caller while a batch is under way */
-    struct list ring; /* in queues->ring while the queue may send */
+    int64_t took_us;  /* of the last transaction */
+    bool is_busy;     /* set by the caller while a transaction is under way */
+    bool is_slow;     /* see queue_note_time() */
+    struct list ring; /* in a ring of queues while the queue may send */
 };
 
 struct queues {
     struct idmap map;
     struct list ring;
+    struct list slow_ring;
     struct list free;
 };
 
@@ -33,11 +37,22 @@ void queues_clear(struct queues *queues); /* all queues must be empty */
  *  was added. NULL: out of memory. */
 MUST_CHECK struct queue *queues_get(struct queues *queues, int64_t voucher_id);
 
-/** Put the queue into the ring if it may send; free it if it is empty and not busy. To be
+/** Put the queue into its ring if it may send; free it if it is empty and not busy. To be
  *  called after each change of its lists or of is_busy. */
 void queues_update(struct queues *queues, struct queue *queue);
 
-/** The queue to be served next, removed from the ring; NULL: none. */
-struct queue *queues_next(struct queues *queues);
+/**
+ * Note how long a transaction took, before queues_update(). The queue is slow if that is a
+ * tenth of `timeout_us`, the time of a request. It is also slow if the transaction failed
+ * after a hundredth of it and at least 10 ms: then it waited for a lock.
+ */
+void queue_note_time(struct queue *queue, int64_t took_us, bool has_failed,
+                     int64_t timeout_us);
+
+/** The time that a request must have left to take part in the next transaction. */
+int64_t queue_needs_us(const struct queue *queue, int64_t timeout_us);
+
+/** The fast or slow queue to be served next, removed from its ring; NULL: none. */
+struct queue *queues_next(struct queues *queues, bool is_slow);
 
 #endif

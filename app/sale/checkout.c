@@ -12,17 +12,19 @@
  *   UNLOCKING  its lock is being released; the answer follows
  *
  * A voucher has at most one transaction under way; the orders queued meanwhile form the
- * next batch.
+ * next batch. A slow voucher, for example one whose row is held, gets a bounded share of the
+ * connections, so the others keep selling.
  *
  * Guarantee: every accepted request is answered exactly once, at the latest at its
  * deadline: "unavailable" in LOCKING and QUEUED, where nothing was placed, and
  * "unknown" in SENT. After its deadline a request still passes through the remaining
  * states, so its lock and its memory are always released.
  *
- * When a transaction was rolled back for a transient reason, its orders return to the
- * head of their queue, a bounded number of times. When Postgres refuses a row, the
- * batch is split until that row is alone. When the connection was lost, the outcome is
- * looked up before any answer, and the orders that did not commit return to the queue.
+ * When a transaction was rolled back for a transient reason, its orders return to the head
+ * of their queue: a bounded number of times if it failed at once, and otherwise as long as
+ * they have time for another that takes as long. When Postgres refuses a row, the batch is
+ * split until that row is alone. When the connection was lost, the outcome is looked up
+ * before any answer, and the orders that did not commit return to the queue.
  *
  * Threads: the owning loop's only.
  */
@@ -43,7 +45,7 @@
 
 #define TICK_MS           20    /* between checks of deadlines and unknown batches */
 #define UNLOCK_WAIT_US    20000 /* an answer waits this long for the release of its lock */
-#define TRIES_MAX         5     /* transactions that an order takes part in at most */
+#define TRIES_MAX         5     /* transactions of an order that may fail at once */
 #define KEY_BYTES         80
 #define GATHER_MAX_US     2000 /* a batch is delayed this long to become larger */
 #define GATHER_MIN_ORDERS 16   /* orders of a batch after which the next is delayed */
@@ -64,7 +66,7 @@ struct item {
     int64_t state_since_us;
     enum item_state state;
     enum outcome outcome; /* set in UNLOCKING */
-    unsigned tries;       /* transactions that failed */
+    unsigned tries;       /* transactions that failed at once */
     bool is_answered;
     bool was_stale; /* its fence was refused once */
     char key[KEY_BYTES];
@@ -75,9 +77,10 @@ struct batch {
     struct list link; /* in queue->split_batches, checkout->unknown or ->free_batches */
     struct checkout *checkout;
     struct queue *queue;
-    size_t count;
-    struct item **items;           /* both arrays have room for batch_max */
-    struct placement **placements; /* of the items, in the same order */
+    struct store_batch orders; /* placements: of the items, in the same order */
+    struct item **items;       /* as the placements, with room for batch_max */
+    int64_t sent_us;
+    int64_t sent_at_us; /* the same, not too late, by the database's clock */
 };
 
 struct checkout {
@@ -132,6 +135,16 @@ static void item_free(struct item *item)
     checkout->in_flight--;
 }
 
+static int64_t timeout_us(const struct checkout *checkout)
+{
+    return checkout->options.timeout_ms * INT64_C(1000);
+}
+
+static int64_t item_deadline_us(const struct item *item)
+{
+    return item->arrived_us + timeout_us(item->checkout);
+}
+
 static struct batch *batch_create(struct checkout *checkout, struct queue *queue)
 {
     struct batch *batch = LIST_SHIFT(struct batch, &checkout->free_batches, link);
@@ -143,12 +156,15 @@ static struct batch *batch_create(struct checkout *checkout, struct queue *queue
         if (batch == NULL)
             return NULL;
         batch->items = (struct item **)(void *)(batch + 1);
-        batch->placements = (struct placement **)(void *)((char *)(batch + 1) + size);
+        batch->orders.placements =
+            (struct placement **)(void *)((char *)(batch + 1) + size);
         list_init(&batch->link);
     }
     batch->checkout = checkout;
     batch->queue = queue;
-    batch->count = 0;
+    batch->orders.voucher_id = queue->voucher_id;
+    batch->orders.count = 0;
+    batch->orders.deadline_us = INT64_MAX;
     return batch;
 }
 
@@ -160,8 +176,12 @@ static void batch_free(struct batch *batch)
 
 static void batch_add(struct batch *batch, struct item *item)
 {
-    batch->items[batch->count] = item;
-    batch->placements[batch->count++] = &item->placement;
+    int64_t deadline_us = item_deadline_us(item);
+
+    batch->items[batch->orders.count] = item;
+    batch->orders.placements[batch->orders.count++] = &item->placement;
+    if (deadline_us < batch->orders.deadline_us)
+        batch->orders.deadline_us = deadline_us;
 }
 
 /* -- answer and unlock -- */
@@ -374,12 +394,22 @@ static void item_enqueue(struct item *item)
     queues_update(&checkout->queues, queue);
 }
 
+/* Whether its time suffices for another transaction of this queue. */
+static bool item_has_time(const struct item *item, const struct queue *queue,
+                          int64_t now_us)
+{
+    return item_deadline_us(item) - now_us >
+           queue_needs_us(queue, timeout_us(item->checkout));
+}
+
 /* Returns the item to the head of its queue if it may still be placed. */
 static void item_requeue(struct item *item, struct queue *queue)
 {
     bool is_safe = item->placement.fence == 0 || rlock_is_held(&item->lock);
 
-    if (item->is_answered || !is_safe || ++item->tries >= TRIES_MAX) {
+    item->tries += !queue->is_slow;
+    if (item->is_answered || !is_safe || item->tries >= TRIES_MAX ||
+        !item_has_time(item, queue, clock_mono_us())) {
         item_finish(item, OUTCOME_UNAVAILABLE);
         return;
     }
@@ -407,17 +437,17 @@ static struct batch *batch_form(struct checkout *checkout, struct queue *queue)
 
     if (batch == NULL)
         return NULL;
-    while (batch->count < checkout->options.batch_max &&
+    while (batch->orders.count < checkout->options.batch_max &&
            (item = LIST_SHIFT(struct item, &queue->items, link)) != NULL) {
         checkout->queued--;
-        if (!item_may_be_sent(item, now_us)) {
+        if (!item_may_be_sent(item, now_us) || !item_has_time(item, queue, now_us)) {
             item_finish(item, OUTCOME_UNAVAILABLE);
             continue;
         }
         item_advance(item, ITEM_SENT, STAGE_QUEUE);
         batch_add(batch, item);
     }
-    if (batch->count > 0)
+    if (batch->orders.count > 0)
         return batch;
     batch_free(batch);
     return NULL;
@@ -450,10 +480,10 @@ static bool has_input(const struct checkout *checkout)
 /* After a large batch, expect as many orders again. */
 static void gather_begin(struct checkout *checkout, const struct batch *batch)
 {
-    if (batch->count < GATHER_MIN_ORDERS)
+    if (batch->orders.count < GATHER_MIN_ORDERS)
         return;
     checkout->gather.voucher_id = batch->queue->voucher_id;
-    checkout->gather.count = checkout->queued + batch->count;
+    checkout->gather.count = checkout->queued + batch->orders.count;
     checkout->gather.until_us = clock_mono_us() + GATHER_MAX_US;
 }
 
@@ -474,6 +504,18 @@ static bool queue_is_young(const struct queue *queue)
     return clock_mono_us() - first->state_since_us < GATHER_MAX_US;
 }
 
+/* The queue to be served next, if there is a lane for it; NULL: none. */
+static struct queue *next_queue(struct checkout *checkout)
+{
+    struct queue *queue = NULL;
+
+    if (store_batch_room(checkout->options.store, true) > 0)
+        queue = queues_next(&checkout->queues, true);
+    if (queue == NULL && store_batch_room(checkout->options.store, false) > 0)
+        queue = queues_next(&checkout->queues, false);
+    return queue;
+}
+
 /* A transaction costs as much as about thirty rows on top of its own, so a busy machine
    gains from larger batches. A batch is delayed, for GATHER_MAX_US at most, while the loop
    has input to read, and after a large batch until as many orders have come again. The
@@ -485,15 +527,15 @@ void checkout_turn(struct checkout *checkout)
     struct queue *queue;
 
     list_init(&delayed);
-    while (store_batch_room(checkout->options.store) > 0 &&
-           (queue = queues_next(&checkout->queues)) != NULL) {
+    while ((queue = next_queue(checkout)) != NULL) {
         if ((is_busy && queue_is_young(queue)) || queue_is_gathering(checkout, queue) ||
             !queue_send(checkout, queue))
             list_append(&delayed, &queue->ring);
     }
     if (!list_is_empty(&delayed) && !uv_is_active((uv_handle_t *)&checkout->gather_timer))
         uv_timer_start(&checkout->gather_timer, checkout_on_tick, 1, 0);
-    list_append_all(&checkout->queues.ring, &delayed);
+    LIST_DRAIN(struct queue, waiting, &delayed, ring)
+        queues_update(&checkout->queues, waiting);
     metrics_set(&checkout->options.metrics->queue_depth, checkout->queued);
     metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
 }
@@ -550,7 +592,7 @@ static void item_renew_fence(struct item *item)
 
 static void batch_apply_verdicts(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++) {
+    for (size_t i = 0; i < batch->orders.count; i++) {
         struct item *item = batch->items[i];
 
         if (item->placement.verdict == VERDICT_STALE_FENCE && !item->was_stale &&
@@ -563,13 +605,13 @@ static void batch_apply_verdicts(struct batch *batch)
 
 static void batch_requeue(struct batch *batch)
 {
-    for (size_t i = batch->count; i > 0; i--) /* from the last, each to the head */
+    for (size_t i = batch->orders.count; i > 0; i--) /* from the last, each to the head */
         item_requeue(batch->items[i - 1], batch->queue);
 }
 
 static void batch_finish(struct batch *batch, enum outcome outcome)
 {
-    for (size_t i = 0; i < batch->count; i++)
+    for (size_t i = 0; i < batch->orders.count; i++)
         item_finish(batch->items[i], outcome);
 }
 
@@ -600,7 +642,7 @@ static void batch_split(struct batch *batch, const struct err *why)
     struct checkout *checkout = batch->checkout;
     struct batch *tail = NULL;
 
-    if (batch->count > 1)
+    if (batch->orders.count > 1)
         tail = batch_create(checkout, batch->queue);
     if (tail == NULL) {
         log_refused(batch->items[0], why);
@@ -608,9 +650,9 @@ static void batch_split(struct batch *batch, const struct err *why)
         batch_end(batch);
         return;
     }
-    for (size_t i = batch->count / 2; i < batch->count; i++)
+    for (size_t i = batch->orders.count / 2; i < batch->orders.count; i++)
         batch_add(tail, batch->items[i]);
-    batch->count /= 2;
+    batch->orders.count /= 2;
     metrics_add(&checkout->options.metrics->batch_splits, 1);
     list_insert_after(&batch->queue->split_batches, &tail->link);
     list_insert_after(&batch->queue->split_batches, &batch->link);
@@ -624,17 +666,23 @@ static void checkout_on_placed(enum status status,
 {
     struct batch *batch = arg;
     struct checkout *checkout = batch->checkout;
+    int64_t took_us = clock_mono_us() - batch->sent_us;
 
     if (snapshot != NULL)
-        checkout->options.on_snapshot(snapshot, checkout->options.arg);
+        catalogue_update(checkout->options.catalogue, snapshot);
     switch (status) {
     case STATUS_OK:
+        queue_note_time(batch->queue, took_us, false, timeout_us(checkout));
         gather_begin(checkout, batch);
         batch_apply_verdicts(batch);
         batch_end(batch);
         break;
-    case STATUS_DOWN:
     case STATUS_BUSY:
+        queue_note_time(batch->queue, took_us, true, timeout_us(checkout));
+        batch_requeue(batch);
+        batch_end(batch);
+        break;
+    case STATUS_DOWN:
         batch_requeue(batch);
         batch_end(batch);
         break;
@@ -654,14 +702,28 @@ static void checkout_on_placed(enum status status,
 static void batch_send(struct batch *batch)
 {
     struct checkout *checkout = batch->checkout;
+    int64_t error_us;
 
     batch->queue->is_busy = true;
-    metrics_observe_batch(checkout->options.metrics, batch->count);
-    store_place_orders(checkout->options.store, batch->queue->voucher_id,
-                       batch->placements, batch->count, checkout_on_placed, batch);
+    batch->orders.is_slow = batch->queue->is_slow;
+    batch->sent_us = clock_mono_us();
+    batch->sent_at_us = catalogue_now_us(checkout->options.catalogue, &error_us);
+    batch->sent_at_us -= error_us;
+    metrics_observe_batch(checkout->options.metrics, batch->orders.count);
+    store_place_orders(checkout->options.store, &batch->orders, checkout_on_placed,
+                       batch);
 }
 
 /* -- look-up of unknown batches -- */
+
+/* Without a lock an order is looked up by its key, which may be that of an earlier one unless
+   it was generated. */
+static bool was_placed_before(const struct item *item, const struct batch *batch)
+{
+    return item->placement.verdict == VERDICT_PLACED && item->placement.fence == 0 &&
+           item->placement.key.len <= REQUEST_KEY_MAX &&
+           item->placement.order.created_us < batch->sent_at_us;
+}
 
 static void checkout_on_resolved(enum status status,
                                  const struct voucher_snapshot *snapshot UNUSED,
@@ -671,13 +733,15 @@ static void checkout_on_resolved(enum status status,
     struct checkout *checkout = batch->checkout;
     bool is_awaited = false;
 
-    for (size_t i = 0; i < batch->count; i++)
+    for (size_t i = 0; i < batch->orders.count; i++)
         is_awaited |= !batch->items[i]->is_answered;
     if (status == STATUS_OK) {
-        for (size_t i = batch->count; i > 0; i--) {
+        for (size_t i = batch->orders.count; i > 0; i--) {
             struct item *item = batch->items[i - 1];
 
-            if (item->placement.verdict == VERDICT_PLACED)
+            if (was_placed_before(item, batch))
+                item->placement.verdict = VERDICT_REPEATED;
+            if (item->placement.verdict != VERDICT_NONE)
                 item_apply_verdict(item);
             else
                 item_requeue(item, batch->queue);
@@ -698,9 +762,8 @@ static void look_up_unknown(struct checkout *checkout)
     list_init(&unknown);
     list_append_all(&unknown, &checkout->unknown);
     LIST_DRAIN(struct batch, batch, &unknown, link)
-        store_resolve_orders(checkout->options.store, batch->queue->voucher_id,
-                             batch->placements, batch->count, checkout_on_resolved,
-                             batch);
+        store_resolve_orders(checkout->options.store, &batch->orders,
+                             checkout_on_resolved, batch);
 }
 
 /* -- deadlines -- */
@@ -727,13 +790,12 @@ static void item_time_out(struct item *item)
 static void checkout_on_tick(uv_timer_t *timer)
 {
     struct checkout *checkout = timer->data;
-    int64_t timeout_us = (int64_t)checkout->options.timeout_ms * 1000;
     int64_t now_us = clock_mono_us();
 
     while (!list_is_empty(&checkout->deadlines)) {
         struct item *first = list_item(checkout->deadlines.next, struct item, deadline);
 
-        if (now_us - first->arrived_us < timeout_us)
+        if (now_us < item_deadline_us(first))
             break;
         item_time_out(first);
     }

@@ -8,6 +8,7 @@
 
 #include "app/core/metrics.h"
 #include "app/core/model.h"
+#include "app/sale/catalogue.h"
 #include "app/store/store.h"
 #include "base/attributes.h"
 #include "lock/rlock.h"
@@ -18,8 +19,9 @@ struct checkout;
 
 struct checkout_options {
     uv_loop_t *loop;
-    struct rlock_client *locks; /* borrowed, closed before the checkout */
-    struct store *store;        /* borrowed, closed before the checkout */
+    struct rlock_client *locks;  /* borrowed, closed before the checkout */
+    struct store *store;         /* borrowed, closed before the checkout */
+    struct catalogue *catalogue; /* borrowed; gets the state that each batch returns */
     struct metrics *metrics;
     uint32_t lease_ms;
     uint32_t lock_wait_ms;
@@ -27,9 +29,6 @@ struct checkout_options {
     size_t batch_max;    /* orders in one transaction */
     size_t queue_max;    /* requests in flight */
     bool bypass_locks;   /* while Redis is down: sell without locks */
-    /* called with the state of the voucher that each batch returns */
-    void (*on_snapshot)(const struct voucher_snapshot *snapshot, void *arg);
-    void *arg;
 };
 
 #define CHECKOUT_TRACE_BYTES 160

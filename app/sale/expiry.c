@@ -2,7 +2,7 @@
  * expiry.c - expires overdue orders several times a second, some hundreds per call.
  *
  * While calls make progress, the next follows at once. A call without progress ends the
- * run: no order is overdue, or another instance is expiring them.
+ * run: no order is overdue, or another instance expires them.
  */
 #include "app/sale/expiry.h"
 
@@ -18,6 +18,8 @@ struct expiry_watch {
     struct store *store;
     uint64_t expired; /* in this run; logged at its end */
     bool is_running;
+    bool is_refused;  /* Postgres refused a voucher in this run */
+    bool was_refused; /* in the last; logged once */
 };
 
 static void expire_some(struct expiry_watch *watch);
@@ -29,10 +31,15 @@ static void expiry_on_expired(enum status status, uint64_t expired, bool is_prog
 
     watch->is_running = false;
     watch->expired += expired;
-    if (status == STATUS_OK && is_progress) {
+    watch->is_refused |= status == STATUS_REFUSED;
+    if (is_progress) {
         expire_some(watch);
         return;
     }
+    if (watch->is_refused && !watch->was_refused)
+        log_event(LOG_ERROR, "expiry_refused", "expired=%" PRIu64, watch->expired);
+    watch->was_refused = watch->is_refused;
+    watch->is_refused = false;
     if (watch->expired > 0)
         log_event(LOG_INFO, "orders_expired", "count=%" PRIu64, watch->expired);
     watch->expired = 0;

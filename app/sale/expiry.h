@@ -1,6 +1,6 @@
 /*
  * expiry.h - expires unpaid orders whose time to pay is over. One loop of each instance
- * does this; several instances may do it at the same time.
+ * tries; the store makes one of them do it.
  *
  * Threads: the owning loop's only.
  */

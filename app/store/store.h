@@ -1,10 +1,15 @@
 /*
  * store.h - the database of one event loop: typed calls, answered by callbacks.
  *
- * Reads share one connection in pipeline mode: those of one turn of the loop leave in one
- * write and are answered in their order. Changes of rows have a second connection, and
+ * What the sale reads has one connection in pipeline mode: the catalogue, look-ups by key
+ * and look-ups of lost commits. All other reads share a second one, changes have two, and
  * batches of orders have connections of their own ("lanes"). So a commit that waits for
- * the disk or for a row lock delays no read, and commits of different vouchers overlap.
+ * the disk or for a row lock delays no read, commits of different vouchers overlap, and no
+ * number of reads delays an order. Expiry has a connection too, in one store per instance.
+ *
+ * Calls wait for their connection in bounded queues, until their deadline. A transaction
+ * waits for a row lock for a short time only; then it returns to the queue of its voucher,
+ * which from then on gets a bounded share of the connections until it is fast again.
  *
  * A failed connection is reopened with back-off, without end. Every call is answered
  * exactly once, never from inside the call, with
@@ -13,8 +18,9 @@
  *   STATUS_IO,
  *   STATUS_TIMEOUT    the connection failed, or no answer in time: unknown
  *   STATUS_BUSY       a transient error of the server (shutdown, deadlock, lock or
- *                     statement time-out, lack of resources): nothing was changed, a
- *                     retry may succeed
+ *                     statement time-out, lack of resources), or no turn before the
+ *                     deadline: nothing was changed, a retry may succeed
+ *   STATUS_NO_MEMORY  too many calls wait: nothing was sent
  *   STATUS_REFUSED    a permanent error of the server: nothing was changed
  *   STATUS_CANCELLED  the store was closed
  *
@@ -35,14 +41,15 @@ struct store;
 struct store_options {
     uv_loop_t *loop;
     const char *database_url; /* libpq URI or keyword string */
-    uint32_t timeout_ms;      /* per call, from its sending to its answer */
+    uint32_t timeout_ms;      /* per call without a deadline of its own */
     unsigned lanes;           /* connections for batches of orders, >= 1 */
+    bool expires_orders;      /* open a connection for store_expire_orders() */
     /* A notification: the row `voucher_id` changed. 0, after each connect: notifications
        may have been missed. */
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
-    /* All connections are up, or one is not, because of `why`: STATUS_INVALID: the
-       database is not UTF8; STATUS_REFUSED: the role may not place orders; other states:
-       no connection. Called when that changes. */
+    /* All connections but that for expiry are up, or one is not, because of `why`:
+       STATUS_INVALID: the database is not UTF8; STATUS_REFUSED: the role may not place
+       orders; other states: no connection. Called when that changes. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
 };
@@ -89,18 +96,25 @@ typedef void (*store_batch_cb)(enum status status,
                                const struct voucher_snapshot *snapshot,
                                const struct err *why, void *arg);
 
-/** How many batches the lanes can take now. */
-unsigned store_batch_room(const struct store *store);
+/** Requests for one voucher; borrowed until the callback, with what it points to. */
+struct store_batch {
+    int64_t voucher_id;
+    struct placement **placements;
+    size_t count;        /* 1..10000 */
+    int64_t deadline_us; /* clock_mono_us() at which the first of them must be answered */
+    bool is_slow;        /* of a slow voucher: takes one of the lanes for those */
+};
+
+/** How many batches, of slow vouchers or of others, the lanes can take now. */
+unsigned store_batch_room(const struct store *store, bool is_slow);
 
 /**
- * Decide on `count` placements of one voucher and insert the orders, in one transaction.
- *
- * @placements  count pointers, 1..10000; array and structs borrowed until the callback
+ * Decide on the placements of a batch and insert the orders, in one transaction. A part of
+ * the time until the deadline is left for store_resolve_orders().
  *
  * To be called only with store_batch_room() > 0; otherwise STATUS_DOWN.
  */
-void store_place_orders(struct store *store, int64_t voucher_id,
-                        struct placement *const *placements, size_t count,
+void store_place_orders(struct store *store, const struct store_batch *batch,
                         store_batch_cb callback, void *arg);
 
 /**
@@ -109,8 +123,7 @@ void store_place_orders(struct store *store, int64_t voucher_id,
  * key where the fence is 0). Sets VERDICT_PLACED and the order where the row exists,
  * VERDICT_NONE elsewhere. `snapshot` is NULL.
  */
-void store_resolve_orders(struct store *store, int64_t voucher_id,
-                          struct placement *const *placements, size_t count,
+void store_resolve_orders(struct store *store, const struct store_batch *batch,
                           store_batch_cb callback, void *arg);
 
 typedef void (*store_key_cb)(enum status status, const struct placement *placement,
@@ -119,6 +132,7 @@ typedef void (*store_key_cb)(enum status status, const struct placement *placeme
 /** A look-up of a request key, in the caller's memory until it is answered. */
 struct key_lookup {
     struct placement placement; /* user_id and key are read; the answer is set */
+    int64_t deadline_us;        /* clock_mono_us(); 0: timeout_ms from now */
     /* the store's: */
     struct list link;
     store_key_cb callback;
@@ -170,36 +184,42 @@ struct order_change {
     const char *actor;
     struct text payment_ref; /* of CHANGE_PAY: 1..PAYMENT_REF_MAX bytes */
     int64_t amount_cents;    /* of CHANGE_PAY */
+    int64_t deadline_us;     /* clock_mono_us(); 0: timeout_ms from now */
     /* the store's: */
     struct list link;
     store_change_cb callback;
     void *arg;
 };
 
-/** Changes of one turn share a transaction if they have the same kind and voucher. */
+/** Changes of one kind to orders of one voucher that wait share a transaction. */
 void store_change_order(struct store *store, struct order_change *change,
                         store_change_cb callback, void *arg);
 
 /**
  * @expired      how many orders this call has expired, even if `status` is not STATUS_OK
- * @is_progress  a further call may find more; false: the rest, if any, is being expired
- *               by other instances
+ * @is_progress  a further call may find more
  */
 typedef void (*store_expired_cb)(enum status status, uint64_t expired, bool is_progress,
                                  void *arg);
 
 /**
- * Expire unpaid orders whose deadline has passed, the oldest deadline first, a few
- * hundred per voucher at most. Any number of instances may do so at once: each order
- * expires once.
+ * Expire unpaid orders whose deadline has passed, the oldest deadline first, a few hundred
+ * per voucher at most, one voucher after the other. A voucher whose row is held is left out
+ * until a call without progress. Only one store per database does this at a time, the
+ * others expire nothing; one of them takes over when that store's process ends or hangs.
+ * One call at a time, of a store with `expires_orders`.
  */
 void store_expire_orders(struct store *store, store_expired_cb callback, void *arg);
+
+/** Whether this store is the one that expires orders. */
+bool store_is_expiring(const struct store *store);
 
 struct event_filter {
     int64_t voucher_id;
     int64_t order_id; /* 0: all of the voucher's history */
     int64_t after_id; /* 0: from the start */
     unsigned limit;
+    int64_t deadline_us; /* clock_mono_us(); 0: timeout_ms from now */
 };
 
 /** @events  in the order of the commits, so no event with a smaller id appears later;
@@ -217,7 +237,12 @@ void store_list_events(struct store *store, const struct event_filter *filter,
 typedef void (*store_vouchers_cb)(enum status status, const struct voucher *vouchers,
                                   size_t count, int64_t now_us, void *arg);
 
-/** Read the rows of `ids` (1..10000, copied); unknown ids are left out. */
+/** Read a voucher: one row, or none. */
+void store_read_voucher(struct store *store, int64_t voucher_id,
+                        store_vouchers_cb callback, void *arg);
+
+/** Read the rows of `ids` (1..10000, copied) for the catalogue: without title and
+ *  description. Unknown ids are left out. */
 void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
                          store_vouchers_cb callback, void *arg);
 

@@ -1,25 +1,25 @@
 /*
  * store_calls.c - the connections of one loop, and the calls that use them.
  *
- * One connection takes all reads. One takes changes of vouchers and orders, which may
- * wait for row locks. Each lane takes batches of orders. The server processes the
- * statements of a connection in their order, so a lane takes more than one batch: while
- * one is committed, the next has already arrived.
+ * The server processes the statements of a connection in their order. So each kind of call
+ * that may be slow has a connection of its own, see enum role.
  *
  * A call that cannot be sent is answered by a timer without delay, because no callback
  * may run inside the call that caused it.
  */
 #include "app/store/database_check.h"
 #include "app/store/store_impl.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Batches under way on one lane. */
-#define LANE_DEPTH STORE_CONN_DEPTH
-
-/* Calls under way on the connection for changes; later ones could not meet the deadline. */
-#define CHANGES_MAX 128
+#define DEADLINE_TICK_MS  20 /* between checks of the deadlines of calls that wait */
+#define LOCK_MS_MIN       20
+#define GRACE_MS_MIN      50
+#define EXPIRY_TIMEOUT_MS 5000
+#define EXPIRY_LOCK_MS    50
+#define EXPIRY_IDLE_MS    1200 /* a hung process must not keep the others from expiring */
 
 /* -- calls -- */
 
@@ -30,9 +30,16 @@ void *store_call_new(struct store *store, size_t size, store_query_cb done)
     if (call == NULL)
         abort();
     list_init(&call->query.link);
+    list_init(&call->sent);
     call->query.done = done;
     call->store = store;
     return call;
+}
+
+void store_call_free(struct call *call)
+{
+    params_clear(&call->params);
+    free(call);
 }
 
 static void answer_unsent(struct call *call)
@@ -57,36 +64,75 @@ void store_answer_later(struct call *call, enum status status)
     struct store *store = call->store;
 
     call->status = status;
+    list_remove(&call->sent);
     list_append(&store->unsent, &call->query.link);
     if (!store->is_closed)
         uv_timer_start(&store->unsent_timer, store_on_unsent_timer, 0, 0);
 }
 
-void store_send(struct store_conn *conn, struct call *call, enum statement statement)
+int64_t store_deadline_us(const struct store *store, int64_t given_us)
 {
-    if (!store_conn_send(conn, &call->query, statement, &call->store->params))
-        store_answer_later(call, STATUS_DOWN);
+    return given_us != 0 ? given_us
+                         : clock_mono_us() + store->options.timeout_ms * INT64_C(1000);
 }
 
-void store_send_change(struct call *call, enum statement statement)
+static uint32_t whole_ms(int64_t us)
 {
-    struct store_conn *changes = call->store->changes;
+    return us < 1000 ? 1 : (uint32_t)(us / 1000);
+}
 
-    if (store_conn_pending(changes) >= CHANGES_MAX)
-        store_answer_later(call, STATUS_BUSY);
-    else
-        store_send(changes, call, statement);
+/* First the server cancels the statement, then it counts as hung, and what is left then is
+   for the look-up of the outcome. A machine that is merely busy must not appear hung. */
+void store_limit(struct call *call, int64_t left_us)
+{
+    uint32_t least_ms = call->store->options.timeout_ms / 4 + GRACE_MS_MIN;
+    uint32_t grace_ms = whole_ms(left_us * 3 / 16);
+
+    call->query.statement_ms = whole_ms(left_us * 9 / 16);
+    call->query.timeout_ms =
+        call->query.statement_ms + (grace_ms > least_ms ? grace_ms : least_ms);
+}
+
+static void store_on_deadline_timer(uv_timer_t *timer)
+{
+    struct store *store = timer->data;
+    int64_t now_us = clock_mono_us();
+
+    store_time_out_lookups(store, now_us);
+    store_time_out_reads(store, now_us);
+    store_time_out_changes(store, now_us);
+    if (!list_is_empty(&store->lookup_calls) || !list_is_empty(&store->lookups_sent) ||
+        !list_is_empty(&store->reads.waiting) || !list_is_empty(&store->reads.sent) ||
+        store->changes.count > 0)
+        store_watch_deadlines(store);
+}
+
+void store_watch_deadlines(struct store *store)
+{
+    if (!uv_is_active((uv_handle_t *)&store->deadline_timer))
+        uv_timer_start(&store->deadline_timer, store_on_deadline_timer, DEADLINE_TICK_MS,
+                       0);
+}
+
+void store_abandon_late(enum role role, struct list *sent, int64_t now_us)
+{
+    LIST_EACH_SAFE(struct call, call, sent, sent) {
+        if (call->deadline_us > now_us)
+            continue;
+        store_conn_abandon(call->store->conns[role], &call->query);
+        store_answer_later(call, STATUS_TIMEOUT);
+    }
 }
 
 /* -- connections -- */
 
 static bool are_all_up(const struct store *store)
 {
-    for (unsigned i = 0; i < store->options.lanes; i++) {
-        if (!store_conn_is_up(store->lanes[i].conn))
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        if (i != ROLE_EXPIRY && !store_conn_is_up(store->conns[i]))
             return false;
     }
-    return store_conn_is_up(store->reads) && store_conn_is_up(store->changes);
+    return true;
 }
 
 static void report_state(struct store *store, const struct err *why)
@@ -107,18 +153,18 @@ static void report_state(struct store *store, const struct err *why)
         store->options.on_state(is_up, why, store->options.arg);
 }
 
-static void store_on_reads_up(struct store_conn *conn UNUSED, void *arg)
+static void store_on_conn_up(struct store_conn *conn UNUSED, void *arg)
 {
-    struct store *store = arg;
+    report_state(arg, NULL);
+}
+
+static void store_on_main_up(struct store_conn *conn, void *arg)
+{
+    const struct store *store = arg;
 
     if (store->options.on_voucher_changed != NULL)
         store->options.on_voucher_changed(0, store->options.arg);
-    report_state(store, NULL);
-}
-
-static void store_on_changes_up(struct store_conn *conn UNUSED, void *arg)
-{
-    report_state(arg, NULL);
+    store_on_conn_up(conn, arg);
 }
 
 static void store_on_conn_down(struct store_conn *conn UNUSED, bool was_up,
@@ -130,21 +176,21 @@ static void store_on_conn_down(struct store_conn *conn UNUSED, bool was_up,
     report_state(store, why);
 }
 
-static void store_on_lane_up(struct store_conn *conn UNUSED, void *arg)
-{
-    struct lane *lane = arg;
-
-    report_state(lane->store, NULL);
-}
-
 static void store_on_lane_down(struct store_conn *conn, bool was_up,
                                const struct err *why, void *arg)
 {
-    struct lane *lane = arg;
-
     if (store_conn_pending(conn) > 0)
-        store_suspect(lane->store, store_conn_backend(conn));
-    store_on_conn_down(conn, was_up, why, lane->store);
+        store_suspect(arg, store_conn_backend(conn));
+    store_on_conn_down(conn, was_up, why, arg);
+}
+
+static void store_on_expiry_down(struct store_conn *conn, bool was_up,
+                                 const struct err *why, void *arg)
+{
+    struct store *store = arg;
+
+    store->expiry->is_leader = false; /* the lock ended with the session */
+    store_on_conn_down(conn, was_up, why, arg);
 }
 
 static void store_on_notify(const char *payload, void *arg)
@@ -155,32 +201,66 @@ static void store_on_notify(const char *payload, void *arg)
         store->options.on_voucher_changed(strtoll(payload, NULL, 10), store->options.arg);
 }
 
-static enum status open_connections(struct store *store)
+static struct store_conn_options conn_options(const struct store *store, unsigned role)
 {
+    uint32_t timeout_ms = store->options.timeout_ms;
     struct store_conn_options options = {
         .loop = store->options.loop,
         .database_url = store->options.database_url,
-        .timeout_ms = store->options.timeout_ms,
+        .timeout_ms = timeout_ms,
+        .statement_ms = timeout_ms / 4 * 3 + 1,
+        .lock_ms = timeout_ms / 25 > LOCK_MS_MIN ? timeout_ms / 25 : LOCK_MS_MIN,
         .statements = store_statements,
-        .listen = "seckill_voucher",
-        .on_up = store_on_reads_up,
-        .on_down = store_on_conn_down,
-        .on_notify = store_on_notify,
-        .arg = store,
+        .on_up = store_on_conn_up,
+        .on_down = role < ROLE_LANE ? store_on_conn_down : store_on_lane_down,
+        .arg = (void *)(uintptr_t)store,
     };
-    enum status status = store_conn_open(&options, &store->reads);
 
-    options.listen = NULL;
-    options.on_notify = NULL;
-    options.on_up = store_on_changes_up;
-    if (status == STATUS_OK)
-        status = store_conn_open(&options, &store->changes);
-    options.on_up = store_on_lane_up;
-    options.on_down = store_on_lane_down;
-    for (unsigned i = 0; status == STATUS_OK && i < store->options.lanes; i++) {
-        store->lanes[i].store = store;
-        options.arg = &store->lanes[i];
-        status = store_conn_open(&options, &store->lanes[i].conn);
+    if (role == ROLE_READS) {
+        options.statement_ms = timeout_ms / 4 + 1;
+        options.lock_ms = LOCK_MS_MIN; /* see store_reads.c */
+    }
+    if (role == ROLE_MAIN) {
+        options.statement_ms = timeout_ms / 4 + 1;
+        options.lock_ms = 0; /* they wait for migrations only */
+        options.listen = "seckill_voucher";
+        options.on_up = store_on_main_up;
+        options.on_notify = store_on_notify;
+    }
+    if (role == ROLE_EXPIRY) {
+        options.timeout_ms = EXPIRY_TIMEOUT_MS;
+        options.statement_ms = EXPIRY_TIMEOUT_MS / 4 * 3;
+        options.lock_ms = EXPIRY_LOCK_MS;
+        options.idle_ms = EXPIRY_IDLE_MS;
+        options.on_down = store_on_expiry_down;
+    }
+    return options;
+}
+
+void store_send(enum role role, struct call *call, enum statement statement,
+                const struct store_params *params)
+{
+    struct store *store = call->store;
+
+    if (call->query.timeout_ms == 0) {
+        struct store_conn_options options = conn_options(store, role);
+
+        call->query.timeout_ms = options.timeout_ms;
+        call->query.statement_ms = options.statement_ms;
+    }
+    if (!store_conn_send(store->conns[role], &call->query, statement, params))
+        store_answer_later(call, STATUS_DOWN);
+}
+
+static enum status open_connections(struct store *store)
+{
+    enum status status = STATUS_OK;
+
+    for (unsigned i = 0; status == STATUS_OK && i < store->conn_count; i++) {
+        struct store_conn_options options = conn_options(store, i);
+
+        if (i != ROLE_EXPIRY || store->expiry != NULL)
+            status = store_conn_open(&options, &store->conns[i]);
     }
     return status;
 }
@@ -201,14 +281,21 @@ static struct store *store_new(const struct store_options *options)
         return NULL;
     store->options = *options;
     store->options.database_url = strdup(options->database_url);
-    store->lanes = calloc(options->lanes, sizeof(*store->lanes));
+    store->conn_count = ROLE_LANE + options->lanes;
+    store->conns = calloc(store->conn_count, sizeof(struct store_conn *));
+    if (options->expires_orders)
+        store->expiry = calloc(1, sizeof(*store->expiry));
     list_init(&store->unsent);
     list_init(&store->lookup_calls);
-    list_init(&store->changes_calls);
+    list_init(&store->lookups_sent);
+    list_init(&store->reads.waiting);
+    list_init(&store->reads.sent);
+    queues_init(&store->changes.queues);
     list_init(&store->resolving);
     list_init(&store->suspects);
     init_timer(store, &store->unsent_timer);
     init_timer(store, &store->retire_timer);
+    init_timer(store, &store->deadline_timer);
     return store;
 }
 
@@ -224,7 +311,8 @@ enum status store_open(const struct store_options *options, struct store **ret_s
     if (store == NULL)
         return err_set(reterr, STATUS_NO_MEMORY, "out of memory");
     status = STATUS_NO_MEMORY;
-    if (store->options.database_url != NULL && store->lanes != NULL)
+    if (store->options.database_url != NULL && store->conns != NULL &&
+        (store->expiry != NULL || !options->expires_orders))
         status = open_connections(store);
     if (status != STATUS_OK) {
         store_close(store, NULL, NULL);
@@ -244,17 +332,13 @@ static void store_on_closed(void *owner)
         free(suspect);
     params_clear(&store->params);
     free(store->vouchers);
-    free(store->lanes);
+    free(store->conns);
+    free(store->expiry);
+    queues_clear(&store->changes.queues);
     free((char *)(uintptr_t)store->options.database_url); /* our copy */
     free(store);
     if (closed != NULL)
         closed(closed_arg);
-}
-
-static void close_connection(struct store *store, struct store_conn *conn)
-{
-    if (conn != NULL)
-        store_conn_close(conn, closing_done, closing_part(&store->closing));
 }
 
 /* The calls that no connection holds, and those that their callbacks add. */
@@ -264,7 +348,8 @@ static void cancel_waiting(struct store *store)
 
     do {
         list_append_all(&store->unsent, &store->lookup_calls);
-        list_append_all(&store->unsent, &store->changes_calls);
+        list_append_all(&store->unsent, &store->reads.waiting);
+        store_take_changes(store, &store->unsent);
         list_append_all(&store->unsent, &store->resolving);
         call = LIST_SHIFT(struct call, &store->unsent, query.link);
         if (call != NULL) {
@@ -285,13 +370,15 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg)
     store->closed_arg = arg;
     store->is_closed = true;
     closing_start(&store->closing, store_on_closed, store);
-    close_connection(store, store->reads);
-    close_connection(store, store->changes);
-    for (unsigned i = 0; store->lanes != NULL && i < store->options.lanes; i++)
-        close_connection(store, store->lanes[i].conn);
+    for (unsigned i = 0; store->conns != NULL && i < store->conn_count; i++) {
+        if (store->conns[i] != NULL)
+            store_conn_close(store->conns[i], closing_done,
+                             closing_part(&store->closing));
+    }
     cancel_waiting(store);
     closing_handle(&store->closing, (uv_handle_t *)&store->unsent_timer);
     closing_handle(&store->closing, (uv_handle_t *)&store->retire_timer);
+    closing_handle(&store->closing, (uv_handle_t *)&store->deadline_timer);
     closing_done(&store->closing);
 }
 
@@ -307,25 +394,18 @@ uint64_t store_reconnects(const struct store *store)
     return store->reconnects;
 }
 
-unsigned store_batch_room(const struct store *store)
+bool store_is_expiring(const struct store *store)
 {
-    unsigned room = 0;
-
-    for (unsigned i = 0; i < store->options.lanes; i++) {
-        const struct store_conn *conn = store->lanes[i].conn;
-
-        if (store_conn_is_up(conn) && store_conn_pending(conn) < LANE_DEPTH)
-            room += LANE_DEPTH - store_conn_pending(conn);
-    }
-    return room;
+    return store->expiry != NULL && store->expiry->is_leader;
 }
 
 void store_flush(struct store *store)
 {
     store_send_lookups(store);
+    store_send_reads(store);
     store_send_changes(store);
-    store_conn_flush(store->reads);
-    store_conn_flush(store->changes);
-    for (unsigned i = 0; i < store->options.lanes; i++)
-        store_conn_flush(store->lanes[i].conn);
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        if (store->conns[i] != NULL)
+            store_conn_flush(store->conns[i]);
+    }
 }

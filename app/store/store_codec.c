@@ -25,6 +25,19 @@ void params_clear(struct store_params *params)
     memset(params, 0, sizeof(*params));
 }
 
+bool params_copy(struct store_params *params, const struct store_params *from)
+{
+    char *bytes = from->has_failed ? NULL : malloc(from->used + 1);
+
+    if (bytes == NULL)
+        return false;
+    memcpy(bytes, from->bytes, from->used);
+    *params = *from;
+    params->bytes = bytes;
+    params->size = from->used + 1;
+    return true;
+}
+
 static void put(struct store_params *params, const void *bytes, size_t len)
 {
     if (params->used + len > params->size) {

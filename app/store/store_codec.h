@@ -8,6 +8,7 @@
 #define STORE_CODEC_H
 
 #include "app/core/model.h"
+#include "base/attributes.h"
 
 #include <libpq-fe.h>
 
@@ -25,6 +26,8 @@ struct store_params {
 
 void params_begin(struct store_params *params);
 void params_clear(struct store_params *params); /* frees */
+/** Copy complete parameters into cleared ones. False: out of memory, now or before. */
+MUST_CHECK bool params_copy(struct store_params *params, const struct store_params *from);
 void params_null(struct store_params *params);
 void params_int64(struct store_params *params, int64_t value);
 void params_time(struct store_params *params, int64_t unix_us);

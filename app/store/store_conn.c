@@ -8,9 +8,11 @@
  *
  * A query is one statement followed by a Sync, so the server commits each by itself. Its
  * rows arrive before the commit: a query is done when the answer to its Sync has arrived.
- * The session's statement_timeout makes the server answer before the deadline. A server
- * that has not answered by the deadline counts as hung: the connection is closed, and the
- * outcome of all its queries is unknown.
+ *
+ * The session's statement_timeout and lock_timeout make the server answer before the
+ * deadline. The first is changed, by a query of its own, when it does not suit the next
+ * query, which is rare. A server that has not answered by the deadline counts as hung: the
+ * connection is closed, and the outcome of all its queries is unknown.
  *
  * A failure found while sending is handled by the timer, so that no callback runs inside
  * a call of the owner.
@@ -23,6 +25,8 @@
 #include "base/closing.h"
 #include "base/random.h"
 
+#include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +46,9 @@ struct store_conn {
     PGresult *result;    /* of the oldest pending query, until its commit is known */
     uv_timer_t timer;
     unsigned pending_count;
-    unsigned attempts; /* since it was up */
+    unsigned attempts;     /* since it was up */
+    uint32_t statement_ms; /* the session's statement_timeout for the next query */
+    int64_t deadline_us;   /* of the oldest pending query */
     enum state state;
     struct store_backend backend;
     struct err broken; /* a failure found while sending; text "": none */
@@ -177,7 +183,6 @@ static void fail_later(struct store_conn *conn, const char *doing)
 static bool send_settings(struct store_conn *conn)
 {
     char sql[1024];
-    unsigned statement_ms = conn->options.timeout_ms / (STORE_CONN_DEPTH + 1) + 1;
 
     /* Plans are made once and must suit a table of any size, see sql/README.md. */
     snprintf(sql, sizeof(sql),
@@ -185,7 +190,9 @@ static bool send_settings(struct store_conn *conn)
              " coalesce(has_function_privilege(to_regprocedure("
              "  'place_orders(bigint, bigint[], bigint[], text[])'), 'execute'), true)"
              "  ::int,"
-             " set_config('statement_timeout', '%u', false),"
+             " set_config('statement_timeout', '%" PRIu32 "', false),"
+             " set_config('lock_timeout', '%" PRIu32 "', false),"
+             " set_config('idle_session_timeout', '%" PRIu32 "', false),"
              " set_config('default_transaction_isolation', 'read committed', false),"
              " set_config('plan_cache_mode', 'force_generic_plan', false),"
              " set_config('enable_seqscan', 'off', false),"
@@ -195,7 +202,8 @@ static bool send_settings(struct store_conn *conn)
              " set_config('enable_mergejoin', 'off', false),"
              " set_config('jit', 'off', false)"
              " from pg_stat_activity where pid = pg_backend_pid()",
-             statement_ms);
+             conn->options.statement_ms, conn->options.lock_ms, conn->options.idle_ms);
+    conn->statement_ms = conn->options.statement_ms;
     return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
 }
 
@@ -308,6 +316,25 @@ static void fail_prepare(struct store_conn *conn, ExecStatusType kind)
 
 /* -- answers -- */
 
+/* NULL: nothing is under way. */
+static const struct store_query *oldest(const struct store_conn *conn)
+{
+    return list_is_empty(&conn->pending)
+               ? NULL
+               : list_item(conn->pending.next, struct store_query, link);
+}
+
+/* To be called when the oldest query is another one. */
+static void start_deadline(struct store_conn *conn)
+{
+    const struct store_query *query = oldest(conn);
+
+    if (query == NULL || is_broken(conn))
+        return;
+    conn->deadline_us = clock_mono_us() + query->timeout_ms * INT64_C(1000);
+    arm(conn, query->timeout_ms * INT64_C(1000));
+}
+
 /* Classes of SQLSTATE after which a retry may succeed. */
 static enum status status_of_error(const char *sqlstate)
 {
@@ -342,6 +369,7 @@ static void answer_oldest(struct store_conn *conn)
 
     conn->result = NULL;
     conn->pending_count--;
+    start_deadline(conn);
     if (kind != PGRES_TUPLES_OK && kind != PGRES_COMMAND_OK) {
         bool is_stale = is_session_stale(result_sqlstate(result));
 
@@ -451,34 +479,34 @@ static void conn_on_poll(uv_poll_t *poll, int status UNUSED, int events)
 
 /* -- time -- */
 
-static const struct store_query *oldest(const struct store_conn *conn)
+/* A large answer may arrive in many parts. */
+static bool has_input(const struct store_conn *conn)
 {
-    return list_is_empty(&conn->pending)
-               ? NULL
-               : list_item(conn->pending.next, struct store_query, link);
+    struct pollfd socket = {.fd = PQsocket(conn->pg), .events = POLLIN};
+
+    return poll(&socket, 1, 0) > 0;
 }
 
 static void check_deadline(struct store_conn *conn)
 {
-    const struct store_query *query = oldest(conn);
+    int64_t left_us = conn->deadline_us - clock_mono_us();
     struct err why;
 
-    if (query == NULL)
+    if (oldest(conn) == NULL)
         return;
-    if (query->deadline_us > clock_mono_us()) {
-        arm(conn, query->deadline_us - clock_mono_us());
+    if (left_us > 0 || has_input(conn)) {
+        arm(conn, left_us);
         return;
     }
-    err_set(&why, STATUS_TIMEOUT, "no answer within %u ms", conn->options.timeout_ms);
+    err_set(&why, STATUS_TIMEOUT, "no answer within %" PRIu32 " ms",
+            oldest(conn)->timeout_ms);
     fail(conn, &why);
 }
 
 static void conn_on_timer_up(struct store_conn *conn)
 {
-    const struct store_query *query = oldest(conn);
-
     /* after a pause of this process the answer may have arrived unread */
-    if (!is_broken(conn) && query != NULL && query->deadline_us <= clock_mono_us())
+    if (!is_broken(conn) && oldest(conn) != NULL && conn->deadline_us <= clock_mono_us())
         take_input(conn);
     if (conn->state != STATE_UP)
         return;
@@ -499,8 +527,8 @@ static void conn_on_timer(uv_timer_t *timer)
     case STATE_CONNECTING:
     case STATE_PREPARING:
         if (!is_broken(conn))
-            err_set(&conn->broken, STATUS_TIMEOUT, "connect: no answer within %u ms",
-                    conn->options.timeout_ms);
+            err_set(&conn->broken, STATUS_TIMEOUT,
+                    "connect: no answer within %" PRIu32 " ms", conn->options.timeout_ms);
         fail(conn, &conn->broken);
         break;
     case STATE_UP:
@@ -571,7 +599,18 @@ struct store_backend store_conn_backend(const struct store_conn *conn)
     return conn->backend;
 }
 
+/* -- sending -- */
+
 /* False: libpq failed. Old versions of libpq write at each Sync, new ones at a flush. */
+static bool send_sync(struct store_conn *conn)
+{
+#ifdef LIBPQ_HAS_SEND_PIPELINE_SYNC
+    return PQsendPipelineSync(conn->pg) == 1;
+#else
+    return PQpipelineSync(conn->pg) == 1;
+#endif
+}
+
 static bool send_statement(struct store_conn *conn, unsigned statement,
                            const struct store_params *params)
 {
@@ -583,29 +622,71 @@ static bool send_statement(struct store_conn *conn, unsigned statement,
         values[i] = params->is_null[i] ? NULL : params->bytes + params->offsets[i];
         lengths[i] = (int)(params->offsets[i + 1] - params->offsets[i]);
     }
-    if (PQsendQueryPrepared(conn->pg, conn->options.statements[statement].name,
-                            params->count, values, lengths, binary, 1) != 1)
-        return false;
-#ifdef LIBPQ_HAS_SEND_PIPELINE_SYNC
-    return PQsendPipelineSync(conn->pg) == 1;
-#else
-    return PQpipelineSync(conn->pg) == 1;
-#endif
+    return PQsendQueryPrepared(conn->pg, conn->options.statements[statement].name,
+                               params->count, values, lengths, binary, 1) == 1 &&
+           send_sync(conn);
+}
+
+static void add_pending(struct store_conn *conn, struct store_query *query)
+{
+    list_append(&conn->pending, &query->link);
+    if (conn->pending_count++ == 0)
+        start_deadline(conn);
+}
+
+static void conn_on_unattended(struct store_query *query, enum status status UNUSED,
+                               const PGresult *result UNUSED,
+                               const struct err *why UNUSED)
+{
+    free(query);
+}
+
+/* A query whose answer nobody needs. */
+static struct store_query *unattended_query(uint32_t timeout_ms)
+{
+    struct store_query *query = calloc(1, sizeof(*query));
+
+    if (query == NULL)
+        abort(); /* the answers that follow would be taken for others */
+    query->timeout_ms = timeout_ms;
+    query->done = conn_on_unattended;
+    return query;
+}
+
+static bool send_limit(struct store_conn *conn, const struct store_query *query)
+{
+    char sql[64];
+
+    if (conn->statement_ms <= query->statement_ms &&
+        conn->statement_ms >= query->statement_ms / 2)
+        return true;
+    conn->statement_ms = query->statement_ms;
+    snprintf(sql, sizeof(sql), "set statement_timeout = %" PRIu32, conn->statement_ms);
+    add_pending(conn, unattended_query(query->timeout_ms));
+    return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1 &&
+           send_sync(conn);
 }
 
 bool store_conn_send(struct store_conn *conn, struct store_query *query,
                      unsigned statement, const struct store_params *params)
 {
+    bool is_sent;
+
     if (!store_conn_is_up(conn) || params->has_failed)
         return false;
-    query->deadline_us = clock_mono_us() + (int64_t)conn->options.timeout_ms * 1000;
-    list_append(&conn->pending, &query->link);
-    conn->pending_count++;
-    if (!send_statement(conn, statement, params))
+    is_sent = send_limit(conn, query);
+    add_pending(conn, query);
+    if (!is_sent || !send_statement(conn, statement, params))
         fail_later(conn, "send");
-    else if (!uv_is_active((const uv_handle_t *)&conn->timer))
-        arm(conn, (int64_t)conn->options.timeout_ms * 1000);
     return true;
+}
+
+void store_conn_abandon(struct store_conn *conn UNUSED, struct store_query *query)
+{
+    struct store_query *unattended = unattended_query(query->timeout_ms);
+
+    list_insert_after(&query->link, &unattended->link);
+    list_remove(&query->link);
 }
 
 void store_conn_flush(struct store_conn *conn)

@@ -18,11 +18,6 @@
 #include <libpq-fe.h>
 #include <uv.h>
 
-/* Maximum number of queries under way. The server cancels a query after statement_timeout =
-   timeout_ms / (STORE_CONN_DEPTH + 1). So the last query is answered within its deadline
-   even if the server cancels all of them. */
-#define STORE_CONN_DEPTH 2
-
 struct store_conn;
 
 struct store_statement {
@@ -45,7 +40,12 @@ typedef void (*store_query_cb)(struct store_query *query, enum status status,
 /** A statement under way, in the caller's memory until it is answered. */
 struct store_query {
     struct list link;
-    int64_t deadline_us; /* clock_mono_us() */
+    /* How long the server may work on it: then the server cancels it, which is STATUS_BUSY.
+       The session's limit is kept if it is at least half of this. */
+    uint32_t statement_ms;
+    /* A server that has not answered in this time counts as hung. It starts when all queries
+       before this one are answered. */
+    uint32_t timeout_ms;
     store_query_cb done;
 };
 
@@ -58,7 +58,10 @@ struct store_backend {
 struct store_conn_options {
     uv_loop_t *loop;
     const char *database_url; /* borrowed until the connection is closed */
-    uint32_t timeout_ms;      /* per query, and to connect */
+    uint32_t timeout_ms;      /* to connect */
+    uint32_t statement_ms;    /* initial limit of the session, see struct store_query */
+    uint32_t lock_ms;         /* limit of a wait for a lock: STATUS_BUSY; 0: unlimited */
+    uint32_t idle_ms;         /* the server ends a session without queries; 0: never */
     const struct store_statement *statements; /* ends with a NULL name */
     const char *listen;                       /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
@@ -94,6 +97,9 @@ struct store_backend store_conn_backend(const struct store_conn *conn);
  */
 MUST_CHECK bool store_conn_send(struct store_conn *conn, struct store_query *query,
                                 unsigned statement, const struct store_params *params);
+
+/** Forget a query that was sent: the server executes it, and nobody is answered. */
+void store_conn_abandon(struct store_conn *conn, struct store_query *query);
 
 void store_conn_flush(struct store_conn *conn);
 

@@ -2,6 +2,7 @@
 #ifndef STORE_IMPL_H
 #define STORE_IMPL_H
 
+#include "app/core/queues.h"
 #include "app/store/store.h"
 #include "app/store/store_conn.h"
 #include "app/store/store_statements.h"
@@ -11,7 +12,16 @@
 struct call {
     struct store_query query; /* its link serves the store's lists, too */
     struct store *store;
-    enum status status; /* of one that is answered later, without the server */
+    enum status status; /* of one that is answered without the server, perhaps later */
+    /* of a call that may wait for its connection: */
+    store_query_cb done; /* answers and frees it; query.done leads to it */
+    enum statement statement;
+    struct store_params params;
+    int64_t deadline_us;
+    struct list sent;    /* in a list of calls under way that may be abandoned */
+    unsigned rows;       /* of a read: at most, or the like */
+    struct queue *queue; /* of a change: those of its voucher */
+    int64_t sent_us;     /* of a change */
 };
 
 /** Placing a batch, or resolving one. */
@@ -19,10 +29,7 @@ struct batch_call {
     struct call call;
     store_batch_cb callback;
     void *arg;
-    int64_t voucher_id;
-    struct placement *const *placements;
-    size_t count;
-    int64_t deadline_us; /* of resolving */
+    const struct store_batch *batch;
 };
 
 /** Keys of one voucher, looked up by one query. */
@@ -33,19 +40,22 @@ struct lookup_call {
     size_t count;
 };
 
-/** Changes of one kind to orders of one voucher, made by one transaction. */
-struct changes_call {
+/** A call that is answered with rows of vouchers. */
+struct vouchers_call {
     struct call call;
-    int64_t voucher_id;
-    enum change change;
-    struct list changes; /* order_change */
-    size_t count;
+    store_vouchers_cb callback;
+    void *arg;
 };
 
-/** A connection for batches. */
-struct lane {
-    struct store *store;
-    struct store_conn *conn;
+/** Indices of store->conns. The lanes are at and behind ROLE_LANE; each takes one batch at a
+ *  time. */
+enum role {
+    ROLE_MAIN, /* what the sale reads, and notifications */
+    ROLE_READS,
+    ROLE_CHANGES,
+    ROLE_SLOW_CHANGES, /* changes of slow vouchers first */
+    ROLE_EXPIRY,       /* NULL unless the store expires orders */
+    ROLE_LANE
 };
 
 /** A server process that may still work on a batch whose outcome is unknown. */
@@ -54,23 +64,59 @@ struct suspect {
     struct store_backend backend;
 };
 
+/** Overdue batches of orders of one voucher. */
+struct due {
+    int64_t voucher_id;
+    size_t first, count; /* in expiry.firsts */
+};
+
+#define EXPIRY_DUE_MAX     500 /* batches per read */
+#define EXPIRY_SKIPPED_MAX 1000
+
+/** See store_expiry.c. */
+struct expiry {
+    store_expired_cb callback;
+    void *arg;
+    bool is_leader;
+    /* of the call under way: */
+    uint64_t expired;
+    bool was_refused;                    /* for a voucher */
+    struct due due[EXPIRY_DUE_MAX];      /* what the last read returned */
+    int64_t firsts[EXPIRY_DUE_MAX];      /* the first order of each batch */
+    size_t due_count, due_at;            /* due_at: the one that is being expired */
+    int64_t skipped[EXPIRY_SKIPPED_MAX]; /* vouchers, until a call without progress */
+    size_t skipped_count;
+};
+
 struct store {
     struct store_options options;
-    struct store_conn *reads;
-    struct store_conn *changes; /* for changes, which may wait for row locks */
-    struct lane *lanes;
+    struct store_conn **conns; /* conn_count, by enum role */
+    unsigned conn_count;
     struct store_params params; /* of the call that is being sent */
     struct voucher *vouchers;   /* rows of the answer that is being read */
     size_t vouchers_size;
-    struct list unsent;        /* call, answered by unsent_timer */
-    struct list lookup_calls;  /* sent by a flush while few are under way */
-    struct list changes_calls; /* likewise */
-    struct list resolving;     /* batch_call, waiting until the suspects are gone */
+    struct list unsent;       /* call, answered by unsent_timer */
+    struct list lookup_calls; /* sent by a flush while few are under way */
+    struct list lookups_sent; /* lookup_call, by its `sent` */
+    struct {
+        struct list waiting; /* call */
+        struct list sent;    /* call, by its `sent` */
+        size_t waiting_count;
+        unsigned rows; /* of those under way */
+    } reads;
+    struct {
+        struct queues queues; /* of calls that wait to be sent */
+        struct call *sent[2]; /* on ROLE_CHANGES and ROLE_SLOW_CHANGES; NULL: none */
+        size_t count;         /* changes not answered yet */
+    } changes;
+    struct expiry *expiry;
+    struct list resolving; /* batch_call, waiting until the suspects are gone */
     struct list suspects;
     size_t retiring; /* how many suspects, from the first, retire_query terminates */
     struct store_query retire_query;
     uv_timer_t unsent_timer;
     uv_timer_t retire_timer;
+    uv_timer_t deadline_timer; /* while calls wait */
     bool is_up, is_state_reported;
     bool is_refused; /* the reported reason is one that waiting does not mend */
     bool is_closed;
@@ -80,34 +126,67 @@ struct store {
     void *closed_arg;
 };
 
+/* -- calls -- */
+
 /**
  * A zeroed call of `size` bytes that begins with a struct call; `done` frees it.
  *
  * Aborts when out of memory, because it could not guarantee an answer to every call.
  */
 void *store_call_new(struct store *store, size_t size, store_query_cb done);
+void store_call_free(struct call *call);
 
 /** Answer `call` with `status` in the next turn of the loop. */
 void store_answer_later(struct call *call, enum status status);
 
-/** Send store->params. What cannot be sent is answered STATUS_DOWN later. */
-void store_send(struct store_conn *conn, struct call *call, enum statement statement);
+/** Send on the connection for this role. What cannot be sent is answered STATUS_DOWN later.
+ *  Without limits of its own the query gets those of the role. */
+void store_send(enum role role, struct call *call, enum statement statement,
+                const struct store_params *params);
 
-/** The same on the connection for changes. STATUS_BUSY later if its queue is full. */
-void store_send_change(struct call *call, enum statement statement);
+/** Set the limits of a transaction whose outcome is needed in `left_us`. */
+void store_limit(struct call *call, int64_t left_us);
 
-/** The row of an order whose columns start at `first`. False: it is not understood. */
-MUST_CHECK bool store_decode_order(const PGresult *result, int row, int first,
-                                   struct order *ret_order);
+/** `given_us`, or if that is 0, the default. */
+int64_t store_deadline_us(const struct store *store, int64_t given_us);
 
-/** Send the collected changes and look-ups, unless enough of them are under way. */
+/** Calls wait: they are to be timed out. */
+void store_watch_deadlines(struct store *store);
+
+/** Answer the calls in `sent` whose deadline has passed. The connection stays: its other
+ *  calls are not late, and the server cancels what it works on too long. */
+void store_abandon_late(enum role role, struct list *sent, int64_t now_us);
+
+/* -- kinds of calls -- */
+
+/** How many orders or events make as long an answer as one voucher. */
+#define SMALL_ROWS 8
+
+/** Send store->params on the connection for reads, as soon as that has room.
+ *  @rows  vouchers at most, or what is as long */
+void store_read(struct call *call, enum statement statement, unsigned rows);
+void store_send_reads(struct store *store);
+void store_time_out_reads(struct store *store, int64_t now_us);
+
+/** Queue a change of a voucher's row with store->params. @voucher_id  0: a new voucher */
+void store_change_voucher(struct call *call, enum statement statement,
+                          int64_t voucher_id);
 void store_send_changes(struct store *store);
+void store_time_out_changes(struct store *store, int64_t now_us);
+/** Move all that wait to `calls`. */
+void store_take_changes(struct store *store, struct list *calls);
+
 void store_send_lookups(struct store *store);
+void store_time_out_lookups(struct store *store, int64_t now_us);
 
 /** Terminate the suspects, then look up the batches that wait for it. */
 void store_resolve_step(struct store *store);
 
 /** Remember the server process of a lane that failed while batches were under way. */
 void store_suspect(struct store *store, struct store_backend backend);
+
+/** The row of an order whose columns start at `first`. False: it is not understood. */
+MUST_CHECK bool store_decode_order(const PGresult *result, int row, int first,
+                                   struct order *ret_order);
 
 #endif

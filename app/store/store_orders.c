@@ -11,8 +11,9 @@
 
 #include <stdlib.h>
 
-#define RETIRE_AGAIN_MS 5
-#define LOOKUP_MAX      1000 /* keys in one query */
+#define RETIRE_AGAIN_MS  5
+#define LOOKUP_MAX       1000 /* keys in one query */
+#define LOOKUPS_SENT_MAX 2    /* statements on the connection with one more look-up */
 
 /* "place" returns one row for all placements; "find" and "resolve" a row for each. */
 enum batch_column {
@@ -61,33 +62,31 @@ static void put_keys(struct store_params *params, struct placement *const *place
     params_array_end(params);
 }
 
-static void put_batch(struct store *store, int64_t voucher_id,
-                      struct placement *const *placements, size_t count)
+static void put_batch(struct store_params *params, const struct store_batch *batch)
 {
-    struct store_params *params = &store->params;
-
     params_begin(params);
-    params_int64(params, voucher_id);
-    params_array_begin(params, PARAMS_INT64, count);
-    for (size_t i = 0; i < count; i++)
-        params_element_int64(params, placements[i]->user_id);
+    params_int64(params, batch->voucher_id);
+    params_array_begin(params, PARAMS_INT64, batch->count);
+    for (size_t i = 0; i < batch->count; i++)
+        params_element_int64(params, batch->placements[i]->user_id);
     params_array_end(params);
-    params_array_begin(params, PARAMS_INT64, count);
-    for (size_t i = 0; i < count; i++)
-        params_element_int64(params, placements[i]->fence);
+    params_array_begin(params, PARAMS_INT64, batch->count);
+    for (size_t i = 0; i < batch->count; i++)
+        params_element_int64(params, batch->placements[i]->fence);
     params_array_end(params);
-    put_keys(params, placements, count);
+    put_keys(params, batch->placements, batch->count);
 }
 
-static struct batch_call *batch_call_new(struct store *store, int64_t voucher_id,
-                                         struct placement *const *placements,
-                                         size_t count, store_query_cb done)
+static struct batch_call *batch_call_new(struct store *store,
+                                         const struct store_batch *batch,
+                                         store_query_cb done, store_batch_cb callback,
+                                         void *arg)
 {
     struct batch_call *call = store_call_new(store, sizeof(*call), done);
 
-    call->voucher_id = voucher_id;
-    call->placements = placements;
-    call->count = count;
+    call->batch = batch;
+    call->callback = callback;
+    call->arg = arg;
     return call;
 }
 
@@ -109,20 +108,20 @@ static void answer_malformed(struct batch_call *call)
 
 /* -- placing -- */
 
-static void decode_placed(const struct batch_call *call, const PGresult *result)
+static void decode_placed(const struct store_batch *batch, const PGresult *result)
 {
     struct result_array verdicts = result_array(result, 0, COLUMN_VERDICTS);
     struct result_array order_ids = result_array(result, 0, COLUMN_ORDER_IDS);
     const struct order placed = {
-        .voucher_id = call->voucher_id,
+        .voucher_id = batch->voucher_id,
         .price_cents = result_int64(result, 0, COLUMN_PRICE),
         .created_us = result_time(result, 0, COLUMN_DECIDED),
         .expires_us = result_time(result, 0, COLUMN_EXPIRY),
         .status = ORDER_UNPAID,
     };
 
-    for (size_t i = 0; i < call->count; i++) {
-        struct placement *placement = call->placements[i];
+    for (size_t i = 0; i < batch->count; i++) {
+        struct placement *placement = batch->placements[i];
         int64_t verdict = result_array_next(&verdicts);
         bool is_known = verdict > VERDICT_NONE && verdict <= VERDICT_NO_VOUCHER;
 
@@ -134,17 +133,17 @@ static void decode_placed(const struct batch_call *call, const PGresult *result)
 }
 
 /* Per repeated key: its position, then the detail of the order as it is now. */
-static void decode_repeated(const struct batch_call *call, const PGresult *result)
+static void decode_repeated(const struct store_batch *batch, const PGresult *result)
 {
     struct result_array details = result_array(result, 0, COLUMN_DETAILS);
 
     while (details.count > 0) {
         size_t position = (size_t)result_array_next(&details) - 1;
 
-        if (position >= call->count)
+        if (position >= batch->count)
             return;
-        if (!decode_detail(&details, &call->placements[position]->order))
-            call->placements[position]->verdict = VERDICT_NONE;
+        if (!decode_detail(&details, &batch->placements[position]->order))
+            batch->placements[position]->verdict = VERDICT_NONE;
     }
 }
 
@@ -152,19 +151,20 @@ static void store_on_placed(struct store_query *query, enum status status,
                             const PGresult *result, const struct err *why)
 {
     struct batch_call *call = list_item(query, struct batch_call, call.query);
-    struct voucher_snapshot snapshot = {.voucher_id = call->voucher_id};
+    const struct store_batch *batch = call->batch;
+    struct voucher_snapshot snapshot = {.voucher_id = batch->voucher_id};
 
     if (status != STATUS_OK) {
         answer_batch(call, status, NULL, why);
         return;
     }
     if (PQntuples(result) != 1 ||
-        result_array(result, 0, COLUMN_VERDICTS).count != call->count) {
+        result_array(result, 0, COLUMN_VERDICTS).count != batch->count) {
         answer_malformed(call);
         return;
     }
-    decode_placed(call, result);
-    decode_repeated(call, result);
+    decode_placed(batch, result);
+    decode_repeated(batch, result);
     snapshot.now_us = result_time(result, 0, COLUMN_DECIDED);
     snapshot.stock_left = result_int64(result, 0, COLUMN_STOCK);
     snapshot.version = result_int64(result, 0, COLUMN_VERSION);
@@ -174,37 +174,45 @@ static void store_on_placed(struct store_query *query, enum status status,
                  PQgetisnull(result, 0, COLUMN_VERSION) ? NULL : &snapshot, NULL);
 }
 
-/* The lane with the fewest batches under way; NULL: none has room. */
-static struct store_conn *free_lane(const struct store *store)
+/* Batches of slow vouchers take the first half of the lanes only, the others take the last
+   idle lane: so no number of slow vouchers occupies all lanes. */
+static unsigned lanes_for(const struct store *store, bool is_slow)
 {
-    struct store_conn *best = NULL;
+    unsigned lanes = store->options.lanes;
 
-    for (unsigned i = 0; i < store->options.lanes; i++) {
-        struct store_conn *conn = store->lanes[i].conn;
-
-        if (store_conn_is_up(conn) && store_conn_pending(conn) < STORE_CONN_DEPTH &&
-            (best == NULL || store_conn_pending(conn) < store_conn_pending(best)))
-            best = conn;
-    }
-    return best;
+    return is_slow && lanes > 1 ? lanes / 2 : lanes;
 }
 
-void store_place_orders(struct store *store, int64_t voucher_id,
-                        struct placement *const *placements, size_t count,
+static bool is_idle(const struct store_conn *conn)
+{
+    return store_conn_is_up(conn) && store_conn_pending(conn) == 0;
+}
+
+unsigned store_batch_room(const struct store *store, bool is_slow)
+{
+    unsigned room = 0;
+
+    for (unsigned i = 0; i < lanes_for(store, is_slow); i++)
+        room += is_idle(store->conns[ROLE_LANE + i]);
+    return room;
+}
+
+void store_place_orders(struct store *store, const struct store_batch *batch,
                         store_batch_cb callback, void *arg)
 {
     struct batch_call *call =
-        batch_call_new(store, voucher_id, placements, count, store_on_placed);
-    struct store_conn *lane = free_lane(store);
+        batch_call_new(store, batch, store_on_placed, callback, arg);
+    unsigned lane = lanes_for(store, batch->is_slow);
 
-    call->callback = callback;
-    call->arg = arg;
-    if (lane == NULL) {
+    while (lane > 0 && !is_idle(store->conns[ROLE_LANE + lane - 1]))
+        lane--;
+    if (lane == 0) {
         store_answer_later(&call->call, STATUS_DOWN);
         return;
     }
-    put_batch(store, voucher_id, placements, count);
-    store_send(lane, &call->call, STATEMENT_PLACE);
+    put_batch(&store->params, batch);
+    store_limit(&call->call, batch->deadline_us - clock_mono_us());
+    store_send(ROLE_LANE + lane - 1, &call->call, STATEMENT_PLACE, &store->params);
 }
 
 /* -- resolving -- */
@@ -231,17 +239,18 @@ static void store_on_resolved(struct store_query *query, enum status status,
                               const PGresult *result, const struct err *why)
 {
     struct batch_call *call = list_item(query, struct batch_call, call.query);
+    const struct store_batch *batch = call->batch;
 
     if (status != STATUS_OK) {
         answer_batch(call, status, NULL, why);
         return;
     }
-    if ((size_t)PQntuples(result) != call->count) {
+    if ((size_t)PQntuples(result) != batch->count) {
         answer_malformed(call);
         return;
     }
-    for (size_t i = 0; i < call->count; i++) {
-        if (!decode_found(result, (int)i, call->voucher_id, call->placements[i])) {
+    for (size_t i = 0; i < batch->count; i++) {
+        if (!decode_found(result, (int)i, batch->voucher_id, batch->placements[i])) {
             answer_malformed(call);
             return;
         }
@@ -264,7 +273,7 @@ static void answer_resolving(struct store *store, enum status status, bool only_
     int64_t now_us = clock_mono_us();
 
     LIST_EACH_SAFE(struct batch_call, call, &store->resolving, call.query.link) {
-        if (only_late && call->deadline_us > now_us)
+        if (only_late && call->call.deadline_us > now_us)
             continue;
         list_remove(&call->call.query.link);
         store_answer_later(&call->call, status);
@@ -274,8 +283,8 @@ static void answer_resolving(struct store *store, enum status status, bool only_
 static void look_up_resolving(struct store *store)
 {
     LIST_DRAIN(struct batch_call, call, &store->resolving, call.query.link) {
-        put_batch(store, call->voucher_id, call->placements, call->count);
-        store_send(store->reads, &call->call, STATEMENT_RESOLVE);
+        put_batch(&store->params, call->batch);
+        store_send(ROLE_MAIN, &call->call, STATEMENT_RESOLVE, &store->params);
     }
 }
 
@@ -328,7 +337,9 @@ static void retire_suspects(struct store *store)
         params_element_time(params, suspect->backend.start_us);
     params_array_end(params);
     store->retire_query.done = store_on_retired;
-    if (store_conn_send(store->reads, &store->retire_query, STATEMENT_RETIRE, params))
+    store->retire_query.timeout_ms = store->options.timeout_ms;
+    if (store_conn_send(store->conns[ROLE_MAIN], &store->retire_query, STATEMENT_RETIRE,
+                        params))
         store->retiring = count;
     else
         answer_resolving(store, STATUS_DOWN, false);
@@ -344,16 +355,13 @@ void store_resolve_step(struct store *store)
         retire_suspects(store);
 }
 
-void store_resolve_orders(struct store *store, int64_t voucher_id,
-                          struct placement *const *placements, size_t count,
+void store_resolve_orders(struct store *store, const struct store_batch *batch,
                           store_batch_cb callback, void *arg)
 {
     struct batch_call *call =
-        batch_call_new(store, voucher_id, placements, count, store_on_resolved);
+        batch_call_new(store, batch, store_on_resolved, callback, arg);
 
-    call->callback = callback;
-    call->arg = arg;
-    call->deadline_us = clock_mono_us() + (int64_t)store->options.timeout_ms * 1000;
+    call->call.deadline_us = store_deadline_us(store, 0);
     list_append(&store->resolving, &call->call.query.link);
     store_resolve_step(store);
 }
@@ -366,6 +374,7 @@ static void store_on_found(struct store_query *query, enum status status,
     struct lookup_call *call = list_item(query, struct lookup_call, call.query);
     int row = 0;
 
+    list_remove(&call->call.sent);
     if (status == STATUS_OK && (size_t)PQntuples(result) != call->count)
         status = STATUS_IO;
     LIST_DRAIN(struct key_lookup, lookup, &call->lookups, link) {
@@ -397,11 +406,14 @@ void store_find_by_key(struct store *store, int64_t voucher_id, struct key_looku
                        store_key_cb callback, void *arg)
 {
     struct lookup_call *call = lookup_call_of(store, voucher_id);
+    int64_t deadline_us = store_deadline_us(store, lookup->deadline_us);
 
     lookup->callback = callback;
     lookup->arg = arg;
     list_append(&call->lookups, &lookup->link);
-    call->count++;
+    if (call->count++ == 0 || deadline_us < call->call.deadline_us)
+        call->call.deadline_us = deadline_us;
+    store_watch_deadlines(store);
 }
 
 static void put_lookups(struct store_params *params, const struct lookup_call *call)
@@ -422,13 +434,25 @@ static void put_lookups(struct store_params *params, const struct lookup_call *c
 void store_send_lookups(struct store *store)
 {
     while (!list_is_empty(&store->lookup_calls) &&
-           store_conn_pending(store->reads) < STORE_CONN_DEPTH) {
+           store_conn_pending(store->conns[ROLE_MAIN]) < LOOKUPS_SENT_MAX) {
         struct lookup_call *call =
             LIST_SHIFT(struct lookup_call, &store->lookup_calls, call.query.link);
 
         put_lookups(&store->params, call);
-        store_send(store->reads, &call->call, STATEMENT_FIND);
+        list_append(&store->lookups_sent, &call->call.sent);
+        store_send(ROLE_MAIN, &call->call, STATEMENT_FIND, &store->params);
     }
+}
+
+void store_time_out_lookups(struct store *store, int64_t now_us)
+{
+    LIST_EACH_SAFE(struct lookup_call, call, &store->lookup_calls, call.query.link) {
+        if (call->call.deadline_us > now_us)
+            continue;
+        list_remove(&call->call.query.link);
+        store_answer_later(&call->call, STATUS_BUSY);
+    }
+    store_abandon_late(ROLE_MAIN, &store->lookups_sent, now_us);
 }
 
 /* -- reading -- */
@@ -463,7 +487,7 @@ static void store_on_order(struct store_query *query, enum status status,
     if (status == STATUS_OK && !store_decode_order(result, 0, 0, &order))
         status = STATUS_IO;
     call->callback(status, status == STATUS_OK ? &order : NULL, call->arg);
-    free(call);
+    store_call_free(&call->call);
 }
 
 void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
@@ -476,7 +500,7 @@ void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
     params_begin(&store->params);
     params_int64(&store->params, order_id);
     params_int64(&store->params, user_id);
-    store_send(store->reads, &call->call, STATEMENT_READ_ORDER);
+    store_read(&call->call, STATEMENT_READ_ORDER, 1);
 }
 
 struct orders_call {
@@ -500,7 +524,7 @@ static void store_on_orders(struct store_query *query, enum status status,
     }
     call->callback(status, orders, status == STATUS_OK ? count : 0, call->arg);
     free(orders);
-    free(call);
+    store_call_free(&call->call);
 }
 
 void store_list_orders(struct store *store, const struct order_filter *filter,
@@ -515,5 +539,5 @@ void store_list_orders(struct store *store, const struct order_filter *filter,
     params_int64(&store->params, filter->voucher_id);
     params_int64(&store->params, filter->before_id == 0 ? INT64_MAX : filter->before_id);
     params_int64(&store->params, filter->limit);
-    store_send(store->reads, &call->call, STATEMENT_LIST_ORDERS);
+    store_read(&call->call, STATEMENT_LIST_ORDERS, 1 + filter->limit / SMALL_ROWS);
 }

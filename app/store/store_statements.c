@@ -3,10 +3,11 @@
 
 /* store_orders.c and store_vouchers.c read the columns by number. */
 #define ORDER_COLUMNS "o.id, o.voucher_id, o.user_id, order_detail(o)"
-#define VOUCHER_COLUMNS                                                                  \
-    "id, version, title, description, price_cents, face_value_cents, stock_total,"       \
-    " stock_left, per_user_limit, pay_within_s, begin_at, end_at,"                       \
+#define NUMBER_COLUMNS                                                                   \
+    "price_cents, face_value_cents, stock_total, stock_left, per_user_limit,"            \
+    " pay_within_s, begin_at, end_at,"                                                   \
     " requires_ticket::int::bigint as requires_ticket, pow_bits"
+#define VOUCHER_COLUMNS "id, version, title, description, " NUMBER_COLUMNS
 /* One row per change, in their order, numbered by `pos`. */
 #define CHANGED_ORDERS(arrays, names, call)                                              \
     "select r.pos, c.verdict, (c.changed).id, (c.changed).voucher_id,"                   \
@@ -24,9 +25,10 @@
     " (select * from voucher_history where voucher_id = $1 and order_id = $4"            \
     "   and from_status is not null order by id)) of_order"
 /* Returns the clock even without a voucher, whose columns are then NULL. */
-#define VOUCHERS(from)                                                                   \
+#define ROWS(columns, from)                                                              \
     "select v.*, clock_timestamp() from (values (1)) as always"                          \
-    " left join lateral (select " VOUCHER_COLUMNS " from " from ") v on true"
+    " left join lateral (select " columns " from " from ") v on true"
+#define VOUCHERS(from) ROWS(VOUCHER_COLUMNS, from)
 
 /* clang-format off */
 const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
@@ -68,14 +70,18 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
     [STATEMENT_DUE_BATCHES] = {"due_batches",
         "select voucher_id, array_agg(id) from (select voucher_id,"
         "  id from voucher_order where due_to_id is not null"
-        "  and expires_at <= now() order by expires_at"
-        "  limit $1::bigint) due group by voucher_id"},
+        "  and expires_at <= now() and voucher_id <> all ($2::bigint[])"
+        "  order by expires_at limit $1::bigint) due group by voucher_id"},
     [STATEMENT_EXPIRE_BATCHES] = {"expire_batches",
         "select expired, ended from expire_batches($1, $2)"},
+    [STATEMENT_LEAD_EXPIRY] = {"lead_expiry",
+        "select pg_try_advisory_lock(5265717970)::int::bigint"},
     [STATEMENT_VOUCHER_EVENTS] = {"voucher_events", EVENTS("voucher_history")},
     [STATEMENT_ORDER_EVENTS] = {"order_events", EVENTS(EVENTS_OF_ORDER)},
+    [STATEMENT_READ_VOUCHER] = {"read_voucher", VOUCHERS("voucher where id = $1::bigint")},
     [STATEMENT_READ_VOUCHERS] = {"read_vouchers",
-        VOUCHERS("voucher where id = any ($1::bigint[])")},
+        ROWS("id, version, ''::text, ''::text, " NUMBER_COLUMNS,
+             "voucher where id = any ($1::bigint[])")},
     [STATEMENT_LIST_ANY] = {"list_any",
         VOUCHERS("voucher where id < $1::bigint order by id desc limit $2::bigint")},
     [STATEMENT_LIST_UPCOMING] = {"list_upcoming",

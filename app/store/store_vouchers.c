@@ -56,18 +56,12 @@ static bool grow_rows(struct store *store, size_t count)
     return true;
 }
 
-struct vouchers_call {
-    struct call call;
-    store_vouchers_cb callback;
-    void *arg;
-};
-
 static void answer(struct vouchers_call *call, enum status status, size_t count,
                    int64_t now_us)
 {
     call->callback(status, count > 0 ? call->call.store->vouchers : NULL, count, now_us,
                    call->arg);
-    free(call);
+    store_call_free(&call->call);
 }
 
 static void answer_rows(struct vouchers_call *call, const PGresult *result)
@@ -140,6 +134,15 @@ static struct call *begin(struct store *store, store_query_cb done,
     return &call->call;
 }
 
+void store_read_voucher(struct store *store, int64_t voucher_id,
+                        store_vouchers_cb callback, void *arg)
+{
+    struct call *call = begin(store, store_on_vouchers, callback, arg);
+
+    params_int64(&store->params, voucher_id);
+    store_read(call, STATEMENT_READ_VOUCHER, 1);
+}
+
 void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
                          store_vouchers_cb callback, void *arg)
 {
@@ -149,7 +152,7 @@ void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
     for (size_t i = 0; i < count; i++)
         params_element_int64(&store->params, ids[i]);
     params_array_end(&store->params);
-    store_send(store->reads, call, STATEMENT_READ_VOUCHERS);
+    store_send(ROLE_MAIN, call, STATEMENT_READ_VOUCHERS, &store->params);
 }
 
 void store_list_vouchers(struct store *store, const struct voucher_filter *filter,
@@ -163,7 +166,7 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
         params_time(&store->params, filter->after_id == 0 ? start : filter->after_us);
     params_int64(&store->params, filter->after_id == 0 ? start : filter->after_id);
     params_int64(&store->params, filter->limit);
-    store_send(store->reads, call, STATEMENT_LIST_ANY + filter->state);
+    store_read(call, STATEMENT_LIST_ANY + filter->state, filter->limit);
 }
 
 void store_create_voucher(struct store *store, const struct voucher *voucher,
@@ -186,7 +189,7 @@ void store_create_voucher(struct store *store, const struct voucher *voucher,
     params_text(params, &(struct text){actor, strlen(actor)});
     params_int64(params, voucher->requires_ticket);
     params_int64(params, voucher->pow_bits);
-    store_send_change(call, STATEMENT_CREATE_VOUCHER);
+    store_change_voucher(call, STATEMENT_CREATE_VOUCHER, 0);
 }
 
 static void optional_int64(struct store_params *params, const int64_t *value)
@@ -220,7 +223,7 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
     optional_int64(params, patch->pay_within_s != 0 ? &patch->pay_within_s : NULL);
     optional_int64(params, patch->requires_ticket);
     optional_int64(params, patch->pow_bits);
-    store_send_change(call, STATEMENT_PATCH_VOUCHER);
+    store_change_voucher(call, STATEMENT_PATCH_VOUCHER, voucher_id);
 }
 
 void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
@@ -231,5 +234,5 @@ void store_restock_voucher(struct store *store, int64_t voucher_id, int64_t add,
     params_int64(&store->params, voucher_id);
     params_int64(&store->params, add);
     params_text(&store->params, &(struct text){actor, strlen(actor)});
-    store_send_change(call, STATEMENT_RESTOCK_VOUCHER);
+    store_change_voucher(call, STATEMENT_RESTOCK_VOUCHER, voucher_id);
 }

@@ -41,7 +41,8 @@ ASVS = ((2, 9, 11, 3, 2), (3, 3, 4, 1), (0, 2, 4, 6, 5, 0, 2), (3, 1, 2, 4), (1,
         (3, 4, 2, 5, 2, 2), (2, 3, 1, 1), (3, 4), (2, 2, 4, 11, 5, 2, 3), (2, 3, 3, 4, 1, 1), (3, 2, 4), (1, 5, 2, 5),
         (2, 4, 3), (3, 3, 7), (1, 5, 4, 3, 3), (1, 4, 2))
 NOT_IN_CONTRACT = {"POST /v1/dev/token", "GET /web/{name}"}
-FOREIGN = {"archive_command", "archive_mode", "synchronous_standby_names", "wal_compression"} # settings of Postgres
+FOREIGN = {"archive_command", "archive_mode", "synchronous_standby_names", "wal_compression", # of Postgres
+           "pg_blocking_pids"}
 SESSION_WITHIN_S = 120
 SHOWN = ("text", "json")
 LANGUAGES = ("sh", "yaml", "c", *SHOWN)

@@ -353,6 +353,7 @@ static void test_metrics__has_the_metrics_of_the_contract(void **state)
         "seckill_in_flight",
         "seckill_log_dropped_total",
         "seckill_lock_lost_total",
+        "seckill_expiry_leader",
         "seckill_dependency_up{dependency=\"postgres\"} 1",
         "seckill_dependency_up{dependency=\"redis\"} 1",
         "seckill_catalogue_age_seconds"};

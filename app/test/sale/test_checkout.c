@@ -14,15 +14,17 @@
 
 #include <cmocka.h>
 
-#define CALLS_MAX  64
-#define TIMEOUT_MS 20000
-#define TICK_MS    20
-#define QUEUE_MAX  32
+#define CALLS_MAX      64
+#define TIMEOUT_MS     20000
+#define TICK_MS        20
+#define QUEUE_MAX      32
+#define CLOCK_ERROR_US 1000
 
 /* -- the fakes -- */
 
 static struct {
-    unsigned room;
+    unsigned room, slow_room;
+    int64_t created_us; /* of the orders in the answers */
     size_t count;
     struct call {
         int64_t voucher_id;
@@ -30,7 +32,7 @@ static struct {
         size_t count;
         store_batch_cb callback;
         void *arg;
-        bool is_lookup;
+        bool is_lookup, is_slow;
     } calls[CALLS_MAX];
 } fake_store;
 
@@ -49,33 +51,45 @@ static struct {
 
 enum { LOCK_FREE, LOCK_REQUESTED, LOCK_HELD };
 
-unsigned store_batch_room(const struct store *store UNUSED)
+unsigned store_batch_room(const struct store *store UNUSED, bool is_slow)
 {
-    return fake_store.room;
+    return is_slow ? fake_store.slow_room : fake_store.room;
 }
 
-static void keep_call(int64_t voucher_id, struct placement *const *placements,
-                      size_t count, store_batch_cb callback, void *arg, bool is_lookup)
+static void keep_call(const struct store_batch *batch, store_batch_cb callback, void *arg,
+                      bool is_lookup)
 {
     assert_true(fake_store.count < CALLS_MAX);
     fake_store.calls[fake_store.count++] =
-        (struct call){voucher_id, placements, count, callback, arg, is_lookup};
+        (struct call){batch->voucher_id, batch->placements, batch->count, callback, arg,
+                      is_lookup,         batch->is_slow};
 }
 
-void store_place_orders(struct store *store UNUSED, int64_t voucher_id,
-                        struct placement *const *placements, size_t count,
+void store_place_orders(struct store *store UNUSED, const struct store_batch *batch,
                         store_batch_cb callback, void *arg)
 {
-    assert_true(fake_store.room > 0);
-    fake_store.room--;
-    keep_call(voucher_id, placements, count, callback, arg, false);
+    unsigned *room = batch->is_slow ? &fake_store.slow_room : &fake_store.room;
+
+    assert_true(*room > 0);
+    (*room)--;
+    keep_call(batch, callback, arg, false);
 }
 
-void store_resolve_orders(struct store *store UNUSED, int64_t voucher_id,
-                          struct placement *const *placements, size_t count,
+void store_resolve_orders(struct store *store UNUSED, const struct store_batch *batch,
                           store_batch_cb callback, void *arg)
 {
-    keep_call(voucher_id, placements, count, callback, arg, true);
+    keep_call(batch, callback, arg, true);
+}
+
+void catalogue_update(struct catalogue *catalogue UNUSED,
+                      const struct voucher_snapshot *snapshot UNUSED)
+{
+}
+
+int64_t catalogue_now_us(const struct catalogue *catalogue UNUSED, int64_t *ret_error_us)
+{
+    *ret_error_us = CLOCK_ERROR_US;
+    return clock_real_us();
 }
 
 // NOLINTNEXTLINE(readability-function-size): as in rlock.h
@@ -165,10 +179,6 @@ static struct fixture {
     } shoppers[CALLS_MAX];
 } fixture;
 
-static void on_snapshot(const struct voucher_snapshot *snapshot UNUSED, void *arg UNUSED)
-{
-}
-
 static void on_answer(enum outcome outcome, const struct order *order, void *arg)
 {
     struct shopper *shopper = arg;
@@ -188,13 +198,13 @@ static int open_with(void **state, bool bypass, size_t batch_max)
                                        .timeout_ms = TIMEOUT_MS,
                                        .batch_max = batch_max,
                                        .queue_max = QUEUE_MAX,
-                                       .bypass_locks = bypass,
-                                       .on_snapshot = on_snapshot};
+                                       .bypass_locks = bypass};
 
     memset(&fixture, 0, sizeof(fixture));
     memset(&fake_store, 0, sizeof(fake_store));
     memset(&fake_locks, 0, sizeof(fake_locks));
     fake_store.room = 1;
+    fake_store.slow_room = 1;
     fake_locks.fence = 100;
     simulated_time_reset();
     uv_loop_init(&fixture.loop);
@@ -255,14 +265,21 @@ static void pass_ms(int64_t ms)
 }
 
 /* Shopper `user`, also the index of the answer, orders voucher `voucher_id`. */
-static bool submit(int user, int64_t voucher_id)
+static bool submit_with_key(int user, int64_t voucher_id, struct text key)
 {
-    struct checkout_request request = {
-        .voucher_id = voucher_id, .user_id = user, .arrived_us = clock_mono_us()};
+    struct checkout_request request = {.voucher_id = voucher_id,
+                                       .user_id = user,
+                                       .key = key,
+                                       .arrived_us = clock_mono_us()};
 
     fixture.shoppers[user].submitted_us = clock_mono_us();
     return checkout_submit(fixture.checkout, &request, on_answer,
                            &fixture.shoppers[user]);
+}
+
+static bool submit(int user, int64_t voucher_id)
+{
+    return submit_with_key(user, voucher_id, (struct text){0});
 }
 
 static void answer_locks(enum status status)
@@ -310,10 +327,11 @@ static void answer_store(enum status status, enum verdict verdict)
     fake_store.count--;
     memmove(fake_store.calls, fake_store.calls + 1, fake_store.count * sizeof(call));
     if (!call.is_lookup)
-        fake_store.room++;
+        (*(call.is_slow ? &fake_store.slow_room : &fake_store.room))++;
     for (size_t i = 0; i < call.count && status == STATUS_OK; i++) {
         call.placements[i]->verdict = verdict;
         call.placements[i]->order.id = 1000 + call.placements[i]->user_id;
+        call.placements[i]->order.created_us = fake_store.created_us;
     }
     call.callback(status, NULL, &why, call.arg);
     turn();
@@ -651,6 +669,86 @@ static void test_checkout__counts_tries_per_order(void **state UNUSED)
     }
 }
 
+/* It has waited for a lock that somebody holds. */
+static void fail_slowly(void)
+{
+    pass_ms(TIMEOUT_MS / 100);
+    answer_store(STATUS_BUSY, 0);
+}
+
+static void test_checkout__slow_voucher_leaves_room_for_others(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    fake_store.slow_room = 0;
+    fail_slowly();
+    assert_int_equal(fake_store.count, 0); /* though there is room for fast ones */
+    submit_locked(2, 8);
+    assert_int_equal(fake_store.calls[0].voucher_id, 8);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    fake_store.slow_room = 1;
+    turn();
+    assert_true(fake_store.calls[0].is_slow);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(1, OUTCOME_PLACED);
+}
+
+static void test_checkout__delayed_slow_voucher_remains_slow(void **state UNUSED)
+{
+    submit_batch(1, 16);
+    submit_locked(21, 7);
+    pass_ms(TIMEOUT_MS / 10);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_int_equal(fake_store.count, 0); /* delayed, because the last batch was large */
+    fake_store.slow_room = 0;
+    pass_ms(TICK_MS);
+    assert_int_equal(fake_store.count, 0);
+    fake_store.slow_room = 1;
+    turn();
+    assert_true(fake_store.calls[0].is_slow);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+static void test_checkout__slow_voucher_becomes_fast_again(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    submit_locked(2, 7);
+    fail_slowly();
+    submit_locked(3, 7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
+    assert_int_equal(fake_store.calls[0].count, 1);
+    assert_false(fake_store.calls[0].is_slow);
+    pass_ms(TIMEOUT_MS / 10); /* slow, although it succeeds */
+    submit_locked(4, 7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_true(fake_store.calls[0].is_slow);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+static void test_checkout__waits_for_a_row_until_the_deadline(void **state UNUSED)
+{
+    int transactions = 0;
+
+    submit_locked(1, 7);
+    for (; fake_store.count > 0; transactions++)
+        fail_slowly();
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+    assert_in_range(transactions, 90, 100);
+}
+
+/* The statement was cancelled, and would be again. */
+static void test_checkout__repeats_nothing_that_takes_too_long(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    pass_ms(TIMEOUT_MS * 2 / 5);
+    submit_locked(2, 7);
+    answer_store(STATUS_BUSY, 0);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+    assert_int_equal(fake_store.calls[0].count, 1); /* the other one has time */
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
+}
+
 static void test_checkout__unknown_commit_is_looked_up(void **state UNUSED)
 {
     submit_locked(1, 7);
@@ -665,6 +763,31 @@ static void test_checkout__unknown_commit_is_looked_up(void **state UNUSED)
     assert_int_equal(fixture.shoppers[1].order_id, 1001);
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_PLACED);
+}
+
+/* An order without a lock whose commit is looked up; the row is `age_us` older than it. */
+static void bypass_and_look_up(int user, struct text key, int64_t age_us)
+{
+    assert_true(submit_with_key(user, 7, key));
+    answer_locks(STATUS_DOWN);
+    answer_store(STATUS_IO, 0);
+    pass_ms(TICK_MS);
+    fake_store.created_us =
+        clock_real_us() - TICK_MS * INT64_C(1000) - CLOCK_ERROR_US - age_us;
+    answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+/* Without a fence the key finds an order, which an earlier request may have placed. */
+static void test_checkout__bypassed_order_of_earlier_is_repeated(void **state UNUSED)
+{
+    const struct text key = {"key", 3}, none = {0};
+
+    bypass_and_look_up(1, key, 1);
+    assert_answered(1, OUTCOME_REPEATED);
+    bypass_and_look_up(2, key, 0);
+    assert_answered(2, OUTCOME_PLACED);
+    bypass_and_look_up(3, none, 1000000); /* the clock was set; nobody else has its key */
+    assert_answered(3, OUTCOME_PLACED);
 }
 
 static void test_checkout__uncommitted_orders_are_tried_again(void **state UNUSED)
@@ -769,7 +892,14 @@ int main(void)
         TEST(test_checkout__rolled_back_orders_are_tried_again),
         TEST(test_checkout__fails_after_5_transactions),
         TEST(test_checkout__counts_tries_per_order),
+        TEST(test_checkout__slow_voucher_leaves_room_for_others),
+        TEST_LARGE(test_checkout__delayed_slow_voucher_remains_slow),
+        TEST(test_checkout__slow_voucher_becomes_fast_again),
+        TEST(test_checkout__waits_for_a_row_until_the_deadline),
+        TEST(test_checkout__repeats_nothing_that_takes_too_long),
         TEST(test_checkout__unknown_commit_is_looked_up),
+        TEST_WITH(open_bypassing_checkout,
+                  test_checkout__bypassed_order_of_earlier_is_repeated),
         TEST(test_checkout__uncommitted_orders_are_tried_again),
         TEST(test_checkout__unknown_outcome_is_answered_unknown),
         TEST(test_checkout__deadline_in_each_state),

@@ -39,6 +39,9 @@ struct sim_attempt {
     bool is_matched; /* with an order that was not answered as placed */
 };
 
+/** A request is answered now: it must be in time. */
+void sim_check_deadline(int64_t user_id, int64_t arrived_us, int64_t paused_until_us);
+
 void sim_check_answer(struct sim_attempt *attempt, enum outcome outcome,
                       int64_t order_id);
 

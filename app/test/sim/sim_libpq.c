@@ -212,6 +212,15 @@ static int64_t number_behind(const char *text, const char *word)
     return at == NULL ? 0 : strtoll(at + strlen(word), NULL, 10);
 }
 
+static void add_settings(PGconn *conn, const char *command)
+{
+    struct sim_statement *added = add_statement(conn, SQL_SETTINGS, 0);
+
+    added->number = number_behind(command, "set_config('statement_timeout', '");
+    added->lock_ms = number_behind(command, "set_config('lock_timeout', '");
+    added->idle_ms = number_behind(command, "set_config('idle_session_timeout', '");
+}
+
 /* NOLINTBEGIN(readability-identifier-naming,readability-function-size): as in libpq */
 
 int PQsendQueryParams(PGconn *conn, const char *command, int nParams,
@@ -224,8 +233,9 @@ int PQsendQueryParams(PGconn *conn, const char *command, int nParams,
     if (nParams == 0 && strncmp(command, "listen ", 7) == 0)
         add_statement(conn, SQL_LISTEN, 0);
     else if (nParams == 0 && strncmp(command, "select pid", 10) == 0)
-        add_statement(conn, SQL_SETTINGS, 0)->number =
-            number_behind(command, "set_config('statement_timeout', '");
+        add_settings(conn, command);
+    else if (nParams == 0 && strncmp(command, "set statement_timeout = ", 24) == 0)
+        add_statement(conn, SQL_LIMIT, 0)->number = number_behind(command, "= ");
     else
         sim_fail("the simulator has no model of: %s", command);
     return 1;
@@ -251,6 +261,7 @@ static enum sim_statement_kind kind_of(const char *name)
         {"resolve", SQL_RESOLVE},
         {"retire", SQL_RETIRE},
         {"read_vouchers", SQL_READ_VOUCHERS},
+        {"lead_expiry", SQL_LEAD_EXPIRY},
         {"due_batches", SQL_DUE_BATCHES},
         {"expire_batches", SQL_EXPIRE_BATCHES},
         {"pay_order", SQL_PAY_ORDER},

@@ -3,7 +3,8 @@
  *
  * States of a process: STARTING -> IDLE -> RUNNING (a statement) or WAITING (for a row lock) ->
  * COMMITTING -> IDLE, and DEAD. Each transition has a new `step`, by which an event tells
- * whether the process still expects it.
+ * whether the process still expects it. One process may hold the advisory lock of expiry, until
+ * it ends.
  */
 #include "app/test/sim/sim_postgres.h"
 
@@ -33,6 +34,8 @@ struct sim_backend {
     struct list row_wait;        /* in rows[].waiting */
     int row;                     /* locked; -1: none */
     int64_t timeout_us;          /* statement_timeout; 0: none */
+    int64_t lock_us;             /* lock_timeout; 0: none */
+    int64_t idle_us;             /* idle_session_timeout; 0: none */
     int64_t deadline_us;         /* of the statement */
     PGresult *result;            /* of the statement */
     size_t output_count;         /* results that have not been sent */
@@ -57,6 +60,7 @@ static struct {
     unsigned fail_percent, lost_percent;
     const char *sqlstate;
     int64_t refused_user_id;
+    const struct sim_backend *expiry_leader; /* NULL: none */
 } postgres;
 
 static void run_statement(struct sim_backend *backend);
@@ -159,6 +163,8 @@ static void die(struct sim_backend *backend)
     backend->state = DEAD;
     backend->step++;
     release_row(backend);
+    if (postgres.expiry_leader == backend)
+        postgres.expiry_leader = NULL;
     sim_stream_close(&backend->to_server);
     if (!backend->is_client_gone)
         send_answer(backend, ANSWER_END);
@@ -249,12 +255,26 @@ static PGresult *retire(const struct sim_params *params)
     return sim_result_end();
 }
 
-static PGresult *settings(const struct sim_backend *backend)
+static PGresult *settings(struct sim_backend *backend,
+                          const struct sim_statement *statement)
 {
+    backend->timeout_us = statement->number * 1000;
+    backend->lock_us = statement->lock_ms * 1000;
+    backend->idle_us = statement->idle_ms * 1000;
     sim_result_begin(3);
     sim_result_int(backend->pid, 8);
     sim_result_time(backend->start_us);
     sim_result_int(1, 4); /* may call place_orders() */
+    return sim_result_end();
+}
+
+/* pg_try_advisory_lock() */
+static PGresult *lead_expiry(const struct sim_backend *backend)
+{
+    if (postgres.expiry_leader == NULL)
+        postgres.expiry_leader = backend;
+    sim_result_begin(1);
+    sim_result_int(postgres.expiry_leader == backend, 8);
     return sim_result_end();
 }
 
@@ -263,8 +283,10 @@ static PGresult *read_statement(struct sim_backend *backend,
 {
     switch (statement->kind) {
     case SQL_SETTINGS:
+        return settings(backend, statement);
+    case SQL_LIMIT:
         backend->timeout_us = statement->number * 1000;
-        return settings(backend);
+        return sim_result_of(PGRES_COMMAND_OK);
     case SQL_LISTEN:
         backend->is_listening = true;
         return sim_result_of(PGRES_COMMAND_OK);
@@ -272,6 +294,8 @@ static PGresult *read_statement(struct sim_backend *backend,
         return sim_result_of(PGRES_COMMAND_OK);
     case SQL_RETIRE:
         return retire(&statement->params);
+    case SQL_LEAD_EXPIRY:
+        return lead_expiry(backend);
     default:
         return sim_sql_read(statement);
     }
@@ -292,6 +316,8 @@ static void begin_running(struct sim_backend *backend)
 
     if (statement->kind == SQL_PLACE)
         count_tries(&statement->params);
+    if (statement->kind == SQL_EXPIRE_BATCHES && backend != postgres.expiry_leader)
+        sim_fail("service %u expires orders without the lock", backend->service);
     if (is_write(statement)) {
         backend->txn = sim_calloc(sizeof(*backend->txn));
         backend->txn->service = backend->service;
@@ -332,6 +358,15 @@ static void commit(struct sim_backend *backend)
     step_in(backend, COMMITTING, takes_us);
 }
 
+static void wait_for_row(struct sim_backend *backend)
+{
+    int64_t limit_us = backend->timeout_us > 0 ? backend->timeout_us : 3600 * S;
+
+    if (backend->lock_us > 0 && backend->lock_us < limit_us)
+        limit_us = backend->lock_us;
+    step_in(backend, WAITING, limit_us);
+}
+
 static void run_statement(struct sim_backend *backend)
 {
     const struct sim_statement *statement;
@@ -363,8 +398,7 @@ static void run_statement(struct sim_backend *backend)
     else if (lock_row(backend, sim_sql_row(statement)))
         begin_running(backend);
     else
-        step_in(backend, WAITING,
-                backend->timeout_us > 0 ? backend->timeout_us : 3600 * S);
+        wait_for_row(backend);
 }
 
 /* -- commit -- */
@@ -427,6 +461,8 @@ static void next_segment(struct sim_backend *backend)
     if (backend->segment == NULL) {
         if (backend->is_client_gone)
             die(backend);
+        else if (backend->idle_us > 0)
+            step_in(backend, IDLE, backend->idle_us);
         return;
     }
     backend->statement = backend->segment->statements.next;
@@ -454,10 +490,13 @@ static void backend_on_step(void *subject, uint64_t step)
         send_answer(backend, ANSWER_READY);
         break;
     case IDLE:
-        next_segment(backend);
+        if (list_is_empty(&backend->segments))
+            die(backend); /* its client is gone, or has been silent for too long */
+        else
+            next_segment(backend);
         break;
     case WAITING:
-        fail_statement(backend, "57014");
+        fail_statement(backend, sim_now_us() < backend->deadline_us ? "55P03" : "57014");
         break;
     case RUNNING:
         if (sim_now_us() >= backend->deadline_us)

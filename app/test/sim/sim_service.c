@@ -44,13 +44,6 @@ static void service_on_voucher_changed(int64_t voucher_id, void *arg)
         catalogue_invalidate(service->catalogue, voucher_id);
 }
 
-static void service_on_snapshot(const struct voucher_snapshot *snapshot, void *arg)
-{
-    struct sim_service *service = arg;
-
-    catalogue_update(service->catalogue, snapshot);
-}
-
 static void service_on_state(bool is_up, const struct err *why, void *arg)
 {
     struct sim_service *service = arg;
@@ -140,11 +133,10 @@ static void start_sale(struct sim_service *service)
                                         .timeout_ms = options->order_timeout_ms,
                                         .batch_max = options->batch_max,
                                         .queue_max = options->queue_max,
-                                        .bypass_locks = options->bypass_locks,
-                                        .on_snapshot = service_on_snapshot,
-                                        .arg = service};
+                                        .bypass_locks = options->bypass_locks};
 
     service->catalogue = catalogue_create(&service->loop.uv, service->store);
+    checkout.catalogue = service->catalogue;
     service->checkout = checkout_create(&checkout);
     if (options->expires_orders)
         service->expiry = expiry_open(&service->loop.uv, service->store);
@@ -173,6 +165,7 @@ struct sim_service *sim_service_start(const struct sim_service_options *options)
                                   .database_url = service->url,
                                   .timeout_ms = options->order_timeout_ms / 2,
                                   .lanes = options->lanes,
+                                  .expires_orders = options->expires_orders,
                                   .on_voucher_changed = service_on_voucher_changed,
                                   .on_state = service_on_state,
                                   .arg = service};
@@ -193,6 +186,7 @@ struct sim_service *sim_service_start(const struct sim_service_options *options)
                                                 .checkout = service->checkout,
                                                 .store = service->store,
                                                 .metrics = &service->metrics,
+                                                .timeout_ms = options->order_timeout_ms,
                                                 .queue_max = options->queue_max,
                                                 .bypass_locks = options->bypass_locks};
     service->api.problems = problems();

@@ -28,7 +28,8 @@ struct life {
     struct list link;
     struct order_change change;
     struct sim_service *service;
-    bool is_sent, is_answered;
+    int64_t user_id, arrived_us;
+    bool is_answered;
     char actor[ACTOR_BYTES];
     char payment_ref[24];
 };
@@ -102,7 +103,8 @@ static void begin_request(struct request *request)
               attempt->user_id, attempt->voucher_id, request->key, attempt->service);
     request->api = (struct api_request){.api = sim_service_api(request->service),
                                         .http = sim_http_request(request, attempt->key),
-                                        .id = attempt->voucher_id};
+                                        .id = attempt->voucher_id,
+                                        .arrived_us = attempt->arrived_us};
     api_place_order(&request->api);
 }
 
@@ -179,6 +181,8 @@ static void shoppers_on_changed(enum status status, enum change_verdict verdict,
         sim_fail("a change of order %" PRId64 " was answered twice",
                  life->change.order_id);
     life->is_answered = true;
+    sim_check_deadline(life->user_id, life->arrived_us,
+                       shoppers.paused_until_us[sim_service_number(life->service)]);
     SIM_TRACE("answer: change %d of order %" PRId64 ": %s, verdict %d",
               life->change.change, life->change.order_id, status_name(status), verdict);
     if (status != STATUS_OK || verdict != CHANGE_DONE)
@@ -192,7 +196,10 @@ static void shoppers_on_changed(enum status status, enum change_verdict verdict,
 
 static void send_change(struct life *life)
 {
-    life->is_sent = true;
+    uint32_t timeout_ms = sim_service_api(life->service)->options.timeout_ms;
+
+    life->arrived_us = sim_now_us();
+    life->change.deadline_us = life->arrived_us + timeout_ms * INT64_C(1000);
     store_change_order(sim_service_store(life->service), &life->change,
                        shoppers_on_changed, life);
 }
@@ -214,6 +221,7 @@ static void change_order(const struct request *request, int64_t order_id)
         return;
     life = sim_calloc(sizeof(*life));
     shoppers.lives[shoppers.life_count++] = life;
+    life->user_id = request->attempt.user_id;
     snprintf(life->actor, sizeof(life->actor), "shopper:%" PRId64,
              request->attempt.user_id);
     snprintf(life->payment_ref, sizeof(life->payment_ref), "payment-%" PRId64, order_id);

@@ -494,11 +494,22 @@ static void put_due(size_t voucher)
         sim_result_array_end();
 }
 
-static PGresult *due_batches(void)
+static bool is_left_out(const struct sim_params *params, int64_t voucher_id)
+{
+    for (size_t i = 0; i < sim_param_count(params, 1); i++) {
+        if (sim_param_element(params, 1, i) == voucher_id)
+            return true;
+    }
+    return false;
+}
+
+static PGresult *due_batches(const struct sim_params *params)
 {
     sim_result_begin(2);
-    for (size_t at = 0; at < sim_tables.voucher_count; at++)
-        put_due(at);
+    for (size_t at = 0; at < sim_tables.voucher_count; at++) {
+        if (!is_left_out(params, sim_tables.vouchers[at].id))
+            put_due(at);
+    }
     return sim_result_end();
 }
 
@@ -512,7 +523,7 @@ PGresult *sim_sql_read(const struct sim_statement *statement)
     case SQL_READ_VOUCHERS:
         return read_vouchers(&statement->params);
     case SQL_DUE_BATCHES:
-        return due_batches();
+        return due_batches(&statement->params);
     default:
         sim_fail("statement %d does not read", statement->kind);
     }

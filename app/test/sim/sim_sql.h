@@ -19,6 +19,7 @@
 /** The statements that the store sends and the simulator models. */
 enum sim_statement_kind {
     SQL_SETTINGS, /* of a session */
+    SQL_LIMIT,    /* statement_timeout */
     SQL_LISTEN,
     SQL_PREPARE,
     SQL_PLACE,
@@ -26,6 +27,7 @@ enum sim_statement_kind {
     SQL_RESOLVE,
     SQL_RETIRE,
     SQL_READ_VOUCHERS,
+    SQL_LEAD_EXPIRY,
     SQL_DUE_BATCHES,
     SQL_EXPIRE_BATCHES,
     SQL_PAY_ORDER,
@@ -40,8 +42,9 @@ enum sim_statement_kind {
 struct sim_statement {
     enum sim_statement_kind kind;
     struct sim_params params;
-    size_t voucher; /* of the simulator's own sessions */
-    int64_t number;
+    size_t voucher;           /* of the simulator's own sessions */
+    int64_t number;           /* of settings: statement_timeout in ms */
+    int64_t lock_ms, idle_ms; /* of settings: lock_timeout, idle_session_timeout */
 };
 
 struct sim_voucher {

@@ -109,21 +109,21 @@ static void test_store_place_orders__repeats_return_the_current_state(void **sta
 static void test_store_place_orders__full_batches_on_all_lanes(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 100000, 1);
-    unsigned room = store_batch_room(shop->store);
+    unsigned room = store_batch_room(shop->store, false);
     struct basket *baskets = calloc(room + 1, sizeof(*baskets));
 
     assert_true(room >= 2);
     for (unsigned i = 0; i <= room; i++) {
         for (unsigned j = 0; j < BATCH_MAX; j++)
             basket_add(&baskets[i], 1 + i * 100 + j, 1, NULL);
-        assert_int_equal(store_batch_room(shop->store), i < room ? room - i : 0);
+        assert_int_equal(store_batch_room(shop->store, false), i < room ? room - i : 0);
         basket_send(shop, voucher, &baskets[i]);
     }
     for (unsigned i = 0; i <= room; i++) {
         shop_await(shop, &baskets[i].is_answered);
         assert_int_equal(baskets[i].status, i < room ? STATUS_OK : STATUS_DOWN);
     }
-    assert_int_equal(store_batch_room(shop->store), room);
+    assert_int_equal(store_batch_room(shop->store, false), room);
     assert_int_equal(
         sandbox_number(sandbox,
                        "select count(*) from voucher_order where voucher_id = %" PRId64,
@@ -395,7 +395,7 @@ static enum status await_shelf(struct shelf *shelf)
 static const struct voucher *read_voucher(struct shelf *shelf, int64_t id)
 {
     *shelf = (struct shelf){0};
-    store_read_vouchers(shop->store, &id, 1, on_vouchers, shelf);
+    store_read_voucher(shop->store, id, on_vouchers, shelf);
     assert_int_equal(await_shelf(shelf), STATUS_OK);
     return shelf->count == 1 ? &shelf->vouchers[0] : NULL;
 }

@@ -25,12 +25,14 @@ struct shop {
     unsigned refreshes;  /* on_voucher_changed(0) */
     int64_t changed_id;  /* of the last notification */
     struct err down_why; /* the last */
+    uint32_t timeout_ms; /* of the store */
 };
 
 /** A batch and its answer. */
 struct basket {
     struct placement placements[BATCH_MAX];
     struct placement *pointers[BATCH_MAX];
+    struct store_batch batch;
     size_t count;
     bool is_answered, has_snapshot;
     enum status status;
@@ -91,6 +93,7 @@ static inline struct shop *shop_open_at(const char *url, unsigned lanes,
         .database_url = url,
         .timeout_ms = timeout_ms,
         .lanes = lanes,
+        .expires_orders = true,
         .on_voucher_changed = shop_on_changed,
         .on_state = shop_on_state,
         .arg = shop,
@@ -98,6 +101,7 @@ static inline struct shop *shop_open_at(const char *url, unsigned lanes,
     struct err err = {0};
 
     assert_non_null(shop);
+    shop->timeout_ms = timeout_ms;
     uv_loop_init(&shop->loop);
     uv_timer_init(&shop->loop, &shop->tick);
     uv_timer_start(&shop->tick, shop_on_tick, 10, 10);
@@ -170,12 +174,25 @@ static inline void basket_on_answer(enum status status,
         basket->why = *why;
 }
 
-static inline void basket_send(struct shop *shop, int64_t voucher, struct basket *basket)
+/** What the store is given: orders that came just now. */
+static inline const struct store_batch *
+basket_batch(const struct shop *shop, int64_t voucher, struct basket *basket)
 {
     basket->is_answered = false;
     basket->sent_us = clock_mono_us();
-    store_place_orders(shop->store, voucher, basket->pointers, basket->count,
-                       basket_on_answer, basket);
+    basket->batch = (struct store_batch){
+        .voucher_id = voucher,
+        .placements = basket->pointers,
+        .count = basket->count,
+        .deadline_us = basket->sent_us + shop->timeout_ms * INT64_C(2000),
+    };
+    return &basket->batch;
+}
+
+static inline void basket_send(struct shop *shop, int64_t voucher, struct basket *basket)
+{
+    store_place_orders(shop->store, basket_batch(shop, voucher, basket), basket_on_answer,
+                       basket);
     assert_false(basket->is_answered);
     store_flush(shop->store);
 }
@@ -191,9 +208,7 @@ static inline enum status basket_place(struct shop *shop, int64_t voucher,
 static inline enum status basket_resolve_once(struct shop *shop, int64_t voucher,
                                               struct basket *basket)
 {
-    basket->is_answered = false;
-    basket->sent_us = clock_mono_us();
-    store_resolve_orders(shop->store, voucher, basket->pointers, basket->count,
+    store_resolve_orders(shop->store, basket_batch(shop, voucher, basket),
                          basket_on_answer, basket);
     assert_false(basket->is_answered);
     shop_await(shop, &basket->is_answered);

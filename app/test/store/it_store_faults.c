@@ -115,20 +115,13 @@ static void test_store_place_orders__a_row_lock_held_too_long_is_busy(void **sta
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
     struct shop *shop = shop_open(sandbox, 1, 6000);
-    struct basket baskets[STORE_CONN_DEPTH] = {0};
+    struct basket basket = {0};
 
     hold_row(voucher);
-    for (int i = 0; i < STORE_CONN_DEPTH; i++) {
-        basket_add(&baskets[i], i + 1, i + 1, NULL);
-        basket_send(shop, voucher, &baskets[i]);
-    }
-    /* also the last one in the lane, which waited for the others */
-    for (int i = 0; i < STORE_CONN_DEPTH; i++) {
-        shop_await(shop, &baskets[i].is_answered);
-        assert_int_equal(baskets[i].status, STATUS_BUSY);
-    }
+    basket_add(&basket, 1, 1, NULL);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_BUSY);
     sandbox_do(sandbox, "rollback");
-    assert_int_equal(basket_place(shop, voucher, &baskets[0]), STATUS_OK);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
     assert_int_equal(store_reconnects(shop->store), 0);
     shop_close(shop);
 }
@@ -171,7 +164,7 @@ static void test_store__without_a_server_answers_down(void **state UNUSED)
         uv_run(&shop->loop, UV_RUN_ONCE);
     assert_true(shop->down_why.text[0] != '\0');
     assert_false(store_is_up(shop->store));
-    assert_int_equal(store_batch_room(shop->store), 0);
+    assert_int_equal(store_batch_room(shop->store, false), 0);
     assert_int_equal(store_reconnects(shop->store), 0);
     shop_close(shop);
 }
@@ -236,7 +229,7 @@ static void test_store__reconnects_after_a_restart(void **state UNUSED)
     fixture_servers(fixture, "start", "postgres");
     shop_await(shop, &shop->is_up);
     assert_int_equal(shop->refreshes, 2); /* notifications may have been missed */
-    assert_int_equal(store_reconnects(shop->store), 4); /* two of them lanes */
+    assert_int_equal(store_reconnects(shop->store), 7); /* two of them lanes */
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
     assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
     shop_close(shop);
@@ -509,29 +502,57 @@ static void test_store_change_order__unknown_verdict_is_unknown(void **state UNU
     shop_close(shop);
 }
 
+/* -- deadlines -- */
+
+static void on_events(enum status status, const struct event *events UNUSED,
+                      size_t count UNUSED, void *arg)
+{
+    *(struct answered *)arg = (struct answered){true, status};
+}
+
+static void test_store__a_deadline_ends_a_call_and_not_the_connection(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};
+    struct event_filter filter = {.voucher_id = voucher, .limit = 20};
+    struct answered found = {0}, events = {0};
+
+    fixture_servers(fixture, "pause", "postgres");
+    lookup.deadline_us = filter.deadline_us = clock_mono_us() + 100000;
+    store_find_by_key(shop->store, voucher, &lookup, on_key, &found);
+    store_list_events(shop->store, &filter, on_events, &events);
+    shop_await(shop, &found.is_answered);
+    shop_await(shop, &events.is_answered);
+    assert_int_equal(found.status, STATUS_TIMEOUT);
+    assert_int_equal(events.status, STATUS_TIMEOUT);
+    fixture_servers(fixture, "resume", "postgres");
+    lookup.deadline_us = 0;
+    found.is_answered = false;
+    store_find_by_key(shop->store, voucher, &lookup, on_key, &found);
+    shop_await(shop, &found.is_answered);
+    assert_int_equal(found.status, STATUS_OK);
+    assert_int_equal(store_reconnects(shop->store), 0);
+    shop_close(shop);
+}
+
 /* -- closing -- */
 
 static void test_store_close__answers_calls_in_flight(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
     struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
-    struct basket held = {0}, looked_up = {0}, refused = {0},
-                  fillers[STORE_CONN_DEPTH] = {0};
+    struct basket held = {0}, looked_up = {0}, refused = {0};
 
     hold_row(voucher);
     basket_add(&held, 1, 1, NULL);
     basket_send(shop, voucher, &held);
     await_at_work(shop);
     basket_add(&looked_up, 1, 1, NULL);
-    store_resolve_orders(shop->store, voucher, looked_up.pointers, 1, basket_on_answer,
-                         &looked_up);
+    store_resolve_orders(shop->store, basket_batch(shop, voucher, &looked_up),
+                         basket_on_answer, &looked_up);
     basket_add(&refused, 1, 1, NULL);
-    for (int i = 1; i < STORE_CONN_DEPTH; i++) {
-        basket_add(&fillers[i], 1, 1, NULL);
-        basket_send(shop, voucher, &fillers[i]);
-    }
-    store_place_orders(shop->store, voucher, refused.pointers, 1, basket_on_answer,
-                       &refused); /* no room: to be answered later */
+    basket_send(shop, voucher, &refused); /* no room: to be answered later */
     store_close(shop->store, shop_on_closed, shop);
     assert_int_equal(held.status, STATUS_CANCELLED);
     assert_int_equal(looked_up.status, STATUS_CANCELLED);
@@ -595,6 +616,7 @@ int main(void)
         FAULT_CASE(test_store_look_ups__unknown_verdict_is_unknown),
         FAULT_CASE(test_store_orders__unknown_order_status_is_unknown),
         FAULT_CASE(test_store_change_order__unknown_verdict_is_unknown),
+        FAULT_CASE(test_store__a_deadline_ends_a_call_and_not_the_connection),
         FAULT_CASE(test_store_close__answers_calls_in_flight),
         FAULT_CASE(test_store_close__from_inside_a_callback),
     };

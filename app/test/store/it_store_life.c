@@ -222,7 +222,7 @@ static void test_store_change_order__delays_no_reader(void **state UNUSED)
     sandbox_do(sandbox, "select from voucher where id = %" PRId64 " for update", voucher);
     request_change(shop, &turn, &change);
     store_flush(shop->store);
-    store_read_vouchers(shop->store, &voucher, 1, on_vouchers, &is_read);
+    store_read_voucher(shop->store, voucher, on_vouchers, &is_read);
     shop_await(shop, &is_read);
     assert_false(turn.are_all);
     sandbox_do(sandbox, "commit");
@@ -265,18 +265,29 @@ static void on_expired(enum status status, uint64_t expired, bool is_progress, v
 {
     struct expiries *expiries = arg;
 
-    assert_int_equal(status, STATUS_OK);
+    assert_true(status == STATUS_OK || status == STATUS_DOWN); /* not yet connected */
     expiries->expired = expired;
     expiries->is_progress = is_progress;
     expiries->is_done = true;
 }
 
-static struct expiries expire(struct shop *shop)
+static struct expiries expire_once(struct shop *shop)
 {
     struct expiries expiries = {0};
 
     store_expire_orders(shop->store, on_expired, &expiries);
     shop_await(shop, &expiries.is_done);
+    return expiries;
+}
+
+/* By a call of the one store that expires orders. */
+static struct expiries expire(struct shop *shop)
+{
+    struct expiries expiries;
+
+    do
+        expiries = expire_once(shop);
+    while (!store_is_expiring(shop->store));
     return expiries;
 }
 
@@ -302,7 +313,7 @@ test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED
                " where voucher_id in (%" PRId64 ", %" PRId64 ") and user_id <= 600",
                vouchers[0], vouchers[1]);
     while ((expiries = expire(shop)).is_progress) {
-        ASSERT_BETWEEN(expiries.expired, 1, 1000); /* 500 of each */
+        ASSERT_BETWEEN(expiries.expired, 0, 1000); /* 500 of each */
         total += expiries.expired;
     }
     assert_int_equal(total, 1200);

@@ -1,0 +1,141 @@
+/*
+ * api_readings.c - requests that read the same vouchers share a read and its answer.
+ *
+ * Of a page at most one read is under way; the requests that arrive meanwhile share the
+ * next one. So an answer is never older than its request, and a page is read and printed
+ * once, however many ask for it.
+ */
+#include "app/api/api_routes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct api_reading {
+    struct list link; /* in api->readings */
+    struct api *api;
+    struct api_reading_key key;
+    struct list requests; /* which the read under way answers */
+    struct list next;     /* requests that arrived later */
+};
+
+static bool is_same(const struct api_reading_key *a, const struct api_reading_key *b)
+{
+    return a->voucher_id == b->voucher_id && a->filter.state == b->filter.state &&
+           a->filter.after_us == b->filter.after_us &&
+           a->filter.after_id == b->filter.after_id && a->filter.limit == b->filter.limit;
+}
+
+static struct list *bucket_of(struct api *api, const struct api_reading_key *key)
+{
+    uint64_t sum = (uint64_t)key->voucher_id + (uint64_t)key->filter.after_id +
+                   key->filter.limit + (uint64_t)key->filter.state;
+
+    return &api->readings[sum % API_READINGS];
+}
+
+static char *print_list(const struct api_reading *reading, const struct voucher *vouchers,
+                        size_t count, int64_t now_us)
+{
+    const struct voucher_filter *filter = &reading->key.filter;
+    bool has_more = count >= filter->limit; /* one more was read than the page has */
+    char cursor[48];
+
+    if (has_more) {
+        const struct voucher *last = &vouchers[filter->limit - 2];
+        int64_t time_us = filter->state == VOUCHER_ANY        ? 0
+                          : filter->state == VOUCHER_UPCOMING ? last->begin_us
+                                                              : last->end_us;
+
+        count = filter->limit - 1;
+        snprintf(cursor, sizeof(cursor), "%" PRId64 "_%" PRId64, time_us, last->id);
+    }
+    return json_print_vouchers(vouchers, count, now_us, has_more ? cursor : NULL);
+}
+
+/* NULL: out of memory. */
+static struct http_page *make_page(const struct api_reading *reading,
+                                   const struct voucher *vouchers, size_t count,
+                                   int64_t now_us)
+{
+    char *text = reading->key.voucher_id != 0
+                     ? json_print_voucher(&vouchers[0], now_us)
+                     : print_list(reading, vouchers, count, now_us);
+    struct http_reply reply = {.status = 200,
+                               .content_type = "application/json",
+                               .body = text,
+                               .body_len = text != NULL ? strlen(text) : 0};
+    struct http_page *page = text != NULL ? http_page_create(&reply) : NULL;
+
+    free(text);
+    return page;
+}
+
+static void start_reading(struct api_reading *reading);
+
+static void readings_on_read(enum status status, const struct voucher *vouchers,
+                             size_t count, int64_t now_us, void *arg)
+{
+    struct api_reading *reading = arg;
+    struct http_page *page = NULL;
+    struct list answered;
+
+    list_init(&answered);
+    list_append_all(&answered, &reading->requests);
+    if (status == STATUS_OK && reading->key.voucher_id != 0 && count == 0)
+        status = STATUS_NOT_FOUND;
+    if (status == STATUS_OK)
+        page = make_page(reading, vouchers, count, now_us);
+    if (status == STATUS_OK && page == NULL)
+        status = STATUS_NO_MEMORY;
+    if (list_is_empty(&reading->next)) {
+        list_remove(&reading->link);
+        free(reading);
+    } else {
+        start_reading(reading);
+    }
+    LIST_DRAIN(struct api_request, request, &answered, list.link) {
+        if (page != NULL)
+            http_answer_page(request->http, page);
+        else
+            api_answer_failure(request, status, false);
+    }
+    http_page_free(page);
+}
+
+static void start_reading(struct api_reading *reading)
+{
+    struct store *store = reading->api->options.store;
+
+    list_append_all(&reading->requests, &reading->next);
+    if (reading->key.voucher_id != 0)
+        store_read_voucher(store, reading->key.voucher_id, readings_on_read, reading);
+    else
+        store_list_vouchers(store, &reading->key.filter, readings_on_read, reading);
+}
+
+void api_share_reading(struct api_request *request, const struct api_reading_key *key)
+{
+    struct list *bucket = bucket_of(request->api, key);
+    struct api_reading *reading;
+
+    LIST_EACH(struct api_reading, other, bucket, link) {
+        if (is_same(&other->key, key)) {
+            list_append(&other->next, &request->list.link);
+            return;
+        }
+    }
+    reading = calloc(1, sizeof(*reading));
+    if (reading == NULL) {
+        api_answer_problem(request, PROBLEM_OVERLOADED);
+        return;
+    }
+    reading->api = request->api;
+    reading->key = *key;
+    list_init(&reading->requests);
+    list_init(&reading->next);
+    list_append(bucket, &reading->link);
+    list_append(&reading->next, &request->list.link);
+    start_reading(reading);
+}

@@ -1,0 +1,387 @@
+/*
+ * store_changes.c - changes of vouchers and of placed orders.
+ *
+ * A voucher has a queue of changes, and at most one of its transactions is under way. The
+ * changes of orders of one kind that wait meanwhile share the next.
+ *
+ * A transaction that cannot lock its rows in a short time is tried again until the deadline
+ * of its changes. Its queue is slow from then on, and slow queues use one of the two
+ * connections only. So a voucher whose row is held delays its own changes, and those of other
+ * vouchers only while its first attempt lasts.
+ *
+ * Promise: a change is answered by its deadline: STATUS_BUSY if it was not made.
+ */
+#include "app/store/store_impl.h"
+#include "base/clock.h"
+
+#include <string.h>
+
+#define CHANGES_MAX 4096      /* not answered yet */
+#define SHARED_MAX  500       /* in a transaction: the voucher's sale waits meanwhile */
+#define NEW_VOUCHER INT64_MAX /* in place of an id, for the queue of new vouchers */
+
+/** Changes of one kind to orders of one voucher, made by one transaction. */
+struct changes_call {
+    struct call call;
+    struct list changes; /* order_change */
+    size_t count;
+};
+
+/* NULL: it changes a voucher. */
+static struct changes_call *changes_of(struct call *call)
+{
+    return call->statement <= STATEMENT_REDEEM_ORDER
+               ? list_item(call, struct changes_call, call)
+               : NULL;
+}
+
+static size_t count_of(struct call *call)
+{
+    const struct changes_call *orders = changes_of(call);
+
+    return orders != NULL ? orders->count : 1;
+}
+
+/* The store's timeout is half of it. */
+static int64_t request_timeout_us(const struct store *store)
+{
+    return store->options.timeout_ms * INT64_C(2000);
+}
+
+static bool is_any_up(const struct store *store)
+{
+    return store_conn_is_up(store->conns[ROLE_CHANGES]) ||
+           store_conn_is_up(store->conns[ROLE_SLOW_CHANGES]);
+}
+
+/* -- answers -- */
+
+enum changed_column { CHANGED_POS, CHANGED_VERDICT, CHANGED_ORDER };
+
+static void answer_change(const struct order_change *change, enum status status,
+                          const PGresult *result, int row)
+{
+    int64_t verdict = CHANGE_NO_ORDER;
+    struct order order;
+    bool has_order;
+
+    if (status == STATUS_OK)
+        verdict = result_int64(result, row, CHANGED_VERDICT);
+    has_order = verdict != CHANGE_NO_ORDER;
+    /* an answer that is not understood leaves the outcome unknown */
+    if (verdict < CHANGE_DONE || verdict > CHANGE_REF_USED ||
+        (has_order && !store_decode_order(result, row, CHANGED_ORDER, &order))) {
+        status = STATUS_IO;
+        has_order = false;
+    }
+    change->callback(status, (enum change_verdict)verdict, has_order ? &order : NULL,
+                     change->arg);
+}
+
+/* One row per change, in their order. */
+static bool is_well_formed(const struct changes_call *call, const PGresult *result)
+{
+    for (int row = 0; row < PQntuples(result); row++) {
+        if (result_int64(result, row, CHANGED_POS) != row + 1)
+            return false;
+    }
+    return (size_t)PQntuples(result) == call->count;
+}
+
+static void store_on_orders_changed(struct store_query *query, enum status status,
+                                    const PGresult *result, const struct err *why UNUSED)
+{
+    struct changes_call *call = list_item(query, struct changes_call, call.query);
+    int row = 0;
+
+    if (status == STATUS_OK && !is_well_formed(call, result))
+        status = STATUS_IO;
+    LIST_DRAIN(struct order_change, change, &call->changes, link)
+        answer_change(change, status, result, row++);
+    store_call_free(&call->call);
+}
+
+/* It returns to its queue if it waited for a lock, otherwise it is answered. */
+static void store_on_change(struct store_query *query, enum status status,
+                            const PGresult *result, const struct err *why)
+{
+    struct call *call = list_item(query, struct call, query);
+    struct store *store = call->store;
+    struct queue *queue = call->queue;
+
+    for (unsigned i = 0; i < 2; i++) {
+        if (store->changes.sent[i] == call)
+            store->changes.sent[i] = NULL;
+    }
+    queue->is_busy = false;
+    if (status == STATUS_OK || status == STATUS_BUSY)
+        queue_note_time(queue, clock_mono_us() - call->sent_us, status != STATUS_OK,
+                        request_timeout_us(store));
+    query->done = call->done;
+    if (status == STATUS_BUSY && queue->is_slow) {
+        list_insert_after(&queue->items, &call->query.link);
+        queues_update(&store->changes.queues, queue);
+        return;
+    }
+    queues_update(&store->changes.queues, queue);
+    store->changes.count -= count_of(call);
+    call->done(query, status, result, why);
+}
+
+/* -- deadlines -- */
+
+static void answer_unchanged(struct call *call, enum status status)
+{
+    call->store->changes.count -= count_of(call);
+    store_answer_later(call, status);
+}
+
+static struct changes_call *changes_call_new(struct store *store,
+                                             enum statement statement)
+{
+    struct changes_call *call =
+        store_call_new(store, sizeof(*call), store_on_orders_changed);
+
+    list_init(&call->changes);
+    call->call.statement = statement;
+    call->call.deadline_us = INT64_MAX;
+    return call;
+}
+
+static void add_change(struct changes_call *call, struct order_change *change)
+{
+    list_append(&call->changes, &change->link);
+    call->count++;
+    if (change->deadline_us < call->call.deadline_us)
+        call->call.deadline_us = change->deadline_us;
+}
+
+/* Those that are too late leave the call. Returns false: it is answered as a whole. */
+static bool drop_late_changes(struct call *call, int64_t latest_us)
+{
+    struct changes_call *orders = changes_of(call);
+    struct changes_call *late;
+    struct list changes;
+
+    if (orders == NULL)
+        return false;
+    late = changes_call_new(call->store, call->statement);
+    list_init(&changes);
+    list_append_all(&changes, &orders->changes);
+    orders->count = 0;
+    call->deadline_us = INT64_MAX;
+    LIST_DRAIN(struct order_change, change, &changes, link)
+        add_change(change->deadline_us <= latest_us ? late : orders, change);
+    if (orders->count > 0) {
+        answer_unchanged(&late->call, STATUS_BUSY);
+        return true;
+    }
+    list_append_all(&orders->changes, &late->changes);
+    orders->count = late->count;
+    store_call_free(&late->call);
+    return false;
+}
+
+/* What has no time left for another transaction is answered. */
+static void drop_late(struct store *store, struct queue *queue, int64_t now_us)
+{
+    int64_t latest_us = now_us + queue_needs_us(queue, request_timeout_us(store));
+
+    LIST_EACH_SAFE(struct call, call, &queue->items, query.link) {
+        if (call->deadline_us > latest_us || drop_late_changes(call, latest_us))
+            continue;
+        list_remove(&call->query.link);
+        answer_unchanged(call, STATUS_BUSY);
+    }
+}
+
+/* The outcome is unknown, and the connection stays: the server cancels it soon. */
+static void abandon_late(struct store *store, unsigned i, int64_t now_us)
+{
+    struct call *call = store->changes.sent[i];
+
+    if (call == NULL || call->deadline_us > now_us)
+        return;
+    store->changes.sent[i] = NULL;
+    store_conn_abandon(store->conns[ROLE_CHANGES + i], &call->query);
+    store_answer_later(call, STATUS_TIMEOUT);
+}
+
+void store_time_out_changes(struct store *store, int64_t now_us)
+{
+    struct queue *queue;
+    size_t at = 0;
+
+    abandon_late(store, 0, now_us);
+    abandon_late(store, 1, now_us);
+    while ((queue = idmap_next(&store->changes.queues.map, &at)) != NULL) {
+        drop_late(store, queue, now_us);
+        queues_update(&store->changes.queues, queue);
+    }
+}
+
+void store_take_changes(struct store *store, struct list *calls)
+{
+    struct queue *queue;
+    size_t at = 0;
+
+    while ((queue = idmap_next(&store->changes.queues.map, &at)) != NULL) {
+        list_append_all(calls, &queue->items);
+        queues_update(&store->changes.queues, queue);
+    }
+}
+
+/* -- queues -- */
+
+/* NULL: the call is answered instead. */
+static struct queue *queue_of(struct store *store, int64_t voucher_id)
+{
+    return store->changes.count < CHANGES_MAX
+               ? queues_get(&store->changes.queues, voucher_id)
+               : NULL;
+}
+
+static void enqueue(struct call *call, struct queue *queue)
+{
+    call->queue = queue;
+    list_append(&queue->items, &call->query.link);
+    queues_update(&call->store->changes.queues, queue);
+    store_watch_deadlines(call->store);
+}
+
+void store_change_voucher(struct call *call, enum statement statement, int64_t voucher_id)
+{
+    struct store *store = call->store;
+    struct queue *queue = NULL;
+
+    call->statement = statement;
+    call->deadline_us = store_deadline_us(store, 0);
+    store->changes.count++;
+    if (!is_any_up(store))
+        answer_unchanged(call, STATUS_DOWN);
+    else if (!params_copy(&call->params, &store->params) ||
+             (queue = queue_of(store, voucher_id != 0 ? voucher_id : NEW_VOUCHER)) ==
+                 NULL)
+        answer_unchanged(call, STATUS_NO_MEMORY);
+    else
+        enqueue(call, queue);
+}
+
+/* Changes that wait to be sent share a transaction. */
+static struct changes_call *waiting_call(struct queue *queue, enum statement statement)
+{
+    LIST_EACH(struct call, waiting, &queue->items, query.link) {
+        if (waiting->statement == statement && count_of(waiting) < SHARED_MAX)
+            return changes_of(waiting);
+    }
+    return NULL;
+}
+
+void store_change_order(struct store *store, struct order_change *change,
+                        store_change_cb callback, void *arg)
+{
+    enum statement statement = STATEMENT_PAY_ORDER + change->change;
+    struct queue *queue = queue_of(store, change->voucher_id);
+    struct changes_call *call = queue != NULL ? waiting_call(queue, statement) : NULL;
+
+    change->callback = callback;
+    change->arg = arg;
+    change->deadline_us = store_deadline_us(store, change->deadline_us);
+    store->changes.count++;
+    if (call != NULL) {
+        add_change(call, change);
+        return;
+    }
+    call = changes_call_new(store, statement);
+    add_change(call, change);
+    if (queue == NULL)
+        answer_unchanged(&call->call, STATUS_NO_MEMORY);
+    else
+        enqueue(&call->call, queue);
+}
+
+/* -- sending -- */
+
+static void put_payments(struct store_params *params, const struct changes_call *call)
+{
+    params_array_begin(params, PARAMS_TEXT, call->count);
+    LIST_EACH(struct order_change, change, &call->changes, link)
+        params_element_text(params, &change->payment_ref);
+    params_array_end(params);
+    params_array_begin(params, PARAMS_INT64, call->count);
+    LIST_EACH(struct order_change, change, &call->changes, link)
+        params_element_int64(params, change->amount_cents);
+    params_array_end(params);
+}
+
+static void put_changes(struct store_params *params, const struct changes_call *call)
+{
+    params_begin(params);
+    params_int64(params, call->call.queue->voucher_id);
+    params_array_begin(params, PARAMS_INT64, call->count);
+    LIST_EACH(struct order_change, change, &call->changes, link)
+        params_element_int64(params, change->order_id);
+    params_array_end(params);
+    params_array_begin(params, PARAMS_TEXT, call->count);
+    LIST_EACH(struct order_change, change, &call->changes, link)
+        params_element_text(params, &(struct text){change->actor, strlen(change->actor)});
+    params_array_end(params);
+    if (call->call.statement == STATEMENT_PAY_ORDER)
+        put_payments(params, call);
+}
+
+static void send_first(struct store *store, enum role role, struct queue *queue)
+{
+    struct call *call = LIST_SHIFT(struct call, &queue->items, query.link);
+    const struct changes_call *orders = changes_of(call);
+
+    queue->is_busy = true;
+    call->done = call->query.done;
+    call->query.done = store_on_change;
+    call->sent_us = clock_mono_us();
+    store->changes.sent[role - ROLE_CHANGES] = call;
+    store_limit(call, call->deadline_us - call->sent_us);
+    if (orders != NULL)
+        put_changes(&store->params, orders);
+    store_send(role, call, call->statement,
+               orders != NULL ? &store->params : &call->params);
+}
+
+/* The queue to be served next on this connection; NULL: none. */
+static struct queue *next_queue(struct store *store, enum role role)
+{
+    struct queue *queue = NULL;
+
+    if (role == ROLE_SLOW_CHANGES)
+        queue = queues_next(&store->changes.queues, true);
+    return queue != NULL ? queue : queues_next(&store->changes.queues, false);
+}
+
+static void send_on(struct store *store, enum role role)
+{
+    const struct store_conn *conn = store->conns[role];
+    struct queue *queue;
+
+    while (store_conn_is_up(conn) && store_conn_pending(conn) == 0 &&
+           (queue = next_queue(store, role)) != NULL) {
+        drop_late(store, queue, clock_mono_us());
+        if (!list_is_empty(&queue->items))
+            send_first(store, role, queue);
+        queues_update(&store->changes.queues, queue);
+    }
+}
+
+void store_send_changes(struct store *store)
+{
+    struct list unsent;
+
+    if (is_any_up(store)) {
+        send_on(store, ROLE_CHANGES);
+        send_on(store, ROLE_SLOW_CHANGES);
+        return;
+    }
+    list_init(&unsent);
+    store_take_changes(store, &unsent);
+    LIST_DRAIN(struct call, call, &unsent, query.link)
+        answer_unchanged(call, STATUS_DOWN);
+}

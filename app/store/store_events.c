@@ -1,0 +1,73 @@
+/* store_events.c - reading the history of orders and vouchers. */
+#include "app/store/store_impl.h"
+
+#include <stdlib.h>
+
+enum event_column {
+    EVENT_ID,
+    EVENT_VOUCHER_ID,
+    EVENT_ORDER_ID,
+    EVENT_AT,
+    EVENT_STOCK_CHANGE,
+    EVENT_ACTOR,
+    EVENT_FROM,
+    EVENT_TO,
+    EVENT_DETAIL,
+};
+
+static struct event decode_event(const PGresult *result, int row)
+{
+    return (struct event){
+        .id = result_int64(result, row, EVENT_ID),
+        .voucher_id = result_int64(result, row, EVENT_VOUCHER_ID),
+        .order_id = result_int64(result, row, EVENT_ORDER_ID),
+        .at_us = result_time(result, row, EVENT_AT),
+        .stock_change = result_int64(result, row, EVENT_STOCK_CHANGE),
+        .actor = result_text(result, row, EVENT_ACTOR),
+        .from_status = result_text(result, row, EVENT_FROM),
+        .to_status = result_text(result, row, EVENT_TO),
+        .detail = result_text(result, row, EVENT_DETAIL),
+    };
+}
+
+struct events_call {
+    struct call call;
+    store_events_cb callback;
+    void *arg;
+};
+
+static void store_on_events(struct store_query *query, enum status status,
+                            const PGresult *result, const struct err *why UNUSED)
+{
+    struct events_call *call = list_item(query, struct events_call, call.query);
+    size_t count = status == STATUS_OK ? (size_t)PQntuples(result) : 0;
+    struct event *events = count > 0 ? calloc(count, sizeof(*events)) : NULL;
+
+    if (count > 0 && events == NULL)
+        status = STATUS_NO_MEMORY;
+    for (size_t i = 0; status == STATUS_OK && i < count; i++)
+        events[i] = decode_event(result, (int)i);
+    call->callback(status, events, status == STATUS_OK ? count : 0, call->arg);
+    free(events);
+    store_call_free(&call->call);
+}
+
+void store_list_events(struct store *store, const struct event_filter *filter,
+                       store_events_cb callback, void *arg)
+{
+    struct events_call *call = store_call_new(store, sizeof(*call), store_on_events);
+    struct store_params *params = &store->params;
+
+    call->callback = callback;
+    call->arg = arg;
+    params_begin(params);
+    params_int64(params, filter->voucher_id);
+    params_int64(params, filter->after_id);
+    params_int64(params, filter->limit);
+    if (filter->order_id != 0)
+        params_int64(params, filter->order_id);
+    call->call.deadline_us = filter->deadline_us;
+    store_read(&call->call,
+               filter->order_id != 0 ? STATEMENT_ORDER_EVENTS : STATEMENT_VOUCHER_EVENTS,
+               1 + filter->limit / SMALL_ROWS);
+}

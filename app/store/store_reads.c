@@ -1,0 +1,111 @@
+/*
+ * store_reads.c - the reads of the API wait for their connection, in bounded number.
+ *
+ * Few rows are under way at once, because the loop decodes and prints them: a turn must
+ * not become long for the orders. A read that waits for a table lock, which only a migration
+ * holds for long, is soon cancelled and sent again after the others. A read that is late is
+ * abandoned.
+ */
+#include "app/store/store_impl.h"
+#include "base/clock.h"
+
+#include <string.h>
+
+#define WAITING_MAX 4096 /* reads */
+#define SENT_MAX    64   /* reads under way, abandoned ones included */
+#define ROWS_MAX    256  /* of the reads under way, unless it is one alone */
+
+static void wait_for_turn(struct call *call)
+{
+    list_append(&call->store->reads.waiting, &call->query.link);
+    call->store->reads.waiting_count++;
+    store_watch_deadlines(call->store);
+}
+
+static bool has_waited_for_lock(const PGresult *result)
+{
+    return strcmp(result_sqlstate(result), "55P03") == 0;
+}
+
+static void store_on_read(struct store_query *query, enum status status,
+                          const PGresult *result, const struct err *why)
+{
+    struct call *call = list_item(query, struct call, query);
+
+    list_remove(&call->sent);
+    call->store->reads.rows -= call->rows;
+    query->done = call->done;
+    if (status == STATUS_BUSY && has_waited_for_lock(result)) {
+        call->status = STATUS_BUSY;
+        wait_for_turn(call);
+    } else {
+        call->done(query, status, result, why);
+    }
+}
+
+void store_read(struct call *call, enum statement statement, unsigned rows)
+{
+    struct store *store = call->store;
+
+    call->statement = statement;
+    call->rows = rows;
+    call->status = STATUS_NO_MEMORY; /* unless it gets a turn */
+    call->deadline_us = store_deadline_us(store, call->deadline_us);
+    if (!store_conn_is_up(store->conns[ROLE_READS])) {
+        store_answer_later(call, STATUS_DOWN);
+    } else if (store->reads.waiting_count >= WAITING_MAX ||
+               !params_copy(&call->params, &store->params)) {
+        store_answer_later(call, STATUS_NO_MEMORY);
+    } else {
+        wait_for_turn(call);
+    }
+}
+
+/* NULL: none waits. */
+static struct call *first_waiting(const struct store *store)
+{
+    return list_is_empty(&store->reads.waiting)
+               ? NULL
+               : list_item(store->reads.waiting.next, struct call, query.link);
+}
+
+static void end_waiting(struct call *call)
+{
+    list_remove(&call->query.link);
+    call->store->reads.waiting_count--;
+}
+
+static void send_read(struct store *store, struct call *call)
+{
+    end_waiting(call);
+    if (!store_conn_is_up(store->conns[ROLE_READS])) {
+        store_answer_later(call, STATUS_DOWN);
+        return;
+    }
+    call->done = call->query.done;
+    call->query.done = store_on_read;
+    store->reads.rows += call->rows;
+    list_append(&store->reads.sent, &call->sent);
+    store_send(ROLE_READS, call, call->statement, &call->params);
+}
+
+void store_send_reads(struct store *store)
+{
+    const struct store_conn *conn = store->conns[ROLE_READS];
+    struct call *call;
+
+    while ((call = first_waiting(store)) != NULL && store_conn_pending(conn) < SENT_MAX &&
+           (store->reads.rows == 0 || store->reads.rows + call->rows <= ROWS_MAX))
+        send_read(store, call);
+}
+
+void store_time_out_reads(struct store *store, int64_t now_us)
+{
+    store_abandon_late(ROLE_READS, &store->reads.sent, now_us);
+    LIST_EACH_SAFE(struct call, call, &store->reads.waiting, query.link) {
+        if (call->deadline_us > now_us)
+            continue;
+        end_waiting(call);
+        store_answer_later(call, call->status);
+    }
+}
