@@ -571,7 +571,12 @@ static void item_apply_verdict(struct item *item)
 static void checkout_on_stale_unlocked(struct rlock *lock UNUSED,
                                        enum status status UNUSED, void *arg)
 {
-    item_lock(arg);
+    struct item *item = arg;
+
+    if (item->is_answered)
+        item_free(item);
+    else
+        item_lock(item);
 }
 
 /*
