@@ -469,7 +469,6 @@ static size_t scramble_write(size_t k, char *buf, size_t size, void *arg)
              scramble->order_id, k);
     request.token = is_payment ? payment() : shopper(7);
     request.body = is_payment ? body : NULL;
-    request.headers = is_payment ? NULL : "Content-Length: 0\r\n";
     return client_format(&request, buf, size);
 }
 
