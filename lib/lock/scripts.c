@@ -78,21 +78,27 @@ static const char acquire_wait[] =
     "end\n"
     "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
-/*
- * MGET returns nil, not an error, for a key of another type. pcall: a user who may not
- * publish has released the lock nevertheless, and waiters try again by themselves.
- */
+/* pcall: a user who may not publish has released the lock nevertheless, and waiters try
+   again by themselves. */
+#define PUBLISH                                                                          \
+    "local function publish(channel, text)\n"                                            \
+    "  local hearers = redis.pcall('PUBLISH', channel, text)\n"                          \
+    "  return type(hearers) == 'number' and math.min(hearers, 8) + 1 or 1\n"             \
+    "end\n"
+
+/* MGET returns nil, not an error, for a key of another type. */
 static const char release[] =
+    PUBLISH
     "local found = redis.call('MGET', unpack(KEYS))\n"
     "local results, ours = {}, {}\n"
     "for i = 2, #KEYS do\n"
     "  local is_ours = found[i] == ARGV[i - 1]\n"
-    "  results[i - 1] = is_ours and '1' or '0'\n"
-    "  if is_ours then ours[#ours + 1] = KEYS[i] end\n"
+    "  results[i - 1] = is_ours and 1 or 0\n"
+    "  if is_ours then ours[#ours + 1] = i end\n"
     "end\n"
-    "if #ours > 0 then redis.call('DEL', unpack(ours)) end\n"
-    "if found[1] then\n"
-    "  for _, name in ipairs(ours) do redis.pcall('PUBLISH', 'rlock:' .. name, '') end\n"
+    "for _, i in ipairs(ours) do redis.call('DEL', KEYS[i]) end\n"
+    "for _, i in ipairs(found[1] and ours or {}) do\n"
+    "  results[i - 1] = publish('rlock:' .. KEYS[i], '')\n"
     "end\n"
     "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
@@ -119,9 +125,9 @@ static const char renew[] =
     "  local grant = holder .. ':' .. ARGV[at + 1]\n"
 
 /* The channel of kind_redisson_channel() in kinds.c. */
-#define PUBLISH_REDISSON                                                                    \
-    "redis.pcall('PUBLISH', 'redisson_lock__channel:' ..\n"                              \
-    "  (name:find('{', 1, true) and name or '{' .. name .. '}'), '0')\n"
+#define REDISSON_CHANNEL                                                                 \
+    "'redisson_lock__channel:' ..\n"                                                     \
+    "  (name:find('{', 1, true) and name or '{' .. name .. '}')"
 
 static const char reentrant_acquire[] =
     DRAW_FENCES("#KEYS - 1")
@@ -147,14 +153,15 @@ static const char reentrant_acquire[] =
     "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
 static const char reentrant_release[] =
+    PUBLISH
     "local call, results = redis.pcall, {}\n"
     FOR_EACH_GRANT("0", "1", "2")
     "  local is_ours = call('HEXISTS', name, grant) == 1\n"
     "  if is_ours then redis.call('HDEL', name, grant) end\n"
-    "  results[i] = is_ours and '1' or '0'\n"
+    "  results[i] = is_ours and 1 or 0\n"
     "  if is_ours and call('HINCRBY', name, holder, -1) <= 0 then\n"
     "    call('DEL', name)\n"
-    PUBLISH_REDISSON
+    "    results[i] = publish(" REDISSON_CHANNEL ", '0')\n"
     "  end\n"
     "end\n"
     "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
@@ -306,7 +313,7 @@ static const char force_release[] =
     "if deleted == 1 then\n"
     "  local first = head_if_any(KEYS[2], KEYS[3], math.floor(now[1] * 1000 + now[2] / 1000))\n"
     "  redis.pcall('PUBLISH', 'rlock:' .. name, first or '')\n"
-    PUBLISH_REDISSON
+    "  redis.pcall('PUBLISH', " REDISSON_CHANNEL ", '0')\n"
     "end\n"
     "return {ARGV[#ARGV], deleted}\n";
 
