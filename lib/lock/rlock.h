@@ -79,7 +79,11 @@ extern const struct rlock_kind rlock_reentrant;
 
 /**
  * As plain, but waiters are served in the order in which they reached the server. Each
- * sends a heartbeat. A waiter that died is skipped within RLOCK_FAIR_BEAT_MS * 3; a live
+ * sends a heartbeat. A waiter that died is skipped within RLOCK_FAIR_BEAT_MS * 3, or that
+ * long after the next call if no waiter was heard for RLOCK_FAIR_BEAT_MS * 2; a waiter
+ * whose process stands still for longer than RLOCK_FAIR_BEAT_MS * 3 while others are
+ * heard may lose its place. The order survives up to 30 s in which the server stands
+ * still, or nobody reaches it. A live
  * waiter never is, whatever the clocks of the clients show. The keys "<name>:queue" and
  * "<name>:beats" belong to the lock.
  *

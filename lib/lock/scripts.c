@@ -180,21 +180,37 @@ static const char reentrant_renew[] =
 
 /*
  * The queue is a sorted set of owners by the time of their arrival on the server's clock,
- * made unique; the beats are the times, in ms, until which each counts as alive. Both
- * keys expire with the last beat. head() removes the dead, but never `owner`, which is
+ * made unique; the beats are the times, in ms, until which each counts as alive, and for
+ * '' the time when a waiter was heard last. When none was heard for a while, the server
+ * stood still, or all are dead: excuse() gives each of them one more patience. So the
+ * keys are kept for longer than that. head() removes the dead, but never `owner`, which is
  * calling. Where the lock is free but its head has not taken it yet, the number is the
  * rest of the head's beat. A release ignores a queue key of another type; take() refuses
  * it before it changes anything.
  */
 #define FAIR_HEAD                                                                        \
+    "local patience = " TEXT(RLOCK_FAIR_BEAT_MS) " * 3\n"                                \
+    "local function excuse(queue, beats, ms)\n"                                          \
+    "  local heard = redis.call('ZSCORE', beats, '') or 0\n"                             \
+    "  if heard + 0 == 0 or ms - heard < " TEXT(RLOCK_FAIR_BEAT_MS) " * 2 then return end\n" \
+    "  for _, owner in ipairs(redis.call('ZRANGE', queue, 0, -1)) do\n"                  \
+    "    redis.call('ZADD', beats, ms + patience, owner)\n"                              \
+    "  end\n"                                                                            \
+    "  redis.call('ZADD', beats, 0, '')\n"                                               \
+    "end\n"                                                                              \
+    "local function quit(queue, beats, owner)\n"                                         \
+    "  redis.call('ZREM', queue, owner)\n"                                               \
+    "  redis.call('ZREM', beats, owner)\n"                                               \
+    "  if redis.call('EXISTS', queue) == 0 then redis.call('ZREM', beats, '') end\n"     \
+    "end\n"                                                                              \
     "local function head(queue, beats, owner, ms)\n"                                     \
+    "  excuse(queue, beats, ms)\n"                                                       \
     "  while true do\n"                                                                  \
     "    local first = redis.call('ZRANGE', queue, 0, 0)[1]\n"                           \
     "    if not first or first == owner then return first end\n"                         \
     "    local beat = redis.call('ZSCORE', beats, first)\n"                              \
     "    if beat and beat + 0 >= ms then return first end\n"                             \
-    "    redis.call('ZREM', queue, first)\n"                                             \
-    "    redis.call('ZREM', beats, first)\n"                                             \
+    "    quit(queue, beats, first)\n"                                                    \
     "  end\n"                                                                            \
     "end\n"                                                                              \
     "local function head_if_any(queue, beats, ms)\n"                                     \
@@ -205,13 +221,13 @@ static const char reentrant_renew[] =
 static const char fair_acquire[] =
     FAIR_HEAD
     "local function join(queue, beats, owner, clock)\n"
-    "  local patience = " TEXT(RLOCK_FAIR_BEAT_MS) " * 3\n"
     "  local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2] or 0\n"
     "  local arrival = string.format('%.0f', math.max(clock, last + 1))\n"
     "  redis.call('ZADD', queue, 'NX', arrival, owner)\n"
-    "  redis.call('ZADD', beats, math.floor(clock / 1000) + patience, owner)\n"
-    "  redis.call('PEXPIRE', queue, patience)\n"
-    "  redis.call('PEXPIRE', beats, patience)\n"
+    "  local ms = math.floor(clock / 1000)\n"
+    "  redis.call('ZADD', beats, ms + patience, owner, ms, '')\n"
+    "  redis.call('PEXPIRE', queue, 30000)\n"
+    "  redis.call('PEXPIRE', beats, 30000)\n"
     "end\n"
     "local function take(name, queue, beats, owner, wait, lease, clock)\n"
     "  redis.call('ZCARD', beats)\n"
@@ -219,8 +235,7 @@ static const char fair_acquire[] =
     "  local found = redis.call('GET', name)\n"
     "  if found == owner or not found and (not first or first == owner) then\n"
     "    redis.call('SET', name, owner, 'PX', lease)\n"
-    "    redis.call('ZREM', queue, owner)\n"
-    "    redis.call('ZREM', beats, owner)\n"
+    "    quit(queue, beats, owner)\n"
     "    return '1'\n"
     "  end\n"
     "  if wait > 0 then join(queue, beats, owner, clock) end\n"
@@ -244,8 +259,7 @@ static const char fair_release[] =
     "local function leave(name, queue, beats, owner)\n"
     "  local found = redis.pcall('GET', name)\n"
     "  if found == owner then redis.call('DEL', name) end\n"
-    "  redis.pcall('ZREM', queue, owner)\n"
-    "  redis.pcall('ZREM', beats, owner)\n"
+    "  pcall(quit, queue, beats, owner)\n"
     "  if found == owner or not found then\n"
     "    local first = head_if_any(queue, beats, ms)\n"
     "    if first then redis.pcall('PUBLISH', 'rlock:' .. name, first) end\n"
