@@ -500,7 +500,7 @@ static void test_lock__a_key_of_another_kind_is_left_alone(void **state)
 
     make_voucher(service, &(struct sale){.stock = 5}, voucher_id);
     redis_do(*state, "HSET lock:order:79 f v");
-    EXPECT(place_order(service, 79, voucher_id, NULL), 409, "order_in_progress");
+    EXPECT(place_order(service, 79, voucher_id, NULL), 503, "unavailable");
     assert_string_equal(redis_do(*state, "HGET lock:order:79 f"), "v");
     redis_do(*state, "DEL lock:order:79");
 }

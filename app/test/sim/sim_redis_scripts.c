@@ -393,13 +393,16 @@ static redisReply *run_renew(const struct sim_script_call *call)
 static redisReply *run_raise(const struct sim_script_call *call)
 {
     struct key *key = find(call->keys[0]);
+    int64_t least = number_of(call->args[0]);
     redisReply *reply = sim_reply_array(2);
     char digits[24];
 
     if (key == NULL)
         key = create(call->keys[0]);
-    if (number_of((struct sim_bytes){key->value, key->value_len}) < server_us()) {
-        snprintf(digits, sizeof(digits), "%" PRId64, server_us());
+    if (least < server_us())
+        least = server_us();
+    if (number_of((struct sim_bytes){key->value, key->value_len}) < least) {
+        snprintf(digits, sizeof(digits), "%" PRId64, least);
         set_value(key, (struct sim_bytes){digits, strlen(digits)});
     }
     reply->element[0] =
