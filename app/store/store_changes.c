@@ -280,7 +280,7 @@ static struct changes_call *waiting_call(struct queue *queue, enum statement sta
 void store_change_order(struct store *store, struct order_change *change,
                         store_change_cb callback, void *arg)
 {
-    enum statement statement = STATEMENT_PAY_ORDER + change->change;
+    enum statement statement = STATEMENT_PAY_ORDER + (unsigned)change->change;
     struct queue *queue = queue_of(store, change->voucher_id);
     struct changes_call *call = queue != NULL ? waiting_call(queue, statement) : NULL;
 

@@ -166,7 +166,7 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
         params_time(&store->params, filter->after_id == 0 ? start : filter->after_us);
     params_int64(&store->params, filter->after_id == 0 ? start : filter->after_id);
     params_int64(&store->params, filter->limit);
-    store_read(call, STATEMENT_LIST_ANY + filter->state, filter->limit);
+    store_read(call, STATEMENT_LIST_ANY + (unsigned)filter->state, filter->limit);
 }
 
 void store_create_voucher(struct store *store, const struct voucher *voucher,
