@@ -51,7 +51,8 @@ def open_loop(program, place, port, seconds, voucher, rate, connections=CONNECTI
 class Deployment:
     """A database, instances of the service, and the checks after each measurement."""
 
-    def __init__(self, program, servers, secret, place, database, stack, workers=WORKERS, instances=1):
+    def __init__(self, program, servers, secret, place, database, stack, workers=WORKERS, instances=1,
+                 **settings):
         self.place = place
         self.database_url = servers.env["SECKILL_DATABASE_URL"].rsplit("/", 1)[0] + "/" + database
         self.owner_url = servers.env["PG_OWNER_URL"].rsplit("/", 1)[0] + "/" + database
@@ -63,7 +64,7 @@ class Deployment:
             "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"],
             "SECKILL_JWT_SECRET": secret,
             "SECKILL_WORKERS": str(workers),
-            "SECKILL_RATE_PER_USER": "0"}, f"{place}/{database}.{number}.log")
+            "SECKILL_RATE_PER_USER": "0", **settings}, f"{place}/{database}.{number}.log")
             for number in range(instances)]
         self.service = self.services[0]
         self.service.migrate(self.owner_url)

@@ -87,14 +87,15 @@ class Servers:
     """A private PostgreSQL and Redis whose files are in a directory. They stop when this process
     ends, however it ends: the pipe to `servers.sh hold` is closed then."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, **env):
         self.directory = directory
+        self.start_env = dict(os.environ, **env)
         self.holder = None
 
     def up(self):
         self.holder = subprocess.Popen(
             [f"{LOAD}/servers.sh", "hold", self.directory], text=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, start_new_session=True)
+            stdout=subprocess.PIPE, start_new_session=True, env=self.start_env)
         with self.holder.stdout as lines:
             self.env = dict(line.strip().split("=", 1) for line in lines)
         if not self.env:

@@ -1,0 +1,116 @@
+#!/usr/bin/env -S python3 -B
+"""bench_commit.py PROGRAM SLOW_DISK - measure orders while each flush of the WAL is delayed.
+
+SLOW_DISK is a library that delays the flushes of Postgres, see slow_disk.c. Two deployments share
+the servers: one may release a voucher's row before its commit is durable
+(SECKILL_EARLY_RELEASE=auto), the other does not (off). Each round measures each case once. After
+each measurement SQL statements check that no voucher was oversold, no shopper has two orders, and
+every 201 is a row.
+
+Prints a table of orders per second, and writes var/bench/commit.json: the medians of the cases and
+of the ratios within a round. Exit code 1 if a check fails.
+
+  BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=3"""
+
+import contextlib
+import json
+import os
+import shutil
+import statistics
+import struct
+import sys
+import tempfile
+
+import deploy
+import harness
+
+PLACE = os.environ.get("BENCH_PLACE", "var/bench")
+SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+TOKENS = 600_000
+
+# setting, vouchers, delay in ms
+CASES = [(setting, vouchers, delay) for delay in (0, 1, 5, 20) for vouchers in (1, 100, 1000)
+         for setting in ("auto", "off")]
+RATIOS = {
+    "one_auto_vs_off_0ms": (("auto", 1, 0), ("off", 1, 0)),
+    "one_5ms_vs_0ms": (("auto", 1, 5), ("auto", 1, 0)),
+    "one_auto_vs_off_20ms": (("auto", 1, 20), ("off", 1, 20)),
+    "hundred_vs_one_0ms": (("auto", 100, 0), ("auto", 1, 0)),
+    "hundred_vs_one_5ms": (("auto", 100, 5), ("auto", 1, 5)),
+    "thousand_vs_one_0ms": (("auto", 1000, 0), ("auto", 1, 0)),
+    "thousand_auto_vs_off_5ms": (("auto", 1000, 5), ("off", 1000, 5)),
+}
+
+
+class SlowDisk:
+    """The library and the file with its delay, where the user of Postgres can read them."""
+
+    def __init__(self, library, stack):
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="slow-disk."))
+        os.chmod(directory, 0o755)
+        shutil.copy(library, f"{directory}/slow_disk.so")
+        self.path = f"{directory}/delay"
+        self.env = {"LD_PRELOAD": f"{directory}/slow_disk.so", "SLOW_DISK": self.path}
+        self.set_ms(0)
+        os.chmod(self.path, 0o644)
+
+    def set_ms(self, delay_ms):
+        """In place: Postgres has mapped the file."""
+        with open(self.path, "r+b" if os.path.exists(self.path) else "wb") as file:
+            file.write(struct.pack("=q", delay_ms * 1000))
+
+
+def measure(deployment, disk, vouchers, delay_ms):
+    """Orders per second."""
+    disk.set_ms(0)
+    deployment.empty()
+    ids = [deployment.service.create_voucher("sale", deploy.STOCK) for _ in range(vouchers)]
+    disk.set_ms(delay_ms)
+    report = deployment.measure(SECONDS, ids, TOKENS)
+    disk.set_ms(0)
+    return report["created"] / report["seconds"]
+
+
+def run(program, library, stack):
+    os.makedirs(PLACE, exist_ok=True)
+    deploy.raise_file_limit(deploy.CONNECTIONS)
+    disk = SlowDisk(library, stack)
+    servers = harness.Servers(f"{PLACE}/commit", **disk.env)
+    servers.up()
+    stack.callback(servers.down)
+    secret = harness.new_secret()
+    deployments = {setting: deploy.Deployment(program, servers, secret, PLACE, f"commit_{setting}", stack,
+                                              SECKILL_EARLY_RELEASE=setting)
+                   for setting in ("auto", "off")}
+    deployments["auto"].service.write_tokens(TOKENS, f"{PLACE}/tokens")
+    print(deploy.machine(), deploy.durability(deployments["auto"]), flush=True)
+    rates = {case: [] for case in CASES}
+    measure(deployments["auto"], disk, 1, 0) # warm-up
+    for number in range(ROUNDS):
+        for case in CASES if number % 2 == 0 else CASES[::-1]:
+            setting, vouchers, delay = case
+            rates[case].append(measure(deployments[setting], disk, vouchers, delay))
+            print(f"{number} {delay:2} ms, {vouchers:4} vouchers, {setting:4}: {rates[case][-1]:9,.0f}/s",
+                  flush=True)
+    return rates
+
+
+def main(program, library):
+    with contextlib.ExitStack() as stack:
+        rates = run(program, library, stack)
+    ratios = {name: statistics.median(a / b for a, b in zip(rates[above], rates[below]))
+              for name, (above, below) in RATIOS.items()}
+    for name, ratio in ratios.items():
+        print(f"{name:26} {ratio:6.2f}")
+    with open(f"{PLACE}/commit.json", "w", encoding="utf-8") as file:
+        json.dump(ratios | {"orders_per_s": {f"{setting}_{vouchers}_{delay}ms": statistics.median(values)
+                                             for (setting, vouchers, delay), values in rates.items()}},
+                  file, indent=1)
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except harness.Failed as failed:
+        sys.exit(f"bench_commit.py: {failed}")
