@@ -282,17 +282,18 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
 static enum status create_sale(struct worker *worker)
 {
     const struct config *config = worker->options.config;
-    struct checkout_options checkout = {.loop = &worker->loop,
-                                        .locks = worker->locks,
-                                        .store = worker->store,
-                                        .metrics = worker->options.metrics,
-                                        .lease_ms = (uint32_t)config->lock_lease_ms,
-                                        .lock_wait_ms = (uint32_t)config->lock_wait_ms,
-                                        .timeout_ms = (uint32_t)config->order_timeout_ms,
-                                        .batch_max = (size_t)config->batch_max,
-                                        .queue_max = (size_t)config->queue_max,
-                                        .bypass_locks =
-                                            config->redis_down == CONFIG_BYPASS};
+    struct checkout_options checkout = {
+        .loop = &worker->loop,
+        .locks = worker->locks,
+        .store = worker->store,
+        .metrics = worker->options.metrics,
+        .lease_ms = (uint32_t)config->lock_lease_ms,
+        .lock_wait_ms = (uint32_t)config->lock_wait_ms,
+        .timeout_ms = (uint32_t)config->order_timeout_ms,
+        .batch_max = (size_t)config->batch_max,
+        .queue_max = (size_t)config->queue_max,
+        .bypass_locks = config->redis_down == CONFIG_BYPASS,
+        .early_release = config->early_release == CONFIG_AUTO};
 
     worker->catalogue = catalogue_create(&worker->loop, worker->store);
     checkout.catalogue = worker->catalogue;

@@ -12,6 +12,7 @@
 /* In the order of the choices in config.c. */
 enum config_alg { CONFIG_HS256, CONFIG_RS256, CONFIG_ES256 };
 enum config_redis_down { CONFIG_REJECT, CONFIG_BYPASS };
+enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
 
 #define CONFIG_FILES_MAX 8
 
@@ -32,6 +33,7 @@ struct config {
     const char *tls_priority; /* see http_tls_check_priority() */
     int64_t jwt_alg;          /* enum config_alg */
     int64_t redis_down;       /* enum config_redis_down */
+    int64_t early_release;    /* enum config_early_release */
     int64_t log_level;        /* enum log_level */
     int64_t workers;          /* 0: one per core */
     int64_t lock_lease_ms;

@@ -56,7 +56,7 @@ void queues_update(struct queues *queues, struct queue *queue)
         return;
     if (has_work && list_is_empty(&queue->ring))
         list_append(queue->is_slow ? &queues->slow_ring : &queues->ring, &queue->ring);
-    if (has_work)
+    if (has_work || queue->unflushed > 0)
         return;
     list_remove(&queue->ring);
     idmap_remove(&queues->map, queue->voucher_id);

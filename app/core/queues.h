@@ -17,10 +17,11 @@ struct queue {
     struct list items;         /* the caller's, in order of arrival */
     struct list split_batches; /* the caller's; sent before the items */
     int64_t voucher_id;
-    int64_t took_us;  /* of the last transaction */
-    bool is_busy;     /* set by the caller while a transaction is under way */
-    bool is_slow;     /* see queue_note_time() */
-    struct list ring; /* in a ring of queues while the queue may send */
+    int64_t took_us;    /* of the last transaction */
+    bool is_busy;       /* set by the caller while a transaction is under way */
+    bool is_slow;       /* see queue_note_time() */
+    unsigned unflushed; /* the caller's: released transactions that are not durable yet */
+    struct list ring;   /* in a ring of queues while the queue may send */
 };
 
 struct queues {
@@ -37,8 +38,8 @@ void queues_clear(struct queues *queues); /* all queues must be empty */
  *  was added. NULL: out of memory. */
 MUST_CHECK struct queue *queues_get(struct queues *queues, int64_t voucher_id);
 
-/** Put the queue into its ring if it may send; free it if it is empty and not busy. To be
- *  called after each change of its lists or of is_busy. */
+/** Put the queue into its ring if it may send; free it if it is empty, not busy, and all its
+ *  transactions are durable. To be called after each change of these. */
 void queues_update(struct queues *queues, struct queue *queue);
 
 /**

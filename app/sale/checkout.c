@@ -12,7 +12,9 @@
  *   UNLOCKING  its lock is being released; the answer follows
  *
  * A voucher has at most one transaction under way; the orders queued meanwhile form the
- * next batch. A slow voucher, for example one whose row is held, gets a bounded share of the
+ * next batch. On a slow disk a transaction releases the voucher's row before it is durable:
+ * then the next batch is sent, and the orders of the first are answered when a barrier
+ * behind it is durable. A slow voucher, for example one whose row is held, gets a bounded share of the
  * connections, so the others keep selling.
  *
  * Guarantee: every accepted request is answered exactly once, at the latest at its
@@ -48,6 +50,7 @@
 #define TRIES_MAX         5     /* transactions of an order that may fail at once */
 #define KEY_BYTES         80
 #define GATHER_MAX_US     2000 /* a batch is delayed this long to become larger */
+#define EARLY_COMMIT_US   1000 /* commits that take as long are worth an early release */
 #define GATHER_MIN_ORDERS 16   /* orders of a batch after which the next is delayed */
 
 enum item_state { ITEM_LOCKING, ITEM_QUEUED, ITEM_SENT, ITEM_UNLOCKING };
@@ -79,6 +82,7 @@ struct batch {
     struct queue *queue;
     struct store_batch orders; /* placements: of the items, in the same order */
     struct item **items;       /* as the placements, with room for batch_max */
+    bool is_released; /* its voucher's row is free, its commit is not durable yet */
     int64_t sent_us;
     int64_t sent_at_us; /* the same, not too late, by the database's clock */
 };
@@ -165,6 +169,7 @@ static struct batch *batch_create(struct checkout *checkout, struct queue *queue
     batch->orders.voucher_id = queue->voucher_id;
     batch->orders.count = 0;
     batch->orders.deadline_us = INT64_MAX;
+    batch->is_released = false;
     return batch;
 }
 
@@ -518,8 +523,8 @@ static struct queue *next_queue(struct checkout *checkout)
 
 /* A transaction costs as much as about thirty rows on top of its own, so a busy machine
    gains from larger batches. A batch is delayed, for GATHER_MAX_US at most, while the loop
-   has input to read, and after a large batch until as many orders have come again. The
-   order of a single shopper is not delayed. */
+   has input to read, while the voucher's last batch is not durable, and after a large batch
+   until as many orders have come again. The order of a single shopper is not delayed. */
 void checkout_turn(struct checkout *checkout)
 {
     bool is_busy = !list_is_empty(&checkout->queues.ring) && has_input(checkout);
@@ -528,8 +533,8 @@ void checkout_turn(struct checkout *checkout)
 
     list_init(&delayed);
     while ((queue = next_queue(checkout)) != NULL) {
-        if ((is_busy && queue_is_young(queue)) || queue_is_gathering(checkout, queue) ||
-            !queue_send(checkout, queue))
+        if (((is_busy || queue->unflushed > 0) && queue_is_young(queue)) ||
+            queue_is_gathering(checkout, queue) || !queue_send(checkout, queue))
             list_append(&delayed, &queue->ring);
     }
     if (!list_is_empty(&delayed) && !uv_is_active((uv_handle_t *)&checkout->gather_timer))
@@ -626,7 +631,10 @@ static void batch_end(struct batch *batch)
     struct checkout *checkout = batch->checkout;
     struct queue *queue = batch->queue;
 
-    queue->is_busy = false;
+    if (batch->is_released)
+        queue->unflushed--;
+    else
+        queue->is_busy = false;
     batch_free(batch);
     queues_update(&checkout->queues, queue);
     rlock_flush(checkout->options.locks);
@@ -665,6 +673,20 @@ static void batch_split(struct batch *batch, const struct err *why)
     queues_update(&checkout->queues, batch->queue);
 }
 
+/* The voucher's next batch may be sent; this one is answered when it is durable. */
+static void checkout_on_released(void *arg)
+{
+    struct batch *batch = arg;
+    struct checkout *checkout = batch->checkout;
+    struct queue *queue = batch->queue;
+
+    queue_note_time(queue, clock_mono_us() - batch->sent_us, false, timeout_us(checkout));
+    batch->is_released = true;
+    queue->unflushed++;
+    queue->is_busy = false;
+    queues_update(&checkout->queues, queue);
+}
+
 static void checkout_on_placed(enum status status,
                                const struct voucher_snapshot *snapshot,
                                const struct err *why, void *arg)
@@ -677,7 +699,8 @@ static void checkout_on_placed(enum status status,
         catalogue_update(checkout->options.catalogue, snapshot);
     switch (status) {
     case STATUS_OK:
-        queue_note_time(batch->queue, took_us, false, timeout_us(checkout));
+        if (!batch->is_released)
+            queue_note_time(batch->queue, took_us, false, timeout_us(checkout));
         gather_begin(checkout, batch);
         batch_apply_verdicts(batch);
         batch_end(batch);
@@ -704,6 +727,17 @@ static void checkout_on_placed(enum status status,
     }
 }
 
+/* A batch that nobody waits for gains nothing from an early release, nor does one on a fast
+   disk. A commit is timed by an early batch from time to time. */
+static bool batch_is_early(const struct batch *batch)
+{
+    const struct checkout *checkout = batch->checkout;
+    int64_t commit_us = store_commit_us(checkout->options.store);
+
+    return checkout->options.early_release && checkout->in_flight > 1 &&
+           (commit_us == 0 || commit_us >= EARLY_COMMIT_US);
+}
+
 static void batch_send(struct batch *batch)
 {
     struct checkout *checkout = batch->checkout;
@@ -711,6 +745,7 @@ static void batch_send(struct batch *batch)
 
     batch->queue->is_busy = true;
     batch->orders.is_slow = batch->queue->is_slow;
+    batch->orders.released = batch_is_early(batch) ? checkout_on_released : NULL;
     batch->sent_us = clock_mono_us();
     batch->sent_at_us = catalogue_now_us(checkout->options.catalogue, &error_us);
     batch->sent_at_us -= error_us;

@@ -103,7 +103,13 @@ struct store_batch {
     size_t count;        /* 1..10000 */
     int64_t deadline_us; /* clock_mono_us() at which the first of them must be answered */
     bool is_slow;        /* of a slow voucher: takes one of the lanes for those */
+    /* Not NULL: release the voucher's row before the commit is durable, and call this when it
+       has been released. The callback follows when the commit is durable. */
+    void (*released)(void *arg);
 };
+
+/** How long commits take, by those of early batches; 0: unknown, or known for a while only. */
+int64_t store_commit_us(const struct store *store);
 
 /** How many batches, of slow vouchers or of others, the lanes can take now. */
 unsigned store_batch_room(const struct store *store, bool is_slow);

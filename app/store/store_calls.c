@@ -211,6 +211,7 @@ static struct store_conn_options conn_options(const struct store *store, unsigne
         .statement_ms = timeout_ms / 4 * 3 + 1,
         .lock_ms = timeout_ms / 25 > LOCK_MS_MIN ? timeout_ms / 25 : LOCK_MS_MIN,
         .statements = store_statements,
+        .barrier = STATEMENT_BARRIER,
         .on_up = store_on_conn_up,
         .on_down = role < ROLE_LANE ? store_on_conn_down : store_on_lane_down,
         .arg = (void *)(uintptr_t)store,

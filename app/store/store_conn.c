@@ -8,6 +8,8 @@
  *
  * A query is one statement followed by a Sync, so the server commits each by itself. Its
  * rows arrive before the commit: a query is done when the answer to its Sync has arrived.
+ * A statement with a barrier is two statements and a Sync: their common commit waits until
+ * what the first one has seen is durable.
  *
  * The session's statement_timeout and lock_timeout make the server answer before the
  * deadline. The first is changed, by a query of its own, when it does not suit the next
@@ -382,7 +384,8 @@ static void answer_oldest(struct store_conn *conn)
     PQclear(result);
 }
 
-/* An error of the commit, which may follow the rows, replaces them. */
+/* The rows of the barrier are dropped. An error of the commit, which may follow the rows,
+   replaces them. */
 static void keep_result(struct store_conn *conn, PGresult *result)
 {
     if (conn->result != NULL && PQresultStatus(result) != PGRES_FATAL_ERROR) {
@@ -615,6 +618,7 @@ static bool send_statement(struct store_conn *conn, unsigned statement,
                            const struct store_params *params)
 {
     static const int binary[STORE_PARAMS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const struct store_statement *statements = conn->options.statements;
     const char *values[STORE_PARAMS_MAX];
     int lengths[STORE_PARAMS_MAX];
 
@@ -622,8 +626,11 @@ static bool send_statement(struct store_conn *conn, unsigned statement,
         values[i] = params->is_null[i] ? NULL : params->bytes + params->offsets[i];
         lengths[i] = (int)(params->offsets[i + 1] - params->offsets[i]);
     }
-    return PQsendQueryPrepared(conn->pg, conn->options.statements[statement].name,
-                               params->count, values, lengths, binary, 1) == 1 &&
+    return PQsendQueryPrepared(conn->pg, statements[statement].name, params->count,
+                               values, lengths, binary, 1) == 1 &&
+           (!statements[statement].has_barrier ||
+            PQsendQueryPrepared(conn->pg, statements[conn->options.barrier].name, 0, NULL,
+                                NULL, NULL, 1) == 1) &&
            send_sync(conn);
 }
 

@@ -23,6 +23,8 @@ struct store_conn;
 struct store_statement {
     const char *name;
     const char *sql;
+    bool
+        has_barrier; /* its transaction ends with the statement `barrier` of the options */
 };
 
 struct store_query;
@@ -63,7 +65,8 @@ struct store_conn_options {
     uint32_t lock_ms;         /* limit of a wait for a lock: STATUS_BUSY; 0: unlimited */
     uint32_t idle_ms;         /* the server ends a session without queries; 0: never */
     const struct store_statement *statements; /* ends with a NULL name */
-    const char *listen;                       /* a channel, or NULL */
+    unsigned barrier;   /* index of a statement without parameters */
+    const char *listen; /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
     /* Once per failed attempt to connect; and, with `was_up`, when an established
        connection fails, before its queries are answered. */

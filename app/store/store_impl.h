@@ -30,6 +30,13 @@ struct batch_call {
     store_batch_cb callback;
     void *arg;
     const struct store_batch *batch;
+    /* of a batch that is placed, until its barrier is answered: */
+    struct store_query barrier;
+    bool has_barrier;
+    bool has_snapshot;
+    struct voucher_snapshot snapshot;
+    struct err why;
+    int64_t placed_us;
 };
 
 /** Keys of one voucher, looked up by one query. */
@@ -121,6 +128,8 @@ struct store {
     bool is_refused; /* the reported reason is one that waiting does not mend */
     bool is_closed;
     uint64_t reconnects;
+    int64_t commit_us;       /* moving average of the barriers */
+    int64_t commit_noted_us; /* when the last one was noted */
     struct closing closing;
     void (*closed)(void *arg);
     void *closed_arg;

@@ -11,6 +11,9 @@
 
 #include <stdlib.h>
 
+#define COMMIT_KNOWN_US  1000000
+#define COMMIT_WEIGHT    8 /* of the average of commits */
+#define MALFORMED        "malformed answer of the database"
 #define RETIRE_AGAIN_MS  5
 #define LOOKUP_MAX       1000 /* keys in one query */
 #define LOOKUPS_SENT_MAX 2    /* statements on the connection with one more look-up */
@@ -102,7 +105,7 @@ static void answer_malformed(struct batch_call *call)
 {
     struct err why;
 
-    err_set(&why, STATUS_IO, "malformed answer of the database");
+    err_set(&why, STATUS_IO, MALFORMED);
     answer_batch(call, STATUS_IO, NULL, &why);
 }
 
@@ -147,31 +150,76 @@ static void decode_repeated(const struct store_batch *batch, const PGresult *res
     }
 }
 
+static enum status take_placed(struct batch_call *call, const PGresult *result)
+{
+    struct voucher_snapshot *snapshot = &call->snapshot;
+
+    if (PQntuples(result) != 1 ||
+        result_array(result, 0, COLUMN_VERDICTS).count != call->batch->count)
+        return err_set(&call->why, STATUS_IO, MALFORMED);
+    decode_placed(call->batch, result);
+    decode_repeated(call->batch, result);
+    snapshot->voucher_id = call->batch->voucher_id;
+    snapshot->now_us = result_time(result, 0, COLUMN_DECIDED);
+    snapshot->stock_left = result_int64(result, 0, COLUMN_STOCK);
+    snapshot->version = result_int64(result, 0, COLUMN_VERSION);
+    snapshot->begin_us = result_time(result, 0, COLUMN_OPENS);
+    snapshot->end_us = result_time(result, 0, COLUMN_CLOSES);
+    call->has_snapshot = !PQgetisnull(result, 0, COLUMN_VERSION);
+    return STATUS_OK;
+}
+
+static void answer_placed(struct batch_call *call)
+{
+    answer_batch(call, call->call.status, call->has_snapshot ? &call->snapshot : NULL,
+                 &call->why);
+}
+
 static void store_on_placed(struct store_query *query, enum status status,
                             const PGresult *result, const struct err *why)
 {
     struct batch_call *call = list_item(query, struct batch_call, call.query);
-    const struct store_batch *batch = call->batch;
-    struct voucher_snapshot snapshot = {.voucher_id = batch->voucher_id};
 
-    if (status != STATUS_OK) {
-        answer_batch(call, status, NULL, why);
-        return;
+    if (status == STATUS_OK)
+        status = take_placed(call, result);
+    else
+        call->why = *why;
+    call->call.status = status;
+    call->placed_us = clock_mono_us();
+    if (!call->has_barrier)
+        answer_placed(call);
+    else if (status == STATUS_OK)
+        call->batch->released(call->arg);
+}
+
+static void note_commit(struct store *store, int64_t placed_us)
+{
+    int64_t now_us = clock_mono_us();
+
+    store->commit_us += (now_us - placed_us - store->commit_us) / COMMIT_WEIGHT;
+    store->commit_noted_us = now_us;
+}
+
+/* Without the barrier the orders may be lost yet. */
+static void store_on_barrier(struct store_query *query, enum status status,
+                             const PGresult *result UNUSED, const struct err *why)
+{
+    struct batch_call *call = list_item(query, struct batch_call, barrier);
+
+    if (call->call.status == STATUS_OK && status == STATUS_OK) {
+        note_commit(call->call.store, call->placed_us);
+    } else if (call->call.status == STATUS_OK) {
+        call->call.status = status == STATUS_CANCELLED ? status : STATUS_IO;
+        call->why = *why;
+        call->has_snapshot = false;
     }
-    if (PQntuples(result) != 1 ||
-        result_array(result, 0, COLUMN_VERDICTS).count != batch->count) {
-        answer_malformed(call);
-        return;
-    }
-    decode_placed(batch, result);
-    decode_repeated(batch, result);
-    snapshot.now_us = result_time(result, 0, COLUMN_DECIDED);
-    snapshot.stock_left = result_int64(result, 0, COLUMN_STOCK);
-    snapshot.version = result_int64(result, 0, COLUMN_VERSION);
-    snapshot.begin_us = result_time(result, 0, COLUMN_OPENS);
-    snapshot.end_us = result_time(result, 0, COLUMN_CLOSES);
-    answer_batch(call, STATUS_OK,
-                 PQgetisnull(result, 0, COLUMN_VERSION) ? NULL : &snapshot, NULL);
+    answer_placed(call);
+}
+
+int64_t store_commit_us(const struct store *store)
+{
+    return clock_mono_us() - store->commit_noted_us < COMMIT_KNOWN_US ? store->commit_us
+                                                                      : 0;
 }
 
 /* Batches of slow vouchers take the first half of the lanes only, the others take the last
@@ -197,6 +245,24 @@ unsigned store_batch_room(const struct store *store, bool is_slow)
     return room;
 }
 
+/* The barrier is a transaction of its own behind the one that releases the row. It is on
+   the same session: another one could have been opened after a crash that lost the orders. */
+static void send_early(struct store_conn *lane, struct batch_call *call)
+{
+    static const struct store_params none;
+
+    if (!store_conn_send(lane, &call->call.query, STATEMENT_PLACE_EARLY,
+                         &call->call.store->params)) {
+        store_answer_later(&call->call, STATUS_DOWN);
+        return;
+    }
+    call->barrier = (struct store_query){.statement_ms = call->call.query.statement_ms,
+                                         .timeout_ms = call->call.query.timeout_ms,
+                                         .done = store_on_barrier};
+    list_init(&call->barrier.link);
+    call->has_barrier = store_conn_send(lane, &call->barrier, STATEMENT_BARRIER, &none);
+}
+
 void store_place_orders(struct store *store, const struct store_batch *batch,
                         store_batch_cb callback, void *arg)
 {
@@ -212,7 +278,10 @@ void store_place_orders(struct store *store, const struct store_batch *batch,
     }
     put_batch(&store->params, batch);
     store_limit(&call->call, batch->deadline_us - clock_mono_us());
-    store_send(ROLE_LANE + lane - 1, &call->call, STATEMENT_PLACE, &store->params);
+    if (batch->released == NULL)
+        store_send(ROLE_LANE + lane - 1, &call->call, STATEMENT_PLACE, &store->params);
+    else
+        send_early(store->conns[ROLE_LANE + lane - 1], call);
 }
 
 /* -- resolving -- */

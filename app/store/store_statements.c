@@ -30,75 +30,90 @@
     " left join lateral (select " columns " from " from ") v on true"
 #define VOUCHERS(from) ROWS(VOUCHER_COLUMNS, from)
 
+/* What is read may be committed and not durable yet. So an answer that is told outside ends
+   with a barrier: unless all WAL is on disk and no standby is named, this transaction gets a
+   record of its own, and its commit waits for all records before it. A statement that
+   changes rows waits anyway. */
+#define BARRIER    true
+#define NO_BARRIER false
+#define PLACE(before)                                                                    \
+    "select verdicts, order_ids, details, price, decided_at, expiry,"                    \
+    " new_stock, new_version, opens, closes"                                             \
+    " from " before "place_orders($1, $2, $3, $4)"
+
 /* clang-format off */
 const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
-    [STATEMENT_PLACE] = {"place",
-        "select verdicts, order_ids, details, price, decided_at, expiry,"
-        " new_stock, new_version, opens, closes"
-        " from place_orders($1, $2, $3, $4)"},
+    [STATEMENT_PLACE] = {"place", PLACE(""), NO_BARRIER},
+    [STATEMENT_PLACE_EARLY] = {"place_early",
+        PLACE("set_config('synchronous_commit', 'off', true), "), NO_BARRIER},
+    [STATEMENT_BARRIER] = {"barrier",
+        "select pg_logical_emit_message(true, 'seckill', '')"
+        " where pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()"
+        "  or current_setting('synchronous_standby_names') <> ''", NO_BARRIER},
     [STATEMENT_FIND] = {"find",
-        "select pos, verdict, order_id, detail from find_orders($1, $2, $3)"},
+        "select pos, verdict, order_id, detail from find_orders($1, $2, $3)", BARRIER},
     [STATEMENT_RESOLVE] = {"resolve",
-        "select pos, verdict, order_id, detail from resolve_orders($1, $2, $3, $4)"},
+        "select pos, verdict, order_id, detail from resolve_orders($1, $2, $3, $4)", BARRIER},
     [STATEMENT_RETIRE] = {"retire",
-        "select count(pg_terminate_backend(a.pid))"
+        "select count(case when a.wait_event = 'SyncRep' then true"
+        "  else pg_terminate_backend(a.pid) end)"
         " from unnest($1::bigint[], $2::timestamptz[]) s (pid, start)"
         " join pg_stat_activity a"
-        "  on a.pid = s.pid and a.backend_start = s.start"},
+        "  on a.pid = s.pid and a.backend_start = s.start", NO_BARRIER},
     [STATEMENT_READ_ORDER] = {"read_order",
         "select o.* from generate_series($1::bigint & 1048575,"
         "  (select max(id) from voucher), 1048576) v (id),"
         " lateral (select " ORDER_COLUMNS " from voucher_order o"
         "  where o.voucher_id = v.id and o.id between $1 and $1"
         "   and $2::bigint in (0, o.user_id)"
-        "  order by o.id limit 1) o"},
+        "  order by o.id limit 1) o", BARRIER},
     [STATEMENT_LIST_ORDERS] = {"list_orders",
         "select " ORDER_COLUMNS " from voucher_order o"
         " where o.user_id = $1::bigint"
         "  and ($2::bigint = 0 or o.voucher_id = $2)"
         "  and o.id < $3::bigint"
-        " order by o.id desc limit $4::bigint"},
+        " order by o.id desc limit $4::bigint", BARRIER},
     [STATEMENT_PAY_ORDER] = {"pay_order",
         CHANGED_ORDERS(", $4::text[], $5::bigint[]", ", payment_ref, amount_cents",
-                       "pay_order($1, r.id, r.actor, r.payment_ref, r.amount_cents)")},
+                       "pay_order($1, r.id, r.actor, r.payment_ref, r.amount_cents)"), BARRIER},
     [STATEMENT_CANCEL_ORDER] = {"cancel_order",
-        CHANGED_ORDERS("", "", "cancel_order($1, r.id, r.actor)")},
+        CHANGED_ORDERS("", "", "cancel_order($1, r.id, r.actor)"), BARRIER},
     [STATEMENT_REFUND_ORDER] = {"refund_order",
-        CHANGED_ORDERS("", "", "refund_order($1, r.id, r.actor)")},
+        CHANGED_ORDERS("", "", "refund_order($1, r.id, r.actor)"), BARRIER},
     [STATEMENT_REDEEM_ORDER] = {"redeem_order",
-        CHANGED_ORDERS("", "", "redeem_order($1, r.id, r.actor)")},
+        CHANGED_ORDERS("", "", "redeem_order($1, r.id, r.actor)"), BARRIER},
     [STATEMENT_DUE_BATCHES] = {"due_batches",
         "select voucher_id, array_agg(id) from (select voucher_id,"
         "  id from voucher_order where due_to_id is not null"
         "  and expires_at <= now() and voucher_id <> all ($2::bigint[])"
-        "  order by expires_at limit $1::bigint) due group by voucher_id"},
+        "  order by expires_at limit $1::bigint) due group by voucher_id", NO_BARRIER},
     [STATEMENT_EXPIRE_BATCHES] = {"expire_batches",
-        "select expired, ended from expire_batches($1, $2)"},
+        "select expired, ended from expire_batches($1, $2)", NO_BARRIER},
     [STATEMENT_LEAD_EXPIRY] = {"lead_expiry",
-        "select pg_try_advisory_lock(5265717970)::int::bigint"},
-    [STATEMENT_VOUCHER_EVENTS] = {"voucher_events", EVENTS("voucher_history")},
-    [STATEMENT_ORDER_EVENTS] = {"order_events", EVENTS(EVENTS_OF_ORDER)},
-    [STATEMENT_READ_VOUCHER] = {"read_voucher", VOUCHERS("voucher where id = $1::bigint")},
+        "select pg_try_advisory_lock(5265717970)::int::bigint", NO_BARRIER},
+    [STATEMENT_VOUCHER_EVENTS] = {"voucher_events", EVENTS("voucher_history"), BARRIER},
+    [STATEMENT_ORDER_EVENTS] = {"order_events", EVENTS(EVENTS_OF_ORDER), BARRIER},
+    [STATEMENT_READ_VOUCHER] = {"read_voucher", VOUCHERS("voucher where id = $1::bigint"), BARRIER},
     [STATEMENT_READ_VOUCHERS] = {"read_vouchers",
         ROWS("id, version, ''::text, ''::text, " NUMBER_COLUMNS,
-             "voucher where id = any ($1::bigint[])")},
+             "voucher where id = any ($1::bigint[])"), BARRIER},
     [STATEMENT_LIST_ANY] = {"list_any",
-        VOUCHERS("voucher where id < $1::bigint order by id desc limit $2::bigint")},
+        VOUCHERS("voucher where id < $1::bigint order by id desc limit $2::bigint"), BARRIER},
     [STATEMENT_LIST_UPCOMING] = {"list_upcoming",
         VOUCHERS("voucher where begin_at > now() and (begin_at, id) > ($1, $2)"
-                 " order by begin_at, id limit $3::bigint")},
+                 " order by begin_at, id limit $3::bigint"), BARRIER},
     [STATEMENT_LIST_OPEN] = {"list_open",
         VOUCHERS("voucher where begin_at <= now() and end_at > now()"
-                 " and (end_at, id) > ($1, $2) order by end_at, id limit $3::bigint")},
+                 " and (end_at, id) > ($1, $2) order by end_at, id limit $3::bigint"), BARRIER},
     [STATEMENT_LIST_ENDED] = {"list_ended",
         VOUCHERS("voucher where end_at <= now() and (end_at, id) < ($1, $2)"
-                 " order by end_at desc, id desc limit $3::bigint")},
+                 " order by end_at desc, id desc limit $3::bigint"), BARRIER},
     [STATEMENT_CREATE_VOUCHER] = {"create_voucher",
         VOUCHERS("create_voucher(nextval('voucher_id_seq'), $1, $2, $3, $4, $5, $6, $7, $8,"
-                 " $9, $10, $11::bigint = 1, $12)")},
+                 " $9, $10, $11::bigint = 1, $12)"), BARRIER},
     [STATEMENT_PATCH_VOUCHER] = {"patch_voucher",
-        VOUCHERS("patch_voucher($1, $2, $3, $4, $5, $6, $7::bigint = 1, $8)")},
+        VOUCHERS("patch_voucher($1, $2, $3, $4, $5, $6, $7::bigint = 1, $8)"), BARRIER},
     [STATEMENT_RESTOCK_VOUCHER] = {"restock_voucher",
-        VOUCHERS("restock_voucher($1, $2, $3)")},
+        VOUCHERS("restock_voucher($1, $2, $3)"), BARRIER},
 };
 /* clang-format on */

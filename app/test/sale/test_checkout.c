@@ -25,6 +25,7 @@
 static struct {
     unsigned room, slow_room;
     int64_t created_us; /* of the orders in the answers */
+    int64_t commit_us;
     size_t count;
     struct call {
         int64_t voucher_id;
@@ -33,6 +34,7 @@ static struct {
         store_batch_cb callback;
         void *arg;
         bool is_lookup, is_slow;
+        void (*released)(void *arg);
     } calls[CALLS_MAX];
 } fake_store;
 
@@ -61,8 +63,13 @@ static void keep_call(const struct store_batch *batch, store_batch_cb callback, 
 {
     assert_true(fake_store.count < CALLS_MAX);
     fake_store.calls[fake_store.count++] =
-        (struct call){batch->voucher_id, batch->placements, batch->count, callback, arg,
-                      is_lookup,         batch->is_slow};
+        (struct call){batch->voucher_id, batch->placements, batch->count,   callback, arg,
+                      is_lookup,         batch->is_slow,    batch->released};
+}
+
+int64_t store_commit_us(const struct store *store UNUSED)
+{
+    return fake_store.commit_us;
 }
 
 void store_place_orders(struct store *store UNUSED, const struct store_batch *batch,
@@ -189,7 +196,7 @@ static void on_answer(enum outcome outcome, const struct order *order, void *arg
     shopper->answered_us = clock_mono_us();
 }
 
-static int open_with(void **state, bool bypass, size_t batch_max)
+static int open_with(void **state, bool bypass, size_t batch_max, bool early_release)
 {
     struct checkout_options options = {.loop = &fixture.loop,
                                        .metrics = &fixture.metrics,
@@ -198,7 +205,8 @@ static int open_with(void **state, bool bypass, size_t batch_max)
                                        .timeout_ms = TIMEOUT_MS,
                                        .batch_max = batch_max,
                                        .queue_max = QUEUE_MAX,
-                                       .bypass_locks = bypass};
+                                       .bypass_locks = bypass,
+                                       .early_release = early_release};
 
     memset(&fixture, 0, sizeof(fixture));
     memset(&fake_store, 0, sizeof(fake_store));
@@ -215,23 +223,33 @@ static int open_with(void **state, bool bypass, size_t batch_max)
 
 static int open_checkout(void **state)
 {
-    return open_with(state, false, 8);
+    return open_with(state, false, 8, false);
 }
 
 static int open_bypassing_checkout(void **state)
 {
-    return open_with(state, true, 8);
+    return open_with(state, true, 8, false);
 }
 
 static int open_checkout_of_large_batches(void **state)
 {
-    return open_with(state, false, QUEUE_MAX);
+    return open_with(state, false, QUEUE_MAX, false);
 }
 
 /* A batch of this size needs more memory than there is. */
 static int open_checkout_of_impossible_batches(void **state)
 {
-    return open_with(state, false, (size_t)1 << 57);
+    return open_with(state, false, (size_t)1 << 57, false);
+}
+
+/* With two lanes. */
+static int open_releasing_checkout(void **state)
+{
+    int status = open_with(state, false, 8, true);
+
+    fake_store.commit_us = 1000;
+    fake_store.room = 2;
+    return status;
 }
 
 /* Every test ends with nothing in flight and no lock held: checked here for all. */
@@ -352,6 +370,82 @@ static void assert_unanswered(int user)
 }
 
 /* -- batches -- */
+
+/* The orders of shoppers 1 and 2 are one batch. */
+static struct call *submit_pair(void)
+{
+    assert_true(submit(1, 7) && submit(2, 7));
+    answer_locks(STATUS_OK);
+    assert_int_equal(fake_store.calls[0].count, 2);
+    return &fake_store.calls[0];
+}
+
+static void
+test_checkout_turn__sends_the_next_batch_when_the_row_is_free(void **state UNUSED)
+{
+    const struct call *pair = submit_pair();
+
+    submit_locked(3, 7);
+    assert_int_equal(fake_store.count, 1);
+    pair->released(pair->arg);
+    turn();
+    pass_us(1999);
+    assert_int_equal(fake_store.count,
+                     1); /* more may come while the first is not durable */
+    pass_us(1);
+    assert_int_equal(fake_store.count, 2);
+    assert_unanswered(1);
+    assert_int_equal(fake_locks.held, 3);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(1, OUTCOME_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(3, OUTCOME_PLACED);
+}
+
+static void test_checkout_turn__looks_up_what_was_released_and_lost(void **state UNUSED)
+{
+    const struct call *pair = submit_pair();
+
+    pair->released(pair->arg);
+    answer_store(STATUS_IO, 0);
+    submit_locked(3, 7);
+    pass_ms(TICK_MS);
+    assert_int_equal(fake_store.count, 2);
+    assert_int_equal(fake_store.calls[0].is_lookup + fake_store.calls[1].is_lookup, 1);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    for (int user = 1; user <= 3; user++)
+        assert_answered(user, OUTCOME_PLACED);
+}
+
+static bool is_early(void)
+{
+    bool is_early = submit_pair()->released != NULL;
+
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    memset(fixture.shoppers, 0, sizeof(fixture.shoppers));
+    return is_early;
+}
+
+static void
+test_checkout_turn__releases_early_where_commits_take_1_ms(void **state UNUSED)
+{
+    assert_true(is_early());
+    fake_store.commit_us = 999;
+    assert_false(is_early());
+    fake_store.commit_us = 0; /* not known: this batch tells */
+    assert_true(is_early());
+    submit_locked(1, 7); /* nobody waits for it */
+    assert_null(fake_store.calls[0].released);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+static void test_checkout_turn__releases_early_only_if_it_may(void **state UNUSED)
+{
+    fake_store.commit_us = 1000000;
+    assert_false(is_early());
+}
 
 static void test_checkout_turn__batches_grow_while_one_commits(void **state UNUSED)
 {
@@ -878,9 +972,14 @@ int main(void)
 {
 #define TEST_WITH(open, test) cmocka_unit_test_setup_teardown(test, open, close_checkout)
 #define TEST(test)            TEST_WITH(open_checkout, test)
+#define TEST_EARLY(test)      TEST_WITH(open_releasing_checkout, test)
 #define TEST_LARGE(test)      TEST_WITH(open_checkout_of_large_batches, test)
     const struct CMUnitTest tests[] = {
         TEST(test_checkout_turn__batches_grow_while_one_commits),
+        TEST_EARLY(test_checkout_turn__sends_the_next_batch_when_the_row_is_free),
+        TEST_EARLY(test_checkout_turn__looks_up_what_was_released_and_lost),
+        TEST_EARLY(test_checkout_turn__releases_early_where_commits_take_1_ms),
+        TEST(test_checkout_turn__releases_early_only_if_it_may),
         TEST(test_checkout_turn__serves_vouchers_in_turns),
         TEST_LARGE(test_checkout_turn__delays_after_a_large_batch),
         TEST_LARGE(test_checkout_turn__does_not_delay_after_a_small_batch),

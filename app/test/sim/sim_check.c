@@ -18,7 +18,7 @@
 
 static struct {
     struct sim_check_options options;
-    size_t state_count;
+    size_t state_count, durable_count;
     struct state {
         int64_t at_us;
         size_t voucher;
@@ -41,7 +41,7 @@ static uint64_t outcome_counts[OUTCOME_COUNT];
 void sim_check_begin(const struct sim_check_options *options)
 {
     check.options = *options;
-    check.state_count = check.grant_count = 0;
+    check.state_count = check.durable_count = check.grant_count = 0;
     check.expired = check.reported_expired = 0;
 }
 
@@ -150,6 +150,16 @@ void sim_check_voucher(size_t at)
               sim_tables.vouchers[at].begin_us, sim_tables.vouchers[at].end_us);
 }
 
+void sim_check_flushed(void)
+{
+    check.durable_count = check.state_count;
+}
+
+void sim_check_crashed(void)
+{
+    check.state_count = check.durable_count;
+}
+
 void sim_check_expired(unsigned service UNUSED, size_t count)
 {
     check.expired += count;
@@ -202,7 +212,7 @@ static bool is_remembered(size_t state, const struct sim_attempt *attempt)
 
 static void check_refusal(const struct sim_attempt *attempt, enum outcome outcome)
 {
-    for (size_t i = 0; i < check.state_count; i++) {
+    for (size_t i = 0; i < check.durable_count; i++) {
         const struct sim_voucher *row = &check.states[i].row;
 
         if (row->id == attempt->voucher_id && is_remembered(i, attempt) &&
@@ -228,6 +238,10 @@ static struct sim_order *named_order(const struct sim_attempt *attempt, int64_t 
         sim_tables.vouchers[order->voucher].id != attempt->voucher_id)
         sim_fail("shopper %" PRId64 " was answered with order %" PRId64
                  ", which is another's",
+                 attempt->user_id, order_id);
+    if (!sim_sql_is_durable(order))
+        sim_fail("shopper %" PRId64 " was answered with order %" PRId64
+                 ", which a crash can lose",
                  attempt->user_id, order_id);
     return order;
 }

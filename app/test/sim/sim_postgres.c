@@ -15,9 +15,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define BACKENDS_MAX 2048
-#define PIDS         100 /* few, so that they are used again */
-#define OUTPUT_MAX   128
+#define BACKENDS_MAX  2048
+#define PIDS          100 /* few, so that they are used again */
+#define OUTPUT_MAX    128
+#define WAL_WRITER_US 600000
 
 enum backend_state { STARTING, IDLE, RUNNING, WAITING, COMMITTING, DEAD };
 
@@ -42,6 +43,7 @@ struct sim_backend {
     PGresult *output[OUTPUT_MAX];
     struct sim_txn *txn;
     bool is_aborted;    /* the transaction */
+    bool is_flushing;   /* its commit makes all commits before it durable */
     bool is_terminated; /* asked to end */
     bool is_client_gone;
     bool is_listening;
@@ -208,6 +210,7 @@ static void next_segment(struct sim_backend *backend);
 static void abort_transaction(struct sim_backend *backend)
 {
     backend->is_aborted = true;
+    backend->is_flushing = false;
     if (backend->txn != NULL)
         sim_free(backend->txn);
     backend->txn = NULL;
@@ -296,6 +299,9 @@ static PGresult *read_statement(struct sim_backend *backend,
         return retire(&statement->params);
     case SQL_LEAD_EXPIRY:
         return lead_expiry(backend);
+    case SQL_BARRIER:
+        backend->is_flushing |= !sim_sql_is_flushed();
+        return sim_result_of(PGRES_TUPLES_OK);
     default:
         return sim_sql_read(statement);
     }
@@ -321,6 +327,7 @@ static void begin_running(struct sim_backend *backend)
     if (is_write(statement)) {
         backend->txn = sim_calloc(sizeof(*backend->txn));
         backend->txn->service = backend->service;
+        backend->is_flushing = !statement->is_early;
         backend->result = sim_sql_write(statement, backend->txn);
     } else {
         backend->result = read_statement(backend, statement);
@@ -352,7 +359,7 @@ static void commit(struct sim_backend *backend)
 {
     int64_t takes_us = 0;
 
-    if (backend->txn != NULL)
+    if (backend->is_flushing)
         takes_us = duration_us(postgres.options.commit_least_us,
                                postgres.options.commit_most_us);
     step_in(backend, COMMITTING, takes_us);
@@ -419,6 +426,13 @@ static void notify(int64_t voucher_id)
     }
 }
 
+/* The server writes WAL from time to time, also when nobody waits for it. */
+static void wal_writer(void *subject UNUSED, uint64_t step UNUSED)
+{
+    if (!is_hung())
+        sim_sql_flush();
+}
+
 static void apply(struct sim_backend *backend)
 {
     struct sim_txn *txn = backend->txn;
@@ -434,6 +448,11 @@ static void apply(struct sim_backend *backend)
             notify(txn->voucher.id);
         sim_free(txn);
     }
+    if (backend->is_flushing)
+        sim_sql_flush();
+    else if (txn != NULL)
+        sim_at(sim_now_us() + sim_between(0, WAL_WRITER_US), wal_writer, NULL, 0);
+    backend->is_flushing = false;
     release_row(backend);
 }
 
@@ -611,6 +630,7 @@ void sim_postgres_crash(int64_t up_us)
     postgres.hung_until_us = 0;
     for (size_t i = 0; i < postgres.backend_count; i++)
         die(postgres.backends[i]);
+    sim_sql_crash();
 }
 
 /* Of a service; NULL: there is none. */

@@ -97,6 +97,7 @@ static void plan_service(void)
         .batch_max = ONE_OF(1, 2, 4, 32),
         .queue_max = ONE_OF(2, 8, 64, 64),
         .bypass_locks = sim_chance(20),
+        .early_release = sim_chance(60),
         .on_requests = sim_shoppers_on_requests,
         .pending = sim_shoppers_pending,
     };
@@ -173,6 +174,7 @@ static void plan_vouchers(void)
                                                               .pay_within_us = 900 * S};
     for (size_t i = 0; i < SIM_VOUCHERS_MAX; i++)
         sim_check_voucher(i);
+    sim_sql_flush();
 }
 
 static void plan_shoppers(void)

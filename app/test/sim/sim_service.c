@@ -133,7 +133,8 @@ static void start_sale(struct sim_service *service)
                                         .timeout_ms = options->order_timeout_ms,
                                         .batch_max = options->batch_max,
                                         .queue_max = options->queue_max,
-                                        .bypass_locks = options->bypass_locks};
+                                        .bypass_locks = options->bypass_locks,
+                                        .early_release = options->early_release};
 
     service->catalogue = catalogue_create(&service->loop.uv, service->store);
     checkout.catalogue = service->catalogue;

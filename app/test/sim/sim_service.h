@@ -23,6 +23,7 @@ struct sim_service_options {
     size_t batch_max;
     size_t queue_max;
     bool bypass_locks;
+    bool early_release;
     bool expires_orders;
     /* called once per turn, where the HTTP server would run its handlers */
     void (*on_requests)(struct sim_service *service);

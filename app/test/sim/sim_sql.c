@@ -13,6 +13,11 @@
 
 struct sim_tables sim_tables;
 
+static struct {
+    size_t order_count; /* the first ones */
+    struct sim_voucher vouchers[SIM_VOUCHERS_MAX];
+} durable;
+
 static int64_t clock_ahead_us;
 static int64_t last_number; /* of voucher_order_id_seq */
 
@@ -783,4 +788,33 @@ void sim_sql_commit(const struct sim_txn *txn)
     sim_check_voucher(txn->at);
     if (txn->is_expiry)
         sim_check_expired(txn->service, txn->move_count);
+}
+
+/* -- durability -- */
+
+void sim_sql_flush(void)
+{
+    durable.order_count = sim_tables.order_count;
+    memcpy(durable.vouchers, sim_tables.vouchers, sizeof(durable.vouchers));
+    sim_check_flushed();
+}
+
+bool sim_sql_is_flushed(void)
+{
+    return durable.order_count == sim_tables.order_count &&
+           memcmp(durable.vouchers, sim_tables.vouchers, sizeof(durable.vouchers)) == 0;
+}
+
+void sim_sql_crash(void)
+{
+    SIM_TRACE("postgres: %zu orders are lost",
+              sim_tables.order_count - durable.order_count);
+    sim_tables.order_count = durable.order_count;
+    memcpy(sim_tables.vouchers, durable.vouchers, sizeof(durable.vouchers));
+    sim_check_crashed();
+}
+
+bool sim_sql_is_durable(const struct sim_order *order)
+{
+    return (size_t)(order - sim_tables.orders) < durable.order_count;
 }

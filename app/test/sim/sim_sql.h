@@ -4,6 +4,8 @@
  * The tables hold what is committed. A statement that changes rows is computed while its
  * transaction holds the voucher's row lock, into a struct sim_txn, which a commit applies.
  * Since every writer takes that lock first, nothing changes in between.
+ *
+ * A commit that does not wait for the disk only appends orders and changes its voucher.
  */
 #ifndef SIM_SQL_H
 #define SIM_SQL_H
@@ -26,6 +28,7 @@ enum sim_statement_kind {
     SQL_FIND,
     SQL_RESOLVE,
     SQL_RETIRE,
+    SQL_BARRIER,
     SQL_READ_VOUCHERS,
     SQL_LEAD_EXPIRY,
     SQL_DUE_BATCHES,
@@ -42,6 +45,7 @@ enum sim_statement_kind {
 struct sim_statement {
     enum sim_statement_kind kind;
     struct sim_params params;
+    bool is_early;            /* of SQL_PLACE: its commit does not wait for the disk */
     size_t voucher;           /* of the simulator's own sessions */
     int64_t number;           /* of settings: statement_timeout in ms */
     int64_t lock_ms, idle_ms; /* of settings: lock_timeout, idle_session_timeout */
@@ -116,6 +120,15 @@ PGresult *sim_sql_write(const struct sim_statement *statement, struct sim_txn *t
 
 /** Apply, and check the constraints. */
 void sim_sql_commit(const struct sim_txn *txn);
+
+/** What is committed so far is durable. */
+void sim_sql_flush(void);
+bool sim_sql_is_flushed(void);
+
+/** Commits that are not durable are lost. */
+void sim_sql_crash(void);
+
+bool sim_sql_is_durable(const struct sim_order *order);
 
 /** An order by its id; NULL: there is none. */
 struct sim_order *sim_sql_order(int64_t id);

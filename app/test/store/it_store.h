@@ -34,7 +34,7 @@ struct basket {
     struct placement *pointers[BATCH_MAX];
     struct store_batch batch;
     size_t count;
-    bool is_answered, has_snapshot;
+    bool is_answered, has_snapshot, is_released;
     enum status status;
     struct voucher_snapshot snapshot;
     struct err why;

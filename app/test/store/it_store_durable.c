@@ -1,0 +1,221 @@
+/*
+ * it_store_durable.c - the store tells nothing that a crash or a failover can take back.
+ *
+ * A synchronous standby that does not exist holds each commit back that waits to be durable,
+ * until the setting is reset.
+ */
+#include "app/test/store/it_store.h"
+
+static struct sandbox *sandbox;
+static struct fixture *fixture;
+
+static int setup(void **state)
+{
+    *state = fixture = fixture_open();
+    sandbox = sandbox_open(fixture, "durable");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    sandbox_close(sandbox);
+    return fixture_close(*state);
+}
+
+/* As the superuser. Returns the first column of the first row, or 0. */
+static int64_t administer(const char *sql)
+{
+    PGconn *admin = PQconnectdb(fixture->superuser_url);
+    PGresult *result = PQexec(admin, sql);
+    int64_t number;
+
+    if (PQresultStatus(result) != PGRES_TUPLES_OK &&
+        PQresultStatus(result) != PGRES_COMMAND_OK)
+        fail_msg("%s: %s", sql, PQerrorMessage(admin));
+    number = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+    PQclear(result);
+    PQfinish(admin);
+    return number;
+}
+
+/* A reload takes effect some time after the call. */
+static void set_standby(const char *name)
+{
+    char sql[80];
+
+    snprintf(sql, sizeof(sql), "alter system set synchronous_standby_names = '%s'", name);
+    administer(sql);
+    administer("select pg_reload_conf()");
+}
+
+static int mend(void **state UNUSED)
+{
+    set_standby("");
+    return sandbox_audit(sandbox) == 0 ? 0 : 1;
+}
+
+#define DURABLE_CASE(test) cmocka_unit_test_teardown(test, mend)
+
+static int64_t commits_held_back(void)
+{
+    return administer(
+        "select count(*) from pg_stat_activity where wait_event = 'SyncRep'");
+}
+
+/* Run the loop until `count` commits wait for the standby. */
+static void await_held_back(struct shop *shop, int64_t count)
+{
+    int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
+
+    while (commits_held_back() < count) {
+        assert_true(clock_mono_us() < deadline_us);
+        store_flush(shop->store);
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    }
+}
+
+/* Until a commit on a connection of its own is held back: then the reload has arrived. */
+static void name_standby(void)
+{
+    PGconn *probe = sandbox_connect(sandbox);
+    int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
+
+    set_standby("absent");
+    while (commits_held_back() == 0) {
+        assert_true(clock_mono_us() < deadline_us);
+        if (PQtransactionStatus(probe) == PQTRANS_IDLE)
+            assert_int_equal(
+                PQsendQuery(probe, "select pg_logical_emit_message(true, '', '')"), 1);
+        PQconsumeInput(probe);
+        while (!PQisBusy(probe) && PQtransactionStatus(probe) == PQTRANS_ACTIVE)
+            PQclear(PQgetResult(probe));
+    }
+    administer("select pg_terminate_backend(pid) from pg_stat_activity"
+               " where wait_event = 'SyncRep'");
+    while (commits_held_back() > 0)
+        assert_true(clock_mono_us() < deadline_us);
+    PQfinish(probe);
+}
+
+static void on_released(void *arg)
+{
+    struct basket *basket = arg;
+
+    assert_false(basket->is_answered || basket->is_released);
+    basket->is_released = true;
+}
+
+static void send_early(struct shop *shop, int64_t voucher, struct basket *basket)
+{
+    basket_batch(shop, voucher, basket);
+    basket->batch.released = on_released;
+    store_place_orders(shop->store, &basket->batch, basket_on_answer, basket);
+    store_flush(shop->store);
+}
+
+struct reading {
+    bool is_answered;
+    enum status status;
+    size_t count;
+};
+
+static void on_orders(enum status status, const struct order *orders UNUSED, size_t count,
+                      void *arg)
+{
+    struct reading *reading = arg;
+
+    *reading = (struct reading){true, status, count};
+}
+
+static void
+test_store_place_orders__releases_the_row_before_it_answers(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 2, UNHURRIED_MS);
+    struct order_filter filter = {.user_id = 1, .limit = 10};
+    struct basket first = {0}, next = {0};
+    struct reading reading = {0};
+
+    name_standby();
+    basket_add(&first, 1, 1, NULL);
+    basket_add(&next, 2, 2, NULL);
+    send_early(shop, voucher, &first);
+    shop_await(shop, &first.is_released);
+    send_early(shop, voucher, &next);
+    shop_await(shop, &next.is_released); /* the row of the voucher is free */
+    await_held_back(shop, 2);
+    store_list_orders(shop->store, &filter, on_orders, &reading);
+    await_held_back(shop, 3); /* the read has seen an order that may be lost */
+    assert_false(first.is_answered || next.is_answered || reading.is_answered);
+
+    set_standby("");
+    shop_await(shop, &first.is_answered);
+    shop_await(shop, &next.is_answered);
+    shop_await(shop, &reading.is_answered);
+    assert_int_equal(first.status, STATUS_OK);
+    assert_int_equal(next.status, STATUS_OK);
+    assert_int_equal(first.placements[0].verdict, VERDICT_PLACED);
+    assert_int_equal(next.snapshot.stock_left, 8);
+    assert_int_equal(reading.status, STATUS_OK);
+    assert_int_equal(reading.count, 1);
+    ASSERT_BETWEEN(store_commit_us(shop->store), 1, DEADLINE_MS * INT64_C(1000));
+    shop_close(shop);
+}
+
+/* Without the barrier the outcome is unknown, although the rows have been returned. */
+static void test_store_place_orders__without_its_barrier_is_unknown(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct basket basket = {0};
+
+    name_standby();
+    basket_add(&basket, 1, 1, NULL);
+    send_early(shop, voucher, &basket);
+    shop_await(shop, &basket.is_released);
+    await_held_back(shop, 1);
+    fixture_servers(fixture, "kill", "postgres");
+    shop_await(shop, &basket.is_answered);
+    assert_int_equal(basket.status, STATUS_IO);
+    assert_false(basket.has_snapshot);
+    fixture_servers(fixture, "start", "postgres");
+    set_standby("");
+    PQreset(sandbox->conn);
+    basket_resolve(shop, voucher, &basket);
+    shop_close(shop);
+}
+
+/* A commit that waits for its standby is not terminated, because it would become visible
+   without having been replicated. */
+static void test_store_resolve_orders__waits_for_the_standby(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, 400);
+    struct basket basket = {0};
+
+    name_standby();
+    basket_add(&basket, 1, 1, NULL);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_TIMEOUT);
+    assert_int_not_equal(basket_resolve_once(shop, voucher, &basket), STATUS_OK);
+    assert_int_equal(commits_held_back(), 1);
+    assert_int_equal(sandbox_number(sandbox,
+                                    "select count(*) from voucher_order"
+                                    " where voucher_id = %" PRId64,
+                                    voucher),
+                     0); /* it is not visible */
+    set_standby("");
+    basket_resolve(shop, voucher, &basket);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
+    shop_close(shop);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        DURABLE_CASE(test_store_place_orders__releases_the_row_before_it_answers),
+        DURABLE_CASE(test_store_place_orders__without_its_barrier_is_unknown),
+        DURABLE_CASE(test_store_resolve_orders__waits_for_the_standby),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
