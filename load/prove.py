@@ -475,7 +475,7 @@ def prove(program, checker, servers, scenarios, counts, size, result):
 # -- the lab --
 
 class Defect:
-    """load/lab/NAME.sql replaces place_orders(); the scenario must then violate the rule."""
+    """load/lab/NAME.sql breaks a promise of the database; the scenario must then violate the rule."""
 
     def __init__(self, name, rule, scenario, without_redis=False):
         self.name, self.rule, self.scenario, self.without_redis = name, rule, scenario, without_redis
