@@ -25,6 +25,7 @@ is_installed()
 
 list_missing()
 {
+    # shellcheck source=/dev/null
     system=$(. /etc/os-release && echo "$ID")
     sed 's/#.*//' "$list" | while read -r package only; do
         [ -z "$package" ] || [ "${only:-$system}" != "$system" ] || is_installed "$package" ||

@@ -308,9 +308,9 @@ static void batch_on_send_again(struct redis_script_call *call)
 
 static enum status read_status(const struct rlock_batch *batch, char result)
 {
-    switch (result) {
-    case '1':
+    if (result >= '1' && result <= '9')
         return STATUS_OK;
+    switch (result) {
     case '0':
         return batch->op->denied;
     case UNSAFE:
@@ -334,6 +334,7 @@ static void complete(struct rlock_batch *batch, enum status status)
         rlock_batch_leave(lock);
         if (status == STATUS_OK) {
             result.status = read_status(batch, batch->results[i]);
+            result.hearers = (unsigned)(batch->results[i] - '1');
             result.fence = result.remaining_ms = batch->numbers[i];
         }
         batch->op->on_result(batch->client, lock, &result);

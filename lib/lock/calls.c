@@ -46,6 +46,7 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
     lock->began_us = clock_mono_us();
     lock->fence = 0;
     lock->tries = 0;
+    lock->is_counted = false;
     lock->safe_until_us = 0;
 }
 

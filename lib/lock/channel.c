@@ -19,14 +19,19 @@ void rlock_channels_init(struct rlock_channels *channels,
 }
 
 /* FNV-1a, 32 bits. */
-static struct list *bucket_of(struct rlock_channels *channels, const char *name,
-                              size_t name_len)
+uint32_t rlock_channel_hash(const char *name, size_t name_len)
 {
     uint32_t hash = 2166136261u;
 
     for (size_t i = 0; i < name_len; i++)
         hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-    return &channels->buckets[hash % RLOCK_CHANNEL_BUCKETS];
+    return hash;
+}
+
+static struct list *bucket_of(struct rlock_channels *channels, const char *name,
+                              size_t name_len)
+{
+    return &channels->buckets[rlock_channel_hash(name, name_len) % RLOCK_CHANNEL_BUCKETS];
 }
 
 static struct rlock_channel *find(struct rlock_channels *channels, const char *name,

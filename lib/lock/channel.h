@@ -17,6 +17,8 @@ struct rlock_channel {
     bool has_command;   /* `command` is in progress */
     bool is_subscribed; /* messages arrive */
     bool is_refused;    /* messages never arrive on this connection */
+    int own_releases;   /* of this client, without a reply yet; wait.c has the two */
+    int own_messages;   /* of its releases that are to come; below 0: came too early */
     size_t name_len;
     char name[RLOCK_CHANNEL_MAX];
 };
@@ -27,6 +29,8 @@ void rlock_channels_init(struct rlock_channels *channels,
 /** Close the connection; to be called when no channel has listeners. */
 void rlock_channels_close(struct rlock_client *client);
 void rlock_channels_clear(struct rlock_channels *channels);
+
+uint32_t rlock_channel_hash(const char *name, size_t name_len);
 
 /** NULL: it has no listeners. */
 struct rlock_channel *rlock_channel_find(struct rlock_client *client, const char *name,

@@ -41,6 +41,7 @@ struct rlock_result {
     int64_t sent_us;      /* clock_mono_us() when it was first sent */
     int64_t fence;        /* of a grant */
     int64_t remaining_ms; /* STATUS_BUSY: of the owner's lease; below 0: not known */
+    unsigned hearers;     /* clients that got the message of a release */
 };
 
 /** Batches are sent in this order: releases free names that acquires ask for. */
@@ -141,9 +142,23 @@ struct rlock_channels {
 
 /* -- waiters: wait.c -- */
 
+/** The turns that this client takes with others at a name (at all with its hash). */
+struct rlock_turns {
+    unsigned count; /* releases since the last yield */
+    int64_t since_us;
+    int64_t yield_us; /* how long the next yield lasts at most */
+    int64_t yield_until_us;
+    bool is_contended; /* another client waits */
+    bool was_taken;    /* by another owner, since the last yield */
+};
+
+#define RLOCK_TURNS 64
+
 struct rlock_waits {
     struct list all;   /* struct rlock_waiter, in use or not */
     struct list spare; /* those not in use */
+    struct rlock_turns turns[RLOCK_TURNS];
+    bool has_turns; /* some were contended */
 };
 
 /* -- renewals: watchdog.c -- */

@@ -139,6 +139,7 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
         clock_mono_us() + ((int64_t)lock->lease_ms + client->timeout_ms) * 1000;
     copy->holder = lock->holder;
     copy->tries = 0;
+    copy->is_counted = lock->is_counted;
     copy->name_len = lock->name_len;
     memcpy(copy->name, lock->name, lock->name_len);
     return copy;

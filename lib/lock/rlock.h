@@ -58,7 +58,10 @@ struct rlock;
 
 /**
  * A string with the owner's value, set by SET NX PX, deleted if it still has that value.
- * Not reentrant: its owner finds it busy, too.
+ * Not reentrant: its owner finds it busy, too. A client hands a released lock to its own
+ * next waiter; while another client waits, at most 16 times or for 10 ms in a row, and
+ * then none of its calls that can wait tries for up to 64 ms or until another client has
+ * released the lock.
  *
  * Source  Redis "SET NX PX" pattern; fencing: M. Kleppmann, "How to do distributed
  *         locking", 2016
@@ -76,7 +79,11 @@ extern const struct rlock_kind rlock_reentrant;
 
 /**
  * As plain, but waiters are served in the order in which they reached the server. Each
- * sends a heartbeat. A waiter that died is skipped within RLOCK_FAIR_BEAT_MS * 3; a live
+ * sends a heartbeat. A waiter that died is skipped within RLOCK_FAIR_BEAT_MS * 3, or that
+ * long after the next call if no waiter was heard for RLOCK_FAIR_BEAT_MS * 2; a waiter
+ * whose process stands still for longer than RLOCK_FAIR_BEAT_MS * 3 while others are
+ * heard may lose its place. The order survives up to 30 s in which the server stands
+ * still, or nobody reaches it. A live
  * waiter never is, whatever the clocks of the clients show. The keys "<name>:queue" and
  * "<name>:beats" belong to the lock.
  *
@@ -145,6 +152,7 @@ struct rlock {
     bool watched;
     bool in_doubt;     /* the outcome of an earlier try of this acquire is unknown */
     bool is_cancelled; /* before its rlock_sync_acquire() */
+    bool is_counted;   /* its channel expects the message of its release */
     char name[RLOCK_NAME_MAX];
 };
 

@@ -78,21 +78,27 @@ static const char acquire_wait[] =
     "end\n"
     "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
-/*
- * MGET returns nil, not an error, for a key of another type. pcall: a user who may not
- * publish has released the lock nevertheless, and waiters try again by themselves.
- */
+/* pcall: a user who may not publish has released the lock nevertheless, and waiters try
+   again by themselves. */
+#define PUBLISH                                                                          \
+    "local function publish(channel, text)\n"                                            \
+    "  local hearers = redis.pcall('PUBLISH', channel, text)\n"                          \
+    "  return type(hearers) == 'number' and math.min(hearers, 8) + 1 or 1\n"             \
+    "end\n"
+
+/* MGET returns nil, not an error, for a key of another type. */
 static const char release[] =
+    PUBLISH
     "local found = redis.call('MGET', unpack(KEYS))\n"
     "local results, ours = {}, {}\n"
     "for i = 2, #KEYS do\n"
     "  local is_ours = found[i] == ARGV[i - 1]\n"
-    "  results[i - 1] = is_ours and '1' or '0'\n"
-    "  if is_ours then ours[#ours + 1] = KEYS[i] end\n"
+    "  results[i - 1] = is_ours and 1 or 0\n"
+    "  if is_ours then ours[#ours + 1] = i end\n"
     "end\n"
-    "if #ours > 0 then redis.call('DEL', unpack(ours)) end\n"
-    "if found[1] then\n"
-    "  for _, name in ipairs(ours) do redis.pcall('PUBLISH', 'rlock:' .. name, '') end\n"
+    "for _, i in ipairs(ours) do redis.call('DEL', KEYS[i]) end\n"
+    "for _, i in ipairs(found[1] and ours or {}) do\n"
+    "  results[i - 1] = publish('rlock:' .. KEYS[i], '')\n"
     "end\n"
     "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
 
@@ -119,9 +125,9 @@ static const char renew[] =
     "  local grant = holder .. ':' .. ARGV[at + 1]\n"
 
 /* The channel of kind_redisson_channel() in kinds.c. */
-#define PUBLISH_REDISSON                                                                    \
-    "redis.pcall('PUBLISH', 'redisson_lock__channel:' ..\n"                              \
-    "  (name:find('{', 1, true) and name or '{' .. name .. '}'), '0')\n"
+#define REDISSON_CHANNEL                                                                 \
+    "'redisson_lock__channel:' ..\n"                                                     \
+    "  (name:find('{', 1, true) and name or '{' .. name .. '}')"
 
 static const char reentrant_acquire[] =
     DRAW_FENCES("#KEYS - 1")
@@ -147,14 +153,15 @@ static const char reentrant_acquire[] =
     "return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}\n";
 
 static const char reentrant_release[] =
+    PUBLISH
     "local call, results = redis.pcall, {}\n"
     FOR_EACH_GRANT("0", "1", "2")
     "  local is_ours = call('HEXISTS', name, grant) == 1\n"
     "  if is_ours then redis.call('HDEL', name, grant) end\n"
-    "  results[i] = is_ours and '1' or '0'\n"
+    "  results[i] = is_ours and 1 or 0\n"
     "  if is_ours and call('HINCRBY', name, holder, -1) <= 0 then\n"
     "    call('DEL', name)\n"
-    PUBLISH_REDISSON
+    "    results[i] = publish(" REDISSON_CHANNEL ", '0')\n"
     "  end\n"
     "end\n"
     "return ARGV[#ARGV] .. ' ' .. table.concat(results)\n";
@@ -173,21 +180,37 @@ static const char reentrant_renew[] =
 
 /*
  * The queue is a sorted set of owners by the time of their arrival on the server's clock,
- * made unique; the beats are the times, in ms, until which each counts as alive. Both
- * keys expire with the last beat. head() removes the dead, but never `owner`, which is
+ * made unique; the beats are the times, in ms, until which each counts as alive, and for
+ * '' the time when a waiter was heard last. When none was heard for a while, the server
+ * stood still, or all are dead: excuse() gives each of them one more patience. So the
+ * keys are kept for longer than that. head() removes the dead, but never `owner`, which is
  * calling. Where the lock is free but its head has not taken it yet, the number is the
  * rest of the head's beat. A release ignores a queue key of another type; take() refuses
  * it before it changes anything.
  */
 #define FAIR_HEAD                                                                        \
+    "local patience = " TEXT(RLOCK_FAIR_BEAT_MS) " * 3\n"                                \
+    "local function excuse(queue, beats, ms)\n"                                          \
+    "  local heard = redis.call('ZSCORE', beats, '') or 0\n"                             \
+    "  if heard + 0 == 0 or ms - heard < " TEXT(RLOCK_FAIR_BEAT_MS) " * 2 then return end\n" \
+    "  for _, owner in ipairs(redis.call('ZRANGE', queue, 0, -1)) do\n"                  \
+    "    redis.call('ZADD', beats, ms + patience, owner)\n"                              \
+    "  end\n"                                                                            \
+    "  redis.call('ZADD', beats, 0, '')\n"                                               \
+    "end\n"                                                                              \
+    "local function quit(queue, beats, owner)\n"                                         \
+    "  redis.call('ZREM', queue, owner)\n"                                               \
+    "  redis.call('ZREM', beats, owner)\n"                                               \
+    "  if redis.call('EXISTS', queue) == 0 then redis.call('ZREM', beats, '') end\n"     \
+    "end\n"                                                                              \
     "local function head(queue, beats, owner, ms)\n"                                     \
+    "  excuse(queue, beats, ms)\n"                                                       \
     "  while true do\n"                                                                  \
     "    local first = redis.call('ZRANGE', queue, 0, 0)[1]\n"                           \
     "    if not first or first == owner then return first end\n"                         \
     "    local beat = redis.call('ZSCORE', beats, first)\n"                              \
     "    if beat and beat + 0 >= ms then return first end\n"                             \
-    "    redis.call('ZREM', queue, first)\n"                                             \
-    "    redis.call('ZREM', beats, first)\n"                                             \
+    "    quit(queue, beats, first)\n"                                                    \
     "  end\n"                                                                            \
     "end\n"                                                                              \
     "local function head_if_any(queue, beats, ms)\n"                                     \
@@ -198,13 +221,13 @@ static const char reentrant_renew[] =
 static const char fair_acquire[] =
     FAIR_HEAD
     "local function join(queue, beats, owner, clock)\n"
-    "  local patience = " TEXT(RLOCK_FAIR_BEAT_MS) " * 3\n"
     "  local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2] or 0\n"
     "  local arrival = string.format('%.0f', math.max(clock, last + 1))\n"
     "  redis.call('ZADD', queue, 'NX', arrival, owner)\n"
-    "  redis.call('ZADD', beats, math.floor(clock / 1000) + patience, owner)\n"
-    "  redis.call('PEXPIRE', queue, patience)\n"
-    "  redis.call('PEXPIRE', beats, patience)\n"
+    "  local ms = math.floor(clock / 1000)\n"
+    "  redis.call('ZADD', beats, ms + patience, owner, ms, '')\n"
+    "  redis.call('PEXPIRE', queue, 30000)\n"
+    "  redis.call('PEXPIRE', beats, 30000)\n"
     "end\n"
     "local function take(name, queue, beats, owner, wait, lease, clock)\n"
     "  redis.call('ZCARD', beats)\n"
@@ -212,8 +235,7 @@ static const char fair_acquire[] =
     "  local found = redis.call('GET', name)\n"
     "  if found == owner or not found and (not first or first == owner) then\n"
     "    redis.call('SET', name, owner, 'PX', lease)\n"
-    "    redis.call('ZREM', queue, owner)\n"
-    "    redis.call('ZREM', beats, owner)\n"
+    "    quit(queue, beats, owner)\n"
     "    return '1'\n"
     "  end\n"
     "  if wait > 0 then join(queue, beats, owner, clock) end\n"
@@ -237,8 +259,7 @@ static const char fair_release[] =
     "local function leave(name, queue, beats, owner)\n"
     "  local found = redis.pcall('GET', name)\n"
     "  if found == owner then redis.call('DEL', name) end\n"
-    "  redis.pcall('ZREM', queue, owner)\n"
-    "  redis.pcall('ZREM', beats, owner)\n"
+    "  pcall(quit, queue, beats, owner)\n"
     "  if found == owner or not found then\n"
     "    local first = head_if_any(queue, beats, ms)\n"
     "    if first then redis.pcall('PUBLISH', 'rlock:' .. name, first) end\n"
@@ -306,7 +327,7 @@ static const char force_release[] =
     "if deleted == 1 then\n"
     "  local first = head_if_any(KEYS[2], KEYS[3], math.floor(now[1] * 1000 + now[2] / 1000))\n"
     "  redis.pcall('PUBLISH', 'rlock:' .. name, first or '')\n"
-    PUBLISH_REDISSON
+    "  redis.pcall('PUBLISH', " REDISSON_CHANNEL ", '0')\n"
     "end\n"
     "return {ARGV[#ARGV], deleted}\n";
 

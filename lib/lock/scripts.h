@@ -4,7 +4,8 @@
  * A script takes many locks and treats each on its own: the value of one key never
  * affects another lock. It returns the results as one string, a character per lock in the
  * order of the keys: '1' done; '0' not (held by another owner, or not ours); 'E' the
- * server refused this one.
+ * server refused this one. A release whose message reached n clients returns '1' + n, at
+ * most '9'.
  *
  * The acquiring scripts return {clock us, fence, results, numbers}. Without `numbers` the
  * fence of lock i is `fence` plus i. With them, the number of a granted lock is its

@@ -110,11 +110,15 @@ void rlock_state_acquire(struct rlock_client *client, struct rlock *lock)
 {
     const struct rlock_kind *kind = lock->kind;
     const struct rlock_op *op = lock->wait_ms > 0 ? &kind->acquire_wait : &kind->acquire;
+    static const struct rlock_result unknown = {.status = STATUS_BUSY,
+                                                .remaining_ms = -1};
 
     lock->state = RLOCK_ACQUIRING;
     if (client->is_closing)
         rlock_state_answer(client, lock, STATUS_CANCELLED);
-    else if (rlock_batch_add(client, op, lock) != STATUS_OK)
+    else if ((rlock_wait_must_yield(client, lock)
+                  ? rlock_wait_on(client, lock, &unknown)
+                  : rlock_batch_add(client, op, lock)) != STATUS_OK)
         rlock_state_answer(client, lock, STATUS_NO_MEMORY);
 }
 
@@ -329,7 +333,7 @@ void rlock_state_cancel_extend(struct rlock_client *client, struct rlock *lock,
 void rlock_state_release(struct rlock_client *client, struct rlock *lock)
 {
     rlock_watchdog_remove(lock);
-    rlock_wait_wake_next(client, lock);
+    rlock_wait_releasing(client, lock);
     lock->state = RLOCK_RELEASING;
     if (client->is_closing) {
         rlock_orphan_now(client, lock);
@@ -344,7 +348,7 @@ void rlock_state_drop(struct rlock_client *client, struct rlock *lock)
 {
     if (lock->state == RLOCK_HELD) {
         rlock_watchdog_remove(lock);
-        rlock_wait_wake_next(client, lock);
+        rlock_wait_releasing(client, lock);
         rlock_orphan_now(client, lock);
         if (lock->in_doubt)
             rlock_orphan_later(client, lock);
@@ -358,6 +362,7 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
 {
     bool is_copy = rlock_orphan_owns(lock);
 
+    rlock_wait_released(client, lock, result->status == STATUS_OK ? result->hearers : 0);
     if (result->status == STATUS_OK)
         client->stats.released++;
     else if (is_copy)

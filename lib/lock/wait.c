@@ -11,6 +11,14 @@
  * left. In a queued kind the message names the owner value of the waiter to wake, and
  * each waiter tries every RLOCK_FAIR_BEAT_MS, which is its heartbeat.
  *
+ * So a client could pass a lock from waiter to waiter for ever while another client
+ * waits. The reply to a release tells how many clients got its message. While there are
+ * others, a client that has released the lock TURNS_MAX times, or for TURNS_US, yields:
+ * none of its calls that can wait tries until another client has had the lock, or until
+ * the yield has lasted YIELD_MIN_US, which doubles each time that nobody took it. The
+ * messages of the client's own releases are ignored, since it has woken its waiter
+ * already.
+ *
  * While the channel is not subscribed, its waiters spin. While it is, they still try
  * every RECHECK_MS, and each try renews the waiting key (scripts.c). So the key expires
  * soon after a waiter has died or given up.
@@ -34,6 +42,11 @@
 #define UNSUBSCRIBED_MAX_MS 500
 #define RECHECK_MS          INT64_C(2000) /* between tries while they do: some get lost */
 #define WAITING_MAX_MS      (RECHECK_MS * 3)
+
+#define TURNS_MAX    16
+#define TURNS_US     10000
+#define YIELD_MIN_US 2000
+#define YIELD_MAX_US 64000
 
 struct rlock_waiter {
     struct list link;     /* in its channel, or spare */
@@ -77,6 +90,25 @@ static bool spins(const struct rlock_waiter *waiter)
     return waiter->channel == NULL;
 }
 
+static struct rlock_turns *turns_of(struct rlock_client *client, const char *name,
+                                    size_t name_len)
+{
+    return &client->waits.turns[rlock_channel_hash(name, name_len) % RLOCK_TURNS];
+}
+
+static struct rlock_turns *turns_at(const struct rlock_channel *channel)
+{
+    return turns_of(channel->client, channel->name, channel->name_len);
+}
+
+/** Until when the waiter shall not try, since another client's turn has come; or 0. */
+static int64_t yields_until_us(const struct rlock_waiter *waiter)
+{
+    if (spins(waiter) || waiter->lock->kind->is_queued)
+        return 0;
+    return turns_at(waiter->channel)->yield_until_us;
+}
+
 static int64_t sooner(int64_t a_us, int64_t b_us)
 {
     return a_us < b_us ? a_us : b_us;
@@ -108,6 +140,8 @@ static void sleep_on(struct rlock_waiter *waiter)
         at_us = sooner(sooner(at_us, waiter->free_at_us), now_us + RECHECK_MS * 1000);
     if (is_queued)
         at_us = sooner(at_us, now_us + (int64_t)RLOCK_FAIR_BEAT_MS * 1000);
+    if (yields_until_us(waiter) > now_us && is_first(waiter))
+        at_us = sooner(at_us, yields_until_us(waiter));
     uv_update_time(waiter->client->loop); /* it dates from the start of this turn */
     uv_timer_start(&waiter->timer, wait_on_timer, clock_ms_until(at_us), 0);
 }
@@ -130,6 +164,8 @@ static void wake(struct rlock_waiter *waiter)
 {
     if (waiter->lock->batch != NULL)
         waiter->must_retry = true;
+    else if (clock_mono_us() < yields_until_us(waiter))
+        sleep_on(waiter);
     else
         try_again(waiter);
 }
@@ -214,7 +250,7 @@ enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
                              ? INT64_MAX
                              : now_us + (result->remaining_ms + 1) * 1000;
     if (waiter->must_retry && redis_conn_is_up(client->conn))
-        try_again(waiter);
+        wake(waiter);
     else
         sleep_on(waiter);
     return STATUS_OK;
@@ -272,19 +308,104 @@ void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_gra
     list_append(&client->waits.spare, &waiter->link);
 }
 
-void rlock_wait_wake_next(struct rlock_client *client, const struct rlock *lock)
+/* -- turns with other clients -- */
+
+static bool takes_turns(const struct rlock *lock)
+{
+    return lock->kind->channel != NULL && !lock->kind->is_queued;
+}
+
+bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock)
 {
     char name[RLOCK_CHANNEL_MAX];
-    struct rlock_channel *channel = NULL;
 
-    if (client->channels.count > 0 && lock->kind->channel != NULL && !client->is_closing)
-        channel = rlock_channel_find(client, name, lock->kind->channel(lock, name));
-    if (channel != NULL)
-        wake(first_waiter(channel));
+    if (!client->waits.has_turns || !takes_turns(lock) || lock->wait_ms == 0 ||
+        lock->spin_max_ms > 0)
+        return false;
+    return clock_mono_us() <
+           turns_of(client, name, lock->kind->channel(lock, name))->yield_until_us;
+}
+
+static void count_turn(struct rlock_turns *turns)
+{
+    int64_t now_us = clock_mono_us();
+
+    if (turns->count++ == 0)
+        turns->since_us = now_us;
+    if (!turns->is_contended ||
+        (turns->count <= TURNS_MAX && now_us - turns->since_us < TURNS_US))
+        return;
+    if (turns->yield_us == 0)
+        turns->yield_us = YIELD_MIN_US;
+    else if (!turns->was_taken && turns->yield_us < YIELD_MAX_US)
+        turns->yield_us *= 2;
+    turns->yield_until_us = now_us + turns->yield_us;
+    turns->was_taken = false;
+    turns->count = 0;
+}
+
+void rlock_wait_releasing(struct rlock_client *client, struct rlock *lock)
+{
+    char name[RLOCK_CHANNEL_MAX];
+    struct rlock_channel *channel;
+    size_t name_len;
+
+    if (lock->kind->channel == NULL || client->is_closing ||
+        (client->channels.count == 0 && !client->waits.has_turns))
+        return;
+    name_len = lock->kind->channel(lock, name);
+    channel = rlock_channel_find(client, name, name_len);
+    if (takes_turns(lock))
+        count_turn(turns_of(client, name, name_len));
+    if (channel == NULL)
+        return;
+    lock->is_counted = takes_turns(lock) && channel->is_subscribed;
+    channel->own_releases += lock->is_counted;
+    wake(first_waiter(channel));
+}
+
+/** A release by this client has ended; whether its message comes to this client, too. */
+static void count_release(struct rlock_channel *channel, bool has_message)
+{
+    if (channel->own_releases == 0)
+        return; /* it was subscribed again meanwhile */
+    channel->own_releases--;
+    channel->own_messages += has_message;
+    if (channel->own_releases == 0 && channel->own_messages < 0) {
+        channel->own_messages = 0;
+        wake(first_waiter(channel)); /* a message of another client was ignored */
+    }
+}
+
+void rlock_wait_released(struct rlock_client *client, struct rlock *lock,
+                         unsigned hearers)
+{
+    char name[RLOCK_CHANNEL_MAX];
+    struct rlock_channel *channel;
+    struct rlock_turns *turns;
+    size_t name_len;
+
+    if (!takes_turns(lock) || client->is_closing ||
+        (hearers == 0 && !lock->is_counted && !client->waits.has_turns))
+        return;
+    name_len = lock->kind->channel(lock, name);
+    channel = rlock_channel_find(client, name, name_len);
+    if (channel != NULL && lock->is_counted)
+        count_release(channel, hearers > 0);
+    lock->is_counted = false;
+    if (channel != NULL && channel->is_subscribed && hearers > 0)
+        hearers--; /* this client */
+    turns = turns_of(client, name, name_len);
+    turns->is_contended = hearers > 0;
+    if (turns->is_contended)
+        client->waits.has_turns = true;
+    else
+        turns->yield_us = turns->yield_until_us = 0;
 }
 
 static void wait_on_subscribed(struct rlock_channel *channel)
 {
+    channel->own_releases = channel->own_messages = 0;
     LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
         waiter->attempts = 0;
         if (waiter->lock->kind->is_queued || is_first(waiter))
@@ -294,6 +415,7 @@ static void wait_on_subscribed(struct rlock_channel *channel)
 
 static void wait_on_cut_off(struct rlock_channel *channel)
 {
+    channel->own_releases = channel->own_messages = 0;
     LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
         if (waiter->lock->batch == NULL)
             sleep_on(waiter);
@@ -308,12 +430,32 @@ static bool is_owner(const struct rlock_waiter *waiter, const char *text, size_t
     return text_len == owner_len && memcmp(text, owner, owner_len) == 0;
 }
 
+/** Another client has released the lock, so this one need not yield any more. */
+static void wait_on_release(struct rlock_channel *channel)
+{
+    struct rlock_turns *turns = turns_at(channel);
+
+    if (channel->own_releases + channel->own_messages > 0) {
+        channel->own_messages--; /* the message of a release by this client */
+        return;
+    }
+    turns->was_taken = true;
+    turns->yield_until_us = 0;
+    wake(first_waiter(channel));
+}
+
 /** In a queued kind the message is the owner value of the next in line. */
 static void wait_on_message(struct rlock_channel *channel, const char *text,
                             size_t text_len)
 {
+    if (list_is_empty(&channel->listeners))
+        return;
+    if (!first_waiter(channel)->lock->kind->is_queued) {
+        wait_on_release(channel);
+        return;
+    }
     LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
-        if (!waiter->lock->kind->is_queued || is_owner(waiter, text, text_len)) {
+        if (is_owner(waiter, text, text_len)) {
             wake(waiter);
             return;
         }

@@ -29,8 +29,18 @@ void rlock_waits_resume(struct rlock_client *client);
 /** `lock` waits no more; `is_granted`: because it was granted. Harmless otherwise. */
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted);
 
-/** `lock` is being released: the next waiter of this client tries right after that. */
-void rlock_wait_wake_next(struct rlock_client *client, const struct rlock *lock);
+/** Whether `lock`, which is about to be acquired, has to wait for another client first. */
+bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock);
+
+/**
+ * `lock` is being released: the next waiter of this client tries right after that, unless
+ * another client shall have its turn.
+ */
+void rlock_wait_releasing(struct rlock_client *client, struct rlock *lock);
+
+/** `lock` was released, and `hearers` clients got a message, or its release failed. */
+void rlock_wait_released(struct rlock_client *client, struct rlock *lock,
+                         unsigned hearers);
 
 /** How long the server should regard `lock` as waiting, unless it tries again. */
 uint32_t rlock_wait_left_ms(const struct rlock *lock);

@@ -45,7 +45,7 @@ static void wait_queued(struct fixture *fixture, long long wanted)
 static void move_beats(struct fixture *fixture, int ms)
 {
     static const char script[] =
-        "for _, owner in ipairs(redis.call('ZRANGE', 'item:7:beats', 0, -1)) do "
+        "for _, owner in ipairs(redis.call('ZRANGE', 'item:7:queue', 0, -1)) do "
         "  redis.call('ZINCRBY', 'item:7:beats', ARGV[1], owner) "
         "end "
         "redis.call('PERSIST', 'item:7:queue') "
@@ -373,6 +373,32 @@ static void test_waiter__killed_as_head_is_passed_over(void **state)
     assert_nothing_left(fixture);
 }
 
+/** Longer than the patience, for all: nobody is heard meanwhile. */
+static void test_waiters__keep_their_order_while_the_server_stands_still(void **state)
+{
+    enum { WAITERS = 8, STALL_MS = 3000 };
+    struct fixture *fixture = *state;
+    struct rlock_client *clients[WAITERS], *owner = fixture_client(fixture);
+    struct call holder = {0}, calls[WAITERS] = {0};
+
+    for (int i = 0; i < WAITERS; i++)
+        clients[i] = fixture_client(fixture);
+    assert_int_equal(acquire_with(fixture, owner, &holder, "item:7", &patient),
+                     STATUS_OK);
+    queue_up(fixture, clients, WAITERS, calls, WAITERS);
+    server_do(fixture->server, "CLIENT PAUSE %d ALL", STALL_MS);
+    fixture_run_for(fixture, STALL_MS);
+    for (int i = 0; i < WAITERS; i++) {
+        hand_over(fixture, i == 0 ? owner : clients[i - 1],
+                  i == 0 ? &holder : &calls[i - 1], &calls[i]);
+        for (int j = i + 1; j < WAITERS; j++)
+            assert_int_equal(calls[j].answers, 0);
+    }
+    assert_int_equal(release(fixture, clients[WAITERS - 1], &calls[WAITERS - 1]),
+                     STATUS_OK);
+    assert_nothing_left(fixture);
+}
+
 static void test_waiter__killed_in_the_middle_is_passed_over(void **state)
 {
     struct fixture *fixture = *state;
@@ -484,7 +510,7 @@ static void test_try__does_not_overtake_a_queue(void **state)
                      STATUS_BUSY);
     assert_false(server_has(fixture->server, "item:7"));
     assert_int_equal(server_int(fixture->server, "ZCARD item:7:queue"), 1);
-    assert_int_equal(server_int(fixture->server, "ZCARD item:7:beats"), 1);
+    assert_int_equal(server_int(fixture->server, "ZCARD item:7:beats"), 2);
     /* until the other counts as dead */
     move_beats(fixture, -HOUR_MS - PATIENCE_MS);
     assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
@@ -713,6 +739,7 @@ int main(void)
         FIXTURE_TEST(test_waiter__cancelled_hands_its_turn_on),
         FIXTURE_TEST(test_waiters__of_a_client_that_is_closed_leave),
         FIXTURE_TEST(test_waiter__killed_as_head_is_passed_over),
+        FIXTURE_TEST(test_waiters__keep_their_order_while_the_server_stands_still),
         FIXTURE_TEST(test_waiter__killed_in_the_middle_is_passed_over),
         FIXTURE_TEST(test_waiter__behind_the_dead_gets_in_when_their_patience_ends),
         FIXTURE_TEST(test_waiter__counts_as_alive_for_three_heartbeats),
