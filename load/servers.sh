@@ -226,7 +226,7 @@ postgres_conf()
 # Written by load/servers.sh at every start.
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
-max_connections = 100
+max_connections = 200
 password_encryption = 'scram-sha-256'
 
 # Durability: the defaults.

@@ -18,7 +18,8 @@ static const volatile int64_t *delay_us; /* NULL: no delay */
 
 static __attribute__((constructor)) void map_delay(void)
 {
-    const char *path = getenv("SLOW_DISK");
+    const char *path =
+        getenv("SLOW_DISK"); // NOLINT(concurrency-mt-unsafe): no threads yet
     int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     void *map;
 
@@ -30,12 +31,12 @@ static __attribute__((constructor)) void map_delay(void)
         delay_us = map;
 }
 
-int fdatasync(int fd)
+int fdatasync(int fildes)
 {
     int64_t us = delay_us == NULL ? 0 : *delay_us;
     struct timespec left = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 
     while (nanosleep(&left, &left) != 0 && errno == EINTR)
         ;
-    return (int)syscall(SYS_fdatasync, fd);
+    return (int)syscall(SYS_fdatasync, fildes);
 }

@@ -9,8 +9,10 @@
 
 static void report(struct lock_probe *probe, bool works, const struct err *why)
 {
-    struct err reason = works ? (struct err){0} : *why;
+    struct err reason = {0};
 
+    if (!works)
+        reason = *why;
     if (works == probe->works && strcmp(reason.text, probe->reported.text) == 0)
         return;
     probe->works = works;

@@ -309,6 +309,7 @@ static bool is_overdue(const struct conns *conns, const struct conn *conn,
 
 static void shut_down(struct conn *conn)
 {
+    static const struct linger discard = {.l_onoff = 1};
     const union MHD_ConnectionInfo *info;
 
     if (conn->drain != NULL) {
@@ -316,6 +317,8 @@ static void shut_down(struct conn *conn)
         return;
     }
     info = MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (conn->state == CONN_WRITING) /* the kernel would keep what nobody reads */
+        setsockopt(info->connect_fd, SOL_SOCKET, SO_LINGER, &discard, sizeof(discard));
     shutdown(info->connect_fd, SHUT_RDWR);
     conn->state = CONN_ENDING;
 }

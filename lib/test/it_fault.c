@@ -20,7 +20,7 @@
 
 #define NAME      "item:7"
 #define CHANNEL   "rlock:" NAME
-#define SOON_MS   5000 /* after which a lock without an owner is free */
+#define SOON_MS   20000 /* after which a lock without an owner is free */
 #define HOUR_US   INT64_C(3600000000)
 #define TESTS_MAX 256
 #define TEAMS     2

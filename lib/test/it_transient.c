@@ -10,7 +10,7 @@
 
 static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
                                                  &rlock_fair};
-enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 static struct rlock_acquire_options once(const struct rlock_kind *kind)
 {

@@ -86,14 +86,14 @@ static inline void shop_await(struct shop *shop, const bool *flag)
 }
 
 static inline struct shop *shop_open_at(const char *url, unsigned lanes,
-                                        uint32_t timeout_ms)
+                                        uint32_t timeout_ms, bool expires_orders)
 {
     struct shop *shop = calloc(1, sizeof(*shop));
     struct store_options options = {
         .database_url = url,
         .timeout_ms = timeout_ms,
         .lanes = lanes,
-        .expires_orders = true,
+        .expires_orders = expires_orders,
         .on_voucher_changed = shop_on_changed,
         .on_state = shop_on_state,
         .arg = shop,
@@ -115,7 +115,7 @@ static inline struct shop *shop_open_at(const char *url, unsigned lanes,
 static inline struct shop *shop_open(const struct sandbox *sandbox, unsigned lanes,
                                      uint32_t timeout_ms)
 {
-    struct shop *shop = shop_open_at(sandbox->service_url, lanes, timeout_ms);
+    struct shop *shop = shop_open_at(sandbox->service_url, lanes, timeout_ms, false);
 
     shop_await(shop, &shop->is_up);
     return shop;

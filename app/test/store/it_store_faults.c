@@ -154,7 +154,7 @@ static void test_store__a_stale_session_is_replaced(void **state UNUSED)
 
 static void test_store__without_a_server_answers_down(void **state UNUSED)
 {
-    struct shop *shop = shop_open_at("postgresql://127.0.0.1:1/x", 2, 500);
+    struct shop *shop = shop_open_at("postgresql://127.0.0.1:1/x", 2, 500, false);
     struct basket basket = {0};
 
     basket_add(&basket, 1, 1, NULL);
@@ -183,7 +183,7 @@ static void test_store_open__refuses_an_invalid_url(void **state UNUSED)
 static void test_store__waits_for_the_migration(void **state UNUSED)
 {
     struct sandbox *empty = sandbox_new(fixture, "faults_empty");
-    struct shop *shop = shop_open_at(empty->url, 1, UNHURRIED_MS);
+    struct shop *shop = shop_open_at(empty->url, 1, UNHURRIED_MS, false);
     const struct db_migration options = {0};
     struct err err = {0};
     struct db *db;
@@ -205,7 +205,7 @@ static void test_store__waits_for_its_rights(void **state UNUSED)
     struct shop *shop;
 
     sandbox_do(strict, "revoke execute on function place_orders from " SERVICE_ROLE);
-    shop = shop_open_at(strict->service_url, 1, UNHURRIED_MS);
+    shop = shop_open_at(strict->service_url, 1, UNHURRIED_MS, false);
     while (shop->downs == 0)
         uv_run(&shop->loop, UV_RUN_ONCE);
     ASSERT_CONTAINS(shop->down_why.text, "--service-role");
@@ -229,7 +229,7 @@ static void test_store__reconnects_after_a_restart(void **state UNUSED)
     fixture_servers(fixture, "start", "postgres");
     shop_await(shop, &shop->is_up);
     assert_int_equal(shop->refreshes, 2); /* notifications may have been missed */
-    assert_int_equal(store_reconnects(shop->store), 7); /* two of them lanes */
+    assert_int_equal(store_reconnects(shop->store), 6); /* two of them lanes */
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
     assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
     shop_close(shop);

@@ -190,7 +190,7 @@ static void test_store_change_order__of_several_vouchers(void **state UNUSED)
 
 static void test_store_change_order__unconnected_does_nothing(void **state UNUSED)
 {
-    struct shop *shop = shop_open_at("postgresql://127.0.0.1:1/x", 1, 2000);
+    struct shop *shop = shop_open_at("postgresql://127.0.0.1:1/x", 1, 2000, false);
     struct order_change change = cancel(1, 1);
     struct turn turn = {0};
 
@@ -291,10 +291,18 @@ static struct expiries expire(struct shop *shop)
     return expiries;
 }
 
+static struct shop *open_expiring(void)
+{
+    struct shop *shop = shop_open_at(sandbox->service_url, 1, UNHURRIED_MS, true);
+
+    shop_await(shop, &shop->is_up);
+    return shop;
+}
+
 static void
 test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED)
 {
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct shop *shop = open_expiring();
     int64_t vouchers[] = {sandbox_voucher(sandbox, 1000, 1),
                           sandbox_voucher(sandbox, 1000, 1)};
     uint64_t total = 0;
@@ -328,7 +336,7 @@ test_store_expire_orders__of_all_vouchers_until_none_is_left(void **state UNUSED
 /* More batches than one query takes, then one with an order to expire. */
 static void test_store_expire_orders__skips_finished_batches(void **state UNUSED)
 {
-    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct shop *shop = open_expiring();
     int64_t voucher = sandbox_voucher(sandbox, 1000, 1);
     struct expiries expiries;
 
