@@ -13,7 +13,6 @@
  */
 #include "app/http/http_impl.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -25,6 +24,7 @@ struct framing {
     const char *next_line; /* where it must begin */
     struct text encoding, length;
     unsigned encodings, lengths, hosts;
+    bool has_request_id;
     const char *defect;
 };
 
@@ -35,11 +35,13 @@ static bool is_token(const char *name, size_t len)
         ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1,         ['\''] = 1,
         ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1, ['0' ... '9'] = 1, ['A' ... 'Z'] = 1,
         ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1, ['a' ... 'z'] = 1, ['~'] = 1};
-    bool ok = len > 0;
+    const char *end = name + len;
 
-    for (size_t i = 0; i < len; i++)
-        ok &= is_part[(unsigned char)name[i]];
-    return ok;
+    for (const char *at = name; at < end; at++) {
+        if (!is_part[(unsigned char)*at])
+            return false;
+    }
+    return len > 0;
 }
 
 static bool is_named(const char *name, size_t len, const char *wanted)
@@ -63,6 +65,8 @@ static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind UNUSED,
     framing->next_line = value + value_len + 2;
     if (name_len == 4 && is_named(name, name_len, "Host")) {
         framing->hosts++;
+    } else if (name_len == 12 && is_named(name, name_len, "X-Request-Id")) {
+        framing->has_request_id = true;
     } else if (name_len == 14 && is_named(name, name_len, "Content-Length")) {
         framing->lengths++;
         framing->length = (struct text){value, value_len};
@@ -111,8 +115,12 @@ void http_check_head(struct http_request *request, const char *method,
     request->defect = defect_of(&framing, head_end, version);
     request->is_chunked = framing.encodings > 0;
     request->chunks = head_end;
-    if (framing.lengths > 0)
-        request->declared_bytes = strtoull(framing.length.bytes, NULL, 10);
+    request->has_id = framing.has_request_id;
+    for (size_t i = 0; i < framing.length.len; i++) {
+        if (request->declared_bytes <= HTTP_BODY_BYTES_MAX)
+            request->declared_bytes =
+                request->declared_bytes * 10 + (size_t)(framing.length.bytes[i] - '0');
+    }
 }
 
 void http_check_chunk(struct http_request *request, const char *data)

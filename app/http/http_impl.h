@@ -83,11 +83,12 @@ struct http_request {
     const char *path;
     char *body; /* HTTP_BODY_BYTES_MAX bytes, or NULL */
     size_t body_len;
-    uint64_t declared_bytes; /* Content-Length; 0: none */
-    const char *chunks;      /* where libmicrohttpd places received parts of the body */
-    const char *defect;      /* see http_defect() */
+    size_t declared_bytes; /* Content-Length, exact up to HTTP_BODY_BYTES_MAX */
+    const char *chunks;    /* where libmicrohttpd places received parts of the body */
+    const char *defect;    /* see http_defect() */
     enum http_method method;
     bool is_chunked;
+    bool has_id; /* an X-Request-Id was sent */
     bool keeps_body;
     bool is_answered;
     bool is_suspended;

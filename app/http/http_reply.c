@@ -197,12 +197,11 @@ static void page_date(struct http_page *page)
 void http_answer_page(struct http_request *request, struct http_page *page)
 {
     const struct http *http = request->http;
-    size_t len;
 
     notify_answered(request, page->status);
     page_date(page);
     if (is_last(request) || http->options.tls != NULL || request->trace[0] != '\0' ||
-        http_lookup(request, "X-Request-Id", &len) != NULL)
+        request->has_id)
         queue_individual(request, page->status, page_copy(page));
     else
         queue(request, page->status, page->response);
