@@ -285,7 +285,9 @@ $(BENCH_LOCK): $(BUILD)/%: lib/test/bench/%.c $(BUILD)/librlock.a
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-.PHONY: demo demo-down
+.PHONY: demo demo-down api-docs
+api-docs: ## render openapi.yaml as one page, docker/docs/api.html; needs npm
+	@docker/api-docs.sh docker/docs/api.html && echo docker/docs/api.html
 demo: ## the sale in containers, with nginx and Prometheus: PORT= PROMETHEUS_PORT= OFFLINE=yes
 	@PORT=$(PORT) PROMETHEUS_PORT=$(PROMETHEUS_PORT) docker/demo.sh up
 demo-down: ## remove the demo and its data
@@ -323,6 +325,8 @@ test-web: ## test the pages in a browser; the screenshots are in var/screens
 	@.ci/test.sh web
 test-package: ## install, run and remove the package on a new Debian; needs root
 	@.ci/test.sh package
+schemathesis: $(BUILD)/seckill ## random requests by the contract: CASES=10000
+	@app/test/contract/run.py $< schemathesis $(if $(filter file,$(origin CASES)),10000,$(CASES))
 test-demo: ## test the demo in containers; starts a Docker if none runs; needs root
 	@.ci/test.sh demo
 
@@ -352,10 +356,18 @@ check-address:
 .PHONY: check-all check-tests
 check-tests: check-pages check-proof check-chaos check-docs check-it check-bench check-access check-interop \
              check-address check-load-units check-unit check-simulate check-simulate-sql \
-             check-fuzz check-model check-install check-gdb check-monitoring
+             check-fuzz check-model check-install check-gdb check-monitoring check-contract
 check-all: check-tests check-lint-fast
 
-.PHONY: check-simulate check-simulate-sql check-load-units check-gdb check-model check-install check-interop check-monitoring
+CASES    = 300
+CONTRACT = requests typescript python follow_python follow_go
+.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-model check-install check-interop check-monitoring
+# Clients, requests and readers as the guides show them, and random requests.
+check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis
+$(CONTRACT:%=check-contract-%): check-contract-%: $(BUILD)/seckill
+	$(CHECK) "contract: $*" app/test/contract/run.py $< $*
+check-schemathesis: $(BUILD)/seckill
+	$(CHECK) --show schemathesis app/test/contract/run.py $< schemathesis $(CASES)
 check-simulate: $(BUILD)/simulate
 	$(CHECK) --show simulator $< 0 0 30
 check-simulate-sql: $(BUILD)/seckill $(BUILD)/simulate
@@ -394,6 +406,8 @@ check-access: $(BUILD)/seckill
 .PHONY: screens
 screens: $(BUILD)/seckill ## take the screenshots in app/docs/screens again
 	app/test/web/run.py $< pages
+	app/test/web/run.py $< access api_page
+	cp var/screens/access-api_page/api.png app/docs/screens
 	cp var/screens/pages/shop.png var/screens/pages/dashboard.png app/docs/screens
 
 .PHONY: check-docs

@@ -162,6 +162,7 @@ verb_up()
 {
     docker info >/dev/null 2>&1 || fail "cannot reach a Docker daemon"
     make_env
+    docker/api-docs.sh docker/docs/api.html || echo "the API page is not rendered"
     echo "building the service"
     quietly build $compose build migrate load
     echo "starting Postgres, Redis, two instances, nginx, Prometheus"
@@ -180,6 +181,7 @@ verb_up()
 
 shop:       $url/#token=$(token --user 1002)
 dashboard:  $url/admin#token=$admin
+API:        $url/docs
 metrics:    http://127.0.0.1:$PROMETHEUS_PORT/graph?g0.expr=sum(seckill_orders_total)by(outcome)&g0.tab=1
 stop:       make demo-down
 
@@ -233,6 +235,7 @@ check_demo()
     check "user of the service" "$(in_app 'echo $UID')" 10001
     check "write to the root file system" "$(in_app 'echo >/tmp/x')" refused
     check "capabilities" "$(in_app 'status=$(</proc/self/status) && echo ${status#*CapBnd:} | { read -r set _ && echo $set; }')" 0000000000000000
+    check "API page" "$(curl -s -o /dev/null -w '%{http_code} %{content_type}' "$url/docs")" "200 text/html"
     check "metrics through nginx" "$(curl -s -o /dev/null -w '%{http_code}' "$url/metrics")" 404
     wait_for 30 scraped 'sum(seckill_orders_total{outcome="placed"})' 1001 ||
         fail "Prometheus counted $(metric 'sum(seckill_orders_total{outcome="placed"})') orders, expected 1001"

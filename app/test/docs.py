@@ -45,7 +45,7 @@ FOREIGN = {"archive_command", "archive_mode", "synchronous_standby_names", "wal_
            "pg_blocking_pids"}
 SESSION_WITHIN_S = 120
 SHOWN = ("text", "json")
-LANGUAGES = ("sh", "yaml", "c", *SHOWN)
+LANGUAGES = ("sh", "yaml", "c", "python", "go", *SHOWN) # app/test/contract runs python and go
 MARK = "=== next block"
 
 # Values that differ from run to run.
@@ -325,9 +325,14 @@ def test_codes__are_those_of_the_contract(_world):
     contract = re.search(r"code:\s+type: string\s+enum: \[([^\]]+)\]", read("app/api/openapi.yaml"))[1]
     codes = set(re.split(r",\s*", contract))
     sources = read("app/api/api_problem.h") + read("app/api/api_problem.c")
-    in_sources = re.findall(r'X\(\w+, +\d+, "(\w+)"', sources) + re.findall(r'\.code = "(\w+)"', sources)
+    in_sources = dict(map(reversed, re.findall(r'(?:X\(\w+, +|\.status = )(\d+),\s+(?:\.code = )?"(\w+)"', sources)))
     check_same(first_cells(section(INTEGRATOR, "Errors")), codes, "error codes")
     check_same(codes, set(in_sources), "error codes of openapi.yaml and of the sources")
+    schemas = re.findall(r"status: \{type: integer, enum: \[(\d+)\]\},?\s+code: \{type: string, enum: \[(\w+)\]\}",
+                         read("app/api/openapi.yaml"))
+    check(schemas, "no schemas of errors found")
+    for status, code in schemas:
+        check(in_sources[code] == status, f"openapi.yaml: {code} with status {status}")
 
 
 def test_functions__are_in_the_named_files(_world):

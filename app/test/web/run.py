@@ -191,6 +191,7 @@ def publish(screens, kept):
 def run_all(program, what, only, directory):
     from browser import Browser
     import access
+    import api_page
     import dashboard
     import files
     import shop
@@ -202,7 +203,7 @@ def run_all(program, what, only, directory):
     if what == "access" and axe is None:
         print("npm, which brings axe-core, is missing or cannot download it")
         return NOT_RUN
-    tests = tests_of(access) if what == "access" else tests_of(files, shop, dashboard)
+    tests = tests_of(access, api_page) if what == "access" else tests_of(files, shop, dashboard)
     screens = f"{directory}/screens"
     os.mkdir(screens)
     with contextlib.ExitStack() as stack:

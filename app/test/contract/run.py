@@ -1,0 +1,289 @@
+#!/usr/bin/env -S python3 -B
+"""run.py PROGRAM requests|typescript|python|follow_python|follow_go|schemathesis [CASES]
+
+The contract in use: the requests of app/docs/requests.http, clients that are generated from
+app/api/openapi.yaml, the readers of the history in app/docs/integrator.md, and random requests by
+Schemathesis. Each run has private servers and a service. The generators come from npm and PyPI and
+are kept in var/contract. Exit code 77: cannot run here; the last line says why."""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.abspath(f"{HERE}/../../..")
+sys.path.insert(0, f"{ROOT}/load")
+
+import harness # noqa: E402
+
+NOT_RUN = 77
+TOOLS = f"{ROOT}/var/contract"
+CONTRACT = f"{ROOT}/app/api/openapi.yaml"
+NPM = ("openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3", "@types/node@22.15.30")
+PYPI = ("openapi-python-client==0.29.1", "schemathesis==4.32.5")
+GO_SQL = "github.com/lib/pq@v1.10.9"
+STOCK = 20
+EVENTS = 250 # more than two pages
+
+
+class NotRun(Exception):
+    """What is missing here."""
+
+
+def check(condition, message):
+    if not condition:
+        raise harness.Failed(message)
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+# -- tools --
+
+
+def fetch(name, wanted, *commands):
+    """The directory of these tools; the commands run once, in that directory. Another test may want
+    the same tools at the same time, and then waits."""
+    place = f"{TOOLS}/{name}"
+    stamp = f"{place}/versions"
+    os.makedirs(TOOLS, exist_ok=True)
+    with open(f"{place}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(stamp) and read(stamp) == " ".join(wanted):
+            return place
+        shutil.rmtree(place, ignore_errors=True)
+        os.makedirs(place)
+        for command in commands:
+            fetch_by(command, place)
+        with open(stamp, "w") as out:
+            out.write(" ".join(wanted))
+    return place
+
+
+def fetch_by(command, place):
+    try:
+        done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=600, check=False)
+    except (FileNotFoundError, subprocess.TimeoutExpired) as failure:
+        raise NotRun(str(failure)) from None
+    if done.returncode != 0:
+        raise NotRun(f"{' '.join(command[:3])}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
+
+
+def fetch_npm():
+    return fetch("npm", NPM, ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", ".", *NPM])
+
+
+def fetch_pypi():
+    return fetch("pypi", PYPI, [sys.executable, "-m", "venv", "."], ["bin/pip", "install", "--quiet", *PYPI])
+
+
+def run(*command, cwd, **env):
+    """Its output; a failure shows all of it."""
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, **env}, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    check(done.returncode == 0, f"{' '.join(command[:4])}: exit code {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+# -- the service --
+
+
+class World:
+    def __init__(self, program, what, stack):
+        self.place = f"{ROOT}/var/it/contract-{what}"
+        shutil.rmtree(self.place, ignore_errors=True)
+        self.servers = harness.Servers(f"{self.place}/servers")
+        stack.callback(self.servers.down)
+        self.servers.up()
+        self.service = harness.Service(program, harness.free_port(), {
+            "SECKILL_DATABASE_URL": self.servers.env["SECKILL_DATABASE_URL"],
+            "SECKILL_REDIS_URL": self.servers.env["SECKILL_REDIS_URL"], "SECKILL_WORKERS": "2",
+            "SECKILL_JWT_SECRET": harness.new_secret(), "SECKILL_TICKET_SECRET": harness.new_secret(),
+            "SECKILL_RATE_PER_USER": "0"}, f"{self.place}/seckill.log")
+        self.service.migrate(self.servers.env["PG_OWNER_URL"])
+        stack.callback(self.service.stop)
+        self.service.start()
+        self.url = f"http://127.0.0.1:{self.service.port}"
+        self.admin, self.payment = self.service.token(1, "admin"), self.service.token(3, "payment")
+
+    def shopper(self, user=1001):
+        return self.service.token(user)
+
+    def bought(self, voucher, orders):
+        """Check that the history has these orders, all paid."""
+        items = self.service.call("GET", f"/v1/vouchers/{voucher}/events?limit=100", self.admin)[1]["items"]
+        paid = {item["order_id"] for item in items if item.get("to_status") == "paid"}
+        check(paid == set(orders), f"paid: {paid}, the client bought {orders}")
+
+
+# -- requests.http --
+
+REQUEST = re.compile(r"^(GET|POST|PATCH) (\S+)\n((?:[\w-]+: .*\n)*)(?:\n(\{\n(?: .*\n)*\})\n)?", re.M)
+
+
+def test_requests(world):
+    """Each answers with the status that its title names, as does each name in the order of the file."""
+    text = read(f"{ROOT}/app/docs/requests.http")
+    values = dict(re.findall(r"^@(\w+) = (.*)$", text, re.M))
+    check(set(values) == {"url", "admin", "shopper", "payment", "voucher", "order"}, f"variables: {values}")
+    values.update(url=world.url, admin=world.admin, shopper=world.shopper(), payment=world.payment)
+    blocks = text.split("\n### ")[1:]
+    check(len(blocks) > 15, "no requests found")
+    for block in blocks:
+        title, _, rest = block.partition("\n")
+        expected = int(re.search(r"\b(\d{3})$", title)[1])
+        filled = re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], rest)
+        found = REQUEST.search(filled + "\n")
+        check(found and len(REQUEST.findall(filled)) == 1, f"{title}: not one request:\n{rest}")
+        method, url, head, body = found.groups()
+        token = re.search(r"Authorization: Bearer (.+)", head)
+        check(("Content-Type: application/json" in head) == (body is not None), f"{title}: body and its type")
+        status, answer = world.service.call(method, url.removeprefix(world.url), token and token[1], body and json.loads(body))
+        check(status == expected, f"{title}: {status} {answer}")
+        for name in re.findall(r"^# Put its id into @(\w+)", rest, re.M):
+            values[name] = answer["id"]
+
+
+# -- generated clients --
+
+
+def test_typescript(world):
+    npm = fetch_npm()
+    voucher = world.service.create_voucher("TypeScript", STOCK)
+    shutil.copy(f"{HERE}/buy.mts", npm)
+    run("node_modules/.bin/openapi-typescript", CONTRACT, "--output", "seckill.d.ts", cwd=npm)
+    run("node_modules/.bin/tsc", "--strict", "--noUncheckedIndexedAccess", "--target", "es2022", "--module", "nodenext",
+        "--moduleResolution", "nodenext", "--types", "node", "--skipLibCheck", "buy.mts", "--outDir", "out", cwd=npm)
+    order = run("node", "out/buy.mjs", world.url, voucher, world.shopper(), world.payment, cwd=npm).split()
+    world.bought(voucher, order)
+
+
+def test_python(world):
+    venv = fetch_pypi()
+    voucher = world.service.create_voucher("Python", STOCK)
+    shutil.rmtree(f"{venv}/seckill_client", ignore_errors=True)
+    output = run("bin/openapi-python-client", "generate", "--path", CONTRACT, "--meta", "none", "--output-path", "seckill_client",
+                 "--config", f"{HERE}/python_client.json", cwd=venv)
+    check("WARNING" not in output, output)
+    order = run("bin/python", "-B", f"{HERE}/buy.py", world.url, voucher, world.shopper(), world.payment,
+                cwd=venv, PYTHONPATH=venv).split()
+    world.bought(voucher, order)
+
+
+# -- readers of the history --
+
+
+def code_of(language):
+    """The program in the integrator guide."""
+    return re.search(rf"^```{language}\n(.*?)^```$", read(f"{ROOT}/app/docs/integrator.md"), re.M | re.S)[1]
+
+
+def make_events(world, voucher, count):
+    """Orders that are cancelled and placed again: two events each."""
+    shopper = world.shopper()
+    for _ in range(count // 2):
+        status, order = world.service.call("POST", f"/v1/vouchers/{voucher}/orders", shopper)
+        check(status == 201, order)
+        check(world.service.call("POST", f"/v1/orders/{order['id']}/cancel", shopper)[0] == 200, "not cancelled")
+
+
+def follow(world, command, cwd, count, table):
+    """Kill the reader again and again while events are made; in the end the table has each once."""
+    voucher = world.service.create_voucher("Followed", STOCK)
+    url = f"{world.url}/v1/vouchers/{voucher}/events"
+
+    def start():
+        return subprocess.Popen([*command, url, world.admin, table], cwd=cwd, stdin=subprocess.DEVNULL)
+    reader = start()
+    try:
+        for _ in range(10):
+            make_events(world, voucher, EVENTS // 10)
+            reader.send_signal(signal.SIGKILL)
+            reader.wait()
+            reader = start()
+        total = 1 + 10 * (EVENTS // 10 // 2 * 2) # with that of the first stock
+        harness.wait_for("all events are in the table", lambda: count() >= total)
+        time.sleep(1.5) # it reads on; a second copy of an event would come now
+        check(reader.poll() is None and count() == total, f"{count()} events in the table, expected {total}")
+    finally:
+        reader.kill()
+        reader.wait()
+
+
+def test_follow_python(world):
+    import sqlite3
+    with open(f"{world.place}/follow.py", "w") as out:
+        out.write(code_of("python"))
+    table = f"{world.place}/events.db"
+
+    def count():
+        with contextlib.closing(sqlite3.connect(table, timeout=60)) as db:
+            return db.execute("select count(*) from event").fetchone()[0]
+    with contextlib.closing(sqlite3.connect(table)) as db:
+        db.execute("create table event (id integer primary key, body text not null)")
+    follow(world, [sys.executable, "-B", "follow.py"], world.place, count, table)
+
+
+def test_follow_go(world):
+    place = fetch("go", [GO_SQL], ["go", "mod", "init", "follow"], ["go", "get", GO_SQL])
+    with open(f"{place}/main.go", "w") as out:
+        out.write(code_of("go"))
+    run("go", "vet", ".", cwd=place)
+    run("go", "build", "-o", "follow", ".", cwd=place)
+    table = world.servers.env["PG_SUPERUSER_URL"] + "?sslmode=disable"
+    harness.sql(table, "create table event (id bigint primary key, body json not null)")
+    follow(world, [f"{place}/follow"], place, lambda: int(harness.sql(table, "select count(*) from event")[0]), table)
+
+
+# -- random requests --
+
+CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance",
+          "response_headers_conformance", "response_schema_conformance")
+
+
+def count_requests(world):
+    return sum(value for _, value in world.service.metrics("seckill_http_requests_total"))
+
+
+def test_schemathesis(world, cases="300"):
+    """Valid random requests, alone and in sequences by the links of the contract."""
+    venv = fetch_pypi()
+    before = world.service.server_errors(), count_requests(world) # a service that starts is not ready
+    tokens = f"{world.place}/tokens"
+    world.service.write_tokens(200, tokens)
+    output = run("bin/schemathesis", "run", CONTRACT, "--url", world.url, "--mode", "positive", "--no-color",
+                 "--phases", "examples,coverage,fuzzing,stateful", "--max-examples", str(max(1, int(cases) // 30)),
+                 "--checks", ",".join(CHECKS), "--request-timeout", "30", "--continue-on-failure", cwd=venv,
+                 SCHEMATHESIS_HOOKS="hooks", PYTHONPATH=HERE, ADMIN=world.admin, PAYMENT=world.payment, TOKENS=tokens)
+    errors, sent = world.service.server_errors() - before[0], count_requests(world) - before[1]
+    check(errors == 0, f"{errors:g} answers were a 5xx\n{output}")
+    check(sent >= int(cases), f"only {sent:g} requests were sent\n{output}")
+    check(world.service.placed() > 0, f"no order was placed\n{output}")
+    print(*(line for line in output.splitlines() if "covered" in line or "generated" in line), sep="\n")
+    print(f"schemathesis: {sent:g} requests, {world.service.placed():g} orders, 0 server errors, 0 violations")
+
+
+def main():
+    program, what, *arguments = sys.argv[1:]
+    try:
+        with contextlib.ExitStack() as stack:
+            globals()[f"test_{what}"](World(os.path.abspath(program), what, stack), *arguments)
+    except NotRun as missing:
+        print(missing)
+        return NOT_RUN
+    except harness.Failed as failure:
+        print(failure)
+        return 1
+    return 0
+
+
+sys.exit(main())
