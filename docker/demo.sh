@@ -230,12 +230,20 @@ in_app()
     $compose exec -T app1 /bin/bash -c "$1" 2>/dev/null || echo refused
 }
 
+# Whether the second of two reads comes from the cache; a second may pass between them.
+is_cached()
+{
+    curl -sS -o /dev/null "$url/v1/vouchers"
+    curl -sS -o /dev/null -D - "$url/v1/vouchers" | grep -q '^X-Cache: HIT'
+}
+
 check_demo()
 {
     check "user of the service" "$(in_app 'echo $UID')" 10001
     check "write to the root file system" "$(in_app 'echo >/tmp/x')" refused
     check "capabilities" "$(in_app 'status=$(</proc/self/status) && echo ${status#*CapBnd:} | { read -r set _ && echo $set; }')" 0000000000000000
     check "API page" "$(curl -s -o /dev/null -w '%{http_code} %{content_type}' "$url/docs")" "200 text/html"
+    wait_for 10 is_cached || fail "nginx does not cache the vouchers"
     check "metrics through nginx" "$(curl -s -o /dev/null -w '%{http_code}' "$url/metrics")" 404
     wait_for 30 scraped 'sum(seckill_orders_total{outcome="placed"})' 1001 ||
         fail "Prometheus counted $(metric 'sum(seckill_orders_total{outcome="placed"})') orders, expected 1001"

@@ -54,22 +54,61 @@ static char *print_list(const struct api_reading *reading, const struct voucher 
     return json_print_vouchers(vouchers, count, now_us, has_more ? cursor : NULL);
 }
 
-/* NULL: out of memory. */
-static struct http_page *make_page(const struct api_reading *reading,
-                                   const struct voucher *vouchers, size_t count,
-                                   int64_t now_us)
-{
-    char *text = reading->key.voucher_id != 0
-                     ? json_print_voucher(&vouchers[0], now_us)
-                     : print_list(reading, vouchers, count, now_us);
-    struct http_reply reply = {.status = 200,
-                               .content_type = "application/json",
-                               .body = text,
-                               .body_len = text != NULL ? strlen(text) : 0};
-    struct http_page *page = text != NULL ? http_page_create(&reply) : NULL;
+#define TAG_BYTES 24
 
-    free(text);
-    return page;
+/* The tag of an answer changes with its vouchers and with the second, so that a cache that
+   revalidates does not keep an old server_time. */
+static void print_tag(const struct voucher *vouchers, size_t count, int64_t now_us,
+                      char ret_tag[TAG_BYTES])
+{
+    const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t sum = (uint64_t)(now_us / 1000000);
+
+    for (size_t i = 0; i < count; i++)
+        sum = ((sum * factor + (uint64_t)vouchers[i].id) * factor) +
+              (uint64_t)vouchers[i].version;
+    snprintf(ret_tag, TAG_BYTES, "W/\"%016" PRIx64 "\"", sum * factor);
+}
+
+/* The answer with this body; without one, that it has not changed. NULL: out of memory. */
+static struct http_page *make_page(const char *tag, const char *text)
+{
+    const struct http_reply reply = {
+        .status = text != NULL ? 200 : 304,
+        .content_type = text != NULL ? "application/json" : NULL,
+        .body = text != NULL ? text : "",
+        .body_len = text != NULL ? strlen(text) : 0,
+        .header_count = 2,
+        .headers = {{"ETag", tag}, {"Cache-Control", "public, max-age=1"}}};
+
+    return http_page_create(&reply);
+}
+
+static bool knows(const struct api_request *request, const char *tag)
+{
+    struct text known = http_header(request->http, "If-None-Match", NULL);
+
+    return known.bytes != NULL &&
+           memmem(known.bytes, known.len, tag, strlen(tag)) != NULL;
+}
+
+/* Answer those who know the tag with 304, the others with `text`. */
+static void answer_all(struct list *requests, const char *tag, const char *text)
+{
+    struct http_page *pages[2] = {make_page(tag, text), NULL};
+
+    LIST_DRAIN(struct api_request, request, requests, list.link) {
+        bool is_known = knows(request, tag);
+
+        if (pages[is_known] == NULL && is_known)
+            pages[is_known] = make_page(tag, NULL);
+        if (pages[is_known] != NULL)
+            http_answer_page(request->http, pages[is_known]);
+        else
+            api_answer_failure(request, STATUS_NO_MEMORY, false);
+    }
+    http_page_free(pages[0]);
+    http_page_free(pages[1]);
 }
 
 static void start_reading(struct api_reading *reading);
@@ -78,16 +117,21 @@ static void readings_on_read(enum status status, const struct voucher *vouchers,
                              size_t count, int64_t now_us, void *arg)
 {
     struct api_reading *reading = arg;
-    struct http_page *page = NULL;
+    char *text = NULL;
+    char tag[TAG_BYTES];
     struct list answered;
 
     list_init(&answered);
     list_append_all(&answered, &reading->requests);
     if (status == STATUS_OK && reading->key.voucher_id != 0 && count == 0)
         status = STATUS_NOT_FOUND;
-    if (status == STATUS_OK)
-        page = make_page(reading, vouchers, count, now_us);
-    if (status == STATUS_OK && page == NULL)
+    if (status == STATUS_OK) {
+        print_tag(vouchers, count, now_us, tag);
+        text = reading->key.voucher_id != 0
+                   ? json_print_voucher(&vouchers[0], now_us)
+                   : print_list(reading, vouchers, count, now_us);
+    }
+    if (status == STATUS_OK && text == NULL)
         status = STATUS_NO_MEMORY;
     if (list_is_empty(&reading->next)) {
         list_remove(&reading->link);
@@ -95,13 +139,11 @@ static void readings_on_read(enum status status, const struct voucher *vouchers,
     } else {
         start_reading(reading);
     }
-    LIST_DRAIN(struct api_request, request, &answered, list.link) {
-        if (page != NULL)
-            http_answer_page(request->http, page);
-        else
-            api_answer_failure(request, status, false);
-    }
-    http_page_free(page);
+    if (text != NULL)
+        answer_all(&answered, tag, text);
+    LIST_DRAIN(struct api_request, request, &answered, list.link)
+        api_answer_failure(request, status, false);
+    free(text);
 }
 
 static void start_reading(struct api_reading *reading)

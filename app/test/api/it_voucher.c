@@ -612,6 +612,47 @@ static void test_list__accepts_a_cursor_of_another_list(void **state)
     }
 }
 
+/* -- caches -- */
+
+/* Ask for `target`, then ask again with the tag: 304 unless a second has passed. */
+static bool is_revalidated(void *arg)
+{
+    const char *target = arg;
+    const struct client_reply *reply =
+        EXPECT(request(service, NULL, NULL, "GET %s", target), 200, NULL);
+    char headers[80];
+
+    assert_string_equal(reply_header(reply, "Cache-Control"), "public, max-age=1");
+    snprintf(headers, sizeof(headers), "If-None-Match: \"other\", %s\r\n",
+             reply_header(reply, "ETag"));
+    reply = request_with(service, NULL, headers, NULL, "GET %s", target);
+    if (reply->status != 304)
+        return false;
+    assert_int_equal(reply->body_len, 0);
+    assert_string_equal(reply_header(reply, "Cache-Control"), "public, max-age=1");
+    assert_non_null(strstr(headers, reply_header(reply, "ETag")));
+    return true;
+}
+
+static void test_read__may_be_cached_for_a_second(void **state UNUSED)
+{
+    char id[ID_SIZE], target[64], headers[80];
+
+    create_default(id);
+    snprintf(target, sizeof(target), "/v1/vouchers/%s", id);
+    AWAIT(is_revalidated, target);
+    AWAIT(is_revalidated, (char[]){"/v1/vouchers?limit=5"});
+    for (int i = 0; i < 20; i++) { /* a change shows at once, also within the second */
+        snprintf(headers, sizeof(headers), "If-None-Match: %s\r\n",
+                 reply_header(
+                     EXPECT(request(service, NULL, NULL, "GET %s", target), 200, NULL),
+                     "ETag"));
+        EXPECT(request(service, admin(), "{\"add\":1}", "POST %s/restock", target), 200,
+               NULL);
+        EXPECT(request_with(service, NULL, headers, NULL, "GET %s", target), 200, NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -626,6 +667,7 @@ int main(void)
         CASE(test_patch__names_the_bad_field),
         CASE(test_restock__adds_and_removes),
         CASE(test_restock__names_the_bad_field),
+        CASE(test_read__may_be_cached_for_a_second),
         CASE(test_list__walks_each_state_without_gaps_or_repeats),
         CASE(test_list__has_20_items_by_default),
         CASE(test_list__accepts_a_cursor_of_another_list),
