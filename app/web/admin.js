@@ -1,5 +1,6 @@
 /* admin.js - the dashboard: sign-in, the stats of each second, the vouchers. */
 import {Chart} from '/web/charts.js';
+import {findProblems} from '/web/problems.js';
 import {Stats, KEPT_S, percentile} from '/web/stats.js';
 import {call, claims, devToken, element, every, setText, takeToken} from '/web/common.js';
 import {initForms, openEdit, openRestock} from '/web/forms.js';
@@ -131,6 +132,19 @@ function drawNow() {
     tile('Connections', delta ? count(delta.connections) : '–');
 }
 
+function drawProblems() {
+    const list = byId('problems');
+    const problems = findProblems(stats, age);
+    while (list.children.length > problems.length)
+        list.lastChild.remove();
+    problems.forEach(({text, section}, i) => {
+        if (!list.children[i])
+            list.append(element('li', {class: 'message bad'}, element('span', {}), ' ', element('code', {})));
+        setText(list.children[i].firstChild, text);
+        setText(list.children[i].lastChild, `operator.md#${section}`);
+    });
+}
+
 function drawHealth() {
     const rows = stats.instances();
     const isUp = (name) => rows.length > 0 && rows.every((row) => row.stats[name] === row.stats.loops);
@@ -241,6 +255,7 @@ async function refresh() {
             'Redis is down: these are the stats of one instance only.');
         drawNow();
         drawHealth();
+        drawProblems();
         drawVouchers();
         drawInstances();
         drawCharts();

@@ -10,6 +10,13 @@ const GAP_MAX_MS = 10000; /* between two reports; after a longer gap the delta i
 const GONE_MS = 3500;     /* after its last report an instance counts as stopped */
 const COMPLETE_MS = 1500;  /* after a second, until all instances have reported it */
 
+/* For each report of an instance, since when these have held without a break. */
+const conditions = {
+    noPostgres: (one) => one.postgres_up < one.loops,
+    noRedis: (one) => one.redis_up < one.loops,
+    bypassed: (one) => one.bypassing > 0,
+};
+
 function sum(list) {
     return list.reduce((all, each) => all + each, 0);
 }
@@ -75,10 +82,14 @@ export class Stats {
 
     addReport(atMs, instance, stats) {
         const before = this.last.get(instance);
-        const row = {atMs, stats, delta: null};
+        const row = {atMs, stats, delta: null, since: {}};
         const gapMs = before ? atMs - before.atMs : 0;
         if (before && gapMs <= 0)
             return;
+        for (const [name, isSo] of Object.entries(conditions)) {
+            if (isSo(stats))
+                row.since[name] = before?.since[name] ?? atMs;
+        }
         if (before && gapMs < GAP_MAX_MS && before.stats.started_ms === stats.started_ms) {
             row.delta = difference(before.stats, stats, gapMs / 1000);
             const second = Math.floor(atMs / 1000);

@@ -155,11 +155,14 @@ def test_redis__away_is_told_and_the_page_lives_on(world):
     try:
         browser.wait_text("#health", "Redis down")
         browser.wait_text("#notice", "one instance only")
+        browser.wait("how long it has been away", lambda: re.search(
+            r"Redis has been away or has refused writes for [1-9]\d* s: nothing can be sold. operator.md#failures",
+            browser.text("#problems")))
         browser.screenshot("dashboard-redis-down", DESK[1])
     finally:
         world.servers("start", "redis")
     browser.wait_text("#health", "Redis up")
-    browser.wait("no trouble", lambda: browser.text("#notice") == "")
+    browser.wait("no trouble", lambda: browser.text("#notice") == "" and "Redis" not in browser.text("#problems"))
 
 
 def test_stats__are_for_admins_and_check_what_is_asked(world):

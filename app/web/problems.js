@@ -1,0 +1,49 @@
+/* problems.js - what is wrong, in words, since when, and where the operator guide helps. */
+
+const STOPPED_MS = 3500;   /* after its last report an instance is missing */
+const FORGOTTEN_MS = 60000; /* then it was removed on purpose */
+
+const failures = {
+    overloaded: 'orders per second are refused because the queues are full',
+    unavailable: 'orders per second are refused because a backend is away',
+    outcome_unknown: 'orders per second have an outcome that their shoppers do not know',
+    internal: 'orders per second are refused by Postgres',
+};
+
+/* How long a condition has held, in the instance where it is longest; undefined: in none. */
+function held(stats, condition) {
+    const since = stats.instances().map((row) => row.since[condition]).filter((each) => each !== undefined);
+    return since.length > 0 ? stats.nowMs() - Math.min(...since) : undefined;
+}
+
+/**
+ * The problems that the stats show, the worst first.
+ *
+ * @age  formats milliseconds
+ *
+ * Returns  a list of {text, section}; the section is one of app/docs/operator.md
+ */
+export function findProblems(stats, age) {
+    const problems = [];
+    const add = (text, section) => problems.push({text, section});
+    const noPostgres = held(stats, 'noPostgres'), noRedis = held(stats, 'noRedis'), bypassed = held(stats, 'bypassed');
+    if (noPostgres !== undefined)
+        add(`Postgres has been away for ${age(noPostgres)}: nothing can be sold.`, 'failures');
+    if (bypassed !== undefined)
+        add(`Orders have been sold without locks for ${age(bypassed)}, because Redis is away.`, 'failures');
+    else if (noRedis !== undefined)
+        add(`Redis has been away or has refused writes for ${age(noRedis)}: nothing can be sold.`, 'failures');
+    const outcomes = stats.at(stats.lastSecond())?.outcomes ?? {};
+    for (const [outcome, text] of Object.entries(failures)) {
+        if (outcomes[outcome] > 0)
+            add(`${Math.ceil(outcomes[outcome])} ${text}.`, 'alerts');
+    }
+    if (stats.isShared) {
+        for (const [name, row] of stats.last) {
+            const ms = stats.nowMs() - row.atMs;
+            if (ms > STOPPED_MS && ms < FORGOTTEN_MS)
+                add(`Instance ${name} has not reported for ${age(ms)}.`, 'failures');
+        }
+    }
+    return problems;
+}
