@@ -290,7 +290,9 @@ static void test_body__is_drained_for_a_bounded_time_and_amount(void **state)
     free(body);
 }
 
+/* A sanitizer's allocator keeps freed memory. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HAS_PLAIN_MEMORY
 
 #define UPLOADS 900
 
@@ -312,15 +314,9 @@ static bool has_received_all(void *arg)
     return open_connections() > UPLOADS;
 }
 
-#endif
-
 /* Bodies of callers without a token, or for routes that read none. */
 static void test_body__without_a_token_is_not_stored(void **state)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    (void)state;
-    skip(); /* a sanitizer's allocator keeps freed memory */
-#else
     static const char *const lines[] = {"POST /v1/vouchers", "GET /healthz",
                                         "POST /v1/dev/token", "POST /nothing"};
     struct service *shared = service;
@@ -344,8 +340,9 @@ static void test_body__without_a_token_is_not_stored(void **state)
     AWAIT(is_returned, &memory);
     service = shared;
     free(body);
-#endif
 }
+
+#endif
 
 int main(void)
 {
@@ -358,7 +355,9 @@ int main(void)
         CASE(test_query__of_any_size_is_answered),
         CASE(test_body__too_large_is_answered_after_all_was_sent),
         CASE(test_body__is_drained_for_a_bounded_time_and_amount),
+#ifdef HAS_PLAIN_MEMORY
         CASE(test_body__without_a_token_is_not_stored),
+#endif
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
