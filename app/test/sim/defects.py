@@ -89,8 +89,6 @@ DEFECTS = [
     ("expiry-without-the-lock", "app/store/store_expiry.c",
      "status == STATUS_OK && result_int64(result, 0, 0) == 1;",
      "status == STATUS_OK;"),
-    ("change-never-abandoned", "app/store/store_changes.c",
-     "    abandon_late(store, 0, now_us);\n", ""),
     ("expiry-ends-early", "app/sale/expiry.c",
      "    watch->is_running = false;\n    watch->expired",
      "    watch->is_running = status != STATUS_OK;\n    watch->expired"),
