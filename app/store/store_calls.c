@@ -11,6 +11,7 @@
 #include "app/store/store_impl.h"
 #include "base/clock.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,12 +24,31 @@
 
 /* -- calls -- */
 
+void *store_alloc(struct store *store, size_t size)
+{
+    void *block = calloc(1, size);
+
+    assert(size <= sizeof(store->reserved[0]));
+    if (block != NULL)
+        return block;
+    block = list_shift(&store->reserve);
+    if (block == NULL)
+        abort();
+    return memset(block, 0, size);
+}
+
+void store_free(struct store *store, void *block)
+{
+    if ((uintptr_t)block - (uintptr_t)store->reserved < sizeof(store->reserved))
+        list_append(&store->reserve, block);
+    else
+        free(block);
+}
+
 void *store_call_new(struct store *store, size_t size, store_query_cb done)
 {
-    struct call *call = calloc(1, size);
+    struct call *call = store_alloc(store, size);
 
-    if (call == NULL)
-        abort();
     list_init(&call->query.link);
     list_init(&call->sent);
     call->query.done = done;
@@ -39,7 +59,7 @@ void *store_call_new(struct store *store, size_t size, store_query_cb done)
 void store_call_free(struct call *call)
 {
     params_clear(&call->params);
-    free(call);
+    store_free(call->store, call);
 }
 
 static void answer_unsent(struct call *call)
@@ -119,8 +139,8 @@ void store_abandon_late(enum role role, struct list *sent, int64_t now_us)
     LIST_EACH_SAFE(struct call, call, sent, sent) {
         if (call->deadline_us > now_us)
             continue;
-        store_conn_abandon(call->store->conns[role], &call->query);
-        store_answer_later(call, STATUS_TIMEOUT);
+        if (store_conn_abandon(call->store->conns[role], &call->query))
+            store_answer_later(call, STATUS_TIMEOUT);
     }
 }
 
@@ -294,6 +314,9 @@ static struct store *store_new(const struct store_options *options)
     queues_init(&store->changes.queues);
     list_init(&store->resolving);
     list_init(&store->suspects);
+    list_init(&store->reserve);
+    for (size_t i = 0; i < STORE_RESERVE; i++)
+        list_append(&store->reserve, &store->reserved[i].call.query.link);
     init_timer(store, &store->unsent_timer);
     init_timer(store, &store->retire_timer);
     init_timer(store, &store->deadline_timer);
@@ -330,7 +353,7 @@ static void store_on_closed(void *owner)
     void *closed_arg = store->closed_arg;
 
     LIST_DRAIN(struct suspect, suspect, &store->suspects, link)
-        free(suspect);
+        store_free(store, suspect);
     params_clear(&store->params);
     free(store->vouchers);
     free(store->conns);

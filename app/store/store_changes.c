@@ -200,10 +200,10 @@ static void abandon_late(struct store *store, unsigned i, int64_t now_us)
 {
     struct call *call = store->changes.sent[i];
 
-    if (call == NULL || call->deadline_us > now_us)
+    if (call == NULL || call->deadline_us > now_us ||
+        !store_conn_abandon(store->conns[ROLE_CHANGES + i], &call->query))
         return;
     store->changes.sent[i] = NULL;
-    store_conn_abandon(store->conns[ROLE_CHANGES + i], &call->query);
     store_answer_later(call, STATUS_TIMEOUT);
 }
 

@@ -648,13 +648,13 @@ static void conn_on_unattended(struct store_query *query, enum status status UNU
     free(query);
 }
 
-/* A query whose answer nobody needs. */
+/* A query whose answer nobody needs. NULL: memory is out. */
 static struct store_query *unattended_query(uint32_t timeout_ms)
 {
     struct store_query *query = calloc(1, sizeof(*query));
 
     if (query == NULL)
-        abort(); /* the answers that follow would be taken for others */
+        return NULL;
     query->timeout_ms = timeout_ms;
     query->done = conn_on_unattended;
     return query;
@@ -662,14 +662,18 @@ static struct store_query *unattended_query(uint32_t timeout_ms)
 
 static bool send_limit(struct store_conn *conn, const struct store_query *query)
 {
+    struct store_query *unattended;
     char sql[64];
 
     if (conn->statement_ms <= query->statement_ms &&
         conn->statement_ms >= query->statement_ms / 2)
         return true;
+    unattended = unattended_query(query->timeout_ms);
+    if (unattended == NULL)
+        return false;
     conn->statement_ms = query->statement_ms;
     snprintf(sql, sizeof(sql), "set statement_timeout = %" PRIu32, conn->statement_ms);
-    add_pending(conn, unattended_query(query->timeout_ms));
+    add_pending(conn, unattended);
     return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1 &&
            send_sync(conn);
 }
@@ -688,12 +692,15 @@ bool store_conn_send(struct store_conn *conn, struct store_query *query,
     return true;
 }
 
-void store_conn_abandon(struct store_conn *conn UNUSED, struct store_query *query)
+bool store_conn_abandon(struct store_conn *conn UNUSED, struct store_query *query)
 {
     struct store_query *unattended = unattended_query(query->timeout_ms);
 
+    if (unattended == NULL)
+        return false;
     list_insert_after(&query->link, &unattended->link);
     list_remove(&query->link);
+    return true;
 }
 
 void store_conn_flush(struct store_conn *conn)

@@ -101,8 +101,12 @@ struct store_backend store_conn_backend(const struct store_conn *conn);
 MUST_CHECK bool store_conn_send(struct store_conn *conn, struct store_query *query,
                                 unsigned statement, const struct store_params *params);
 
-/** Forget a query that was sent: the server executes it, and nobody is answered. */
-void store_conn_abandon(struct store_conn *conn, struct store_query *query);
+/**
+ * Forget a query that was sent: the server executes it, and nobody is answered.
+ *
+ * Returns  false: memory is out, and the query stays
+ */
+MUST_CHECK bool store_conn_abandon(struct store_conn *conn, struct store_query *query);
 
 void store_conn_flush(struct store_conn *conn);
 

@@ -77,6 +77,7 @@ struct due {
     size_t first, count; /* in expiry.firsts */
 };
 
+#define STORE_RESERVE      128
 #define EXPIRY_DUE_MAX     500 /* batches per read */
 #define EXPIRY_SKIPPED_MAX 1000
 
@@ -130,6 +131,8 @@ struct store {
     uint64_t reconnects;
     int64_t commit_us;       /* moving average of the barriers */
     int64_t commit_noted_us; /* when the last one was noted */
+    struct list reserve;     /* of `reserved`, by the link of its query */
+    struct batch_call reserved[STORE_RESERVE]; /* blocks for when memory is out */
     struct closing closing;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -138,10 +141,13 @@ struct store {
 /* -- calls -- */
 
 /**
- * A zeroed call of `size` bytes that begins with a struct call; `done` frees it.
- *
- * Aborts when out of memory, because it could not guarantee an answer to every call.
+ * A zeroed block for what must not fail, so that every call is answered. When memory is
+ * out, it comes from the reserve of the store. Aborts when that is empty.
  */
+void *store_alloc(struct store *store, size_t size);
+void store_free(struct store *store, void *block);
+
+/** A call of `size` bytes that begins with a struct call; `done` frees it. */
 void *store_call_new(struct store *store, size_t size, store_query_cb done);
 void store_call_free(struct call *call);
 

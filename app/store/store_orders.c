@@ -97,7 +97,7 @@ static void answer_batch(struct batch_call *call, enum status status,
                          const struct voucher_snapshot *snapshot, const struct err *why)
 {
     call->callback(status, snapshot, status == STATUS_OK ? NULL : why, call->arg);
-    free(call);
+    store_call_free(&call->call);
 }
 
 /* A malformed answer leaves the outcome unknown. */
@@ -329,10 +329,9 @@ static void store_on_resolved(struct store_query *query, enum status status,
 
 void store_suspect(struct store *store, struct store_backend backend)
 {
-    struct suspect *suspect = malloc(sizeof(*suspect));
+    /* forgotten, it could commit what was answered as not done */
+    struct suspect *suspect = store_alloc(store, sizeof(*suspect));
 
-    if (suspect == NULL)
-        abort(); /* forgotten, it could commit what was answered as not done */
     suspect->backend = backend;
     list_append(&store->suspects, &suspect->link);
 }
@@ -368,7 +367,7 @@ static void store_on_retire_timer(uv_timer_t *timer)
 static void forget_retired(struct store *store)
 {
     for (; store->retiring > 0; store->retiring--)
-        free(LIST_SHIFT(struct suspect, &store->suspects, link));
+        store_free(store, LIST_SHIFT(struct suspect, &store->suspects, link));
 }
 
 static void store_on_retired(struct store_query *query, enum status status,
@@ -452,7 +451,7 @@ static void store_on_found(struct store_query *query, enum status status,
             status = STATUS_IO; /* for those behind it, too */
         lookup->callback(status, &lookup->placement, lookup->arg);
     }
-    free(call);
+    store_call_free(&call->call);
 }
 
 /* Look-ups for one voucher that wait to be sent share a query. */
