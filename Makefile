@@ -330,8 +330,9 @@ schemathesis: $(BUILD)/seckill ## random requests by the contract: CASES=10000
 test-demo: ## test the demo in containers; starts a Docker if none runs; needs root
 	@.ci/test.sh demo
 
-.PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-address $(TESTS:%=%.check)
-programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD)
+.PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-address check-torture $(TESTS:%=%.check)
+programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD) \
+          $(if $(filter address,$(SAN)),$(BUILD)/torture)
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
 # These take longest and start first, so that no core is idle at the end.
 SLOW     = it_sql_growth it_life it_fault_postgres it_sql_plans it_fault it_sql_audit it_fault_redis
@@ -350,7 +351,9 @@ $(TESTS:%=%.check): %.check: %
 $(APP_IT:%=%.check): $(BUILD)/seckill
 $(BUILD)/lib/test/it_examples.check: $(EXAMPLES)
 check-address:
-	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address check-it check-unit
+	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address check-it check-unit check-torture
+check-torture: $(BUILD)/torture
+	$(CHECK) --show torture app/test/torture/torture.py $< 4 0
 
 # All of these may run side by side. The longest are first.
 .PHONY: check-all check-tests

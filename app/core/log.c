@@ -205,8 +205,7 @@ static void *run(void *arg UNUSED)
 enum status log_start(struct err *reterr)
 {
     writer.is_stopping = false;
-    errno = pthread_create(&writer.thread, NULL, run, NULL);
-    if (errno != 0)
+    if (pthread_create(&writer.thread, NULL, run, NULL) != 0)
         return err_set(reterr, STATUS_NO_MEMORY, "cannot start a thread: %m");
     writer.is_started = true;
     return STATUS_OK;
