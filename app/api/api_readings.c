@@ -118,7 +118,7 @@ static void readings_on_read(enum status status, const struct voucher *vouchers,
 {
     struct api_reading *reading = arg;
     char *text = NULL;
-    char tag[TAG_BYTES];
+    char tag[TAG_BYTES] = "";
     struct list answered;
 
     list_init(&answered);

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "lock/rlock.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -427,7 +428,8 @@ enum status worker_start(const struct worker_options *options, struct worker **r
     status = build(worker, reterr);
     if (status == STATUS_OK) {
         uv_prepare_start(&worker->turn_end, worker_on_turn_end);
-        if (pthread_create(&worker->thread, NULL, run, worker) == 0) {
+        errno = pthread_create(&worker->thread, NULL, run, worker);
+        if (errno == 0) {
             *ret_worker = worker;
             return STATUS_OK;
         }

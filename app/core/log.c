@@ -205,7 +205,8 @@ static void *run(void *arg UNUSED)
 enum status log_start(struct err *reterr)
 {
     writer.is_stopping = false;
-    if (pthread_create(&writer.thread, NULL, run, NULL) != 0)
+    errno = pthread_create(&writer.thread, NULL, run, NULL);
+    if (errno != 0)
         return err_set(reterr, STATUS_NO_MEMORY, "cannot start a thread: %m");
     writer.is_started = true;
     return STATUS_OK;

@@ -72,6 +72,17 @@ static bool is_private(const struct http_request *request)
            http_lookup(request, MHD_HTTP_HEADER_AUTHORIZATION, &len) != NULL;
 }
 
+/* Replaces what a page permits to those without a token. */
+static bool forbid_storing(struct MHD_Response *response)
+{
+    static const char name[] = MHD_HTTP_HEADER_CACHE_CONTROL;
+    const char *permitted = MHD_get_response_header(response, name);
+
+    return (permitted == NULL ||
+            MHD_del_response_header(response, name, permitted) == MHD_YES) &&
+           add_header(response, name, "no-store");
+}
+
 /* The headers that differ from answer to answer. */
 static bool add_individual(const struct http_request *request,
                            struct MHD_Response *response)
@@ -81,7 +92,7 @@ static bool add_individual(const struct http_request *request,
 
     if (http_copy_request_id(request, id) && !add_header(response, "X-Request-Id", id))
         return false;
-    if (is_private(request) && !add_header(response, "Cache-Control", "no-store"))
+    if (is_private(request) && !forbid_storing(response))
         return false;
     if (http->options.tls != NULL &&
         !add_header(response, "Strict-Transport-Security", "max-age=31536000"))
@@ -201,7 +212,7 @@ void http_answer_page(struct http_request *request, struct http_page *page)
     notify_answered(request, page->status);
     page_date(page);
     if (is_last(request) || http->options.tls != NULL || request->trace[0] != '\0' ||
-        request->has_id)
+        request->has_id || is_private(request))
         queue_individual(request, page->status, page_copy(page));
     else
         queue(request, page->status, page->response);

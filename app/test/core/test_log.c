@@ -3,8 +3,10 @@
 #include "app/core/log.h"
 #include "test/asserts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -155,6 +157,23 @@ static void test_log_event__drops_lines_that_nobody_reads(void **state UNUSED)
     assert_int_equal(count_lines(&reported), LINES - (int)dropped);
 }
 
+static void test_log_start__says_why_no_thread_starts(void **state UNUSED)
+{
+    pthread_attr_t usual, huge;
+    struct err err = {0};
+
+    pthread_getattr_default_np(&usual);
+    pthread_getattr_default_np(&huge);
+    pthread_attr_setstacksize(&huge,
+                              SIZE_MAX / 4096 * 2048); /* no address space has it */
+    assert_int_equal(pthread_setattr_default_np(&huge), 0);
+    errno = 0;
+    assert_int_equal(log_start(&err), STATUS_NO_MEMORY);
+    pthread_setattr_default_np(&usual);
+    assert_string_equal(err.text,
+                        "cannot start a thread: Resource temporarily unavailable");
+}
+
 static long thread_count(void)
 {
     struct stat tasks;
@@ -188,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_log_stop__writes_the_waiting_lines),
         cmocka_unit_test(test_log_event__drops_lines_that_nobody_reads),
+        cmocka_unit_test(test_log_start__says_why_no_thread_starts),
         cmocka_unit_test(test_log_stop__does_not_wait_for_a_reader),
     };
 

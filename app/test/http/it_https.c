@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 static int setup(void **state)
@@ -239,6 +240,32 @@ static void test_headers__answers_to_a_token_are_not_stored(void **state)
     assert_string_equal(reply_header(reply, "Cache-Control"), "public, max-age=1");
 }
 
+static int count_headers(const struct client_reply *reply, const char *name)
+{
+    int count = 0;
+
+    for (size_t at = 0; at < reply->head_len; at += strlen(reply->head + at) + 1)
+        count += strncasecmp(reply->head + at, name, strlen(name)) == 0;
+    return count;
+}
+
+static void test_headers__shared_answers_to_a_token_are_not_stored(void **state)
+{
+    static const char *const headers[] = {NULL, "X-Request-Id: one\r\n"};
+    static const char *const targets[] = {"/v1/vouchers", "/v1/vouchers?state=open",
+                                          "/v1/orders/1"};
+    struct service *service = fixture_serve(*state, NULL);
+
+    for (size_t i = 0; i < COUNT_OF(headers) * COUNT_OF(targets); i++) {
+        const struct client_reply *reply =
+            request_with(service, admin(), headers[i % COUNT_OF(headers)], NULL, "GET %s",
+                         targets[i / COUNT_OF(headers)]);
+
+        assert_int_equal(count_headers(reply, "Cache-Control:"), 1);
+        assert_string_equal(reply_header(reply, "Cache-Control"), "no-store");
+    }
+}
+
 static void test_headers__forbid_content_sniffing(void **state)
 {
     static const char *const targets[] = {"/healthz", "/v1/orders", "/nothing",
@@ -371,6 +398,7 @@ int main(void)
         CASE(test_tls__answers_have_strict_transport_security),
         CASE(test_tls__versions_and_ciphers),
         CASE(test_headers__answers_to_a_token_are_not_stored),
+        CASE(test_headers__shared_answers_to_a_token_are_not_stored),
         CASE(test_headers__forbid_content_sniffing),
         CASE(test_request_id__is_returned),
         CASE(test_request_id__invalid_is_ignored),
