@@ -1,5 +1,6 @@
 /* it_hosts.c - several hosts in one URL, of which one is the primary. */
 #include "test/fake.h"
+#include "test/port.h"
 #include "test/probe.h"
 
 #include <hiredis/hiredis.h>
@@ -38,7 +39,7 @@ static void open_hosts(struct probe *probe, struct fixture *fixture, unsigned fi
 static void test_redis_conn__takes_the_primary_among_its_hosts(void **state)
 {
     struct fixture *fixture = *state;
-    unsigned nobody = server_free_port();
+    unsigned nobody = port_free();
     struct probe probe;
 
     open_hosts(&probe, fixture, replica.port, fixture->server->port);
@@ -65,7 +66,7 @@ static void test_redis_conn__replica_is_never_up(void **state)
     assert_int_equal(probe.downs, 1);
     probe_close(&probe);
 
-    open_hosts(&probe, fixture, server_free_port(), replica.port);
+    open_hosts(&probe, fixture, port_free(), replica.port);
     probe_wait(&probe, &probe.downs, 1); /* each host with its reason */
     probe_assert_why(&probe, "connection refused; 127.0.0.1:");
     snprintf(reason, sizeof(reason), "127.0.0.1:%u: the server is a replica",

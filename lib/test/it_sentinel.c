@@ -1,5 +1,6 @@
 /* it_sentinel.c - a client that follows the primary which the sentinels name. */
 #include "base/clock.h"
+#include "test/port.h"
 #include "test/probe.h"
 #include "test/topology.h"
 
@@ -75,7 +76,7 @@ static void test_redis_conn__passes_over_sentinels_that_do_not_help(void **state
     server_start(&stranger, options); /* knows no master of that name */
     server_start(&isolated, options); /* believes that the replica is the primary */
     server_do(&isolated, "SENTINEL MONITOR " TOPOLOGY_MASTER " 127.0.0.1 %u 2",
-              server_free_port());
+              port_free());
     ports[0] = stranger.port;
     ports[1] = topology.servers[1].port; /* no sentinel */
     ports[2] = isolated.port;
@@ -102,7 +103,7 @@ static void test_redis_conn__tells_why_it_finds_no_primary(void **state)
         const char *master, *why;
     } cases[] = {
         {topology.sentinels[0].port, "other", "the sentinel knows no primary other"},
-        {server_free_port(), TOPOLOGY_MASTER, "sentinel: connect: connection refused"},
+        {port_free(), TOPOLOGY_MASTER, "sentinel: connect: connection refused"},
         {topology.servers[0].port, TOPOLOGY_MASTER,
          "sentinel: the server is no sentinel"},
     };

@@ -1,6 +1,7 @@
 /* it_tls.c - rediss://: refused by a build without TLS, checked by one with it. */
 #include "test/child.h"
 #include "test/fixture.h"
+#include "test/port.h"
 #include "test/probe.h"
 
 #include <hiredis/hiredis.h>
@@ -61,7 +62,7 @@ static void start_tls(struct tls_server *tls, const char **options)
     snprintf(tls->key, sizeof(tls->key), "%s/key", tls->dir);
     if (child_run(request, output, sizeof(output)) != 0)
         fail_msg("openssl req: %s", output);
-    tls->port = server_free_port();
+    tls->port = port_free();
     snprintf(tls->port_text, sizeof(tls->port_text), "%u", tls->port);
     options[0] = "--tls-port";
     options[1] = tls->port_text;

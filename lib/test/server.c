@@ -2,14 +2,13 @@
 #include "test/server.h"
 #include "test/asserts.h"
 #include "test/child.h"
+#include "test/port.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,19 +17,6 @@
 #define WORDS_MAX   32
 
 static struct server *newest;
-
-uint16_t server_free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t len = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    close(fd);
-    return ntohs(address.sin_port);
-}
 
 static void become_server(const struct server *server)
 {
@@ -113,7 +99,7 @@ void server_start(struct server *server, const char *const *options)
     snprintf(server->unix_url, sizeof(server->unix_url), "unix:%s/sock", server->dir);
     for (int i = 0; i < START_TRIES; i++) {
         /* Another process may take the port before the server does. */
-        server->port = server_free_port();
+        server->port = port_free();
         snprintf(server->tcp_url, sizeof(server->tcp_url), "redis://127.0.0.1:%u",
                  server->port);
         fork_server(server);

@@ -20,9 +20,6 @@ struct server {
     bool is_paused;
 };
 
-/** A port of loopback that is free at this moment. */
-uint16_t server_free_port(void);
-
 /** Start an empty server on loopback and on a socket; fails the test if it cannot. */
 void server_start(struct server *server, const char *const *options);
 

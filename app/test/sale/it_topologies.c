@@ -1,12 +1,11 @@
 /* it_topologies.c - Redis in a list of hosts, and behind a sentinel: all uses of it. */
 #include "app/test/fixture.h"
 #include "app/test/http_client.h"
+#include "test/port.h"
 
-#include <arpa/inet.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,19 +19,6 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     return fixture_close(*state);
-}
-
-static unsigned free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t len = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    close(fd);
-    return ntohs(address.sin_port);
 }
 
 /** The login, "user:password@", and the port in the URL of the fixture's Redis. */
@@ -120,14 +106,14 @@ static void test_serve__with_a_list_of_hosts(void **state)
 
     split_url(fixture, login, &port);
     snprintf(url, sizeof(url), "redis://%s127.0.0.1:%u,127.0.0.1:%u/0", login,
-             free_port(), port);
+             port_free(), port);
     check_uses(fixture, serve(fixture, url));
 }
 
 static void test_serve__behind_a_sentinel(void **state)
 {
     struct fixture *fixture = *state;
-    unsigned port, sentinel_port = free_port();
+    unsigned port, sentinel_port = port_free();
     char login[160], url[300];
     pid_t sentinel;
 
