@@ -243,6 +243,18 @@ static void find_timer(uv_handle_t *handle, void *arg)
         next->due_ms = uv_timer_get_due_in(timer);
 }
 
+static void run_turn(struct fixture *fixture)
+{
+    server_settle();
+    uv_run(&fixture->loop, UV_RUN_NOWAIT);
+}
+
+void fixture_settle(struct fixture *fixture)
+{
+    for (int turn = 0; turn < 2 * QUIET_TURNS; turn++)
+        run_turn(fixture);
+}
+
 unsigned fixture_step(struct fixture *fixture)
 {
     struct next_timer next = {&fixture->tick, FIXTURE_DAY_MS};
@@ -267,8 +279,7 @@ unsigned fixture_simulate(struct fixture *fixture, bool (*holds)(void *arg), voi
                      passed_ms);
         if (turn % QUIET_TURNS == QUIET_TURNS - 1)
             passed_ms += fixture_step(fixture);
-        server_settle();
-        uv_run(&fixture->loop, UV_RUN_NOWAIT);
+        run_turn(fixture);
     }
     return passed_ms;
 }

@@ -103,8 +103,11 @@ void fixture_jump_ms(struct fixture *fixture, unsigned ms);
 unsigned fixture_simulate(struct fixture *fixture, bool (*holds)(void *arg), void *arg,
                           const char *condition);
 
-/** One jump of it. */
+/** One jump of it; before it, see that nothing is on its way. */
 unsigned fixture_step(struct fixture *fixture);
+
+/** Run the loop until all that was sent is answered, however busy the machine is. */
+void fixture_settle(struct fixture *fixture);
 
 /** Postpone all timers of the loop by a day: what happens next is not caused by a timer. */
 #define FIXTURE_DAY_MS 86400000

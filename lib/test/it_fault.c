@@ -10,26 +10,16 @@
 #include "base/clock.h"
 #include "lock/channel.h"
 #include "test/child.h"
-#include "test/fixture.h"
-#include "test/proxy.h"
+#include "test/trial.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME      "item:7"
 #define CHANNEL   "rlock:" NAME
-#define SOON_MS   20000 /* after which a lock without an owner is free */
-#define HOUR_US   INT64_C(3600000000)
 #define TESTS_MAX 256
 #define TEAMS     2
-
-struct fault {
-    const char *words;
-    enum proxy_fault fault;
-    enum status status; /* of the call */
-};
 
 static const struct fault faults[] = {
     {"cut before the command", PROXY_CUT_UNSENT, STATUS_IO},
@@ -49,70 +39,23 @@ static const struct fault faults[] = {
 #define OF_COMMANDS                                                                      \
     (BIT(PROXY_CUT_UNSENT) | BIT(PROXY_CUT_ASTRAY) | BIT(PROXY_HOLD_UNSENT))
 
-struct trial;
-
-struct test {
-    const char *words;
-    void (*run)(struct trial *trial);
-    const char *command; /* whose reply has the fault */
-    const struct rlock_kind *kind;
-    bool waits;
-    enum status doubled; /* of the call when the reply comes twice */
-    unsigned without;    /* faults that have no effect here, as bits */
-};
-
 struct row {
     const struct test *test;
     const struct fault *fault;
     char words[96];
 };
 
-struct trial {
-    struct fixture *fixture;
-    struct proxy *proxy;
-    const struct test *test;
-    const struct fault *fault;
-    struct rlock_client *alice, *bob;
-    struct call hers, inner, his;
-    struct rlock_stats expected; /* of Alice */
-};
-
-/* -- around each trial -- */
-
-/** Load the scripts, so that the first reply is not NOSCRIPT. */
-static void load_scripts(struct trial *trial)
-{
-    for (int i = 0; i < RLOCK_SCRIPT_COUNT; i++)
-        server_do(trial->fixture->server, "SCRIPT LOAD %s",
-                  trial->proxy->scripts[i].body);
-}
-
 static int setup(void **state)
 {
     const struct row *row = *state;
-    struct trial *trial = calloc(1, sizeof(*trial));
-    void *fixture = NULL;
 
-    trial->test = row->test;
-    trial->fault = row->fault;
-    fixture_setup(&fixture);
-    clock_shift_us(HOUR_US); /* it goes back by less in strike() */
-    trial->fixture = fixture;
-    trial->proxy = proxy_start(&trial->fixture->loop, trial->fixture->server->unix_url);
-    load_scripts(trial);
-    trial->bob = fixture_client(fixture);
-    *state = trial;
+    *state = trial_begin(row->test, row->fault);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    struct trial *trial = *state;
-    void *fixture = trial->fixture;
-
-    proxy_stop(trial->proxy);
-    fixture_teardown(&fixture);
-    free(trial);
+    trial_end(*state);
     return 0;
 }
 
@@ -129,210 +72,6 @@ static void run(void **state)
     case_call(run_trial, state);
 }
 
-/* -- what the trials are made of -- */
-
-#define AWAIT(trial, holds, arg) FIXTURE_SIMULATE((trial)->fixture, holds, arg)
-
-struct count {
-    const unsigned *at;
-    unsigned wanted;
-};
-
-static bool has_count(void *arg)
-{
-    const struct count *count = arg;
-
-    return *count->at >= count->wanted;
-}
-
-/** Returns the ms that this took in simulated time. */
-static unsigned await_count(struct trial *trial, const unsigned *at, unsigned wanted)
-{
-    struct count count = {at, wanted};
-
-    return AWAIT(trial, has_count, &count);
-}
-
-static bool is_up(void *arg)
-{
-    return rlock_client_is_up(arg);
-}
-
-static void open_alice(struct trial *trial)
-{
-    trial->alice = fixture_open(
-        trial->fixture, (struct rlock_client_options){.redis_url = trial->proxy->url,
-                                                      .timeout_ms = TIMEOUT_MS});
-    AWAIT(trial, is_up, trial->alice);
-}
-
-static struct rlock_stats stats_of(const struct rlock_client *client)
-{
-    struct rlock_stats stats;
-
-    rlock_client_stats(client, &stats);
-    return stats;
-}
-
-static bool is_unknown(enum status status)
-{
-    return status == STATUS_IO || status == STATUS_TIMEOUT || status == STATUS_DOWN;
-}
-
-/** The `wanted`-th answer to Alice, not more, in time. */
-static enum status await_answer(struct trial *trial, struct call *call, unsigned wanted)
-{
-    unsigned reconnect_ms =
-        trial->test->waits ? 2000 : 1; /* a waiter outlives the fault */
-
-    rlock_flush(trial->alice);
-    ASSERT_NUMBER(await_count(trial, &call->answers, wanted), <=,
-                  TIMEOUT_MS + reconnect_ms);
-    assert_int_equal(call->answers, wanted);
-    return call->status;
-}
-
-/** The next one. */
-static enum status answer(struct trial *trial, struct call *call)
-{
-    return await_answer(trial, call, call->answers + 1);
-}
-
-static struct rlock_acquire_options options_of(const struct trial *trial)
-{
-    return (struct rlock_acquire_options){
-        .kind = trial->test->kind,
-        .lease_ms = RLOCK_LEASE_MS_MAX,
-        .holder = 1,
-        .wait_ms = trial->test->waits ? RLOCK_WAIT_FOREVER : 0,
-    };
-}
-
-static enum status count(struct trial *trial, const struct call *call)
-{
-    if (call->status == STATUS_OK)
-        trial->expected.granted++;
-    else
-        trial->expected.failed++;
-    assert_int_equal(rlock_is_held(&call->lock), call->status == STATUS_OK);
-    return call->status;
-}
-
-static enum status acquired(struct trial *trial, struct call *call)
-{
-    (void)answer(trial, call);
-    return count(trial, call);
-}
-
-static enum status alice_acquires(struct trial *trial, struct call *call,
-                                  const char *name)
-{
-    struct rlock_acquire_options options = options_of(trial);
-
-    call_acquire_with(trial->alice, call, name, &options);
-    return acquired(trial, call);
-}
-
-static enum status alice_releases(struct trial *trial, struct call *call)
-{
-    call_release(trial->alice, call);
-    if (is_unknown(answer(trial, call)))
-        trial->expected.failed++;
-    return call->status;
-}
-
-/** All calls work again, on a new connection. */
-static void alice_recovers(struct trial *trial)
-{
-    struct call call = {0};
-    unsigned passed_ms = await_count(trial, &trial->proxy->connections, 2);
-
-    while (alice_acquires(trial, &call, "another") != STATUS_OK) {
-        assert_true(is_unknown(call.status));
-        passed_ms += fixture_step(trial->fixture);
-        ASSERT_NUMBER(passed_ms, <=, 2 * TIMEOUT_MS);
-    }
-    assert_int_equal(alice_releases(trial, &call), STATUS_OK);
-    assert_int_equal(trial->proxy->faults, 1);
-}
-
-/** Alice learns the server's clock: a command that comes too late does nothing. */
-static void alice_warms_up(struct trial *trial)
-{
-    struct call call = {0};
-
-    assert_int_equal(alice_acquires(trial, &call, "another"), STATUS_OK);
-    assert_int_equal(alice_releases(trial, &call), STATUS_OK);
-}
-
-static enum status bob_tries(struct trial *trial, uint32_t lease_ms)
-{
-    struct rlock_acquire_options options = options_of(trial);
-
-    options.wait_ms = 0;
-    options.lease_ms = lease_ms;
-    return acquire_with(trial->fixture, trial->bob, &trial->his, NAME, &options);
-}
-
-static void bob_releases(struct trial *trial)
-{
-    assert_int_equal(release(trial->fixture, trial->bob, &trial->his), STATUS_OK);
-}
-
-/** Nobody has the lock, and soon Bob has it. */
-static void bob_gets_it(struct trial *trial)
-{
-    unsigned passed_ms = 0;
-
-    while (bob_tries(trial, LEASE_MS) != STATUS_OK) {
-        assert_int_equal(trial->his.status, STATUS_BUSY);
-        passed_ms += fixture_step(trial->fixture);
-        ASSERT_NUMBER(passed_ms, <=, SOON_MS);
-    }
-    bob_releases(trial);
-}
-
-static bool has_lock(const struct trial *trial)
-{
-    return server_has(trial->fixture->server, NAME);
-}
-
-static bool is_locked(void *arg)
-{
-    return has_lock(arg);
-}
-
-/** The proxy passes on what it has held; the server executes it. */
-static void let_go(struct trial *trial)
-{
-    proxy_let_go(trial->proxy);
-    for (int i = 0; i < 4; i++) {
-        uv_run(&trial->fixture->loop, UV_RUN_NOWAIT);
-        server_settle();
-    }
-}
-
-static void assert_stats(const struct trial *trial)
-{
-    struct rlock_stats stats = stats_of(trial->alice);
-
-    assert_int_equal(stats.granted, trial->expected.granted);
-    assert_int_equal(stats.busy, 0);
-    assert_int_equal(stats.failed, trial->expected.failed);
-    assert_int_equal(stats.lost, trial->expected.lost);
-}
-
-/**
- * The fault happens at the next command or reply. Before a command that is to come too
- * late the server's clock goes forward, seen from here, by more than the timeout.
- */
-static void strike(struct trial *trial)
-{
-    if (trial->fault->fault == PROXY_HOLD_UNSENT)
-        clock_shift_us(-2000LL * TIMEOUT_MS);
-    proxy_at(trial->proxy, trial->test->command, 1, trial->fault->fault);
-}
-
 /* -- acquire and release -- */
 
 static enum status wanted_status(const struct trial *trial)
@@ -347,22 +86,22 @@ static void acquire_with_fault(struct trial *trial)
 {
     assert_int_equal(alice_acquires(trial, &trial->hers, NAME), wanted_status(trial));
     alice_recovers(trial);
-    let_go(trial);
+    trial_let_go(trial);
     if (trial->fault->fault == PROXY_CUT_ASTRAY)
-        AWAIT(trial, is_locked, trial); /* for nobody; it is released */
+        AWAIT(trial, trial_is_locked, trial); /* for nobody; it is released */
     if (trial->fault->fault == PROXY_HOLD_UNSENT)
-        assert_int_equal(has_lock(trial), trial->test->waits);
+        assert_int_equal(trial_has_lock(trial), trial->test->waits);
     if (wanted_status(trial) == STATUS_OK)
         assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     bob_gets_it(trial);
-    assert_stats(trial);
+    trial_assert_stats(trial);
 }
 
 static void trial_acquire(struct trial *trial)
 {
-    open_alice(trial);
+    alice_opens(trial);
     alice_warms_up(trial);
-    strike(trial);
+    trial_strike(trial);
     acquire_with_fault(trial);
 }
 
@@ -374,35 +113,35 @@ static void forget_scripts(struct trial *trial)
 /** The reply with the fault is "NOSCRIPT". */
 static void trial_acquire_unknown_script(struct trial *trial)
 {
-    open_alice(trial);
+    alice_opens(trial);
     alice_warms_up(trial);
     forget_scripts(trial);
-    strike(trial);
+    trial_strike(trial);
     acquire_with_fault(trial);
 }
 
 /** The reply with the fault is that to the call with the body. */
 static void trial_acquire_with_body(struct trial *trial)
 {
-    open_alice(trial);
+    alice_opens(trial);
     alice_warms_up(trial);
     forget_scripts(trial);
-    strike(trial);
+    trial_strike(trial);
     trial->proxy->plan.passing = 1; /* the call without the body */
     acquire_with_fault(trial);
 }
 
 static void trial_release(struct trial *trial)
 {
-    open_alice(trial);
+    alice_opens(trial);
     assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
-    strike(trial);
+    trial_strike(trial);
     assert_int_equal(alice_releases(trial, &trial->hers), trial->fault->status);
     alice_recovers(trial);
     bob_gets_it(trial);
-    let_go(trial);
+    trial_let_go(trial);
     bob_gets_it(trial);
-    assert_stats(trial);
+    trial_assert_stats(trial);
 }
 
 /** Alice's first grant of two is left, counted once, and its release frees the lock. */
@@ -415,20 +154,20 @@ static void one_grant_is_left(struct trial *trial)
     freeReplyObject(count);
     assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
-    assert_false(has_lock(trial));
+    assert_false(trial_has_lock(trial));
     bob_gets_it(trial);
-    assert_stats(trial);
+    trial_assert_stats(trial);
 }
 
 static void trial_nested_release(struct trial *trial)
 {
-    open_alice(trial);
+    alice_opens(trial);
     assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
     assert_int_equal(alice_acquires(trial, &trial->inner, NAME), STATUS_OK);
-    strike(trial);
+    trial_strike(trial);
     assert_int_equal(alice_releases(trial, &trial->inner), trial->fault->status);
     alice_recovers(trial);
-    let_go(trial);
+    trial_let_go(trial);
     one_grant_is_left(trial);
 }
 
@@ -449,12 +188,12 @@ static bool has_two_grants(void *arg)
 
 static void trial_nested_acquire(struct trial *trial)
 {
-    open_alice(trial);
+    alice_opens(trial);
     assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
-    strike(trial);
+    trial_strike(trial);
     assert_int_equal(alice_acquires(trial, &trial->inner, NAME), trial->fault->status);
     alice_recovers(trial);
-    let_go(trial);
+    trial_let_go(trial);
     if (trial->fault->fault == PROXY_CUT_ASTRAY)
         AWAIT(trial, has_two_grants, trial);
     if (trial->fault->status == STATUS_OK)
@@ -467,35 +206,35 @@ static void trial_nested_acquire(struct trial *trial)
 
 static void alice_acquires_watched(struct trial *trial)
 {
-    struct rlock_acquire_options options = options_of(trial);
+    struct rlock_acquire_options options = trial_options(trial);
 
     options.watchdog = true;
     options.lease_ms = LEASE_MS;
     call_acquire_with(trial->alice, &trial->hers, NAME, &options);
-    assert_int_equal(acquired(trial, &trial->hers), STATUS_OK);
+    assert_int_equal(alice_tried(trial, &trial->hers), STATUS_OK);
 }
 
 static bool has_renewed_thrice(void *arg)
 {
-    return stats_of(arg).renewed >= 3;
+    return trial_stats(arg).renewed >= 3;
 }
 
 static void trial_renew(struct trial *trial)
 {
-    open_alice(trial);
+    alice_opens(trial);
     alice_acquires_watched(trial);
-    strike(trial);
-    await_count(trial, &trial->proxy->faults, 1);
+    trial_strike(trial);
+    trial_await(trial, &trial->proxy->faults, 1);
     AWAIT(trial, has_renewed_thrice, trial->alice);
     assert_int_equal(trial->hers.losses, 0);
     ASSERT_NUMBER(rlock_safe_for_us(&trial->hers.lock, clock_mono_us()), >, 0);
     assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
     alice_recovers(trial);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
-    let_go(trial);
-    assert_false(has_lock(trial));
+    trial_let_go(trial);
+    assert_false(trial_has_lock(trial));
     bob_gets_it(trial);
-    assert_stats(trial);
+    trial_assert_stats(trial);
 }
 
 static int64_t safe_until_us(const struct trial *trial)
@@ -510,21 +249,21 @@ static void trial_renew_in_vain(struct trial *trial)
 {
     int64_t safe_us, begin_us, passed_us;
 
-    open_alice(trial);
+    alice_opens(trial);
     alice_acquires_watched(trial);
     begin_us = clock_mono_us();
     safe_us = rlock_safe_for_us(&trial->hers.lock, begin_us);
     proxy_always(trial->proxy, trial->test->command, trial->fault->fault);
-    passed_us = await_count(trial, &trial->hers.losses, 1) * INT64_C(1000);
+    passed_us = trial_await(trial, &trial->hers.losses, 1) * INT64_C(1000);
     ASSERT_NUMBER(clock_mono_us() - begin_us, >=, safe_us);
     ASSERT_NUMBER(passed_us, <=, safe_us + 1000);
     trial->expected.lost++;
     ASSERT_NUMBER(trial->proxy->faults, >=, 2);
-    let_go(trial);
+    trial_let_go(trial);
     bob_gets_it(trial);
     assert_int_equal(trial->hers.losses, 1);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_LOST);
-    assert_stats(trial);
+    trial_assert_stats(trial);
 }
 
 /** A lease that is not known to be extended does not count as extended. */
@@ -533,20 +272,20 @@ static void trial_extend(struct trial *trial)
     bool is_ok = trial->fault->status == STATUS_OK;
     int64_t before_us;
 
-    open_alice(trial);
+    alice_opens(trial);
     alice_acquires_watched(trial);
     before_us = safe_until_us(trial);
-    strike(trial);
+    trial_strike(trial);
     call_extend(trial->alice, &trial->hers, 3 * LEASE_MS);
-    assert_int_equal(answer(trial, &trial->hers), trial->fault->status);
+    assert_int_equal(alice_next_answer(trial, &trial->hers), trial->fault->status);
     assert_true(rlock_is_held(&trial->hers.lock));
     assert_int_equal(safe_until_us(trial) > before_us + LEASE_MS * 1000LL, is_ok);
     alice_recovers(trial);
-    let_go(trial);
+    trial_let_go(trial);
     assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     bob_gets_it(trial);
-    assert_stats(trial);
+    trial_assert_stats(trial);
 }
 
 /* -- connecting -- */
@@ -558,24 +297,24 @@ static void alice_draws_a_new_fence(struct trial *trial)
     assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&trial->hers.lock), >, INT64_C(1000000000000000));
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
-    let_go(trial);
+    trial_let_go(trial);
     bob_gets_it(trial);
-    assert_stats(trial);
+    trial_assert_stats(trial);
 }
 
 static void trial_connect(struct trial *trial)
 {
     server_do(trial->fixture->server, "SET lock:fence 5");
-    strike(trial);
-    open_alice(trial);
+    trial_strike(trial);
+    alice_opens(trial);
     alice_draws_a_new_fence(trial);
 }
 
 static void trial_idle_probe(struct trial *trial)
 {
-    open_alice(trial);
-    strike(trial);
-    await_count(trial, &trial->proxy->faults, 1);
+    alice_opens(trial);
+    trial_strike(trial);
+    trial_await(trial, &trial->proxy->faults, 1);
     alice_draws_a_new_fence(trial);
 }
 
@@ -599,7 +338,7 @@ static bool is_asleep(void *arg)
 
 static void alice_begins_to_wait(struct trial *trial)
 {
-    struct rlock_acquire_options options = options_of(trial);
+    struct rlock_acquire_options options = trial_options(trial);
 
     assert_int_equal(bob_tries(trial, RLOCK_LEASE_MS_MAX), STATUS_OK);
     call_acquire_with(trial->alice, &trial->hers, NAME, &options);
@@ -618,8 +357,8 @@ static enum status bob_hands_over(struct trial *trial)
     unsigned wanted = trial->hers.answers + 1;
 
     bob_releases(trial);
-    (void)await_answer(trial, &trial->hers, wanted);
-    return count(trial, &trial->hers);
+    (void)alice_answer(trial, &trial->hers, wanted);
+    return trial_count(trial, &trial->hers);
 }
 
 /** Another wait, with its message, and with its channel left. */
@@ -643,21 +382,21 @@ static bool has_no_subscriber(void *arg)
 /** The fault concerned her subscription: it does not last and leaves nothing. */
 static void subscription_recovers(struct trial *trial)
 {
-    await_count(trial, &trial->proxy->faults, 1);
-    let_go(trial);
+    trial_await(trial, &trial->proxy->faults, 1);
+    trial_let_go(trial);
     alice_waits_and_gets_it(trial);
     AWAIT(trial, has_no_subscriber, trial);
     assert_int_equal(trial->proxy->faults, 1);
     bob_gets_it(trial);
-    assert_stats(trial);
+    trial_assert_stats(trial);
 }
 
 static void trial_subscribe(struct trial *trial)
 {
-    open_alice(trial);
-    strike(trial);
+    alice_opens(trial);
+    trial_strike(trial);
     alice_begins_to_wait(trial);
-    await_count(trial, &trial->proxy->faults, 1);
+    trial_await(trial, &trial->proxy->faults, 1);
     assert_int_equal(bob_hands_over(trial), STATUS_OK);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     subscription_recovers(trial);
@@ -665,8 +404,8 @@ static void trial_subscribe(struct trial *trial)
 
 static void trial_unsubscribe(struct trial *trial)
 {
-    open_alice(trial);
-    strike(trial);
+    alice_opens(trial);
+    trial_strike(trial);
     alice_waits_and_gets_it(trial);
     subscription_recovers(trial);
 }
@@ -674,9 +413,9 @@ static void trial_unsubscribe(struct trial *trial)
 /** A message that does not come is made up for by the next look. */
 static void trial_message(struct trial *trial)
 {
-    open_alice(trial);
+    alice_opens(trial);
     alice_waits(trial);
-    strike(trial);
+    trial_strike(trial);
     assert_int_equal(bob_hands_over(trial), STATUS_OK);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
     subscription_recovers(trial);
@@ -685,16 +424,16 @@ static void trial_message(struct trial *trial)
 /** The try that the message starts is the one with the fault. */
 static void trial_woken(struct trial *trial)
 {
-    open_alice(trial);
+    alice_opens(trial);
     alice_waits(trial);
-    strike(trial);
+    trial_strike(trial);
     assert_int_equal(bob_hands_over(trial), STATUS_OK);
     alice_recovers(trial);
     assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
-    let_go(trial);
+    trial_let_go(trial);
     bob_gets_it(trial);
     AWAIT(trial, has_no_subscriber, trial);
-    assert_stats(trial);
+    trial_assert_stats(trial);
 }
 
 /* -- two calls under way -- */
@@ -724,9 +463,9 @@ static void assert_thief_has_it(struct trial *trial)
 
 static void both_are_answered(struct trial *trial, unsigned answers)
 {
-    await_count(trial, &trial->hers.answers, answers);
-    await_count(trial, &trial->inner.answers, answers);
-    await_count(trial, &trial->proxy->connections, 2);
+    trial_await(trial, &trial->hers.answers, answers);
+    trial_await(trial, &trial->inner.answers, answers);
+    trial_await(trial, &trial->proxy->connections, 2);
     assert_int_equal(trial->proxy->faults, 1);
     assert_int_equal(trial->hers.answers, answers);
     assert_int_equal(trial->inner.answers, answers);
@@ -734,10 +473,10 @@ static void both_are_answered(struct trial *trial, unsigned answers)
 
 static void trial_acquire_two(struct trial *trial)
 {
-    open_alice(trial);
+    alice_opens(trial);
     alice_warms_up(trial);
     steal(trial);
-    strike(trial);
+    trial_strike(trial);
     call_acquire(trial->alice, &trial->hers, NAME, LEASE_MS);
     rlock_flush(trial->alice);
     call_acquire(trial->alice, &trial->inner, OTHER, LEASE_MS);
@@ -749,11 +488,11 @@ static void trial_acquire_two(struct trial *trial)
 
 static void trial_release_two(struct trial *trial)
 {
-    open_alice(trial);
+    alice_opens(trial);
     assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
     assert_int_equal(alice_acquires(trial, &trial->inner, OTHER), STATUS_OK);
     steal(trial);
-    strike(trial);
+    trial_strike(trial);
     call_release(trial->alice, &trial->hers);
     rlock_flush(trial->alice);
     call_release(trial->alice, &trial->inner);
@@ -765,12 +504,12 @@ static void trial_release_two(struct trial *trial)
 
 static void alice_acquires_watched_beside(struct trial *trial)
 {
-    struct rlock_acquire_options options = options_of(trial);
+    struct rlock_acquire_options options = trial_options(trial);
 
     options.watchdog = true;
     options.lease_ms = LEASE_MS + 1; /* renewed by another call */
     call_acquire_with(trial->alice, &trial->inner, OTHER, &options);
-    assert_int_equal(acquired(trial, &trial->inner), STATUS_OK);
+    assert_int_equal(alice_tried(trial, &trial->inner), STATUS_OK);
 }
 
 /** A lock does not count as renewed because another was. */
@@ -778,16 +517,16 @@ static void trial_renew_two(struct trial *trial)
 {
     int64_t safe_before_us;
 
-    open_alice(trial);
+    alice_opens(trial);
     alice_acquires_watched(trial);
     alice_acquires_watched_beside(trial);
     safe_before_us = safe_until_us(trial);
     steal(trial);
-    strike(trial);
-    await_count(trial, &trial->proxy->connections, 2);
+    trial_strike(trial);
+    trial_await(trial, &trial->proxy->connections, 2);
     assert_int_equal(trial->proxy->faults, 1);
     assert_true(trial->hers.losses == 1 || safe_until_us(trial) == safe_before_us);
-    await_count(trial, &trial->hers.losses, 1);
+    trial_await(trial, &trial->hers.losses, 1);
     assert_int_equal(trial->inner.losses, 0);
     assert_thief_has_it(trial);
 }
