@@ -2,7 +2,9 @@
 #ifndef CMD_H
 #define CMD_H
 
-/* Exit codes of all commands; the --help of each command states their meaning. */
+#include "app/core/config.h"
+
+/* Exit codes of all commands; the help of each command states their meaning. */
 enum exit_code {
     EXIT_FINE = 0,
     EXIT_BROKEN = 1, /* the command succeeded, with a negative result */
@@ -10,12 +12,26 @@ enum exit_code {
     EXIT_USAGE = 64, /* invalid arguments or configuration */
 };
 
-/* argv[0] is the command's name. Each returns the exit code of the process. */
-int cmd_serve(int argc, char **argv);
-int cmd_migrate(int argc, char **argv);
-int cmd_token(int argc, char **argv);
-int cmd_audit(int argc, char **argv);
-int cmd_lock(int argc, char **argv);
-int cmd_version(int argc, char **argv);
+struct command {
+    const char *name;
+    const char *summary;
+    const char *help; /* printed by --help, and for invalid arguments */
+    /* argv[0] is the name. Returns the exit code of the process. EXIT_USAGE without a text in
+       `reterr` means invalid arguments. */
+    int (*run)(int argc, char **argv, const struct config *config, struct err *reterr);
+    bool reads_config;   /* otherwise `config` is zeroed */
+    bool lists_settings; /* in its help */
+};
+
+extern const struct command command_serve, command_migrate, command_token, command_audit,
+    command_lock, command_version;
+
+/** The exit code of a command that ends with `status`. */
+static inline int exit_code_of(enum status status)
+{
+    return status == STATUS_OK        ? EXIT_FINE
+           : status == STATUS_INVALID ? EXIT_USAGE
+                                      : EXIT_FAILED;
+}
 
 #endif

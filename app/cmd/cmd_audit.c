@@ -1,12 +1,10 @@
 /* cmd_audit.c - `seckill audit`: checks the guarantees on the data of the database. */
 #include "app/cmd/cmd.h"
-#include "app/core/config.h"
 #include "app/store/database_check.h"
 #include "app/store/db.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -45,22 +43,23 @@ static void on_step(const char *check, unsigned done, unsigned of, void *arg)
         fprintf(stderr, "check %u of %u: %s\n", done + 1, of, check);
 }
 
-static int audit(const char *database_url)
+static int cmd_audit(int argc, char **argv UNUSED, const struct config *config,
+                     struct err *reterr)
 {
     struct report report = {.is_progress_shown = isatty(STDERR_FILENO) == 1};
     struct db_audit calls = {.on_row = on_row, .on_step = on_step, .arg = &report};
     struct db *db = NULL;
-    struct err err = {0};
     uint64_t broken = 0;
-    enum status status = db_open(database_url, &db, &err);
+    enum status status;
 
+    if (argc != 1 || database_check_url(config->database_url, reterr) != STATUS_OK)
+        return EXIT_USAGE;
+    status = db_open(config->database_url, &db, reterr);
     if (status == STATUS_OK)
-        status = db_audit(db, &calls, &broken, &err);
+        status = db_audit(db, &calls, &broken, reterr);
     db_close(db);
-    if (status != STATUS_OK) {
-        fprintf(stderr, "seckill audit: %s\n", err.text);
+    if (status != STATUS_OK)
         return EXIT_FAILED;
-    }
     if (broken > 0)
         printf("broken: %" PRIu64 " row%s\n", broken, broken == 1 ? "" : "s");
     else
@@ -68,27 +67,5 @@ static int audit(const char *database_url)
     return broken > 0 ? EXIT_BROKEN : EXIT_FINE;
 }
 
-int cmd_audit(int argc, char **argv)
-{
-    struct config config = {0};
-    struct err err = {0};
-    int code;
-
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        fputs(help, stdout);
-        return EXIT_FINE;
-    }
-    if (argc != 1) {
-        fputs(help, stderr);
-        return EXIT_USAGE;
-    }
-    if (config_read(&config, &err) != STATUS_OK ||
-        database_check_url(config.database_url, &err) != STATUS_OK) {
-        fprintf(stderr, "seckill audit: %s\n", err.text);
-        config_clear(&config);
-        return EXIT_USAGE;
-    }
-    code = audit(config.database_url);
-    config_clear(&config);
-    return code;
-}
+const struct command command_audit = {
+    "audit", "check that nothing was oversold or sold twice", help, cmd_audit, true, false};

@@ -1,6 +1,5 @@
 /* cmd_lock.c - `seckill lock`: shows a lock, or releases it by force. */
 #include "app/cmd/cmd.h"
-#include "app/core/config.h"
 #include "lock/rlock_sync.h"
 
 #include <inttypes.h>
@@ -21,84 +20,60 @@ static const char help[] =
     "Exit code: 0: the lock is held (show) or was released (release); 1: it is free;\n"
     "2: Redis does not answer; 64: invalid arguments or configuration.\n";
 
-static int report(const char *name, enum status status, const struct err *why)
-{
-    if (status == STATUS_NOT_FOUND) {
-        printf("%s is free\n", name);
-        return EXIT_BROKEN;
-    }
-    fprintf(stderr, "seckill lock: Redis: %s\n", why->text);
-    return EXIT_FAILED;
-}
-
-static int show(struct rlock_sync *sync, struct rlock_client *client, const char *name)
+static enum status show(struct rlock_sync *sync, struct rlock_client *client,
+                        const char *name, struct err *reterr)
 {
     struct rlock_sync_info info;
-    struct err why = {0};
     enum status status =
-        rlock_sync_inspect(sync, client, name, strlen(name), &info, &why);
+        rlock_sync_inspect(sync, client, name, strlen(name), &info, reterr);
 
-    if (status != STATUS_OK)
-        return report(name, status, &why);
-    printf("%s is held by %s for another %" PRId64 " ms\n", name, info.owner,
-           info.remaining_ms);
-    return EXIT_FINE;
+    if (status == STATUS_OK)
+        printf("%s is held by %s for another %" PRId64 " ms\n", name, info.owner,
+               info.remaining_ms);
+    return status;
 }
 
-static int force_release(struct rlock_sync *sync, struct rlock_client *client,
-                         const char *name)
+static enum status force_release(struct rlock_sync *sync, struct rlock_client *client,
+                                 const char *name, struct err *reterr)
 {
-    struct err why = {0};
-    enum status status = rlock_sync_force_release(sync, client, name, strlen(name), &why);
+    enum status status =
+        rlock_sync_force_release(sync, client, name, strlen(name), reterr);
 
-    if (status != STATUS_OK)
-        return report(name, status, &why);
-    printf("%s was released\n", name);
-    return EXIT_FINE;
+    if (status == STATUS_OK)
+        printf("%s was released\n", name);
+    return status;
 }
 
-static int run_command(const struct config *config, const char *name, bool is_release)
+static int cmd_lock(int argc, char **argv, const struct config *config,
+                    struct err *reterr)
 {
-    struct rlock_client_options options = {.redis_url = config->redis_url,
-                                           .timeout_ms = TIMEOUT_MS};
+    const struct rlock_client_options options = {.redis_url = config->redis_url,
+                                                 .timeout_ms = TIMEOUT_MS};
     struct rlock_sync *sync = NULL;
     struct rlock_client *client;
-    struct err why = {0};
-    int code = EXIT_FAILED;
-    enum status status = rlock_sync_start(&sync, &why);
+    enum status status;
 
-    if (status == STATUS_OK)
-        status = rlock_sync_open(sync, &options, &client, &why);
-    if (status == STATUS_OK)
-        code = is_release ? force_release(sync, client, name) : show(sync, client, name);
-    else
-        fprintf(stderr, "seckill lock: %s\n", why.text);
-    if (sync != NULL)
-        rlock_sync_close(sync);
-    rlock_sync_free(sync);
-    return status == STATUS_INVALID ? EXIT_USAGE : code;
-}
-
-int cmd_lock(int argc, char **argv)
-{
-    struct config config;
-    struct err err = {0};
-    int code;
-
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        fputs(help, stdout);
-        return EXIT_FINE;
-    }
     if (argc != 3 || (strcmp(argv[1], "show") != 0 && strcmp(argv[1], "release") != 0) ||
-        strlen(argv[2]) < 1 || strlen(argv[2]) > RLOCK_NAME_MAX) {
-        fputs(help, stderr);
+        strlen(argv[2]) < 1 || strlen(argv[2]) > RLOCK_NAME_MAX)
         return EXIT_USAGE;
+    status = rlock_sync_start(&sync, reterr);
+    if (status == STATUS_OK)
+        status = rlock_sync_open(sync, &options, &client, reterr);
+    if (status == STATUS_OK) {
+        status = strcmp(argv[1], "show") == 0
+                     ? show(sync, client, argv[2], reterr)
+                     : force_release(sync, client, argv[2], reterr);
+        if (status != STATUS_OK)
+            err_prefix(reterr, "Redis");
     }
-    if (config_read(&config, &err) != STATUS_OK) {
-        fprintf(stderr, "seckill lock: %s\n", err.text);
-        return EXIT_USAGE;
-    }
-    code = run_command(&config, argv[2], strcmp(argv[1], "release") == 0);
-    config_clear(&config);
-    return code;
+    rlock_sync_close(sync);
+    rlock_sync_free(sync);
+    if (status != STATUS_NOT_FOUND)
+        return exit_code_of(status);
+    printf("%s is free\n", argv[2]);
+    *reterr = (struct err){0};
+    return EXIT_BROKEN;
 }
+
+const struct command command_lock = {
+    "lock", "show or force-release a lock", help, cmd_lock, true, false};

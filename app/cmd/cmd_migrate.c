@@ -1,6 +1,5 @@
 /* cmd_migrate.c - `seckill migrate`: brings the database up to this version. */
 #include "app/cmd/cmd.h"
-#include "app/core/config.h"
 #include "app/store/database_check.h"
 #include "app/store/db.h"
 
@@ -55,31 +54,6 @@ static void on_warning(const char *text, void *arg UNUSED)
     fprintf(stderr, "seckill migrate: warning: %s\n", text);
 }
 
-static int migrate(const char *database_url, struct db_migration options)
-{
-    struct progress progress = {.is_dry_run = options.is_dry_run,
-                                .is_shown = isatty(STDERR_FILENO) == 1};
-    struct db *db = NULL;
-    struct err err = {0};
-    enum status status = db_open(database_url, &db, &err);
-
-    options.on_step = on_step;
-    options.on_warning = on_warning;
-    options.arg = &progress;
-    if (status == STATUS_OK)
-        status = db_migrate(db, &options, &err);
-    db_close(db);
-    if (status != STATUS_OK) {
-        fprintf(stderr, "seckill migrate: %s\n", err.text);
-        return status == STATUS_INVALID ? EXIT_BROKEN : EXIT_FAILED;
-    }
-    if (options.is_dry_run)
-        printf("%u to apply, nothing was changed\n", progress.steps);
-    else
-        printf("%u applied, the database is up to date\n", progress.steps);
-    return EXIT_FINE;
-}
-
 static bool parse_arguments(int argc, char **argv, struct db_migration *ret_options)
 {
     for (int i = 1; i < argc; i++) {
@@ -93,28 +67,32 @@ static bool parse_arguments(int argc, char **argv, struct db_migration *ret_opti
     return true;
 }
 
-int cmd_migrate(int argc, char **argv)
+static int cmd_migrate(int argc, char **argv, const struct config *config,
+                       struct err *reterr)
 {
-    struct db_migration options = {0};
-    struct config config = {0};
-    struct err err = {0};
-    int code;
+    struct progress progress = {.is_shown = isatty(STDERR_FILENO) == 1};
+    struct db_migration options = {
+        .on_step = on_step, .on_warning = on_warning, .arg = &progress};
+    struct db *db = NULL;
+    enum status status;
 
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        fputs(help, stdout);
-        return EXIT_FINE;
-    }
-    if (!parse_arguments(argc, argv, &options)) {
-        fputs(help, stderr);
+    if (!parse_arguments(argc, argv, &options) ||
+        database_check_url(config->database_url, reterr) != STATUS_OK)
         return EXIT_USAGE;
-    }
-    if (config_read(&config, &err) != STATUS_OK ||
-        database_check_url(config.database_url, &err) != STATUS_OK) {
-        fprintf(stderr, "seckill migrate: %s\n", err.text);
-        config_clear(&config);
-        return EXIT_USAGE;
-    }
-    code = migrate(config.database_url, options);
-    config_clear(&config);
-    return code;
+    progress.is_dry_run = options.is_dry_run;
+    status = db_open(config->database_url, &db, reterr);
+    if (status == STATUS_OK)
+        status = db_migrate(db, &options, reterr);
+    db_close(db);
+    if (status != STATUS_OK)
+        return status == STATUS_INVALID ? EXIT_BROKEN : EXIT_FAILED;
+    if (options.is_dry_run)
+        printf("%u to apply, nothing was changed\n", progress.steps);
+    else
+        printf("%u applied, the database is up to date\n", progress.steps);
+    return EXIT_FINE;
 }
+
+const struct command command_migrate = {
+    "migrate", "bring the database schema up to this version", help, cmd_migrate, true,
+    false};

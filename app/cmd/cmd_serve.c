@@ -4,7 +4,6 @@
 #include "app/cmd/cmd.h"
 #include "app/cmd/notify.h"
 #include "app/cmd/worker.h"
-#include "app/core/config.h"
 #include "app/core/log.h"
 #include "app/core/metrics.h"
 #include "app/http/address.h"
@@ -309,34 +308,35 @@ static enum status serve(struct service *service, const sigset_t *signals,
     return status;
 }
 
-int cmd_serve(int argc, char **argv)
+static enum status check_config(const struct config *config, struct err *reterr)
+{
+    enum status status = check_keys(config, reterr);
+
+    if (status == STATUS_OK)
+        status = ticket_check_secret(config->ticket_secret, reterr);
+    if (status == STATUS_OK)
+        status = http_tls_check_priority(config->tls_priority, reterr);
+    return status;
+}
+
+static int cmd_serve(int argc, char **argv, const struct config *config,
+                     struct err *reterr)
 {
     static struct service service; /* too large for the stack */
-    struct err err = {.text = "out of memory"};
     enum status status;
     sigset_t signals;
 
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        fputs(help, stdout);
-        config_print(stdout, false);
-        return EXIT_FINE;
-    }
     if (argc == 2 && strcmp(argv[1], "--help-markdown") == 0) {
         config_print(stdout, true);
         return EXIT_FINE;
     }
-    if (argc > 1) {
-        fputs(help, stderr);
+    if (argc > 1)
         return EXIT_USAGE;
-    }
-    if (config_read(&service.config, &err) != STATUS_OK ||
-        check_keys(&service.config, &err) != STATUS_OK ||
-        ticket_check_secret(service.config.ticket_secret, &err) != STATUS_OK ||
-        http_tls_check_priority(service.config.tls_priority, &err) != STATUS_OK) {
-        fprintf(stderr, "seckill serve: %s\n", err.text);
-        return EXIT_USAGE;
-    }
-    log_set_level((enum log_level)service.config.log_level);
+    service.config = *config;
+    status = check_config(config, reterr);
+    if (status != STATUS_OK)
+        return exit_code_of(status);
+    log_set_level((enum log_level)config->log_level);
     check_dev_login(&service.config);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
@@ -344,16 +344,15 @@ int cmd_serve(int argc, char **argv)
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in the workers too */
     signal(SIGPIPE, SIG_IGN);
-    status = log_start(&err);
+    status = log_start(reterr);
     if (status == STATUS_OK) {
-        status = serve(&service, &signals, &err);
+        status = serve(&service, &signals, reterr);
         if (status == STATUS_OK)
             log_event(LOG_INFO, "stopped", "%s", "");
         log_stop();
     }
-    config_clear(&service.config);
-    if (status == STATUS_OK)
-        return EXIT_FINE;
-    fprintf(stderr, "seckill serve: %s\n", err.text);
-    return status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    return exit_code_of(status);
 }
+
+const struct command command_serve = {
+    "serve", "run the order service until SIGTERM or SIGINT", help, cmd_serve, true, true};

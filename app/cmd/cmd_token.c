@@ -116,33 +116,23 @@ static enum status print_tokens(const struct auth *auth,
     return STATUS_OK;
 }
 
-int cmd_token(int argc, char **argv)
+static int cmd_token(int argc, char **argv, const struct config *config,
+                     struct err *reterr)
 {
     struct token_options options;
-    struct config config = {0};
     struct auth *auth = NULL;
-    struct err err = {0};
     enum status status;
 
-    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-        fputs(help, stdout);
-        return EXIT_FINE;
-    }
-    if (!parse_options(argc, argv, &options)) {
-        fputs(help, stderr);
+    if (!parse_options(argc, argv, &options))
         return EXIT_USAGE;
-    }
-    if (config_read(&config, &err) != STATUS_OK ||
-        auth_create(&config, &auth, &err) != STATUS_OK) {
-        fprintf(stderr, "seckill token: %s\n", err.text);
-        config_clear(&config);
-        return EXIT_USAGE;
-    }
-    status = print_tokens(auth, &options, &err);
+    status = auth_create(config, &auth, reterr);
+    if (status != STATUS_OK)
+        return exit_code_of(status);
+    status = print_tokens(auth, &options, reterr);
     auth_free(auth);
-    config_clear(&config);
-    if (status == STATUS_OK)
-        return EXIT_FINE;
-    fprintf(stderr, "seckill token: %s\n", err.text);
-    return EXIT_FAILED;
+    return status == STATUS_OK ? EXIT_FINE : EXIT_FAILED;
 }
+
+const struct command command_token = {
+    "token", "make bearer tokens for development and load tests", help, cmd_token, true,
+    false};

@@ -2,7 +2,6 @@
 #include "app/cmd/cmd.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* The build defines these for this file only; a linter does not. */
 #ifndef FACT_COMMIT
@@ -24,19 +23,18 @@ static const char help[] =
     "\n"
     "Exit code: 0: printed; 64: invalid arguments.\n";
 
-int cmd_version(int argc, char **argv)
+static int cmd_version(int argc, char **argv UNUSED, const struct config *config UNUSED,
+                       struct err *reterr UNUSED)
 {
-    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        fputs(help, stdout);
-        return EXIT_FINE;
-    }
-    if (argc > 1) {
-        fputs(help, stderr);
+    if (argc > 1)
         return EXIT_USAGE;
-    }
     puts("seckill " SECKILL_VERSION "\n"
          "commit " FACT_COMMIT "\n"
          "compiler " COMPILER "\n"
          "libraries" FACT_LIBRARIES);
     return EXIT_FINE;
 }
+
+const struct command command_version = {
+    "version", "print the version and the build environment", help, cmd_version, false,
+    false};

@@ -2,34 +2,25 @@
 #include "app/cmd/cmd.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static const struct command {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *help;
-} commands[] = {
-    {"serve", cmd_serve, "run the order service until SIGTERM or SIGINT"},
-    {"migrate", cmd_migrate, "bring the database schema up to this version"},
-    {"token", cmd_token, "make bearer tokens for development and load tests"},
-    {"audit", cmd_audit, "check that nothing was oversold or sold twice"},
-    {"lock", cmd_lock, "show or force-release a lock"},
-    {"version", cmd_version, "print the version and the build environment"},
-};
+static const struct command *const commands[] = {&command_serve, &command_migrate,
+                                                 &command_token, &command_audit,
+                                                 &command_lock,  &command_version};
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
-static void print_usage(FILE *out)
+static int print_usage(FILE *out, int code)
 {
     fputs("usage: seckill COMMAND [ARGUMENT ...]\n\n", out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  %-8s  %s\n", commands[i].name, commands[i].help);
+        fprintf(out, "  %-8s  %s\n", commands[i]->name, commands[i]->summary);
     fputs(
         "\nSee `seckill COMMAND --help` for details. The configuration is read from the\n"
         "environment: see `seckill serve --help`.\n",
         out);
+    return code;
 }
 
 /* A descriptor that the caller has closed would be reused by the next file or socket, which
@@ -43,23 +34,45 @@ static bool open_standard_files(void)
     return true;
 }
 
+static int print_help(const struct command *command)
+{
+    fputs(command->help, stdout);
+    if (command->lists_settings)
+        config_print(stdout, false);
+    return EXIT_FINE;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    struct config config = {0};
+    struct err err = {0};
+    int code = EXIT_USAGE;
+
+    if (argc > 1 && strcmp(argv[1], "--help") == 0)
+        return print_help(command);
+    if (!command->reads_config || config_read(&config, &err) == STATUS_OK)
+        code = command->run(argc, argv, &config, &err);
+    config_clear(&config);
+    if (code == EXIT_USAGE && err.text[0] == '\0')
+        fputs(command->help, stderr);
+    else if (code == EXIT_FAILED || (code != EXIT_FINE && err.text[0] != '\0'))
+        fprintf(stderr, "seckill %s: %s\n", command->name,
+                err.text[0] != '\0' ? err.text : "out of memory");
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     if (!open_standard_files())
         return EXIT_FAILED;
-    if (argc < 2) {
-        print_usage(stderr);
-        return EXIT_USAGE;
-    }
+    if (argc < 2)
+        return print_usage(stderr, EXIT_USAGE);
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+        if (strcmp(argv[1], commands[i]->name) == 0)
+            return run(commands[i], argc - 1, argv + 1);
     }
-    if (strcmp(argv[1], "--help") == 0) {
-        print_usage(stdout);
-        return EXIT_FINE;
-    }
+    if (strcmp(argv[1], "--help") == 0)
+        return print_usage(stdout, EXIT_FINE);
     fprintf(stderr, "seckill: unknown command \"%s\"\n\n", argv[1]);
-    print_usage(stderr);
-    return EXIT_USAGE;
+    return print_usage(stderr, EXIT_USAGE);
 }
