@@ -1,5 +1,5 @@
 /*
- * idmap.h - a hash table from a positive 64-bit id to a pointer.
+ * idmap.h - a hash table from a 64-bit id, which is not 0, to a pointer.
  *
  * The ids may come from anybody: each map has its own random key, so nobody can choose ids
  * that collide.
@@ -26,7 +26,7 @@ void idmap_clear(struct idmap *map);
 /** NULL when there is none. */
 void *idmap_get(const struct idmap *map, int64_t id);
 
-/** Add `id` (> 0, not in the map) with `value` (not NULL). False: out of memory, or
+/** Add `id` (not 0, not in the map) with `value` (not NULL). False: out of memory, or
  *  the kernel has no random bytes. */
 MUST_CHECK bool idmap_put(struct idmap *map, int64_t id, void *value);
 

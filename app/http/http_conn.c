@@ -13,9 +13,6 @@
  */
 #include "app/http/http_impl.h"
 
-#include "app/core/siphash.h"
-#include "base/random.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -33,8 +30,7 @@
 
 /* An address with open connections. */
 struct peer {
-    struct list link;
-    uint64_t key;
+    int64_t id;
     size_t count;
 };
 
@@ -61,20 +57,10 @@ void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16
     read_address(info != NULL ? info->client_addr : NULL, ret_address);
 }
 
-static struct list *bucket_of(struct conns *conns, uint64_t key)
+/* Not 0: no connection comes from the network of all ones. */
+static int64_t peer_id(const uint8_t address[16])
 {
-    return &conns->peers[siphash(conns->hash_key, key) & (CONN_PEER_BUCKETS - 1)];
-}
-
-static struct peer *find_peer(struct conns *conns, uint64_t key)
-{
-    struct list *bucket = bucket_of(conns, key);
-
-    LIST_EACH(struct peer, peer, bucket, link) {
-        if (peer->key == key)
-            return peer;
-    }
-    return NULL;
+    return (int64_t)~address_key(address);
 }
 
 /* NULL: there is no limit, or no memory. */
@@ -82,30 +68,33 @@ static struct peer *count_peer(struct conns *conns, struct MHD_Connection *conne
 {
     uint8_t address[16];
     struct peer *peer;
-    uint64_t key;
+    int64_t id;
 
     if (conns->limit_per_address == 0)
         return NULL;
     conn_peer_address(connection, address);
-    key = address_key(address);
-    peer = find_peer(conns, key);
+    id = peer_id(address);
+    peer = idmap_get(&conns->peers, id);
     if (peer == NULL) {
         peer = malloc(sizeof(*peer));
-        if (peer == NULL)
+        if (peer == NULL || !idmap_put(&conns->peers, id, peer)) {
+            free(peer);
             return NULL;
-        *peer = (struct peer){.key = key};
-        list_append(bucket_of(conns, key), &peer->link);
+        }
+        *peer = (struct peer){.id = id};
     }
     peer->count++;
     return peer;
 }
 
-static void discount_peer(struct peer *peer)
+static void discount_peer(struct conns *conns, struct peer *peer)
 {
     if (peer == NULL || --peer->count > 0)
         return;
-    list_remove(&peer->link);
+    idmap_remove(&conns->peers, peer->id);
     free(peer);
+    if (conns->peers.count == 0)
+        idmap_clear(&conns->peers);
 }
 
 enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr,
@@ -120,7 +109,7 @@ enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr,
     read_address(sockaddr, address);
     if (address_is_in(conns->trusted, address))
         return MHD_YES;
-    peer = find_peer(conns, address_key(address));
+    peer = idmap_get(&conns->peers, peer_id(address));
     return peer == NULL || peer->count < conns->limit_per_address ? MHD_YES : MHD_NO;
 }
 
@@ -133,12 +122,8 @@ void conns_init(struct conns *conns, const struct http_options *options)
     conns->limit_per_address = options->connections_per_address;
     conns->idle_ms = options->idle_timeout_s * UINT64_C(1000);
     conns->request_ms = options->request_timeout_s * UINT64_C(1000);
-    conns->hash_key[0] = random_u64();
-    conns->hash_key[1] = random_u64();
     list_init(&conns->all);
     list_init(&conns->free_conns);
-    for (size_t i = 0; i < CONN_PEER_BUCKETS; i++)
-        list_init(&conns->peers[i]);
 }
 
 void conns_clear(struct conns *conns)
@@ -169,7 +154,7 @@ static void conn_end(struct conns *conns, struct conn *conn)
     conns->count--;
     if (conn == NULL)
         return;
-    discount_peer(conn->peer);
+    discount_peer(conns, conn->peer);
     list_remove(&conn->link);
     list_append(&conns->free_conns, &conn->link);
 }

@@ -2,6 +2,7 @@
 #ifndef HTTP_IMPL_H
 #define HTTP_IMPL_H
 
+#include "app/core/idmap.h"
 #include "app/http/http.h"
 #include "base/list.h"
 
@@ -33,8 +34,6 @@ struct conn {
     bool is_query_cut; /* the request has more parameters than fit into memory */
 };
 
-#define CONN_PEER_BUCKETS 1024
-
 struct conns {
     uv_loop_t *loop;
     const struct address_networks *trusted; /* have no limit */
@@ -42,14 +41,13 @@ struct conns {
     uint64_t idle_ms, request_ms;
     uint64_t swept_ms;
     uint64_t handshakes_since_ms; /* earlier ones have ended; as of the last sweep */
-    uint64_t hash_key[2];
     size_t count;
     size_t peak_count; /* since conns_sweep() returned true */
     size_t drained_count;
     bool is_stopped;
     struct list all;
     struct list free_conns;
-    struct list peers[CONN_PEER_BUCKETS]; /* a hash table; empty without a limit */
+    struct idmap peers; /* of struct peer; empty without a limit */
 };
 
 void conns_init(struct conns *conns, const struct http_options *options);
