@@ -4,6 +4,7 @@
 #include "app/auth/base64.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -25,20 +26,19 @@ enum status ticket_check_secret(const char *secret, struct err *reterr)
                    strlen(secret), TICKET_SECRET_BYTES_MIN);
 }
 
-static unsigned char *put_number(unsigned char *to, int64_t number)
+static void *put_number(void *to, int64_t number)
 {
-    for (int shift = 56; shift >= 0; shift -= 8)
-        *to++ = (unsigned char)((uint64_t)number >> shift);
-    return to;
+    uint64_t bytes = htobe64((uint64_t)number);
+
+    return mempcpy(to, &bytes, sizeof(bytes));
 }
 
 static int64_t get_number(const unsigned char *from)
 {
-    uint64_t number = 0;
+    uint64_t bytes;
 
-    for (int i = 0; i < EXPIRY_BYTES; i++)
-        number = number << 8 | from[i];
-    return (int64_t)number;
+    memcpy(&bytes, from, sizeof(bytes));
+    return (int64_t)be64toh(bytes);
 }
 
 /* The fields have fixed lengths, so different subjects have different bytes. */
@@ -46,14 +46,11 @@ static bool make_raw(const struct tickets *tickets, const struct ticket_subject 
                      int64_t expires_s, unsigned char ret_raw[RAW_BYTES])
 {
     static const char labels[] = {[TICKET_PURCHASE] = 'T', [TICKET_CHALLENGE] = 'C'};
-    unsigned char message[1 + 3 * EXPIRY_BYTES];
+    unsigned char message[1 + 3 * EXPIRY_BYTES] = {(unsigned char)labels[subject->kind]};
     unsigned char mac[EVP_MAX_MD_SIZE];
-    unsigned char *to = message;
 
-    *to++ = (unsigned char)labels[subject->kind];
-    to = put_number(to, subject->user_id);
-    to = put_number(to, subject->voucher_id);
-    put_number(to, expires_s);
+    put_number(put_number(put_number(message + 1, subject->user_id), subject->voucher_id),
+               expires_s);
     if (HMAC(EVP_sha256(), tickets->secret, (int)strlen(tickets->secret), message,
              sizeof(message), mac, NULL) == NULL)
         return false;

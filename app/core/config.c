@@ -144,6 +144,22 @@ bool config_is_blank(const char *text)
     return text[strspn(text, " \t\r\n")] == '\0';
 }
 
+static void format_allowed(const struct setting *setting, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (setting->kind == KIND_NUMBER)
+        snprintf(text, size, "%lld..%lld", (long long)setting->min,
+                 (long long)setting->max);
+    if (setting->kind == KIND_FILE)
+        snprintf(text, size, "file path");
+    for (int i = 0; i < CHOICES_MAX && setting->choices[i] != NULL; i++) {
+        size_t used = strlen(text);
+
+        snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "",
+                 setting->choices[i]);
+    }
+}
+
 static enum status read_number(const struct setting *setting, const char *value,
                                int64_t *ret_number, struct err *reterr)
 {
@@ -164,17 +180,15 @@ static enum status read_number(const struct setting *setting, const char *value,
 static enum status read_choice(const struct setting *setting, const char *value,
                                int64_t *ret_number, struct err *reterr)
 {
-    char allowed[100] = "";
+    char allowed[100];
 
     for (int i = 0; i < CHOICES_MAX && setting->choices[i] != NULL; i++) {
         if (strcmp(value, setting->choices[i]) == 0) {
             *ret_number = i;
             return STATUS_OK;
         }
-        if (i > 0)
-            strncat(allowed, ", ", sizeof(allowed) - strlen(allowed) - 1);
-        strncat(allowed, setting->choices[i], sizeof(allowed) - strlen(allowed) - 1);
     }
+    format_allowed(setting, allowed, sizeof(allowed));
     return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; allowed are %s", setting->name,
                    value, allowed);
 }
@@ -283,22 +297,6 @@ void config_clear(struct config *config)
     for (size_t i = 0; i < config->file_count; i++)
         free(config->files[i]);
     *config = (struct config){0};
-}
-
-static void format_allowed(const struct setting *setting, char *text, size_t size)
-{
-    text[0] = '\0';
-    if (setting->kind == KIND_NUMBER)
-        snprintf(text, size, "%lld..%lld", (long long)setting->min,
-                 (long long)setting->max);
-    if (setting->kind == KIND_FILE)
-        snprintf(text, size, "file path");
-    for (int i = 0; i < CHOICES_MAX && setting->choices[i] != NULL; i++) {
-        size_t used = strlen(text);
-
-        snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "",
-                 setting->choices[i]);
-    }
 }
 
 void config_print(FILE *out, bool markdown)

@@ -55,9 +55,8 @@ bool log_shows(enum log_level level)
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
-PRINTF_LIKE(4, 0)
 static size_t format_line(char *line, enum log_level level, const char *event,
-                          const char *format, va_list args)
+                          const char *fields)
 {
     int64_t now_us = clock_real_us();
     time_t now_s = (time_t)(now_us / 1000000);
@@ -66,10 +65,9 @@ static size_t format_line(char *line, enum log_level level, const char *event,
 
     gmtime_r(&now_s, &utc);
     len = strftime(line, LINE_BYTES, "ts=%Y-%m-%dT%H:%M:%S", &utc);
-    len += (size_t)snprintf(line + len, LINE_BYTES - len, ".%06dZ level=%s event=%s%s",
+    len += (size_t)snprintf(line + len, LINE_BYTES - len, ".%06dZ level=%s event=%s%s%s",
                             (int)(now_us % 1000000), level_names[level], event,
-                            format[0] != '\0' ? " " : "");
-    len += (size_t)vsnprintf(line + len, LINE_BYTES - len, format, args);
+                            fields[0] != '\0' ? " " : "", fields);
     if (len > LINE_BYTES - 1)
         len = LINE_BYTES - 1;
     line[len] = '\n';
@@ -109,15 +107,16 @@ static void enqueue(const char *line, size_t len)
 
 void log_event(enum log_level level, const char *event, const char *format, ...)
 {
-    char line[LINE_BYTES];
+    char line[LINE_BYTES], fields[LINE_BYTES];
     size_t len;
     va_list args;
 
     if (!log_shows(level))
         return;
     va_start(args, format);
-    len = format_line(line, level, event, format, args);
+    vsnprintf(fields, sizeof(fields), format, args);
     va_end(args);
+    len = format_line(line, level, event, fields);
     if (writer.is_started)
         enqueue(line, len);
     else
@@ -174,16 +173,12 @@ static void write_lines(const char *lines, size_t len)
     }
 }
 
-PRINTF_LIKE(1, 2) static bool write_dropped(const char *format, ...)
+static bool write_dropped(uint64_t count)
 {
-    char line[LINE_BYTES];
-    size_t len;
-    va_list args;
+    char line[LINE_BYTES], fields[40];
 
-    va_start(args, format);
-    len = format_line(line, LOG_WARN, "log_dropped", format, args);
-    va_end(args);
-    return write_all(line, len);
+    snprintf(fields, sizeof(fields), "lines=%llu", (unsigned long long)count);
+    return write_all(line, format_line(line, LOG_WARN, "log_dropped", fields));
 }
 
 static void *run(void *arg UNUSED)
@@ -195,8 +190,7 @@ static void *run(void *arg UNUSED)
     pthread_setname_np(pthread_self(), "log");
     while ((len = take(&lines, &dropped)) > 0) {
         write_lines(lines, len);
-        if (dropped > reported &&
-            write_dropped("lines=%llu", (unsigned long long)(dropped - reported)))
+        if (dropped > reported && write_dropped(dropped - reported))
             reported = dropped;
     }
     return NULL;

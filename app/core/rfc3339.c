@@ -1,21 +1,12 @@
-/* rfc3339.c - civil dates to days and back by H. Hinnant's "chrono-compatible low-level
- * date algorithms", without the C library's time zone. */
+/* rfc3339.c - days to civil dates by H. Hinnant's "chrono-compatible low-level date
+ * algorithms", and back by timegm(). */
 #include "app/core/rfc3339.h"
+
+#include <time.h>
 
 #define DAY_S 86400
 
-static int64_t days_from_civil(int64_t year, int month, int day)
-{
-    int64_t era, year_of_era, day_of_year;
-
-    year -= month <= 2;
-    era = year / 400; /* years are never negative here */
-    year_of_era = year - era * 400;
-    day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return era * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 +
-           day_of_year - 719468;
-}
-
+/* Without a lock of the C library: each answer to a placed order prints two times. */
 static void civil_from_days(int64_t days, int *ret_year, int *ret_month, int *ret_day)
 {
     int64_t era, day_of_era, year_of_era, day_of_year, month_from_march;
@@ -138,38 +129,30 @@ static int take_offset_s(struct cursor *cursor)
     return sign * (offset_s + take_digits(cursor, 2, 0, 59) * 60);
 }
 
-static int days_in_month(int year, int month)
-{
-    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
-    return days[month - 1] + (month == 2 && is_leap);
-}
-
 bool rfc3339_parse(const char *text, size_t len, int64_t *ret_us)
 {
     struct cursor cursor = {text, text + len, false};
-    int year, month, day, hour, minute, second, fraction_us, offset_s;
+    struct tm time = {0};
+    int day, second, fraction_us, offset_s;
+    int64_t minute_s;
 
-    year = take_digits(&cursor, 4, 1, 9999);
+    time.tm_year = take_digits(&cursor, 4, 1, 9999) - 1900;
     demand_char(&cursor, '-');
-    month = take_digits(&cursor, 2, 1, 12);
+    time.tm_mon = take_digits(&cursor, 2, 1, 12) - 1;
     demand_char(&cursor, '-');
-    day = take_digits(&cursor, 2, 1, 31);
+    time.tm_mday = day = take_digits(&cursor, 2, 1, 31);
     if (!take_char(&cursor, 'T', 't'))
         demand_char(&cursor, ' ');
-    hour = take_digits(&cursor, 2, 0, 23);
+    time.tm_hour = take_digits(&cursor, 2, 0, 23);
     demand_char(&cursor, ':');
-    minute = take_digits(&cursor, 2, 0, 59);
+    time.tm_min = take_digits(&cursor, 2, 0, 59);
     demand_char(&cursor, ':');
     second = take_digits(&cursor, 2, 0, 60);
     fraction_us = take_fraction_us(&cursor);
     offset_s = take_offset_s(&cursor);
-    if (cursor.is_bad || cursor.at != cursor.end || day > days_in_month(year, month))
+    minute_s = timegm(&time); /* changes a day that the month does not have */
+    if (cursor.is_bad || cursor.at != cursor.end || time.tm_mday != day)
         return false;
-    *ret_us = (days_from_civil(year, month, day) * DAY_S + hour * INT64_C(3600) +
-               minute * INT64_C(60) + second - offset_s) *
-                  1000000 +
-              fraction_us;
+    *ret_us = (minute_s + second - offset_s) * 1000000 + fraction_us;
     return true;
 }
