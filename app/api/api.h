@@ -22,7 +22,7 @@ struct api;
 /** All borrowed; they outlive the api. */
 struct api_options {
     const struct auth *auth;
-    struct revoked *revoked;
+    struct redis_conn *revocations; /* for revoked_check() */
     struct catalogue *catalogue;
     struct checkout *checkout;
     struct store *store;

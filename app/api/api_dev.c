@@ -65,18 +65,16 @@ void api_make_dev_token(struct api_request *request)
         {0}};
     struct login login = {0};
     struct identity identity = {0};
-    struct json_document *document;
 
     if (!request->api->options.dev_login || !is_host_local(request->http)) {
         api_answer_problem(request, PROBLEM_NOT_FOUND);
         return;
     }
-    if (!api_read_body(request, fields, &login, &document))
+    if (!api_read_body(request, fields, &login))
         return;
     identity.user_id = login.user_id;
     if (auth_parse_role(login.role, &identity.role))
         answer_token(request, &identity);
     else
         api_answer_invalid_field(request, "role", "must be shopper, payment or admin");
-    json_document_free(document);
 }

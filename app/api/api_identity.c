@@ -13,41 +13,43 @@ enum status api_check_token(struct api_request *request)
     bool is_repeated;
     struct text authorization = http_header(request->http, "Authorization", &is_repeated);
 
-    if (authorization.bytes == NULL || is_repeated)
+    if (is_repeated)
+        return STATUS_INVALID;
+    if (authorization.bytes == NULL)
         return STATUS_REFUSED;
     return auth_check(auth, authorization, clock_real_us() / 1000000, &request->identity);
 }
 
 static bool read_token(struct api_request *request)
 {
-    bool is_repeated;
     enum status status = STATUS_OK;
 
     if (request->identity.user_id == 0) /* otherwise it was checked before the body */
         status = api_check_token(request);
-    if (status == STATUS_OK)
-        return true;
-    http_header(request->http, "Authorization", &is_repeated);
-    if (is_repeated)
+    if (status == STATUS_INVALID)
         api_answer_bad_request(request, "Authorization must not be repeated.");
-    else
+    else if (status != STATUS_OK)
         api_answer_problem(request, status == STATUS_NO_MEMORY ? PROBLEM_OVERLOADED
                                                                : PROBLEM_UNAUTHENTICATED);
-    return false;
+    return status == STATUS_OK;
+}
+
+bool api_is_limited(struct api_request *request, const char *policy,
+                    struct limiter *limiter, uint64_t key)
+{
+    int64_t wait_us = limiter != NULL ? limiter_take(limiter, key, clock_mono_us()) : 0;
+
+    if (wait_us > 0)
+        api_answer_rate_limited(request, policy, limiter, wait_us);
+    return wait_us > 0;
 }
 
 /* Shoppers only: one payment service calls for all of them. */
 static bool is_rate_limited(struct api_request *request)
 {
-    struct limiter *limiter = request->api->options.user_limiter;
-    int64_t wait_us = 0;
-
-    if (limiter != NULL && request->identity.role == AUTH_SHOPPER)
-        wait_us =
-            limiter_take(limiter, (uint64_t)request->identity.user_id, clock_mono_us());
-    if (wait_us > 0)
-        api_answer_rate_limited(request, "shopper", limiter, wait_us);
-    return wait_us > 0;
+    return request->identity.role == AUTH_SHOPPER &&
+           api_is_limited(request, "shopper", request->api->options.user_limiter,
+                          (uint64_t)request->identity.user_id);
 }
 
 static void check_role(struct api_request *request)
@@ -72,7 +74,7 @@ static void identity_on_checked(struct revoked_check *check, enum status status)
 
 void api_identify(struct api_request *request, api_handler identified)
 {
-    struct revoked *revoked = request->api->options.revoked;
+    struct redis_conn *revocations = request->api->options.revocations;
     const char *jti = request->identity.jti;
     bool is_identified = request->identified != NULL;
 
@@ -85,7 +87,7 @@ void api_identify(struct api_request *request, api_handler identified)
         return;
     if (jti[0] == '\0')
         check_role(request);
-    else if (revoked_check(revoked, jti, &request->revocation, identity_on_checked) !=
+    else if (revoked_check(revocations, jti, &request->revocation, identity_on_checked) !=
              STATUS_OK)
         identity_on_checked(&request->revocation, STATUS_DOWN);
 }

@@ -21,11 +21,10 @@ static bool is_json(struct text content_type)
 }
 
 bool api_read_body(struct api_request *request, const struct json_field *fields,
-                   void *target, struct json_document **ret_document)
+                   void *target)
 {
     bool is_repeated;
     struct text content_type = http_header(request->http, "Content-Type", &is_repeated);
-    struct json_document *document = NULL;
     struct json_errors errors;
     enum status status;
 
@@ -37,35 +36,17 @@ bool api_read_body(struct api_request *request, const struct json_field *fields,
         api_answer_problem(request, PROBLEM_NOT_JSON);
         return false;
     }
-    status = json_read(http_body(request->http), fields, target, &document, &errors);
-    if (status == STATUS_NO_MEMORY) {
+    status = json_read(http_body(request->http), fields, target, &request->body, &errors);
+    if (status == STATUS_OK && errors.count == 0)
+        return true;
+    if (status == STATUS_OK)
+        api_answer_invalid(request, &errors);
+    else if (status == STATUS_NO_MEMORY)
         api_answer_problem(request, PROBLEM_OVERLOADED);
-    } else if (status != STATUS_OK) {
+    else
         api_answer_bad_request(
             request, "The body must be one JSON object without duplicate names.");
-    } else if (errors.count > 0) {
-        api_answer_invalid(request, &errors);
-    } else {
-        *ret_document = document;
-        return true;
-    }
-    json_document_free(document);
     return false;
-}
-
-bool api_parse_id(const char *text, size_t len, int64_t *ret_id)
-{
-    int64_t id = 0;
-
-    if (len == 0 || text[0] == '0')
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(id, 10, &id) ||
-            __builtin_add_overflow(id, text[i] - '0', &id))
-            return false;
-    }
-    *ret_id = id;
-    return true;
 }
 
 /* An absent parameter leaves `*ret_number` as it is. */
@@ -75,8 +56,7 @@ static bool read_query(struct api_request *request, const char *name, int64_t *r
     struct text value = http_query(request->http, name, &is_repeated);
     char detail[80];
 
-    if (value.bytes == NULL ||
-        (!is_repeated && api_parse_id(value.bytes, value.len, ret_number)))
+    if (value.bytes == NULL || (!is_repeated && text_parse_id(value, ret_number)))
         return true;
     snprintf(detail, sizeof(detail), "%s must be one integer, 1 or greater.", name);
     api_answer_bad_request(request, detail);

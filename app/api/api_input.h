@@ -1,4 +1,4 @@
-/* api_input.h - the checked input of requests: bodies, ids, parameters of the query. */
+/* api_input.h - the checked input of requests: bodies, parameters of the query. */
 #ifndef API_INPUT_H
 #define API_INPUT_H
 
@@ -6,18 +6,13 @@
 #include "app/api/json.h"
 
 /**
- * Read the body by the table `fields`, see json_read().
- *
- * @ret_document  set if true is returned; the caller frees it
+ * Read the body by the table `fields`, see json_read(). Its texts are valid until the
+ * request is answered.
  *
  * Returns  false: the request is answered
  */
 MUST_CHECK bool api_read_body(struct api_request *request,
-                              const struct json_field *fields, void *target,
-                              struct json_document **ret_document);
-
-/** 1..2^63-1 in decimal digits without sign, spaces or leading zeros. */
-MUST_CHECK bool api_parse_id(const char *text, size_t len, int64_t *ret_id);
+                              const struct json_field *fields, void *target);
 
 /** The parameter `limit`, 1..100, default 20. False: the request is answered. */
 MUST_CHECK bool api_read_limit(struct api_request *request, unsigned *ret_limit);

@@ -34,24 +34,16 @@ static void log_refused_payment(const struct api_request *request,
 static void answer_changed(struct api_request *request, enum change_verdict verdict,
                            const struct order *order)
 {
-    switch (verdict) {
-    case CHANGE_DONE:
-    case CHANGE_REPEATED:
+    static const enum api_problem problems[] = {
+        [CHANGE_WRONG_STATE] = PROBLEM_WRONG_STATE,
+        [CHANGE_WRONG_AMOUNT] = PROBLEM_WRONG_AMOUNT,
+        [CHANGE_NO_ORDER] = PROBLEM_NOT_FOUND,
+        [CHANGE_REF_USED] = PROBLEM_PAYMENT_REF_USED};
+
+    if (verdict <= CHANGE_REPEATED)
         api_answer_order(request, 200, order);
-        break;
-    case CHANGE_WRONG_STATE:
-        api_answer_problem(request, PROBLEM_WRONG_STATE);
-        break;
-    case CHANGE_WRONG_AMOUNT:
-        api_answer_problem(request, PROBLEM_WRONG_AMOUNT);
-        break;
-    case CHANGE_REF_USED:
-        api_answer_problem(request, PROBLEM_PAYMENT_REF_USED);
-        break;
-    case CHANGE_NO_ORDER:
-        api_answer_problem(request, PROBLEM_NOT_FOUND);
-        break;
-    }
+    else
+        api_answer_problem(request, problems[verdict]);
 }
 
 static void life_on_changed(enum status status, enum change_verdict verdict,
@@ -65,7 +57,6 @@ static void life_on_changed(enum status status, enum change_verdict verdict,
         if (request->change.change.change == CHANGE_PAY && verdict > CHANGE_REPEATED)
             log_refused_payment(request, order, verdict);
     }
-    json_document_free(request->change.body);
     if (status == STATUS_OK)
         answer_changed(request, verdict, order);
     else
@@ -78,7 +69,6 @@ static void life_on_found(enum status status, const struct order *order, void *a
     struct order_change *change = &request->change.change;
 
     if (status != STATUS_OK) {
-        json_document_free(request->change.body);
         api_answer_failure(request, status, false);
         return;
     }
@@ -96,19 +86,13 @@ static void change_order(struct api_request *request, enum change change)
     api_find_order(request, life_on_found);
 }
 
-void api_cancel_order(struct api_request *request)
+void api_change_order(struct api_request *request)
 {
-    change_order(request, CHANGE_CANCEL);
-}
+    static const enum change changes[] = {[ROUTE_CANCEL] = CHANGE_CANCEL,
+                                          [ROUTE_REFUND] = CHANGE_REFUND,
+                                          [ROUTE_REDEEM] = CHANGE_REDEEM};
 
-void api_refund_order(struct api_request *request)
-{
-    change_order(request, CHANGE_REFUND);
-}
-
-void api_redeem_order(struct api_request *request)
-{
-    change_order(request, CHANGE_REDEEM);
+    change_order(request, changes[request->route->tag]);
 }
 
 void api_pay_order(struct api_request *request)
@@ -121,14 +105,12 @@ void api_pay_order(struct api_request *request)
         {0}};
     struct order_change *change = &request->change.change;
 
-    if (!api_read_body(request, fields, change, &request->change.body))
+    if (!api_read_body(request, fields, change))
         return;
-    if (change->payment_ref.len <= PAYMENT_REF_MAX) {
+    if (change->payment_ref.len <= PAYMENT_REF_MAX)
         change_order(request, CHANGE_PAY);
-        return;
-    }
-    json_document_free(request->change.body);
-    api_answer_invalid_field(request, "payment_ref", "must not exceed 200 bytes");
+    else
+        api_answer_invalid_field(request, "payment_ref", "must not exceed 200 bytes");
 }
 
 /* -- history -- */
@@ -137,19 +119,12 @@ static void life_on_events(enum status status, const struct event *events, size_
                            void *arg)
 {
     struct api_request *request = arg;
-    char cursor[24];
-    bool has_more = count > request->list.limit;
 
-    if (status != STATUS_OK) {
+    if (status == STATUS_OK)
+        api_answer_json(request, 200,
+                        json_print_events(events, count, request->list.limit), NULL);
+    else
         api_answer_failure(request, status, false);
-        return;
-    }
-    if (has_more) {
-        count = request->list.limit;
-        snprintf(cursor, sizeof(cursor), "%" PRId64, events[count - 1].id);
-    }
-    api_answer_json(request, 200,
-                    json_print_events(events, count, has_more ? cursor : NULL), NULL);
 }
 
 static void list_events(struct api_request *request, int64_t voucher_id)

@@ -1,6 +1,5 @@
-/* api_ops.c - for operators: liveness, readiness, metrics, the OpenAPI contract. */
+/* api_ops.c - for operators: liveness, readiness, metrics, the stats of the dashboard. */
 #include "app/api/api_routes.h"
-#include "app/core/embed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +14,9 @@ static const char *postgres_word(const struct metrics_health *health)
 {
     if (health->has_postgres)
         return "up";
-    switch (health->postgres_failure) {
-    case STATUS_INVALID:
+    if (health->postgres_failure == STATUS_INVALID)
         return "not_utf8";
-    case STATUS_REFUSED:
-        return "no_rights";
-    default:
-        return "down";
-    }
+    return health->postgres_failure == STATUS_REFUSED ? "no_rights" : "down";
 }
 
 void api_read_readyz(struct api_request *request)
@@ -46,30 +40,51 @@ void api_read_metrics(struct api_request *request)
     const struct api_options *options = &request->api->options;
     struct http_reply reply = {
         .status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+    struct text_document document;
     char *text = NULL;
 
-    reply.body_len =
-        metrics_print(options->all_metrics, options->all_metrics_count, &text);
-    reply.body = text;
-    if (reply.body_len > 0)
-        http_answer(request->http, &reply);
-    else
+    if (text_document_begin(&document)) {
+        metrics_print(document.out, options->all_metrics, options->all_metrics_count);
+        text = text_document_end(&document);
+    }
+    if (text == NULL) {
         api_answer_problem(request, PROBLEM_OVERLOADED);
+        return;
+    }
+    reply.body = text;
+    reply.body_len = document.len;
+    http_answer(request->http, &reply);
     free(text);
 }
 
-void api_read_openapi(struct api_request *request)
+/* "MILLISECONDS-NUMBER" */
+static bool parse_after(struct text after, char ret_after[STATS_ID_BYTES])
 {
-    const struct embedded *file = embedded_files;
-    struct http_reply reply = {.status = 200, .content_type = "application/yaml"};
+    static const char digits[] = "0123456789";
+    size_t first;
 
-    while (file->path != NULL && strcmp(file->path, "app/api/openapi.yaml") != 0)
-        file++;
-    if (file->path == NULL) {
-        api_answer_problem(request, PROBLEM_NOT_FOUND);
-        return;
-    }
-    reply.body = file->bytes;
-    reply.body_len = (size_t)(file->end - file->bytes);
-    http_answer(request->http, &reply);
+    if (after.len >= STATS_ID_BYTES)
+        return false;
+    mempcpy(mempcpy(ret_after, after.bytes, after.len), "", 1);
+    first = strspn(ret_after, digits);
+    return first > 0 && ret_after[first] == '-' && ret_after[first + 1] != '\0' &&
+           first + 1 + strspn(ret_after + first + 1, digits) == after.len;
+}
+
+static void ops_on_stats(struct stats_read *read, char *text)
+{
+    api_answer_json(list_item(read, struct api_request, stats), 200, text, NULL);
+}
+
+void api_read_stats(struct api_request *request)
+{
+    struct stats *stats = request->api->options.stats;
+    char after[STATS_ID_BYTES] = "";
+    bool is_repeated;
+    struct text id = http_query(request->http, "after", &is_repeated);
+
+    if (is_repeated || (id.bytes != NULL && !parse_after(id, after)))
+        api_answer_bad_request(request, "after must be the id of an item.");
+    else if (stats_read(stats, after, &request->stats, ops_on_stats) != STATUS_OK)
+        api_answer_json(request, 200, stats_print_own(stats), NULL);
 }

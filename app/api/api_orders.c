@@ -19,8 +19,7 @@ void api_answer_order(struct api_request *request, unsigned status,
 
     if (status == 201) {
         snprintf(location, sizeof(location), "/v1/orders/%" PRId64, order->id);
-        reply.headers[reply.header_count++] =
-            (struct http_reply_header){"Location", location};
+        http_reply_add(&reply, "Location", location);
     }
     http_answer(request->http, &reply);
 }
@@ -86,7 +85,8 @@ static void orders_on_outcome(enum outcome outcome, const struct order *order, v
 static void answer_uncounted(struct api_request *request, enum outcome outcome,
                              const struct order *order)
 {
-    metrics_add(&request->api->options.metrics->outcomes[outcome], 1);
+    if (request->route->tag == ROUTE_PLACE)
+        metrics_add(&request->api->options.metrics->outcomes[outcome], 1);
     api_answer_outcome(request, outcome, order);
 }
 
@@ -156,18 +156,32 @@ static void orders_on_entry(enum status status, const struct catalogue_entry *en
     struct api_request *request = arg;
 
     if (status == STATUS_OK)
-        admit(request, entry);
-    else if (status == STATUS_NO_MEMORY)
-        answer_uncounted(request, OUTCOME_OVERLOADED, NULL);
+        request->place.admit(request, entry);
     else
-        answer_uncounted(request, OUTCOME_UNAVAILABLE, NULL);
+        answer_uncounted(
+            request,
+            status == STATUS_NO_MEMORY ? OUTCOME_OVERLOADED : OUTCOME_UNAVAILABLE, NULL);
 }
 
 /* Identified: only callers with a token make the catalogue read Postgres. */
-static void read_voucher(struct api_request *request)
+static void read_entry(struct api_request *request)
 {
     catalogue_read(request->api->options.catalogue, request->id, &request->place.wait,
                    orders_on_entry, request);
+}
+
+void api_find_entry(struct api_request *request, api_admit on_entry)
+{
+    const struct catalogue_entry *entry =
+        catalogue_get(request->api->options.catalogue, request->id);
+
+    request->place.admit = on_entry;
+    if (entry != NULL)
+        on_entry(request, entry);
+    else if (api_is_full(request))
+        answer_uncounted(request, OUTCOME_OVERLOADED, NULL);
+    else
+        api_identify(request, read_entry);
 }
 
 static bool is_printable(struct text text)
@@ -182,7 +196,6 @@ static bool is_printable(struct text text)
 void api_place_order(struct api_request *request)
 {
     struct api_place *place = &request->place;
-    const struct catalogue_entry *entry;
     bool is_repeated;
 
     static_assert(HTTP_TRACE_BYTES <= CHECKOUT_TRACE_BYTES, "a trace would be cut");
@@ -193,13 +206,7 @@ void api_place_order(struct api_request *request)
             request, "Idempotency-Key must be sent once, 1 to 64 printable bytes.");
         return;
     }
-    entry = catalogue_get(request->api->options.catalogue, request->id);
-    if (entry != NULL)
-        admit(request, entry);
-    else if (api_is_full(request))
-        answer_uncounted(request, OUTCOME_OVERLOADED, NULL);
-    else
-        api_identify(request, read_voucher);
+    api_find_entry(request, admit);
 }
 
 /* -- read -- */
@@ -234,19 +241,12 @@ static void orders_on_listed(enum status status, const struct order *orders, siz
                              void *arg)
 {
     struct api_request *request = arg;
-    char cursor[24];
-    bool has_more = count > request->list.limit;
 
-    if (status != STATUS_OK) {
+    if (status == STATUS_OK)
+        api_answer_json(request, 200,
+                        json_print_orders(orders, count, request->list.limit), NULL);
+    else
         api_answer_failure(request, status, false);
-        return;
-    }
-    if (has_more) {
-        count = request->list.limit;
-        snprintf(cursor, sizeof(cursor), "%" PRId64, orders[count - 1].id);
-    }
-    api_answer_json(request, 200,
-                    json_print_orders(orders, count, has_more ? cursor : NULL), NULL);
 }
 
 void api_list_orders(struct api_request *request)

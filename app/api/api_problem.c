@@ -28,44 +28,35 @@ static const struct problem_row {
 
 /* -- rendering -- */
 
-static void add_header(struct http_reply *reply, const char *name, const char *value)
-{
-    reply->headers[reply->header_count++] =
-        (struct http_reply_header){.name = name, .value = value};
-}
-
-/* The caller frees `*ret_text` after the use of the reply. */
-static bool render(const struct json_problem *problem, struct http_reply *ret_reply,
-                   char **ret_text)
+/* Fill the reply, whose headers may have been added. Returns its body, which the caller
+   frees after the use of the reply; NULL: out of memory. */
+static char *render(const struct json_problem *problem, struct http_reply *reply)
 {
     char *text = json_print_problem(problem);
 
-    if (text == NULL)
-        return false;
-    *ret_reply = (struct http_reply){.status = problem->status,
-                                     .content_type = "application/problem+json",
-                                     .body = text,
-                                     .body_len = strlen(text)};
-    *ret_text = text;
-    return true;
+    reply->status = problem->status;
+    reply->content_type = "application/problem+json";
+    reply->body = text;
+    reply->body_len = text != NULL ? strlen(text) : 0;
+    return text;
 }
 
 static struct http_page *render_page(const struct json_problem *problem,
                                      unsigned retry_after_s)
 {
-    struct http_reply reply;
-    struct http_page *page;
+    struct http_reply reply = {0};
+    struct http_page *page = NULL;
     char seconds[12];
     char *text;
 
-    if (!render(problem, &reply, &text))
-        return NULL;
     snprintf(seconds, sizeof(seconds), "%u", retry_after_s);
     if (retry_after_s > 0)
-        add_header(&reply, "Retry-After", seconds);
+        http_reply_add(&reply, "Retry-After", seconds);
     if (problem->status == 401)
-        add_header(&reply, "WWW-Authenticate", "Bearer");
-    page = http_page_create(&reply);
+        http_reply_add(&reply, "WWW-Authenticate", "Bearer");
+    text = render(problem, &reply);
+    if (text != NULL)
+        page = http_page_create(&reply);
     free(text);
     return page;
 }
@@ -102,40 +93,33 @@ void api_answer_problem(struct api_request *request, enum api_problem problem)
     http_answer_page(request->http, request->api->problems->fixed[problem]);
 }
 
+/* @reply  has the headers of the answer */
 static void answer_rendered(struct api_request *request,
-                            const struct json_problem *problem, const char *header,
-                            const char *value)
+                            const struct json_problem *problem, struct http_reply *reply)
 {
-    struct http_reply reply;
-    char *text;
+    char *text = render(problem, reply);
 
-    if (!render(problem, &reply, &text)) {
+    if (text != NULL)
+        http_answer(request->http, reply);
+    else
         api_answer_problem(request, PROBLEM_OVERLOADED);
-        return;
-    }
-    if (header != NULL)
-        add_header(&reply, header, value);
-    http_answer(request->http, &reply);
     free(text);
 }
 
 void api_answer_bad_request(struct api_request *request, const char *detail)
 {
-    const struct json_problem problem = {
-        .status = 400, .code = "bad_request", .title = "Bad request", .detail = detail};
+    struct json_problem problem = rows[PROBLEM_BAD_REQUEST].problem;
 
-    answer_rendered(request, &problem, NULL, NULL);
+    problem.detail = detail;
+    answer_rendered(request, &problem, &(struct http_reply){0});
 }
 
 void api_answer_invalid(struct api_request *request, const struct json_errors *errors)
 {
-    const struct json_problem problem = {.status = 422,
-                                         .code = "invalid",
-                                         .title = "Invalid",
-                                         .detail = "Validation failed.",
-                                         .errors = errors};
+    struct json_problem problem = rows[PROBLEM_INVALID].problem;
 
-    answer_rendered(request, &problem, NULL, NULL);
+    problem.errors = errors;
+    answer_rendered(request, &problem, &(struct http_reply){0});
 }
 
 void api_answer_invalid_field(struct api_request *request, const char *field,
@@ -149,14 +133,10 @@ void api_answer_invalid_field(struct api_request *request, const char *field,
 
 void api_answer_already_ordered(struct api_request *request, int64_t order_id)
 {
-    const struct json_problem problem = {
-        .status = 409,
-        .code = "already_ordered",
-        .title = "Already ordered",
-        .detail = "The shopper has reached the order limit of this voucher.",
-        .order_id = order_id};
+    struct json_problem problem = rows[PROBLEM_ALREADY_ORDERED].problem;
 
-    answer_rendered(request, &problem, NULL, NULL);
+    problem.order_id = order_id;
+    answer_rendered(request, &problem, &(struct http_reply){0});
 }
 
 static int64_t whole_seconds(int64_t wait_us)
@@ -166,70 +146,52 @@ static int64_t whole_seconds(int64_t wait_us)
 
 void api_answer_not_started(struct api_request *request, int64_t wait_us)
 {
-    static const struct json_problem problem = {
-        .status = 409,
-        .code = "not_started",
-        .title = "Not started",
-        .detail = "The sale of this voucher has not started."};
+    const struct json_problem *problem = &rows[PROBLEM_NOT_STARTED].problem;
     int64_t wait_s = whole_seconds(wait_us);
+    struct http_reply reply = {0};
     char seconds[24];
 
     if (wait_s < NOT_STARTED_PAGES) {
         struct http_page **page = &request->api->problems->not_started[wait_s];
 
         if (*page == NULL)
-            *page = render_page(&problem, (unsigned)wait_s);
+            *page = render_page(problem, (unsigned)wait_s);
         if (*page != NULL) {
             http_answer_page(request->http, *page);
             return;
         }
     }
     snprintf(seconds, sizeof(seconds), "%" PRId64, wait_s);
-    answer_rendered(request, &problem, "Retry-After", seconds);
+    http_reply_add(&reply, "Retry-After", seconds);
+    answer_rendered(request, problem, &reply);
 }
 
 /* The headers are those of draft-ietf-httpapi-ratelimit-headers-10. */
 void api_answer_rate_limited(struct api_request *request, const char *policy,
                              const struct limiter *limiter, int64_t wait_us)
 {
-    static const struct json_problem problem = {.status = 429,
-                                                .code = "rate_limited",
-                                                .title = "Too many requests",
-                                                .detail = "Rate limit exceeded."};
     char seconds[24], quota[64], limit[64];
-    struct http_reply reply;
-    char *text;
+    struct http_reply reply = {0};
 
-    if (!render(&problem, &reply, &text)) {
-        api_answer_problem(request, PROBLEM_OVERLOADED);
-        return;
-    }
     snprintf(seconds, sizeof(seconds), "%" PRId64, whole_seconds(wait_us));
     snprintf(quota, sizeof(quota), "\"%s\";q=%" PRId64 ";w=%d", policy,
              limiter_rate_per_s(limiter) * LIMITER_BURST_FACTOR, LIMITER_BURST_FACTOR);
     snprintf(limit, sizeof(limit), "\"%s\";r=0;t=%s", policy, seconds);
-    add_header(&reply, "Retry-After", seconds);
-    add_header(&reply, "RateLimit-Policy", quota);
-    add_header(&reply, "RateLimit", limit);
-    http_answer(request->http, &reply);
-    free(text);
+    http_reply_add(&reply, "Retry-After", seconds);
+    http_reply_add(&reply, "RateLimit-Policy", quota);
+    http_reply_add(&reply, "RateLimit", limit);
+    answer_rendered(request, &rows[PROBLEM_RATE_LIMITED].problem, &reply);
 }
 
 void api_answer_allow(struct api_request *request, const char *allow)
 {
-    static const struct json_problem problem = {
-        .status = 405,
-        .code = "method_not_allowed",
-        .title = "Method not allowed",
-        .detail = "The Allow header lists the permitted methods."};
     struct http_reply reply = {.status = 204};
 
-    if (http_method(request->http) != HTTP_OPTIONS) {
-        answer_rendered(request, &problem, "Allow", allow);
-        return;
-    }
-    add_header(&reply, "Allow", allow);
-    http_answer(request->http, &reply);
+    http_reply_add(&reply, "Allow", allow);
+    if (http_method(request->http) == HTTP_OPTIONS)
+        http_answer(request->http, &reply);
+    else
+        answer_rendered(request, &rows[PROBLEM_METHOD_NOT_ALLOWED].problem, &reply);
 }
 
 static void log_failed(struct http_request *http, enum status status)
@@ -273,7 +235,7 @@ void api_answer_json(struct api_request *request, unsigned status, char *text,
     }
     reply.body_len = strlen(text);
     if (location != NULL)
-        add_header(&reply, "Location", location);
+        http_reply_add(&reply, "Location", location);
     http_answer(request->http, &reply);
     free(text);
 }

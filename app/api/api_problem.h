@@ -10,8 +10,8 @@
 #include "app/api/api_request.h"
 #include "app/api/json.h"
 
-/* Problems with a fixed answer, which is rendered once. The columns: word, status, code,
-   Retry-After in seconds (0: none), title, detail. */
+/* The problems. The columns: word, status, code, Retry-After in seconds (0: none), title, detail.
+   The answers of the last six have a part that varies: each has a function of its own below. */
 /* clang-format off */
 #define API_PROBLEMS(X)                                                                                                                                        \
     X(UNAUTHENTICATED,    401, "unauthenticated",        0, "Unauthenticated",        "A valid bearer token is required.")                                     \
@@ -30,7 +30,13 @@
     X(INTERNAL,           500, "internal",               0, "Internal error",         "The database refused the request. Nothing was changed.")                \
     X(OVERLOADED,         503, "overloaded",             1, "Overloaded",             "Too many requests are in progress. Nothing was changed; retry.")        \
     X(UNAVAILABLE,        503, "unavailable",            1, "Unavailable",            "A backend is unavailable. No order was placed; retry.")                 \
-    X(OUTCOME_UNKNOWN,    503, "outcome_unknown",        1, "Outcome unknown",        "The outcome is unknown. Look the order up before a retry.")
+    X(OUTCOME_UNKNOWN,    503, "outcome_unknown",        1, "Outcome unknown",        "The outcome is unknown. Look the order up before a retry.")             \
+    X(BAD_REQUEST,        400, "bad_request",            0, "Bad request",            "")                                                                      \
+    X(METHOD_NOT_ALLOWED, 405, "method_not_allowed",     0, "Method not allowed",     "The Allow header lists the permitted methods.")                         \
+    X(ALREADY_ORDERED,    409, "already_ordered",        0, "Already ordered",        "The shopper has reached the order limit of this voucher.")              \
+    X(NOT_STARTED,        409, "not_started",            0, "Not started",            "The sale of this voucher has not started.")                             \
+    X(INVALID,            422, "invalid",                0, "Invalid",                "Validation failed.")                                                    \
+    X(RATE_LIMITED,       429, "rate_limited",           0, "Too many requests",      "Rate limit exceeded.")
 /* clang-format on */
 
 enum api_problem {
@@ -40,11 +46,11 @@ enum api_problem {
         PROBLEM_COUNT
 };
 
-/** Render the problems with a fixed answer. NULL: out of memory. */
+/** Render the problems. NULL: out of memory. */
 struct api_problems *api_problems_create(void);
 void api_problems_free(struct api_problems *problems); /* accepts NULL */
 
-/** One of the problems with a fixed answer. */
+/** One of the problems whose answer does not vary. */
 void api_answer_problem(struct api_request *request, enum api_problem problem);
 
 /** 400 bad_request. */

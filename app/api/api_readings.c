@@ -70,45 +70,28 @@ static void print_tag(const struct voucher *vouchers, size_t count, int64_t now_
     snprintf(ret_tag, TAG_BYTES, "W/\"%016" PRIx64 "\"", sum * factor);
 }
 
-/* The answer with this body; without one, that it has not changed. NULL: out of memory. */
-static struct http_page *make_page(const char *tag, const char *text)
+/* NULL: out of memory. */
+static struct http_page *print_page(const struct api_reading *reading,
+                                    const struct voucher *vouchers, size_t count,
+                                    int64_t now_us)
 {
-    const struct http_reply reply = {
-        .status = text != NULL ? 200 : 304,
-        .content_type = text != NULL ? "application/json" : NULL,
-        .body = text != NULL ? text : "",
-        .body_len = text != NULL ? strlen(text) : 0,
-        .header_count = 2,
-        .headers = {{"ETag", tag}, {"Cache-Control", "public, max-age=1"}}};
+    char *text = reading->key.voucher_id != 0
+                     ? json_print_voucher(&vouchers[0], now_us)
+                     : print_list(reading, vouchers, count, now_us);
+    struct http_reply reply = {
+        .status = 200, .content_type = "application/json", .body = text};
+    struct http_page *page = NULL;
+    char tag[TAG_BYTES];
 
-    return http_page_create(&reply);
-}
-
-static bool knows(const struct api_request *request, const char *tag)
-{
-    struct text known = http_header(request->http, "If-None-Match", NULL);
-
-    return known.bytes != NULL &&
-           memmem(known.bytes, known.len, tag, strlen(tag)) != NULL;
-}
-
-/* Answer those who know the tag with 304, the others with `text`. */
-static void answer_all(struct list *requests, const char *tag, const char *text)
-{
-    struct http_page *pages[2] = {make_page(tag, text), NULL};
-
-    LIST_DRAIN(struct api_request, request, requests, list.link) {
-        bool is_known = knows(request, tag);
-
-        if (pages[is_known] == NULL && is_known)
-            pages[is_known] = make_page(tag, NULL);
-        if (pages[is_known] != NULL)
-            http_answer_page(request->http, pages[is_known]);
-        else
-            api_answer_failure(request, STATUS_NO_MEMORY, false);
+    print_tag(vouchers, count, now_us, tag);
+    http_reply_add(&reply, "ETag", tag);
+    http_reply_add(&reply, "Cache-Control", "public, max-age=1");
+    if (text != NULL) {
+        reply.body_len = strlen(text);
+        page = http_page_create(&reply);
     }
-    http_page_free(pages[0]);
-    http_page_free(pages[1]);
+    free(text);
+    return page;
 }
 
 static void start_reading(struct api_reading *reading);
@@ -117,8 +100,7 @@ static void readings_on_read(enum status status, const struct voucher *vouchers,
                              size_t count, int64_t now_us, void *arg)
 {
     struct api_reading *reading = arg;
-    char *text = NULL;
-    char tag[TAG_BYTES] = "";
+    struct http_page *page = NULL;
     struct list answered;
 
     list_init(&answered);
@@ -126,24 +108,22 @@ static void readings_on_read(enum status status, const struct voucher *vouchers,
     if (status == STATUS_OK && reading->key.voucher_id != 0 && count == 0)
         status = STATUS_NOT_FOUND;
     if (status == STATUS_OK) {
-        print_tag(vouchers, count, now_us, tag);
-        text = reading->key.voucher_id != 0
-                   ? json_print_voucher(&vouchers[0], now_us)
-                   : print_list(reading, vouchers, count, now_us);
+        page = print_page(reading, vouchers, count, now_us);
+        status = page != NULL ? STATUS_OK : STATUS_NO_MEMORY;
     }
-    if (status == STATUS_OK && text == NULL)
-        status = STATUS_NO_MEMORY;
     if (list_is_empty(&reading->next)) {
         list_remove(&reading->link);
         free(reading);
     } else {
         start_reading(reading);
     }
-    if (text != NULL)
-        answer_all(&answered, tag, text);
-    LIST_DRAIN(struct api_request, request, &answered, list.link)
-        api_answer_failure(request, status, false);
-    free(text);
+    LIST_DRAIN(struct api_request, request, &answered, list.link) {
+        if (page != NULL)
+            http_answer_page(request->http, page);
+        else
+            api_answer_failure(request, status, false);
+    }
+    http_page_free(page);
 }
 
 static void start_reading(struct api_reading *reading)

@@ -10,12 +10,14 @@
 
 #include "app/api/api.h"
 
+#include <jansson.h>
+
 #define API_READINGS 64
 
 struct api {
     struct api_options options;
     struct api_problems *problems;
-    struct api_web_page *web;           /* one per embedded file */
+    struct http_page **web;             /* one per embedded file */
     struct list readings[API_READINGS]; /* by key, see api_readings.c */
 };
 
@@ -32,23 +34,22 @@ struct api_route {
 
 /* -- state of handlers that wait -- */
 
-struct api_place {
+typedef void (*api_admit)(struct api_request *request,
+                          const struct catalogue_entry *entry);
+
+struct api_place { /* also of a request for a ticket */
     struct catalogue_wait wait;
+    api_admit admit; /* called when the catalogue has the voucher */
     struct key_lookup lookup;
     struct text key;      /* Idempotency-Key; bytes NULL: none */
     enum outcome refusal; /* by admission; the answer if the key placed no order */
     bool needs_ticket;
-};
-
-struct api_ticket {
-    struct catalogue_wait wait;
-    unsigned pow_bits; /* required by the voucher */
+    unsigned pow_bits; /* required for a ticket */
 };
 
 struct api_change {
     struct order_change change;
     char actor[ACTOR_BYTES];
-    struct json_document *body; /* of a payment; owns its payment_ref */
 };
 
 struct api_list {
@@ -67,12 +68,12 @@ struct api_request {
     struct identity identity;      /* set by api_identify() */
     struct revoked_check revocation;
     api_handler identified; /* called when the revocation check has passed */
+    json_t *body;           /* released with the answer; NULL: none */
     union {
         struct api_place place;
         struct api_change change;
         struct api_list list;
         int64_t stock_add; /* of a restock */
-        struct api_ticket ticket;
         struct stats_read stats;
     };
 };

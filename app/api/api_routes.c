@@ -38,16 +38,16 @@ static const struct api_route routes[] = {
     ROUTE(GET,   "/v1/orders/{id}",           ORDER,          SHOPPER | ADMIN,                     api_read_order),
     ROUTE(GET,   "/v1/orders",                ORDERS,         SHOPPER | ADMIN,                     api_list_orders),
     ROUTE(POST,  "/v1/orders/{id}/pay",       PAY,            PAYMENT | READS_BODY,                api_pay_order),
-    ROUTE(POST,  "/v1/orders/{id}/cancel",    CANCEL,         SHOPPER | ADMIN,                     api_cancel_order),
-    ROUTE(POST,  "/v1/orders/{id}/refund",    REFUND,         PAYMENT | ADMIN,                     api_refund_order),
-    ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN,                               api_redeem_order),
+    ROUTE(POST,  "/v1/orders/{id}/cancel",    CANCEL,         SHOPPER | ADMIN,                     api_change_order),
+    ROUTE(POST,  "/v1/orders/{id}/refund",    REFUND,         PAYMENT | ADMIN,                     api_change_order),
+    ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN,                               api_change_order),
     ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN,                     api_list_order_events),
     ROUTE(GET,   "/v1/stats",                 STATS,          ADMIN,                               api_read_stats),
     ROUTE(POST,  "/v1/dev/token",             DEV_TOKEN,      READS_BODY,                          api_make_dev_token),
     ROUTE(GET,   "/healthz",                  HEALTHZ,        ANYONE,                              api_read_healthz),
     ROUTE(GET,   "/readyz",                   READYZ,         ANYONE,                              api_read_readyz),
     ROUTE(GET,   "/metrics",                  METRICS,        ANYONE,                              api_read_metrics),
-    ROUTE(GET,   "/openapi.yaml",             OPENAPI,        ANYONE,                              api_read_openapi),
+    ROUTE(GET,   "/openapi.yaml",             OPENAPI,        ANYONE,                              api_read_page),
     ROUTE(GET,   "/",                         WEB,            ANYONE,                              api_read_page),
     ROUTE(GET,   "/admin",                    WEB,            ANYONE,                              api_read_page),
     ROUTE(GET,   "/web/{name}",               WEB,            ANYONE,                              api_read_page),
@@ -109,15 +109,11 @@ static bool is_address_limited(struct api_request *request)
 {
     struct limiter *limiter = request->api->options.address_limiter;
     uint8_t address[16];
-    int64_t wait_us;
 
     if (limiter == NULL)
         return false;
     http_client_address(request->http, address);
-    wait_us = limiter_take(limiter, address_key(address), request->arrived_us);
-    if (wait_us > 0)
-        api_answer_rate_limited(request, "address", limiter, wait_us);
-    return wait_us > 0;
+    return api_is_limited(request, "address", limiter, address_key(address));
 }
 
 /* Operators are never refused: probes are frequent and must be true. */
@@ -179,7 +175,7 @@ void api_handle(struct http_request *http, void *arg)
         api_answer_problem(request, PROBLEM_TOO_LARGE);
     else if (http_body_is_chunked(http) && !(route->callers & READS_BODY))
         api_answer_bad_request(request, "This body must have a Content-Length.");
-    else if (id.bytes != NULL && !api_parse_id(id.bytes, id.len, &request->id))
+    else if (id.bytes != NULL && !text_parse_id(id, &request->id))
         api_answer_bad_request(request,
                                "The id in the path must be an integer, 1 to 2^63-1.");
     else if (is_refused(request))
@@ -209,6 +205,7 @@ void api_answered(struct http_request *http, unsigned status, void *arg)
     metrics_count_request(api->options.metrics,
                           request->route != NULL ? request->route->tag : ROUTE_NONE,
                           status);
+    json_decref(request->body);
 }
 
 size_t api_context_bytes(void)

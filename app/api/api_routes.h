@@ -39,6 +39,10 @@ void api_read_order(struct api_request *request);
 /** Read the order of the path; STATUS_NOT_FOUND if it belongs to another shopper. */
 void api_find_order(struct api_request *request, store_order_cb callback);
 
+/** Call `on_entry` with the voucher of the path: at once if memory has it; otherwise when the
+ *  caller is identified and Postgres has been asked. Answers if that fails. */
+void api_find_entry(struct api_request *request, api_admit on_entry);
+
 /** The answer to an order request; `order` as checkout_cb has it. */
 void api_answer_outcome(struct api_request *request, enum outcome outcome,
                         const struct order *order);
@@ -49,9 +53,7 @@ void api_answer_order(struct api_request *request, unsigned status,
 
 /* api_life.c */
 void api_pay_order(struct api_request *request);
-void api_cancel_order(struct api_request *request);
-void api_refund_order(struct api_request *request);
-void api_redeem_order(struct api_request *request);
+void api_change_order(struct api_request *request); /* cancel, refund, redeem */
 void api_list_order_events(struct api_request *request);
 void api_list_voucher_events(struct api_request *request);
 
@@ -59,15 +61,12 @@ void api_list_voucher_events(struct api_request *request);
 void api_read_healthz(struct api_request *request);
 void api_read_readyz(struct api_request *request);
 void api_read_metrics(struct api_request *request);
-void api_read_openapi(struct api_request *request);
+void api_read_stats(struct api_request *request);
 
 /* api_web.c */
-struct api_web_page *api_web_create(void);     /* NULL: out of memory */
-void api_web_free(struct api_web_page *pages); /* accepts NULL */
+struct http_page **api_web_create(void);     /* NULL: out of memory */
+void api_web_free(struct http_page **pages); /* accepts NULL */
 void api_read_page(struct api_request *request);
-
-/* api_stats.c */
-void api_read_stats(struct api_request *request);
 
 /* api_dev.c */
 void api_make_dev_token(struct api_request *request);

@@ -66,9 +66,8 @@ static void check_proof(struct api_request *request, unsigned bits)
         {0}};
     const struct ticket_subject subject = subject_of(request, TICKET_CHALLENGE);
     struct proof proof = {0};
-    struct json_document *document;
 
-    if (!api_read_body(request, fields, &proof, &document))
+    if (!api_read_body(request, fields, &proof))
         return;
     if (!ticket_is_good(&request->api->options.tickets, &subject, proof.challenge,
                         now_s()))
@@ -79,13 +78,12 @@ static void check_proof(struct api_request *request, unsigned bits)
         api_answer_invalid_field(request, "nonce", "does not solve the challenge");
     else
         answer_issued(request, TICKET_PURCHASE, 0);
-    json_document_free(document);
 }
 
 /* Admitted, and identified. */
 static void issue(struct api_request *request)
 {
-    unsigned bits = request->ticket.pow_bits;
+    unsigned bits = request->place.pow_bits;
 
     if (request->api->options.tickets.secret[0] == '\0')
         api_answer_problem(request, PROBLEM_NOT_FOUND);
@@ -101,40 +99,14 @@ static void admit(struct api_request *request, const struct catalogue_entry *ent
 {
     enum outcome refusal;
 
-    request->ticket.pow_bits = (unsigned)entry->pow_bits;
+    request->place.pow_bits = (unsigned)entry->pow_bits;
     if (admission_check(request->api->options.catalogue, entry, &refusal))
         api_identify(request, issue);
     else
         api_answer_outcome(request, refusal, NULL);
 }
 
-static void ticket_on_entry(enum status status, const struct catalogue_entry *entry,
-                            void *arg)
-{
-    struct api_request *request = arg;
-
-    if (status == STATUS_OK)
-        admit(request, entry);
-    else
-        api_answer_failure(request, status, false);
-}
-
-/* Identified, as in api_orders.c. */
-static void read_voucher(struct api_request *request)
-{
-    catalogue_read(request->api->options.catalogue, request->id, &request->ticket.wait,
-                   ticket_on_entry, request);
-}
-
 void api_make_ticket(struct api_request *request)
 {
-    const struct catalogue_entry *entry =
-        catalogue_get(request->api->options.catalogue, request->id);
-
-    if (entry != NULL)
-        admit(request, entry);
-    else if (api_is_full(request))
-        api_answer_problem(request, PROBLEM_OVERLOADED);
-    else
-        api_identify(request, read_voucher);
+    api_find_entry(request, admit);
 }

@@ -8,16 +8,6 @@
 #define YEAR_9999_US    INT64_C(253402300799999999)
 #define STOCK_DELTA_MAX STOCK_MAX
 
-static void answer_voucher(struct api_request *request, unsigned status,
-                           const struct voucher *voucher, int64_t now_us)
-{
-    char location[48];
-
-    snprintf(location, sizeof(location), "/v1/vouchers/%" PRId64, voucher->id);
-    api_answer_json(request, status, json_print_voucher(voucher, now_us),
-                    status == 201 ? location : NULL);
-}
-
 /* -- read -- */
 
 void api_read_voucher(struct api_request *request)
@@ -47,7 +37,8 @@ static bool can_require_ticket(struct api_request *request, int64_t requires_tic
 static void answer_written(struct api_request *request, enum status status,
                            const struct voucher *voucher, int64_t now_us)
 {
-    unsigned success = request->id == 0 ? 201 : 200; /* created, or changed */
+    bool is_created = request->id == 0;
+    char location[48];
 
     if (status != STATUS_OK) {
         api_answer_failure(request, status, true);
@@ -55,7 +46,9 @@ static void answer_written(struct api_request *request, enum status status,
     }
     /* later requests to this loop must see what this answer says */
     catalogue_invalidate(request->api->options.catalogue, voucher->id);
-    answer_voucher(request, success, voucher, now_us);
+    snprintf(location, sizeof(location), "/v1/vouchers/%" PRId64, voucher->id);
+    api_answer_json(request, is_created ? 201 : 200, json_print_voucher(voucher, now_us),
+                    is_created ? location : NULL);
 }
 
 static void vouchers_on_written(enum status status, const struct voucher *vouchers,
@@ -104,20 +97,18 @@ void api_create_voucher(struct api_request *request)
         {0}};
     struct voucher voucher = {
         .description = {"", 0}, .per_user_limit = 1, .pay_within_s = 900};
-    struct json_document *document;
     char actor[ACTOR_BYTES];
 
-    if (!api_read_body(request, fields, &voucher, &document))
+    if (!api_read_body(request, fields, &voucher))
         return;
     api_name_actor(request, actor);
-    if (can_require_ticket(request, voucher.requires_ticket)) {
-        if (voucher.end_us > voucher.begin_us)
-            store_create_voucher(request->api->options.store, &voucher, actor,
-                                 vouchers_on_written, request);
-        else
-            answer_window(request);
-    }
-    json_document_free(document);
+    if (!can_require_ticket(request, voucher.requires_ticket))
+        return;
+    if (voucher.end_us > voucher.begin_us)
+        store_create_voucher(request->api->options.store, &voucher, actor,
+                             vouchers_on_written, request);
+    else
+        answer_window(request);
 }
 
 void api_patch_voucher(struct api_request *request)
@@ -135,9 +126,8 @@ void api_patch_voucher(struct api_request *request)
         {0}};
     struct voucher voucher = {.requires_ticket = -1, .pow_bits = -1};
     struct voucher_patch patch;
-    struct json_document *document;
 
-    if (!api_read_body(request, fields, &voucher, &document))
+    if (!api_read_body(request, fields, &voucher))
         return;
     patch = (struct voucher_patch){
         .title = voucher.title.bytes != NULL ? &voucher.title : NULL,
@@ -150,19 +140,16 @@ void api_patch_voucher(struct api_request *request)
     if (can_require_ticket(request, voucher.requires_ticket))
         store_patch_voucher(request->api->options.store, request->id, &patch,
                             vouchers_on_written, request);
-    json_document_free(document);
 }
 
 void api_restock_voucher(struct api_request *request)
 {
     static const struct json_field fields[] = {
         {"add", JSON_FIELD_INTEGER, true, -STOCK_DELTA_MAX, STOCK_DELTA_MAX, 0}, {0}};
-    struct json_document *document;
     char actor[ACTOR_BYTES];
 
-    if (!api_read_body(request, fields, &request->stock_add, &document))
+    if (!api_read_body(request, fields, &request->stock_add))
         return;
-    json_document_free(document);
     api_name_actor(request, actor);
     store_restock_voucher(request->api->options.store, request->id, request->stock_add,
                           actor, vouchers_on_restocked, request);
@@ -179,21 +166,20 @@ static const char *const state_names[] = {
 /* "TIME_ID", as printed by api_readings.c. */
 static bool parse_cursor(struct text cursor, struct voucher_filter *filter)
 {
-    const char *separator = memchr(cursor.bytes, '_', cursor.len);
-    size_t time_len = separator != NULL ? (size_t)(separator - cursor.bytes) : 0;
-    bool is_zero = time_len == 1 && cursor.bytes[0] == '0';
+    const char *mark = memchr(cursor.bytes, '_', cursor.len);
+    struct text time = {cursor.bytes, mark != NULL ? (size_t)(mark - cursor.bytes) : 0};
+    struct text id = {cursor.bytes + time.len + 1, cursor.len - time.len - 1};
+    bool is_zero = text_is(time, "0");
 
-    if (separator == NULL || is_zero != (filter->state == VOUCHER_ANY))
-        return false;
-    return (is_zero || api_parse_id(cursor.bytes, time_len, &filter->after_us)) &&
-           api_parse_id(separator + 1, cursor.len - time_len - 1, &filter->after_id);
+    return mark != NULL && is_zero == (filter->state == VOUCHER_ANY) &&
+           (is_zero || text_parse_id(time, &filter->after_us)) &&
+           text_parse_id(id, &filter->after_id);
 }
 
 static bool parse_state(struct text name, enum voucher_state *ret_state)
 {
     for (int state = VOUCHER_UPCOMING; state <= VOUCHER_ENDED; state++) {
-        if (strlen(state_names[state]) == name.len &&
-            memcmp(state_names[state], name.bytes, name.len) == 0) {
+        if (text_is(name, state_names[state])) {
             *ret_state = (enum voucher_state)state;
             return true;
         }

@@ -4,16 +4,11 @@
 #include "app/core/rfc3339.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* -- bodies -- */
-
-struct json_document {
-    json_t *root;
-};
 
 /* jansson gives every syntax error a code of its own. */
 static enum status status_of(const json_error_t *error)
@@ -146,41 +141,30 @@ static bool is_known(const struct json_field *fields, const char *name)
 }
 
 enum status json_read(struct text body, const struct json_field *fields, void *target,
-                      struct json_document **ret_document, struct json_errors *ret_errors)
+                      json_t **ret_document, struct json_errors *ret_errors)
 {
-    struct json_document *document = calloc(1, sizeof(*document));
     json_error_t error;
+    json_t *root, *value;
     const char *name;
-    json_t *value;
 
     ret_errors->count = 0;
-    *ret_document = document;
-    if (document == NULL)
-        return STATUS_NO_MEMORY;
+    *ret_document = NULL;
     if (body.len == 0)
         return STATUS_INVALID;
-    document->root =
+    *ret_document = root =
         json_loadb(body.bytes, body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (document->root == NULL)
+    if (root == NULL)
         return status_of(&error);
-    if (!json_is_object(document->root))
+    if (!json_is_object(root))
         return STATUS_INVALID;
     for (const struct json_field *field = fields; field->name != NULL; field++)
-        read_field(field, document->root, target, ret_errors);
-    json_object_foreach(document->root, name, value)
+        read_field(field, root, target, ret_errors);
+    json_object_foreach(root, name, value)
     {
         if (!is_known(fields, name))
             json_errors_add(ret_errors, name, "unknown field");
     }
     return STATUS_OK;
-}
-
-void json_document_free(struct json_document *document)
-{
-    if (document == NULL)
-        return;
-    json_decref(document->root);
-    free(document);
 }
 
 /* -- text -- */
@@ -303,22 +287,24 @@ char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t 
     return print_and_free(list_json(items, next_cursor));
 }
 
-char *json_print_orders(const struct order *orders, size_t count, const char *next_cursor)
+char *json_print_orders(const struct order *orders, size_t count, size_t limit)
 {
-    size_t size = count * JSON_ORDER_BYTES + 256;
+    size_t shown = count < limit ? count : limit;
+    size_t size = shown * JSON_ORDER_BYTES + 256;
     char *text = malloc(size);
     size_t len = 0;
 
     if (text == NULL)
         return NULL;
     len += (size_t)snprintf(text, size, "{\"items\":[");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < shown; i++) {
         if (i > 0)
             text[len++] = ',';
         len += json_print_order(&orders[i], text + len);
     }
-    if (next_cursor != NULL)
-        snprintf(text + len, size - len, "],\"next_cursor\":\"%s\"}", next_cursor);
+    if (count > limit)
+        snprintf(text + len, size - len, "],\"next_cursor\":\"%" PRId64 "\"}",
+                 orders[limit - 1].id);
     else
         snprintf(text + len, size - len, "],\"next_cursor\":null}");
     return text;
@@ -346,13 +332,16 @@ static json_t *event_json(const struct event *event)
     return set_text(object, "detail", &event->detail);
 }
 
-char *json_print_events(const struct event *events, size_t count, const char *next_cursor)
+char *json_print_events(const struct event *events, size_t count, size_t limit)
 {
     json_t *items = json_array();
+    char cursor[24] = "";
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && i < limit; i++)
         items = append(items, event_json(&events[i]));
-    return print_and_free(list_json(items, next_cursor));
+    if (count > limit)
+        snprintf(cursor, sizeof(cursor), "%" PRId64, events[limit - 1].id);
+    return print_and_free(list_json(items, count > limit ? cursor : NULL));
 }
 
 static json_t *errors_json(const struct json_errors *errors)

@@ -9,6 +9,7 @@
 #include "base/attributes.h"
 #include "base/status.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 
 /* -- bodies -- */
@@ -38,23 +39,20 @@ struct json_errors {
     } rows[JSON_ERRORS_MAX];
 };
 
-struct json_document; /* owns the texts */
-
 /**
  * Parse `body` as an object and fill `target` by the table. Absent fields leave the target
  * unchanged; unknown fields and null are errors.
  *
  * @fields        ends with a row whose name is NULL
- * @ret_document  to be freed by the caller in any case
+ * @ret_document  owns the texts; NULL, or released by the caller, in any case
  * @ret_errors    one row per invalid field; none: the body is valid
  *
  * Returns  STATUS_OK; STATUS_INVALID: not JSON, not an object, or a duplicate name;
  *          STATUS_NO_MEMORY
  */
 MUST_CHECK enum status json_read(struct text body, const struct json_field *fields,
-                                 void *target, struct json_document **ret_document,
+                                 void *target, json_t **ret_document,
                                  struct json_errors *ret_errors);
-void json_document_free(struct json_document *document); /* accepts NULL */
 
 void json_errors_add(struct json_errors *errors, const char *field, const char *message);
 
@@ -68,17 +66,16 @@ const char *json_status_name(enum order_status status);
 /** Returns the length. */
 size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTES]);
 
-/* The following return text that the caller frees; NULL: out of memory. A `next_cursor` of
-   NULL ends the list. */
+/* The following return text that the caller frees; NULL: out of memory. If there are more
+   than `limit` items, that many are printed, and the cursor of the next page: the id of the
+   last one. */
 
 char *json_print_voucher(const struct voucher *voucher, int64_t now_us);
+/** @next_cursor  NULL: the list ends here */
 char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t now_us,
                           const char *next_cursor);
-char *json_print_orders(const struct order *orders, size_t count,
-                        const char *next_cursor);
-
-char *json_print_events(const struct event *events, size_t count,
-                        const char *next_cursor);
+char *json_print_orders(const struct order *orders, size_t count, size_t limit);
+char *json_print_events(const struct event *events, size_t count, size_t limit);
 
 struct json_problem {
     unsigned status;

@@ -2,8 +2,6 @@
 #include "app/api/stats.h"
 
 #include "base/clock.h"
-#include "base/closing.h"
-#include "redis/url.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,9 +16,7 @@
 
 struct stats {
     struct stats_options options;
-    struct redis_conn *conn;
     uv_timer_t timer;
-    struct closing closing;
     struct redis_command add, expire;
     bool is_adding, is_expiring; /* the commands under way */
     char instance[INSTANCE_MAX]; /* "host/pid" */
@@ -47,7 +43,7 @@ static void stats_on_expire_set(struct redis_command *command, enum status statu
 
 static void add(struct stats *stats, const char *text, size_t len)
 {
-    struct redis_conn *conn = stats->conn;
+    struct redis_conn *conn = stats->options.conn;
 
     if (redis_conn_begin(conn, 8) != STATUS_OK)
         return;
@@ -64,7 +60,7 @@ static void add(struct stats *stats, const char *text, size_t len)
 
 static void set_expire(struct stats *stats)
 {
-    struct redis_conn *conn = stats->conn;
+    struct redis_conn *conn = stats->options.conn;
 
     if (redis_conn_begin(conn, 3) != STATUS_OK)
         return;
@@ -78,15 +74,17 @@ static void set_expire(struct stats *stats)
 static void stats_on_timer(uv_timer_t *timer)
 {
     struct stats *stats = timer->data;
-    char *text = NULL;
-    size_t len;
+    struct text_document document;
+    char *text;
 
-    if (stats->is_adding || stats->is_expiring || !redis_conn_is_up(stats->conn))
+    if (stats->is_adding || stats->is_expiring ||
+        !redis_conn_is_up(stats->options.conn) || !text_document_begin(&document))
         return;
-    len = metrics_print_stats(stats->options.all_metrics,
-                              stats->options.all_metrics_count, &text);
-    if (len > 0) {
-        add(stats, text, len);
+    metrics_print_stats(document.out, stats->options.all_metrics,
+                        stats->options.all_metrics_count);
+    text = text_document_end(&document);
+    if (text != NULL) {
+        add(stats, text, document.len);
         set_expire(stats);
     }
     free(text);
@@ -94,37 +92,21 @@ static void stats_on_timer(uv_timer_t *timer)
 
 /* -- read -- */
 
-struct document {
-    FILE *out;
-    char *text;
-    size_t len;
-};
-
-static bool document_begin(struct document *document, bool is_shared)
+static bool answer_begin(struct text_document *document, bool is_shared)
 {
-    char *bounds;
-
-    *document = (struct document){0};
-    document->out = open_memstream(&document->text, &document->len);
-    if (document->out == NULL)
+    if (!text_document_begin(document))
         return false;
     fprintf(document->out, "{\"now_ms\":%" PRId64 ",\"is_shared\":%s,",
             clock_real_us() / 1000, is_shared ? "true" : "false");
-    if (metrics_print_bounds(&bounds) > 0) {
-        fprintf(document->out, "%s,", bounds);
-        free(bounds);
-    }
-    fputs("\"items\":[", document->out);
+    metrics_print_bounds(document->out);
+    fputs(",\"items\":[", document->out);
     return true;
 }
 
-static char *document_end(struct document *document)
+static char *answer_end(struct text_document *document)
 {
     fputs("]}", document->out);
-    if (fclose(document->out) == 0)
-        return document->text;
-    free(document->text);
-    return NULL;
+    return text_document_end(document);
 }
 
 /* Copied unchecked: only instances of the service can write to its Redis. */
@@ -145,26 +127,26 @@ static void stats_on_reply(struct redis_command *command, enum status status,
                            const struct redis_reply *reply)
 {
     struct stats_read *read = list_item(command, struct stats_read, command);
-    struct document document;
+    struct text_document document;
     const struct redis_reply *entry;
 
     if (status != STATUS_OK) {
         read->done(read, stats_print_own(read->stats));
         return;
     }
-    if (!document_begin(&document, true)) {
+    if (!answer_begin(&document, true)) {
         read->done(read, NULL);
         return;
     }
     for (size_t i = 0; (entry = redis_reply_at(reply, i)) != NULL; i++)
         print_entry(document.out, entry, i == 0);
-    read->done(read, document_end(&document));
+    read->done(read, answer_end(&document));
 }
 
 enum status stats_read(struct stats *stats, const char *after, struct stats_read *read,
                        void (*done)(struct stats_read *read, char *text))
 {
-    struct redis_conn *conn = stats->conn;
+    struct redis_conn *conn = stats->options.conn;
     char from[STATS_ID_BYTES + 16];
 
     if (redis_conn_begin(conn, 6) != STATUS_OK)
@@ -188,18 +170,16 @@ enum status stats_read(struct stats *stats, const char *after, struct stats_read
 
 char *stats_print_own(struct stats *stats)
 {
-    struct document document;
-    char *text;
+    struct text_document document;
 
-    if (!document_begin(&document, false))
+    if (!answer_begin(&document, false))
         return NULL;
-    if (metrics_print_stats(stats->options.all_metrics, stats->options.all_metrics_count,
-                            &text) > 0) {
-        fprintf(document.out, "[\"%" PRId64 "-0\",\"%s\",%s]", clock_real_us() / 1000,
-                stats->instance, text);
-        free(text);
-    }
-    return document_end(&document);
+    fprintf(document.out, "[\"%" PRId64 "-0\",\"%s\",", clock_real_us() / 1000,
+            stats->instance);
+    metrics_print_stats(document.out, stats->options.all_metrics,
+                        stats->options.all_metrics_count);
+    fputc(']', document.out);
+    return answer_end(&document);
 }
 
 /* -- open and close -- */
@@ -215,46 +195,28 @@ static void name_instance(char ret_name[INSTANCE_MAX])
              (int)getpid());
 }
 
-enum status stats_open(const struct stats_options *options, struct stats **ret_stats,
-                       struct err *reterr)
+struct stats *stats_open(const struct stats_options *options)
 {
-    struct redis_url url;
-    struct redis_conn_options conn = {
-        .loop = options->loop, .url = &url, .timeout_ms = options->timeout_ms};
-    struct stats *stats;
-    enum status status = redis_url_parse(options->redis_url, &url, reterr);
+    struct stats *stats = calloc(1, sizeof(*stats));
 
-    if (status != STATUS_OK)
-        return status;
-    stats = calloc(1, sizeof(*stats));
     if (stats == NULL)
-        return STATUS_NO_MEMORY;
+        return NULL;
     stats->options = *options;
     name_instance(stats->instance);
-    status = redis_conn_open(&conn, &stats->conn, reterr);
-    if (status != STATUS_OK) {
-        free(stats);
-        return status;
-    }
     uv_timer_init(options->loop, &stats->timer);
     stats->timer.data = stats;
     if (options->is_publisher)
         uv_timer_start(&stats->timer, stats_on_timer, EVERY_MS, EVERY_MS);
-    *ret_stats = stats;
-    return STATUS_OK;
+    return stats;
 }
 
-void stats_flush(struct stats *stats)
+static void stats_on_closed(uv_handle_t *timer)
 {
-    redis_conn_flush(stats->conn);
+    free(timer->data);
 }
 
 void stats_close(struct stats *stats)
 {
-    if (stats == NULL)
-        return;
-    closing_start(&stats->closing, free, stats);
-    closing_handle(&stats->closing, (uv_handle_t *)&stats->timer);
-    redis_conn_close(stats->conn, closing_done, closing_part(&stats->closing));
-    closing_done(&stats->closing);
+    if (stats != NULL)
+        uv_close((uv_handle_t *)&stats->timer, stats_on_closed);
 }

@@ -6,14 +6,13 @@
  * also the minutes before it was opened, whichever instance serves it. Nothing else uses
  * the stream: stats that Redis does not accept are lost.
  *
- * Threads: the loop's only.
+ * The commands leave by redis_conn_flush(). Threads: the loop's only.
  */
 #ifndef STATS_H
 #define STATS_H
 
 #include "app/core/metrics.h"
 #include "base/attributes.h"
-#include "base/err.h"
 #include "redis/conn.h"
 
 #define STATS_KEY      "seckill:stats"
@@ -23,8 +22,7 @@ struct stats;
 
 struct stats_options {
     uv_loop_t *loop;
-    const char *redis_url;
-    uint32_t timeout_ms;
+    struct redis_conn *conn; /* borrowed; closed before stats_close() */
     struct metrics *const *all_metrics;
     size_t all_metrics_count;
     bool is_publisher; /* adds the stats of the instance; one loop of each does */
@@ -37,9 +35,8 @@ struct stats_read {
     void (*done)(struct stats_read *read, char *text);
 };
 
-/** STATUS_OK, STATUS_INVALID, STATUS_NO_MEMORY. That Redis is down is no error. */
-MUST_CHECK enum status stats_open(const struct stats_options *options,
-                                  struct stats **ret_stats, struct err *reterr);
+/** NULL: out of memory. That Redis is down is no error. */
+struct stats *stats_open(const struct stats_options *options);
 
 /**
  * Read the entries after the id `after`; "": all entries.
@@ -59,10 +56,7 @@ MUST_CHECK enum status stats_read(struct stats *stats, const char *after,
  *  memory. */
 char *stats_print_own(struct stats *stats);
 
-/** To be called once a turn: sends the commands. */
-void stats_flush(struct stats *stats);
-
-/** Answers the reads under way before it returns. Accepts NULL. */
+/** The loop frees the memory in a later turn. Accepts NULL. */
 void stats_close(struct stats *stats);
 
 #endif

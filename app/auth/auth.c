@@ -17,11 +17,11 @@ struct key {
 };
 
 struct auth {
-    char *texts;      /* the pointers below point into it */
-    size_t key_count; /* the key without a name, if any, is the last */
+    char *issuer, *audience; /* "": any */
+    char *names;             /* the names of the keys point into it */
+    size_t key_count;        /* the key without a name, if any, is the last */
     struct key keys[AUTH_KEYS_MAX + 1];
-    struct key signer;             /* key NULL: cannot issue tokens */
-    const char *issuer, *audience; /* "": any */
+    struct key signer; /* key NULL: cannot issue tokens */
     enum config_alg alg;
     bool has_kids;
 };
@@ -36,8 +36,7 @@ const char *auth_role_name(enum auth_role role)
 bool auth_parse_role(struct text name, enum auth_role *ret_role)
 {
     for (int role = AUTH_SHOPPER; role <= AUTH_ADMIN; role++) {
-        if (strlen(role_names[role]) == name.len &&
-            memcmp(role_names[role], name.bytes, name.len) == 0) {
+        if (text_is(name, role_names[role])) {
             *ret_role = (enum auth_role)role;
             return true;
         }
@@ -125,25 +124,17 @@ static enum status add_named_keys(struct auth *auth, char *text, struct err *ret
     return status;
 }
 
-/* Returns the end of the copy, where the next one goes. */
-static char *copy_text(char *to, const char *text, const char **ret_copy)
-{
-    *ret_copy = to;
-    return stpcpy(to, text) + 1;
-}
-
 /* The key without a name comes last: it verifies the tokens without a kid, or all tokens if
    it is the only key. */
-static enum status add_keys(struct auth *auth, char *named, const char *only,
-                            struct err *reterr)
+static enum status add_keys(struct auth *auth, const char *only, struct err *reterr)
 {
     const char *variable = auth->alg == CONFIG_HS256 ? "SECKILL_JWT_SECRET (or _FILE)"
                                                      : "SECKILL_JWT_PUBLIC_KEY_FILE";
     enum status status = STATUS_OK;
 
-    auth->has_kids = named[0] != '\0';
+    auth->has_kids = auth->names[0] != '\0';
     if (auth->has_kids)
-        status = add_named_keys(auth, named, reterr);
+        status = add_named_keys(auth, auth->names, reterr);
     if (status == STATUS_OK && only[0] != '\0')
         status = add_key(auth, variable, NULL, only, reterr);
     /* the private key alone suffices to issue tokens */
@@ -173,25 +164,20 @@ enum status auth_create(const struct config *config, struct auth **ret_auth,
 {
     struct auth *auth = calloc(1, sizeof(*auth));
     enum status status = STATUS_NO_MEMORY;
-    const char *named;
-    char *to;
 
     if (auth == NULL)
         goto out;
     auth->alg = (enum config_alg)config->jwt_alg;
-    to = auth->texts = malloc(strlen(config->jwt_keys) + strlen(config->jwt_issuer) +
-                              strlen(config->jwt_audience) + 3);
-    if (to == NULL)
+    auth->issuer = strdup(config->jwt_issuer);
+    auth->audience = strdup(config->jwt_audience);
+    auth->names = strdup(config->jwt_keys);
+    if (auth->issuer == NULL || auth->audience == NULL || auth->names == NULL)
         goto out;
-    to = copy_text(to, config->jwt_issuer, &auth->issuer);
-    to = copy_text(to, config->jwt_audience, &auth->audience);
-    copy_text(to, config->jwt_keys, &named);
     status = read_signer(auth, config->jwt_private_key, reterr);
     if (status == STATUS_OK)
-        status = add_keys(auth, to,
-                          auth->alg == CONFIG_HS256 ? config->jwt_secret
-                                                    : config->jwt_public_key,
-                          reterr);
+        status = add_keys(
+            auth, auth->alg == CONFIG_HS256 ? config->jwt_secret : config->jwt_public_key,
+            reterr);
     if (status != STATUS_OK)
         goto out;
     *ret_auth = auth;
@@ -209,7 +195,9 @@ void auth_free(struct auth *auth)
         jws_key_free(auth->signer.key);
     for (size_t i = 0; i < auth->key_count; i++)
         jws_key_free(auth->keys[i].key);
-    free(auth->texts);
+    free(auth->issuer);
+    free(auth->audience);
+    free(auth->names);
     free(auth);
 }
 
@@ -228,7 +216,7 @@ static bool split_token(struct text authorization, struct token *ret_token)
 {
     static const char scheme[] = "Bearer ";
     const size_t scheme_len = sizeof(scheme) - 1;
-    const char *begin, *end, *dots[2];
+    const char *begin, *end, *first, *last;
 
     if (authorization.len <= scheme_len ||
         authorization.len - scheme_len > AUTH_TOKEN_BYTES_MAX ||
@@ -236,17 +224,15 @@ static bool split_token(struct text authorization, struct token *ret_token)
         return false;
     begin = authorization.bytes + scheme_len;
     end = authorization.bytes + authorization.len;
-    dots[0] = memchr(begin, '.', (size_t)(end - begin));
-    if (dots[0] == NULL)
-        return false;
-    dots[1] = memchr(dots[0] + 1, '.', (size_t)(end - dots[0] - 1));
-    if (dots[1] == NULL)
+    first = memchr(begin, '.', (size_t)(end - begin));
+    last = memrchr(begin, '.', (size_t)(end - begin));
+    if (first == last)
         return false;
     *ret_token = (struct token){
-        .header = {begin, (size_t)(dots[0] - begin)},
-        .claims = {dots[0] + 1, (size_t)(dots[1] - dots[0] - 1)},
-        .signed_text = {begin, (size_t)(dots[1] - begin)},
-        .signature = {dots[1] + 1, (size_t)(end - dots[1] - 1)},
+        .header = {begin, (size_t)(first - begin)},
+        .claims = {first + 1, (size_t)(last - first - 1)},
+        .signed_text = {begin, (size_t)(last - begin)},
+        .signature = {last + 1, (size_t)(end - last - 1)},
     };
     return true;
 }
@@ -270,11 +256,15 @@ static enum status read_part(struct text part, json_t **ret_json)
                : STATUS_REFUSED;
 }
 
+/* Absent if it is not a string. */
+static struct text string_of(const json_t *json)
+{
+    return (struct text){json_string_value(json), json_string_length(json)};
+}
+
 static bool is_string(const json_t *json, const char *wanted)
 {
-    const char *text = json_string_value(json);
-
-    return text != NULL && strcmp(text, wanted) == 0;
+    return text_is(string_of(json), wanted);
 }
 
 /* NULL: no key verifies a token with this header. `crit` lists extensions that the receiver
@@ -297,45 +287,23 @@ static const struct key *choose_key(const struct auth *auth, const json_t *heade
     return NULL;
 }
 
-/* 1..2^63-1 in plain decimal digits, without sign, spaces or leading zeros. */
-static bool parse_user_id(const char *text, int64_t *ret_user_id)
-{
-    int64_t id = 0;
-
-    if (text == NULL || text[0] < '1' || text[0] > '9')
-        return false;
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c < '0' || *c > '9' || __builtin_mul_overflow(id, 10, &id) ||
-            __builtin_add_overflow(id, *c - '0', &id))
-            return false;
-    }
-    *ret_user_id = id;
-    return true;
-}
-
 static bool parse_role(const json_t *role, enum auth_role *ret_role)
 {
-    const char *name = json_string_value(role);
-
     *ret_role = AUTH_SHOPPER;
-    if (role == NULL)
-        return true;
-    return name != NULL && auth_parse_role((struct text){name, strlen(name)}, ret_role) &&
-           *ret_role != AUTH_SHOPPER; /* shoppers have tokens without a role */
+    return role == NULL ||
+           (auth_parse_role(string_of(role), ret_role) &&
+            *ret_role != AUTH_SHOPPER); /* shoppers have tokens without a role */
 }
 
 /* The id by which the token can be revoked; optional. */
 static bool parse_jti(const json_t *jti, char ret_jti[AUTH_ID_BYTES_MAX + 1])
 {
-    size_t len = json_string_length(jti);
+    struct text id = string_of(jti);
 
     ret_jti[0] = '\0';
-    if (jti == NULL)
-        return true;
-    if (!json_is_string(jti) || len == 0 || len > AUTH_ID_BYTES_MAX)
-        return false;
-    memcpy(ret_jti, json_string_value(jti), len + 1);
-    return true;
+    if (id.len > 0 && id.len <= AUTH_ID_BYTES_MAX)
+        memcpy(ret_jti, id.bytes, id.len + 1);
+    return jti == NULL || ret_jti[0] != '\0';
 }
 
 /* `exp` is required and must be in the future; `nbf`, if present, must not be. Both may be
@@ -364,7 +332,7 @@ static bool read_claims(const struct auth *auth, const json_t *claims, int64_t n
 {
     return is_valid_now(json_object_get(claims, "exp"), json_object_get(claims, "nbf"),
                         now_s) &&
-           parse_user_id(json_string_value(json_object_get(claims, "sub")),
+           text_parse_id(string_of(json_object_get(claims, "sub")),
                          &ret_identity->user_id) &&
            parse_role(json_object_get(claims, "role"), &ret_identity->role) &&
            parse_jti(json_object_get(claims, "jti"), ret_identity->jti) &&
@@ -420,14 +388,12 @@ enum status auth_check(const struct auth *auth, struct text authorization, int64
 
 /* -- issuing -- */
 
-/* Members whose value is NULL are left out. */
-static char *print_header(const struct auth *auth)
+/* Frees `json`; NULL: out of memory. */
+static char *print_and_free(json_t *json)
 {
-    json_t *header = json_pack("{s:s, s:s, s:s*}", "alg", jws_alg_name(auth->alg), "typ",
-                               "JWT", "kid", auth->signer.kid);
-    char *text = json_dumps(header, JSON_COMPACT);
+    char *text = json_dumps(json, JSON_COMPACT);
 
-    json_decref(header);
+    json_decref(json);
     return text;
 }
 
@@ -436,20 +402,18 @@ static const char *or_null(const char *text)
     return text[0] != '\0' ? text : NULL;
 }
 
+/* Members whose value is NULL are left out. */
 static char *print_claims(const struct auth *auth, const struct identity *identity,
                           int64_t expires_s)
 {
     const char *role = identity->role != AUTH_SHOPPER ? role_names[identity->role] : NULL;
-    char sub[24], *text;
-    json_t *claims;
+    char sub[24];
 
     snprintf(sub, sizeof(sub), "%lld", (long long)identity->user_id);
-    claims = json_pack("{s:s, s:I, s:s*, s:s*, s:s*, s:s*}", "sub", sub, "exp",
-                       (json_int_t)expires_s, "role", role, "jti", or_null(identity->jti),
-                       "iss", or_null(auth->issuer), "aud", or_null(auth->audience));
-    text = json_dumps(claims, JSON_COMPACT);
-    json_decref(claims);
-    return text;
+    return print_and_free(json_pack("{s:s, s:I, s:s*, s:s*, s:s*, s:s*}", "sub", sub,
+                                    "exp", (json_int_t)expires_s, "role", role, "jti",
+                                    or_null(identity->jti), "iss", or_null(auth->issuer),
+                                    "aud", or_null(auth->audience)));
 }
 
 /* NULL: out of memory, or signing failed. */
@@ -485,7 +449,8 @@ enum status auth_make(const struct auth *auth, const struct identity *identity,
     if (auth->signer.key == NULL)
         return err_set(reterr, STATUS_INVALID,
                        "SECKILL_JWT_PRIVATE_KEY_FILE is not set; signing requires it");
-    header = print_header(auth);
+    header = print_and_free(json_pack("{s:s, s:s, s:s*}", "alg", jws_alg_name(auth->alg),
+                                      "typ", "JWT", "kid", auth->signer.kid));
     claims = print_claims(auth, identity, now_s + ttl_s);
     if (header != NULL && claims != NULL)
         token = join_token(auth, header, claims);

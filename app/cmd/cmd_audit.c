@@ -68,4 +68,5 @@ static int cmd_audit(int argc, char **argv UNUSED, const struct config *config,
 }
 
 const struct command command_audit = {
-    "audit", "check that nothing was oversold or sold twice", help, cmd_audit, true, false};
+    "audit", "check that nothing was oversold or sold twice", help, cmd_audit, true,
+    false};

@@ -135,19 +135,16 @@ static enum status check_keys(const struct config *config, struct err *reterr)
 static enum status set_keys(struct service *service, const struct config *config,
                             struct err *reterr)
 {
-    static struct worker_keys keys[WORKERS_MAX];
-    enum status status = STATUS_OK;
-    size_t made = 0;
+    enum status status = check_keys(config, reterr);
 
-    while (status == STATUS_OK && made < service->count) {
-        status = keys_create(config, &keys[made], reterr);
-        made += status == STATUS_OK;
-    }
-    for (size_t i = 0; i < made; i++) {
-        if (status == STATUS_OK && !worker_set_keys(service->workers[i], &keys[i]))
+    for (size_t i = 0; status == STATUS_OK && i < service->count; i++) {
+        struct worker_keys keys = {0};
+
+        status = keys_create(config, &keys, reterr);
+        if (status == STATUS_OK && !worker_set_keys(service->workers[i], &keys)) {
+            worker_keys_clear(&keys);
             status = STATUS_NO_MEMORY;
-        if (status != STATUS_OK)
-            worker_keys_clear(&keys[i]);
+        }
     }
     return status;
 }
@@ -355,4 +352,5 @@ static int cmd_serve(int argc, char **argv, const struct config *config,
 }
 
 const struct command command_serve = {
-    "serve", "run the order service until SIGTERM or SIGINT", help, cmd_serve, true, true};
+    "serve", "run the order service until SIGTERM or SIGINT", help, cmd_serve, true,
+    true};

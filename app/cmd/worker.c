@@ -13,7 +13,6 @@
 #include "app/api/api.h"
 #include "app/api/stats.h"
 #include "app/auth/limiter.h"
-#include "app/auth/revoked.h"
 #include "app/cmd/lock_probe.h"
 #include "app/core/log.h"
 #include "app/http/http.h"
@@ -23,6 +22,7 @@
 #include "app/store/store.h"
 #include "base/clock.h"
 #include "lock/rlock.h"
+#include "redis/conn.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -49,7 +49,7 @@ struct worker {
     struct expiry_watch *expiry; /* of the first worker; NULL in others */
     struct rlock_client *locks;
     struct lock_probe lock_probe;
-    struct revoked *revoked;
+    struct redis_conn *revocations, *stats_conn;
     struct stats *stats;
     struct limiter *user_limiter;
     struct limiter *address_limiter;
@@ -106,6 +106,12 @@ static void worker_on_part_closed(void *arg UNUSED)
     /* the loop ends when all parts have closed */
 }
 
+static void close_redis(struct redis_conn *conn)
+{
+    if (conn != NULL)
+        redis_conn_close(conn, NULL, NULL);
+}
+
 static void close_all(struct worker *worker)
 {
     http_stop(worker->http);
@@ -115,7 +121,8 @@ static void close_all(struct worker *worker)
     expiry_close(worker->expiry);
     catalogue_close(worker->catalogue);
     checkout_close(worker->checkout);
-    revoked_close(worker->revoked);
+    close_redis(worker->revocations);
+    close_redis(worker->stats_conn);
     stats_close(worker->stats);
     uv_close((uv_handle_t *)&worker->turn_end, NULL);
     uv_close((uv_handle_t *)&worker->stop, NULL);
@@ -214,8 +221,8 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
     rlock_flush(worker->locks); /* the locks that these requests need */
     catalogue_turn(worker->catalogue);
     checkout_turn(worker->checkout);
-    revoked_flush(worker->revoked);
-    stats_flush(worker->stats);
+    redis_conn_flush(worker->revocations);
+    redis_conn_flush(worker->stats_conn);
     store_flush(worker->store);
     copy_metrics(worker);
     atomic_store_explicit(&worker->last_turn_us, clock_mono_us(), memory_order_relaxed);
@@ -225,18 +232,31 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
 
 /* -- start -- */
 
-static enum status open_stats(struct worker *worker, uint32_t timeout_ms,
+static enum status open_redis(struct worker *worker, uint32_t timeout_ms,
                               struct err *reterr)
 {
-    struct stats_options options = {.loop = &worker->loop,
-                                    .redis_url = worker->options.config->redis_url,
-                                    .timeout_ms = timeout_ms,
-                                    .all_metrics = worker->options.all_metrics,
-                                    .all_metrics_count =
-                                        worker->options.all_metrics_count,
-                                    .is_publisher = worker->options.index == 0};
+    const char *redis_url = worker->options.config->redis_url;
+    struct redis_url url;
+    const struct redis_conn_options conn = {
+        .loop = &worker->loop, .url = &url, .timeout_ms = timeout_ms};
+    const struct rlock_client_options locks = {.loop = &worker->loop,
+                                               .redis_url = redis_url,
+                                               .timeout_ms = timeout_ms,
+                                               .on_state = lock_probe_on_connection,
+                                               .arg = &worker->lock_probe};
+    enum status status = rlock_client_open(&locks, &worker->locks, reterr);
 
-    return stats_open(&options, &worker->stats, reterr);
+    if (status != STATUS_OK)
+        return status;
+    worker->lock_probe = (struct lock_probe){
+        .locks = worker->locks, .on_state = worker_on_locks_state, .arg = worker};
+    lock_probe_start(&worker->lock_probe, &worker->loop);
+    status = redis_url_parse(redis_url, &url, reterr);
+    if (status == STATUS_OK)
+        status = redis_conn_open(&conn, &worker->revocations, reterr);
+    if (status == STATUS_OK)
+        status = redis_conn_open(&conn, &worker->stats_conn, reterr);
+    return status;
 }
 
 static enum status open_servers(struct worker *worker, struct err *reterr)
@@ -244,40 +264,20 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
     const struct config *config = worker->options.config;
     /* half of the order's timeout; the rest is for the look-up after a failure */
     uint32_t timeout_ms = (uint32_t)config->order_timeout_ms / 2;
-    struct rlock_client_options locks = {.loop = &worker->loop,
-                                         .redis_url = config->redis_url,
-                                         .timeout_ms = timeout_ms,
-                                         .on_state = lock_probe_on_connection,
-                                         .arg = &worker->lock_probe};
-    struct store_options store = {.loop = &worker->loop,
-                                  .database_url = config->database_url,
-                                  .timeout_ms = timeout_ms,
-                                  .lanes = ORDER_LANES,
-                                  .expires_orders = worker->options.index == 0,
-                                  .on_voucher_changed = worker_on_voucher_changed,
-                                  .on_state = worker_on_store_state,
-                                  .arg = worker};
-    enum status status = rlock_client_open(&locks, &worker->locks, reterr);
+    const struct store_options store = {.loop = &worker->loop,
+                                        .database_url = config->database_url,
+                                        .timeout_ms = timeout_ms,
+                                        .lanes = ORDER_LANES,
+                                        .expires_orders = worker->options.index == 0,
+                                        .on_voucher_changed = worker_on_voucher_changed,
+                                        .on_state = worker_on_store_state,
+                                        .arg = worker};
+    enum status status = open_redis(worker, timeout_ms, reterr);
 
-    if (status != STATUS_OK) {
-        err_prefix(reterr, "SECKILL_REDIS_URL");
-        return status;
-    }
-    worker->lock_probe = (struct lock_probe){
-        .locks = worker->locks, .on_state = worker_on_locks_state, .arg = worker};
-    lock_probe_start(&worker->lock_probe, &worker->loop);
-    status = revoked_open(&worker->loop, config->redis_url, timeout_ms, &worker->revoked,
-                          reterr);
-    if (status != STATUS_OK) {
-        err_prefix(reterr, "SECKILL_REDIS_URL");
-        return status;
-    }
-    status = open_stats(worker, timeout_ms, reterr);
-    if (status != STATUS_OK) {
-        err_prefix(reterr, "SECKILL_REDIS_URL");
-        return status;
-    }
-    return store_open(&store, &worker->store, reterr);
+    if (status == STATUS_OK)
+        return store_open(&store, &worker->store, reterr);
+    err_prefix(reterr, "SECKILL_REDIS_URL");
+    return status;
 }
 
 static enum status create_sale(struct worker *worker)
@@ -295,13 +295,20 @@ static enum status create_sale(struct worker *worker)
         .queue_max = (size_t)config->queue_max,
         .bypass_locks = config->redis_down == CONFIG_BYPASS,
         .early_release = config->early_release == CONFIG_AUTO};
+    const struct stats_options stats = {.loop = &worker->loop,
+                                        .conn = worker->stats_conn,
+                                        .all_metrics = worker->options.all_metrics,
+                                        .all_metrics_count =
+                                            worker->options.all_metrics_count,
+                                        .is_publisher = worker->options.index == 0};
 
+    worker->stats = stats_open(&stats);
     worker->catalogue = catalogue_create(&worker->loop, worker->store);
     checkout.catalogue = worker->catalogue;
     worker->checkout = checkout_create(&checkout);
     if (worker->options.index == 0)
         worker->expiry = expiry_open(&worker->loop, worker->store);
-    if (worker->catalogue == NULL || worker->checkout == NULL ||
+    if (worker->stats == NULL || worker->catalogue == NULL || worker->checkout == NULL ||
         (worker->options.index == 0 && worker->expiry == NULL))
         return STATUS_NO_MEMORY;
     return STATUS_OK;
@@ -312,7 +319,7 @@ static enum status create_api(struct worker *worker)
     const struct config *config = worker->options.config;
     struct api_options options = {
         .auth = worker->options.keys.auth,
-        .revoked = worker->revoked,
+        .revocations = worker->revocations,
         .tickets = {.secret = config->ticket_secret, .ttl_s = config->ticket_ttl_s},
         .catalogue = worker->catalogue,
         .checkout = worker->checkout,

@@ -4,8 +4,6 @@
 #include "base/clock.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* clang-format off */
 static const uint64_t stage_bounds_us[METRICS_BUCKETS_MAX] = {
@@ -73,22 +71,22 @@ struct printer {
     FILE *out;
     struct metrics *const *all;
     size_t count;
+    struct metrics sum; /* of all loops; of counters and gauges, not of times */
 };
 
-/* A metric has the same offset in the struct of each loop. */
-static uint64_t sum_at(const struct printer *printer, const _Atomic uint64_t *in_first)
+/* A struct metrics is an array of 64-bit atomics. */
+static struct printer printer_of(FILE *out, struct metrics *const *all, size_t count)
 {
-    size_t offset = (size_t)((const char *)in_first - (const char *)printer->all[0]);
-    uint64_t sum = 0;
+    struct printer printer = {.out = out, .all = all, .count = count};
+    _Atomic uint64_t *sum = (_Atomic uint64_t *)&printer.sum;
 
-    for (size_t i = 0; i < printer->count; i++) {
-        const char *base = (const char *)printer->all[i];
+    for (size_t i = 0; i < count; i++) {
+        const _Atomic uint64_t *one = (const _Atomic uint64_t *)all[i];
 
-        sum +=
-            atomic_load_explicit((const _Atomic uint64_t *)(const void *)(base + offset),
-                                 memory_order_relaxed);
+        for (size_t at = 0; at < sizeof(struct metrics) / sizeof(*sum); at++)
+            metrics_add(&sum[at], atomic_load_explicit(&one[at], memory_order_relaxed));
     }
-    return sum;
+    return printer;
 }
 
 static void print_head(const struct printer *printer, const char *name, const char *type,
@@ -98,15 +96,15 @@ static void print_head(const struct printer *printer, const char *name, const ch
 }
 
 static void print_value(const struct printer *printer, const char *name, const char *type,
-                        const _Atomic uint64_t *in_first, const char *help)
+                        uint64_t value, const char *help)
 {
     print_head(printer, name, type, help);
-    fprintf(printer->out, "%s %" PRIu64 "\n", name, sum_at(printer, in_first));
+    fprintf(printer->out, "%s %" PRIu64 "\n", name, value);
 }
 
 /* `label` is `key="value"` or "". Printed are the values divided by `unit`. */
 static void print_histogram(const struct printer *printer, const char *name,
-                            const char *label, const struct metrics_histogram *in_first,
+                            const char *label, const struct metrics_histogram *histogram,
                             const uint64_t *bounds, double unit)
 {
     const char *comma = label[0] != '\0' ? "," : "";
@@ -115,28 +113,26 @@ static void print_histogram(const struct printer *printer, const char *name,
     uint64_t below = 0;
 
     for (int i = 0; i < METRICS_BUCKETS_MAX; i++) {
-        below += sum_at(printer, &in_first->buckets[i]);
+        below += histogram->buckets[i];
         fprintf(printer->out, "%s_bucket{%s%sle=\"%g\"} %" PRIu64 "\n", name, label,
                 comma, (double)bounds[i] / unit, below);
     }
-    below += sum_at(printer, &in_first->buckets[METRICS_BUCKETS_MAX]);
+    below += histogram->buckets[METRICS_BUCKETS_MAX];
     fprintf(printer->out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, label, comma,
             below);
     fprintf(printer->out, "%s_sum%s%s%s %g\n", name, open, label, close,
-            (double)sum_at(printer, &in_first->sum) / unit);
+            (double)histogram->sum / unit);
     fprintf(printer->out, "%s_count%s%s%s %" PRIu64 "\n", name, open, label, close,
             below);
 }
 
 static void print_requests(const struct printer *printer)
 {
-    const struct metrics *first = printer->all[0];
-
     print_head(printer, "seckill_http_requests_total", "counter",
                "HTTP responses by route and status.");
     for (int route = 0; route < ROUTE_COUNT; route++) {
         for (int status = 0; status < STATUS_INDEX_COUNT; status++) {
-            uint64_t sum = sum_at(printer, &first->requests[route][status]);
+            uint64_t sum = printer->sum.requests[route][status];
 
             if (sum > 0)
                 fprintf(printer->out,
@@ -149,42 +145,38 @@ static void print_requests(const struct printer *printer)
 
 static void print_orders(const struct printer *printer)
 {
-    const struct metrics *first = printer->all[0];
     char label[40];
 
     print_head(printer, "seckill_orders_total", "counter", "Order requests by outcome.");
     for (int i = 0; i < OUTCOME_COUNT; i++)
         fprintf(printer->out, "seckill_orders_total{outcome=\"%s\"} %" PRIu64 "\n",
-                outcome_names[i], sum_at(printer, &first->outcomes[i]));
+                outcome_names[i], printer->sum.outcomes[i]);
     print_head(printer, "seckill_order_stage_seconds", "histogram",
                "Duration of each stage of an order; total is from arrival to answer.");
     for (int i = 0; i < STAGE_COUNT; i++) {
         snprintf(label, sizeof(label), "stage=\"%s\"", stage_labels[i]);
-        print_histogram(printer, "seckill_order_stage_seconds", label, &first->stages[i],
-                        stage_bounds_us, 1e6);
+        print_histogram(printer, "seckill_order_stage_seconds", label,
+                        &printer->sum.stages[i], stage_bounds_us, 1e6);
     }
     print_head(printer, "seckill_batch_orders", "histogram", "Orders per transaction.");
-    print_histogram(printer, "seckill_batch_orders", "", &first->batch_orders,
+    print_histogram(printer, "seckill_batch_orders", "", &printer->sum.batch_orders,
                     batch_bounds, 1);
 }
 
 static void print_dependencies(const struct printer *printer)
 {
-    const struct metrics *first = printer->all[0];
-
     print_head(printer, "seckill_dependency_up", "gauge",
                "1 while every loop is connected to the dependency.");
     fprintf(printer->out, "seckill_dependency_up{dependency=\"postgres\"} %d\n",
-            sum_at(printer, &first->postgres_up) == printer->count);
+            printer->sum.postgres_up == printer->count);
     fprintf(printer->out, "seckill_dependency_up{dependency=\"redis\"} %d\n",
-            sum_at(printer, &first->redis_up) == printer->count);
+            printer->sum.redis_up == printer->count);
     print_head(printer, "seckill_reconnects_total", "counter",
                "Connections opened again after a loss.");
     fprintf(printer->out,
             "seckill_reconnects_total{dependency=\"postgres\"} %" PRIu64 "\n"
             "seckill_reconnects_total{dependency=\"redis\"} %" PRIu64 "\n",
-            sum_at(printer, &first->postgres_reconnects),
-            sum_at(printer, &first->redis_reconnects));
+            printer->sum.postgres_reconnects, printer->sum.redis_reconnects);
 }
 
 static void print_catalogue_age(const struct printer *printer)
@@ -221,62 +213,50 @@ struct metrics_health metrics_health(struct metrics *const *all, size_t count,
     return health;
 }
 
-size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text)
+void metrics_print(FILE *out, struct metrics *const *all, size_t count)
 {
-    char *text = NULL;
-    size_t len = 0;
-    struct printer printer = {
-        .out = open_memstream(&text, &len), .all = all, .count = count};
-    const struct metrics *first = all[0];
+    const struct printer printer = printer_of(out, all, count);
 
-    if (printer.out == NULL)
-        return 0;
     print_requests(&printer);
     print_orders(&printer);
-    print_value(&printer, "seckill_queue_depth", "gauge", &first->queue_depth,
+    print_value(&printer, "seckill_queue_depth", "gauge", printer.sum.queue_depth,
                 "Orders that hold their lock and wait for a transaction.");
-    print_value(&printer, "seckill_in_flight", "gauge", &first->in_flight,
+    print_value(&printer, "seckill_in_flight", "gauge", printer.sum.in_flight,
                 "Order requests accepted and not yet completed.");
-    print_value(&printer, "seckill_connections", "gauge", &first->connections,
+    print_value(&printer, "seckill_connections", "gauge", printer.sum.connections,
                 "Open HTTP connections.");
-    print_value(&printer, "seckill_log_dropped_total", "counter", &first->log_dropped,
+    print_value(&printer, "seckill_log_dropped_total", "counter", printer.sum.log_dropped,
                 "Log lines that could not be written to standard error in time.");
-    print_value(&printer, "seckill_lock_lost_total", "counter", &first->lock_lost,
+    print_value(&printer, "seckill_lock_lost_total", "counter", printer.sum.lock_lost,
                 "Locks lost before their release.");
-    print_value(&printer, "seckill_batch_splits_total", "counter", &first->batch_splits,
+    print_value(&printer, "seckill_batch_splits_total", "counter",
+                printer.sum.batch_splits,
                 "Batches split in two because Postgres refused one of their rows.");
     print_value(&printer, "seckill_outcome_lookups_total", "counter",
-                &first->outcome_lookups,
+                printer.sum.outcome_lookups,
                 "Batches whose connection was lost and whose outcome was looked up.");
-    print_value(&printer, "seckill_lock_bypassed", "gauge", &first->bypassing,
+    print_value(&printer, "seckill_lock_bypassed", "gauge", printer.sum.bypassing,
                 "Loops that currently sell without Redis.");
-    print_value(&printer, "seckill_expiry_leader", "gauge", &first->expiry_leader,
+    print_value(&printer, "seckill_expiry_leader", "gauge", printer.sum.expiry_leader,
                 "1 in the instance that expires unpaid orders.");
     print_dependencies(&printer);
     print_catalogue_age(&printer);
-    if (fclose(printer.out) != 0) {
-        free(text);
-        return 0;
-    }
-    *ret_text = text;
-    return len;
 }
 
 /* -- stats as JSON -- */
 
 /* Omits the empty buckets at the end, often half of them. */
 static void print_buckets(const struct printer *printer, const char *name,
-                          const struct metrics_histogram *in_first)
+                          const struct metrics_histogram *histogram)
 {
     int count = METRICS_BUCKETS_MAX + 1;
 
-    while (count > 0 && sum_at(printer, &in_first->buckets[count - 1]) == 0)
+    while (count > 0 && histogram->buckets[count - 1] == 0)
         count--;
     fprintf(printer->out, "\"%s\":{\"sum\":%" PRIu64 ",\"buckets\":[", name,
-            sum_at(printer, &in_first->sum));
+            histogram->sum);
     for (int i = 0; i < count; i++)
-        fprintf(printer->out, "%s%" PRIu64, i > 0 ? "," : "",
-                sum_at(printer, &in_first->buckets[i]));
+        fprintf(printer->out, "%s%" PRIu64, i > 0 ? "," : "", histogram->buckets[i]);
     fputs("]}", printer->out);
 }
 
@@ -286,19 +266,18 @@ static uint64_t sum_requests(const struct printer *printer)
 
     for (int route = 0; route < ROUTE_COUNT; route++) {
         for (int status = 0; status < STATUS_INDEX_COUNT; status++)
-            sum += sum_at(printer, &printer->all[0]->requests[route][status]);
+            sum += printer->sum.requests[route][status];
     }
     return sum;
 }
 
 static void print_sale(const struct printer *printer)
 {
-    const struct metrics *first = printer->all[0];
     const char *comma = "";
 
     fputs("\"outcomes\":{", printer->out);
     for (int i = 0; i < OUTCOME_COUNT; i++) {
-        uint64_t sum = sum_at(printer, &first->outcomes[i]);
+        uint64_t sum = printer->sum.outcomes[i];
 
         if (sum == 0)
             continue;
@@ -308,40 +287,27 @@ static void print_sale(const struct printer *printer)
     fputs("},\"stages\":{", printer->out);
     for (int i = 0; i < STAGE_COUNT; i++) {
         fputs(i > 0 ? "," : "", printer->out);
-        print_buckets(printer, stage_labels[i], &first->stages[i]);
+        print_buckets(printer, stage_labels[i], &printer->sum.stages[i]);
     }
     fputs("},", printer->out);
-    print_buckets(printer, "batches", &first->batch_orders);
+    print_buckets(printer, "batches", &printer->sum.batch_orders);
 }
 
-size_t metrics_print_stats(struct metrics *const *all, size_t count, char **ret_text)
+void metrics_print_stats(FILE *out, struct metrics *const *all, size_t count)
 {
-    char *text = NULL;
-    size_t len = 0;
-    struct printer printer = {
-        .out = open_memstream(&text, &len), .all = all, .count = count};
-    const struct metrics *first = all[0];
+    const struct printer printer = printer_of(out, all, count);
 
-    if (printer.out == NULL)
-        return 0;
-    fprintf(printer.out, "{\"started_ms\":%lld,\"loops\":%zu,\"requests\":%" PRIu64 ",",
-            (long long)atomic_load(&first->started_us) / 1000, count,
+    fprintf(out, "{\"started_ms\":%lld,\"loops\":%zu,\"requests\":%" PRIu64 ",",
+            (long long)atomic_load(&all[0]->started_us) / 1000, count,
             sum_requests(&printer));
     print_sale(&printer);
-    fprintf(printer.out,
+    fprintf(out,
             ",\"queue\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"connections\":%" PRIu64
             ",\"locks_lost\":%" PRIu64 ",\"postgres_up\":%" PRIu64
             ",\"redis_up\":%" PRIu64 ",\"bypassing\":%" PRIu64 "}",
-            sum_at(&printer, &first->queue_depth), sum_at(&printer, &first->in_flight),
-            sum_at(&printer, &first->connections), sum_at(&printer, &first->lock_lost),
-            sum_at(&printer, &first->postgres_up), sum_at(&printer, &first->redis_up),
-            sum_at(&printer, &first->bypassing));
-    if (fclose(printer.out) != 0) {
-        free(text);
-        return 0;
-    }
-    *ret_text = text;
-    return len;
+            printer.sum.queue_depth, printer.sum.in_flight, printer.sum.connections,
+            printer.sum.lock_lost, printer.sum.postgres_up, printer.sum.redis_up,
+            printer.sum.bypassing);
 }
 
 static void print_bounds(FILE *out, const char *name, const uint64_t *bounds)
@@ -352,21 +318,9 @@ static void print_bounds(FILE *out, const char *name, const uint64_t *bounds)
     fputc(']', out);
 }
 
-size_t metrics_print_bounds(char **ret_text)
+void metrics_print_bounds(FILE *out)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
-
-    if (out == NULL)
-        return 0;
     print_bounds(out, "stage_bounds_us", stage_bounds_us);
     fputc(',', out);
     print_bounds(out, "batch_bounds", batch_bounds);
-    if (fclose(out) != 0) {
-        free(text);
-        return 0;
-    }
-    *ret_text = text;
-    return len;
 }

@@ -11,9 +11,6 @@
 #include "base/status.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* -- labels -- */
 
@@ -137,21 +134,14 @@ struct metrics_health {
 struct metrics_health metrics_health(struct metrics *const *all, size_t count,
                                      bool bypasses_locks);
 
-/**
- * All loops' metrics as Prometheus text (version 0.0.4).
- *
- * @all       `count` pointers, one for each loop
- * @ret_text  set on success: NUL-terminated, to be freed by the caller
- *
- * Returns the length, or 0 when out of memory.
- */
-size_t metrics_print(struct metrics *const *all, size_t count, char **ret_text);
+/** Print the sums of all loops as Prometheus text (version 0.0.4). */
+void metrics_print(FILE *out, struct metrics *const *all, size_t count);
 
-/** The dashboard's stats of all loops as a JSON object. Otherwise as metrics_print(). */
-size_t metrics_print_stats(struct metrics *const *all, size_t count, char **ret_text);
+/** Print the stats of the dashboard, of all loops, as a JSON object. */
+void metrics_print_stats(FILE *out, struct metrics *const *all, size_t count);
 
-/** The upper bounds of the histograms in those stats, as two members of a JSON object.
- *  Otherwise as metrics_print(). */
-size_t metrics_print_bounds(char **ret_text);
+/** Print the upper bounds of the histograms in those stats, as two members of a JSON
+ *  object. */
+void metrics_print_bounds(FILE *out);
 
 #endif

@@ -8,9 +8,7 @@
 #ifndef MODEL_H
 #define MODEL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "app/core/text.h"
 
 #define TITLE_CHARS_MAX       200
 #define DESCRIPTION_CHARS_MAX 4000
@@ -22,11 +20,6 @@
 #define REQUEST_KEY_MAX       64  /* bytes of an Idempotency-Key */
 #define PAYMENT_REF_MAX       200 /* bytes */
 #define ACTOR_BYTES           32  /* "payment:" and a number, NUL-terminated */
-
-struct text {
-    const char *bytes; /* UTF-8, not NUL-terminated; NULL when absent */
-    size_t len;
-};
 
 struct voucher {
     int64_t id;

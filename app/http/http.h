@@ -96,10 +96,18 @@ struct http_reply {
     } headers[HTTP_REPLY_HEADERS_MAX];
 };
 
+/** Add a header to a reply that has fewer than HTTP_REPLY_HEADERS_MAX. */
+static inline void http_reply_add(struct http_reply *reply, const char *name,
+                                  const char *value)
+{
+    reply->headers[reply->header_count++] = (struct http_reply_header){name, value};
+}
+
 /** Answer a request, exactly once, from the handler or later. */
 void http_answer(struct http_request *request, const struct http_reply *reply);
 
-/** A reply that is rendered once and sent many times. NULL: out of memory. */
+/** A reply that is rendered once and sent many times. If it has an ETag, requests whose
+ *  If-None-Match names that are answered 304 instead. NULL: out of memory. */
 struct http_page;
 struct http_page *http_page_create(const struct http_reply *reply);
 void http_page_free(struct http_page *page); /* accepts NULL */

@@ -10,6 +10,7 @@
 
 struct http_page {
     struct MHD_Response *response;
+    struct http_page *not_modified; /* of a page with an ETag */
     char *body;
     size_t body_len;
     int64_t dated_s; /* of its header Date */
@@ -144,7 +145,7 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
     queue_individual(request, reply->status, response_create(reply));
 }
 
-struct http_page *http_page_create(const struct http_reply *reply)
+static struct http_page *page_create(const struct http_reply *reply)
 {
     struct http_page *page = calloc(1, sizeof(*page));
 
@@ -162,10 +163,34 @@ struct http_page *http_page_create(const struct http_reply *reply)
     return NULL;
 }
 
+static const char *etag_of(const struct http_page *page)
+{
+    return MHD_get_response_header(page->response, MHD_HTTP_HEADER_ETAG);
+}
+
+struct http_page *http_page_create(const struct http_reply *reply)
+{
+    struct http_page *page = page_create(reply);
+    struct http_reply not_modified = *reply;
+
+    if (page == NULL || etag_of(page) == NULL)
+        return page;
+    not_modified.status = MHD_HTTP_NOT_MODIFIED;
+    not_modified.content_type = NULL;
+    not_modified.body = "";
+    not_modified.body_len = 0;
+    page->not_modified = page_create(&not_modified);
+    if (page->not_modified != NULL)
+        return page;
+    http_page_free(page);
+    return NULL;
+}
+
 void http_page_free(struct http_page *page)
 {
     if (page == NULL)
         return;
+    http_page_free(page->not_modified);
     if (page->response != NULL)
         MHD_destroy_response(page->response);
     free(page->body);
@@ -209,6 +234,10 @@ void http_answer_page(struct http_request *request, struct http_page *page)
 {
     const struct http *http = request->http;
 
+    if (page->not_modified != NULL &&
+        text_has(http_header(request, MHD_HTTP_HEADER_IF_NONE_MATCH, NULL),
+                 etag_of(page)))
+        page = page->not_modified;
     notify_answered(request, page->status);
     page_date(page);
     if (is_last(request) || http->options.tls != NULL || request->trace[0] != '\0' ||

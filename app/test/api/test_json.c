@@ -23,11 +23,11 @@ static const struct json_field fields[] = {
 static enum status read_body(const char *text, struct body *body,
                              struct json_errors *errors)
 {
-    struct json_document *document = NULL;
+    json_t *document = NULL;
     enum status status =
         json_read((struct text){text, strlen(text)}, fields, body, &document, errors);
 
-    json_document_free(document);
+    json_decref(document);
     return status;
 }
 
@@ -36,7 +36,7 @@ static void test_json_read__fills_the_target(void **state)
     static const char text[] =
         "{\"number\": 7, \"title\": \"\xe7\xa7\x92\xe6\x9d\x80!\", \"at\": "
         "\"1970-01-01T00:00:01Z\"}";
-    struct json_document *document = NULL;
+    json_t *document = NULL;
     struct json_errors errors;
     struct body body = {0};
 
@@ -48,7 +48,7 @@ static void test_json_read__fills_the_target(void **state)
     assert_int_equal(body.number, 7);
     assert_int_equal(body.at_us, 1000000);
     assert_int_equal(body.title.len, 7);
-    json_document_free(document);
+    json_decref(document);
 }
 
 static void test_json_read__malformed(void **state)

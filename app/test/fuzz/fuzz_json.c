@@ -27,7 +27,7 @@ static bool is_within_bounds(const struct target *target)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct target target = {.number = 1, .time_us = 1};
-    struct json_document *document = NULL;
+    json_t *document = NULL;
     struct json_errors errors = {0};
     struct text body = {(const char *)data, size};
 
@@ -38,6 +38,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (errors.count > JSON_ERRORS_MAX)
         abort();
-    json_document_free(document);
+    json_decref(document);
     return 0;
 }

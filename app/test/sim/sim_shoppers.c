@@ -95,6 +95,7 @@ void sim_shoppers_buy(const struct sim_purchase *purchase, int64_t at_us)
 
 static void begin_request(struct request *request)
 {
+    static const struct api_route route = {.tag = ROUTE_PLACE};
     struct sim_attempt *attempt = &request->attempt;
 
     request->is_begun = true;
@@ -103,6 +104,7 @@ static void begin_request(struct request *request)
               attempt->user_id, attempt->voucher_id, request->key, attempt->service);
     request->api = (struct api_request){.api = sim_service_api(request->service),
                                         .http = sim_http_request(request, attempt->key),
+                                        .route = &route,
                                         .id = attempt->voucher_id,
                                         .arrived_us = attempt->arrived_us};
     api_place_order(&request->api);

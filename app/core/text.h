@@ -1,0 +1,39 @@
+/* text.h - parts of a request as text, and documents that are printed to memory. */
+#ifndef TEXT_H
+#define TEXT_H
+
+#include "base/attributes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct text {
+    const char *bytes; /* UTF-8, not NUL-terminated; NULL when absent */
+    size_t len;
+};
+
+/** Whether it is `other`; an absent text is none. */
+bool text_is(struct text text, const char *other);
+
+/** Whether `part` occurs in it. */
+bool text_has(struct text text, const char *part);
+
+/** 1..2^63-1 in decimal digits without sign, spaces or leading zeros. */
+MUST_CHECK bool text_parse_id(struct text text, int64_t *ret_id);
+
+/** A document under way, at a fixed address; written to `out`. */
+struct text_document {
+    FILE *out;
+    char *text;
+    size_t len;
+};
+
+/** False: out of memory. Otherwise end it with text_document_end(). */
+MUST_CHECK bool text_document_begin(struct text_document *document);
+
+/** Returns the NUL-terminated text, which the caller frees; NULL: out of memory. */
+char *text_document_end(struct text_document *document);
+
+#endif
