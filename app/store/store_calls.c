@@ -45,15 +45,23 @@ void store_free(struct store *store, void *block)
         free(block);
 }
 
-void *store_call_new(struct store *store, size_t size, store_query_cb done)
+void *store_call_new(struct store *store, size_t size, store_query_cb done, void *arg)
 {
     struct call *call = store_alloc(store, size);
 
     list_init(&call->query.link);
     list_init(&call->sent);
+    list_init(&call->items);
     call->query.done = done;
     call->store = store;
+    call->arg = arg;
     return call;
+}
+
+struct call *store_call_begin(struct store *store, store_query_cb done, void *arg)
+{
+    params_begin(&store->params);
+    return store_call_new(store, sizeof(struct call), done, arg);
 }
 
 void store_call_free(struct call *call)
@@ -355,7 +363,6 @@ static void store_on_closed(void *owner)
     LIST_DRAIN(struct suspect, suspect, &store->suspects, link)
         store_free(store, suspect);
     params_clear(&store->params);
-    free(store->vouchers);
     free(store->conns);
     free(store->expiry);
     queues_clear(&store->changes.queues);
@@ -396,8 +403,7 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg)
     closing_start(&store->closing, store_on_closed, store);
     for (unsigned i = 0; store->conns != NULL && i < store->conn_count; i++) {
         if (store->conns[i] != NULL)
-            store_conn_close(store->conns[i], closing_done,
-                             closing_part(&store->closing));
+            store_conn_close(store->conns[i], &store->closing);
     }
     cancel_waiting(store);
     closing_handle(&store->closing, (uv_handle_t *)&store->unsent_timer);

@@ -38,6 +38,7 @@ bool params_copy(struct store_params *params, const struct store_params *from)
     return true;
 }
 
+/* To the end of the last parameter. */
 static void put(struct store_params *params, const void *bytes, size_t len)
 {
     if (params->used + len > params->size) {
@@ -54,6 +55,7 @@ static void put(struct store_params *params, const void *bytes, size_t len)
     if (len > 0)
         memcpy(params->bytes + params->used, bytes, len);
     params->used += len;
+    params->offsets[params->count] = params->used;
 }
 
 static void put_int32(struct store_params *params, size_t value)
@@ -78,28 +80,22 @@ static int64_t to_wire_time(int64_t unix_us)
     return unix_us - EPOCH_US;
 }
 
-static void open_param(struct store_params *params, bool is_null)
+static void begin_param(struct store_params *params, bool is_null)
 {
     params->is_null[params->count] = is_null;
+    params->offsets[params->count++] = params->used;
     params->offsets[params->count] = params->used;
-}
-
-static void close_param(struct store_params *params)
-{
-    params->offsets[++params->count] = params->used;
 }
 
 void params_null(struct store_params *params)
 {
-    open_param(params, true);
-    close_param(params);
+    begin_param(params, true);
 }
 
 void params_int64(struct store_params *params, int64_t value)
 {
-    open_param(params, false);
+    begin_param(params, false);
     put_int64(params, value);
-    close_param(params);
 }
 
 void params_time(struct store_params *params, int64_t unix_us)
@@ -111,10 +107,9 @@ void params_text(struct store_params *params, const struct text *text)
 {
     bool is_null = text == NULL || text->bytes == NULL;
 
-    open_param(params, is_null);
+    begin_param(params, is_null);
     if (!is_null)
         put(params, text->bytes, text->len);
-    close_param(params);
 }
 
 void params_array_begin(struct store_params *params, enum params_type type, size_t count)
@@ -125,7 +120,7 @@ void params_array_begin(struct store_params *params, enum params_type type, size
         [PARAMS_TEXT] = OID_TEXT,
     };
 
-    open_param(params, false);
+    begin_param(params, false);
     put_int32(params, 1);                   /* dimensions */
     put_int32(params, type == PARAMS_TEXT); /* may contain NULLs */
     put_int32(params, (size_t)oids[type]);
@@ -154,9 +149,11 @@ void params_element_text(struct store_params *params, const struct text *text)
     put(params, text->bytes, text->len);
 }
 
-void params_array_end(struct store_params *params)
+void params_int64s(struct store_params *params, const int64_t *values, size_t count)
 {
-    close_param(params);
+    params_array_begin(params, PARAMS_INT64, count);
+    for (size_t i = 0; i < count; i++)
+        params_element_int64(params, values[i]);
 }
 
 /* -- results -- */

@@ -33,13 +33,13 @@ void params_int64(struct store_params *params, int64_t value);
 void params_time(struct store_params *params, int64_t unix_us);
 void params_text(struct store_params *params, const struct text *text);
 
-/* An array: begin, `count` elements, end. */
+/* An array: begin, then `count` elements. */
 enum params_type { PARAMS_INT64, PARAMS_TIME, PARAMS_TEXT };
 void params_array_begin(struct store_params *params, enum params_type type, size_t count);
 void params_element_int64(struct store_params *params, int64_t value);
 void params_element_time(struct store_params *params, int64_t unix_us);
 void params_element_text(struct store_params *params, const struct text *text);
-void params_array_end(struct store_params *params);
+void params_int64s(struct store_params *params, const int64_t *values, size_t count);
 
 /** A smallint, integer or bigint; 0 for NULL. */
 int64_t result_int64(const PGresult *result, int row, int column);

@@ -55,8 +55,7 @@ struct store_conn {
     struct store_backend backend;
     struct err broken; /* a failure found while sending; text "": none */
     struct closing closing;
-    void (*closed)(void *arg);
-    void *closed_arg;
+    struct closing *owner; /* counts this connection */
 };
 
 static void start_connecting(struct store_conn *conn);
@@ -547,12 +546,10 @@ static void conn_on_timer(uv_timer_t *timer)
 static void conn_on_closed(void *owner)
 {
     struct store_conn *conn = owner;
-    void (*closed)(void *) = conn->closed;
-    void *arg = conn->closed_arg;
+    struct closing *closing = conn->owner;
 
     free(conn);
-    if (closed != NULL)
-        closed(arg);
+    closing_done(closing);
 }
 
 enum status store_conn_open(const struct store_conn_options *options,
@@ -573,12 +570,11 @@ enum status store_conn_open(const struct store_conn_options *options,
     return STATUS_OK;
 }
 
-void store_conn_close(struct store_conn *conn, void (*closed)(void *arg), void *arg)
+void store_conn_close(struct store_conn *conn, struct closing *owner)
 {
     struct err why;
 
-    conn->closed = closed;
-    conn->closed_arg = arg;
+    conn->owner = closing_part(owner);
     conn->state = STATE_CLOSED;
     drop(conn);
     closing_handle(&conn->closing, (uv_handle_t *)&conn->timer);

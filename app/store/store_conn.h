@@ -12,6 +12,7 @@
 
 #include "app/store/store_codec.h"
 #include "base/attributes.h"
+#include "base/closing.h"
 #include "base/err.h"
 #include "base/list.h"
 
@@ -79,8 +80,8 @@ struct store_conn_options {
 MUST_CHECK enum status store_conn_open(const struct store_conn_options *options,
                                        struct store_conn **ret_conn);
 
-/** Answers all queries STATUS_CANCELLED; calls `closed` when all handles have closed. */
-void store_conn_close(struct store_conn *conn, void (*closed)(void *arg), void *arg);
+/** Answers all queries STATUS_CANCELLED; a part of `owner` until all handles have closed. */
+void store_conn_close(struct store_conn *conn, struct closing *owner);
 
 bool store_conn_is_up(const struct store_conn *conn);
 

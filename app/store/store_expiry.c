@@ -12,12 +12,12 @@
  */
 #include "app/store/store_impl.h"
 
+/* With store->params. */
 static void send_expiry(struct store *store, enum statement statement,
                         store_query_cb done)
 {
-    struct call *call = store_call_new(store, sizeof(*call), done);
-
-    store_send(ROLE_EXPIRY, call, statement, &store->params);
+    store_send(ROLE_EXPIRY, store_call_new(store, sizeof(struct call), done, NULL),
+               statement, &store->params);
 }
 
 static void end_expiry(struct expiry *expiry, enum status status, bool is_progress)
@@ -25,14 +25,6 @@ static void end_expiry(struct expiry *expiry, enum status status, bool is_progre
     if (!is_progress)
         expiry->skipped_count = 0;
     expiry->callback(status, expiry->expired, is_progress, expiry->arg);
-}
-
-static void put_ids(struct store_params *params, const int64_t *ids, size_t count)
-{
-    params_array_begin(params, PARAMS_INT64, count);
-    for (size_t i = 0; i < count; i++)
-        params_element_int64(params, ids[i]);
-    params_array_end(params);
 }
 
 static void store_on_expired(struct store_query *query, enum status status,
@@ -51,7 +43,7 @@ static void expire_next(struct store *store)
     }
     params_begin(&store->params);
     params_int64(&store->params, due->voucher_id);
-    put_ids(&store->params, expiry->firsts + due->first, due->count);
+    params_int64s(&store->params, expiry->firsts + due->first, due->count);
     send_expiry(store, STATEMENT_EXPIRE_BATCHES, store_on_expired);
 }
 
@@ -115,7 +107,7 @@ static void read_due(struct store *store)
 {
     params_begin(&store->params);
     params_int64(&store->params, EXPIRY_DUE_MAX);
-    put_ids(&store->params, store->expiry->skipped, store->expiry->skipped_count);
+    params_int64s(&store->params, store->expiry->skipped, store->expiry->skipped_count);
     send_expiry(store, STATEMENT_DUE_BATCHES, store_on_due);
 }
 

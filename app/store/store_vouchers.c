@@ -42,54 +42,26 @@ static struct voucher decode_voucher(const PGresult *result, int row)
     };
 }
 
-static bool grow_rows(struct store *store, size_t count)
-{
-    struct voucher *grown;
-
-    if (count <= store->vouchers_size)
-        return true;
-    grown = realloc(store->vouchers, count * sizeof(*grown));
-    if (grown == NULL)
-        return false;
-    store->vouchers = grown;
-    store->vouchers_size = count;
-    return true;
-}
-
-static void answer(struct vouchers_call *call, enum status status, size_t count,
-                   int64_t now_us)
-{
-    call->callback(status, count > 0 ? call->call.store->vouchers : NULL, count, now_us,
-                   call->arg);
-    store_call_free(&call->call);
-}
-
-static void answer_rows(struct vouchers_call *call, const PGresult *result)
-{
-    struct store *store = call->call.store;
-    int rows = PQntuples(result);
-    size_t count = 0;
-
-    if (rows < 1 || !grow_rows(store, (size_t)rows)) {
-        answer(call, STATUS_IO, 0, 0);
-        return;
-    }
-    for (int row = 0; row < rows; row++) {
-        if (!PQgetisnull(result, row, COLUMN_ID))
-            store->vouchers[count++] = decode_voucher(result, row);
-    }
-    answer(call, STATUS_OK, count, result_time(result, 0, COLUMN_NOW));
-}
-
+/* A row without a voucher brings the clock alone. */
 static void store_on_vouchers(struct store_query *query, enum status status,
                               const PGresult *result, const struct err *why UNUSED)
 {
-    struct vouchers_call *call = list_item(query, struct vouchers_call, call.query);
+    struct call *call = list_item(query, struct call, query);
+    int rows = status == STATUS_OK ? PQntuples(result) : 0;
+    struct voucher *vouchers = rows > 0 ? calloc((size_t)rows, sizeof(*vouchers)) : NULL;
+    size_t count = 0;
 
-    if (status == STATUS_OK)
-        answer_rows(call, result);
-    else
-        answer(call, status, 0, 0);
+    if (status == STATUS_OK && vouchers == NULL)
+        status = STATUS_IO;
+    for (int row = 0; status == STATUS_OK && row < rows; row++) {
+        if (!PQgetisnull(result, row, COLUMN_ID))
+            vouchers[count++] = decode_voucher(result, row);
+    }
+    call->callback.vouchers(status, count > 0 ? vouchers : NULL, count,
+                            status == STATUS_OK ? result_time(result, 0, COLUMN_NOW) : 0,
+                            call->arg);
+    free(vouchers);
+    store_call_free(call);
 }
 
 static void answer_written(struct store_query *query, enum status status,
@@ -126,12 +98,10 @@ static void store_on_restocked(struct store_query *query, enum status status,
 static struct call *begin(struct store *store, store_query_cb done,
                           store_vouchers_cb callback, void *arg)
 {
-    struct vouchers_call *call = store_call_new(store, sizeof(*call), done);
+    struct call *call = store_call_begin(store, done, arg);
 
-    call->callback = callback;
-    call->arg = arg;
-    params_begin(&store->params);
-    return &call->call;
+    call->callback.vouchers = callback;
+    return call;
 }
 
 void store_read_voucher(struct store *store, int64_t voucher_id,
@@ -148,10 +118,7 @@ void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
 {
     struct call *call = begin(store, store_on_vouchers, callback, arg);
 
-    params_array_begin(&store->params, PARAMS_INT64, count);
-    for (size_t i = 0; i < count; i++)
-        params_element_int64(&store->params, ids[i]);
-    params_array_end(&store->params);
+    params_int64s(&store->params, ids, count);
     store_send(ROLE_MAIN, call, STATEMENT_READ_VOUCHERS, &store->params);
 }
 

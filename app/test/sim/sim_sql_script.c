@@ -104,7 +104,6 @@ static void make_batch(bool has_fences)
         params_element_int64(&params, rows[i].user_id);
         printf("%s%" PRId64, comma(i), rows[i].user_id);
     }
-    params_array_end(&params);
     printf("]::bigint[], array[");
     if (has_fences) {
         params_array_begin(&params, PARAMS_INT64, count);
@@ -112,7 +111,6 @@ static void make_batch(bool has_fences)
             params_element_int64(&params, rows[i].fence);
             printf("%s%" PRId64, comma(i), rows[i].fence);
         }
-        params_array_end(&params);
         printf("]::bigint[], array[");
     }
     params_array_begin(&params, PARAMS_TEXT, count);
@@ -121,7 +119,6 @@ static void make_batch(bool has_fences)
         printf("%s", comma(i));
         print_key(&rows[i]);
     }
-    params_array_end(&params);
     printf("]::text[])");
 }
 
@@ -193,7 +190,6 @@ static void put_change(const struct sim_order *order)
     params_int64(&params, sim_tables.vouchers[order->voucher].id);
     params_array_begin(&params, PARAMS_INT64, 1);
     params_element_int64(&params, order->id);
-    params_array_end(&params);
 }
 
 static void print_change(enum sim_statement_kind kind, const char *function)

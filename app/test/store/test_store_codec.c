@@ -87,7 +87,6 @@ static void test_params__keep_their_places_while_the_buffer_grows(void **state U
     params_array_begin(&params, PARAMS_INT64, 10000);
     for (int64_t i = 0; i < 10000; i++)
         params_element_int64(&params, i);
-    params_array_end(&params);
     params_text(&params, &text);
     params_text(&params, NULL);
     assert_int_equal(params.count, 5);
@@ -110,7 +109,6 @@ static void test_result_array__reads_what_was_written(void **state UNUSED)
     params_element_int64(&params, -5);
     params_element_int64(&params, INT64_MIN);
     params_element_int64(&params, 9);
-    params_array_end(&params);
     result = result_with(params.bytes, (int)params.used);
     array = result_array(result, 0, 0);
     assert_int_equal(array.count, 3);
