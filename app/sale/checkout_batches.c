@@ -1,5 +1,5 @@
 /*
- * checkout.c - batches many small orders into one transaction.
+ * checkout_batches.c - batches many small orders into one transaction.
  *
  * checkout_submit() accepts an order request, or refuses it at once when too many are in
  * flight, so waiting is bounded. An accepted request passes through these states:
@@ -30,12 +30,9 @@
  *
  * Threads: the owning loop's only.
  */
-#include "app/sale/checkout.h"
-
 #include "app/core/log.h"
-#include "app/core/queues.h"
+#include "app/sale/checkout_impl.h"
 #include "base/clock.h"
-#include "base/closing.h"
 #include "base/random.h"
 
 #include <assert.h>
@@ -45,123 +42,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_MS           20    /* between checks of deadlines and unknown batches */
-#define UNLOCK_WAIT_US    20000 /* an answer waits this long for the release of its lock */
-#define TRIES_MAX         5     /* transactions of an order that may fail at once */
-#define KEY_BYTES         80
+#define TICK_MS           20   /* between checks of deadlines and unknown batches */
+#define TRIES_MAX         5    /* transactions of an order that may fail at once */
 #define GATHER_MAX_US     2000 /* a batch is delayed this long to become larger */
 #define EARLY_COMMIT_US   1000 /* commits that take as long are worth an early release */
 #define GATHER_MIN_ORDERS 16   /* orders of a batch after which the next is delayed */
-
-enum item_state { ITEM_LOCKING, ITEM_QUEUED, ITEM_SENT, ITEM_UNLOCKING };
-
-/* An accepted request. */
-struct item {
-    struct list link;     /* in the list of its state */
-    struct list deadline; /* in checkout->deadlines until it is answered */
-    struct rlock lock;
-    struct placement placement;
-    struct checkout *checkout;
-    checkout_cb callback;
-    void *arg;
-    int64_t voucher_id;
-    int64_t arrived_us;
-    int64_t state_since_us;
-    enum item_state state;
-    enum outcome outcome; /* set in UNLOCKING */
-    unsigned tries;       /* transactions that failed at once */
-    bool is_answered;
-    bool was_stale; /* its fence was refused once */
-    char key[KEY_BYTES];
-    char trace[CHECKOUT_TRACE_BYTES + 1]; /* "", or ends with a space */
-};
-
-struct batch {
-    struct list link; /* in queue->split_batches, checkout->unknown or ->free_batches */
-    struct checkout *checkout;
-    struct queue *queue;
-    struct store_batch orders; /* placements: of the items, in the same order */
-    struct item **items;       /* as the placements, with room for batch_max */
-    bool is_released; /* its voucher's row is free, its commit is not durable yet */
-    int64_t sent_us;
-    int64_t sent_at_us; /* the same, not too late, by the database's clock */
-};
-
-struct checkout {
-    struct checkout_options options;
-    struct closing closing;
-    uv_timer_t timer;
-    uv_timer_t gather_timer; /* wakes the loop for checkout_turn() */
-    struct {
-        int64_t voucher_id; /* of the last large batch */
-        int64_t until_us;
-        size_t count; /* queued orders that end the delay */
-    } gather;
-    struct queues queues;
-    struct list unlocking; /* items, by state_since_us */
-    struct list deadlines; /* items, by arrived_us */
-    struct list unknown;   /* batches whose outcome must be looked up */
-    struct list free_items;
-    struct list free_batches;
-    size_t in_flight; /* items that exist */
-    size_t queued;    /* items in QUEUED */
-    uint64_t generated_keys;
-    char key_prefix[65]; /* of the generated keys */
-};
-
-static void item_enqueue(struct item *item);
-
-/* -- memory: free lists, so that a sale allocates nothing once it runs -- */
-
-static struct item *item_create(struct checkout *checkout)
-{
-    struct item *item = LIST_SHIFT(struct item, &checkout->free_items, link);
-
-    if (item == NULL)
-        item = calloc(1, sizeof(*item));
-    if (item == NULL)
-        return NULL;
-    list_init(&item->link);
-    list_init(&item->deadline);
-    item->checkout = checkout;
-    item->tries = 0;
-    item->is_answered = item->was_stale = false;
-    checkout->in_flight++;
-    return item;
-}
-
-static void item_free(struct item *item)
-{
-    struct checkout *checkout = item->checkout;
-
-    list_remove(&item->link);
-    list_append(&checkout->free_items, &item->link);
-    checkout->in_flight--;
-}
-
-static int64_t timeout_us(const struct checkout *checkout)
-{
-    return checkout->options.timeout_ms * INT64_C(1000);
-}
-
-static int64_t item_deadline_us(const struct item *item)
-{
-    return item->arrived_us + timeout_us(item->checkout);
-}
 
 static struct batch *batch_create(struct checkout *checkout, struct queue *queue)
 {
     struct batch *batch = LIST_SHIFT(struct batch, &checkout->free_batches, link);
 
     if (batch == NULL) {
-        size_t size = checkout->options.batch_max * sizeof(void *);
-
-        batch = calloc(1, sizeof(*batch) + 2 * size);
+        batch = calloc(1, sizeof(*batch) + checkout->options.batch_max * sizeof(void *));
         if (batch == NULL)
             return NULL;
-        batch->items = (struct item **)(void *)(batch + 1);
-        batch->orders.placements =
-            (struct placement **)(void *)((char *)(batch + 1) + size);
+        batch->orders.placements = (struct placement **)(void *)(batch + 1);
         list_init(&batch->link);
     }
     batch->checkout = checkout;
@@ -179,167 +74,18 @@ static void batch_free(struct batch *batch)
     list_append(&batch->checkout->free_batches, &batch->link);
 }
 
+static struct item *batch_item(const struct batch *batch, size_t at)
+{
+    return list_item(batch->orders.placements[at], struct item, placement);
+}
+
 static void batch_add(struct batch *batch, struct item *item)
 {
     int64_t deadline_us = item_deadline_us(item);
 
-    batch->items[batch->orders.count] = item;
     batch->orders.placements[batch->orders.count++] = &item->placement;
     if (deadline_us < batch->orders.deadline_us)
         batch->orders.deadline_us = deadline_us;
-}
-
-/* -- answer and unlock -- */
-
-static void item_answer(struct item *item, enum outcome outcome)
-{
-    struct checkout *checkout = item->checkout;
-    bool has_order = outcome == OUTCOME_PLACED || outcome == OUTCOME_REPEATED ||
-                     outcome == OUTCOME_ALREADY_ORDERED;
-
-    if (item->is_answered)
-        return;
-    item->is_answered = true;
-    list_remove(&item->deadline);
-    metrics_add(&checkout->options.metrics->outcomes[outcome], 1);
-    metrics_observe_stage_us(checkout->options.metrics, STAGE_TOTAL,
-                             clock_mono_us() - item->arrived_us);
-    item->callback(outcome, has_order ? &item->placement.order : NULL, item->arg);
-}
-
-static void item_advance(struct item *item, enum item_state state,
-                         enum metrics_stage ended)
-{
-    int64_t now_us = clock_mono_us();
-
-    metrics_observe_stage_us(item->checkout->options.metrics, ended,
-                             now_us - item->state_since_us);
-    item->state = state;
-    item->state_since_us = now_us;
-}
-
-static void checkout_on_unlocked(struct rlock *lock UNUSED, enum status status, void *arg)
-{
-    struct item *item = arg;
-
-    if (status == STATUS_LOST)
-        metrics_add(&item->checkout->options.metrics->lock_lost, 1);
-    metrics_observe_stage_us(item->checkout->options.metrics, STAGE_UNLOCK,
-                             clock_mono_us() - item->state_since_us);
-    item_answer(item, item->outcome);
-    item_free(item);
-}
-
-/* Releases the lock, then answers, so that the shopper's next request finds the lock free
-   on any loop or instance. */
-static void item_finish(struct item *item, enum outcome outcome)
-{
-    list_remove(&item->link);
-    item->state = ITEM_UNLOCKING;
-    item->state_since_us = clock_mono_us();
-    item->outcome = outcome;
-    if (rlock_is_held(&item->lock)) {
-        list_append(&item->checkout->unlocking, &item->link);
-        rlock_release(item->checkout->options.locks, &item->lock, checkout_on_unlocked,
-                      item);
-    } else {
-        item_answer(item, outcome);
-        item_free(item);
-    }
-}
-
-/* A slow Redis must not delay an answer that Postgres has given. */
-static void answer_overdue_unlocks(struct checkout *checkout, int64_t now_us)
-{
-    LIST_EACH_SAFE(struct item, item, &checkout->unlocking, link) {
-        if (now_us - item->state_since_us < UNLOCK_WAIT_US)
-            return;
-        list_remove(&item->link);
-        item_answer(item, item->outcome);
-    }
-}
-
-/* -- lock -- */
-
-/* An order without a lock has no fence by which its outcome could be looked up; a
-   generated request key replaces the fence. It is longer than a key of a shopper can be,
-   so it is never equal to one. */
-static void item_bypass_lock(struct item *item)
-{
-    struct checkout *checkout = item->checkout;
-
-    item->placement.fence = 0;
-    if (item->placement.key.bytes == NULL) {
-        int len =
-            snprintf(item->key, sizeof(item->key), "%s%015" PRIu64, checkout->key_prefix,
-                     checkout->generated_keys++ % 1000000000000000u);
-
-        item->placement.key = (struct text){item->key, (size_t)len};
-    }
-    item_enqueue(item);
-}
-
-static void checkout_on_lock_lost(struct rlock *lock UNUSED, enum status status UNUSED,
-                                  void *arg)
-{
-    struct item *item = arg;
-
-    metrics_add(&item->checkout->options.metrics->lock_lost, 1);
-    if (item->state == ITEM_QUEUED) {
-        item->checkout->queued--;
-        item_finish(item, OUTCOME_UNAVAILABLE);
-    }
-    /* in SENT the fence and the constraints decide */
-}
-
-static void checkout_on_locked(struct rlock *lock, enum status status, void *arg)
-{
-    struct item *item = arg;
-
-    switch (status) {
-    case STATUS_OK:
-        item->placement.fence = rlock_fence(lock);
-        if (item->is_answered)
-            item_finish(item, OUTCOME_UNAVAILABLE);
-        else
-            item_enqueue(item);
-        break;
-    case STATUS_BUSY:
-        item_finish(item, OUTCOME_IN_PROGRESS);
-        break;
-    default:
-        if (item->checkout->options.bypass_locks && !item->is_answered &&
-            status != STATUS_CANCELLED)
-            item_bypass_lock(item);
-        else
-            item_finish(item, OUTCOME_UNAVAILABLE);
-    }
-}
-
-/* Ends before the request's deadline: "in progress" says more than "unavailable". */
-static uint32_t lock_wait_ms(const struct checkout_options *options)
-{
-    uint32_t most_ms = options->timeout_ms / 10 * 9;
-
-    if (options->bypass_locks && !rlock_client_is_up(options->locks))
-        return 0; /* it sells without the lock instead */
-    return options->lock_wait_ms < most_ms ? options->lock_wait_ms : most_ms;
-}
-
-static void item_lock(struct item *item)
-{
-    const struct checkout_options *options = &item->checkout->options;
-    struct rlock_acquire_options acquire = {.lease_ms = options->lease_ms,
-                                            .watchdog = true,
-                                            .on_lost = checkout_on_lock_lost,
-                                            .wait_ms = lock_wait_ms(options)};
-    char name[40];
-    int len =
-        snprintf(name, sizeof(name), "lock:order:%" PRId64, item->placement.user_id);
-
-    item->state = ITEM_LOCKING;
-    rlock_acquire(options->locks, &item->lock, name, (size_t)len, &acquire,
-                  checkout_on_locked, item);
 }
 
 /* A request that waited elsewhere first may be older than the last one. */
@@ -384,7 +130,7 @@ bool checkout_submit(struct checkout *checkout, const struct checkout_request *r
 
 /* -- queues -- */
 
-static void item_enqueue(struct item *item)
+void item_enqueue(struct item *item)
 {
     struct checkout *checkout = item->checkout;
     struct queue *queue = queues_get(&checkout->queues, item->voucher_id);
@@ -404,7 +150,7 @@ static bool item_has_time(const struct item *item, const struct queue *queue,
                           int64_t now_us)
 {
     return item_deadline_us(item) - now_us >
-           queue_needs_us(queue, timeout_us(item->checkout));
+           queue_needs_us(queue, checkout_timeout_us(item->checkout));
 }
 
 /* Returns the item to the head of its queue if it may still be placed. */
@@ -545,13 +291,6 @@ void checkout_turn(struct checkout *checkout)
     metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
 }
 
-static void log_unknown(const struct item *item)
-{
-    log_event(LOG_WARN, "outcome_unknown",
-              "%svoucher_id=%" PRId64 " user_id=%" PRId64 " fence=%" PRId64, item->trace,
-              item->voucher_id, item->placement.user_id, item->placement.fence);
-}
-
 static void item_apply_verdict(struct item *item)
 {
     static const enum outcome outcomes[] = {
@@ -569,41 +308,14 @@ static void item_apply_verdict(struct item *item)
     metrics_observe_stage_us(item->checkout->options.metrics, STAGE_COMMIT,
                              clock_mono_us() - item->state_since_us);
     if (item->placement.verdict == VERDICT_NONE && !item->is_answered)
-        log_unknown(item);
+        item_log_unknown(item);
     item_finish(item, outcomes[item->placement.verdict]);
-}
-
-static void checkout_on_stale_unlocked(struct rlock *lock UNUSED,
-                                       enum status status UNUSED, void *arg)
-{
-    struct item *item = arg;
-
-    if (item->is_answered)
-        item_free(item);
-    else
-        item_lock(item);
-}
-
-/*
- * The shopper's newest order has an equal or greater fence. Another instance got that one,
- * and a failover of Redis has lowered the counter since: raise it, and lock again, once.
- */
-static void item_renew_fence(struct item *item)
-{
-    item->was_stale = true;
-    item_advance(item, ITEM_LOCKING, STAGE_COMMIT);
-    rlock_raise_fences(item->checkout->options.locks, item->placement.fence);
-    if (rlock_is_held(&item->lock))
-        rlock_release(item->checkout->options.locks, &item->lock,
-                      checkout_on_stale_unlocked, item);
-    else
-        checkout_on_stale_unlocked(&item->lock, STATUS_OK, item);
 }
 
 static void batch_apply_verdicts(struct batch *batch)
 {
     for (size_t i = 0; i < batch->orders.count; i++) {
-        struct item *item = batch->items[i];
+        struct item *item = batch_item(batch, i);
 
         if (item->placement.verdict == VERDICT_STALE_FENCE && !item->was_stale &&
             !item->is_answered)
@@ -616,13 +328,13 @@ static void batch_apply_verdicts(struct batch *batch)
 static void batch_requeue(struct batch *batch)
 {
     for (size_t i = batch->orders.count; i > 0; i--) /* from the last, each to the head */
-        item_requeue(batch->items[i - 1], batch->queue);
+        item_requeue(batch_item(batch, i - 1), batch->queue);
 }
 
 static void batch_finish(struct batch *batch, enum outcome outcome)
 {
     for (size_t i = 0; i < batch->orders.count; i++)
-        item_finish(batch->items[i], outcome);
+        item_finish(batch_item(batch, i), outcome);
 }
 
 /* The voucher's transaction is complete; its next batch may be sent. */
@@ -658,13 +370,13 @@ static void batch_split(struct batch *batch, const struct err *why)
     if (batch->orders.count > 1)
         tail = batch_create(checkout, batch->queue);
     if (tail == NULL) {
-        log_refused(batch->items[0], why);
+        log_refused(batch_item(batch, 0), why);
         batch_finish(batch, OUTCOME_INTERNAL);
         batch_end(batch);
         return;
     }
     for (size_t i = batch->orders.count / 2; i < batch->orders.count; i++)
-        batch_add(tail, batch->items[i]);
+        batch_add(tail, batch_item(batch, i));
     batch->orders.count /= 2;
     metrics_add(&checkout->options.metrics->batch_splits, 1);
     list_insert_after(&batch->queue->split_batches, &tail->link);
@@ -680,7 +392,8 @@ static void checkout_on_released(void *arg)
     struct checkout *checkout = batch->checkout;
     struct queue *queue = batch->queue;
 
-    queue_note_time(queue, clock_mono_us() - batch->sent_us, false, timeout_us(checkout));
+    queue_note_time(queue, clock_mono_us() - batch->sent_us, false,
+                    checkout_timeout_us(checkout));
     batch->is_released = true;
     queue->unflushed++;
     queue->is_busy = false;
@@ -700,17 +413,15 @@ static void checkout_on_placed(enum status status,
     switch (status) {
     case STATUS_OK:
         if (!batch->is_released)
-            queue_note_time(batch->queue, took_us, false, timeout_us(checkout));
+            queue_note_time(batch->queue, took_us, false, checkout_timeout_us(checkout));
         gather_begin(checkout, batch);
         batch_apply_verdicts(batch);
         batch_end(batch);
         break;
     case STATUS_BUSY:
-        queue_note_time(batch->queue, took_us, true, timeout_us(checkout));
-        batch_requeue(batch);
-        batch_end(batch);
-        break;
     case STATUS_DOWN:
+        if (status == STATUS_BUSY)
+            queue_note_time(batch->queue, took_us, true, checkout_timeout_us(checkout));
         batch_requeue(batch);
         batch_end(batch);
         break;
@@ -774,10 +485,10 @@ static void checkout_on_resolved(enum status status,
     bool is_awaited = false;
 
     for (size_t i = 0; i < batch->orders.count; i++)
-        is_awaited |= !batch->items[i]->is_answered;
+        is_awaited |= !batch_item(batch, i)->is_answered;
     if (status == STATUS_OK) {
         for (size_t i = batch->orders.count; i > 0; i--) {
-            struct item *item = batch->items[i - 1];
+            struct item *item = batch_item(batch, i - 1);
 
             if (was_placed_before(item, batch))
                 item->placement.verdict = VERDICT_REPEATED;
@@ -808,25 +519,6 @@ static void look_up_unknown(struct checkout *checkout)
 
 /* -- deadlines -- */
 
-static void item_time_out(struct item *item)
-{
-    switch (item->state) {
-    case ITEM_LOCKING: /* checkout_on_locked() releases the lock */
-        item_answer(item, OUTCOME_UNAVAILABLE);
-        break;
-    case ITEM_QUEUED:
-        item->checkout->queued--;
-        item_finish(item, OUTCOME_UNAVAILABLE);
-        break;
-    case ITEM_UNLOCKING:
-        item_answer(item, item->outcome);
-        break;
-    case ITEM_SENT:
-        log_unknown(item);
-        item_answer(item, OUTCOME_UNKNOWN);
-    }
-}
-
 static void checkout_on_tick(uv_timer_t *timer)
 {
     struct checkout *checkout = timer->data;
@@ -839,7 +531,7 @@ static void checkout_on_tick(uv_timer_t *timer)
             break;
         item_time_out(first);
     }
-    answer_overdue_unlocks(checkout, now_us);
+    checkout_answer_overdue_unlocks(checkout, now_us);
     look_up_unknown(checkout);
 }
 

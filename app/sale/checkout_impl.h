@@ -1,0 +1,103 @@
+/* checkout_impl.h - what the files of the checkout share; private to it. */
+#ifndef CHECKOUT_IMPL_H
+#define CHECKOUT_IMPL_H
+
+#include "app/core/queues.h"
+#include "app/sale/checkout.h"
+#include "base/closing.h"
+
+#define KEY_BYTES 80
+
+enum item_state { ITEM_LOCKING, ITEM_QUEUED, ITEM_SENT, ITEM_UNLOCKING };
+
+/* An accepted request. */
+struct item {
+    struct list link;     /* in the list of its state */
+    struct list deadline; /* in checkout->deadlines until it is answered */
+    struct rlock lock;
+    struct placement placement;
+    struct checkout *checkout;
+    checkout_cb callback;
+    void *arg;
+    int64_t voucher_id;
+    int64_t arrived_us;
+    int64_t state_since_us;
+    enum item_state state;
+    enum outcome outcome; /* set in UNLOCKING */
+    unsigned tries;       /* transactions that failed at once */
+    bool is_answered;
+    bool was_stale; /* its fence was refused once */
+    char key[KEY_BYTES];
+    char trace[CHECKOUT_TRACE_BYTES + 1]; /* "", or ends with a space */
+};
+
+struct batch {
+    struct list link; /* in queue->split_batches, checkout->unknown or ->free_batches */
+    struct checkout *checkout;
+    struct queue *queue;
+    struct store_batch orders; /* of the items, see batch_item(); room for batch_max */
+    bool is_released; /* its voucher's row is free, its commit is not durable yet */
+    int64_t sent_us;
+    int64_t sent_at_us; /* the same, not too late, by the database's clock */
+};
+
+struct checkout {
+    struct checkout_options options;
+    struct closing closing;
+    uv_timer_t timer;
+    uv_timer_t gather_timer; /* wakes the loop for checkout_turn() */
+    struct {
+        int64_t voucher_id; /* of the last large batch */
+        int64_t until_us;
+        size_t count; /* queued orders that end the delay */
+    } gather;
+    struct queues queues;
+    struct list unlocking; /* items, by state_since_us */
+    struct list deadlines; /* items, by arrived_us */
+    struct list unknown;   /* batches whose outcome must be looked up */
+    struct list free_items;
+    struct list free_batches;
+    size_t in_flight; /* items that exist */
+    size_t queued;    /* items in QUEUED */
+    uint64_t generated_keys;
+    char key_prefix[65]; /* of the generated keys */
+};
+
+/* -- items; see checkout_items.c -- */
+
+/** NULL: out of memory. */
+struct item *item_create(struct checkout *checkout);
+
+/** Request the lock; then item_enqueue() or item_finish() is called. */
+void item_lock(struct item *item);
+
+/** Append the item to the queue of its voucher. */
+void item_enqueue(struct item *item);
+
+/** Enter a state; `ended` is the stage of the one before. */
+void item_advance(struct item *item, enum item_state state, enum metrics_stage ended);
+
+/**
+ * The shopper's newest order has an equal or greater fence. Another instance got that one,
+ * and a failover of Redis has lowered the counter since: raise it, and lock again, once.
+ */
+void item_renew_fence(struct item *item);
+
+/** Release the lock, then answer, so that the shopper's next request finds the lock free on
+ *  any loop or instance. Frees the item. */
+void item_finish(struct item *item, enum outcome outcome);
+
+/** Answer the item, unless it was answered, without freeing it. */
+void item_answer(struct item *item, enum outcome outcome);
+
+/** Answer an item whose deadline has passed. */
+void item_time_out(struct item *item);
+
+/** A slow Redis must not delay an answer that Postgres has given. */
+void checkout_answer_overdue_unlocks(struct checkout *checkout, int64_t now_us);
+
+int64_t checkout_timeout_us(const struct checkout *checkout);
+int64_t item_deadline_us(const struct item *item);
+void item_log_unknown(const struct item *item);
+
+#endif

@@ -1,0 +1,250 @@
+/*
+ * checkout_items.c - the requests of the checkout: their locks, answers and memory.
+ *
+ * checkout_batches.c forms batches of those that hold their lock.
+ */
+#include "app/core/log.h"
+#include "app/sale/checkout_impl.h"
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define UNLOCK_WAIT_US 20000 /* an answer waits this long for the release of its lock */
+
+/* -- memory: free lists, so that a sale allocates nothing once it runs -- */
+
+struct item *item_create(struct checkout *checkout)
+{
+    struct item *item = LIST_SHIFT(struct item, &checkout->free_items, link);
+
+    if (item == NULL)
+        item = calloc(1, sizeof(*item));
+    if (item == NULL)
+        return NULL;
+    list_init(&item->link);
+    list_init(&item->deadline);
+    item->checkout = checkout;
+    item->tries = 0;
+    item->is_answered = item->was_stale = false;
+    checkout->in_flight++;
+    return item;
+}
+
+static void item_free(struct item *item)
+{
+    struct checkout *checkout = item->checkout;
+
+    list_remove(&item->link);
+    list_append(&checkout->free_items, &item->link);
+    checkout->in_flight--;
+}
+
+int64_t checkout_timeout_us(const struct checkout *checkout)
+{
+    return checkout->options.timeout_ms * INT64_C(1000);
+}
+
+int64_t item_deadline_us(const struct item *item)
+{
+    return item->arrived_us + checkout_timeout_us(item->checkout);
+}
+
+/* -- answer and unlock -- */
+
+void item_log_unknown(const struct item *item)
+{
+    log_event(LOG_WARN, "outcome_unknown",
+              "%svoucher_id=%" PRId64 " user_id=%" PRId64 " fence=%" PRId64, item->trace,
+              item->voucher_id, item->placement.user_id, item->placement.fence);
+}
+
+void item_answer(struct item *item, enum outcome outcome)
+{
+    struct checkout *checkout = item->checkout;
+    bool has_order = outcome == OUTCOME_PLACED || outcome == OUTCOME_REPEATED ||
+                     outcome == OUTCOME_ALREADY_ORDERED;
+
+    if (item->is_answered)
+        return;
+    item->is_answered = true;
+    list_remove(&item->deadline);
+    metrics_add(&checkout->options.metrics->outcomes[outcome], 1);
+    metrics_observe_stage_us(checkout->options.metrics, STAGE_TOTAL,
+                             clock_mono_us() - item->arrived_us);
+    item->callback(outcome, has_order ? &item->placement.order : NULL, item->arg);
+}
+
+void item_advance(struct item *item, enum item_state state, enum metrics_stage ended)
+{
+    int64_t now_us = clock_mono_us();
+
+    metrics_observe_stage_us(item->checkout->options.metrics, ended,
+                             now_us - item->state_since_us);
+    item->state = state;
+    item->state_since_us = now_us;
+}
+
+static void checkout_on_unlocked(struct rlock *lock UNUSED, enum status status, void *arg)
+{
+    struct item *item = arg;
+
+    if (status == STATUS_LOST)
+        metrics_add(&item->checkout->options.metrics->lock_lost, 1);
+    metrics_observe_stage_us(item->checkout->options.metrics, STAGE_UNLOCK,
+                             clock_mono_us() - item->state_since_us);
+    item_answer(item, item->outcome);
+    item_free(item);
+}
+
+void item_finish(struct item *item, enum outcome outcome)
+{
+    list_remove(&item->link);
+    item->state = ITEM_UNLOCKING;
+    item->state_since_us = clock_mono_us();
+    item->outcome = outcome;
+    if (rlock_is_held(&item->lock)) {
+        list_append(&item->checkout->unlocking, &item->link);
+        rlock_release(item->checkout->options.locks, &item->lock, checkout_on_unlocked,
+                      item);
+    } else {
+        item_answer(item, outcome);
+        item_free(item);
+    }
+}
+
+void checkout_answer_overdue_unlocks(struct checkout *checkout, int64_t now_us)
+{
+    LIST_EACH_SAFE(struct item, item, &checkout->unlocking, link) {
+        if (now_us - item->state_since_us < UNLOCK_WAIT_US)
+            return;
+        list_remove(&item->link);
+        item_answer(item, item->outcome);
+    }
+}
+
+void item_time_out(struct item *item)
+{
+    switch (item->state) {
+    case ITEM_LOCKING: /* checkout_on_locked() releases the lock */
+        item_answer(item, OUTCOME_UNAVAILABLE);
+        break;
+    case ITEM_QUEUED:
+        item->checkout->queued--;
+        item_finish(item, OUTCOME_UNAVAILABLE);
+        break;
+    case ITEM_UNLOCKING:
+        item_answer(item, item->outcome);
+        break;
+    case ITEM_SENT:
+        item_log_unknown(item);
+        item_answer(item, OUTCOME_UNKNOWN);
+    }
+}
+
+/* -- lock -- */
+
+/* An order without a lock has no fence by which its outcome could be looked up; a
+   generated request key replaces the fence. It is longer than a key of a shopper can be,
+   so it is never equal to one. */
+static void item_bypass_lock(struct item *item)
+{
+    struct checkout *checkout = item->checkout;
+
+    item->placement.fence = 0;
+    if (item->placement.key.bytes == NULL) {
+        int len =
+            snprintf(item->key, sizeof(item->key), "%s%015" PRIu64, checkout->key_prefix,
+                     checkout->generated_keys++ % 1000000000000000u);
+
+        item->placement.key = (struct text){item->key, (size_t)len};
+    }
+    item_enqueue(item);
+}
+
+static void checkout_on_lock_lost(struct rlock *lock UNUSED, enum status status UNUSED,
+                                  void *arg)
+{
+    struct item *item = arg;
+
+    metrics_add(&item->checkout->options.metrics->lock_lost, 1);
+    if (item->state == ITEM_QUEUED) {
+        item->checkout->queued--;
+        item_finish(item, OUTCOME_UNAVAILABLE);
+    }
+    /* in SENT the fence and the constraints decide */
+}
+
+static void checkout_on_locked(struct rlock *lock, enum status status, void *arg)
+{
+    struct item *item = arg;
+
+    switch (status) {
+    case STATUS_OK:
+        item->placement.fence = rlock_fence(lock);
+        if (item->is_answered)
+            item_finish(item, OUTCOME_UNAVAILABLE);
+        else
+            item_enqueue(item);
+        break;
+    case STATUS_BUSY:
+        item_finish(item, OUTCOME_IN_PROGRESS);
+        break;
+    default:
+        if (item->checkout->options.bypass_locks && !item->is_answered &&
+            status != STATUS_CANCELLED)
+            item_bypass_lock(item);
+        else
+            item_finish(item, OUTCOME_UNAVAILABLE);
+    }
+}
+
+/* Ends before the request's deadline: "in progress" says more than "unavailable". */
+static uint32_t lock_wait_ms(const struct checkout_options *options)
+{
+    uint32_t most_ms = options->timeout_ms / 10 * 9;
+
+    if (options->bypass_locks && !rlock_client_is_up(options->locks))
+        return 0; /* it sells without the lock instead */
+    return options->lock_wait_ms < most_ms ? options->lock_wait_ms : most_ms;
+}
+
+void item_lock(struct item *item)
+{
+    const struct checkout_options *options = &item->checkout->options;
+    struct rlock_acquire_options acquire = {.lease_ms = options->lease_ms,
+                                            .watchdog = true,
+                                            .on_lost = checkout_on_lock_lost,
+                                            .wait_ms = lock_wait_ms(options)};
+    char name[40];
+    int len =
+        snprintf(name, sizeof(name), "lock:order:%" PRId64, item->placement.user_id);
+
+    item->state = ITEM_LOCKING;
+    rlock_acquire(options->locks, &item->lock, name, (size_t)len, &acquire,
+                  checkout_on_locked, item);
+}
+
+static void checkout_on_stale_unlocked(struct rlock *lock UNUSED,
+                                       enum status status UNUSED, void *arg)
+{
+    struct item *item = arg;
+
+    if (item->is_answered)
+        item_free(item);
+    else
+        item_lock(item);
+}
+
+void item_renew_fence(struct item *item)
+{
+    item->was_stale = true;
+    item_advance(item, ITEM_LOCKING, STAGE_COMMIT);
+    rlock_raise_fences(item->checkout->options.locks, item->placement.fence);
+    if (rlock_is_held(&item->lock))
+        rlock_release(item->checkout->options.locks, &item->lock,
+                      checkout_on_stale_unlocked, item);
+    else
+        checkout_on_stale_unlocked(&item->lock, STATUS_OK, item);
+}
