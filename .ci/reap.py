@@ -4,7 +4,7 @@
 Every orphan below this process becomes its child (PR_SET_CHILD_SUBREAPER), also one that
 has a session of its own or has overwritten its environment. When the command has ended,
 however it ended, its descendants get GRACE_S seconds to end too: the guardian of a killed
-test stops the servers in that time. Those that are alive then are named and killed.
+test stops the servers in that time. Processes that are alive then are named and killed.
 
 The command is stopped when this process gets a signal or loses its parent.
 

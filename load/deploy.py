@@ -178,7 +178,7 @@ def durability(deployment):
 
 
 def raise_file_limit(connections):
-    """Allow so many connections in this process and its children."""
+    """Raise the limit of this process and its children to this number of connections."""
     need = connections + 1000
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < need:

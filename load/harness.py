@@ -283,6 +283,11 @@ class Service:
         return sum(value for labels, value in self.metrics("seckill_orders_total")
                    if 'outcome="placed"' in labels)
 
+    def is_idle(self):
+        """Whether no order is in flight and this is the only connection."""
+        return (sum(value for _, value in self.metrics("seckill_in_flight")) == 0
+                and sum(value for _, value in self.metrics("seckill_connections")) == 1)
+
     def server_errors(self):
         return sum(value for labels, value in self.metrics("seckill_http_requests_total")
                    if 'status="5' in labels)

@@ -3,6 +3,8 @@ an order from the histograms of the service."""
 
 import os
 
+import harness
+
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -62,6 +64,8 @@ class CostMeter:
                      "redis": int(servers.env["REDIS_PID"])}
 
     def sample(self):
+        # It may still read the last requests of a load generator that has ended.
+        harness.wait_for("the service is idle", self.service.is_idle)
         return {"cpu_s": {name: cpu_s(pid) for name, pid in self.pids.items()},
                 "calls": self.redis.calls(), "placed": self.service.placed(),
                 "stages": dict(self.service.metrics("seckill_order_stage_seconds_bucket")

@@ -48,7 +48,7 @@ COMPLETE_WITHIN_S = 40 # the lock of a killed instance expires after 30 s
 # The fraction of the load of each client of a slice. The second client with keys sends the same
 # requests with the same keys to the other instance.
 PLAIN, KEYED = 0.45, 0.05
-SOLD_OUT_OF = 10 # one of so many requests is for a voucher that is sold out
+SOLD_OUT_OF = 10 # one of this number of requests is for a voucher that is sold out
 
 
 # -- the sale --

@@ -67,7 +67,7 @@ class OpenLoopTest(unittest.TestCase):
         with Server(lambda number: http(201) if number <= 40 else b"") as server:
             report = self.run_client(server, arrivals="fixed", rate=1001, patience=1)
         self.assertEqual((report["offered"], report["answered"], report["sent"]), (100, 40, 44))
-        self.assertEqual(report["unanswered"], 60) # including those that wait for a connection
+        self.assertEqual(report["unanswered"], 60) # including requests that wait for a connection
         self.assertGreaterEqual(report["max_us"], 1_050_000) # the 41st, due after 0.04 s
         self.assertGreaterEqual(report["p50_us"], 1_000_000) # the 91st, due after 0.09 s
 

@@ -1,4 +1,4 @@
-/* queues.c - a map of the queues by voucher, and the rings of those that may send. */
+/* queues.c - a map of the queues by voucher, and rings of the queues that may send. */
 #include "app/core/queues.h"
 
 #include <stdlib.h>

@@ -83,8 +83,8 @@ const struct http *http_of(const struct http_request *request);
 
 #define HTTP_REPLY_HEADERS_MAX 6
 
-/** The server adds headers: X-Content-Type-Options if there is a body, those that isolate
- *  a page to text/html, Strict-Transport-Security over TLS. */
+/** The server adds X-Content-Type-Options if there is a body, Strict-Transport-Security over
+ *  TLS, and to text/html the headers that isolate a page. */
 struct http_reply {
     unsigned status;
     const char *content_type; /* NULL: no body */

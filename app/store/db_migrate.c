@@ -40,8 +40,8 @@
     " on conflict (path) do update set checksum = excluded.checksum, applied_at = now()" \
     " returning true"
 
-/* Roles that have CREATE on the schema, other than those that can act as the owner of the
-   functions. Role 0 is public. */
+/* Roles that have CREATE on the schema and cannot act as the owner of the functions. Role 0
+   is public. */
 #define CREATORS                                                                         \
     "(select n.nspowner, a.grantee, case when a.grantee = 0 then 'public'"               \
     "  else quote_ident(pg_get_userbyid(a.grantee)) end as role"                         \

@@ -78,7 +78,7 @@ static void answer_unsent(struct call *call)
     call->query.done(&call->query, call->status, NULL, &why);
 }
 
-/* Answers those that wait now; what their callbacks add waits for the next turn. */
+/* Answers the calls in `unsent`; calls that their callbacks add wait for the next turn. */
 static void store_on_unsent_timer(uv_timer_t *timer)
 {
     struct store *store = timer->data;
@@ -372,7 +372,7 @@ static void store_on_closed(void *owner)
         closed(closed_arg);
 }
 
-/* The calls that no connection holds, and those that their callbacks add. */
+/* Calls that no connection holds, and calls that their callbacks add. */
 static void cancel_waiting(struct store *store)
 {
     struct call *call;

@@ -138,7 +138,7 @@ static void add_change(struct call *call, struct order_change *change)
         call->deadline_us = change->deadline_us;
 }
 
-/* Those that are too late leave the call. Returns false: it is answered as a whole. */
+/* Late changes leave the call. Returns false: the whole call is late and answered. */
 static bool drop_late_changes(struct call *call, int64_t latest_us)
 {
     struct call *late;

@@ -30,7 +30,7 @@ static void end_expiry(struct expiry *expiry, enum status status, bool is_progre
 static void store_on_expired(struct store_query *query, enum status status,
                              const PGresult *result, const struct err *why UNUSED);
 
-/* The next voucher of those that the last read returned. */
+/* Expires the next voucher that the last read returned. */
 static void expire_next(struct store *store)
 {
     struct expiry *expiry = store->expiry;

@@ -30,8 +30,8 @@
     " left join lateral (select " columns " from " from ") v on true"
 #define VOUCHERS(from) ROWS(VOUCHER_COLUMNS, from)
 
-/* What is read may be committed and not durable yet. So an answer that is told outside ends
-   with a barrier: unless all WAL is on disk and no standby is named, this transaction gets a
+/* What is read may be committed and not durable yet. So a read for an answer ends with a
+   barrier: unless all WAL is on disk and no standby is named, this transaction gets a
    record of its own, and its commit waits for all records before it. A statement that
    changes rows waits anyway. */
 #define BARRIER    true

@@ -38,7 +38,7 @@ struct list {
 #define LIST_DRAIN(type, item, head, member)                                             \
     for (type * item; (item = LIST_SHIFT(type, head, member)) != NULL;)
 
-/** The same for the structs that are in the list now: those that the body appends stay. */
+/** The same for the structs that are in the list now; structs that the body appends stay. */
 #define LIST_DRAIN_PRESENT(type, item, head, member)                                     \
     for (type *item##_last = list_item((head)->prev, type, member),                      \
               *item = LIST_SHIFT(type, head, member);                                    \

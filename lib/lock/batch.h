@@ -35,7 +35,7 @@ void rlock_batch_leave(struct rlock *lock);
 /** Put `other` in the place of `lock` in its batch. */
 void rlock_batch_replace(struct rlock *lock, struct rlock *other);
 
-/** Send all batches. The loop soon ends those that cannot be sent. */
+/** Send all batches. The loop soon ends the batches that cannot be sent. */
 void rlock_batch_flush(struct rlock_client *client);
 
 /** Give the locks that could not be sent their result. */

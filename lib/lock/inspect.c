@@ -1,4 +1,4 @@
-/* inspect.c - queries about a name, whoever holds it: inspect and force release. */
+/* inspect.c - queries about a name, whatever client holds it: inspect and force release. */
 #include "lock/inspect.h"
 #include "lock/keys.h"
 #include "lock/server.h"

@@ -411,7 +411,7 @@ void rlock_inspect(struct rlock_client *client, const char *name, size_t name_le
                    void *arg);
 
 /**
- * Delete the lock `name`, whoever holds it, and wake its waiters.
+ * Delete the lock `name`, whatever client holds it, and wake its waiters.
  *
  * @callback  gets STATUS_OK; STATUS_NOT_FOUND: it was free; STATUS_REFUSED: the key is
  *            neither a string nor a hash; others as of rlock_acquire()

@@ -5,10 +5,10 @@
  * differ by less than an eighth share a bucket, in the order in which they were set, so a
  * bucket is nearly ordered by when they are due: a lock waits at most an eighth longer,
  * behind one with a longer lease. When the first lock of a bucket is due, the timer moves
- * it, and those that soon will be, to `overdue` and puts them in batches; they stay there
- * until the server has replied. While `overdue` is not empty, the timer checks it every
- * fiftieth of a lease: it sends failed renewals again, and a lock whose lease has ended
- * by the local clock is lost, with or without a reply. A renewed lock returns to its
+ * it, and the locks that are due soon, to `overdue` and puts them in batches; they stay
+ * there until the server has replied. While `overdue` is not empty, the timer checks it
+ * every fiftieth of a lease: it sends failed renewals again, and a lock whose lease has
+ * ended by the local clock is lost, with or without a reply. A renewed lock returns to its
  * bucket.
  *
  * Adding and removing a lock cost one list operation each, and the timer is set again
@@ -102,7 +102,7 @@ void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)
     wake_at(&client->watchdog, clock_mono_us());
 }
 
-/** Once one is due, also take those that will be within a sixteenth of that time. */
+/** Once one is due, also take the locks that will be within a sixteenth of that time. */
 static void collect_due(struct rlock_watchdog *watchdog, struct list *bucket,
                         int64_t now_us)
 {

@@ -562,7 +562,7 @@ static void wait_with_wrong_clock(struct fixture *fixture, int64_t shift_us)
 static void test_waiter__alive_with_a_wrong_clock_keeps_its_place(void **state)
 {
     wait_with_wrong_clock(*state, HOUR_MS * INT64_C(1000));
-    wait_with_wrong_clock(*state, 1 - clock_mono_us()); /* as if booted just now */
+    wait_with_wrong_clock(*state, 1 - clock_mono_us()); /* as right after a boot */
 }
 
 static void test_expiry__wakes_the_head(void **state)

@@ -383,7 +383,7 @@ static void test_rlock__promotions_let_no_stale_write_pass(void **state)
         print_message("%s: next grant after the promotion: mean %u ms, longest %u ms\n",
                       i == 0 ? "kill -9" : "planned",
                       count[i] == 0 ? 0 : sum_ms[i] / count[i], longest_ms[i]);
-    assert_int_equal(load.failures, 0); /* no error has reached a caller who waits */
+    assert_int_equal(load.failures, 0); /* no waiting caller got an error */
     assert_int_equal(load.stale_writes, 0);
 }
 

@@ -322,7 +322,7 @@ static void on_request(uv_stream_t *side, ssize_t len, const uv_buf_t *buf)
 
     (void)buf;
     if (len < 0 && link->holds_requests) {
-        close_side(&link->client); /* they are on their way, whoever has left */
+        close_side(&link->client); /* they are on their way already */
     } else if (len < 0) {
         link_close(link);
     } else {

@@ -42,10 +42,8 @@ def check_costs(result):
     assert all(0 < us < 10_000 for us in result["cpu_us_per_order"].values()), result["cpu_us_per_order"]
     assert all(report["pss_mib"] <= report["rss_mib"] for report in result["memory"].values())
     assert set(result["stages"]) == {"lock", "queue", "commit", "unlock", "total"}
-    total = result["stages"]["total"]["count"]
     for name, report in result["stages"].items():
-        # A busy service may read the last request of each connection after wrk has ended.
-        assert 0 < total <= report["count"] <= total + result["connections"], name
+        assert report["count"] == result["stages"]["total"]["count"] > 0, name
         assert report["mean_us"] <= result["stages"]["total"]["mean_us"], name
     assert 1 <= result["locks_per_call"] <= 256
     # An order includes both parts.

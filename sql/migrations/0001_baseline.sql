@@ -67,7 +67,7 @@ create table voucher (
 ) with (fillfactor = 10);
 
 -- For the list of upcoming vouchers, and for those of open and ended ones. The list of open
--- vouchers skips those that have not begun within the index: there may be very many, and a
+-- vouchers skips vouchers that have not begun within the index: there may be very many, and a
 -- page of the table holds only a few. The id is in neither index: a planner that has seen the
 -- table empty would prefer an index with the id to the primary key.
 create index voucher_begin on voucher (begin_at);

@@ -399,8 +399,8 @@ static void test_role__anyone_may_read_vouchers(void **state)
 
 /* -- rates -- */
 
-/* Send `requests` requests; those that pass must be a burst of twice `rate`, and what the
-   time that this takes adds to it. @user_id  0: another shopper each time */
+/* Send `requests` requests. The limiter must let pass a burst of twice `rate`, and `rate` for
+   each second that this takes. @user_id  0: another shopper each time */
 static void assert_limited_to(struct service *limited, int64_t user_id, int64_t rate,
                               int64_t requests)
 {

@@ -60,8 +60,8 @@ static void test_limiter_take__many_keys_do_not_free_a_busy_one(void **state)
     limiter_free(limiter);
 }
 
-/* A table with four places for each key: whoever is pushed out of them by others begins
-   anew, and never more than that many buckets are kept. */
+/* A table with four places for each key: a key that others have pushed out begins with a full
+   bucket, and never more buckets are kept than there are places. */
 static void test_limiter_take__replaces_the_bucket_that_is_full_first(void **state)
 {
     struct limiter *limiter = limiter_create(1);

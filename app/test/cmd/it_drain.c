@@ -55,6 +55,23 @@ static void request_all(struct service *service, struct order_burst *burst,
     }
 }
 
+/** After SIGSTOP and requests. Each is placed or refused. */
+static void drain_stopped(struct fixture *fixture, struct service *service,
+                          struct client **clients, size_t count)
+{
+    service_signal(service, SIGTERM);
+    service_signal(service, SIGCONT);
+    for (size_t i = 0; i < count; i++) {
+        const struct client_reply *reply = client_read(clients[i], &patience);
+
+        if (reply->status != 201)
+            EXPECT(reply, 503, "unavailable");
+        client_close(clients[i]);
+    }
+    assert_int_equal(service_wait(service), 0);
+    assert_int_equal(redis_order_locks(fixture), 0);
+}
+
 static bool all_hold_locks(void *arg)
 {
     return redis_order_locks(arg) == CLIENTS;
@@ -102,17 +119,7 @@ static void test_drain__answers_requests_not_yet_read(void **state)
     for (size_t i = 0; i < CLIENTS; i++)
         assert_true(client_write(clients[i], request,
                                  burst_write(i, request, sizeof(request), &burst)));
-    service_signal(service, SIGTERM);
-    service_signal(service, SIGCONT);
-    for (size_t i = 0; i < CLIENTS; i++) {
-        const struct client_reply *reply = client_read(clients[i], &patience);
-
-        if (reply->status != 201)
-            EXPECT(reply, 503, "unavailable");
-        client_close(clients[i]);
-    }
-    assert_int_equal(service_wait(service), 0);
-    assert_int_equal(redis_order_locks(*state), 0);
+    drain_stopped(*state, service, clients, CLIENTS);
 }
 
 /* The kernel has connected them, the service has not accepted them. */
@@ -125,17 +132,7 @@ static void test_drain__answers_connections_not_yet_accepted(void **state)
     make_voucher(service, &(struct sale){.stock = MANY_CLIENTS}, burst.voucher_id);
     service_signal(service, SIGSTOP);
     request_all(service, &burst, clients, MANY_CLIENTS);
-    service_signal(service, SIGTERM);
-    service_signal(service, SIGCONT);
-    for (size_t i = 0; i < MANY_CLIENTS; i++) {
-        const struct client_reply *reply = client_read(clients[i], &patience);
-
-        if (reply->status != 201)
-            EXPECT(reply, 503, "unavailable");
-        client_close(clients[i]);
-    }
-    assert_int_equal(service_wait(service), 0);
-    assert_int_equal(redis_order_locks(*state), 0);
+    drain_stopped(*state, service, clients, MANY_CLIENTS);
 }
 
 static void signal_service(void *arg)

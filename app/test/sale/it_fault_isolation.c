@@ -244,7 +244,7 @@ static void test_orders__held_vouchers_delay_no_other(void **state)
     assert_int_equal(reconnects(), 0);
 }
 
-/* The trigger counts transactions, also those that are rolled back. */
+/* The trigger counts all transactions, also when they are rolled back. */
 static void make_slow(struct fixture *fixture, double seconds)
 {
     sql_do(fixture, "create sequence transactions");

@@ -65,8 +65,9 @@ void sim_check_tried(int64_t user_id, int64_t fence);
 /** A transaction has committed an order; has changed a voucher; has expired orders. */
 void sim_check_inserted(struct sim_order *order, unsigned service);
 void sim_check_voucher(size_t at);
-/** All commits so far are durable; those that are not are lost. */
+/** All commits so far are durable. */
 void sim_check_flushed(void);
+/** All commits since the last flush are lost. */
 void sim_check_crashed(void);
 void sim_check_expired(unsigned service, size_t count);
 

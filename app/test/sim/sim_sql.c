@@ -567,8 +567,8 @@ static bool is_moved(const struct sim_txn *txn, size_t order)
     return false;
 }
 
-/* The batches of the simulated tables have one order each, or those that a place_orders()
-   of 16 new shoppers would make, which the model does not join. */
+/* The batches of the simulated tables have one order each. place_orders() puts up to 16 new
+   shoppers into one batch, which the model does not. */
 static PGresult *expire_batches(const struct sim_params *params, struct sim_txn *txn)
 {
     int64_t ended = 0;

@@ -6,28 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-static struct sandbox *sandbox;
-
-static int setup(void **state)
-{
-    *state = fixture_open();
-    sandbox = sandbox_open(*state, "life");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    sandbox_close(sandbox);
-    return fixture_close(*state);
-}
-
-/* The audit passes after each test. */
-static int audit_all(void **state UNUSED)
-{
-    return sandbox_audit(sandbox) == 0 ? 0 : 1;
-}
-
-#define LIFE_CASE(test) cmocka_unit_test_teardown(test, audit_all)
+SHARE_SANDBOX("life")
 
 static int64_t place_with_fence(int64_t voucher, int64_t user, int64_t fence)
 {
@@ -630,20 +609,20 @@ static void test_service_role__cannot_replace_tables_of_the_functions(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LIFE_CASE(test_life__each_call_in_each_state),
-        LIFE_CASE(test_life__there_is_no_such_order),
-        LIFE_CASE(test_life__answers_the_order_as_it_is_then),
-        LIFE_CASE(test_pay_order__is_too_late_after_the_deadline),
-        LIFE_CASE(test_expire_orders__takes_those_that_are_unpaid_and_overdue),
-        LIFE_CASE(test_expire_orders__does_not_wait_for_locked_orders),
-        LIFE_CASE(test_life__a_shopper_may_order_again_after_an_end),
-        LIFE_CASE(test_life__an_end_keeps_older_locks_out),
-        LIFE_CASE(test_life__notifies_when_a_sold_out_voucher_has_stock_again),
-        LIFE_CASE(test_life__twenty_cancels_twenty_payments_and_the_expiry),
-        LIFE_CASE(test_history__lists_all_in_the_order_of_commits),
-        LIFE_CASE(test_history__a_follower_misses_nothing),
-        LIFE_CASE(test_service_role__writes_through_the_functions_only),
-        LIFE_CASE(test_service_role__cannot_replace_tables_of_the_functions),
+        AUDITED_CASE(test_life__each_call_in_each_state),
+        AUDITED_CASE(test_life__there_is_no_such_order),
+        AUDITED_CASE(test_life__answers_the_order_as_it_is_then),
+        AUDITED_CASE(test_pay_order__is_too_late_after_the_deadline),
+        AUDITED_CASE(test_expire_orders__takes_those_that_are_unpaid_and_overdue),
+        AUDITED_CASE(test_expire_orders__does_not_wait_for_locked_orders),
+        AUDITED_CASE(test_life__a_shopper_may_order_again_after_an_end),
+        AUDITED_CASE(test_life__an_end_keeps_older_locks_out),
+        AUDITED_CASE(test_life__notifies_when_a_sold_out_voucher_has_stock_again),
+        AUDITED_CASE(test_life__twenty_cancels_twenty_payments_and_the_expiry),
+        AUDITED_CASE(test_history__lists_all_in_the_order_of_commits),
+        AUDITED_CASE(test_history__a_follower_misses_nothing),
+        AUDITED_CASE(test_service_role__writes_through_the_functions_only),
+        AUDITED_CASE(test_service_role__cannot_replace_tables_of_the_functions),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -6,28 +6,7 @@
 
 enum { DONE = 1, REPEATED, WRONG_STATE, WRONG_AMOUNT, NO_ORDER, REF_USED };
 
-static struct sandbox *sandbox;
-
-static int setup(void **state)
-{
-    *state = fixture_open();
-    sandbox = sandbox_open(*state, "pay");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    sandbox_close(sandbox);
-    return fixture_close(*state);
-}
-
-/* The audit passes after each test. */
-static int audit_all(void **state UNUSED)
-{
-    return sandbox_audit(sandbox) == 0 ? 0 : 1;
-}
-
-#define PAY_CASE(test) cmocka_unit_test_teardown(test, audit_all)
+SHARE_SANDBOX("pay")
 
 struct placed {
     int64_t voucher, order;
@@ -77,8 +56,8 @@ static const char *state_of(struct placed placed)
                         placed.order);
 }
 
-/* In every state of the other order, and before any other reason to refuse: whoever returns
-   the money after a refusal would return that of the first order. */
+/* In every state of the other order, and before any other reason to refuse: after another
+   refusal the caller would return the money, which is that of the first order. */
 static void test_pay_order__refuses_the_ref_of_another_order(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
@@ -218,12 +197,12 @@ static void test_pay_order__wins_if_the_other_session_fails(void **state UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PAY_CASE(test_pay_order__refuses_the_ref_of_another_order),
-        PAY_CASE(test_pay_order__after_a_refund),
-        PAY_CASE(test_pay_order__a_refused_payment_can_pay_another_order),
-        PAY_CASE(test_pay_order__several_in_one_statement),
-        PAY_CASE(test_pay_order__one_of_two_sessions_wins),
-        PAY_CASE(test_pay_order__wins_if_the_other_session_fails),
+        AUDITED_CASE(test_pay_order__refuses_the_ref_of_another_order),
+        AUDITED_CASE(test_pay_order__after_a_refund),
+        AUDITED_CASE(test_pay_order__a_refused_payment_can_pay_another_order),
+        AUDITED_CASE(test_pay_order__several_in_one_statement),
+        AUDITED_CASE(test_pay_order__one_of_two_sessions_wins),
+        AUDITED_CASE(test_pay_order__wins_if_the_other_session_fails),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

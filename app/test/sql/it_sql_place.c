@@ -3,27 +3,7 @@
 
 #include <inttypes.h>
 
-static struct sandbox *sandbox;
-
-static int setup(void **state)
-{
-    *state = fixture_open();
-    sandbox = sandbox_open(*state, "place");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    sandbox_close(sandbox);
-    return fixture_close(*state);
-}
-
-static int check_guarantees(void **state UNUSED)
-{
-    return sandbox_audit(sandbox) == 0 ? 0 : 1;
-}
-
-#define PLACE_CASE(test) cmocka_unit_test_teardown(test, check_guarantees)
+SHARE_SANDBOX("place")
 
 /* The verdicts for these arrays, written as SQL without the braces. */
 static const char *place(int64_t voucher, const char *users, const char *fences,
@@ -439,29 +419,29 @@ static void test_place_orders__a_bad_row_leaves_nothing(void **state UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PLACE_CASE(test_place_orders__places_all_in_request_order),
-        PLACE_CASE(test_place_orders__returns_the_stored_rows),
-        PLACE_CASE(test_place_orders__new_shoppers_share_a_deadline),
-        PLACE_CASE(test_place_orders__sells_new_shoppers_exactly_the_stock),
-        PLACE_CASE(test_place_orders__sells_exactly_the_stock),
-        PLACE_CASE(test_place_orders__conflicts_use_up_no_stock),
-        PLACE_CASE(test_place_orders__changes_the_version_once_or_not),
-        PLACE_CASE(test_place_orders__ids_grow_and_fit_the_voucher),
-        PLACE_CASE(test_place_orders__no_voucher),
-        PLACE_CASE(test_place_orders__same_shopper_in_one_batch),
-        PLACE_CASE(test_place_orders__already_ordered_names_a_live_order),
-        PLACE_CASE(test_place_orders__fills_the_lowest_free_slot),
-        PLACE_CASE(test_place_orders__sold_out_still_knows_its_shoppers),
-        PLACE_CASE(test_place_orders__before_and_after_the_sale),
-        PLACE_CASE(test_place_orders__checks_the_window_under_the_lock),
-        PLACE_CASE(test_place_orders__key_repeats_in_every_state),
-        PLACE_CASE(test_place_orders__key_returns_the_current_order),
-        PLACE_CASE(test_place_orders__everything_mixed),
-        PLACE_CASE(test_place_orders__fence_must_grow),
-        PLACE_CASE(test_place_orders__fence_of_an_ended_order_counts),
-        PLACE_CASE(test_place_orders__fence_of_a_higher_slot_counts),
-        PLACE_CASE(test_place_orders__other_refusals_come_before_the_fence),
-        PLACE_CASE(test_place_orders__a_bad_row_leaves_nothing),
+        AUDITED_CASE(test_place_orders__places_all_in_request_order),
+        AUDITED_CASE(test_place_orders__returns_the_stored_rows),
+        AUDITED_CASE(test_place_orders__new_shoppers_share_a_deadline),
+        AUDITED_CASE(test_place_orders__sells_new_shoppers_exactly_the_stock),
+        AUDITED_CASE(test_place_orders__sells_exactly_the_stock),
+        AUDITED_CASE(test_place_orders__conflicts_use_up_no_stock),
+        AUDITED_CASE(test_place_orders__changes_the_version_once_or_not),
+        AUDITED_CASE(test_place_orders__ids_grow_and_fit_the_voucher),
+        AUDITED_CASE(test_place_orders__no_voucher),
+        AUDITED_CASE(test_place_orders__same_shopper_in_one_batch),
+        AUDITED_CASE(test_place_orders__already_ordered_names_a_live_order),
+        AUDITED_CASE(test_place_orders__fills_the_lowest_free_slot),
+        AUDITED_CASE(test_place_orders__sold_out_still_knows_its_shoppers),
+        AUDITED_CASE(test_place_orders__before_and_after_the_sale),
+        AUDITED_CASE(test_place_orders__checks_the_window_under_the_lock),
+        AUDITED_CASE(test_place_orders__key_repeats_in_every_state),
+        AUDITED_CASE(test_place_orders__key_returns_the_current_order),
+        AUDITED_CASE(test_place_orders__everything_mixed),
+        AUDITED_CASE(test_place_orders__fence_must_grow),
+        AUDITED_CASE(test_place_orders__fence_of_an_ended_order_counts),
+        AUDITED_CASE(test_place_orders__fence_of_a_higher_slot_counts),
+        AUDITED_CASE(test_place_orders__other_refusals_come_before_the_fence),
+        AUDITED_CASE(test_place_orders__a_bad_row_leaves_nothing),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

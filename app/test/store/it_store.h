@@ -174,7 +174,7 @@ static inline void basket_on_answer(enum status status,
         basket->why = *why;
 }
 
-/** What the store is given: orders that came just now. */
+/** The batch for the store, of orders that arrive now. */
 static inline const struct store_batch *
 basket_batch(const struct shop *shop, int64_t voucher, struct basket *basket)
 {

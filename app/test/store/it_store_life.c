@@ -1,29 +1,7 @@
 /* it_store_life.c - changes of orders by the store, several in one transaction. */
 #include "app/test/store/it_store.h"
 
-static struct fixture *fixture;
-static struct sandbox *sandbox;
-
-static int setup(void **state)
-{
-    fixture = fixture_open();
-    *state = fixture;
-    sandbox = sandbox_open(fixture, "store_life");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    sandbox_close(sandbox);
-    return fixture_close(*state);
-}
-
-static int audit_all(void **state UNUSED)
-{
-    return sandbox_audit(sandbox) == 0 ? 0 : 1;
-}
-
-#define LIFE_CASE(test) cmocka_unit_test_teardown(test, audit_all)
+SHARE_SANDBOX("store_life")
 
 #define TURN_MAX 200
 
@@ -365,14 +343,14 @@ static void test_store_expire_orders__skips_finished_batches(void **state UNUSED
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LIFE_CASE(test_store_change_order__joins_those_of_a_loop_turn),
-        LIFE_CASE(test_store_change_order__refuses_a_used_payment),
-        LIFE_CASE(test_store_change_order__of_several_vouchers),
-        LIFE_CASE(test_store_change_order__unconnected_does_nothing),
-        LIFE_CASE(test_store_change_order__delays_no_reader),
-        LIFE_CASE(test_store_close__answers_changes),
-        LIFE_CASE(test_store_expire_orders__of_all_vouchers_until_none_is_left),
-        LIFE_CASE(test_store_expire_orders__skips_finished_batches),
+        AUDITED_CASE(test_store_change_order__joins_those_of_a_loop_turn),
+        AUDITED_CASE(test_store_change_order__refuses_a_used_payment),
+        AUDITED_CASE(test_store_change_order__of_several_vouchers),
+        AUDITED_CASE(test_store_change_order__unconnected_does_nothing),
+        AUDITED_CASE(test_store_change_order__delays_no_reader),
+        AUDITED_CASE(test_store_close__answers_changes),
+        AUDITED_CASE(test_store_expire_orders__of_all_vouchers_until_none_is_left),
+        AUDITED_CASE(test_store_expire_orders__skips_finished_batches),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

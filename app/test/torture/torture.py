@@ -30,7 +30,7 @@ import harness # noqa: E402
 
 PLACE = "var/it/torture"
 JOBS = 4
-CALLS_MAX = 40 # of a site; of more calls so many, spread evenly
+CALLS_MAX = 40 # of a site, spread evenly over its calls
 SHOPPERS = 8 # at once
 RECOVER_WITHIN_S = 60
 SECRET = harness.new_secret()
