@@ -212,13 +212,15 @@ static void store_on_lane_down(struct store_conn *conn, bool was_up,
     store_on_conn_down(conn, was_up, why, arg);
 }
 
-static void store_on_expiry_down(struct store_conn *conn, bool was_up,
+/* Postgres ends the session of a process that stood still for EXPIRY_IDLE_MS. That is no
+   fault of Postgres, and not counted as one. */
+static void store_on_expiry_down(struct store_conn *conn, bool was_up UNUSED,
                                  const struct err *why, void *arg)
 {
     struct store *store = arg;
 
     store->expiry->is_leader = false; /* the lock ended with the session */
-    store_on_conn_down(conn, was_up, why, arg);
+    store_on_conn_down(conn, false, why, arg);
 }
 
 static void store_on_notify(const char *payload, void *arg)

@@ -437,7 +437,7 @@ static void test_expiry__one_instance_does_it_another_takes_over(void **state)
 
 /* -- reads -- */
 
-#define READS 900
+#define READS 450
 
 struct mix {
     struct order_burst burst;

@@ -100,7 +100,7 @@ class Browser:
             if value:
                 return value
             assert time.monotonic() < deadline, f"not within {DEADLINE_S} s: {what}"
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     def wait_text(self, selector, part):
         try:
