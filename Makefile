@@ -216,7 +216,7 @@ clean: ## remove build/ (the data in var/ stay)
 
 # -- running --
 
-.PHONY: run bench bench-commit
+.PHONY: run bench bench-commit bench-isolation
 run: $(BUILD)/seckill ## a sale on this machine, with private servers in var/run: PORT=8080
 	@exec load/run.py $(BUILD)/seckill $(PORT)
 
@@ -224,6 +224,8 @@ bench: $(BUILD)/seckill $(LOAD) ## compare the service with the limits of this m
 	@exec load/bench.py $(BUILD)/seckill
 bench-commit: $(BUILD)/seckill $(BUILD)/slow_disk.so ## orders while commits take 0, 1, 5, 20 ms: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench_commit.py $(BUILD)/seckill $(BUILD)/slow_disk.so
+bench-isolation: $(BUILD)/seckill ## orders beside held rows, mass expiry and heavy reads: BENCH_SECONDS= BENCH_ROUNDS=
+	@exec load/bench_isolation.py $(BUILD)/seckill
 
 .PHONY: growth soak
 growth: $(BUILD)/seckill ## the rate with more orders, vouchers, connections, workers, instances

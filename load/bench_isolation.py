@@ -1,0 +1,207 @@
+#!/usr/bin/env -S python3 -B
+"""bench_isolation.py PROGRAM [CASE...] - measure how much slow work delays the rest of a sale.
+
+  held_rows     orders of one voucher at the full rate, alone and while a session holds the rows of
+                20 other vouchers, each ordered by two shoppers again and again; in turns
+  mass_expiry   payments, ten per second, while 200 vouchers with 500 unpaid orders each expire
+  heavy_reads   orders, twenty per second, while 500 connections list vouchers with descriptions of
+                4,000 characters: all the same page, then all different pages
+
+The service has one event loop. Prints a line for each and writes var/bench/isolation.json.
+
+  BENCH_SECONDS=10  of each measurement     BENCH_ROUNDS=3  of the held rows"""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import deploy
+import harness
+
+PLACE = os.environ.get("BENCH_PLACE", "var/bench")
+SECONDS = int(os.environ.get("BENCH_SECONDS", "10"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+TOKENS = 100_000 * SECONDS
+HELD = 20
+DUE_VOUCHERS, DUE_ORDERS = 200, 500
+PAYMENTS_PER_S, ORDERS_PER_S = 10, 20
+READERS = 500
+LONG = 100 # vouchers with a long description, as many as a page holds
+
+CREATE = ("select create_voucher(nextval('voucher_id_seq'), 'long', repeat('x', 4000), 1, 1, 500, 1, now() - "
+          "interval '1 h', now() + interval '1 h', 3600) from generate_series(1, {})")
+
+
+class Calls:
+    """Requests from threads. `end` returns how many were answered with each status, and the
+    slowest in ms."""
+
+    def __init__(self, service, most):
+        self.service = service
+        self.pool = concurrent.futures.ThreadPoolExecutor(most)
+        self.calls = []
+
+    def call(self, *request):
+        began = time.monotonic()
+        status, _ = self.service.call(*request)
+        return status, (time.monotonic() - began) * 1000
+
+    def start(self, *request):
+        self.calls.append(self.pool.submit(self.call, *request))
+
+    def at_rate(self, per_s, requests):
+        """Start them evenly; an answer that takes long delays no other request."""
+        began = time.monotonic()
+        for number, request in enumerate(requests):
+            time.sleep(max(0, began + number / per_s - time.monotonic()))
+            self.start(*request)
+
+    def end(self):
+        answers = [call.result() for call in self.calls]
+        self.pool.shutdown()
+        statuses = [status for status, _ in answers]
+        return {"answers": {status: statuses.count(status) for status in sorted(set(statuses))},
+                "slowest_ms": round(max(ms for _, ms in answers)),
+                "median_ms": round(statistics.median(ms for _, ms in answers), 1)}
+
+
+def order(voucher, token):
+    return "POST", f"/v1/vouchers/{voucher}/orders", token
+
+
+def tokens(count):
+    with open(f"{PLACE}/tokens") as file:
+        return [line.strip() for line, _ in zip(file, range(count))]
+
+
+# -- held rows --
+
+@contextlib.contextmanager
+def hold(deployment, vouchers):
+    """A session that holds the rows."""
+    with subprocess.Popen(["psql", "-XAtq", deployment.owner_url], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as psql:
+        psql.stdin.write(f"begin; select id from voucher where id in ({','.join(vouchers)}) for update;\n")
+        psql.stdin.flush()
+        for _ in vouchers:
+            psql.stdout.readline()
+        yield # its input is closed then, and it ends
+
+
+@contextlib.contextmanager
+def buyers(service, vouchers):
+    """Two shoppers per voucher, who repeat their orders."""
+    stop = threading.Event()
+
+    def buy(voucher, token):
+        while not stop.is_set():
+            service.call(*order(voucher, token))
+
+    with concurrent.futures.ThreadPoolExecutor(2 * HELD) as pool:
+        for number, token in enumerate(tokens(2 * HELD)):
+            pool.submit(buy, vouchers[number % HELD], token)
+        yield
+        stop.set()
+
+
+def held_rows(deployment):
+    orders = {True: [], False: []}
+    for number in range(2 * ROUNDS):
+        deployment.empty()
+        vouchers = [deployment.service.create_voucher("sale", deploy.STOCK) for _ in range(HELD + 1)]
+        is_held = number % 4 in (0, 3)
+        with contextlib.ExitStack() as stack:
+            if is_held:
+                stack.enter_context(hold(deployment, vouchers[:HELD]))
+                stack.enter_context(buyers(deployment.service, vouchers[:HELD]))
+            report = deploy.wrk(PLACE, [deployment.service.port], SECONDS, vouchers[HELD:], TOKENS)
+        orders[is_held].append(report["requests"] - report["refused"])
+    ratios = [held / alone for held, alone in zip(orders[True], orders[False])]
+    return {"orders_alone": orders[False], "orders_beside_held": orders[True],
+            "ratio": round(statistics.median(ratios), 3)}
+
+
+# -- mass expiry --
+
+def mass_expiry(deployment):
+    voucher = deployment.service.create_voucher("paid", deploy.STOCK)
+    count = 2 * SECONDS * PAYMENTS_PER_S
+    orders = [deployment.service.call(*order(voucher, token))[1]["id"] for token in tokens(count)]
+    payment = deployment.service.token(1, "payment")
+    deployment.sql(CREATE.format(DUE_VOUCHERS))
+    deployment.sql(f"select count(placed) from voucher, lateral place_orders(id, array(select generate_series(1::bigint, "
+                   f"{DUE_ORDERS})), array_fill(0::bigint, array[{DUE_ORDERS}]), null) placed where id <> {voucher}")
+    deployment.sql("update voucher_order set created_at = now() - interval '1 d', expires_at = now() + interval '2 s' "
+                   f"where voucher_id <> {voucher}")
+    began = time.monotonic()
+    calls = Calls(deployment.service, count)
+    calls.at_rate(PAYMENTS_PER_S, (("POST", f"/v1/orders/{each}/pay", payment, {"payment_ref": each, "amount_cents": 900})
+                                   for each in orders))
+    result = calls.end()
+    harness.wait_for("all orders have expired", lambda: deployment.sql(
+        f"select count(*) from voucher_order where voucher_id <> {voucher} and status = 'unpaid'") == ["0"])
+    return result | {"expired_within_s": round(time.monotonic() - began, 1)}
+
+
+# -- heavy reads --
+
+def reconnects(deployment):
+    return sum(value for labels, value in deployment.service.metrics("seckill_reconnects_total") if "postgres" in labels)
+
+
+def heavy_reads(deployment):
+    voucher = deployment.service.create_voucher("sale", deploy.STOCK)
+    deployment.sql(CREATE.format(LONG))
+    result = {}
+    for pages in ("same", "different"):
+        before = reconnects(deployment)
+        deployment.sql("delete from voucher_order")
+        with subprocess.Popen(
+                ["wrk", "-t2", f"-c{READERS}", f"-d{SECONDS}", "--timeout", "60", "-s", f"{harness.LOAD}/lists.lua",
+                 f"http://127.0.0.1:{deployment.service.port}", "--", pages], stdout=subprocess.PIPE, text=True) as wrk:
+            calls = Calls(deployment.service, SECONDS * ORDERS_PER_S)
+            calls.at_rate(ORDERS_PER_S, (order(voucher, token) for token in tokens(SECONDS * ORDERS_PER_S)))
+            lists = json.loads(wrk.communicate()[0].splitlines()[-1])
+        result[pages] = {"lists": lists, "orders": calls.end(), "reconnects": reconnects(deployment) - before}
+    return result
+
+
+CASES = {case.__name__: case for case in (held_rows, mass_expiry, heavy_reads)}
+
+
+def run(program, names, stack):
+    os.makedirs(PLACE, exist_ok=True)
+    deploy.raise_file_limit(deploy.CONNECTIONS)
+    servers = harness.Servers(f"{PLACE}/isolation")
+    stack.callback(servers.down)
+    servers.up()
+    secret = harness.new_secret()
+    results = {}
+    for name in names:
+        with contextlib.ExitStack() as services:
+            deployment = deploy.Deployment(program, servers, secret, PLACE, f"isolation_{name}", services,
+                                           workers=1)
+            if not results:
+                print(deploy.machine(), deploy.durability(deployment), flush=True)
+                deployment.service.write_tokens(TOKENS, f"{PLACE}/tokens")
+            results[name] = CASES[name](deployment)
+            print(f"{name}: {json.dumps(results[name])}", flush=True)
+    return results
+
+
+def main(program, *names):
+    with contextlib.ExitStack() as stack:
+        harness.write_json(f"{PLACE}/isolation.json", run(program, names or CASES, stack))
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except harness.Failed as failed:
+        sys.exit(f"bench_isolation.py: {failed}")
