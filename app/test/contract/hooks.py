@@ -1,8 +1,8 @@
 """hooks.py - for Schemathesis: who calls, vouchers that are on sale, payments of their price.
 
 A random token would only find 401, so each operation gets the token of a role that may use it. A
-random window of sale is nearly never open, and a random amount never the price, so most requests
-have others."""
+random window of sale is nearly never open, a random amount never the price, and a random id nearly
+never exists, so most requests have others."""
 
 import os
 import random
@@ -16,12 +16,29 @@ OF_SHOPPERS = {"placeOrder", "createTicket", "cancelOrder", "listOrders"}
 USUAL = {"createVoucher": {"begin_at": "2026-01-01T00:00:00Z", "end_at": "2126-01-01T00:00:00Z", "price_cents": 900,
                            "requires_ticket": False},
          "payOrder": {"amount_cents": 900}}
+CREATED = {"createVoucher": "vouchers", "placeOrder": "orders"}
+known = {"vouchers": [], "orders": []} # ids, each with the token that has created it
+
+
+def usually():
+    return random.random() < 0.8
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
     operation = case.operation.definition.raw["operationId"]
+    ids = known.get(case.operation.path.split("/")[2]) if "{id}" in case.operation.path else None
     token = random.choice(SHOPPERS) if operation in OF_SHOPPERS else PAYMENT if operation == "payOrder" else ADMIN
+    if ids and usually():
+        case.path_parameters["id"], owner = random.choice(ids[-20:])
+        token = owner if operation == "cancelOrder" else token
     case.headers["Authorization"] = f"Bearer {token}"
-    if operation in USUAL and isinstance(case.body, dict) and random.random() < 0.8:
+    if operation in USUAL and isinstance(case.body, dict) and usually():
         case.body.update(USUAL[operation])
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    kind = CREATED.get(case.operation.definition.raw["operationId"])
+    if kind and response.status_code == 201:
+        known[kind].append((response.json()["id"], case.headers["Authorization"].removeprefix("Bearer ")))
