@@ -1,9 +1,12 @@
 /* api_ops.c - for operators: liveness, readiness, metrics, the stats of the dashboard. */
 #include "app/api/api_routes.h"
+#include "base/clock.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void api_read_healthz(struct api_request *request)
 {
@@ -55,6 +58,27 @@ void api_read_metrics(struct api_request *request)
     reply.body_len = document.len;
     http_answer(request->http, &reply);
     free(text);
+}
+
+void api_read_debug_state(struct api_request *request)
+{
+    const struct api_options *options = &request->api->options;
+    struct text_document document;
+    size_t resident_bytes = 0;
+    char *text = NULL;
+
+    uv_resident_set_memory(&resident_bytes);
+    if (text_document_begin(&document)) {
+        fprintf(document.out,
+                "{\"version\":\"" SECKILL_VERSION "\",\"pid\":%d,\"now_ms\":%" PRId64
+                ",\"resident_kib\":%zu,\"workers\":",
+                (int)getpid(), clock_real_us() / 1000, resident_bytes / 1024);
+        metrics_print_loops(document.out, options->all_metrics,
+                            options->all_metrics_count);
+        fputc('}', document.out);
+        text = text_document_end(&document);
+    }
+    api_answer_json(request, 200, text, NULL);
 }
 
 /* "MILLISECONDS-NUMBER" */

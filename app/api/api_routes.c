@@ -43,6 +43,7 @@ static const struct api_route routes[] = {
     ROUTE(POST,  "/v1/orders/{id}/redeem",    REDEEM,         ADMIN,                               api_change_order),
     ROUTE(GET,   "/v1/orders/{id}/events",    ORDER_EVENTS,   SHOPPER | ADMIN,                     api_list_order_events),
     ROUTE(GET,   "/v1/stats",                 STATS,          ADMIN,                               api_read_stats),
+    ROUTE(GET,   "/v1/debug/state",           DEBUG_STATE,    ADMIN,                               api_read_debug_state),
     ROUTE(POST,  "/v1/dev/token",             DEV_TOKEN,      READS_BODY,                          api_make_dev_token),
     ROUTE(GET,   "/healthz",                  HEALTHZ,        ANYONE,                              api_read_healthz),
     ROUTE(GET,   "/readyz",                   READYZ,         ANYONE,                              api_read_readyz),

@@ -62,6 +62,7 @@ void api_read_healthz(struct api_request *request);
 void api_read_readyz(struct api_request *request);
 void api_read_metrics(struct api_request *request);
 void api_read_stats(struct api_request *request);
+void api_read_debug_state(struct api_request *request);
 
 /* api_web.c */
 struct http_page **api_web_create(void);     /* NULL: out of memory */

@@ -11,6 +11,7 @@
 
 #define SET_COUNT 16384 /* a power of two */
 #define WAYS      4
+#define SAMPLED   250 /* sets, so that each of their buckets is one per mille */
 
 struct limiter {
     int64_t rate_per_s;
@@ -66,6 +67,15 @@ int64_t limiter_take(struct limiter *limiter, uint64_t key, int64_t now_us)
         return over_us;
     bucket->full_at_us = full_at_us + limiter->token_us;
     return 0;
+}
+
+unsigned limiter_fill(const struct limiter *limiter, int64_t now_us)
+{
+    unsigned used = 0;
+
+    for (int i = 0; limiter != NULL && i < SAMPLED * WAYS; i++)
+        used += limiter->buckets[i / WAYS][i % WAYS].full_at_us > now_us;
+    return used;
 }
 
 int64_t limiter_rate_per_s(const struct limiter *limiter)

@@ -205,8 +205,11 @@ static void stop_workers(struct service *service)
         worker_stop(service->workers[i]);
     for (size_t i = 0; i < service->started; i++)
         worker_join(service->workers[i]);
-    for (size_t i = 0; i < service->count; i++)
+    for (size_t i = 0; i < service->count; i++) {
+        if (service->metrics[i] != NULL)
+            metrics_publish_state(service->metrics[i], NULL);
         free(service->metrics[i]);
+    }
 }
 
 /* -- messages to the service manager -- */

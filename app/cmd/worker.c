@@ -25,12 +25,14 @@
 #include "redis/conn.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define ORDER_LANES    4
+#define PUBLISH_US     INT64_C(1000000) /* between two states, see /v1/debug/state */
 #define SLOW_CLIENT_US INT64_C(5000000) /* during shutdown, to receive an answer */
 
 struct worker {
@@ -54,7 +56,8 @@ struct worker {
     struct limiter *user_limiter;
     struct limiter *address_limiter;
     _Atomic int64_t last_turn_us;
-    int64_t drain_until_us; /* clock_mono_us(); 0: not draining */
+    int64_t published_us;   /* clock_mono_us() of the last state; 0: none */
+    int64_t drain_until_us; /* the same; 0: not draining */
 };
 
 /* -- callbacks between the parts -- */
@@ -205,6 +208,28 @@ static void copy_metrics(struct worker *worker)
                           memory_order_relaxed);
 }
 
+static void publish_state(struct worker *worker, int64_t now_us)
+{
+    struct text_document document;
+
+    worker->published_us = now_us;
+    if (!text_document_begin(&document))
+        return;
+    fprintf(document.out,
+            "{\"at_ms\":%" PRId64 ",\"vouchers\":%zu,\"user_limits_permille\":%u"
+            ",\"address_limits_permille\":%u,\"queues\":[",
+            clock_real_us() / 1000, catalogue_count(worker->catalogue),
+            limiter_fill(worker->user_limiter, now_us),
+            limiter_fill(worker->address_limiter, now_us));
+    checkout_print_queues(worker->checkout, document.out);
+    fputs("],\"http\":", document.out);
+    http_print(worker->http, document.out);
+    fputs(",\"postgres\":", document.out);
+    store_print(worker->store, document.out);
+    fputc('}', document.out);
+    metrics_publish_state(worker->options.metrics, text_document_end(&document));
+}
+
 /* All requests are answered, and clients had some time to receive the answers. */
 static bool is_drained(const struct worker *worker)
 {
@@ -215,6 +240,7 @@ static bool is_drained(const struct worker *worker)
 static void worker_on_turn_end(uv_prepare_t *prepare)
 {
     struct worker *worker = prepare->data;
+    int64_t now_us;
 
     rlock_flush(worker->locks);
     http_turn(worker->http);
@@ -225,7 +251,10 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
     redis_conn_flush(worker->stats_conn);
     store_flush(worker->store);
     copy_metrics(worker);
-    atomic_store_explicit(&worker->last_turn_us, clock_mono_us(), memory_order_relaxed);
+    now_us = clock_mono_us();
+    if (now_us - worker->published_us >= PUBLISH_US)
+        publish_state(worker, now_us);
+    atomic_store_explicit(&worker->last_turn_us, now_us, memory_order_relaxed);
     if (worker->drain_until_us != 0 && is_drained(worker))
         close_all(worker);
 }

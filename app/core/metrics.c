@@ -4,6 +4,8 @@
 #include "base/clock.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
 
 /* clang-format off */
 static const uint64_t stage_bounds_us[METRICS_BUCKETS_MAX] = {
@@ -71,10 +73,10 @@ struct printer {
     FILE *out;
     struct metrics *const *all;
     size_t count;
-    struct metrics sum; /* of all loops; of counters and gauges, not of times */
+    struct metrics sum; /* of all loops */
 };
 
-/* A struct metrics is an array of 64-bit atomics. */
+/* Up to the times, a struct metrics is an array of 64-bit atomics. */
 static struct printer printer_of(FILE *out, struct metrics *const *all, size_t count)
 {
     struct printer printer = {.out = out, .all = all, .count = count};
@@ -83,7 +85,8 @@ static struct printer printer_of(FILE *out, struct metrics *const *all, size_t c
     for (size_t i = 0; i < count; i++) {
         const _Atomic uint64_t *one = (const _Atomic uint64_t *)all[i];
 
-        for (size_t at = 0; at < sizeof(struct metrics) / sizeof(*sum); at++)
+        for (size_t at = 0; at < offsetof(struct metrics, started_us) / sizeof(*sum);
+             at++)
             metrics_add(&sum[at], atomic_load_explicit(&one[at], memory_order_relaxed));
     }
     return printer;
@@ -308,6 +311,30 @@ void metrics_print_stats(FILE *out, struct metrics *const *all, size_t count)
             printer.sum.queue_depth, printer.sum.in_flight, printer.sum.connections,
             printer.sum.lock_lost, printer.sum.postgres_up, printer.sum.redis_up,
             printer.sum.bypassing);
+}
+
+void metrics_publish_state(struct metrics *metrics, char *state)
+{
+    free(atomic_exchange(&metrics->state, state));
+}
+
+/* A state that is being printed belongs to no loop, so that no loop waits. */
+void metrics_print_loops(FILE *out, struct metrics *const *all, size_t count)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+    pthread_mutex_lock(&mutex);
+    for (size_t i = 0; i < count; i++) {
+        char *state = atomic_exchange(&all[i]->state, NULL), *newer = NULL;
+
+        fputs(i == 0 ? "[{\"stats\":" : ",{\"stats\":", out);
+        metrics_print_stats(out, &all[i], 1);
+        fprintf(out, ",\"state\":%s}", state != NULL ? state : "null");
+        if (!atomic_compare_exchange_strong(&all[i]->state, &newer, state))
+            free(state);
+    }
+    fputc(']', out);
+    pthread_mutex_unlock(&mutex);
 }
 
 static void print_bounds(FILE *out, const char *name, const uint64_t *bounds)

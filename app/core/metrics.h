@@ -33,6 +33,7 @@
     X(VOUCHER_EVENTS, "/v1/vouchers/{id}/events") \
     X(HEALTHZ,        "/healthz") \
     X(STATS,          "/v1/stats") \
+    X(DEBUG_STATE,    "/v1/debug/state") \
     X(DEV_TOKEN,      "/v1/dev/token") \
     X(WEB,            "/") \
     X(READYZ,         "/readyz") \
@@ -96,6 +97,7 @@ struct metrics {
     _Atomic uint64_t log_dropped;
     _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */
     _Atomic int64_t catalogue_read_us; /* clock_mono_us() of the last read; 0: none */
+    _Atomic(char *) state;             /* see metrics_publish_state() */
 };
 
 /* -- counting: by the owning loop only -- */
@@ -121,6 +123,10 @@ void metrics_observe_batch(struct metrics *metrics, size_t orders);
 /** The label of an outcome, which is also the code of the API error; static. */
 const char *outcome_name(enum outcome outcome);
 
+/** Replace what the loop says about itself: JSON from malloc(), owned by the metrics then, or
+ *  NULL. */
+void metrics_publish_state(struct metrics *metrics, char *state);
+
 /* -- reading: any thread -- */
 
 struct metrics_health {
@@ -139,6 +145,9 @@ void metrics_print(FILE *out, struct metrics *const *all, size_t count);
 
 /** Print the stats of the dashboard, of all loops, as a JSON object. */
 void metrics_print_stats(FILE *out, struct metrics *const *all, size_t count);
+
+/** Print an array with these stats of each loop, and the state it last published or null. */
+void metrics_print_loops(FILE *out, struct metrics *const *all, size_t count);
 
 /** Print the upper bounds of the histograms in those stats, as two members of a JSON
  *  object. */

@@ -189,6 +189,9 @@ size_t http_pending(const struct http *http);
 /** Requests of which a part has arrived and the answer has not yet been sent completely. */
 size_t http_open(const struct http *http);
 
+/** Print how many connections are in each state, as a JSON object. */
+void http_print(const struct http *http, FILE *out);
+
 /** Open connections. */
 size_t http_connections(const struct http *http);
 

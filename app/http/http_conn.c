@@ -159,6 +159,22 @@ static void conn_end(struct conns *conns, struct conn *conn)
     list_append(&conns->free_conns, &conn->link);
 }
 
+void http_print(const struct http *http, FILE *out)
+{
+    static const char *const names[] = {
+        [CONN_OPENING] = "opening", [CONN_IDLE] = "idle",
+        [CONN_READING] = "reading", [CONN_WORKING] = "working",
+        [CONN_WRITING] = "writing", [CONN_ENDING] = "ending",
+        [CONN_DRAINED] = "drained"};
+    size_t counts[CONN_DRAINED + 1] = {0};
+
+    LIST_EACH(struct conn, conn, &http->conns.all, link)
+        counts[conn->state]++;
+    for (size_t i = 0; i <= CONN_DRAINED; i++)
+        fprintf(out, "%c\"%s\":%zu", i == 0 ? '{' : ',', names[i], counts[i]);
+    fputc('}', out);
+}
+
 /* -- draining -- */
 
 struct drain {

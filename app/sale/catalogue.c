@@ -270,6 +270,11 @@ int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_u
     return clock_mono_us() + catalogue->offset_us;
 }
 
+size_t catalogue_count(const struct catalogue *catalogue)
+{
+    return catalogue->entries.count;
+}
+
 int64_t catalogue_last_read_us(const struct catalogue *catalogue)
 {
     return catalogue->last_read_us;

@@ -13,6 +13,7 @@
 #include "base/attributes.h"
 #include "lock/rlock.h"
 
+#include <stdio.h>
 #include <uv.h>
 
 struct checkout;
@@ -67,6 +68,9 @@ void checkout_turn(struct checkout *checkout);
 
 /** Number of accepted requests; an answered one counts until its lock is released. */
 size_t checkout_in_flight(const struct checkout *checkout);
+
+/** Print up to 20 queues that are not empty, as JSON objects separated by commas. */
+void checkout_print_queues(const struct checkout *checkout, FILE *out);
 
 /** To be called when nothing is in flight. The loop frees the memory in a later turn.
  *  Accepts NULL. */

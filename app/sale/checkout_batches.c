@@ -42,8 +42,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_MS           20   /* between checks of deadlines and unknown batches */
-#define TRIES_MAX         5    /* transactions of an order that may fail at once */
+#define TICK_MS           20 /* between checks of deadlines and unknown batches */
+#define TRIES_MAX         5  /* transactions of an order that may fail at once */
+#define PRINT_QUEUES_MAX  20
 #define GATHER_MAX_US     2000 /* a batch is delayed this long to become larger */
 #define EARLY_COMMIT_US   1000 /* commits that take as long are worth an early release */
 #define GATHER_MIN_ORDERS 16   /* orders of a batch after which the next is delayed */
@@ -538,6 +539,25 @@ static void checkout_on_tick(uv_timer_t *timer)
 size_t checkout_in_flight(const struct checkout *checkout)
 {
     return checkout->in_flight;
+}
+
+void checkout_print_queues(const struct checkout *checkout, FILE *out)
+{
+    const struct queue *queue;
+    size_t printed = 0, at = 0;
+
+    while (printed < PRINT_QUEUES_MAX &&
+           (queue = idmap_next(&checkout->queues.map, &at)) != NULL) {
+        const struct item *first = list_item(queue->items.next, struct item, link);
+
+        if (list_is_empty(&queue->items))
+            continue;
+        fprintf(out,
+                "%s{\"voucher_id\":\"%" PRId64 "\",\"depth\":%zu,\"oldest_us\":%" PRId64
+                ",\"is_busy\":%d,\"is_slow\":%d}",
+                printed++ > 0 ? "," : "", queue->voucher_id, list_count(&queue->items),
+                clock_mono_us() - first->arrived_us, queue->is_busy, queue->is_slow);
+    }
 }
 
 struct checkout *checkout_create(const struct checkout_options *options)

@@ -34,6 +34,7 @@
 #include "base/err.h"
 #include "base/list.h"
 
+#include <stdio.h>
 #include <uv.h>
 
 struct store;
@@ -65,6 +66,9 @@ bool store_is_up(const struct store *store);
 
 /** How many established connections have failed. */
 uint64_t store_reconnects(const struct store *store);
+
+/** Print the state of its connections as a JSON object. */
+void store_print(const struct store *store, FILE *out);
 
 /** To be called once a turn: sends its calls. */
 void store_flush(struct store *store);

@@ -431,6 +431,26 @@ bool store_is_expiring(const struct store *store)
     return store->expiry != NULL && store->expiry->is_leader;
 }
 
+void store_print(const struct store *store, FILE *out)
+{
+    static const char *const uses[] = {
+        [ROLE_MAIN] = "main",       [ROLE_READS] = "reads",
+        [ROLE_CHANGES] = "changes", [ROLE_SLOW_CHANGES] = "slow_changes",
+        [ROLE_EXPIRY] = "expiry",   [ROLE_LANE] = "orders"};
+
+    fprintf(out, "{\"suspects\":%zu,\"connections\":[", list_count(&store->suspects));
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        const struct store_conn *conn = store->conns[i];
+
+        if (conn != NULL)
+            fprintf(out, "%s{\"use\":\"%s\",\"is_up\":%d,\"pid\":%d,\"pending\":%u}",
+                    i > 0 ? "," : "", uses[i < ROLE_LANE ? i : ROLE_LANE],
+                    store_conn_is_up(conn), (int)store_conn_backend(conn).pid,
+                    store_conn_pending(conn));
+    }
+    fputs("]}", out);
+}
+
 void store_flush(struct store *store)
 {
     store_send_lookups(store);

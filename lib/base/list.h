@@ -60,6 +60,16 @@ static inline bool list_is_empty(const struct list *list)
     return list->next == list;
 }
 
+/** The number of structs in a list. */
+static inline size_t list_count(const struct list *list)
+{
+    size_t count = 0;
+
+    for (const struct list *link = list->next; link != list; link = link->next)
+        count++;
+    return count;
+}
+
 /** Insert `link`, which is in no list, right after `at`; after a head: as the first. */
 static inline void list_insert_after(struct list *at, struct list *link)
 {

@@ -52,6 +52,7 @@ static const struct row {
     {"GET /v1/orders/O/events", NULL, UNPAID, {401, 404, 200, 403, 200}},
     {"GET /v1/vouchers/V/events", NULL, NONE, ADMIN_ONLY(200)},
     {"GET /v1/stats", NULL, NONE, ADMIN_ONLY(200)},
+    {"GET /v1/debug/state", NULL, NONE, ADMIN_ONLY(200)},
     {"GET /", NULL, NONE, EVERYONE},
     {"GET /admin", NULL, NONE, EVERYONE},
     {"GET /healthz", NULL, NONE, EVERYONE},
