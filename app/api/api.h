@@ -31,8 +31,7 @@ struct api_options {
     struct limiter *user_limiter;    /* NULL: no limit */
     struct limiter *address_limiter; /* NULL: no limit */
     struct metrics *metrics;         /* this loop's */
-    struct metrics *const *all_metrics;
-    size_t all_metrics_count;
+    const struct all_metrics *all_metrics;
     uint32_t timeout_ms; /* from the arrival of a request to its answer */
     size_t queue_max;    /* requests that may wait for a backend */
     bool bypass_locks;   /* serve without Redis while it is down */

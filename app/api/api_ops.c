@@ -25,8 +25,8 @@ static const char *postgres_word(const struct metrics_health *health)
 void api_read_readyz(struct api_request *request)
 {
     const struct api_options *options = &request->api->options;
-    struct metrics_health health = metrics_health(
-        options->all_metrics, options->all_metrics_count, options->bypass_locks);
+    struct metrics_health health =
+        metrics_health(options->all_metrics, options->bypass_locks);
     const char *redis = options->bypass_locks ? "bypassed" : "down";
     char body[160];
 
@@ -47,7 +47,7 @@ void api_read_metrics(struct api_request *request)
     char *text = NULL;
 
     if (text_document_begin(&document)) {
-        metrics_print(document.out, options->all_metrics, options->all_metrics_count);
+        metrics_print(document.out, options->all_metrics);
         text = text_document_end(&document);
     }
     if (text == NULL) {
@@ -73,8 +73,7 @@ void api_read_debug_state(struct api_request *request)
                 "{\"version\":\"" SECKILL_VERSION "\",\"pid\":%d,\"now_ms\":%" PRId64
                 ",\"resident_kib\":%zu,\"workers\":",
                 (int)getpid(), clock_real_us() / 1000, resident_bytes / 1024);
-        metrics_print_loops(document.out, options->all_metrics,
-                            options->all_metrics_count);
+        metrics_print_loops(document.out, options->all_metrics);
         fputc('}', document.out);
         text = text_document_end(&document);
     }

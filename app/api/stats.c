@@ -80,8 +80,7 @@ static void stats_on_timer(uv_timer_t *timer)
     if (stats->is_adding || stats->is_expiring ||
         !redis_conn_is_up(stats->options.conn) || !text_document_begin(&document))
         return;
-    metrics_print_stats(document.out, stats->options.all_metrics,
-                        stats->options.all_metrics_count);
+    metrics_print_stats(document.out, stats->options.all_metrics);
     text = text_document_end(&document);
     if (text != NULL) {
         add(stats, text, document.len);
@@ -176,8 +175,7 @@ char *stats_print_own(struct stats *stats)
         return NULL;
     fprintf(document.out, "[\"%" PRId64 "-0\",\"%s\",", clock_real_us() / 1000,
             stats->instance);
-    metrics_print_stats(document.out, stats->options.all_metrics,
-                        stats->options.all_metrics_count);
+    metrics_print_stats(document.out, stats->options.all_metrics);
     fputc(']', document.out);
     return answer_end(&document);
 }

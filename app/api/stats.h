@@ -23,8 +23,7 @@ struct stats;
 struct stats_options {
     uv_loop_t *loop;
     struct redis_conn *conn; /* borrowed; closed before stats_close() */
-    struct metrics *const *all_metrics;
-    size_t all_metrics_count;
+    const struct all_metrics *all_metrics;
     bool is_publisher; /* adds the stats of the instance; one loop of each does */
 };
 

@@ -40,6 +40,7 @@ struct service {
     unsigned port;
     int listen_fds[WORKERS_MAX];
     struct metrics *metrics[WORKERS_MAX];
+    struct all_metrics all_metrics;
     struct worker *workers[WORKERS_MAX];
     struct notify notify;
     const char *reported; /* the last readiness message; NULL: none */
@@ -173,8 +174,7 @@ static enum status start_worker(struct service *service, size_t i, struct err *r
                                      .index = i,
                                      .listen_fd = service->listen_fds[i],
                                      .metrics = service->metrics[i],
-                                     .all_metrics = service->metrics,
-                                     .all_metrics_count = service->count};
+                                     .all_metrics = &service->all_metrics};
     enum status status = keys_create(&service->config, &options.keys, reterr);
 
     return status == STATUS_OK ? worker_start(&options, &service->workers[i], reterr)
@@ -218,7 +218,7 @@ static void stop_workers(struct service *service)
 static void report_readiness(struct service *service)
 {
     struct metrics_health health = metrics_health(
-        service->metrics, service->count, service->config.redis_down == CONFIG_BYPASS);
+        &service->all_metrics, service->config.redis_down == CONFIG_BYPASS);
     const char *lines = health.is_ready       ? "READY=1\nSTATUS=serving"
                         : health.has_postgres ? "STATUS=Redis is down"
                                               : "STATUS=Postgres is down";
@@ -289,6 +289,7 @@ static enum status serve(struct service *service, const sigset_t *signals,
     raise_file_limit();
     open_manager(service);
     service->count = worker_count(&service->config);
+    service->all_metrics = (struct all_metrics){service->metrics, service->count};
     status = http_listen(service->config.listen, service->count, service->listen_fds,
                          &service->port, reterr);
     if (status != STATUS_OK) {

@@ -104,23 +104,19 @@ static void worker_on_locks_state(bool works, const struct err *why, void *arg)
 
 /* -- shutdown -- */
 
-static void worker_on_part_closed(void *arg UNUSED)
-{
-    /* the loop ends when all parts have closed */
-}
-
 static void close_redis(struct redis_conn *conn)
 {
     if (conn != NULL)
         redis_conn_close(conn, NULL, NULL);
 }
 
+/* The loop ends when all parts have closed. */
 static void close_all(struct worker *worker)
 {
     http_stop(worker->http);
-    store_close(worker->store, worker_on_part_closed, NULL);
+    store_close(worker->store, NULL, NULL);
     lock_probe_close(&worker->lock_probe);
-    rlock_client_close(worker->locks, worker_on_part_closed, NULL);
+    rlock_client_close(worker->locks, NULL, NULL);
     expiry_close(worker->expiry);
     catalogue_close(worker->catalogue);
     checkout_close(worker->checkout);
@@ -327,8 +323,6 @@ static enum status create_sale(struct worker *worker)
     const struct stats_options stats = {.loop = &worker->loop,
                                         .conn = worker->stats_conn,
                                         .all_metrics = worker->options.all_metrics,
-                                        .all_metrics_count =
-                                            worker->options.all_metrics_count,
                                         .is_publisher = worker->options.index == 0};
 
     worker->stats = stats_open(&stats);
@@ -356,7 +350,6 @@ static enum status create_api(struct worker *worker)
         .stats = worker->stats,
         .metrics = worker->options.metrics,
         .all_metrics = worker->options.all_metrics,
-        .all_metrics_count = worker->options.all_metrics_count,
         .timeout_ms = (uint32_t)config->order_timeout_ms,
         .queue_max = (size_t)config->queue_max,
         .bypass_locks = config->redis_down == CONFIG_BYPASS,

@@ -24,8 +24,7 @@ struct worker_options {
     size_t index;            /* for the log */
     int listen_fd;           /* owned by the worker */
     struct metrics *metrics;
-    struct metrics *const *all_metrics;
-    size_t all_metrics_count;
+    const struct all_metrics *all_metrics;
 };
 
 /**

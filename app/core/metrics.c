@@ -71,19 +71,18 @@ void metrics_observe_batch(struct metrics *metrics, size_t orders)
 
 struct printer {
     FILE *out;
-    struct metrics *const *all;
-    size_t count;
+    const struct all_metrics *all;
     struct metrics sum; /* of all loops */
 };
 
 /* Up to the times, a struct metrics is an array of 64-bit atomics. */
-static struct printer printer_of(FILE *out, struct metrics *const *all, size_t count)
+static struct printer printer_of(FILE *out, const struct all_metrics *all)
 {
-    struct printer printer = {.out = out, .all = all, .count = count};
+    struct printer printer = {.out = out, .all = all};
     _Atomic uint64_t *sum = (_Atomic uint64_t *)&printer.sum;
 
-    for (size_t i = 0; i < count; i++) {
-        const _Atomic uint64_t *one = (const _Atomic uint64_t *)all[i];
+    for (size_t i = 0; i < all->count; i++) {
+        const _Atomic uint64_t *one = (const _Atomic uint64_t *)all->loops[i];
 
         for (size_t at = 0; at < offsetof(struct metrics, started_us) / sizeof(*sum);
              at++)
@@ -171,9 +170,9 @@ static void print_dependencies(const struct printer *printer)
     print_head(printer, "seckill_dependency_up", "gauge",
                "1 while every loop is connected to the dependency.");
     fprintf(printer->out, "seckill_dependency_up{dependency=\"postgres\"} %d\n",
-            printer->sum.postgres_up == printer->count);
+            printer->sum.postgres_up == printer->all->count);
     fprintf(printer->out, "seckill_dependency_up{dependency=\"redis\"} %d\n",
-            printer->sum.redis_up == printer->count);
+            printer->sum.redis_up == printer->all->count);
     print_head(printer, "seckill_reconnects_total", "counter",
                "Connections opened again after a loss.");
     fprintf(printer->out,
@@ -187,8 +186,8 @@ static void print_catalogue_age(const struct printer *printer)
     int64_t now_us = clock_mono_us();
     int64_t oldest_us = now_us;
 
-    for (size_t i = 0; i < printer->count; i++) {
-        int64_t read_us = atomic_load_explicit(&printer->all[i]->catalogue_read_us,
+    for (size_t i = 0; i < printer->all->count; i++) {
+        int64_t read_us = atomic_load_explicit(&printer->all->loops[i]->catalogue_read_us,
                                                memory_order_relaxed);
 
         if (read_us < oldest_us)
@@ -200,25 +199,25 @@ static void print_catalogue_age(const struct printer *printer)
             (double)(now_us - oldest_us) / 1e6);
 }
 
-struct metrics_health metrics_health(struct metrics *const *all, size_t count,
-                                     bool bypasses_locks)
+struct metrics_health metrics_health(const struct all_metrics *all, bool bypasses_locks)
 {
     struct metrics_health health = {.has_postgres = true, .has_redis = true};
 
-    for (size_t i = 0; i < count; i++) {
-        if (!atomic_load(&all[i]->postgres_up)) {
+    for (size_t i = 0; i < all->count; i++) {
+        if (!atomic_load(&all->loops[i]->postgres_up)) {
             health.has_postgres = false;
-            health.postgres_failure = (enum status)atomic_load(&all[i]->postgres_failure);
+            health.postgres_failure =
+                (enum status)atomic_load(&all->loops[i]->postgres_failure);
         }
-        health.has_redis = health.has_redis && atomic_load(&all[i]->redis_up);
+        health.has_redis = health.has_redis && atomic_load(&all->loops[i]->redis_up);
     }
     health.is_ready = health.has_postgres && (health.has_redis || bypasses_locks);
     return health;
 }
 
-void metrics_print(FILE *out, struct metrics *const *all, size_t count)
+void metrics_print(FILE *out, const struct all_metrics *all)
 {
-    const struct printer printer = printer_of(out, all, count);
+    const struct printer printer = printer_of(out, all);
 
     print_requests(&printer);
     print_orders(&printer);
@@ -296,12 +295,12 @@ static void print_sale(const struct printer *printer)
     print_buckets(printer, "batches", &printer->sum.batch_orders);
 }
 
-void metrics_print_stats(FILE *out, struct metrics *const *all, size_t count)
+void metrics_print_stats(FILE *out, const struct all_metrics *all)
 {
-    const struct printer printer = printer_of(out, all, count);
+    const struct printer printer = printer_of(out, all);
 
     fprintf(out, "{\"started_ms\":%lld,\"loops\":%zu,\"requests\":%" PRIu64 ",",
-            (long long)atomic_load(&all[0]->started_us) / 1000, count,
+            (long long)atomic_load(&all->loops[0]->started_us) / 1000, all->count,
             sum_requests(&printer));
     print_sale(&printer);
     fprintf(out,
@@ -319,18 +318,18 @@ void metrics_publish_state(struct metrics *metrics, char *state)
 }
 
 /* A state that is being printed belongs to no loop, so that no loop waits. */
-void metrics_print_loops(FILE *out, struct metrics *const *all, size_t count)
+void metrics_print_loops(FILE *out, const struct all_metrics *all)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
     pthread_mutex_lock(&mutex);
-    for (size_t i = 0; i < count; i++) {
-        char *state = atomic_exchange(&all[i]->state, NULL), *newer = NULL;
+    for (size_t i = 0; i < all->count; i++) {
+        char *state = atomic_exchange(&all->loops[i]->state, NULL), *newer = NULL;
 
         fputs(i == 0 ? "[{\"stats\":" : ",{\"stats\":", out);
-        metrics_print_stats(out, &all[i], 1);
+        metrics_print_stats(out, &(struct all_metrics){&all->loops[i], 1});
         fprintf(out, ",\"state\":%s}", state != NULL ? state : "null");
-        if (!atomic_compare_exchange_strong(&all[i]->state, &newer, state))
+        if (!atomic_compare_exchange_strong(&all->loops[i]->state, &newer, state))
             free(state);
     }
     fputc(']', out);

@@ -100,6 +100,11 @@ struct metrics {
     _Atomic(char *) state;             /* see metrics_publish_state() */
 };
 
+struct all_metrics {
+    struct metrics **loops;
+    size_t count;
+};
+
 /* -- counting: by the owning loop only -- */
 
 static inline void metrics_add(_Atomic uint64_t *counter, uint64_t add)
@@ -137,17 +142,16 @@ struct metrics_health {
 };
 
 /** @bypasses_locks  whether orders are accepted without Redis */
-struct metrics_health metrics_health(struct metrics *const *all, size_t count,
-                                     bool bypasses_locks);
+struct metrics_health metrics_health(const struct all_metrics *all, bool bypasses_locks);
 
 /** Print the sums of all loops as Prometheus text (version 0.0.4). */
-void metrics_print(FILE *out, struct metrics *const *all, size_t count);
+void metrics_print(FILE *out, const struct all_metrics *all);
 
 /** Print the stats of the dashboard, of all loops, as a JSON object. */
-void metrics_print_stats(FILE *out, struct metrics *const *all, size_t count);
+void metrics_print_stats(FILE *out, const struct all_metrics *all);
 
 /** Print an array with these stats of each loop, and the state it last published or null. */
-void metrics_print_loops(FILE *out, struct metrics *const *all, size_t count);
+void metrics_print_loops(FILE *out, const struct all_metrics *all);
 
 /** Print the upper bounds of the histograms in those stats, as two members of a JSON
  *  object. */

@@ -78,12 +78,11 @@ static int listen_locally(void)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     static struct metrics metrics;
-    static struct metrics *const all_metrics[] = {&metrics};
+    static struct metrics *loops[] = {&metrics};
+    static const struct all_metrics all_metrics = {loops, 1};
     static struct worker *worker;
-    struct worker_options options = {.config = &config,
-                                     .metrics = &metrics,
-                                     .all_metrics = all_metrics,
-                                     .all_metrics_count = 1};
+    struct worker_options options = {
+        .config = &config, .metrics = &metrics, .all_metrics = &all_metrics};
     enum status status = auth_create(&config, &options.keys.auth, NULL);
 
     (void)argc;
