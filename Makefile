@@ -30,7 +30,7 @@ SANITIZE = $(if $(filter address,$(SAN)),-fsanitize=address$(,)undefined -fno-sa
            $(if $(filter coverage,$(SAN)),--coverage) \
            $(if $(filter fuzzer,$(SAN)),-fsanitize=fuzzer-no-link$(,)address$(,)undefined -fno-sanitize-recover=all)
 ,       := ,
-CFLAGS   = $(if $(SAN),-O1 -g1 -Wno-format-truncation,-O2 -g)
+CFLAGS   = $(if $(SAN),-O1 -g1,-O2 -g)
 HARDEN   = $(if $(SAN),-fno-omit-frame-pointer,-D_FORTIFY_SOURCE=2) -fstack-protector-strong
 # -D_GNU_SOURCE= is empty, so that a source may define it again.
 DEFINES  = -Ilib -I. -D_GNU_SOURCE= -DSECKILL_VERSION='"$(VERSION)"' \
@@ -306,14 +306,14 @@ CHECK    = @.ci/check.sh
 .PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-it test-interop test-web test-contract test-demo test-package
 check: ## build, run the unit tests, lint the changed files
 	@.ci/test.sh check
-test: ## run all tests, also with ASan and UBSan, and all linters
+test: ## run the tests and linters, the integration tests with ASan and UBSan
 	@.ci/test.sh all
 test-hostile: ## run all tests twice just after boot, beside busy processes and a busy disk; needs root
 	@.ci/hostile.sh
 SUITE = bookworm
 test-fresh: ## do on a new Debian what the README says; needs root: SUITE=bookworm or trixie
 	@.ci/fresh.sh $(SUITE)
-test-ci: ## run what .ci/run runs: also `make lint`, clients of the contract, the package and the demo
+test-ci: ## run what .ci/run runs: all checks, clients of the contract, the package and the demo
 	@.ci/test.sh ci
 test-unit: ## run the unit tests
 	@.ci/test.sh unit
@@ -334,18 +334,20 @@ schemathesis: $(BUILD)/seckill ## random requests by the contract: CASES=10000
 test-demo: ## test the demo in containers; starts a Docker if none runs; needs root
 	@.ci/test.sh demo
 
-.PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-address check-torture $(TESTS:%=%.check)
+.PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-sql check-address check-torture $(TESTS:%=%.check)
 programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD) \
           $(if $(filter address,$(SAN)),$(BUILD)/torture)
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
 # These take longest and start first, so that no core is idle at the end.
-SLOW     = it_sql_growth it_life it_fault_postgres it_sql_plans it_fault it_sql_audit it_fault_redis
+SLOW     = it_fault_isolation it_sql_growth it_fault_postgres it_life it_store_faults it_sql_plans \
+           it_fault it_sql_audit it_fault_redis
 IT      := $(LIB_IT) $(APP_IT)
 ifeq ($(SAN),address)
-IT      := $(filter-out $(BUILD)/app/test/sql/%,$(IT)) # test only SQL
+IT      := $(filter-out $(BUILD)/app/test/sql/%,$(IT)) # these test SQL
 endif
 SLOW_IT := $(foreach test,$(SLOW),$(filter %/$(test),$(IT)))
 check-it: $(SLOW_IT:%=%.check) $(IT:%=%.check)
+check-sql: $(filter $(BUILD)/app/test/sql/%.check,$(SLOW_IT:%=%.check) $(IT:%=%.check))
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
 check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
 check-coverage:
@@ -360,14 +362,15 @@ check-torture: $(BUILD)/torture
 	$(CHECK) --show torture app/test/torture/torture.py $< 4 0
 
 # All of these may run side by side. The longest are first.
-.PHONY: check-all check-tests check-ci
-check-tests: check-pages check-proof check-chaos check-docs check-it check-access check-interop \
-             check-address check-load-units check-unit check-simulate check-simulate-sql \
-             check-fuzz check-model check-install check-gdb check-monitoring \
-             check-contract-requests check-contract-follow_python
-check-all: check-tests check-lint-fast
+.PHONY: check-all check-most check-tests check-ci
+check-most: check-address check-pages check-proof check-chaos check-docs check-sql check-access \
+            check-interop check-load-units check-unit check-simulate check-simulate-sql \
+            check-fuzz check-model check-install check-gdb check-monitoring \
+            check-contract-requests check-contract-follow_python
+check-all: check-most check-lint-fast
+check-tests: check-most check-it
 # Only in CI: what takes minutes, or needs npm, PyPI and Go's proxy.
-check-ci: check-contract check-bench check-tidy
+check-ci: check-tests check-lint check-contract check-bench
 
 CASES    = 300
 CONTRACT = requests typescript python follow_python follow_go

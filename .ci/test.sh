@@ -1,10 +1,11 @@
 #!/bin/sh
 #
 # test.sh all|ci|check|unit|it|lock|interop|lint|web|contract|package|demo - run these checks in
-# parallel and print their sum. `tests` is `all` without the linters; `ci` adds to `all` what takes
-# longer, needs npm and PyPI, or needs root. The last line is "N passed, N failed". A make target
-# that fails without a failed check, such as a file that does not compile, counts as one failure.
-# So does a process that is alive after the targets that started it.
+# parallel and print their sum. `tests` is `all` without the linters and with the integration tests
+# in the plain build, too; `ci` is both, and what takes longer, needs npm and PyPI, or needs root.
+# The last line is "N passed, N failed". A make target that fails without a failed check, such as a
+# file that does not compile, counts as one failure. So does a process that is alive after the
+# targets that started it.
 set -u
 cd "$(dirname "$0")/.." || exit
 
@@ -54,7 +55,7 @@ test_lock()
 step build/deps.ok # not by two targets at a time
 case $1 in
 ci)
-    step check-all check-ci
+    step check-ci
     echo_step "the package and the demo"
     step check-package
     step check-demo

@@ -247,7 +247,7 @@ static void close_and_use(struct fixture *fixture, bool is_busy)
 {
     struct rlock_client *client = fixture_client(fixture);
     struct call held[3] = {0}, last = {0};
-    char name[16];
+    char name[24];
 
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof(name), "item:%d", i);
@@ -368,7 +368,7 @@ static void test_client__of_a_server_become_a_replica_is_down(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call held[KINDS] = {0}, call = {0};
     struct answer answer = {0};
-    char name[16];
+    char name[24];
 
     for (int i = 0; i < KINDS; i++) {
         struct rlock_acquire_options options = try_once(kinds[i]);

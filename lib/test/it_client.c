@@ -118,7 +118,7 @@ static void test_rlock_client_close__sends_releases_without_a_callback(void **st
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
     struct call calls[200] = {0};
-    char name[16];
+    char name[24];
 
     for (int i = 0; i < 200; i++) {
         snprintf(name, sizeof(name), "item:%d", i);
@@ -227,7 +227,7 @@ static void on_answer_close(struct rlock *lock, enum status status, void *arg)
 static void close_from_answer(struct fixture *fixture, struct closer *closer)
 {
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .watchdog = true};
-    char name[16];
+    char name[24];
 
     closer->fixture = fixture;
     closer->client = fixture->clients[0];

@@ -42,7 +42,7 @@ static void test_rlock_acquire__of_many_locks_after_the_counter_was_lowered(void
     struct rlock_client *client = fixture_client(fixture);
     static struct call calls[LOCKS];
     int64_t before;
-    char name[16];
+    char name[24];
 
     memset(calls, 0, sizeof(calls));
     assert_int_equal(acquire(fixture, client, &calls[0], "a", LEASE_MS), STATUS_OK);

@@ -230,7 +230,7 @@ static void test_acquire__batches_behind_a_wait_do_not_time_out(void **state)
     struct rlock_client *client = open_client(fixture, 2500);
     struct call calls[BATCHES] = {0}, plain = {0};
     struct rlock_stats stats;
-    char name[16];
+    char name[24];
 
     options.replicas_wait_ms = 400;
     for (int i = 0; i < BATCHES; i++) {

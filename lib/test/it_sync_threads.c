@@ -157,7 +157,7 @@ static void lock_and_unlock(struct sync_worker *worker)
 {
     struct rlock_acquire_options options = {.lease_ms = 3000, .watchdog = true};
     struct sync_fixture *fixture = worker->fixture;
-    char name[16];
+    char name[24];
     int len = snprintf(name, sizeof(name), "item:%u", worker->index);
 
     for (int i = 0; i < PAIRS; i++) {
@@ -192,7 +192,7 @@ static void test_watchdog__nothing_is_renewed_after_the_last_release(void **stat
 /* Four threads per name, so that most have to wait. */
 static void operate(struct sync_worker *worker)
 {
-    char name[16];
+    char name[24];
 
     snprintf(name, sizeof(name), "item:%u", worker->index % 8);
     for (int i = 0; i < OPERATIONS / 32 / 2 + 1; i++) {
@@ -282,7 +282,7 @@ static _Atomic unsigned answered;
 static void lock_until_closed(struct sync_worker *worker)
 {
     while (worker->status != STATUS_CANCELLED) {
-        char name[16];
+        char name[24];
 
         snprintf(name, sizeof(name), "item:%u", worker->index % 4);
         worker->status =
@@ -325,7 +325,7 @@ static void hold_on_stack_until_closed(struct sync_worker *worker)
 
     while (worker->status != STATUS_CANCELLED) {
         struct rlock lock = {0};
-        char name[16];
+        char name[24];
         int len = snprintf(name, sizeof(name), "item:%u", worker->index);
 
         worker->status =

@@ -428,7 +428,7 @@ static void test_orphan__remembers_a_bounded_number(void **state)
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
     struct call *calls = calloc(LOCKS, sizeof(*calls));
-    char name[16];
+    char name[24];
 
     for (int i = 0; i < LOCKS; i++) {
         snprintf(name, sizeof(name), "item:%d", i);

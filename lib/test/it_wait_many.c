@@ -196,7 +196,7 @@ struct worker {
     struct rlock lock;
     struct rlock_client *client;
     struct rlock_acquire_options options;
-    char name[16];
+    char name[24];
     unsigned *left, *ended;
 };
 

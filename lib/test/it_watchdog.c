@@ -63,7 +63,7 @@ static void overtake(struct fixture *fixture, bool flush_scripts)
     struct call calls[3] = {0};
 
     for (int i = 0; i < 3; i++) {
-        char name[16];
+        char name[24];
 
         snprintf(name, sizeof(name), "item:%d", i);
         assert_int_equal(acquire_watched(fixture, client, &calls[i], name, LEASE_MS),
@@ -157,7 +157,7 @@ static void test_watchdog__many_locks_one_missing_the_others_renewed(void **stat
     struct rlock_client *client = fixture_client(fixture);
     struct call calls[LOCKS] = {0};
     long long before;
-    char name[16];
+    char name[24];
 
     for (int i = 0; i < LOCKS; i++) {
         snprintf(name, sizeof(name), "item:%d", i);
@@ -191,7 +191,7 @@ static void test_watchdog__a_thousand_leases_share_batches(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call *calls = calloc(LOCKS, sizeof(*calls));
     long long before;
-    char name[16];
+    char name[24];
 
     for (unsigned i = 0; i < LOCKS; i++) {
         snprintf(name, sizeof(name), "item:%u", i);
@@ -221,7 +221,7 @@ static void test_watchdog__leases_of_different_lengths_side_by_side(void **state
     struct rlock_client *client = fixture_client(fixture);
     struct call calls[4] = {0};
     int64_t begin_us = clock_mono_us(), most = 0;
-    char name[16];
+    char name[24];
 
     for (int i = 0; i < 4; i++) {
         snprintf(name, sizeof(name), "item:%d", i);
@@ -389,7 +389,7 @@ static void test_watchdog__renews_exactly_what_is_held_after_much_traffic(void *
     struct rlock_client *client = fixture_client(fixture);
     struct call *calls = calloc(LOCKS, sizeof(*calls));
     struct rlock_stats stats;
-    char name[16];
+    char name[24];
 
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < LOCKS; i++) {

@@ -169,7 +169,7 @@ static void test_place_orders__ids_grow_and_fit_the_voucher(void **state UNUSED)
     int64_t other = sandbox_voucher(sandbox, 100, 1);
 
     for (int i = 1; i < 10; i++) {
-        char user[8];
+        char user[12];
 
         snprintf(user, sizeof(user), "%d", i);
         place(i % 2 ? voucher : other, user, "0", NULL);
