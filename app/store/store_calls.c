@@ -45,23 +45,15 @@ void store_free(struct store *store, void *block)
         free(block);
 }
 
-void *store_call_new(struct store *store, size_t size, store_query_cb done, void *arg)
+void *store_call_new(struct store *store, size_t size, store_query_cb done)
 {
     struct call *call = store_alloc(store, size);
 
     list_init(&call->query.link);
     list_init(&call->sent);
-    list_init(&call->items);
     call->query.done = done;
     call->store = store;
-    call->arg = arg;
     return call;
-}
-
-struct call *store_call_begin(struct store *store, store_query_cb done, void *arg)
-{
-    params_begin(&store->params);
-    return store_call_new(store, sizeof(struct call), done, arg);
 }
 
 void store_call_free(struct call *call)

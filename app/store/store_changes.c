@@ -20,10 +20,26 @@
 #define SHARED_MAX  500       /* in a transaction: the voucher's sale waits meanwhile */
 #define NEW_VOUCHER INT64_MAX /* in place of an id, for the queue of new vouchers */
 
-/* Of several orders, or of a voucher. */
-static bool is_of_orders(const struct call *call)
+/** Changes of one kind to orders of one voucher, made by one transaction. */
+struct changes_call {
+    struct call call;
+    struct list changes; /* order_change */
+    size_t count;
+};
+
+/* NULL: it changes a voucher. */
+static struct changes_call *changes_of(struct call *call)
 {
-    return call->statement <= STATEMENT_REDEEM_ORDER;
+    return call->statement <= STATEMENT_REDEEM_ORDER
+               ? list_item(call, struct changes_call, call)
+               : NULL;
+}
+
+static size_t count_of(struct call *call)
+{
+    const struct changes_call *orders = changes_of(call);
+
+    return orders != NULL ? orders->count : 1;
 }
 
 /* The store's timeout is half of it. */
@@ -63,7 +79,7 @@ static void answer_change(const struct order_change *change, enum status status,
 }
 
 /* One row per change, in their order. */
-static bool is_well_formed(const struct call *call, const PGresult *result)
+static bool is_well_formed(const struct changes_call *call, const PGresult *result)
 {
     for (int row = 0; row < PQntuples(result); row++) {
         if (result_int64(result, row, CHANGED_POS) != row + 1)
@@ -75,14 +91,14 @@ static bool is_well_formed(const struct call *call, const PGresult *result)
 static void store_on_orders_changed(struct store_query *query, enum status status,
                                     const PGresult *result, const struct err *why UNUSED)
 {
-    struct call *call = list_item(query, struct call, query);
+    struct changes_call *call = list_item(query, struct changes_call, call.query);
     int row = 0;
 
     if (status == STATUS_OK && !is_well_formed(call, result))
         status = STATUS_IO;
-    LIST_DRAIN(struct order_change, change, &call->items, link)
+    LIST_DRAIN(struct order_change, change, &call->changes, link)
         answer_change(change, status, result, row++);
-    store_call_free(call);
+    store_call_free(&call->call);
 }
 
 /* It returns to its queue if it waited for a lock, otherwise it is answered. */
@@ -108,7 +124,7 @@ static void store_on_change(struct store_query *query, enum status status,
         return;
     }
     queues_update(&store->changes.queues, queue);
-    store->changes.count -= call->count;
+    store->changes.count -= count_of(call);
     call->done(query, status, result, why);
 }
 
@@ -116,50 +132,53 @@ static void store_on_change(struct store_query *query, enum status status,
 
 static void answer_unchanged(struct call *call, enum status status)
 {
-    call->store->changes.count -= call->count;
+    call->store->changes.count -= count_of(call);
     store_answer_later(call, status);
 }
 
-static struct call *changes_call_new(struct store *store, enum statement statement)
+static struct changes_call *changes_call_new(struct store *store,
+                                             enum statement statement)
 {
-    struct call *call =
-        store_call_new(store, sizeof(*call), store_on_orders_changed, NULL);
+    struct changes_call *call =
+        store_call_new(store, sizeof(*call), store_on_orders_changed);
 
-    call->statement = statement;
-    call->deadline_us = INT64_MAX;
+    list_init(&call->changes);
+    call->call.statement = statement;
+    call->call.deadline_us = INT64_MAX;
     return call;
 }
 
-static void add_change(struct call *call, struct order_change *change)
+static void add_change(struct changes_call *call, struct order_change *change)
 {
-    list_append(&call->items, &change->link);
+    list_append(&call->changes, &change->link);
     call->count++;
-    if (change->deadline_us < call->deadline_us)
-        call->deadline_us = change->deadline_us;
+    if (change->deadline_us < call->call.deadline_us)
+        call->call.deadline_us = change->deadline_us;
 }
 
 /* Late changes leave the call. Returns false: the whole call is late and answered. */
 static bool drop_late_changes(struct call *call, int64_t latest_us)
 {
-    struct call *late;
+    struct changes_call *orders = changes_of(call);
+    struct changes_call *late;
     struct list changes;
 
-    if (!is_of_orders(call))
+    if (orders == NULL)
         return false;
     late = changes_call_new(call->store, call->statement);
     list_init(&changes);
-    list_append_all(&changes, &call->items);
-    call->count = 0;
+    list_append_all(&changes, &orders->changes);
+    orders->count = 0;
     call->deadline_us = INT64_MAX;
     LIST_DRAIN(struct order_change, change, &changes, link)
-        add_change(change->deadline_us <= latest_us ? late : call, change);
-    if (call->count > 0) {
-        answer_unchanged(late, STATUS_BUSY);
+        add_change(change->deadline_us <= latest_us ? late : orders, change);
+    if (orders->count > 0) {
+        answer_unchanged(&late->call, STATUS_BUSY);
         return true;
     }
-    list_append_all(&call->items, &late->items);
-    call->count = late->count;
-    store_call_free(late);
+    list_append_all(&orders->changes, &late->changes);
+    orders->count = late->count;
+    store_call_free(&late->call);
     return false;
 }
 
@@ -237,7 +256,6 @@ void store_change_voucher(struct call *call, enum statement statement, int64_t v
 
     call->statement = statement;
     call->deadline_us = store_deadline_us(store, 0);
-    call->count = 1;
     store->changes.count++;
     if (!is_any_up(store))
         answer_unchanged(call, STATUS_DOWN);
@@ -250,11 +268,11 @@ void store_change_voucher(struct call *call, enum statement statement, int64_t v
 }
 
 /* Changes that wait to be sent share a transaction. */
-static struct call *waiting_call(struct queue *queue, enum statement statement)
+static struct changes_call *waiting_call(struct queue *queue, enum statement statement)
 {
     LIST_EACH(struct call, waiting, &queue->items, query.link) {
-        if (waiting->statement == statement && waiting->count < SHARED_MAX)
-            return waiting;
+        if (waiting->statement == statement && count_of(waiting) < SHARED_MAX)
+            return changes_of(waiting);
     }
     return NULL;
 }
@@ -264,7 +282,7 @@ void store_change_order(struct store *store, struct order_change *change,
 {
     enum statement statement = STATEMENT_PAY_ORDER + (unsigned)change->change;
     struct queue *queue = queue_of(store, change->voucher_id);
-    struct call *call = queue != NULL ? waiting_call(queue, statement) : NULL;
+    struct changes_call *call = queue != NULL ? waiting_call(queue, statement) : NULL;
 
     change->callback = callback;
     change->arg = arg;
@@ -277,40 +295,41 @@ void store_change_order(struct store *store, struct order_change *change,
     call = changes_call_new(store, statement);
     add_change(call, change);
     if (queue == NULL)
-        answer_unchanged(call, STATUS_NO_MEMORY);
+        answer_unchanged(&call->call, STATUS_NO_MEMORY);
     else
-        enqueue(call, queue);
+        enqueue(&call->call, queue);
 }
 
 /* -- sending -- */
 
-static void put_payments(struct store_params *params, const struct call *call)
+static void put_payments(struct store_params *params, const struct changes_call *call)
 {
     params_array_begin(params, PARAMS_TEXT, call->count);
-    LIST_EACH(struct order_change, change, &call->items, link)
+    LIST_EACH(struct order_change, change, &call->changes, link)
         params_element_text(params, &change->payment_ref);
     params_array_begin(params, PARAMS_INT64, call->count);
-    LIST_EACH(struct order_change, change, &call->items, link)
+    LIST_EACH(struct order_change, change, &call->changes, link)
         params_element_int64(params, change->amount_cents);
 }
 
-static void put_changes(struct store_params *params, const struct call *call)
+static void put_changes(struct store_params *params, const struct changes_call *call)
 {
     params_begin(params);
-    params_int64(params, call->queue->voucher_id);
+    params_int64(params, call->call.queue->voucher_id);
     params_array_begin(params, PARAMS_INT64, call->count);
-    LIST_EACH(struct order_change, change, &call->items, link)
+    LIST_EACH(struct order_change, change, &call->changes, link)
         params_element_int64(params, change->order_id);
     params_array_begin(params, PARAMS_TEXT, call->count);
-    LIST_EACH(struct order_change, change, &call->items, link)
+    LIST_EACH(struct order_change, change, &call->changes, link)
         params_element_text(params, &(struct text){change->actor, strlen(change->actor)});
-    if (call->statement == STATEMENT_PAY_ORDER)
+    if (call->call.statement == STATEMENT_PAY_ORDER)
         put_payments(params, call);
 }
 
 static void send_first(struct store *store, enum role role, struct queue *queue)
 {
     struct call *call = LIST_SHIFT(struct call, &queue->items, query.link);
+    const struct changes_call *orders = changes_of(call);
 
     queue->is_busy = true;
     call->done = call->query.done;
@@ -318,10 +337,10 @@ static void send_first(struct store *store, enum role role, struct queue *queue)
     call->sent_us = clock_mono_us();
     store->changes.sent[role - ROLE_CHANGES] = call;
     store_limit(call, call->deadline_us - call->sent_us);
-    if (is_of_orders(call))
-        put_changes(&store->params, call);
+    if (orders != NULL)
+        put_changes(&store->params, orders);
     store_send(role, call, call->statement,
-               is_of_orders(call) ? &store->params : &call->params);
+               orders != NULL ? &store->params : &call->params);
 }
 
 /* The queue to be served next on this connection; NULL: none. */

@@ -30,10 +30,16 @@ static struct event decode_event(const PGresult *result, int row)
     };
 }
 
+struct events_call {
+    struct call call;
+    store_events_cb callback;
+    void *arg;
+};
+
 static void store_on_events(struct store_query *query, enum status status,
                             const PGresult *result, const struct err *why UNUSED)
 {
-    struct call *call = list_item(query, struct call, query);
+    struct events_call *call = list_item(query, struct events_call, call.query);
     size_t count = status == STATUS_OK ? (size_t)PQntuples(result) : 0;
     struct event *events = count > 0 ? calloc(count, sizeof(*events)) : NULL;
 
@@ -41,25 +47,27 @@ static void store_on_events(struct store_query *query, enum status status,
         status = STATUS_NO_MEMORY;
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
         events[i] = decode_event(result, (int)i);
-    call->callback.events(status, events, status == STATUS_OK ? count : 0, call->arg);
+    call->callback(status, events, status == STATUS_OK ? count : 0, call->arg);
     free(events);
-    store_call_free(call);
+    store_call_free(&call->call);
 }
 
 void store_list_events(struct store *store, const struct event_filter *filter,
                        store_events_cb callback, void *arg)
 {
-    struct call *call = store_call_begin(store, store_on_events, arg);
+    struct events_call *call = store_call_new(store, sizeof(*call), store_on_events);
     struct store_params *params = &store->params;
 
-    call->callback.events = callback;
+    call->callback = callback;
+    call->arg = arg;
+    params_begin(params);
     params_int64(params, filter->voucher_id);
     params_int64(params, filter->after_id);
     params_int64(params, filter->limit);
     if (filter->order_id != 0)
         params_int64(params, filter->order_id);
-    call->deadline_us = filter->deadline_us;
-    store_read(call,
+    call->call.deadline_us = filter->deadline_us;
+    store_read(&call->call,
                filter->order_id != 0 ? STATEMENT_ORDER_EVENTS : STATEMENT_VOUCHER_EVENTS,
                1 + filter->limit / SMALL_ROWS);
 }

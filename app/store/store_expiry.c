@@ -16,8 +16,8 @@
 static void send_expiry(struct store *store, enum statement statement,
                         store_query_cb done)
 {
-    store_send(ROLE_EXPIRY, store_call_new(store, sizeof(struct call), done, NULL),
-               statement, &store->params);
+    store_send(ROLE_EXPIRY, store_call_new(store, sizeof(struct call), done), statement,
+               &store->params);
 }
 
 static void end_expiry(struct expiry *expiry, enum status status, bool is_progress)

@@ -8,21 +8,11 @@
 #include "app/store/store_statements.h"
 #include "base/closing.h"
 
+/** What all calls have in common: each kind of call embeds it as `call`. */
 struct call {
     struct store_query query; /* its link serves the store's lists, too */
     struct store *store;
     enum status status; /* of one that is answered without the server, perhaps later */
-    union {
-        store_batch_cb batch;
-        store_order_cb order;
-        store_orders_cb orders;
-        store_events_cb events;
-        store_vouchers_cb vouchers;
-    } callback;
-    void *arg;
-    /* of one that answers several: */
-    struct list items; /* key_lookup or order_change */
-    size_t count;
     /* of a call that may wait for its connection: */
     store_query_cb done; /* answers and frees it; query.done leads to it */
     enum statement statement;
@@ -30,7 +20,6 @@ struct call {
     int64_t deadline_us;
     struct list sent;    /* in a list of calls under way that may be abandoned */
     unsigned rows;       /* of a read: at most, or the like */
-    int64_t voucher_id;  /* of look-ups */
     struct queue *queue; /* of a change: those of its voucher */
     int64_t sent_us;     /* of a change */
 };
@@ -38,6 +27,8 @@ struct call {
 /** Placing a batch, or resolving one. */
 struct batch_call {
     struct call call;
+    store_batch_cb callback;
+    void *arg;
     const struct store_batch *batch;
     /* of a batch that is placed, until its barrier is answered: */
     struct store_query barrier;
@@ -46,6 +37,21 @@ struct batch_call {
     struct voucher_snapshot snapshot;
     struct err why;
     int64_t placed_us;
+};
+
+/** Keys of one voucher, looked up by one query. */
+struct lookup_call {
+    struct call call;
+    int64_t voucher_id;
+    struct list lookups; /* key_lookup */
+    size_t count;
+};
+
+/** A call that is answered with rows of vouchers. */
+struct vouchers_call {
+    struct call call;
+    store_vouchers_cb callback;
+    void *arg;
 };
 
 /** Indices of store->conns. The lanes are at and behind ROLE_LANE; each takes one batch at a
@@ -97,7 +103,7 @@ struct store {
     struct store_params params; /* of the call that is being sent */
     struct list unsent;         /* call, answered by unsent_timer */
     struct list lookup_calls;   /* sent by a flush while few are under way */
-    struct list lookups_sent;   /* call, by its `sent` */
+    struct list lookups_sent;   /* lookup_call, by its `sent` */
     struct {
         struct list waiting; /* call */
         struct list sent;    /* call, by its `sent` */
@@ -140,9 +146,7 @@ void *store_alloc(struct store *store, size_t size);
 void store_free(struct store *store, void *block);
 
 /** A call of `size` bytes that begins with a struct call; `done` frees it. */
-void *store_call_new(struct store *store, size_t size, store_query_cb done, void *arg);
-/** A struct call, with empty store->params. */
-struct call *store_call_begin(struct store *store, store_query_cb done, void *arg);
+void *store_call_new(struct store *store, size_t size, store_query_cb done);
 void store_call_free(struct call *call);
 
 /** Answer `call` with `status` in the next turn of the loop. */

@@ -82,18 +82,18 @@ static struct batch_call *batch_call_new(struct store *store,
                                          store_query_cb done, store_batch_cb callback,
                                          void *arg)
 {
-    struct batch_call *call = store_call_new(store, sizeof(*call), done, arg);
+    struct batch_call *call = store_call_new(store, sizeof(*call), done);
 
     call->batch = batch;
-    call->call.callback.batch = callback;
+    call->callback = callback;
+    call->arg = arg;
     return call;
 }
 
 static void answer_batch(struct batch_call *call, enum status status,
                          const struct voucher_snapshot *snapshot, const struct err *why)
 {
-    call->call.callback.batch(status, snapshot, status == STATUS_OK ? NULL : why,
-                              call->call.arg);
+    call->callback(status, snapshot, status == STATUS_OK ? NULL : why, call->arg);
     store_call_free(&call->call);
 }
 
@@ -186,7 +186,7 @@ static void store_on_placed(struct store_query *query, enum status status,
     if (!call->has_barrier)
         answer_placed(call);
     else if (status == STATUS_OK)
-        call->batch->released(call->call.arg);
+        call->batch->released(call->arg);
 }
 
 static void note_commit(struct store *store, int64_t placed_us)
@@ -434,59 +434,60 @@ void store_resolve_orders(struct store *store, const struct store_batch *batch,
 static void store_on_found(struct store_query *query, enum status status,
                            const PGresult *result, const struct err *why UNUSED)
 {
-    struct call *call = list_item(query, struct call, query);
+    struct lookup_call *call = list_item(query, struct lookup_call, call.query);
     int row = 0;
 
-    list_remove(&call->sent);
+    list_remove(&call->call.sent);
     if (status == STATUS_OK && (size_t)PQntuples(result) != call->count)
         status = STATUS_IO;
-    LIST_DRAIN(struct key_lookup, lookup, &call->items, link) {
+    LIST_DRAIN(struct key_lookup, lookup, &call->lookups, link) {
         if (status == STATUS_OK &&
             !decode_found(result, row++, call->voucher_id, &lookup->placement))
             status = STATUS_IO; /* for those behind it, too */
         lookup->callback(status, &lookup->placement, lookup->arg);
     }
-    store_call_free(call);
+    store_call_free(&call->call);
 }
 
 /* Look-ups for one voucher that wait to be sent share a query. */
-static struct call *lookup_call(struct store *store, int64_t voucher_id)
+static struct lookup_call *lookup_call_of(struct store *store, int64_t voucher_id)
 {
-    struct call *call;
+    struct lookup_call *call;
 
-    LIST_EACH(struct call, waiting, &store->lookup_calls, query.link) {
+    LIST_EACH(struct lookup_call, waiting, &store->lookup_calls, call.query.link) {
         if (waiting->voucher_id == voucher_id && waiting->count < LOOKUP_MAX)
             return waiting;
     }
-    call = store_call_new(store, sizeof(*call), store_on_found, NULL);
+    call = store_call_new(store, sizeof(*call), store_on_found);
     call->voucher_id = voucher_id;
-    list_append(&store->lookup_calls, &call->query.link);
+    list_init(&call->lookups);
+    list_append(&store->lookup_calls, &call->call.query.link);
     return call;
 }
 
 void store_find_by_key(struct store *store, int64_t voucher_id, struct key_lookup *lookup,
                        store_key_cb callback, void *arg)
 {
-    struct call *call = lookup_call(store, voucher_id);
+    struct lookup_call *call = lookup_call_of(store, voucher_id);
     int64_t deadline_us = store_deadline_us(store, lookup->deadline_us);
 
     lookup->callback = callback;
     lookup->arg = arg;
-    list_append(&call->items, &lookup->link);
-    if (call->count++ == 0 || deadline_us < call->deadline_us)
-        call->deadline_us = deadline_us;
+    list_append(&call->lookups, &lookup->link);
+    if (call->count++ == 0 || deadline_us < call->call.deadline_us)
+        call->call.deadline_us = deadline_us;
     store_watch_deadlines(store);
 }
 
-static void put_lookups(struct store_params *params, const struct call *call)
+static void put_lookups(struct store_params *params, const struct lookup_call *call)
 {
     params_begin(params);
     params_int64(params, call->voucher_id);
     params_array_begin(params, PARAMS_INT64, call->count);
-    LIST_EACH(struct key_lookup, lookup, &call->items, link)
+    LIST_EACH(struct key_lookup, lookup, &call->lookups, link)
         params_element_int64(params, lookup->placement.user_id);
     params_array_begin(params, PARAMS_TEXT, call->count);
-    LIST_EACH(struct key_lookup, lookup, &call->items, link)
+    LIST_EACH(struct key_lookup, lookup, &call->lookups, link)
         params_element_text(params, &lookup->placement.key);
 }
 
@@ -495,21 +496,22 @@ void store_send_lookups(struct store *store)
 {
     while (!list_is_empty(&store->lookup_calls) &&
            store_conn_pending(store->conns[ROLE_MAIN]) < LOOKUPS_SENT_MAX) {
-        struct call *call = LIST_SHIFT(struct call, &store->lookup_calls, query.link);
+        struct lookup_call *call =
+            LIST_SHIFT(struct lookup_call, &store->lookup_calls, call.query.link);
 
         put_lookups(&store->params, call);
-        list_append(&store->lookups_sent, &call->sent);
-        store_send(ROLE_MAIN, call, STATEMENT_FIND, &store->params);
+        list_append(&store->lookups_sent, &call->call.sent);
+        store_send(ROLE_MAIN, &call->call, STATEMENT_FIND, &store->params);
     }
 }
 
 void store_time_out_lookups(struct store *store, int64_t now_us)
 {
-    LIST_EACH_SAFE(struct call, call, &store->lookup_calls, query.link) {
-        if (call->deadline_us > now_us)
+    LIST_EACH_SAFE(struct lookup_call, call, &store->lookup_calls, call.query.link) {
+        if (call->call.deadline_us > now_us)
             continue;
-        list_remove(&call->query.link);
-        store_answer_later(call, STATUS_BUSY);
+        list_remove(&call->call.query.link);
+        store_answer_later(&call->call, STATUS_BUSY);
     }
     store_abandon_late(ROLE_MAIN, &store->lookups_sent, now_us);
 }
@@ -529,35 +531,49 @@ bool store_decode_order(const PGresult *result, int row, int first,
     return decode_detail(&detail, ret_order);
 }
 
+struct order_call {
+    struct call call;
+    store_order_cb callback;
+    void *arg;
+};
+
 static void store_on_order(struct store_query *query, enum status status,
                            const PGresult *result, const struct err *why UNUSED)
 {
-    struct call *call = list_item(query, struct call, query);
+    struct order_call *call = list_item(query, struct order_call, call.query);
     struct order order;
 
     if (status == STATUS_OK && PQntuples(result) == 0)
         status = STATUS_NOT_FOUND;
     if (status == STATUS_OK && !store_decode_order(result, 0, 0, &order))
         status = STATUS_IO;
-    call->callback.order(status, status == STATUS_OK ? &order : NULL, call->arg);
-    store_call_free(call);
+    call->callback(status, status == STATUS_OK ? &order : NULL, call->arg);
+    store_call_free(&call->call);
 }
 
 void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
                       store_order_cb callback, void *arg)
 {
-    struct call *call = store_call_begin(store, store_on_order, arg);
+    struct order_call *call = store_call_new(store, sizeof(*call), store_on_order);
 
-    call->callback.order = callback;
+    call->callback = callback;
+    call->arg = arg;
+    params_begin(&store->params);
     params_int64(&store->params, order_id);
     params_int64(&store->params, user_id);
-    store_read(call, STATEMENT_READ_ORDER, 1);
+    store_read(&call->call, STATEMENT_READ_ORDER, 1);
 }
+
+struct orders_call {
+    struct call call;
+    store_orders_cb callback;
+    void *arg;
+};
 
 static void store_on_orders(struct store_query *query, enum status status,
                             const PGresult *result, const struct err *why UNUSED)
 {
-    struct call *call = list_item(query, struct call, query);
+    struct orders_call *call = list_item(query, struct orders_call, call.query);
     size_t count = status == STATUS_OK ? (size_t)PQntuples(result) : 0;
     struct order *orders = count > 0 ? calloc(count, sizeof(*orders)) : NULL;
 
@@ -567,20 +583,22 @@ static void store_on_orders(struct store_query *query, enum status status,
         if (!store_decode_order(result, (int)i, 0, &orders[i]))
             status = STATUS_IO;
     }
-    call->callback.orders(status, orders, status == STATUS_OK ? count : 0, call->arg);
+    call->callback(status, orders, status == STATUS_OK ? count : 0, call->arg);
     free(orders);
-    store_call_free(call);
+    store_call_free(&call->call);
 }
 
 void store_list_orders(struct store *store, const struct order_filter *filter,
                        store_orders_cb callback, void *arg)
 {
-    struct call *call = store_call_begin(store, store_on_orders, arg);
+    struct orders_call *call = store_call_new(store, sizeof(*call), store_on_orders);
 
-    call->callback.orders = callback;
+    call->callback = callback;
+    call->arg = arg;
+    params_begin(&store->params);
     params_int64(&store->params, filter->user_id);
     params_int64(&store->params, filter->voucher_id);
     params_int64(&store->params, filter->before_id == 0 ? INT64_MAX : filter->before_id);
     params_int64(&store->params, filter->limit);
-    store_read(call, STATEMENT_LIST_ORDERS, 1 + filter->limit / SMALL_ROWS);
+    store_read(&call->call, STATEMENT_LIST_ORDERS, 1 + filter->limit / SMALL_ROWS);
 }
