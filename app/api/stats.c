@@ -17,28 +17,18 @@
 struct stats {
     struct stats_options options;
     uv_timer_t timer;
-    struct redis_command add, expire;
-    bool is_adding, is_expiring; /* the commands under way */
-    char instance[INSTANCE_MAX]; /* "host/pid" */
+    struct stats_read add, expire; /* the writes */
+    unsigned writing;              /* how many of them are under way */
+    char instance[INSTANCE_MAX];   /* "host/pid" */
 };
 
 /* -- publish -- */
 
 /* A failure is ignored: the next second brings the next stats. */
-static void stats_on_added(struct redis_command *command, enum status status UNUSED,
-                           const struct redis_reply *reply UNUSED)
+static void stats_on_written(struct redis_command *command, enum status status UNUSED,
+                             const struct redis_reply *reply UNUSED)
 {
-    struct stats *stats = list_item(command, struct stats, add);
-
-    stats->is_adding = false;
-}
-
-static void stats_on_expire_set(struct redis_command *command, enum status status UNUSED,
-                                const struct redis_reply *reply UNUSED)
-{
-    struct stats *stats = list_item(command, struct stats, expire);
-
-    stats->is_expiring = false;
+    list_item(command, struct stats_read, command)->stats->writing--;
 }
 
 static void add(struct stats *stats, const char *text, size_t len)
@@ -55,7 +45,8 @@ static void add(struct stats *stats, const char *text, size_t len)
     redis_conn_arg_text(conn, "*");
     redis_conn_arg_text(conn, stats->instance);
     redis_conn_arg(conn, text, len);
-    stats->is_adding = redis_conn_end(conn, &stats->add, stats_on_added) == STATUS_OK;
+    stats->writing +=
+        redis_conn_end(conn, &stats->add.command, stats_on_written) == STATUS_OK;
 }
 
 static void set_expire(struct stats *stats)
@@ -67,8 +58,8 @@ static void set_expire(struct stats *stats)
     redis_conn_arg_text(conn, "EXPIRE");
     redis_conn_arg_text(conn, STATS_KEY);
     redis_conn_arg_uint(conn, KEPT_KEY_S);
-    stats->is_expiring =
-        redis_conn_end(conn, &stats->expire, stats_on_expire_set) == STATUS_OK;
+    stats->writing +=
+        redis_conn_end(conn, &stats->expire.command, stats_on_written) == STATUS_OK;
 }
 
 static void stats_on_timer(uv_timer_t *timer)
@@ -77,8 +68,8 @@ static void stats_on_timer(uv_timer_t *timer)
     struct text_document document;
     char *text;
 
-    if (stats->is_adding || stats->is_expiring ||
-        !redis_conn_is_up(stats->options.conn) || !text_document_begin(&document))
+    if (stats->writing > 0 || !redis_conn_is_up(stats->options.conn) ||
+        !text_document_begin(&document))
         return;
     metrics_print_stats(document.out, stats->options.all_metrics);
     text = text_document_end(&document);
@@ -200,6 +191,7 @@ struct stats *stats_open(const struct stats_options *options)
     if (stats == NULL)
         return NULL;
     stats->options = *options;
+    stats->add.stats = stats->expire.stats = stats;
     name_instance(stats->instance);
     uv_timer_init(options->loop, &stats->timer);
     stats->timer.data = stats;

@@ -27,7 +27,7 @@ struct stats_options {
     bool is_publisher; /* adds the stats of the instance; one loop of each does */
 };
 
-/** A read under way, in the caller's memory until it is answered. */
+/** A command under way; of a read, in the caller's memory until it is answered. */
 struct stats_read {
     struct redis_command command;
     struct stats *stats;

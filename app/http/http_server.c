@@ -18,6 +18,7 @@
 #include "app/http/http_impl.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -200,13 +201,10 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection UNU
 
 static int hex_value(char c)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
+    static const char digits[] = "0123456789abcdef";
+    const char *found = c != '\0' ? strchr(digits, tolower((unsigned char)c)) : NULL;
+
+    return found != NULL ? (int)(found - digits) : -1;
 }
 
 /* In place. A NUL would truncate the path, so that two paths would look the same. */
