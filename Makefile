@@ -365,7 +365,7 @@ check-torture: $(BUILD)/torture
 .PHONY: check-all check-most check-tests check-ci
 check-most: check-address check-pages check-proof check-chaos check-docs check-sql check-access \
             check-interop check-load-units check-unit check-simulate check-simulate-sql \
-            check-fuzz check-model check-install check-gdb check-monitoring \
+            check-fuzz check-model check-install check-gdb check-monitoring check-probes \
             check-contract-requests check-contract-follow_python
 check-all: check-most check-lint-fast
 check-tests: check-most check-it
@@ -374,7 +374,7 @@ check-ci: check-tests check-lint check-contract check-bench
 
 CASES    = 300
 CONTRACT = requests typescript python follow_python follow_go
-.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-model check-install check-interop check-monitoring
+.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-model check-install check-interop check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis
 $(CONTRACT:%=check-contract-%): check-contract-%: $(BUILD)/seckill
@@ -395,6 +395,8 @@ check-install: $(BUILD)/seckill $(BUILD)/librlock.a
 	$(CHECK) "make install" .ci/install.sh $(BUILD) $(CC)
 check-monitoring:
 	$(CHECK) "rules of Prometheus, and their unit tests" .ci/monitoring.sh
+check-probes: $(BUILD)/seckill
+	$(CHECK) "probes of the program" .ci/probes.sh $<
 check-interop: $(INTEROP)
 	@lib/test/interop/run.sh $(BUILD) $<
 

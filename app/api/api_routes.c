@@ -2,6 +2,7 @@
 #include "app/api/api_routes.h"
 
 #include "app/core/log.h"
+#include "app/core/probes.h"
 #include "app/http/address.h"
 #include "base/clock.h"
 
@@ -163,6 +164,7 @@ void api_handle(struct http_request *http, void *arg)
     request->api = arg;
     request->http = http;
     request->arrived_us = clock_mono_us();
+    PROBE(request_start, http);
     request->route = route = find_route(http_path(http), method, &id);
     if (http_defect(http) != NULL)
         api_answer_bad_request(request, http_defect(http));
@@ -201,6 +203,8 @@ void api_answered(struct http_request *http, unsigned status, void *arg)
     const struct api *api = arg;
     const struct api_request *request = http_context(http);
 
+    PROBE(request_end, http, request->route != NULL ? request->route->path : "none",
+          status);
     if (log_shows(LOG_DEBUG))
         log_request(http, status);
     metrics_count_request(api->options.metrics,

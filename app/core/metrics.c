@@ -17,7 +17,7 @@ static const uint64_t batch_bounds[METRICS_BUCKETS_MAX] = {
 #define X(word, label) label,
 static const char *const route_labels[] = {METRICS_ROUTES(X)};
 static const char *const outcome_names[] = {ORDER_OUTCOMES(X)};
-static const char *const stage_labels[] = {METRICS_STAGES(X)};
+const char *const metrics_stage_names[] = {METRICS_STAGES(X)};
 #undef X
 #define X(code) #code,
 static const char *const status_labels[] = {METRICS_STATUSES(X) "other"};
@@ -156,7 +156,7 @@ static void print_orders(const struct printer *printer)
     print_head(printer, "seckill_order_stage_seconds", "histogram",
                "Duration of each stage of an order; total is from arrival to answer.");
     for (int i = 0; i < STAGE_COUNT; i++) {
-        snprintf(label, sizeof(label), "stage=\"%s\"", stage_labels[i]);
+        snprintf(label, sizeof(label), "stage=\"%s\"", metrics_stage_names[i]);
         print_histogram(printer, "seckill_order_stage_seconds", label,
                         &printer->sum.stages[i], stage_bounds_us, 1e6);
     }
@@ -289,7 +289,7 @@ static void print_sale(const struct printer *printer)
     fputs("},\"stages\":{", printer->out);
     for (int i = 0; i < STAGE_COUNT; i++) {
         fputs(i > 0 ? "," : "", printer->out);
-        print_buckets(printer, stage_labels[i], &printer->sum.stages[i]);
+        print_buckets(printer, metrics_stage_names[i], &printer->sum.stages[i]);
     }
     fputs("},", printer->out);
     print_buckets(printer, "batches", &printer->sum.batch_orders);

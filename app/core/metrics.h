@@ -125,6 +125,8 @@ void metrics_observe_stage_us(struct metrics *metrics, enum metrics_stage stage,
                               int64_t us);
 void metrics_observe_batch(struct metrics *metrics, size_t orders);
 
+extern const char *const metrics_stage_names[STAGE_COUNT];
+
 /** The label of an outcome, which is also the code of the API error; static. */
 const char *outcome_name(enum outcome outcome);
 

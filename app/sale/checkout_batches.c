@@ -31,6 +31,7 @@
  * Threads: the owning loop's only.
  */
 #include "app/core/log.h"
+#include "app/core/probes.h"
 #include "app/sale/checkout_impl.h"
 #include "base/clock.h"
 #include "base/random.h"
@@ -306,8 +307,7 @@ static void item_apply_verdict(struct item *item)
         [VERDICT_NO_VOUCHER] = OUTCOME_NO_VOUCHER,
     };
 
-    metrics_observe_stage_us(item->checkout->options.metrics, STAGE_COMMIT,
-                             clock_mono_us() - item->state_since_us);
+    item_end_stage(item, STAGE_COMMIT, item->state_since_us);
     if (item->placement.verdict == VERDICT_NONE && !item->is_answered)
         item_log_unknown(item);
     item_finish(item, outcomes[item->placement.verdict]);
@@ -413,6 +413,7 @@ static void checkout_on_placed(enum status status,
         catalogue_update(checkout->options.catalogue, snapshot);
     switch (status) {
     case STATUS_OK:
+        PROBE(batch_committed, batch->orders.voucher_id, batch->orders.count, took_us);
         if (!batch->is_released)
             queue_note_time(batch->queue, took_us, false, checkout_timeout_us(checkout));
         gather_begin(checkout, batch);
@@ -462,6 +463,7 @@ static void batch_send(struct batch *batch)
     batch->sent_at_us = catalogue_now_us(checkout->options.catalogue, &error_us);
     batch->sent_at_us -= error_us;
     metrics_observe_batch(checkout->options.metrics, batch->orders.count);
+    PROBE(batch_sent, batch->orders.voucher_id, batch->orders.count);
     store_place_orders(checkout->options.store, &batch->orders, checkout_on_placed,
                        batch);
 }

@@ -74,6 +74,10 @@ void item_lock(struct item *item);
 /** Append the item to the queue of its voucher. */
 void item_enqueue(struct item *item);
 
+/** Note the end of a stage. Returns now. */
+int64_t item_end_stage(const struct item *item, enum metrics_stage stage,
+                       int64_t began_us);
+
 /** Enter a state; `ended` is the stage of the one before. */
 void item_advance(struct item *item, enum item_state state, enum metrics_stage ended);
 

@@ -4,6 +4,7 @@
  * checkout_batches.c forms batches of those that hold their lock.
  */
 #include "app/core/log.h"
+#include "app/core/probes.h"
 #include "app/sale/checkout_impl.h"
 #include "base/clock.h"
 
@@ -60,6 +61,16 @@ void item_log_unknown(const struct item *item)
               item->voucher_id, item->placement.user_id, item->placement.fence);
 }
 
+int64_t item_end_stage(const struct item *item, enum metrics_stage stage,
+                       int64_t began_us)
+{
+    int64_t now_us = clock_mono_us();
+
+    metrics_observe_stage_us(item->checkout->options.metrics, stage, now_us - began_us);
+    PROBE(stage, metrics_stage_names[stage], now_us - began_us, item->voucher_id);
+    return now_us;
+}
+
 void item_answer(struct item *item, enum outcome outcome)
 {
     struct checkout *checkout = item->checkout;
@@ -71,29 +82,25 @@ void item_answer(struct item *item, enum outcome outcome)
     item->is_answered = true;
     list_remove(&item->deadline);
     metrics_add(&checkout->options.metrics->outcomes[outcome], 1);
-    metrics_observe_stage_us(checkout->options.metrics, STAGE_TOTAL,
-                             clock_mono_us() - item->arrived_us);
+    item_end_stage(item, STAGE_TOTAL, item->arrived_us);
     item->callback(outcome, has_order ? &item->placement.order : NULL, item->arg);
 }
 
 void item_advance(struct item *item, enum item_state state, enum metrics_stage ended)
 {
-    int64_t now_us = clock_mono_us();
-
-    metrics_observe_stage_us(item->checkout->options.metrics, ended,
-                             now_us - item->state_since_us);
+    item->state_since_us = item_end_stage(item, ended, item->state_since_us);
     item->state = state;
-    item->state_since_us = now_us;
 }
 
 static void checkout_on_unlocked(struct rlock *lock UNUSED, enum status status, void *arg)
 {
     struct item *item = arg;
 
-    if (status == STATUS_LOST)
+    if (status == STATUS_LOST) {
         metrics_add(&item->checkout->options.metrics->lock_lost, 1);
-    metrics_observe_stage_us(item->checkout->options.metrics, STAGE_UNLOCK,
-                             clock_mono_us() - item->state_since_us);
+        PROBE(lock_lost, item->placement.user_id);
+    }
+    item_end_stage(item, STAGE_UNLOCK, item->state_since_us);
     item_answer(item, item->outcome);
     item_free(item);
 }
@@ -169,6 +176,7 @@ static void checkout_on_lock_lost(struct rlock *lock UNUSED, enum status status 
     struct item *item = arg;
 
     metrics_add(&item->checkout->options.metrics->lock_lost, 1);
+    PROBE(lock_lost, item->placement.user_id);
     if (item->state == ITEM_QUEUED) {
         item->checkout->queued--;
         item_finish(item, OUTCOME_UNAVAILABLE);
@@ -183,6 +191,7 @@ static void checkout_on_locked(struct rlock *lock, enum status status, void *arg
     switch (status) {
     case STATUS_OK:
         item->placement.fence = rlock_fence(lock);
+        PROBE(lock_granted, item->placement.user_id, item->placement.fence);
         if (item->is_answered)
             item_finish(item, OUTCOME_UNAVAILABLE);
         else

@@ -1,0 +1,24 @@
+#!/bin/sh
+#
+# probes.sh PROGRAM - check that PROGRAM has the probes that app/core/probes.h lists, and that
+# seckill.bt uses no other ones.
+set -eu
+program=$1
+
+[ -n "$(gcc -E -include sys/sdt.h -x c /dev/null 2>/dev/null)" ] || {
+    echo "not run: probes (no sys/sdt.h; Debian: systemtap-sdt-dev)"
+    exit 0
+}
+files=$(mktemp -d)
+trap 'rm -rf "$files"' EXIT
+readelf -n "$program" | awk '$1 == "Provider:" { ours = $2 == "seckill" } $1 == "Name:" && ours { print $2 }' |
+    sort -u >"$files/built"
+sed -n '/^#ifndef/q; s/^ \*  /\n/p' app/core/probes.h | grep -o '[a-z]*_[a-z]*(\|stage(' | tr -d '(' | sort -u >"$files/listed"
+diff "$files/listed" "$files/built"
+# shellcheck disable=SC2016 # a regular expression
+sed -n 's/^usdt:$1:seckill:\([a-z_]*\).*/\1/p' app/install/seckill.bt | sort -u >"$files/used"
+[ -s "$files/used" ]
+[ -z "$(comm -23 "$files/used" "$files/built")" ] || {
+    echo "probes.sh: seckill.bt uses probes that do not exist: $(comm -23 "$files/used" "$files/built")" >&2
+    exit 1
+}

@@ -1,0 +1,24 @@
+/*
+ * probes.h - USDT probes of the provider "seckill", for bpftrace and SystemTap.
+ *
+ * A probe is one instruction that does nothing until a tool attaches to it. A build without
+ * <sys/sdt.h> (Debian: systemtap-sdt-dev) has none. app/install/seckill.bt uses them.
+ *
+ *   request_start(request)                    stage(char *name, us, voucher_id)
+ *   request_end(request, char *route, status)
+ *   batch_sent(voucher_id, orders)            lock_granted(user_id, fence)
+ *   batch_committed(voucher_id, orders, us)   lock_lost(user_id)
+ */
+#ifndef PROBES_H
+#define PROBES_H
+
+/* not for clang-tidy, which would count the branches of the macros */
+#if __has_include(<sys/sdt.h>) && !defined(__clang_analyzer__)
+#define SDT_USE_VARIADIC
+#include <sys/sdt.h>
+#define PROBE(name, ...) STAP_PROBEV(seckill, name, __VA_ARGS__)
+#else
+#define PROBE(name, ...) ((void)0)
+#endif
+
+#endif
