@@ -19,6 +19,7 @@
 static const char *const env_2_s[] = {"SECKILL_WORKERS=1", TIMEOUT("2"), NULL};
 static const char *const env_6_s[] = {"SECKILL_WORKERS=1", TIMEOUT("6"), NULL};
 static const char *const env_20_s[] = {"SECKILL_WORKERS=1", TIMEOUT("20"), NULL};
+static const char *const env_60_s[] = {"SECKILL_WORKERS=1", TIMEOUT("60"), NULL};
 
 static struct service *service; /* of the running test */
 static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
@@ -482,7 +483,7 @@ static void run_mix(void **state, struct mix *mix)
                              .answer = mix_answer,
                              .arg = mix};
 
-    service = fixture_serve(*state, env_20_s);
+    service = fixture_serve(*state, env_60_s);
     plan.services[0] = service;
     sql_do(*state,
            "select count(*) from generate_series(1, 100) n, lateral"
