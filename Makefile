@@ -16,8 +16,8 @@ PROMETHEUS_PORT = 9090
 
 # pkg-config runs at the first use, after `deps`; its output is kept.
 once = $(eval $(1) := $(2))$($(1))
-PKGS_LIB  = $(call once,PKGS_LIB,hiredis libuv $(shell pkg-config --exists hiredis_ssl && echo hiredis_ssl libssl libcrypto))
-PKGS_APP  = libmicrohttpd gnutls libpq jansson libcrypto $(PKGS_LIB)
+PKGS_LIB  = $(call once,PKGS_LIB,hiredis libuv libcrypto $(shell pkg-config --exists hiredis_ssl && echo hiredis_ssl libssl))
+PKGS_APP  = libmicrohttpd gnutls libpq jansson $(PKGS_LIB)
 PKGS_TEST = cmocka $(PKGS_APP)
 PKG_CFLAGS    = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKGS_TEST)))
 PKG_LIBS      = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKGS_APP)))
