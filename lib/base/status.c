@@ -1,35 +1,25 @@
 /* status.c - the names of enum status. */
 #include "base/status.h"
 
+#include <stddef.h>
+
 const char *status_name(enum status status)
 {
-    switch (status) {
-    case STATUS_OK:
-        return "ok";
-    case STATUS_BUSY:
-        return "busy";
-    case STATUS_LOST:
-        return "lost";
-    case STATUS_NOT_OWNER:
-        return "not_owner";
-    case STATUS_NOT_FOUND:
-        return "not_found";
-    case STATUS_INVALID:
-        return "invalid";
-    case STATUS_TIMEOUT:
-        return "timeout";
-    case STATUS_IO:
-        return "io";
-    case STATUS_DOWN:
-        return "down";
-    case STATUS_REFUSED:
-        return "refused";
-    case STATUS_UNSAFE:
-        return "unsafe";
-    case STATUS_CANCELLED:
-        return "cancelled";
-    case STATUS_NO_MEMORY:
-        return "no_memory";
-    }
-    return "unknown";
+    static const char *const names[] = {
+        [STATUS_OK] = "ok",
+        [STATUS_BUSY] = "busy",
+        [STATUS_LOST] = "lost",
+        [STATUS_NOT_OWNER] = "not_owner",
+        [STATUS_NOT_FOUND] = "not_found",
+        [STATUS_INVALID] = "invalid",
+        [STATUS_TIMEOUT] = "timeout",
+        [STATUS_IO] = "io",
+        [STATUS_DOWN] = "down",
+        [STATUS_REFUSED] = "refused",
+        [STATUS_UNSAFE] = "unsafe",
+        [STATUS_CANCELLED] = "cancelled",
+        [STATUS_NO_MEMORY] = "no_memory",
+    };
+
+    return (size_t)status < sizeof(names) / sizeof(names[0]) ? names[status] : "unknown";
 }
