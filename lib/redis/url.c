@@ -1,7 +1,9 @@
 /* url.c - parses a Redis URL, from the outside in. */
 #include "redis/url.h"
 
+#include <ctype.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SOCKET_MAX 107 /* sun_path without its NUL */
@@ -45,30 +47,19 @@ static bool cut_at(struct span *span, char mark, struct span *ret_head)
     return true;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /** The byte at `*at`, plain or percent-encoded; -1: malformed. */
 static int decode_byte(const char **at, const char *end)
 {
-    int high, low;
+    char digits[3] = {0};
 
     if (**at != '%')
         return (unsigned char)*(*at)++;
-    if (end - *at < 3)
+    if (end - *at < 3 || !isxdigit((unsigned char)(*at)[1]) ||
+        !isxdigit((unsigned char)(*at)[2]))
         return -1;
-    high = hex_digit((*at)[1]);
-    low = hex_digit((*at)[2]);
+    memcpy(digits, *at + 1, 2);
     *at += 3;
-    return high < 0 || low < 0 ? -1 : high * 16 + low;
+    return (int)strtol(digits, NULL, 16);
 }
 
 /** Decode into `out` of `size` bytes; false: it does not fit, or contains a NUL. */
