@@ -5,9 +5,7 @@
  * the deadline for connecting, or the deadline of the oldest command. After an idle
  * second it sends a PING, so that a hung server is noticed before the next command.
  *
- * The handshake (AUTH, SELECT, PING, HELLO) must succeed before commands are accepted. Its
- * PING detects a server that is still loading its data, its HELLO a replica and a server
- * that is too old.
+ * The handshake must succeed before commands are accepted.
  *
  * With several hosts each attempt takes the next one and a part of the timeout. The pause
  * follows a round in which all have failed.
@@ -26,7 +24,7 @@
 #include "base/closing.h"
 #include "base/process.h"
 #include "base/random.h"
-#include "redis/discovery.h"
+#include "redis/handshake.h"
 #include "redis/socket.h"
 
 #include <assert.h>
@@ -54,12 +52,6 @@ enum conn_state {
     CONN_CLOSED,
 };
 
-struct handshake {
-    struct redis_command command;
-    struct redis_conn *conn;
-    const char *verb;
-};
-
 struct redis_conn {
     uv_loop_t *loop;
     struct redis_url url;
@@ -75,7 +67,7 @@ struct redis_conn {
     struct redis_socket *socket; /* NULL while pausing and resolving */
     struct list pending;         /* struct redis_command, in the order sent */
     size_t command_begin;        /* where the unfinished command begins in the wire */
-    struct handshake handshakes[4];
+    struct redis_handshake handshake;
     struct redis_command probe;
     struct err broken;   /* a write failed: the timer closes the connection */
     struct err reported; /* the last reason given to on_state */
@@ -229,19 +221,15 @@ uint64_t redis_conn_number(struct redis_conn *conn)
     return ++conn->last_number;
 }
 
-static void begin(struct redis_conn *conn, size_t count)
-{
-    struct redis_wire *wire = redis_socket_wire(conn->socket);
-
-    conn->command_begin = wire->len;
-    redis_wire_array(wire, count);
-}
-
 enum status redis_conn_begin(struct redis_conn *conn, size_t count)
 {
+    struct redis_wire *wire;
+
     if (conn->state != CONN_UP)
         return STATUS_DOWN;
-    begin(conn, count);
+    wire = redis_socket_wire(conn->socket);
+    conn->command_begin = wire->len;
+    redis_wire_array(wire, count);
     return STATUS_OK;
 }
 
@@ -278,6 +266,20 @@ enum status redis_conn_end(struct redis_conn *conn, struct redis_command *comman
     return STATUS_OK;
 }
 
+enum status redis_conn_words(struct redis_conn *conn, struct redis_command *command,
+                             redis_command_cb done, const char *const *words)
+{
+    size_t count = 0;
+
+    while (words[count] != NULL)
+        count++;
+    if (redis_conn_begin(conn, count) != STATUS_OK)
+        return STATUS_DOWN;
+    for (size_t i = 0; i < count; i++)
+        redis_conn_arg_text(conn, words[i]);
+    return redis_conn_end(conn, command, done);
+}
+
 void redis_conn_flush(struct redis_conn *conn)
 {
     if (conn->socket == NULL || conn->state < CONN_HANDSHAKE ||
@@ -287,8 +289,17 @@ void redis_conn_flush(struct redis_conn *conn)
         wake_at(conn, 0); /* no callbacks from here */
 }
 
-static void complete_handshake(struct redis_conn *conn)
+static void read_handshake(struct redis_conn *conn, const struct redis_reply *reply,
+                           bool is_error)
 {
+    struct err err = {0};
+
+    if (redis_handshake_read(&conn->handshake, reply, is_error, &err) != STATUS_OK) {
+        lose(conn, STATUS_IO, &err);
+        return;
+    }
+    if (!redis_handshake_is_done(&conn->handshake))
+        return;
     conn->state = CONN_UP;
     conn->tried = 0;
     conn->round.text[0] = '\0';
@@ -297,75 +308,18 @@ static void complete_handshake(struct redis_conn *conn)
     report_up(conn);
 }
 
-static void conn_on_handshake(struct redis_command *command, enum status status,
-                              const struct redis_reply *reply)
-{
-    struct handshake *handshake = list_item(command, struct handshake, command);
-    size_t len = 0;
-    const char *text = redis_reply_text(reply, &len);
-    bool is_hello = strcmp(handshake->verb, "HELLO") == 0;
-    bool is_ping = strcmp(handshake->verb, "PING") == 0;
-    struct err err = {0};
-
-    if (status != STATUS_OK && status != STATUS_REFUSED)
-        return; /* lose() has handled it */
-    if (status == STATUS_REFUSED || (text == NULL && !is_hello) ||
-        (is_ping && text != NULL && strcmp(text, "PONG") != 0))
-        err_set(&err, STATUS_REFUSED, "reply to %s: %s", handshake->verb,
-                text == NULL ? "not a status" : text);
-    else if (is_hello &&
-             redis_discovery_check(reply, handshake->conn->is_guide, &err) == STATUS_OK)
-        complete_handshake(handshake->conn);
-    if (err.status != STATUS_OK)
-        lose(handshake->conn, STATUS_IO, &err);
-}
-
-/** `first` and `second` may be NULL. */
-static enum status send_handshake(struct redis_conn *conn, struct handshake *handshake,
-                                  const char *verb, const char *first, const char *second)
-{
-    handshake->conn = conn;
-    handshake->verb = verb;
-    begin(conn, 1 + (size_t)(first != NULL) + (size_t)(second != NULL));
-    redis_conn_arg_text(conn, verb);
-    if (first != NULL)
-        redis_conn_arg_text(conn, first);
-    if (second != NULL)
-        redis_conn_arg_text(conn, second);
-    return redis_conn_end(conn, &handshake->command, conn_on_handshake);
-}
-
-static enum status send_handshakes(struct redis_conn *conn)
-{
-    const struct redis_url *url = &conn->url;
-    struct handshake *handshakes = conn->handshakes;
-    enum status status = STATUS_OK;
-    char db[REDIS_DIGITS_MAX + 1];
-
-    snprintf(db, sizeof(db), "%u", url->db);
-    if (url->password[0] != '\0')
-        status = send_handshake(conn, &handshakes[0], "AUTH",
-                                url->user[0] == '\0' ? NULL : url->user, url->password);
-    if (status == STATUS_OK && url->db != 0)
-        status = send_handshake(conn, &handshakes[1], "SELECT", db, NULL);
-    if (status == STATUS_OK)
-        status = send_handshake(conn, &handshakes[2], "PING", NULL, NULL);
-    if (status == STATUS_OK)
-        status = send_handshake(conn, &handshakes[3], "HELLO", NULL, NULL);
-    return status;
-}
-
 static void conn_on_connected(void *arg)
 {
     struct redis_conn *conn = arg;
     struct err err = {.text = "no memory"};
 
     conn->state = CONN_HANDSHAKE;
-    if (send_handshakes(conn) != STATUS_OK) {
+    redis_handshake_start(&conn->handshake, &conn->url, conn->is_guide,
+                          redis_socket_wire(conn->socket));
+    if (redis_socket_wire(conn->socket)->failed)
         lose(conn, STATUS_NO_MEMORY, &err);
-        return;
-    }
-    redis_conn_flush(conn);
+    else
+        redis_conn_flush(conn);
 }
 
 /** Anything else on a subscribed connection is the reply to a command. */
@@ -394,6 +348,10 @@ static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *
     struct redis_command *command = oldest_command(conn);
     struct err err = {0};
 
+    if (conn->state == CONN_HANDSHAKE) {
+        read_handshake(conn, reply, is_error);
+        return;
+    }
     if (conn->on_message != NULL && is_message(reply)) {
         conn->on_message(reply, conn->arg);
         return;
@@ -567,9 +525,9 @@ static void conn_on_probe(struct redis_command *command, enum status status,
 /** No command is in progress: send one, to notice a server that hangs. */
 static void probe(struct redis_conn *conn)
 {
-    begin(conn, 1);
-    redis_conn_arg_text(conn, "PING");
-    if (redis_conn_end(conn, &conn->probe, conn_on_probe) == STATUS_OK)
+    static const char *const words[] = {"PING", NULL};
+
+    if (redis_conn_words(conn, &conn->probe, conn_on_probe, words) == STATUS_OK)
         redis_conn_flush(conn);
 }
 
@@ -721,23 +679,17 @@ static void conn_on_switch(const struct redis_reply *message, void *arg)
 static enum status send_question(struct redis_conn *conn)
 {
     struct redis_conn *guide = conn->guide;
+    const char *const address[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME",
+                                   conn->url.master, NULL};
+    const char *const replicas[] = {"SENTINEL", "REPLICAS", conn->url.master, NULL};
+    const char *const subscribe[] = {"SUBSCRIBE", REDIS_SWITCH_CHANNEL, NULL};
+    enum status status = redis_conn_words(guide, &conn->ask, conn_on_address, address);
 
-    begin(guide, 3);
-    redis_conn_arg_text(guide, "SENTINEL");
-    redis_conn_arg_text(guide, "GET-MASTER-ADDR-BY-NAME");
-    redis_conn_arg_text(guide, conn->url.master);
-    if (redis_conn_end(guide, &conn->ask, conn_on_address) != STATUS_OK)
-        return STATUS_NO_MEMORY;
-    begin(guide, 3);
-    redis_conn_arg_text(guide, "SENTINEL");
-    redis_conn_arg_text(guide, "REPLICAS");
-    redis_conn_arg_text(guide, conn->url.master);
-    if (redis_conn_end(guide, &conn->ask_replicas, conn_on_replicas) != STATUS_OK)
-        return STATUS_NO_MEMORY;
-    begin(guide, 2);
-    redis_conn_arg_text(guide, "SUBSCRIBE");
-    redis_conn_arg_text(guide, REDIS_SWITCH_CHANNEL);
-    return redis_conn_end(guide, &conn->subscribe, conn_on_subscribed);
+    if (status == STATUS_OK)
+        status = redis_conn_words(guide, &conn->ask_replicas, conn_on_replicas, replicas);
+    if (status == STATUS_OK)
+        status = redis_conn_words(guide, &conn->subscribe, conn_on_subscribed, subscribe);
+    return status;
 }
 
 static void conn_on_guide_state(bool is_up, const struct err *why, void *arg)

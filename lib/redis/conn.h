@@ -101,6 +101,11 @@ MUST_CHECK enum status redis_conn_end(struct redis_conn *conn,
                                       struct redis_command *command,
                                       redis_command_cb done);
 
+/** All of it for a command whose arguments are texts; NULL follows the last one. */
+MUST_CHECK enum status redis_conn_words(struct redis_conn *conn,
+                                        struct redis_command *command,
+                                        redis_command_cb done, const char *const *words);
+
 /** A number that this connection has not returned before. */
 uint64_t redis_conn_number(struct redis_conn *conn);
 

@@ -1,0 +1,58 @@
+/* handshake.c - sends the commands together, and checks their replies one by one. */
+#include "redis/handshake.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/** `first` and `second` may be NULL. */
+static void add(struct redis_handshake *handshake, struct redis_wire *wire,
+                const char *verb, const char *first, const char *second)
+{
+    const char *const words[] = {verb, first, second};
+
+    redis_wire_array(wire, 1 + (size_t)(first != NULL) + (size_t)(second != NULL));
+    for (int i = 0; i < 3; i++) {
+        if (words[i] != NULL)
+            redis_wire_bulk(wire, words[i], strlen(words[i]));
+    }
+    handshake->verbs[handshake->count++] = verb;
+}
+
+void redis_handshake_start(struct redis_handshake *handshake, const struct redis_url *url,
+                           bool wants_sentinel, struct redis_wire *wire)
+{
+    char db[REDIS_DIGITS_MAX + 1];
+
+    *handshake = (struct redis_handshake){.wants_sentinel = wants_sentinel};
+    snprintf(db, sizeof(db), "%u", url->db);
+    if (url->password[0] != '\0')
+        add(handshake, wire, "AUTH", url->user[0] == '\0' ? NULL : url->user,
+            url->password);
+    if (url->db != 0)
+        add(handshake, wire, "SELECT", db, NULL);
+    add(handshake, wire, "PING", NULL, NULL);
+    add(handshake, wire, "HELLO", NULL, NULL);
+}
+
+enum status redis_handshake_read(struct redis_handshake *handshake,
+                                 const struct redis_reply *reply, bool is_error,
+                                 struct err *reterr)
+{
+    const char *verb = handshake->verbs[handshake->replied++];
+    bool is_hello = strcmp(verb, "HELLO") == 0;
+    size_t len;
+    const char *text = redis_reply_text(reply, &len);
+
+    if (is_error || (text == NULL && !is_hello) ||
+        (text != NULL && strcmp(verb, "PING") == 0 && strcmp(text, "PONG") != 0))
+        return err_set(reterr, STATUS_REFUSED, "reply to %s: %s", verb,
+                       text == NULL ? "not a status" : text);
+    if (!is_hello)
+        return STATUS_OK;
+    return redis_discovery_check(reply, handshake->wants_sentinel, reterr);
+}
+
+bool redis_handshake_is_done(const struct redis_handshake *handshake)
+{
+    return handshake->replied == handshake->count;
+}
