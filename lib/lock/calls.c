@@ -92,8 +92,8 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
         return;
     }
     if (!is_free_to_use(lock)) {
-        rlock_state_refuse(client, lock, "lock: is held, or in another call", callback,
-                           arg);
+        rlock_state_answer_unchanged(client, lock, STATUS_INVALID,
+                                     "lock: is held, or in another call", callback, arg);
         return;
     }
     set_up(client, lock, options);
@@ -127,13 +127,15 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
     if (rlock_client_is_inherited(client)) {
         callback(lock, STATUS_INVALID, arg);
     } else if (is_foreign(client, lock)) {
-        rlock_state_refuse(client, lock, other_client, callback, arg);
-    } else if (lock->state != RLOCK_HELD) {
-        rlock_state_answer_unchanged(client, lock, status_when_not_held(lock), callback,
+        rlock_state_answer_unchanged(client, lock, STATUS_INVALID, other_client, callback,
                                      arg);
+    } else if (lock->state != RLOCK_HELD) {
+        rlock_state_answer_unchanged(client, lock, status_when_not_held(lock), NULL,
+                                     callback, arg);
     } else if (!is_valid_lease(lease_ms) || !lock->kind->can_renew) {
-        rlock_state_refuse(client, lock, lock->kind->can_renew ? bad_lease : cannot_renew,
-                           callback, arg);
+        rlock_state_answer_unchanged(client, lock, STATUS_INVALID,
+                                     lock->kind->can_renew ? bad_lease : cannot_renew,
+                                     callback, arg);
     } else {
         lock->callback = callback;
         lock->arg = arg;
@@ -152,7 +154,8 @@ void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb cal
     }
     if (is_foreign(client, lock)) {
         if (callback != NULL)
-            rlock_state_refuse(client, lock, other_client, callback, arg);
+            rlock_state_answer_unchanged(client, lock, STATUS_INVALID, other_client,
+                                         callback, arg);
         return;
     }
     rlock_state_end_extension(client, lock);
@@ -161,7 +164,7 @@ void rlock_release(struct rlock_client *client, struct rlock *lock, rlock_cb cal
         return;
     }
     if (lock->state != RLOCK_HELD && !is_free_to_use(lock)) {
-        rlock_state_answer_unchanged(client, lock, STATUS_NOT_OWNER, callback, arg);
+        rlock_state_answer_unchanged(client, lock, STATUS_NOT_OWNER, NULL, callback, arg);
         return;
     }
     lock->callback = callback;

@@ -50,9 +50,9 @@ void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
     rlock_client_wake(client);
 }
 
-static void answer_unchanged(struct rlock_client *client, struct rlock *lock,
-                             enum status status, const char *reason, rlock_cb callback,
-                             void *arg)
+void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *lock,
+                                  enum status status, const char *reason,
+                                  rlock_cb callback, void *arg)
 {
     struct rlock *stand_in = rlock_orphan_spare(client);
 
@@ -65,18 +65,6 @@ static void answer_unchanged(struct rlock_client *client, struct rlock *lock,
     stand_in->callback = callback;
     stand_in->arg = arg;
     rlock_state_answer(client, stand_in, status);
-}
-
-void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *lock,
-                                  enum status status, rlock_cb callback, void *arg)
-{
-    answer_unchanged(client, lock, status, NULL, callback, arg);
-}
-
-void rlock_state_refuse(struct rlock_client *client, struct rlock *lock,
-                        const char *reason, rlock_cb callback, void *arg)
-{
-    answer_unchanged(client, lock, STATUS_INVALID, reason, callback, arg);
 }
 
 static void call_back(struct rlock_client *client, struct rlock *lock)
@@ -277,7 +265,7 @@ static void fail_extension(struct rlock_client *client, struct rlock *lock)
 {
     lock->state = RLOCK_HELD;
     rlock_watchdog_hurry(client, lock); /* the renewal that it has replaced */
-    rlock_state_answer_unchanged(client, lock, STATUS_NO_MEMORY, lock->callback,
+    rlock_state_answer_unchanged(client, lock, STATUS_NO_MEMORY, NULL, lock->callback,
                                  lock->arg);
 }
 
@@ -297,7 +285,7 @@ void rlock_state_end_extension(struct rlock_client *client, struct rlock *lock)
         return;
     rlock_batch_leave(lock);
     lock->state = RLOCK_HELD;
-    rlock_state_answer_unchanged(client, lock, STATUS_CANCELLED, lock->callback,
+    rlock_state_answer_unchanged(client, lock, STATUS_CANCELLED, NULL, lock->callback,
                                  lock->arg);
 }
 

@@ -33,13 +33,14 @@ void rlock_state_drop(struct rlock_client *client, struct rlock *lock);
 void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
                         enum status status);
 
-/** Have the loop call `callback` for `lock`, whose state and call in progress stay. */
+/**
+ * Have the loop call `callback` for `lock`, whose state and call in progress stay.
+ *
+ * @reason  of STATUS_INVALID: a static text for rlock_client_why(); else NULL
+ */
 void rlock_state_answer_unchanged(struct rlock_client *client, struct rlock *lock,
-                                  enum status status, rlock_cb callback, void *arg);
-
-/** The same with STATUS_INVALID and a static text for rlock_client_why(). */
-void rlock_state_refuse(struct rlock_client *client, struct rlock *lock,
-                        const char *reason, rlock_cb callback, void *arg);
+                                  enum status status, const char *reason,
+                                  rlock_cb callback, void *arg);
 
 /** Call the callbacks that are due; those they add wait for the next turn. */
 void rlock_state_call_back(struct rlock_client *client);
