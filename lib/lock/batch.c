@@ -12,6 +12,7 @@
  */
 #include "lock/batch.h"
 #include "base/clock.h"
+#include "lock/keys.h"
 #include "lock/server.h"
 
 #include <assert.h>
@@ -43,6 +44,7 @@ struct rlock_batch {
     struct rlock *locks[RLOCK_BATCH_MAX]; /* NULL: has left */
     char results[RLOCK_BATCH_MAX];
     int64_t numbers[RLOCK_BATCH_MAX]; /* as in scripts.h */
+    const struct redis_reply *reply;  /* of a query, during complete() */
 };
 
 void rlock_batches_init(struct rlock_batches *batches,
@@ -112,7 +114,7 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
 static bool matches(const struct rlock_batch *batch, const struct rlock_op *op,
                     const struct rlock *lock)
 {
-    return batch->op == op &&
+    return batch->op == op && !op->is_query &&
            (!op->is_grant ||
             (batch->lease_ms == lock->lease_ms && batch->replicas == lock->replicas &&
              batch->replicas_wait_ms == lock->replicas_wait_ms));
@@ -188,44 +190,33 @@ static void compact(struct rlock_batch *batch)
     batch->count = (uint16_t)count;
 }
 
-static void write_keys(struct rlock_batch *batch)
-{
-    struct rlock_client *client = batch->client;
-
-    if (batch->op->shared_key_count > 0)
-        batch->op->write_shared_keys(client);
-    for (unsigned i = 0; i < batch->count; i++)
-        batch->op->write_keys(client, batch->locks[i]);
-}
-
-static void write_args(struct rlock_batch *batch)
-{
-    struct redis_conn *conn = batch->client->conn;
-
-    if (batch->op->is_grant) {
-        redis_conn_arg_uint(conn, batch->lease_ms);
-        redis_conn_arg_uint(conn, rlock_server_latest_us(batch->client, batch->sent_us));
-    }
-    for (unsigned i = 0; i < batch->count; i++)
-        batch->op->write_args(batch->client, batch->locks[i]);
-}
-
 static void batch_on_reply(struct redis_script_call *call, enum status status,
                            const struct redis_reply *reply);
 static void batch_on_send_again(struct redis_script_call *call);
+
+static void write_each(const struct rlock_batch *batch, const char *letters)
+{
+    for (unsigned i = 0; i < batch->count; i++)
+        rlock_keys_write(batch->client, batch->locks[i], letters);
+}
 
 static enum status write_batch(struct rlock_batch *batch)
 {
     struct redis_conn *conn = batch->client->conn;
     const struct rlock_op *op = batch->op;
-    size_t key_count = op->shared_key_count + (size_t)batch->count * op->key_count;
-    size_t arg_count = (size_t)batch->count * op->arg_count + (op->is_grant ? 2 : 0);
+    size_t key_count = strlen(op->shared_keys) + batch->count * strlen(op->keys);
+    size_t arg_count = batch->count * strlen(op->args) + (op->is_grant ? 2 : 0);
     enum status status = redis_script_begin(conn, &batch->call, key_count, arg_count);
 
     if (status != STATUS_OK)
         return status;
-    write_keys(batch);
-    write_args(batch);
+    rlock_keys_write(batch->client, batch->locks[0], op->shared_keys);
+    write_each(batch, op->keys);
+    if (op->is_grant) {
+        redis_conn_arg_uint(conn, batch->lease_ms);
+        redis_conn_arg_uint(conn, rlock_server_latest_us(batch->client, batch->sent_us));
+    }
+    write_each(batch, op->args);
     return redis_script_end(conn, &batch->call);
 }
 
@@ -336,6 +327,7 @@ static void complete(struct rlock_batch *batch, enum status status)
             result.status = read_status(batch, batch->results[i]);
             result.hearers = (unsigned)(batch->results[i] - '1');
             result.fence = result.remaining_ms = batch->numbers[i];
+            result.reply = batch->reply;
         }
         batch->op->on_result(batch->client, lock, &result);
     }
@@ -371,12 +363,13 @@ static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *re
     return true;
 }
 
-/** The reply is a string of results. */
+/** The reply is a string of results, or that to a query. */
 static bool read_results(struct rlock_batch *batch, const struct redis_reply *reply)
 {
-    size_t len = 0;
-    const char *results = redis_script_text(reply, &len);
+    size_t len = 1;
+    const char *results = batch->op->is_query ? "1" : redis_script_text(reply, &len);
 
+    batch->reply = reply;
     return take_results(batch, results, len);
 }
 

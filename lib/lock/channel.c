@@ -44,8 +44,6 @@ static struct rlock_channel *find(struct rlock_channels *channels, const char *n
     return NULL;
 }
 
-static void update(struct rlock_channel *channel);
-
 static void channel_on_reply(struct redis_command *command, enum status status,
                              const struct redis_reply *reply UNUSED)
 {
@@ -56,7 +54,7 @@ static void channel_on_reply(struct redis_command *command, enum status status,
     if (channel->is_subscribed)
         channel->client->channels.events->on_subscribed(channel);
     channel->has_command = false;
-    update(channel);
+    rlock_channel_update(channel);
 }
 
 static void send_command(struct rlock_channel *channel, const char *verb)
@@ -86,7 +84,7 @@ static void adjust(struct rlock_channel *channel)
 }
 
 /** The same; free the channel when nothing is left to do. */
-static void update(struct rlock_channel *channel)
+void rlock_channel_update(struct rlock_channel *channel)
 {
     adjust(channel);
     if (list_is_empty(&channel->listeners) && !channel->has_command) {
@@ -120,7 +118,7 @@ static void channel_on_state(bool is_up, const struct err *why UNUSED, void *arg
             channel->is_subscribed = channel->is_refused = false;
             if (!is_up)
                 channels->events->on_cut_off(channel);
-            update(channel);
+            rlock_channel_update(channel);
         }
     }
 }
@@ -193,11 +191,6 @@ struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char
     list_append(&channel->listeners, listener);
     adjust(channel);
     return channel;
-}
-
-void rlock_channel_leave(struct rlock_channel *channel)
-{
-    update(channel);
 }
 
 void rlock_channels_flush(struct rlock_client *client)

@@ -41,7 +41,7 @@ struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char
                                          size_t name_len, struct list *listener);
 
 /** The last listener was removed from its list; this may free the channel. */
-void rlock_channel_leave(struct rlock_channel *channel);
+void rlock_channel_update(struct rlock_channel *channel);
 
 /** Send the commands collected so far. */
 void rlock_channels_flush(struct rlock_client *client);

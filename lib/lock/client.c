@@ -7,7 +7,6 @@
  */
 #include "lock/batch.h"
 #include "lock/channel.h"
-#include "lock/inspect.h"
 #include "lock/keys.h"
 #include "lock/orphan.h"
 #include "lock/server.h"
@@ -26,7 +25,6 @@ static void client_on_soon(uv_idle_t *soon)
     uv_idle_stop(soon);
     rlock_state_call_back(client);
     rlock_batch_complete_failed(client);
-    rlock_queries_complete_failed(client);
     if (client->is_closing)
         return;
     rlock_batch_flush(client);
@@ -96,10 +94,8 @@ static void client_on_closed(void *arg)
     struct rlock_client *client = arg;
 
     /* Calls after the close, which the loop answers no more. */
-    while (!list_is_empty(&client->answers) || !list_is_empty(&client->failed_queries)) {
+    while (!list_is_empty(&client->answers))
         rlock_state_call_back(client);
-        rlock_queries_complete_failed(client);
-    }
     if (client->closed != NULL)
         client->closed(client->closed_arg);
     rlock_batches_clear(&client->batches);
@@ -127,8 +123,6 @@ static void start(struct rlock_client *client)
     rlock_waits_init(client);
     rlock_watchdog_init(client);
     rlock_orphan_init(client);
-    list_init(&client->queries);
-    list_init(&client->failed_queries);
     list_init(&client->answers);
     uv_idle_init(client->loop, &client->soon);
     client->soon.data = client;
@@ -185,7 +179,6 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), 
     rlock_batch_flush(client);
     while (!list_is_empty(&client->answers))
         rlock_state_call_back(client);
-    rlock_queries_cancel(client);
     rlock_batch_flush(client); /* what the callbacks released */
     rlock_batch_complete_failed(client);
     client->may_finish = true;
@@ -205,8 +198,7 @@ void rlock_flush(struct rlock_client *client)
         return;
     rlock_batch_flush(client);
     rlock_channels_flush(client);
-    if (list_is_empty(&client->answers) && list_is_empty(&client->batches.failed) &&
-        list_is_empty(&client->failed_queries))
+    if (list_is_empty(&client->answers) && list_is_empty(&client->batches.failed))
         uv_idle_stop(&client->soon); /* nothing is left to do */
 }
 

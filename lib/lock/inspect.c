@@ -1,7 +1,12 @@
-/* inspect.c - queries about a name, whatever client holds it: inspect and force release. */
-#include "lock/inspect.h"
+/*
+ * inspect.c - queries about a name, whatever client holds it: inspect and force release.
+ *
+ * A query is a lock of the library's own that is alone in a batch, so it is sent, sent
+ * again, refused and cancelled as any other call.
+ */
+#include "lock/batch.h"
 #include "lock/keys.h"
-#include "lock/server.h"
+#include "lock/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +15,10 @@ typedef void (*inspect_cb)(enum status status, const struct rlock_info *info, vo
 typedef void (*force_cb)(enum status status, void *arg);
 
 struct query {
-    struct redis_script_call call;
-    struct list link;
-    struct rlock_client *client;
-    inspect_cb inspected; /* one of the two; neither: it was cancelled */
+    struct rlock lock;
+    inspect_cb inspected; /* one of the two */
     force_cb forced;
     void *arg;
-    enum status failure; /* of one in failed_queries */
-    const char *fault;   /* of its name, if that is STATUS_INVALID */
-    unsigned key_count;
-    size_t name_len;
-    char name[RLOCK_NAME_MAX];
 };
 
 static void call_back(const struct query *query, enum status status,
@@ -33,117 +31,96 @@ static void call_back(const struct query *query, enum status status,
 }
 
 /** End the query; its memory is freed before the callback is called. */
-static void answer(struct query *query, enum status status, const struct rlock_info *info)
+static void answer(struct rlock *lock, enum status status, const struct rlock_info *info)
 {
+    struct query *query = list_item(lock, struct query, lock);
     struct query copy = *query;
 
-    list_remove(&query->link);
     free(query);
     call_back(&copy, status, info);
 }
 
-static void answer_forced(struct query *query, const struct redis_reply *reply)
+static void inspect_on_answer(struct rlock *lock, enum status status, void *arg UNUSED)
 {
-    int64_t count;
-
-    if (!redis_reply_int(redis_script_at(reply, 0), &count))
-        answer(query, STATUS_IO, NULL);
-    else
-        answer(query, count > 0 ? STATUS_OK : STATUS_NOT_FOUND, NULL);
+    answer(lock, status, NULL);
 }
 
-static void answer_inspected(struct query *query, const struct redis_reply *reply)
+static enum status read_info(const struct rlock_client *client,
+                             const struct redis_reply *reply, struct rlock_info *ret_info)
 {
     const struct redis_reply *owner = redis_script_at(reply, 0);
+
+    if (redis_reply_is_nil(owner))
+        return STATUS_NOT_FOUND;
+    ret_info->owner = redis_reply_text(owner, &ret_info->owner_len);
+    if (ret_info->owner == NULL ||
+        !redis_reply_int(redis_script_at(reply, 1), &ret_info->remaining_ms) ||
+        !redis_reply_int(redis_script_at(reply, 2), &ret_info->count))
+        return STATUS_IO;
+    ret_info->is_ours = strncmp(ret_info->owner, client->id, RLOCK_CLIENT_ID_LEN) == 0;
+    return STATUS_OK;
+}
+
+static void inspect_on_inspected(struct rlock_client *client, struct rlock *lock,
+                                 const struct rlock_result *result)
+{
     struct rlock_info info = {0};
+    enum status status = result->status;
 
-    if (redis_reply_is_nil(owner)) {
-        answer(query, STATUS_NOT_FOUND, NULL);
-        return;
-    }
-    info.owner = redis_reply_text(owner, &info.owner_len);
-    if (info.owner == NULL ||
-        !redis_reply_int(redis_script_at(reply, 1), &info.remaining_ms) ||
-        !redis_reply_int(redis_script_at(reply, 2), &info.count)) {
-        answer(query, STATUS_IO, NULL);
-        return;
-    }
-    info.is_ours = strncmp(info.owner, query->client->id, RLOCK_CLIENT_ID_LEN) == 0;
-    answer(query, STATUS_OK, &info);
+    if (status == STATUS_OK)
+        status = read_info(client, result->reply, &info);
+    answer(lock, status, &info);
 }
 
-static void inspect_on_reply(struct redis_script_call *call, enum status status,
-                             const struct redis_reply *reply)
+static void inspect_on_forced(struct rlock_client *client UNUSED, struct rlock *lock,
+                              const struct rlock_result *result)
 {
-    struct query *query = list_item(call, struct query, call);
+    enum status status = result->status;
+    int64_t count;
 
-    if (status == STATUS_REFUSED)
-        status = rlock_server_refused(query->client, reply);
-    if (status != STATUS_OK)
-        answer(query, status, NULL);
-    else if (query->forced != NULL)
-        answer_forced(query, reply);
-    else
-        answer_inspected(query, reply);
+    if (status == STATUS_OK &&
+        !redis_reply_int(redis_script_at(result->reply, 0), &count))
+        status = STATUS_IO;
+    else if (status == STATUS_OK && count == 0)
+        status = STATUS_NOT_FOUND;
+    answer(lock, status, NULL);
 }
 
-static void fail(struct query *query, enum status status)
+static void inspect_on_cancel(struct rlock_client *client, struct rlock *lock,
+                              bool is_sent UNUSED)
 {
-    query->failure = status;
-    list_remove(&query->link);
-    list_append(&query->client->failed_queries, &query->link);
-    rlock_client_wake(query->client);
+    rlock_batch_leave(lock);
+    rlock_state_answer(client, lock, STATUS_CANCELLED);
 }
 
-static void write_with_suffix(const struct query *query, const char *suffix)
-{
-    char key[RLOCK_KEY_MAX];
+static const struct rlock_op inspect_op = {
+    .script = RLOCK_SCRIPT_INSPECT,
+    .class_id = RLOCK_CLASS_ACQUIRE,
+    .is_query = true,
+    .shared_keys = "",
+    .keys = "n",
+    .args = "",
+    .on_result = inspect_on_inspected,
+    .on_cancel = inspect_on_cancel,
+};
 
-    redis_conn_arg(query->client->conn, key,
-                   rlock_keys_with_suffix(query->name, query->name_len, suffix, key));
-}
+static const struct rlock_op force_op = {
+    .script = RLOCK_SCRIPT_FORCE,
+    .class_id = RLOCK_CLASS_RELEASE,
+    .is_query = true,
+    .shared_keys = "",
+    .keys = "nqb",
+    .args = "",
+    .on_result = inspect_on_forced,
+    .on_cancel = inspect_on_cancel,
+};
 
-/** The name, and the keys that belong to it if the script takes them. */
-static void write_keys(const struct query *query)
-{
-    redis_conn_arg(query->client->conn, query->name, query->name_len);
-    if (query->key_count == 1)
-        return;
-    write_with_suffix(query, RLOCK_QUEUE_SUFFIX);
-    write_with_suffix(query, RLOCK_BEATS_SUFFIX);
-}
-
-static void send_query(struct query *query)
-{
-    struct redis_conn *conn = query->client->conn;
-    enum status status = redis_script_begin(conn, &query->call, query->key_count, 0);
-
-    if (status == STATUS_OK) {
-        write_keys(query);
-        status = redis_script_end(conn, &query->call);
-    }
-    rlock_client_wake(query->client);
-    if (status != STATUS_OK)
-        fail(query, status);
-}
-
-static void inspect_on_send_again(struct redis_script_call *call)
-{
-    struct query *query = list_item(call, struct query, call);
-
-    if (query->client->is_closing) {
-        answer(query, STATUS_CANCELLED, NULL);
-        return;
-    }
-    send_query(query);
-    redis_conn_flush(query->client->conn);
-}
-
-/** Start a copy of `request`, in which the callback and the number of keys are set. */
+/** Start a copy of `request`, in which the callback is set. */
 static void start(struct rlock_client *client, const struct query *request,
-                  enum rlock_script script, const char *name, size_t name_len)
+                  const struct rlock_op *op, const char *name, size_t name_len)
 {
     struct query *query;
+    struct rlock *lock;
 
     if (rlock_client_is_inherited(client)) {
         call_back(request, STATUS_INVALID, NULL);
@@ -155,62 +132,32 @@ static void start(struct rlock_client *client, const struct query *request,
         return;
     }
     *query = *request;
-    query->client = client;
-    query->fault = rlock_keys_find_fault(client, name, name_len);
-    query->call.script = &client->scripts[script];
-    query->call.done = inspect_on_reply;
-    query->call.send_again = inspect_on_send_again;
-    list_append(&client->queries, &query->link);
-    if (client->is_closing) {
-        fail(query, STATUS_CANCELLED);
-    } else if (query->fault != NULL) {
-        fail(query, STATUS_INVALID);
-    } else {
-        query->name_len = name_len;
-        memcpy(query->name, name, name_len);
-        send_query(query);
+    lock = &query->lock;
+    lock->callback = inspect_on_answer;
+    lock->reason = rlock_keys_find_fault(client, name, name_len);
+    if (client->is_closing || lock->reason != NULL) {
+        rlock_state_answer(client, lock,
+                           client->is_closing ? STATUS_CANCELLED : STATUS_INVALID);
+        return;
     }
+    lock->name_len = (uint16_t)name_len;
+    memcpy(lock->name, name, name_len);
+    if (rlock_batch_add(client, op, lock) != STATUS_OK)
+        rlock_state_answer(client, lock, STATUS_NO_MEMORY);
 }
 
 void rlock_inspect(struct rlock_client *client, const char *name, size_t name_len,
                    inspect_cb callback, void *arg)
 {
-    struct query request = {.inspected = callback, .arg = arg, .key_count = 1};
+    struct query request = {.inspected = callback, .arg = arg};
 
-    start(client, &request, RLOCK_SCRIPT_INSPECT, name, name_len);
+    start(client, &request, &inspect_op, name, name_len);
 }
 
 void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
                          force_cb callback, void *arg)
 {
-    struct query request = {.forced = callback, .arg = arg, .key_count = 3};
+    struct query request = {.forced = callback, .arg = arg};
 
-    start(client, &request, RLOCK_SCRIPT_FORCE, name, name_len);
-}
-
-void rlock_queries_complete_failed(struct rlock_client *client)
-{
-    LIST_DRAIN_PRESENT(struct query, query, &client->failed_queries, link) {
-        if (query->failure == STATUS_INVALID)
-            err_set(&client->why, STATUS_INVALID, "%s", query->fault);
-        answer(query, query->failure, NULL);
-    }
-}
-
-/** The connection still uses the memory of a query in progress. */
-static void cancel(struct query *query)
-{
-    struct query copy = *query;
-
-    query->inspected = NULL;
-    query->forced = NULL;
-    call_back(&copy, STATUS_CANCELLED, NULL);
-}
-
-void rlock_queries_cancel(struct rlock_client *client)
-{
-    LIST_DRAIN(struct query, query, &client->queries, link)
-        cancel(query);
-    LIST_DRAIN(struct query, query, &client->failed_queries, link)
-        answer(query, STATUS_CANCELLED, NULL);
+    start(client, &request, &force_op, name, name_len);
 }

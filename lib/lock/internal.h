@@ -42,6 +42,7 @@ struct rlock_result {
     int64_t fence;        /* of a grant */
     int64_t remaining_ms; /* STATUS_BUSY: of the owner's lease; below 0: not known */
     unsigned hearers;     /* clients that got the message of a release */
+    const struct redis_reply *reply; /* of a query that is STATUS_OK */
 };
 
 /** Batches are sent in this order: releases free names that acquires ask for. */
@@ -52,28 +53,23 @@ enum rlock_class_id {
     RLOCK_CLASSES
 };
 
-/** Writes the keys, or the arguments, of one lock: `key_count` or `arg_count` of them. */
-typedef void (*rlock_writer)(struct rlock_client *client, struct rlock *lock);
-
 /** An operation of a kind: its script, what is written for it, what gets the result. */
 struct rlock_op {
     enum rlock_script script;
     enum rlock_class_id class_id;
-    enum status denied;       /* what the result '0' of the script means */
-    bool is_grant;            /* the lease and the latest time of execution precede the
+    enum status denied; /* what the result '0' of the script means */
+    bool is_grant;      /* the lease and the latest time of execution precede the
                            arguments; batches are per lease; the reply has fences */
-    uint8_t shared_key_count; /* keys that precede those of the locks */
-    void (*write_shared_keys)(struct rlock_client *client);
-    uint8_t key_count; /* per lock */
-    rlock_writer write_keys;
-    uint8_t arg_count; /* per lock */
-    rlock_writer write_args;
+    /* Letters of rlock_keys_write(). */
+    const char *shared_keys; /* once, before those of the locks */
+    const char *keys, *args; /* of each lock */
     /* The lock has left its batch. */
     void (*on_result)(struct rlock_client *client, struct rlock *lock,
                       const struct rlock_result *result);
     /* The client is being closed; `is_sent`: the server may execute it. Calls no callback
        of a user and adds nothing to a batch; may replace locks in batches. */
     void (*on_cancel)(struct rlock_client *client, struct rlock *lock, bool is_sent);
+    bool is_query; /* its batches have one lock, which gets the reply as it is */
 };
 
 struct rlock_kind {
@@ -183,10 +179,8 @@ struct rlock_client {
     struct rlock_channels channels;
     struct rlock_waits waits;
     struct rlock_watchdog watchdog;
-    struct list answers;        /* locks in RLOCK_ANSWERING */
-    struct list queries;        /* struct query of inspect.c, in progress */
-    struct list failed_queries; /* struct query, could not be sent */
-    uv_idle_t soon;             /* runs while there is something to answer or to send */
+    struct list answers; /* locks in RLOCK_ANSWERING */
+    uv_idle_t soon;      /* runs while there is something to answer or to send */
     uv_idle_cb on_soon;
     uint64_t last_serial;
     struct rlock_stats stats;

@@ -1,5 +1,6 @@
 /* keys.c - a random client id, and strings made from it and from names. */
 #include "lock/keys.h"
+#include "base/clock.h"
 #include "base/random.h"
 
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #define FENCE_KEY_DEFAULT "lock:fence"
 #define WAITING_SUFFIX    ":waiting"
+#define WAITING_MAX_MS    6000 /* three times the pause of waiters between two tries */
 
 /** A random UUID (RFC 9562, version 4). */
 static enum status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1], struct err *reterr)
@@ -79,12 +81,83 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
            redis_wire_digits(ret_owner + RLOCK_CLIENT_ID_LEN + 1, number);
 }
 
-size_t rlock_keys_with_suffix(const char *name, size_t name_len, const char *suffix,
-                              char ret_key[RLOCK_KEY_MAX])
+static void write_owner(struct rlock_client *client, uint64_t number)
 {
-    size_t suffix_len = strlen(suffix);
+    char owner[RLOCK_OWNER_MAX];
 
-    memcpy(ret_key, name, name_len);
-    memcpy(ret_key + name_len, suffix, suffix_len + 1);
-    return name_len + suffix_len;
+    redis_conn_arg(client->conn, owner, rlock_keys_owner(client, number, owner));
+}
+
+static void write_with_suffix(struct rlock_client *client, const struct rlock *lock,
+                              const char *suffix)
+{
+    char key[RLOCK_NAME_MAX + 8];
+    const char *end = stpcpy(mempcpy(key, lock->name, lock->name_len), suffix);
+
+    redis_conn_arg(client->conn, key, (size_t)(end - key));
+}
+
+/** How long the server should regard `lock` as waiting, unless it tries again. */
+static uint64_t wait_left_ms(const struct rlock *lock)
+{
+    int64_t passed_ms = (clock_mono_us() - lock->began_us) / 1000;
+
+    if (lock->wait_ms - passed_ms > WAITING_MAX_MS || lock->wait_ms == RLOCK_WAIT_FOREVER)
+        return WAITING_MAX_MS;
+    return lock->wait_ms <= passed_ms ? 0 : (uint64_t)(lock->wait_ms - passed_ms);
+}
+
+/** The serial of kind getset is the end of the lease by this clock. */
+static uint64_t begin_lease_ms(struct rlock *lock)
+{
+    uint64_t now_ms = (uint64_t)clock_real_us() / 1000;
+
+    lock->serial = now_ms + lock->lease_ms + 1;
+    return now_ms;
+}
+
+static void write_one(struct rlock_client *client, struct rlock *lock, char letter)
+{
+    switch (letter) {
+    case 'F':
+        redis_conn_arg(client->conn, client->fence_key, client->fence_key_len);
+        break;
+    case 'W':
+        redis_conn_arg(client->conn, client->waiting_key, client->waiting_key_len);
+        break;
+    case 'n':
+        redis_conn_arg(client->conn, lock->name, lock->name_len);
+        break;
+    case 'q':
+        write_with_suffix(client, lock, ":queue");
+        break;
+    case 'b':
+        write_with_suffix(client, lock, ":beats");
+        break;
+    case 'o':
+        write_owner(client, lock->serial);
+        break;
+    case 'h':
+        write_owner(client, lock->holder);
+        break;
+    case 's':
+        redis_conn_arg_uint(client->conn, lock->serial);
+        break;
+    case 'l':
+        redis_conn_arg_uint(client->conn, lock->lease_ms);
+        break;
+    case 'w':
+        redis_conn_arg_uint(client->conn, wait_left_ms(lock));
+        break;
+    default: /* t */
+        redis_conn_arg_uint(client->conn, begin_lease_ms(lock));
+        break;
+    }
+}
+
+void rlock_keys_write(struct rlock_client *client, struct rlock *lock,
+                      const char *letters)
+{
+    for (; *letters != '\0'; letters++)
+        write_one(client, lock, *letters);
 }

@@ -5,10 +5,7 @@
 #include "lock/internal.h"
 #include "redis/wire.h"
 
-#define RLOCK_OWNER_MAX    (RLOCK_CLIENT_ID_LEN + 1 + REDIS_DIGITS_MAX)
-#define RLOCK_QUEUE_SUFFIX ":queue"
-#define RLOCK_BEATS_SUFFIX ":beats"
-#define RLOCK_KEY_MAX      (RLOCK_NAME_MAX + 7) /* a name, a suffix and a NUL */
+#define RLOCK_OWNER_MAX (RLOCK_CLIENT_ID_LEN + 1 + REDIS_DIGITS_MAX)
 
 /** Choose the client's id and its keys. STATUS_OK, STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status rlock_keys_init(struct rlock_client *client, const char *fence_key,
@@ -23,8 +20,17 @@ const char *rlock_keys_find_fault(const struct rlock_client *client, const char 
 size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
                         char ret_owner[RLOCK_OWNER_MAX]);
 
-/** Write the key that belongs to the lock `name`; returns its length. */
-size_t rlock_keys_with_suffix(const char *name, size_t name_len, const char *suffix,
-                              char ret_key[RLOCK_KEY_MAX]);
+/**
+ * Send keys and arguments of a script call, a letter each:
+ *
+ *     F  key of the fence counter    o  value of the owner
+ *     W  key of the waiters          h  value of the holder
+ *     n  name of the lock            s  serial
+ *     q  queue of the name           l  lease in ms
+ *     b  heartbeats of the name      w  how many ms it still waits
+ *                                    t  time in ms, from which the serial is set
+ */
+void rlock_keys_write(struct rlock_client *client, struct rlock *lock,
+                      const char *letters);
 
 #endif

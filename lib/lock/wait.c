@@ -41,7 +41,6 @@
 #define UNSUBSCRIBED_MIN_MS 50  /* pauses while no messages arrive */
 #define UNSUBSCRIBED_MAX_MS 500
 #define RECHECK_MS          INT64_C(2000) /* between tries while they do: some get lost */
-#define WAITING_MAX_MS      (RECHECK_MS * 3)
 
 #define TURNS_MAX    16
 #define TURNS_US     10000
@@ -69,15 +68,6 @@ static int64_t deadline_of(const struct rlock *lock)
     if (lock->wait_ms == RLOCK_WAIT_FOREVER)
         return INT64_MAX;
     return lock->began_us + (int64_t)lock->wait_ms * 1000;
-}
-
-uint32_t rlock_wait_left_ms(const struct rlock *lock)
-{
-    int64_t left_ms = (deadline_of(lock) - clock_mono_us()) / 1000;
-
-    if (left_ms < 0)
-        return 0;
-    return left_ms > WAITING_MAX_MS ? WAITING_MAX_MS : (uint32_t)left_ms;
 }
 
 static bool is_first(const struct rlock_waiter *waiter)
@@ -289,7 +279,7 @@ static void leave(struct rlock_waiter *waiter, const struct rlock *lock, bool is
 
     list_remove(&waiter->link);
     if (list_is_empty(&channel->listeners))
-        rlock_channel_leave(channel);
+        rlock_channel_update(channel);
     else if (was_first && !lock->kind->is_queued && !waiter->client->is_closing)
         advance_to(first_waiter(channel), lock, is_granted);
 }

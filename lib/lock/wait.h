@@ -42,7 +42,4 @@ void rlock_wait_releasing(struct rlock_client *client, struct rlock *lock);
 void rlock_wait_released(struct rlock_client *client, struct rlock *lock,
                          unsigned hearers);
 
-/** How long the server should regard `lock` as waiting, unless it tries again. */
-uint32_t rlock_wait_left_ms(const struct rlock *lock);
-
 #endif

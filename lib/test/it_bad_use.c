@@ -298,8 +298,8 @@ static void expect_shut_out(struct fixture *fixture, const char *user, const cha
     expect_why(client, words);
     assert_false(rlock_client_is_up(client));
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
-    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_DOWN);
-    assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_DOWN);
+    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_REFUSED);
+    assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_REFUSED);
     assert_false(server_has(fixture->server, "item:7"));
 }
 
