@@ -322,6 +322,21 @@ static void test_store_resolve_orders__finds_what_was_committed(void **state UNU
     shop_close(shop);
 }
 
+/* Commits of orders take a minute. */
+static void make_commits_slow(void)
+{
+    sandbox_do(sandbox, "create function dawdle() returns trigger language plpgsql as"
+                        " $$ begin perform pg_sleep(60); return null; end $$");
+    sandbox_do(sandbox, "create constraint trigger late after insert on voucher_order"
+                        " deferrable initially deferred"
+                        " for each row execute function dawdle()");
+}
+
+static void make_commits_fast(void)
+{
+    sandbox_do(sandbox, "drop function dawdle cascade"); /* waits for its users */
+}
+
 /* The server process would commit after its client has given up: the look-up must end it
    first, or its answer soon becomes false. */
 static void test_store_resolve_orders__ends_the_process_first(void **state UNUSED)
@@ -330,11 +345,7 @@ static void test_store_resolve_orders__ends_the_process_first(void **state UNUSE
     struct shop *shop = shop_open(sandbox, 1, 3000);
     struct basket basket = {0};
 
-    sandbox_do(sandbox, "create function dawdle() returns trigger language plpgsql as"
-                        " $$ begin perform pg_sleep(60); return null; end $$");
-    sandbox_do(sandbox, "create constraint trigger late after insert on voucher_order"
-                        " deferrable initially deferred"
-                        " for each row execute function dawdle()");
+    make_commits_slow();
     basket_add(&basket, 1, 1, NULL);
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_TIMEOUT);
     assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_OK);
@@ -344,7 +355,7 @@ static void test_store_resolve_orders__ends_the_process_first(void **state UNUSE
                                              " and state = 'active'"
                                              " and pid <> pg_backend_pid()"),
                      0);
-    sandbox_do(sandbox, "drop function dawdle cascade"); /* waits for its users */
+    make_commits_fast();
     assert_int_equal(orders_of(voucher), 0);
     shop_close(shop);
 }
@@ -355,7 +366,7 @@ static void test_store_resolve_orders__after_a_crash_in_mid_batch(void **state U
     struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
     struct basket basket = {0};
 
-    hold_row(voucher);
+    make_commits_slow();
     basket_add(&basket, 1, 1, NULL);
     basket_send(shop, voucher, &basket);
     await_at_work(shop);
@@ -366,6 +377,7 @@ static void test_store_resolve_orders__after_a_crash_in_mid_batch(void **state U
     basket_resolve(shop, voucher, &basket);
     assert_int_equal(basket.placements[0].verdict, VERDICT_NONE);
     PQreset(sandbox->conn);
+    make_commits_fast();
     assert_int_equal(orders_of(voucher), 0);
     shop_close(shop);
 }
