@@ -235,9 +235,12 @@ MINUTES = 10
 soak: $(BUILD)/seckill $(BUILD)/open_loop ## soak test: a long sale with faults: MINUTES=10
 	@exec load/soak.py $(BUILD)/seckill $(BUILD)/open_loop $(MINUTES)
 
-.PHONY: prove prove-lab
-prove: $(BUILD)/seckill $(BUILD)/check ## load scenarios with crashes; compares every answer with the database
-	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check
+DELAY_MS = 0
+.PHONY: prove prove-lab prove-standby
+prove: $(BUILD)/seckill $(BUILD)/check $(BUILD)/slow_disk.so ## load scenarios with crashes; compares every answer with the database: DELAY_MS= of the WAL
+	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check full $(DELAY_MS)
+prove-standby: $(BUILD)/seckill $(BUILD)/check ## the same while a synchronous standby or its primary fails
+	@exec load/standby.py $(BUILD)/seckill $(BUILD)/check
 prove-lab: $(BUILD)/seckill $(BUILD)/check ## the same with planted defects, which must be detected
 	@load/lab/mutated_histories.py $(BUILD)/check
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check lab

@@ -15,11 +15,8 @@ of the ratios within a round. Exit code 1 if a check fails.
 import contextlib
 import json
 import os
-import shutil
 import statistics
-import struct
 import sys
-import tempfile
 
 import deploy
 import harness
@@ -43,24 +40,6 @@ RATIOS = {
 }
 
 
-class SlowDisk:
-    """The library and the file with its delay, where the user of Postgres can read them."""
-
-    def __init__(self, library, stack):
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="slow-disk."))
-        os.chmod(directory, 0o755)
-        shutil.copy(library, f"{directory}/slow_disk.so")
-        self.path = f"{directory}/delay"
-        self.env = {"LD_PRELOAD": f"{directory}/slow_disk.so", "SLOW_DISK": self.path}
-        self.set_ms(0)
-        os.chmod(self.path, 0o644)
-
-    def set_ms(self, delay_ms):
-        """In place: Postgres has mapped the file."""
-        with open(self.path, "r+b" if os.path.exists(self.path) else "wb") as file:
-            file.write(struct.pack("=q", delay_ms * 1000))
-
-
 def measure(deployment, disk, vouchers, delay_ms):
     """Orders per second."""
     disk.set_ms(0)
@@ -75,7 +54,7 @@ def measure(deployment, disk, vouchers, delay_ms):
 def run(program, library, stack):
     os.makedirs(PLACE, exist_ok=True)
     deploy.raise_file_limit(deploy.CONNECTIONS)
-    disk = SlowDisk(library, stack)
+    disk = harness.SlowDisk(library, stack)
     servers = harness.Servers(f"{PLACE}/commit", **disk.env)
     servers.up()
     stack.callback(servers.down)

@@ -11,7 +11,9 @@ import secrets
 import shutil
 import signal
 import socket
+import struct
 import subprocess
+import tempfile
 import time
 
 LOAD = os.path.dirname(os.path.abspath(__file__))
@@ -107,6 +109,24 @@ class Servers:
         self.holder.stdin.close()
         if self.holder.wait() != 0:
             raise Failed(f"the servers in {self.directory} did not stop")
+
+
+class SlowDisk:
+    """The library and the file with its delay, where the user of Postgres can read them."""
+
+    def __init__(self, library, stack):
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="slow-disk."))
+        os.chmod(directory, 0o755)
+        shutil.copy(library, f"{directory}/slow_disk.so")
+        self.path = f"{directory}/delay"
+        self.env = {"LD_PRELOAD": f"{directory}/slow_disk.so", "SLOW_DISK": self.path}
+        self.set_ms(0)
+        os.chmod(self.path, 0o644)
+
+    def set_ms(self, delay_ms):
+        """In place: Postgres has mapped the file."""
+        with open(self.path, "r+b" if os.path.exists(self.path) else "wb") as file:
+            file.write(struct.pack("=q", delay_ms * 1000))
 
 
 NGINX_CONF = """

@@ -1,11 +1,12 @@
 #!/usr/bin/env -S python3 -B
-"""prove.py PROGRAM CHECKER [short|lab] - run load scenarios with and without crashes, and compare
+"""prove.py PROGRAM CHECKER [full|short|lab [DELAY_MS]] - run load scenarios with and without crashes, and compare
 every answer with the database.
 
 Starts private servers and nginx in front of 1, 2 and 3 instances of the service. In each
 scenario wrk sends the requests of a plan and logs every request and answer; the checker then
 compares the logs with all rows. `short`: two instances, fewer shoppers. `lab`: installs each
-defect of load/lab in a database; the checker must detect it. Exit code 0: no violation. The logs
+defect of load/lab in a database; the checker must detect it. DELAY_MS: each flush of the WAL takes so
+much longer, by slow_disk.so beside PROGRAM. Exit code 0: no violation. The logs
 stay in var/prove until the next run, with result.json and prove.png (not for `lab`)."""
 
 import collections
@@ -151,7 +152,8 @@ class Deployment:
 
     def kill_server(self, which):
         harness.run(f"{harness.LOAD}/servers.sh", "kill", self.servers.directory, which)
-        harness.run(f"{harness.LOAD}/servers.sh", "start", self.servers.directory, which)
+        harness.run(f"{harness.LOAD}/servers.sh", "start", self.servers.directory, which,
+                    env=self.servers.start_env)
 
 
 # -- the scenarios --
@@ -566,7 +568,7 @@ def prove_and_record(program, checker, servers, counts, size):
 
 def main():
     program, checker = map(os.path.abspath, sys.argv[1:3])
-    mode = sys.argv[3] if len(sys.argv) > 3 else "full"
+    mode, delay_ms = (sys.argv[3:] + ["full", "0"][len(sys.argv[3:]):])
     shutil.rmtree(PLACE, ignore_errors=True)
     os.makedirs(PLACE)
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
@@ -574,9 +576,12 @@ def main():
     began = time.monotonic()
     try:
         with contextlib.ExitStack() as stack:
-            servers = harness.Servers(f"{PLACE}/servers")
+            disk = harness.SlowDisk(f"{os.path.dirname(program)}/slow_disk.so", stack) if int(delay_ms) else None
+            servers = harness.Servers(f"{PLACE}/servers", **(disk.env if disk else {}))
             stack.callback(servers.down)
             servers.up()
+            if disk:
+                disk.set_ms(int(delay_ms))
             size = 16000 if mode == "full" else 4000
             write_tokens(program, size)
             if mode == "lab":
