@@ -9,20 +9,20 @@
 #include "app/api/stats.h"
 #include "app/auth/auth.h"
 #include "app/auth/limiter.h"
-#include "app/auth/revoked.h"
 #include "app/auth/ticket.h"
 #include "app/core/metrics.h"
 #include "app/http/http.h"
 #include "app/sale/catalogue.h"
 #include "app/sale/checkout.h"
 #include "app/store/store.h"
+#include "redis/conn.h"
 
 struct api;
 
 /** All borrowed; they outlive the api. */
 struct api_options {
     const struct auth *auth;
-    struct redis_conn *revocations; /* for revoked_check() */
+    struct redis_conn *revocations; /* for look-ups of revoked tokens */
     struct catalogue *catalogue;
     struct checkout *checkout;
     struct store *store;

@@ -62,13 +62,13 @@ struct api_list {
 struct api_request {
     struct api *api;
     struct http_request *http;
-    const struct api_route *route; /* NULL: the path is unknown */
-    int64_t id;                    /* of the path; 0: the route has none */
-    int64_t arrived_us;            /* clock_mono_us() */
-    struct identity identity;      /* set by api_identify() */
-    struct revoked_check revocation;
-    api_handler identified; /* called when the revocation check has passed */
-    json_t *body;           /* released with the answer; NULL: none */
+    const struct api_route *route;   /* NULL: the path is unknown */
+    int64_t id;                      /* of the path; 0: the route has none */
+    int64_t arrived_us;              /* clock_mono_us() */
+    struct identity identity;        /* set by api_identify() */
+    struct redis_command revocation; /* of its look-up */
+    api_handler identified;          /* called when the revocation check has passed */
+    json_t *body;                    /* released with the answer; NULL: none */
     union {
         struct api_place place;
         struct api_change change;
