@@ -123,6 +123,7 @@ bool checkout_submit(struct checkout *checkout, const struct checkout_request *r
         item->placement.key = (struct text){item->key, request->key.len};
     }
     item->trace[0] = '\0';
+    item->span_id = 0;
     if (request->trace != NULL)
         snprintf(item->trace, sizeof(item->trace), "%s ", request->trace);
     insert_deadline(item);

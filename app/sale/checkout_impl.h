@@ -29,6 +29,7 @@ struct item {
     bool was_stale; /* its fence was refused once */
     char key[KEY_BYTES];
     char trace[CHECKOUT_TRACE_BYTES + 1]; /* "", or ends with a space */
+    uint64_t span_id;                     /* of the whole order; 0: none yet */
 };
 
 struct batch {
@@ -74,9 +75,8 @@ void item_lock(struct item *item);
 /** Append the item to the queue of its voucher. */
 void item_enqueue(struct item *item);
 
-/** Note the end of a stage. Returns now. */
-int64_t item_end_stage(const struct item *item, enum metrics_stage stage,
-                       int64_t began_us);
+/** Note the end of a stage, and log it as a span if the order is traced. Returns now. */
+int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t began_us);
 
 /** Enter a state; `ended` is the stage of the one before. */
 void item_advance(struct item *item, enum item_state state, enum metrics_stage ended);
