@@ -52,7 +52,7 @@ class World:
             "SECKILL_REDIS_URL": self.private.env["SECKILL_REDIS_URL"],
             "SECKILL_JWT_SECRET": self.secret, "SECKILL_TICKET_SECRET": self.secret,
             "SECKILL_ORDER_TIMEOUT_MS": "60000", "SECKILL_WORKERS": "2", "SECKILL_RATE_PER_USER": "0",
-            "SECKILL_DEV_LOGIN": "1", **env}, "")
+            "SECKILL_DEV_LOGIN": "1", **env}, "", host=listen.replace("0.0.0.0", "127.0.0.1"))
         service.env["SECKILL_LISTEN"] = f"{listen}:{service.port}"
         service.log_path = f"{self.directory}/service-{service.port}.log"
         if is_first:
