@@ -284,21 +284,27 @@ void check_shopper(const struct shopper *shopper)
 
 /* -- restocks -- */
 
+/* A request may take effect after the answer that its outcome is unknown. */
+static int64_t latest_us(const struct op *op)
+{
+    return op->answer == UNKNOWN ? NEVER : op->answered_us;
+}
+
 static bool may_match(const struct op *op, const struct event *event)
 {
     return op->kind == RESTOCK && !op->is_used && op->voucher == event->voucher &&
            strtoll(op->arg.bytes, NULL, 10) == event->change &&
-           is_within(op, event->at_us) && (op->answer == DONE || op->answer == UNKNOWN);
+           op->sent_us <= event->at_us && event->at_us <= latest_us(op) &&
+           (op->answer == DONE || op->answer == UNKNOWN);
 }
 
-/* The matching request that was answered first; the others may match later events. */
+/* The matching request that must take effect first; the others may match later events. */
 static struct op *find_restock(const struct shopper *admin, const struct event *event)
 {
     struct op *found = NULL;
 
     for (struct op *op = admin->ops; op < admin->ops_end; op++) {
-        if (may_match(op, event) &&
-            (found == NULL || op->answered_us < found->answered_us))
+        if (may_match(op, event) && (found == NULL || latest_us(op) < latest_us(found)))
             found = op;
     }
     return found;

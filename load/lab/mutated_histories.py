@@ -11,12 +11,13 @@ import tempfile
 
 # Times are written as "@" and seconds.
 TABLE = """\
-voucher 7 @10 @90 1 1
+voucher 7 @10 @90 1 2
 stock 7 99 @0 2
 order 7 100 1 @11.1 a
 order 7 101 2 @13.1 -
 end 7 102 @20.1 101
 stock 7 103 @30.1 1
+stock 7 106 @96.5 1
 order 7 104 4 @40.1 d
 """
 HISTORY = """\
@@ -43,6 +44,8 @@ HISTORY = """\
 > 11 @40 order 4 7 d
 > 12 @95 order 5 7 -
 < 12 @95.1 409 sale_ended -
+> 13 @96 restock 0 7 1
+< 13 @96.2 503 outcome_unknown -
 """
 CORRECT = TABLE + "--\n" + HISTORY
 
@@ -62,7 +65,7 @@ MUTATIONS = [
     ("another order for the same key", "same_key", "200 - 100", "200 - 101"),
     ("a key that did not create the order", "same_key", "> 4 @12 order 1 7 a", "> 4 @12 order 1 7 b"),
     ("more rows than stock", "stock", "99 @0 2", "99 @0 1"),
-    ("stock that disappeared", "stock", "@90 1 1", "@90 1 0"),
+    ("stock that disappeared", "stock", "@90 1 2", "@90 1 1"),
     ("two orders of a shopper", "limit", "order 7 104", "order 7 98 4 @40 d\norder 7 104"),
     ("a row before the opening", "window", "@10 @90", "@12 @90"),
     ("a row after the end", "window", "@10 @90", "@10 @40"),
