@@ -427,6 +427,8 @@ screens: $(BUILD)/seckill ## take the screenshots in app/docs/screens again
 	app/test/web/run.py $< access api_page
 	cp var/screens/access-api_page/api.png app/docs/screens
 	cp var/screens/pages/shop.png var/screens/pages/dashboard.png app/docs/screens
+	cp var/screens/pages/dashboard-redis-down.png app/docs/screens/incident.png
+	cp var/screens/pages/shop-chinese.png app/docs/screens/shop-zh.png
 
 .PHONY: check-docs
 check-docs: $(BUILD)/seckill $(BUILD)/app/test/core/test_rfc3339
