@@ -30,8 +30,7 @@ struct checkout_options {
     size_t batch_max;    /* orders in one transaction */
     size_t queue_max;    /* requests in flight */
     bool bypass_locks;   /* while Redis is down: sell without locks */
-    bool
-        early_release; /* where commits are slow: release a row before they are durable */
+    bool early_release;  /* where commits are slow: free a row before they are durable */
 };
 
 #define CHECKOUT_TRACE_BYTES 160

@@ -12,7 +12,7 @@
  *   UNLOCKING  its lock is being released; the answer follows
  *
  * A voucher has at most one transaction under way; the orders queued meanwhile form the
- * next batch. On a slow disk a transaction releases the voucher's row before it is durable:
+ * next batch. Small batches of different vouchers share a transaction. On a slow disk a transaction releases the voucher's row before it is durable:
  * then the next batch is sent, and the orders of the first are answered when a barrier
  * behind it is durable. A slow voucher, for example one whose row is held, gets a bounded share of the
  * connections, so the others keep selling.
@@ -24,8 +24,10 @@
  *
  * When a transaction was rolled back for a transient reason, its orders return to the head
  * of their queue: a bounded number of times if it failed at once, and otherwise as long as
- * they have time for another that takes as long. When Postgres refuses a row, the batch is
- * split until that row is alone. When the connection was lost, the outcome is looked up
+ * they have time for another that takes as long. A shared transaction that Postgres refuses is
+ * sent again voucher by voucher, and a voucher whose row was held several times is sent alone,
+ * because it then waits for the row. When Postgres refuses a row, the batch is split until
+ * that row is alone. When the connection was lost, the outcome is looked up
  * before any answer, and the orders that did not commit return to the queue.
  *
  * Threads: the owning loop's only.
@@ -49,6 +51,8 @@
 #define GATHER_MAX_US     2000 /* a batch is delayed this long to become larger */
 #define EARLY_COMMIT_US   1000 /* commits that take as long are worth an early release */
 #define GATHER_MIN_ORDERS 16   /* orders of a batch after which the next is delayed */
+#define BUNDLE_MAX        128  /* vouchers in one transaction */
+#define BUNDLE_TRIES_MAX  2    /* bundles that may leave out an order */
 
 static struct batch *batch_create(struct checkout *checkout, struct queue *queue)
 {
@@ -59,6 +63,7 @@ static struct batch *batch_create(struct checkout *checkout, struct queue *queue
         if (batch == NULL)
             return NULL;
         batch->orders.placements = (struct placement **)(void *)(batch + 1);
+        batch->orders.arg = batch;
         list_init(&batch->link);
     }
     batch->checkout = checkout;
@@ -174,7 +179,7 @@ static void item_requeue(struct item *item, struct queue *queue)
 
 /* -- batches -- */
 
-static void batch_send(struct batch *batch);
+static void bundle_send(struct checkout *checkout, struct list *bundle);
 static void checkout_on_tick(uv_timer_t *timer);
 
 static bool item_may_be_sent(const struct item *item, int64_t now_us)
@@ -183,12 +188,16 @@ static bool item_may_be_sent(const struct item *item, int64_t now_us)
            (rlock_is_held(&item->lock) && rlock_safe_for_us(&item->lock, now_us) > 0);
 }
 
+/* NULL: nothing is left to be sent, or memory is out and the orders stay in the queue. */
 static struct batch *batch_form(struct checkout *checkout, struct queue *queue)
 {
     int64_t now_us = clock_mono_us();
-    struct batch *batch = batch_create(checkout, queue);
+    struct batch *batch = LIST_SHIFT(struct batch, &queue->split_batches, link);
     struct item *item;
 
+    if (batch != NULL)
+        return batch;
+    batch = batch_create(checkout, queue);
     if (batch == NULL)
         return NULL;
     while (batch->orders.count < checkout->options.batch_max &&
@@ -207,20 +216,15 @@ static struct batch *batch_form(struct checkout *checkout, struct queue *queue)
     return NULL;
 }
 
-/* Returns  false: out of memory, the orders stay in the queue */
-static bool queue_send(struct checkout *checkout, struct queue *queue)
+/* Whether its next batch may share a transaction. A larger one gains little. */
+static bool queue_is_short(const struct queue *queue)
 {
-    struct batch *batch = LIST_SHIFT(struct batch, &queue->split_batches, link);
+    size_t count = 0;
 
-    if (batch == NULL)
-        batch = batch_form(checkout, queue);
-    if (batch == NULL && !list_is_empty(&queue->items))
-        return false;
-    if (batch != NULL)
-        batch_send(batch);
-    else
-        queues_update(&checkout->queues, queue);
-    return true;
+    LIST_EACH(struct item, item, &queue->items, link)
+        if (++count == GATHER_MIN_ORDERS)
+            return false;
+    return !queue->is_slow && list_is_empty(&queue->split_batches);
 }
 
 /* Does the loop have input to read? Does not wait. */
@@ -270,22 +274,47 @@ static struct queue *next_queue(struct checkout *checkout)
     return queue;
 }
 
+static bool queue_is_delayed(const struct checkout *checkout, const struct queue *queue,
+                             bool is_busy)
+{
+    return ((is_busy || queue->unflushed > 0) && queue_is_young(queue)) ||
+           queue_is_gathering(checkout, queue);
+}
+
 /* A transaction costs as much as about thirty rows on top of its own, so a busy machine
-   gains from larger batches. A batch is delayed, for GATHER_MAX_US at most, while the loop
-   has input to read, while the voucher's last batch is not durable, and after a large batch
-   until as many orders have come again. The order of a single shopper is not delayed. */
+   gains from larger batches, and from batches that share it. A batch is delayed, for
+   GATHER_MAX_US at most, while the loop has input to read, while the voucher's last batch is
+   not durable, and after a large batch until as many orders have come again. The order of a
+   single shopper is not delayed. */
 void checkout_turn(struct checkout *checkout)
 {
     bool is_busy = !list_is_empty(&checkout->queues.ring) && has_input(checkout);
+    struct list bundle, alone; /* the bundle needs a lane */
+    size_t bundled = 0;
     struct list delayed;
     struct queue *queue;
 
+    list_init(&bundle);
+    list_init(&alone);
     list_init(&delayed);
     while ((queue = next_queue(checkout)) != NULL) {
-        if (((is_busy || queue->unflushed > 0) && queue_is_young(queue)) ||
-            queue_is_gathering(checkout, queue) || !queue_send(checkout, queue))
+        bool is_short = queue_is_short(queue);
+        bool has_lane = is_short || list_is_empty(&bundle) ||
+                        store_batch_room(checkout->options.store, false) > 1;
+        struct batch *batch = NULL;
+
+        if (has_lane && !queue_is_delayed(checkout, queue, is_busy))
+            batch = batch_form(checkout, queue);
+        if (batch == NULL) {
             list_append(&delayed, &queue->ring);
+        } else {
+            list_append(is_short ? &bundle : &alone, &batch->orders.link);
+            bundle_send(checkout, &alone);
+            if (is_short && ++bundled % BUNDLE_MAX == 0)
+                bundle_send(checkout, &bundle);
+        }
     }
+    bundle_send(checkout, &bundle);
     if (!list_is_empty(&delayed) && !uv_is_active((uv_handle_t *)&checkout->gather_timer))
         uv_timer_start(&checkout->gather_timer, checkout_on_tick, 1, 0);
     LIST_DRAIN(struct queue, waiting, &delayed, ring)
@@ -387,6 +416,22 @@ static void batch_split(struct batch *batch, const struct err *why)
     queues_update(&checkout->queues, batch->queue);
 }
 
+/* A bundle was refused, or has left this batch out for too often. */
+static bool batch_must_leave(const struct batch *batch, enum status status)
+{
+    return batch->is_bundled &&
+           (status == STATUS_REFUSED ||
+            (status == STATUS_BUSY && batch_item(batch, 0)->tries >= BUNDLE_TRIES_MAX));
+}
+
+/* Its orders are placed without those of other vouchers, which may be the cause. */
+static void batch_unbundle(struct batch *batch)
+{
+    batch->queue->is_slow = true;
+    batch_requeue(batch);
+    batch_end(batch);
+}
+
 /* The voucher's next batch may be sent; this one is answered when it is durable. */
 static void checkout_on_released(void *arg)
 {
@@ -412,6 +457,10 @@ static void checkout_on_placed(enum status status,
 
     if (snapshot != NULL)
         catalogue_update(checkout->options.catalogue, snapshot);
+    if (batch_must_leave(batch, status)) {
+        batch_unbundle(batch);
+        return;
+    }
     switch (status) {
     case STATUS_OK:
         PROBE(batch_committed, batch->orders.voucher_id, batch->orders.count, took_us);
@@ -443,30 +492,35 @@ static void checkout_on_placed(enum status status,
 
 /* A batch that nobody waits for gains nothing from an early release, nor does one on a fast
    disk. A commit is timed by an early batch from time to time. */
-static bool batch_is_early(const struct batch *batch)
+static bool may_release_early(const struct checkout *checkout)
 {
-    const struct checkout *checkout = batch->checkout;
     int64_t commit_us = store_commit_us(checkout->options.store);
 
     return checkout->options.early_release && checkout->in_flight > 1 &&
            (commit_us == 0 || commit_us >= EARLY_COMMIT_US);
 }
 
-static void batch_send(struct batch *batch)
+/* Batches of different vouchers, in one transaction. Empties the bundle. */
+static void bundle_send(struct checkout *checkout, struct list *bundle)
 {
-    struct checkout *checkout = batch->checkout;
+    bool is_early = may_release_early(checkout);
+    bool is_alone = bundle->next == bundle->prev;
+    int64_t now_us = clock_mono_us();
     int64_t error_us;
+    int64_t sent_at_us = catalogue_now_us(checkout->options.catalogue, &error_us);
 
-    batch->queue->is_busy = true;
-    batch->orders.is_slow = batch->queue->is_slow;
-    batch->orders.released = batch_is_early(batch) ? checkout_on_released : NULL;
-    batch->sent_us = clock_mono_us();
-    batch->sent_at_us = catalogue_now_us(checkout->options.catalogue, &error_us);
-    batch->sent_at_us -= error_us;
-    metrics_observe_batch(checkout->options.metrics, batch->orders.count);
-    PROBE(batch_sent, batch->orders.voucher_id, batch->orders.count);
-    store_place_orders(checkout->options.store, &batch->orders, checkout_on_placed,
-                       batch);
+    LIST_EACH(struct batch, batch, bundle, orders.link) {
+        batch->queue->is_busy = true;
+        batch->is_bundled = !is_alone;
+        batch->sent_us = now_us;
+        batch->sent_at_us = sent_at_us - error_us;
+        batch->orders.is_slow = batch->queue->is_slow;
+        batch->orders.released = is_early ? checkout_on_released : NULL;
+        metrics_observe_batch(checkout->options.metrics, batch->orders.count);
+        PROBE(batch_sent, batch->orders.voucher_id, batch->orders.count);
+    }
+    if (!list_is_empty(bundle))
+        store_place_orders(checkout->options.store, bundle, checkout_on_placed);
 }
 
 /* -- look-up of unknown batches -- */
@@ -518,7 +572,7 @@ static void look_up_unknown(struct checkout *checkout)
     list_append_all(&unknown, &checkout->unknown);
     LIST_DRAIN(struct batch, batch, &unknown, link)
         store_resolve_orders(checkout->options.store, &batch->orders,
-                             checkout_on_resolved, batch);
+                             checkout_on_resolved);
 }
 
 /* -- deadlines -- */

@@ -37,6 +37,7 @@ struct batch {
     struct checkout *checkout;
     struct queue *queue;
     struct store_batch orders; /* of the items, see batch_item(); room for batch_max */
+    bool is_bundled;           /* shares its transaction with batches of other vouchers */
     bool is_released; /* its voucher's row is free, its commit is not durable yet */
     int64_t sent_us;
     int64_t sent_at_us; /* the same, not too late, by the database's clock */

@@ -95,7 +95,8 @@ struct voucher_snapshot {
     int64_t now_us; /* the database's clock while the batch held the row lock */
 };
 
-/** @snapshot  NULL unless `status` is STATUS_OK and the voucher exists */
+/** @snapshot  NULL unless `status` is STATUS_OK and the voucher exists
+ *  @arg       of the batch */
 typedef void (*store_batch_cb)(enum status status,
                                const struct voucher_snapshot *snapshot,
                                const struct err *why, void *arg);
@@ -110,6 +111,11 @@ struct store_batch {
     /* Not NULL: release the voucher's row before the commit is durable, and call this when it
        has been released. The callback follows when the commit is durable. */
     void (*released)(void *arg);
+    void *arg;
+    /* the store's: */
+    struct list link;
+    enum status status;
+    struct voucher_snapshot snapshot; /* voucher_id 0: none */
 };
 
 /** How long commits take, by those of early batches; 0: unknown, or known for a while only. */
@@ -119,13 +125,17 @@ int64_t store_commit_us(const struct store *store);
 unsigned store_batch_room(const struct store *store, bool is_slow);
 
 /**
- * Decide on the placements of a batch and insert the orders, in one transaction. A part of
+ * Decide on the placements of batches and insert the orders, in one transaction. A part of
  * the time until the deadline is left for store_resolve_orders().
  *
  * To be called only with store_batch_room() > 0; otherwise STATUS_DOWN.
+ *
+ * @batches  store_batch, at least one, by `link`; moved. Of several, each has a voucher of
+ *           its own. A voucher whose row is held does not make the others wait: its batch
+ *           is answered STATUS_BUSY
  */
-void store_place_orders(struct store *store, const struct store_batch *batch,
-                        store_batch_cb callback, void *arg);
+void store_place_orders(struct store *store, struct list *batches,
+                        store_batch_cb callback);
 
 /**
  * Find the outcome of a batch after STATUS_IO or STATUS_TIMEOUT. Ensures first that no
@@ -133,8 +143,8 @@ void store_place_orders(struct store *store, const struct store_batch *batch,
  * key where the fence is 0). Sets VERDICT_PLACED and the order where the row exists,
  * VERDICT_NONE elsewhere. `snapshot` is NULL.
  */
-void store_resolve_orders(struct store *store, const struct store_batch *batch,
-                          store_batch_cb callback, void *arg);
+void store_resolve_orders(struct store *store, struct store_batch *batch,
+                          store_batch_cb callback);
 
 typedef void (*store_key_cb)(enum status status, const struct placement *placement,
                              void *arg);

@@ -24,17 +24,14 @@ struct call {
     int64_t sent_us;     /* of a change */
 };
 
-/** Placing a batch, or resolving one. */
+/** Placing the batches of a transaction, or resolving one. */
 struct batch_call {
     struct call call;
     store_batch_cb callback;
-    void *arg;
-    const struct store_batch *batch;
-    /* of a batch that is placed, until its barrier is answered: */
+    struct list batches; /* store_batch, not answered yet */
+    /* of batches that are placed, until their barrier is answered: */
     struct store_query barrier;
     bool has_barrier;
-    bool has_snapshot;
-    struct voucher_snapshot snapshot;
     struct err why;
     int64_t placed_us;
 };

@@ -18,7 +18,7 @@
 #define LOOKUP_MAX       1000 /* keys in one query */
 #define LOOKUPS_SENT_MAX 2    /* statements on the connection with one more look-up */
 
-/* "place" returns one row for all placements; "find" and "resolve" a row for each. */
+/* "place" returns a row per batch; "find" and "resolve" one per placement. */
 enum batch_column {
     COLUMN_VERDICTS,
     COLUMN_ORDER_IDS,
@@ -30,9 +30,20 @@ enum batch_column {
     COLUMN_VERSION,
     COLUMN_OPENS,
     COLUMN_CLOSES,
+    COLUMN_BATCH,
 };
 enum found_column { FOUND_POS, FOUND_VERDICT, FOUND_ORDER_ID, FOUND_DETAIL };
 enum order_column { ORDER_ID, ORDER_VOUCHER_ID, ORDER_USER_ID, ORDER_DETAIL };
+
+static struct store_batch *first_batch(const struct batch_call *call)
+{
+    return list_item(call->batches.next, struct store_batch, link);
+}
+
+static bool is_bundle(const struct batch_call *call)
+{
+    return call->batches.next != call->batches.prev;
+}
 
 /* In the order of order_detail() in sql/. False: the status is unknown to this program. */
 static bool decode_detail(struct result_array *detail, struct order *ret_order)
@@ -48,75 +59,106 @@ static bool decode_detail(struct result_array *detail, struct order *ret_order)
     return status >= ORDER_UNPAID && status <= ORDER_REFUNDED;
 }
 
-static void put_keys(struct store_params *params, struct placement *const *placements,
-                     size_t count)
+/* The arrays of shoppers, fences and keys. */
+static void put_placements(struct store_params *params, const struct list *batches)
 {
-    size_t with_key = 0;
+    size_t count = 0, with_key = 0;
 
-    for (size_t i = 0; i < count; i++)
-        with_key += placements[i]->key.bytes != NULL;
+    LIST_EACH(struct store_batch, batch, batches, link) {
+        count += batch->count;
+        for (size_t i = 0; i < batch->count; i++)
+            with_key += batch->placements[i]->key.bytes != NULL;
+    }
+    params_array_begin(params, PARAMS_INT64, count);
+    LIST_EACH(struct store_batch, batch, batches, link)
+        for (size_t i = 0; i < batch->count; i++)
+            params_element_int64(params, batch->placements[i]->user_id);
+    params_array_begin(params, PARAMS_INT64, count);
+    LIST_EACH(struct store_batch, batch, batches, link)
+        for (size_t i = 0; i < batch->count; i++)
+            params_element_int64(params, batch->placements[i]->fence);
     if (with_key == 0) {
         params_null(params); /* saves the server the look-up of keys */
         return;
     }
     params_array_begin(params, PARAMS_TEXT, count);
-    for (size_t i = 0; i < count; i++)
-        params_element_text(params, &placements[i]->key);
+    LIST_EACH(struct store_batch, batch, batches, link)
+        for (size_t i = 0; i < batch->count; i++)
+            params_element_text(params, &batch->placements[i]->key);
 }
 
-static void put_batch(struct store_params *params, const struct store_batch *batch)
+static void put_batch(struct store_params *params, const struct batch_call *call)
 {
     params_begin(params);
-    params_int64(params, batch->voucher_id);
-    params_array_begin(params, PARAMS_INT64, batch->count);
-    for (size_t i = 0; i < batch->count; i++)
-        params_element_int64(params, batch->placements[i]->user_id);
-    params_array_begin(params, PARAMS_INT64, batch->count);
-    for (size_t i = 0; i < batch->count; i++)
-        params_element_int64(params, batch->placements[i]->fence);
-    put_keys(params, batch->placements, batch->count);
+    params_int64(params, first_batch(call)->voucher_id);
+    put_placements(params, &call->batches);
 }
 
-static struct batch_call *batch_call_new(struct store *store,
-                                         const struct store_batch *batch,
-                                         store_query_cb done, store_batch_cb callback,
-                                         void *arg)
+/* The vouchers, with their first and last placement. */
+static void put_bundle(struct store_params *params, const struct batch_call *call)
+{
+    size_t count = 0;
+    int64_t firsts = 1, lasts = 0;
+
+    LIST_EACH(struct store_batch, batch, &call->batches, link)
+        count++;
+    params_begin(params);
+    params_array_begin(params, PARAMS_INT64, count);
+    LIST_EACH(struct store_batch, batch, &call->batches, link)
+        params_element_int64(params, batch->voucher_id);
+    params_array_begin(params, PARAMS_INT64, count);
+    LIST_EACH(struct store_batch, batch, &call->batches, link) {
+        params_element_int64(params, firsts);
+        firsts += (int64_t)batch->count;
+    }
+    params_array_begin(params, PARAMS_INT64, count);
+    LIST_EACH(struct store_batch, batch, &call->batches, link) {
+        lasts += (int64_t)batch->count;
+        params_element_int64(params, lasts);
+    }
+    put_placements(params, &call->batches);
+}
+
+static struct batch_call *batch_call_new(struct store *store, struct list *batches,
+                                         store_query_cb done, store_batch_cb callback)
 {
     struct batch_call *call = store_call_new(store, sizeof(*call), done);
 
-    call->batch = batch;
+    list_init(&call->batches);
+    list_append_all(&call->batches, batches);
     call->callback = callback;
-    call->arg = arg;
     return call;
 }
 
-static void answer_batch(struct batch_call *call, enum status status,
-                         const struct voucher_snapshot *snapshot, const struct err *why)
+static void answer_batch(const struct batch_call *call, struct store_batch *batch,
+                         enum status status)
 {
-    call->callback(status, snapshot, status == STATUS_OK ? NULL : why, call->arg);
-    store_call_free(&call->call);
+    list_remove(&batch->link);
+    call->callback(
+        status,
+        status == STATUS_OK && batch->snapshot.voucher_id != 0 ? &batch->snapshot : NULL,
+        status == STATUS_OK ? NULL : &call->why, batch->arg);
 }
 
-/* A malformed answer leaves the outcome unknown. */
-static void answer_malformed(struct batch_call *call)
+static void answer_batches(struct batch_call *call, enum status status)
 {
-    struct err why;
-
-    err_set(&why, STATUS_IO, MALFORMED);
-    answer_batch(call, STATUS_IO, NULL, &why);
+    while (!list_is_empty(&call->batches))
+        answer_batch(call, first_batch(call), status);
+    store_call_free(&call->call);
 }
 
 /* -- placing -- */
 
-static void decode_placed(const struct store_batch *batch, const PGresult *result)
+static void decode_placed(const struct store_batch *batch, const PGresult *result,
+                          int row)
 {
-    struct result_array verdicts = result_array(result, 0, COLUMN_VERDICTS);
-    struct result_array order_ids = result_array(result, 0, COLUMN_ORDER_IDS);
+    struct result_array verdicts = result_array(result, row, COLUMN_VERDICTS);
+    struct result_array order_ids = result_array(result, row, COLUMN_ORDER_IDS);
     const struct order placed = {
         .voucher_id = batch->voucher_id,
-        .price_cents = result_int64(result, 0, COLUMN_PRICE),
-        .created_us = result_time(result, 0, COLUMN_DECIDED),
-        .expires_us = result_time(result, 0, COLUMN_EXPIRY),
+        .price_cents = result_int64(result, row, COLUMN_PRICE),
+        .created_us = result_time(result, row, COLUMN_DECIDED),
+        .expires_us = result_time(result, row, COLUMN_EXPIRY),
         .status = ORDER_UNPAID,
     };
 
@@ -133,9 +175,10 @@ static void decode_placed(const struct store_batch *batch, const PGresult *resul
 }
 
 /* Per repeated key: its position, then the detail of the order as it is now. */
-static void decode_repeated(const struct store_batch *batch, const PGresult *result)
+static void decode_repeated(const struct store_batch *batch, const PGresult *result,
+                            int row)
 {
-    struct result_array details = result_array(result, 0, COLUMN_DETAILS);
+    struct result_array details = result_array(result, row, COLUMN_DETAILS);
 
     while (details.count > 0) {
         size_t position = (size_t)result_array_next(&details) - 1;
@@ -147,29 +190,36 @@ static void decode_repeated(const struct store_batch *batch, const PGresult *res
     }
 }
 
-static enum status take_placed(struct batch_call *call, const PGresult *result)
+static void take_placed(struct store_batch *batch, const PGresult *result, int row)
 {
-    struct voucher_snapshot *snapshot = &call->snapshot;
-
-    if (PQntuples(result) != 1 ||
-        result_array(result, 0, COLUMN_VERDICTS).count != call->batch->count)
-        return err_set(&call->why, STATUS_IO, MALFORMED);
-    decode_placed(call->batch, result);
-    decode_repeated(call->batch, result);
-    snapshot->voucher_id = call->batch->voucher_id;
-    snapshot->now_us = result_time(result, 0, COLUMN_DECIDED);
-    snapshot->stock_left = result_int64(result, 0, COLUMN_STOCK);
-    snapshot->version = result_int64(result, 0, COLUMN_VERSION);
-    snapshot->begin_us = result_time(result, 0, COLUMN_OPENS);
-    snapshot->end_us = result_time(result, 0, COLUMN_CLOSES);
-    call->has_snapshot = !PQgetisnull(result, 0, COLUMN_VERSION);
-    return STATUS_OK;
+    decode_placed(batch, result, row);
+    decode_repeated(batch, result, row);
+    batch->status = STATUS_OK;
+    batch->snapshot = (struct voucher_snapshot){
+        .voucher_id = PQgetisnull(result, row, COLUMN_VERSION) ? 0 : batch->voucher_id,
+        .version = result_int64(result, row, COLUMN_VERSION),
+        .stock_left = result_int64(result, row, COLUMN_STOCK),
+        .begin_us = result_time(result, row, COLUMN_OPENS),
+        .end_us = result_time(result, row, COLUMN_CLOSES),
+        .now_us = result_time(result, row, COLUMN_DECIDED),
+    };
 }
 
-static void answer_placed(struct batch_call *call)
+/* Rows are in the order of the batches. A batch without a row was not decided. */
+static enum status take_rows(struct batch_call *call, const PGresult *result)
 {
-    answer_batch(call, call->call.status, call->has_snapshot ? &call->snapshot : NULL,
-                 &call->why);
+    int row = 0, rows = PQntuples(result);
+    int64_t number = 0;
+    bool is_good = rows == 1 || is_bundle(call);
+
+    LIST_EACH(struct store_batch, batch, &call->batches, link) {
+        batch->status = STATUS_BUSY;
+        if (row == rows || result_int64(result, row, COLUMN_BATCH) != ++number)
+            continue;
+        is_good &= result_array(result, row, COLUMN_VERDICTS).count == batch->count;
+        take_placed(batch, result, row++);
+    }
+    return is_good && row == rows ? STATUS_OK : err_set(&call->why, STATUS_IO, MALFORMED);
 }
 
 static void store_on_placed(struct store_query *query, enum status status,
@@ -178,15 +228,19 @@ static void store_on_placed(struct store_query *query, enum status status,
     struct batch_call *call = list_item(query, struct batch_call, call.query);
 
     if (status == STATUS_OK)
-        status = take_placed(call, result);
+        status = take_rows(call, result);
     else
         call->why = *why;
     call->call.status = status;
     call->placed_us = clock_mono_us();
+    LIST_EACH_SAFE(struct store_batch, batch, &call->batches, link) {
+        if (status == STATUS_OK && batch->status == STATUS_BUSY)
+            answer_batch(call, batch, STATUS_BUSY);
+        else if (status == STATUS_OK && call->has_barrier)
+            batch->released(batch->arg);
+    }
     if (!call->has_barrier)
-        answer_placed(call);
-    else if (status == STATUS_OK)
-        call->batch->released(call->arg);
+        answer_batches(call, status);
 }
 
 static void note_commit(struct store *store, int64_t placed_us)
@@ -208,9 +262,8 @@ static void store_on_barrier(struct store_query *query, enum status status,
     } else if (call->call.status == STATUS_OK) {
         call->call.status = status == STATUS_CANCELLED ? status : STATUS_IO;
         call->why = *why;
-        call->has_snapshot = false;
     }
-    answer_placed(call);
+    answer_batches(call, call->call.status);
 }
 
 int64_t store_commit_us(const struct store *store)
@@ -244,12 +297,12 @@ unsigned store_batch_room(const struct store *store, bool is_slow)
 
 /* The barrier is a transaction of its own behind the one that releases the row. It is on
    the same session: another one could have been opened after a crash that lost the orders. */
-static void send_early(struct store_conn *lane, struct batch_call *call)
+static void send_early(struct store_conn *lane, struct batch_call *call,
+                       enum statement statement)
 {
     static const struct store_params none;
 
-    if (!store_conn_send(lane, &call->call.query, STATEMENT_PLACE_EARLY,
-                         &call->call.store->params)) {
+    if (!store_conn_send(lane, &call->call.query, statement, &call->call.store->params)) {
         store_answer_later(&call->call, STATUS_DOWN);
         return;
     }
@@ -260,12 +313,13 @@ static void send_early(struct store_conn *lane, struct batch_call *call)
     call->has_barrier = store_conn_send(lane, &call->barrier, STATEMENT_BARRIER, &none);
 }
 
-void store_place_orders(struct store *store, const struct store_batch *batch,
-                        store_batch_cb callback, void *arg)
+void store_place_orders(struct store *store, struct list *batches,
+                        store_batch_cb callback)
 {
-    struct batch_call *call =
-        batch_call_new(store, batch, store_on_placed, callback, arg);
-    unsigned lane = lanes_for(store, batch->is_slow);
+    struct batch_call *call = batch_call_new(store, batches, store_on_placed, callback);
+    enum statement statement = is_bundle(call) ? STATEMENT_PLACE_MANY : STATEMENT_PLACE;
+    unsigned lane = lanes_for(store, first_batch(call)->is_slow);
+    int64_t deadline_us = INT64_MAX;
 
     while (lane > 0 && !is_idle(store->conns[ROLE_LANE + lane - 1]))
         lane--;
@@ -273,12 +327,17 @@ void store_place_orders(struct store *store, const struct store_batch *batch,
         store_answer_later(&call->call, STATUS_DOWN);
         return;
     }
-    put_batch(&store->params, batch);
-    store_limit(&call->call, batch->deadline_us - clock_mono_us());
-    if (batch->released == NULL)
-        store_send(ROLE_LANE + lane - 1, &call->call, STATEMENT_PLACE, &store->params);
+    if (is_bundle(call))
+        put_bundle(&store->params, call);
     else
-        send_early(store->conns[ROLE_LANE + lane - 1], call);
+        put_batch(&store->params, call);
+    LIST_EACH(struct store_batch, batch, &call->batches, link)
+        deadline_us = batch->deadline_us < deadline_us ? batch->deadline_us : deadline_us;
+    store_limit(&call->call, deadline_us - clock_mono_us());
+    if (first_batch(call)->released == NULL)
+        store_send(ROLE_LANE + lane - 1, &call->call, statement, &store->params);
+    else
+        send_early(store->conns[ROLE_LANE + lane - 1], call, statement + 1);
 }
 
 /* -- resolving -- */
@@ -301,27 +360,19 @@ static bool decode_found(const PGresult *result, int row, int64_t voucher_id,
            (detail.count == 0 || decode_detail(&detail, &placement->order));
 }
 
+/* A malformed answer leaves the outcome unknown. */
 static void store_on_resolved(struct store_query *query, enum status status,
                               const PGresult *result, const struct err *why)
 {
     struct batch_call *call = list_item(query, struct batch_call, call.query);
-    const struct store_batch *batch = call->batch;
+    const struct store_batch *batch = first_batch(call);
+    bool is_good = status != STATUS_OK || (size_t)PQntuples(result) == batch->count;
 
-    if (status != STATUS_OK) {
-        answer_batch(call, status, NULL, why);
-        return;
-    }
-    if ((size_t)PQntuples(result) != batch->count) {
-        answer_malformed(call);
-        return;
-    }
-    for (size_t i = 0; i < batch->count; i++) {
-        if (!decode_found(result, (int)i, batch->voucher_id, batch->placements[i])) {
-            answer_malformed(call);
-            return;
-        }
-    }
-    answer_batch(call, STATUS_OK, NULL, NULL);
+    if (status != STATUS_OK)
+        call->why = *why;
+    for (size_t i = 0; status == STATUS_OK && is_good && i < batch->count; i++)
+        is_good = decode_found(result, (int)i, batch->voucher_id, batch->placements[i]);
+    answer_batches(call, is_good ? status : err_set(&call->why, STATUS_IO, MALFORMED));
 }
 
 void store_suspect(struct store *store, struct store_backend backend)
@@ -348,7 +399,7 @@ static void answer_resolving(struct store *store, enum status status, bool only_
 static void look_up_resolving(struct store *store)
 {
     LIST_DRAIN(struct batch_call, call, &store->resolving, call.query.link) {
-        put_batch(&store->params, call->batch);
+        put_batch(&store->params, call);
         store_send(ROLE_MAIN, &call->call, STATEMENT_RESOLVE, &store->params);
     }
 }
@@ -418,12 +469,16 @@ void store_resolve_step(struct store *store)
         retire_suspects(store);
 }
 
-void store_resolve_orders(struct store *store, const struct store_batch *batch,
-                          store_batch_cb callback, void *arg)
+void store_resolve_orders(struct store *store, struct store_batch *batch,
+                          store_batch_cb callback)
 {
-    struct batch_call *call =
-        batch_call_new(store, batch, store_on_resolved, callback, arg);
+    struct list batches;
+    struct batch_call *call;
 
+    list_init(&batches);
+    list_append(&batches, &batch->link);
+    batch->snapshot.voucher_id = 0;
+    call = batch_call_new(store, &batches, store_on_resolved, callback);
     call->call.deadline_us = store_deadline_us(store, 0);
     list_append(&store->resolving, &call->call.query.link);
     store_resolve_step(store);

@@ -36,16 +36,19 @@
    changes rows waits anyway. */
 #define BARRIER    true
 #define NO_BARRIER false
-#define PLACE(before)                                                                    \
+#define PLACE(from, batch)                                                               \
     "select verdicts, order_ids, details, price, decided_at, expiry,"                    \
-    " new_stock, new_version, opens, closes"                                             \
-    " from " before "place_orders($1, $2, $3, $4)"
+    " new_stock, new_version, opens, closes, " batch " from " from
+#define ONE   "place_orders($1, $2, $3, $4)"
+#define MANY  "place_many($1, $2, $3, $4, $5, $6) order by batch"
+#define EARLY "set_config('synchronous_commit', 'off', true), "
 
 /* clang-format off */
 const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
-    [STATEMENT_PLACE] = {"place", PLACE(""), NO_BARRIER},
-    [STATEMENT_PLACE_EARLY] = {"place_early",
-        PLACE("set_config('synchronous_commit', 'off', true), "), NO_BARRIER},
+    [STATEMENT_PLACE] = {"place", PLACE(ONE, "1::bigint"), NO_BARRIER},
+    [STATEMENT_PLACE_EARLY] = {"place_early", PLACE(EARLY ONE, "1::bigint"), NO_BARRIER},
+    [STATEMENT_PLACE_MANY] = {"place_many", PLACE(MANY, "batch"), NO_BARRIER},
+    [STATEMENT_PLACE_MANY_EARLY] = {"place_many_early", PLACE(EARLY MANY, "batch"), NO_BARRIER},
     [STATEMENT_BARRIER] = {"barrier",
         "select pg_logical_emit_message(true, 'seckill', '')"
         " where pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()"

@@ -34,6 +34,7 @@ static struct {
         store_batch_cb callback;
         void *arg;
         bool is_lookup, is_slow;
+        bool is_behind; /* in the transaction of the call before it */
         void (*released)(void *arg);
     } calls[CALLS_MAX];
 } fake_store;
@@ -58,13 +59,13 @@ unsigned store_batch_room(const struct store *store UNUSED, bool is_slow)
     return is_slow ? fake_store.slow_room : fake_store.room;
 }
 
-static void keep_call(const struct store_batch *batch, store_batch_cb callback, void *arg,
-                      bool is_lookup)
+static void keep_call(const struct store_batch *batch, store_batch_cb callback,
+                      bool is_lookup, bool is_behind)
 {
     assert_true(fake_store.count < CALLS_MAX);
-    fake_store.calls[fake_store.count++] =
-        (struct call){batch->voucher_id, batch->placements, batch->count,   callback, arg,
-                      is_lookup,         batch->is_slow,    batch->released};
+    fake_store.calls[fake_store.count++] = (struct call){
+        batch->voucher_id, batch->placements, batch->count, callback,       batch->arg,
+        is_lookup,         batch->is_slow,    is_behind,    batch->released};
 }
 
 int64_t store_commit_us(const struct store *store UNUSED)
@@ -72,20 +73,23 @@ int64_t store_commit_us(const struct store *store UNUSED)
     return fake_store.commit_us;
 }
 
-void store_place_orders(struct store *store UNUSED, const struct store_batch *batch,
-                        store_batch_cb callback, void *arg)
+void store_place_orders(struct store *store UNUSED, struct list *batches,
+                        store_batch_cb callback)
 {
+    struct store_batch *batch = LIST_SHIFT(struct store_batch, batches, link);
     unsigned *room = batch->is_slow ? &fake_store.slow_room : &fake_store.room;
 
     assert_true(*room > 0);
     (*room)--;
-    keep_call(batch, callback, arg, false);
+    keep_call(batch, callback, false, false);
+    LIST_DRAIN(struct store_batch, behind, batches, link)
+        keep_call(behind, callback, false, true);
 }
 
-void store_resolve_orders(struct store *store UNUSED, const struct store_batch *batch,
-                          store_batch_cb callback, void *arg)
+void store_resolve_orders(struct store *store UNUSED, struct store_batch *batch,
+                          store_batch_cb callback)
 {
-    keep_call(batch, callback, arg, true);
+    keep_call(batch, callback, true, false);
 }
 
 void catalogue_update(struct catalogue *catalogue UNUSED,
@@ -344,7 +348,7 @@ static void answer_store(enum status status, enum verdict verdict)
     assert_true(fake_store.count > 0);
     fake_store.count--;
     memmove(fake_store.calls, fake_store.calls + 1, fake_store.count * sizeof(call));
-    if (!call.is_lookup)
+    if (!call.is_lookup && (fake_store.count == 0 || !fake_store.calls[0].is_behind))
         (*(call.is_slow ? &fake_store.slow_room : &fake_store.room))++;
     for (size_t i = 0; i < call.count && status == STATUS_OK; i++) {
         call.placements[i]->verdict = verdict;
@@ -797,6 +801,121 @@ static void test_checkout__slow_voucher_leaves_room_for_others(void **state UNUS
     assert_answered(1, OUTCOME_PLACED);
 }
 
+/* -- bundles -- */
+
+/* Shoppers 1, 2 and 3 order vouchers 7, 8 and 9 at the same time. */
+static void submit_bundle(void)
+{
+    fake_store.room = 0;
+    for (int user = 1; user <= 3; user++)
+        submit_locked(user, 6 + user);
+    fake_store.room = 1;
+    turn();
+}
+
+static void test_checkout__short_queues_share_a_transaction(void **state UNUSED)
+{
+    submit_bundle();
+    assert_int_equal(fake_store.count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fake_store.calls[i].voucher_id, 7 + i);
+        assert_int_equal(fake_store.calls[i].is_behind, i > 0);
+    }
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(STATUS_OK, VERDICT_SOLD_OUT);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(1, OUTCOME_PLACED);
+    assert_answered(2, OUTCOME_SOLD_OUT);
+    assert_answered(3, OUTCOME_PLACED);
+}
+
+static void test_checkout__long_queue_shares_no_transaction(void **state UNUSED)
+{
+    fake_store.room = 0;
+    submit_locked(1, 8);
+    for (int user = 2; user <= 17; user++)
+        submit_locked(user, 7);
+    fake_store.room = 2;
+    turn();
+    assert_int_equal(fake_store.count, 2);
+    assert_false(fake_store.calls[0].is_behind || fake_store.calls[1].is_behind);
+    while (fake_store.count > 0)
+        answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(17, OUTCOME_PLACED);
+}
+
+static void test_checkout__bundle_leaves_the_last_lane_to_itself(void **state UNUSED)
+{
+    fake_store.room = 0;
+    submit_locked(1, 8);
+    for (int user = 2; user <= 17; user++)
+        submit_locked(user, 7);
+    fake_store.room = 1;
+    turn();
+    assert_int_equal(fake_store.count, 1);
+    assert_int_equal(fake_store.calls[0].voucher_id, 8);
+    while (fake_store.count > 0)
+        answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(17, OUTCOME_PLACED);
+}
+
+/* It waits for the row then, and the others do not wait with it. */
+static void test_checkout__voucher_left_out_three_times_is_sent_alone(void **state UNUSED)
+{
+    fake_store.room = 0;
+    submit_locked(1, 7);
+    submit_locked(2, 8);
+    fake_store.room = 1;
+    turn();
+    for (int user = 3; user <= 5; user++) {
+        assert_true(fake_store.calls[1].is_behind);
+        assert_int_equal(fake_store.calls[1].voucher_id, 8);
+        submit_locked(user, 6 + user);
+        answer_store(STATUS_OK, VERDICT_PLACED);
+        answer_store(STATUS_BUSY, 0);
+        assert_unanswered(2);
+    }
+    assert_int_equal(fake_store.count, 2);
+    assert_int_equal(fake_store.calls[0].voucher_id, 8);
+    assert_true(fake_store.calls[0].is_slow);
+    assert_false(fake_store.calls[1].is_behind);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    for (int user = 1; user <= 5; user++)
+        assert_answered(user, OUTCOME_PLACED);
+}
+
+static void test_checkout__refused_bundle_is_sent_voucher_by_voucher(void **state UNUSED)
+{
+    submit_bundle();
+    fake_store.slow_room = 3;
+    for (int i = 0; i < 3; i++)
+        answer_store(STATUS_REFUSED, 0);
+    assert_int_equal(fake_store.count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_false(fake_store.calls[i].is_behind);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(STATUS_REFUSED, 0);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(1, OUTCOME_PLACED);
+    assert_answered(2, OUTCOME_INTERNAL);
+    assert_answered(3, OUTCOME_PLACED);
+}
+
+static void test_checkout__lost_bundle_is_looked_up(void **state UNUSED)
+{
+    submit_bundle();
+    for (int i = 0; i < 3; i++)
+        answer_store(STATUS_IO, 0);
+    pass_ms(20);
+    assert_int_equal(fake_store.count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_true(fake_store.calls[i].is_lookup);
+    for (int i = 0; i < 3; i++)
+        answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
+}
+
 static void test_checkout__delayed_slow_voucher_remains_slow(void **state UNUSED)
 {
     submit_batch(1, 16);
@@ -1004,6 +1123,12 @@ int main(void)
         TEST(test_checkout__fails_after_5_transactions),
         TEST(test_checkout__counts_tries_per_order),
         TEST(test_checkout__slow_voucher_leaves_room_for_others),
+        TEST(test_checkout__short_queues_share_a_transaction),
+        TEST_LARGE(test_checkout__long_queue_shares_no_transaction),
+        TEST_LARGE(test_checkout__bundle_leaves_the_last_lane_to_itself),
+        TEST(test_checkout__voucher_left_out_three_times_is_sent_alone),
+        TEST(test_checkout__refused_bundle_is_sent_voucher_by_voucher),
+        TEST(test_checkout__lost_bundle_is_looked_up),
         TEST_LARGE(test_checkout__delayed_slow_voucher_remains_slow),
         TEST(test_checkout__slow_voucher_becomes_fast_again),
         TEST(test_checkout__waits_for_a_row_until_the_deadline),

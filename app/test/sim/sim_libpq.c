@@ -258,6 +258,8 @@ static enum sim_statement_kind kind_of(const char *name)
     } known[] = {
         {"place", SQL_PLACE},
         {"place_early", SQL_PLACE},
+        {"place_many", SQL_PLACE_MANY},
+        {"place_many_early", SQL_PLACE_MANY},
         {"barrier", SQL_BARRIER},
         {"find", SQL_FIND},
         {"resolve", SQL_RESOLVE},
@@ -291,7 +293,7 @@ int PQsendQueryPrepared(PGconn *conn, const char *stmtName, int nParams,
     for (int i = 0; i < nParams; i++)
         size += paramValues[i] == NULL ? 0 : (size_t)paramLengths[i];
     statement = add_statement(conn, kind_of(stmtName), size);
-    statement->is_early = strcmp(stmtName, "place_early") == 0;
+    statement->is_early = strstr(stmtName, "_early") != NULL;
     statement->params.count = nParams;
     bytes = list_item(statement, struct sim_segment_statement, statement)->bytes;
     for (int i = 0; i < nParams; i++) {

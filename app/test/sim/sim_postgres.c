@@ -33,7 +33,7 @@ struct sim_backend {
     struct sim_request *segment; /* under way */
     struct list *statement;      /* under way, a link of segment->statements */
     struct list row_wait;        /* in rows[].waiting */
-    int row;                     /* locked; -1: none */
+    unsigned rows;               /* locked, a bit for each */
     int64_t timeout_us;          /* statement_timeout; 0: none */
     int64_t lock_us;             /* lock_timeout; 0: none */
     int64_t idle_us;             /* idle_session_timeout; 0: none */
@@ -118,36 +118,49 @@ static int64_t duration_us(int64_t least_us, int64_t most_us)
 
 static void lock_granted(struct sim_backend *backend);
 
-static void release_row(struct sim_backend *backend)
+static void release_rows(struct sim_backend *backend)
 {
-    struct list *waiting;
-    struct sim_backend *next;
-    int row = backend->row;
+    unsigned rows = backend->rows;
 
-    backend->row = -1;
+    backend->rows = 0;
     list_remove(&backend->row_wait);
-    if (row < 0)
-        return;
-    postgres.rows[row].owner = NULL;
-    waiting = &postgres.rows[row].waiting;
-    next = LIST_SHIFT(struct sim_backend, waiting, row_wait);
-    if (next != NULL) {
-        postgres.rows[row].owner = next;
-        next->row = row;
-        lock_granted(next);
+    for (int row = 0; row < SIM_VOUCHERS_MAX; row++) {
+        struct list *waiting = &postgres.rows[row].waiting;
+        struct sim_backend *next;
+
+        if (!(rows >> row & 1))
+            continue;
+        postgres.rows[row].owner = NULL;
+        next = LIST_SHIFT(struct sim_backend, waiting, row_wait);
+        if (next != NULL) {
+            postgres.rows[row].owner = next;
+            next->rows = 1U << row;
+            lock_granted(next);
+        }
+    }
+}
+
+/* For update skip locked. */
+static void lock_free_rows(struct sim_backend *backend, unsigned rows)
+{
+    for (int row = 0; row < SIM_VOUCHERS_MAX; row++) {
+        if ((rows >> row & 1) && postgres.rows[row].owner == NULL) {
+            postgres.rows[row].owner = backend;
+            backend->rows |= 1U << row;
+        }
     }
 }
 
 /* Returns whether the lock is held; otherwise the process waits. */
 static bool lock_row(struct sim_backend *backend, int row)
 {
-    if (row < 0 || backend->row == row)
+    if (row < 0 || (backend->rows >> row & 1))
         return true;
-    if (backend->row >= 0)
-        sim_fail("a transaction locks two vouchers, which the simulator does not model");
+    if (backend->rows != 0)
+        sim_fail("a transaction waits for a second voucher: it can deadlock");
     if (postgres.rows[row].owner == NULL) {
         postgres.rows[row].owner = backend;
-        backend->row = row;
+        backend->rows = 1U << row;
         return true;
     }
     list_append(&postgres.rows[row].waiting, &backend->row_wait);
@@ -164,7 +177,7 @@ static void die(struct sim_backend *backend)
               backend->service);
     backend->state = DEAD;
     backend->step++;
-    release_row(backend);
+    release_rows(backend);
     if (postgres.expiry_leader == backend)
         postgres.expiry_leader = NULL;
     sim_stream_close(&backend->to_server);
@@ -184,9 +197,20 @@ static struct sim_statement *statement_of(const struct sim_backend *backend)
     return &list_item(backend->statement, struct sim_segment_statement, link)->statement;
 }
 
+static bool is_place(const struct sim_statement *statement)
+{
+    return statement->kind == SQL_PLACE || statement->kind == SQL_PLACE_MANY;
+}
+
+/* The parameter with the shoppers. */
+static int users_of(const struct sim_statement *statement)
+{
+    return statement->kind == SQL_PLACE ? 1 : 3;
+}
+
 static bool is_write(const struct sim_statement *statement)
 {
-    return statement->kind == SQL_PLACE || statement->kind >= SQL_EXPIRE_BATCHES;
+    return is_place(statement) || statement->kind >= SQL_EXPIRE_BATCHES;
 }
 
 static bool is_client_statement(const struct sim_statement *statement)
@@ -196,10 +220,11 @@ static bool is_client_statement(const struct sim_statement *statement)
 
 static bool concerns_refused(const struct sim_statement *statement)
 {
+    int users = users_of(statement);
+
     for (size_t i = 0;
-         statement->kind == SQL_PLACE && i < sim_param_count(&statement->params, 1);
-         i++) {
-        if (sim_param_element(&statement->params, 1, i) == postgres.refused_user_id)
+         is_place(statement) && i < sim_param_count(&statement->params, users); i++) {
+        if (sim_param_element(&statement->params, users, i) == postgres.refused_user_id)
             return true;
     }
     return false;
@@ -211,10 +236,9 @@ static void abort_transaction(struct sim_backend *backend)
 {
     backend->is_aborted = true;
     backend->is_flushing = false;
-    if (backend->txn != NULL)
-        sim_free(backend->txn);
+    sim_sql_end(backend->txn);
     backend->txn = NULL;
-    release_row(backend);
+    release_rows(backend);
 }
 
 static void end_statement(struct sim_backend *backend, PGresult *result)
@@ -307,10 +331,14 @@ static PGresult *read_statement(struct sim_backend *backend,
     }
 }
 
-static void count_tries(const struct sim_params *params)
+static void count_tries(const struct sim_statement *statement)
 {
-    for (size_t i = 0; i < sim_param_count(params, 1); i++)
-        sim_check_tried(sim_param_element(params, 1, i), sim_param_element(params, 2, i));
+    const struct sim_params *params = &statement->params;
+    int users = users_of(statement);
+
+    for (size_t i = 0; i < sim_param_count(params, users); i++)
+        sim_check_tried(sim_param_element(params, users, i),
+                        sim_param_element(params, users + 1, i));
 }
 
 /* The statement has what it needs: compute its result, which takes time. */
@@ -320,13 +348,15 @@ static void begin_running(struct sim_backend *backend)
     int64_t takes_us =
         duration_us(postgres.options.run_least_us, postgres.options.run_most_us);
 
-    if (statement->kind == SQL_PLACE)
-        count_tries(&statement->params);
+    if (is_place(statement))
+        count_tries(statement);
     if (statement->kind == SQL_EXPIRE_BATCHES && backend != postgres.expiry_leader)
         sim_fail("service %u expires orders without the lock", backend->service);
     if (is_write(statement)) {
         backend->txn = sim_calloc(sizeof(*backend->txn));
         backend->txn->service = backend->service;
+        lock_free_rows(backend, sim_sql_rows_if_free(statement));
+        backend->txn->rows = backend->rows;
         backend->is_flushing = !statement->is_early;
         backend->result = sim_sql_write(statement, backend->txn);
     } else {
@@ -396,8 +426,8 @@ static void run_statement(struct sim_backend *backend)
     if (backend->timeout_us > 0)
         backend->deadline_us = sim_now_us() + backend->timeout_us;
     error = injected_error(statement);
-    if (error != NULL && statement->kind == SQL_PLACE)
-        count_tries(&statement->params);
+    if (error != NULL && is_place(statement))
+        count_tries(statement);
     if (statement->kind <= SQL_PREPARE)
         end_statement(backend, read_statement(backend, statement));
     else if (error != NULL)
@@ -446,14 +476,14 @@ static void apply(struct sim_backend *backend)
         sim_sql_commit(txn);
         if (txn->notifies)
             notify(txn->voucher.id);
-        sim_free(txn);
+        sim_sql_end(txn);
     }
     if (backend->is_flushing)
         sim_sql_flush();
     else if (txn != NULL)
         sim_at(sim_now_us() + sim_between(0, WAL_WRITER_US), wal_writer, NULL, 0);
     backend->is_flushing = false;
-    release_row(backend);
+    release_rows(backend);
 }
 
 static void end_segment(struct sim_backend *backend)
@@ -549,7 +579,6 @@ static struct sim_backend *backend_create(unsigned service)
     if (postgres.backend_count == BACKENDS_MAX)
         sim_fail("too many processes of Postgres");
     backend->service = service;
-    backend->row = -1;
     backend->pid = sim_between(1, PIDS);
     while (is_pid_used(backend->pid))
         backend->pid++;

@@ -3,6 +3,7 @@
 
 #include "app/test/sim/sim.h"
 #include "app/test/sim/sim_check.h"
+#include "app/test/sim/sim_memory.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -125,6 +126,8 @@ static struct found find(const struct sim_txn *txn, size_t voucher, int64_t user
 
 struct place {
     const struct sim_params *params;
+    int users;    /* the parameter; then the fences, and the keys */
+    size_t first; /* of their elements */
     size_t voucher;
     struct sim_txn *txn;
     int64_t now_us;
@@ -135,17 +138,17 @@ struct place {
 
 static int64_t user_at(const struct place *place, size_t at)
 {
-    return sim_param_element(place->params, 1, at);
+    return sim_param_element(place->params, place->users, place->first + at);
 }
 
 static int64_t fence_at(const struct place *place, size_t at)
 {
-    return sim_param_element(place->params, 2, at);
+    return sim_param_element(place->params, place->users + 1, place->first + at);
 }
 
 static struct text key_at(const struct place *place, size_t at)
 {
-    return sim_param_text_element(place->params, 3, at);
+    return sim_param_text_element(place->params, place->users + 2, place->first + at);
 }
 
 static bool conflicts(const struct place *place, size_t at, int64_t slot)
@@ -297,11 +300,11 @@ static void put_details(const struct place *place)
         sim_result_null();
 }
 
-static PGresult *placed(const struct place *place, bool exists)
+/* A row of the result. */
+static void put_placed(const struct place *place, bool exists, int64_t batch)
 {
     const struct sim_voucher *voucher = &place->txn->voucher;
 
-    sim_result_begin(10);
     sim_result_array_begin(2);
     for (size_t i = 0; i < place->count; i++)
         sim_result_array_int(place->verdicts[i]);
@@ -330,44 +333,135 @@ static PGresult *placed(const struct place *place, bool exists)
         sim_result_time(voucher->begin_us);
         sim_result_time(voucher->end_us);
     }
-    return sim_result_end();
+    sim_result_int(batch, 8);
+}
+
+/* Sets the verdicts of a voucher that exists. */
+static void place_batch(struct place *place)
+{
+    struct sim_txn *txn = place->txn;
+    const struct sim_voucher *voucher = &txn->voucher;
+    int closed = VERDICT_SOLD_OUT;
+    size_t from = 0;
+
+    if (place->now_us < voucher->begin_us)
+        closed = VERDICT_NOT_STARTED;
+    else if (place->now_us >= voucher->end_us)
+        closed = VERDICT_SALE_ENDED;
+    while (closed == VERDICT_SOLD_OUT && from < place->count && voucher->stock_left > 0) {
+        size_t to = from + (size_t)voucher->stock_left;
+
+        if (to > place->count)
+            to = place->count;
+        place_chunk(place, from, to);
+        from = to;
+    }
+    for (size_t i = from; i < place->count; i++)
+        set_found(place, i,
+                  find(txn, place->voucher, user_at(place, i), key_at(place, i)), closed);
+    if (txn->insert_count > 0)
+        txn->voucher.version++;
 }
 
 static PGresult *place_orders(const struct sim_params *params, struct sim_txn *txn)
 {
     int at = sim_sql_voucher(sim_param_int(params, 0));
     struct place place = {.params = params,
+                          .users = 1,
                           .voucher = (size_t)at,
                           .txn = txn,
                           .now_us = sim_sql_now_us(),
                           .count = sim_param_count(params, 1)};
-    const struct sim_voucher *voucher = &txn->voucher;
-    int closed = VERDICT_SOLD_OUT;
-    size_t from = 0;
 
+    sim_result_begin(11);
     for (size_t i = 0; at < 0 && i < place.count; i++)
         place.verdicts[i] = VERDICT_NO_VOUCHER;
-    if (at < 0)
-        return placed(&place, false);
-    if (place.now_us < voucher->begin_us)
-        closed = VERDICT_NOT_STARTED;
-    else if (place.now_us >= voucher->end_us)
-        closed = VERDICT_SALE_ENDED;
-    while (closed == VERDICT_SOLD_OUT && from < place.count && voucher->stock_left > 0) {
-        size_t to = from + (size_t)voucher->stock_left;
+    if (at >= 0)
+        place_batch(&place);
+    put_placed(&place, at >= 0, 1);
+    return sim_result_end();
+}
 
-        if (to > place.count)
-            to = place.count;
-        place_chunk(&place, from, to);
-        from = to;
+/* All of them are placed: there is stock, and their shoppers are new. */
+static bool is_plain(const struct place *place)
+{
+    const struct sim_voucher *voucher = &sim_tables.vouchers[place->voucher];
+    bool is_plain = place->now_us >= voucher->begin_us &&
+                    place->now_us < voucher->end_us &&
+                    voucher->stock_left >= (int64_t)place->count;
+
+    for (size_t i = 0; i < place->count; i++) {
+        for (size_t other = 0; other < i; other++)
+            is_plain &= user_at(place, other) != user_at(place, i);
+        for (size_t at = 0; at < sim_tables.order_count; at++)
+            is_plain &= !is_of(&sim_tables.orders[at], place->voucher, user_at(place, i));
     }
-    for (size_t i = from; i < place.count; i++)
-        set_found(&place, i,
-                  find(txn, place.voucher, user_at(&place, i), key_at(&place, i)),
-                  closed);
-    if (txn->insert_count > 0)
-        txn->voucher.version++;
-    return placed(&place, true);
+    return is_plain;
+}
+
+static void place_all(struct place *place)
+{
+    for (size_t i = 0; i < place->count; i++)
+        insert(place, i, 1, next_id(place->txn->voucher.id));
+    place->txn->voucher.version++;
+}
+
+/* Its changes, behind those of other vouchers. */
+static struct sim_txn *begin_voucher(struct sim_txn *txn, struct place *place)
+{
+    if (txn->voucher.id != 0) {
+        txn->next = sim_calloc(sizeof(*txn));
+        txn->next->rows = txn->rows;
+        txn->next->service = txn->service;
+        txn = txn->next;
+    }
+    txn->at = place->voucher;
+    txn->voucher = sim_tables.vouchers[place->voucher];
+    place->txn = txn;
+    return txn;
+}
+
+/* The batch at `at`; false: its voucher is held or missing. */
+static bool begin_batch(const struct sim_params *params, size_t at, unsigned rows,
+                        struct place *ret_place)
+{
+    int voucher = sim_sql_voucher(sim_param_element(params, 0, at));
+    size_t first = (size_t)sim_param_element(params, 1, at);
+
+    *ret_place =
+        (struct place){.params = params,
+                       .users = 3,
+                       .first = first - 1,
+                       .voucher = (size_t)voucher,
+                       .now_us = sim_sql_now_us(),
+                       .count = (size_t)sim_param_element(params, 2, at) - first + 1};
+    return voucher >= 0 && (rows >> voucher & 1);
+}
+
+/* First the plain batches, then the others. */
+static PGresult *place_many(const struct sim_params *params, struct sim_txn *txn)
+{
+    struct place places[SIM_BATCH_MAX] = {0};
+    size_t count = sim_param_count(params, 0);
+
+    for (size_t i = 0; i < count; i++) {
+        if (begin_batch(params, i, txn->rows, &places[i]) && is_plain(&places[i])) {
+            txn = begin_voucher(txn, &places[i]);
+            place_all(&places[i]);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (places[i].txn == NULL && begin_batch(params, i, txn->rows, &places[i])) {
+            txn = begin_voucher(txn, &places[i]);
+            place_batch(&places[i]);
+        }
+    }
+    sim_result_begin(11);
+    for (size_t i = 0; i < count; i++) {
+        if (places[i].txn != NULL)
+            put_placed(&places[i], true, (int64_t)i + 1);
+    }
+    return sim_result_end();
 }
 
 /* -- reading -- */
@@ -697,6 +791,21 @@ int sim_sql_row(const struct sim_statement *statement)
     }
 }
 
+unsigned sim_sql_rows_if_free(const struct sim_statement *statement)
+{
+    unsigned rows = 0;
+
+    for (size_t i = 0;
+         statement->kind == SQL_PLACE_MANY && i < sim_param_count(&statement->params, 0);
+         i++) {
+        int at = sim_sql_voucher(sim_param_element(&statement->params, 0, i));
+
+        if (at >= 0)
+            rows |= 1U << at;
+    }
+    return rows;
+}
+
 PGresult *sim_sql_write(const struct sim_statement *statement, struct sim_txn *txn)
 {
     int at = sim_sql_row(statement);
@@ -707,6 +816,8 @@ PGresult *sim_sql_write(const struct sim_statement *statement, struct sim_txn *t
     switch (statement->kind) {
     case SQL_PLACE:
         return place_orders(&statement->params, txn);
+    case SQL_PLACE_MANY:
+        return place_many(&statement->params, txn);
     case SQL_EXPIRE_BATCHES:
         return expire_batches(&statement->params, txn);
     case SQL_PAY_ORDER:
@@ -766,9 +877,8 @@ static void apply_move(size_t at, enum order_status to)
         order->paid_us = sim_sql_now_us();
 }
 
-void sim_sql_commit(const struct sim_txn *txn)
+static void commit_voucher(const struct sim_txn *txn)
 {
-    durable.is_behind = true;
     for (size_t i = 0; i < txn->move_count; i++)
         apply_move(txn->moves[i].order, txn->moves[i].to);
     for (size_t i = 0; i < txn->undue_count; i++)
@@ -790,6 +900,23 @@ void sim_sql_commit(const struct sim_txn *txn)
     sim_check_voucher(txn->at);
     if (txn->is_expiry)
         sim_check_expired(txn->service, txn->move_count);
+}
+
+void sim_sql_commit(const struct sim_txn *txn)
+{
+    durable.is_behind = true;
+    for (; txn != NULL; txn = txn->next)
+        commit_voucher(txn);
+}
+
+void sim_sql_end(struct sim_txn *txn)
+{
+    while (txn != NULL) {
+        struct sim_txn *next = txn->next;
+
+        sim_free(txn);
+        txn = next;
+    }
 }
 
 /* -- durability -- */

@@ -25,6 +25,7 @@ enum sim_statement_kind {
     SQL_LISTEN,
     SQL_PREPARE,
     SQL_PLACE,
+    SQL_PLACE_MANY,
     SQL_FIND,
     SQL_RESOLVE,
     SQL_RETIRE,
@@ -45,7 +46,7 @@ enum sim_statement_kind {
 struct sim_statement {
     enum sim_statement_kind kind;
     struct sim_params params;
-    bool is_early;            /* of SQL_PLACE: its commit does not wait for the disk */
+    bool is_early;            /* of orders: their commit does not wait for the disk */
     size_t voucher;           /* of the simulator's own sessions */
     int64_t number;           /* of settings: statement_timeout in ms */
     int64_t lock_ms, idle_ms; /* of settings: lock_timeout, idle_session_timeout */
@@ -74,8 +75,10 @@ struct sim_order {
     bool is_unlocked;     /* committed after its lock was given back before its time */
 };
 
-/** The changes of a transaction. */
+/** The changes of a transaction to one voucher and its orders. */
 struct sim_txn {
+    struct sim_txn *next;       /* to another voucher; NULL: none */
+    unsigned rows;              /* of vouchers that are locked, a bit for each */
     struct sim_voucher voucher; /* its new state */
     size_t at;                  /* its index */
     size_t insert_count;
@@ -109,17 +112,22 @@ int64_t sim_sql_number(void);
 /** The clock of the database. */
 int64_t sim_sql_now_us(void);
 
-/** The voucher whose row the statement locks, or -1. */
+/** The voucher for whose row the statement waits, or -1. */
 int sim_sql_row(const struct sim_statement *statement);
+
+/** The vouchers whose rows it locks if they are free, a bit for each. */
+unsigned sim_sql_rows_if_free(const struct sim_statement *statement);
 
 /** A statement that reads what is committed now. */
 PGresult *sim_sql_read(const struct sim_statement *statement);
 
-/** A statement that changes rows, while it holds the lock. Sets the result and `txn`. */
+/** A statement that changes rows, while it holds the locks txn->rows. Sets the result and
+ *  `txn`, which is to be freed by sim_sql_end(). */
 PGresult *sim_sql_write(const struct sim_statement *statement, struct sim_txn *txn);
 
 /** Apply, and check the constraints. */
 void sim_sql_commit(const struct sim_txn *txn);
+void sim_sql_end(struct sim_txn *txn);
 
 /** What is committed so far is durable. */
 void sim_sql_flush(void);

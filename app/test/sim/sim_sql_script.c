@@ -39,10 +39,12 @@ static PGresult *run(enum sim_statement_kind kind)
 {
     struct sim_statement statement = statement_of(kind);
     struct sim_txn *txn = sim_calloc(sizeof(*txn));
-    PGresult *result = sim_sql_write(&statement, txn);
+    PGresult *result;
 
+    txn->rows = sim_sql_rows_if_free(&statement);
+    result = sim_sql_write(&statement, txn);
     sim_sql_commit(txn);
-    sim_free(txn);
+    sim_sql_end(txn);
     return result;
 }
 
@@ -87,18 +89,10 @@ static void print_key(const struct row *row)
         printf("null");
 }
 
-/* The parameters of a batch: $1 voucher, $2 users, $3 fences, $4 keys. Prints them. */
-static void make_batch(bool has_fences)
+/* The parameters for users, fences and keys. Prints them. */
+static void put_rows(const struct row *rows, size_t count, bool has_fences)
 {
-    int64_t voucher_id = sim_between(1, VOUCHERS + 1);
-    size_t count = (size_t)sim_between(1, BATCH_MAX);
-    struct row rows[BATCH_MAX];
-
-    for (size_t i = 0; i < count; i++)
-        rows[i] = random_row();
-    params_begin(&params);
-    params_int64(&params, voucher_id);
-    printf("(%" PRId64 ", array[", voucher_id);
+    printf("array[");
     params_array_begin(&params, PARAMS_INT64, count);
     for (size_t i = 0; i < count; i++) {
         params_element_int64(&params, rows[i].user_id);
@@ -122,11 +116,26 @@ static void make_batch(bool has_fences)
     printf("]::text[])");
 }
 
+/* The parameters of a batch: $1 voucher, $2 users, $3 fences, $4 keys. Prints them. */
+static void make_batch(bool has_fences)
+{
+    int64_t voucher_id = sim_between(1, VOUCHERS + 1);
+    size_t count = (size_t)sim_between(1, BATCH_MAX);
+    struct row rows[BATCH_MAX];
+
+    for (size_t i = 0; i < count; i++)
+        rows[i] = random_row();
+    params_begin(&params);
+    params_int64(&params, voucher_id);
+    printf("(%" PRId64 ", ", voucher_id);
+    put_rows(rows, count, has_fences);
+}
+
 /* -- results -- */
 
-static void print_ints(const PGresult *result, int column)
+static void print_ints(const PGresult *result, int row, int column)
 {
-    struct result_array array = result_array(result, 0, column);
+    struct result_array array = result_array(result, row, column);
     const char *separator = "";
 
     putchar('{');
@@ -150,14 +159,63 @@ static void print_place(void)
     make_batch(true);
     result = run(SQL_PLACE);
     putchar('\t');
-    print_ints(result, 0);
+    print_ints(result, 0, 0);
     putchar('|');
-    print_ints(result, 1);
+    print_ints(result, 0, 1);
     if (PQgetisnull(result, 0, 7))
         printf("||\n");
     else
         printf("|%" PRId64 "|%" PRId64 "\n", result_int64(result, 0, 6),
                result_int64(result, 0, 7));
+    PQclear(result);
+}
+
+/* Prints one as well. */
+static void put_ints(const int64_t *values, size_t count)
+{
+    params_int64s(&params, values, count);
+    printf("array[");
+    for (size_t i = 0; i < count; i++)
+        printf("%s%" PRId64, comma(i), values[i]);
+    printf("]::bigint[], ");
+}
+
+/* Of up to all vouchers, and of one that does not exist. */
+static void print_place_many(void)
+{
+    int64_t vouchers[VOUCHERS + 1], firsts[VOUCHERS + 1], lasts[VOUCHERS + 1];
+    struct row rows[BATCH_MAX * (VOUCHERS + 1)];
+    size_t batches = 0, count = 0;
+    PGresult *result;
+
+    for (int64_t id = 1; id <= VOUCHERS + 1; id++) {
+        if (!sim_chance(70))
+            continue;
+        vouchers[batches] = id;
+        firsts[batches] = (int64_t)count + 1;
+        count += (size_t)sim_between(1, BATCH_MAX);
+        lasts[batches++] = (int64_t)count;
+    }
+    if (batches == 0)
+        return;
+    for (size_t i = 0; i < count; i++)
+        rows[i] = random_row();
+    printf("select string_agg(format('%%s %%s %%s %%s', batch, verdicts, new_stock,"
+           " new_version), ' ' order by batch) from place_many(");
+    params_begin(&params);
+    put_ints(vouchers, batches);
+    put_ints(firsts, batches);
+    put_ints(lasts, batches);
+    put_rows(rows, count, true);
+    result = run(SQL_PLACE_MANY);
+    putchar('\t');
+    for (int row = 0; row < PQntuples(result); row++) {
+        printf("%s%" PRId64 " ", row == 0 ? "" : " ", result_int64(result, row, 10));
+        print_ints(result, row, 0);
+        printf(" %" PRId64 " %" PRId64, result_int64(result, row, 6),
+               result_int64(result, row, 7));
+    }
+    putchar('\n');
     PQclear(result);
 }
 
@@ -295,8 +353,10 @@ static void print_random(void)
 {
     uint64_t choice = sim_below(sim_tables.order_count > 0 ? 12 : 5);
 
-    if (choice < 4)
+    if (choice < 2)
         print_place();
+    else if (choice < 4)
+        print_place_many();
     else if (choice == 4)
         print_found("find_orders", SQL_FIND);
     else if (choice == 5)

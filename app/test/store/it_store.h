@@ -175,8 +175,8 @@ static inline void basket_on_answer(enum status status,
 }
 
 /** The batch for the store, of orders that arrive now. */
-static inline const struct store_batch *
-basket_batch(const struct shop *shop, int64_t voucher, struct basket *basket)
+static inline struct store_batch *basket_batch(const struct shop *shop, int64_t voucher,
+                                               struct basket *basket)
 {
     basket->is_answered = false;
     basket->sent_us = clock_mono_us();
@@ -185,15 +185,32 @@ basket_batch(const struct shop *shop, int64_t voucher, struct basket *basket)
         .placements = basket->pointers,
         .count = basket->count,
         .deadline_us = basket->sent_us + shop->timeout_ms * INT64_C(2000),
+        .arg = basket,
     };
     return &basket->batch;
 }
 
 static inline void basket_send(struct shop *shop, int64_t voucher, struct basket *basket)
 {
-    store_place_orders(shop->store, basket_batch(shop, voucher, basket), basket_on_answer,
-                       basket);
+    struct list batches;
+
+    list_init(&batches);
+    list_append(&batches, &basket_batch(shop, voucher, basket)->link);
+    store_place_orders(shop->store, &batches, basket_on_answer);
     assert_false(basket->is_answered);
+    store_flush(shop->store);
+}
+
+/** In one transaction. */
+static inline void baskets_send(struct shop *shop, const int64_t *vouchers,
+                                struct basket *baskets, size_t count)
+{
+    struct list batches;
+
+    list_init(&batches);
+    for (size_t i = 0; i < count; i++)
+        list_append(&batches, &basket_batch(shop, vouchers[i], &baskets[i])->link);
+    store_place_orders(shop->store, &batches, basket_on_answer);
     store_flush(shop->store);
 }
 
@@ -209,7 +226,7 @@ static inline enum status basket_resolve_once(struct shop *shop, int64_t voucher
                                               struct basket *basket)
 {
     store_resolve_orders(shop->store, basket_batch(shop, voucher, basket),
-                         basket_on_answer, basket);
+                         basket_on_answer);
     assert_false(basket->is_answered);
     shop_await(shop, &basket->is_answered);
     return basket->status;

@@ -107,9 +107,12 @@ static void on_released(void *arg)
 
 static void send_early(struct shop *shop, int64_t voucher, struct basket *basket)
 {
-    basket_batch(shop, voucher, basket);
+    struct list batches;
+
+    list_init(&batches);
+    list_append(&batches, &basket_batch(shop, voucher, basket)->link);
     basket->batch.released = on_released;
-    store_place_orders(shop->store, &basket->batch, basket_on_answer, basket);
+    store_place_orders(shop->store, &batches, basket_on_answer);
     store_flush(shop->store);
 }
 
@@ -159,6 +162,42 @@ test_store_place_orders__releases_the_row_before_it_answers(void **state UNUSED)
     assert_int_equal(reading.status, STATUS_OK);
     assert_int_equal(reading.count, 1);
     ASSERT_BETWEEN(store_commit_us(shop->store), 1, DEADLINE_MS * INT64_C(1000));
+    shop_close(shop);
+}
+
+static void test_store_place_orders__releases_all_rows_of_a_bundle(void **state UNUSED)
+{
+    int64_t held = sandbox_voucher(sandbox, 10, 1);
+    int64_t vouchers[3] = {sandbox_voucher(sandbox, 10, 1), held,
+                           sandbox_voucher(sandbox, 10, 1)};
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct basket baskets[3] = {0};
+    struct list batches;
+
+    name_standby();
+    sandbox_do(sandbox, "begin");
+    sandbox_do(sandbox, "select from voucher where id = %" PRId64 " for update", held);
+    list_init(&batches);
+    for (int i = 0; i < 3; i++) {
+        basket_add(&baskets[i], 1, 1, NULL);
+        list_append(&batches, &basket_batch(shop, vouchers[i], &baskets[i])->link);
+        baskets[i].batch.released = on_released;
+    }
+    store_place_orders(shop->store, &batches, basket_on_answer);
+    store_flush(shop->store);
+    shop_await(shop, &baskets[0].is_released);
+    shop_await(shop, &baskets[2].is_released);
+    assert_true(baskets[1].is_answered); /* it need not wait for the barrier */
+    assert_int_equal(baskets[1].status, STATUS_BUSY);
+    await_held_back(shop, 1);
+    assert_false(baskets[0].is_answered || baskets[2].is_answered);
+
+    sandbox_do(sandbox, "rollback");
+    set_standby("");
+    shop_await(shop, &baskets[0].is_answered);
+    shop_await(shop, &baskets[2].is_answered);
+    assert_int_equal(baskets[2].status, STATUS_OK);
+    assert_int_equal(baskets[2].placements[0].verdict, VERDICT_PLACED);
     shop_close(shop);
 }
 
@@ -213,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         DURABLE_CASE(test_store_place_orders__releases_the_row_before_it_answers),
+        DURABLE_CASE(test_store_place_orders__releases_all_rows_of_a_bundle),
         DURABLE_CASE(test_store_place_orders__without_its_barrier_is_unknown),
         DURABLE_CASE(test_store_resolve_orders__waits_for_the_standby),
     };

@@ -126,6 +126,73 @@ static void test_store_place_orders__a_row_lock_held_too_long_is_busy(void **sta
     shop_close(shop);
 }
 
+/* Shoppers 1 and 2 order each of three vouchers. */
+static void send_bundle(struct shop *shop, int64_t vouchers[3], struct basket baskets[3])
+{
+    memset(baskets, 0, 3 * sizeof(baskets[0]));
+    for (int i = 0; i < 3; i++) {
+        basket_add(&baskets[i], 1, 10 + i, "a key");
+        basket_add(&baskets[i], 2, 20 + i, NULL);
+    }
+    baskets_send(shop, vouchers, baskets, 3);
+    for (int i = 0; i < 3; i++)
+        shop_await(shop, &baskets[i].is_answered);
+}
+
+static void
+test_store_place_orders__a_bundle_leaves_out_a_held_voucher(void **state UNUSED)
+{
+    int64_t vouchers[3] = {sandbox_voucher(sandbox, 10, 1),
+                           sandbox_voucher(sandbox, 10, 1),
+                           sandbox_voucher(sandbox, 1, 1)};
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct basket baskets[3];
+
+    hold_row(vouchers[0]);
+    send_bundle(shop, vouchers, baskets);
+    sandbox_do(sandbox, "rollback");
+    assert_int_equal(baskets[0].status, STATUS_BUSY);
+    assert_false(baskets[0].has_snapshot);
+    assert_int_equal(baskets[1].status, STATUS_OK);
+    assert_int_equal(baskets[1].snapshot.voucher_id, vouchers[1]);
+    assert_int_equal(baskets[1].snapshot.stock_left, 8);
+    assert_int_equal(baskets[2].placements[0].verdict, VERDICT_PLACED);
+    assert_int_equal(baskets[2].placements[1].verdict, VERDICT_SOLD_OUT);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(orders_of(vouchers[i]), i == 0 ? 0 : 3 - i);
+
+    send_bundle(shop, vouchers, baskets);
+    assert_int_equal(baskets[0].placements[1].verdict, VERDICT_PLACED);
+    assert_int_equal(baskets[1].placements[0].verdict, VERDICT_REPEATED);
+    assert_int_equal(baskets[1].placements[0].order.voucher_id, vouchers[1]);
+    assert_int_equal(baskets[1].placements[0].order.price_cents, 100);
+    assert_int_equal(baskets[1].placements[1].verdict, VERDICT_ALREADY_ORDERED);
+    shop_close(shop);
+}
+
+static void
+test_store_place_orders__one_poisoned_row_refuses_the_bundle(void **state UNUSED)
+{
+    int64_t vouchers[3] = {sandbox_voucher(sandbox, 10, 1),
+                           sandbox_voucher(sandbox, 10, 1),
+                           sandbox_voucher(sandbox, 10, 1)};
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct basket baskets[3];
+
+    sandbox_do(sandbox,
+               "alter table voucher_order add constraint poison"
+               " check (voucher_id <> %" PRId64 ") not valid",
+               vouchers[1]);
+    send_bundle(shop, vouchers, baskets);
+    sandbox_do(sandbox, "alter table voucher_order drop constraint poison");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(baskets[i].status, STATUS_REFUSED);
+        ASSERT_CONTAINS(baskets[i].why.text, "poison");
+        assert_int_equal(orders_of(vouchers[i]), 0);
+    }
+    shop_close(shop);
+}
+
 /* A migration under a running service invalidates prepared statements. */
 static void test_store__a_stale_session_is_replaced(void **state UNUSED)
 {
@@ -562,7 +629,7 @@ static void test_store_close__answers_calls_in_flight(void **state UNUSED)
     await_at_work(shop);
     basket_add(&looked_up, 1, 1, NULL);
     store_resolve_orders(shop->store, basket_batch(shop, voucher, &looked_up),
-                         basket_on_answer, &looked_up);
+                         basket_on_answer);
     basket_add(&refused, 1, 1, NULL);
     basket_send(shop, voucher, &refused); /* no room: to be answered later */
     store_close(shop->store, shop_on_closed, shop);
@@ -614,6 +681,8 @@ int main(void)
         FAULT_CASE(test_store_place_orders__one_poisoned_row_refuses_the_batch),
         FAULT_CASE(test_store_place_orders__a_failing_commit_is_a_refusal),
         FAULT_CASE(test_store_place_orders__a_row_lock_held_too_long_is_busy),
+        FAULT_CASE(test_store_place_orders__a_bundle_leaves_out_a_held_voucher),
+        FAULT_CASE(test_store_place_orders__one_poisoned_row_refuses_the_bundle),
         FAULT_CASE(test_store__a_stale_session_is_replaced),
         FAULT_CASE(test_store__without_a_server_answers_down),
         FAULT_CASE(test_store_open__refuses_an_invalid_url),

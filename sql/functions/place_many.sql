@@ -1,0 +1,96 @@
+-- Decide batches of requests for different vouchers in one transaction, each as place_orders()
+-- does.
+--
+--   p_vouchers                  of each batch, in ascending order
+--   p_firsts, p_lasts           its requests in the arrays that follow
+--   p_users, p_fences, p_keys   as in place_orders()
+--
+-- Returns a row for each batch as place_orders() does, with the number of the batch. There is
+-- no row if the voucher's row is locked by another session, or missing: nothing was decided.
+-- So no voucher makes the others wait.
+--
+-- If there is stock for all requests of a batch, and none of its shoppers is in it twice or has
+-- ordered the voucher before, all are placed. All such batches need one insert and one update.
+create or replace function place_many(p_vouchers bigint[], p_firsts bigint[], p_lasts bigint[],
+    p_users bigint[], p_fences bigint[], p_keys text[])
+returns table (verdicts smallint[], order_ids bigint[], details bigint[],
+    price bigint, decided_at timestamptz, expiry timestamptz,
+    new_stock integer, new_version bigint, opens timestamptz, closes timestamptz, batch bigint)
+language plpgsql security definer
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set plan_cache_mode = force_generic_plan set jit = off set search_path from current
+as $$
+declare
+    v_now timestamptz;
+    v_locked bigint[]; -- batches
+    v_plain bigint[];  -- those whose requests are all placed
+    v_ids bigint[];
+begin
+    v_locked := array(
+        select b.n from unnest(p_vouchers) with ordinality b (voucher, n)
+        cross join lateral (select from voucher v where v.id = b.voucher
+                            for no key update skip locked) v);
+    v_now := clock_timestamp();
+
+    v_plain := array(
+        select b.n from unnest(v_locked) b (n)
+        cross join lateral (select * from voucher v where v.id = p_vouchers[b.n]
+                            order by v.id limit 1) v
+        where v_now >= v.begin_at and v_now < v.end_at
+          and v.stock_left > p_lasts[b.n] - p_firsts[b.n]
+          and (p_firsts[b.n] = p_lasts[b.n]
+               or (select count(distinct u) from unnest(p_users[p_firsts[b.n]:p_lasts[b.n]]) u)
+                  > p_lasts[b.n] - p_firsts[b.n])
+          and not exists (
+              select from generate_series(p_firsts[b.n], p_lasts[b.n]) i
+              cross join lateral (select from voucher_order o
+                                  where o.user_id = p_users[i] and o.voucher_id = v.id
+                                  order by o.user_id limit 1) o));
+
+    with placed as (
+        insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,
+                                   expires_at, slot, request_key, due_to_id)
+        select n.voucher, n.id, p_users[n.i], nullif(p_fences[n.i], 0), n.price_cents, v_now,
+               v_now + make_interval(secs => n.pay_within_s), 1, p_keys[n.i], n.id
+        from (
+            select v.id as voucher, v.price_cents, v.pay_within_s, i,
+                   nextval('voucher_order_id_seq') * 1048576 + v.id % 1048576 as id
+            from unnest(v_plain) b (n)
+            cross join lateral (select * from voucher v where v.id = p_vouchers[b.n]
+                                order by v.id limit 1) v
+            cross join lateral generate_series(p_firsts[b.n], p_lasts[b.n]) i
+            offset 0
+        ) n
+        returning id
+    )
+    select array_agg(p.id) into v_ids from placed p;
+
+    update voucher v
+    set stock_left = v.stock_left - (p_lasts[b.n] - p_firsts[b.n] + 1), version = v.version + 1
+    from unnest(v_plain) b (n)
+    where v.id = p_vouchers[b.n];
+
+    return query
+    select array_fill(1::smallint, array[b.count]), v_ids[b.upto - b.count + 1:b.upto],
+           null::bigint[], v.price_cents::bigint, v_now,
+           v_now + make_interval(secs => v.pay_within_s), v.stock_left::integer, v.version,
+           v.begin_at, v.end_at, b.n
+    from (
+        select l.n, l.count, (sum(l.count) over (rows unbounded preceding))::integer as upto
+        from (select p.n, (p_lasts[p.n] - p_firsts[p.n] + 1)::integer as count
+              from unnest(v_plain) p (n)) l
+    ) b
+    cross join lateral (select * from voucher v where v.id = p_vouchers[b.n]
+                        order by v.id limit 1) v;
+
+    if cardinality(v_plain) < cardinality(v_locked) then
+        return query
+        select p.*, b.n from unnest(v_locked) b (n)
+        cross join lateral place_orders(p_vouchers[b.n], p_users[p_firsts[b.n]:p_lasts[b.n]],
+            p_fences[p_firsts[b.n]:p_lasts[b.n]], p_keys[p_firsts[b.n]:p_lasts[b.n]]) p
+        where b.n <> all (v_plain);
+    end if;
+end
+$$;
+
+revoke execute on function place_many from public;
