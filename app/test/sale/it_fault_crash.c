@@ -11,6 +11,8 @@
 #define BURST 3000
 
 static const char *const short_lease[] = {"SECKILL_LOCK_LEASE_MS=500", NULL};
+static const char *const patient[] = {"SECKILL_LOCK_LEASE_MS=500",
+                                      "SECKILL_ORDER_TIMEOUT_MS=60000", NULL};
 static struct service *victim; /* of the running test */
 
 static int setup(void **state)
@@ -107,9 +109,9 @@ static void test_kill__leaves_the_other_instance_alone(void **state)
                              .halfway_at = BURST / 3,
                              .arg = &burst};
 
-    victim = fixture_serve(*state, short_lease);
+    victim = fixture_serve(*state, patient);
     plan.services[0] = victim;
-    plan.services[1] = fixture_serve(*state, short_lease);
+    plan.services[1] = fixture_serve(*state, patient);
     make_voucher(plan.services[1], &(struct sale){.stock = BURST}, burst.voucher_id);
     assert_int_equal(load_run(&plan), BURST);
     burst_check(*state, &burst, BURST);
