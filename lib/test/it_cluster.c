@@ -175,7 +175,7 @@ static long long count_keys(void)
 static void acquire_all(struct fixture *fixture, struct rlock_client *client,
                         struct call *calls, const struct rlock_acquire_options *how)
 {
-    char name[16];
+    char name[24];
 
     for (int i = 0; i < NAMES; i++) {
         snprintf(name, sizeof(name), "item:%d", i);
@@ -242,7 +242,7 @@ static void test_rlock_acquire__waits_are_woken_through_any_node(void **state)
         struct rlock_acquire_options how =
             waiting(i % 2 == 0 ? &rlock_plain : &rlock_fair, 0, RLOCK_WAIT_FOREVER);
         struct call held = {0}, call = {0};
-        char name[16];
+        char name[24];
 
         snprintf(name, sizeof(name), "item:%d", i);
         assert_int_equal(acquire_with(fixture, alice, &held, name, &how), STATUS_OK);
@@ -337,7 +337,7 @@ static void test_rlock__without_a_master_others_go_on(void **state)
     struct rlock_client *client = open_client(fixture);
     struct rlock_acquire_options how = {.lease_ms = LEASE_MS};
     unsigned down = 0, waiting_count = 0;
-    char name[16];
+    char name[24];
 
     memset(calls, 0, sizeof(calls));
     acquire_all(fixture, client, calls, &how); /* so that the buckets are known */
@@ -389,7 +389,7 @@ static void test_rlock__without_an_owner_of_a_slot_is_down(void **state)
     struct fixture *fixture = *state;
     struct rlock_client *client;
     struct call call = {0}, other = {0};
-    char name[16];
+    char name[24];
     unsigned slot = slot_of(0);
     int owner = owner_of(slot);
 
