@@ -5,7 +5,7 @@
 set -eu
 program=$1
 
-[ -n "$(gcc -E -include sys/sdt.h -x c /dev/null 2>/dev/null)" ] || {
+gcc -E -include sys/sdt.h -x c /dev/null >/dev/null 2>&1 || {
     echo "not run: probes (no sys/sdt.h; Debian: systemtap-sdt-dev)"
     exit 0
 }

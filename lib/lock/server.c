@@ -117,8 +117,9 @@ enum rlock_refusal rlock_refusal(const struct err *err)
         if (redis_error_has_code(err->text, codes[i].code))
             return codes[i].refusal;
     }
-    /* Redis 7.0 gives this one no code. */
-    if (strstr(err->text, "The user executing the script can't") != NULL)
+    /* The words of Redis 7.0, and of later ones, which give this no code. */
+    if (strstr(err->text, "The user executing the script can't") != NULL ||
+        strstr(err->text, "ACL failure in script") != NULL)
         return RLOCK_REFUSED_PERMISSION;
     return RLOCK_REFUSED_OTHER;
 }

@@ -153,7 +153,7 @@ static void test_watchdog__does_not_renew_in_a_child(void **state)
 {
     struct fixture *fixture = *state;
     long long commands;
-    struct shared shared;
+    static struct shared shared; /* the client is closed after the test */
 
     shared_open(&shared, fixture);
     assert_int_equal(acquire_watched(fixture, shared.client, &shared.held, NAME, 600),
