@@ -251,7 +251,8 @@ static struct store_conn_options conn_options(const struct store *store, unsigne
         options.on_notify = store_on_notify;
     }
     if (role == ROLE_EXPIRY) {
-        options.timeout_ms = EXPIRY_TIMEOUT_MS;
+        if (timeout_ms > EXPIRY_TIMEOUT_MS)
+            options.timeout_ms = EXPIRY_TIMEOUT_MS;
         options.statement_ms = EXPIRY_TIMEOUT_MS / 4 * 3;
         options.lock_ms = EXPIRY_LOCK_MS;
         options.idle_ms = EXPIRY_IDLE_MS;
@@ -268,7 +269,8 @@ void store_send(enum role role, struct call *call, enum statement statement,
     if (call->query.timeout_ms == 0) {
         struct store_conn_options options = conn_options(store, role);
 
-        call->query.timeout_ms = options.timeout_ms;
+        call->query.timeout_ms =
+            role == ROLE_EXPIRY ? EXPIRY_TIMEOUT_MS : options.timeout_ms;
         call->query.statement_ms = options.statement_ms;
     }
     if (!store_conn_send(store->conns[role], &call->query, statement, params))

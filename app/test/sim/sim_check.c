@@ -47,9 +47,10 @@ void sim_check_begin(const struct sim_check_options *options)
 
 /* -- locks -- */
 
+/* The latest: Redis may grant a fence again that it lost when its clock was set back. */
 static struct grant *find_grant(int64_t user_id, int64_t fence, unsigned service)
 {
-    for (size_t i = 0; i < check.grant_count; i++) {
+    for (size_t i = check.grant_count; i-- > 0;) {
         struct grant *grant = &check.grants[i];
 
         if (grant->user_id == user_id && grant->fence == fence &&
