@@ -31,7 +31,6 @@ struct rlock_batch {
     struct redis_script_call call;
     struct list link;
     struct rlock_client *client;
-    struct rlock_server *server;
     const struct rlock_op *op;
     int64_t sent_us;
     uint32_t lease_ms;
@@ -48,27 +47,13 @@ struct rlock_batch {
     const struct redis_reply *reply;  /* of a query, during complete() */
 };
 
-static void each_class(struct rlock_client *client,
-                       void (*what)(struct rlock_class *class))
-{
-    for (unsigned i = 0; i < client->server_count; i++) {
-        for (int k = 0; k < RLOCK_CLASSES; k++)
-            what(&client->servers[i].classes[k]);
-    }
-}
-
-static void init_class(struct rlock_class *class)
-{
-    list_init(&class->open);
-    list_init(&class->full);
-}
-
-void rlock_batches_init(struct rlock_client *client,
+void rlock_batches_init(struct rlock_batches *batches,
                         void (*on_all_completed)(struct rlock_client *client))
 {
-    struct rlock_batches *batches = &client->batches;
-
-    each_class(client, init_class);
+    for (int i = 0; i < RLOCK_CLASSES; i++) {
+        list_init(&batches->classes[i].open);
+        list_init(&batches->classes[i].full);
+    }
     list_init(&batches->sent);
     list_init(&batches->failed);
     list_init(&batches->spare);
@@ -81,17 +66,12 @@ static void free_all(struct list *batches)
         free(batch);
 }
 
-static void clear_class(struct rlock_class *class)
+void rlock_batches_clear(struct rlock_batches *batches)
 {
-    free_all(&class->open);
-    free_all(&class->full);
-}
-
-void rlock_batches_clear(struct rlock_client *client)
-{
-    struct rlock_batches *batches = &client->batches;
-
-    each_class(client, clear_class);
+    for (int i = 0; i < RLOCK_CLASSES; i++) {
+        free_all(&batches->classes[i].open);
+        free_all(&batches->classes[i].full);
+    }
     free_all(&batches->sent);
     free_all(&batches->failed);
     free_all(&batches->spare);
@@ -106,7 +86,7 @@ static void close_oldest(struct rlock_class *class)
 static struct rlock_batch *open_batch(struct rlock_client *client,
                                       const struct rlock_op *op, const struct rlock *lock)
 {
-    struct rlock_class *class = &rlock_server_of(client, lock)->classes[op->class_id];
+    struct rlock_class *class = &client->batches.classes[op->class_id];
     struct rlock_batch *batch =
         LIST_SHIFT(struct rlock_batch, &client->batches.spare, link);
 
@@ -115,7 +95,6 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     if (batch == NULL)
         return NULL;
     batch->client = client;
-    batch->server = rlock_server_of(client, lock);
     batch->op = op;
     batch->lease_ms = lock->lease_ms;
     batch->replicas = lock->replicas;
@@ -144,8 +123,8 @@ static bool matches(const struct rlock_batch *batch, const struct rlock_op *op,
 static struct rlock_batch *find_batch(struct rlock_client *client,
                                       const struct rlock_op *op, const struct rlock *lock)
 {
-    LIST_EACH(struct rlock_batch, batch,
-              &rlock_server_of(client, lock)->classes[op->class_id].open, link) {
+    LIST_EACH(struct rlock_batch, batch, &client->batches.classes[op->class_id].open,
+              link) {
         if (matches(batch, op, lock))
             return batch;
     }
@@ -163,7 +142,7 @@ enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *
                             struct rlock *lock)
 {
     struct rlock_batch *batch = find_batch(client, op, lock);
-    struct rlock_class *class = &rlock_server_of(client, lock)->classes[op->class_id];
+    struct rlock_class *class = &client->batches.classes[op->class_id];
 
     assert(lock->batch == NULL);
     if (batch == NULL)
@@ -223,7 +202,7 @@ static void write_each(const struct rlock_batch *batch, const char *letters)
 
 static enum status write_batch(struct rlock_batch *batch)
 {
-    struct redis_conn *conn = batch->server->conn;
+    struct redis_conn *conn = batch->client->conn;
     const struct rlock_op *op = batch->op;
     size_t key_count = strlen(op->shared_keys) + batch->count * strlen(op->keys);
     size_t arg_count = batch->count * strlen(op->args) + (op->is_grant ? 2 : 0);
@@ -235,7 +214,7 @@ static enum status write_batch(struct rlock_batch *batch)
     write_each(batch, op->keys);
     if (op->is_grant) {
         redis_conn_arg_uint(conn, batch->lease_ms);
-        redis_conn_arg_uint(conn, rlock_server_latest_us(batch->server, batch->sent_us));
+        redis_conn_arg_uint(conn, rlock_server_latest_us(batch->client, batch->sent_us));
     }
     write_each(batch, op->args);
     return redis_script_end(conn, &batch->call);
@@ -275,16 +254,14 @@ static void send_batch(struct rlock_batch *batch)
         return;
     }
     if (batch->failure == STATUS_DOWN)
-        batch->failure = rlock_server_why_down(batch->server);
+        batch->failure = rlock_server_why_down(client);
     list_remove(&batch->link);
     list_append(&client->batches.failed, &batch->link);
     rlock_client_wake(client);
 }
 
-static void send_all(struct list *batches)
+static void send_all(struct list *batches, int64_t now_us)
 {
-    int64_t now_us = list_is_empty(batches) ? 0 : clock_mono_us();
-
     LIST_DRAIN(struct rlock_batch, batch, batches, link) {
         batch->call.script = &batch->client->scripts[batch->op->script];
         batch->call.done = batch_on_reply;
@@ -295,22 +272,18 @@ static void send_all(struct list *batches)
     }
 }
 
-static void flush_server(struct rlock_server *server)
-{
-    for (int i = 0; i < RLOCK_CLASSES; i++) {
-        send_all(&server->classes[i].full);
-        send_all(&server->classes[i].open);
-        server->classes[i].open_count = 0;
-    }
-    redis_conn_flush(server->conn);
-}
-
 void rlock_batch_flush(struct rlock_client *client)
 {
-    for (unsigned i = 0; i < client->server_count; i++) {
-        if (!client->servers[i].is_moving || client->is_closing)
-            flush_server(&client->servers[i]);
+    int64_t now_us = clock_mono_us();
+
+    for (int i = 0; i < RLOCK_CLASSES; i++) {
+        struct rlock_class *class = &client->batches.classes[i];
+
+        send_all(&class->full, now_us);
+        send_all(&class->open, now_us);
+        class->open_count = 0;
     }
+    redis_conn_flush(client->conn);
 }
 
 static void batch_on_send_again(struct redis_script_call *call)
@@ -320,7 +293,7 @@ static void batch_on_send_again(struct redis_script_call *call)
     list_remove(&batch->link);
     batch->is_sent = false; /* the server has executed none of it */
     send_batch(batch);
-    redis_conn_flush(batch->server->conn);
+    redis_conn_flush(batch->client->conn);
     check_completed(batch->client);
 }
 
@@ -380,7 +353,7 @@ static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *re
 
     if (!redis_reply_int(redis_script_at(reply, 1), &fence))
         return false;
-    batch->is_stale = !rlock_server_saw_fences(batch->server, fence, batch->count);
+    batch->is_stale = !rlock_server_saw_fences(batch->client, fence, batch->count);
     for (unsigned i = 0; i < batch->count; i++) {
         if (numbers == NULL)
             batch->numbers[i] = fence + 1 + (int64_t)i;
@@ -411,7 +384,7 @@ static bool read_grant(struct rlock_batch *batch, const struct redis_reply *repl
     if (!redis_reply_int(redis_script_at(reply, 0), &clock_us))
         return false;
     *ret_is_late = redis_script_at(reply, 1) == NULL;
-    rlock_server_saw_clock(batch->server, clock_us, batch->sent_us, *ret_is_late);
+    rlock_server_saw_clock(batch->client, clock_us, batch->sent_us, *ret_is_late);
     return *ret_is_late ||
            (take_results(batch, results, len) && read_numbers(batch, reply));
 }
@@ -473,7 +446,7 @@ static void batch_on_replicas(struct redis_command *command, enum status status,
 static enum status write_wait(struct rlock_client *client,
                               const struct rlock_batch *batch)
 {
-    struct redis_conn *conn = batch->server->conn;
+    struct redis_conn *conn = client->conn;
     enum status status = redis_conn_begin(conn, 3);
 
     if (status != STATUS_OK)
@@ -499,7 +472,7 @@ static void confirm_replicas(struct rlock_client *client)
     }
     rlock_batch_flush(client); /* releases need not wait behind it */
     if (write_wait(client, first) == STATUS_OK) {
-        redis_conn_flush(first->server->conn);
+        redis_conn_flush(client->conn);
         return;
     }
     complete_confirmed(client, STATUS_IO, 0);
@@ -534,15 +507,6 @@ static void complete_by_reply(struct rlock_batch *batch, const struct redis_repl
         complete(batch, STATUS_OK);
 }
 
-/** Nothing was done: send it again when the connection to the other master is up. */
-static void keep_until_moved(struct rlock_batch *batch)
-{
-    batch->is_sent = false;
-    batch->server->is_moving = true;
-    list_remove(&batch->link);
-    list_append(&batch->server->classes[batch->op->class_id].full, &batch->link);
-}
-
 static void batch_on_reply(struct redis_script_call *call, enum status status,
                            const struct redis_reply *reply)
 {
@@ -550,11 +514,6 @@ static void batch_on_reply(struct redis_script_call *call, enum status status,
 
     if (status == STATUS_OK) {
         complete_by_reply(batch, reply);
-        return;
-    }
-    if (status == STATUS_REFUSED && !batch->client->is_closing &&
-        rlock_server_has_moved(reply)) {
-        keep_until_moved(batch);
         return;
     }
     if (status == STATUS_REFUSED)
@@ -582,15 +541,12 @@ static void cancel_in(struct list *batches)
     }
 }
 
-static void cancel_class(struct rlock_class *class)
-{
-    cancel_in(&class->open);
-    cancel_in(&class->full);
-}
-
 void rlock_batch_cancel_all(struct rlock_client *client)
 {
-    each_class(client, cancel_class);
+    for (int i = 0; i < RLOCK_CLASSES; i++) {
+        cancel_in(&client->batches.classes[i].open);
+        cancel_in(&client->batches.classes[i].full);
+    }
     cancel_in(&client->batches.sent);
     cancel_in(&client->batches.failed);
 }

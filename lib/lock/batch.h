@@ -12,9 +12,9 @@
 #include "lock/internal.h"
 
 /** @on_all_completed  called when a batch ends and rlock_batches_are_completed() */
-void rlock_batches_init(struct rlock_client *client,
+void rlock_batches_init(struct rlock_batches *batches,
                         void (*on_all_completed)(struct rlock_client *client));
-void rlock_batches_clear(struct rlock_client *client);
+void rlock_batches_clear(struct rlock_batches *batches);
 
 /** Whether every batch that was flushed has given all its results. */
 bool rlock_batches_are_completed(const struct rlock_batches *batches);

@@ -80,20 +80,15 @@ static bool spins(const struct rlock_waiter *waiter)
     return waiter->channel == NULL;
 }
 
-static bool is_up(const struct rlock_waiter *waiter)
-{
-    return redis_conn_is_up(rlock_server_of(waiter->client, waiter->lock)->conn);
-}
-
 static struct rlock_turns *turns_of(struct rlock_client *client, const char *name,
                                     size_t name_len)
 {
-    return &client->waits.turns[rlock_keys_hash(name, name_len) % RLOCK_TURNS];
+    return &client->waits.turns[rlock_channel_hash(name, name_len) % RLOCK_TURNS];
 }
 
 static struct rlock_turns *turns_at(const struct rlock_channel *channel)
 {
-    return turns_of(channel->server->client, channel->name, channel->name_len);
+    return turns_of(channel->client, channel->name, channel->name_len);
 }
 
 /** Until when the waiter shall not try, since another client's turn has come; or 0. */
@@ -127,7 +122,8 @@ static void sleep_on(struct rlock_waiter *waiter)
     int64_t at_us = waiter->deadline_us;
     bool is_queued = waiter->lock->kind->is_queued;
 
-    if (spins(waiter) || (waiter->status != STATUS_BUSY && is_up(waiter)) ||
+    if (spins(waiter) ||
+        (waiter->status != STATUS_BUSY && redis_conn_is_up(waiter->client->conn)) ||
         (!waiter->channel->is_subscribed && (is_queued || is_first(waiter))))
         at_us = sooner(at_us, now_us + next_pause_us(waiter));
     if (!spins(waiter) && (is_queued || is_first(waiter)))
@@ -199,8 +195,7 @@ static bool join_channel(struct rlock_waiter *waiter)
     char name[RLOCK_CHANNEL_MAX];
     size_t name_len = waiter->lock->kind->channel(waiter->lock, name);
 
-    waiter->channel = rlock_channel_join(rlock_server_of(waiter->client, waiter->lock),
-                                         name, name_len, &waiter->link);
+    waiter->channel = rlock_channel_join(waiter->client, name, name_len, &waiter->link);
     return waiter->channel != NULL;
 }
 
@@ -244,7 +239,7 @@ enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
     waiter->free_at_us = result->status != STATUS_BUSY || result->remaining_ms < 0
                              ? INT64_MAX
                              : now_us + (result->remaining_ms + 1) * 1000;
-    if (waiter->must_retry && is_up(waiter))
+    if (waiter->must_retry && redis_conn_is_up(client->conn))
         wake(waiter);
     else
         sleep_on(waiter);

@@ -15,9 +15,6 @@
  * being promoted, and subscribes to +switch-master. An attempt that needs a new answer
  * sends the guide to the next sentinel, since this one may be cut off from the others.
  *
- * In a cluster the connection is to the master of one key. Any node names that by MOVED,
- * and the connection goes there; if the slot moves later, when what was sent is answered.
- *
  * Commands end by a reply, by the timer or by redis_conn_close() only. A callback may
  * close the connection, so the state is checked again after each callback.
  */
@@ -27,11 +24,11 @@
 #include "base/closing.h"
 #include "base/process.h"
 #include "base/random.h"
-#include "redis/address.h"
 #include "redis/handshake.h"
 #include "redis/socket.h"
 
 #include <assert.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +36,11 @@
 
 #define PAUSE_MIN_MS  20
 #define PAUSE_MAX_MS  500
-#define GUIDED_MAX_MS 100     /* the same where a failover is to be expected */
+#define GUIDED_MAX_MS 100     /* the same with sentinels: soon after the switch */
 #define STEADY_US     1000000 /* up for this long, the next pause is short again */
+#define ADDRESSES_MAX 60 /* of one name; divisible by any small number of addresses */
 #define IDLE_US       1000000
 #define HOST_PART     5 /* of the timeout, for one host of several */
-#define MOVES_MAX     5 /* from node to node of a cluster in one attempt */
 
 enum conn_state {
     CONN_PAUSING,
@@ -58,7 +55,6 @@ enum conn_state {
 struct redis_conn {
     uv_loop_t *loop;
     struct redis_url url;
-    char key[REDIS_KEY_MAX + 1];
     int64_t timeout_us;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void (*on_message)(const struct redis_reply *reply, void *arg);
@@ -83,20 +79,17 @@ struct redis_conn {
     int64_t up_since_us;
     unsigned failures; /* in a row */
     unsigned attempts;
-    unsigned next_host;     /* in url.hosts */
-    unsigned tried;         /* hosts of this round that have failed */
-    struct redis_host host; /* of this or the last attempt */
-    bool is_named;          /* a sentinel or a node named `host`, which has not failed */
+    unsigned host;  /* in url.hosts, of this or the next attempt */
+    unsigned tried; /* hosts of this round that have failed */
 
-    struct redis_conn *guide; /* to the sentinels */
+    struct redis_conn *guide; /* to the sentinels; its answer is url.hosts[0] */
     struct redis_command ask, ask_replicas, subscribe;
+    bool is_named;    /* url.hosts[0] is the last answer, and has not failed */
     bool is_answered; /* by the sentinel that the guide is connected to */
     bool is_guide;
-    struct redis_host moved_to; /* cluster: where the slot is now, if is_moving */
-    bool is_moving;             /* connect there when the pending commands have ended */
-    unsigned moves;             /* since an attempt with a host of the URL */
     uint64_t last_number;
-    struct redis_resolver resolver;
+    uv_getaddrinfo_t resolve;
+    bool is_resolving;
     unsigned process;
     struct closing closing;
 };
@@ -125,6 +118,13 @@ static struct redis_command *oldest_command(struct redis_conn *conn)
     return list_item(conn->pending.next, struct redis_command, link);
 }
 
+static void report_up(struct redis_conn *conn)
+{
+    conn->reported.text[0] = '\0';
+    if (conn->on_state != NULL)
+        conn->on_state(true, NULL, conn->arg);
+}
+
 /** Report the reason unless it is the one reported last. */
 static void report_down(struct redis_conn *conn, const struct err *why)
 {
@@ -137,7 +137,7 @@ static void report_down(struct redis_conn *conn, const struct err *why)
 
 static int64_t next_pause_us(struct redis_conn *conn)
 {
-    uint32_t max_ms = conn->url.topology == REDIS_HOSTS ? PAUSE_MAX_MS : GUIDED_MAX_MS;
+    uint32_t max_ms = conn->guide != NULL ? GUIDED_MAX_MS : PAUSE_MAX_MS;
 
     return INT64_C(1000) *
            backoff_ms(conn->failures++, PAUSE_MIN_MS, max_ms, random_u64());
@@ -157,7 +157,7 @@ static bool has_several_hosts(const struct redis_conn *conn)
 /** Add the reason why the host has failed to those of this round. */
 static void add_reason(struct redis_conn *conn, const struct err *why)
 {
-    const struct redis_host *host = &conn->host;
+    const struct redis_host *host = &conn->url.hosts[conn->host];
     struct err before = conn->round;
 
     if (!has_several_hosts(conn))
@@ -170,20 +170,11 @@ static void add_reason(struct redis_conn *conn, const struct err *why)
 /** The attempt has failed: take the next host. Whether none is left in this round. */
 static bool advance_host(struct redis_conn *conn)
 {
-    conn->next_host = (conn->next_host + 1) % conn->url.host_count;
+    conn->host = (conn->host + 1) % conn->url.host_count;
     if (++conn->tried < conn->url.host_count)
         return false;
     conn->tried = 0;
     return true;
-}
-
-static void close_socket(struct redis_conn *conn)
-{
-    redis_socket_close(conn->socket);
-    conn->socket = NULL;
-    conn->broken.status = STATUS_OK;
-    conn->is_moving = false;
-    conn->state = CONN_PAUSING;
 }
 
 /** Close the socket, end all commands with `status`, connect again later. */
@@ -195,7 +186,10 @@ static void lose(struct redis_conn *conn, enum status status, const struct err *
 
     if (was_up && now_us - conn->up_since_us >= STEADY_US)
         conn->failures = 0;
-    close_socket(conn);
+    redis_socket_close(conn->socket);
+    conn->socket = NULL;
+    conn->broken.status = STATUS_OK;
+    conn->state = CONN_PAUSING;
     conn->is_named = false;
     add_reason(conn, why);
     is_round_over = was_up || advance_host(conn);
@@ -231,7 +225,7 @@ enum status redis_conn_begin(struct redis_conn *conn, size_t count)
 {
     struct redis_wire *wire;
 
-    if (!redis_conn_is_up(conn))
+    if (conn->state != CONN_UP)
         return STATUS_DOWN;
     wire = redis_socket_wire(conn->socket);
     conn->command_begin = wire->len;
@@ -295,31 +289,23 @@ void redis_conn_flush(struct redis_conn *conn)
         wake_at(conn, 0); /* no callbacks from here */
 }
 
-static void follow(struct redis_conn *conn, const struct redis_host *host);
-
-static void complete_handshake(struct redis_conn *conn)
-{
-    conn->state = CONN_UP;
-    conn->tried = conn->moves = 0;
-    conn->round.text[0] = conn->reported.text[0] = '\0';
-    conn->up_since_us = clock_mono_us();
-    wake_only_at(conn, conn->up_since_us + IDLE_US);
-    if (conn->on_state != NULL)
-        conn->on_state(true, NULL, conn->arg);
-}
-
 static void read_handshake(struct redis_conn *conn, const struct redis_reply *reply,
                            bool is_error)
 {
     struct err err = {0};
 
-    if (is_error && redis_discovery_moved(reply, &conn->host, &conn->moved_to) &&
-        conn->moves++ < MOVES_MAX)
-        follow(conn, &conn->moved_to);
-    else if (redis_handshake_read(&conn->handshake, reply, is_error, &err) != STATUS_OK)
+    if (redis_handshake_read(&conn->handshake, reply, is_error, &err) != STATUS_OK) {
         lose(conn, STATUS_IO, &err);
-    else if (redis_handshake_is_done(&conn->handshake))
-        complete_handshake(conn);
+        return;
+    }
+    if (!redis_handshake_is_done(&conn->handshake))
+        return;
+    conn->state = CONN_UP;
+    conn->tried = 0;
+    conn->round.text[0] = '\0';
+    conn->up_since_us = clock_mono_us();
+    wake_only_at(conn, conn->up_since_us + IDLE_US);
+    report_up(conn);
 }
 
 static void conn_on_connected(void *arg)
@@ -328,7 +314,7 @@ static void conn_on_connected(void *arg)
     struct err err = {.text = "no memory"};
 
     conn->state = CONN_HANDSHAKE;
-    redis_handshake_start(&conn->handshake, &conn->url, conn->is_guide, conn->key,
+    redis_handshake_start(&conn->handshake, &conn->url, conn->is_guide,
                           redis_socket_wire(conn->socket));
     if (redis_socket_wire(conn->socket)->failed)
         lose(conn, STATUS_NO_MEMORY, &err);
@@ -345,24 +331,15 @@ static bool is_message(const struct redis_reply *reply)
     return word != NULL && strcmp(word, "message") == 0;
 }
 
-/**
- * Leave a server that has become a replica, or whose slot has moved. In the latter case the
- * commands sent meanwhile get the same reply, so they are awaited.
- */
-static void check_error(struct redis_conn *conn, const struct redis_reply *error)
+/** The server was the primary when we connected, and has become a replica. */
+static bool is_from_replica(const struct redis_reply *error, struct err *reterr)
 {
     size_t len;
     const char *text = redis_reply_text(error, &len);
-    struct err err = {0};
 
-    if (redis_error_has_code(text, "READONLY") ||
-        redis_error_has_code(text, "MASTERDOWN")) {
-        err_set(&err, STATUS_IO, "%s", text);
-        leave(conn, &err);
-    } else if (conn->key[0] != '\0' &&
-               redis_discovery_moved(error, &conn->host, &conn->moved_to)) {
-        conn->is_moving = true;
-    }
+    err_set(reterr, STATUS_IO, "%s", text);
+    return redis_error_has_code(text, "READONLY") ||
+           redis_error_has_code(text, "MASTERDOWN");
 }
 
 static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *arg)
@@ -386,12 +363,8 @@ static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *
     }
     list_remove(&command->link);
     command->done(command, is_error ? STATUS_REFUSED : STATUS_OK, reply);
-    if (is_error && conn->state == CONN_UP)
-        check_error(conn, reply);
-    if (conn->is_moving && list_is_empty(&conn->pending)) {
-        conn->is_named = false;
-        follow(conn, &conn->moved_to);
-    }
+    if (is_error && conn->state == CONN_UP && is_from_replica(reply, &err))
+        leave(conn, &err);
 }
 
 static void conn_on_failed(const struct err *why, void *arg)
@@ -412,7 +385,7 @@ static void connect_to(struct redis_conn *conn, const char *ip)
 {
     struct redis_socket_options options = {
         .loop = conn->loop,
-        .host = &conn->host,
+        .host = &conn->url.hosts[conn->host],
         .tls = conn->tls,
         .ip = ip,
         .events = {.connected = conn_on_connected,
@@ -441,26 +414,65 @@ static void conn_on_closed(void *arg)
     free(conn);
 }
 
-static void conn_on_resolved(const char *ip, const struct err *why, void *arg)
+/** The address to try: the next one in each attempt. */
+static const struct addrinfo *choose_address(const struct addrinfo *first,
+                                             unsigned attempt)
 {
-    struct redis_conn *conn = arg;
+    const struct addrinfo *at = first;
 
-    if (conn->state == CONN_CLOSED)
-        closing_done(&conn->closing);
-    else if (ip != NULL)
-        connect_to(conn, ip);
-    else
-        lose(conn, STATUS_IO, why);
+    for (; attempt > 0; attempt--)
+        at = at->ai_next == NULL ? first : at->ai_next;
+    return at;
 }
 
-static void resolve(struct redis_conn *conn)
+static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
+                             struct addrinfo *found)
 {
+    struct redis_conn *conn = request->data;
+    const char *name = conn->url.hosts[conn->host].name;
+    char ip[NI_MAXHOST];
     struct err err = {0};
 
-    conn->state = CONN_RESOLVING;
-    if (redis_resolver_start(&conn->resolver, conn->loop, conn->host.name,
-                             conn->attempts / conn->url.host_count, &err) != STATUS_OK)
+    conn->is_resolving = false;
+    if (conn->state == CONN_CLOSED) {
+        uv_freeaddrinfo(found);
+        closing_done(&conn->closing);
+        return;
+    }
+    if (failure == 0) {
+        const struct addrinfo *address =
+            choose_address(found, conn->attempts / conn->url.host_count % ADDRESSES_MAX);
+
+        failure = getnameinfo(address->ai_addr, address->ai_addrlen, ip, sizeof(ip), NULL,
+                              0, NI_NUMERICHOST);
+        err_set(&err, STATUS_IO, "resolve %s: %s", name, gai_strerror(failure));
+    } else {
+        err_set(&err, STATUS_IO, "resolve %s: %s", name, uv_strerror(failure));
+    }
+    uv_freeaddrinfo(found);
+    if (failure == 0)
+        connect_to(conn, ip);
+    else
         lose(conn, STATUS_IO, &err);
+}
+
+/** In a thread of libuv: hiredis would block the loop on a slow name server. */
+static void resolve(struct redis_conn *conn)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    const char *name = conn->url.hosts[conn->host].name;
+    struct err err = {0};
+    int failure;
+
+    conn->state = CONN_RESOLVING;
+    failure =
+        uv_getaddrinfo(conn->loop, &conn->resolve, conn_on_resolved, name, NULL, &hints);
+    if (failure != 0) {
+        err_set(&err, STATUS_IO, "resolve %s: %s", name, uv_strerror(failure));
+        lose(conn, STATUS_IO, &err);
+        return;
+    }
+    conn->is_resolving = true;
 }
 
 /** Await the name of the primary; of the next sentinel if this one has answered. */
@@ -479,17 +491,17 @@ static void ask(struct redis_conn *conn)
 
 static void attempt(struct redis_conn *conn)
 {
+    struct sockaddr_storage unused;
+    const char *name = conn->url.hosts[conn->host].name;
+
     conn->attempts++;
-    if (!conn->is_named) {
-        conn->host = conn->url.hosts[conn->next_host];
-        conn->moves = 0;
-    }
     if (conn->guide != NULL && !conn->is_named)
         ask(conn);
     else if (conn->url.is_unix)
         connect_to(conn, NULL);
-    else if (redis_address_is_numeric(conn->host.name))
-        connect_to(conn, conn->host.name);
+    else if (uv_ip4_addr(name, 0, (struct sockaddr_in *)&unused) == 0 ||
+             uv_ip6_addr(name, 0, (struct sockaddr_in6 *)&unused) == 0)
+        connect_to(conn, name);
     else
         resolve(conn);
 }
@@ -596,20 +608,21 @@ static void conn_on_timer(uv_timer_t *timer)
 /** The primary is at `host`: connect to it, unless that is in progress or done. */
 static void follow(struct redis_conn *conn, const struct redis_host *host)
 {
+    struct redis_host *named = &conn->url.hosts[0];
     struct err err = {0};
 
     if (conn->state == CONN_CLOSED || conn->state == CONN_RESOLVING ||
-        ((conn->is_named || redis_conn_is_up(conn)) && host->port == conn->host.port &&
-         strcmp(host->name, conn->host.name) == 0))
+        (conn->is_named && host->port == named->port &&
+         strcmp(host->name, named->name) == 0))
         return;
-    if (conn->state == CONN_UP && !conn->is_moving) {
+    if (conn->state > CONN_RESOLVING) {
         err_set(&err, STATUS_IO, "the primary is now %s:%u", host->name, host->port);
         lose(conn, STATUS_IO, &err);
         if (conn->state == CONN_CLOSED)
             return;
     }
-    close_socket(conn);
-    conn->host = *host;
+    conn->state = CONN_PAUSING;
+    *named = *host;
     conn->is_named = true;
     wake_only_at(conn, 0);
 }
@@ -731,8 +744,6 @@ static enum status create(const struct redis_conn_options *options, bool is_guid
     conn->on_message = options->on_message;
     conn->arg = options->arg;
     conn->is_guide = is_guide;
-    snprintf(conn->key, sizeof(conn->key), "%s",
-             options->key == NULL ? "" : options->key);
     list_init(&conn->pending);
     if (conn->url.is_tls)
         status = redis_tls_open(&conn->tls, reterr);
@@ -745,8 +756,7 @@ static enum status create(const struct redis_conn_options *options, bool is_guid
     }
     uv_timer_init(conn->loop, &conn->timer);
     conn->timer.data = conn;
-    conn->resolver.done = conn_on_resolved;
-    conn->resolver.arg = conn;
+    conn->resolve.data = conn;
     wake_only_at(conn, 0);
     *ret_conn = conn;
     return STATUS_OK;
@@ -768,9 +778,9 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
     conn->socket = NULL;
     closing_start(&conn->closing, conn_on_closed, conn);
     closing_handle(&conn->closing, (uv_handle_t *)&conn->timer);
-    if (conn->resolver.is_running) {
+    if (conn->is_resolving) {
         closing_part(&conn->closing);
-        uv_cancel((uv_req_t *)&conn->resolver.request);
+        uv_cancel((uv_req_t *)&conn->resolve);
     }
     if (conn->guide != NULL)
         redis_conn_close(conn->guide, closing_done, closing_part(&conn->closing));
@@ -780,15 +790,5 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
 
 bool redis_conn_is_up(const struct redis_conn *conn)
 {
-    return conn->state == CONN_UP && !conn->is_moving;
-}
-
-void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other)
-{
-    follow(conn, &other->host);
-}
-
-bool redis_conn_is_cluster(const struct redis_conn *conn)
-{
-    return conn->url.topology == REDIS_CLUSTER;
+    return conn->state == CONN_UP;
 }

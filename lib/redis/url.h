@@ -17,7 +17,6 @@
 enum redis_topology {
     REDIS_HOSTS,    /* the primary is one of the hosts */
     REDIS_SENTINEL, /* the hosts are sentinels, which know the primary */
-    REDIS_CLUSTER,  /* the hosts are nodes of a cluster, which know the others */
 };
 
 struct redis_host {
@@ -42,10 +41,9 @@ struct redis_url {
  *
  *     redis://[[user]:password@]host[:port][,host[:port]...][/db]
  *     redis-sentinel://[[user]:password@]host[:port][,...][/db]?master=NAME
- *     redis-cluster://[[user]:password@]host[:port][,...]
  *     unix:/path
  *
- * and the first three with `rediss` for TLS. User, password and NAME may be
+ * and the first two with `rediss` for TLS. User, password and NAME may be
  * percent-encoded; an IPv6 host is in brackets.
  *
  * @ret_url  set on STATUS_OK, else untouched; owns no memory
