@@ -86,7 +86,7 @@ void catalogue_invalidate(struct catalogue *catalogue, int64_t id);
  */
 int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_us);
 
-/** Number of vouchers in memory, with those that do not exist. */
+/** Number of vouchers in memory, including ids that do not exist. */
 size_t catalogue_count(const struct catalogue *catalogue);
 
 /** clock_mono_us() of the end of the last successful read; 0: none yet. */

@@ -1,7 +1,7 @@
 /*
  * checkout_items.c - the requests of the checkout: their locks, answers and memory.
  *
- * checkout_batches.c forms batches of those that hold their lock.
+ * checkout_batches.c forms batches of the items that hold their lock.
  */
 #include "app/core/log.h"
 #include "app/core/probes.h"
