@@ -69,7 +69,8 @@ class TooLate(harness.Failed):
 
 
 class Deployment:
-    def __init__(self, program, servers, count, stack, database="seckill", env=None):
+    def __init__(self, program, servers, count, stack, database="seckill", env=None, defect=None):
+        """load/lab/DEFECT.sql is installed before an instance connects."""
         self.servers = servers
         self.owner_url = servers.env["PG_OWNER_URL"].rsplit("/", 1)[0] + "/" + database
         database_url = servers.env["SECKILL_DATABASE_URL"].rsplit("/", 1)[0] + "/" + database
@@ -80,6 +81,9 @@ class Deployment:
             "SECKILL_LOCK_LEASE_MS": str(LEASE_MS), **(env or {})},
             f"{PLACE}/seckill.{number}.log") for number in range(count)]
         self.services[0].migrate(self.owner_url)
+        if defect:
+            harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", f"{harness.LOAD}/lab/{defect}.sql",
+                        servers.env["PG_SUPERUSER_URL"].rsplit("/", 1)[0] + "/" + database)
         for service in self.services:
             stack.callback(service.stop)
             service.start()
@@ -516,12 +520,10 @@ LAB = [
 
 
 def try_defect(program, checker, servers, defect, size):
-    superuser = servers.env["PG_SUPERUSER_URL"]
-    harness.sql(superuser, f"create database {defect.name} owner seckill")
+    harness.sql(servers.env["PG_SUPERUSER_URL"], f"create database {defect.name} owner seckill")
     with contextlib.ExitStack() as stack:
-        deployment = Deployment(program, servers, 2, stack, defect.name, {"SECKILL_REDIS_DOWN": "bypass"})
-        harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", f"{harness.LOAD}/lab/{defect.name}.sql",
-                  superuser.rsplit("/", 1)[0] + "/" + defect.name)
+        deployment = Deployment(program, servers, 2, stack, defect.name,
+                                {"SECKILL_REDIS_DOWN": "bypass"}, defect.name)
         if defect.without_redis:
             harness.run(f"{harness.LOAD}/servers.sh", "stop", servers.directory, "redis")
             stack.callback(harness.run, f"{harness.LOAD}/servers.sh", "start", servers.directory, "redis")

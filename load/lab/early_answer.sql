@@ -3,10 +3,6 @@
 select format('alter database %I set synchronous_commit = off', current_database())
 \gexec
 
--- A session keeps the setting that it began with.
-select pg_terminate_backend(pid) from pg_stat_activity
-where datname = current_database() and pid <> pg_backend_pid();
-
 -- Stop the WAL writer; otherwise it writes nearly everything in time.
 select format('copy (select where false) to program %L', 'kill -STOP ' || pid)
 from pg_stat_activity where backend_type = 'walwriter'
