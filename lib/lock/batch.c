@@ -21,8 +21,8 @@
 
 #define RLOCK_BATCH_MAX 128
 
-#define UNSAFE   'U' /* the result of a grant that too few replicas have */
-#define OPEN_MAX 8   /* batches of different leases that are kept open in a class */
+#define UNSAFE     'U' /* the result of a grant that too few replicas have */
+#define SEARCH_MAX 8   /* the newest batches of a class, in which a lock seeks a place */
 
 /** Whether the replicas are asked to confirm the grants. */
 enum confirmation { CONFIRMATION_NONE, CONFIRMATION_NEEDED, CONFIRMATION_REQUESTED };
@@ -50,10 +50,8 @@ struct rlock_batch {
 void rlock_batches_init(struct rlock_batches *batches,
                         void (*on_all_completed)(struct rlock_client *client))
 {
-    for (int i = 0; i < RLOCK_CLASSES; i++) {
-        list_init(&batches->classes[i].open);
-        list_init(&batches->classes[i].full);
-    }
+    for (int i = 0; i < RLOCK_CLASSES; i++)
+        list_init(&batches->classes[i]);
     list_init(&batches->sent);
     list_init(&batches->failed);
     list_init(&batches->spare);
@@ -68,25 +66,16 @@ static void free_all(struct list *batches)
 
 void rlock_batches_clear(struct rlock_batches *batches)
 {
-    for (int i = 0; i < RLOCK_CLASSES; i++) {
-        free_all(&batches->classes[i].open);
-        free_all(&batches->classes[i].full);
-    }
+    for (int i = 0; i < RLOCK_CLASSES; i++)
+        free_all(&batches->classes[i]);
     free_all(&batches->sent);
     free_all(&batches->failed);
     free_all(&batches->spare);
 }
 
-static void close_oldest(struct rlock_class *class)
-{
-    list_append(&class->full, list_shift(&class->open));
-    class->open_count--;
-}
-
 static struct rlock_batch *open_batch(struct rlock_client *client,
                                       const struct rlock_op *op, const struct rlock *lock)
 {
-    struct rlock_class *class = &client->batches.classes[op->class_id];
     struct rlock_batch *batch =
         LIST_SHIFT(struct rlock_batch, &client->batches.spare, link);
 
@@ -103,10 +92,7 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     batch->is_sent = false;
     batch->is_stale = false;
     batch->confirmation = CONFIRMATION_NONE;
-    if (class->open_count == OPEN_MAX)
-        close_oldest(class);
-    list_append(&class->open, &batch->link);
-    class->open_count++;
+    list_append(&client->batches.classes[op->class_id], &batch->link);
     return batch;
 }
 
@@ -114,7 +100,7 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
 static bool matches(const struct rlock_batch *batch, const struct rlock_op *op,
                     const struct rlock *lock)
 {
-    return batch->op == op && !op->is_query &&
+    return batch->op == op && !op->is_query && batch->count < RLOCK_BATCH_MAX &&
            (!op->is_grant ||
             (batch->lease_ms == lock->lease_ms && batch->replicas == lock->replicas &&
              batch->replicas_wait_ms == lock->replicas_wait_ms));
@@ -123,10 +109,12 @@ static bool matches(const struct rlock_batch *batch, const struct rlock_op *op,
 static struct rlock_batch *find_batch(struct rlock_client *client,
                                       const struct rlock_op *op, const struct rlock *lock)
 {
-    LIST_EACH(struct rlock_batch, batch, &client->batches.classes[op->class_id].open,
-              link) {
-        if (matches(batch, op, lock))
-            return batch;
+    const struct list *class = &client->batches.classes[op->class_id];
+    struct list *at = class->prev;
+
+    for (int i = 0; at != class && i < SEARCH_MAX; at = at->prev, i++) {
+        if (matches(list_item(at, struct rlock_batch, link), op, lock))
+            return list_item(at, struct rlock_batch, link);
     }
     return open_batch(client, op, lock);
 }
@@ -142,18 +130,12 @@ enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *
                             struct rlock *lock)
 {
     struct rlock_batch *batch = find_batch(client, op, lock);
-    struct rlock_class *class = &client->batches.classes[op->class_id];
 
     assert(lock->batch == NULL);
     if (batch == NULL)
         return STATUS_NO_MEMORY;
     place(batch, batch->count++, lock);
     rlock_client_wake(client);
-    if (batch->count == RLOCK_BATCH_MAX) {
-        list_remove(&batch->link);
-        list_append(&class->full, &batch->link);
-        class->open_count--;
-    }
     return STATUS_OK;
 }
 
@@ -276,13 +258,8 @@ void rlock_batch_flush(struct rlock_client *client)
 {
     int64_t now_us = clock_mono_us();
 
-    for (int i = 0; i < RLOCK_CLASSES; i++) {
-        struct rlock_class *class = &client->batches.classes[i];
-
-        send_all(&class->full, now_us);
-        send_all(&class->open, now_us);
-        class->open_count = 0;
-    }
+    for (int i = 0; i < RLOCK_CLASSES; i++)
+        send_all(&client->batches.classes[i], now_us);
     redis_conn_flush(client->conn);
 }
 
@@ -543,10 +520,8 @@ static void cancel_in(struct list *batches)
 
 void rlock_batch_cancel_all(struct rlock_client *client)
 {
-    for (int i = 0; i < RLOCK_CLASSES; i++) {
-        cancel_in(&client->batches.classes[i].open);
-        cancel_in(&client->batches.classes[i].full);
-    }
+    for (int i = 0; i < RLOCK_CLASSES; i++)
+        cancel_in(&client->batches.classes[i]);
     cancel_in(&client->batches.sent);
     cancel_in(&client->batches.failed);
 }

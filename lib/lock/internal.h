@@ -93,15 +93,9 @@ struct rlock_server {
 
 /* -- batches: batch.c -- */
 
-struct rlock_class {
-    struct list open; /* batches with room; few */
-    struct list full;
-    unsigned open_count;
-};
-
 struct rlock_batches {
-    struct rlock_class classes[RLOCK_CLASSES];
-    struct list sent;   /* until all their locks have a result */
+    struct list classes[RLOCK_CLASSES]; /* struct rlock_batch, not sent */
+    struct list sent;                   /* until all their locks have a result */
     struct list failed; /* could not be sent; rlock_batch_complete_failed() ends them */
     struct list spare;
     struct redis_command wait_command; /* the WAIT in progress, if any */
