@@ -513,7 +513,7 @@ static void cancel_in(struct list *batches)
     LIST_EACH(struct rlock_batch, batch, batches, link) {
         for (unsigned i = 0; i < batch->count; i++) {
             if (batch->locks[i] != NULL)
-                batch->op->on_cancel(batch->client, batch->locks[i], batch->is_sent);
+                batch->op->on_cancel(batch->client, batch->locks[i]);
         }
     }
 }

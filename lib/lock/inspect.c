@@ -86,8 +86,7 @@ static void inspect_on_forced(struct rlock_client *client UNUSED, struct rlock *
     answer(lock, status, NULL);
 }
 
-static void inspect_on_cancel(struct rlock_client *client, struct rlock *lock,
-                              bool is_sent UNUSED)
+static void inspect_on_cancel(struct rlock_client *client, struct rlock *lock)
 {
     rlock_batch_leave(lock);
     rlock_state_answer(client, lock, STATUS_CANCELLED);

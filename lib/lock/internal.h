@@ -66,9 +66,9 @@ struct rlock_op {
     /* The lock has left its batch. */
     void (*on_result)(struct rlock_client *client, struct rlock *lock,
                       const struct rlock_result *result);
-    /* The client is being closed; `is_sent`: the server may execute it. Calls no callback
-       of a user and adds nothing to a batch; may replace locks in batches. */
-    void (*on_cancel)(struct rlock_client *client, struct rlock *lock, bool is_sent);
+    /* The client is being closed. Calls no callback of a user and adds nothing to a batch;
+       may replace locks in batches. */
+    void (*on_cancel)(struct rlock_client *client, struct rlock *lock);
     bool is_query; /* its batches have one lock, which gets the reply as it is */
 };
 

@@ -204,14 +204,14 @@ void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
         fail_acquire(client, lock, status);
 }
 
-void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock,
-                                bool is_sent)
+void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock)
 {
-    bool is_queued = is_in_server_queue(lock);
+    bool may_exist =
+        rlock_batch_is_sent(lock) || is_in_server_queue(lock) || lock->in_doubt;
 
     rlock_wait_end(client, lock, false);
     rlock_batch_leave(lock);
-    if (is_sent || is_queued || lock->in_doubt)
+    if (may_exist)
         rlock_orphan_unknown(client, lock);
     rlock_state_answer(client, lock, STATUS_CANCELLED);
 }
@@ -219,7 +219,7 @@ void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock,
 void rlock_state_cancel(struct rlock_client *client, struct rlock *lock)
 {
     if (lock->state == RLOCK_ACQUIRING)
-        rlock_state_cancel_acquire(client, lock, rlock_batch_is_sent(lock));
+        rlock_state_cancel_acquire(client, lock);
 }
 
 /* -- renew -- */
@@ -250,8 +250,7 @@ void rlock_state_on_renew(struct rlock_client *client, struct rlock *lock,
     }
 }
 
-void rlock_state_cancel_renew(struct rlock_client *client UNUSED, struct rlock *lock,
-                              bool is_sent UNUSED)
+void rlock_state_cancel_renew(struct rlock_client *client UNUSED, struct rlock *lock)
 {
     rlock_batch_leave(lock);
     if (lock->state == RLOCK_HELD)
@@ -309,8 +308,7 @@ void rlock_state_on_extend(struct rlock_client *client, struct rlock *lock,
     finish(lock, RLOCK_HELD, result->status);
 }
 
-void rlock_state_cancel_extend(struct rlock_client *client, struct rlock *lock,
-                               bool is_sent UNUSED)
+void rlock_state_cancel_extend(struct rlock_client *client, struct rlock *lock)
 {
     rlock_batch_leave(lock);
     rlock_state_answer(client, lock, STATUS_CANCELLED);
@@ -369,8 +367,7 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
     finish(lock, RLOCK_IDLE, result->status);
 }
 
-void rlock_state_cancel_release(struct rlock_client *client, struct rlock *lock,
-                                bool is_sent UNUSED)
+void rlock_state_cancel_release(struct rlock_client *client, struct rlock *lock)
 {
     if (rlock_orphan_owns(lock))
         return;

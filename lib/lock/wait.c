@@ -471,7 +471,7 @@ void rlock_waits_close(struct rlock_client *client)
         struct rlock *lock = waiter->lock;
 
         if (lock != NULL)
-            lock->kind->acquire_wait.on_cancel(client, lock, false);
+            lock->kind->acquire_wait.on_cancel(client, lock);
         closing_handle(&client->closing, (uv_handle_t *)&waiter->timer);
     }
     rlock_channels_close(client);

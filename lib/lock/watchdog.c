@@ -48,7 +48,7 @@ void rlock_watchdog_init(struct rlock_client *client)
 static void cancel_all(struct rlock_client *client, struct list *locks)
 {
     LIST_DRAIN(struct rlock, lock, locks, watch_link)
-        lock->kind->renew.on_cancel(client, lock, false);
+        lock->kind->renew.on_cancel(client, lock);
 }
 
 void rlock_watchdog_close(struct rlock_client *client)
