@@ -22,32 +22,24 @@ static bool is_free_to_use(const struct rlock *lock)
 static void set_up(struct rlock_client *client, struct rlock *lock,
                    const struct rlock_acquire_options *options)
 {
+    *lock = (struct rlock){
+        .kind = options->kind == NULL ? &rlock_plain : options->kind,
+        .on_lost = options->on_lost,
+        .watched = options->watchdog,
+        .lease_ms = options->lease_ms == 0 ? RLOCK_LEASE_MS_DEFAULT : options->lease_ms,
+        .wait_ms = options->wait_ms,
+        .spin_min_ms = options->spin_min_ms,
+        .spin_max_ms = options->spin_max_ms,
+        .replicas = options->replicas,
+        .replicas_wait_ms = options->replicas_wait_ms,
+        .holder = options->holder,
+        .serial = ++client->last_serial,
+        .process = client->process,
+        .client = client,
+        .began_us = clock_mono_us(),
+    };
     list_init(&lock->link);
     list_init(&lock->watch_link);
-    lock->batch = NULL;
-    lock->waiter = NULL;
-    lock->in_doubt = false;
-    lock->subject = NULL;
-    lock->kind = options->kind == NULL ? &rlock_plain : options->kind;
-    lock->on_lost = options->on_lost;
-    lock->watched = options->watchdog;
-    lock->lease_ms = options->lease_ms;
-    if (options->lease_ms == 0)
-        lock->lease_ms = RLOCK_LEASE_MS_DEFAULT;
-    lock->wait_ms = options->wait_ms;
-    lock->spin_min_ms = options->spin_min_ms;
-    lock->spin_max_ms = options->spin_max_ms;
-    lock->replicas = options->replicas;
-    lock->replicas_wait_ms = options->replicas_wait_ms;
-    lock->holder = options->holder;
-    lock->serial = ++client->last_serial;
-    lock->process = client->process;
-    lock->client = client;
-    lock->began_us = clock_mono_us();
-    lock->fence = 0;
-    lock->tries = 0;
-    lock->is_counted = false;
-    lock->safe_until_us = 0;
 }
 
 static bool is_valid_lease(uint32_t lease_ms)

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PTTL_NO_KEY (-2)
+
 typedef void (*inspect_cb)(enum status status, const struct rlock_info *info, void *arg);
 typedef void (*force_cb)(enum status status, void *arg);
 
@@ -48,15 +50,12 @@ static void inspect_on_answer(struct rlock *lock, enum status status, void *arg 
 static enum status read_info(const struct rlock_client *client,
                              const struct redis_reply *reply, struct rlock_info *ret_info)
 {
-    const struct redis_reply *owner = redis_script_at(reply, 0);
-
-    if (redis_reply_is_nil(owner))
-        return STATUS_NOT_FOUND;
-    ret_info->owner = redis_reply_text(owner, &ret_info->owner_len);
-    if (ret_info->owner == NULL ||
-        !redis_reply_int(redis_script_at(reply, 1), &ret_info->remaining_ms) ||
+    ret_info->owner = redis_reply_text(redis_script_at(reply, 0), &ret_info->owner_len);
+    if (!redis_reply_int(redis_script_at(reply, 1), &ret_info->remaining_ms) ||
         !redis_reply_int(redis_script_at(reply, 2), &ret_info->count))
         return STATUS_IO;
+    if (ret_info->owner == NULL)
+        return ret_info->remaining_ms == PTTL_NO_KEY ? STATUS_NOT_FOUND : STATUS_IO;
     ret_info->is_ours = strncmp(ret_info->owner, client->id, RLOCK_CLIENT_ID_LEN) == 0;
     return STATUS_OK;
 }

@@ -9,11 +9,6 @@ static const redisReply *inside(const struct redis_reply *reply)
     return (const redisReply *)(const void *)reply;
 }
 
-bool redis_reply_is_nil(const struct redis_reply *reply)
-{
-    return reply != NULL && inside(reply)->type == REDIS_REPLY_NIL;
-}
-
 bool redis_reply_int(const struct redis_reply *reply, int64_t *ret_value)
 {
     if (reply == NULL || inside(reply)->type != REDIS_REPLY_INTEGER)

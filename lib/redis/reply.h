@@ -9,8 +9,6 @@
 /** Valid during the callback that gets it. NULL, for no reply, is accepted everywhere. */
 struct redis_reply;
 
-bool redis_reply_is_nil(const struct redis_reply *reply);
-
 /** Set `ret_value` if the reply is an integer. */
 bool redis_reply_int(const struct redis_reply *reply, int64_t *ret_value);
 
