@@ -6,9 +6,6 @@
 #include <assert.h>
 #include <string.h>
 
-#define TEXT_OF(number) #number
-#define TEXT(number)    TEXT_OF(number)
-
 static const char bad_lease[] =
     "lease_ms: must be " TEXT(RLOCK_LEASE_MS_MIN) " to " TEXT(RLOCK_LEASE_MS_MAX);
 static const char cannot_renew[] = "kind: cannot be renewed or extended";

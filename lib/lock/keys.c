@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_OF(number) #number
-#define TEXT(number)    TEXT_OF(number)
-
 #define FENCE_KEY_DEFAULT "lock:fence"
 #define WAITING_SUFFIX    ":waiting"
 #define WAITING_MAX_MS    6000 /* three times the pause of waiters between two tries */

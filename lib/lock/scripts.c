@@ -2,9 +2,6 @@
 #include "lock/scripts.h"
 #include "lock/rlock.h"
 
-#define TEXT_OF(number) #number
-#define TEXT(number)    TEXT_OF(number)
-
 /* clang-format off */
 
 /*

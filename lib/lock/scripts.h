@@ -20,6 +20,10 @@
 
 #include "redis/script.h"
 
+/** A constant as text, for literals. */
+#define TEXT_OF(number) #number
+#define TEXT(number)    TEXT_OF(number)
+
 /* clang-format off */
 #define RLOCK_SCRIPTS(X)                                                                    \
     /* fence key, names; lease ms, latest us, owners */                                     \

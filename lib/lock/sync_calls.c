@@ -183,8 +183,13 @@ static void sync_begin_view(struct rlock_sync_call *base)
 {
     struct call *call = of(base);
 
-    call->is_held = rlock_is_held(call->viewed);
-    call->safe_us = rlock_safe_for_us(call->viewed, clock_mono_us());
+    if (call->group == NULL) {
+        call->is_held = rlock_is_held(call->viewed);
+        call->safe_us = rlock_safe_for_us(call->viewed, clock_mono_us());
+    } else {
+        call->fence = rlock_group_fence(call->group, call->index);
+        call->safe_us = rlock_group_safe_for_us(call->group, clock_mono_us());
+    }
     rlock_sync_answer(base, STATUS_OK);
 }
 
@@ -315,18 +320,9 @@ void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group)
     (void)RUN(BASE(sync, NULL, sync_begin_group_cancel, NULL), .group = group);
 }
 
-static void sync_begin_group_view(struct rlock_sync_call *base)
-{
-    struct call *call = of(base);
-
-    call->fence = rlock_group_fence(call->group, call->index);
-    call->safe_us = rlock_group_safe_for_us(call->group, clock_mono_us());
-    rlock_sync_answer(base, STATUS_OK);
-}
-
 int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group *group)
 {
-    struct call call = {BASE(sync, NULL, sync_begin_group_view, NULL), .group = group};
+    struct call call = {BASE(sync, NULL, sync_begin_view, NULL), .group = group};
 
     return rlock_sync_run(&call.base) == STATUS_OK ? call.safe_us : 0;
 }
@@ -334,7 +330,7 @@ int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group
 int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
                                size_t index)
 {
-    struct call call = {BASE(sync, NULL, sync_begin_group_view, NULL), .group = group,
+    struct call call = {BASE(sync, NULL, sync_begin_view, NULL), .group = group,
                         .index = index};
 
     return rlock_sync_run(&call.base) == STATUS_OK ? call.fence : 0;
