@@ -85,12 +85,6 @@ static void inspect_on_forced(struct rlock_client *client UNUSED, struct rlock *
     answer(lock, status, NULL);
 }
 
-static void inspect_on_cancel(struct rlock_client *client, struct rlock *lock)
-{
-    rlock_batch_leave(lock);
-    rlock_state_answer(client, lock, STATUS_CANCELLED);
-}
-
 static const struct rlock_op inspect_op = {
     .script = RLOCK_SCRIPT_INSPECT,
     .class_id = RLOCK_CLASS_ACQUIRE,
@@ -99,7 +93,7 @@ static const struct rlock_op inspect_op = {
     .keys = "n",
     .args = "",
     .on_result = inspect_on_inspected,
-    .on_cancel = inspect_on_cancel,
+    .on_cancel = rlock_state_cancel_call,
 };
 
 static const struct rlock_op force_op = {
@@ -110,7 +104,7 @@ static const struct rlock_op force_op = {
     .keys = "nqb",
     .args = "",
     .on_result = inspect_on_forced,
-    .on_cancel = inspect_on_cancel,
+    .on_cancel = rlock_state_cancel_call,
 };
 
 /** Start a copy of `request`, in which the callback is set. */

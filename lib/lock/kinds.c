@@ -46,7 +46,7 @@ static size_t kind_redisson_channel(const struct rlock *lock,
      args, rlock_state_on_renew, rlock_state_cancel_renew, false}
 #define EXTEND(script, keys, args)                                                           \
     {RLOCK_SCRIPT_##script, RLOCK_CLASS_RENEW, STATUS_LOST, false, "", keys,                 \
-     args, rlock_state_on_extend, rlock_state_cancel_extend, false}
+     args, rlock_state_on_extend, rlock_state_cancel_call, false}
 #define RELEASE(script, shared, keys, args)                                                  \
     {RLOCK_SCRIPT_##script, RLOCK_CLASS_RELEASE, STATUS_LOST, false, shared, keys,           \
      args, rlock_state_on_release, rlock_state_cancel_release, false}

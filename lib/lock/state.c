@@ -127,8 +127,7 @@ static void grant(struct rlock_client *client, struct rlock *lock,
     rlock_wait_end(client, lock, true);
     lock->fence = result->fence;
     lock->safe_until_us = safe_until_us(result->sent_us, lock->lease_ms);
-    if (lock->watched)
-        rlock_watchdog_add(client, lock, result->sent_us);
+    rlock_watchdog_set(client, lock, result->sent_us);
     count_grant(client, lock);
     finish(lock, RLOCK_HELD, STATUS_OK);
 }
@@ -244,7 +243,7 @@ void rlock_state_on_renew(struct rlock_client *client, struct rlock *lock,
     if (result->status == STATUS_OK) {
         client->stats.renewed++;
         lock->safe_until_us = safe_until_us(result->sent_us, lock->lease_ms);
-        rlock_watchdog_renewed(client, lock, result->sent_us);
+        rlock_watchdog_set(client, lock, result->sent_us);
     } else if (result->status == STATUS_LOST) {
         lose(client, lock);
     }
@@ -299,7 +298,7 @@ void rlock_state_on_extend(struct rlock_client *client, struct rlock *lock,
     }
     if (result->status == STATUS_OK) {
         lock->safe_until_us = until_us;
-        rlock_watchdog_renewed(client, lock, result->sent_us);
+        rlock_watchdog_set(client, lock, result->sent_us);
     } else {
         if (until_us < lock->safe_until_us)
             lock->safe_until_us = until_us; /* it may have been shortened */
@@ -308,7 +307,7 @@ void rlock_state_on_extend(struct rlock_client *client, struct rlock *lock,
     finish(lock, RLOCK_HELD, result->status);
 }
 
-void rlock_state_cancel_extend(struct rlock_client *client, struct rlock *lock)
+void rlock_state_cancel_call(struct rlock_client *client, struct rlock *lock)
 {
     rlock_batch_leave(lock);
     rlock_state_answer(client, lock, STATUS_CANCELLED);

@@ -57,7 +57,7 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
                             const struct rlock_result *result);
 void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock);
 void rlock_state_cancel_renew(struct rlock_client *client, struct rlock *lock);
-void rlock_state_cancel_extend(struct rlock_client *client, struct rlock *lock);
+void rlock_state_cancel_call(struct rlock_client *client, struct rlock *lock);
 void rlock_state_cancel_release(struct rlock_client *client, struct rlock *lock);
 
 #endif

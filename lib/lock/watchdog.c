@@ -69,8 +69,11 @@ static struct list *bucket_of(struct rlock_watchdog *watchdog, uint32_t lease_ms
     return &watchdog->buckets[octave * 8 + ((lease_ms >> (octave - 3)) & 7)];
 }
 
-void rlock_watchdog_add(struct rlock_client *client, struct rlock *lock, int64_t sent_us)
+void rlock_watchdog_set(struct rlock_client *client, struct rlock *lock, int64_t sent_us)
 {
+    if (!lock->watched)
+        return;
+    list_remove(&lock->watch_link);
     lock->renew_at_us = sent_us + (int64_t)lock->lease_ms * 1000 / 3;
     list_append(bucket_of(&client->watchdog, lock->lease_ms), &lock->watch_link);
     wake_at(&client->watchdog, lock->renew_at_us);
@@ -82,15 +85,6 @@ void rlock_watchdog_remove(struct rlock *lock)
         return;
     list_remove(&lock->watch_link);
     rlock_batch_leave(lock);
-}
-
-void rlock_watchdog_renewed(struct rlock_client *client, struct rlock *lock,
-                            int64_t sent_us)
-{
-    if (!lock->watched)
-        return;
-    list_remove(&lock->watch_link);
-    rlock_watchdog_add(client, lock, sent_us);
 }
 
 void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock)

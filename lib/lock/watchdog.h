@@ -9,12 +9,8 @@ void rlock_watchdog_init(struct rlock_client *client);
 /** Stop. The watched locks get `on_cancel` of their renewal. */
 void rlock_watchdog_close(struct rlock_client *client);
 
-/** Watch a held lock whose lease was sent at `sent_us`. */
-void rlock_watchdog_add(struct rlock_client *client, struct rlock *lock, int64_t sent_us);
-
-/** The lease of a watched lock was set again, by a call sent at `sent_us`. */
-void rlock_watchdog_renewed(struct rlock_client *client, struct rlock *lock,
-                            int64_t sent_us);
+/** The lease of a held lock was set by a call sent at `sent_us`: watch it from then on. */
+void rlock_watchdog_set(struct rlock_client *client, struct rlock *lock, int64_t sent_us);
 
 /** The rest of a watched lock's lease is in doubt: renew it now. */
 void rlock_watchdog_hurry(struct rlock_client *client, struct rlock *lock);
