@@ -441,6 +441,10 @@ check-package: $(BUILD)/seckill
 check-demo:
 	$(CHECK) "demo in containers" docker/demo.sh test
 
+.PHONY: tokens
+tokens: $(BUILD)/app/test/auth/test_auth_mutated ## check mutated tokens in two ways: TOKENS=1000000
+	@$< $(if $(TOKENS),$(TOKENS),1000000)
+
 # The fuzzers need clang's libFuzzer. New inputs are kept in var/fuzz, and so are inputs that
 # cause a failure; they join the tests when they are added to app/test/fuzz/corpus.
 FUZZ_SECONDS ?= 60

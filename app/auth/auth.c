@@ -14,6 +14,7 @@
 struct key {
     const char *kid; /* NULL: verifies the tokens without a kid */
     struct jws_key *key;
+    char *header; /* of the tokens that auth_make() signs with it, encoded; NULL: none */
 };
 
 struct auth {
@@ -44,7 +45,29 @@ bool auth_parse_role(struct text name, enum auth_role *ret_role)
     return false;
 }
 
+/* Frees `json`; NULL: out of memory. */
+static char *print_and_free(json_t *json)
+{
+    char *text = json_dumps(json, JSON_COMPACT);
+
+    json_decref(json);
+    return text;
+}
+
 /* -- keys -- */
+
+/* NULL: out of memory, or the kid is not UTF-8. */
+static char *encode_header(const struct auth *auth, const char *kid)
+{
+    char *json = print_and_free(json_pack(
+        "{s:s, s:s, s:s*}", "alg", jws_alg_name(auth->alg), "typ", "JWT", "kid", kid));
+    char *text = json != NULL ? malloc(BASE64_TEXT_BYTES(strlen(json))) : NULL;
+
+    if (text != NULL)
+        base64_encode(json, strlen(json), text);
+    free(json);
+    return text;
+}
 
 /* An invalid key must stop the start, not refuse every token later. */
 static enum status add_key(struct auth *auth, const char *variable, const char *kid,
@@ -62,7 +85,7 @@ static enum status add_key(struct auth *auth, const char *variable, const char *
     if (key == NULL)
         return err_set(reterr, STATUS_INVALID,
                        "%s is not a public key (PEM) of SECKILL_JWT_ALG", variable);
-    auth->keys[auth->key_count++] = (struct key){kid, key};
+    auth->keys[auth->key_count++] = (struct key){kid, key, encode_header(auth, kid)};
     return STATUS_OK;
 }
 
@@ -156,6 +179,7 @@ static enum status read_signer(struct auth *auth, const char *pem, struct err *r
         return err_set(reterr, STATUS_INVALID,
                        "SECKILL_JWT_PRIVATE_KEY_FILE is not a private key (PEM) of"
                        " SECKILL_JWT_ALG without a passphrase");
+    auth->signer.header = encode_header(auth, NULL);
     return STATUS_OK;
 }
 
@@ -187,14 +211,20 @@ out:
     return status;
 }
 
+static void clear_key(struct key *key)
+{
+    jws_key_free(key->key);
+    free(key->header);
+}
+
 void auth_free(struct auth *auth)
 {
     if (auth == NULL)
         return;
     if (auth->alg != CONFIG_HS256) /* otherwise one of the keys */
-        jws_key_free(auth->signer.key);
+        clear_key(&auth->signer);
     for (size_t i = 0; i < auth->key_count; i++)
-        jws_key_free(auth->keys[i].key);
+        clear_key(&auth->keys[i]);
     free(auth->issuer);
     free(auth->audience);
     free(auth->names);
@@ -341,15 +371,31 @@ static bool read_claims(const struct auth *auth, const json_t *claims, int64_t n
            has_audience(json_object_get(claims, "aud"), auth->audience);
 }
 
-static enum status check_signature(const struct auth *auth, const struct token *token,
-                                   const json_t *header)
+/* Most headers are written as auth_make() writes them; only others are parsed. */
+static enum status find_key(const struct auth *auth, struct text text,
+                            const struct key **ret_key)
+{
+    json_t *header = NULL;
+    enum status status;
+
+    for (size_t i = 0; i < auth->key_count; i++) {
+        *ret_key = &auth->keys[i];
+        if ((*ret_key)->header != NULL && text_is(text, (*ret_key)->header))
+            return STATUS_OK;
+    }
+    status = read_part(text, &header);
+    *ret_key = status == STATUS_OK ? choose_key(auth, header) : NULL;
+    json_decref(header);
+    return status == STATUS_OK && *ret_key == NULL ? STATUS_REFUSED : status;
+}
+
+static enum status check_signature(const struct key *key, const struct token *token)
 {
     char signature[JWS_SIGNATURE_BYTES_MAX];
-    const struct key *key = choose_key(auth, header);
     size_t len;
 
-    if (key == NULL || !base64_decode(token->signature.bytes, token->signature.len,
-                                      signature, sizeof(signature), &len))
+    if (!base64_decode(token->signature.bytes, token->signature.len, signature,
+                       sizeof(signature), &len))
         return STATUS_REFUSED;
     return jws_verify(key->key, token->signed_text, (struct text){signature, len});
 }
@@ -358,17 +404,17 @@ static enum status check_signature(const struct auth *auth, const struct token *
 static enum status check_token(const struct auth *auth, const struct token *token,
                                int64_t now_s, struct identity *ret_identity)
 {
-    json_t *header = NULL, *claims = NULL;
-    enum status status = read_part(token->header, &header);
+    const struct key *key;
+    json_t *claims = NULL;
+    enum status status = find_key(auth, token->header, &key);
 
     if (status == STATUS_OK)
-        status = check_signature(auth, token, header);
+        status = check_signature(key, token);
     if (status == STATUS_OK)
         status = read_part(token->claims, &claims);
     if (status == STATUS_OK && !read_claims(auth, claims, now_s, ret_identity))
         status = STATUS_REFUSED;
     json_decref(claims);
-    json_decref(header);
     return status;
 }
 
@@ -387,15 +433,6 @@ enum status auth_check(const struct auth *auth, struct text authorization, int64
 }
 
 /* -- issuing -- */
-
-/* Frees `json`; NULL: out of memory. */
-static char *print_and_free(json_t *json)
-{
-    char *text = json_dumps(json, JSON_COMPACT);
-
-    json_decref(json);
-    return text;
-}
 
 static const char *or_null(const char *text)
 {
@@ -417,21 +454,19 @@ static char *print_claims(const struct auth *auth, const struct identity *identi
 }
 
 /* NULL: out of memory, or signing failed. */
-static char *join_token(const struct auth *auth, const char *header, const char *claims)
+static char *join_token(const struct key *signer, const char *claims)
 {
     unsigned char signature[JWS_SIGNATURE_BYTES_MAX];
-    size_t size = BASE64_TEXT_BYTES(strlen(header)) + BASE64_TEXT_BYTES(strlen(claims)) +
+    size_t size = strlen(signer->header) + 1 + BASE64_TEXT_BYTES(strlen(claims)) +
                   BASE64_TEXT_BYTES(sizeof(signature));
     char *token = malloc(size);
     size_t len, signature_len;
 
     if (token == NULL)
         return NULL;
-    len = base64_encode(header, strlen(header), token);
-    token[len++] = '.';
+    len = (size_t)sprintf(token, "%s.", signer->header);
     len += base64_encode(claims, strlen(claims), token + len);
-    if (!jws_sign(auth->signer.key, (struct text){token, len}, signature,
-                  &signature_len)) {
+    if (!jws_sign(signer->key, (struct text){token, len}, signature, &signature_len)) {
         free(token);
         return NULL;
     }
@@ -443,18 +478,15 @@ static char *join_token(const struct auth *auth, const char *header, const char 
 enum status auth_make(const struct auth *auth, const struct identity *identity,
                       int64_t now_s, int64_t ttl_s, char **ret_token, struct err *reterr)
 {
-    char *header, *claims, *token = NULL;
+    char *claims, *token = NULL;
 
     assert(identity->user_id > 0);
     if (auth->signer.key == NULL)
         return err_set(reterr, STATUS_INVALID,
                        "SECKILL_JWT_PRIVATE_KEY_FILE is not set; signing requires it");
-    header = print_and_free(json_pack("{s:s, s:s, s:s*}", "alg", jws_alg_name(auth->alg),
-                                      "typ", "JWT", "kid", auth->signer.kid));
     claims = print_claims(auth, identity, now_s + ttl_s);
-    if (header != NULL && claims != NULL)
-        token = join_token(auth, header, claims);
-    free(header);
+    if (claims != NULL && auth->signer.header != NULL)
+        token = join_token(&auth->signer, claims);
     free(claims);
     if (token == NULL)
         return err_set(reterr, STATUS_NO_MEMORY, "signing failed");

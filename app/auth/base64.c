@@ -2,6 +2,7 @@
 #include "app/auth/base64.h"
 
 #include <stdint.h>
+#include <string.h>
 
 static const char alphabet[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -24,42 +25,52 @@ size_t base64_encode(const void *bytes, size_t len, char *ret_text)
     return out;
 }
 
-/* 255: not in the alphabet. */
-static uint8_t value_of(char c)
+#define INVALID 64
+#define VALUE(c)                                                                         \
+    (uint8_t)((c) >= 'A' && (c) <= 'Z'   ? (c) - 'A'                                     \
+              : (c) >= 'a' && (c) <= 'z' ? (c) - 'a' + 26                                \
+              : (c) >= '0' && (c) <= '9' ? (c) - '0' + 52                                \
+              : (c) == '-'               ? 62                                            \
+              : (c) == '_'               ? 63                                            \
+                                         : INVALID)
+#define FOUR(c)    VALUE(c), VALUE((c) + 1), VALUE((c) + 2), VALUE((c) + 3)
+#define SIXTEEN(c) FOUR(c), FOUR((c) + 4), FOUR((c) + 8), FOUR((c) + 12)
+#define QUARTER(c) SIXTEEN(c), SIXTEEN((c) + 16), SIXTEEN((c) + 32), SIXTEEN((c) + 48)
+
+static const uint8_t values[256] = {QUARTER(0), QUARTER(64), QUARTER(128), QUARTER(192)};
+
+/* Four characters are 24 bits. False: one of them is not in the alphabet. */
+static bool decode_four(const char *text, uint32_t *ret_bits)
 {
-    if (c >= 'A' && c <= 'Z')
-        return (uint8_t)(c - 'A');
-    if (c >= 'a' && c <= 'z')
-        return (uint8_t)(c - 'a' + 26);
-    if (c >= '0' && c <= '9')
-        return (uint8_t)(c - '0' + 52);
-    return c == '-' ? 62 : c == '_' ? 63 : 255;
+    uint32_t a = values[(uint8_t)text[0]], b = values[(uint8_t)text[1]];
+    uint32_t c = values[(uint8_t)text[2]], d = values[(uint8_t)text[3]];
+
+    *ret_bits = a << 18 | b << 12 | c << 6 | d;
+    return (a | b | c | d) < INVALID;
 }
 
 bool base64_decode(const char *text, size_t len, void *ret_bytes, size_t size,
                    size_t *ret_len)
 {
+    size_t whole = len / 4 * 4, rest = len % 4, rest_bytes = rest * 3 / 4;
+    char last[4] = {'A', 'A', 'A', 'A'}; /* bits of 0 */
     uint8_t *to = ret_bytes;
-    uint32_t bits = 0;
-    unsigned bit_count = 0;
-    size_t out = 0;
+    uint32_t bits;
 
-    for (size_t i = 0; i < len; i++) {
-        uint8_t value = value_of(text[i]);
-
-        if (value > 63)
-            return false;
-        bits = bits << 6 | value;
-        bit_count += 6;
-        if (bit_count < 8)
-            continue;
-        bit_count -= 8;
-        if (out == size)
-            return false;
-        to[out++] = (uint8_t)(bits >> bit_count);
-    }
-    if (bit_count >= 6 || (bits & ((1U << bit_count) - 1)) != 0)
+    if (rest == 1 || whole / 4 * 3 + rest_bytes > size)
         return false;
-    *ret_len = out;
+    for (size_t i = 0; i < whole; i += 4) {
+        if (!decode_four(text + i, &bits))
+            return false;
+        *to++ = (uint8_t)(bits >> 16);
+        *to++ = (uint8_t)(bits >> 8);
+        *to++ = (uint8_t)bits;
+    }
+    memcpy(last, text + whole, rest);
+    if (!decode_four(last, &bits) || (bits & (0xffffffU >> (8 * rest_bytes))) != 0)
+        return false;
+    for (size_t i = 0; i < rest_bytes; i++)
+        *to++ = (uint8_t)(bits >> (16 - 8 * i));
+    *ret_len = whole / 4 * 3 + rest_bytes;
     return true;
 }
