@@ -10,8 +10,8 @@
 
 #define EVERY_MS     1000
 #define KEPT_MS      600000
-#define KEPT_KEY_S   3600 /* after the last instance has stopped */
-#define ENTRIES_MAX  6000 /* per answer: those of ten instances */
+#define KEPT_KEY_S   "3600" /* after the last instance has stopped */
+#define ENTRIES_MAX  "6000" /* per answer: those of ten instances */
 #define INSTANCE_MAX 96
 
 struct stats {
@@ -31,35 +31,28 @@ static void stats_on_written(struct redis_command *command, enum status status U
     list_item(command, struct stats_read, command)->stats->writing--;
 }
 
-static void add(struct stats *stats, const char *text, size_t len)
+static void write_words(struct stats *stats, struct stats_read *write,
+                        const char *const *words)
 {
-    struct redis_conn *conn = stats->options.conn;
-
-    if (redis_conn_begin(conn, 8) != STATUS_OK)
-        return;
-    redis_conn_arg_text(conn, "XADD");
-    redis_conn_arg_text(conn, STATS_KEY);
-    redis_conn_arg_text(conn, "MINID");
-    redis_conn_arg_text(conn, "~");
-    redis_conn_arg_uint(conn, (uint64_t)(clock_real_us() / 1000 - KEPT_MS));
-    redis_conn_arg_text(conn, "*");
-    redis_conn_arg_text(conn, stats->instance);
-    redis_conn_arg(conn, text, len);
-    stats->writing +=
-        redis_conn_end(conn, &stats->add.command, stats_on_written) == STATUS_OK;
+    stats->writing += redis_conn_words(stats->options.conn, &write->command,
+                                       stats_on_written, words) == STATUS_OK;
 }
 
-static void set_expire(struct stats *stats)
+static void print_oldest_ms(char text[24])
 {
-    struct redis_conn *conn = stats->options.conn;
+    snprintf(text, 24, "%" PRId64, clock_real_us() / 1000 - KEPT_MS);
+}
 
-    if (redis_conn_begin(conn, 3) != STATUS_OK)
-        return;
-    redis_conn_arg_text(conn, "EXPIRE");
-    redis_conn_arg_text(conn, STATS_KEY);
-    redis_conn_arg_uint(conn, KEPT_KEY_S);
-    stats->writing +=
-        redis_conn_end(conn, &stats->expire.command, stats_on_written) == STATUS_OK;
+static void write_stats(struct stats *stats, const char *text)
+{
+    static const char *const expire[] = {"EXPIRE", STATS_KEY, KEPT_KEY_S, NULL};
+    char oldest_ms[24];
+    const char *const add[] = {"XADD", STATS_KEY,       "MINID", "~", oldest_ms,
+                               "*",    stats->instance, text,    NULL};
+
+    print_oldest_ms(oldest_ms);
+    write_words(stats, &stats->add, add);
+    write_words(stats, &stats->expire, expire);
 }
 
 static void stats_on_timer(uv_timer_t *timer)
@@ -73,10 +66,8 @@ static void stats_on_timer(uv_timer_t *timer)
         return;
     metrics_print_stats(document.out, stats->options.all_metrics);
     text = text_document_end(&document);
-    if (text != NULL) {
-        add(stats, text, document.len);
-        set_expire(stats);
-    }
+    if (text != NULL)
+        write_stats(stats, text);
     free(text);
 }
 
@@ -136,26 +127,17 @@ static void stats_on_reply(struct redis_command *command, enum status status,
 enum status stats_read(struct stats *stats, const char *after, struct stats_read *read,
                        void (*done)(struct stats_read *read, char *text))
 {
-    struct redis_conn *conn = stats->options.conn;
-    char from[STATS_ID_BYTES + 16];
+    char from[STATS_ID_BYTES + 24];
+    const char *const words[] = {"XRANGE", STATS_KEY,   from, "+",
+                                 "COUNT",  ENTRIES_MAX, NULL};
 
-    if (redis_conn_begin(conn, 6) != STATUS_OK)
-        return STATUS_DOWN;
     if (after[0] != '\0')
         snprintf(from, sizeof(from), "(%s", after);
     else
-        snprintf(from, sizeof(from), "%" PRId64, clock_real_us() / 1000 - KEPT_MS);
+        print_oldest_ms(from);
     read->stats = stats;
     read->done = done;
-    redis_conn_arg_text(conn, "XRANGE");
-    redis_conn_arg_text(conn, STATS_KEY);
-    redis_conn_arg_text(conn, from);
-    redis_conn_arg_text(conn, "+");
-    redis_conn_arg_text(conn, "COUNT");
-    redis_conn_arg_uint(conn, ENTRIES_MAX);
-    return redis_conn_end(conn, &read->command, stats_on_reply) == STATUS_OK
-               ? STATUS_OK
-               : STATUS_DOWN;
+    return redis_conn_words(stats->options.conn, &read->command, stats_on_reply, words);
 }
 
 char *stats_print_own(struct stats *stats)

@@ -45,7 +45,7 @@ struct stats *stats_open(const struct stats_options *options);
  *        first. `is_shared` is false if Redis did not answer: then the one item is the
  *        present state of this instance.
  *
- * Returns  STATUS_OK; STATUS_DOWN: Redis is down, `done` will not be called
+ * Returns  STATUS_OK; STATUS_DOWN, STATUS_NO_MEMORY: `done` will not be called
  */
 MUST_CHECK enum status stats_read(struct stats *stats, const char *after,
                                   struct stats_read *read,
