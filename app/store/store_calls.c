@@ -56,6 +56,15 @@ void *store_call_new(struct store *store, size_t size, store_query_cb done)
     return call;
 }
 
+struct rows_call *store_rows_call_new(struct store *store, store_query_cb done, void *arg)
+{
+    struct rows_call *call = store_call_new(store, sizeof(*call), done);
+
+    call->arg = arg;
+    params_begin(&store->params);
+    return call;
+}
+
 void store_call_free(struct call *call)
 {
     params_clear(&call->params);

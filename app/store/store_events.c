@@ -30,16 +30,10 @@ static struct event decode_event(const PGresult *result, int row)
     };
 }
 
-struct events_call {
-    struct call call;
-    store_events_cb callback;
-    void *arg;
-};
-
 static void store_on_events(struct store_query *query, enum status status,
                             const PGresult *result, const struct err *why UNUSED)
 {
-    struct events_call *call = list_item(query, struct events_call, call.query);
+    struct rows_call *call = list_item(query, struct rows_call, call.query);
     size_t count = status == STATUS_OK ? (size_t)PQntuples(result) : 0;
     struct event *events = count > 0 ? calloc(count, sizeof(*events)) : NULL;
 
@@ -47,7 +41,7 @@ static void store_on_events(struct store_query *query, enum status status,
         status = STATUS_NO_MEMORY;
     for (size_t i = 0; status == STATUS_OK && i < count; i++)
         events[i] = decode_event(result, (int)i);
-    call->callback(status, events, status == STATUS_OK ? count : 0, call->arg);
+    call->callback.events(status, events, status == STATUS_OK ? count : 0, call->arg);
     free(events);
     store_call_free(&call->call);
 }
@@ -55,12 +49,10 @@ static void store_on_events(struct store_query *query, enum status status,
 void store_list_events(struct store *store, const struct event_filter *filter,
                        store_events_cb callback, void *arg)
 {
-    struct events_call *call = store_call_new(store, sizeof(*call), store_on_events);
+    struct rows_call *call = store_rows_call_new(store, store_on_events, arg);
     struct store_params *params = &store->params;
 
-    call->callback = callback;
-    call->arg = arg;
-    params_begin(params);
+    call->callback.events = callback;
     params_int64(params, filter->voucher_id);
     params_int64(params, filter->after_id);
     params_int64(params, filter->limit);

@@ -44,10 +44,15 @@ struct lookup_call {
     size_t count;
 };
 
-/** A call that is answered with rows of vouchers. */
-struct vouchers_call {
+/** A call that is answered with rows. */
+struct rows_call {
     struct call call;
-    store_vouchers_cb callback;
+    union {
+        store_order_cb order;
+        store_orders_cb orders;
+        store_events_cb events;
+        store_vouchers_cb vouchers;
+    } callback;
     void *arg;
 };
 
@@ -145,6 +150,10 @@ void store_free(struct store *store, void *block);
 /** A call of `size` bytes that begins with a struct call; `done` frees it. */
 void *store_call_new(struct store *store, size_t size, store_query_cb done);
 void store_call_free(struct call *call);
+
+/** The same for rows, and begin store->params. */
+struct rows_call *store_rows_call_new(struct store *store, store_query_cb done,
+                                      void *arg);
 
 /** Answer `call` with `status` in the next turn of the loop. */
 void store_answer_later(struct call *call, enum status status);

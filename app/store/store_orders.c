@@ -586,49 +586,35 @@ bool store_decode_order(const PGresult *result, int row, int first,
     return decode_detail(&detail, ret_order);
 }
 
-struct order_call {
-    struct call call;
-    store_order_cb callback;
-    void *arg;
-};
-
 static void store_on_order(struct store_query *query, enum status status,
                            const PGresult *result, const struct err *why UNUSED)
 {
-    struct order_call *call = list_item(query, struct order_call, call.query);
+    struct rows_call *call = list_item(query, struct rows_call, call.query);
     struct order order;
 
     if (status == STATUS_OK && PQntuples(result) == 0)
         status = STATUS_NOT_FOUND;
     if (status == STATUS_OK && !store_decode_order(result, 0, 0, &order))
         status = STATUS_IO;
-    call->callback(status, status == STATUS_OK ? &order : NULL, call->arg);
+    call->callback.order(status, status == STATUS_OK ? &order : NULL, call->arg);
     store_call_free(&call->call);
 }
 
 void store_read_order(struct store *store, int64_t order_id, int64_t user_id,
                       store_order_cb callback, void *arg)
 {
-    struct order_call *call = store_call_new(store, sizeof(*call), store_on_order);
+    struct rows_call *call = store_rows_call_new(store, store_on_order, arg);
 
-    call->callback = callback;
-    call->arg = arg;
-    params_begin(&store->params);
+    call->callback.order = callback;
     params_int64(&store->params, order_id);
     params_int64(&store->params, user_id);
     store_read(&call->call, STATEMENT_READ_ORDER, 1);
 }
 
-struct orders_call {
-    struct call call;
-    store_orders_cb callback;
-    void *arg;
-};
-
 static void store_on_orders(struct store_query *query, enum status status,
                             const PGresult *result, const struct err *why UNUSED)
 {
-    struct orders_call *call = list_item(query, struct orders_call, call.query);
+    struct rows_call *call = list_item(query, struct rows_call, call.query);
     size_t count = status == STATUS_OK ? (size_t)PQntuples(result) : 0;
     struct order *orders = count > 0 ? calloc(count, sizeof(*orders)) : NULL;
 
@@ -638,7 +624,7 @@ static void store_on_orders(struct store_query *query, enum status status,
         if (!store_decode_order(result, (int)i, 0, &orders[i]))
             status = STATUS_IO;
     }
-    call->callback(status, orders, status == STATUS_OK ? count : 0, call->arg);
+    call->callback.orders(status, orders, status == STATUS_OK ? count : 0, call->arg);
     free(orders);
     store_call_free(&call->call);
 }
@@ -646,11 +632,9 @@ static void store_on_orders(struct store_query *query, enum status status,
 void store_list_orders(struct store *store, const struct order_filter *filter,
                        store_orders_cb callback, void *arg)
 {
-    struct orders_call *call = store_call_new(store, sizeof(*call), store_on_orders);
+    struct rows_call *call = store_rows_call_new(store, store_on_orders, arg);
 
-    call->callback = callback;
-    call->arg = arg;
-    params_begin(&store->params);
+    call->callback.orders = callback;
     params_int64(&store->params, filter->user_id);
     params_int64(&store->params, filter->voucher_id);
     params_int64(&store->params, filter->before_id == 0 ? INT64_MAX : filter->before_id);

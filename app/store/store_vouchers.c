@@ -46,7 +46,7 @@ static struct voucher decode_voucher(const PGresult *result, int row)
 static void store_on_vouchers(struct store_query *query, enum status status,
                               const PGresult *result, const struct err *why UNUSED)
 {
-    struct vouchers_call *call = list_item(query, struct vouchers_call, call.query);
+    struct rows_call *call = list_item(query, struct rows_call, call.query);
     int rows = status == STATUS_OK ? PQntuples(result) : 0;
     struct voucher *vouchers = rows > 0 ? calloc((size_t)rows, sizeof(*vouchers)) : NULL;
     size_t count = 0;
@@ -57,9 +57,9 @@ static void store_on_vouchers(struct store_query *query, enum status status,
         if (!PQgetisnull(result, row, COLUMN_ID))
             vouchers[count++] = decode_voucher(result, row);
     }
-    call->callback(status, count > 0 ? vouchers : NULL, count,
-                   status == STATUS_OK ? result_time(result, 0, COLUMN_NOW) : 0,
-                   call->arg);
+    call->callback.vouchers(status, count > 0 ? vouchers : NULL, count,
+                            status == STATUS_OK ? result_time(result, 0, COLUMN_NOW) : 0,
+                            call->arg);
     free(vouchers);
     store_call_free(&call->call);
 }
@@ -98,11 +98,9 @@ static void store_on_restocked(struct store_query *query, enum status status,
 static struct call *begin(struct store *store, store_query_cb done,
                           store_vouchers_cb callback, void *arg)
 {
-    struct vouchers_call *call = store_call_new(store, sizeof(*call), done);
+    struct rows_call *call = store_rows_call_new(store, done, arg);
 
-    call->callback = callback;
-    call->arg = arg;
-    params_begin(&store->params);
+    call->callback.vouchers = callback;
     return &call->call;
 }
 
