@@ -125,7 +125,7 @@ static enum status apply_file(const struct run *run, const struct embedded *file
 /* -- migrations -- */
 
 /* Before anything is applied: every recorded migration is known, and unchanged. */
-static enum status check_recorded(const struct run *run, struct err *reterr)
+static enum status check_recorded(struct run *run, struct err *reterr)
 {
     bool is_changed = false;
     enum status status = STATUS_OK;
@@ -151,7 +151,7 @@ static enum status check_recorded(const struct run *run, struct err *reterr)
     return STATUS_OK;
 }
 
-static enum status apply_migrations(const struct run *run, struct err *reterr)
+static enum status apply_migrations(struct run *run, struct err *reterr)
 {
     enum status status = STATUS_OK;
     unsigned applied = 0;
@@ -223,7 +223,7 @@ static enum status drop_function(const struct run *run, const char *path,
     return db_run(run->db, text, path, reterr);
 }
 
-static enum status apply_functions(const struct run *run, struct err *reterr)
+static enum status apply_functions(struct run *run, struct err *reterr)
 {
     /* for "set search_path from current": the schema of the tables, and nothing before it */
     enum status status = db_run(run->db,
@@ -245,11 +245,13 @@ static enum status apply_functions(const struct run *run, struct err *reterr)
     return status;
 }
 
-static enum status grant_rights(const struct run *run, struct err *reterr)
+static enum status grant_rights(struct run *run, struct err *reterr)
 {
     enum status status = STATUS_OK;
 
-    for (int row = 0; status == STATUS_OK && row < PQntuples(run->roles); row++) {
+    for (int row = 0;
+         status == STATUS_OK && !run->options->is_dry_run && row < PQntuples(run->roles);
+         row++) {
         const char *const values[] = {PQgetvalue(run->roles, row, 0)};
         PGresult *result = PQexecParams(run->db->conn, "select grant_service($1)", 1,
                                         NULL, values, NULL, NULL, 0);
@@ -261,7 +263,7 @@ static enum status grant_rights(const struct run *run, struct err *reterr)
 }
 
 /* Reserve the schema for the owner of the functions, as far as this role may. */
-static enum status protect_schema(const struct run *run, struct err *reterr)
+static enum status protect_schema(struct run *run, struct err *reterr)
 {
     PGresult *result = PQexec(run->db->conn, REVOKE_CREATE);
     enum status status = db_check(run->db, result, "rights on the schema", reterr);
@@ -315,23 +317,15 @@ static enum status read_database(struct run *run, struct err *reterr)
 
 static enum status migrate(struct run *run, struct err *reterr)
 {
+    static enum status (*const steps[])(struct run *, struct err *) = {
+        read_database,    check_recorded,  protect_schema,
+        apply_migrations, apply_functions, grant_rights};
     enum status status = db_run(run->db, "begin", "begin", reterr);
 
-    if (status == STATUS_OK)
-        status = read_database(run, reterr);
-    if (status == STATUS_OK)
-        status = check_recorded(run, reterr);
-    if (status == STATUS_OK)
-        status = protect_schema(run, reterr);
-    if (status == STATUS_OK)
-        status = apply_migrations(run, reterr);
-    if (status == STATUS_OK)
-        status = apply_functions(run, reterr);
-    if (status == STATUS_OK && !run->options->is_dry_run) {
-        status = grant_rights(run, reterr);
-        if (status == STATUS_OK)
-            return db_run(run->db, "commit", "commit", reterr);
-    }
+    for (size_t i = 0; status == STATUS_OK && i < sizeof(steps) / sizeof(steps[0]); i++)
+        status = steps[i](run, reterr);
+    if (status == STATUS_OK && !run->options->is_dry_run)
+        return db_run(run->db, "commit", "commit", reterr);
     PQclear(PQexec(run->db->conn, "rollback"));
     return status;
 }
