@@ -164,6 +164,10 @@ static void catalogue_on_read(enum status status, const struct voucher *vouchers
         sample_clock(catalogue, database_now_us);
         LIST_EACH(struct catalogue_entry, entry, &done, link) {
             entry->exists = false;
+            /* only what arrived during the read may be newer: the database may be another one
+               now, a standby that knows less */
+            if (entry->read_us < catalogue->read_sent_us)
+                entry->version = 0;
             entry->read_us = catalogue->read_sent_us;
         }
         for (size_t i = 0; i < count; i++)
@@ -260,6 +264,7 @@ void catalogue_invalidate(struct catalogue *catalogue, int64_t id)
             entry->changed_us = now_us;
         return;
     }
+    catalogue->offset_taken_us = 0; /* the clock may be that of another server */
     while ((entry = idmap_next(&catalogue->entries, &at)) != NULL)
         entry->changed_us = now_us;
 }

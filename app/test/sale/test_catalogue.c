@@ -316,6 +316,26 @@ static void test_catalogue_update__counts_as_a_read(void **state UNUSED)
     assert_int_equal(reader.stock_left, 3);
 }
 
+/* A standby that was promoted may know less than the primary before it. */
+static void test_catalogue_read__believes_a_database_that_knows_less(void **state UNUSED)
+{
+    struct voucher_snapshot snapshot = {.voucher_id = 7, .version = 9, .stock_left = 0};
+
+    read_voucher(7, 5);
+    pass_us(1);
+    catalogue_update(fixture.catalogue, &snapshot);
+    assert_int_equal(get(7)->stock_left, 0);
+    pass_us(1);
+    catalogue_invalidate(fixture.catalogue, 0);
+    pass_us(1);
+    read_voucher(7, 2); /* version 0 */
+    assert_int_equal(get(7)->stock_left, 2);
+    snapshot.version = 1;
+    snapshot.stock_left = 1;
+    catalogue_update(fixture.catalogue, &snapshot);
+    assert_int_equal(get(7)->stock_left, 1);
+}
+
 /* -- the database's clock -- */
 
 static void read_clock(int64_t round_trip_us, int64_t database_us)
@@ -351,6 +371,17 @@ static void test_catalogue_now__keeps_the_best_sample_for_10_s(void **state UNUS
     assert_int_equal(error_us, 1000);
 }
 
+static void test_catalogue_now__forgets_the_clock_of_another_server(void **state UNUSED)
+{
+    int64_t error_us;
+
+    read_clock(2000, 5000000);
+    catalogue_invalidate(fixture.catalogue, 0);
+    read_clock(4000, 14000000); /* less exact */
+    assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 14002000);
+    assert_int_equal(error_us, 2000);
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, open_catalogue, close_catalogue)
@@ -366,7 +397,9 @@ int main(void)
         TEST(test_catalogue__entries_in_use_stay_valid),
         TEST(test_catalogue__unused_entries_are_evicted_after_30_s),
         TEST(test_catalogue_update__counts_as_a_read),
+        TEST(test_catalogue_read__believes_a_database_that_knows_less),
         TEST(test_catalogue_now__keeps_the_best_sample_for_10_s),
+        TEST(test_catalogue_now__forgets_the_clock_of_another_server),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
