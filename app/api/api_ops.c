@@ -17,9 +17,16 @@ static const char *postgres_word(const struct metrics_health *health)
 {
     if (health->has_postgres)
         return "up";
-    if (health->postgres_failure == STATUS_INVALID)
+    switch (health->postgres_failure) {
+    case STATUS_INVALID:
         return "not_utf8";
-    return health->postgres_failure == STATUS_REFUSED ? "no_rights" : "down";
+    case STATUS_REFUSED:
+        return "no_rights";
+    case STATUS_BUSY:
+        return "read_only";
+    default:
+        return "down";
+    }
 }
 
 void api_read_readyz(struct api_request *request)

@@ -1,6 +1,6 @@
 /* cmd_audit.c - `seckill audit`: checks the guarantees on the data of the database. */
 #include "app/cmd/cmd.h"
-#include "app/store/database_check.h"
+#include "app/store/database_url.h"
 #include "app/store/db.h"
 
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static int cmd_audit(int argc, char **argv UNUSED, const struct config *config,
     uint64_t broken = 0;
     enum status status;
 
-    if (argc != 1 || database_check_url(config->database_url, reterr) != STATUS_OK)
+    if (argc != 1 || database_url_check(config->database_url, NULL, reterr) != STATUS_OK)
         return EXIT_USAGE;
     status = db_open(config->database_url, &db, reterr);
     if (status == STATUS_OK)

@@ -1,6 +1,6 @@
 /* cmd_migrate.c - `seckill migrate`: brings the database up to this version. */
 #include "app/cmd/cmd.h"
-#include "app/store/database_check.h"
+#include "app/store/database_url.h"
 #include "app/store/db.h"
 
 #include <stdio.h>
@@ -77,7 +77,7 @@ static int cmd_migrate(int argc, char **argv, const struct config *config,
     enum status status;
 
     if (!parse_arguments(argc, argv, &options) ||
-        database_check_url(config->database_url, reterr) != STATUS_OK)
+        database_url_check(config->database_url, NULL, reterr) != STATUS_OK)
         return EXIT_USAGE;
     progress.is_dry_run = options.is_dry_run;
     status = db_open(config->database_url, &db, reterr);

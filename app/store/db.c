@@ -1,10 +1,11 @@
 /* db.c - a blocking connection. */
 #include "app/store/db.h"
 
-#include "app/store/database_check.h"
+#include "app/store/database_url.h"
 #include "app/store/db_impl.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void ignore_notice(void *arg UNUSED, const char *message UNUSED)
 {
@@ -12,13 +13,22 @@ static void ignore_notice(void *arg UNUSED, const char *message UNUSED)
 
 enum status db_open(const char *database_url, struct db **ret_db, struct err *reterr)
 {
+    unsigned hosts = 1;
+    enum status status = database_url_check(database_url, &hosts, reterr);
     /* the URL comes last, so its settings win */
-    const char *const keywords[] = {"connect_timeout", "fallback_application_name",
-                                    "client_encoding", "dbname", NULL};
-    const char *const values[] = {"10", "seckill", "UTF8", database_url, NULL};
-    enum status status = err_set(reterr, STATUS_NO_MEMORY, "out of memory");
-    struct db *db = calloc(1, sizeof(*db));
+    /* clang-format off */
+    const char *const keywords[] = {"connect_timeout", "target_session_attrs",
+        "fallback_application_name", "client_encoding", "dbname", NULL};
+    /* clang-format on */
+    const char *const values[] = {
+        "10", hosts > 1 ? "primary" : "any", "seckill", "UTF8", database_url, NULL};
+    struct db *db;
+    const char *encoding;
 
+    if (status != STATUS_OK)
+        return status;
+    status = err_set(reterr, STATUS_NO_MEMORY, "out of memory");
+    db = calloc(1, sizeof(*db));
     if (db == NULL)
         goto out;
     db->conn = PQconnectdbParams(keywords, values, 1);
@@ -28,9 +38,12 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
         status = err_set(reterr, STATUS_IO, "%s", PQerrorMessage(db->conn));
         goto out;
     }
-    status = database_check_encoding(db->conn, reterr);
-    if (status != STATUS_OK)
+    encoding = PQparameterStatus(db->conn, "server_encoding");
+    if (encoding == NULL || strcmp(encoding, "UTF8") != 0) {
+        status = err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8,
+                         encoding == NULL ? "unknown" : encoding);
         goto out;
+    }
     PQsetNoticeProcessor(db->conn, ignore_notice, NULL);
     *ret_db = db;
     return STATUS_OK;

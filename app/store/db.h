@@ -14,9 +14,12 @@
 struct db;
 
 /**
+ * Of several hosts the primary is taken, unless the URL has target_session_attrs.
+ *
  * @ret_db  set on STATUS_OK; close with db_close()
  *
- * Returns  STATUS_OK; STATUS_IO; STATUS_INVALID: the encoding is not UTF8; STATUS_NO_MEMORY
+ * Returns  STATUS_OK; STATUS_IO; STATUS_INVALID: the URL, or the encoding is not UTF8;
+ *          STATUS_NO_MEMORY
  */
 MUST_CHECK enum status db_open(const char *database_url, struct db **ret_db,
                                struct err *reterr);

@@ -11,8 +11,10 @@
  * waits for a row lock for a short time only; then it returns to the queue of its voucher,
  * which from then on gets a bounded share of the connections until it is fast again.
  *
- * A failed connection is reopened with back-off, without end. Every call is answered
- * exactly once, never from inside the call, with
+ * A failed connection is reopened with back-off, without end, at the next host if there are
+ * several. All connections are to the same server: when one has found another that accepts
+ * writes, all others follow. Every call is answered exactly once, never from inside the call,
+ * with
  *   STATUS_OK
  *   STATUS_DOWN       not connected: nothing was sent
  *   STATUS_IO,
@@ -41,7 +43,7 @@ struct store;
 
 struct store_options {
     uv_loop_t *loop;
-    const char *database_url; /* libpq URI or keyword string */
+    const char *database_url; /* libpq URI or keyword string; see database_url.h */
     uint32_t timeout_ms;      /* per call without a deadline of its own */
     unsigned lanes;           /* connections for batches of orders, >= 1 */
     bool expires_orders;      /* open a connection for store_expire_orders() */
@@ -50,7 +52,8 @@ struct store_options {
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
     /* All connections but that for expiry are up, or one is not, because of `why`:
        STATUS_INVALID: the database is not UTF8; STATUS_REFUSED: the role may not place
-       orders; other states: no connection. Called when that changes. */
+       orders; STATUS_BUSY: the server is read-only; other states: no connection. Called when
+       that changes. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
 };

@@ -7,7 +7,6 @@
  * A call that cannot be sent is answered by a timer without delay, because no callback
  * may run inside the call that caused it.
  */
-#include "app/store/database_check.h"
 #include "app/store/store_impl.h"
 #include "base/clock.h"
 
@@ -168,7 +167,7 @@ static void report_state(struct store *store, const struct err *why)
 {
     bool is_up = are_all_up(store);
     bool is_refused =
-        why != NULL && (why->status == STATUS_INVALID || why->status == STATUS_REFUSED);
+        why != NULL && why->status != STATUS_IO && why->status != STATUS_TIMEOUT;
 
     if (store->is_state_reported && store->is_up == is_up &&
         (!is_refused || store->is_refused))
@@ -182,46 +181,44 @@ static void report_state(struct store *store, const struct err *why)
         store->options.on_state(is_up, why, store->options.arg);
 }
 
-static void store_on_conn_up(struct store_conn *conn UNUSED, void *arg)
+static enum role role_of(const struct store *store, const struct store_conn *conn)
 {
-    report_state(arg, NULL);
+    unsigned role = 0;
+
+    while (store->conns[role] != conn)
+        role++;
+    return role;
 }
 
-static void store_on_main_up(struct store_conn *conn, void *arg)
+/* All connections are to one server, see resolving in store_orders.c. */
+static void store_on_conn_up(struct store_conn *conn, void *arg)
 {
-    const struct store *store = arg;
+    struct store *store = arg;
 
-    if (store->options.on_voucher_changed != NULL)
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        if (store->conns[i] != NULL)
+            store_conn_follow(store->conns[i], conn);
+    }
+    if (role_of(store, conn) == ROLE_MAIN && store->options.on_voucher_changed != NULL)
         store->options.on_voucher_changed(0, store->options.arg);
-    store_on_conn_up(conn, arg);
+    report_state(store, NULL);
 }
 
-static void store_on_conn_down(struct store_conn *conn UNUSED, bool was_up,
+/* Postgres ends the session for expiry of a process that stood still for EXPIRY_IDLE_MS. That is
+   no fault of Postgres, and not counted as one. */
+static void store_on_conn_down(struct store_conn *conn, bool was_up,
                                const struct err *why, void *arg)
 {
     struct store *store = arg;
+    enum role role = role_of(store, conn);
 
-    store->reconnects += was_up;
+    if (role >= ROLE_LANE && store_conn_pending(conn) > 0)
+        store_suspect(store, store_conn_backend(conn));
+    if (role == ROLE_EXPIRY)
+        store->expiry->is_leader = false; /* the lock ended with the session */
+    else
+        store->reconnects += was_up;
     report_state(store, why);
-}
-
-static void store_on_lane_down(struct store_conn *conn, bool was_up,
-                               const struct err *why, void *arg)
-{
-    if (store_conn_pending(conn) > 0)
-        store_suspect(arg, store_conn_backend(conn));
-    store_on_conn_down(conn, was_up, why, arg);
-}
-
-/* Postgres ends the session of a process that stood still for EXPIRY_IDLE_MS. That is no
-   fault of Postgres, and not counted as one. */
-static void store_on_expiry_down(struct store_conn *conn, bool was_up UNUSED,
-                                 const struct err *why, void *arg)
-{
-    struct store *store = arg;
-
-    store->expiry->is_leader = false; /* the lock ended with the session */
-    store_on_conn_down(conn, false, why, arg);
 }
 
 static void store_on_notify(const char *payload, void *arg)
@@ -244,7 +241,7 @@ static struct store_conn_options conn_options(const struct store *store, unsigne
         .statements = store_statements,
         .barrier = STATEMENT_BARRIER,
         .on_up = store_on_conn_up,
-        .on_down = role < ROLE_LANE ? store_on_conn_down : store_on_lane_down,
+        .on_down = store_on_conn_down,
         .arg = (void *)(uintptr_t)store,
     };
 
@@ -256,7 +253,6 @@ static struct store_conn_options conn_options(const struct store *store, unsigne
         options.statement_ms = timeout_ms / 4 + 1;
         options.lock_ms = 0; /* they wait for migrations only */
         options.listen = "seckill_voucher";
-        options.on_up = store_on_main_up;
         options.on_notify = store_on_notify;
     }
     if (role == ROLE_EXPIRY) {
@@ -265,7 +261,6 @@ static struct store_conn_options conn_options(const struct store *store, unsigne
         options.statement_ms = EXPIRY_TIMEOUT_MS / 4 * 3;
         options.lock_ms = EXPIRY_LOCK_MS;
         options.idle_ms = EXPIRY_IDLE_MS;
-        options.on_down = store_on_expiry_down;
     }
     return options;
 }
@@ -339,7 +334,7 @@ static struct store *store_new(const struct store_options *options)
 enum status store_open(const struct store_options *options, struct store **ret_store,
                        struct err *reterr)
 {
-    enum status status = database_check_url(options->database_url, reterr);
+    enum status status = database_url_check(options->database_url, NULL, reterr);
     struct store *store;
 
     if (status != STATUS_OK)

@@ -1,10 +1,14 @@
 /*
  * store_conn.c - one non-blocking connection to Postgres on a libuv loop.
  *
- * States: WAITING (for the next attempt) -> CONNECTING (PQconnectPoll) -> PREPARING
- * (the session's settings and statements are under way) -> UP, and back to WAITING
- * after a failure. One timer serves as back-off, as deadline of an attempt, and as
- * deadline of the oldest query.
+ * States: WAITING (for the next attempt) -> RESOLVING (the name of the host, in a thread of
+ * libuv) -> CONNECTING (PQconnectPoll) -> PREPARING (the session's settings and statements
+ * are under way) -> UP, and back to WAITING after a failure. One timer serves as back-off, as
+ * deadline of an attempt, and as deadline of the oldest query.
+ *
+ * Each attempt takes the next host. With several hosts, one that does not answer costs a part
+ * of the timeout only. A name server that does not answer holds up the hosts with names; their
+ * attempts share one request, which cannot be cancelled.
  *
  * A query is one statement followed by a Sync, so the server commits each by itself. Its
  * rows arrive before the commit: a query is done when the answer to its Sync has arrived.
@@ -21,13 +25,13 @@
  */
 #include "app/store/store_conn.h"
 
-#include "app/store/database_check.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/closing.h"
 #include "base/random.h"
 
 #include <inttypes.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,12 +39,21 @@
 
 #define BACKOFF_MS_MIN 40
 #define BACKOFF_MS_MAX 500
+#define HOST_PART      5   /* of the timeout, for one host of several */
+#define HOST_MS_MIN    200 /* a login takes that long on a busy machine */
 
-enum state { STATE_WAITING, STATE_CONNECTING, STATE_PREPARING, STATE_UP, STATE_CLOSED };
+enum state {
+    STATE_WAITING,
+    STATE_RESOLVING,
+    STATE_CONNECTING,
+    STATE_PREPARING,
+    STATE_UP,
+    STATE_CLOSED
+};
 
 struct store_conn {
     struct store_conn_options options;
-    PGconn *pg;      /* NULL in WAITING and CLOSED */
+    PGconn *pg;      /* NULL in WAITING, RESOLVING and CLOSED */
     uv_poll_t *poll; /* freed by itself when it has closed */
     int poll_events;
     struct list pending; /* store_query, in the order of sending */
@@ -48,17 +61,23 @@ struct store_conn {
     PGresult *result;    /* of the oldest pending query, until its commit is known */
     uv_timer_t timer;
     unsigned pending_count;
-    unsigned attempts;     /* since it was up */
+    unsigned attempts; /* since it was up */
+    unsigned host;     /* of this or the next attempt */
+    unsigned host_count;
+    struct database_host target;
+    struct err round; /* why this round through the hosts has failed so far */
+    uv_getaddrinfo_t resolve;
+    unsigned resolve_host; /* whose name it resolves */
+    bool is_resolving;
     uint32_t statement_ms; /* the session's statement_timeout for the next query */
     int64_t deadline_us;   /* of the oldest pending query */
     enum state state;
     struct store_backend backend;
-    struct err broken; /* a failure found while sending; text "": none */
+    int64_t server_start_us; /* distinguishes the server from others */
+    struct err broken;       /* a failure found while sending; text "": none */
     struct closing closing;
     struct closing *owner; /* counts this connection */
 };
-
-static void start_connecting(struct store_conn *conn);
 
 static bool is_broken(const struct store_conn *conn)
 {
@@ -148,34 +167,49 @@ static void answer_failed(struct store_conn *conn, const struct err *why)
     }
 }
 
+/* Whether a server has answered. */
+static bool is_refusal(const struct err *why)
+{
+    return why->status != STATUS_IO && why->status != STATUS_TIMEOUT;
+}
+
 /* `why` may be conn->broken, and callbacks may close the connection. */
 static void fail(struct store_conn *conn, const struct err *why)
 {
     struct err copy = *why;
-    bool was_up = conn->state == STATE_UP;
-    uint32_t pause_ms =
-        backoff_ms(conn->attempts++, BACKOFF_MS_MIN, BACKOFF_MS_MAX, random_u64());
+    bool was_up = conn->state == STATE_UP, is_round_over;
+    unsigned hosts = conn->host_count;
+    uint32_t pause_ms = 0;
 
+    if (conn->attempts % hosts == 0 || is_refusal(why) || !is_refusal(&conn->round))
+        conn->round = *why;
+    is_round_over = ++conn->attempts % hosts == 0;
+    if (is_round_over)
+        pause_ms = backoff_ms(conn->attempts / hosts - 1, BACKOFF_MS_MIN, BACKOFF_MS_MAX,
+                              random_u64());
     drop(conn);
+    conn->host = (conn->host + 1) % hosts;
     conn->state = STATE_WAITING;
     arm(conn, pause_ms * INT64_C(1000));
-    conn->options.on_down(conn, was_up, &copy, conn->options.arg);
+    if (was_up || is_round_over)
+        conn->options.on_down(conn, was_up, &conn->round, conn->options.arg);
     answer_failed(conn, &copy);
 }
 
-static void fail_io(struct store_conn *conn, const char *doing)
+static void fail_io(struct store_conn *conn, const char *doing, const char *words)
 {
     struct err why;
 
-    err_set(&why, STATUS_IO, "%s: %s", doing, PQerrorMessage(conn->pg));
+    err_set(&why, STATUS_IO, "%s: %s", doing, words);
     fail(conn, &why);
 }
 
-static void fail_later(struct store_conn *conn, const char *doing)
+static void fail_later(struct store_conn *conn, enum status status, const char *what,
+                       const char *why)
 {
     if (is_broken(conn))
         return;
-    err_set(&conn->broken, STATUS_IO, "%s: %s", doing, PQerrorMessage(conn->pg));
+    err_set(&conn->broken, status, "%s: %s", what, why);
     arm(conn, 0);
 }
 
@@ -190,7 +224,9 @@ static bool send_settings(struct store_conn *conn)
              "select pid::bigint, backend_start,"
              " coalesce(has_function_privilege(to_regprocedure("
              "  'place_orders(bigint, bigint[], bigint[], text[])'), 'execute'), true)"
-             "  ::int,"
+             "  ::int, pg_postmaster_start_time(),"
+             " (current_setting('transaction_read_only') = 'on')::int,"
+             " current_setting('server_encoding'),"
              " set_config('statement_timeout', '%" PRIu32 "', false),"
              " set_config('lock_timeout', '%" PRIu32 "', false),"
              " set_config('idle_session_timeout', '%" PRIu32 "', false),"
@@ -228,29 +264,26 @@ static void start_preparing(struct store_conn *conn)
     for (; is_sent && statement->name != NULL; statement++)
         is_sent = PQsendPrepare(conn->pg, statement->name, statement->sql, 0, NULL) == 1;
     if (!is_sent || PQpipelineSync(conn->pg) != 1) {
-        fail_io(conn, "prepare");
+        fail_io(conn, "prepare", PQerrorMessage(conn->pg));
         return;
     }
     conn->state = STATE_PREPARING;
+    arm(conn, conn->options.timeout_ms * INT64_C(1000));
     store_conn_flush(conn);
 }
 
 /* After each step libpq may use another socket, even one with the same number. */
 static void continue_connecting(struct store_conn *conn, PostgresPollingStatusType next)
 {
-    struct err why;
-
     if (next == PGRES_POLLING_FAILED) {
-        fail_io(conn, "connect");
+        fail_io(conn, "connect", PQerrorMessage(conn->pg));
         return;
     }
     if (!start_polling(conn)) {
-        fail_io(conn, "no event handle");
+        fail_io(conn, "connect", "no event handle");
         return;
     }
-    if (next == PGRES_POLLING_OK && database_check_encoding(conn->pg, &why) != STATUS_OK)
-        fail(conn, &why);
-    else if (next == PGRES_POLLING_OK)
+    if (next == PGRES_POLLING_OK)
         start_preparing(conn);
     else
         poll_for(conn, next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
@@ -263,56 +296,144 @@ static void ignore_notice(void *arg UNUSED, const char *message UNUSED)
 
 static void start_connecting(struct store_conn *conn)
 {
-    /* a later keyword overrides an earlier one: the URL may set the name, not the encoding */
-    const char *const keywords[] = {"fallback_application_name", "dbname",
-                                    "client_encoding", NULL};
-    const char *const values[] = {"seckill", conn->options.database_url, "UTF8", NULL};
+    /* a later keyword overrides an earlier one, unless it is empty: the URL may set the name,
+       not the encoding */
+    /* clang-format off */
+    const char *const keywords[] = {
+        "fallback_application_name", "dbname", "host", "hostaddr", "port", "client_encoding",
+        "target_session_attrs", NULL};
+    const char *const values[] = {
+        "seckill", conn->options.database_url, conn->target.name, conn->target.address,
+        conn->target.port, "UTF8", "any", NULL};
+    /* clang-format on */
 
     conn->state = STATE_CONNECTING;
     conn->pg = PQconnectStartParams(keywords, values, 1);
     if (conn->pg == NULL || PQstatus(conn->pg) == CONNECTION_BAD) {
-        fail_io(conn, "connect");
+        fail_io(conn, "connect", PQerrorMessage(conn->pg));
         return;
     }
     PQsetNoticeProcessor(conn->pg, ignore_notice, NULL);
-    arm(conn, (int64_t)conn->options.timeout_ms * 1000);
     continue_connecting(conn, PGRES_POLLING_WRITING);
 }
 
-/* The answer to one command of start_preparing(). False: it failed. */
-static bool take_prepared(struct store_conn *conn, const PGresult *result)
+/* -- names -- */
+
+/* Each attempt at a host takes the next of its addresses. */
+static void connect_resolved(struct store_conn *conn, const struct addrinfo *found)
+{
+    const struct addrinfo *at = found;
+    int failure;
+
+    for (unsigned i = conn->attempts / conn->host_count; i > 0; i--)
+        at = at->ai_next == NULL ? found : at->ai_next;
+    failure = getnameinfo(at->ai_addr, at->ai_addrlen, conn->target.address,
+                          sizeof(conn->target.address), NULL, 0, NI_NUMERICHOST);
+    if (failure == 0)
+        start_connecting(conn);
+    else
+        fail_io(conn, conn->target.name, gai_strerror(failure));
+}
+
+static void start_resolving(struct store_conn *conn);
+
+/* The answer may be that to an earlier attempt, at another host. */
+static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
+                             struct addrinfo *found)
+{
+    struct store_conn *conn = request->data;
+
+    conn->is_resolving = false;
+    if (conn->state == STATE_RESOLVING && conn->resolve_host != conn->host)
+        start_resolving(conn);
+    else if (conn->state == STATE_RESOLVING && failure != 0)
+        fail_io(conn, conn->target.name, uv_strerror(failure));
+    else if (conn->state == STATE_RESOLVING)
+        connect_resolved(conn, found);
+    uv_freeaddrinfo(found);
+    closing_done(&conn->closing);
+}
+
+static void start_resolving(struct store_conn *conn)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    int failure;
+
+    conn->state = STATE_RESOLVING;
+    if (conn->is_resolving)
+        return;
+    failure = uv_getaddrinfo(conn->options.loop, &conn->resolve, conn_on_resolved,
+                             conn->target.name, NULL, &hints);
+    if (failure != 0) {
+        fail_io(conn, conn->target.name, uv_strerror(failure));
+        return;
+    }
+    conn->is_resolving = true;
+    conn->resolve_host = conn->host;
+    closing_part(&conn->closing);
+}
+
+/* -- attempts -- */
+
+static uint32_t attempt_ms(const struct store_conn *conn)
+{
+    uint32_t part_ms = conn->options.timeout_ms / HOST_PART;
+
+    return conn->host_count > 1 && part_ms > HOST_MS_MIN ? part_ms
+                                                         : conn->options.timeout_ms;
+}
+
+static void start_attempt(struct store_conn *conn)
+{
+    arm(conn, attempt_ms(conn) * INT64_C(1000));
+    if (!database_url_host(conn->options.database_url, conn->host, &conn->target))
+        fail_io(conn, "connect", "out of memory");
+    else if (database_host_is_named(&conn->target))
+        start_resolving(conn);
+    else
+        start_connecting(conn);
+}
+
+/* A service that may not place orders must not become ready. Titles and keys are UTF-8, which
+   another encoding cannot store. */
+static enum status take_session(struct store_conn *conn, const PGresult *result,
+                                struct err *reterr)
+{
+    const char *encoding = PQgetvalue(result, 0, 5);
+
+    conn->backend.pid = result_int64(result, 0, 0);
+    conn->backend.start_us = result_time(result, 0, 1);
+    conn->server_start_us = result_time(result, 0, 3);
+    if (strcmp(encoding, "UTF8") != 0)
+        return err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8, encoding);
+    if (result_int64(result, 0, 4) != 0)
+        return err_set(reterr, STATUS_BUSY, "the server is read-only");
+    if (result_int64(result, 0, 2) != 1)
+        return err_set(reterr, STATUS_REFUSED,
+                       "this role may not call place_orders(): run seckill migrate"
+                       " --service-role");
+    return STATUS_OK;
+}
+
+/* The answer to one command of start_preparing(). */
+static enum status take_prepared(struct store_conn *conn, const PGresult *result,
+                                 struct err *reterr)
 {
     switch (PQresultStatus(result)) {
     case PGRES_TUPLES_OK:
-        conn->backend.pid = result_int64(result, 0, 0);
-        conn->backend.start_us = result_time(result, 0, 1);
-        return PQntuples(result) == 1 && result_int64(result, 0, 2) == 1;
+        return take_session(conn, result, reterr);
     case PGRES_COMMAND_OK:
-        return true;
+        return STATUS_OK;
     case PGRES_PIPELINE_SYNC:
         conn->state = STATE_UP;
         conn->attempts = 0;
         if (!is_broken(conn))
             uv_timer_stop(&conn->timer);
         conn->options.on_up(conn, conn->options.arg);
-        return true;
+        return STATUS_OK;
     default:
-        return false;
+        return err_set(reterr, STATUS_IO, "prepare: %s", PQresultErrorMessage(result));
     }
-}
-
-/* A service that may not place orders must not become ready. */
-static void fail_prepare(struct store_conn *conn, ExecStatusType kind)
-{
-    struct err why;
-
-    if (kind != PGRES_TUPLES_OK) {
-        fail_io(conn, "prepare");
-        return;
-    }
-    err_set(&why, STATUS_REFUSED,
-            "this role may not call place_orders(): run seckill migrate --service-role");
-    fail(conn, &why);
 }
 
 /* -- answers -- */
@@ -336,29 +457,32 @@ static void start_deadline(struct store_conn *conn)
     arm(conn, query->timeout_ms * INT64_C(1000));
 }
 
-/* Classes of SQLSTATE after which a retry may succeed. */
-static enum status status_of_error(const char *sqlstate)
-{
-    static const char *const busy[] = {
-        "40",    /* rolled back: deadlock, serialization */
-        "53",    /* insufficient resources */
-        "55",    /* not in the required state: lock_not_available */
-        "57",    /* operator intervention: cancelled, shutting down */
-        "58",    /* system error of the server */
-        "25006", /* read-only: a standby, until it is promoted */
-    };
+/* Errors after which a retry may succeed, by the beginning of their SQLSTATE. `session` is why
+   the session is closed; STATUS_OK: it stays. */
+static const struct transient {
+    const char *sqlstate;
+    enum status session;
+} transients[] = {
+    {"0A000", STATUS_IO},   /* a migration has invalidated a prepared statement */
+    {"25006", STATUS_BUSY}, /* the server has become read-only */
+    {"26000", STATUS_IO},   /* a prepared statement is gone */
+    {"40", STATUS_OK},      /* rolled back: deadlock, serialization */
+    {"53", STATUS_OK},      /* insufficient resources */
+    {"55", STATUS_OK},      /* not in the required state: lock_not_available */
+    {"57", STATUS_OK},      /* operator intervention: cancelled, shutting down */
+    {"58", STATUS_OK},      /* system error of the server */
+};
 
-    for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
-        if (strncmp(sqlstate, busy[i], strlen(busy[i])) == 0)
-            return STATUS_BUSY;
+/* NULL: the error is permanent. */
+static const struct transient *find_transient(const char *sqlstate)
+{
+    for (size_t i = 0; i < sizeof(transients) / sizeof(transients[0]); i++) {
+        const struct transient *transient = &transients[i];
+
+        if (strncmp(sqlstate, transient->sqlstate, strlen(transient->sqlstate)) == 0)
+            return transient;
     }
-    return STATUS_REFUSED;
-}
-
-/* A prepared statement is gone, or was invalidated by a migration: reconnect. */
-static bool is_session_stale(const char *sqlstate)
-{
-    return strcmp(sqlstate, "26000") == 0 || strcmp(sqlstate, "0A000") == 0;
+    return NULL;
 }
 
 static void answer_oldest(struct store_conn *conn)
@@ -372,12 +496,12 @@ static void answer_oldest(struct store_conn *conn)
     conn->pending_count--;
     start_deadline(conn);
     if (kind != PGRES_TUPLES_OK && kind != PGRES_COMMAND_OK) {
-        bool is_stale = is_session_stale(result_sqlstate(result));
+        const struct transient *transient = find_transient(result_sqlstate(result));
 
-        err_set(&why, is_stale ? STATUS_BUSY : status_of_error(result_sqlstate(result)),
-                "%s (%s)", PQresultErrorMessage(result), result_sqlstate(result));
-        if (is_stale)
-            fail_later(conn, "stale session");
+        err_set(&why, transient != NULL ? STATUS_BUSY : STATUS_REFUSED, "%s (%s)",
+                PQresultErrorMessage(result), result_sqlstate(result));
+        if (transient != NULL && transient->session != STATUS_OK)
+            fail_later(conn, transient->session, "session", why.text);
     }
     answer(query, why.status, result, &why);
     PQclear(result);
@@ -398,22 +522,23 @@ static void keep_result(struct store_conn *conn, PGresult *result)
 /* False: the connection has failed. */
 static bool take_result(struct store_conn *conn, PGresult *result)
 {
-    if (conn->state == STATE_PREPARING) {
-        bool is_good = take_prepared(conn, result);
-        ExecStatusType kind = PQresultStatus(result);
+    bool is_end = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+    struct err why = {0};
 
-        PQclear(result);
-        if (!is_good)
-            fail_prepare(conn, kind);
-        return is_good;
-    }
-    if (PQresultStatus(result) != PGRES_PIPELINE_SYNC) {
+    if (conn->state != STATE_PREPARING && !is_end) {
         keep_result(conn, result);
         return true;
     }
+    if (conn->state == STATE_PREPARING)
+        why.status = take_prepared(conn, result, &why);
+    else if (strncmp(result_sqlstate(conn->result), "08", 2) == 0) /* of a pooler */
+        err_set(&why, STATUS_IO, "%s", PQresultErrorMessage(conn->result));
+    else
+        answer_oldest(conn);
     PQclear(result);
-    answer_oldest(conn);
-    return true;
+    if (why.status != STATUS_OK)
+        fail(conn, &why);
+    return why.status == STATUS_OK;
 }
 
 static bool is_expecting(const struct store_conn *conn)
@@ -458,7 +583,7 @@ static void take_input(struct store_conn *conn)
         return;
     take_notifications(conn);
     if (conn->pg == pg && (!is_alive || PQstatus(pg) == CONNECTION_BAD))
-        fail_io(conn, "connection lost");
+        fail_io(conn, "connection lost", PQerrorMessage(conn->pg));
 }
 
 static void conn_on_poll(uv_poll_t *poll, int status UNUSED, int events)
@@ -524,13 +649,16 @@ static void conn_on_timer(uv_timer_t *timer)
 
     switch (conn->state) {
     case STATE_WAITING:
-        start_connecting(conn);
+        start_attempt(conn);
         break;
+    case STATE_RESOLVING:
     case STATE_CONNECTING:
     case STATE_PREPARING:
         if (!is_broken(conn))
             err_set(&conn->broken, STATUS_TIMEOUT,
-                    "connect: no answer within %" PRIu32 " ms", conn->options.timeout_ms);
+                    "connect: no answer within %" PRIu32 " ms",
+                    conn->state == STATE_PREPARING ? conn->options.timeout_ms
+                                                   : attempt_ms(conn));
         fail(conn, &conn->broken);
         break;
     case STATE_UP:
@@ -557,13 +685,17 @@ enum status store_conn_open(const struct store_conn_options *options,
 {
     struct store_conn *conn = calloc(1, sizeof(*conn));
 
-    if (conn == NULL)
+    if (conn == NULL ||
+        database_url_check(options->database_url, &conn->host_count, NULL) != STATUS_OK) {
+        free(conn);
         return STATUS_NO_MEMORY;
+    }
     conn->options = *options;
     list_init(&conn->pending);
     list_init(&conn->failed);
     uv_timer_init(options->loop, &conn->timer);
     conn->timer.data = conn;
+    conn->resolve.data = conn;
     closing_start(&conn->closing, conn_on_closed, conn);
     arm(conn, 0);
     *ret_conn = conn;
@@ -577,6 +709,8 @@ void store_conn_close(struct store_conn *conn, struct closing *owner)
     conn->owner = closing_part(owner);
     conn->state = STATE_CLOSED;
     drop(conn);
+    if (conn->is_resolving)
+        uv_cancel((uv_req_t *)&conn->resolve);
     closing_handle(&conn->closing, (uv_handle_t *)&conn->timer);
     closing_done(&conn->closing);
     err_set(&why, STATUS_CANCELLED, "closed");
@@ -596,6 +730,18 @@ unsigned store_conn_pending(const struct store_conn *conn)
 struct store_backend store_conn_backend(const struct store_conn *conn)
 {
     return conn->backend;
+}
+
+void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
+{
+    if (conn->state == STATE_WAITING) {
+        conn->host = leader->host;
+        arm(conn, 0);
+    } else if (conn->state == STATE_UP &&
+               conn->server_start_us != leader->server_start_us) {
+        conn->host = leader->host + conn->host_count - 1; /* fail() takes the next one */
+        fail_later(conn, STATUS_IO, "connection left", "another server accepts writes");
+    }
 }
 
 /* -- sending -- */
@@ -684,7 +830,7 @@ bool store_conn_send(struct store_conn *conn, struct store_query *query,
     is_sent = send_limit(conn, query);
     add_pending(conn, query);
     if (!is_sent || !send_statement(conn, statement, params))
-        fail_later(conn, "send");
+        fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
     return true;
 }
 
@@ -707,7 +853,7 @@ void store_conn_flush(struct store_conn *conn)
         return;
     left = PQflush(conn->pg);
     if (left < 0)
-        fail_later(conn, "send");
+        fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
     else
         poll_for(conn, left > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE);
 }

@@ -4,12 +4,14 @@
  *
  * It sends prepared statements in pipeline mode. Queries leave in the order of
  * store_conn_send() and are answered in that order, each after the commit of its own
- * transaction. The connection opens itself, and reopens itself after a failure with
- * back-off.
+ * transaction. The connection opens itself, and reopens itself after a failure: at the next
+ * host of the URL, with back-off when all have failed. A server that is read-only, such as a
+ * standby, is left.
  */
 #ifndef STORE_CONN_H
 #define STORE_CONN_H
 
+#include "app/store/database_url.h"
 #include "app/store/store_codec.h"
 #include "base/attributes.h"
 #include "base/closing.h"
@@ -60,8 +62,8 @@ struct store_backend {
 
 struct store_conn_options {
     uv_loop_t *loop;
-    const char *database_url; /* borrowed until the connection is closed */
-    uint32_t timeout_ms;      /* to connect */
+    const char *database_url; /* valid; borrowed until the connection is closed */
+    uint32_t timeout_ms;      /* to connect; a part of it for each of several hosts */
     uint32_t statement_ms;    /* initial limit of the session, see struct store_query */
     uint32_t lock_ms;         /* limit of a wait for a lock: STATUS_BUSY; 0: unlimited */
     uint32_t idle_ms;         /* the server ends a session without queries; 0: never */
@@ -69,8 +71,9 @@ struct store_conn_options {
     unsigned barrier;   /* index of a statement without parameters */
     const char *listen; /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
-    /* Once per failed attempt to connect; and, with `was_up`, when an established
-       connection fails, before its queries are answered. */
+    /* When all hosts in turn have failed, with the reason of one that answered if there is
+       one; and, with `was_up`, when an established connection fails, before its queries are
+       answered. */
     void (*on_down)(struct store_conn *conn, bool was_up, const struct err *why,
                     void *arg);
     void (*on_notify)(const char *payload, void *arg); /* may be NULL */
@@ -90,6 +93,12 @@ unsigned store_conn_pending(const struct store_conn *conn);
 
 /** The server process of the connection; during on_down, that of the failed one. */
 struct store_backend store_conn_backend(const struct store_conn *conn);
+
+/**
+ * Use the server of `leader`, which has just come up: leave any other server, whose queries
+ * then fail, and do not wait before the next attempt.
+ */
+void store_conn_follow(struct store_conn *conn, const struct store_conn *leader);
 
 /**
  * Send a statement at the next flush, or earlier.

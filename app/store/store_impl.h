@@ -126,7 +126,7 @@ struct store {
     uv_timer_t retire_timer;
     uv_timer_t deadline_timer; /* while calls wait */
     bool is_up, is_state_reported;
-    bool is_refused; /* the reported reason is one that waiting does not mend */
+    bool is_refused; /* the reported reason is what a server said */
     bool is_closed;
     uint64_t reconnects;
     int64_t commit_us;       /* moving average of the barriers */

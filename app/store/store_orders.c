@@ -4,7 +4,8 @@
  * A batch whose connection failed may have been committed, or may still be committed by a
  * server process that has not noticed the failure. So store_resolve_orders() terminates
  * that process, identified by pid and start, and waits until it is gone. Only then is the
- * result of a look-up final.
+ * result of a look-up final. After a failover the process is on another server and not found:
+ * what it commits there is lost, since the standby that was promoted no longer receives it.
  */
 #include "app/store/store_impl.h"
 #include "base/clock.h"

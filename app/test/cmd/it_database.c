@@ -112,11 +112,35 @@ static void test_serve__is_not_ready_with_an_encoding_other_than_utf8(void **sta
     as_superuser("drop database other with (force)");
 }
 
+/* -- read-only -- */
+
+static bool is_reported_read_only(void *arg)
+{
+    const struct client_reply *reply = request(arg, NULL, NULL, "GET /readyz");
+
+    return reply->status == 503 &&
+           strstr(reply->body, "\"postgres\":\"read_only\"") != NULL;
+}
+
+static void test_serve__is_not_ready_on_a_read_only_server(void **state)
+{
+    struct fixture *fixture = *state;
+    struct service *service;
+
+    as_superuser("alter role " SERVICE_ROLE " set default_transaction_read_only = on");
+    service = fixture_spawn(fixture, NULL);
+    assert_true(becomes_true(is_reported_read_only, service));
+    as_superuser("alter role " SERVICE_ROLE " reset default_transaction_read_only");
+    service_await(service, "/readyz", 200);
+    assert_int_equal(service_stop(service), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_migrate__refuses_an_encoding_other_than_utf8),
         CASE(test_serve__is_not_ready_with_an_encoding_other_than_utf8),
+        CASE(test_serve__is_not_ready_on_a_read_only_server),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -143,12 +143,6 @@ char *PQerrorMessage(const PGconn *conn)
     return (char *)(uintptr_t)(conn == NULL ? "no memory" : conn->error);
 }
 
-/* The only one that is asked for is the encoding. */
-const char *PQparameterStatus(const PGconn *conn UNUSED, const char *name UNUSED)
-{
-    return "UTF8";
-}
-
 void PQfinish(PGconn *conn)
 {
     if (conn == NULL)
@@ -175,12 +169,13 @@ PQnoticeProcessor PQsetNoticeProcessor(PGconn *conn UNUSED,
     return NULL;
 }
 
-/* Any answer but NULL: the URL is well formed. */
+/* The URL is well formed and has no hosts. */
 PQconninfoOption *PQconninfoParse(const char *conninfo UNUSED, char **errmsg UNUSED)
 {
-    static PQconninfoOption none;
+    static PQconninfoOption none[] = {
+        {.keyword = "host"}, {.keyword = "hostaddr"}, {.keyword = "port"}, {0}};
 
-    return &none;
+    return none;
 }
 
 void PQconninfoFree(PQconninfoOption *options UNUSED)

@@ -193,6 +193,54 @@ test_store_place_orders__one_poisoned_row_refuses_the_bundle(void **state UNUSED
     shop_close(shop);
 }
 
+/* Each insert fails with this SQLSTATE. */
+static void fail_inserts(const char *sqlstate)
+{
+    sandbox_do(sandbox,
+               "create function refuse() returns trigger language plpgsql as"
+               " $$ begin raise 'refused' using errcode = '%s'; end $$",
+               sqlstate);
+    sandbox_do(sandbox, "create trigger refusal before insert on voucher_order"
+                        " for each row execute function refuse()");
+}
+
+/* A pooler answers so when it has lost the server. */
+static void test_store_place_orders__a_lost_server_is_unknown(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct basket basket = {0};
+
+    fail_inserts("08006");
+    basket_add(&basket, 1, 1, NULL);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_IO);
+    assert_int_equal(store_reconnects(shop->store), 1);
+    sandbox_do(sandbox, "drop function refuse cascade");
+    basket_resolve(shop, voucher, &basket);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_NONE);
+    shop_await(shop, &shop->is_up);
+    shop_close(shop);
+}
+
+static void test_store_place_orders__leaves_a_read_only_server(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct basket basket = {0};
+
+    fail_inserts("25006");
+    basket_add(&basket, 1, 1, NULL);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_BUSY);
+    while (shop->downs == 0)
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    assert_int_equal(shop->down_why.status, STATUS_BUSY);
+    ASSERT_CONTAINS(shop->down_why.text, "refused");
+    sandbox_do(sandbox, "drop function refuse cascade");
+    shop_await(shop, &shop->is_up);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
+    shop_close(shop);
+}
+
 /* A migration under a running service invalidates prepared statements. */
 static void test_store__a_stale_session_is_replaced(void **state UNUSED)
 {
@@ -683,6 +731,8 @@ int main(void)
         FAULT_CASE(test_store_place_orders__a_row_lock_held_too_long_is_busy),
         FAULT_CASE(test_store_place_orders__a_bundle_leaves_out_a_held_voucher),
         FAULT_CASE(test_store_place_orders__one_poisoned_row_refuses_the_bundle),
+        FAULT_CASE(test_store_place_orders__a_lost_server_is_unknown),
+        FAULT_CASE(test_store_place_orders__leaves_a_read_only_server),
         FAULT_CASE(test_store__a_stale_session_is_replaced),
         FAULT_CASE(test_store__without_a_server_answers_down),
         FAULT_CASE(test_store_open__refuses_an_invalid_url),

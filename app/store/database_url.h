@@ -1,0 +1,44 @@
+/*
+ * database_url.h - the database that SECKILL_DATABASE_URL names: its hosts, and whether it can
+ * be used.
+ *
+ * libpq can try several hosts, but its asynchronous interface has no time limit per host and
+ * resolves names by a blocking call. So the store connects to one host at a time.
+ */
+#ifndef DATABASE_URL_H
+#define DATABASE_URL_H
+
+#include "base/attributes.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+
+/** A host of the URL. "": not given, the default of libpq. */
+struct database_host {
+    char name[256];   /* or the directory of a socket */
+    char address[64]; /* numeric */
+    char port[16];
+};
+
+/**
+ * To be called before anything connects.
+ *
+ * @ret_host_count  set on STATUS_OK, at least 1; may be NULL
+ *
+ * Returns  STATUS_OK; STATUS_INVALID: `reterr` names the setting and shows no part of the
+ *          value, because a password may stand anywhere in a malformed one
+ */
+MUST_CHECK enum status database_url_check(const char *url, unsigned *ret_host_count,
+                                          struct err *reterr);
+
+/** Host number `number` of a URL that passed the check. False: out of memory. */
+MUST_CHECK bool database_url_host(const char *url, unsigned number,
+                                  struct database_host *ret_host);
+
+/** Whether the name must be resolved before a connection. */
+bool database_host_is_named(const struct database_host *host);
+
+/* Titles and keys are UTF-8, which another encoding cannot store. */
+#define DATABASE_NOT_UTF8 "the encoding of the database is %s; it must be UTF8"
+
+#endif
