@@ -306,7 +306,7 @@ RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-it test-interop test-web test-contract test-demo test-package
+.PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-it test-interop test-web test-contract test-demo test-failover test-package
 check: ## build, run the unit tests, lint the changed files
 	@.ci/test.sh check
 test: ## run the tests and linters, the integration tests with ASan and UBSan
@@ -336,6 +336,8 @@ schemathesis: $(BUILD)/seckill ## random requests by the contract: CASES=10000
 	@app/test/contract/run.py $< schemathesis $(if $(filter file,$(origin CASES)),10000,$(CASES))
 test-demo: ## test the demo in containers; starts a Docker if none runs; needs root
 	@.ci/test.sh demo
+test-failover: $(BUILD)/seckill ## fail Postgres over to its standby in several ways while shoppers order
+	@exec load/failover.py $<
 
 .PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-sql check-address check-torture $(TESTS:%=%.check)
 programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD) \
@@ -434,12 +436,14 @@ screens: $(BUILD)/seckill ## take the screenshots in app/docs/screens again
 check-docs: $(BUILD)/seckill $(BUILD)/app/test/core/test_rfc3339
 	$(CHECK) "documents" app/test/docs.py $<
 
-.PHONY: check-package check-demo
+.PHONY: check-package check-demo check-failover
 check-package: $(BUILD)/seckill
 	$(CHECK) "package on a new Debian" .ci/package.sh $(BUILD)
 	$(CHECK) "service under systemd" .ci/systemd.sh $(BUILD)
 check-demo:
 	$(CHECK) "demo in containers" docker/demo.sh test
+check-failover: $(BUILD)/seckill
+	$(CHECK) --show "failovers of Postgres" load/failover.py $<
 
 .PHONY: tokens
 tokens: $(BUILD)/app/test/auth/test_auth_mutated ## check mutated tokens in two ways: TOKENS=1000000

@@ -59,6 +59,8 @@ ci)
     echo_step "the package and the demo"
     step check-package
     step check-demo
+    echo_step "failovers"
+    step check-failover
     ;;
 check) step all check-unit check-changed ;;
 lock) test_lock ;;

@@ -16,6 +16,7 @@ import sys
 import time
 
 import harness
+import pair
 import prove
 
 PLACE = prove.PLACE = "var/standby" # also of the logs of prove.Deployment
@@ -24,52 +25,22 @@ SIZE = 16000
 SECONDS = 6
 
 
-def servers_do(servers, *command):
-    harness.run(f"{harness.LOAD}/servers.sh", command[0], servers.directory, *command[1:])
-
-
-def configure(url, name, value):
-    harness.sql(url, f"alter system set {name} = '{value}'")
-    harness.sql(url, "select pg_reload_conf()")
-
-
-def start_pair(stack):
-    """The standby begins with a copy of the primary."""
-    primary, standby = (harness.Servers(f"{PLACE}/{name}") for name in ("primary", "standby"))
-    for each in (primary, standby):
-        stack.callback(each.down)
-    primary.up()
-    url = primary.env["PG_SUPERUSER_URL"]
-    configure(url, "primary_conninfo", url.rsplit("/", 1)[0] + "/?application_name=standby")
-    primary.down()
-    with open(f"{primary.directory}/postgres/pg_hba.conf", "a") as rules:
-        rules.write("host replication postgres 127.0.0.1/32 scram-sha-256\n")
-    servers_do(standby, "clone", primary.directory)
-    open(f"{standby.directory}/postgres/standby.signal", "w").close()
-    primary.up()
-    standby.up()
-    configure(url, "synchronous_standby_names", "standby")
-    harness.wait_for("the standby is synchronous", lambda: harness.sql(
-        url, "select count(*) from pg_stat_replication where sync_state = 'sync'") == ["1"])
-    return primary, standby
-
-
 # -- faults --
 
 def stop_standby(standby, _deployment):
-    servers_do(standby, "pause", "postgres")
+    pair.servers_do(standby, "pause", "postgres")
     time.sleep(STOP_S)
-    servers_do(standby, "resume", "postgres")
+    pair.servers_do(standby, "resume", "postgres")
 
 
 def kill_standby(standby, _deployment):
-    servers_do(standby, "kill", "postgres")
-    servers_do(standby, "start", "postgres")
+    pair.servers_do(standby, "kill", "postgres")
+    pair.servers_do(standby, "start", "postgres")
 
 
 def fail_over(standby, deployment):
-    servers_do(deployment.servers, "kill", "postgres")
-    harness.sql(standby.env["PG_SUPERUSER_URL"], "select pg_promote()")
+    pair.servers_do(deployment.servers, "kill", "postgres")
+    pair.promote(standby)
     deployment.owner_url = standby.env["PG_OWNER_URL"]
     if deployment.sql("select sum(stock_left) from voucher") == ["0"]:
         raise harness.Failed("the primary was killed after the voucher was sold out")
@@ -80,17 +51,11 @@ FAULTS = (("standby stopped", stop_standby, "PLACED UNCLEAR"), ("standby killed"
           ("primary killed", fail_over, "PLACED"))
 
 
-def both(primary, standby):
-    """A database URL with both servers; the connection goes to the one that can write."""
-    servers, _, database = primary.env["SECKILL_DATABASE_URL"].rpartition("/")
-    return f"{servers},127.0.0.1:{standby.env['PG_PORT']}/{database}?target_session_attrs=read-write&connect_timeout=2"
-
-
 def prove_pair(program, checker, stack):
-    primary, standby = start_pair(stack)
+    primary, standby = pair.start(PLACE, stack)
     prove.write_tokens(program, SIZE)
     deployment = prove.Deployment(program, primary, 2, stack,
-                                  env={"SECKILL_DATABASE_URL": both(primary, standby)})
+                                  env={"SECKILL_DATABASE_URL": pair.url_of_both(primary, standby)})
     total = prove.Findings()
     missing = set()
     for name, fault, expected in FAULTS:
