@@ -22,7 +22,7 @@
 #define RLOCK_BATCH_MAX 128
 
 #define UNSAFE     'U' /* the result of a grant that too few replicas have */
-#define SEARCH_MAX 8   /* the newest batches of a class, in which a lock seeks a place */
+#define SEARCH_MAX 8   /* newest batches in which a lock seeks a place, per server */
 
 /** Whether the replicas are asked to confirm the grants. */
 enum confirmation { CONFIRMATION_NONE, CONFIRMATION_NEEDED, CONFIRMATION_REQUESTED };
@@ -31,6 +31,7 @@ struct rlock_batch {
     struct redis_script_call call;
     struct list link;
     struct rlock_client *client;
+    struct rlock_server *server;
     const struct rlock_op *op;
     int64_t sent_us;
     uint32_t lease_ms;
@@ -84,6 +85,7 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     if (batch == NULL)
         return NULL;
     batch->client = client;
+    batch->server = rlock_server_of(client, lock);
     batch->op = op;
     batch->lease_ms = lock->lease_ms;
     batch->replicas = lock->replicas;
@@ -100,7 +102,8 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
 static bool matches(const struct rlock_batch *batch, const struct rlock_op *op,
                     const struct rlock *lock)
 {
-    return batch->op == op && !op->is_query && batch->count < RLOCK_BATCH_MAX &&
+    return batch->op == op && batch->server == rlock_server_of(batch->client, lock) &&
+           !op->is_query && batch->count < RLOCK_BATCH_MAX &&
            (!op->is_grant ||
             (batch->lease_ms == lock->lease_ms && batch->replicas == lock->replicas &&
              batch->replicas_wait_ms == lock->replicas_wait_ms));
@@ -111,8 +114,9 @@ static struct rlock_batch *find_batch(struct rlock_client *client,
 {
     const struct list *class = &client->batches.classes[op->class_id];
     struct list *at = class->prev;
+    unsigned search_max = SEARCH_MAX * client->server_count;
 
-    for (int i = 0; at != class && i < SEARCH_MAX; at = at->prev, i++) {
+    for (unsigned i = 0; at != class && i < search_max; at = at->prev, i++) {
         if (matches(list_item(at, struct rlock_batch, link), op, lock))
             return list_item(at, struct rlock_batch, link);
     }
@@ -184,7 +188,7 @@ static void write_each(const struct rlock_batch *batch, const char *letters)
 
 static enum status write_batch(struct rlock_batch *batch)
 {
-    struct redis_conn *conn = batch->client->conn;
+    struct redis_conn *conn = batch->server->conn;
     const struct rlock_op *op = batch->op;
     size_t key_count = strlen(op->shared_keys) + batch->count * strlen(op->keys);
     size_t arg_count = batch->count * strlen(op->args) + (op->is_grant ? 2 : 0);
@@ -196,7 +200,7 @@ static enum status write_batch(struct rlock_batch *batch)
     write_each(batch, op->keys);
     if (op->is_grant) {
         redis_conn_arg_uint(conn, batch->lease_ms);
-        redis_conn_arg_uint(conn, rlock_server_latest_us(batch->client, batch->sent_us));
+        redis_conn_arg_uint(conn, rlock_server_latest_us(batch->server, batch->sent_us));
     }
     write_each(batch, op->args);
     return redis_script_end(conn, &batch->call);
@@ -236,15 +240,25 @@ static void send_batch(struct rlock_batch *batch)
         return;
     }
     if (batch->failure == STATUS_DOWN)
-        batch->failure = rlock_server_why_down(client);
+        batch->failure = rlock_server_why_down(batch->server);
     list_remove(&batch->link);
     list_append(&client->batches.failed, &batch->link);
     rlock_client_wake(client);
 }
 
+/** Its keys are moving to another master: it waits until the connection is up or down. */
+static bool must_wait(const struct rlock_batch *batch)
+{
+    return redis_conn_is_moving(batch->server->conn) && !batch->client->is_closing;
+}
+
 static void send_all(struct list *batches, int64_t now_us)
 {
-    LIST_DRAIN(struct rlock_batch, batch, batches, link) {
+    LIST_DRAIN_PRESENT(struct rlock_batch, batch, batches, link) {
+        if (must_wait(batch)) {
+            list_append(batches, &batch->link);
+            continue;
+        }
         batch->call.script = &batch->client->scripts[batch->op->script];
         batch->call.done = batch_on_reply;
         batch->call.send_again = batch_on_send_again;
@@ -260,18 +274,27 @@ void rlock_batch_flush(struct rlock_client *client)
 
     for (int i = 0; i < RLOCK_CLASSES; i++)
         send_all(&client->batches.classes[i], now_us);
-    redis_conn_flush(client->conn);
+    for (unsigned i = 0; i < client->server_count; i++)
+        redis_conn_flush(client->servers[i].conn);
+}
+
+/** The server has executed none of it. */
+static void send_again(struct rlock_batch *batch)
+{
+    list_remove(&batch->link);
+    batch->is_sent = false;
+    if (must_wait(batch)) {
+        list_append(&batch->client->batches.classes[batch->op->class_id], &batch->link);
+        return;
+    }
+    send_batch(batch);
+    redis_conn_flush(batch->server->conn);
+    check_completed(batch->client);
 }
 
 static void batch_on_send_again(struct redis_script_call *call)
 {
-    struct rlock_batch *batch = list_item(call, struct rlock_batch, call);
-
-    list_remove(&batch->link);
-    batch->is_sent = false; /* the server has executed none of it */
-    send_batch(batch);
-    redis_conn_flush(batch->client->conn);
-    check_completed(batch->client);
+    send_again(list_item(call, struct rlock_batch, call));
 }
 
 static enum status read_status(const struct rlock_batch *batch, char result)
@@ -330,7 +353,7 @@ static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *re
 
     if (!redis_reply_int(redis_script_at(reply, 1), &fence))
         return false;
-    batch->is_stale = !rlock_server_saw_fences(batch->client, fence, batch->count);
+    batch->is_stale = !rlock_server_saw_fences(batch->server, fence, batch->count);
     for (unsigned i = 0; i < batch->count; i++) {
         if (numbers == NULL)
             batch->numbers[i] = fence + 1 + (int64_t)i;
@@ -361,7 +384,7 @@ static bool read_grant(struct rlock_batch *batch, const struct redis_reply *repl
     if (!redis_reply_int(redis_script_at(reply, 0), &clock_us))
         return false;
     *ret_is_late = redis_script_at(reply, 1) == NULL;
-    rlock_server_saw_clock(batch->client, clock_us, batch->sent_us, *ret_is_late);
+    rlock_server_saw_clock(batch->server, clock_us, batch->sent_us, *ret_is_late);
     return *ret_is_late ||
            (take_results(batch, results, len) && read_numbers(batch, reply));
 }
@@ -370,7 +393,7 @@ static bool read_grant(struct rlock_batch *batch, const struct redis_reply *repl
 static void complete_late(struct rlock_batch *batch)
 {
     if (clock_mono_us() < batch->sent_us + (int64_t)batch->client->timeout_ms * 1000)
-        batch_on_send_again(&batch->call);
+        send_again(batch);
     else
         complete(batch, STATUS_TIMEOUT);
 }
@@ -423,7 +446,7 @@ static void batch_on_replicas(struct redis_command *command, enum status status,
 static enum status write_wait(struct rlock_client *client,
                               const struct rlock_batch *batch)
 {
-    struct redis_conn *conn = client->conn;
+    struct redis_conn *conn = batch->server->conn;
     enum status status = redis_conn_begin(conn, 3);
 
     if (status != STATUS_OK)
@@ -449,7 +472,7 @@ static void confirm_replicas(struct rlock_client *client)
     }
     rlock_batch_flush(client); /* releases need not wait behind it */
     if (write_wait(client, first) == STATUS_OK) {
-        redis_conn_flush(client->conn);
+        redis_conn_flush(first->server->conn);
         return;
     }
     complete_confirmed(client, STATUS_IO, 0);
@@ -491,6 +514,10 @@ static void batch_on_reply(struct redis_script_call *call, enum status status,
 
     if (status == STATUS_OK) {
         complete_by_reply(batch, reply);
+        return;
+    }
+    if (status == STATUS_REFUSED && must_wait(batch)) {
+        send_again(batch);
         return;
     }
     if (status == STATUS_REFUSED)

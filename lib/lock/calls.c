@@ -4,7 +4,6 @@
 #include "lock/state.h"
 
 #include <assert.h>
-#include <string.h>
 
 static const char bad_lease[] =
     "lease_ms: must be " TEXT(RLOCK_LEASE_MS_MIN) " to " TEXT(RLOCK_LEASE_MS_MAX);
@@ -44,11 +43,11 @@ static bool is_valid_lease(uint32_t lease_ms)
     return lease_ms >= RLOCK_LEASE_MS_MIN && lease_ms <= RLOCK_LEASE_MS_MAX;
 }
 
-/** Why the arguments of an acquire are refused; NULL: they are not. */
-static const char *find_fault(const struct rlock_client *client, const struct rlock *lock,
+/** Set the name. Why the arguments of an acquire are refused; NULL: they are not. */
+static const char *find_fault(struct rlock_client *client, struct rlock *lock,
                               const char *name, size_t name_len)
 {
-    const char *fault = rlock_keys_find_fault(client, name, name_len);
+    const char *fault = rlock_keys_set_name(client, lock, name, name_len);
 
     if (fault != NULL)
         return fault;
@@ -58,6 +57,8 @@ static const char *find_fault(const struct rlock_client *client, const struct rl
         return cannot_renew;
     if (lock->spin_max_ms != 0 && lock->spin_min_ms > lock->spin_max_ms)
         return "spin_min_ms: exceeds spin_max_ms";
+    if (lock->replicas != 0 && client->server_count > 1)
+        return "replicas: cannot be confirmed in a cluster";
     if (lock->replicas != 0 &&
         (lock->replicas_wait_ms == 0 || lock->replicas_wait_ms >= client->timeout_ms))
         return "replicas_wait_ms: must be at least 1 and less than timeout_ms";
@@ -93,8 +94,6 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
         rlock_state_answer(client, lock, STATUS_INVALID);
         return;
     }
-    lock->name_len = (uint16_t)name_len;
-    memcpy(lock->name, name, name_len);
     rlock_state_acquire(client, lock);
 }
 

@@ -6,6 +6,8 @@
  * subscribed after it.
  */
 #include "lock/channel.h"
+#include "lock/keys.h"
+#include "lock/server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,20 +20,10 @@ void rlock_channels_init(struct rlock_channels *channels,
         list_init(&channels->buckets[i]);
 }
 
-/* FNV-1a, 32 bits. */
-uint32_t rlock_channel_hash(const char *name, size_t name_len)
-{
-    uint32_t hash = 2166136261u;
-
-    for (size_t i = 0; i < name_len; i++)
-        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-    return hash;
-}
-
 static struct list *bucket_of(struct rlock_channels *channels, const char *name,
                               size_t name_len)
 {
-    return &channels->buckets[rlock_channel_hash(name, name_len) % RLOCK_CHANNEL_BUCKETS];
+    return &channels->buckets[rlock_keys_hash(name, name_len) % RLOCK_CHANNEL_BUCKETS];
 }
 
 static struct rlock_channel *find(struct rlock_channels *channels, const char *name,
@@ -52,14 +44,14 @@ static void channel_on_reply(struct redis_command *command, enum status status,
     channel->is_subscribed = status == STATUS_OK && !channel->is_subscribed;
     channel->is_refused = status == STATUS_REFUSED;
     if (channel->is_subscribed)
-        channel->client->channels.events->on_subscribed(channel);
+        channel->server->client->channels.events->on_subscribed(channel);
     channel->has_command = false;
     rlock_channel_update(channel);
 }
 
 static void send_command(struct rlock_channel *channel, const char *verb)
 {
-    struct redis_conn *conn = channel->client->channels.conn;
+    struct redis_conn *conn = channel->server->channels;
 
     if (redis_conn_begin(conn, 2) != STATUS_OK)
         return; /* channel_on_state() repeats it when the connection is up */
@@ -67,7 +59,7 @@ static void send_command(struct rlock_channel *channel, const char *verb)
     redis_conn_arg(conn, channel->name, channel->name_len);
     channel->has_command =
         redis_conn_end(conn, &channel->command, channel_on_reply) == STATUS_OK;
-    rlock_client_wake(channel->client);
+    rlock_client_wake(channel->server->client);
 }
 
 /** Subscribe or unsubscribe, if the listeners need it and no command is in progress. */
@@ -88,7 +80,7 @@ void rlock_channel_update(struct rlock_channel *channel)
 {
     adjust(channel);
     if (list_is_empty(&channel->listeners) && !channel->has_command) {
-        channel->client->channels.count--;
+        channel->server->client->channels.count--;
         list_remove(&channel->link);
         free(channel);
     }
@@ -96,7 +88,7 @@ void rlock_channel_update(struct rlock_channel *channel)
 
 static void channel_on_message(const struct redis_reply *reply, void *arg)
 {
-    struct rlock_client *client = arg;
+    struct rlock_client *client = ((struct rlock_server *)arg)->client;
     size_t name_len = 0, text_len = 0;
     const char *name = redis_reply_text(redis_reply_at(reply, 1), &name_len);
     const char *text = redis_reply_text(redis_reply_at(reply, 2), &text_len);
@@ -110,11 +102,13 @@ static void channel_on_message(const struct redis_reply *reply, void *arg)
 /** A subscription ends with its connection. */
 static void channel_on_state(bool is_up, const struct err *why UNUSED, void *arg)
 {
-    struct rlock_client *client = arg;
-    struct rlock_channels *channels = &client->channels;
+    const struct rlock_server *server = arg;
+    struct rlock_channels *channels = &server->client->channels;
 
     for (int i = 0; i < RLOCK_CHANNEL_BUCKETS; i++) {
         LIST_EACH_SAFE(struct rlock_channel, channel, &channels->buckets[i], link) {
+            if (channel->server != server)
+                continue;
             channel->is_subscribed = channel->is_refused = false;
             if (!is_up)
                 channels->events->on_cut_off(channel);
@@ -123,25 +117,13 @@ static void channel_on_state(bool is_up, const struct err *why UNUSED, void *arg
     }
 }
 
-static enum status connect_channels(struct rlock_client *client)
-{
-    struct redis_conn_options options = {
-        .loop = client->loop,
-        .url = &client->url,
-        .timeout_ms = client->timeout_ms,
-        .on_state = channel_on_state,
-        .on_message = channel_on_message,
-        .arg = client,
-    };
-
-    return redis_conn_open(&options, &client->channels.conn, &client->why);
-}
-
 void rlock_channels_close(struct rlock_client *client)
 {
-    if (client->channels.conn != NULL)
-        redis_conn_close(client->channels.conn, closing_done,
-                         closing_part(&client->closing));
+    for (unsigned i = 0; i < client->server_count; i++) {
+        if (client->servers[i].channels != NULL)
+            redis_conn_close(client->servers[i].channels, closing_done,
+                             closing_part(&client->closing));
+    }
 }
 
 void rlock_channels_clear(struct rlock_channels *channels)
@@ -152,19 +134,20 @@ void rlock_channels_clear(struct rlock_channels *channels)
     }
 }
 
-static struct rlock_channel *create(struct rlock_client *client, const char *name,
+static struct rlock_channel *create(struct rlock_server *server, const char *name,
                                     size_t name_len)
 {
+    struct rlock_channels *channels = &server->client->channels;
     struct rlock_channel *channel = calloc(1, sizeof(*channel));
 
     if (channel == NULL)
         return NULL;
     list_init(&channel->listeners);
-    channel->client = client;
+    channel->server = server;
     channel->name_len = name_len;
     memcpy(channel->name, name, name_len);
-    list_append(bucket_of(&client->channels, name, name_len), &channel->link);
-    client->channels.count++;
+    list_append(bucket_of(channels, name, name_len), &channel->link);
+    channels->count++;
     return channel;
 }
 
@@ -176,16 +159,17 @@ struct rlock_channel *rlock_channel_find(struct rlock_client *client, const char
     return channel == NULL || list_is_empty(&channel->listeners) ? NULL : channel;
 }
 
-struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char *name,
+struct rlock_channel *rlock_channel_join(struct rlock_server *server, const char *name,
                                          size_t name_len, struct list *listener)
 {
-    struct rlock_channels *channels = &client->channels;
-    struct rlock_channel *channel = find(channels, name, name_len);
+    struct rlock_channel *channel = find(&server->client->channels, name, name_len);
 
-    if (channels->conn == NULL && connect_channels(client) != STATUS_OK)
+    if (server->channels == NULL &&
+        rlock_server_connect(server, channel_on_state, channel_on_message,
+                             &server->channels, &server->client->why) != STATUS_OK)
         return NULL;
     if (channel == NULL)
-        channel = create(client, name, name_len);
+        channel = create(server, name, name_len);
     if (channel == NULL)
         return NULL;
     list_append(&channel->listeners, listener);
@@ -195,6 +179,8 @@ struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char
 
 void rlock_channels_flush(struct rlock_client *client)
 {
-    if (client->channels.conn != NULL)
-        redis_conn_flush(client->channels.conn);
+    for (unsigned i = 0; i < client->server_count; i++) {
+        if (client->servers[i].channels != NULL)
+            redis_conn_flush(client->servers[i].channels);
+    }
 }

@@ -1,5 +1,5 @@
 /*
- * channel.h - the pub/sub channels of a client, on one connection of their own.
+ * channel.h - the pub/sub channels of a client, on a connection of their own per server.
  *
  * A channel exists while it has listeners. If the connection is lost, the channel is
  * subscribed again; until then no messages arrive.
@@ -13,7 +13,7 @@ struct rlock_channel {
     struct redis_command command; /* the SUBSCRIBE or UNSUBSCRIBE in progress */
     struct list link;             /* in its bucket */
     struct list listeners;        /* the links of rlock_channel_join(), oldest first */
-    struct rlock_client *client;
+    struct rlock_server *server;
     bool has_command;   /* `command` is in progress */
     bool is_subscribed; /* messages arrive */
     bool is_refused;    /* messages never arrive on this connection */
@@ -30,14 +30,12 @@ void rlock_channels_init(struct rlock_channels *channels,
 void rlock_channels_close(struct rlock_client *client);
 void rlock_channels_clear(struct rlock_channels *channels);
 
-uint32_t rlock_channel_hash(const char *name, size_t name_len);
-
 /** NULL: it has no listeners. */
 struct rlock_channel *rlock_channel_find(struct rlock_client *client, const char *name,
                                          size_t name_len);
 
 /** Add `listener` as the last listener of the channel; NULL: no memory. */
-struct rlock_channel *rlock_channel_join(struct rlock_client *client, const char *name,
+struct rlock_channel *rlock_channel_join(struct rlock_server *server, const char *name,
                                          size_t name_len, struct list *listener);
 
 /** The last listener was removed from its list; this may free the channel. */

@@ -15,6 +15,7 @@
 #include "lock/watchdog.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 _Static_assert(sizeof(struct rlock) <= 400, "callers keep one per request");
 
@@ -31,23 +32,44 @@ static void client_on_soon(uv_idle_t *soon)
     rlock_channels_flush(client);
 }
 
+static bool are_all_up(const struct rlock_client *client)
+{
+    for (unsigned i = 0; i < client->server_count; i++) {
+        if (!redis_conn_is_up(client->servers[i].conn))
+            return false;
+    }
+    return true;
+}
+
+/** A server has gone up or down; in a cluster the client is up when all of them are. */
 static void client_on_state(bool is_up, const struct err *why, void *arg)
 {
-    struct rlock_client *client = arg;
+    struct rlock_server *server = arg;
+    struct rlock_client *client = server->client;
+    bool is_new = is_up ? !client->is_up && are_all_up(client)
+                        : client->is_up || strcmp(client->why.text, why->text) != 0;
 
     if (client->is_closing)
         return;
     if (!is_up)
         client->why = *why;
     if (is_up) {
-        client->stats.reconnects += client->was_up;
-        client->was_up = true;
-        rlock_server_connected(client);
+        rlock_server_connected(server);
+        /* The messages of its scripts are counted where they are published. */
+        if (server->channels != NULL && client->server_count > 1)
+            redis_conn_follow(server->channels, server->conn);
         rlock_orphan_resume(client);
         rlock_watchdog_resume(client);
         rlock_waits_resume(client);
         rlock_batch_flush(client);
+    } else {
+        rlock_client_wake(client); /* to end the batches that wait for this connection */
     }
+    if (!is_new)
+        return;
+    client->is_up = is_up;
+    client->stats.reconnects += is_up && client->was_up;
+    client->was_up |= is_up;
     if (client->on_state != NULL && !client->is_closing)
         client->on_state(is_up, why, client->arg);
 }
@@ -71,22 +93,16 @@ static enum status check(const struct rlock_client_options *options, struct err 
     return STATUS_OK;
 }
 
-static enum status connect_client(struct rlock_client *client,
-                                  const struct rlock_client_options *options,
-                                  struct err *reterr)
+static enum status connect_client(struct rlock_client *client, struct err *reterr)
 {
-    struct redis_conn_options conn_options = {
-        .loop = options->loop,
-        .url = &client->url,
-        .timeout_ms = options->timeout_ms,
-        .on_state = client_on_state,
-        .arg = client,
-    };
-    enum status status = redis_url_parse(options->redis_url, &client->url, reterr);
+    enum status status = STATUS_OK;
 
-    if (status != STATUS_OK)
-        return status;
-    return redis_conn_open(&conn_options, &client->conn, reterr);
+    for (unsigned i = 0; i < client->server_count && status == STATUS_OK; i++)
+        status = rlock_server_connect(&client->servers[i], client_on_state, NULL,
+                                      &client->servers[i].conn, reterr);
+    for (unsigned i = 0; status != STATUS_OK && client->servers[i].conn != NULL; i++)
+        redis_conn_close(client->servers[i].conn, NULL, NULL);
+    return status;
 }
 
 static void client_on_closed(void *arg)
@@ -112,7 +128,9 @@ static void client_on_all_completed(struct rlock_client *client)
     client->is_finishing = true;
     rlock_orphan_close(client);
     closing_handle(&client->closing, (uv_handle_t *)&client->soon);
-    redis_conn_close(client->conn, closing_done, closing_part(&client->closing));
+    for (unsigned i = 0; i < client->server_count; i++)
+        redis_conn_close(client->servers[i].conn, closing_done,
+                         closing_part(&client->closing));
     closing_done(&client->closing);
 }
 
@@ -146,9 +164,14 @@ enum status rlock_client_open(const struct rlock_client_options *options,
     client->timeout_ms = options->timeout_ms;
     client->on_state = options->on_state;
     client->arg = options->arg;
-    status = rlock_keys_init(client, options->fence_key, reterr);
+    status = redis_url_parse(options->redis_url, &client->url, reterr);
+    client->server_count = client->url.topology == REDIS_CLUSTER ? RLOCK_BUCKETS : 1;
+    for (unsigned i = 0; i < client->server_count; i++)
+        client->servers[i].client = client;
     if (status == STATUS_OK)
-        status = connect_client(client, options, reterr);
+        status = rlock_keys_init(client, options->fence_key, reterr);
+    if (status == STATUS_OK)
+        status = connect_client(client, reterr);
     if (status != STATUS_OK)
         goto out;
     start(client); /* cannot fail; the connection calls back from the loop only */
@@ -189,7 +212,7 @@ void rlock_client_close(struct rlock_client *client, void (*closed)(void *arg), 
 bool rlock_client_is_up(const struct rlock_client *client)
 {
     return !client->is_closing && client->process == process_generation() &&
-           redis_conn_is_up(client->conn);
+           are_all_up(client);
 }
 
 void rlock_flush(struct rlock_client *client)

@@ -126,14 +126,12 @@ static void start(struct rlock_client *client, const struct query *request,
     *query = *request;
     lock = &query->lock;
     lock->callback = inspect_on_answer;
-    lock->reason = rlock_keys_find_fault(client, name, name_len);
+    lock->reason = rlock_keys_set_name(client, lock, name, name_len);
     if (client->is_closing || lock->reason != NULL) {
         rlock_state_answer(client, lock,
                            client->is_closing ? STATUS_CANCELLED : STATUS_INVALID);
         return;
     }
-    lock->name_len = (uint16_t)name_len;
-    memcpy(lock->name, name, name_len);
     if (rlock_batch_add(client, op, lock) != STATUS_OK)
         rlock_state_answer(client, lock, STATUS_NO_MEMORY);
 }

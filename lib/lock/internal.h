@@ -1,7 +1,7 @@
 /*
  * internal.h - the data of a client and of its locks; for lib/lock only.
  *
- * It declares no functions but two: each file declares its own in its header, and
+ * It declares no functions but three: each file declares its own in its header, and
  * lib/README.md says which file may call which. A struct below belongs to the file named
  * in the section above it; other files do not change its fields.
  */
@@ -16,8 +16,9 @@
 #include "redis/url.h"
 
 #define RLOCK_CLIENT_ID_LEN   36                    /* a UUID */
-#define RLOCK_CHANNEL_MAX     (RLOCK_NAME_MAX + 32) /* bytes of a channel's name */
+#define RLOCK_CHANNEL_MAX     (RLOCK_NAME_MAX + 36) /* bytes of a channel's name */
 #define RLOCK_CHANNEL_BUCKETS 256
+#define RLOCK_BUCKETS         16 /* of names in a cluster: see keys.h */
 
 /* -- the state of a lock: state.c -- */
 
@@ -81,14 +82,21 @@ struct rlock_kind {
     bool is_queued; /* the server keeps a queue of the waiters and wakes one of them */
 };
 
-/* -- what is known of the server: server.c -- */
+/* -- servers: server.c -- */
 
+/** The server of one bucket of names, see keys.h; without a cluster there is one. */
 struct rlock_server {
+    struct rlock_client *client;
+    struct redis_conn *conn;
+    struct redis_conn *channels; /* for subscriptions; NULL until the first */
     struct redis_script_call raise;
     int64_t raise_sent_us;
     bool is_raising;
-    int64_t last_fence; /* the greatest one that any grant has taken */
-    int64_t ahead_us;   /* upper bound of the server's clock minus clock_mono_us() */
+    int64_t last_fence;   /* the greatest one that any grant has taken */
+    int64_t ahead_us;     /* upper bound of the server's clock minus clock_mono_us() */
+    char *waiting_key;    /* exists while a lock of kind plain has waiters */
+    size_t tag_len;       /* of the tag with which its keys begin */
+    size_t fence_key_len; /* the fence key is the beginning of the waiting key */
 };
 
 /* -- batches: batch.c -- */
@@ -127,7 +135,6 @@ struct rlock_channels {
     const struct rlock_channel_events *events;
     struct list buckets[RLOCK_CHANNEL_BUCKETS]; /* struct rlock_channel */
     unsigned count;
-    struct redis_conn *conn; /* NULL until the first subscription */
 };
 
 /* -- waiters: wait.c -- */
@@ -165,9 +172,9 @@ struct rlock_watchdog {
 /* -- a client: client.c -- */
 
 struct rlock_client {
-    struct redis_conn *conn;
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
-    struct rlock_server server;
+    struct rlock_server servers[RLOCK_BUCKETS];
+    unsigned server_count;
     struct rlock_batches batches;
     struct rlock_orphans orphans;
     struct rlock_channels channels;
@@ -180,16 +187,13 @@ struct rlock_client {
     struct rlock_stats stats;
     struct err why; /* the last failure */
     char id[RLOCK_CLIENT_ID_LEN + 1];
-    char *fence_key;
-    char *waiting_key; /* exists while a lock of kind plain has waiters */
-    size_t fence_key_len, waiting_key_len;
     unsigned process; /* that opened it */
     uv_loop_t *loop;
     struct redis_url url;
     uint32_t timeout_ms;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
-    bool was_up;
+    bool was_up, is_up; /* as reported to on_state */
     bool is_closing;
     bool may_finish; /* rlock_client_close() has returned; no batch starts any more */
     bool is_finishing;
@@ -205,6 +209,13 @@ static inline bool rlock_client_is_inherited(struct rlock_client *client)
         return false;
     err_set(&client->why, STATUS_INVALID, "inherited by fork(); open a client here");
     return true;
+}
+
+/** The server that has the lock. */
+static inline struct rlock_server *rlock_server_of(struct rlock_client *client,
+                                                   const struct rlock *lock)
+{
+    return &client->servers[lock->bucket];
 }
 
 /** Have the loop answer and send in its next turn. */

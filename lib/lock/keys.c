@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,57 +15,74 @@
 /** A random UUID (RFC 9562, version 4). */
 static enum status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1], struct err *reterr)
 {
-    unsigned char random[16];
-    char *at = ret_id;
+    uint64_t random[2];
 
     if (!random_fill(random, sizeof(random)))
         return err_set(reterr, STATUS_IO, "lock client: no random numbers");
-    random[6] = (unsigned char)((random[6] & 0x0f) | 0x40);
-    random[8] = (unsigned char)((random[8] & 0x3f) | 0x80);
-    for (size_t i = 0; i < sizeof(random); i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10)
-            *at++ = '-';
-        at += snprintf(at, 3, "%02x", random[i]);
-    }
+    snprintf(ret_id, RLOCK_CLIENT_ID_LEN + 1,
+             "%08" PRIx64 "-%04" PRIx64 "-4%03" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
+             random[0] >> 32, random[0] >> 16 & 0xffff, random[0] & 0xfff,
+             random[1] >> 50 | 0x8000, random[1] & 0xffffffffffff);
     return STATUS_OK;
+}
+
+/** FNV-1a, 32 bits. */
+uint32_t rlock_keys_hash(const char *name, size_t name_len)
+{
+    uint32_t hash = 2166136261u;
+
+    for (size_t i = 0; i < name_len; i++)
+        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+    return hash;
 }
 
 enum status rlock_keys_init(struct rlock_client *client, const char *fence_key,
                             struct err *reterr)
 {
-    size_t size;
+    const char *key = fence_key == NULL ? FENCE_KEY_DEFAULT : fence_key;
 
-    client->fence_key = strdup(fence_key == NULL ? FENCE_KEY_DEFAULT : fence_key);
-    if (client->fence_key == NULL)
-        return STATUS_NO_MEMORY;
-    client->fence_key_len = strlen(client->fence_key);
-    size = client->fence_key_len + sizeof(WAITING_SUFFIX);
-    client->waiting_key = malloc(size);
-    if (client->waiting_key == NULL)
-        return STATUS_NO_MEMORY;
-    snprintf(client->waiting_key, size, "%s" WAITING_SUFFIX, client->fence_key);
-    client->waiting_key_len = size - 1;
+    for (unsigned i = 0; i < client->server_count; i++) {
+        struct rlock_server *server = &client->servers[i];
+        char tag[16] = "";
+
+        if (client->server_count > 1)
+            snprintf(tag, sizeof(tag), "{%u}", i);
+        server->tag_len = strlen(tag);
+        server->fence_key_len = server->tag_len + strlen(key);
+        server->waiting_key = malloc(server->fence_key_len + sizeof(WAITING_SUFFIX));
+        if (server->waiting_key == NULL)
+            return STATUS_NO_MEMORY;
+        (void)stpcpy(stpcpy(stpcpy(server->waiting_key, tag), key), WAITING_SUFFIX);
+    }
     return make_id(client->id, reterr);
 }
 
 void rlock_keys_clear(struct rlock_client *client)
 {
-    free(client->fence_key);
-    free(client->waiting_key);
+    for (unsigned i = 0; i < client->server_count; i++)
+        free(client->servers[i].waiting_key);
 }
 
-static bool is_key(const char *key, size_t key_len, const char *name, size_t name_len)
+static bool is_key(const struct rlock *lock, const char *key, size_t key_len)
 {
-    return name_len == key_len && memcmp(name, key, key_len) == 0;
+    return lock->name_len == key_len && memcmp(lock->name, key, key_len) == 0;
 }
 
-const char *rlock_keys_find_fault(const struct rlock_client *client, const char *name,
-                                  size_t name_len)
+const char *rlock_keys_set_name(struct rlock_client *client, struct rlock *lock,
+                                const char *name, size_t name_len)
 {
+    const struct rlock_server *server;
+
     if (name == NULL || name_len < 1 || name_len > RLOCK_NAME_MAX)
         return "name: must have 1 to " TEXT(RLOCK_NAME_MAX) " bytes";
-    if (is_key(client->fence_key, client->fence_key_len, name, name_len) ||
-        is_key(client->waiting_key, client->waiting_key_len, name, name_len))
+    lock->bucket = 0;
+    if (client->server_count > 1)
+        lock->bucket = (uint8_t)(rlock_keys_hash(name, name_len) % RLOCK_BUCKETS);
+    server = rlock_server_of(client, lock);
+    memcpy(mempcpy(lock->name, server->waiting_key, server->tag_len), name, name_len);
+    lock->name_len = (uint16_t)(server->tag_len + name_len);
+    if (is_key(lock, server->waiting_key, server->fence_key_len) ||
+        is_key(lock, server->waiting_key, strlen(server->waiting_key)))
         return "name: is the key of the fence counter, or of the waiters";
     return NULL;
 }
@@ -78,20 +96,20 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
            redis_wire_digits(ret_owner + RLOCK_CLIENT_ID_LEN + 1, number);
 }
 
-static void write_owner(struct rlock_client *client, uint64_t number)
+static void write_owner(const struct rlock_server *server, uint64_t number)
 {
     char owner[RLOCK_OWNER_MAX];
 
-    redis_conn_arg(client->conn, owner, rlock_keys_owner(client, number, owner));
+    redis_conn_arg(server->conn, owner, rlock_keys_owner(server->client, number, owner));
 }
 
-static void write_with_suffix(struct rlock_client *client, const struct rlock *lock,
+static void write_with_suffix(const struct rlock_server *server, const struct rlock *lock,
                               const char *suffix)
 {
-    char key[RLOCK_NAME_MAX + 8];
+    char key[sizeof(lock->name) + 8];
     const char *end = stpcpy(mempcpy(key, lock->name, lock->name_len), suffix);
 
-    redis_conn_arg(client->conn, key, (size_t)(end - key));
+    redis_conn_arg(server->conn, key, (size_t)(end - key));
 }
 
 /** How long the server should regard `lock` as waiting, unless it tries again. */
@@ -113,41 +131,43 @@ static uint64_t begin_lease_ms(struct rlock *lock)
     return now_ms;
 }
 
-static void write_one(struct rlock_client *client, struct rlock *lock, char letter)
+static void write_one(const struct rlock_server *server, struct rlock *lock, char letter)
 {
+    struct redis_conn *conn = server->conn;
+
     switch (letter) {
     case 'F':
-        redis_conn_arg(client->conn, client->fence_key, client->fence_key_len);
+        redis_conn_arg(conn, server->waiting_key, server->fence_key_len);
         break;
     case 'W':
-        redis_conn_arg(client->conn, client->waiting_key, client->waiting_key_len);
+        redis_conn_arg_text(conn, server->waiting_key);
         break;
     case 'n':
-        redis_conn_arg(client->conn, lock->name, lock->name_len);
+        redis_conn_arg(conn, lock->name, lock->name_len);
         break;
     case 'q':
-        write_with_suffix(client, lock, ":queue");
+        write_with_suffix(server, lock, ":queue");
         break;
     case 'b':
-        write_with_suffix(client, lock, ":beats");
+        write_with_suffix(server, lock, ":beats");
         break;
     case 'o':
-        write_owner(client, lock->serial);
+        write_owner(server, lock->serial);
         break;
     case 'h':
-        write_owner(client, lock->holder);
+        write_owner(server, lock->holder);
         break;
     case 's':
-        redis_conn_arg_uint(client->conn, lock->serial);
+        redis_conn_arg_uint(conn, lock->serial);
         break;
     case 'l':
-        redis_conn_arg_uint(client->conn, lock->lease_ms);
+        redis_conn_arg_uint(conn, lock->lease_ms);
         break;
     case 'w':
-        redis_conn_arg_uint(client->conn, wait_left_ms(lock));
+        redis_conn_arg_uint(conn, wait_left_ms(lock));
         break;
     default: /* t */
-        redis_conn_arg_uint(client->conn, begin_lease_ms(lock));
+        redis_conn_arg_uint(conn, begin_lease_ms(lock));
         break;
     }
 }
@@ -156,5 +176,5 @@ void rlock_keys_write(struct rlock_client *client, struct rlock *lock,
                       const char *letters)
 {
     for (; *letters != '\0'; letters++)
-        write_one(client, lock, *letters);
+        write_one(rlock_server_of(client, lock), lock, *letters);
 }

@@ -1,4 +1,11 @@
-/* keys.h - the values and keys that a client writes besides the names of locks. */
+/*
+ * keys.h - the values and keys that a client writes.
+ *
+ * In a cluster all keys of a script call must be in one hash slot. Therefore a name belongs
+ * to one of RLOCK_BUCKETS buckets, whose number precedes each of its keys as a hash tag:
+ * "{7}name". A bucket has a connection and a fence counter of its own, "{7}lock:fence", and
+ * its locks share batches. Without a cluster there is one bucket, and keys have no tag.
+ */
 #ifndef LOCK_KEYS_H
 #define LOCK_KEYS_H
 
@@ -12,9 +19,11 @@ MUST_CHECK enum status rlock_keys_init(struct rlock_client *client, const char *
                                        struct err *reterr);
 void rlock_keys_clear(struct rlock_client *client);
 
-/** Why a lock may not have this name; NULL: it may. */
-const char *rlock_keys_find_fault(const struct rlock_client *client, const char *name,
-                                  size_t name_len);
+/** Set the key and the bucket of `lock`. NULL; else why it may not have this name. */
+const char *rlock_keys_set_name(struct rlock_client *client, struct rlock *lock,
+                                const char *name, size_t name_len);
+
+uint32_t rlock_keys_hash(const char *name, size_t name_len);
 
 /** Write an owner's value, "<client id>:<number>"; returns its length. */
 size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,

@@ -85,7 +85,7 @@ static void put_due(struct rlock_client *client, struct rlock *copy)
     else
         orphans->due_count++;
     list_append(&orphans->due, &copy->link);
-    if (!client->is_closing && redis_conn_is_up(client->conn))
+    if (!client->is_closing && redis_conn_is_up(rlock_server_of(client, copy)->conn))
         wake_at(orphans, clock_mono_us() + RETRY_US);
 }
 
@@ -138,6 +138,7 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
     copy->safe_until_us =
         clock_mono_us() + ((int64_t)lock->lease_ms + client->timeout_ms) * 1000;
     copy->holder = lock->holder;
+    copy->bucket = lock->bucket;
     copy->tries = 0;
     copy->is_counted = lock->is_counted;
     copy->name_len = lock->name_len;
@@ -166,7 +167,7 @@ void rlock_orphan_unknown(struct rlock_client *client, const struct rlock *lock)
     if (copy == NULL)
         return;
     copy->tries = 1;
-    if (!client->is_closing && redis_conn_is_up(client->conn))
+    if (!client->is_closing && redis_conn_is_up(rlock_server_of(client, lock)->conn))
         release(client, copy);
     else
         put_due(client, copy);
@@ -220,7 +221,6 @@ static void orphan_on_timer(uv_timer_t *timer)
         list_remove(&copy->link);
         release(client, copy);
     }
-    if (redis_conn_is_up(client->conn))
-        rlock_orphan_resume(client);
+    rlock_orphan_resume(client);
     rlock_batch_flush(client);
 }

@@ -153,14 +153,16 @@ struct rlock {
     bool in_doubt;     /* the outcome of an earlier try of this acquire is unknown */
     bool is_cancelled; /* before its rlock_sync_acquire() */
     bool is_counted;   /* its channel expects the message of its release */
-    char name[RLOCK_NAME_MAX];
+    uint8_t bucket;    /* of the name, in a cluster */
+    char name[RLOCK_NAME_MAX + 4]; /* with the tag of the bucket */
 };
 
 struct rlock_client_options {
     uv_loop_t *loop; /* borrowed, outlives the client */
     /* redis://[user:password@]host[:port][,...][/db]: one of the hosts is the primary;
        redis-sentinel://[user:password@]host[:port][,...][/db]?master=NAME: the hosts are
-       sentinels; rediss:// and rediss-sentinel:// for TLS; unix:/path */
+       sentinels; redis-cluster://[user:password@]host[:port][,...]: nodes of a cluster;
+       rediss://, rediss-sentinel:// and rediss-cluster:// for TLS; unix:/path */
     const char *redis_url;
     const char *fence_key; /* the counter of fencing tokens; NULL: "lock:fence" */
     uint32_t timeout_ms;   /* per command; then STATUS_TIMEOUT; at least 1 */
@@ -187,7 +189,8 @@ struct rlock_acquire_options {
     uint16_t spin_min_ms;      /* the first pause (0: 1 ms); later ones are longer */
     uint16_t spin_max_ms;      /* the longest pause. Each pause is shortened at random,
                                   to between half and all of its length */
-    uint8_t replicas;          /* how many must confirm the grant; 0: none */
+    uint8_t replicas;          /* how many must confirm the grant; 0: none. Not in a
+                                  cluster */
     uint16_t replicas_wait_ms; /* how long to wait for them: at least 1, less than the
                                   client's timeout_ms. The wait delays later commands of
                                   the client, including the heartbeats of kind fair */

@@ -9,48 +9,62 @@
 static void server_on_raised(struct redis_script_call *call, enum status status,
                              const struct redis_reply *reply)
 {
-    struct rlock_client *client = list_item(call, struct rlock_client, server.raise);
+    struct rlock_server *server = list_item(call, struct rlock_server, raise);
     int64_t clock_us;
 
-    client->server.is_raising = false;
+    server->is_raising = false;
     /* Where the script is refused, so is each acquire that needs the counter. */
     if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
-        rlock_server_saw_clock(client, clock_us, client->server.raise_sent_us, true);
+        rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
 }
 
-void rlock_server_raise_fence(struct rlock_client *client)
+void rlock_server_raise_fence(struct rlock_server *server)
 {
-    struct rlock_server *server = &client->server;
-
     if (server->is_raising)
         return;
     server->raise = (struct redis_script_call){
-        .script = &client->scripts[RLOCK_SCRIPT_RAISE],
+        .script = &server->client->scripts[RLOCK_SCRIPT_RAISE],
         .done = server_on_raised,
         .with_body = true, /* sent a second time it would come too late */
     };
     server->raise_sent_us = clock_mono_us();
-    if (redis_script_begin(client->conn, &server->raise, 1, 1) != STATUS_OK)
+    if (redis_script_begin(server->conn, &server->raise, 1, 1) != STATUS_OK)
         return;
-    redis_conn_arg(client->conn, client->fence_key, client->fence_key_len);
-    redis_conn_arg_uint(client->conn, (uint64_t)server->last_fence);
-    server->is_raising = redis_script_end(client->conn, &server->raise) == STATUS_OK;
+    redis_conn_arg(server->conn, server->waiting_key, server->fence_key_len);
+    redis_conn_arg_uint(server->conn, (uint64_t)server->last_fence);
+    server->is_raising = redis_script_end(server->conn, &server->raise) == STATUS_OK;
     if (!server->is_raising)
-        client->stats.failed++;
+        server->client->stats.failed++;
 }
 
-void rlock_server_connected(struct rlock_client *client)
+enum status rlock_server_connect(struct rlock_server *server,
+                                 void (*on_state)(bool, const struct err *, void *),
+                                 void (*on_message)(const struct redis_reply *, void *),
+                                 struct redis_conn **ret_conn, struct err *reterr)
 {
-    client->server.ahead_us = AHEAD_UNKNOWN_US;
-    rlock_server_raise_fence(client);
+    struct redis_conn_options options = {
+        .loop = server->client->loop,
+        .url = &server->client->url,
+        .timeout_ms = server->client->timeout_ms,
+        .key = server->waiting_key,
+        .on_state = on_state,
+        .on_message = on_message,
+        .arg = server,
+    };
+
+    return redis_conn_open(&options, ret_conn, reterr);
 }
 
-bool rlock_server_saw_fences(struct rlock_client *client, int64_t fence, unsigned count)
+void rlock_server_connected(struct rlock_server *server)
 {
-    struct rlock_server *server = &client->server;
+    server->ahead_us = AHEAD_UNKNOWN_US;
+    rlock_server_raise_fence(server);
+}
 
+bool rlock_server_saw_fences(struct rlock_server *server, int64_t fence, unsigned count)
+{
     if (fence < server->last_fence) {
-        rlock_server_raise_fence(client);
+        rlock_server_raise_fence(server);
         return false;
     }
     server->last_fence = fence + count;
@@ -61,25 +75,29 @@ void rlock_raise_fences(struct rlock_client *client, int64_t above)
 {
     if (rlock_client_is_inherited(client) || client->is_closing)
         return;
-    if (client->server.last_fence < above)
-        client->server.last_fence = above;
-    rlock_server_raise_fence(client);
+    for (unsigned i = 0; i < client->server_count; i++) {
+        struct rlock_server *server = &client->servers[i];
+
+        if (server->last_fence < above)
+            server->last_fence = above;
+        rlock_server_raise_fence(server);
+    }
     rlock_client_wake(client);
 }
 
-void rlock_server_saw_clock(struct rlock_client *client, int64_t clock_us,
+void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong)
 {
     int64_t ahead_us = clock_us - sent_us; /* the shorter the delay, the closer */
 
-    if (is_wrong || ahead_us < client->server.ahead_us)
-        client->server.ahead_us = ahead_us;
+    if (is_wrong || ahead_us < server->ahead_us)
+        server->ahead_us = ahead_us;
 }
 
-uint64_t rlock_server_latest_us(const struct rlock_client *client, int64_t sent_us)
+uint64_t rlock_server_latest_us(const struct rlock_server *server, int64_t sent_us)
 {
     int64_t latest_us =
-        client->server.ahead_us + sent_us + (int64_t)client->timeout_ms * 1000;
+        server->ahead_us + sent_us + (int64_t)server->client->timeout_ms * 1000;
 
     return latest_us < 0 ? 0 : (uint64_t)latest_us;
 }
@@ -108,8 +126,8 @@ enum rlock_refusal rlock_refusal(const struct err *err)
 
 static bool is_transient(const char *text)
 {
-    static const char *const codes[] = {"BUSY",       "LOADING",  "READONLY",
-                                        "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN"};
+    static const char *const codes[] = {
+        "BUSY", "LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "ASK"};
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
         if (redis_error_has_code(text, codes[i]))
@@ -130,10 +148,10 @@ enum status rlock_server_refused(struct rlock_client *client,
                    text);
 }
 
-enum status rlock_server_why_down(const struct rlock_client *client)
+enum status rlock_server_why_down(const struct rlock_server *server)
 {
-    bool is_login_refused = !redis_conn_is_up(client->conn) &&
-                            rlock_refusal(&client->why) == RLOCK_REFUSED_LOGIN;
+    bool is_login_refused = !redis_conn_is_up(server->conn) &&
+                            rlock_refusal(&server->client->why) == RLOCK_REFUSED_LOGIN;
 
     return is_login_refused ? STATUS_REFUSED : STATUS_DOWN;
 }

@@ -1,34 +1,41 @@
-/* server.h - what a client knows of its server: its clock and its last error. */
+/* server.h - what a client knows of a server: its clock, its fences, its last error. */
 #ifndef LOCK_SERVER_H
 #define LOCK_SERVER_H
 
 #include "lock/internal.h"
 
+/** Open a connection to it; the callbacks get `server`. As redis_conn_open(). */
+MUST_CHECK enum status
+rlock_server_connect(struct rlock_server *server,
+                     void (*on_state)(bool is_up, const struct err *why, void *arg),
+                     void (*on_message)(const struct redis_reply *reply, void *arg),
+                     struct redis_conn **ret_conn, struct err *reterr);
+
 /**
  * The connection is new: raise the fence counter before this connection acquires any
  * lock, for the server may have restarted with an old snapshot.
  */
-void rlock_server_connected(struct rlock_client *client);
+void rlock_server_connected(struct rlock_server *server);
 
 /** Raise the fence counter to the server's clock and to the greatest fence seen. */
-void rlock_server_raise_fence(struct rlock_client *client);
+void rlock_server_raise_fence(struct rlock_server *server);
 
 /**
  * Grants took the fences from `fence` + 1 to `fence` + `count`. Whether they are greater
  * than all before; otherwise the counter is being raised.
  */
-MUST_CHECK bool rlock_server_saw_fences(struct rlock_client *client, int64_t fence,
+MUST_CHECK bool rlock_server_saw_fences(struct rlock_server *server, int64_t fence,
                                         unsigned count);
 
 /**
  * The server's clock was `clock_us` after it received what was sent at `sent_us`.
  * `is_wrong`: the value known so far has proved wrong.
  */
-void rlock_server_saw_clock(struct rlock_client *client, int64_t clock_us,
+void rlock_server_saw_clock(struct rlock_server *server, int64_t clock_us,
                             int64_t sent_us, bool is_wrong);
 
 /** The time on the server's clock after which a call sent at `sent_us` has timed out. */
-uint64_t rlock_server_latest_us(const struct rlock_client *client, int64_t sent_us);
+uint64_t rlock_server_latest_us(const struct rlock_server *server, int64_t sent_us);
 
 /**
  * The server replied with this error: keep its text for rlock_client_why(). Nothing was
@@ -38,6 +45,6 @@ enum status rlock_server_refused(struct rlock_client *client,
                                  const struct redis_reply *error);
 
 /** Why a call could not be sent: STATUS_DOWN, or STATUS_REFUSED if the login was. */
-enum status rlock_server_why_down(const struct rlock_client *client);
+enum status rlock_server_why_down(const struct rlock_server *server);
 
 #endif

@@ -54,7 +54,6 @@ struct rlock_waiter {
     struct rlock_client *client;
     struct rlock *lock;
     struct rlock_channel *channel; /* NULL: it spins */
-    int64_t deadline_us;
     int64_t free_at_us; /* when the owner's lease will have ended; INT64_MAX: not known */
     unsigned attempts;  /* pauses in a row, for the back-off */
     bool must_retry;    /* a message arrived while a try was in progress */
@@ -80,15 +79,20 @@ static bool spins(const struct rlock_waiter *waiter)
     return waiter->channel == NULL;
 }
 
+static bool is_up(const struct rlock_waiter *waiter)
+{
+    return redis_conn_is_up(rlock_server_of(waiter->client, waiter->lock)->conn);
+}
+
 static struct rlock_turns *turns_of(struct rlock_client *client, const char *name,
                                     size_t name_len)
 {
-    return &client->waits.turns[rlock_channel_hash(name, name_len) % RLOCK_TURNS];
+    return &client->waits.turns[rlock_keys_hash(name, name_len) % RLOCK_TURNS];
 }
 
 static struct rlock_turns *turns_at(const struct rlock_channel *channel)
 {
-    return turns_of(channel->client, channel->name, channel->name_len);
+    return turns_of(channel->server->client, channel->name, channel->name_len);
 }
 
 /** Until when the waiter shall not try, since another client's turn has come; or 0. */
@@ -119,11 +123,10 @@ static int64_t next_pause_us(struct rlock_waiter *waiter)
 static void sleep_on(struct rlock_waiter *waiter)
 {
     int64_t now_us = clock_mono_us();
-    int64_t at_us = waiter->deadline_us;
+    int64_t at_us = deadline_of(waiter->lock);
     bool is_queued = waiter->lock->kind->is_queued;
 
-    if (spins(waiter) ||
-        (waiter->status != STATUS_BUSY && redis_conn_is_up(waiter->client->conn)) ||
+    if (spins(waiter) || (waiter->status != STATUS_BUSY && is_up(waiter)) ||
         (!waiter->channel->is_subscribed && (is_queued || is_first(waiter))))
         at_us = sooner(at_us, now_us + next_pause_us(waiter));
     if (!spins(waiter) && (is_queued || is_first(waiter)))
@@ -166,7 +169,7 @@ static void wait_on_timer(uv_timer_t *timer)
     struct rlock_result result = {.status = waiter->status};
     struct rlock *lock = waiter->lock;
 
-    if (clock_mono_us() >= waiter->deadline_us)
+    if (clock_mono_us() >= deadline_of(lock))
         lock->kind->acquire_wait.on_result(waiter->client, lock, &result);
     else
         try_again(waiter);
@@ -195,7 +198,8 @@ static bool join_channel(struct rlock_waiter *waiter)
     char name[RLOCK_CHANNEL_MAX];
     size_t name_len = waiter->lock->kind->channel(waiter->lock, name);
 
-    waiter->channel = rlock_channel_join(waiter->client, name, name_len, &waiter->link);
+    waiter->channel = rlock_channel_join(rlock_server_of(waiter->client, waiter->lock),
+                                         name, name_len, &waiter->link);
     return waiter->channel != NULL;
 }
 
@@ -208,7 +212,6 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
         return NULL;
     waiter->lock = lock;
     waiter->channel = NULL;
-    waiter->deadline_us = deadline_of(lock);
     waiter->attempts = 0;
     if (lock->kind->channel != NULL && lock->spin_max_ms == 0 && !join_channel(waiter)) {
         waiter->lock = NULL;
@@ -239,7 +242,7 @@ enum status rlock_wait_on(struct rlock_client *client, struct rlock *lock,
     waiter->free_at_us = result->status != STATUS_BUSY || result->remaining_ms < 0
                              ? INT64_MAX
                              : now_us + (result->remaining_ms + 1) * 1000;
-    if (waiter->must_retry && redis_conn_is_up(client->conn))
+    if (waiter->must_retry && is_up(waiter))
         wake(waiter);
     else
         sleep_on(waiter);

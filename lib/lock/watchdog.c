@@ -140,7 +140,7 @@ static void give_up(struct rlock_client *client, struct rlock *lock)
 /** Renew the lock unless that is in progress; if it fails, the timer retries. */
 static void renew(struct rlock_client *client, struct rlock *lock)
 {
-    if (lock->batch == NULL && redis_conn_is_up(client->conn) &&
+    if (lock->batch == NULL && redis_conn_is_up(rlock_server_of(client, lock)->conn) &&
         rlock_batch_add(client, &lock->kind->renew, lock) != STATUS_OK)
         client->stats.failed++;
 }

@@ -15,6 +15,9 @@
  * being promoted, and subscribes to +switch-master. An attempt that needs a new answer
  * sends the guide to the next sentinel, since this one may be cut off from the others.
  *
+ * In a cluster the connection is to the master of one key. Any node names that by MOVED,
+ * and the connection goes there; if the slot moves later, when what was sent is answered.
+ *
  * Commands end by a reply, by the timer or by redis_conn_close() only. A callback may
  * close the connection, so the state is checked again after each callback.
  */
@@ -24,11 +27,11 @@
 #include "base/closing.h"
 #include "base/process.h"
 #include "base/random.h"
+#include "redis/address.h"
 #include "redis/handshake.h"
 #include "redis/socket.h"
 
 #include <assert.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,11 +39,11 @@
 
 #define PAUSE_MIN_MS  20
 #define PAUSE_MAX_MS  500
-#define GUIDED_MAX_MS 100     /* the same with sentinels: soon after the switch */
+#define GUIDED_MAX_MS 100     /* the same where a failover is to be expected */
 #define STEADY_US     1000000 /* up for this long, the next pause is short again */
-#define ADDRESSES_MAX 60 /* of one name; divisible by any small number of addresses */
 #define IDLE_US       1000000
 #define HOST_PART     5 /* of the timeout, for one host of several */
+#define MOVES_MAX     5 /* from node to node of a cluster in one attempt */
 
 enum conn_state {
     CONN_PAUSING,
@@ -55,6 +58,7 @@ enum conn_state {
 struct redis_conn {
     uv_loop_t *loop;
     struct redis_url url;
+    char key[REDIS_KEY_MAX + 1];
     int64_t timeout_us;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void (*on_message)(const struct redis_reply *reply, void *arg);
@@ -79,17 +83,19 @@ struct redis_conn {
     int64_t up_since_us;
     unsigned failures; /* in a row */
     unsigned attempts;
-    unsigned host;  /* in url.hosts, of this or the next attempt */
-    unsigned tried; /* hosts of this round that have failed */
+    unsigned next_host;     /* in url.hosts */
+    unsigned tried;         /* hosts of this round that have failed */
+    struct redis_host host; /* of this or the last attempt */
+    bool is_named;          /* a sentinel or a node named `host`, which has not failed */
 
-    struct redis_conn *guide; /* to the sentinels; its answer is url.hosts[0] */
+    struct redis_conn *guide; /* to the sentinels */
     struct redis_command ask, ask_replicas, subscribe;
-    bool is_named;    /* url.hosts[0] is the last answer, and has not failed */
-    bool is_answered; /* by the sentinel that the guide is connected to */
-    bool is_guide;
+    bool is_answered;           /* by the sentinel that the guide is connected to */
+    struct redis_host moved_to; /* cluster: where the slot is now, if is_moving */
+    bool is_moving;             /* there, when the pending commands have ended */
+    unsigned moves;             /* since an attempt with a host of the URL */
     uint64_t last_number;
-    uv_getaddrinfo_t resolve;
-    bool is_resolving;
+    struct redis_resolver resolver;
     unsigned process;
     struct closing closing;
 };
@@ -118,13 +124,6 @@ static struct redis_command *oldest_command(struct redis_conn *conn)
     return list_item(conn->pending.next, struct redis_command, link);
 }
 
-static void report_up(struct redis_conn *conn)
-{
-    conn->reported.text[0] = '\0';
-    if (conn->on_state != NULL)
-        conn->on_state(true, NULL, conn->arg);
-}
-
 /** Report the reason unless it is the one reported last. */
 static void report_down(struct redis_conn *conn, const struct err *why)
 {
@@ -137,7 +136,7 @@ static void report_down(struct redis_conn *conn, const struct err *why)
 
 static int64_t next_pause_us(struct redis_conn *conn)
 {
-    uint32_t max_ms = conn->guide != NULL ? GUIDED_MAX_MS : PAUSE_MAX_MS;
+    uint32_t max_ms = conn->url.topology == REDIS_HOSTS ? PAUSE_MAX_MS : GUIDED_MAX_MS;
 
     return INT64_C(1000) *
            backoff_ms(conn->failures++, PAUSE_MIN_MS, max_ms, random_u64());
@@ -149,18 +148,13 @@ static void end_all(struct redis_conn *conn, enum status status)
         command->done(command, status, NULL);
 }
 
-static bool has_several_hosts(const struct redis_conn *conn)
-{
-    return conn->url.host_count > 1;
-}
-
 /** Add the reason why the host has failed to those of this round. */
 static void add_reason(struct redis_conn *conn, const struct err *why)
 {
-    const struct redis_host *host = &conn->url.hosts[conn->host];
+    const struct redis_host *host = &conn->host;
     struct err before = conn->round;
 
-    if (!has_several_hosts(conn))
+    if (conn->url.host_count == 1)
         conn->round = *why;
     else
         err_set(&conn->round, why->status, "%s%s%s:%u: %s", before.text,
@@ -170,11 +164,19 @@ static void add_reason(struct redis_conn *conn, const struct err *why)
 /** The attempt has failed: take the next host. Whether none is left in this round. */
 static bool advance_host(struct redis_conn *conn)
 {
-    conn->host = (conn->host + 1) % conn->url.host_count;
+    conn->next_host = (conn->next_host + 1) % conn->url.host_count;
     if (++conn->tried < conn->url.host_count)
         return false;
     conn->tried = 0;
     return true;
+}
+
+static void close_socket(struct redis_conn *conn)
+{
+    redis_socket_close(conn->socket);
+    conn->socket = NULL;
+    conn->broken.status = STATUS_OK;
+    conn->state = CONN_PAUSING;
 }
 
 /** Close the socket, end all commands with `status`, connect again later. */
@@ -186,13 +188,11 @@ static void lose(struct redis_conn *conn, enum status status, const struct err *
 
     if (was_up && now_us - conn->up_since_us >= STEADY_US)
         conn->failures = 0;
-    redis_socket_close(conn->socket);
-    conn->socket = NULL;
-    conn->broken.status = STATUS_OK;
-    conn->state = CONN_PAUSING;
+    close_socket(conn);
     conn->is_named = false;
     add_reason(conn, why);
     is_round_over = was_up || advance_host(conn);
+    conn->is_moving = conn->is_moving && !is_round_over;
     wake_only_at(conn, is_round_over ? now_us + next_pause_us(conn) : 0);
     end_all(conn, status);
     if (conn->state == CONN_CLOSED || !is_round_over)
@@ -225,7 +225,7 @@ enum status redis_conn_begin(struct redis_conn *conn, size_t count)
 {
     struct redis_wire *wire;
 
-    if (conn->state != CONN_UP)
+    if (!redis_conn_is_up(conn))
         return STATUS_DOWN;
     wire = redis_socket_wire(conn->socket);
     conn->command_begin = wire->len;
@@ -289,23 +289,32 @@ void redis_conn_flush(struct redis_conn *conn)
         wake_at(conn, 0); /* no callbacks from here */
 }
 
+static void follow(struct redis_conn *conn, const struct redis_host *host);
+
+static void complete_handshake(struct redis_conn *conn)
+{
+    conn->state = CONN_UP;
+    conn->tried = conn->moves = 0;
+    conn->is_moving = false;
+    conn->round.text[0] = conn->reported.text[0] = '\0';
+    conn->up_since_us = clock_mono_us();
+    wake_only_at(conn, conn->up_since_us + IDLE_US);
+    if (conn->on_state != NULL)
+        conn->on_state(true, NULL, conn->arg);
+}
+
 static void read_handshake(struct redis_conn *conn, const struct redis_reply *reply,
                            bool is_error)
 {
     struct err err = {0};
 
-    if (redis_handshake_read(&conn->handshake, reply, is_error, &err) != STATUS_OK) {
+    if (is_error && redis_discovery_moved(reply, &conn->host, &conn->moved_to) &&
+        conn->moves++ < MOVES_MAX)
+        follow(conn, &conn->moved_to);
+    else if (redis_handshake_read(&conn->handshake, reply, is_error, &err) != STATUS_OK)
         lose(conn, STATUS_IO, &err);
-        return;
-    }
-    if (!redis_handshake_is_done(&conn->handshake))
-        return;
-    conn->state = CONN_UP;
-    conn->tried = 0;
-    conn->round.text[0] = '\0';
-    conn->up_since_us = clock_mono_us();
-    wake_only_at(conn, conn->up_since_us + IDLE_US);
-    report_up(conn);
+    else if (redis_handshake_is_done(&conn->handshake))
+        complete_handshake(conn);
 }
 
 static void conn_on_connected(void *arg)
@@ -314,7 +323,7 @@ static void conn_on_connected(void *arg)
     struct err err = {.text = "no memory"};
 
     conn->state = CONN_HANDSHAKE;
-    redis_handshake_start(&conn->handshake, &conn->url, conn->is_guide,
+    redis_handshake_start(&conn->handshake, &conn->url, conn->key,
                           redis_socket_wire(conn->socket));
     if (redis_socket_wire(conn->socket)->failed)
         lose(conn, STATUS_NO_MEMORY, &err);
@@ -362,9 +371,18 @@ static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *
         return;
     }
     list_remove(&command->link);
+    if (is_error && conn->url.topology == REDIS_CLUSTER &&
+        redis_discovery_moved(reply, &conn->host, &conn->moved_to))
+        conn->is_moving = true; /* what was sent meanwhile gets the same reply */
     command->done(command, is_error ? STATUS_REFUSED : STATUS_OK, reply);
-    if (is_error && conn->state == CONN_UP && is_from_replica(reply, &err))
+    if (conn->state != CONN_UP)
+        return;
+    if (is_error && is_from_replica(reply, &err)) {
         leave(conn, &err);
+    } else if (conn->is_moving && list_is_empty(&conn->pending)) {
+        conn->is_named = false;
+        follow(conn, &conn->moved_to);
+    }
 }
 
 static void conn_on_failed(const struct err *why, void *arg)
@@ -375,7 +393,7 @@ static void conn_on_failed(const struct err *why, void *arg)
 /** How long an attempt may take: less than the timeout if another may follow. */
 static int64_t attempt_us(const struct redis_conn *conn)
 {
-    bool has_others = has_several_hosts(conn) || conn->guide != NULL;
+    bool has_others = conn->url.host_count > 1 || conn->guide != NULL;
 
     return conn->timeout_us / (has_others ? HOST_PART : 1);
 }
@@ -385,7 +403,7 @@ static void connect_to(struct redis_conn *conn, const char *ip)
 {
     struct redis_socket_options options = {
         .loop = conn->loop,
-        .host = &conn->url.hosts[conn->host],
+        .host = &conn->host,
         .tls = conn->tls,
         .ip = ip,
         .events = {.connected = conn_on_connected,
@@ -414,65 +432,26 @@ static void conn_on_closed(void *arg)
     free(conn);
 }
 
-/** The address to try: the next one in each attempt. */
-static const struct addrinfo *choose_address(const struct addrinfo *first,
-                                             unsigned attempt)
+static void conn_on_resolved(const char *ip, const struct err *why, void *arg)
 {
-    const struct addrinfo *at = first;
+    struct redis_conn *conn = arg;
 
-    for (; attempt > 0; attempt--)
-        at = at->ai_next == NULL ? first : at->ai_next;
-    return at;
-}
-
-static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
-                             struct addrinfo *found)
-{
-    struct redis_conn *conn = request->data;
-    const char *name = conn->url.hosts[conn->host].name;
-    char ip[NI_MAXHOST];
-    struct err err = {0};
-
-    conn->is_resolving = false;
-    if (conn->state == CONN_CLOSED) {
-        uv_freeaddrinfo(found);
+    if (conn->state == CONN_CLOSED)
         closing_done(&conn->closing);
-        return;
-    }
-    if (failure == 0) {
-        const struct addrinfo *address =
-            choose_address(found, conn->attempts / conn->url.host_count % ADDRESSES_MAX);
-
-        failure = getnameinfo(address->ai_addr, address->ai_addrlen, ip, sizeof(ip), NULL,
-                              0, NI_NUMERICHOST);
-        err_set(&err, STATUS_IO, "resolve %s: %s", name, gai_strerror(failure));
-    } else {
-        err_set(&err, STATUS_IO, "resolve %s: %s", name, uv_strerror(failure));
-    }
-    uv_freeaddrinfo(found);
-    if (failure == 0)
+    else if (ip != NULL)
         connect_to(conn, ip);
     else
-        lose(conn, STATUS_IO, &err);
+        lose(conn, STATUS_IO, why);
 }
 
-/** In a thread of libuv: hiredis would block the loop on a slow name server. */
 static void resolve(struct redis_conn *conn)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    const char *name = conn->url.hosts[conn->host].name;
     struct err err = {0};
-    int failure;
 
     conn->state = CONN_RESOLVING;
-    failure =
-        uv_getaddrinfo(conn->loop, &conn->resolve, conn_on_resolved, name, NULL, &hints);
-    if (failure != 0) {
-        err_set(&err, STATUS_IO, "resolve %s: %s", name, uv_strerror(failure));
+    if (redis_resolver_start(&conn->resolver, conn->loop, conn->host.name,
+                             conn->attempts / conn->url.host_count, &err) != STATUS_OK)
         lose(conn, STATUS_IO, &err);
-        return;
-    }
-    conn->is_resolving = true;
 }
 
 /** Await the name of the primary; of the next sentinel if this one has answered. */
@@ -491,17 +470,17 @@ static void ask(struct redis_conn *conn)
 
 static void attempt(struct redis_conn *conn)
 {
-    struct sockaddr_storage unused;
-    const char *name = conn->url.hosts[conn->host].name;
-
     conn->attempts++;
+    if (!conn->is_named) {
+        conn->host = conn->url.hosts[conn->next_host];
+        conn->moves = 0;
+    }
     if (conn->guide != NULL && !conn->is_named)
         ask(conn);
     else if (conn->url.is_unix)
         connect_to(conn, NULL);
-    else if (uv_ip4_addr(name, 0, (struct sockaddr_in *)&unused) == 0 ||
-             uv_ip6_addr(name, 0, (struct sockaddr_in6 *)&unused) == 0)
-        connect_to(conn, name);
+    else if (redis_address_is_numeric(conn->host.name))
+        connect_to(conn, conn->host.name);
     else
         resolve(conn);
 }
@@ -608,21 +587,20 @@ static void conn_on_timer(uv_timer_t *timer)
 /** The primary is at `host`: connect to it, unless that is in progress or done. */
 static void follow(struct redis_conn *conn, const struct redis_host *host)
 {
-    struct redis_host *named = &conn->url.hosts[0];
     struct err err = {0};
 
     if (conn->state == CONN_CLOSED || conn->state == CONN_RESOLVING ||
-        (conn->is_named && host->port == named->port &&
-         strcmp(host->name, named->name) == 0))
+        ((conn->is_named || redis_conn_is_up(conn)) && host->port == conn->host.port &&
+         strcmp(host->name, conn->host.name) == 0))
         return;
-    if (conn->state > CONN_RESOLVING) {
+    if (conn->state == CONN_UP && !conn->is_moving) {
         err_set(&err, STATUS_IO, "the primary is now %s:%u", host->name, host->port);
         lose(conn, STATUS_IO, &err);
         if (conn->state == CONN_CLOSED)
             return;
     }
-    conn->state = CONN_PAUSING;
-    *named = *host;
+    close_socket(conn);
+    conn->host = *host;
     conn->is_named = true;
     wake_only_at(conn, 0);
 }
@@ -706,9 +684,6 @@ static void conn_on_guide_state(bool is_up, const struct err *why, void *arg)
     }
 }
 
-static enum status create(const struct redis_conn_options *options, bool is_guide,
-                          struct redis_conn **ret_conn, struct err *reterr);
-
 /** The login is for the servers only. */
 static enum status open_guide(struct redis_conn *conn, struct err *reterr)
 {
@@ -724,12 +699,13 @@ static enum status open_guide(struct redis_conn *conn, struct err *reterr)
 
     url.user[0] = url.password[0] = '\0';
     url.db = 0;
+    url.topology = REDIS_ANY_SENTINEL;
     conn->url.host_count = 1;
-    return create(&options, true, &conn->guide, reterr);
+    return redis_conn_open(&options, &conn->guide, reterr);
 }
 
-static enum status create(const struct redis_conn_options *options, bool is_guide,
-                          struct redis_conn **ret_conn, struct err *reterr)
+enum status redis_conn_open(const struct redis_conn_options *options,
+                            struct redis_conn **ret_conn, struct err *reterr)
 {
     struct redis_conn *conn = calloc(1, sizeof(*conn));
     enum status status = STATUS_OK;
@@ -743,11 +719,12 @@ static enum status create(const struct redis_conn_options *options, bool is_guid
     conn->on_state = options->on_state;
     conn->on_message = options->on_message;
     conn->arg = options->arg;
-    conn->is_guide = is_guide;
+    snprintf(conn->key, sizeof(conn->key), "%s",
+             options->key == NULL ? "" : options->key);
     list_init(&conn->pending);
     if (conn->url.is_tls)
         status = redis_tls_open(&conn->tls, reterr);
-    if (status == STATUS_OK && conn->url.topology == REDIS_SENTINEL && !is_guide)
+    if (status == STATUS_OK && conn->url.topology == REDIS_SENTINEL)
         status = open_guide(conn, reterr);
     if (status != STATUS_OK) {
         redis_tls_close(conn->tls);
@@ -756,16 +733,11 @@ static enum status create(const struct redis_conn_options *options, bool is_guid
     }
     uv_timer_init(conn->loop, &conn->timer);
     conn->timer.data = conn;
-    conn->resolve.data = conn;
+    conn->resolver.done = conn_on_resolved;
+    conn->resolver.arg = conn;
     wake_only_at(conn, 0);
     *ret_conn = conn;
     return STATUS_OK;
-}
-
-enum status redis_conn_open(const struct redis_conn_options *options,
-                            struct redis_conn **ret_conn, struct err *reterr)
-{
-    return create(options, false, ret_conn, reterr);
 }
 
 void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg)
@@ -778,9 +750,9 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
     conn->socket = NULL;
     closing_start(&conn->closing, conn_on_closed, conn);
     closing_handle(&conn->closing, (uv_handle_t *)&conn->timer);
-    if (conn->is_resolving) {
+    if (conn->resolver.is_running) {
         closing_part(&conn->closing);
-        uv_cancel((uv_req_t *)&conn->resolve);
+        uv_cancel((uv_req_t *)&conn->resolver.request);
     }
     if (conn->guide != NULL)
         redis_conn_close(conn->guide, closing_done, closing_part(&conn->closing));
@@ -788,7 +760,22 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
     closing_done(&conn->closing);
 }
 
+bool redis_conn_is_moving(const struct redis_conn *conn)
+{
+    return conn->is_moving;
+}
+
 bool redis_conn_is_up(const struct redis_conn *conn)
 {
-    return conn->state == CONN_UP;
+    return conn->state == CONN_UP && !conn->is_moving;
+}
+
+void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other)
+{
+    follow(conn, &other->host);
+}
+
+bool redis_conn_is_cluster(const struct redis_conn *conn)
+{
+    return conn->url.topology == REDIS_CLUSTER;
 }

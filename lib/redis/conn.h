@@ -8,7 +8,8 @@
  * opened again with back-off.
  *
  * It connects to a primary only: of several hosts to the one that is, with sentinels to
- * the one that they name. A server that has become a replica is left.
+ * the one that they name, in a cluster to the master of one key. A server that has become
+ * a replica, or whose slot has moved, is left.
  *
  * Guarantee: every command that redis_conn_end() accepts ends exactly once, never from
  * inside redis_conn_end() or redis_conn_flush().
@@ -28,6 +29,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
+
+#define REDIS_KEY_MAX 31
 
 struct redis_conn;
 struct redis_command;
@@ -53,6 +56,8 @@ struct redis_conn_options {
     uv_loop_t *loop;             /* borrowed, outlives the connection */
     const struct redis_url *url; /* copied */
     uint32_t timeout_ms;         /* to connect, and per command */
+    /* In a cluster the key whose master is wanted; REDIS_KEY_MAX bytes are copied. */
+    const char *key;
     /* Called when the connection goes up or down, and when the reason why it is down
        changes; may be NULL. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
@@ -80,6 +85,18 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
 
 /** Whether commands can be sent. */
 bool redis_conn_is_up(const struct redis_conn *conn);
+
+/**
+ * Whether a command was refused because another master has the keys now, and the connection
+ * is going there. Until it is up, or reported down, commands cannot be sent.
+ */
+bool redis_conn_is_moving(const struct redis_conn *conn);
+
+/** Connect to the server that `other` is connected to. */
+void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other);
+
+/** Whether all its commands must name keys of one slot. */
+bool redis_conn_is_cluster(const struct redis_conn *conn);
 
 /**
  * Begin a command of `count` arguments, including its name. On STATUS_OK write exactly

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum status redis_discovery_check(const struct redis_reply *hello, bool wants_sentinel,
-                                  struct err *reterr)
+enum status redis_discovery_check(const struct redis_reply *hello,
+                                  enum redis_topology wanted, struct err *reterr)
 {
     const char *version = redis_reply_field(hello, "version");
     const char *role = redis_reply_field(hello, "role");
@@ -15,13 +15,15 @@ enum status redis_discovery_check(const struct redis_reply *hello, bool wants_se
 
     if (version == NULL || (role == NULL && !is_sentinel))
         return err_set(reterr, STATUS_REFUSED, "reply to HELLO: not from a Redis server");
-    if (is_sentinel != wants_sentinel)
+    if (is_sentinel != (wanted == REDIS_ANY_SENTINEL))
         return err_set(reterr, STATUS_REFUSED, "the server is %s sentinel",
                        is_sentinel ? "a" : "no");
+    if (wanted == REDIS_CLUSTER && (mode == NULL || strcmp(mode, "cluster") != 0))
+        return err_set(reterr, STATUS_REFUSED, "the server is no node of a cluster");
     if (strverscmp(version, REDIS_VERSION_MIN) < 0)
         return err_set(reterr, STATUS_REFUSED,
                        "Redis %s is too old: " REDIS_VERSION_MIN " is required", version);
-    if (!is_sentinel && strcmp(role, "master") != 0)
+    if (!is_sentinel && wanted != REDIS_CLUSTER && strcmp(role, "master") != 0)
         return err_set(reterr, STATUS_REFUSED, "the server is a %s", role);
     return STATUS_OK;
 }
@@ -47,6 +49,22 @@ bool redis_discovery_address(const struct redis_reply *reply, struct redis_host 
     const char *port = redis_reply_text(redis_reply_at(reply, 1), &len);
 
     return name != NULL && port != NULL && set_host(name, port, ret_host);
+}
+
+bool redis_discovery_moved(const struct redis_reply *error, const struct redis_host *from,
+                           struct redis_host *ret_host)
+{
+    size_t len;
+    const char *text = redis_reply_text(error, &len);
+    char name[REDIS_HOST_MAX + 8], *colon;
+
+    if (text == NULL || sscanf(text, "MOVED %*s %262s", name) != 1)
+        return false;
+    colon = strrchr(name, ':');
+    if (colon == NULL)
+        return false;
+    *colon = '\0';
+    return set_host(colon == name ? from->name : name, colon + 1, ret_host);
 }
 
 bool redis_discovery_promoted(const struct redis_reply *reply,

@@ -11,13 +11,22 @@
 #define REDIS_SWITCH_CHANNEL "+switch-master"
 
 /**
- * Check the reply to HELLO: the server must be a primary of a supported version, or, if
- * `wants_sentinel`, a sentinel.
+ * Check the reply to HELLO: the server must be of a supported version, and a primary, a
+ * sentinel (REDIS_ANY_SENTINEL), or any node of a cluster (REDIS_CLUSTER).
  *
  * Returns  STATUS_OK, STATUS_REFUSED
  */
 MUST_CHECK enum status redis_discovery_check(const struct redis_reply *hello,
-                                             bool wants_sentinel, struct err *reterr);
+                                             enum redis_topology wanted,
+                                             struct err *reterr);
+
+/**
+ * Read the error "MOVED slot host:port"; false: it is another one.
+ *
+ * @from  where it comes from; its name is also that of a host that is not named
+ */
+bool redis_discovery_moved(const struct redis_reply *error, const struct redis_host *from,
+                           struct redis_host *ret_host);
 
 /** Read the reply to SENTINEL GET-MASTER-ADDR-BY-NAME; false: it names no address. */
 bool redis_discovery_address(const struct redis_reply *reply,

@@ -19,11 +19,11 @@ static void add(struct redis_handshake *handshake, struct redis_wire *wire,
 }
 
 void redis_handshake_start(struct redis_handshake *handshake, const struct redis_url *url,
-                           bool wants_sentinel, struct redis_wire *wire)
+                           const char *key, struct redis_wire *wire)
 {
     char db[REDIS_DIGITS_MAX + 1];
 
-    *handshake = (struct redis_handshake){.wants_sentinel = wants_sentinel};
+    *handshake = (struct redis_handshake){.wanted = url->topology};
     snprintf(db, sizeof(db), "%u", url->db);
     if (url->password[0] != '\0')
         add(handshake, wire, "AUTH", url->user[0] == '\0' ? NULL : url->user,
@@ -32,6 +32,8 @@ void redis_handshake_start(struct redis_handshake *handshake, const struct redis
         add(handshake, wire, "SELECT", db, NULL);
     add(handshake, wire, "PING", NULL, NULL);
     add(handshake, wire, "HELLO", NULL, NULL);
+    if (url->topology == REDIS_CLUSTER)
+        add(handshake, wire, "EXISTS", key, NULL);
 }
 
 enum status redis_handshake_read(struct redis_handshake *handshake,
@@ -39,17 +41,20 @@ enum status redis_handshake_read(struct redis_handshake *handshake,
                                  struct err *reterr)
 {
     const char *verb = handshake->verbs[handshake->replied++];
-    bool is_hello = strcmp(verb, "HELLO") == 0;
+    bool is_hello = strcmp(verb, "HELLO") == 0, is_exists = strcmp(verb, "EXISTS") == 0;
     size_t len;
     const char *text = redis_reply_text(reply, &len);
 
-    if (is_error || (text == NULL && !is_hello) ||
+    /* ASK: the slot of the key is being moved, from here. */
+    if (is_exists && text != NULL && redis_error_has_code(text, "ASK"))
+        return STATUS_OK;
+    if (is_error || (text == NULL && !is_hello && !is_exists) ||
         (text != NULL && strcmp(verb, "PING") == 0 && strcmp(text, "PONG") != 0))
         return err_set(reterr, STATUS_REFUSED, "reply to %s: %s", verb,
                        text == NULL ? "not a status" : text);
     if (!is_hello)
         return STATUS_OK;
-    return redis_discovery_check(reply, handshake->wants_sentinel, reterr);
+    return redis_discovery_check(reply, handshake->wanted, reterr);
 }
 
 bool redis_handshake_is_done(const struct redis_handshake *handshake)

@@ -2,8 +2,9 @@
  * handshake.h - the first commands of a connection: login, database, and whether the
  * server is the one that is wanted.
  *
- * AUTH, SELECT, PING and HELLO leave in one write. PING detects a server that is still
- * loading its data, HELLO a replica and a server that is too old.
+ * AUTH, SELECT, PING, HELLO and EXISTS leave in one write. PING detects a server that is
+ * still loading its data, HELLO a replica and a server that is too old. In a cluster
+ * EXISTS asks for a key: its master replies, other nodes name the master by MOVED.
  */
 #ifndef REDIS_HANDSHAKE_H
 #define REDIS_HANDSHAKE_H
@@ -12,14 +13,14 @@
 #include "redis/wire.h"
 
 struct redis_handshake {
-    const char *verbs[4]; /* of the commands, in the order sent */
+    const char *verbs[5]; /* of the commands, in the order sent */
     unsigned count, replied;
-    bool wants_sentinel;
+    enum redis_topology wanted;
 };
 
-/** Add the commands to `wire`. */
+/** Add the commands to `wire`. `key` is for a cluster. */
 void redis_handshake_start(struct redis_handshake *handshake, const struct redis_url *url,
-                           bool wants_sentinel, struct redis_wire *wire);
+                           const char *key, struct redis_wire *wire);
 
 /** Check the next reply. STATUS_OK; STATUS_REFUSED: leave this server. */
 MUST_CHECK enum status redis_handshake_read(struct redis_handshake *handshake,

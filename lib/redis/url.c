@@ -256,6 +256,8 @@ static enum status parse_tcp(struct parser *parser, const char *text, uint16_t p
     if (!span_is_empty(db) && !parse_number(db, DB_MAX, &number))
         return refuse(parser, db.begin,
                       "the part after the host must be /database-number");
+    if (number != 0 && parser->url.topology == REDIS_CLUSTER)
+        return refuse(parser, db.begin, "a cluster has database 0 only");
     parser->url.db = (uint32_t)number;
     return parse_query(parser, query, end);
 }
@@ -270,6 +272,8 @@ static const struct {
     {"rediss://", REDIS_HOSTS, true, 6379},
     {"redis-sentinel://", REDIS_SENTINEL, false, 26379},
     {"rediss-sentinel://", REDIS_SENTINEL, true, 26379},
+    {"redis-cluster://", REDIS_CLUSTER, false, 6379},
+    {"rediss-cluster://", REDIS_CLUSTER, true, 6379},
 };
 
 enum status redis_url_parse(const char *text, struct redis_url *ret_url,
@@ -291,8 +295,8 @@ enum status redis_url_parse(const char *text, struct redis_url *ret_url,
     }
     if (status == STATUS_NOT_FOUND)
         return refuse(&parser, text,
-                      "must begin with redis://, rediss://, redis-sentinel://, "
-                      "rediss-sentinel:// or unix:");
+                      "must begin with unix:, redis://, redis-sentinel:// or "
+                      "redis-cluster://, or with rediss instead of redis");
     if (status == STATUS_OK)
         *ret_url = parser.url;
     return status;

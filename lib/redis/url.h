@@ -15,8 +15,10 @@
 #define REDIS_MASTER_MAX   127
 
 enum redis_topology {
-    REDIS_HOSTS,    /* the primary is one of the hosts */
-    REDIS_SENTINEL, /* the hosts are sentinels, which know the primary */
+    REDIS_HOSTS,        /* the primary is one of the hosts */
+    REDIS_SENTINEL,     /* the hosts are sentinels, which know the primary */
+    REDIS_CLUSTER,      /* the hosts are nodes of a cluster, which know the others */
+    REDIS_ANY_SENTINEL, /* the hosts are sentinels, and one of them is wanted: of no URL */
 };
 
 struct redis_host {
@@ -41,9 +43,10 @@ struct redis_url {
  *
  *     redis://[[user]:password@]host[:port][,host[:port]...][/db]
  *     redis-sentinel://[[user]:password@]host[:port][,...][/db]?master=NAME
+ *     redis-cluster://[[user]:password@]host[:port][,...]
  *     unix:/path
  *
- * and the first two with `rediss` for TLS. User, password and NAME may be
+ * and the first three with `rediss` for TLS. User, password and NAME may be
  * percent-encoded; an IPv6 host is in brackets.
  *
  * @ret_url  set on STATUS_OK, else untouched; owns no memory

@@ -64,7 +64,7 @@ static void test_wait__of_nothing_is_one_try(void **state)
     fixture_run_for(fixture, 20);
     assert_int_equal(script_calls(fixture) - before, 1);
     assert_int_equal(server_calls(fixture->server, "subscribe"), connections);
-    assert_null(bob->channels.conn);
+    assert_null(bob->servers[0].channels);
     assert_false(server_has(fixture->server, "lock:fence:waiting"));
 }
 
@@ -77,7 +77,7 @@ static void test_wait__on_a_free_lock_is_granted_at_once(void **state)
     struct call call = {0};
 
     assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
-    assert_null(client->channels.conn);
+    assert_null(client->servers[0].channels);
     assert_int_equal(server_int(fixture->server, "DBSIZE"), 2); /* and the counter */
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL " NAME), 1, LEASE_MS);
 }
@@ -331,7 +331,7 @@ static void test_wait__spins_within_its_bounds_without_a_subscription(void **sta
     options.spin_min_ms = options.spin_max_ms = 20;
     assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     assert_spins(fixture, bob, &options, 10, 20);
-    assert_null(bob->channels.conn);
+    assert_null(bob->servers[0].channels);
 
     call_wait(bob, &call, NAME, &options);
     call_rest(fixture, &call);

@@ -18,38 +18,47 @@ static struct redis_reply *parse(const char *text)
     return reply;
 }
 
+#define NODE(version, role)                                                              \
+    "*6\r\n+mode\r\n+cluster\r\n+version\r\n+" version "\r\n+role\r\n+" role "\r\n"
 #define SENTINEL(version) "*4\r\n+mode\r\n+sentinel\r\n+version\r\n+" version "\r\n"
 
 static void test_redis_discovery_check__knows_primaries_and_sentinels(void **state)
 {
     static const struct {
         const char *hello;
-        bool wants_sentinel;
+        enum redis_topology wanted;
         const char *why; /* NULL: accepted */
     } cases[] = {
-        {FAKE_HELLO("7.0.15", "master"), false, NULL},
-        {FAKE_HELLO("6.2", "master"), false, NULL},
-        {FAKE_HELLO("6.2.0", "master"), false, NULL},
-        {FAKE_HELLO("10.0.1", "master"), false, NULL},
-        {FAKE_HELLO("6.0.20", "master"), false, "6.0.20 is too old"},
-        {FAKE_HELLO("6.1.9", "master"), false, "too old"},
-        {FAKE_HELLO("5.0.14", "master"), false, "too old"},
-        {FAKE_HELLO("7.0.15", "replica"), false, "the server is a replica"},
-        {FAKE_HELLO("7.0.15", "slave"), false, "the server is a slave"},
-        {SENTINEL("7.0.15"), true, NULL},
-        {SENTINEL("6.0.20"), true, "too old"},
-        {SENTINEL("7.0.15"), false, "the server is a sentinel"},
-        {FAKE_HELLO("7.0.15", "master"), true, "the server is no sentinel"},
-        {"+OK\r\n", false, "not from a Redis server"},
-        {":7\r\n", false, "not from a Redis server"},
-        {"$-1\r\n", false, "not from a Redis server"},
-        {"*0\r\n", false, "not from a Redis server"},
-        {"*1\r\n+version\r\n", false, "not from a Redis server"},
-        {"*2\r\n+version\r\n+7.0.15\r\n", false, "not from a Redis server"},
-        {"*4\r\n+version\r\n:7\r\n+role\r\n+master\r\n", false,
+        {FAKE_HELLO("7.0.15", "master"), REDIS_HOSTS, NULL},
+        {FAKE_HELLO("6.2", "master"), REDIS_HOSTS, NULL},
+        {FAKE_HELLO("6.2.0", "master"), REDIS_HOSTS, NULL},
+        {FAKE_HELLO("10.0.1", "master"), REDIS_HOSTS, NULL},
+        {FAKE_HELLO("6.0.20", "master"), REDIS_HOSTS, "6.0.20 is too old"},
+        {FAKE_HELLO("6.1.9", "master"), REDIS_HOSTS, "too old"},
+        {FAKE_HELLO("5.0.14", "master"), REDIS_HOSTS, "too old"},
+        {FAKE_HELLO("7.0.15", "replica"), REDIS_HOSTS, "the server is a replica"},
+        {NODE("7.0.15", "replica"), REDIS_CLUSTER, NULL},
+        {NODE("7.0.15", "master"), REDIS_CLUSTER, NULL},
+        {NODE("7.0.15", "master"), REDIS_HOSTS, NULL},
+        {NODE("6.0.9", "master"), REDIS_CLUSTER, "too old"},
+        {FAKE_HELLO("7.0.15", "master"), REDIS_CLUSTER, "no node of a cluster"},
+        {SENTINEL("7.0.15"), REDIS_CLUSTER, "the server is a sentinel"},
+        {FAKE_HELLO("7.0.15", "slave"), REDIS_HOSTS, "the server is a slave"},
+        {SENTINEL("7.0.15"), REDIS_ANY_SENTINEL, NULL},
+        {SENTINEL("6.0.20"), REDIS_ANY_SENTINEL, "too old"},
+        {SENTINEL("7.0.15"), REDIS_HOSTS, "the server is a sentinel"},
+        {FAKE_HELLO("7.0.15", "master"), REDIS_ANY_SENTINEL, "the server is no sentinel"},
+        {"+OK\r\n", REDIS_HOSTS, "not from a Redis server"},
+        {":7\r\n", REDIS_HOSTS, "not from a Redis server"},
+        {"$-1\r\n", REDIS_HOSTS, "not from a Redis server"},
+        {"*0\r\n", REDIS_HOSTS, "not from a Redis server"},
+        {"*1\r\n+version\r\n", REDIS_HOSTS, "not from a Redis server"},
+        {"*2\r\n+version\r\n+7.0.15\r\n", REDIS_HOSTS, "not from a Redis server"},
+        {"*4\r\n+version\r\n:7\r\n+role\r\n+master\r\n", REDIS_HOSTS,
          "not from a Redis server"},
-        {"*4\r\n:1\r\n+7.0.15\r\n+role\r\n+master\r\n", false, "not from a Redis server"},
-        {"*4\r\n+version\r\n+7.0.15\r\n+role\r\n*0\r\n", false,
+        {"*4\r\n:1\r\n+7.0.15\r\n+role\r\n+master\r\n", REDIS_HOSTS,
+         "not from a Redis server"},
+        {"*4\r\n+version\r\n+7.0.15\r\n+role\r\n*0\r\n", REDIS_HOSTS,
          "not from a Redis server"},
     };
 
@@ -57,7 +66,7 @@ static void test_redis_discovery_check__knows_primaries_and_sentinels(void **sta
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct redis_reply *hello = parse(cases[i].hello);
         struct err err = {0};
-        enum status status = redis_discovery_check(hello, cases[i].wants_sentinel, &err);
+        enum status status = redis_discovery_check(hello, cases[i].wanted, &err);
 
         assert_int_equal(status, cases[i].why == NULL ? STATUS_OK : STATUS_REFUSED);
         ASSERT_CONTAINS(err.text, cases[i].why == NULL ? "" : cases[i].why);
@@ -183,10 +192,47 @@ static void test_redis_error_has_code__at_the_begin_or_quoted(void **state)
     assert_false(redis_error_has_code("", "BUSY"));
 }
 
+static void test_redis_discovery_moved__names_the_master_of_the_slot(void **state)
+{
+    static const struct {
+        const char *error, *name; /* NULL: refused */
+        uint16_t port;
+    } cases[] = {
+        {"-MOVED 3999 127.0.0.1:6381\r\n", "127.0.0.1", 6381},
+        {"-MOVED 3999 ::1:6381\r\n", "::1", 6381},
+        {"-MOVED 3999 node-2.example:6381\r\n", "node-2.example", 6381},
+        {"-MOVED 3999 :6381\r\n", "asked", 6381}, /* the host that was asked */
+        {"-MOVED 3999 n:0\r\n", NULL, 0},
+        {"-MOVED 3999 n:65536\r\n", NULL, 0},
+        {"-MOVED 3999 n:x\r\n", NULL, 0},
+        {"-MOVED 3999 n\r\n", NULL, 0},
+        {"-MOVED\r\n", NULL, 0},
+        {"-ASK 3999 n:6381\r\n", NULL, 0},
+        {"-ERR MOVED 3999 n:6381\r\n", NULL, 0},
+        {":1\r\n", NULL, 0},
+        {"*0\r\n", NULL, 0},
+        {"$-1\r\n", NULL, 0},
+    };
+    const struct redis_host from = {.name = "asked", .port = 6379};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_reply *error = parse(cases[i].error);
+        struct redis_host host = {0};
+
+        assert_int_equal(redis_discovery_moved(error, &from, &host),
+                         cases[i].name != NULL);
+        assert_string_equal(host.name, cases[i].name == NULL ? "" : cases[i].name);
+        assert_int_equal(host.port, cases[i].port);
+        freeReplyObject(error);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_redis_discovery_check__knows_primaries_and_sentinels),
+        cmocka_unit_test(test_redis_discovery_moved__names_the_master_of_the_slot),
         cmocka_unit_test(test_redis_discovery_address__takes_a_name_and_a_port_only),
         cmocka_unit_test(test_redis_discovery_promoted__finds_the_next_primary),
         cmocka_unit_test(test_redis_discovery_switch__reads_messages_about_its_primary),

@@ -153,6 +153,19 @@ static void test_redis_url_parse__sentinels(void **state)
     assert_string_equal(url.master, "m");
 }
 
+static void test_redis_url_parse__nodes_of_a_cluster(void **state)
+{
+    struct redis_url url = parse("rediss-cluster://:secret@n1,n2:7000/0");
+
+    (void)state;
+    assert_int_equal(url.topology, REDIS_CLUSTER);
+    assert_true(url.is_tls);
+    assert_int_equal(url.host_count, 2);
+    assert_int_equal(url.hosts[0].port, 6379);
+    assert_int_equal(url.hosts[1].port, 7000);
+    assert_string_equal(url.password, "secret");
+}
+
 static void test_redis_url_parse__names_the_position_and_the_reason(void **state)
 {
     static const struct {
@@ -211,6 +224,13 @@ static void test_redis_url_parse__names_the_position_and_the_reason(void **state
         {"redis-sentinel://s:x?master=m", 20, "port"},
         {"redis-sentinel://:p@s/m?master=m", 23, "database"},
         {"redis-sentinel://user@s?master=m", 18, "[user]:password"},
+        {"redis-cluster://", 17, "host"},
+        {"redis-cluster://n/1", 19, "a cluster has database 0 only"},
+        {"redis-cluster://n/x", 19, "database"},
+        {"redis-cluster://n?master=m", 19, "unknown parameter"},
+        {"redis-cluster://n,n", 19, "twice"},
+        {"redis-cluster://n,", 19, "host"},
+        {"redis-cluster:n", 1, "must begin with"},
         {"rediss-sentinel:/s?master=m", 1, "must begin with"},
         {"sentinel://s?master=m", 1, "must begin with"},
         {"redis-sentinel:s?master=m", 1, "must begin with"},
@@ -275,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_redis_url_parse__refuses_what_it_does_not_understand),
         cmocka_unit_test(test_redis_url_parse__several_hosts),
         cmocka_unit_test(test_redis_url_parse__sentinels),
+        cmocka_unit_test(test_redis_url_parse__nodes_of_a_cluster),
         cmocka_unit_test(test_redis_url_parse__names_the_position_and_the_reason),
         cmocka_unit_test(test_redis_url_parse__refuses_what_is_too_long),
         cmocka_unit_test(test_redis_url_parse__words_never_tell_the_password),

@@ -1,0 +1,559 @@
+/* it_cluster.c - locks on three masters of a cluster; one of them has a replica. */
+#include "lock/keys.h"
+#include "test/port.h"
+#include "test/waits.h"
+
+#include <hiredis/hiredis.h>
+#include <signal.h>
+#include <stdio.h>
+
+#define MASTERS 3
+#define NODES   (MASTERS + 1)
+#define NAMES   300
+#define SLOTS   16384
+
+/* A master that a busy machine stops for a while shall not be replaced, but in one test. */
+#define NODE_TIMEOUT_MS "60000"
+
+static struct server nodes[NODES];
+static char bus_ports[NODES][8];
+static const char *options[NODES][11];
+static char url[128];
+
+static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
+                                                 &rlock_fair, &rlock_getset};
+enum { KINDS = 4 };
+
+/** Whether the text of a reply contains these words. */
+static bool says(struct server *server, const char *command, const char *words)
+{
+    redisReply *reply = server_command(server, command);
+    bool found = reply->str != NULL && strstr(reply->str, words) != NULL;
+
+    freeReplyObject(reply);
+    return found;
+}
+
+/** A number made of the ranges of slots and their masters, as this node knows them. */
+static long long view_of(struct server *server)
+{
+    redisReply *map = server_command(server, "CLUSTER SLOTS");
+    long long sum = 0;
+
+    for (size_t i = 0; i < map->elements; i++) {
+        const redisReply *range = map->element[i];
+
+        sum += (range->element[0]->integer + 1) * range->element[2]->element[1]->integer +
+               range->element[1]->integer;
+    }
+    freeReplyObject(map);
+    return sum;
+}
+
+static bool is_complete(void)
+{
+    for (int i = 0; i < NODES; i++) {
+        if (!says(&nodes[i], "CLUSTER INFO", "cluster_state:ok") ||
+            !says(&nodes[i], "CLUSTER INFO", "known_nodes:4") ||
+            view_of(&nodes[i]) != view_of(&nodes[0]))
+            return false;
+    }
+    return says(&nodes[0], "INFO replication", "role:master") &&
+           says(&nodes[MASTERS], "INFO replication", "role:slave") &&
+           says(&nodes[MASTERS], "INFO replication", "master_link_status:up");
+}
+
+static void fail_incomplete(void)
+{
+    redisReply *view = server_command(&nodes[1], "CLUSTER NODES");
+
+    fail_msg("the cluster is not complete after %d ms:\n%s", WITHIN_MS, view->str);
+}
+
+/** Wait until it is; a first node that was replaced by its replica gets its place back. */
+static void await_complete(void)
+{
+    for (int waited_ms = 0; !is_complete(); waited_ms += 20) {
+        if (waited_ms > WITHIN_MS)
+            fail_incomplete();
+        /* a busy master may let the time for its failover pass */
+        if (waited_ms % 6000 == 0 && says(&nodes[0], "INFO replication", "role:slave"))
+            freeReplyObject(server_command(&nodes[0], "CLUSTER FAILOVER"));
+        uv_sleep(20);
+    }
+}
+
+static void get_id(struct server *server, char ret_id[64])
+{
+    redisReply *reply = server_command(server, "CLUSTER MYID");
+
+    snprintf(ret_id, 64, "%s", reply->str);
+    freeReplyObject(reply);
+}
+
+static bool knows(struct server *server, const char *id)
+{
+    return says(server, "CLUSTER NODES", id);
+}
+
+static int start_servers(void **state)
+{
+    char id[64];
+
+    (void)state;
+    for (int i = 0; i < NODES; i++) {
+        const char *const words[] = {"--cluster-enabled",
+                                     "yes",
+                                     "--cluster-node-timeout",
+                                     NODE_TIMEOUT_MS,
+                                     "--cluster-port",
+                                     bus_ports[i],
+                                     "--repl-diskless-sync-delay",
+                                     "0",
+                                     "--cluster-require-full-coverage",
+                                     "no",
+                                     NULL};
+
+        memcpy(options[i], words, sizeof(words));
+        snprintf(bus_ports[i], sizeof(bus_ports[i]), "%u", port_free());
+        server_start(&nodes[i], options[i]);
+        server_do(&nodes[i], "CLUSTER SET-CONFIG-EPOCH %d", i + 1);
+        if (i < MASTERS)
+            server_do(&nodes[i], "CLUSTER ADDSLOTSRANGE %d %d", i * SLOTS / MASTERS,
+                      (i + 1) * SLOTS / MASTERS - 1);
+        if (i > 0)
+            server_do(&nodes[0], "CLUSTER MEET 127.0.0.1 %u %s", nodes[i].port,
+                      bus_ports[i]);
+    }
+    get_id(&nodes[0], id);
+    while (!knows(&nodes[MASTERS], id))
+        uv_sleep(10);
+    server_do(&nodes[MASTERS], "CLUSTER REPLICATE %s", id);
+    await_complete();
+    snprintf(url, sizeof(url), "redis-cluster://127.0.0.1:%u,127.0.0.1:%u",
+             nodes[MASTERS].port, nodes[1].port); /* the first is a replica */
+    fixture_use_server(&nodes[1]);
+    return 0;
+}
+
+static int stop_servers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NODES; i++)
+        server_stop(&nodes[i]);
+    return 0;
+}
+
+static void set_node_timeout(const char *ms)
+{
+    for (int i = 0; i < NODES; i++)
+        server_do(&nodes[i], "CONFIG SET cluster-node-timeout %s", ms);
+}
+
+static int setup(void **state)
+{
+    signal(SIGPIPE, SIG_IGN);
+    await_complete();
+    set_node_timeout(NODE_TIMEOUT_MS);
+    for (int i = 0; i < MASTERS; i++)
+        server_do(&nodes[i], "FLUSHALL");
+    return fixture_setup(state);
+}
+
+#define CLUSTER_TEST(name) CASE(name, setup, fixture_teardown)
+
+static struct rlock_client *open_client(struct fixture *fixture)
+{
+    struct rlock_client *client =
+        fixture_open(fixture, (struct rlock_client_options){.redis_url = url,
+                                                            .timeout_ms = TIMEOUT_MS});
+
+    fixture_wait_up(fixture, client);
+    return client;
+}
+
+static long long count_keys(void)
+{
+    long long count = 0;
+
+    for (int i = 0; i < MASTERS; i++)
+        count += server_int(&nodes[i], "DBSIZE");
+    return count;
+}
+
+/** Acquire NAMES locks with these options; all must be granted. */
+static void acquire_all(struct fixture *fixture, struct rlock_client *client,
+                        struct call *calls, const struct rlock_acquire_options *how)
+{
+    char name[24];
+
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        calls[i].answers = 0;
+        call_acquire_with(client, &calls[i], name, how);
+    }
+    rlock_flush(client);
+    for (int i = 0; i < NAMES; i++) {
+        fixture_wait_answers(fixture, &calls[i], 1);
+        if (calls[i].status != STATUS_OK)
+            fail_msg("item:%d: %s: %s", i, status_name(calls[i].status),
+                     rlock_client_why(client)->text);
+    }
+}
+
+static void release_all(struct fixture *fixture, struct rlock_client *client,
+                        struct call *calls)
+{
+    for (int i = 0; i < NAMES; i++) {
+        calls[i].answers = 0;
+        call_release(client, &calls[i]);
+    }
+    rlock_flush(client);
+    for (int i = 0; i < NAMES; i++) {
+        fixture_wait_answers(fixture, &calls[i], 1);
+        assert_int_equal(calls[i].status, STATUS_OK);
+        calls[i].answers = 0;
+    }
+}
+
+static void test_rlock_acquire__of_every_kind_on_all_masters(void **state)
+{
+    static struct call calls[NAMES];
+    static int64_t fences[NAMES];
+    struct fixture *fixture = *state;
+    struct rlock_client *client = open_client(fixture);
+
+    memset(calls, 0, sizeof(calls));
+    memset(fences, 0, sizeof(fences));
+    for (int k = 0; k < KINDS; k++) {
+        struct rlock_acquire_options how = {.kind = kinds[k], .lease_ms = LEASE_MS};
+        struct answer answer = {0};
+
+        acquire_all(fixture, client, calls, &how);
+        for (int i = 0; i < NAMES; i++) {
+            ASSERT_NUMBER(rlock_fence(&calls[i].lock), >, fences[i]);
+            fences[i] = rlock_fence(&calls[i].lock);
+        }
+        for (int i = 0; i < MASTERS; i++)
+            ASSERT_NUMBER(server_int(&nodes[i], "DBSIZE"), >, NAMES / MASTERS / 3);
+        assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
+        release_all(fixture, client, calls);
+        assert_int_equal(count_keys(), RLOCK_BUCKETS); /* a fence counter each */
+        assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
+    }
+}
+
+static void test_rlock_acquire__waits_are_woken_through_any_node(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = open_client(fixture), *bob = open_client(fixture);
+
+    for (int i = 0; i < 8; i++) {
+        struct rlock_acquire_options how =
+            waiting(i % 2 == 0 ? &rlock_plain : &rlock_fair, 0, RLOCK_WAIT_FOREVER);
+        struct call held = {0}, call = {0};
+        char name[24];
+
+        snprintf(name, sizeof(name), "item:%d", i);
+        assert_int_equal(acquire_with(fixture, alice, &held, name, &how), STATUS_OK);
+        call_wait(bob, &call, name, &how);
+        fixture_wait_asleep(fixture, bob, &call);
+        fixture_hold_timers(fixture);
+        assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+        fixture_wait_answers(fixture, &call, 1);
+        assert_int_equal(call.status, STATUS_OK);
+        assert_int_equal(release(fixture, bob, &call), STATUS_OK);
+    }
+}
+
+/** A slot on its way from one master to another. */
+struct move {
+    unsigned slot;
+    int from, to;
+};
+
+static void begin_move(const struct move *move)
+{
+    char id[64];
+
+    get_id(&nodes[move->from], id);
+    server_do(&nodes[move->to], "CLUSTER SETSLOT %u IMPORTING %s", move->slot, id);
+    get_id(&nodes[move->to], id);
+    server_do(&nodes[move->from], "CLUSTER SETSLOT %u MIGRATING %s", move->slot, id);
+}
+
+/** Move at most `count` of its keys. */
+static void move_keys(const struct move *move, unsigned count)
+{
+    redisReply *keys = server_command(&nodes[move->from], "CLUSTER GETKEYSINSLOT %u %u",
+                                      move->slot, count);
+
+    for (size_t i = 0; i < keys->elements; i++)
+        server_do(&nodes[move->from], "MIGRATE 127.0.0.1 %u %b 0 60000",
+                  nodes[move->to].port, keys->element[i]->str, keys->element[i]->len);
+    freeReplyObject(keys);
+}
+
+/**
+ * Give the slot to its new master, and wait until all nodes know that. A node that imports
+ * a slot takes an epoch above all that it knows. If it does not know that of a node that
+ * has just imported another slot, that node may claim this slot back, and its keys are
+ * lost: that is how Redis decides.
+ */
+static void end_move(const struct move *move)
+{
+    char id[64];
+
+    get_id(&nodes[move->to], id);
+    server_do(&nodes[move->to], "CLUSTER SETSLOT %u NODE %s", move->slot, id);
+    server_do(&nodes[move->from], "CLUSTER SETSLOT %u NODE %s", move->slot, id);
+    await_complete();
+}
+
+static int owner_of(unsigned slot)
+{
+    return (int)(slot * MASTERS / SLOTS);
+}
+
+static unsigned slot_of(unsigned bucket)
+{
+    return (unsigned)server_int(&nodes[1], "CLUSTER KEYSLOT {%u}", bucket);
+}
+
+/** A name in this bucket. */
+static const char *name_in(unsigned bucket, char ret_name[16])
+{
+    size_t len;
+
+    for (int i = 0;; i++) {
+        len = (size_t)snprintf(ret_name, 16, "item:%d", i);
+        if (rlock_keys_hash(ret_name, len) % RLOCK_BUCKETS == bucket)
+            return ret_name;
+    }
+}
+
+/** The move of a bucket to the next master; `is_back`: from there. */
+static struct move move_of(unsigned bucket, bool is_back)
+{
+    unsigned slot = slot_of(bucket);
+    int home = owner_of(slot), away = (home + 1) % MASTERS;
+
+    return is_back ? (struct move){slot, away, home} : (struct move){slot, home, away};
+}
+
+static void move_bucket(unsigned bucket, bool is_back)
+{
+    struct move move = move_of(bucket, is_back);
+
+    begin_move(&move);
+    move_keys(&move, 1000);
+    end_move(&move);
+}
+
+static void move_buckets(bool is_back)
+{
+    for (unsigned i = 0; i < RLOCK_BUCKETS; i++)
+        move_bucket(i, is_back);
+}
+
+static void test_rlock__resharding_loses_no_lock(void **state)
+{
+    static struct call calls[NAMES];
+    struct fixture *fixture = *state;
+    struct rlock_client *client = open_client(fixture);
+    struct rlock_acquire_options how = {
+        .lease_ms = LEASE_MS, .watchdog = true, .wait_ms = RLOCK_WAIT_FOREVER};
+    struct call call = {0};
+    int64_t fence;
+
+    memset(calls, 0, sizeof(calls));
+    acquire_all(fixture, client, calls, &how);
+    fence = rlock_fence(&calls[7].lock);
+    move_buckets(false);
+    fixture_jump_ms(fixture, LEASE_MS / 3 + 1);
+    fixture_wait_renewed(fixture, client, NAMES);
+    for (int i = 0; i < NAMES; i++) {
+        assert_int_equal(calls[i].losses, 0);
+        assert_true(rlock_is_held(&calls[i].lock));
+    }
+    release_all(fixture, client, calls);
+    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &how), STATUS_OK);
+    ASSERT_NUMBER(rlock_fence(&call.lock), >, fence);
+    move_buckets(true);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void raise_fences(enum status status, const struct rlock_info *info, void *arg)
+{
+    (void)info;
+    assert_int_equal(status, STATUS_NOT_FOUND);
+    rlock_raise_fences(arg, 0);
+}
+
+/** One read gets a reply whose callback adds a command, and MOVED: it is sent all the same. */
+static void test_rlock__a_command_in_the_buffer_delays_no_move(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = open_client(fixture);
+    struct answer answer = {0};
+    struct call call = {0};
+    char name[16];
+
+    name_in(0, name);
+    assert_int_equal(inspect(fixture, client, &answer, name), STATUS_NOT_FOUND);
+    fixture_settle(fixture); /* the master has the scripts */
+    rlock_inspect(client, name, strlen(name), raise_fences, client);
+    rlock_flush(client);
+    server_settle();
+    move_bucket(0, false);
+    call_acquire(client, &call, name, LEASE_MS);
+    rlock_flush(client);
+    server_settle();
+    fixture_hold_timers(fixture);
+    fixture_wait_answers(fixture, &call, 1);
+    assert_int_equal(call.status, STATUS_OK);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    move_bucket(0, true);
+}
+
+static bool are_released(void *unused)
+{
+    (void)unused;
+    return count_keys() == RLOCK_BUCKETS; /* the fence counters */
+}
+
+/**
+ * Some keys of each slot are here, some are there: calls on several of them get TRYAGAIN,
+ * on one that has gone ASK. All of that passes: what is held is renewed, who waits gets
+ * the lock, what is released is free.
+ */
+static void test_rlock__half_moved_slots_lose_no_lock(void **state)
+{
+    static struct call calls[NAMES], waiting_calls[RLOCK_BUCKETS];
+    struct fixture *fixture = *state;
+    struct rlock_client *client = open_client(fixture);
+    struct rlock_acquire_options how = {
+        .lease_ms = LEASE_MS, .watchdog = true, .wait_ms = RLOCK_WAIT_FOREVER};
+    struct move moves[RLOCK_BUCKETS];
+    char name[24];
+
+    memset(calls, 0, sizeof(calls));
+    memset(waiting_calls, 0, sizeof(waiting_calls));
+    acquire_all(fixture, client, calls, &how);
+    for (unsigned i = 0; i < RLOCK_BUCKETS; i++) {
+        moves[i] = move_of(i, false);
+        begin_move(&moves[i]);
+        move_keys(&moves[i], NAMES / RLOCK_BUCKETS / 2);
+    }
+    fixture_jump_ms(fixture, LEASE_MS / 3 + 1);
+    for (unsigned i = 0; i < RLOCK_BUCKETS; i++) {
+        snprintf(name, sizeof(name), "more:%u", i);
+        call_acquire_with(client, &waiting_calls[i], name, &how);
+    }
+    for (int i = 0; i < NAMES; i += 2)
+        call_release(client, &calls[i]);
+    for (int i = 0; i < NAMES; i += 2)
+        fixture_wait_answers(fixture, &calls[i], 2);
+    for (unsigned i = 0; i < RLOCK_BUCKETS; i++) {
+        move_keys(&moves[i], 1000);
+        end_move(&moves[i]);
+    }
+    for (unsigned i = 0; i < RLOCK_BUCKETS; i++) {
+        fixture_wait_answers(fixture, &waiting_calls[i], 1);
+        assert_int_equal(waiting_calls[i].status, STATUS_OK);
+        assert_int_equal(release(fixture, client, &waiting_calls[i]), STATUS_OK);
+    }
+    fixture_wait_renewed(fixture, client, NAMES / 2);
+    for (int i = 1; i < NAMES; i += 2) {
+        assert_int_equal(calls[i].losses, 0);
+        assert_int_equal(release(fixture, client, &calls[i]), STATUS_OK);
+    }
+    FIXTURE_AWAIT(fixture, are_released, NULL);
+    move_buckets(true);
+}
+
+static bool is_on(const struct call *call, int node)
+{
+    return owner_of(slot_of(call->lock.bucket)) == node;
+}
+
+static void test_rlock__without_a_master_others_go_on(void **state)
+{
+    static struct call calls[NAMES];
+    struct fixture *fixture = *state;
+    struct rlock_client *client = open_client(fixture);
+    struct rlock_acquire_options how = {.lease_ms = LEASE_MS};
+    unsigned down = 0, waiting_count = 0;
+    char name[24];
+
+    memset(calls, 0, sizeof(calls));
+    acquire_all(fixture, client, calls, &how); /* so that the buckets are known */
+    release_all(fixture, client, calls);
+    set_node_timeout("2500");
+    server_kill(&nodes[0]);
+    fixture_wait_down(fixture, client);
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof(name), "item:%d", i);
+        how.wait_ms = is_on(&calls[i], 0) && i % 2 == 0 ? RLOCK_WAIT_FOREVER : 0;
+        waiting_count += how.wait_ms > 0;
+        call_acquire_with(client, &calls[i], name, &how);
+    }
+    rlock_flush(client);
+    for (int i = 0; i < NAMES; i++) {
+        if (is_on(&calls[i], 0) && i % 2 == 0)
+            continue;
+        fixture_wait_answers(fixture, &calls[i], 1);
+        if (!is_on(&calls[i], 0))
+            assert_int_equal(calls[i].status, STATUS_OK);
+        down += calls[i].status == STATUS_DOWN;
+    }
+    ASSERT_NUMBER(down + waiting_count, >, NAMES / 10);
+    for (int i = 0; i < NAMES; i++) { /* the replica is promoted */
+        if (is_on(&calls[i], 0) && i % 2 == 0) {
+            fixture_wait_answers(fixture, &calls[i], 1);
+            assert_int_equal(calls[i].status, STATUS_OK);
+        }
+    }
+    fixture_wait_up(fixture, client);
+    server_restart(&nodes[0]);
+    await_complete();
+}
+
+static void test_rlock__without_an_owner_of_a_slot_is_down(void **state)
+{
+    struct rlock_acquire_options how = {.wait_ms = RLOCK_WAIT_FOREVER};
+    struct fixture *fixture = *state;
+    struct rlock_client *client;
+    struct call call = {0}, other = {0};
+    char name[24];
+    unsigned slot = slot_of(0);
+    int owner = owner_of(slot);
+
+    for (int i = 0; i < NODES; i++)
+        server_do(&nodes[i], "CLUSTER DELSLOTS %u", slot);
+    client = fixture_open(fixture, (struct rlock_client_options){
+                                       .redis_url = url, .timeout_ms = TIMEOUT_MS});
+    assert_int_equal(acquire_with(fixture, client, &other, name_in(1, name), &how),
+                     STATUS_OK);
+    assert_int_equal(acquire(fixture, client, &call, name_in(0, name), LEASE_MS),
+                     STATUS_DOWN);
+    assert_false(rlock_client_is_up(client));
+    server_do(&nodes[owner], "CLUSTER ADDSLOTS %u", slot);
+    fixture_wait_up(fixture, client);
+    assert_int_equal(acquire(fixture, client, &call, name, LEASE_MS), STATUS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLUSTER_TEST(test_rlock_acquire__of_every_kind_on_all_masters),
+        CLUSTER_TEST(test_rlock_acquire__waits_are_woken_through_any_node),
+        CLUSTER_TEST(test_rlock__resharding_loses_no_lock),
+        CLUSTER_TEST(test_rlock__a_command_in_the_buffer_delays_no_move),
+        CLUSTER_TEST(test_rlock__half_moved_slots_lose_no_lock),
+        CLUSTER_TEST(test_rlock__without_a_master_others_go_on),
+        CLUSTER_TEST(test_rlock__without_an_owner_of_a_slot_is_down),
+    };
+
+    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+}
