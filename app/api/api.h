@@ -17,6 +17,9 @@
 #include "app/store/store.h"
 #include "redis/conn.h"
 
+/* In a cluster the keys of revoked tokens begin with it: one connection has them all. */
+#define API_REVOKED_TAG "{revoked:}"
+
 struct api;
 
 /** All borrowed; they outlive the api. */

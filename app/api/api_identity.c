@@ -93,14 +93,13 @@ static void identity_on_looked_up(struct redis_command *command, enum status sta
 static bool look_up_revocation(struct api_request *request, const char *jti)
 {
     struct redis_conn *conn = request->api->options.revocations;
-    char key[sizeof("revoked:") + AUTH_ID_BYTES_MAX];
+    char key[sizeof(API_REVOKED_TAG) + AUTH_ID_BYTES_MAX];
+    const char *const words[] = {"EXISTS", key, NULL};
 
-    if (redis_conn_begin(conn, 2) != STATUS_OK)
-        return false;
-    snprintf(key, sizeof(key), "revoked:%s", jti);
-    redis_conn_arg_text(conn, "EXISTS");
-    redis_conn_arg_text(conn, key);
-    return redis_conn_end(conn, &request->revocation, identity_on_looked_up) == STATUS_OK;
+    snprintf(key, sizeof(key), "%s%s",
+             redis_conn_is_cluster(conn) ? API_REVOKED_TAG : "revoked:", jti);
+    return redis_conn_words(conn, &request->revocation, identity_on_looked_up, words) ==
+           STATUS_OK;
 }
 
 void api_identify(struct api_request *request, api_handler identified)

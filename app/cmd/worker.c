@@ -262,7 +262,7 @@ static enum status open_redis(struct worker *worker, uint32_t timeout_ms,
 {
     const char *redis_url = worker->options.config->redis_url;
     struct redis_url url;
-    const struct redis_conn_options conn = {
+    struct redis_conn_options conn = {
         .loop = &worker->loop, .url = &url, .timeout_ms = timeout_ms};
     const struct rlock_client_options locks = {.loop = &worker->loop,
                                                .redis_url = redis_url,
@@ -277,8 +277,10 @@ static enum status open_redis(struct worker *worker, uint32_t timeout_ms,
         .locks = worker->locks, .on_state = worker_on_locks_state, .arg = worker};
     lock_probe_start(&worker->lock_probe, &worker->loop);
     status = redis_url_parse(redis_url, &url, reterr);
+    conn.key = API_REVOKED_TAG;
     if (status == STATUS_OK)
         status = redis_conn_open(&conn, &worker->revocations, reterr);
+    conn.key = STATS_KEY;
     if (status == STATUS_OK)
         status = redis_conn_open(&conn, &worker->stats_conn, reterr);
     return status;

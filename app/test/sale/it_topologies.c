@@ -1,4 +1,4 @@
-/* it_topologies.c - Redis in a list of hosts, and behind a sentinel: all uses of it. */
+/* it_topologies.c - Redis as a list of hosts, behind a sentinel, as a cluster: all uses. */
 #include "app/test/fixture.h"
 #include "app/test/http_client.h"
 #include "test/port.h"
@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+static struct fixture *the_fixture;
 
 static int setup(void **state)
 {
@@ -33,25 +35,25 @@ static void split_url(const struct fixture *fixture, char ret_login[160],
         strndupa(strrchr(at, ':') + 1, strcspn(strrchr(at, ':') + 1, "/")));
 }
 
-/** A sentinel that knows the fixture's Redis as "sale". */
-static pid_t start_sentinel(const struct fixture *fixture, unsigned port,
-                            unsigned primary_port)
+/** Another server with this configuration; `mode` is one more word for it, or NULL. */
+static pid_t start_server(const struct fixture *fixture, unsigned port,
+                          const char *config, const char *mode)
 {
     char path[160], number[8];
     FILE *file;
     pid_t pid;
 
-    snprintf(path, sizeof(path), "%s/sentinel.conf", fixture->dir);
+    snprintf(path, sizeof(path), "%s/other.conf", fixture->dir);
     snprintf(number, sizeof(number), "%u", port);
     file = fopen(path, "w");
     assert_non_null(file);
-    fprintf(file, "sentinel monitor sale 127.0.0.1 %u 1\n", primary_port);
+    fprintf(file, "dir %s\nsave \"\"\n%s\n", fixture->dir, config);
     fclose(file);
     pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execlp("redis-server", "redis-server", path, "--sentinel", "--port", number,
-               "--bind", "127.0.0.1", "--logfile", "/dev/null", (char *)NULL);
+        execlp("redis-server", "redis-server", path, "--port", number, "--bind",
+               "127.0.0.1", "--logfile", "/dev/null", mode, (char *)NULL);
         _exit(127);
     }
     return pid;
@@ -75,25 +77,44 @@ static bool has_published(void *arg)
            strstr(reply->body, "[[") != NULL;
 }
 
-/** Orders need the lock; tokens with an id the deny-list; the dashboard the stream. */
-static void check_uses(struct fixture *fixture, struct service *service)
+/** Run a command of two or three words in the server at this URL. */
+static void redis_cli(struct fixture *fixture, const char *url, const char *verb,
+                      const char *key, const char *value)
+{
+    const char *const argv[] = {"redis-cli", "-e", "-u",  url, "--no-auth-warning",
+                                verb,        key,  value, NULL};
+    const struct command_result *result = fixture_run(fixture, NULL, argv);
+
+    if (result->code != 0)
+        fail_msg("redis-cli %s %s: %s%s", verb, key, result->out, result->err);
+}
+
+/**
+ * Orders need the lock; tokens with an id the deny-list; the dashboard the stream.
+ *
+ * @redis  URL of the server that has the keys
+ * @lock   the key of shopper 2's lock
+ * @stolen the key that revokes the token "stolen"
+ */
+static void check_uses(struct fixture *fixture, struct service *service,
+                       const char *redis, const char *lock, const char *stolen)
 {
     char voucher_id[ID_SIZE], claims[120];
     const char *token;
 
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
     EXPECT(place_order(service, 1, voucher_id, NULL), 201, NULL);
-    redis_do(fixture, "SET lock:order:2 foreign");
+    redis_cli(fixture, redis, "SET", lock, "foreign");
     EXPECT(place_order(service, 2, voucher_id, NULL), 409, "order_in_progress");
-    redis_do(fixture, "DEL lock:order:2");
+    redis_cli(fixture, redis, "DEL", lock, NULL);
 
     snprintf(claims, sizeof(claims), "{\"sub\":\"1\",\"exp\":%lld,\"jti\":\"stolen\"}",
              (long long)time(NULL) + 600);
     token = token_hs256(NULL, claims, FIXTURE_SECRET);
     EXPECT(request(service, token, NULL, "GET /v1/orders"), 200, NULL);
-    redis_do(fixture, "SET revoked:stolen 1");
+    redis_cli(fixture, redis, "SET", stolen, "1");
     EXPECT(request(service, token, NULL, "GET /v1/orders"), 401, "unauthenticated");
-    redis_do(fixture, "DEL revoked:stolen");
+    redis_cli(fixture, redis, "DEL", stolen, NULL);
 
     AWAIT(has_published, service);
 }
@@ -107,23 +128,59 @@ static void test_serve__with_a_list_of_hosts(void **state)
     split_url(fixture, login, &port);
     snprintf(url, sizeof(url), "redis://%s127.0.0.1:%u,127.0.0.1:%u/0", login,
              port_free(), port);
-    check_uses(fixture, serve(fixture, url));
+    check_uses(fixture, serve(fixture, url), fixture->redis_url, "lock:order:2",
+               "revoked:stolen");
 }
 
 static void test_serve__behind_a_sentinel(void **state)
 {
     struct fixture *fixture = *state;
     unsigned port, sentinel_port = port_free();
-    char login[160], url[300];
+    char login[160], url[300], config[80];
     pid_t sentinel;
 
     split_url(fixture, login, &port);
-    sentinel = start_sentinel(fixture, sentinel_port, port);
+    snprintf(config, sizeof(config), "sentinel monitor sale 127.0.0.1 %u 1", port);
+    sentinel = start_server(fixture, sentinel_port, config, "--sentinel");
     snprintf(url, sizeof(url), "redis-sentinel://%s127.0.0.1:%u/0?master=sale", login,
              sentinel_port);
-    check_uses(fixture, serve(fixture, url));
+    check_uses(fixture, serve(fixture, url), fixture->redis_url, "lock:order:2",
+               "revoked:stolen");
     kill(sentinel, SIGKILL);
     waitpid(sentinel, NULL, 0);
+}
+
+static bool has_all_slots(void *arg)
+{
+    const char *const argv[] = {"redis-cli",     "-e", "-u",    arg, "cluster",
+                                "addslotsrange", "0",  "16383", NULL};
+
+    return fixture_run(the_fixture, NULL, argv)->code == 0;
+}
+
+static void test_serve__with_a_cluster(void **state)
+{
+    struct fixture *fixture = *state;
+    unsigned port = port_free();
+    char url[80], redis[80], config[80];
+    struct service *service;
+    pid_t node;
+
+    snprintf(config, sizeof(config), "cluster-enabled yes\ncluster-port %u", port_free());
+    node = start_server(fixture, port, config, NULL);
+    snprintf(redis, sizeof(redis), "redis://127.0.0.1:%u", port);
+    the_fixture = fixture;
+    AWAIT(has_all_slots, redis);
+    snprintf(url, sizeof(url), "redis-cluster://127.0.0.1:%u", port);
+    service = serve(fixture, url);
+    check_uses(fixture, service, redis, "{4}lock:order:2", "{revoked:}stolen");
+    kill(node, SIGKILL);
+    waitpid(node, NULL, 0);
+    service_await(service, "/readyz", 503);
+    node = start_server(fixture, port, config, NULL);
+    service_await(service, "/readyz", 200);
+    kill(node, SIGKILL);
+    waitpid(node, NULL, 0);
 }
 
 int main(void)
@@ -131,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_serve__with_a_list_of_hosts),
         CASE(test_serve__behind_a_sentinel),
+        CASE(test_serve__with_a_cluster),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
