@@ -70,11 +70,13 @@ static void worker_on_voucher_changed(int64_t voucher_id, void *arg)
         catalogue_invalidate(worker->catalogue, voucher_id);
 }
 
-static void log_state(const struct worker *worker, const char *dependency, bool is_up,
-                      const struct err *why)
+/** Log it, and publish the state of the worker in this turn. */
+static void report_dependency(struct worker *worker, const char *dependency, bool is_up,
+                              const struct err *why)
 {
     struct err plain = why != NULL ? *why : (struct err){0};
 
+    worker->published_us = 0;
     if (is_up)
         log_event(LOG_INFO, "dependency_up", "dependency=%s worker=%zu", dependency,
                   worker->options.index);
@@ -87,7 +89,7 @@ static void worker_on_store_state(bool is_up, const struct err *why, void *arg)
 {
     struct worker *worker = arg;
 
-    log_state(worker, "postgres", is_up, why);
+    report_dependency(worker, "postgres", is_up, why);
     metrics_set(&worker->options.metrics->postgres_up, is_up);
     metrics_set(&worker->options.metrics->postgres_failure, is_up ? 0 : why->status);
 }
@@ -96,7 +98,7 @@ static void worker_on_locks_state(bool works, const struct err *why, void *arg)
 {
     struct worker *worker = arg;
 
-    log_state(worker, "redis", works, why);
+    report_dependency(worker, "redis", works, why);
     metrics_set(&worker->options.metrics->redis_up, works);
     metrics_set(&worker->options.metrics->bypassing,
                 !works && worker->options.config->redis_down == CONFIG_BYPASS);
