@@ -364,7 +364,7 @@ $(BUILD)/lib/test/it_examples.check: $(EXAMPLES)
 check-address:
 	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address check-it check-unit check-torture
 check-torture: $(BUILD)/torture
-	$(CHECK) --show torture app/test/torture/torture.py $< 4 0
+	$(CHECK) --show torture app/test/torture/torture.py $< 10 0
 
 # All of these may run side by side. The longest are first.
 .PHONY: check-all check-most check-tests check-ci
