@@ -1,10 +1,11 @@
 #!/usr/bin/env -S python3 -B
 """bench_commit.py PROGRAM SLOW_DISK - measure orders while each flush of the WAL is delayed.
 
-SLOW_DISK is a library that delays the flushes of Postgres, see slow_disk.c. Two deployments share
+SLOW_DISK is a library that delays the flushes of Postgres, see slow_disk.c. Three deployments share
 the servers: one may release a voucher's row before its commit is durable
-(SECKILL_EARLY_RELEASE=auto), the other does not (off). Each round measures each case once. After
-each measurement SQL statements check that no voucher was oversold, no shopper has two orders, and
+(SECKILL_EARLY_RELEASE=auto), the others do not (off), and with the third (alone) each voucher has
+transactions of its own (SECKILL_BATCH_VOUCHERS=1). Each round measures each case once. After each
+measurement SQL statements check that no voucher was oversold, no shopper has two orders, and
 every 201 is a row.
 
 Prints a table of orders per second, and writes var/bench/commit.json: the medians of the cases and
@@ -26,9 +27,14 @@ SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 TOKENS = 600_000
 
+SETTINGS = {
+    "auto": {"SECKILL_EARLY_RELEASE": "auto"},
+    "off": {"SECKILL_EARLY_RELEASE": "off"},
+    "alone": {"SECKILL_EARLY_RELEASE": "off", "SECKILL_BATCH_VOUCHERS": "1"},
+}
 # setting, vouchers, delay in ms
 CASES = [(setting, vouchers, delay) for delay in (0, 1, 5, 20) for vouchers in (1, 100, 1000)
-         for setting in ("auto", "off")]
+         for setting in ("auto", "off")] + [("alone", 1000, 5)]
 RATIOS = {
     "one_auto_vs_off_0ms": (("auto", 1, 0), ("off", 1, 0)),
     "one_5ms_vs_0ms": (("auto", 1, 5), ("auto", 1, 0)),
@@ -36,7 +42,7 @@ RATIOS = {
     "hundred_vs_one_0ms": (("auto", 100, 0), ("auto", 1, 0)),
     "hundred_vs_one_5ms": (("auto", 100, 5), ("auto", 1, 5)),
     "thousand_vs_one_0ms": (("auto", 1000, 0), ("auto", 1, 0)),
-    "thousand_auto_vs_off_5ms": (("auto", 1000, 5), ("off", 1000, 5)),
+    "thousand_auto_vs_off_5ms": (("auto", 1000, 5), ("alone", 1000, 5)),
 }
 
 
@@ -60,8 +66,8 @@ def run(program, library, stack):
     stack.callback(servers.down)
     secret = harness.new_secret()
     deployments = {setting: deploy.Deployment(program, servers, secret, PLACE, f"commit_{setting}", stack,
-                                              SECKILL_EARLY_RELEASE=setting)
-                   for setting in ("auto", "off")}
+                                              **environment)
+                   for setting, environment in SETTINGS.items()}
     deployments["auto"].service.write_tokens(TOKENS, f"{PLACE}/tokens")
     print(deploy.machine(), deploy.durability(deployments["auto"]), flush=True)
     rates = {case: [] for case in CASES}
@@ -70,7 +76,7 @@ def run(program, library, stack):
         for case in CASES if number % 2 == 0 else CASES[::-1]:
             setting, vouchers, delay = case
             rates[case].append(measure(deployments[setting], disk, vouchers, delay))
-            print(f"{number} {delay:2} ms, {vouchers:4} vouchers, {setting:4}: {rates[case][-1]:9,.0f}/s",
+            print(f"{number} {delay:2} ms, {vouchers:4} vouchers, {setting:5}: {rates[case][-1]:9,.0f}/s",
                   flush=True)
     return rates
 

@@ -321,6 +321,7 @@ static enum status create_sale(struct worker *worker)
         .lock_wait_ms = (uint32_t)config->lock_wait_ms,
         .timeout_ms = (uint32_t)config->order_timeout_ms,
         .batch_max = (size_t)config->batch_max,
+        .vouchers_max = (size_t)config->batch_vouchers,
         .queue_max = (size_t)config->queue_max,
         .bypass_locks = config->redis_down == CONFIG_BYPASS,
         .early_release = config->early_release == CONFIG_AUTO};

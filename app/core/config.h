@@ -40,6 +40,7 @@ struct config {
     int64_t lock_wait_ms;
     int64_t order_timeout_ms;
     int64_t batch_max;
+    int64_t batch_vouchers;
     int64_t queue_max;
     int64_t rate_per_user; /* requests per second; 0: unlimited */
     int64_t rate_per_ip;

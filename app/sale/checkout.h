@@ -27,7 +27,8 @@ struct checkout_options {
     uint32_t lease_ms;
     uint32_t lock_wait_ms;
     uint32_t timeout_ms; /* from a request's arrival to its answer */
-    size_t batch_max;    /* orders in one transaction */
+    size_t batch_max;    /* orders of a voucher in one transaction */
+    size_t vouchers_max; /* vouchers in one transaction */
     size_t queue_max;    /* requests in flight */
     bool bypass_locks;   /* while Redis is down: sell without locks */
     bool early_release;  /* where commits are slow: free a row before they are durable */

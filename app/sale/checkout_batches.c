@@ -12,10 +12,11 @@
  *   UNLOCKING  its lock is being released; the answer follows
  *
  * A voucher has at most one transaction under way; the orders queued meanwhile form the
- * next batch. Small batches of different vouchers share a transaction. On a slow disk a transaction releases the voucher's row before it is durable:
- * then the next batch is sent, and the orders of the first are answered when a barrier
- * behind it is durable. A slow voucher, for example one whose row is held, gets a bounded share of the
- * connections, so the others keep selling.
+ * next batch. Small batches of different vouchers share a transaction. On a slow disk a
+ * transaction releases the voucher's row before it is durable: then the next batch is sent,
+ * and the orders of the first are answered when a barrier behind it is durable. A slow
+ * voucher, for example one whose row is held, gets a bounded share of the connections, so the
+ * others keep selling.
  *
  * Guarantee: every accepted request is answered exactly once, at the latest at its
  * deadline: "unavailable" in LOCKING and QUEUED, where nothing was placed, and
@@ -48,11 +49,12 @@
 #define TICK_MS           20 /* between checks of deadlines and unknown batches */
 #define TRIES_MAX         5  /* transactions of an order that may fail at once */
 #define PRINT_QUEUES_MAX  20
-#define GATHER_MAX_US     2000 /* a batch is delayed this long to become larger */
-#define EARLY_COMMIT_US   1000 /* commits that take as long are worth an early release */
-#define GATHER_MIN_ORDERS 16   /* orders of a batch after which the next is delayed */
-#define BUNDLE_MAX        128  /* vouchers in one transaction */
-#define BUNDLE_TRIES_MAX  2    /* bundles that may leave out an order */
+#define GATHER_MAX_US     2000  /* a batch is delayed this long to become larger */
+#define EARLY_COMMIT_US   1000  /* commits that take as long are worth an early release */
+#define GATHER_MIN_ORDERS 16    /* orders of a batch after which the next is delayed */
+#define BUNDLE_GATHER_US  10000 /* their orders wait this long for the one under way */
+#define BUNDLED_MAX       63    /* orders of a voucher in it */
+#define BUNDLE_TRIES_MAX  2     /* bundles that may leave out an order */
 
 static struct batch *batch_create(struct checkout *checkout, struct queue *queue)
 {
@@ -222,7 +224,7 @@ static bool queue_is_short(const struct queue *queue)
     size_t count = 0;
 
     LIST_EACH(struct item, item, &queue->items, link)
-        if (++count == GATHER_MIN_ORDERS)
+        if (++count > BUNDLED_MAX)
             return false;
     return !queue->is_slow && list_is_empty(&queue->split_batches);
 }
@@ -235,31 +237,36 @@ static bool has_input(const struct checkout *checkout)
     return poll(&loop, 1, 0) > 0;
 }
 
-/* After a large batch, expect as many orders again. */
+/* After a large transaction, expect as many orders again. */
 static void gather_begin(struct checkout *checkout, const struct batch *batch)
 {
-    if (batch->orders.count < GATHER_MIN_ORDERS)
+    size_t count = batch->bundled > 0 ? batch->bundled : batch->orders.count;
+
+    if (count < GATHER_MIN_ORDERS)
         return;
-    checkout->gather.voucher_id = batch->queue->voucher_id;
-    checkout->gather.count = checkout->queued + batch->orders.count;
+    checkout->gather.voucher_id = batch->bundled > 0 ? 0 : batch->queue->voucher_id;
+    checkout->gather.count = checkout->queued + count;
     checkout->gather.until_us = clock_mono_us() + GATHER_MAX_US;
 }
 
 static bool queue_is_gathering(const struct checkout *checkout, const struct queue *queue)
 {
-    return queue->voucher_id == checkout->gather.voucher_id &&
-           checkout->queued < checkout->gather.count &&
+    bool is_part = checkout->gather.voucher_id == 0
+                       ? queue_is_short(queue)
+                       : checkout->gather.voucher_id == queue->voucher_id;
+
+    return is_part && checkout->queued < checkout->gather.count &&
            clock_mono_us() < checkout->gather.until_us;
 }
 
-static bool queue_is_young(const struct queue *queue)
+static bool queue_is_young(const struct queue *queue, int64_t age_max_us)
 {
     const struct item *first;
 
     if (list_is_empty(&queue->items) || !list_is_empty(&queue->split_batches))
         return false;
     first = list_item(queue->items.next, struct item, link);
-    return clock_mono_us() - first->state_since_us < GATHER_MAX_US;
+    return clock_mono_us() - first->state_since_us < age_max_us;
 }
 
 /* The queue to be served next, if there is a lane for it; NULL: none. */
@@ -274,23 +281,33 @@ static struct queue *next_queue(struct checkout *checkout)
     return queue;
 }
 
-static bool queue_is_delayed(const struct checkout *checkout, const struct queue *queue,
-                             bool is_busy)
+/* Fewer orders wait than are under way in transactions that vouchers share. */
+static bool bundle_is_small(const struct checkout *checkout)
 {
-    return ((is_busy || queue->unflushed > 0) && queue_is_young(queue)) ||
+    return checkout->queued < checkout->bundled;
+}
+
+static bool queue_is_delayed(const struct checkout *checkout, const struct queue *queue,
+                             bool is_busy, bool is_small)
+{
+    return ((is_busy || queue->unflushed > 0) && queue_is_young(queue, GATHER_MAX_US)) ||
+           (is_small && queue_is_short(queue) &&
+            queue_is_young(queue, BUNDLE_GATHER_US)) ||
            queue_is_gathering(checkout, queue);
 }
 
 /* A transaction costs as much as about thirty rows on top of its own, so a busy machine
    gains from larger batches, and from batches that share it. A batch is delayed, for
    GATHER_MAX_US at most, while the loop has input to read, while the voucher's last batch is
-   not durable, and after a large batch until as many orders have come again. The order of a
-   single shopper is not delayed. */
+   not durable, and after a large transaction until as many orders have come again; and a
+   small one, for BUNDLE_GATHER_US at most, until as many orders wait as are under way in shared
+   transactions. The order of a single shopper is not delayed. */
 void checkout_turn(struct checkout *checkout)
 {
     bool is_busy = !list_is_empty(&checkout->queues.ring) && has_input(checkout);
     struct list bundle, alone; /* the bundle needs a lane */
-    size_t bundled = 0;
+    bool is_small = bundle_is_small(checkout);
+    size_t vouchers = 0, orders = 0;
     struct list delayed;
     struct queue *queue;
 
@@ -303,15 +320,21 @@ void checkout_turn(struct checkout *checkout)
                         store_batch_room(checkout->options.store, false) > 1;
         struct batch *batch = NULL;
 
-        if (has_lane && !queue_is_delayed(checkout, queue, is_busy))
+        if (has_lane && !queue_is_delayed(checkout, queue, is_busy, is_small))
             batch = batch_form(checkout, queue);
         if (batch == NULL) {
             list_append(&delayed, &queue->ring);
-        } else {
-            list_append(is_short ? &bundle : &alone, &batch->orders.link);
-            bundle_send(checkout, &alone);
-            if (is_short && ++bundled % BUNDLE_MAX == 0)
-                bundle_send(checkout, &bundle);
+            continue;
+        }
+        list_append(is_short ? &bundle : &alone, &batch->orders.link);
+        bundle_send(checkout, &alone);
+        vouchers += is_short;
+        orders += is_short ? batch->orders.count : 0;
+        if (vouchers >= checkout->options.vouchers_max ||
+            orders >= checkout->options.batch_max) {
+            bundle_send(checkout, &bundle);
+            vouchers = orders = 0;
+            is_small = bundle_is_small(checkout);
         }
     }
     bundle_send(checkout, &bundle);
@@ -419,7 +442,7 @@ static void batch_split(struct batch *batch, const struct err *why)
 /* A bundle was refused, or has left this batch out for too often. */
 static bool batch_must_leave(const struct batch *batch, enum status status)
 {
-    return batch->is_bundled &&
+    return batch->bundled > 0 &&
            (status == STATUS_REFUSED ||
             (status == STATUS_BUSY && batch_item(batch, 0)->tries >= BUNDLE_TRIES_MAX));
 }
@@ -432,6 +455,13 @@ static void batch_unbundle(struct batch *batch)
     batch_end(batch);
 }
 
+/* The batch is no longer under way in a shared transaction. */
+static void batch_leave_bundle(struct batch *batch)
+{
+    if (batch->bundled > 0)
+        batch->checkout->bundled -= batch->orders.count;
+}
+
 /* The voucher's next batch may be sent; this one is answered when it is durable. */
 static void checkout_on_released(void *arg)
 {
@@ -442,6 +472,7 @@ static void checkout_on_released(void *arg)
     queue_note_time(queue, clock_mono_us() - batch->sent_us, false,
                     checkout_timeout_us(checkout));
     batch->is_released = true;
+    batch_leave_bundle(batch);
     queue->unflushed++;
     queue->is_busy = false;
     queues_update(&checkout->queues, queue);
@@ -455,6 +486,8 @@ static void checkout_on_placed(enum status status,
     struct checkout *checkout = batch->checkout;
     int64_t took_us = clock_mono_us() - batch->sent_us;
 
+    if (!batch->is_released)
+        batch_leave_bundle(batch);
     if (snapshot != NULL)
         catalogue_update(checkout->options.catalogue, snapshot);
     if (batch_must_leave(batch, status)) {
@@ -505,13 +538,17 @@ static void bundle_send(struct checkout *checkout, struct list *bundle)
 {
     bool is_early = may_release_early(checkout);
     bool is_alone = bundle->next == bundle->prev;
+    size_t orders = 0;
     int64_t now_us = clock_mono_us();
     int64_t error_us;
     int64_t sent_at_us = catalogue_now_us(checkout->options.catalogue, &error_us);
 
+    LIST_EACH(struct batch, batch, bundle, orders.link)
+        orders += batch->orders.count;
     LIST_EACH(struct batch, batch, bundle, orders.link) {
         batch->queue->is_busy = true;
-        batch->is_bundled = !is_alone;
+        batch->bundled = is_alone ? 0 : orders;
+        checkout->bundled += is_alone ? 0 : batch->orders.count;
         batch->sent_us = now_us;
         batch->sent_at_us = sent_at_us - error_us;
         batch->orders.is_slow = batch->queue->is_slow;

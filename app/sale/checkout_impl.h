@@ -37,7 +37,7 @@ struct batch {
     struct checkout *checkout;
     struct queue *queue;
     struct store_batch orders; /* of the items, see batch_item(); room for batch_max */
-    bool is_bundled;           /* shares its transaction with batches of other vouchers */
+    size_t bundled;   /* orders of the transaction that it shares; 0: of its own */
     bool is_released; /* its voucher's row is free, its commit is not durable yet */
     int64_t sent_us;
     int64_t sent_at_us; /* the same, not too late, by the database's clock */
@@ -49,7 +49,7 @@ struct checkout {
     uv_timer_t timer;
     uv_timer_t gather_timer; /* wakes the loop for checkout_turn() */
     struct {
-        int64_t voucher_id; /* of the last large batch */
+        int64_t voucher_id; /* of the last large batch; 0: a bundle */
         int64_t until_us;
         size_t count; /* queued orders that end the delay */
     } gather;
@@ -61,6 +61,7 @@ struct checkout {
     struct list free_batches;
     size_t in_flight; /* items that exist */
     size_t queued;    /* items in QUEUED */
+    size_t bundled;   /* orders under way in transactions that vouchers share */
     uint64_t generated_keys;
     char key_prefix[65]; /* of the generated keys */
 };

@@ -1,13 +1,15 @@
 -- Decide batches of requests for different vouchers in one transaction, each as place_orders()
 -- does.
 --
---   p_vouchers                  of each batch, in ascending order
+--   p_vouchers                  of each batch
 --   p_firsts, p_lasts           its requests in the arrays that follow
 --   p_users, p_fences, p_keys   as in place_orders()
 --
 -- Returns a row for each batch as place_orders() does, with the number of the batch. There is
 -- no row if the voucher's row is locked by another session, or missing: nothing was decided.
--- So no voucher makes the others wait.
+-- So no voucher makes the others wait. Only calls of this function wait for each other, by an
+-- advisory lock of each voucher: else every second one of two instances would leave out what the
+-- other one places.
 --
 -- If there is stock for all requests of a batch, and none of its shoppers is in it twice or has
 -- ordered the voucher before, all are placed. All such batches need one insert and one update.
@@ -26,6 +28,8 @@ declare
     v_plain bigint[];  -- those whose requests are all placed
     v_ids bigint[];
 begin
+    perform pg_advisory_xact_lock(5265717, (b.voucher % 2147483648)::integer)
+    from (select voucher from unnest(p_vouchers) b (voucher) order by voucher) b;
     v_locked := array(
         select b.n from unnest(p_vouchers) with ordinality b (voucher, n)
         cross join lateral (select from voucher v where v.id = b.voucher

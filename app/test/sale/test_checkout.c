@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#define CALLS_MAX      64
+#define CALLS_MAX      80
 #define TIMEOUT_MS     20000
 #define TICK_MS        20
-#define QUEUE_MAX      32
+#define QUEUE_MAX      72
 #define CLOCK_ERROR_US 1000
 
 /* -- the fakes -- */
@@ -208,6 +208,7 @@ static int open_with(void **state, bool bypass, size_t batch_max, bool early_rel
                                        .lock_wait_ms = UINT32_MAX,
                                        .timeout_ms = TIMEOUT_MS,
                                        .batch_max = batch_max,
+                                       .vouchers_max = 3,
                                        .queue_max = QUEUE_MAX,
                                        .bypass_locks = bypass,
                                        .early_release = early_release};
@@ -579,12 +580,12 @@ static void test_checkout_submit__refuses_above_queue_max(void **state UNUSED)
 {
     for (int user = 1; user <= QUEUE_MAX; user++)
         assert_true(submit(user, 7));
-    assert_false(submit(33, 7));
+    assert_false(submit(QUEUE_MAX + 1, 7));
     answer_locks(STATUS_BUSY);
-    assert_true(submit(34, 7));
+    assert_true(submit(QUEUE_MAX + 2, 7));
     answer_locks(STATUS_BUSY);
-    assert_answered(34, OUTCOME_IN_PROGRESS);
-    assert_unanswered(33);
+    assert_answered(QUEUE_MAX + 2, OUTCOME_IN_PROGRESS);
+    assert_unanswered(QUEUE_MAX + 1);
 }
 
 /* -- locks -- */
@@ -803,6 +804,8 @@ static void test_checkout__slow_voucher_leaves_room_for_others(void **state UNUS
 
 /* -- bundles -- */
 
+#define LONG 64 /* orders of a voucher that share no transaction */
+
 /* Shoppers 1, 2 and 3 order vouchers 7, 8 and 9 at the same time. */
 static void submit_bundle(void)
 {
@@ -829,11 +832,28 @@ static void test_checkout__short_queues_share_a_transaction(void **state UNUSED)
     assert_answered(3, OUTCOME_PLACED);
 }
 
+/* Three vouchers at most, in this test. */
+static void
+test_checkout__a_transaction_has_a_bounded_number_of_vouchers(void **state UNUSED)
+{
+    fake_store.room = 0;
+    for (int user = 1; user <= 6; user++)
+        submit_locked(user, 6 + user);
+    fake_store.room = 2;
+    turn();
+    assert_int_equal(fake_store.count, 6);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(fake_store.calls[i].is_behind, i != 0 && i != 3);
+    while (fake_store.count > 0)
+        answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(6, OUTCOME_PLACED);
+}
+
 static void test_checkout__long_queue_shares_no_transaction(void **state UNUSED)
 {
     fake_store.room = 0;
     submit_locked(1, 8);
-    for (int user = 2; user <= 17; user++)
+    for (int user = 2; user <= 1 + LONG; user++)
         submit_locked(user, 7);
     fake_store.room = 2;
     turn();
@@ -841,14 +861,14 @@ static void test_checkout__long_queue_shares_no_transaction(void **state UNUSED)
     assert_false(fake_store.calls[0].is_behind || fake_store.calls[1].is_behind);
     while (fake_store.count > 0)
         answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_answered(17, OUTCOME_PLACED);
+    assert_answered(1 + LONG, OUTCOME_PLACED);
 }
 
 static void test_checkout__bundle_leaves_the_last_lane_to_itself(void **state UNUSED)
 {
     fake_store.room = 0;
     submit_locked(1, 8);
-    for (int user = 2; user <= 17; user++)
+    for (int user = 2; user <= 1 + LONG; user++)
         submit_locked(user, 7);
     fake_store.room = 1;
     turn();
@@ -856,7 +876,39 @@ static void test_checkout__bundle_leaves_the_last_lane_to_itself(void **state UN
     assert_int_equal(fake_store.calls[0].voucher_id, 8);
     while (fake_store.count > 0)
         answer_store(STATUS_OK, VERDICT_PLACED);
-    assert_answered(17, OUTCOME_PLACED);
+    assert_answered(1 + LONG, OUTCOME_PLACED);
+}
+
+static void test_checkout__orders_gather_while_a_bundle_is_under_way(void **state UNUSED)
+{
+    submit_bundle();
+    fake_store.room = 1;
+    submit_locked(4, 10);
+    submit_locked(5, 11);
+    turn();
+    assert_int_equal(fake_store.count, 3);
+    for (int i = 0; i < 3; i++)
+        answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_int_equal(fake_store.count, 2);
+    assert_true(fake_store.calls[1].is_behind);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(5, OUTCOME_PLACED);
+}
+
+/* Its commit may take long, and no shopper waits for it longer than that. */
+static void test_checkout__gathers_for_10_ms_at_most(void **state UNUSED)
+{
+    submit_bundle();
+    fake_store.room = 1;
+    submit_locked(4, 10);
+    pass_ms(9);
+    assert_int_equal(fake_store.count, 3);
+    pass_ms(2);
+    assert_int_equal(fake_store.count, 4);
+    while (fake_store.count > 0)
+        answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(4, OUTCOME_PLACED);
 }
 
 /* It waits for the row then, and the others do not wait with it. */
@@ -1124,8 +1176,11 @@ int main(void)
         TEST(test_checkout__counts_tries_per_order),
         TEST(test_checkout__slow_voucher_leaves_room_for_others),
         TEST(test_checkout__short_queues_share_a_transaction),
+        TEST(test_checkout__a_transaction_has_a_bounded_number_of_vouchers),
         TEST_LARGE(test_checkout__long_queue_shares_no_transaction),
         TEST_LARGE(test_checkout__bundle_leaves_the_last_lane_to_itself),
+        TEST(test_checkout__orders_gather_while_a_bundle_is_under_way),
+        TEST(test_checkout__gathers_for_10_ms_at_most),
         TEST(test_checkout__voucher_left_out_three_times_is_sent_alone),
         TEST(test_checkout__refused_bundle_is_sent_voucher_by_voucher),
         TEST(test_checkout__lost_bundle_is_looked_up),

@@ -95,6 +95,7 @@ static void plan_service(void)
         .lock_wait_ms = ONE_OF(0, 0, 20, 50, 200),
         .lanes = ONE_OF(1, 1, 2, 4),
         .batch_max = ONE_OF(1, 2, 4, 32),
+        .vouchers_max = ONE_OF(1, 2, 128, 128),
         .queue_max = ONE_OF(2, 8, 64, 64),
         .bypass_locks = sim_chance(20),
         .early_release = sim_chance(60),

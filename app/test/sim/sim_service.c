@@ -132,6 +132,7 @@ static void start_sale(struct sim_service *service)
                                         .lock_wait_ms = options->lock_wait_ms,
                                         .timeout_ms = options->order_timeout_ms,
                                         .batch_max = options->batch_max,
+                                        .vouchers_max = options->vouchers_max,
                                         .queue_max = options->queue_max,
                                         .bypass_locks = options->bypass_locks,
                                         .early_release = options->early_release};

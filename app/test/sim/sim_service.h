@@ -21,6 +21,7 @@ struct sim_service_options {
     uint32_t lock_wait_ms;
     unsigned lanes;
     size_t batch_max;
+    size_t vouchers_max;
     size_t queue_max;
     bool bypass_locks;
     bool early_release;

@@ -75,9 +75,38 @@ static void *buy_for_long(void *arg)
     return NULL;
 }
 
+/* The next shopper orders each voucher, in a random order of the vouchers. A voucher that is left
+   out is a failure. */
+static void *buy_many_for_long(void *arg)
+{
+    struct buyers *buyers = arg;
+
+    for (unsigned i = 0; i < BATCHES; i++) {
+        char sql[512];
+        PGresult *result;
+
+        snprintf(
+            sql, sizeof(sql),
+            "select count(*) from (select array_agg(id order by hashint8(id + %u)) v,"
+            "  array_agg(i) n, array_agg(%u::bigint) u from unnest(array[%" PRId64
+            ", %" PRId64 ", %" PRId64 "]) with ordinality x (id, i)) a,"
+            " place_many(v, n, n, u, '{0,0,0}', null) where verdicts = '{1}'",
+            next(buyers), i + 1, buyers->vouchers[0], buyers->vouchers[1],
+            buyers->vouchers[2]);
+        result = PQexec(buyers->conn, sql);
+        if (PQresultStatus(result) == PGRES_TUPLES_OK &&
+            PQgetvalue(result, 0, 0)[0] == '3')
+            buyers->placed += 3;
+        else
+            buyers->failures++;
+        PQclear(result);
+    }
+    return NULL;
+}
+
 /* Returns the number of orders that the sessions placed by their answers. */
-static int64_t run_sale(const int64_t *vouchers, unsigned voucher_count,
-                        unsigned shoppers)
+static int64_t run_sale(void *(*buy_all)(void *), const int64_t *vouchers,
+                        unsigned voucher_count, unsigned shoppers)
 {
     struct buyers buyers[SESSIONS] = {0};
     pthread_t threads[SESSIONS];
@@ -89,7 +118,7 @@ static int64_t run_sale(const int64_t *vouchers, unsigned voucher_count,
                                     .voucher_count = voucher_count,
                                     .shoppers = shoppers,
                                     .seed = i + 1};
-        assert_int_equal(pthread_create(&threads[i], NULL, buy_for_long, &buyers[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, buy_all, &buyers[i]), 0);
     }
     for (unsigned i = 0; i < SESSIONS; i++) {
         pthread_join(threads[i], NULL);
@@ -111,7 +140,7 @@ static void test_place_orders__sessions_share_one_stock(void **state UNUSED)
     int64_t voucher = sandbox_voucher(sandbox, 700, 2);
     int64_t before = live_orders();
 
-    assert_int_equal(run_sale(&voucher, 1, 2000), 700);
+    assert_int_equal(run_sale(buy_for_long, &voucher, 1, 2000), 700);
     assert_int_equal(live_orders() - before, 700);
     assert_int_equal(sandbox_audit(sandbox), 0);
 }
@@ -121,7 +150,7 @@ static void test_place_orders__shoppers_run_out_before_the_stock(void **state UN
     int64_t voucher = sandbox_voucher(sandbox, 100000, 3);
 
     /* each shopper gets as many as the limit allows */
-    assert_int_equal(run_sale(&voucher, 1, 50), 150);
+    assert_int_equal(run_sale(buy_for_long, &voucher, 1, 50), 150);
     assert_int_equal(sandbox_audit(sandbox), 0);
 }
 
@@ -132,8 +161,18 @@ static void test_place_orders__vouchers_do_not_mix(void **state UNUSED)
 
     for (size_t i = 0; i < COUNT_OF(vouchers); i++)
         vouchers[i] = sandbox_voucher(sandbox, 200, 1);
-    assert_int_equal(run_sale(vouchers, COUNT_OF(vouchers), 1000), 600);
+    assert_int_equal(run_sale(buy_for_long, vouchers, COUNT_OF(vouchers), 1000), 600);
     assert_int_equal(live_orders() - before, 600);
+    assert_int_equal(sandbox_audit(sandbox), 0);
+}
+
+static void test_place_many__sessions_wait_for_each_other(void **state UNUSED)
+{
+    int64_t vouchers[3];
+
+    for (size_t i = 0; i < COUNT_OF(vouchers); i++)
+        vouchers[i] = sandbox_voucher(sandbox, 1000, SESSIONS);
+    assert_int_equal(run_sale(buy_many_for_long, vouchers, 3, 1), SESSIONS * BATCHES * 3);
     assert_int_equal(sandbox_audit(sandbox), 0);
 }
 
@@ -143,6 +182,7 @@ int main(void)
         cmocka_unit_test(test_place_orders__sessions_share_one_stock),
         cmocka_unit_test(test_place_orders__shoppers_run_out_before_the_stock),
         cmocka_unit_test(test_place_orders__vouchers_do_not_mix),
+        cmocka_unit_test(test_place_many__sessions_wait_for_each_other),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
