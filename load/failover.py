@@ -217,6 +217,9 @@ def fail_over(program, fault, tokens, stack):
     for each in (primary, standby):
         stack.callback(pair.servers_do, each, "kill", "postgres") # it may stand still
     service = start_service(program, primary, standby, place, stack)
+    level = "remote" if fault.is_synchronous else "local"
+    harness.wait_for(f"the durability is {level}", lambda: (
+        f'{{level="{level}"}}', 1.0) in service.metrics("seckill_durability"))
     shoppers = Shoppers(service, service.create_voucher("failover", 1_000_000), tokens)
     try:
         shoppers.await_more(ORDERS_BEFORE)

@@ -24,6 +24,8 @@ static const char *postgres_word(const struct metrics_health *health)
         return "no_rights";
     case STATUS_BUSY:
         return "read_only";
+    case STATUS_UNSAFE:
+        return "not_durable";
     default:
         return "down";
     }

@@ -33,6 +33,7 @@
 
 #define ORDER_LANES    4
 #define PUBLISH_US     INT64_C(1000000) /* between two states, see /v1/debug/state */
+#define CHECK_EVERY    5                /* of these, the server is asked its durability */
 #define SLOW_CLIENT_US INT64_C(5000000) /* during shutdown, to receive an answer */
 
 struct worker {
@@ -189,6 +190,18 @@ bool worker_set_keys(struct worker *worker, const struct worker_keys *keys)
 
 /* -- turn -- */
 
+static void note_durability(struct worker *worker)
+{
+    _Atomic uint64_t *known = &worker->options.metrics->durability;
+    enum durability durability = store_durability(worker->store, false);
+
+    if (*known != durability)
+        log_event(durability < DURABILITY_LOCAL ? LOG_WARN : LOG_INFO, "durability",
+                  "level=%s before=%s", durability_names[durability],
+                  durability_names[*known]);
+    metrics_set(known, durability);
+}
+
 static void copy_metrics(struct worker *worker)
 {
     struct metrics *metrics = worker->options.metrics;
@@ -199,8 +212,10 @@ static void copy_metrics(struct worker *worker)
     metrics_set(&metrics->postgres_reconnects, store_reconnects(worker->store));
     metrics_set(&metrics->expiry_leader, store_is_expiring(worker->store));
     metrics_set(&metrics->connections, http_connections(worker->http));
-    if (worker->options.index == 0) /* there is one log */
+    if (worker->options.index == 0) { /* there is one log, and one database */
         metrics_set(&metrics->log_dropped, log_dropped());
+        note_durability(worker);
+    }
     atomic_store_explicit(&metrics->catalogue_read_us,
                           catalogue_last_read_us(worker->catalogue),
                           memory_order_relaxed);
@@ -226,6 +241,8 @@ static void publish_state(struct worker *worker, int64_t now_us)
     store_print(worker->store, document.out);
     fputc('}', document.out);
     metrics_publish_state(worker->options.metrics, text_document_end(&document));
+    if (worker->options.index == 0 && now_us / PUBLISH_US % CHECK_EVERY == 0)
+        (void)store_durability(worker->store, true);
 }
 
 /* All requests are answered, and clients had some time to receive the answers. */
@@ -298,6 +315,8 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
                                         .timeout_ms = timeout_ms,
                                         .lanes = ORDER_LANES,
                                         .expires_orders = worker->options.index == 0,
+                                        .required = DURABILITY_LOCAL +
+                                                    (unsigned)config->require_durability,
                                         .on_voucher_changed = worker_on_voucher_changed,
                                         .on_state = worker_on_store_state,
                                         .arg = worker};

@@ -30,12 +30,13 @@ struct config {
     const char *jwt_audience;
     const char *tls_cert; /* PEM; "" for plain HTTP */
     const char *tls_key;
-    const char *tls_priority; /* see http_tls_check_priority() */
-    int64_t jwt_alg;          /* enum config_alg */
-    int64_t redis_down;       /* enum config_redis_down */
-    int64_t early_release;    /* enum config_early_release */
-    int64_t log_level;        /* enum log_level */
-    int64_t workers;          /* 0: one per core */
+    const char *tls_priority;   /* see http_tls_check_priority() */
+    int64_t jwt_alg;            /* enum config_alg */
+    int64_t redis_down;         /* enum config_redis_down */
+    int64_t early_release;      /* enum config_early_release */
+    int64_t require_durability; /* 0: local, 1: remote */
+    int64_t log_level;          /* enum log_level */
+    int64_t workers;            /* 0: one per core */
     int64_t lock_lease_ms;
     int64_t lock_wait_ms;
     int64_t order_timeout_ms;

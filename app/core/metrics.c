@@ -24,6 +24,8 @@ static const char *const status_labels[] = {METRICS_STATUSES(X) "other"};
 #undef X
 /* clang-format on */
 
+const char *const durability_names[] = {"unknown", "none", "local", "remote"};
+
 const char *outcome_name(enum outcome outcome)
 {
     return outcome_names[outcome];
@@ -181,6 +183,18 @@ static void print_dependencies(const struct printer *printer)
             printer->sum.postgres_reconnects, printer->sum.redis_reconnects);
 }
 
+static void print_durability(const struct printer *printer)
+{
+    uint64_t durability = atomic_load(&printer->all->loops[0]->durability);
+
+    print_head(printer, "seckill_durability", "gauge",
+               "1 for what acknowledged orders survive: nothing, a crash of Postgres"
+               " (local), or its loss (remote).");
+    for (unsigned i = DURABILITY_NONE; i <= DURABILITY_REMOTE; i++)
+        fprintf(printer->out, "seckill_durability{level=\"%s\"} %d\n",
+                durability_names[i], durability == i);
+}
+
 static void print_catalogue_age(const struct printer *printer)
 {
     int64_t now_us = clock_mono_us();
@@ -242,6 +256,7 @@ void metrics_print(FILE *out, const struct all_metrics *all)
     print_value(&printer, "seckill_expiry_leader", "gauge", printer.sum.expiry_leader,
                 "1 in the instance that expires unpaid orders.");
     print_dependencies(&printer);
+    print_durability(&printer);
     print_catalogue_age(&printer);
 }
 

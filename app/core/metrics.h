@@ -97,6 +97,7 @@ struct metrics {
     _Atomic uint64_t log_dropped;
     _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */
     _Atomic int64_t catalogue_read_us; /* clock_mono_us() of the last read; 0: none */
+    _Atomic uint64_t durability;       /* enum durability; used of the first loop */
     _Atomic(char *) state;             /* see metrics_publish_state() */
 };
 
@@ -126,6 +127,9 @@ void metrics_observe_stage_us(struct metrics *metrics, enum metrics_stage stage,
 void metrics_observe_batch(struct metrics *metrics, size_t orders);
 
 extern const char *const metrics_stage_names[STAGE_COUNT];
+
+/** By enum durability: "unknown", "none", "local", "remote". */
+extern const char *const durability_names[];
 
 /** The label of an outcome, which is also the code of the API error; static. */
 const char *outcome_name(enum outcome outcome);

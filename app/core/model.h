@@ -71,6 +71,14 @@ enum verdict {
     VERDICT_NO_VOUCHER = 8,
 };
 
+/* What can happen to Postgres without the loss of an acknowledged order. */
+enum durability {
+    DURABILITY_UNKNOWN, /* it has never been connected */
+    DURABILITY_NONE,
+    DURABILITY_LOCAL,  /* a crash */
+    DURABILITY_REMOTE, /* the loss of the server: a synchronous standby is attached */
+};
+
 /* How an order request ended: X(enum word, name). The name is the label of the metric, and
    the code of the error where the outcome is one. */
 /* clang-format off */

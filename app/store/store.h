@@ -47,13 +47,14 @@ struct store_options {
     uint32_t timeout_ms;      /* per call without a deadline of its own */
     unsigned lanes;           /* connections for batches of orders, >= 1 */
     bool expires_orders;      /* open a connection for store_expire_orders() */
+    enum durability required; /* a server that promises less is not used */
     /* A notification: the row `voucher_id` changed. 0, after each connect: notifications
        may have been missed. */
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
     /* All connections but that for expiry are up, or one is not, because of `why`:
        STATUS_INVALID: the database is not UTF8; STATUS_REFUSED: the role may not place
-       orders; STATUS_BUSY: the server is read-only; other states: no connection. Called when
-       that changes. */
+       orders; STATUS_BUSY: the server is read-only; STATUS_UNSAFE: it is less durable than
+       required; other states: no connection. Called when that changes. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
 };
@@ -66,6 +67,9 @@ MUST_CHECK enum status store_open(const struct store_options *options,
 void store_close(struct store *store, void (*closed)(void *arg), void *arg);
 
 bool store_is_up(const struct store *store);
+
+/** What the server has said last. @asks  again, so that the next call knows of a change */
+enum durability store_durability(struct store *store, bool asks);
 
 /** How many established connections have failed. */
 uint64_t store_reconnects(const struct store *store);

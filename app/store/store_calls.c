@@ -235,6 +235,7 @@ static struct store_conn_options conn_options(const struct store *store, unsigne
     struct store_conn_options options = {
         .loop = store->options.loop,
         .database_url = store->options.database_url,
+        .required = store->options.required,
         .timeout_ms = timeout_ms,
         .statement_ms = timeout_ms / 4 * 3 + 1,
         .lock_ms = timeout_ms / 25 > LOCK_MS_MIN ? timeout_ms / 25 : LOCK_MS_MIN,
@@ -417,6 +418,11 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg)
 bool store_is_up(const struct store *store)
 {
     return are_all_up(store);
+}
+
+enum durability store_durability(struct store *store, bool asks)
+{
+    return store_conn_durability(store->conns[ROLE_MAIN], asks);
 }
 
 uint64_t store_reconnects(const struct store *store)

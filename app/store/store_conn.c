@@ -25,6 +25,7 @@
  */
 #include "app/store/store_conn.h"
 
+#include "app/core/metrics.h"
 #include "base/backoff.h"
 #include "base/clock.h"
 #include "base/closing.h"
@@ -74,7 +75,9 @@ struct store_conn {
     enum state state;
     struct store_backend backend;
     int64_t server_start_us; /* distinguishes the server from others */
-    struct err broken;       /* a failure found while sending; text "": none */
+    enum durability durability;
+    struct store_query check; /* of the session, while the connection is up */
+    struct err broken;        /* a failure found while sending; text "": none */
     struct closing closing;
     struct closing *owner; /* counts this connection */
 };
@@ -217,29 +220,37 @@ static void fail_later(struct store_conn *conn, enum status status, const char *
 
 static bool send_settings(struct store_conn *conn)
 {
-    char sql[1024];
+    char sql[2048];
 
-    /* Plans are made once and must suit a table of any size, see sql/README.md. */
-    snprintf(sql, sizeof(sql),
-             "select pid::bigint, backend_start,"
-             " coalesce(has_function_privilege(to_regprocedure("
-             "  'place_orders(bigint, bigint[], bigint[], text[])'), 'execute'), true)"
-             "  ::int, pg_postmaster_start_time(),"
-             " (current_setting('transaction_read_only') = 'on')::int,"
-             " current_setting('server_encoding'),"
-             " set_config('statement_timeout', '%" PRIu32 "', false),"
-             " set_config('lock_timeout', '%" PRIu32 "', false),"
-             " set_config('idle_session_timeout', '%" PRIu32 "', false),"
-             " set_config('default_transaction_isolation', 'read committed', false),"
-             " set_config('plan_cache_mode', 'force_generic_plan', false),"
-             " set_config('enable_seqscan', 'off', false),"
-             " set_config('enable_bitmapscan', 'off', false),"
-             " set_config('enable_sort', 'off', false),"
-             " set_config('enable_hashjoin', 'off', false),"
-             " set_config('enable_mergejoin', 'off', false),"
-             " set_config('jit', 'off', false)"
-             " from pg_stat_activity where pid = pg_backend_pid()",
-             conn->options.statement_ms, conn->options.lock_ms, conn->options.idle_ms);
+    /* Without rights on statistics any WAL sender counts. Plans are made once and must suit a table of any size, see sql/README.md. */
+    snprintf(
+        sql, sizeof(sql),
+        "select pid::bigint, backend_start,"
+        " coalesce(has_function_privilege(to_regprocedure("
+        "  'place_orders(bigint, bigint[], bigint[], text[])'), 'execute'), true)"
+        "  ::int, pg_postmaster_start_time(),"
+        " (current_setting('transaction_read_only') = 'on')::int,"
+        " current_setting('server_encoding'),"
+        " case when 'off' in (current_setting('fsync'),"
+        "  current_setting('full_page_writes'), current_setting('synchronous_commit'))"
+        "  then 1 when current_setting('synchronous_commit') in ('on', 'remote_apply')"
+        "  and current_setting('synchronous_standby_names') <> ''"
+        "  and exists (select from pg_stat_replication"
+        "   where coalesce(sync_state, 'sync') in ('sync', 'quorum'))"
+        "  then 3 else 2 end,"
+        " set_config('statement_timeout', '%" PRIu32 "', false),"
+        " set_config('lock_timeout', '%" PRIu32 "', false),"
+        " set_config('idle_session_timeout', '%" PRIu32 "', false),"
+        " set_config('default_transaction_isolation', 'read committed', false),"
+        " set_config('plan_cache_mode', 'force_generic_plan', false),"
+        " set_config('enable_seqscan', 'off', false),"
+        " set_config('enable_bitmapscan', 'off', false),"
+        " set_config('enable_sort', 'off', false),"
+        " set_config('enable_hashjoin', 'off', false),"
+        " set_config('enable_mergejoin', 'off', false),"
+        " set_config('jit', 'off', false)"
+        " from pg_stat_activity where pid = pg_backend_pid()",
+        conn->options.statement_ms, conn->options.lock_ms, conn->options.idle_ms);
     conn->statement_ms = conn->options.statement_ms;
     return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
 }
@@ -404,6 +415,7 @@ static enum status take_session(struct store_conn *conn, const PGresult *result,
     conn->backend.pid = result_int64(result, 0, 0);
     conn->backend.start_us = result_time(result, 0, 1);
     conn->server_start_us = result_time(result, 0, 3);
+    conn->durability = (enum durability)result_int64(result, 0, 6);
     if (strcmp(encoding, "UTF8") != 0)
         return err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8, encoding);
     if (result_int64(result, 0, 4) != 0)
@@ -412,6 +424,11 @@ static enum status take_session(struct store_conn *conn, const PGresult *result,
         return err_set(reterr, STATUS_REFUSED,
                        "this role may not call place_orders(): run seckill migrate"
                        " --service-role");
+    if (conn->durability < conn->options.required)
+        return err_set(reterr, STATUS_UNSAFE,
+                       "durability is %s, see SECKILL_REQUIRE_DURABILITY: check fsync,"
+                       " full_page_writes, synchronous_commit, the standby",
+                       durability_names[conn->durability]);
     return STATUS_OK;
 }
 
@@ -832,6 +849,28 @@ bool store_conn_send(struct store_conn *conn, struct store_query *query,
     if (!is_sent || !send_statement(conn, statement, params))
         fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
     return true;
+}
+
+static void conn_on_checked(struct store_query *query, enum status status,
+                            const PGresult *result, const struct err *why UNUSED)
+{
+    struct store_conn *conn = list_item(query, struct store_conn, check);
+    struct err broken;
+
+    if (status == STATUS_OK && take_session(conn, result, &broken) != STATUS_OK)
+        fail_later(conn, broken.status, "session", broken.text);
+}
+
+enum durability store_conn_durability(struct store_conn *conn, bool asks)
+{
+    if (asks && store_conn_is_up(conn) && conn->pending_count == 0) {
+        conn->check.timeout_ms = conn->options.timeout_ms;
+        conn->check.done = conn_on_checked;
+        add_pending(conn, &conn->check);
+        if (!send_settings(conn) || !send_sync(conn))
+            fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
+    }
+    return conn->durability;
 }
 
 bool store_conn_abandon(struct store_conn *conn UNUSED, struct store_query *query)

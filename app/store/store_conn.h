@@ -63,6 +63,7 @@ struct store_backend {
 struct store_conn_options {
     uv_loop_t *loop;
     const char *database_url; /* valid; borrowed until the connection is closed */
+    enum durability required; /* a server that promises less is left */
     uint32_t timeout_ms;      /* to connect; a part of it for each of several hosts */
     uint32_t statement_ms;    /* initial limit of the session, see struct store_query */
     uint32_t lock_ms;         /* limit of a wait for a lock: STATUS_BUSY; 0: unlimited */
@@ -87,6 +88,13 @@ MUST_CHECK enum status store_conn_open(const struct store_conn_options *options,
 void store_conn_close(struct store_conn *conn, struct closing *owner);
 
 bool store_conn_is_up(const struct store_conn *conn);
+
+/**
+ * What the server has said last, even if it was left for that.
+ *
+ * @asks  the server again whether it can be used, unless it is busy
+ */
+enum durability store_conn_durability(struct store_conn *conn, bool asks);
 
 /** Queries sent and not answered. */
 unsigned store_conn_pending(const struct store_conn *conn);

@@ -309,7 +309,7 @@ def test_monitoring__uses_metrics_and_labels_that_exist(world):
     text = read_all(f"{MONITORING}/**/*.yaml", f"{MONITORING}/**/*.json").replace('\\"', '"')
     for name in set(re.findall(r"\bseckill_\w+", text)):
         check(re.search(rf"^{name}[{{ ]", live, re.M), f"{MONITORING} uses {name}, which does not exist")
-    labels = re.findall(r'\b(outcome|stage|dependency)!?=~?"([^"]+)"', text)
+    labels = re.findall(r'\b(outcome|stage|dependency|level)!?=~?"([^"]+)"', text)
     check(labels, "no labels found")
     for label, values in labels:
         for value in values.split("|"):

@@ -70,6 +70,7 @@ static const struct bad_setting {
     {"SECKILL_QUEUE_MAX", "1000001", "1000000"},
     {"SECKILL_RATE_PER_USER", "-1", "0"},
     {"SECKILL_RATE_PER_IP", "many", "0"},
+    {"SECKILL_REQUIRE_DURABILITY", "none", "local, remote"},
     {"SECKILL_LOG_LEVEL", "loud", "info"},
     {"SECKILL_CONNECTIONS_PER_IP", "-1", "1000000"},
     {"SECKILL_IDLE_TIMEOUT_S", "0", "3600"},

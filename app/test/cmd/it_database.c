@@ -135,12 +135,59 @@ static void test_serve__is_not_ready_on_a_read_only_server(void **state)
     assert_int_equal(service_stop(service), 0);
 }
 
+/* -- durability -- */
+
+static bool is_reported_not_durable(void *arg)
+{
+    const struct client_reply *reply = request(arg, NULL, NULL, "GET /readyz");
+
+    return reply->status == 503 &&
+           strstr(reply->body, "\"postgres\":\"not_durable\"") != NULL;
+}
+
+static bool is_level_none(void *arg)
+{
+    return strstr(request(arg, NULL, NULL, "GET /metrics")->body,
+                  "seckill_durability{level=\"none\"} 1") != NULL;
+}
+
+static void test_serve__is_not_ready_if_commits_are_lazy(void **state)
+{
+    struct fixture *fixture = *state;
+    struct service *service;
+
+    as_superuser("alter role " SERVICE_ROLE " set synchronous_commit = off");
+    service = fixture_spawn(fixture, NULL);
+    assert_true(becomes_true(is_reported_not_durable, service));
+    assert_true(becomes_true(is_level_none, service));
+    as_superuser("alter role " SERVICE_ROLE " reset synchronous_commit");
+    service_await(service, "/readyz", 200);
+    assert_int_equal(service_stop(service), 0);
+    assert_non_null(strstr(fixture_run(fixture, NULL,
+                                       (const char *const[]){"grep", "event=durability",
+                                                             service->log_path, NULL})
+                               ->out,
+                           "level=local before=none"));
+}
+
+static void test_serve__is_not_ready_without_the_standby_that_is_required(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *const env[] = {"SECKILL_REQUIRE_DURABILITY=remote", NULL};
+    struct service *service = fixture_spawn(fixture, env);
+
+    assert_true(becomes_true(is_reported_not_durable, service));
+    assert_int_equal(service_stop(service), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_migrate__refuses_an_encoding_other_than_utf8),
         CASE(test_serve__is_not_ready_with_an_encoding_other_than_utf8),
         CASE(test_serve__is_not_ready_on_a_read_only_server),
+        CASE(test_serve__is_not_ready_if_commits_are_lazy),
+        CASE(test_serve__is_not_ready_without_the_standby_that_is_required),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -356,6 +356,9 @@ static void test_metrics__has_the_metrics_of_the_contract(void **state)
         "seckill_expiry_leader",
         "seckill_dependency_up{dependency=\"postgres\"} 1",
         "seckill_dependency_up{dependency=\"redis\"} 1",
+        "seckill_durability{level=\"none\"} 0",
+        "seckill_durability{level=\"local\"} 1",
+        "seckill_durability{level=\"remote\"} 0",
         "seckill_catalogue_age_seconds"};
     static const char *const stages[] = {"lock", "queue", "commit", "unlock", "total"};
     const struct client_reply *reply =

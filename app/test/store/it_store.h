@@ -85,30 +85,32 @@ static inline void shop_await(struct shop *shop, const bool *flag)
     }
 }
 
-static inline struct shop *shop_open_at(const char *url, unsigned lanes,
-                                        uint32_t timeout_ms, bool expires_orders)
+static inline struct shop *shop_open_with(struct store_options options)
 {
     struct shop *shop = calloc(1, sizeof(*shop));
-    struct store_options options = {
-        .database_url = url,
-        .timeout_ms = timeout_ms,
-        .lanes = lanes,
-        .expires_orders = expires_orders,
-        .on_voucher_changed = shop_on_changed,
-        .on_state = shop_on_state,
-        .arg = shop,
-    };
     struct err err = {0};
 
     assert_non_null(shop);
-    shop->timeout_ms = timeout_ms;
+    shop->timeout_ms = options.timeout_ms;
     uv_loop_init(&shop->loop);
     uv_timer_init(&shop->loop, &shop->tick);
     uv_timer_start(&shop->tick, shop_on_tick, 10, 10);
     options.loop = &shop->loop;
+    options.on_voucher_changed = shop_on_changed;
+    options.on_state = shop_on_state;
+    options.arg = shop;
     if (store_open(&options, &shop->store, &err) != STATUS_OK)
         fail_msg("%s", err.text);
     return shop;
+}
+
+static inline struct shop *shop_open_at(const char *url, unsigned lanes,
+                                        uint32_t timeout_ms, bool expires_orders)
+{
+    return shop_open_with((struct store_options){.database_url = url,
+                                                 .timeout_ms = timeout_ms,
+                                                 .lanes = lanes,
+                                                 .expires_orders = expires_orders});
 }
 
 /** Open and wait until all connections are up. */

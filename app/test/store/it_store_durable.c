@@ -6,6 +6,11 @@
  */
 #include "app/test/store/it_store.h"
 
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static struct sandbox *sandbox;
 static struct fixture *fixture;
 
@@ -248,6 +253,102 @@ static void test_store_resolve_orders__waits_for_the_standby(void **state UNUSED
     shop_close(shop);
 }
 
+/* -- what the server promises -- */
+
+static struct shop *shop_requiring(enum durability required)
+{
+    return shop_open_with((struct store_options){.database_url = sandbox->service_url,
+                                                 .timeout_ms = UNHURRIED_MS,
+                                                 .lanes = 1,
+                                                 .required = required});
+}
+
+/* Run the loop, and ask the server, until the store is down because of this level. */
+static void await_unsafe(struct shop *shop, enum durability wanted)
+{
+    int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
+
+    while (shop->is_up || shop->downs == 0 ||
+           store_durability(shop->store, false) != wanted) {
+        assert_true(clock_mono_us() < deadline_us);
+        (void)store_durability(shop->store, true);
+        store_flush(shop->store);
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(shop->down_why.status, STATUS_UNSAFE);
+}
+
+static void test_store__refuses_a_role_whose_commits_are_lazy(void **state UNUSED)
+{
+    struct shop *shop;
+
+    administer("alter role " SERVICE_ROLE " set synchronous_commit = off");
+    shop = shop_requiring(DURABILITY_LOCAL);
+    await_unsafe(shop, DURABILITY_NONE);
+    ASSERT_CONTAINS(shop->down_why.text, "durability is none");
+    administer("alter role " SERVICE_ROLE " reset synchronous_commit");
+    shop_await(shop, &shop->is_up);
+    assert_int_equal(store_durability(shop->store, false), DURABILITY_LOCAL);
+    shop_close(shop);
+}
+
+/* A reload takes effect on a session with its next statement. */
+static void test_store_durability__notices_a_change(void **state UNUSED)
+{
+    struct shop *shop = shop_requiring(DURABILITY_LOCAL);
+
+    shop_await(shop, &shop->is_up);
+    administer("alter system set full_page_writes = off");
+    administer("select pg_reload_conf()");
+    await_unsafe(shop, DURABILITY_NONE);
+    administer("alter system reset full_page_writes");
+    administer("select pg_reload_conf()");
+    shop_await(shop, &shop->is_up);
+    shop_close(shop);
+}
+
+/* It receives the WAL as a standby does, until it is killed. */
+static pid_t start_standby(void)
+{
+    char path[200];
+    FILE *rules;
+    pid_t pid;
+
+    snprintf(path, sizeof(path), "%s/postgres/pg_hba.conf", fixture->dir);
+    rules = fopen(path, "ae");
+    assert_non_null(rules);
+    fputs("host replication postgres 127.0.0.1/32 scram-sha-256\n", rules);
+    fclose(rules);
+    administer("select pg_reload_conf()");
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execlp("pg_receivewal", "pg_receivewal", "--synchronous", "-d",
+               fixture->superuser_url, "-D", fixture->dir, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void test_store__waits_for_the_standby_that_is_required(void **state UNUSED)
+{
+    struct shop *shop = shop_requiring(DURABILITY_REMOTE);
+    pid_t standby;
+
+    await_unsafe(shop, DURABILITY_LOCAL);
+    ASSERT_CONTAINS(shop->down_why.text, "durability is local");
+    name_standby(); /* none with this name is attached */
+    set_standby("pg_receivewal");
+    standby = start_standby();
+    shop_await(shop, &shop->is_up);
+    assert_int_equal(store_durability(shop->store, false), DURABILITY_REMOTE);
+    kill(standby, SIGKILL);
+    waitpid(standby, NULL, 0);
+    await_unsafe(shop, DURABILITY_LOCAL);
+    shop_close(shop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +356,9 @@ int main(void)
         DURABLE_CASE(test_store_place_orders__releases_all_rows_of_a_bundle),
         DURABLE_CASE(test_store_place_orders__without_its_barrier_is_unknown),
         DURABLE_CASE(test_store_resolve_orders__waits_for_the_standby),
+        DURABLE_CASE(test_store__refuses_a_role_whose_commits_are_lazy),
+        DURABLE_CASE(test_store_durability__notices_a_change),
+        DURABLE_CASE(test_store__waits_for_the_standby_that_is_required),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
