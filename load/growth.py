@@ -83,7 +83,7 @@ def create_vouchers(deployment, count):
     """In one statement. The service reads a voucher at the first request for it."""
     return deployment.sql(f"""select string_agg(v.id::text, ',')
         from generate_series(1, {count}) number, lateral create_voucher(
-            nextval('voucher_id_seq'), 'growth ' || number, '', 900, 10000, {deploy.STOCK}, 1,
+            next_voucher_id(), 'growth ' || number, '', 900, 10000, {deploy.STOCK}, 1,
             now() - interval '1 min', now() + interval '1 day', 86400) v""")[0].split(",")
 
 
@@ -262,7 +262,7 @@ def table(dimension):
     return "\n".join(lines) + "\n"
 
 
-def measure_all(program, stack, dimensions):
+def measure_all(program, stack, dimensions, kinds=DIMENSIONS):
     """`stack` stops what was started, in reverse order. `dimensions` receives the results."""
     servers = harness.Servers(f"{PLACE}/servers")
     stack.callback(shutil.rmtree, PLACE) # several GB
@@ -270,7 +270,7 @@ def measure_all(program, stack, dimensions):
     servers.up()
     deploy.grow_buffers(servers)
     growth = Growth(program, servers)
-    for dimensions_of in DIMENSIONS:
+    for dimensions_of in kinds:
         print(f"measuring: {dimensions_of.__name__[5:]}", flush=True)
         for dimension in grow(growth, dimensions_of):
             print(table(dimension), flush=True)

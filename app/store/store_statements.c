@@ -71,10 +71,12 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
         "   and $2::bigint in (0, o.user_id)"
         "  order by o.id limit 1) o", BARRIER},
     [STATEMENT_LIST_ORDERS] = {"list_orders",
-        "select " ORDER_COLUMNS " from voucher_order o"
-        " where o.user_id = $1::bigint"
-        "  and ($2::bigint = 0 or o.voucher_id = $2)"
-        "  and o.id < $3::bigint"
+        "select o.* from generate_series(segment_of($2::bigint), case $2"
+        "  when 0 then (select segment_of(max(id)) from voucher) else segment_of($2) end) s (n),"
+        " lateral (select " ORDER_COLUMNS " from voucher_order o"
+        "  where segment_of(o.voucher_id) = s.n and o.user_id = $1::bigint"
+        "   and $2 in (0, o.voucher_id) and o.id < $3::bigint"
+        "  order by o.voucher_id) o"
         " order by o.id desc limit $4::bigint", BARRIER},
     [STATEMENT_PAY_ORDER] = {"pay_order",
         CHANGED_ORDERS(", $4::text[], $5::bigint[]", ", payment_ref, amount_cents",
@@ -112,7 +114,7 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
         VOUCHERS("voucher where end_at <= now() and (end_at, id) < ($1, $2)"
                  " order by end_at desc, id desc limit $3::bigint"), BARRIER},
     [STATEMENT_CREATE_VOUCHER] = {"create_voucher",
-        VOUCHERS("create_voucher(nextval('voucher_id_seq'), $1, $2, $3, $4, $5, $6, $7, $8,"
+        VOUCHERS("create_voucher(next_voucher_id(), $1, $2, $3, $4, $5, $6, $7, $8,"
                  " $9, $10, $11::bigint = 1, $12)"), BARRIER},
     [STATEMENT_PATCH_VOUCHER] = {"patch_voucher",
         VOUCHERS("patch_voucher($1, $2, $3, $4, $5, $6, $7::bigint = 1, $8)"), BARRIER},

@@ -2,7 +2,7 @@
 -- stock stays correct. It is tested without Redis, because the lock hides the defect: it
 -- serialises the requests of a shopper.
 drop index voucher_order_slot, voucher_order_key;
-create index voucher_order_slot on voucher_order (user_id, voucher_id, slot);
+create index voucher_order_slot on voucher_order ((voucher_id >> 16), user_id, voucher_id, slot);
 create index voucher_order_key on voucher_order (voucher_id, user_id, request_key);
 
 create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],

@@ -28,7 +28,8 @@ begin
         select count(*) as live, max(live_order.id) as newest_id
         from (
             select o.id from voucher_order o
-            where o.user_id = c.user_id and o.voucher_id = p_voucher and o.slot >= 1
+            where segment_of(o.voucher_id) = segment_of(p_voucher)
+              and o.user_id = c.user_id and o.voucher_id = p_voucher and o.slot >= 1
             order by o.slot
         ) live_order
     ) l on true;

@@ -45,7 +45,8 @@ begin
                 select max(live_order.fence)
                 from (
                     select o.fence from voucher_order o
-                    where o.user_id = v_user and o.voucher_id = p_voucher and o.slot >= 1
+                    where segment_of(o.voucher_id) = segment_of(p_voucher)
+                      and o.user_id = v_user and o.voucher_id = p_voucher and o.slot >= 1
                     order by o.slot
                 ) live_order));
         end if;

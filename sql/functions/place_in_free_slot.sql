@@ -21,7 +21,8 @@ begin
     select array_agg(live_order.slot), max(live_order.fence) into v_slots, v_newest_fence
     from (
         select o.slot, o.fence from voucher_order o
-        where o.user_id = p_user and o.voucher_id = v.id and o.slot >= 1
+        where segment_of(o.voucher_id) = segment_of(v.id)
+          and o.user_id = p_user and o.voucher_id = v.id and o.slot >= 1
         order by o.slot
     ) live_order;
     if p_fence between 1 and v.ended_fence then

@@ -48,8 +48,9 @@ begin
           and not exists (
               select from generate_series(p_firsts[b.n], p_lasts[b.n]) i
               cross join lateral (select from voucher_order o
-                                  where o.user_id = p_users[i] and o.voucher_id = v.id
-                                  order by o.user_id limit 1) o));
+                                  where segment_of(o.voucher_id) = segment_of(v.id)
+                                    and o.user_id = p_users[i] and o.voucher_id = v.id
+                                  order by o.slot limit 1) o));
 
     with placed as (
         insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,

@@ -66,9 +66,13 @@ begin
         -- costs more than it saves.
         if n >= 16 then
             v_are_new := cardinality(array(select distinct unnest(p_users))) = n
-                and (select o.user_id from voucher_order o
-                     where o.user_id = any (p_users) and o.voucher_id = p_voucher
-                     order by o.user_id limit 1) is null;
+                and not exists (
+                    select from unnest(p_users) c (user_id)
+                    cross join lateral (
+                        select from voucher_order o
+                        where segment_of(o.voucher_id) = segment_of(p_voucher)
+                          and o.user_id = c.user_id and o.voucher_id = p_voucher
+                        order by o.slot limit 1) o);
         end if;
         if v_are_new then
             insert into voucher_order (voucher_id, id, user_id, fence, price_cents, created_at,

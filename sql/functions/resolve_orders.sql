@@ -14,7 +14,8 @@ begin
     from unnest(p_users, p_fences, p_keys) with ordinality as c (user_id, fence, request_key, pos)
     left join lateral (
         (select o.id, order_detail(o) as detail from voucher_order o
-         where o.user_id = c.user_id and o.voucher_id = p_voucher and o.slot >= 1
+         where segment_of(o.voucher_id) = segment_of(p_voucher)
+           and o.user_id = c.user_id and o.voucher_id = p_voucher and o.slot >= 1
            and o.fence = c.fence
          order by o.slot limit 1)
         union all

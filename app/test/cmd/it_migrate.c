@@ -7,8 +7,9 @@
 #include <pthread.h>
 
 #define BASELINE "sql/migrations/0001_baseline.sql"
-#define SECOND   "sql/migrations/0002_add_gift.sql"
-#define THIRD    "sql/migrations/0003_add_note.sql"
+#define SEGMENTS "sql/migrations/0002_order_by_segment.sql"
+#define NEXT     "sql/migrations/0003_add_gift.sql"
+#define LAST     "sql/migrations/0004_add_note.sql"
 #define UNIX_US  "sql/functions/unix_us.sql"
 
 static int setup(void **state)
@@ -232,11 +233,13 @@ static void test_db_migrate__failure_leaves_nothing(void **state)
 static void test_db_migrate__applies_and_records_or_neither(void **state)
 {
     struct sandbox *sandbox = sandbox_new(*state, "migrate_whole");
+    struct files files = built_in_files();
 
+    remove_file(&files, SEGMENTS); /* one migration, so one transaction */
     sandbox_do(sandbox, "create table schema_file (path text primary key"
                         " check (path !~ 'unix_us'), checksum text not null,"
                         " applied_at timestamptz default now())");
-    assert_refuses(sandbox, NULL, STATUS_REFUSED, UNIX_US);
+    assert_refuses(sandbox, &files, STATUS_REFUSED, UNIX_US);
     assert_int_equal(sandbox_number(sandbox, "select count(*) from schema_file"), 0);
     assert_int_equal(count_relations(sandbox, "voucher"), 0);
     assert_int_equal(count_functions(sandbox, "cancel_order"), 0);
@@ -293,12 +296,12 @@ static void test_db_migrate__dry_run_changes_nothing(void **state)
     assert_int_equal(count_relations(sandbox, "%"), 0);
 
     assert_int_equal(migrate(sandbox, NULL, &steps, &err), STATUS_OK);
-    set_file(&files, SECOND, "alter table voucher add gift text");
+    set_file(&files, NEXT, "alter table voucher add gift text");
     set_file(&files, UNIX_US, "not even SQL");
     remove_file(&files, "sql/functions/find_orders.sql");
     assert_int_equal(migrate_with(sandbox, options, &steps, &err), STATUS_OK);
     assert_string_equal(steps.text,
-                        SECOND " " UNIX_US " sql/functions/find_orders.sql (dropped) ");
+                        NEXT " " UNIX_US " sql/functions/find_orders.sql (dropped) ");
     assert_migrates(sandbox, NULL, "");
     sandbox_close(sandbox);
 }
@@ -365,13 +368,13 @@ static void test_db_migrate__applies_the_next_migration(void **state)
     char before[64];
 
     snprintf(before, sizeof(before), "%s", sandbox_text(sandbox, data));
-    set_file(&files, SECOND,
+    set_file(&files, NEXT,
              "alter table voucher add gift text not null default 'none';"
              "create index voucher_gift on voucher (gift)");
     set_file(&files, UNIX_US,
              "create or replace function unix_us(p_at timestamptz) returns bigint"
              " language sql stable return 7::bigint");
-    assert_migrates(sandbox, &files, SECOND " " UNIX_US " ");
+    assert_migrates(sandbox, &files, NEXT " " UNIX_US " ");
     assert_string_equal(sandbox_text(sandbox, data), before);
     assert_int_equal(sandbox_number(sandbox, "select unix_us(now())"), 7);
     assert_int_equal(count_columns(sandbox, "gift"), 1);
@@ -389,18 +392,18 @@ static void test_db_migrate__commits_each_migration(void **state)
     struct sandbox *sandbox = database_in_use(*state, "upgrade_half");
     struct files files = built_in_files();
 
-    set_file(&files, SECOND, "alter table voucher add gift text");
-    set_file(&files, THIRD, "alter table voucher add note text; select 1 / 0");
+    set_file(&files, NEXT, "alter table voucher add gift text");
+    set_file(&files, LAST, "alter table voucher add note text; select 1 / 0");
     set_file(&files, UNIX_US,
              "create or replace function unix_us(p_at timestamptz) returns bigint"
              " language sql stable return 7::bigint");
-    assert_refuses(sandbox, &files, STATUS_REFUSED, THIRD);
+    assert_refuses(sandbox, &files, STATUS_REFUSED, LAST);
     assert_int_equal(count_columns(sandbox, "gift"), 1);
     assert_int_equal(count_columns(sandbox, "note"), 0);
     assert_true(sandbox_number(sandbox, "select unix_us(now())") > 7);
 
-    set_file(&files, THIRD, "alter table voucher add note text");
-    assert_migrates(sandbox, &files, THIRD " " UNIX_US " ");
+    set_file(&files, LAST, "alter table voucher add note text");
+    assert_migrates(sandbox, &files, LAST " " UNIX_US " ");
     assert_int_equal(count_columns(sandbox, "note"), 1);
     assert_int_equal(sandbox_number(sandbox, "select unix_us(now())"), 7);
     sandbox_close(sandbox);
@@ -411,11 +414,72 @@ static void test_db_migrate__the_last_migration_includes_the_functions(void **st
     struct sandbox *sandbox = database_in_use(*state, "upgrade_functions");
     struct files files = built_in_files();
 
-    set_file(&files, SECOND, "alter table voucher add gift text");
+    set_file(&files, NEXT, "alter table voucher add gift text");
     set_file(&files, UNIX_US, "create or replace function unix_us(");
     assert_refuses(sandbox, &files, STATUS_REFUSED, UNIX_US);
     assert_int_equal(count_columns(sandbox, "gift"), 0);
     assert_migrates(sandbox, NULL, "");
+    sandbox_close(sandbox);
+}
+
+/* The indexes as they were before SEGMENTS. */
+static struct sandbox *database_before_segments(struct fixture *fixture, const char *name)
+{
+    struct sandbox *sandbox = database_in_use(fixture, name);
+
+    sandbox_do(sandbox, "drop index voucher_order_slot, voucher_order_ended");
+    sandbox_do(sandbox, "create unique index voucher_order_slot"
+                        " on voucher_order (user_id, voucher_id, slot)");
+    sandbox_do(sandbox, "create index voucher_order_ended on voucher_order"
+                        " (user_id, voucher_id, fence)"
+                        " where slot is null and fence is not null");
+    sandbox_do(sandbox, "delete from schema_file where path = '" SEGMENTS "'");
+    return sandbox;
+}
+
+/* Fails unless both indexes begin as SEGMENTS says, and the data are whole. */
+static void assert_has_segments(struct sandbox *sandbox)
+{
+    assert_string_equal(
+        sandbox_text(sandbox, "select string_agg(pg_get_indexdef(indexrelid, 1, true) ||"
+                              " ' ' || indisunique || ' ' || indisvalid, ', ' order by"
+                              " indexrelid::regclass::text) from pg_index"
+                              " where indexrelid in ('voucher_order_slot'::regclass,"
+                              "  'voucher_order_ended'::regclass)"),
+        "voucher_id false true, (voucher_id >> 16) true true");
+    assert_int_equal(count_relations(sandbox, "voucher_order_%%_new"), 0);
+    assert_int_equal(sandbox_number(sandbox, "select count(*) from voucher_order"), 50);
+    sandbox_do(sandbox, "select place_orders(id, '{2000,3}', '{2000,2001}', '{x,y}')"
+                        " from voucher");
+    assert_int_equal(sandbox_audit(sandbox), 0);
+}
+
+static void test_db_migrate__brings_segments_to_a_filled_database(void **state)
+{
+    struct sandbox *sandbox = database_before_segments(*state, "upgrade_segments");
+
+    assert_migrates(sandbox, NULL, SEGMENTS " ");
+    assert_has_segments(sandbox);
+    sandbox_close(sandbox);
+}
+
+static void test_db_migrate__uses_indexes_that_were_created_beforehand(void **state)
+{
+    struct sandbox *sandbox = database_before_segments(*state, "upgrade_prepared");
+    int64_t slot;
+
+    sandbox_do(sandbox, "create unique index concurrently voucher_order_slot_new on"
+                        " voucher_order ((voucher_id >> 16), user_id, voucher_id, slot)");
+    slot = sandbox_number(sandbox, "select 'voucher_order_slot_new'::regclass::oid");
+    PQclear(PQexec(sandbox->conn, /* fails, and leaves an invalid index */
+                   "create unique index concurrently voucher_order_ended_new on"
+                   " voucher_order (voucher_id)"));
+    assert_refuses(sandbox, NULL, STATUS_REFUSED, "voucher_order_ended_new is invalid");
+    sandbox_do(sandbox, "drop index voucher_order_ended_new");
+    assert_migrates(sandbox, NULL, SEGMENTS " ");
+    assert_int_equal(
+        sandbox_number(sandbox, "select 'voucher_order_slot'::regclass::oid"), slot);
+    assert_has_segments(sandbox);
     sandbox_close(sandbox);
 }
 
@@ -425,7 +489,7 @@ static void test_db_migrate__refuses_an_edited_migration(void **state)
     struct files files = built_in_files();
 
     set_file(&files, BASELINE, "create table voucher ()");
-    set_file(&files, SECOND, "alter table voucher add gift text");
+    set_file(&files, NEXT, "alter table voucher add gift text");
     assert_refuses(sandbox, &files, STATUS_INVALID, BASELINE);
     assert_int_equal(count_columns(sandbox, "gift"), 0);
     sandbox_close(sandbox);
@@ -436,9 +500,9 @@ static void test_db_migrate__refuses_a_newer_database(void **state)
     struct sandbox *sandbox = sandbox_open(*state, "migrate_newer");
     struct files files = built_in_files();
 
-    set_file(&files, SECOND, "alter table voucher add gift text");
-    assert_migrates(sandbox, &files, SECOND " ");
-    assert_refuses(sandbox, NULL, STATUS_INVALID, SECOND);
+    set_file(&files, NEXT, "alter table voucher add gift text");
+    assert_migrates(sandbox, &files, NEXT " ");
+    assert_refuses(sandbox, NULL, STATUS_INVALID, NEXT);
     sandbox_close(sandbox);
 }
 
@@ -478,10 +542,10 @@ static void test_db_migrate__a_new_signature_needs_a_migration(void **state)
     assert_refuses(sandbox, &files, STATUS_REFUSED, "another function of this name");
     assert_int_equal(count_functions(sandbox, "redeem_order"), 1);
 
-    set_file(&files, SECOND, "drop function if exists redeem_order, refund_order");
+    set_file(&files, NEXT, "drop function if exists redeem_order, refund_order");
     assert_migrates(sandbox, &files,
-                    SECOND " sql/functions/redeem_order.sql"
-                           " sql/functions/refund_order.sql ");
+                    NEXT " sql/functions/redeem_order.sql"
+                         " sql/functions/refund_order.sql ");
     assert_int_equal(sandbox_number(sandbox, "select redeem_order(true)"), 1);
     assert_int_equal(count_functions(sandbox, "refund_order"), 1);
     assert_true(may_call(sandbox, "redeem_order"));
@@ -494,8 +558,8 @@ static void test_db_migrate__remembers_the_service_if_functions_are_dropped(void
     struct sandbox *sandbox = sandbox_open(*state, "function_rights");
     struct files files = built_in_files();
 
-    set_file(&files, SECOND, "drop function if exists place_orders");
-    assert_migrates(sandbox, &files, SECOND " sql/functions/place_orders.sql ");
+    set_file(&files, NEXT, "drop function if exists place_orders");
+    assert_migrates(sandbox, &files, NEXT " sql/functions/place_orders.sql ");
     assert_true(may_call(sandbox, "place_orders"));
     sandbox_close(sandbox);
 }
@@ -647,6 +711,8 @@ int main(void)
         cmocka_unit_test(test_db_migrate__applies_the_next_migration),
         cmocka_unit_test(test_db_migrate__commits_each_migration),
         cmocka_unit_test(test_db_migrate__the_last_migration_includes_the_functions),
+        cmocka_unit_test(test_db_migrate__brings_segments_to_a_filled_database),
+        cmocka_unit_test(test_db_migrate__uses_indexes_that_were_created_beforehand),
         cmocka_unit_test(test_db_migrate__refuses_an_edited_migration),
         cmocka_unit_test(test_db_migrate__refuses_a_newer_database),
         cmocka_unit_test(test_db_migrate__drops_a_function_without_a_file),

@@ -124,8 +124,8 @@ static int64_t pages_of_changes(int64_t voucher, int64_t sample)
     snprintf(statement, sizeof(statement),
              "with mine as (select array_agg(o.id) as ids from generate_series(%" PRId64
              "::bigint, %" PRId64 ") n cross join lateral (select id from voucher_order"
-             "  where user_id = 1 + (n * 1000003) %% 16777213 and voucher_id = %" PRId64
-             "  order by slot limit 1) o)"
+             "  where segment_of(voucher_id) = 0 and voucher_id = %" PRId64
+             "   and user_id = 1 + (n * 1000003) %% 16777213 order by slot limit 1) o)"
              " select (pay_order(%" PRId64
              ", ids[1], 'payment:1', 'ref ' || ids[1], 100)).verdict ||"
              " ' ' || (refund_order(%" PRId64 ", ids[1], 'admin:1')).verdict || ' ' ||"

@@ -10,9 +10,10 @@
 
 #include <inttypes.h>
 
-#define ROWS "200000"
-#define FEW  50
-#define MANY 1000 /* half of the index voucher_end_begin, see sql/migrations */
+#define ROWS     "200000"
+#define FEW      50
+#define MANY     1000 /* half of the index voucher_end_begin, see sql/migrations */
+#define SEGMENTS 800
 
 static struct sandbox *sandbox;
 
@@ -161,10 +162,68 @@ static void test_store_statements__read_few_pages_of_large_tables(void **state U
         answer(&questions[i]);
 }
 
+/* -- segments -- */
+
+/* A voucher of stock 1 that begins a segment, and the order of shopper 7 if `number` > 0. */
+static void fill_segment(int segment, int number)
+{
+    sandbox_do(sandbox,
+               "insert into voucher (id, price_cents, face_value_cents, stock_total,"
+               " stock_left, per_user_limit, pay_within_s, title, begin_at, end_at)"
+               " values (%d << 16, 1, 1, 1, 0, 1, 60, 'voucher', now(),"
+               "  now() + interval '1 h')",
+               segment);
+    if (number > 0)
+        sandbox_do(
+            sandbox,
+            "insert into voucher_order (voucher_id, id, user_id, price_cents,"
+            " created_at, expires_at, slot) select %d << 16, %d * 1048576::bigint +"
+            " (%d << 16) %% 1048576, 7, 1, now(), now() + interval '1 h', 1",
+            segment, number, segment);
+}
+
+/* The numbers of shopper 7's orders below one, of a voucher or of all. */
+static const char *list(int64_t voucher, int64_t before, int limit)
+{
+    static char numbers[64];
+    PGresult *result;
+    char sql[128];
+
+    snprintf(sql, sizeof(sql), "execute list_orders(7, %" PRId64 ", %" PRId64 ", %d)",
+             voucher, before, limit);
+    result = PQexec(sandbox->conn, sql);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    numbers[0] = '\0';
+    for (int row = 0; row < PQntuples(result); row++)
+        sprintf(numbers + strlen(numbers), "%" PRId64 " ",
+                number_of(PQgetvalue(result, row, 0)) >> 20);
+    PQclear(result);
+    return numbers;
+}
+
+/* The order of shopper 7 in segment 0 is number 7. */
+static void test_list_orders__looks_into_each_segment_once(void **state UNUSED)
+{
+    int64_t pages;
+
+    fill_segment(4, 900001);
+    fill_segment(400, 900003); /* of an old voucher, and newer than the next */
+    fill_segment(SEGMENTS, 900002);
+    assert_string_equal(list(0, INT64_MAX, 21), "900003 900002 900001 7 ");
+    assert_string_equal(list(0, INT64_C(900003) << 20, 2), "900002 900001 ");
+    assert_string_equal(list(400 << 16, INT64_MAX, 21), "900003 ");
+    assert_string_equal(list(401 << 16, INT64_MAX, 21), "");
+    pages = sandbox_pages(sandbox->conn,
+                          "execute list_orders(7, 0, 9223372036854775807, 21)", NULL);
+    print_message("%" PRId64 " pages for %d segments\n", pages, SEGMENTS);
+    assert_in_range(pages, 1, SEGMENTS * 3 + FEW); /* a look-up reads three */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_store_statements__read_few_pages_of_large_tables),
+        cmocka_unit_test(test_list_orders__looks_into_each_segment_once),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

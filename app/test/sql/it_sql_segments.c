@@ -1,0 +1,144 @@
+/*
+ * it_sql_segments.c - a new sale writes to the pages of its own segment, however many orders are
+ * older, and a segment ends after about a million orders.
+ */
+#include "app/test/sql/it_sql.h"
+
+#include <inttypes.h>
+
+#define OLD_ORDERS 200000
+#define CHUNK      1000
+#define ORDERS     1000
+
+static struct sandbox *sandbox;
+static PGconn *superuser;
+
+static int setup(void **state)
+{
+    struct fixture *fixture = fixture_open();
+
+    *state = fixture;
+    sandbox = sandbox_open(fixture, "segments");
+    superuser = PQconnectdb(fixture->superuser_url);
+    return PQstatus(superuser) == CONNECTION_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    PQfinish(superuser);
+    sandbox_close(sandbox);
+    return fixture_close(*state);
+}
+
+static int64_t create_voucher(void)
+{
+    return sandbox_number(sandbox,
+                          "select id from create_voucher(next_voucher_id(), 'title',"
+                          " '', 100, 200, 1000000, 1, now() - interval '1 min',"
+                          " now() + interval '1 h', 900)");
+}
+
+/* As if this many orders had been placed. */
+static void pass_numbers(int64_t count)
+{
+    sandbox_do(sandbox,
+               "select setval('voucher_order_id_seq', last_value + %" PRId64
+               ") from voucher_order_id_seq",
+               count);
+}
+
+/* Pages that the orders of shoppers changed for the first time since a checkpoint. */
+static int64_t first_changes(int64_t voucher)
+{
+    static const char field[] = "\"WAL FPI\": ";
+    const char *plan, *at;
+
+    PQclear(PQexec(superuser, "checkpoint"));
+    plan =
+        sandbox_text(sandbox,
+                     "explain (analyze, wal, format json) select count(*) from"
+                     " generate_series(0, %d, 100) first cross join lateral place_orders("
+                     "%" PRId64 ", array(select (first + i) * 618033::bigint %% %d + 1"
+                     " from generate_series(0, 99) i),"
+                     " array_fill(0::bigint, array[100]), null)",
+                     ORDERS - 100, voucher, OLD_ORDERS);
+    at = strstr(plan, field);
+    assert_non_null(at);
+    return strtoll(at + strlen(field), NULL, 10);
+}
+
+static void
+test_place_orders__changes_few_pages_beside_many_old_orders(void **state UNUSED)
+{
+    int64_t old = create_voucher(), new, pages;
+
+    for (int first = 0; first < OLD_ORDERS; first += CHUNK)
+        sandbox_do(sandbox,
+                   "select place_orders(%" PRId64
+                   ", array(select generate_series(%d, %d)),"
+                   " array_fill(0::bigint, array[%d]), null)",
+                   old, first + 1, first + CHUNK, CHUNK);
+    pass_numbers(1048576);
+    new = create_voucher();
+    assert_int_equal(sandbox_number(sandbox, "select segment_of(%" PRId64 ")", new),
+                     sandbox_number(sandbox, "select segment_of(%" PRId64 ")", old) + 1);
+    pages = first_changes(new);
+    print_message("%" PRId64 " pages for %d orders\n", pages, ORDERS);
+    assert_int_equal(sandbox_number(sandbox,
+                                    "select count(*) from voucher_order where"
+                                    " voucher_id = %" PRId64,
+                                    new),
+                     ORDERS);
+    assert_in_range(pages, 1, ORDERS / 20);
+    assert_int_equal(sandbox_audit(sandbox), 0);
+}
+
+static void
+test_next_voucher_id__begins_a_segment_after_a_million_numbers(void **state UNUSED)
+{
+    int64_t first, next;
+
+    pass_numbers(1048576);
+    first = create_voucher();
+    assert_int_equal(first % 65536, 0);
+    pass_numbers(1048576 - 100);
+    next = create_voucher();
+    assert_int_equal(next, first + 1);
+    pass_numbers(100);
+    next = create_voucher();
+    assert_int_equal(next, first + 65536);
+    assert_int_equal(create_voucher(), next + 1);
+}
+
+/* The second session waits for the first, and then finds the segment begun. */
+static void test_next_voucher_id__begins_a_segment_once(void **state UNUSED)
+{
+    PGconn *other = sandbox_connect(sandbox);
+    int64_t last = create_voucher(), first;
+    PGresult *result;
+
+    pass_numbers(1048576);
+    sandbox_do(sandbox, "begin");
+    first = create_voucher();
+    assert_int_equal(PQsendQuery(other, "select next_voucher_id()"), 1);
+    while (sandbox_number(sandbox, "select count(*) from pg_locks where not granted"
+                                   " and locktype = 'advisory'") == 0)
+        continue;
+    sandbox_do(sandbox, "commit");
+    result = PQgetResult(other);
+    assert_int_equal(first, (last | 65535) + 1);
+    assert_int_equal(number_of(PQgetvalue(result, 0, 0)), first + 1);
+    PQclear(result);
+    PQfinish(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_place_orders__changes_few_pages_beside_many_old_orders),
+        cmocka_unit_test(test_next_voucher_id__begins_a_segment_after_a_million_numbers),
+        cmocka_unit_test(test_next_voucher_id__begins_a_segment_once),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

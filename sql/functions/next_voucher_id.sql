@@ -1,0 +1,26 @@
+-- An id for a new voucher: the next one, or the first one of the next segment if about a million
+-- orders and events were numbered since the first voucher of this segment was created. So the part
+-- of the index voucher_order_slot that a new sale writes to stays small, however many orders are
+-- older.
+create or replace function next_voucher_id() returns bigint
+language plpgsql security definer
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set plan_cache_mode = force_generic_plan set jit = off set search_path from current
+as $$
+declare
+    v_id bigint;
+    v_first bigint; -- the event that created the segment's first voucher
+begin
+    perform pg_advisory_xact_lock(5265717971); -- until the voucher is created
+    v_id := nextval('voucher_id_seq');
+    select e.id into v_first from stock_event e
+    where e.voucher_id between segment_of(v_id) << 16 and v_id
+    order by e.voucher_id, e.id limit 1;
+    if (select s.last_value from voucher_order_id_seq s) - (v_first >> 20) >= 1048576 then
+        v_id := setval('voucher_id_seq', (segment_of(v_id) + 1) << 16);
+    end if;
+    return v_id;
+end
+$$;
+
+revoke execute on function next_voucher_id from public;
