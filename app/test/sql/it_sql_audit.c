@@ -162,6 +162,8 @@ static const struct planted {
      "\"x\": paid no order, belongs to order 1"},
     {"update voucher_order set payment_ref = 'x' where payment_ref is not null",
      "every payment has paid one order", "\"x\": paid orders"},
+    {"update payment set is_archived = true", "every payment has paid one order",
+     "belongs to order"},
     {"delete from stock_event", "history of the stock", "its history gives"},
     {"update stock_event set stock_change = stock_change - 1 where stock_change > 0",
      "history of the stock", NULL},
