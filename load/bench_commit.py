@@ -1,5 +1,6 @@
 #!/usr/bin/env -S python3 -B
-"""bench_commit.py PROGRAM SLOW_DISK - measure orders while each flush of the WAL is delayed.
+"""bench_commit.py PROGRAM SLOW_DISK - measure orders while each flush of the WAL is delayed, and
+orders beside ten million older ones.
 
 SLOW_DISK is a library that delays the flushes of Postgres, see slow_disk.c. Three deployments share
 the servers: one may release a voucher's row before its commit is durable
@@ -11,15 +12,16 @@ every 201 is a row.
 Prints a table of orders per second, and writes var/bench/commit.json: the medians of the cases and
 of the ratios within a round. Exit code 1 if a check fails.
 
-  BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=3"""
+  BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=3
+The older orders are measured as by growth.py, with its settings."""
 
 import contextlib
-import json
 import os
 import statistics
 import sys
 
 import deploy
+import growth
 import harness
 
 PLACE = os.environ.get("BENCH_PLACE", "var/bench")
@@ -43,6 +45,13 @@ RATIOS = {
     "hundred_vs_one_5ms": (("auto", 100, 5), ("auto", 1, 5)),
     "thousand_vs_one_0ms": (("auto", 1000, 0), ("auto", 1, 0)),
     "thousand_auto_vs_off_5ms": (("auto", 1000, 5), ("alone", 1000, 5)),
+}
+
+
+# of the dimensions of growth.py
+AGES = {
+    "ten_million_vs_empty": "orders in the table",
+    "ten_million_vs_empty_after_checkpoint": "orders in the table, after a checkpoint",
 }
 
 
@@ -81,17 +90,27 @@ def run(program, library, stack):
     return rates
 
 
+def age_ratios(program):
+    """The rate beside ten million older orders, divided by the rate in an empty table."""
+    os.makedirs(growth.PLACE, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        dimensions = growth.measure_all(os.path.abspath(program), stack, [], (growth.grow_orders,))["dimensions"]
+    ratios = {each["name"]: each["points"][-1]["ratio"] for each in dimensions}
+    return {key: ratios[name] for key, name in AGES.items()}
+
+
 def main(program, library):
     with contextlib.ExitStack() as stack:
         rates = run(program, library, stack)
-    ratios = {name: statistics.median(a / b for a, b in zip(rates[above], rates[below]))
+    result = {name: statistics.median(a / b for a, b in zip(rates[above], rates[below]))
               for name, (above, below) in RATIOS.items()}
-    for name, ratio in ratios.items():
-        print(f"{name:26} {ratio:6.2f}")
-    with open(f"{PLACE}/commit.json", "w", encoding="utf-8") as file:
-        json.dump(ratios | {"orders_per_s": {f"{setting}_{vouchers}_{delay}ms": statistics.median(values)
-                                             for (setting, vouchers, delay), values in rates.items()}},
-                  file, indent=1)
+    result["orders_per_s"] = {f"{setting}_{vouchers}_{delay}ms": statistics.median(values)
+                              for (setting, vouchers, delay), values in rates.items()}
+    harness.write_json(f"{PLACE}/commit.json", result) # kept if the rest fails
+    result |= age_ratios(program)
+    for name in RATIOS | AGES:
+        print(f"{name:38} {result[name]:6.2f}")
+    harness.write_json(f"{PLACE}/commit.json", result)
 
 
 if __name__ == "__main__":
