@@ -90,6 +90,24 @@ $(BUILD)/librlock.a: $(LIB_OBJ)
 	$(call say,AR)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+# What is installed: an archive whose only global names are those of the library, rlock_*, and
+# a shared library with those of its headers.
+SONAME = librlock.so.0
+$(BUILD)/install/librlock.a: $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(Q)ld -r -o $(@D)/rlock.o $^ && objcopy -w --keep-global-symbol='rlock_*' $(@D)/rlock.o
+	$(Q)rm -f $@ && ar rcs $@ $(@D)/rlock.o
+$(BUILD)/install/$(SONAME): $(LIB_SRC:%.c=$(BUILD)/pic/%.o) lib/librlock.map
+	$(call say,LD)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/librlock.map -Wl,-z,defs \
+	    -Wl,--as-needed $(SANITIZE) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
+
+$(BUILD)/pic/%.o: %.c | build/deps.ok
+	$(call say,CC)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -MMD -MP -c -o $@ $<
+
 $(BUILD)/%.o: %.c | build/deps.ok
 	$(call say,CC)
 	@mkdir -p $(@D)
@@ -193,8 +211,9 @@ install-program: $(BUILD)/seckill
 	sed -e 's,@PREFIX@,$(PREFIX),' app/install/seckill.service >$(ROOT)/lib/systemd/system/seckill.service
 	app/install/manual.sh $(BUILD)/seckill $(VERSION) >$(ROOT)/share/man/man1/seckill.1
 	install -D -m 644 app/install/seckill.bash $(ROOT)/share/bash-completion/completions/seckill
-install-library: $(BUILD)/librlock.a
-	install -D -m 644 $(BUILD)/librlock.a $(ROOT)/lib/librlock.a
+install-library: $(BUILD)/install/librlock.a $(BUILD)/install/$(SONAME)
+	install -D -m 644 -t $(ROOT)/lib $^
+	ln -sf $(SONAME) $(ROOT)/lib/librlock.so
 	for header in $(LIB_HEADERS:lib/%=%); do \
 	    install -D -m 644 lib/$$header $(ROOT)/include/rlock/$$header || exit; done
 	install -d $(ROOT)/lib/pkgconfig

@@ -1,7 +1,8 @@
 #!/bin/sh
 #
 # install.sh BUILD CC... - install into BUILD/root, and build the examples with the lock library
-# from there as another program would: with pkg-config and the installed headers.
+# from there as another program would: with pkg-config and the installed headers, with the shared
+# library and with the archive, and a program in C++. No name of the library lacks its prefix.
 set -eu
 build=$1
 shift
@@ -16,4 +17,35 @@ for source in lib/examples/*.c; do
     # shellcheck disable=SC2046 # one word per option
     "$@" -Wall -Wextra -Werror "$source" -o "$root/example" $(pkg-config --cflags --libs rlock)
     echo "built $source"
+    # shellcheck disable=SC2046
+    "$@" -Wall -Wextra -Werror "$source" -o "$root/example" $(pkg-config --cflags rlock) \
+        "$root/usr/lib/librlock.a" $(pkg-config --static --libs rlock | sed 's/-lrlock//')
 done
+
+# shellcheck disable=SC2046
+clang -x c++ -std=c++17 -Wall -Wextra -Werror - -o "$root/example" \
+    $(pkg-config --cflags --libs rlock) <<'EOF'
+#include <lock/rlock_group.h>
+#include <lock/rlock_sync.h>
+int main()
+{
+    rlock_sync *sync = nullptr;
+    err error = {};
+
+    if (rlock_sync_start(&sync, &error) != STATUS_OK)
+        return 1;
+    rlock_sync_close(sync);
+    rlock_sync_free(sync);
+    return status_name(STATUS_OK)[0] == 'o' ? 0 : 1;
+}
+EOF
+objdump -p "$root/example" | grep -q 'NEEDED *librlock.so.0'
+LD_LIBRARY_PATH="$root/usr/lib" "$root/example"
+echo "built and ran a program in C++"
+
+names=$(nm -g --defined-only "$root/usr/lib/librlock.a"; nm -D --defined-only "$root/usr/lib/librlock.so.0")
+alien=$(echo "$names" | awk 'NF == 3 && $3 !~ /^(rlock_|RLOCK_)/')
+if [ -n "$alien" ]; then
+    echo "names without the prefix rlock_:" "$alien" >&2
+    exit 1
+fi

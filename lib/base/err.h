@@ -5,6 +5,8 @@
 #include "base/attributes.h"
 #include "base/status.h"
 
+C_DECLARATIONS_BEGIN
+
 /** Zero-initialise before the first use; owns no memory. */
 struct err {
     enum status status;
@@ -20,9 +22,11 @@ struct err {
  * Returns  `status`
  */
 enum status err_set(struct err *err, enum status status, const char *format, ...)
-    PRINTF_LIKE(3, 4);
+    SYMBOL("rlock_err_set") PRINTF_LIKE(3, 4);
 
 /** Put `prefix` and ": " before the message. */
-void err_prefix(struct err *err, const char *prefix);
+void err_prefix(struct err *err, const char *prefix) SYMBOL("rlock_err_prefix");
+
+C_DECLARATIONS_END
 
 #endif

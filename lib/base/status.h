@@ -2,6 +2,10 @@
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H
 
+#include "base/attributes.h"
+
+C_DECLARATIONS_BEGIN
+
 enum status {
     STATUS_OK = 0,
     STATUS_BUSY,      /* held by another owner; a result, not a failure */
@@ -19,6 +23,8 @@ enum status {
 };
 
 /** The status as a word for logs, e.g. "timeout"; never NULL, static. */
-const char *status_name(enum status status);
+const char *status_name(enum status status) SYMBOL("rlock_status_name");
+
+C_DECLARATIONS_END
 
 #endif

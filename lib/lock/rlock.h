@@ -33,6 +33,8 @@
 #include <stdint.h>
 #include <uv.h>
 
+C_DECLARATIONS_BEGIN
+
 #define RLOCK_NAME_MAX         200 /* bytes */
 #define RLOCK_LEASE_MS_MIN     10
 #define RLOCK_LEASE_MS_MAX     86400000 /* a day */
@@ -421,5 +423,7 @@ void rlock_inspect(struct rlock_client *client, const char *name, size_t name_le
  */
 void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
                          void (*callback)(enum status status, void *arg), void *arg);
+
+C_DECLARATIONS_END
 
 #endif

@@ -25,6 +25,8 @@
 
 #include "lock/rlock.h"
 
+C_DECLARATIONS_BEGIN
+
 #define RLOCK_GROUP_MAX 64 /* members */
 
 struct rlock_group;
@@ -126,5 +128,7 @@ int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us)
  * In a quorum no token grows over all grants.
  */
 int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
+
+C_DECLARATIONS_END
 
 #endif

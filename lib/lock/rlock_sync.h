@@ -28,6 +28,8 @@
 #include "lock/rlock.h"
 #include "lock/rlock_group.h"
 
+C_DECLARATIONS_BEGIN
+
 struct rlock_sync;
 
 /**
@@ -158,5 +160,7 @@ void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group)
 int64_t rlock_sync_group_safe_for_us(struct rlock_sync *sync, struct rlock_group *group);
 int64_t rlock_sync_group_fence(struct rlock_sync *sync, struct rlock_group *group,
                                size_t index);
+
+C_DECLARATIONS_END
 
 #endif
