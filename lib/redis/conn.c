@@ -27,11 +27,11 @@
 #include "base/closing.h"
 #include "base/process.h"
 #include "base/random.h"
-#include "redis/address.h"
 #include "redis/handshake.h"
 #include "redis/socket.h"
 
 #include <assert.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +42,9 @@
 #define GUIDED_MAX_MS 100     /* the same where a failover is to be expected */
 #define STEADY_US     1000000 /* up for this long, the next pause is short again */
 #define IDLE_US       1000000
-#define HOST_PART     5 /* of the timeout, for one host of several */
-#define MOVES_MAX     5 /* from node to node of a cluster in one attempt */
+#define HOST_PART     5  /* of the timeout, for one host of several */
+#define ADDRESSES_MAX 60 /* of one name; divisible by any small number of addresses */
+#define MOVES_MAX     5  /* from node to node of a cluster in one attempt */
 
 enum conn_state {
     CONN_PAUSING,
@@ -95,7 +96,8 @@ struct redis_conn {
     bool is_moving;             /* there, when the pending commands have ended */
     unsigned moves;             /* since an attempt with a host of the URL */
     uint64_t last_number;
-    struct redis_resolver resolver;
+    uv_getaddrinfo_t resolve;
+    bool is_resolving;
     unsigned process;
     struct closing closing;
 };
@@ -432,26 +434,55 @@ static void conn_on_closed(void *arg)
     free(conn);
 }
 
-static void conn_on_resolved(const char *ip, const struct err *why, void *arg)
+static bool is_numeric(const char *name)
 {
-    struct redis_conn *conn = arg;
+    struct sockaddr_storage unused;
 
-    if (conn->state == CONN_CLOSED)
-        closing_done(&conn->closing);
-    else if (ip != NULL)
-        connect_to(conn, ip);
-    else
-        lose(conn, STATUS_IO, why);
+    return uv_ip4_addr(name, 0, (struct sockaddr_in *)&unused) == 0 ||
+           uv_ip6_addr(name, 0, (struct sockaddr_in6 *)&unused) == 0;
 }
 
-static void resolve(struct redis_conn *conn)
+/** Of several addresses later attempts take others. */
+static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
+                             struct addrinfo *found)
 {
+    struct redis_conn *conn = request->data;
+    const struct addrinfo *at = found;
+    char ip[NI_MAXHOST] = "";
     struct err err = {0};
 
-    conn->state = CONN_RESOLVING;
-    if (redis_resolver_start(&conn->resolver, conn->loop, conn->host.name,
-                             conn->attempts / conn->url.host_count, &err) != STATUS_OK)
+    conn->is_resolving = false;
+    for (unsigned i = conn->attempts / conn->url.host_count % ADDRESSES_MAX;
+         i > 0 && failure == 0; i--)
+        at = at->ai_next == NULL ? found : at->ai_next;
+    if (failure == 0)
+        (void)getnameinfo(at->ai_addr, at->ai_addrlen, ip, sizeof(ip), NULL, 0,
+                          NI_NUMERICHOST);
+    uv_freeaddrinfo(found);
+    err_set(&err, STATUS_IO, "resolve %s: %s", conn->host.name, uv_strerror(failure));
+    if (conn->state == CONN_CLOSED)
+        closing_done(&conn->closing);
+    else if (ip[0] != '\0')
+        connect_to(conn, ip);
+    else
         lose(conn, STATUS_IO, &err);
+}
+
+/** In a thread of libuv: hiredis would block the loop on a slow name server. */
+static void resolve(struct redis_conn *conn)
+{
+    static const struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                                          .ai_socktype = SOCK_STREAM};
+    struct err err = {0};
+    int failure = uv_getaddrinfo(conn->loop, &conn->resolve, conn_on_resolved,
+                                 conn->host.name, NULL, &hints);
+
+    conn->state = CONN_RESOLVING;
+    conn->is_resolving = failure == 0;
+    if (failure == 0)
+        return;
+    err_set(&err, STATUS_IO, "resolve %s: %s", conn->host.name, uv_strerror(failure));
+    lose(conn, STATUS_IO, &err);
 }
 
 /** Await the name of the primary; of the next sentinel if this one has answered. */
@@ -479,7 +510,7 @@ static void attempt(struct redis_conn *conn)
         ask(conn);
     else if (conn->url.is_unix)
         connect_to(conn, NULL);
-    else if (redis_address_is_numeric(conn->host.name))
+    else if (is_numeric(conn->host.name))
         connect_to(conn, conn->host.name);
     else
         resolve(conn);
@@ -733,8 +764,7 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     }
     uv_timer_init(conn->loop, &conn->timer);
     conn->timer.data = conn;
-    conn->resolver.done = conn_on_resolved;
-    conn->resolver.arg = conn;
+    conn->resolve.data = conn;
     wake_only_at(conn, 0);
     *ret_conn = conn;
     return STATUS_OK;
@@ -750,9 +780,9 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
     conn->socket = NULL;
     closing_start(&conn->closing, conn_on_closed, conn);
     closing_handle(&conn->closing, (uv_handle_t *)&conn->timer);
-    if (conn->resolver.is_running) {
+    if (conn->is_resolving) {
         closing_part(&conn->closing);
-        uv_cancel((uv_req_t *)&conn->resolver.request);
+        uv_cancel((uv_req_t *)&conn->resolve);
     }
     if (conn->guide != NULL)
         redis_conn_close(conn->guide, closing_done, closing_part(&conn->closing));
