@@ -57,16 +57,6 @@ static const char *type_of(const char *path)
     return "application/octet-stream";
 }
 
-/* NULL: not found. */
-static const struct embedded *find_file(const char *path)
-{
-    for (const struct embedded *file = embedded_files; file->path != NULL; file++) {
-        if (strcmp(file->path, path) == 0)
-            return file;
-    }
-    return NULL;
-}
-
 /* Whether Accept-Encoding lists gzip with a weight above 0. */
 static bool accepts_gzip(struct text accepted)
 {
@@ -89,12 +79,12 @@ static const struct embedded *choose_file(struct http_request *request)
     }
     if (accepts_gzip(http_header(request, "Accept-Encoding", NULL)) &&
         snprintf(name, sizeof(name), "app%s.gz", path) < (int)sizeof(name)) {
-        packed = find_file(name);
+        packed = embedded_find(name);
         if (packed != NULL)
             return packed;
     }
     snprintf(name, sizeof(name), "app%s", path);
-    return find_file(name);
+    return embedded_find(name);
 }
 
 /* The compressed and the plain bytes of a file have different tags. */

@@ -5,6 +5,7 @@ set -eu
 build=$1
 shift
 echo '#include "app/core/embed.h"'
+echo '#include <string.h>'
 n=0
 for file in "$@"; do
     cat <<EOF
@@ -21,4 +22,15 @@ for file in "$@"; do
     echo "    {\"${file#"$build"/}\", \"$tag\", embed_$n, embed_${n}_end},"
     n=$((n + 1))
 done
-echo '    {0}};'
+cat <<'EOF'
+    {0}};
+
+const struct embedded *embedded_find(const char *path)
+{
+    const struct embedded *file = embedded_files;
+
+    while (file->path != NULL && strcmp(file->path, path) != 0)
+        file++;
+    return file->path == NULL ? NULL : file;
+}
+EOF

@@ -40,28 +40,6 @@
     " on conflict (path) do update set checksum = excluded.checksum, applied_at = now()" \
     " returning true"
 
-/* Roles that have CREATE on the schema and cannot act as the owner of the functions. Role 0
-   is public. */
-#define CREATORS                                                                         \
-    "(select n.nspowner, a.grantee, case when a.grantee = 0 then 'public'"               \
-    "  else quote_ident(pg_get_userbyid(a.grantee)) end as role"                         \
-    " from pg_namespace n cross join lateral"                                            \
-    "  aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a"                    \
-    " where n.nspname = current_schema and a.privilege_type = 'CREATE' and not exists"   \
-    "  (select from pg_database d where datname = current_database()"                    \
-    "   and pg_has_role(case pg_get_userbyid(a.grantee) when 'pg_database_owner'"        \
-    "    then d.datdba else a.grantee end, current_user, 'member'))) creator"
-#define REVOKE_CREATE                                                                    \
-    "select format('revoke create on schema %I from public', current_schema)"            \
-    " from " CREATORS " where grantee = 0 and pg_has_role(nspowner, 'usage')"
-#define WARNINGS                                                                         \
-    "select format('role %s may create functions in schema %I, and so act with the"      \
-    " rights of %I', role, current_schema, current_user) from " CREATORS                 \
-    " union all select format('function %s belongs to role %s: the functions of the"     \
-    " service may call it', oid::regprocedure, proowner::regrole) from pg_proc"          \
-    " where pronamespace = current_schema::regnamespace"                                 \
-    "  and not pg_has_role(proowner, current_user, 'member')"
-
 struct run {
     struct db *db;
     const struct db_migration *options;
@@ -262,26 +240,28 @@ static enum status grant_rights(struct run *run, struct err *reterr)
     return status;
 }
 
+static enum status change(const struct run *run, const char *sql, struct err *reterr)
+{
+    report_step(run, sql);
+    return run->options->is_dry_run ? STATUS_OK : db_run(run->db, sql, "revoke", reterr);
+}
+
 /* Reserve the schema for the owner of the functions, as far as this role may. */
 static enum status protect_schema(struct run *run, struct err *reterr)
 {
-    PGresult *result = PQexec(run->db->conn, REVOKE_CREATE);
+    const char *const values[] = {run->options->is_dry_run ? "t" : "f"};
+    const char *sql = embedded_find("sql/queries/schema_rights.sql")->bytes;
+    PGresult *result = PQexecParams(run->db->conn, sql, 1, NULL, values, NULL, NULL, 0);
     enum status status = db_check(run->db, result, "rights on the schema", reterr);
 
-    if (status == STATUS_OK && PQntuples(result) > 0) {
-        report_step(run, PQgetvalue(result, 0, 0));
-        if (!run->options->is_dry_run)
-            status = db_run(run->db, PQgetvalue(result, 0, 0), "revoke", reterr);
+    for (int row = 0; status == STATUS_OK && row < PQntuples(result); row++) {
+        const char *words = PQgetvalue(result, row, 0);
+
+        if (PQgetvalue(result, row, 1)[0] == 't')
+            status = change(run, words, reterr);
+        else if (run->options->on_warning != NULL)
+            run->options->on_warning(words, run->options->arg);
     }
-    PQclear(result);
-    if (status != STATUS_OK)
-        return status;
-    result = PQexec(run->db->conn, WARNINGS);
-    status = db_check(run->db, result, "rights on the schema", reterr);
-    for (int row = 0; status == STATUS_OK && run->options->on_warning != NULL &&
-                      row < PQntuples(result);
-         row++)
-        run->options->on_warning(PQgetvalue(result, row, 0), run->options->arg);
     PQclear(result);
     return status;
 }

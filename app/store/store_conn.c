@@ -25,6 +25,7 @@
  */
 #include "app/store/store_conn.h"
 
+#include "app/core/embed.h"
 #include "app/core/metrics.h"
 #include "base/backoff.h"
 #include "base/clock.h"
@@ -220,39 +221,16 @@ static void fail_later(struct store_conn *conn, enum status status, const char *
 
 static bool send_settings(struct store_conn *conn)
 {
-    char sql[2048];
+    const struct store_conn_options *options = &conn->options;
+    char limits[3][12];
+    const char *const values[] = {limits[0], limits[1], limits[2]};
 
-    /* Without rights on statistics any WAL sender counts. Plans are made once and must suit a table of any size, see sql/README.md. */
-    snprintf(
-        sql, sizeof(sql),
-        "select pid::bigint, backend_start,"
-        " coalesce(has_function_privilege(to_regprocedure("
-        "  'place_orders(bigint, bigint[], bigint[], text[])'), 'execute'), true)"
-        "  ::int, pg_postmaster_start_time(),"
-        " (current_setting('transaction_read_only') = 'on')::int,"
-        " current_setting('server_encoding'),"
-        " case when 'off' in (current_setting('fsync'),"
-        "  current_setting('full_page_writes'), current_setting('synchronous_commit'))"
-        "  then 1 when current_setting('synchronous_commit') in ('on', 'remote_apply')"
-        "  and current_setting('synchronous_standby_names') <> ''"
-        "  and exists (select from pg_stat_replication"
-        "   where coalesce(sync_state, 'sync') in ('sync', 'quorum'))"
-        "  then 3 else 2 end,"
-        " set_config('statement_timeout', '%" PRIu32 "', false),"
-        " set_config('lock_timeout', '%" PRIu32 "', false),"
-        " set_config('idle_session_timeout', '%" PRIu32 "', false),"
-        " set_config('default_transaction_isolation', 'read committed', false),"
-        " set_config('plan_cache_mode', 'force_generic_plan', false),"
-        " set_config('enable_seqscan', 'off', false),"
-        " set_config('enable_bitmapscan', 'off', false),"
-        " set_config('enable_sort', 'off', false),"
-        " set_config('enable_hashjoin', 'off', false),"
-        " set_config('enable_mergejoin', 'off', false),"
-        " set_config('jit', 'off', false)"
-        " from pg_stat_activity where pid = pg_backend_pid()",
-        conn->options.statement_ms, conn->options.lock_ms, conn->options.idle_ms);
-    conn->statement_ms = conn->options.statement_ms;
-    return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
+    snprintf(limits[0], sizeof(limits[0]), "%" PRIu32, options->statement_ms);
+    snprintf(limits[1], sizeof(limits[1]), "%" PRIu32, options->lock_ms);
+    snprintf(limits[2], sizeof(limits[2]), "%" PRIu32, options->idle_ms);
+    conn->statement_ms = options->statement_ms;
+    return PQsendQueryParams(conn->pg, embedded_find("sql/queries/session.sql")->bytes, 3,
+                             NULL, values, NULL, NULL, 1) == 1;
 }
 
 static bool send_listen(struct store_conn *conn)

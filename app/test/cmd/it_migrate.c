@@ -38,8 +38,8 @@ static struct files built_in_files(void)
 
     for (const struct embedded *file = embedded_files; file->path != NULL; file++) {
         assert_true(count + 8 < COUNT_OF(files.rows));
-        if (strncmp(file->path, "sql/", 4) == 0 &&
-            strncmp(file->path, "sql/audit/", 10) != 0)
+        if (strncmp(file->path, "sql/migrations/", 15) == 0 ||
+            strncmp(file->path, "sql/functions/", 14) == 0)
             files.rows[count++] = *file;
     }
     return files;

@@ -207,19 +207,19 @@ static int64_t number_behind(const char *text, const char *word)
     return at == NULL ? 0 : strtoll(at + strlen(word), NULL, 10);
 }
 
-static void add_settings(PGconn *conn, const char *command)
+static void add_settings(PGconn *conn, const char *const *values)
 {
     struct sim_statement *added = add_statement(conn, SQL_SETTINGS, 0);
 
-    added->number = number_behind(command, "set_config('statement_timeout', '");
-    added->lock_ms = number_behind(command, "set_config('lock_timeout', '");
-    added->idle_ms = number_behind(command, "set_config('idle_session_timeout', '");
+    added->number = strtoll(values[0], NULL, 10);
+    added->lock_ms = strtoll(values[1], NULL, 10);
+    added->idle_ms = strtoll(values[2], NULL, 10);
 }
 
 /* NOLINTBEGIN(readability-identifier-naming,readability-function-size): as in libpq */
 
 int PQsendQueryParams(PGconn *conn, const char *command, int nParams,
-                      const Oid *paramTypes UNUSED, const char *const *paramValues UNUSED,
+                      const Oid *paramTypes UNUSED, const char *const *paramValues,
                       const int *paramLengths UNUSED, const int *paramFormats UNUSED,
                       int resultFormat UNUSED)
 {
@@ -227,8 +227,8 @@ int PQsendQueryParams(PGconn *conn, const char *command, int nParams,
         return 0;
     if (nParams == 0 && strncmp(command, "listen ", 7) == 0)
         add_statement(conn, SQL_LISTEN, 0);
-    else if (nParams == 0 && strncmp(command, "select pid", 10) == 0)
-        add_settings(conn, command);
+    else if (nParams == 3)
+        add_settings(conn, paramValues);
     else if (nParams == 0 && strncmp(command, "set statement_timeout = ", 24) == 0)
         add_statement(conn, SQL_LIMIT, 0)->number = number_behind(command, "= ");
     else

@@ -1,0 +1,29 @@
+-- Who else may create functions beside those of the service, and so act with the rights of their
+-- owner: the change that prevents it, if this role may make it; then a warning for each role and
+-- function that remains. Returns the words, and whether they are a change. $1: nothing is changed.
+with creator as ( -- role 0 is public
+    select a.grantee = 0 and pg_has_role(n.nspowner, 'usage') as is_revocable,
+           case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end as role
+    from pg_namespace n
+    cross join lateral aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
+    where n.nspname = current_schema and a.privilege_type = 'CREATE'
+      and not exists (
+          select from pg_database d
+          where d.datname = current_database()
+            and pg_has_role(case pg_get_userbyid(a.grantee) when 'pg_database_owner'
+                            then d.datdba else a.grantee end, current_user, 'member'))
+)
+select format('revoke create on schema %I from public', current_schema), true as is_change
+from creator
+where is_revocable
+union all
+select format('role %s may create functions in schema %I, and so act with the rights of %I',
+              role, current_schema, current_user), false
+from creator
+where $1::boolean or not is_revocable
+union all
+select format('function %s belongs to role %s: the functions of the service may call it',
+              oid::regprocedure, proowner::regrole), false
+from pg_proc
+where pronamespace = current_schema::regnamespace and not pg_has_role(proowner, current_user, 'member')
+order by is_change desc
