@@ -154,7 +154,7 @@ void store_abandon_late(enum role role, struct list *sent, int64_t now_us)
 
 /* -- connections -- */
 
-static bool are_all_up(const struct store *store)
+bool store_is_up(const struct store *store)
 {
     for (unsigned i = 0; i < store->conn_count; i++) {
         if (i != ROLE_EXPIRY && !store_conn_is_up(store->conns[i]))
@@ -165,7 +165,7 @@ static bool are_all_up(const struct store *store)
 
 static void report_state(struct store *store, const struct err *why)
 {
-    bool is_up = are_all_up(store);
+    bool is_up = store_is_up(store);
     bool is_refused =
         why != NULL && why->status != STATUS_IO && why->status != STATUS_TIMEOUT;
 
@@ -414,11 +414,6 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg)
 }
 
 /* -- state -- */
-
-bool store_is_up(const struct store *store)
-{
-    return are_all_up(store);
-}
 
 enum durability store_durability(struct store *store, bool asks)
 {
