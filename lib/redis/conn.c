@@ -459,7 +459,9 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
         (void)getnameinfo(at->ai_addr, at->ai_addrlen, ip, sizeof(ip), NULL, 0,
                           NI_NUMERICHOST);
     uv_freeaddrinfo(found);
-    err_set(&err, STATUS_IO, "resolve %s: %s", conn->host.name, uv_strerror(failure));
+    if (ip[0] == '\0')
+        err_set(&err, STATUS_IO, "resolve %s: %s", conn->host.name,
+                failure == 0 ? "no address" : uv_strerror(failure));
     if (conn->state == CONN_CLOSED)
         closing_done(&conn->closing);
     else if (ip[0] != '\0')
