@@ -407,6 +407,7 @@ check-schemathesis: $(BUILD)/seckill
 	$(CHECK) --show schemathesis app/test/contract/run.py $< schemathesis $(CASES)
 check-simulate: $(BUILD)/simulate
 	$(CHECK) --show simulator $< 0 0 30
+	$(CHECK) "planted defects of the simulator" app/test/sim/defects.py $(BUILD) 0
 check-simulate-sql: $(BUILD)/seckill $(BUILD)/simulate
 	$(CHECK) --show "simulator: model of sql/" app/test/sim/compare_sql.py $^
 check-load-units: $(BUILD)/open_loop $(BUILD)/seckill

@@ -3,7 +3,8 @@
 
 Each defect replaces a text of a source by another. The changed source is compiled and linked
 before the archive with the original. The simulator then runs COUNT schedules at most, always
-from the same seed. Prints after how many schedules a check failed, and which.
+from the same seed. Prints after how many schedules a check failed, and which. COUNT 0: only check
+that each defect can still be planted.
 
 The environment has the commands: COMPILE, and LINK with its objects and libraries."""
 
@@ -20,8 +21,11 @@ SEED = "1"
 # name, source, text, replacement
 DEFECTS = [
     ("answer-before-commit", "app/store/store_conn.c",
-     "        return true;\n    }\n    PQclear(result);\n    answer_oldest(conn);\n",
-     "        answer_oldest(conn);\n        return true;\n    }\n    PQclear(result);\n"),
+     "        return true;\n    }\n    if (conn->state == STATE_PREPARING)\n        why",
+     "        if (PQntuples(conn->result) > 0)\n            answer_oldest(conn);\n        return true;\n"
+     "    }\n    if (conn->state != STATE_PREPARING && conn->result == NULL) {\n"
+     "        PQclear(result);\n        return true;\n    }\n"
+     "    if (conn->state == STATE_PREPARING)\n        why"),
     ("no-look-up", "app/sale/checkout_batches.c",
      "    case STATUS_DOWN:\n        if",
      "    case STATUS_DOWN:\n    case STATUS_IO:\n    case STATUS_TIMEOUT:\n        if"),
@@ -29,8 +33,8 @@ DEFECTS = [
      "    if (list_is_empty(&store->suspects))\n        look_up_resolving",
      "    if (store != NULL)\n        look_up_resolving"),
     ("suspect-forgotten", "app/store/store_calls.c",
-     "    if (store_conn_pending(conn) > 0)\n        store_suspect",
-     "    if (store_conn_pending(conn) > 1)\n        store_suspect"),
+     "role >= ROLE_LANE && store_conn_pending(conn) > 0)\n        store_suspect",
+     "role >= ROLE_LANE && store_conn_pending(conn) > 1)\n        store_suspect"),
     ("barrier-not-sent", "app/store/store_orders.c",
      "&call->call, statement, &store->params);",
      "&call->call, statement + 1, &store->params);"),
@@ -86,8 +90,8 @@ DEFECTS = [
      "        batch->status = STATUS_BUSY;",
      "        batch->status = STATUS_OK;"),
     ("bundle-refused-at-once", "app/sale/checkout_batches.c",
-     "    return batch->is_bundled &&\n           (status == STATUS_REFUSED ||",
-     "    return batch->is_bundled && status != STATUS_REFUSED &&\n           (batch == NULL ||"),
+     "    return batch->bundled > 0 &&\n           (status == STATUS_REFUSED ||",
+     "    return batch->bundled > 0 && status != STATUS_REFUSED &&\n           (batch == NULL ||"),
     ("look-up-of-another", "app/store/store_orders.c",
      "decode_found(result, row++, call->voucher_id, &lookup->placement))\n",
      "decode_found(result, 0 * row++, call->voucher_id, &lookup->placement))\n"),
@@ -109,8 +113,8 @@ DEFECTS = [
      "    list_remove(&lock->watch_link);\n    rlock_batch_leave(lock);",
      "    rlock_batch_leave(lock);"),
     ("message-not-read", "lib/lock/wait.c",
-     "            wake(waiter);\n            return;\n",
-     "            return;\n"),
+     "    turns->yield_until_us = 0;\n    wake(first_waiter(channel));",
+     "    turns->yield_until_us = 0;"),
     ("orphan-left", "lib/lock/orphan.c",
      "    struct rlock *copy = copy_of(client, lock);\n\n"
      "    if (copy == NULL)\n        return;\n",
@@ -123,17 +127,14 @@ DEFECTS = [
      "    arm(conn, pause_ms * INT64_C(1000));",
      "    if (conn->attempts < 3)\n        arm(conn, pause_ms * INT64_C(1000));"),
     ("script-not-sent-again", "lib/lock/batch.c",
-     "    batch->is_sent = false; /* the server has executed none of it */\n"
-     "    send_batch(batch);",
-     "    batch->is_sent = false;\n    recycle(batch);"),
+     "    send_batch(batch);\n    redis_conn_flush(batch->server->conn);",
+     "    recycle(batch);"),
 ]
 
 
 def plant(build, name, source, text, replacement):
     """Returns the object of the changed source."""
     original = (ROOT / source).read_text()
-    if original.count(text) != 1:
-        sys.exit(f"{name}: the text occurs {original.count(text)} times in {source}")
     folder = build / "defects" / name
     folder.mkdir(parents=True, exist_ok=True)
     changed = folder / pathlib.Path(source).name
@@ -162,14 +163,23 @@ def run(program, count):
     return (int(found[1]), found[2]) if found else (0, "not found")
 
 
+def check():
+    table = pathlib.Path(__file__).with_name("README.md").read_text()
+    for name, source, text, _ in DEFECTS:
+        if f"\n| {name} |" not in table:
+            sys.exit(f"{name}: the table in README.md lacks it")
+        if (ROOT / source).read_text().count(text) != 1:
+            sys.exit(f"{name}: its text is not found exactly once in {source}")
+
+
 def main(build, count, names):
     missed = 0
-    table = pathlib.Path(__file__).with_name("README.md").read_text()
+    check()
+    if count == 0:
+        return 0
     for name, source, text, replacement in DEFECTS:
         if names and name not in names:
             continue
-        if f"\n| {name} |" not in table:
-            sys.exit(f"{name}: the table in README.md lacks it")
         changed = plant(build, name, source, text, replacement)
         schedules, what = run(link(build, source, changed), count)
         missed += schedules == 0
