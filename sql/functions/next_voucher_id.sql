@@ -1,7 +1,9 @@
--- An id for a new voucher: the next one, or the first one of the next segment if about a million
--- orders and events were numbered since the first voucher of this segment was created. So the part
--- of the index voucher_order_slot that a new sale writes to stays small, however many orders are
--- older.
+-- An id for a new voucher: the next one, or the first one of the next segment if 262,144 orders and
+-- events were numbered since the first voucher of this segment was created. So the part of the
+-- index voucher_order_slot that a new sale writes to stays small, however many orders are older.
+--
+-- Smaller segments would save little and make a shopper's list slower, which looks into each:
+-- 0.9 ms for 800, the orders of ten years at 57 thousand a day.
 create or replace function next_voucher_id() returns bigint
 language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
@@ -16,7 +18,7 @@ begin
     select e.id into v_first from stock_event e
     where e.voucher_id between segment_of(v_id) << 16 and v_id
     order by e.voucher_id, e.id limit 1;
-    if (select s.last_value from voucher_order_id_seq s) - (v_first >> 20) >= 1048576 then
+    if (select s.last_value from voucher_order_id_seq s) - (v_first >> 20) >= 262144 then
         v_id := setval('voucher_id_seq', (segment_of(v_id) + 1) << 16);
     end if;
     return v_id;

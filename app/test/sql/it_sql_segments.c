@@ -1,6 +1,6 @@
 /*
  * it_sql_segments.c - a new sale writes to the pages of its own segment, however many orders are
- * older, and a segment ends after about a million orders.
+ * older, and a segment ends after about SEGMENT orders.
  */
 #include "app/test/sql/it_sql.h"
 
@@ -9,6 +9,7 @@
 #define OLD_ORDERS 200000
 #define CHUNK      1000
 #define ORDERS     1000
+#define SEGMENT    262144 /* numbers, see next_voucher_id.sql */
 
 static struct sandbox *sandbox;
 static PGconn *superuser;
@@ -78,7 +79,7 @@ test_place_orders__changes_few_pages_beside_many_old_orders(void **state UNUSED)
                    ", array(select generate_series(%d, %d)),"
                    " array_fill(0::bigint, array[%d]), null)",
                    old, first + 1, first + CHUNK, CHUNK);
-    pass_numbers(1048576);
+    pass_numbers(SEGMENT);
     new = create_voucher();
     assert_int_equal(sandbox_number(sandbox, "select segment_of(%" PRId64 ")", new),
                      sandbox_number(sandbox, "select segment_of(%" PRId64 ")", old) + 1);
@@ -93,15 +94,14 @@ test_place_orders__changes_few_pages_beside_many_old_orders(void **state UNUSED)
     assert_int_equal(sandbox_audit(sandbox), 0);
 }
 
-static void
-test_next_voucher_id__begins_a_segment_after_a_million_numbers(void **state UNUSED)
+static void test_next_voucher_id__begins_a_segment_after_many_numbers(void **state UNUSED)
 {
     int64_t first, next;
 
-    pass_numbers(1048576);
+    pass_numbers(SEGMENT);
     first = create_voucher();
     assert_int_equal(first % 65536, 0);
-    pass_numbers(1048576 - 100);
+    pass_numbers(SEGMENT - 100);
     next = create_voucher();
     assert_int_equal(next, first + 1);
     pass_numbers(100);
@@ -117,7 +117,7 @@ static void test_next_voucher_id__begins_a_segment_once(void **state UNUSED)
     int64_t last = create_voucher(), first;
     PGresult *result;
 
-    pass_numbers(1048576);
+    pass_numbers(SEGMENT);
     sandbox_do(sandbox, "begin");
     first = create_voucher();
     assert_int_equal(PQsendQuery(other, "select next_voucher_id()"), 1);
@@ -136,7 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_place_orders__changes_few_pages_beside_many_old_orders),
-        cmocka_unit_test(test_next_voucher_id__begins_a_segment_after_a_million_numbers),
+        cmocka_unit_test(test_next_voucher_id__begins_a_segment_after_many_numbers),
         cmocka_unit_test(test_next_voucher_id__begins_a_segment_once),
     };
 
