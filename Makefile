@@ -103,6 +103,9 @@ $(BUILD)/install/$(SONAME): $(LIB_SRC:%.c=$(BUILD)/pic/%.o) lib/librlock.map
 	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/librlock.map -Wl,-z,defs \
 	    -Wl,--as-needed $(SANITIZE) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 
+# The assembler includes the Lua files by name.
+$(BUILD)/lib/lock/scripts.o $(BUILD)/pic/lib/lock/scripts.o: $(wildcard lib/lock/lua/*.lua)
+
 $(BUILD)/pic/%.o: %.c | build/deps.ok
 	$(call say,CC)
 	@mkdir -p $(@D)

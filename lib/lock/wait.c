@@ -20,7 +20,7 @@
  * already.
  *
  * While the channel is not subscribed, its waiters spin. While it is, they still try
- * every RECHECK_MS, and each try renews the waiting key (scripts.c). So the key expires
+ * every RECHECK_MS, and each try renews the waiting key (acquire_wait.lua). So the key expires
  * soon after a waiter has died or given up.
  *
  * A waiter whose try failed, because the connection was lost or the server accepts no

@@ -1,5 +1,5 @@
 /*
- * sim_redis_scripts.c - a model of the Lua scripts in lib/lock/scripts.c.
+ * sim_redis_scripts.c - a model of the Lua scripts in lib/lock/lua.
  *
  * Only the scripts of kind plain, with and without waiting, are here: the orders use no
  * other. sim_script_run() fails for any other script, and for one whose text is not the

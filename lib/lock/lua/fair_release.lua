@@ -1,0 +1,18 @@
+-- An owner or a waiter that leaves wakes the head if the name is free.
+local now = redis.call('TIME')
+local ms = math.floor(now[1] * 1000 + now[2] / 1000)
+local function leave(name, queue, beats, owner)
+  local found = redis.pcall('GET', name)
+  if found == owner then redis.call('DEL', name) end
+  pcall(quit, queue, beats, owner)
+  if found == owner or not found then
+    local first = head_if_any(queue, beats, ms)
+    if first then redis.pcall('PUBLISH', 'rlock:' .. name, first) end
+  end
+  return found == owner and '1' or '0'
+end
+local results = {}
+for i = 1, #ARGV - 1 do
+  results[i] = leave(KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i], ARGV[i])
+end
+return ARGV[#ARGV] .. ' ' .. table.concat(results)

@@ -1,0 +1,26 @@
+-- The hash is the {holder: count} of Redisson. It also has a field for each of our grants,
+-- "holder:serial", so that a grant is counted once and released once even if a call is repeated, and
+-- "holder:fence". Redisson reads its own field only.
+for i = 1, #KEYS - 1 do
+  local name, at = KEYS[i + 1], 2 * i + 1
+  local holder = ARGV[at]
+  local grant = holder .. ':' .. ARGV[at + 1]
+  local held = call('HGET', name, holder)
+  numbers[i] = fence + i
+  if type(held) == 'table' then
+    results[i] = 'E'
+  elseif held or call('EXISTS', name) == 0 then
+    if held then
+      numbers[i] = tonumber(call('HGET', name, holder .. ':fence')) or fence + i
+    else
+      call('HSET', name, holder .. ':fence', string.format('%.0f', fence + i))
+    end
+    if call('HSETNX', name, grant, 1) == 1 then call('HINCRBY', name, holder, 1) end
+    if call('PTTL', name) < lease + 0 then call('PEXPIRE', name, lease) end
+    results[i] = '1'
+  else
+    results[i] = '0'
+    numbers[i] = call('PTTL', name)
+  end
+end
+return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}
