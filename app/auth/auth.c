@@ -306,12 +306,10 @@ static const struct key *choose_key(const struct auth *auth, const json_t *heade
     if (!is_string(json_object_get(header, "alg"), jws_alg_name(auth->alg)) ||
         json_object_get(header, "crit") != NULL)
         return NULL;
-    if (!auth->has_kids)
-        return auth->key_count > 0 ? &auth->keys[0] : NULL;
     for (size_t i = 0; i < auth->key_count; i++) {
         const char *name = auth->keys[i].kid;
 
-        if (name == NULL ? kid == NULL : is_string(kid, name))
+        if (name == NULL ? kid == NULL || !auth->has_kids : is_string(kid, name))
             return &auth->keys[i];
     }
     return NULL;

@@ -36,19 +36,15 @@ const char *jws_alg_name(enum config_alg alg)
 
 /* -- keys -- */
 
-/* RFC 2104: the inner hash starts with the secret and 0x36, the outer one with 0x5c. */
-static void hash_secret(SHA256_CTX *state, const unsigned char secret[SHA256_CBLOCK],
-                        unsigned char mask)
+static void hash_block(SHA256_CTX *state, unsigned char block[SHA256_CBLOCK], int mask)
 {
-    unsigned char block[SHA256_CBLOCK];
-
-    for (size_t i = 0; i < sizeof(block); i++)
-        block[i] = secret[i] ^ mask;
+    for (size_t i = 0; i < SHA256_CBLOCK; i++)
+        block[i] ^= (unsigned char)mask;
     SHA256_Init(state);
-    SHA256_Update(state, block, sizeof(block));
-    OPENSSL_cleanse(block, sizeof(block));
+    SHA256_Update(state, block, SHA256_CBLOCK);
 }
 
+/* RFC 2104: the inner hash starts with the secret and 0x36, the outer one with 0x5c. */
 static void init_mac(struct jws_key *key, struct text secret)
 {
     unsigned char block[SHA256_CBLOCK] = {0};
@@ -57,8 +53,8 @@ static void init_mac(struct jws_key *key, struct text secret)
         SHA256((const unsigned char *)secret.bytes, secret.len, block);
     else
         memcpy(block, secret.bytes, secret.len);
-    hash_secret(&key->inner, block, 0x36);
-    hash_secret(&key->outer, block, 0x5c);
+    hash_block(&key->inner, block, 0x36);
+    hash_block(&key->outer, block, 0x36 ^ 0x5c);
     OPENSSL_cleanse(block, sizeof(block));
 }
 
@@ -171,16 +167,13 @@ static bool from_der(unsigned char *signature, size_t *len)
 
 /* -- all -- */
 
-static enum status verify_mac(const struct jws_key *key, struct text text,
-                              struct text signature)
+static bool is_mac(const struct jws_key *key, struct text text, struct text signature)
 {
     unsigned char mac[MAC_BYTES];
 
-    if (signature.len != MAC_BYTES)
-        return STATUS_REFUSED;
     make_mac(key, text, mac);
-    return CRYPTO_memcmp(mac, signature.bytes, MAC_BYTES) == 0 ? STATUS_OK
-                                                               : STATUS_REFUSED;
+    return signature.len == MAC_BYTES &&
+           CRYPTO_memcmp(mac, signature.bytes, MAC_BYTES) == 0;
 }
 
 static enum status verify_by_pair(EVP_PKEY *pair, struct text text, struct text signature)
@@ -204,7 +197,7 @@ enum status jws_verify(const struct jws_key *key, struct text text, struct text 
     unsigned char der[DER_BYTES_MAX];
 
     if (key->alg == CONFIG_HS256)
-        return verify_mac(key, text, signature);
+        return is_mac(key, text, signature) ? STATUS_OK : STATUS_REFUSED;
     if (key->alg == CONFIG_ES256) {
         if (signature.len != ES256_BYTES)
             return STATUS_REFUSED;
