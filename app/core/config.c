@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #define CHOICES_MAX    5
@@ -70,11 +71,6 @@ static const struct setting {
 
 /* -- names -- */
 
-static size_t min(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Levenshtein: how many bytes to insert, remove or replace to make `name` of `word`. */
 static size_t edit_distance(const char *word, const char *name)
 {
@@ -90,7 +86,7 @@ static size_t edit_distance(const char *word, const char *name)
             size_t replaced = diagonal + (*word != name[i - 1]);
 
             diagonal = distances[i];
-            distances[i] = min(replaced, 1 + min(diagonal, distances[i - 1]));
+            distances[i] = MIN(replaced, 1 + MIN(diagonal, distances[i - 1]));
         }
     }
     return distances[len];
@@ -273,25 +269,20 @@ enum status config_read(struct config *ret_config, struct err *reterr)
 {
     struct config config = {0};
     enum status status = check_names(reterr);
-    bool is_cert_missing;
 
     for (size_t i = 0; status == STATUS_OK && i < SETTING_COUNT; i++)
         status = read_setting(&settings[i], &config, reterr);
-    if (status != STATUS_OK) {
+    if (status == STATUS_OK &&
+        (config.tls_cert[0] == '\0') != (config.tls_key[0] == '\0'))
+        status = err_set(reterr, STATUS_INVALID,
+                         "SECKILL_TLS_%s_FILE is not set; SECKILL_TLS_CERT_FILE and "
+                         "SECKILL_TLS_KEY_FILE are allowed only together",
+                         config.tls_cert[0] == '\0' ? "CERT" : "KEY");
+    if (status == STATUS_OK)
+        *ret_config = config;
+    else
         config_clear(&config);
-        return status;
-    }
-    is_cert_missing = config.tls_cert[0] == '\0';
-    if (is_cert_missing != (config.tls_key[0] == '\0')) {
-        config_clear(&config);
-        return err_set(reterr, STATUS_INVALID,
-                       "%s is not set; SECKILL_TLS_CERT_FILE and SECKILL_TLS_KEY_FILE "
-                       "are allowed only together",
-                       is_cert_missing ? "SECKILL_TLS_CERT_FILE"
-                                       : "SECKILL_TLS_KEY_FILE");
-    }
-    *ret_config = config;
-    return STATUS_OK;
+    return status;
 }
 
 void config_clear(struct config *config)

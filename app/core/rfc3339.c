@@ -2,6 +2,7 @@
  * algorithms", and back by timegm(). */
 #include "app/core/rfc3339.h"
 
+#include <string.h>
 #include <time.h>
 
 #define DAY_S 86400
@@ -24,135 +25,107 @@ static void civil_from_days(int64_t days, int *ret_year, int *ret_month, int *re
     *ret_year = (int)(year_of_era + era * 400 + (*ret_month <= 2));
 }
 
-static char *put_digits(char *to, int number, int width)
+static void put_digits(char *to, int number, int width)
 {
-    for (int i = width - 1; i >= 0; i--) {
+    for (int i = width - 1; i >= 0; i--, number /= 10)
         to[i] = (char)('0' + number % 10);
-        number /= 10;
-    }
-    return to + width;
 }
 
 size_t rfc3339_print(int64_t us, char ret_text[RFC3339_BYTES])
 {
+    static const char form[] = "0000-00-00T00:00:00.000000Z";
     int64_t seconds = us / 1000000 - (us % 1000000 < 0);
     int64_t days = seconds / DAY_S - (seconds % DAY_S < 0);
     int second_of_day = (int)(seconds - days * DAY_S);
     int fraction_us = (int)(us - seconds * 1000000);
     int year, month, day;
-    char *to = ret_text;
 
     civil_from_days(days, &year, &month, &day);
-    to = put_digits(to, year, 4);
-    *to++ = '-';
-    to = put_digits(to, month, 2);
-    *to++ = '-';
-    to = put_digits(to, day, 2);
-    *to++ = 'T';
-    to = put_digits(to, second_of_day / 3600, 2);
-    *to++ = ':';
-    to = put_digits(to, second_of_day / 60 % 60, 2);
-    *to++ = ':';
-    to = put_digits(to, second_of_day % 60, 2);
-    if (fraction_us != 0) {
-        *to++ = '.';
-        to = put_digits(to, fraction_us, 6);
-    }
-    *to++ = 'Z';
-    *to = '\0';
-    return (size_t)(to - ret_text);
+    memcpy(ret_text, form, sizeof(form));
+    put_digits(ret_text, year, 4);
+    put_digits(ret_text + 5, month, 2);
+    put_digits(ret_text + 8, day, 2);
+    put_digits(ret_text + 11, second_of_day / 3600, 2);
+    put_digits(ret_text + 14, second_of_day / 60 % 60, 2);
+    put_digits(ret_text + 17, second_of_day % 60, 2);
+    put_digits(ret_text + 20, fraction_us, 6);
+    if (fraction_us == 0)
+        memcpy(ret_text + 19, "Z", 2);
+    return fraction_us == 0 ? 20 : sizeof(form) - 1;
 }
 
-/* -- parsing: the cursor becomes bad at the first unexpected character -- */
+/* -- parsing -- */
 
-struct cursor {
-    const char *at, *end;
-    bool is_bad;
-};
-
-static int take_digits(struct cursor *cursor, int width, int min, int max)
+/* -1: not digits. */
+static int read_digits(const char *text, int width)
 {
     int number = 0;
 
     for (int i = 0; i < width; i++) {
-        if (cursor->at == cursor->end || *cursor->at < '0' || *cursor->at > '9') {
-            cursor->is_bad = true;
-            return min;
-        }
-        number = number * 10 + (*cursor->at++ - '0');
+        if (text[i] < '0' || text[i] > '9')
+            return -1;
+        number = number * 10 + (text[i] - '0');
     }
-    if (number < min || number > max)
-        cursor->is_bad = true;
     return number;
 }
 
-static bool take_char(struct cursor *cursor, char upper, char lower)
+/* "2030-01-01T00:00:00" */
+static bool read_seconds(const char *text, int64_t *ret_s)
 {
-    if (cursor->at == cursor->end || (*cursor->at != upper && *cursor->at != lower))
+    struct tm time = {.tm_year = read_digits(text, 4) - 1900,
+                      .tm_mon = read_digits(text + 5, 2) - 1,
+                      .tm_mday = read_digits(text + 8, 2),
+                      .tm_hour = read_digits(text + 11, 2),
+                      .tm_min = read_digits(text + 14, 2)};
+    struct tm valid = time;
+    int second = read_digits(text + 17, 2);
+
+    *ret_s = timegm(&valid) + second; /* it changes what the calendar does not have */
+    return text[4] == '-' && text[7] == '-' &&
+           (text[10] == 'T' || text[10] == 't' || text[10] == ' ') && text[13] == ':' &&
+           text[16] == ':' && time.tm_year > -1900 && valid.tm_mon == time.tm_mon &&
+           valid.tm_mday == time.tm_mday && valid.tm_hour == time.tm_hour &&
+           valid.tm_min == time.tm_min && second >= 0 && second <= 60;
+}
+
+/* ".5", or nothing; moves `*at` behind it. */
+static bool take_fraction_us(const char **at, const char *end, int *ret_us)
+{
+    *ret_us = 0;
+    if (**at != '.')
+        return true;
+    ++*at;
+    for (int unit = 100000; *at < end && **at >= '0' && **at <= '9'; unit /= 10)
+        *ret_us += (*(*at)++ - '0') * unit;
+    return (*at)[-1] != '.';
+}
+
+/* "Z" or "+08:00" */
+static bool read_offset_s(const char *text, size_t len, int *ret_s)
+{
+    int hours, minutes;
+
+    *ret_s = 0;
+    if (len == 1)
+        return *text == 'Z' || *text == 'z';
+    if (len != 6 || (*text != '+' && *text != '-') || text[3] != ':')
         return false;
-    cursor->at++;
-    return true;
-}
-
-static void demand_char(struct cursor *cursor, char c)
-{
-    if (!take_char(cursor, c, c))
-        cursor->is_bad = true;
-}
-
-static int take_fraction_us(struct cursor *cursor)
-{
-    int us = 0, unit = 100000;
-
-    if (!take_char(cursor, '.', '.'))
-        return 0;
-    us = take_digits(cursor, 1, 0, 9) * unit;
-    while (cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9') {
-        unit /= 10;
-        us += (*cursor->at++ - '0') * unit;
-    }
-    return us;
-}
-
-static int take_offset_s(struct cursor *cursor)
-{
-    int sign = 1, offset_s;
-
-    if (take_char(cursor, 'Z', 'z'))
-        return 0;
-    if (take_char(cursor, '-', '-'))
-        sign = -1;
-    else
-        demand_char(cursor, '+');
-    offset_s = take_digits(cursor, 2, 0, 23) * 3600;
-    demand_char(cursor, ':');
-    return sign * (offset_s + take_digits(cursor, 2, 0, 59) * 60);
+    hours = read_digits(text + 1, 2);
+    minutes = read_digits(text + 4, 2);
+    *ret_s = (hours * 3600 + minutes * 60) * (*text == '-' ? -1 : 1);
+    return hours >= 0 && hours <= 23 && minutes >= 0 && minutes <= 59;
 }
 
 bool rfc3339_parse(const char *text, size_t len, int64_t *ret_us)
 {
-    struct cursor cursor = {text, text + len, false};
-    struct tm time = {0};
-    int day, second, fraction_us, offset_s;
-    int64_t minute_s;
+    const char *at = text + 19, *end = text + len;
+    int fraction_us, offset_s;
+    int64_t seconds;
 
-    time.tm_year = take_digits(&cursor, 4, 1, 9999) - 1900;
-    demand_char(&cursor, '-');
-    time.tm_mon = take_digits(&cursor, 2, 1, 12) - 1;
-    demand_char(&cursor, '-');
-    time.tm_mday = day = take_digits(&cursor, 2, 1, 31);
-    if (!take_char(&cursor, 'T', 't'))
-        demand_char(&cursor, ' ');
-    time.tm_hour = take_digits(&cursor, 2, 0, 23);
-    demand_char(&cursor, ':');
-    time.tm_min = take_digits(&cursor, 2, 0, 59);
-    demand_char(&cursor, ':');
-    second = take_digits(&cursor, 2, 0, 60);
-    fraction_us = take_fraction_us(&cursor);
-    offset_s = take_offset_s(&cursor);
-    minute_s = timegm(&time); /* changes a day that the month does not have */
-    if (cursor.is_bad || cursor.at != cursor.end || time.tm_mday != day)
+    if (len < 20 || !read_seconds(text, &seconds) ||
+        !take_fraction_us(&at, end, &fraction_us) ||
+        !read_offset_s(at, (size_t)(end - at), &offset_s))
         return false;
-    *ret_us = (minute_s + second - offset_s) * 1000000 + fraction_us;
+    *ret_us = (seconds - offset_s) * 1000000 + fraction_us;
     return true;
 }
