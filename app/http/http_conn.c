@@ -140,10 +140,8 @@ static struct conn *conn_begin(struct conns *conns, struct MHD_Connection *conne
         conn = malloc(sizeof(*conn));
     if (conn == NULL)
         return NULL;
-    conn->connection = connection;
-    conn->drain = NULL;
-    conn->is_refused = conn->is_query_cut = false;
-    conn->peer = count_peer(conns, connection);
+    *conn =
+        (struct conn){.connection = connection, .peer = count_peer(conns, connection)};
     conn_set_state(conns, conn, CONN_OPENING);
     list_append(&conns->all, &conn->link);
     return conn;
@@ -232,7 +230,7 @@ static bool drain_begin(struct conns *conns, struct conn *conn)
         conns->drained_count >= DRAIN_COUNT_MAX ||
         (!conn->is_refused && !has_unread(info->connect_fd)))
         return false;
-    drain = malloc(sizeof(*drain));
+    drain = calloc(1, sizeof(*drain));
     if (drain == NULL)
         return false;
     drain->fd = fcntl(info->connect_fd, F_DUPFD_CLOEXEC, 0);
@@ -245,7 +243,6 @@ static bool drain_begin(struct conns *conns, struct conn *conn)
     shutdown(drain->fd, SHUT_WR); /* with TLS, libmicrohttpd has not done it */
     drain->conns = conns;
     drain->conn = conn;
-    drain->bytes = 0;
     drain->poll.data = drain;
     conn->drain = drain;
     conns->drained_count++;
@@ -324,11 +321,6 @@ static void shut_down(struct conn *conn)
     conn->state = CONN_ENDING;
 }
 
-static bool may_be_in_handshake(const struct conn *conn)
-{
-    return conn->state == CONN_OPENING || conn->state == CONN_ENDING;
-}
-
 /* Memory stays in the process as long as the free list refers to it. */
 static bool shrink(struct conns *conns)
 {
@@ -351,7 +343,9 @@ bool conns_sweep(struct conns *conns)
         seen += conn->state != CONN_DRAINED;
         if (is_overdue(conns, conn, now_ms))
             shut_down(conn);
-        if (may_be_in_handshake(conn) && conn->since_ms < conns->handshakes_since_ms)
+        /* those states may be in a handshake */
+        if ((conn->state == CONN_OPENING || conn->state == CONN_ENDING) &&
+            conn->since_ms < conns->handshakes_since_ms)
             conns->handshakes_since_ms = conn->since_ms;
     }
     if (seen + conns->drained_count < conns->count) /* memory was short for one */

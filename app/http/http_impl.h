@@ -131,6 +131,7 @@ const char *http_lookup(const struct http_request *request, const char *name,
 
 #define HTTP_REQUEST_ID_MAX 64
 
+/** The texts are NUL-terminated. */
 bool http_is_request_id(const char *text, size_t len);
 bool http_is_traceparent(const char *text, size_t len);
 

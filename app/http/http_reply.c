@@ -145,24 +145,6 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
     queue_individual(request, reply->status, response_create(reply));
 }
 
-static struct http_page *page_create(const struct http_reply *reply)
-{
-    struct http_page *page = calloc(1, sizeof(*page));
-
-    if (page == NULL)
-        return NULL;
-    page->status = reply->status;
-    page->response = response_create(reply);
-    page->body_len = reply->body_len;
-    page->body = malloc(reply->body_len + 1);
-    if (page->response != NULL && page->body != NULL) {
-        memcpy(page->body, reply->body, reply->body_len);
-        return page;
-    }
-    http_page_free(page);
-    return NULL;
-}
-
 static const char *etag_of(const struct http_page *page)
 {
     return MHD_get_response_header(page->response, MHD_HTTP_HEADER_ETAG);
@@ -170,17 +152,28 @@ static const char *etag_of(const struct http_page *page)
 
 struct http_page *http_page_create(const struct http_reply *reply)
 {
-    struct http_page *page = page_create(reply);
+    struct http_page *page = calloc(1, sizeof(*page));
     struct http_reply not_modified = *reply;
+    bool ok;
 
-    if (page == NULL || etag_of(page) == NULL)
-        return page;
-    not_modified.status = MHD_HTTP_NOT_MODIFIED;
-    not_modified.content_type = NULL;
-    not_modified.body = "";
-    not_modified.body_len = 0;
-    page->not_modified = page_create(&not_modified);
-    if (page->not_modified != NULL)
+    if (page == NULL)
+        return NULL;
+    page->status = reply->status;
+    page->response = response_create(reply);
+    page->body_len = reply->body_len;
+    page->body = malloc(reply->body_len + 1);
+    ok = page->response != NULL && page->body != NULL;
+    if (ok)
+        memcpy(page->body, reply->body, reply->body_len);
+    if (ok && reply->status != MHD_HTTP_NOT_MODIFIED && etag_of(page) != NULL) {
+        not_modified.status = MHD_HTTP_NOT_MODIFIED;
+        not_modified.content_type = NULL;
+        not_modified.body = "";
+        not_modified.body_len = 0;
+        page->not_modified = http_page_create(&not_modified);
+        ok = page->not_modified != NULL;
+    }
+    if (ok)
         return page;
     http_page_free(page);
     return NULL;

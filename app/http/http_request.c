@@ -63,9 +63,11 @@ const char *http_lookup(const struct http_request *request, const char *name,
 struct search {
     const char *name;
     size_t name_len;
-    struct text found;
     bool any_case;
-    bool is_repeated;
+    size_t count;
+    struct text first;
+    struct text
+        last[FORWARDED_MAX]; /* at their number modulo the size; set by the search */
 };
 
 static enum MHD_Result search_one(void *arg, enum MHD_ValueKind kind UNUSED,
@@ -73,29 +75,39 @@ static enum MHD_Result search_one(void *arg, enum MHD_ValueKind kind UNUSED,
                                   size_t value_len)
 {
     struct search *search = arg;
+    struct text found = {value != NULL ? value : "", value_len};
 
     if (name_len != search->name_len)
         return MHD_YES;
     if (search->any_case ? strncasecmp(name, search->name, name_len) != 0
                          : memcmp(name, search->name, name_len) != 0)
         return MHD_YES;
-    if (search->found.bytes != NULL)
-        search->is_repeated = true;
-    else
-        search->found = (struct text){value != NULL ? value : "", value_len};
+    if (search->count == 0)
+        search->first = found;
+    search->last[search->count++ % FORWARDED_MAX] = found;
     return MHD_YES;
+}
+
+static void search_values(const struct http_request *request, const char *name,
+                          enum MHD_ValueKind kind, struct search *ret_search)
+{
+    ret_search->name = name;
+    ret_search->name_len = strlen(name);
+    ret_search->any_case = kind == MHD_HEADER_KIND;
+    ret_search->count = 0;
+    ret_search->first = (struct text){0};
+    MHD_get_connection_values_n(request->connection, kind, search_one, ret_search);
 }
 
 static struct text find_value(const struct http_request *request, const char *name,
                               enum MHD_ValueKind kind, bool *ret_repeated)
 {
-    struct search search = {
-        .name = name, .name_len = strlen(name), .any_case = kind == MHD_HEADER_KIND};
+    struct search search;
 
-    MHD_get_connection_values_n(request->connection, kind, search_one, &search);
+    search_values(request, name, kind, &search);
     if (ret_repeated != NULL)
-        *ret_repeated = search.is_repeated;
-    return search.found;
+        *ret_repeated = search.count > 1;
+    return search.first;
 }
 
 struct text http_header(const struct http_request *request, const char *name,
@@ -120,41 +132,19 @@ struct text http_query(const struct http_request *request, const char *name,
 
 /* -- the client's address -- */
 
-/* The last values of X-Forwarded-For. */
-struct forwarded {
-    size_t count;
-    struct text values[FORWARDED_MAX];
-};
-
-static enum MHD_Result collect_forwarded(void *arg, enum MHD_ValueKind kind UNUSED,
-                                         const char *name, size_t name_len,
-                                         const char *value, size_t value_len)
-{
-    static const char wanted[] = "X-Forwarded-For";
-    struct forwarded *forwarded = arg;
-
-    if (name_len == sizeof(wanted) - 1 && strncasecmp(name, wanted, name_len) == 0)
-        forwarded->values[forwarded->count++ % FORWARDED_MAX] =
-            (struct text){value != NULL ? value : "", value_len};
-    return MHD_YES;
-}
-
 void http_client_address(const struct http_request *request, uint8_t ret_address[16])
 {
     const struct address_networks *trusted = &request->http->options.trusted_proxies;
-    struct forwarded forwarded;
+    struct search forwarded;
     size_t kept;
 
     conn_peer_address(request->connection, ret_address);
     if (!address_is_in(trusted, ret_address))
         return;
-    forwarded.count = 0;
-    MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_forwarded,
-                                &forwarded);
+    search_values(request, "X-Forwarded-For", MHD_HEADER_KIND, &forwarded);
     kept = forwarded.count < FORWARDED_MAX ? forwarded.count : FORWARDED_MAX;
     for (size_t i = 1; i <= kept; i++) { /* each proxy appends its peer */
-        const struct text *value =
-            &forwarded.values[(forwarded.count - i) % FORWARDED_MAX];
+        const struct text *value = &forwarded.last[(forwarded.count - i) % FORWARDED_MAX];
 
         address_walk_back(trusted, value->bytes, value->len, ret_address);
     }

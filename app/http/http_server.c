@@ -38,31 +38,33 @@
 /* The path of a target, which may be an absolute URL. */
 static const char *path_of(const char *target, enum http_method method)
 {
-    size_t scheme_len = strncasecmp(target, "http://", 7) == 0    ? 7
-                        : strncasecmp(target, "https://", 8) == 0 ? 8
-                                                                  : 0;
-
-    if (scheme_len == 0)
+    if (strncasecmp(target, "http://", 7) != 0 && strncasecmp(target, "https://", 8) != 0)
         return target;
-    target += scheme_len;
+    target = strstr(target, "//") + 2;
     target += strcspn(target, "/");
     if (target[0] != '\0')
         return target;
     return method == HTTP_OPTIONS ? "*" : "/";
 }
 
+static enum http_method method_of(const char *name)
+{
+    static const char *const names[] = {[HTTP_GET] = MHD_HTTP_METHOD_GET,
+                                        [HTTP_HEAD] = MHD_HTTP_METHOD_HEAD,
+                                        [HTTP_POST] = MHD_HTTP_METHOD_POST,
+                                        [HTTP_PATCH] = MHD_HTTP_METHOD_PATCH,
+                                        [HTTP_OPTIONS] = MHD_HTTP_METHOD_OPTIONS};
+    enum http_method method = HTTP_GET;
+
+    while (method < HTTP_OTHER && strcmp(name, names[method]) != 0)
+        method++;
+    return method;
+}
+
 static struct http_request *request_create(struct http *http, const char *method,
                                            const char *path,
                                            struct MHD_Connection *connection)
 {
-    static const struct {
-        const char *name;
-        enum http_method method;
-    } methods[] = {{MHD_HTTP_METHOD_GET, HTTP_GET},
-                   {MHD_HTTP_METHOD_POST, HTTP_POST},
-                   {MHD_HTTP_METHOD_HEAD, HTTP_HEAD},
-                   {MHD_HTTP_METHOD_PATCH, HTTP_PATCH},
-                   {MHD_HTTP_METHOD_OPTIONS, HTTP_OPTIONS}};
     struct http_request *request =
         LIST_SHIFT(struct http_request, &http->free_requests, link);
 
@@ -70,28 +72,15 @@ static struct http_request *request_create(struct http *http, const char *method
         request = malloc(sizeof(*request) + http->options.context_bytes);
     if (request == NULL)
         return NULL;
+    memset(request, 0, sizeof(*request) + http->options.context_bytes);
     list_init(&request->link);
     request->http = http;
     request->connection = connection;
     request->conn = conn_of(connection);
     conn_set_state(&http->conns, request->conn, CONN_READING);
-    request->trace[0] = '\0';
-    request->body = NULL;
-    request->body_len = 0;
-    request->declared_bytes = 0;
-    request->defect = NULL;
-    request->keeps_body = false;
-    request->is_answered = request->is_suspended = request->is_broken = false;
-    request->method = HTTP_OTHER;
-    memset(request->context, 0, http->options.context_bytes);
-    http->open++;
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-        if (strcmp(method, methods[i].name) == 0) {
-            request->method = methods[i].method;
-            break;
-        }
-    }
+    request->method = method_of(method);
     request->path = path[0] == '/' ? path : path_of(path, request->method);
+    http->open++;
     return request;
 }
 
@@ -199,29 +188,18 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection UNU
     *request_slot = NULL;
 }
 
-static int hex_value(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *found = c != '\0' ? strchr(digits, tolower((unsigned char)c)) : NULL;
-
-    return found != NULL ? (int)(found - digits) : -1;
-}
-
 /* In place. A NUL would truncate the path, so that two paths would look the same. */
 static size_t unescape(void *arg UNUSED, struct MHD_Connection *connection UNUSED,
                        char *text)
 {
     char *to = text;
 
-    for (const char *from = text; *from != '\0'; to++) {
-        int high = *from == '%' ? hex_value(from[1]) : -1;
-        int low = high >= 0 ? hex_value(from[2]) : -1;
-
-        if (low >= 0 && high + low > 0) {
-            *to = (char)(high * 16 + low);
-            from += 3;
-        } else {
-            *to = *from++;
+    for (const char *from = text; *from != '\0'; from++, to++) {
+        *to = *from;
+        if (*from == '%' && isxdigit((unsigned char)from[1]) &&
+            isxdigit((unsigned char)from[2]) && strncmp(from, "%00", 3) != 0) {
+            *to = (char)strtol((const char[]){from[1], from[2], '\0'}, NULL, 16);
+            from += 2;
         }
     }
     *to = '\0';

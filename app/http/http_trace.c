@@ -12,50 +12,46 @@
 
 bool http_is_request_id(const char *text, size_t len)
 {
-    if (len == 0 || len > HTTP_REQUEST_ID_MAX)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] == '\0' || strchr(LETTERS DIGITS "._:/+=@-", text[i]) == NULL)
-            return false;
-    }
-    return true;
+    return len > 0 && len <= HTTP_REQUEST_ID_MAX &&
+           strspn(text, LETTERS DIGITS "._:/+=@-") >= len;
 }
 
-static bool is_hex(const char *text, size_t len, bool *ret_is_zero)
+static bool is_hex(const char *text, size_t len)
 {
-    *ret_is_zero = true;
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] == '\0' || strchr(DIGITS "abcdef", text[i]) == NULL)
-            return false;
-        *ret_is_zero = *ret_is_zero && text[i] == '0';
-    }
-    return true;
+    return strspn(text, DIGITS "abcdef") >= len;
+}
+
+static bool is_zero(const char *text, size_t len)
+{
+    return strspn(text, "0") >= len;
 }
 
 /* 00-TRACE-PARENT-FLAGS, 2, 32, 16 and 2 hex digits. Source: W3C Trace Context, level 1. */
 bool http_is_traceparent(const char *text, size_t len)
 {
-    bool is_zero, no_trace, no_parent;
+    return len == 55 && memcmp(text, "00-", 3) == 0 && is_hex(text + 3, 32) &&
+           !is_zero(text + 3, 32) && text[35] == '-' && is_hex(text + 36, 16) &&
+           !is_zero(text + 36, 16) && text[52] == '-' && is_hex(text + 53, 2);
+}
 
-    return len == 55 && memcmp(text, "00-", 3) == 0 && is_hex(text + 3, 32, &no_trace) &&
-           !no_trace && text[35] == '-' && is_hex(text + 36, 16, &no_parent) &&
-           !no_parent && text[52] == '-' && is_hex(text + 53, 2, &is_zero);
+/* NULL: absent or malformed. */
+static const char *find_sent(const struct http_request *request, const char *name,
+                             bool (*is_valid)(const char *text, size_t len))
+{
+    size_t len = 0;
+    const char *value = http_lookup(request, name, &len);
+
+    return value != NULL && is_valid(value, len) ? value : NULL;
 }
 
 static const char *sent_request_id(const struct http_request *request)
 {
-    size_t len = 0;
-    const char *id = http_lookup(request, "X-Request-Id", &len);
-
-    return id != NULL && http_is_request_id(id, len) ? id : NULL;
+    return find_sent(request, "X-Request-Id", http_is_request_id);
 }
 
 static const char *sent_traceparent(const struct http_request *request)
 {
-    size_t len = 0;
-    const char *parent = http_lookup(request, "traceparent", &len);
-
-    return parent != NULL && http_is_traceparent(parent, len) ? parent : NULL;
+    return find_sent(request, "traceparent", http_is_traceparent);
 }
 
 static const char trace_name[] = "request_id=";
