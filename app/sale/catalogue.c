@@ -34,7 +34,6 @@ struct catalogue {
     struct list missing; /* entries without a voucher, the oldest read first */
     size_t missing_count;
     struct list refused; /* waits for which there was no memory */
-    int64_t *ids;        /* READ_MAX, for the query */
     int64_t read_sent_us;
     bool is_reading;
     /* the offset of the database's clock to clock_mono_us(), its error and age */
@@ -42,6 +41,7 @@ struct catalogue {
     int64_t offset_error_us;
     int64_t offset_taken_us;
     int64_t last_read_us;
+    int64_t ids[READ_MAX]; /* for the query */
 };
 
 static bool is_fresh(const struct catalogue_entry *entry, int64_t now_us)
@@ -287,11 +287,6 @@ int64_t catalogue_last_read_us(const struct catalogue *catalogue)
 
 /* -- refresh and eviction -- */
 
-static bool is_evictable(const struct catalogue_entry *entry, int64_t age_us)
-{
-    return !entry->is_pending && !entry->is_used && age_us > EVICT_AFTER_US;
-}
-
 /* Entries used since their last read are refreshed before they become invalid, so during a
    sale no request waits for a read. */
 static void catalogue_on_tick(uv_timer_t *timer)
@@ -304,7 +299,7 @@ static void catalogue_on_tick(uv_timer_t *timer)
     while ((entry = idmap_next(&catalogue->entries, &at)) != NULL) {
         int64_t age_us = now_us - entry->read_us;
 
-        if (is_evictable(entry, age_us)) {
+        if (!entry->is_pending && !entry->is_used && age_us > EVICT_AFTER_US) {
             evict(catalogue, entry);
         } else if (entry->is_used && age_us > REFRESH_AFTER_US) {
             entry->is_used = false;
@@ -319,11 +314,6 @@ struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store)
 
     if (catalogue == NULL)
         return NULL;
-    catalogue->ids = calloc(READ_MAX, sizeof(*catalogue->ids));
-    if (catalogue->ids == NULL) {
-        free(catalogue);
-        return NULL;
-    }
     catalogue->store = store;
     list_init(&catalogue->pending);
     list_init(&catalogue->reading);
@@ -337,10 +327,7 @@ struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store)
 
 static void catalogue_on_closed(uv_handle_t *handle)
 {
-    struct catalogue *catalogue = handle->data;
-
-    free(catalogue->ids);
-    free(catalogue);
+    free(handle->data);
 }
 
 void catalogue_close(struct catalogue *catalogue)
