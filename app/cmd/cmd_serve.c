@@ -259,9 +259,8 @@ static int run_until_signal(struct service *service, const sigset_t *signals)
 {
     for (;;) {
         struct timespec period = check_period(service);
-        int signal_number = notify_is_enabled(&service->notify)
-                                ? sigtimedwait(signals, NULL, &period)
-                                : sigwaitinfo(signals, NULL);
+        int signal_number = service->notify.fd >= 0 ? sigtimedwait(signals, NULL, &period)
+                                                    : sigwaitinfo(signals, NULL);
 
         if (signal_number == SIGHUP)
             reload(service);
@@ -272,22 +271,16 @@ static int run_until_signal(struct service *service, const sigset_t *signals)
     }
 }
 
-static void open_manager(struct service *service)
-{
-    struct err err = {0};
-
-    if (notify_init(&service->notify, &err) != STATUS_OK)
-        log_event(LOG_WARN, "notify_failed", "why=\"%s\"", log_plain(err.text));
-}
-
 static enum status serve(struct service *service, const sigset_t *signals,
                          struct err *reterr)
 {
+    struct err notify_err = {0};
     enum status status;
     int signal_number;
 
     raise_file_limit();
-    open_manager(service);
+    if (notify_init(&service->notify, &notify_err) != STATUS_OK)
+        log_event(LOG_WARN, "notify_failed", "why=\"%s\"", log_plain(notify_err.text));
     service->count = worker_count(&service->config);
     service->all_metrics = (struct all_metrics){service->metrics, service->count};
     status = http_listen(service->config.listen, service->count, service->listen_fds,
@@ -309,17 +302,6 @@ static enum status serve(struct service *service, const sigset_t *signals,
     return status;
 }
 
-static enum status check_config(const struct config *config, struct err *reterr)
-{
-    enum status status = check_keys(config, reterr);
-
-    if (status == STATUS_OK)
-        status = ticket_check_secret(config->ticket_secret, reterr);
-    if (status == STATUS_OK)
-        status = http_tls_check_priority(config->tls_priority, reterr);
-    return status;
-}
-
 static int cmd_serve(int argc, char **argv, const struct config *config,
                      struct err *reterr)
 {
@@ -334,7 +316,11 @@ static int cmd_serve(int argc, char **argv, const struct config *config,
     if (argc > 1)
         return EXIT_USAGE;
     service.config = *config;
-    status = check_config(config, reterr);
+    status = check_keys(config, reterr);
+    if (status == STATUS_OK)
+        status = ticket_check_secret(config->ticket_secret, reterr);
+    if (status == STATUS_OK)
+        status = http_tls_check_priority(config->tls_priority, reterr);
     if (status != STATUS_OK)
         return exit_code_of(status);
     log_set_level((enum log_level)config->log_level);

@@ -42,11 +42,6 @@ enum status notify_init(struct notify *notify, struct err *reterr)
     return STATUS_OK;
 }
 
-bool notify_is_enabled(const struct notify *notify)
-{
-    return notify->fd >= 0;
-}
-
 void notify_send(const struct notify *notify, const char *lines)
 {
     if (notify->fd >= 0)

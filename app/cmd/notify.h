@@ -9,7 +9,6 @@
 
 #include "base/err.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -30,8 +29,6 @@ struct notify {
  * Source   sd_notify(3), sd_watchdog_enabled(3)
  */
 MUST_CHECK enum status notify_init(struct notify *notify, struct err *reterr);
-
-bool notify_is_enabled(const struct notify *notify);
 
 /** Send lines such as "READY=1". Never blocks: the message is lost if the socket is full. */
 void notify_send(const struct notify *notify, const char *lines);
