@@ -46,8 +46,8 @@ static bool slow_decode(struct text text, unsigned char *bytes, size_t *ret_len)
         if (at == NULL)
             return false;
         for (unsigned bit = 0; bit < 6; bit++, bit_count++)
-            bytes[bit_count / 8] |= (unsigned char)((at - alphabet) >> (5 - bit) & 1)
-                                    << (7 - bit_count % 8);
+            if ((at - alphabet) >> (5 - bit) & 1)
+                bytes[bit_count / 8] |= (unsigned char)(0x80 >> bit_count % 8);
     }
     *ret_len = bit_count / 8;
     return bit_count % 8 < 6 && bytes[bit_count / 8] == 0;
