@@ -31,24 +31,14 @@ static void log_refused_payment(const struct api_request *request,
               codes[verdict], json_status_name(order->status), log_plain(ref));
 }
 
-static void answer_changed(struct api_request *request, enum change_verdict verdict,
-                           const struct order *order)
+static void life_on_changed(enum status status, enum change_verdict verdict,
+                            const struct order *order, void *arg)
 {
     static const enum api_problem problems[] = {
         [CHANGE_WRONG_STATE] = PROBLEM_WRONG_STATE,
         [CHANGE_WRONG_AMOUNT] = PROBLEM_WRONG_AMOUNT,
         [CHANGE_NO_ORDER] = PROBLEM_NOT_FOUND,
         [CHANGE_REF_USED] = PROBLEM_PAYMENT_REF_USED};
-
-    if (verdict <= CHANGE_REPEATED)
-        api_answer_order(request, 200, order);
-    else
-        api_answer_problem(request, problems[verdict]);
-}
-
-static void life_on_changed(enum status status, enum change_verdict verdict,
-                            const struct order *order, void *arg)
-{
     struct api_request *request = arg;
 
     if (status == STATUS_OK && order != NULL) {
@@ -57,10 +47,12 @@ static void life_on_changed(enum status status, enum change_verdict verdict,
         if (request->change.change.change == CHANGE_PAY && verdict > CHANGE_REPEATED)
             log_refused_payment(request, order, verdict);
     }
-    if (status == STATUS_OK)
-        answer_changed(request, verdict, order);
-    else
+    if (status != STATUS_OK)
         api_answer_failure(request, status, true);
+    else if (verdict <= CHANGE_REPEATED)
+        api_answer_order(request, 200, order);
+    else
+        api_answer_problem(request, problems[verdict]);
 }
 
 static void life_on_found(enum status status, const struct order *order, void *arg)

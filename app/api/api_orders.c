@@ -26,23 +26,6 @@ void api_answer_order(struct api_request *request, unsigned status,
 
 /* -- place -- */
 
-static enum api_problem problem_of(enum outcome outcome)
-{
-    static const enum api_problem problems[] = {
-        [OUTCOME_SOLD_OUT] = PROBLEM_SOLD_OUT,
-        [OUTCOME_SALE_ENDED] = PROBLEM_SALE_ENDED,
-        [OUTCOME_NO_VOUCHER] = PROBLEM_NOT_FOUND,
-        [OUTCOME_TICKET_REQUIRED] = PROBLEM_TICKET_REQUIRED,
-        [OUTCOME_IN_PROGRESS] = PROBLEM_IN_PROGRESS,
-        [OUTCOME_OVERLOADED] = PROBLEM_OVERLOADED,
-        [OUTCOME_UNAVAILABLE] = PROBLEM_UNAVAILABLE,
-        [OUTCOME_UNKNOWN] = PROBLEM_OUTCOME_UNKNOWN,
-        [OUTCOME_INTERNAL] = PROBLEM_INTERNAL,
-    };
-
-    return problems[outcome];
-}
-
 /* Until the sale opens; 0 if the catalogue does not know. */
 static int64_t opens_in_us(const struct api_request *request)
 {
@@ -56,6 +39,18 @@ static int64_t opens_in_us(const struct api_request *request)
 void api_answer_outcome(struct api_request *request, enum outcome outcome,
                         const struct order *order)
 {
+    static const enum api_problem problems[] = {
+        [OUTCOME_SOLD_OUT] = PROBLEM_SOLD_OUT,
+        [OUTCOME_SALE_ENDED] = PROBLEM_SALE_ENDED,
+        [OUTCOME_NO_VOUCHER] = PROBLEM_NOT_FOUND,
+        [OUTCOME_TICKET_REQUIRED] = PROBLEM_TICKET_REQUIRED,
+        [OUTCOME_IN_PROGRESS] = PROBLEM_IN_PROGRESS,
+        [OUTCOME_OVERLOADED] = PROBLEM_OVERLOADED,
+        [OUTCOME_UNAVAILABLE] = PROBLEM_UNAVAILABLE,
+        [OUTCOME_UNKNOWN] = PROBLEM_OUTCOME_UNKNOWN,
+        [OUTCOME_INTERNAL] = PROBLEM_INTERNAL,
+    };
+
     assert(order != NULL || (outcome != OUTCOME_PLACED && outcome != OUTCOME_REPEATED &&
                              outcome != OUTCOME_ALREADY_ORDERED));
     switch (outcome) {
@@ -72,7 +67,7 @@ void api_answer_outcome(struct api_request *request, enum outcome outcome,
         api_answer_not_started(request, opens_in_us(request));
         break;
     default:
-        api_answer_problem(request, problem_of(outcome));
+        api_answer_problem(request, problems[outcome]);
     }
 }
 

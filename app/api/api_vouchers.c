@@ -74,26 +74,29 @@ static void vouchers_on_restocked(enum status status, const struct voucher *vouc
         api_answer_problem(request, PROBLEM_INSUFFICIENT_STOCK);
 }
 
+/* clang-format off */
 #define VOUCHER(field) offsetof(struct voucher, field)
+/* What can be changed; required when a voucher is created. */
+#define CHANGEABLE_FIELDS(required) \
+    {"title",           JSON_FIELD_TEXT,    required, 1, TITLE_CHARS_MAX,       VOUCHER(title)}, \
+    {"description",     JSON_FIELD_TEXT,    false,    0, DESCRIPTION_CHARS_MAX, VOUCHER(description)}, \
+    {"begin_at",        JSON_FIELD_TIME,    required, 1, YEAR_9999_US,          VOUCHER(begin_us)}, \
+    {"end_at",          JSON_FIELD_TIME,    required, 1, YEAR_9999_US,          VOUCHER(end_us)}, \
+    {"pay_within_s",    JSON_FIELD_INTEGER, false,    1, PAY_WITHIN_S_MAX,      VOUCHER(pay_within_s)}, \
+    {"requires_ticket", JSON_FIELD_BOOLEAN, false,    0, 1,                     VOUCHER(requires_ticket)}, \
+    {"pow_bits",        JSON_FIELD_INTEGER, false,    0, POW_BITS_MAX,          VOUCHER(pow_bits)}
+/* clang-format on */
 
 void api_create_voucher(struct api_request *request)
 {
     static const struct json_field fields[] = {
-        {"title", JSON_FIELD_TEXT, true, 1, TITLE_CHARS_MAX, VOUCHER(title)},
-        {"description", JSON_FIELD_TEXT, false, 0, DESCRIPTION_CHARS_MAX,
-         VOUCHER(description)},
+        CHANGEABLE_FIELDS(true),
         {"price_cents", JSON_FIELD_INTEGER, true, 0, CENTS_MAX, VOUCHER(price_cents)},
         {"face_value_cents", JSON_FIELD_INTEGER, true, 0, CENTS_MAX,
          VOUCHER(face_value_cents)},
         {"stock", JSON_FIELD_INTEGER, true, 0, STOCK_MAX, VOUCHER(stock_total)},
         {"per_user_limit", JSON_FIELD_INTEGER, false, 1, PER_USER_LIMIT_MAX,
          VOUCHER(per_user_limit)},
-        {"begin_at", JSON_FIELD_TIME, true, 1, YEAR_9999_US, VOUCHER(begin_us)},
-        {"end_at", JSON_FIELD_TIME, true, 1, YEAR_9999_US, VOUCHER(end_us)},
-        {"pay_within_s", JSON_FIELD_INTEGER, false, 1, PAY_WITHIN_S_MAX,
-         VOUCHER(pay_within_s)},
-        {"requires_ticket", JSON_FIELD_BOOLEAN, false, 0, 1, VOUCHER(requires_ticket)},
-        {"pow_bits", JSON_FIELD_INTEGER, false, 0, POW_BITS_MAX, VOUCHER(pow_bits)},
         {0}};
     struct voucher voucher = {
         .description = {"", 0}, .per_user_limit = 1, .pay_within_s = 900};
@@ -113,17 +116,7 @@ void api_create_voucher(struct api_request *request)
 
 void api_patch_voucher(struct api_request *request)
 {
-    static const struct json_field fields[] = {
-        {"title", JSON_FIELD_TEXT, false, 1, TITLE_CHARS_MAX, VOUCHER(title)},
-        {"description", JSON_FIELD_TEXT, false, 0, DESCRIPTION_CHARS_MAX,
-         VOUCHER(description)},
-        {"begin_at", JSON_FIELD_TIME, false, 1, YEAR_9999_US, VOUCHER(begin_us)},
-        {"end_at", JSON_FIELD_TIME, false, 1, YEAR_9999_US, VOUCHER(end_us)},
-        {"pay_within_s", JSON_FIELD_INTEGER, false, 1, PAY_WITHIN_S_MAX,
-         VOUCHER(pay_within_s)},
-        {"requires_ticket", JSON_FIELD_BOOLEAN, false, 0, 1, VOUCHER(requires_ticket)},
-        {"pow_bits", JSON_FIELD_INTEGER, false, 0, POW_BITS_MAX, VOUCHER(pow_bits)},
-        {0}};
+    static const struct json_field fields[] = {CHANGEABLE_FIELDS(false), {0}};
     struct voucher voucher = {.requires_ticket = -1, .pow_bits = -1};
     struct voucher_patch patch;
 

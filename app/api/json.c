@@ -5,20 +5,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* -- bodies -- */
-
-/* jansson gives every syntax error a code of its own. */
-static enum status status_of(const json_error_t *error)
-{
-    enum json_error_code code = json_error_code(error);
-
-    return code == json_error_unknown || code == json_error_out_of_memory
-               ? STATUS_NO_MEMORY
-               : STATUS_INVALID;
-}
 
 /* Truncates between characters, so that the copy is valid UTF-8. */
 static void copy_truncated(char *to, size_t size, const char *utf8)
@@ -131,15 +120,6 @@ static void read_field(const struct json_field *field, const json_t *root, void 
         json_errors_add(errors, field->name, "is required");
 }
 
-static bool is_known(const struct json_field *fields, const char *name)
-{
-    for (; fields->name != NULL; fields++) {
-        if (strcmp(fields->name, name) == 0)
-            return true;
-    }
-    return false;
-}
-
 enum status json_read(struct text body, const struct json_field *fields, void *target,
                       json_t **ret_document, struct json_errors *ret_errors)
 {
@@ -153,15 +133,20 @@ enum status json_read(struct text body, const struct json_field *fields, void *t
         return STATUS_INVALID;
     *ret_document = root =
         json_loadb(body.bytes, body.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (root == NULL)
-        return status_of(&error);
+    if (root == NULL && (json_error_code(&error) == json_error_unknown ||
+                         json_error_code(&error) == json_error_out_of_memory))
+        return STATUS_NO_MEMORY; /* each syntax error has another code */
     if (!json_is_object(root))
         return STATUS_INVALID;
     for (const struct json_field *field = fields; field->name != NULL; field++)
         read_field(field, root, target, ret_errors);
     json_object_foreach(root, name, value)
     {
-        if (!is_known(fields, name))
+        const struct json_field *field = fields;
+
+        while (field->name != NULL && strcmp(field->name, name) != 0)
+            field++;
+        if (field->name == NULL)
             json_errors_add(ret_errors, name, "unknown field");
     }
     return STATUS_OK;
@@ -289,25 +274,21 @@ char *json_print_vouchers(const struct voucher *vouchers, size_t count, int64_t 
 
 char *json_print_orders(const struct order *orders, size_t count, size_t limit)
 {
-    size_t shown = count < limit ? count : limit;
-    size_t size = shown * JSON_ORDER_BYTES + 256;
-    char *text = malloc(size);
-    size_t len = 0;
+    struct text_document document;
+    char text[JSON_ORDER_BYTES];
 
-    if (text == NULL)
+    if (!text_document_begin(&document))
         return NULL;
-    len += (size_t)snprintf(text, size, "{\"items\":[");
-    for (size_t i = 0; i < shown; i++) {
-        if (i > 0)
-            text[len++] = ',';
-        len += json_print_order(&orders[i], text + len);
+    fputs("{\"items\":[", document.out);
+    for (size_t i = 0; i < count && i < limit; i++) {
+        json_print_order(&orders[i], text);
+        fprintf(document.out, "%s%s", i > 0 ? "," : "", text);
     }
     if (count > limit)
-        snprintf(text + len, size - len, "],\"next_cursor\":\"%" PRId64 "\"}",
-                 orders[limit - 1].id);
+        fprintf(document.out, "],\"next_cursor\":\"%" PRId64 "\"}", orders[limit - 1].id);
     else
-        snprintf(text + len, size - len, "],\"next_cursor\":null}");
-    return text;
+        fputs("],\"next_cursor\":null}", document.out);
+    return text_document_end(&document);
 }
 
 /* An absent text is omitted. */
@@ -344,21 +325,11 @@ char *json_print_events(const struct event *events, size_t count, size_t limit)
     return print_and_free(list_json(items, count > limit ? cursor : NULL));
 }
 
-static json_t *errors_json(const struct json_errors *errors)
-{
-    json_t *rows = json_array();
-
-    for (size_t i = 0; i < errors->count; i++) {
-        rows = append(rows, json_pack("{s:s, s:s}", "field", errors->rows[i].field,
-                                      "message", errors->rows[i].message));
-    }
-    return rows;
-}
-
 char *json_print_problem(const struct json_problem *problem)
 {
+    const struct json_errors *errors = problem->errors;
+    json_t *root, *rows = errors != NULL ? json_array() : NULL;
     char type[64];
-    json_t *root;
 
     snprintf(type, sizeof(type), "urn:seckill:problem:%s", problem->code);
     root = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", type, "title", problem->title,
@@ -366,7 +337,11 @@ char *json_print_problem(const struct json_problem *problem)
                      problem->detail);
     if (problem->order_id != 0)
         root = set(root, "order_id", id_json(problem->order_id));
-    if (problem->errors != NULL)
-        root = set(root, "errors", errors_json(problem->errors));
+    for (size_t i = 0; errors != NULL && i < errors->count; i++) {
+        rows = append(rows, json_pack("{s:s, s:s}", "field", errors->rows[i].field,
+                                      "message", errors->rows[i].message));
+    }
+    if (errors != NULL)
+        root = set(root, "errors", rows);
     return print_and_free(root);
 }

@@ -31,13 +31,6 @@ static void stats_on_written(struct redis_command *command, enum status status U
     list_item(command, struct stats_read, command)->stats->writing--;
 }
 
-static void write_words(struct stats *stats, struct stats_read *write,
-                        const char *const *words)
-{
-    stats->writing += redis_conn_words(stats->options.conn, &write->command,
-                                       stats_on_written, words) == STATUS_OK;
-}
-
 static void print_oldest_ms(char text[24])
 {
     snprintf(text, 24, "%" PRId64, clock_real_us() / 1000 - KEPT_MS);
@@ -51,8 +44,10 @@ static void write_stats(struct stats *stats, const char *text)
                                "*",    stats->instance, text,    NULL};
 
     print_oldest_ms(oldest_ms);
-    write_words(stats, &stats->add, add);
-    write_words(stats, &stats->expire, expire);
+    stats->writing += redis_conn_words(stats->options.conn, &stats->add.command,
+                                       stats_on_written, add) == STATUS_OK;
+    stats->writing += redis_conn_words(stats->options.conn, &stats->expire.command,
+                                       stats_on_written, expire) == STATUS_OK;
 }
 
 static void stats_on_timer(uv_timer_t *timer)
@@ -82,12 +77,6 @@ static bool answer_begin(struct text_document *document, bool is_shared)
     metrics_print_bounds(document->out);
     fputs(",\"items\":[", document->out);
     return true;
-}
-
-static char *answer_end(struct text_document *document)
-{
-    fputs("]}", document->out);
-    return text_document_end(document);
 }
 
 /* Copied unchecked: only instances of the service can write to its Redis. */
@@ -121,7 +110,8 @@ static void stats_on_reply(struct redis_command *command, enum status status,
     }
     for (size_t i = 0; (entry = redis_reply_at(reply, i)) != NULL; i++)
         print_entry(document.out, entry, i == 0);
-    read->done(read, answer_end(&document));
+    fputs("]}", document.out);
+    read->done(read, text_document_end(&document));
 }
 
 enum status stats_read(struct stats *stats, const char *after, struct stats_read *read,
@@ -149,8 +139,8 @@ char *stats_print_own(struct stats *stats)
     fprintf(document.out, "[\"%" PRId64 "-0\",\"%s\",", clock_real_us() / 1000,
             stats->instance);
     metrics_print_stats(document.out, stats->options.all_metrics);
-    fputc(']', document.out);
-    return answer_end(&document);
+    fputs("]]}", document.out);
+    return text_document_end(&document);
 }
 
 /* -- open and close -- */
