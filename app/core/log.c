@@ -153,12 +153,6 @@ static size_t take(char **ret_lines, uint64_t *ret_dropped)
     return len;
 }
 
-static void count_dropped(const char *lines, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        writer.dropped += lines[i] == '\n';
-}
-
 static void write_lines(const char *lines, size_t len)
 {
     while (len > 0) {
@@ -166,8 +160,10 @@ static void write_lines(const char *lines, size_t len)
 
         if (len > PIPE_BUF)
             part = (size_t)((const char *)memrchr(lines, '\n', PIPE_BUF) + 1 - lines);
-        if (!write_all(lines, part))
-            count_dropped(lines, part);
+        if (!write_all(lines, part)) {
+            for (size_t i = 0; i < part; i++)
+                writer.dropped += lines[i] == '\n';
+        }
         lines += part;
         len -= part;
     }

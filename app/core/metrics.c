@@ -16,35 +16,25 @@ static const uint64_t batch_bounds[METRICS_BUCKETS_MAX] = {
 
 #define X(word, label) label,
 static const char *const route_labels[] = {METRICS_ROUTES(X)};
-static const char *const outcome_names[] = {ORDER_OUTCOMES(X)};
+const char *const metrics_outcome_names[] = {ORDER_OUTCOMES(X)};
 const char *const metrics_stage_names[] = {METRICS_STAGES(X)};
-#undef X
-#define X(code) #code,
-static const char *const status_labels[] = {METRICS_STATUSES(X) "other"};
 #undef X
 /* clang-format on */
 
 const char *const durability_names[] = {"unknown", "none", "local", "remote"};
 
-const char *outcome_name(enum outcome outcome)
-{
-    return outcome_names[outcome];
-}
-
-static enum metrics_status_index status_index(unsigned http_status)
-{
-    /* clang-format off */
-#define X(code) case code: return STATUS_INDEX_##code;
-    switch (http_status) { METRICS_STATUSES(X) }
-#undef X
-    /* clang-format on */
-    return STATUS_INDEX_OTHER;
-}
+/* 0: "other" */
+static const unsigned statuses[METRICS_STATUSES] = {
+    200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 431, 500, 503};
 
 void metrics_count_request(struct metrics *metrics, enum metrics_route route,
                            unsigned http_status)
 {
-    metrics_add(&metrics->requests[route][status_index(http_status)], 1);
+    int at = 0;
+
+    while (statuses[at] != 0 && statuses[at] != http_status)
+        at++;
+    metrics_add(&metrics->requests[route][at], 1);
 }
 
 static void observe(struct metrics_histogram *histogram, const uint64_t *bounds,
@@ -132,17 +122,20 @@ static void print_histogram(const struct printer *printer, const char *name,
 
 static void print_requests(const struct printer *printer)
 {
+    char label[12];
+
     print_head(printer, "seckill_http_requests_total", "counter",
                "HTTP responses by route and status.");
     for (int route = 0; route < ROUTE_COUNT; route++) {
-        for (int status = 0; status < STATUS_INDEX_COUNT; status++) {
-            uint64_t sum = printer->sum.requests[route][status];
+        for (int at = 0; at < METRICS_STATUSES; at++) {
+            uint64_t sum = printer->sum.requests[route][at];
 
+            snprintf(label, sizeof(label), "%u", statuses[at]);
             if (sum > 0)
                 fprintf(printer->out,
                         "seckill_http_requests_total{route=\"%s\",status=\"%s\"} %" PRIu64
                         "\n",
-                        route_labels[route], status_labels[status], sum);
+                        route_labels[route], statuses[at] != 0 ? label : "other", sum);
         }
     }
 }
@@ -154,7 +147,7 @@ static void print_orders(const struct printer *printer)
     print_head(printer, "seckill_orders_total", "counter", "Order requests by outcome.");
     for (int i = 0; i < OUTCOME_COUNT; i++)
         fprintf(printer->out, "seckill_orders_total{outcome=\"%s\"} %" PRIu64 "\n",
-                outcome_names[i], printer->sum.outcomes[i]);
+                metrics_outcome_names[i], printer->sum.outcomes[i]);
     print_head(printer, "seckill_order_stage_seconds", "histogram",
                "Duration of each stage of an order; total is from arrival to answer.");
     for (int i = 0; i < STAGE_COUNT; i++) {
@@ -282,8 +275,8 @@ static uint64_t sum_requests(const struct printer *printer)
     uint64_t sum = 0;
 
     for (int route = 0; route < ROUTE_COUNT; route++) {
-        for (int status = 0; status < STATUS_INDEX_COUNT; status++)
-            sum += printer->sum.requests[route][status];
+        for (int at = 0; at < METRICS_STATUSES; at++)
+            sum += printer->sum.requests[route][at];
     }
     return sum;
 }
@@ -298,7 +291,7 @@ static void print_sale(const struct printer *printer)
 
         if (sum == 0)
             continue;
-        fprintf(printer->out, "%s\"%s\":%" PRIu64, comma, outcome_names[i], sum);
+        fprintf(printer->out, "%s\"%s\":%" PRIu64, comma, metrics_outcome_names[i], sum);
         comma = ",";
     }
     fputs("},\"stages\":{", printer->out);

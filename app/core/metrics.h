@@ -40,12 +40,6 @@
     X(METRICS,        "/metrics") \
     X(OPENAPI,        "/openapi.yaml")
 
-/* The statuses that are counted one by one; all others count as "other". */
-#define METRICS_STATUSES(X) \
-    X(200) X(201) X(204) X(304) \
-    X(400) X(401) X(403) X(404) X(405) X(409) X(413) X(415) X(422) X(429) X(431) \
-    X(500) X(503)
-
 /* The stages of an order, each measured from the end of the one before; total is from the
    arrival of the request to its answer. */
 #define METRICS_STAGES(X) \
@@ -59,15 +53,12 @@
 enum metrics_route { METRICS_ROUTES(X) ROUTE_COUNT };
 #undef X
 
-#define X(code) STATUS_INDEX_##code,
-enum metrics_status_index { METRICS_STATUSES(X) STATUS_INDEX_OTHER, STATUS_INDEX_COUNT };
-#undef X
-
 #define X(word, ...) STAGE_##word,
 enum metrics_stage { METRICS_STAGES(X) STAGE_COUNT };
 #undef X
 /* clang-format on */
 
+#define METRICS_STATUSES    18 /* that are counted one by one, and "other" */
 #define METRICS_BUCKETS_MAX 16
 
 struct metrics_histogram {
@@ -76,7 +67,7 @@ struct metrics_histogram {
 };
 
 struct metrics {
-    _Atomic uint64_t requests[ROUTE_COUNT][STATUS_INDEX_COUNT];
+    _Atomic uint64_t requests[ROUTE_COUNT][METRICS_STATUSES];
     _Atomic uint64_t outcomes[OUTCOME_COUNT];
     struct metrics_histogram stages[STAGE_COUNT]; /* us */
     struct metrics_histogram batch_orders;
@@ -131,8 +122,8 @@ extern const char *const metrics_stage_names[STAGE_COUNT];
 /** By enum durability: "unknown", "none", "local", "remote". */
 extern const char *const durability_names[];
 
-/** The label of an outcome, which is also the code of the API error; static. */
-const char *outcome_name(enum outcome outcome);
+/** The labels of outcomes, which are also the codes of the API errors. */
+extern const char *const metrics_outcome_names[OUTCOME_COUNT];
 
 /** Replace what the loop says about itself: JSON from malloc(), owned by the metrics then, or
  *  NULL. */

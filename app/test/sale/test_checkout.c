@@ -366,7 +366,8 @@ static void assert_answered(int user, enum outcome outcome)
 
     if (shopper->answers != 1 || shopper->outcome != outcome)
         fail_msg("shopper %d: %d answers, the last %s; expected one %s", user,
-                 shopper->answers, outcome_name(shopper->outcome), outcome_name(outcome));
+                 shopper->answers, metrics_outcome_names[shopper->outcome],
+                 metrics_outcome_names[outcome]);
 }
 
 static void assert_unanswered(int user)

@@ -222,7 +222,7 @@ static void check_refusal(const struct sim_attempt *attempt, enum outcome outcom
     }
     sim_fail("shopper %" PRId64 " was answered %s, which is not so; the time of the "
              "database is %" PRId64,
-             attempt->user_id, outcome_name(outcome), sim_sql_now_us());
+             attempt->user_id, metrics_outcome_names[outcome], sim_sql_now_us());
 }
 
 /* -- answers with an order -- */
@@ -344,15 +344,15 @@ static void check_explained(const struct sim_attempt *attempt, enum outcome outc
 {
     if (!is_explained)
         sim_fail("shopper %" PRId64 " was answered %s without a cause", attempt->user_id,
-                 outcome_name(outcome));
+                 metrics_outcome_names[outcome]);
 }
 
 void sim_check_answer(struct sim_attempt *attempt, enum outcome outcome, int64_t order_id)
 {
     SIM_TRACE("answer: shopper %" PRId64 ", voucher %" PRId64 ", key %.*s: %s %" PRId64,
               attempt->user_id, attempt->voucher_id, (int)attempt->key.len,
-              attempt->key.bytes == NULL ? "" : attempt->key.bytes, outcome_name(outcome),
-              order_id);
+              attempt->key.bytes == NULL ? "" : attempt->key.bytes,
+              metrics_outcome_names[outcome], order_id);
     if (attempt->is_answered)
         sim_fail("a request of shopper %" PRId64 " was answered twice", attempt->user_id);
     attempt->is_answered = true;

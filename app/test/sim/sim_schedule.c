@@ -503,7 +503,7 @@ static void probe(void)
     do {
         if (sim_now_us() > until_us)
             sim_fail("after all faults an order is answered %s",
-                     outcome_name(sim_shoppers_last_outcome()));
+                     metrics_outcome_names[sim_shoppers_last_outcome()]);
         sim_shoppers_buy(&purchase, sim_now_us());
         purchase.user_id++;
         run_for(50 * MS);
@@ -589,7 +589,7 @@ void sim_schedule_print_counts(void)
 {
     for (int i = 0; i < OUTCOME_COUNT; i++) {
         if (sim_check_outcomes((enum outcome)i) > 0)
-            printf("  %-18s %12" PRIu64 "\n", outcome_name((enum outcome)i),
+            printf("  %-18s %12" PRIu64 "\n", metrics_outcome_names[i],
                    sim_check_outcomes((enum outcome)i));
     }
     for (int i = 0; i < FAULT_COUNT; i++)
