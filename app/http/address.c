@@ -2,6 +2,7 @@
 #include "app/http/address.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,11 +121,6 @@ bool address_is_in(const struct address_networks *networks, const uint8_t addres
     return false;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 void address_walk_back(const struct address_networks *trusted, const char *list,
                        size_t len, uint8_t address[16])
 {
@@ -133,9 +129,9 @@ void address_walk_back(const struct address_networks *trusted, const char *list,
         const char *from = comma != NULL ? comma + 1 : list;
         const char *to = list + len;
 
-        while (from < to && is_blank(*from))
+        while (from < to && isblank((unsigned char)*from))
             from++;
-        while (from < to && is_blank(to[-1]))
+        while (from < to && isblank((unsigned char)to[-1]))
             to--;
         if (!address_parse(from, (size_t)(to - from), address))
             return;

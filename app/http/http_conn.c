@@ -70,7 +70,7 @@ static struct peer *count_peer(struct conns *conns, struct MHD_Connection *conne
     struct peer *peer;
     int64_t id;
 
-    if (conns->limit_per_address == 0)
+    if (conns->options->connections_per_address == 0)
         return NULL;
     conn_peer_address(connection, address);
     id = peer_id(address);
@@ -104,24 +104,19 @@ enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr,
     uint8_t address[16];
     const struct peer *peer;
 
-    if (conns->limit_per_address == 0)
-        return MHD_YES;
     read_address(sockaddr, address);
-    if (address_is_in(conns->trusted, address))
-        return MHD_YES;
-    peer = idmap_get(&conns->peers, peer_id(address));
-    return peer == NULL || peer->count < conns->limit_per_address ? MHD_YES : MHD_NO;
+    peer = idmap_get(&conns->peers, peer_id(address)); /* NULL: none, or no limit */
+    return peer == NULL || peer->count < conns->options->connections_per_address ||
+                   address_is_in(&conns->options->trusted_proxies, address)
+               ? MHD_YES
+               : MHD_NO;
 }
 
 /* -- connections -- */
 
 void conns_init(struct conns *conns, const struct http_options *options)
 {
-    conns->loop = options->loop;
-    conns->trusted = &options->trusted_proxies;
-    conns->limit_per_address = options->connections_per_address;
-    conns->idle_ms = options->idle_timeout_s * UINT64_C(1000);
-    conns->request_ms = options->request_timeout_s * UINT64_C(1000);
+    conns->options = options;
     list_init(&conns->all);
     list_init(&conns->free_conns);
 }
@@ -234,7 +229,8 @@ static bool drain_begin(struct conns *conns, struct conn *conn)
     if (drain == NULL)
         return false;
     drain->fd = fcntl(info->connect_fd, F_DUPFD_CLOEXEC, 0);
-    if (drain->fd < 0 || uv_poll_init(conns->loop, &drain->poll, drain->fd) != 0) {
+    if (drain->fd < 0 ||
+        uv_poll_init(conns->options->loop, &drain->poll, drain->fd) != 0) {
         if (drain->fd >= 0)
             close(drain->fd);
         free(drain);
@@ -287,7 +283,7 @@ void conn_set_state(struct conns *conns, struct conn *conn, enum conn_state stat
     if (conn == NULL)
         return;
     conn->state = state;
-    conn->since_ms = uv_now(conns->loop);
+    conn->since_ms = uv_now(conns->options->loop);
 }
 
 /* -- timeouts -- */
@@ -298,11 +294,11 @@ static bool is_overdue(const struct conns *conns, const struct conn *conn,
     uint64_t elapsed_ms = now_ms - conn->since_ms;
 
     if (conn->state == CONN_OPENING || conn->state == CONN_IDLE)
-        return elapsed_ms > conns->idle_ms;
+        return elapsed_ms > conns->options->idle_timeout_s * UINT64_C(1000);
     if (conn->state == CONN_DRAINED)
         return elapsed_ms > DRAIN_MS;
     return (conn->state == CONN_READING || conn->state == CONN_WRITING) &&
-           elapsed_ms > conns->request_ms;
+           elapsed_ms > conns->options->request_timeout_s * UINT64_C(1000);
 }
 
 static void shut_down(struct conn *conn)
@@ -333,7 +329,7 @@ static bool shrink(struct conns *conns)
 
 bool conns_sweep(struct conns *conns)
 {
-    uint64_t now_ms = uv_now(conns->loop);
+    uint64_t now_ms = uv_now(conns->options->loop);
     size_t seen = 0;
 
     if (now_ms - conns->swept_ms < SWEEP_MS)

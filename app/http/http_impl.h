@@ -35,10 +35,7 @@ struct conn {
 };
 
 struct conns {
-    uv_loop_t *loop;
-    const struct address_networks *trusted; /* have no limit */
-    size_t limit_per_address;               /* 0: none */
-    uint64_t idle_ms, request_ms;
+    const struct http_options *options;
     uint64_t swept_ms;
     uint64_t handshakes_since_ms; /* earlier ones have ended; as of the last sweep */
     size_t count;
@@ -50,6 +47,7 @@ struct conns {
     struct idmap peers; /* of struct peer; empty without a limit */
 };
 
+/** @options  outlive the conns */
 void conns_init(struct conns *conns, const struct http_options *options);
 void conns_stop(struct conns *conns);  /* end those in CONN_DRAINED, and allow no more */
 void conns_clear(struct conns *conns); /* when all connections have closed */

@@ -318,22 +318,16 @@ void http_set_tls(struct http *http, struct http_tls *tls)
     http->options.tls = tls;
 }
 
-/* libmicrohttpd accepts some of the queued connections in each run. */
-static void accept_queued(struct http *http)
+void http_quiesce(struct http *http)
 {
     struct pollfd listening = {.fd = http->options.listen_fd, .events = POLLIN};
+    MHD_socket fd;
     int runs = 0;
 
+    /* closing the socket would reset the queued connections; each run accepts some */
     do
         run(http);
     while (++runs < QUIESCE_RUNS_MAX && poll(&listening, 1, 0) == 1);
-}
-
-void http_quiesce(struct http *http)
-{
-    MHD_socket fd;
-
-    accept_queued(http); /* closing the socket would reset them */
     fd = MHD_quiesce_daemon(http->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
