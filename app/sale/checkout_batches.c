@@ -37,7 +37,6 @@
 #include "app/core/probes.h"
 #include "app/sale/checkout_impl.h"
 #include "base/clock.h"
-#include "base/random.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -657,17 +656,9 @@ void checkout_print_queues(const struct checkout *checkout, FILE *out)
 struct checkout *checkout_create(const struct checkout_options *options)
 {
     struct checkout *checkout = calloc(1, sizeof(*checkout));
-    uint64_t random[4];
 
     if (checkout == NULL)
         return NULL;
-    if (!random_fill(random, sizeof(random))) {
-        free(checkout);
-        return NULL;
-    }
-    snprintf(checkout->key_prefix, sizeof(checkout->key_prefix),
-             "%016" PRIx64 "%016" PRIx64 "%016" PRIx64 "%016" PRIx64, random[0],
-             random[1], random[2], random[3]);
     checkout->options = *options;
     queues_init(&checkout->queues);
     list_init(&checkout->unlocking);

@@ -62,8 +62,6 @@ struct checkout {
     size_t in_flight; /* items that exist */
     size_t queued;    /* items in QUEUED */
     size_t bundled;   /* orders under way in transactions that vouchers share */
-    uint64_t generated_keys;
-    char key_prefix[65]; /* of the generated keys */
 };
 
 /* -- items; see checkout_items.c -- */

@@ -191,13 +191,17 @@ void item_time_out(struct item *item)
    so it is never equal to one. */
 static void item_bypass_lock(struct item *item)
 {
-    struct checkout *checkout = item->checkout;
+    uint64_t random[4];
 
+    if (item->placement.key.bytes == NULL && !random_fill(random, sizeof(random))) {
+        item_finish(item, OUTCOME_UNAVAILABLE);
+        return;
+    }
     item->placement.fence = 0;
     if (item->placement.key.bytes == NULL) {
-        int len =
-            snprintf(item->key, sizeof(item->key), "%s%015" PRIu64, checkout->key_prefix,
-                     checkout->generated_keys++ % 1000000000000000u);
+        int len = snprintf(item->key, sizeof(item->key),
+                           "-%016" PRIx64 "%016" PRIx64 "%016" PRIx64 "%016" PRIx64,
+                           random[0], random[1], random[2], random[3]);
 
         item->placement.key = (struct text){item->key, (size_t)len};
     }
@@ -221,26 +225,20 @@ static void checkout_on_lock_lost(struct rlock *lock UNUSED, enum status status 
 static void checkout_on_locked(struct rlock *lock, enum status status, void *arg)
 {
     struct item *item = arg;
+    bool is_wanted = !item->is_answered && status != STATUS_CANCELLED;
 
-    switch (status) {
-    case STATUS_OK:
+    if (status == STATUS_OK) {
         item->placement.fence = rlock_fence(lock);
         PROBE(lock_granted, item->placement.user_id, item->placement.fence);
-        if (item->is_answered)
-            item_finish(item, OUTCOME_UNAVAILABLE);
-        else
-            item_enqueue(item);
-        break;
-    case STATUS_BUSY:
-        item_finish(item, OUTCOME_IN_PROGRESS);
-        break;
-    default:
-        if (item->checkout->options.bypass_locks && !item->is_answered &&
-            status != STATUS_CANCELLED)
-            item_bypass_lock(item);
-        else
-            item_finish(item, OUTCOME_UNAVAILABLE);
     }
+    if (status == STATUS_BUSY)
+        item_finish(item, OUTCOME_IN_PROGRESS);
+    else if (status == STATUS_OK && is_wanted)
+        item_enqueue(item);
+    else if (is_wanted && item->checkout->options.bypass_locks)
+        item_bypass_lock(item);
+    else
+        item_finish(item, OUTCOME_UNAVAILABLE);
 }
 
 /* Ends before the request's deadline: "in progress" says more than "unavailable". */
