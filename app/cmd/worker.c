@@ -40,8 +40,8 @@ struct worker {
     struct worker_options options;
     uv_loop_t loop;
     uv_prepare_t turn_end;
-    uv_async_t stop;
     uv_async_t wake;
+    _Atomic bool is_stopping;
     _Atomic(struct worker_keys *) new_keys; /* to be used from the next turn on */
     pthread_t thread;
     struct http *http;
@@ -127,21 +127,10 @@ static void close_all(struct worker *worker)
     close_redis(worker->stats_conn);
     stats_close(worker->stats);
     uv_close((uv_handle_t *)&worker->turn_end, NULL);
-    uv_close((uv_handle_t *)&worker->stop, NULL);
     uv_close((uv_handle_t *)&worker->wake, NULL);
 }
 
-static void worker_on_stop(uv_async_t *stop)
-{
-    struct worker *worker = stop->data;
-
-    if (worker->drain_until_us != 0)
-        return;
-    worker->drain_until_us = clock_mono_us() + SLOW_CLIENT_US;
-    http_quiesce(worker->http);
-}
-
-/* -- keys -- */
+/* -- stop and new keys -- */
 
 void worker_keys_clear(struct worker_keys *keys)
 {
@@ -165,6 +154,10 @@ static void worker_on_wake(uv_async_t *wake)
     struct worker_keys *fresh = atomic_exchange(&worker->new_keys, NULL);
     struct auth *old = worker->options.keys.auth;
 
+    if (atomic_load(&worker->is_stopping) && worker->drain_until_us == 0) {
+        worker->drain_until_us = clock_mono_us() + SLOW_CLIENT_US;
+        http_quiesce(worker->http);
+    }
     if (fresh == NULL)
         return;
     if (fresh->tls != NULL)
@@ -474,8 +467,6 @@ enum status worker_start(const struct worker_options *options, struct worker **r
     uv_prepare_init(&worker->loop, &worker->turn_end);
     worker->turn_end.data = worker;
     /* cannot fail: the first handle of this kind is libuv's own */
-    uv_async_init(&worker->loop, &worker->stop, worker_on_stop);
-    worker->stop.data = worker;
     uv_async_init(&worker->loop, &worker->wake, worker_on_wake);
     worker->wake.data = worker;
     status = build(worker, reterr);
@@ -505,7 +496,8 @@ int64_t worker_last_turn_us(const struct worker *worker)
 
 void worker_stop(struct worker *worker)
 {
-    uv_async_send(&worker->stop);
+    atomic_store(&worker->is_stopping, true);
+    uv_async_send(&worker->wake);
 }
 
 void worker_join(struct worker *worker)
