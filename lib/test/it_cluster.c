@@ -423,9 +423,9 @@ static bool are_released(void *unused)
 }
 
 /**
- * Some keys of each slot are here, some are there: calls on several of them get TRYAGAIN,
- * on one that has gone ASK. All of that passes: what is held is renewed, who waits gets
- * the lock, what is released is free.
+ * Of each slot, some keys are on one master and some on another. A call on several of them is
+ * answered TRYAGAIN, and a call on one that has moved ASK. Nevertheless held locks are renewed,
+ * waiters get their lock, and released locks are free.
  */
 static void test_rlock__half_moved_slots_lose_no_lock(void **state)
 {
