@@ -172,6 +172,7 @@ static void test_waiters__five_hundred_all_finish_once_in_order(void **state)
         clients[i] = fixture_client(fixture);
     assert_int_equal(acquire_with(fixture, clients[0], &holder, "item:7", &patient),
                      STATUS_OK);
+    fixture_hold_timers(fixture);
     for (unsigned i = 0; i < WAITERS; i++) {
         turns[i] = (struct turn){
             .client = clients[i % FIXTURE_CLIENTS_MAX], .number = i, .served = &served};
@@ -179,9 +180,9 @@ static void test_waiters__five_hundred_all_finish_once_in_order(void **state)
                       &turns[i]);
         rlock_flush(turns[i].client);
         wait_queued(fixture, i + 1);
+        move_beats(fixture, HOUR_MS); /* nobody counts as dead on a busy machine */
     }
     assert_int_equal(served, 0);
-    hold_queue(fixture);
     assert_int_equal(release(fixture, clients[0], &holder), STATUS_OK);
     fixture_wait_count(fixture, &served, WAITERS);
     fixture_run_for(fixture, 20); /* nobody is served twice */
