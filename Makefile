@@ -358,8 +358,9 @@ schemathesis: $(BUILD)/seckill ## random requests by the contract: CASES=10000
 	@app/test/contract/run.py $< schemathesis $(if $(filter file,$(origin CASES)),10000,$(CASES))
 test-demo: ## test the demo in containers; starts a Docker if none runs; needs root
 	@.ci/test.sh demo
-test-failover: $(BUILD)/seckill ## fail Postgres over to its standby in several ways while shoppers order
-	@exec load/failover.py $<
+test-failover: $(BUILD)/seckill ## fail Postgres over to its standby in several ways while shoppers order; CYCLES=200: again and again, by Patroni
+	@.ci/deps.sh .ci/packages-failover
+	@$(if $(filter file,$(origin CYCLES)),load/failover.py $< && load/failover_patroni.py $< 4,load/failover_patroni.py $< $(CYCLES))
 
 .PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-sql check-address check-torture $(TESTS:%=%.check)
 programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD) \
@@ -466,7 +467,9 @@ check-package: $(BUILD)/seckill
 check-demo:
 	$(CHECK) "demo in containers" docker/demo.sh test
 check-failover: $(BUILD)/seckill
+	@.ci/deps.sh .ci/packages-failover
 	$(CHECK) --show "failovers of Postgres" load/failover.py $<
+	$(CHECK) --show "failovers by Patroni" load/failover_patroni.py $< 4
 
 .PHONY: tokens
 tokens: $(BUILD)/app/test/auth/test_auth_mutated ## check mutated tokens in two ways: TOKENS=1000000

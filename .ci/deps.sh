@@ -3,8 +3,8 @@
 # deps.sh [--dry] [LIST] - install the missing packages of .ci/packages, or of LIST. As root or
 # with sudo. --dry: only print what would be done.
 #
-# The project uses private servers only. So no PostgreSQL, Redis, nginx, Prometheus or Docker of
-# the system is started, now or at boot; one that is already installed is left alone. No package
+# The project uses private servers only. So no PostgreSQL, Patroni, Redis, nginx, Prometheus or Docker
+# of the system is started, now or at boot; one that is already installed is left alone. No package
 # is removed, such as a Docker that is not from Debian.
 set -eu
 cd "$(dirname "$0")/.."
@@ -42,7 +42,7 @@ forbid_starts()
         cat >"$policy" <<'END'
 #!/bin/sh
 # Written by seckill's .ci/deps.sh for the time of an installation.
-case $1 in postgresql* | redis* | nginx* | prometheus* | docker* | containerd*) exit 101 ;; esac
+case $1 in postgresql* | patroni* | redis* | nginx* | prometheus* | docker* | containerd*) exit 101 ;; esac
 END
         chmod 755 "$policy"
     fi
@@ -61,7 +61,7 @@ allow_starts()
 # Keep new servers from starting at boot.
 disable_at_boot()
 {
-    for service in redis-server nginx prometheus docker; do
+    for service in patroni redis-server nginx prometheus docker; do
         case " $1 " in
         *" $service "* | *" $service.io "*) update-rc.d "$service" disable >/dev/null ||
             echo "deps.sh: $service could not be kept from starting at boot" >&2 ;;

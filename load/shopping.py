@@ -1,0 +1,120 @@
+"""shopping.py - shoppers who order without a pause while Postgres fails, for the failover tests."""
+
+import http.client
+import json
+import threading
+import time
+
+import harness
+
+SHOPPERS = 100_000
+AT_ONCE = 8
+REPEAT_AFTER_S = 0.02
+WITHIN_S = 120
+SECRET = harness.new_secret()
+
+
+def make_tokens(program, place):
+    """Those of shoppers 1 to SHOPPERS."""
+    harness.Service(program, 0, {"SECKILL_JWT_SECRET": SECRET}, None).write_tokens(SHOPPERS, f"{place}/tokens")
+    with open(f"{place}/tokens") as lines:
+        return lines.read().split()
+
+
+def start_service(program, database_url, owner_url, redis_url, place, stack):
+    service = harness.Service(program, harness.free_port(), {
+        "SECKILL_DATABASE_URL": database_url, "SECKILL_REDIS_URL": redis_url,
+        "SECKILL_JWT_SECRET": SECRET, "SECKILL_WORKERS": "2", "SECKILL_RATE_PER_USER": "0"},
+        f"{place}/seckill.log")
+    service.migrate(owner_url)
+    stack.callback(service.stop)
+    service.start()
+    return service
+
+
+def await_durability(service, level):
+    harness.wait_for(f"the durability is {level}", lambda: (
+        f'{{level="{level}"}}', 1.0) in service.metrics("seckill_durability"))
+
+
+class Shoppers:
+    """Threads that order a voucher until they are stopped. An order without a clear answer is repeated
+    under its key."""
+
+    def __init__(self, service, voucher, tokens, pause_s=0):
+        self.port, self.path, self.tokens = service.port, f"/v1/vouchers/{voucher}/orders", tokens
+        self.voucher = int(voucher)
+        self.pause_s = pause_s
+        self.acknowledged = {} # the order and when it was acknowledged, by shopper
+        self.requests = 0
+        self.unclear = 0 # answers that it is unknown whether there is an order
+        self.next = 0
+        self.lock = threading.Lock()
+        self.is_stopped = False
+        self.failure = None
+        self.threads = [threading.Thread(target=self.run) for _ in range(AT_ONCE)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self):
+        try:
+            while not self.is_stopped:
+                with self.lock:
+                    shopper = self.next
+                    self.next += 1
+                self.order(shopper)
+                time.sleep(self.pause_s)
+        except Exception as error: # of the test; the main thread reports it
+            self.failure = error
+
+    def order(self, shopper):
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WITHIN_S)
+        headers = {"Authorization": f"Bearer {self.tokens[shopper]}", "Idempotency-Key": f"k{shopper}"}
+        while not self.is_stopped:
+            client.request("POST", self.path, headers=headers)
+            reply = client.getresponse()
+            body = json.loads(reply.read())
+            with self.lock:
+                self.requests += 1
+            if reply.status in (200, 201):
+                with self.lock:
+                    self.acknowledged[shopper + 1] = (int(body["id"]), time.monotonic())
+                break
+            if reply.status != 503 and body["code"] != "order_in_progress":
+                raise harness.Failed(f"an order was answered {reply.status} {body}")
+            self.unclear += body["code"] == "outcome_unknown"
+            time.sleep(REPEAT_AFTER_S)
+        client.close()
+
+    def count(self):
+        if self.failure:
+            raise harness.Failed(f"a shopper failed: {self.failure}")
+        return len(self.acknowledged)
+
+    def await_more(self, number):
+        wanted = self.count() + number
+        harness.wait_for(f"{number} more orders are acknowledged", lambda: self.count() >= wanted, WITHIN_S)
+
+    def await_unclear(self):
+        before = self.unclear
+        harness.wait_for("an outcome is unknown", lambda: self.count() and self.unclear > before, WITHIN_S)
+
+    def first_since(self, moment):
+        """When the first order after this moment was acknowledged; waits for it."""
+        def later():
+            with self.lock:
+                return [at for _, at in self.acknowledged.values() if at > moment]
+        harness.wait_for("an order is acknowledged again", lambda: self.count() and later(), WITHIN_S)
+        return min(later())
+
+    def stop(self):
+        self.is_stopped = True
+        for thread in self.threads:
+            thread.join()
+
+    def lost(self, owner_url):
+        """The shoppers whose acknowledged order is not a row."""
+        rows = harness.run("psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-F", " ", "-c", "select id, user_id"
+                           f" from voucher_order where voucher_id = {self.voucher}", owner_url)
+        stored = {tuple(map(int, row.split())) for row in rows.splitlines()}
+        return [shopper for shopper, (order, _) in self.acknowledged.items() if (order, shopper) not in stored]
