@@ -71,6 +71,7 @@ struct store_conn {
     uv_getaddrinfo_t resolve;
     unsigned resolve_host; /* whose name it resolves */
     bool is_resolving;
+    bool is_wait_cancelled; /* that of the oldest pending query for the standby */
     uint32_t statement_ms; /* the session's statement_timeout for the next query */
     int64_t deadline_us;   /* of the oldest pending query */
     enum state state;
@@ -161,6 +162,7 @@ static void drop(struct store_conn *conn)
     conn->pg = NULL;
     list_append_all(&conn->failed, &conn->pending);
     conn->broken.text[0] = '\0';
+    conn->is_wait_cancelled = false;
 }
 
 static void answer_failed(struct store_conn *conn, const struct err *why)
@@ -278,9 +280,15 @@ static void continue_connecting(struct store_conn *conn, PostgresPollingStatusTy
         poll_for(conn, next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
 }
 
-/* By default libpq prints them. */
-static void ignore_notice(void *arg UNUSED, const char *message UNUSED)
+/* By default libpq prints them. One says that somebody has cancelled a commit's wait for the
+   standby; the server reports that commit as successful. */
+static void conn_on_notice(void *arg, const PGresult *notice)
 {
+    struct store_conn *conn = arg;
+    const char *source = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
+
+    if (source != NULL && strcmp(source, "SyncRepWaitForLSN") == 0)
+        conn->is_wait_cancelled = true;
 }
 
 static void start_connecting(struct store_conn *conn)
@@ -302,7 +310,7 @@ static void start_connecting(struct store_conn *conn)
         fail_io(conn, "connect", PQerrorMessage(conn->pg));
         return;
     }
-    PQsetNoticeProcessor(conn->pg, ignore_notice, NULL);
+    PQsetNoticeReceiver(conn->pg, conn_on_notice, conn);
     continue_connecting(conn, PGRES_POLLING_WRITING);
 }
 
@@ -528,6 +536,8 @@ static bool take_result(struct store_conn *conn, PGresult *result)
         why.status = take_prepared(conn, result, &why);
     else if (strncmp(result_sqlstate(conn->result), "08", 2) == 0) /* of a pooler */
         err_set(&why, STATUS_IO, "%s", PQresultErrorMessage(conn->result));
+    else if (conn->is_wait_cancelled)
+        err_set(&why, STATUS_IO, "the commit's wait for the standby was cancelled");
     else
         answer_oldest(conn);
     PQclear(result);

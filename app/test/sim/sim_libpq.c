@@ -162,9 +162,8 @@ int PQenterPipelineMode(PGconn *conn)
     return conn->state == CONN_READY;
 }
 
-PQnoticeProcessor PQsetNoticeProcessor(PGconn *conn UNUSED,
-                                       PQnoticeProcessor processor UNUSED,
-                                       void *arg UNUSED)
+PQnoticeReceiver PQsetNoticeReceiver(PGconn *conn UNUSED,
+                                     PQnoticeReceiver receiver UNUSED, void *arg UNUSED)
 {
     return NULL;
 }

@@ -79,6 +79,12 @@ static void await_held_back(struct shop *shop, int64_t count)
     }
 }
 
+static void cancel_waits(void)
+{
+    administer("select pg_cancel_backend(pid) from pg_stat_activity"
+               " where wait_event = 'SyncRep'");
+}
+
 /* Until a commit on a connection of its own is held back: then the reload has arrived. */
 static void name_standby(void)
 {
@@ -253,6 +259,35 @@ static void test_store_resolve_orders__waits_for_the_standby(void **state UNUSED
     shop_close(shop);
 }
 
+/* The server reports a commit whose wait was cancelled as successful, with a warning. */
+static void test_store_place_orders__is_unknown_if_its_wait_is_cancelled(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct basket early = {0}, basket = {0};
+
+    name_standby();
+    basket_add(&early, 1, 1, NULL);
+    send_early(shop, voucher, &early);
+    await_held_back(shop, 1);
+    cancel_waits();
+    shop_await(shop, &early.is_answered);
+    assert_int_equal(early.status, STATUS_IO);
+    ASSERT_CONTAINS(early.why.text, "cancelled");
+    shop_await(shop, &shop->is_up);
+    basket_add(&basket, 2, 2, NULL);
+    basket_send(shop, voucher, &basket);
+    await_held_back(shop, 1);
+    cancel_waits();
+    shop_await(shop, &basket.is_answered);
+    assert_int_equal(basket.status, STATUS_IO);
+
+    set_standby("");
+    basket_resolve(shop, voucher, &basket);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
+    shop_close(shop);
+}
+
 /* -- what the server promises -- */
 
 static struct shop *shop_requiring(enum durability required)
@@ -356,6 +391,7 @@ int main(void)
         DURABLE_CASE(test_store_place_orders__releases_all_rows_of_a_bundle),
         DURABLE_CASE(test_store_place_orders__without_its_barrier_is_unknown),
         DURABLE_CASE(test_store_resolve_orders__waits_for_the_standby),
+        DURABLE_CASE(test_store_place_orders__is_unknown_if_its_wait_is_cancelled),
         DURABLE_CASE(test_store__refuses_a_role_whose_commits_are_lazy),
         DURABLE_CASE(test_store_durability__notices_a_change),
         DURABLE_CASE(test_store__waits_for_the_standby_that_is_required),
