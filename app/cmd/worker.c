@@ -57,8 +57,8 @@ struct worker {
     struct limiter *user_limiter;
     struct limiter *address_limiter;
     _Atomic int64_t last_turn_us;
-    int64_t published_us;   /* clock_mono_us() of the last state; 0: none */
-    int64_t drain_until_us; /* the same; 0: not draining */
+    int64_t published_us; /* clock_mono_us() of the last state; 0: none */
+    int64_t draining_us;  /* since when, the same; 0: not draining */
 };
 
 /* -- callbacks between the parts -- */
@@ -154,8 +154,8 @@ static void worker_on_wake(uv_async_t *wake)
     struct worker_keys *fresh = atomic_exchange(&worker->new_keys, NULL);
     struct auth *old = worker->options.keys.auth;
 
-    if (atomic_load(&worker->is_stopping) && worker->drain_until_us == 0) {
-        worker->drain_until_us = clock_mono_us() + SLOW_CLIENT_US;
+    if (atomic_load(&worker->is_stopping) && worker->draining_us == 0) {
+        worker->draining_us = clock_mono_us();
         http_quiesce(worker->http);
     }
     if (fresh == NULL)
@@ -238,11 +238,17 @@ static void publish_state(struct worker *worker, int64_t now_us)
         (void)store_durability(worker->store, true);
 }
 
-/* All requests are answered, and clients had some time to receive the answers. */
-static bool is_drained(const struct worker *worker)
+/* All requests are answered, and clients had some time to receive the answers. A proxy had some
+   time to use its idle connections for the last time: it learns from an answer, or by a new
+   connection, that it must use another instance. */
+static bool is_drained(const struct worker *worker, int64_t now_us)
 {
+    int64_t for_us = now_us - worker->draining_us;
+
     return http_pending(worker->http) == 0 && checkout_in_flight(worker->checkout) == 0 &&
-           (http_open(worker->http) == 0 || clock_mono_us() > worker->drain_until_us);
+           (http_connections(worker->http) == 0 ||
+            (for_us >= worker->options.config->drain_s * INT64_C(1000000) &&
+             (http_open(worker->http) == 0 || for_us > SLOW_CLIENT_US)));
 }
 
 static void worker_on_turn_end(uv_prepare_t *prepare)
@@ -263,7 +269,7 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
     if (now_us - worker->published_us >= PUBLISH_US)
         publish_state(worker, now_us);
     atomic_store_explicit(&worker->last_turn_us, now_us, memory_order_relaxed);
-    if (worker->drain_until_us != 0 && is_drained(worker))
+    if (worker->draining_us != 0 && is_drained(worker, now_us))
         close_all(worker);
 }
 

@@ -50,6 +50,7 @@ struct config {
     const char *trusted_proxies;   /* networks, see address.h */
     int64_t connections_per_ip;    /* 0: unlimited */
     int64_t idle_timeout_s;        /* between two requests of a connection */
+    int64_t drain_s;               /* for the last request of an idle connection */
     int64_t request_timeout_s;     /* to receive a body, and to send an answer */
     int64_t dev_login;             /* 1: issue a token to anyone */
     char *files[CONFIG_FILES_MAX]; /* contents of the files that were read */

@@ -167,6 +167,35 @@ static void test_drain__under_load_loses_nothing(void **state)
                      burst.tally[TALLY_PLACED]);
 }
 
+static bool refuses_connections(void *arg)
+{
+    struct service *service = arg;
+    struct client *client = client_open(&service->address);
+
+    if (client != NULL)
+        client_close(client);
+    return client == NULL;
+}
+
+/* A proxy may have sent a request on each of its idle connections when it learns of the signal. */
+static void test_drain__answers_one_request_on_an_idle_connection(void **state)
+{
+    const char *const env[] = {"SECKILL_DRAIN_S=30", NULL};
+    static const char hello[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    struct service *service = fixture_serve(*state, env);
+    struct client *client = client_open(&service->address);
+
+    assert_true(client_write(client, hello, sizeof(hello) - 1));
+    EXPECT(client_read(client, &patience), 200, NULL);
+    service_signal(service, SIGTERM);
+    assert_true(becomes_true(refuses_connections, service));
+    assert_true(client_write(client, hello, sizeof(hello) - 1));
+    EXPECT(client_read(client, &patience), 200, NULL);
+    assert_true(client_ends(client, CLIENT_TIMEOUT_MS));
+    client_close(client);
+    assert_int_equal(service_wait(service), 0); /* no connection is left to wait for */
+}
+
 static void test_drain__does_not_wait_for_idle_or_slow_clients(void **state)
 {
     static const char posting[] = "POST /v1/vouchers HTTP/1.1\r\nHost: x\r\n"
@@ -252,6 +281,7 @@ int main(void)
         CASE(test_drain__answers_requests_not_yet_read),
         CASE(test_drain__answers_connections_not_yet_accepted),
         CASE(test_drain__under_load_loses_nothing),
+        CASE(test_drain__answers_one_request_on_an_idle_connection),
         CASE(test_drain__does_not_wait_for_idle_or_slow_clients),
         cmocka_unit_test_teardown(test_drain__ends_while_redis_hangs, mend),
         cmocka_unit_test_teardown(test_drain__ends_while_postgres_hangs, mend),
