@@ -1,10 +1,10 @@
-/* lock_probe.c - takes and releases one lock a second. */
+/* lock_probe.c - takes and releases a lock every two seconds. */
 #include "app/cmd/lock_probe.h"
 
 #include <string.h>
 
 #define PROBE_NAME "lock:probe" /* of all instances: busy proves as much as a grant */
-#define PERIOD_MS  1000
+#define PERIOD_MS  2000
 #define LEASE_MS   1000
 
 static void report(struct lock_probe *probe, bool works, const struct err *why)

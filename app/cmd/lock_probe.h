@@ -2,8 +2,8 @@
  * lock_probe.h - whether orders can take their locks.
  *
  * A connection proves little: a Redis that is out of memory, or may not write, accepts
- * connections and refuses every lock. So the probe takes a lock of its own once a second
- * and reports what came of it. A change of the connection is reported at once.
+ * connections and refuses every lock. So the probe takes a lock of its own every two
+ * seconds and reports what came of it. A change of the connection is reported at once.
  *
  * Threads: the loop's only.
  */

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define INTERVAL_MS 250
+#define INTERVAL_MS 600
 
 struct expiry_watch {
     uv_timer_t timer;

@@ -2,8 +2,9 @@
  * conn.c - the life of a connection: pause, resolve, connect, handshake, up, and again.
  *
  * One timer serves all deadlines; its meaning depends on the state: the end of a pause,
- * the deadline for connecting, or the deadline of the oldest command. After an idle
- * second it sends a PING, so that a hung server is noticed before the next command.
+ * the deadline for connecting, or the deadline of the oldest command. After a
+ * second without a reply it sends a PING, so that a hung server is noticed before the next
+ * command.
  *
  * The handshake must succeed before commands are accepted.
  *
@@ -93,6 +94,7 @@ struct redis_conn {
     struct redis_command ask, ask_replicas, subscribe;
     bool is_answered;           /* by the sentinel that the guide is connected to */
     struct redis_host moved_to; /* cluster: where the slot is now, if is_moving */
+    bool is_answering;          /* since the timer has last fired */
     bool is_moving;             /* there, when the pending commands have ended */
     unsigned moves;             /* since an attempt with a host of the URL */
     uint64_t last_number;
@@ -373,6 +375,7 @@ static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *
         return;
     }
     list_remove(&command->link);
+    conn->is_answering = true;
     if (is_error && conn->url.topology == REDIS_CLUSTER &&
         redis_discovery_moved(reply, &conn->host, &conn->moved_to))
         conn->is_moving = true; /* what was sent meanwhile gets the same reply */
@@ -568,10 +571,11 @@ static void check_up(struct redis_conn *conn)
         lose(conn, STATUS_TIMEOUT, &err);
     } else {
         wake_at(conn, clock_mono_us() + IDLE_US);
-        if (oldest_command(conn) == NULL)
-            probe(conn);
-        else
+        if (oldest_command(conn) != NULL)
             wake_at(conn, oldest_command(conn)->deadline_us);
+        else if (!conn->is_answering)
+            probe(conn);
+        conn->is_answering = false;
     }
 }
 

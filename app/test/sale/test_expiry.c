@@ -59,7 +59,7 @@ static int close_expiry(void **state)
 
 static void test_expiry__calls_follow_while_there_is_progress(void **state UNUSED)
 {
-    simulated_time_pass_us(250000, no_turn);
+    simulated_time_pass_us(600000, no_turn);
     assert_int_equal(fake_store.calls, 1);
     for (int i = 2; i < 100; i++) {
         answer(STATUS_OK, 500, true);
@@ -67,7 +67,7 @@ static void test_expiry__calls_follow_while_there_is_progress(void **state UNUSE
     }
     answer(STATUS_OK, 0, false);
     assert_null(fake_store.callback);
-    simulated_time_pass_us(250000, no_turn);
+    simulated_time_pass_us(600000, no_turn);
     assert_non_null(fake_store.callback);
     answer(STATUS_REFUSED, 0, true); /* of one voucher: the others follow */
     assert_non_null(fake_store.callback);
@@ -79,14 +79,14 @@ static void test_expiry__calls_follow_while_there_is_progress(void **state UNUSE
 static void test_expiry__four_calls_a_second_and_no_overlap(void **state UNUSED)
 {
     for (int i = 1; i <= 8; i++) {
-        simulated_time_pass_us(250000, no_turn);
+        simulated_time_pass_us(600000, no_turn);
         assert_int_equal(fake_store.calls, i);
         answer(STATUS_OK, 0, false);
     }
     simulated_time_pass_us(1000000, no_turn); /* this call is slow */
     assert_int_equal(fake_store.calls, 9);
     answer(STATUS_OK, 0, false);
-    simulated_time_pass_us(250000, no_turn);
+    simulated_time_pass_us(600000, no_turn);
     assert_int_equal(fake_store.calls, 10);
     answer(STATUS_OK, 0, false);
 }
