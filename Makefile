@@ -238,7 +238,7 @@ clean: ## remove build/ (the data in var/ stay)
 
 # -- running --
 
-.PHONY: run bench bench-commit bench-isolation
+.PHONY: run bench bench-commit bench-isolation bench-instances
 run: $(BUILD)/seckill ## a sale on this machine, with private servers in var/run: PORT=8080
 	@exec load/run.py $(BUILD)/seckill $(PORT)
 
@@ -248,6 +248,8 @@ bench-commit: $(BUILD)/seckill $(BUILD)/slow_disk.so ## orders while commits tak
 	@exec load/bench_commit.py $(BUILD)/seckill $(BUILD)/slow_disk.so
 bench-isolation: $(BUILD)/seckill ## orders beside held rows, mass expiry and heavy reads: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench_isolation.py $(BUILD)/seckill
+bench-instances: $(BUILD)/seckill ## what more instances behind nginx cost Postgres: BENCH_SECONDS= BENCH_ROUNDS= BENCH_INSTANCES=
+	@exec load/bench_instances.py $(BUILD)/seckill
 
 .PHONY: growth soak
 growth: $(BUILD)/seckill ## the rate with more orders, vouchers, connections, workers, instances
@@ -258,9 +260,11 @@ soak: $(BUILD)/seckill $(BUILD)/open_loop ## soak test: a long sale with faults:
 	@exec load/soak.py $(BUILD)/seckill $(BUILD)/open_loop $(MINUTES)
 
 DELAY_MS = 0
-.PHONY: prove prove-lab prove-standby
+.PHONY: prove prove-lab prove-standby prove-restart
 prove: $(BUILD)/seckill $(BUILD)/check $(BUILD)/slow_disk.so ## load scenarios with crashes; compares every answer with the database: DELAY_MS= of the WAL
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check full $(DELAY_MS)
+prove-restart: $(BUILD)/seckill $(BUILD)/check ## a rolling restart of four instances under load
+	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check restart
 prove-standby: $(BUILD)/seckill $(BUILD)/check ## the same while a synchronous standby or its primary fails
 	@exec load/standby.py $(BUILD)/seckill $(BUILD)/check
 prove-lab: $(BUILD)/seckill $(BUILD)/check ## the same with planted defects, which must be detected
@@ -398,11 +402,11 @@ check-most: check-address check-pages check-proof check-chaos check-docs check-s
 check-all: check-most check-lint-fast
 check-tests: check-most check-it
 # Only in CI: what takes minutes, or needs npm, PyPI and Go's proxy.
-check-ci: check-tests check-lint check-contract check-bench
+check-ci: check-tests check-lint check-contract check-bench check-kubernetes
 
 CASES    = 300
 CONTRACT = requests typescript python follow_python follow_go
-.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-model check-install check-interop check-monitoring check-probes
+.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-model check-install check-interop check-kubernetes check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis
 $(CONTRACT:%=check-contract-%): check-contract-%: $(BUILD)/seckill
@@ -422,6 +426,8 @@ check-model: build/deps.ok
 	$(CHECK) "lock model (spin)" lib/lock/model/check.sh $(BUILD)/model
 check-install: $(BUILD)/seckill $(BUILD)/librlock.a
 	$(CHECK) "make install" .ci/install.sh $(BUILD) $(CC)
+check-kubernetes:
+	$(CHECK) "manifest of Kubernetes" .ci/kubernetes.sh
 check-monitoring:
 	$(CHECK) "rules of Prometheus, and their unit tests" .ci/monitoring.sh
 check-probes: $(BUILD)/seckill

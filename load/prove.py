@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""prove.py PROGRAM CHECKER [full|short|lab [DELAY_MS]] - run load scenarios with and without crashes, and compare
+"""prove.py PROGRAM CHECKER [full|short|lab|restart [DELAY_MS]] - run load scenarios with and without crashes, and compare
 every answer with the database.
 
 Starts private servers and nginx in front of 1, 2 and 3 instances of the service. In each
@@ -48,6 +48,7 @@ RULES = {
     "changes": "every acknowledged cancel and restock is recorded; wrong_state only for such a state",
     "requested": "every row and change is explained by a request that was not refused",
     "audit": "`seckill audit` passed",
+    "restart": "while instances restart, no outcome is unknown and no connection breaks",
 }
 
 UPSTREAM = "upstream seckill {{ {instances} keepalive 256; }}"
@@ -146,6 +147,12 @@ class Deployment:
         service.process.wait()
         service.start()
 
+    def restart_instances(self):
+        """One after the other, as an upgrade does."""
+        for service in self.services:
+            service.stop()
+            service.start()
+
     def kill_redis(self):
         self.kill_server("redis")
 
@@ -230,11 +237,12 @@ def crash(deployment, size):
 
 class Scenario:
     """`make_requests` returns the requests; `expected` are answers that must occur, or else the
-    scenario tested nothing. The requests are sent at full speed, or evenly over `seconds`."""
+    scenario tested nothing. The requests are sent at full speed, or evenly over `seconds`. With
+    `is_clear` no answer may leave an outcome unknown."""
 
-    def __init__(self, name, make_requests, expected, fault=None, seconds=0):
+    def __init__(self, name, make_requests, expected, fault=None, seconds=0, is_clear=False):
         self.name, self.make_requests, self.expected = name, make_requests, set(expected.split())
-        self.fault, self.seconds = fault, seconds
+        self.fault, self.seconds, self.is_clear = fault, seconds, is_clear
 
 
 REPEATS = Scenario("repeats", repeats, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT")
@@ -251,6 +259,10 @@ SCENARIOS = [
     Scenario("kill redis", crash, "PLACED UNCLEAR", fault=Deployment.kill_redis, seconds=2),
     KILL_POSTGRES,
 ]
+RESTART = Scenario("restart", crash, "PLACED", fault=Deployment.restart_instances, seconds=8, is_clear=True)
+# The scenarios with each number of instances.
+RUNS = {"full": [(count, SCENARIOS) for count in (1, 2, 3)] + [(4, [RESTART])],
+        "short": [(2, SCENARIOS), (4, [RESTART])], "restart": [(4, [RESTART])]}
 
 
 # -- running a scenario --
@@ -380,6 +392,9 @@ def run_scenario(checker, deployment, scenario, size, place):
             seconds *= 3
     findings = check(checker, deployment, bool(scenario.fault), place)
     findings.down_us = down_us
+    if scenario.is_clear:
+        findings.checked["restart"] = sum(findings.answers.values())
+        findings.violated["restart"] = findings.answers["UNKNOWN"]
     return findings, time.monotonic() - began
 
 
@@ -470,12 +485,12 @@ def print_rules(total):
         print(f"{total.checked[rule]:>10,} {total.violated[rule]:>8,}  {sentence}")
 
 
-def prove(program, checker, servers, scenarios, counts, size, result):
-    """Run all scenarios with each number of instances; put what is found into `result`."""
+def prove(program, checker, servers, runs, size, result):
+    """Run the scenarios of each number of instances; put what is found into `result`."""
     total = Findings()
     print(LINE.format("instances", "scenario", "requests", "placed", "repeated", "refused", "unclear",
                       "s", "result"), flush=True)
-    for count in counts:
+    for count, scenarios in runs:
         with contextlib.ExitStack() as stack:
             deployment = Deployment(program, servers, count, stack)
             result.update(describe(program, deployment))
@@ -551,12 +566,12 @@ def write_tokens(program, count):
         out.writelines(shoppers)
 
 
-def prove_and_record(program, checker, servers, counts, size):
+def prove_and_record(program, checker, servers, runs, size):
     """Write result.json and the chart also after a failure."""
     result = {"verdict": "not finished", "stages": [], "rules": []}
     began = time.monotonic()
     try:
-        prove(program, checker, servers, SCENARIOS, counts, size, result)
+        prove(program, checker, servers, runs, size, result)
         result["verdict"] = "holds"
     except harness.Failed as failure:
         result["verdict"] = str(failure)
@@ -584,12 +599,12 @@ def main():
             servers.up()
             if disk:
                 disk.set_ms(int(delay_ms))
-            size = 16000 if mode == "full" else 4000
+            size = 16000 if mode in ("full", "restart") else 4000
             write_tokens(program, size)
             if mode == "lab":
                 prove_lab(program, checker, servers, size)
             else:
-                prove_and_record(program, checker, servers, (1, 2, 3) if mode == "full" else (2,), size)
+                prove_and_record(program, checker, servers, RUNS[mode], size)
     except harness.Failed as failure:
         sys.exit(f"prove: {failure}")
     print(f"{time.monotonic() - began:.0f} s; the judge "

@@ -114,12 +114,20 @@ class Redis:
         report = self.measure(seconds, 1, 1, 1)
         return report["acquire_p50_us"] + report["release_p50_us"]
 
+    def info(self, section, field):
+        """The value of a field, or 0."""
+        for line in harness.run("redis-cli", "-p", self.port, "info", section, env=self.env).splitlines():
+            if line.startswith(f"{field}:"):
+                return line.split(":")[1]
+        return "0"
+
     def calls(self):
         """Script calls since the server started."""
-        for line in harness.run("redis-cli", "-p", self.port, "info", "commandstats", env=self.env).splitlines():
-            if line.startswith("cmdstat_evalsha:"):
-                return int(line.split("calls=")[1].split(",")[0])
-        return 0
+        return int(self.info("commandstats", "cmdstat_evalsha").removeprefix("calls=").split(",")[0])
+
+    def commands(self):
+        """Commands since the server started, also those of scripts."""
+        return int(self.info("stats", "total_commands_processed"))
 
 
 def composite(*rates):

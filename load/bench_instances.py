@@ -1,0 +1,138 @@
+#!/usr/bin/env -S python3 -B
+"""bench_instances.py PROGRAM - what an order costs Postgres with more instances behind nginx, and
+what an idle instance costs.
+
+1, 2, 4 and 8 instances with one worker each sell 8 vouchers through nginx: at random, and with the
+requests for a voucher sent to one instance, as docker/nginx.conf does. Before, all instances of a
+deployment are left alone, and the transactions of Postgres and the commands of Redis are counted.
+Prints a line for each measurement, and the medians of the CPU time of Postgres per order divided by
+that of one instance; writes var/bench/instances.json.
+
+  BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=3     BENCH_INSTANCES=1,2,4,8"""
+
+import contextlib
+import os
+import statistics
+import sys
+import time
+
+import deploy
+import harness
+import order_costs
+import yardsticks
+
+PLACE = os.environ.get("BENCH_PLACE", "var/bench")
+SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+COUNTS = tuple(map(int, os.environ.get("BENCH_INSTANCES", "1,2,4,8").split(",")))
+VOUCHERS = 8
+CONNECTIONS = 1024
+TOKENS = 600_000
+IDLE_S = 10
+IDLE_UNLESS_S = 2 # the statistics of Postgres are that late
+
+UPSTREAM = """map $uri $order_of {{
+        ~^/v1/vouchers/(?<voucher>[0-9]+)/orders$ $voucher;
+        default $request_id;
+    }}
+    upstream seckill {{ {policy} {servers} keepalive {connections}; }}"""
+LOCATION = """proxy_pass http://seckill;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";"""
+
+
+class Point:
+    """A deployment of some instances, behind one nginx that hashes and one that does not."""
+
+    def __init__(self, program, servers, secret, count, stack):
+        self.count = count
+        self.postgres = int(servers.env["PG_PID"])
+        self.deployment = deploy.Deployment(program, servers, secret, PLACE, f"instances_{count}", stack,
+                                            workers=1, instances=count)
+        self.ports = {}
+        backends = "".join(f"server 127.0.0.1:{service.port}; " for service in self.deployment.services)
+        for is_hashed in (False, True):
+            directory = f"{PLACE}/nginx.{count}.{is_hashed}"
+            os.makedirs(directory, exist_ok=True)
+            nginx = harness.Nginx(directory, 1, LOCATION, UPSTREAM.format(
+                policy="hash $order_of consistent;" if is_hashed else "", servers=backends, connections=CONNECTIONS))
+            nginx.start()
+            stack.callback(nginx.stop)
+            self.ports[is_hashed] = nginx.port
+
+    def batches(self):
+        return sum(value for service in self.deployment.services
+                   for _, value in service.metrics("seckill_batch_orders_count"))
+
+    def measure(self, is_hashed):
+        self.deployment.empty()
+        vouchers = [self.deployment.service.create_voucher("sale", deploy.STOCK) for _ in range(VOUCHERS)]
+        before_s, batches = order_costs.cpu_s(self.postgres), self.batches()
+        report = self.deployment.check_after(lambda: deploy.wrk(
+            PLACE, [self.ports[is_hashed]], SECONDS, vouchers, TOKENS, connections=CONNECTIONS), vouchers, CONNECTIONS)
+        return {"orders_per_s": round(report["created"] / report["seconds"]),
+                "orders_per_batch": round(report["created"] / (self.batches() - batches), 1),
+                "postgres_us_per_order": round(1e6 * (order_costs.cpu_s(self.postgres) - before_s) / report["created"], 2)}
+
+
+def idle_costs(point, redis):
+    """Transactions and commands per second of one idle instance."""
+    def count():
+        url, name = point.deployment.superuser_url.rsplit("/", 1)
+        return int(harness.sql(f"{url}/postgres", "select xact_commit from pg_stat_database "
+                               f"where datname = '{name}'")[0]), redis.commands()
+
+    time.sleep(IDLE_UNLESS_S)
+    before, began = count(), time.monotonic()
+    time.sleep(IDLE_S)
+    after, seconds = count(), time.monotonic() - began
+    return {what: round((after[i] - before[i]) / seconds / point.count, 2)
+            for i, what in enumerate(("transactions_per_s", "redis_commands_per_s"))}
+
+
+def rounds_of(point):
+    """In turns, so that a slow minute affects both ways."""
+    for number in range(ROUNDS):
+        order = (False, True) if number % 2 else (True, False)
+        found = {is_hashed: point.measure(is_hashed) for is_hashed in order}
+        print(f"{point.count} instances: at random {found[False]}, hashed {found[True]}", flush=True)
+        yield found
+
+
+def medians(rounds):
+    return {("hashed" if is_hashed else "at_random"): {
+        name: statistics.median(found[is_hashed][name] for found in rounds)
+        for name in rounds[0][is_hashed]} for is_hashed in (False, True)}
+
+
+def main(program):
+    os.makedirs(PLACE, exist_ok=True)
+    deploy.raise_file_limit(2 * CONNECTIONS) # nginx has two for each request
+    secret = harness.new_secret()
+    results = {}
+    with contextlib.ExitStack() as stack:
+        servers = harness.Servers(f"{PLACE}/instances")
+        stack.callback(servers.down)
+        servers.up()
+        for count in COUNTS:
+            with contextlib.ExitStack() as services:
+                point = Point(program, servers, secret, count, services)
+                if not results:
+                    print(deploy.machine(), deploy.durability(point.deployment), flush=True)
+                    point.deployment.service.write_tokens(TOKENS, f"{PLACE}/tokens")
+                idle = idle_costs(point, yardsticks.Redis(None, servers))
+                print(f"{count} instances, one idle instance: {idle}", flush=True)
+                results[count] = {"idle": idle} | medians(list(rounds_of(point)))
+    first = results[COUNTS[0]]["at_random"]["postgres_us_per_order"]
+    for count, found in results.items():
+        for way in ("at_random", "hashed"):
+            found[way]["ratio"] = round(found[way]["postgres_us_per_order"] / first, 2)
+        print(f"{count} instances:", {way: found[way] for way in ("at_random", "hashed")})
+    harness.write_json(f"{PLACE}/instances.json", results)
+
+
+if __name__ == "__main__":
+    try:
+        main(os.path.abspath(sys.argv[1]))
+    except harness.Failed as failed:
+        sys.exit(f"bench_instances.py: {failed}")
