@@ -113,8 +113,7 @@ static void life_on_events(enum status status, const struct event *events, size_
     struct api_request *request = arg;
 
     if (status == STATUS_OK)
-        api_answer_json(request, 200,
-                        json_print_events(events, count, request->list.limit), NULL);
+        api_answer_list(request, json_print_events(events, count, request->list.limit));
     else
         api_answer_failure(request, status, false);
 }

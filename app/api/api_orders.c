@@ -238,8 +238,7 @@ static void orders_on_listed(enum status status, const struct order *orders, siz
     struct api_request *request = arg;
 
     if (status == STATUS_OK)
-        api_answer_json(request, 200,
-                        json_print_orders(orders, count, request->list.limit), NULL);
+        api_answer_list(request, json_print_orders(orders, count, request->list.limit));
     else
         api_answer_failure(request, status, false);
 }

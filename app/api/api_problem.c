@@ -223,8 +223,9 @@ void api_answer_failure(struct api_request *request, enum status status, bool wa
 
 /* -- JSON documents -- */
 
-void api_answer_json(struct api_request *request, unsigned status, char *text,
-                     const char *location)
+/* `value` may be NULL. */
+static void answer_text(struct api_request *request, unsigned status, char *text,
+                        const char *name, const char *value)
 {
     struct http_reply reply = {
         .status = status, .content_type = "application/json", .body = text};
@@ -234,8 +235,23 @@ void api_answer_json(struct api_request *request, unsigned status, char *text,
         return;
     }
     reply.body_len = strlen(text);
-    if (location != NULL)
-        http_reply_add(&reply, "Location", location);
+    if (value != NULL)
+        http_reply_add(&reply, name, value);
     http_answer(request->http, &reply);
     free(text);
+}
+
+void api_answer_json(struct api_request *request, unsigned status, char *text,
+                     const char *location)
+{
+    answer_text(request, status, text, "Location", location);
+}
+
+void api_answer_list(struct api_request *request, char *text)
+{
+    int64_t age_s = store_lists_age_s(request->api->options.store);
+    char age[24];
+
+    snprintf(age, sizeof(age), "%" PRId64, age_s);
+    answer_text(request, 200, text, "Age", age_s >= 0 ? age : NULL);
 }

@@ -90,4 +90,8 @@ void api_answer_failure(struct api_request *request, enum status status, bool wa
 void api_answer_json(struct api_request *request, unsigned status, char *text,
                      const char *location);
 
+/** The same for a list, 200, with its age if that may be more than nothing. To be called in the
+ *  callback of the list. */
+void api_answer_list(struct api_request *request, char *text);
+
 #endif

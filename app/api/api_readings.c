@@ -81,11 +81,19 @@ static struct http_page *print_page(const struct api_reading *reading,
     struct http_reply reply = {
         .status = 200, .content_type = "application/json", .body = text};
     struct http_page *page = NULL;
-    char tag[TAG_BYTES];
+    bool is_list = reading->key.voucher_id == 0;
+    int64_t age_s = is_list ? store_lists_age_s(reading->api->options.store) : -1;
+    char tag[TAG_BYTES], age[24], control[48];
 
     print_tag(vouchers, count, now_us, tag);
     http_reply_add(&reply, "ETag", tag);
-    http_reply_add(&reply, "Cache-Control", "public, max-age=1");
+    snprintf(age, sizeof(age), "%" PRId64, age_s);
+    if (age_s >= 0)
+        http_reply_add(&reply, "Age", age);
+    /* a cache keeps it for a second, however old it is */
+    snprintf(control, sizeof(control), "public, max-age=%" PRId64,
+             age_s >= 0 ? age_s + 1 : 1);
+    http_reply_add(&reply, "Cache-Control", control);
     if (text != NULL) {
         reply.body_len = strlen(text);
         page = http_page_create(&reply);

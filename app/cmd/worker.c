@@ -95,6 +95,18 @@ static void worker_on_store_state(bool is_up, const struct err *why, void *arg)
     metrics_set(&worker->options.metrics->postgres_failure, is_up ? 0 : why->status);
 }
 
+/* Every failed attempt calls this. */
+static void worker_on_lists_state(bool is_up, const struct err *why, void *arg)
+{
+    struct worker *worker = arg;
+    _Atomic uint64_t *known = &worker->options.metrics->lists;
+    enum lists_state state = is_up ? LISTS_UP : LISTS_DOWN;
+
+    if (*known != state)
+        report_dependency(worker, "lists", is_up, why);
+    metrics_set(known, state);
+}
+
 static void worker_on_locks_state(bool works, const struct err *why, void *arg)
 {
     struct worker *worker = arg;
@@ -309,8 +321,10 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
     const struct config *config = worker->options.config;
     /* half of the order's timeout; the rest is for the look-up after a failure */
     uint32_t timeout_ms = (uint32_t)config->order_timeout_ms / 2;
+    const char *lists_url = config->lists_url[0] != '\0' ? config->lists_url : NULL;
     const struct store_options store = {.loop = &worker->loop,
                                         .database_url = config->database_url,
+                                        .lists_url = lists_url,
                                         .timeout_ms = timeout_ms,
                                         .lanes = ORDER_LANES,
                                         .expires_orders = worker->options.index == 0,
@@ -318,6 +332,7 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
                                                     (unsigned)config->require_durability,
                                         .on_voucher_changed = worker_on_voucher_changed,
                                         .on_state = worker_on_store_state,
+                                        .on_lists_state = worker_on_lists_state,
                                         .arg = worker};
     enum status status = open_redis(worker, timeout_ms, reterr);
 

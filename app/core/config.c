@@ -33,6 +33,7 @@ static const struct setting {
     TEXT(  "SECKILL_LISTEN",                listen, "127.0.0.1:8080", "address and port of the HTTP server")
     NUMBER("SECKILL_WORKERS",               workers, "0", 0, 256, "number of event loops, one thread each; 0: one per core")
     TEXT(  "SECKILL_DATABASE_URL",          database_url, "postgresql:///seckill", "Postgres: a libpq URI or keyword string; several hosts are tried in turn")
+    TEXT(  "SECKILL_LISTS_DATABASE_URL",    lists_url, "", "Postgres for lists and histories: a standby or an aggregate; empty: SECKILL_DATABASE_URL")
     TEXT(  "SECKILL_REDIS_URL",             redis_url, "redis://127.0.0.1:6379", "Redis: a redis://, redis-sentinel://, redis-cluster:// or unix: URL")
     CHOICE("SECKILL_JWT_ALG",               jwt_alg, "HS256", "the only signature algorithm accepted in tokens", "HS256", "RS256", "ES256")
     TEXT(  "SECKILL_JWT_SECRET",            jwt_secret, "", "HS256: the secret, at least 32 bytes")

@@ -21,6 +21,7 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
 struct config {
     const char *listen; /* host:port, [v6]:port */
     const char *database_url;
+    const char *lists_url;
     const char *redis_url;
     const char *jwt_secret;      /* for HS256 */
     const char *jwt_public_key;  /* PEM, for RS256 and ES256 */

@@ -168,6 +168,9 @@ static void print_dependencies(const struct printer *printer)
             printer->sum.postgres_up == printer->all->count);
     fprintf(printer->out, "seckill_dependency_up{dependency=\"redis\"} %d\n",
             printer->sum.redis_up == printer->all->count);
+    if (printer->sum.lists > 0)
+        fprintf(printer->out, "seckill_dependency_up{dependency=\"lists\"} %d\n",
+                printer->sum.lists == LISTS_UP * printer->all->count);
     print_head(printer, "seckill_reconnects_total", "counter",
                "Connections opened again after a loss.");
     fprintf(printer->out,

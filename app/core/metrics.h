@@ -82,6 +82,7 @@ struct metrics {
     _Atomic uint64_t redis_up;
     _Atomic uint64_t postgres_up;
     _Atomic uint64_t postgres_failure; /* enum status, while it is down */
+    _Atomic uint64_t lists;            /* enum lists_state */
     _Atomic uint64_t bypassing;
     _Atomic uint64_t expiry_leader;
     _Atomic uint64_t connections;
@@ -96,6 +97,9 @@ struct all_metrics {
     struct metrics **loops;
     size_t count;
 };
+
+/** Whether the database of the lists is connected; NONE: they have no database of their own. */
+enum lists_state { LISTS_NONE, LISTS_DOWN, LISTS_UP };
 
 /* -- counting: by the owning loop only -- */
 

@@ -7,6 +7,9 @@
  * the disk or for a row lock delays no read, commits of different vouchers overlap, and no
  * number of reads delays an order. Expiry has a connection too, in one store per instance.
  *
+ * Lists may be read from another database: a standby, or an aggregate of many. Its state has
+ * no effect on anything else.
+ *
  * Calls wait for their connection in bounded queues, until their deadline. A transaction
  * waits for a row lock for a short time only; then it returns to the queue of its voucher,
  * which from then on gets a bounded share of the connections until it is fast again.
@@ -44,6 +47,7 @@ struct store;
 struct store_options {
     uv_loop_t *loop;
     const char *database_url; /* libpq URI or keyword string; see database_url.h */
+    const char *lists_url;    /* the same, for lists; borrowed; NULL: database_url */
     uint32_t timeout_ms;      /* per call without a deadline of its own */
     unsigned lanes;           /* connections for batches of orders, >= 1 */
     bool expires_orders;      /* open a connection for store_expire_orders() */
@@ -56,6 +60,8 @@ struct store_options {
        orders; STATUS_BUSY: the server is read-only; STATUS_UNSAFE: it is less durable than
        required; other states: no connection. Called when that changes. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
+    /* The connection to `lists_url` is up, or an attempt has failed. */
+    void (*on_lists_state)(bool is_up, const struct err *why, void *arg);
     void *arg;
 };
 
@@ -70,6 +76,9 @@ bool store_is_up(const struct store *store);
 
 /** What the server has said last. @asks  again, so that the next call knows of a change */
 enum durability store_durability(struct store *store, bool asks);
+
+/** In the callback of a list: how old its content may be. -1: it is not older than the call. */
+int64_t store_lists_age_s(const struct store *store);
 
 /** How many established connections have failed. */
 uint64_t store_reconnects(const struct store *store);

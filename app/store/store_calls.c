@@ -125,13 +125,12 @@ static void store_on_deadline_timer(uv_timer_t *timer)
 {
     struct store *store = timer->data;
     int64_t now_us = clock_mono_us();
+    bool has_reads = store_time_out_reads(store, now_us);
 
     store_time_out_lookups(store, now_us);
-    store_time_out_reads(store, now_us);
     store_time_out_changes(store, now_us);
     if (!list_is_empty(&store->lookup_calls) || !list_is_empty(&store->lookups_sent) ||
-        !list_is_empty(&store->reads.waiting) || !list_is_empty(&store->reads.sent) ||
-        store->changes.count > 0)
+        has_reads || store->changes.count > 0)
         store_watch_deadlines(store);
 }
 
@@ -157,7 +156,7 @@ void store_abandon_late(enum role role, struct list *sent, int64_t now_us)
 bool store_is_up(const struct store *store)
 {
     for (unsigned i = 0; i < store->conn_count; i++) {
-        if (i != ROLE_EXPIRY && !store_conn_is_up(store->conns[i]))
+        if (i != ROLE_EXPIRY && i != ROLE_LISTS && !store_conn_is_up(store->conns[i]))
             return false;
     }
     return true;
@@ -194,12 +193,17 @@ static enum role role_of(const struct store *store, const struct store_conn *con
 static void store_on_conn_up(struct store_conn *conn, void *arg)
 {
     struct store *store = arg;
+    enum role role = role_of(store, conn);
 
+    if (role == ROLE_LISTS) {
+        store->options.on_lists_state(true, NULL, store->options.arg);
+        return;
+    }
     for (unsigned i = 0; i < store->conn_count; i++) {
-        if (store->conns[i] != NULL)
+        if (store->conns[i] != NULL && i != ROLE_LISTS)
             store_conn_follow(store->conns[i], conn);
     }
-    if (role_of(store, conn) == ROLE_MAIN && store->options.on_voucher_changed != NULL)
+    if (role == ROLE_MAIN && store->options.on_voucher_changed != NULL)
         store->options.on_voucher_changed(0, store->options.arg);
     report_state(store, NULL);
 }
@@ -212,6 +216,10 @@ static void store_on_conn_down(struct store_conn *conn, bool was_up,
     struct store *store = arg;
     enum role role = role_of(store, conn);
 
+    if (role == ROLE_LISTS) {
+        store->options.on_lists_state(false, why, store->options.arg);
+        return;
+    }
     if (role >= ROLE_LANE && store_conn_pending(conn) > 0)
         store_suspect(store, store_conn_backend(conn));
     if (role == ROLE_EXPIRY)
@@ -246,9 +254,14 @@ static struct store_conn_options conn_options(const struct store *store, unsigne
         .arg = (void *)(uintptr_t)store,
     };
 
-    if (role == ROLE_READS) {
+    if (role == ROLE_READS || role == ROLE_LISTS) {
         options.statement_ms = timeout_ms / 4 + 1;
         options.lock_ms = LOCK_MS_MIN; /* see store_reads.c */
+    }
+    if (role == ROLE_LISTS) {
+        options.database_url = store->options.lists_url;
+        options.barrier = STATEMENT_AGE;
+        options.is_reader = true;
     }
     if (role == ROLE_MAIN) {
         options.statement_ms = timeout_ms / 4 + 1;
@@ -289,7 +302,8 @@ static enum status open_connections(struct store *store)
     for (unsigned i = 0; status == STATUS_OK && i < store->conn_count; i++) {
         struct store_conn_options options = conn_options(store, i);
 
-        if (i != ROLE_EXPIRY || store->expiry != NULL)
+        if ((i != ROLE_EXPIRY || store->expiry != NULL) &&
+            (i != ROLE_LISTS || store->options.lists_url != NULL))
             status = store_conn_open(&options, &store->conns[i]);
     }
     return status;
@@ -318,8 +332,7 @@ static struct store *store_new(const struct store_options *options)
     list_init(&store->unsent);
     list_init(&store->lookup_calls);
     list_init(&store->lookups_sent);
-    list_init(&store->reads.waiting);
-    list_init(&store->reads.sent);
+    store_init_reads(store);
     queues_init(&store->changes.queues);
     list_init(&store->resolving);
     list_init(&store->suspects);
@@ -337,9 +350,14 @@ enum status store_open(const struct store_options *options, struct store **ret_s
 {
     enum status status = database_url_check(options->database_url, NULL, reterr);
     struct store *store;
+    struct err why;
 
     if (status != STATUS_OK)
         return status;
+    if (options->lists_url != NULL && /* the reason names the other setting */
+        database_url_check(options->lists_url, NULL, &why) != STATUS_OK)
+        return err_set(reterr, STATUS_INVALID, "SECKILL_LISTS_%s",
+                       why.text + strlen("SECKILL_"));
     store = store_new(options);
     if (store == NULL)
         return err_set(reterr, STATUS_NO_MEMORY, "out of memory");
@@ -380,7 +398,8 @@ static void cancel_waiting(struct store *store)
 
     do {
         list_append_all(&store->unsent, &store->lookup_calls);
-        list_append_all(&store->unsent, &store->reads.waiting);
+        list_append_all(&store->unsent, &store->reads[0].waiting);
+        list_append_all(&store->unsent, &store->reads[1].waiting);
         store_take_changes(store, &store->unsent);
         list_append_all(&store->unsent, &store->resolving);
         call = LIST_SHIFT(struct call, &store->unsent, query.link);
@@ -420,6 +439,13 @@ enum durability store_durability(struct store *store, bool asks)
     return store_conn_durability(store->conns[ROLE_MAIN], asks);
 }
 
+int64_t store_lists_age_s(const struct store *store)
+{
+    const struct store_conn *conn = store->conns[ROLE_LISTS];
+
+    return conn == NULL ? -1 : store_conn_age_s(conn);
+}
+
 uint64_t store_reconnects(const struct store *store)
 {
     return store->reconnects;
@@ -435,7 +461,8 @@ void store_print(const struct store *store, FILE *out)
     static const char *const uses[] = {
         [ROLE_MAIN] = "main",       [ROLE_READS] = "reads",
         [ROLE_CHANGES] = "changes", [ROLE_SLOW_CHANGES] = "slow_changes",
-        [ROLE_EXPIRY] = "expiry",   [ROLE_LANE] = "orders"};
+        [ROLE_EXPIRY] = "expiry",   [ROLE_LISTS] = "lists",
+        [ROLE_LANE] = "orders"};
 
     fprintf(out, "{\"suspects\":%zu,\"connections\":[", list_count(&store->suspects));
     for (unsigned i = 0; i < store->conn_count; i++) {

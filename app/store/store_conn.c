@@ -72,12 +72,13 @@ struct store_conn {
     unsigned resolve_host; /* whose name it resolves */
     bool is_resolving;
     bool is_wait_cancelled; /* that of the oldest pending query for the standby */
-    uint32_t statement_ms; /* the session's statement_timeout for the next query */
-    int64_t deadline_us;   /* of the oldest pending query */
+    uint32_t statement_ms;  /* the session's statement_timeout for the next query */
+    int64_t deadline_us;    /* of the oldest pending query */
     enum state state;
     struct store_backend backend;
     int64_t server_start_us; /* distinguishes the server from others */
     enum durability durability;
+    int64_t age_s;
     struct store_query check; /* of the session, while the connection is up */
     struct err broken;        /* a failure found while sending; text "": none */
     struct closing closing;
@@ -404,6 +405,8 @@ static enum status take_session(struct store_conn *conn, const PGresult *result,
     conn->durability = (enum durability)result_int64(result, 0, 6);
     if (strcmp(encoding, "UTF8") != 0)
         return err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8, encoding);
+    if (conn->options.is_reader)
+        return STATUS_OK;
     if (result_int64(result, 0, 4) != 0)
         return err_set(reterr, STATUS_BUSY, "the server is read-only");
     if (result_int64(result, 0, 2) != 1)
@@ -515,6 +518,8 @@ static void answer_oldest(struct store_conn *conn)
 static void keep_result(struct store_conn *conn, PGresult *result)
 {
     if (conn->result != NULL && PQresultStatus(result) != PGRES_FATAL_ERROR) {
+        if (conn->options.is_reader && PQntuples(result) == 1)
+            conn->age_s = result_int64(result, 0, 0);
         PQclear(result);
         return;
     }
@@ -725,6 +730,11 @@ void store_conn_close(struct store_conn *conn, struct closing *owner)
 bool store_conn_is_up(const struct store_conn *conn)
 {
     return conn->state == STATE_UP && !is_broken(conn);
+}
+
+int64_t store_conn_age_s(const struct store_conn *conn)
+{
+    return conn->age_s;
 }
 
 unsigned store_conn_pending(const struct store_conn *conn)

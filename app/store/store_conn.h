@@ -64,10 +64,12 @@ struct store_conn_options {
     uv_loop_t *loop;
     const char *database_url; /* valid; borrowed until the connection is closed */
     enum durability required; /* a server that promises less is left */
-    uint32_t timeout_ms;      /* to connect; a part of it for each of several hosts */
-    uint32_t statement_ms;    /* initial limit of the session, see struct store_query */
-    uint32_t lock_ms;         /* limit of a wait for a lock: STATUS_BUSY; 0: unlimited */
-    uint32_t idle_ms;         /* the server ends a session without queries; 0: never */
+    /* The server may be read-only; the statement `barrier` returns how old its data may be. */
+    bool is_reader;
+    uint32_t timeout_ms;   /* to connect; a part of it for each of several hosts */
+    uint32_t statement_ms; /* initial limit of the session, see struct store_query */
+    uint32_t lock_ms;      /* limit of a wait for a lock: STATUS_BUSY; 0: unlimited */
+    uint32_t idle_ms;      /* the server ends a session without queries; 0: never */
     const struct store_statement *statements; /* ends with a NULL name */
     unsigned barrier;   /* index of a statement without parameters */
     const char *listen; /* a channel, or NULL */
@@ -95,6 +97,9 @@ bool store_conn_is_up(const struct store_conn *conn);
  * @asks  the server again whether it can be used, unless it is busy
  */
 enum durability store_conn_durability(struct store_conn *conn, bool asks);
+
+/** Of a reader: the age in s that came with the last answer. */
+int64_t store_conn_age_s(const struct store_conn *conn);
 
 /** Queries sent and not answered. */
 unsigned store_conn_pending(const struct store_conn *conn);

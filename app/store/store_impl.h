@@ -12,7 +12,8 @@
 struct call {
     struct store_query query; /* its link serves the store's lists, too */
     struct store *store;
-    enum status status; /* of one that is answered without the server, perhaps later */
+    enum status status;  /* of one that is answered without the server, perhaps later */
+    struct reads *reads; /* of a read */
     /* of a call that may wait for its connection: */
     store_query_cb done; /* answers and frees it; query.done leads to it */
     enum statement statement;
@@ -64,6 +65,7 @@ enum role {
     ROLE_CHANGES,
     ROLE_SLOW_CHANGES, /* changes of slow vouchers first */
     ROLE_EXPIRY,       /* NULL unless the store expires orders */
+    ROLE_LISTS,        /* NULL unless lists have a database of their own */
     ROLE_LANE
 };
 
@@ -98,6 +100,15 @@ struct expiry {
     size_t skipped_count;
 };
 
+/** Reads that wait for one connection. */
+struct reads {
+    enum role role;
+    struct list waiting; /* call */
+    struct list sent;    /* call, by its `sent` */
+    size_t waiting_count;
+    unsigned rows; /* of those under way */
+};
+
 struct store {
     struct store_options options;
     struct store_conn **conns; /* conn_count, by enum role */
@@ -106,12 +117,7 @@ struct store {
     struct list unsent;         /* call, answered by unsent_timer */
     struct list lookup_calls;   /* sent by a flush while few are under way */
     struct list lookups_sent;   /* lookup_call, by its `sent` */
-    struct {
-        struct list waiting; /* call */
-        struct list sent;    /* call, by its `sent` */
-        size_t waiting_count;
-        unsigned rows; /* of those under way */
-    } reads;
+    struct reads reads[2];      /* on ROLE_READS and ROLE_LISTS */
     struct {
         struct queues queues; /* of calls that wait to be sent */
         struct call *sent[2]; /* on ROLE_CHANGES and ROLE_SLOW_CHANGES; NULL: none */
@@ -181,11 +187,13 @@ void store_abandon_late(enum role role, struct list *sent, int64_t now_us);
 /** How many orders or events make as long an answer as one voucher. */
 #define SMALL_ROWS 8
 
-/** Send store->params on the connection for reads, as soon as that has room.
+/** Send store->params on the connection for reads, or for lists, as soon as that has room.
  *  @rows  vouchers at most, or what is as long */
 void store_read(struct call *call, enum statement statement, unsigned rows);
+void store_init_reads(struct store *store);
 void store_send_reads(struct store *store);
-void store_time_out_reads(struct store *store, int64_t now_us);
+/** False: no read is under way. */
+bool store_time_out_reads(struct store *store, int64_t now_us);
 
 /** Queue a change of a voucher's row with store->params. @voucher_id  0: a new voucher */
 void store_change_voucher(struct call *call, enum statement statement,

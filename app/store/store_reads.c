@@ -15,10 +15,21 @@
 #define SENT_MAX    64   /* reads under way, abandoned ones included */
 #define ROWS_MAX    256  /* of the reads under way, unless it is one alone */
 
+void store_init_reads(struct store *store)
+{
+    static const enum role roles[] = {ROLE_READS, ROLE_LISTS};
+
+    for (size_t i = 0; i < 2; i++) {
+        store->reads[i].role = roles[i];
+        list_init(&store->reads[i].waiting);
+        list_init(&store->reads[i].sent);
+    }
+}
+
 static void wait_for_turn(struct call *call)
 {
-    list_append(&call->store->reads.waiting, &call->query.link);
-    call->store->reads.waiting_count++;
+    list_append(&call->reads->waiting, &call->query.link);
+    call->reads->waiting_count++;
     store_watch_deadlines(call->store);
 }
 
@@ -33,7 +44,7 @@ static void store_on_read(struct store_query *query, enum status status,
     struct call *call = list_item(query, struct call, query);
 
     list_remove(&call->sent);
-    call->store->reads.rows -= call->rows;
+    call->reads->rows -= call->rows;
     query->done = call->done;
     if (status == STATUS_BUSY && has_waited_for_lock(result)) {
         call->status = STATUS_BUSY;
@@ -43,17 +54,28 @@ static void store_on_read(struct store_query *query, enum status status,
     }
 }
 
+static bool is_list(enum statement statement)
+{
+    return statement >= STATEMENT_LIST_ORDERS && statement <= STATEMENT_LIST_ENDED;
+}
+
+static bool is_up(const struct call *call)
+{
+    return store_conn_is_up(call->store->conns[call->reads->role]);
+}
+
 void store_read(struct call *call, enum statement statement, unsigned rows)
 {
     struct store *store = call->store;
 
+    call->reads = &store->reads[is_list(statement) && store->conns[ROLE_LISTS] != NULL];
     call->statement = statement;
     call->rows = rows;
     call->status = STATUS_NO_MEMORY; /* unless it gets a turn */
     call->deadline_us = store_deadline_us(store, call->deadline_us);
-    if (!store_conn_is_up(store->conns[ROLE_READS])) {
+    if (!is_up(call)) {
         store_answer_later(call, STATUS_DOWN);
-    } else if (store->reads.waiting_count >= WAITING_MAX ||
+    } else if (call->reads->waiting_count >= WAITING_MAX ||
                !params_copy(&call->params, &store->params)) {
         store_answer_later(call, STATUS_NO_MEMORY);
     } else {
@@ -62,50 +84,64 @@ void store_read(struct call *call, enum statement statement, unsigned rows)
 }
 
 /* NULL: none waits. */
-static struct call *first_waiting(const struct store *store)
+static struct call *first_waiting(const struct reads *reads)
 {
-    return list_is_empty(&store->reads.waiting)
+    return list_is_empty(&reads->waiting)
                ? NULL
-               : list_item(store->reads.waiting.next, struct call, query.link);
+               : list_item(reads->waiting.next, struct call, query.link);
 }
 
 static void end_waiting(struct call *call)
 {
     list_remove(&call->query.link);
-    call->store->reads.waiting_count--;
+    call->reads->waiting_count--;
 }
 
-static void send_read(struct store *store, struct call *call)
+static void send_read(struct call *call)
 {
     end_waiting(call);
-    if (!store_conn_is_up(store->conns[ROLE_READS])) {
+    if (!is_up(call)) {
         store_answer_later(call, STATUS_DOWN);
         return;
     }
     call->done = call->query.done;
     call->query.done = store_on_read;
-    store->reads.rows += call->rows;
-    list_append(&store->reads.sent, &call->sent);
-    store_send(ROLE_READS, call, call->statement, &call->params);
+    call->reads->rows += call->rows;
+    list_append(&call->reads->sent, &call->sent);
+    store_send(call->reads->role, call, call->statement, &call->params);
+}
+
+static void send_some(struct store *store, struct reads *reads)
+{
+    struct call *call;
+
+    while ((call = first_waiting(reads)) != NULL &&
+           store_conn_pending(store->conns[reads->role]) < SENT_MAX &&
+           (reads->rows == 0 || reads->rows + call->rows <= ROWS_MAX))
+        send_read(call);
 }
 
 void store_send_reads(struct store *store)
 {
-    const struct store_conn *conn = store->conns[ROLE_READS];
-    struct call *call;
-
-    while ((call = first_waiting(store)) != NULL && store_conn_pending(conn) < SENT_MAX &&
-           (store->reads.rows == 0 || store->reads.rows + call->rows <= ROWS_MAX))
-        send_read(store, call);
+    for (size_t i = 0; i < 2; i++)
+        send_some(store, &store->reads[i]);
 }
 
-void store_time_out_reads(struct store *store, int64_t now_us)
+bool store_time_out_reads(struct store *store, int64_t now_us)
 {
-    store_abandon_late(ROLE_READS, &store->reads.sent, now_us);
-    LIST_EACH_SAFE(struct call, call, &store->reads.waiting, query.link) {
-        if (call->deadline_us > now_us)
-            continue;
-        end_waiting(call);
-        store_answer_later(call, call->status);
+    bool is_waited_for = false;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct reads *reads = &store->reads[i];
+
+        store_abandon_late(reads->role, &reads->sent, now_us);
+        LIST_EACH_SAFE(struct call, call, &reads->waiting, query.link) {
+            if (call->deadline_us > now_us)
+                continue;
+            end_waiting(call);
+            store_answer_later(call, call->status);
+        }
+        is_waited_for |= !list_is_empty(&reads->waiting) || !list_is_empty(&reads->sent);
     }
+    return is_waited_for;
 }

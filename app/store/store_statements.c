@@ -53,6 +53,9 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
         "select pg_logical_emit_message(true, 'seckill', '')"
         " where pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()"
         "  or current_setting('synchronous_standby_names') <> ''", NO_BARRIER},
+    [STATEMENT_AGE] = {"age",
+        "select coalesce(greatest(0, ceil(extract(epoch from clock_timestamp()"
+        " - min(alive_at))))::bigint, 0) from cell", NO_BARRIER},
     [STATEMENT_FIND] = {"find",
         "select pos, verdict, order_id, detail from find_orders($1, $2, $3)", BARRIER},
     [STATEMENT_RESOLVE] = {"resolve",
@@ -91,7 +94,7 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
         "select voucher_id, array_agg(id) from (select voucher_id,"
         "  id from voucher_order where due_to_id is not null"
         "  and expires_at <= now() and voucher_id <> all ($2::bigint[])"
-        "  order by expires_at limit $1::bigint) due group by voucher_id", NO_BARRIER},
+        "  order by expires_at limit $1::bigint + beat()) due group by voucher_id", NO_BARRIER},
     [STATEMENT_EXPIRE_BATCHES] = {"expire_batches",
         "select expired, ended from expire_batches($1, $2)", NO_BARRIER},
     [STATEMENT_LEAD_EXPIRY] = {"lead_expiry",

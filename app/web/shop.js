@@ -363,6 +363,8 @@ class Row {
 function showOrder(order) {
     const row = orders.get(order.id);
     byId('orders').querySelector('.empty')?.remove();
+    if (row && order.status === 'unpaid' && row.order.status !== 'unpaid')
+        return; /* a list may be older than what this page has done */
     if (row) {
         row.update(order);
         return;
