@@ -332,7 +332,7 @@ RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-it test-interop test-web test-contract test-demo test-failover test-lists test-package
+.PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-it test-interop test-web test-contract test-demo test-cells test-failover test-lists test-package
 check: ## build, run the unit tests, lint the changed files
 	@.ci/test.sh check
 test: ## run the tests and linters, the integration tests with ASan and UBSan
@@ -362,6 +362,8 @@ schemathesis: $(BUILD)/seckill ## random requests by the contract: CASES=10000
 	@app/test/contract/run.py $< schemathesis $(if $(filter file,$(origin CASES)),10000,$(CASES))
 test-demo: ## test the demo in containers; starts a Docker if none runs; needs root
 	@.ci/test.sh demo
+test-cells: $(BUILD)/seckill ## two cells with an aggregate for lists: kill one during a sale, then divide it
+	@exec load/cells.py $<
 test-lists: $(BUILD)/seckill ## read lists from a hot standby that lags and fails
 	@exec load/standby_lists.py $<
 test-failover: $(BUILD)/seckill ## fail Postgres over to its standby in several ways while shoppers order; CYCLES=200: again and again, by Patroni
@@ -404,7 +406,7 @@ check-most: check-address check-pages check-proof check-chaos check-docs check-s
 check-all: check-most check-lint-fast
 check-tests: check-most check-it
 # Only in CI: what takes minutes, or needs npm, PyPI and Go's proxy.
-check-ci: check-tests check-lint check-contract check-bench check-kubernetes check-lists
+check-ci: check-tests check-lint check-contract check-bench check-kubernetes check-lists check-cells
 
 CASES    = 300
 CONTRACT = requests typescript python follow_python follow_go
@@ -468,12 +470,14 @@ screens: $(BUILD)/seckill ## take the screenshots in app/docs/screens again
 check-docs: $(BUILD)/seckill $(BUILD)/app/test/core/test_rfc3339
 	$(CHECK) "documents" app/test/docs.py $<
 
-.PHONY: check-package check-demo check-failover check-lists
+.PHONY: check-package check-demo check-failover check-lists check-cells
 check-package: $(BUILD)/seckill
 	$(CHECK) "package on a new Debian" .ci/package.sh $(BUILD)
 	$(CHECK) "service under systemd" .ci/systemd.sh $(BUILD)
 check-demo:
 	$(CHECK) "demo in containers" docker/demo.sh test
+check-cells: $(BUILD)/seckill
+	$(CHECK) --show "two cells and an aggregate" load/cells.py $<
 check-lists: $(BUILD)/seckill
 	$(CHECK) "lists from a standby" load/standby_lists.py $<
 check-failover: $(BUILD)/seckill

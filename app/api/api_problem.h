@@ -27,6 +27,7 @@
     X(PAYMENT_REF_USED,   409, "payment_ref_used",       0, "Payment used",           "The payment has paid another order.")                                   \
     X(TOO_LARGE,          413, "too_large",              0, "Too large",              "The body exceeds 64 KiB.")                                              \
     X(NOT_JSON,           415, "unsupported_media_type", 0, "Unsupported media type", "The body must be of type application/json.")                            \
+    X(MISDIRECTED,        421, "misdirected",            0, "Misdirected",            "The voucher belongs to another cell. The load balancer must send this path there.")  \
     X(INTERNAL,           500, "internal",               0, "Internal error",         "The database refused the request. Nothing was changed.")                \
     X(OVERLOADED,         503, "overloaded",             1, "Overloaded",             "Too many requests are in progress. Nothing was changed; retry.")        \
     X(UNAVAILABLE,        503, "unavailable",            1, "Unavailable",            "A backend is unavailable. No order was placed; retry.")                 \

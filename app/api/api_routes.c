@@ -181,6 +181,8 @@ void api_handle(struct http_request *http, void *arg)
     else if (id.bytes != NULL && !text_parse_id(id, &request->id))
         api_answer_bad_request(request,
                                "The id in the path must be an integer, 1 to 2^63-1.");
+    else if (store_is_foreign(request->api->options.store, request->id))
+        api_answer_problem(request, PROBLEM_MISDIRECTED);
     else if (is_refused(request))
         return;
     else if (!(route->callers & ROLES) || route->callers & MEMORY_FIRST)

@@ -9,6 +9,7 @@
 
 static const char help[] =
     "usage: seckill migrate [--dry-run] [--service-role ROLE]\n"
+    "                       [--cell K/N | --aggregate URL]\n"
     "\n"
     "Apply the new migrations and the new or changed functions that are built into this\n"
     "program. Each migration has its own transaction; the last one includes the\n"
@@ -22,6 +23,12 @@ static const char help[] =
     "  --service-role ROLE  the role that `seckill serve` connects as. It may read and\n"
     "                       call the functions that write, nothing else. Needed once;\n"
     "                       later runs keep its rights up to date.\n"
+    "  --cell K/N           make an empty database cell K of N: N is a power of two up "
+    "to\n"
+    "                       1024, K is 0 to N-1. The database remembers it.\n"
+    "  --aggregate URL      make the database an aggregate of cells, if it is empty, "
+    "and\n"
+    "                       let the cell at URL replicate to it. For a superuser.\n"
     "\n"
     "Reads SECKILL_DATABASE_URL, whose role owns the tables.\n"
     "\n"
@@ -61,10 +68,14 @@ static bool parse_arguments(int argc, char **argv, struct db_migration *ret_opti
             ret_options->is_dry_run = true;
         else if (strcmp(argv[i], "--service-role") == 0 && i + 1 < argc)
             ret_options->service_role = argv[++i];
+        else if (strcmp(argv[i], "--cell") == 0 && i + 1 < argc)
+            ret_options->cell = argv[++i];
+        else if (strcmp(argv[i], "--aggregate") == 0 && i + 1 < argc)
+            ret_options->aggregate = argv[++i];
         else
             return false;
     }
-    return true;
+    return ret_options->cell == NULL || ret_options->aggregate == NULL;
 }
 
 static int cmd_migrate(int argc, char **argv, const struct config *config,

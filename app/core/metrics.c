@@ -24,8 +24,9 @@ const char *const metrics_stage_names[] = {METRICS_STAGES(X)};
 const char *const durability_names[] = {"unknown", "none", "local", "remote"};
 
 /* 0: "other" */
-static const unsigned statuses[METRICS_STATUSES] = {
-    200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 431, 500, 503};
+static const unsigned statuses[METRICS_STATUSES] = {200, 201, 204, 304, 400, 401,
+                                                    403, 404, 405, 409, 413, 415,
+                                                    421, 422, 429, 431, 500, 503};
 
 void metrics_count_request(struct metrics *metrics, enum metrics_route route,
                            unsigned http_status)

@@ -58,7 +58,7 @@ enum metrics_stage { METRICS_STAGES(X) STAGE_COUNT };
 #undef X
 /* clang-format on */
 
-#define METRICS_STATUSES    18 /* that are counted one by one, and "other" */
+#define METRICS_STATUSES    19 /* that are counted one by one, and "other" */
 #define METRICS_BUCKETS_MAX 16
 
 struct metrics_histogram {

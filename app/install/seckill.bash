@@ -10,7 +10,7 @@ _seckill()
     else
         case ${COMP_WORDS[1]} in
         serve) words="--help --help-markdown" ;;
-        migrate) words="--dry-run --service-role --help" ;;
+        migrate) words="--dry-run --service-role --cell --aggregate --help" ;;
         token) words="--user --role --ttl --count --jti --help" ;;
         lock) words="show release --help" ;;
         audit | version) words="--help" ;;

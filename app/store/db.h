@@ -26,9 +26,11 @@ MUST_CHECK enum status db_open(const char *database_url, struct db **ret_db,
 void db_close(struct db *db); /* accepts NULL */
 
 struct db_migration {
-    bool is_dry_run;              /* only report the steps */
-    const char *service_role;     /* receives the rights of the service; may be NULL */
-    const struct embedded *files; /* NULL: embedded_files */
+    bool is_dry_run;          /* only report the steps */
+    const char *cell;         /* "K/N": what the database shall be; NULL: no change */
+    const char *aggregate;    /* URL of a cell that shall replicate to it; NULL: none */
+    const char *service_role; /* receives the rights of the service; may be NULL */
+    const struct embedded *files;                 /* NULL: embedded_files */
     void (*on_step)(const char *path, void *arg); /* before each step; may be NULL */
     /* for each right of another role that endangers the functions; may be NULL */
     void (*on_warning)(const char *text, void *arg);

@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MIGRATION_LOCK "5265717969" /* any number that nobody else uses */
@@ -223,20 +224,58 @@ static enum status apply_functions(struct run *run, struct err *reterr)
     return status;
 }
 
+/* Call a function of one parameter. Its text, or NULL, goes to `ret_text` unless that is NULL. */
+static enum status call(struct db *db, const char *sql, const char *value,
+                        char **ret_text, struct err *reterr)
+{
+    PGresult *result = PQexecParams(db->conn, sql, 1, NULL, &value, NULL, NULL, 0);
+    enum status status = db_check(db, result, sql, reterr);
+
+    if (status == STATUS_OK && ret_text != NULL && !PQgetisnull(result, 0, 0))
+        *ret_text = strdup(PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return status;
+}
+
 static enum status grant_rights(struct run *run, struct err *reterr)
 {
     enum status status = STATUS_OK;
 
     for (int row = 0;
          status == STATUS_OK && !run->options->is_dry_run && row < PQntuples(run->roles);
-         row++) {
-        const char *const values[] = {PQgetvalue(run->roles, row, 0)};
-        PGresult *result = PQexecParams(run->db->conn, "select grant_service($1)", 1,
-                                        NULL, values, NULL, NULL, 0);
+         row++)
+        status = call(run->db, "select grant_service($1)", PQgetvalue(run->roles, row, 0),
+                      NULL, reterr);
+    return status;
+}
 
-        status = db_check(run->db, result, "rights of the service", reterr);
-        PQclear(result);
-    }
+/* -- cells -- */
+
+static enum status set_cell(struct run *run, struct err *reterr)
+{
+    const char *cell = run->options->cell;
+
+    return cell == NULL || run->options->is_dry_run
+               ? STATUS_OK
+               : call(run->db, "select set_cell($1)", cell, NULL, reterr);
+}
+
+/* Not in the transaction: one that has written cannot create the slot of a subscription. */
+static enum status join_cell(struct db *db, const char *url, struct err *reterr)
+{
+    char *join = NULL, *subscribe = NULL;
+    struct db *cell = NULL;
+    enum status status = db_open(url, &cell, reterr);
+
+    if (status == STATUS_OK)
+        status = call(cell, "select publish_cell($1)", url, &join, reterr);
+    if (status == STATUS_OK && join != NULL)
+        status = call(db, "select join_aggregate($1::json)", join, &subscribe, reterr);
+    if (status == STATUS_OK && subscribe != NULL)
+        status = db_run(db, subscribe, "subscription", reterr);
+    free(join);
+    free(subscribe);
+    db_close(cell);
     return status;
 }
 
@@ -273,7 +312,9 @@ static enum status read_database(struct run *run, struct err *reterr)
     const char *const values[] = {run->options->service_role};
     enum status status =
         db_run(run->db,
-               "do $$ begin if to_regclass('schema_file') is null then"
+               "do $$ begin if pg_is_in_recovery() then raise exception"
+               " 'this server is a standby: name the primary in SECKILL_DATABASE_URL';"
+               " end if; if to_regclass('schema_file') is null then"
                " create table schema_file (path text primary key, checksum text not null,"
                "  applied_at timestamptz not null default now()); end if; end $$",
                "schema_file", reterr);
@@ -298,8 +339,8 @@ static enum status read_database(struct run *run, struct err *reterr)
 static enum status migrate(struct run *run, struct err *reterr)
 {
     static enum status (*const steps[])(struct run *, struct err *) = {
-        read_database,    check_recorded,  protect_schema,
-        apply_migrations, apply_functions, grant_rights};
+        read_database,   check_recorded, protect_schema, apply_migrations,
+        apply_functions, grant_rights,   set_cell};
     enum status status = db_run(run->db, "begin", "begin", reterr);
 
     for (size_t i = 0; status == STATUS_OK && i < sizeof(steps) / sizeof(steps[0]); i++)
@@ -322,6 +363,8 @@ enum status db_migrate(struct db *db, const struct db_migration *options,
     if (run.files == NULL)
         run.files = embedded_files;
     status = migrate(&run, reterr);
+    if (status == STATUS_OK && options->aggregate != NULL && !options->is_dry_run)
+        status = join_cell(db, options->aggregate, reterr);
     PQclear(run.recorded);
     PQclear(run.roles);
     PQclear(PQexec(db->conn, "select pg_advisory_unlock(" MIGRATION_LOCK ")"));

@@ -77,6 +77,9 @@ bool store_is_up(const struct store *store);
 /** What the server has said last. @asks  again, so that the next call knows of a change */
 enum durability store_durability(struct store *store, bool asks);
 
+/** Whether a voucher or an order with this id is in another cell, so in another database. 0: no. */
+bool store_is_foreign(const struct store *store, int64_t id);
+
 /** In the callback of a list: how old its content may be. -1: it is not older than the call. */
 int64_t store_lists_age_s(const struct store *store);
 

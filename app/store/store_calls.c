@@ -439,6 +439,11 @@ enum durability store_durability(struct store *store, bool asks)
     return store_conn_durability(store->conns[ROLE_MAIN], asks);
 }
 
+bool store_is_foreign(const struct store *store, int64_t id)
+{
+    return store_conn_is_foreign(store->conns[ROLE_MAIN], id);
+}
+
 int64_t store_lists_age_s(const struct store *store)
 {
     const struct store_conn *conn = store->conns[ROLE_LISTS];

@@ -79,6 +79,7 @@ struct store_conn {
     int64_t server_start_us; /* distinguishes the server from others */
     enum durability durability;
     int64_t age_s;
+    int64_t cell, cells;
     struct store_query check; /* of the session, while the connection is up */
     struct err broken;        /* a failure found while sending; text "": none */
     struct closing closing;
@@ -403,12 +404,18 @@ static enum status take_session(struct store_conn *conn, const PGresult *result,
     conn->backend.start_us = result_time(result, 0, 1);
     conn->server_start_us = result_time(result, 0, 3);
     conn->durability = (enum durability)result_int64(result, 0, 6);
+    conn->cell = result_int64(result, 0, 7);
+    conn->cells = result_int64(result, 0, 8);
     if (strcmp(encoding, "UTF8") != 0)
         return err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8, encoding);
     if (conn->options.is_reader)
         return STATUS_OK;
     if (result_int64(result, 0, 4) != 0)
         return err_set(reterr, STATUS_BUSY, "the server is read-only");
+    if (conn->cell < 0)
+        return err_set(reterr, STATUS_REFUSED,
+                       "the database is an aggregate of cells: name it in"
+                       " SECKILL_LISTS_DATABASE_URL, and a cell here");
     if (result_int64(result, 0, 2) != 1)
         return err_set(reterr, STATUS_REFUSED,
                        "this role may not call place_orders(): run seckill migrate"
@@ -730,6 +737,11 @@ void store_conn_close(struct store_conn *conn, struct closing *owner)
 bool store_conn_is_up(const struct store_conn *conn)
 {
     return conn->state == STATE_UP && !is_broken(conn);
+}
+
+bool store_conn_is_foreign(const struct store_conn *conn, int64_t id)
+{
+    return id != 0 && conn->cells > 1 && id % conn->cells != conn->cell;
 }
 
 int64_t store_conn_age_s(const struct store_conn *conn)

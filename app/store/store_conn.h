@@ -98,6 +98,9 @@ bool store_conn_is_up(const struct store_conn *conn);
  */
 enum durability store_conn_durability(struct store_conn *conn, bool asks);
 
+/** Whether a voucher or an order is of another cell, as far as the server has said. */
+bool store_conn_is_foreign(const struct store_conn *conn, int64_t id);
+
 /** Of a reader: the age in s that came with the last answer. */
 int64_t store_conn_age_s(const struct store_conn *conn);
 

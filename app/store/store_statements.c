@@ -55,7 +55,7 @@ const struct store_statement store_statements[STATEMENT_COUNT + 1] = {
         "  or current_setting('synchronous_standby_names') <> ''", NO_BARRIER},
     [STATEMENT_AGE] = {"age",
         "select coalesce(greatest(0, ceil(extract(epoch from clock_timestamp()"
-        " - min(alive_at))))::bigint, 0) from cell", NO_BARRIER},
+        " - min(alive_at))))::bigint, 0) from cell where number >= 0", NO_BARRIER},
     [STATEMENT_FIND] = {"find",
         "select pos, verdict, order_id, detail from find_orders($1, $2, $3)", BARRIER},
     [STATEMENT_RESOLVE] = {"resolve",

@@ -1,6 +1,7 @@
--- An id for a new voucher: the next one, or the first one of the next segment if 262,144 orders and
--- events were numbered since the first voucher of this segment was created. So the part of the
--- index voucher_order_slot that a new sale writes to stays small, however many orders are older.
+-- An id for a new voucher: the next one of this cell, or its first one in the next segment if 262,144
+-- orders and events were numbered since the first voucher of this segment was created. So the part
+-- of the index voucher_order_slot that a new sale writes to stays small, however many orders are
+-- older. The ids of a cell leave its number when divided by the number of cells.
 --
 -- Smaller segments would save little and make a shopper's list slower, which looks into each:
 -- 0.9 ms for 800, the orders of ten years at 57 thousand a day.
@@ -12,16 +13,19 @@ as $$
 declare
     v_id bigint;
     v_first bigint; -- the event that created the segment's first voucher
+    v_cell record;
 begin
     perform pg_advisory_xact_lock(5265717971); -- until the voucher is created
+    select * into strict v_cell from cell;
     v_id := nextval('voucher_id_seq');
     select e.id into v_first from stock_event e
     where e.voucher_id between segment_of(v_id) << 16 and v_id
     order by e.voucher_id, e.id limit 1;
     if (select s.last_value from voucher_order_id_seq s) - (v_first >> 20) >= 262144 then
-        v_id := setval('voucher_id_seq', (segment_of(v_id) + 1) << 16);
+        v_id := (segment_of(v_id) + 1) << 16;
     end if;
-    return v_id;
+    v_id := v_id + (v_cell.number - v_id % v_cell.cells + v_cell.cells) % v_cell.cells;
+    return setval('voucher_id_seq', v_id);
 end
 $$;
 

@@ -15,6 +15,9 @@ select pid::bigint, backend_start,
                  and exists (select from pg_stat_replication
                              where coalesce(sync_state, 'sync') in ('sync', 'quorum')) then 3
             else 2 end,
+       -- the cell; -1: an aggregate of cells
+       (select min(number) from cell)::bigint,
+       (select min(cells) from cell)::bigint,
        set_config('statement_timeout', $1, false),
        set_config('lock_timeout', $2, false),
        set_config('idle_session_timeout', $3, false),

@@ -115,6 +115,8 @@ static const struct planted {
      "order ids are unique", "occurs 3 times"},
     {"update voucher_order set voucher_id = voucher_id + 1048576 where user_id = 1",
      "every order has a voucher", "there is no voucher"},
+    {"update cell set cells = 1024, number = 777", "belongs to a cell",
+     "this database has cells 777/1024"},
     {"delete from voucher", "every order has a voucher", "there is no voucher"},
     {"update voucher_order set expires_at = created_at", "the times of every order",
      NULL},
@@ -276,6 +278,7 @@ static void test_db_audit__finds_what_is_planted(void **state UNUSED)
             fail_msg("%s: no row says \"%s\"", planted[i].sql, planted[i].says);
         sandbox_do(sandbox, "truncate voucher, voucher_order, payment, order_event,"
                             " stock_event");
+        sandbox_do(sandbox, "update cell set number = 0, cells = 1");
         sandbox_do(sandbox, "insert into voucher table voucher_kept");
         sandbox_do(sandbox, "insert into voucher_order table order_kept");
         sandbox_do(sandbox, "insert into payment table payment_kept");
