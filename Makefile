@@ -332,7 +332,7 @@ RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-it test-interop test-web test-contract test-demo test-cells test-failover test-lists test-package
+.PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-it test-interop test-web test-contract test-demo test-cells test-failover test-lists test-restore test-package
 check: ## build, run the unit tests, lint the changed files
 	@.ci/test.sh check
 test: ## run the tests and linters, the integration tests with ASan and UBSan
@@ -369,6 +369,10 @@ test-lists: $(BUILD)/seckill ## read lists from a hot standby that lags and fail
 test-failover: $(BUILD)/seckill ## fail Postgres over to its standby in several ways while shoppers order; CYCLES=200: again and again, by Patroni
 	@.ci/deps.sh .ci/packages-failover
 	@$(if $(filter file,$(origin CYCLES)),load/failover.py $< && load/failover_patroni.py $< 4,load/failover_patroni.py $< $(CYCLES))
+
+MILLIONS = 0
+test-restore: $(BUILD)/seckill ## lose Postgres with its disk, restore it from a base backup and its WAL: MILLIONS= of orders
+	@exec load/restore.py $< $(MILLIONS)
 
 .PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-sql check-address check-torture $(TESTS:%=%.check)
 programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD) \
@@ -470,7 +474,7 @@ screens: $(BUILD)/seckill ## take the screenshots in app/docs/screens again
 check-docs: $(BUILD)/seckill $(BUILD)/app/test/core/test_rfc3339
 	$(CHECK) "documents" app/test/docs.py $<
 
-.PHONY: check-package check-demo check-failover check-lists check-cells
+.PHONY: check-package check-demo check-failover check-lists check-cells check-restore
 check-package: $(BUILD)/seckill
 	$(CHECK) "package on a new Debian" .ci/package.sh $(BUILD)
 	$(CHECK) "service under systemd" .ci/systemd.sh $(BUILD)
@@ -484,6 +488,8 @@ check-failover: $(BUILD)/seckill
 	@.ci/deps.sh .ci/packages-failover
 	$(CHECK) --show "failovers of Postgres" load/failover.py $<
 	$(CHECK) --show "failovers by Patroni" load/failover_patroni.py $< 4
+check-restore: $(BUILD)/seckill
+	$(CHECK) --show "restores of Postgres" load/restore.py $<
 
 .PHONY: tokens
 tokens: $(BUILD)/app/test/auth/test_auth_mutated ## check mutated tokens in two ways: TOKENS=1000000

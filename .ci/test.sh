@@ -59,8 +59,9 @@ ci)
     echo_step "the package and the demo"
     step check-package
     step check-demo
-    echo_step "failovers"
+    echo_step "failovers and restores"
     step check-failover
+    step check-restore
     ;;
 check) step all check-unit check-changed ;;
 lock) test_lock ;;

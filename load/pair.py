@@ -21,8 +21,6 @@ def start(place, stack, is_synchronous=True):
     url = primary.env["PG_SUPERUSER_URL"]
     configure(url, "primary_conninfo", url.rsplit("/", 1)[0] + "/?application_name=standby")
     primary.down()
-    with open(f"{primary.directory}/postgres/pg_hba.conf", "a") as rules:
-        rules.write("host replication postgres 127.0.0.1/32 scram-sha-256\n")
     servers_do(standby, "clone", primary.directory)
     open(f"{standby.directory}/postgres/standby.signal", "w").close()
     primary.up()

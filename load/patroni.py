@@ -108,7 +108,7 @@ class Member(Raft):
             postgresql={
                 "listen": server, "connect_address": server, "data_dir": self.data, "bin_dir": postgres_bin(),
                 "pgpass": f"{self.directory}/pgpass", "authentication": {"superuser": login, "replication": login},
-                "parameters": {"unix_socket_directories": self.directory},
+                "basebackup": [{"checkpoint": "fast"}], "parameters": {"unix_socket_directories": self.directory},
                 "pg_hba": [f"host {what} all 127.0.0.1/32 scram-sha-256" for what in ("all", "replication")]})
 
     # -- Patroni

@@ -281,6 +281,9 @@ postgres_launch()
     # A killed server leaves its pid file, and a zombie may still have that id.
     rm -f "$dir/postgres/postmaster.pid"
     postgres_conf >"$dir/postgres/postgresql.conf"
+    # For a standby or a backup. Data of older versions lack the line.
+    grep -q replication "$dir/postgres/pg_hba.conf" ||
+        echo 'host replication postgres 127.0.0.1/32 scram-sha-256' >>"$dir/postgres/pg_hba.conf"
     launch postgres postgres "$bin/postgres" -D /proc/self/fd/8 -p "$PG_PORT" \
         8<"$dir/postgres" </dev/null
 }

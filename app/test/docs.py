@@ -184,7 +184,6 @@ class World:
             shutil.rmtree(PLACE)
         stack.callback(servers.down)
         servers.up()
-        self.allow_replication(servers.env)
         secret = f"{PLACE}/jwt_secret"
         with open(os.open(secret, os.O_WRONLY | os.O_CREAT, 0o600), "w") as out:
             out.write(harness.new_secret())
@@ -196,13 +195,6 @@ class World:
         self.service.migrate(servers.env["PG_OWNER_URL"])
         stack.callback(self.service.stop)
         self.service.start()
-
-    @staticmethod
-    def allow_replication(env):
-        """pg_basebackup needs it."""
-        with open(f"{PLACE}/postgres/pg_hba.conf", "a") as out:
-            out.write("host replication postgres 127.0.0.1/32 scram-sha-256\n")
-        harness.sql(env["PG_SUPERUSER_URL"], "select pg_reload_conf()")
 
     def here(self, text):
         """The text with the paths and the port of this test."""

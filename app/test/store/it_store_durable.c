@@ -345,16 +345,8 @@ static void test_store_durability__notices_a_change(void **state UNUSED)
 /* It receives the WAL as a standby does, until it is killed. */
 static pid_t start_standby(void)
 {
-    char path[200];
-    FILE *rules;
     pid_t pid;
 
-    snprintf(path, sizeof(path), "%s/postgres/pg_hba.conf", fixture->dir);
-    rules = fopen(path, "ae");
-    assert_non_null(rules);
-    fputs("host replication postgres 127.0.0.1/32 scram-sha-256\n", rules);
-    fclose(rules);
-    administer("select pg_reload_conf()");
     fflush(NULL);
     pid = fork();
     if (pid == 0) {

@@ -1,0 +1,13 @@
+-- After a restore to an earlier moment: advance the ids of vouchers, orders and events past all that
+-- were given after that moment, so that none is given twice. Room is left for 65,536 vouchers and for
+-- ten billion orders and events, days of sale; the ids suffice for hundreds of restores. Returns the
+-- last id of a voucher that may have been used, and the last number of an order.
+create or replace function advance_ids(out last_voucher bigint, out last_number bigint)
+language sql
+as $$
+select setval('voucher_id_seq', v.last_value + 65536),
+       setval('voucher_order_id_seq', o.last_value + 10000000000)
+from voucher_id_seq v, voucher_order_id_seq o;
+$$;
+
+revoke execute on function advance_ids from public;
