@@ -938,6 +938,23 @@ static void test_checkout__voucher_left_out_three_times_is_sent_alone(void **sta
         assert_answered(user, OUTCOME_PLACED);
 }
 
+/* It waited for another instance's transaction; one by one they would wait longer. */
+static void test_checkout__vouchers_of_a_late_bundle_remain_together(void **state UNUSED)
+{
+    submit_bundle();
+    pass_ms(TIMEOUT_MS / 25);
+    for (int i = 0; i < 3; i++)
+        answer_store(STATUS_BUSY, 0);
+    assert_int_equal(fake_store.count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fake_store.calls[i].is_behind, i > 0);
+        assert_false(fake_store.calls[i].is_slow);
+    }
+    while (fake_store.count > 0)
+        answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(3, OUTCOME_PLACED);
+}
+
 static void test_checkout__refused_bundle_is_sent_voucher_by_voucher(void **state UNUSED)
 {
     submit_bundle();
@@ -1183,6 +1200,7 @@ int main(void)
         TEST(test_checkout__orders_gather_while_a_bundle_is_under_way),
         TEST(test_checkout__gathers_for_10_ms_at_most),
         TEST(test_checkout__voucher_left_out_three_times_is_sent_alone),
+        TEST(test_checkout__vouchers_of_a_late_bundle_remain_together),
         TEST(test_checkout__refused_bundle_is_sent_voucher_by_voucher),
         TEST(test_checkout__lost_bundle_is_looked_up),
         TEST_LARGE(test_checkout__delayed_slow_voucher_remains_slow),
