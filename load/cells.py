@@ -24,7 +24,7 @@ CELLS = 2
 ORDERS = 300 # acknowledged in each cell before, while and after the first is away
 PAUSE_S = 0.05 # of a shopper between two orders
 OLD_S = 7 # a copy that is up to date looks a few seconds old
-TOLERANCE = 2 # of the rate on a busy machine; the goal is 0.95
+TOLERANCE = 10 # of the rate, because other work of the machine may begin meanwhile; the goal is 0.95
 
 # As in app/docs/scaling.md. The last digit of an id tells whether it is odd.
 UPSTREAM = """map $uri $cell {{
