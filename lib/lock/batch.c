@@ -301,14 +301,9 @@ static enum status read_status(const struct rlock_batch *batch, char result)
 {
     if (result >= '1' && result <= '9')
         return STATUS_OK;
-    switch (result) {
-    case '0':
+    if (result == '0')
         return batch->op->denied;
-    case UNSAFE:
-        return STATUS_UNSAFE;
-    default:
-        return STATUS_REFUSED;
-    }
+    return result == UNSAFE ? STATUS_UNSAFE : STATUS_REFUSED;
 }
 
 /** Give each lock in it `status`, or where that is STATUS_OK its own result. */
@@ -485,26 +480,22 @@ static bool needs_confirmation(const struct rlock_batch *batch)
            memchr(batch->results, '1', batch->count) != NULL;
 }
 
-static void request_confirmation(struct rlock_batch *batch)
-{
-    batch->confirmation = CONFIRMATION_NEEDED;
-    confirm_replicas(batch->client);
-}
-
 static void complete_by_reply(struct rlock_batch *batch, const struct redis_reply *reply)
 {
     bool is_late = false;
     bool is_read = batch->op->is_grant ? read_grant(batch, reply, &is_late)
                                        : read_results(batch, reply);
 
-    if (!is_read)
+    if (!is_read) {
         complete(batch, STATUS_IO); /* what happened is unknown */
-    else if (is_late)
+    } else if (is_late) {
         complete_late(batch);
-    else if (needs_confirmation(batch))
-        request_confirmation(batch);
-    else
+    } else if (needs_confirmation(batch)) {
+        batch->confirmation = CONFIRMATION_NEEDED;
+        confirm_replicas(batch->client);
+    } else {
         complete(batch, STATUS_OK);
+    }
 }
 
 static void batch_on_reply(struct redis_script_call *call, enum status status,

@@ -99,8 +99,9 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
 
 void rlock_cancel(struct rlock_client *client, struct rlock *lock)
 {
-    if (!rlock_client_is_inherited(client) && !is_foreign(client, lock))
-        rlock_state_cancel(client, lock);
+    if (!rlock_client_is_inherited(client) && !is_foreign(client, lock) &&
+        lock->state == RLOCK_ACQUIRING)
+        rlock_state_cancel_acquire(client, lock);
 }
 
 static enum status status_when_not_held(const struct rlock *lock)

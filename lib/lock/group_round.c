@@ -140,13 +140,8 @@ void rlock_round_undo(struct rlock_group *group)
 
 static void flush(struct rlock_group *group)
 {
-    const struct rlock_client *last = NULL;
-
-    for (unsigned i = 0; i < group->count; i++) {
-        if (group->members[i].client != last)
-            rlock_flush(group->members[i].client);
-        last = group->members[i].client;
-    }
+    for (unsigned i = 0; i < group->count; i++)
+        rlock_flush(group->members[i].client);
 }
 
 void rlock_round_run(struct rlock_group *group, uint64_t ms)

@@ -85,55 +85,37 @@ static void inspect_on_forced(struct rlock_client *client UNUSED, struct rlock *
     answer(lock, status, NULL);
 }
 
-static const struct rlock_op inspect_op = {
-    .script = RLOCK_SCRIPT_INSPECT,
-    .class_id = RLOCK_CLASS_ACQUIRE,
-    .is_query = true,
-    .shared_keys = "",
-    .keys = "n",
-    .args = "",
-    .on_result = inspect_on_inspected,
-    .on_cancel = rlock_state_cancel_call,
-};
+/* clang-format off */
+#define QUERY(script, class_id, keys, on_result)                                             \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_##class_id, STATUS_OK, false, "", keys, "",          \
+     on_result, rlock_state_cancel_call, true}
 
-static const struct rlock_op force_op = {
-    .script = RLOCK_SCRIPT_FORCE,
-    .class_id = RLOCK_CLASS_RELEASE,
-    .is_query = true,
-    .shared_keys = "",
-    .keys = "nqb",
-    .args = "",
-    .on_result = inspect_on_forced,
-    .on_cancel = rlock_state_cancel_call,
-};
+static const struct rlock_op inspect_op = QUERY(INSPECT, ACQUIRE, "n",   inspect_on_inspected);
+static const struct rlock_op force_op   = QUERY(FORCE,   RELEASE, "nqb", inspect_on_forced);
+/* clang-format on */
 
 /** Start a copy of `request`, in which the callback is set. */
 static void start(struct rlock_client *client, const struct query *request,
                   const struct rlock_op *op, const char *name, size_t name_len)
 {
-    struct query *query;
+    bool is_inherited = rlock_client_is_inherited(client);
+    struct query *query = is_inherited ? NULL : malloc(sizeof(*query));
+    enum status status = STATUS_CANCELLED;
     struct rlock *lock;
 
-    if (rlock_client_is_inherited(client)) {
-        call_back(request, STATUS_INVALID, NULL);
-        return;
-    }
-    query = malloc(sizeof(*query));
     if (query == NULL) {
-        call_back(request, STATUS_NO_MEMORY, NULL);
+        call_back(request, is_inherited ? STATUS_INVALID : STATUS_NO_MEMORY, NULL);
         return;
     }
     *query = *request;
     lock = &query->lock;
     lock->callback = inspect_on_answer;
     lock->reason = rlock_keys_set_name(client, lock, name, name_len);
-    if (client->is_closing || lock->reason != NULL) {
-        rlock_state_answer(client, lock,
-                           client->is_closing ? STATUS_CANCELLED : STATUS_INVALID);
-        return;
-    }
-    if (rlock_batch_add(client, op, lock) != STATUS_OK)
-        rlock_state_answer(client, lock, STATUS_NO_MEMORY);
+    if (!client->is_closing)
+        status =
+            lock->reason == NULL ? rlock_batch_add(client, op, lock) : STATUS_INVALID;
+    if (status != STATUS_OK)
+        rlock_state_answer(client, lock, status);
 }
 
 void rlock_inspect(struct rlock_client *client, const char *name, size_t name_len,

@@ -94,19 +94,24 @@ void rlock_state_call_back(struct rlock_client *client)
 
 /* -- acquire -- */
 
-void rlock_state_acquire(struct rlock_client *client, struct rlock *lock)
+static enum status try(struct rlock_client *client, struct rlock *lock)
 {
     const struct rlock_kind *kind = lock->kind;
-    const struct rlock_op *op = lock->wait_ms > 0 ? &kind->acquire_wait : &kind->acquire;
+
+    return rlock_batch_add(
+        client, lock->wait_ms > 0 ? &kind->acquire_wait : &kind->acquire, lock);
+}
+
+void rlock_state_acquire(struct rlock_client *client, struct rlock *lock)
+{
     static const struct rlock_result unknown = {.status = STATUS_BUSY,
                                                 .remaining_ms = -1};
 
     lock->state = RLOCK_ACQUIRING;
     if (client->is_closing)
         rlock_state_answer(client, lock, STATUS_CANCELLED);
-    else if ((rlock_wait_must_yield(client, lock)
-                  ? rlock_wait_on(client, lock, &unknown)
-                  : rlock_batch_add(client, op, lock)) != STATUS_OK)
+    else if ((rlock_wait_must_yield(client, lock) ? rlock_wait_on(client, lock, &unknown)
+                                                  : try(client, lock)) != STATUS_OK)
         rlock_state_answer(client, lock, STATUS_NO_MEMORY);
 }
 
@@ -147,8 +152,6 @@ static void fail_acquire(struct rlock_client *client, struct rlock *lock,
         rlock_orphan_unknown(client, lock);
     else if (status == STATUS_UNSAFE || is_queued)
         rlock_orphan_now(client, lock);
-    if (status != STATUS_BUSY || is_queued || lock->in_doubt)
-        rlock_client_wake(client); /* to send the release of the copy */
     finish(lock, RLOCK_IDLE, status);
 }
 
@@ -168,16 +171,12 @@ static bool may_pass(const struct rlock *lock, enum status status)
  */
 static void acquire_again(struct rlock_client *client, struct rlock *lock)
 {
-    const struct rlock_kind *kind = lock->kind;
-
     rlock_orphan_now(client, lock);
     lock->serial = ++client->last_serial;
     if (++lock->tries > STALE_MAX) {
         err_set(&client->why, STATUS_REFUSED, "the fence counter is lowered repeatedly");
         fail_acquire(client, lock, STATUS_REFUSED);
-    } else if (rlock_batch_add(client,
-                               lock->wait_ms > 0 ? &kind->acquire_wait : &kind->acquire,
-                               lock) != STATUS_OK) {
+    } else if (try(client, lock) != STATUS_OK) {
         fail_acquire(client, lock, STATUS_NO_MEMORY);
     }
 }
@@ -213,12 +212,6 @@ void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock)
     if (may_exist)
         rlock_orphan_unknown(client, lock);
     rlock_state_answer(client, lock, STATUS_CANCELLED);
-}
-
-void rlock_state_cancel(struct rlock_client *client, struct rlock *lock)
-{
-    if (lock->state == RLOCK_ACQUIRING)
-        rlock_state_cancel_acquire(client, lock);
 }
 
 /* -- renew -- */
@@ -357,12 +350,10 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
     else
         client->stats.failed++;
     if (!is_copy && (is_unknown(result->status) || result->status == STATUS_DOWN ||
-                     result->status == STATUS_NO_MEMORY)) {
+                     result->status == STATUS_NO_MEMORY))
         rlock_orphan_unknown(client, lock);
-        rlock_client_wake(client); /* to send the release of the copy */
-    } else if (!is_copy && lock->in_doubt) {
+    else if (!is_copy && lock->in_doubt)
         rlock_orphan_later(client, lock);
-    }
     finish(lock, RLOCK_IDLE, result->status);
 }
 

@@ -14,9 +14,6 @@
 /** Idle or lost -> acquiring. The lock's fields are set. */
 void rlock_state_acquire(struct rlock_client *client, struct rlock *lock);
 
-/** Acquiring -> answering; without effect in other states. */
-void rlock_state_cancel(struct rlock_client *client, struct rlock *lock);
-
 /** Held -> extending, to `lease_ms` of the lock. */
 void rlock_state_extend(struct rlock_client *client, struct rlock *lock);
 

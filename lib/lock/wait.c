@@ -145,11 +145,8 @@ static void try_again(struct rlock_waiter *waiter)
 
     uv_timer_stop(&waiter->timer);
     waiter->must_retry = false;
-    if (rlock_batch_add(waiter->client, &lock->kind->acquire_wait, lock) == STATUS_OK)
-        rlock_client_wake(waiter->client);
-    else
-        uv_timer_start(&waiter->timer, wait_on_timer, UNSUBSCRIBED_MAX_MS,
-                       0); /* no memory */
+    if (rlock_batch_add(waiter->client, &lock->kind->acquire_wait, lock) != STATUS_OK)
+        uv_timer_start(&waiter->timer, wait_on_timer, UNSUBSCRIBED_MAX_MS, 0);
 }
 
 /** The lock may be free: try, or try once more after the try in progress. */
