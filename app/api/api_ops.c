@@ -36,14 +36,16 @@ void api_read_readyz(struct api_request *request)
     const struct api_options *options = &request->api->options;
     struct metrics_health health =
         metrics_health(options->all_metrics, options->bypass_locks);
-    const char *redis = options->bypass_locks ? "bypassed" : "down";
+    const char *redis = health.has_redis        ? "up"
+                        : health.has_locks      ? "degraded"
+                        : options->bypass_locks ? "bypassed"
+                                                : "down";
     char body[160];
 
     snprintf(
         body, sizeof(body),
         "{\"status\":\"%s\",\"dependencies\":{\"postgres\":\"%s\",\"redis\":\"%s\"}}",
-        health.is_ready ? "ready" : "not_ready", postgres_word(&health),
-        health.has_redis ? "up" : redis);
+        health.is_ready ? "ready" : "not_ready", postgres_word(&health), redis);
     api_answer_json(request, health.is_ready ? 200 : 503, strdup(body), NULL);
 }
 

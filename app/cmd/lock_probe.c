@@ -1,62 +1,68 @@
-/* lock_probe.c - takes and releases a lock every two seconds. */
+/* lock_probe.c - takes and releases a lock every two seconds, of each bucket of a cluster. */
 #include "app/cmd/lock_probe.h"
 
 #include <string.h>
 
-#define PROBE_NAME "lock:probe" /* of all instances: busy proves as much as a grant */
-#define PERIOD_MS  2000
-#define LEASE_MS   1000
+#define PERIOD_MS 2000
+#define LEASE_MS  1000
 
-static void report(struct lock_probe *probe, bool works, const struct err *why)
+/* Of all instances: busy proves as much as a grant. In a cluster a bucket has one. */
+static const char prefix[] = "lock:probe:", letters[] = "ABCDEFGHIJKLMNOP";
+
+_Static_assert(sizeof(letters) == LOCK_PROBE_LOCKS + 1, "a lock for each letter");
+
+static void report(struct lock_probe *probe)
 {
-    struct err reason = {0};
+    enum lock_probe_state state = probe->granted == probe->count ? LOCK_PROBE_UP
+                                  : probe->granted > 0           ? LOCK_PROBE_DEGRADED
+                                                                 : LOCK_PROBE_DOWN;
 
-    if (!works)
-        reason = *why;
-    if (works == probe->works && strcmp(reason.text, probe->reported.text) == 0)
+    if (state == probe->state && strcmp(probe->why.text, probe->reported.text) == 0)
         return;
-    probe->works = works;
-    probe->reported = reason;
-    probe->on_state(works, &reason, probe->arg);
+    probe->state = state;
+    probe->reported = probe->why;
+    probe->on_state(state, &probe->why, probe->arg);
 }
 
 static void probe_on_locked(struct rlock *lock, enum status status, void *arg)
 {
     struct lock_probe *probe = arg;
-    struct err why;
 
-    probe->is_probing = false;
+    probe->awaited--;
     if (status == STATUS_CANCELLED)
         return;
     if (status == STATUS_OK)
         rlock_release(probe->locks, lock, NULL, NULL);
-    why = *rlock_client_why(probe->locks);
-    if (why.text[0] == '\0')
-        (void)err_set(&why, status, "%s", status_name(status));
-    report(probe, status == STATUS_OK || status == STATUS_BUSY, &why);
+    if (status == STATUS_OK || status == STATUS_BUSY)
+        probe->granted++;
+    else
+        probe->why = *rlock_client_why(probe->locks);
+    if (probe->awaited == 0)
+        report(probe);
 }
 
 static void probe_on_timer(uv_timer_t *timer)
 {
     static const struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
     struct lock_probe *probe = timer->data;
+    char name[sizeof(prefix)];
 
-    if (probe->is_probing || !rlock_client_is_up(probe->locks))
+    if (probe->awaited > 0)
         return;
-    probe->is_probing = true;
-    rlock_acquire(probe->locks, &probe->lock, PROBE_NAME, strlen(PROBE_NAME), &options,
-                  probe_on_locked, probe);
+    probe->granted = 0;
+    probe->why = (struct err){0};
+    probe->awaited = probe->count;
+    for (unsigned i = 0; i < probe->count; i++) {
+        memcpy(mempcpy(name, prefix, sizeof(prefix) - 1), &letters[i], 1);
+        rlock_acquire(probe->locks, &probe->probes[i], name, sizeof(name), &options,
+                      probe_on_locked, probe);
+    }
     rlock_flush(probe->locks);
 }
 
-void lock_probe_on_connection(bool is_up, const struct err *why, void *arg)
+void lock_probe_on_connection(bool is_up UNUSED, const struct err *why UNUSED, void *arg)
 {
-    struct lock_probe *probe = arg;
-
-    if (is_up)
-        probe_on_timer(&probe->timer);
-    else
-        report(probe, false, why);
+    probe_on_timer(&((struct lock_probe *)arg)->timer);
 }
 
 void lock_probe_start(struct lock_probe *probe, uv_loop_t *loop)

@@ -2,8 +2,8 @@
  * lock_probe.h - whether orders can take their locks.
  *
  * A connection proves little: a Redis that is out of memory, or may not write, accepts
- * connections and refuses every lock. So the probe takes a lock of its own every two
- * seconds and reports what came of it. A change of the connection is reported at once.
+ * connections and refuses every lock. So the probe takes locks of its own every two seconds,
+ * and when a connection goes up or down. In a cluster they are spread over all masters.
  *
  * Threads: the loop's only.
  */
@@ -12,16 +12,25 @@
 
 #include "lock/rlock.h"
 
+#define LOCK_PROBE_LOCKS 16
+
+enum lock_probe_state {
+    LOCK_PROBE_DOWN,
+    LOCK_PROBE_DEGRADED, /* a master of a cluster is away: some shoppers can order */
+    LOCK_PROBE_UP,
+};
+
 struct lock_probe {
     struct rlock_client *locks;
-    /* Called when locks begin or cease to work, and when the reason changes. */
-    void (*on_state)(bool works, const struct err *why, void *arg);
+    unsigned count; /* of locks to take: 1, or of a cluster LOCK_PROBE_LOCKS */
+    /* Called when the state changes, or the reason why it is not LOCK_PROBE_UP. */
+    void (*on_state)(enum lock_probe_state state, const struct err *why, void *arg);
     void *arg;
     uv_timer_t timer;
-    struct rlock lock;
-    bool is_probing;
-    bool works;
-    struct err reported;
+    struct rlock probes[LOCK_PROBE_LOCKS];
+    unsigned awaited, granted;
+    enum lock_probe_state state;
+    struct err why, reported;
 };
 
 /** Begin; the fields up to `arg` are set, the others zero. */

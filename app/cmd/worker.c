@@ -107,14 +107,17 @@ static void worker_on_lists_state(bool is_up, const struct err *why, void *arg)
     metrics_set(known, state);
 }
 
-static void worker_on_locks_state(bool works, const struct err *why, void *arg)
+static void worker_on_locks_state(enum lock_probe_state state, const struct err *why,
+                                  void *arg)
 {
     struct worker *worker = arg;
+    bool is_up = state == LOCK_PROBE_UP;
 
-    report_dependency(worker, "redis", works, why);
-    metrics_set(&worker->options.metrics->redis_up, works);
+    report_dependency(worker, "redis", is_up, why);
+    metrics_set(&worker->options.metrics->redis_up, is_up);
+    metrics_set(&worker->options.metrics->redis_degraded, state == LOCK_PROBE_DEGRADED);
     metrics_set(&worker->options.metrics->bypassing,
-                !works && worker->options.config->redis_down == CONFIG_BYPASS);
+                !is_up && worker->options.config->redis_down == CONFIG_BYPASS);
 }
 
 /* -- shutdown -- */
@@ -301,15 +304,18 @@ static enum status open_redis(struct worker *worker, uint32_t timeout_ms,
                                                .arg = &worker->lock_probe};
     enum status status = rlock_client_open(&locks, &worker->locks, reterr);
 
+    if (status == STATUS_OK)
+        status = redis_url_parse(redis_url, &url, reterr);
     if (status != STATUS_OK)
         return status;
-    worker->lock_probe = (struct lock_probe){
-        .locks = worker->locks, .on_state = worker_on_locks_state, .arg = worker};
+    worker->lock_probe =
+        (struct lock_probe){.locks = worker->locks,
+                            .count = url.topology == REDIS_CLUSTER ? LOCK_PROBE_LOCKS : 1,
+                            .on_state = worker_on_locks_state,
+                            .arg = worker};
     lock_probe_start(&worker->lock_probe, &worker->loop);
-    status = redis_url_parse(redis_url, &url, reterr);
     conn.key = API_REVOKED_TAG;
-    if (status == STATUS_OK)
-        status = redis_conn_open(&conn, &worker->revocations, reterr);
+    status = redis_conn_open(&conn, &worker->revocations, reterr);
     conn.key = STATS_KEY;
     if (status == STATUS_OK)
         status = redis_conn_open(&conn, &worker->stats_conn, reterr);

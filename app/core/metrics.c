@@ -212,7 +212,8 @@ static void print_catalogue_age(const struct printer *printer)
 
 struct metrics_health metrics_health(const struct all_metrics *all, bool bypasses_locks)
 {
-    struct metrics_health health = {.has_postgres = true, .has_redis = true};
+    struct metrics_health health = {
+        .has_postgres = true, .has_redis = true, .has_locks = true};
 
     for (size_t i = 0; i < all->count; i++) {
         if (!atomic_load(&all->loops[i]->postgres_up)) {
@@ -220,9 +221,11 @@ struct metrics_health metrics_health(const struct all_metrics *all, bool bypasse
             health.postgres_failure =
                 (enum status)atomic_load(&all->loops[i]->postgres_failure);
         }
-        health.has_redis = health.has_redis && atomic_load(&all->loops[i]->redis_up);
+        health.has_redis &= atomic_load(&all->loops[i]->redis_up) > 0;
+        health.has_locks &= atomic_load(&all->loops[i]->redis_up) > 0 ||
+                            atomic_load(&all->loops[i]->redis_degraded) > 0;
     }
-    health.is_ready = health.has_postgres && (health.has_redis || bypasses_locks);
+    health.is_ready = health.has_postgres && (health.has_locks || bypasses_locks);
     return health;
 }
 

@@ -80,6 +80,7 @@ struct metrics {
     _Atomic uint64_t redis_reconnects;
     _Atomic uint64_t postgres_reconnects;
     _Atomic uint64_t redis_up;
+    _Atomic uint64_t redis_degraded; /* grants some locks only */
     _Atomic uint64_t postgres_up;
     _Atomic uint64_t postgres_failure; /* enum status, while it is down */
     _Atomic uint64_t lists;            /* enum lists_state */
@@ -139,6 +140,7 @@ struct metrics_health {
     bool has_postgres;            /* in all loops: any of them may receive an order */
     enum status postgres_failure; /* of one of the loops without it */
     bool has_redis;
+    bool has_locks; /* at least some of them */
     bool is_ready;
 };
 

@@ -150,37 +150,102 @@ static void test_serve__behind_a_sentinel(void **state)
     waitpid(sentinel, NULL, 0);
 }
 
-static bool has_all_slots(void *arg)
-{
-    const char *const argv[] = {"redis-cli",     "-e", "-u",    arg, "cluster",
-                                "addslotsrange", "0",  "16383", NULL};
+/** The masters of a cluster. The second has the bucket of shopper 5's lock only: {1}. */
+static struct node {
+    unsigned port;
+    char config[200], url[40];
+    pid_t pid;
+} nodes[2];
 
-    return fixture_run(the_fixture, NULL, argv)->code == 0;
+/** Run `redis-cli WORDS` in a node; whether its output contains `expected`. */
+static bool says(const struct node *node, const char *expected, const char *words)
+{
+    char copy[100], *rest = copy;
+    const char *argv[16] = {"redis-cli", "-e", "-u", node->url};
+
+    snprintf(copy, sizeof(copy), "%s", words);
+    for (size_t i = 4; (argv[i] = strsep(&rest, " ")) != NULL; i++)
+        ;
+    return strstr(fixture_run(the_fixture, NULL, argv)->out, expected) != NULL;
+}
+
+static void start_node(struct node *node)
+{
+    node->pid = start_server(the_fixture, node->port, node->config, NULL);
+}
+
+static void kill_node(struct node *node)
+{
+    kill(node->pid, SIGKILL);
+    waitpid(node->pid, NULL, 0);
+}
+
+static bool have_all_slots(void *unused UNUSED)
+{
+    return says(&nodes[0], "cluster_slots_ok:16384", "cluster info") &&
+           says(&nodes[1], "cluster_slots_ok:16384", "cluster info");
+}
+
+static bool is_pong(void *node)
+{
+    return says(node, "PONG", "ping");
+}
+
+static void start_cluster(struct fixture *fixture)
+{
+    char meet[60];
+    unsigned bus = 0;
+
+    the_fixture = fixture;
+    for (int i = 0; i < 2; i++) {
+        nodes[i].port = port_free();
+        bus = port_free();
+        snprintf(nodes[i].url, sizeof(nodes[i].url), "redis://127.0.0.1:%u",
+                 nodes[i].port);
+        snprintf(nodes[i].config, sizeof(nodes[i].config),
+                 "cluster-enabled yes\ncluster-port %u\ncluster-node-timeout 60000\n"
+                 "cluster-config-file nodes-%d.conf",
+                 bus, i);
+        start_node(&nodes[i]);
+        AWAIT(is_pong, &nodes[i]);
+    }
+    assert_true(says(&nodes[1], "OK", "cluster set-config-epoch 1"));
+    assert_true(says(&nodes[0], "OK", "cluster addslotsrange 0 9841 9843 16383"));
+    assert_true(says(&nodes[1], "OK", "cluster addslots 9842"));
+    snprintf(meet, sizeof(meet), "cluster meet 127.0.0.1 %u %u", nodes[1].port, bus);
+    assert_true(says(&nodes[0], "OK", meet));
+    AWAIT(have_all_slots, NULL);
+}
+
+static bool is_degraded(void *service)
+{
+    const struct client_reply *reply = request(service, NULL, NULL, "GET /readyz");
+
+    return reply->status == 200 && strstr(reply->body, "\"degraded\"") != NULL;
 }
 
 static void test_serve__with_a_cluster(void **state)
 {
     struct fixture *fixture = *state;
-    unsigned port = port_free();
-    char url[80], redis[80], config[80];
+    char url[80], voucher_id[ID_SIZE];
     struct service *service;
-    pid_t node;
 
-    snprintf(config, sizeof(config), "cluster-enabled yes\ncluster-port %u", port_free());
-    node = start_server(fixture, port, config, NULL);
-    snprintf(redis, sizeof(redis), "redis://127.0.0.1:%u", port);
-    the_fixture = fixture;
-    AWAIT(has_all_slots, redis);
-    snprintf(url, sizeof(url), "redis-cluster://127.0.0.1:%u", port);
+    start_cluster(fixture);
+    snprintf(url, sizeof(url), "redis-cluster://127.0.0.1:%u", nodes[0].port);
     service = serve(fixture, url);
-    check_uses(fixture, service, redis, "{4}lock:order:2", "{revoked:}stolen");
-    kill(node, SIGKILL);
-    waitpid(node, NULL, 0);
+    check_uses(fixture, service, nodes[0].url, "{4}lock:order:2", "{revoked:}stolen");
+    make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
+    kill_node(&nodes[1]);
+    AWAIT(is_degraded, service);
+    EXPECT(place_order(service, 3, voucher_id, NULL), 201, NULL);
+    EXPECT(place_order(service, 5, voucher_id, NULL), 503, "unavailable");
+    kill_node(&nodes[0]);
     service_await(service, "/readyz", 503);
-    node = start_server(fixture, port, config, NULL);
+    start_node(&nodes[0]);
+    start_node(&nodes[1]);
     service_await(service, "/readyz", 200);
-    kill(node, SIGKILL);
-    waitpid(node, NULL, 0);
+    kill_node(&nodes[0]);
+    kill_node(&nodes[1]);
 }
 
 int main(void)
