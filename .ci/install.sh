@@ -2,7 +2,8 @@
 #
 # install.sh BUILD CC... - install into BUILD/root, and build the examples with the lock library
 # from there as another program would: with pkg-config and the installed headers, with the shared
-# library and with the archive, and a program in C++. No name of the library lacks its prefix.
+# library and with the archive, and a program in C++. No name of the library lacks its prefix, and
+# each call is in the manual page.
 set -eu
 build=$1
 shift
@@ -49,3 +50,10 @@ if [ -n "$alien" ]; then
     echo "names without the prefix rlock_:" "$alien" >&2
     exit 1
 fi
+
+grep -oh '\<rlock_[a-z_]*(' "$root"/usr/include/rlock/lock/*.h | sort -u | while read -r call; do
+    grep -qF "$call" "$root/usr/share/man/man3/rlock.3" || {
+        echo "not in rlock.3: $call)" >&2
+        exit 1
+    }
+done
