@@ -332,7 +332,7 @@ RESULTS ?= $(BUILD)/results
 export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
-.PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-it test-interop test-web test-contract test-demo test-cells test-failover test-lists test-restore test-package
+.PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-valkey test-it test-interop test-web test-contract test-demo test-cells test-failover test-lists test-restore test-package
 check: ## build, run the unit tests, lint the changed files
 	@.ci/test.sh check
 test: ## run the tests and linters, the integration tests with ASan and UBSan
@@ -350,6 +350,8 @@ test-it: ## run the integration tests, against private servers
 	@.ci/test.sh it
 test-lock: ## test the lock library with coverage, ASan, UBSan, TSan and valgrind
 	@.ci/test.sh lock
+test-valkey: ## test the lock library on Valkey 8 and Redis 8, the servers of Debian 13; needs root
+	@.ci/valkey.sh $(BUILD)
 test-interop: ## test the reentrant lock against Redisson; needs Java and Maven
 	@.ci/test.sh interop
 test-web: ## test the pages in a browser; the screenshots are in var/screens
