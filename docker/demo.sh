@@ -1,15 +1,17 @@
 #!/bin/sh
 #
-# demo.sh up|down|test - a sale in containers, by docker/compose.yaml.
+# demo.sh up|ha|down|test - a sale in containers, by docker/compose.yaml.
 #   up     start it, sell, run a load proof, print the URLs
-#   down   remove it
-#   test   both, and check the restrictions of the containers
+#   ha     the same without a single point of failure, by docker/compose.ha.yaml: kill each server in
+#          turn while shoppers order, and print what they saw
+#   down   remove both
+#   test   all of it, and check the restrictions of the containers
 #
 #   PORT, PROMETHEUS_PORT   ports on 127.0.0.1 (8080, 9090)
 #   OFFLINE=yes             use images built from Debian packages instead of images from a
 #                           registry; needs root
 #
-# Secrets and logs are in var/demo. `test` needs root on a Debian machine. It installs Docker if
+# Secrets and logs are in var/demo and var/demo-ha. `test` needs root on a Debian machine. It installs Docker if
 # it is missing, and starts a private Docker daemon if none runs, which changes neither the
 # machine's firewall nor /var/lib/docker. If that is impossible, it prints "not run" and the
 # reason. It uses its own names, so it does not disturb a running demo.
@@ -29,7 +31,7 @@ fail()
     exit 1
 }
 
-# set_names PROJECT IMAGE PLACE: the names that this run uses.
+# set_names PROJECT IMAGE PLACE FILE: what this run uses.
 set_names()
 {
     project=$1
@@ -39,7 +41,7 @@ set_names()
     export PORT PROMETHEUS_PORT SECKILL_IMAGE
     tool="docker compose"
     $tool version >/dev/null 2>&1 || tool=docker-compose
-    compose="$tool -p $project --env-file $place/env -f docker/compose.yaml"
+    compose="$tool -p $project --env-file $place/env -f docker/$4"
 }
 
 # quietly NAME COMMAND...: write the output to a log and show its end if the command fails. The
@@ -158,9 +160,20 @@ is_answering()
     [ "$(curl -s -o /dev/null -w '%{http_code}' "$url/v1/vouchers")" = 200 ]
 }
 
-verb_up()
+need_daemon()
 {
     docker info >/dev/null 2>&1 || fail "cannot reach a Docker daemon"
+}
+
+verb_up()
+{
+    set_names seckill-demo seckill var/demo compose.yaml
+    run_demo
+}
+
+run_demo()
+{
+    need_daemon
     make_env
     docker/api-docs.sh docker/docs/api.html || echo "the API page is not rendered"
     echo "building the service"
@@ -190,17 +203,112 @@ curl -sS -X POST $url/v1/vouchers/$voucher/orders -H 'Authorization: Bearer $(to
 END
 }
 
-# Also removes a demo whose settings are gone: compose.yaml needs some.
-verb_down()
+# -- high availability --
+
+verb_ha()
 {
-    docker info >/dev/null 2>&1 || fail "cannot reach a Docker daemon"
+    set_names seckill-ha seckill var/demo-ha compose.ha.yaml
+    run_ha
+    cat <<END
+
+shop:       $url/#token=$(token --user 1002)
+metrics:    http://127.0.0.1:$PROMETHEUS_PORT/graph?g0.expr=seckill_durability&g0.tab=1
+stop:       make demo-down
+END
+}
+
+# container_of SERVICE
+container_of()
+{
+    docker ps -aq --filter "label=com.docker.compose.project=$project" \
+        --filter "label=com.docker.compose.service=$1"
+}
+
+in_load()
+{
+    docker exec "$load" /src/load/demo_load.py "$@"
+}
+
+# fault NAME SERVICE [alone]: kill it, and start it again when orders are acknowledged; at once if
+# there is only one of it.
+fault()
+{
+    echo "killing $2: $1"
+    in_load fault "$1"
+    quietly kill docker kill "$(container_of "$2")"
+    [ "${3:-}" = alone ] || in_load await
+    quietly start docker start "$(container_of "$2")"
+    in_load await
+    in_load settle
+}
+
+# other ONE: the other of two services.
+other()
+{
+    case $1 in
+    *1) echo "${1%1}2" ;;
+    *2) echo "${1%2}1" ;;
+    *) fail "no such server: $1" ;;
+    esac
+}
+
+kill_each()
+{
+    fault "an instance" app1
+    fault "the primary of Postgres" "$(in_load primary)"
+    fault "its standby" "$(other "$(in_load primary)")"
+    fault "the witness of Patroni" witness
+    fault "the primary of Redis" "$(in_load redis)"
+    fault "its replica" "$(other "$(in_load redis)")"
+    fault "a sentinel" sentinel1
+    fault "Prometheus" prometheus
+    fault "nginx" nginx alone
+}
+
+run_ha()
+{
+    need_daemon
+    make_env
+    echo "building the service, Postgres with Patroni"
+    quietly build $compose build migrate load db1
+    echo "starting two instances, Postgres with a standby, Redis with a replica and three sentinels, nginx, Prometheus"
+    quietly up $compose up -d
+    wait_for 60 is_answering || fail "no answer from $url; docker/demo.sh down removes the demo"
+    quietly load $compose up -d --no-deps load
+    load=$(container_of load)
+    in_load await
+    in_load settle
+    kill_each
+    in_load report
+    code=$(docker wait "$load")
+    docker logs "$load"
+    [ "$code" -eq 0 ] || fail "see above"
+}
+
+# -- the end --
+
+# Also removes a demo whose settings are gone: the file of compose needs some.
+remove()
+{
     make_secrets
     [ -e "$place/env" ] || cp "$place/secrets" "$place/env"
     quietly down $compose --profile load --profile grafana down -v --remove-orphans
     rm -rf "$place"
 }
 
+verb_down()
+{
+    need_daemon
+    set_names seckill-ha seckill var/demo-ha compose.ha.yaml
+    remove
+    set_names seckill-demo seckill var/demo compose.yaml
+    remove
+}
+
 # -- the test --
+
+# shellcheck source=docker/demo-test.sh
+. docker/demo-test.sh
 
 # Run the block of the README for those with Docker, with the images of this machine.
 check_readme()
@@ -266,104 +374,14 @@ check_gone()
     check "remaining networks" "$(docker network ls -q --filter "$label")" ""
 }
 
-free_port()
+use_test()
 {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    set_names seckill-test seckill-test var/test-demo compose.yaml
 }
 
-# Start a private Docker daemon for this test.
-start_docker()
+use_test_ha()
 {
-    run=$(mktemp -d /tmp/seckill-docker.XXXXXX)
-    data=$PWD/var/docker
-    rm -rf "$data"
-    mkdir -p "$data"
-    DOCKER_HOST=unix://$run/docker.sock
-    export DOCKER_HOST
-    # It adds no firewall rules: containers reach each other, and builds use the host network. It
-    # has its own session, so signals of the terminal reach only this script, and it stops when
-    # this script is killed.
-    setsid setpriv --pdeathsig TERM dockerd --data-root "$data" --exec-root "$run/exec" --pidfile "$run/pid" -H "$DOCKER_HOST" \
-        --bridge none --iptables=false --ip6tables=false --ip-masq=false --ip-forward=false \
-        >"$run/log" 2>&1 </dev/null &
-    docker_pid=$!
-    wait_for 60 answers_or_ended || true
-    docker info >/dev/null 2>&1 || {
-        why=$(grep -e 'level=fatal' -e 'failed to start' "$run/log" | tail -n 1)
-        not_run "dockerd does not start: ${why:-$(tail -n 1 "$run/log")}"
-    }
-}
-
-docker_ended()
-{
-    ! kill -0 "$docker_pid" 2>/dev/null
-}
-
-answers_or_ended()
-{
-    docker info >/dev/null 2>&1 || docker_ended
-}
-
-stop_docker()
-{
-    [ -n "$docker_pid" ] || return 0
-    kill "$docker_pid" 2>/dev/null || true
-    wait_for 60 docker_ended || kill -KILL "$docker_pid"
-    wait "$docker_pid" || true
-    umount "$run"/exec/netns/* "$data" 2>/dev/null || true # dockerd leaves these mounted
-    rm -rf "$run" "$data"
-}
-
-# Check that a container of the kind the demo needs works: it resolves names of other containers,
-# sees a mounted file, and is reachable on a port of this machine.
-try_container()
-{
-    remove_probe
-    docker network create "$project-probe"
-    docker run -d --name "$project-probe" --network "$project-probe" --network-alias probe \
-        --user 65534:65534 --read-only --cap-drop ALL --security-opt no-new-privileges:true \
-        -v "$PWD/docker/nginx.conf:/probe:ro" -p "127.0.0.1:$PORT:8080" "$base" perl -MIO::Socket::INET -e '
-            gethostbyname("probe") or die "no name\n";
-            -s "/probe" or die "no file\n";
-            my $all = IO::Socket::INET->new(LocalPort => 8080, Listen => 9) or die "no port\n";
-            while (my $one = $all->accept) { <$one>; print $one "HTTP/1.0 200 OK\r\n\r\n" }' || return
-    wait_for 60 curl -fsS -m 5 "$url" || {
-        docker logs "$project-probe"
-        return 1
-    }
-}
-
-remove_probe()
-{
-    docker rm -f "$project-probe" >/dev/null 2>&1 || true
-    docker network rm "$project-probe" >/dev/null 2>&1 || true
-}
-
-# Remove everything, also after a failure. It is a failure if something cannot be removed.
-end_test()
-{
-    code=$?
-    trap - EXIT
-    trap '' HUP INT TERM
-    stop_child
-    if docker info >/dev/null 2>&1; then
-        remove_probe
-        (verb_down) || code=1
-        [ -n "$docker_pid" ] || docker rmi -f "$SECKILL_IMAGE" "$SECKILL_IMAGE-load" >/dev/null 2>&1 || true
-    fi
-    stop_docker || code=1
-    exit "$code"
-}
-
-# What the machine must provide, or else the test is not run.
-need_docker()
-{
-    need_root
-    need_tar trixie
-    docker info >/dev/null 2>&1 || need_packages .ci/packages-demo dockerd
-    # A separate package since Debian 13.
-    need_packages .ci/packages-docker-cli docker
-    docker compose version >/dev/null 2>&1 || need_packages .ci/packages-demo docker-compose
+    set_names seckill-test-ha seckill-test var/test-demo-ha compose.ha.yaml
 }
 
 verb_test()
@@ -375,28 +393,34 @@ verb_test()
     need_docker
     PORT=$(free_port)
     PROMETHEUS_PORT=$(free_port)
-    set_names seckill-test seckill-test var/test-demo
+    SUBNET=172.31.254
+    export SUBNET
+    use_test
     OFFLINE=yes
     docker_pid=
     trap end_test EXIT
     docker info >/dev/null 2>&1 || start_docker
-    verb_down # remove what a killed test has left
+    remove_test # what a killed test has left
+    use_test
     import_base
     why=$(try_container 2>&1) || not_run "containers do not work: $(echo "$why" | tail -n 1)"
     remove_probe
     check_readme
-    verb_down
-    verb_up
+    remove
+    run_demo
     check_demo
-    verb_down
+    remove
+    check_gone
+    use_test_ha
+    run_ha
+    remove
     check_gone
     echo "removed"
 }
 
 trap stop_child EXIT
 trap 'exit 1' HUP INT TERM
-set_names seckill-demo seckill var/demo
 case ${1:-} in
-up | down | test) "verb_$1" ;;
-*) echo "usage: demo.sh up|down|test" >&2 && exit 2 ;;
+up | ha | down | test) "verb_$1" ;;
+*) echo "usage: demo.sh up|ha|down|test" >&2 && exit 2 ;;
 esac

@@ -1,9 +1,10 @@
 #!/bin/sh
 #
-# postgres-roles.sh - run once by the Postgres image on new data: creates the owner of the tables
-# and the role of the service. The owner is a member of that role and so sees its sessions.
+# postgres-roles.sh [URL] - run once by the Postgres image, or by Patroni with a URL, on new data:
+# creates the owner of the tables and the role of the service. The owner is a member of that role and
+# so sees its sessions.
 set -eu
-psql -XAtq -v ON_ERROR_STOP=1 -v password="$POSTGRES_PASSWORD" -U postgres <<'END'
+psql -XAtq -v ON_ERROR_STOP=1 -v password="$POSTGRES_PASSWORD" -U postgres ${1:+-d "$1"} <<'END'
 create role seckill login password :'password';
 create role seckill_service login password :'password' role seckill;
 create database seckill owner seckill;

@@ -162,6 +162,8 @@ def find_nginx():
 class Nginx:
     """A private nginx; `location` is the configuration of its only location."""
 
+    host = "127.0.0.1"
+
     def __init__(self, place, workers, location, upstream=""):
         self.place = os.path.abspath(place)
         self.port = free_port()

@@ -41,8 +41,10 @@ class Shoppers:
     """Threads that order a voucher until they are stopped. An order without a clear answer is repeated
     under its key."""
 
+    waits_for_lock = True # of an earlier request for the order
+
     def __init__(self, service, voucher, tokens, pause_s=0):
-        self.port, self.path, self.tokens = service.port, f"/v1/vouchers/{voucher}/orders", tokens
+        self.address, self.tokens = (service.host, service.port), tokens
         self.voucher = int(voucher)
         self.pause_s = pause_s
         self.acknowledged = {} # the order and when it was acknowledged, by shopper
@@ -67,21 +69,26 @@ class Shoppers:
         except Exception as error: # of the test; the main thread reports it
             self.failure = error
 
+    def ask(self, client, headers):
+        client.request("POST", f"/v1/vouchers/{self.voucher}/orders", headers=headers)
+        reply = client.getresponse()
+        return reply.status, json.loads(reply.read())
+
     def order(self, shopper):
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WITHIN_S)
+        client = http.client.HTTPConnection(*self.address, timeout=WITHIN_S)
         headers = {"Authorization": f"Bearer {self.tokens[shopper]}", "Idempotency-Key": f"k{shopper}"}
         while not self.is_stopped:
-            client.request("POST", self.path, headers=headers)
-            reply = client.getresponse()
-            body = json.loads(reply.read())
+            status, body = self.ask(client, headers)
             with self.lock:
                 self.requests += 1
-            if reply.status in (200, 201):
+            if status in (200, 201):
                 with self.lock:
                     self.acknowledged[shopper + 1] = (int(body["id"]), time.monotonic())
                 break
-            if reply.status != 503 and body["code"] != "order_in_progress":
-                raise harness.Failed(f"an order was answered {reply.status} {body}")
+            if status != 503 and body["code"] != "order_in_progress":
+                raise harness.Failed(f"an order was answered {status} {body}")
+            if body["code"] == "order_in_progress" and not self.waits_for_lock:
+                break
             self.unclear += body["code"] == "outcome_unknown"
             time.sleep(REPEAT_AFTER_S)
         client.close()

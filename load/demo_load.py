@@ -1,0 +1,177 @@
+#!/usr/bin/env -S python3 -B
+"""demo_load.py order | fault NAME | await | settle | primary | redis - the load of `make demo-ha`, run in
+its container.
+
+  order        order through nginx until `report`; then print for each fault what shoppers saw, and
+               compare all acknowledged orders with the database
+  fault NAME   a fault is about to happen
+  await        wait until orders are acknowledged again
+  settle       wait until each server is in its place
+  primary      print the name of the primary of Postgres; `redis`: that of Redis
+  report       end `order`"""
+
+import http.client
+import os
+import re
+import socket
+import sys
+import time
+
+import harness
+import shopping
+
+SERVICE = "/usr/bin/seckill"
+PLACE = "/tmp"
+FAULTS, END, COUNT = f"{PLACE}/faults", f"{PLACE}/end", f"{PLACE}/count"
+PAUSE_S = 0.02
+ORDERS_AFTER = 50 # acknowledged after a fault
+DATABASES, REDIS, SENTINELS, INSTANCES = (
+    [f"{name}{number}" for number in range(1, count + 1)]
+    for name, count in (("db", 2), ("redis", 2), ("sentinel", 3), ("app", 2)))
+LINE = "{:<34} {:>14} {:>9} {:>7} {:>10} {:>6}"
+
+
+# -- the servers --
+
+def status(host, port, path):
+    """0: no answer."""
+    client = http.client.HTTPConnection(host, port, timeout=2)
+    try:
+        client.request("GET", path)
+        return client.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return 0
+    finally:
+        client.close()
+
+
+def info(host, port, section):
+    """The answer of a server of Redis; "" if there is none."""
+    login = f"AUTH {os.environ['REDIS_PASSWORD']}\r\n" if port == 6379 else ""
+    try:
+        with socket.create_connection((host, port), timeout=2) as stream:
+            stream.sendall(f"{login}INFO {section}\r\n".encode())
+            stream.shutdown(socket.SHUT_WR)
+            with stream.makefile() as lines:
+                return lines.read()
+    except OSError:
+        return ""
+
+
+def primary_of_postgres():
+    found = [name for name in DATABASES if status(name, 8008, "/primary") == 200]
+    return found[0] if len(found) == 1 else None
+
+
+def primary_of_redis():
+    """The one that has a replica."""
+    found = [name for name in REDIS if "state=online" in info(name, 6379, "replication")]
+    return found[0] if len(found) == 1 else None
+
+
+def is_settled():
+    roles = sorted(re.findall("role:([a-z]*)", "".join(info(name, 6379, "replication") for name in REDIS)))
+    seen = {re.sub(".*(status=.*)", r"\1", info(name, 26379, "sentinel"), flags=re.S) for name in SENTINELS}
+    return (primary_of_postgres() is not None
+            and any(status(name, 8008, "/synchronous") == 200 for name in DATABASES)
+            and primary_of_redis() is not None and roles == ["master", "slave"]
+            and len(seen) == 1 and "status=ok" in seen.pop()
+            and all(status(name, 8080, "/readyz") == 200 for name in INSTANCES))
+
+
+# -- orders --
+
+class Visitors(shopping.Shoppers):
+    """They come through nginx, which may have no instance behind it or be away itself. A shopper whose
+    lock is held by an instance that was killed tries no longer."""
+
+    waits_for_lock = False
+
+    def __init__(self, *arguments):
+        self.troubles = [] # time and code of answers that are not an order
+        super().__init__(*arguments)
+
+    def ask(self, client, headers):
+        try:
+            code, body = super().ask(client, headers)
+        except (OSError, http.client.HTTPException, ValueError): # ValueError: a page of nginx
+            client.close()
+            code, body = 503, {"code": "none"}
+        if code not in (200, 201):
+            self.troubles.append((time.monotonic(), body["code"]))
+        return code, body
+
+
+def print_report(visitors, faults):
+    """Returns whether an order was lost."""
+    lost = visitors.lost(os.environ["SECKILL_DATABASE_URL"] + "?target_session_attrs=read-write")
+    print(LINE.format("fault", "longest pause", "refused", "broken", "orders", "lost"))
+    for (name, begin), (_, end) in zip(faults, faults[1:] + [("", time.monotonic())]):
+        times = sorted(at for _, at in visitors.acknowledged.values() if begin <= at < end)
+        pause_s = max(later - at for at, later in zip([begin] + times, times))
+        codes = [code for at, code in visitors.troubles if begin <= at < end]
+        mine = [shopper for shopper in lost if begin <= visitors.acknowledged[shopper][1] < end]
+        print(LINE.format(name, f"{pause_s:.2f} s", len(codes) - codes.count("none"), codes.count("none"),
+                          len(times), len(mine)))
+    print(f"{len(visitors.acknowledged)} orders acknowledged, {len(lost)} lost")
+    return bool(lost)
+
+
+def order():
+    host, _, port = os.environ["ORDER_AT"].rpartition(":")
+    service = harness.Service(SERVICE, int(port), {}, None, host)
+    service.write_tokens(shopping.SHOPPERS, f"{PLACE}/tokens")
+    with open(f"{PLACE}/tokens") as lines:
+        tokens = lines.read().split()
+    visitors = Visitors(service, service.create_voucher("ha", 1_000_000), tokens, PAUSE_S)
+    try:
+        while not os.path.exists(END):
+            with open(COUNT + ".new", "w") as out:
+                out.write(str(visitors.count()))
+            os.replace(COUNT + ".new", COUNT)
+            time.sleep(0.05)
+    finally:
+        visitors.stop()
+    with open(FAULTS) as lines:
+        faults = [(name, float(at)) for at, name in (line.strip().split(" ", 1) for line in lines)]
+    is_lost = print_report(visitors, faults)
+    print(service.command("audit").strip())
+    return int(is_lost)
+
+
+def count():
+    with open(COUNT) as text:
+        return int(text.read())
+
+
+def await_orders():
+    harness.wait_for("orders are acknowledged", lambda: os.path.exists(COUNT))
+    wanted = count() + ORDERS_AFTER
+    harness.wait_for("orders are acknowledged again", lambda: count() >= wanted)
+
+
+def mark_fault(name):
+    with open(FAULTS, "a") as out:
+        out.write(f"{time.monotonic()} {name}\n")
+
+
+def main(verb, *arguments):
+    if verb == "order":
+        return order()
+    if verb == "fault":
+        mark_fault(*arguments)
+    elif verb == "await":
+        await_orders()
+    elif verb == "settle":
+        harness.wait_for("each server is in its place", is_settled)
+    elif verb in ("primary", "redis"):
+        print(primary_of_postgres() if verb == "primary" else primary_of_redis())
+    elif verb == "report":
+        open(END, "w").close()
+    return 0
+
+
+try:
+    sys.exit(main(*sys.argv[1:]))
+except harness.Failed as failed:
+    sys.exit(f"demo_load.py: {failed}")
