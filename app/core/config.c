@@ -73,25 +73,16 @@ static const struct setting {
 
 /* -- names -- */
 
-/* Levenshtein: how many bytes to insert, remove or replace to make `name` of `word`. */
-static size_t edit_distance(const char *word, const char *name)
+/* How many bytes two names have in common, at their beginnings and at their ends. */
+static size_t likeness(const char *a, const char *b)
 {
-    size_t distances[NAME_BYTES_MAX + 1], len = strlen(name);
+    size_t a_len = strlen(a), b_len = strlen(b), begin = 0, end = 0;
 
-    assert(len <= NAME_BYTES_MAX);
-    for (size_t i = 0; i <= len; i++)
-        distances[i] = i;
-    for (; *word != '\0'; word++) {
-        size_t diagonal = distances[0]++;
-
-        for (size_t i = 1; i <= len; i++) {
-            size_t replaced = diagonal + (*word != name[i - 1]);
-
-            diagonal = distances[i];
-            distances[i] = MIN(replaced, 1 + MIN(diagonal, distances[i - 1]));
-        }
-    }
-    return distances[len];
+    while (a[begin] != '\0' && a[begin] == b[begin])
+        begin++;
+    while (end < MIN(a_len, b_len) && a[a_len - 1 - end] == b[b_len - 1 - end])
+        end++;
+    return begin + end;
 }
 
 static const char *nearest_name(const char *word)
@@ -100,7 +91,7 @@ static const char *nearest_name(const char *word)
 
     for (const struct setting *setting = settings; setting < settings + SETTING_COUNT;
          setting++) {
-        if (edit_distance(word, setting->name) < edit_distance(word, nearest->name))
+        if (likeness(word, setting->name) > likeness(word, nearest->name))
             nearest = setting;
     }
     return nearest->name;
