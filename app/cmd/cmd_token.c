@@ -7,10 +7,8 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TTL_S_DEFAULT 86400
-#define PROGRESS_STEP 100000
 
 static const char help[] =
     "usage: seckill token --user N [--role shopper|payment|admin] [--ttl S]\n"
@@ -94,7 +92,6 @@ static enum status print_tokens(const struct auth *auth,
 {
     struct identity identity = options->first;
     int64_t now_s = clock_real_us() / 1000000;
-    bool is_terminal = isatty(STDERR_FILENO);
 
     for (int64_t i = 0; i < options->count; i++, identity.user_id++) {
         enum status status;
@@ -105,12 +102,7 @@ static enum status print_tokens(const struct auth *auth,
             return status;
         puts(token);
         free(token);
-        if (is_terminal && (i + 1) % PROGRESS_STEP == 0)
-            fprintf(stderr, "\r%lld of %lld", (long long)i + 1,
-                    (long long)options->count);
     }
-    if (is_terminal && options->count >= PROGRESS_STEP)
-        fputc('\n', stderr);
     if (fflush(stdout) != 0)
         return err_set(reterr, STATUS_IO, "standard output: %m");
     return STATUS_OK;
