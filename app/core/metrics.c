@@ -235,26 +235,17 @@ void metrics_print(FILE *out, const struct all_metrics *all)
 
     print_requests(&printer);
     print_orders(&printer);
-    print_value(&printer, "seckill_queue_depth", "gauge", printer.sum.queue_depth,
-                "Orders that hold their lock and wait for a transaction.");
-    print_value(&printer, "seckill_in_flight", "gauge", printer.sum.in_flight,
-                "Order requests accepted and not yet completed.");
-    print_value(&printer, "seckill_connections", "gauge", printer.sum.connections,
-                "Open HTTP connections.");
-    print_value(&printer, "seckill_log_dropped_total", "counter", printer.sum.log_dropped,
-                "Log lines that could not be written to standard error in time.");
-    print_value(&printer, "seckill_lock_lost_total", "counter", printer.sum.lock_lost,
-                "Locks lost before their release.");
-    print_value(&printer, "seckill_batch_splits_total", "counter",
-                printer.sum.batch_splits,
-                "Batches split in two because Postgres refused one of their rows.");
-    print_value(&printer, "seckill_outcome_lookups_total", "counter",
-                printer.sum.outcome_lookups,
-                "Batches whose connection was lost and whose outcome was looked up.");
-    print_value(&printer, "seckill_lock_bypassed", "gauge", printer.sum.bypassing,
-                "Loops that currently sell without Redis.");
-    print_value(&printer, "seckill_expiry_leader", "gauge", printer.sum.expiry_leader,
-                "1 in the instance that expires unpaid orders.");
+    /* clang-format off */
+    print_value(&printer, "seckill_queue_depth", "gauge", printer.sum.queue_depth, "Orders that hold their lock and wait for a transaction.");
+    print_value(&printer, "seckill_in_flight", "gauge", printer.sum.in_flight, "Order requests accepted and not yet completed.");
+    print_value(&printer, "seckill_connections", "gauge", printer.sum.connections, "Open HTTP connections.");
+    print_value(&printer, "seckill_log_dropped_total", "counter", printer.sum.log_dropped, "Log lines that could not be written to standard error in time.");
+    print_value(&printer, "seckill_lock_lost_total", "counter", printer.sum.lock_lost, "Locks lost before their release.");
+    print_value(&printer, "seckill_batch_splits_total", "counter", printer.sum.batch_splits, "Batches split in two because Postgres refused one of their rows.");
+    print_value(&printer, "seckill_outcome_lookups_total", "counter", printer.sum.outcome_lookups, "Batches whose connection was lost and whose outcome was looked up.");
+    print_value(&printer, "seckill_lock_bypassed", "gauge", printer.sum.bypassing, "Loops that currently sell without Redis.");
+    print_value(&printer, "seckill_expiry_leader", "gauge", printer.sum.expiry_leader, "1 in the instance that expires unpaid orders.");
+    /* clang-format on */
     print_dependencies(&printer);
     print_durability(&printer);
     print_catalogue_age(&printer);
