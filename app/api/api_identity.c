@@ -5,7 +5,7 @@
  * with the token, so that the list stays short. A look-up costs one round trip and no
  * allocation; those of a turn leave in one write.
  */
-#include "app/api/api_identity.h"
+#include "app/api/api_routes.h"
 
 #include "app/api/api_problem.h"
 #include "base/clock.h"

@@ -1,7 +1,5 @@
 /* api_input.c - reads and checks input; answers invalid input with a problem. */
-#include "app/api/api_input.h"
-
-#include "app/api/api_problem.h"
+#include "app/api/api_routes.h"
 
 #include <stdio.h>
 #include <string.h>

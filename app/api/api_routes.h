@@ -1,11 +1,56 @@
-/* api_routes.h - the handlers of the routes. */
+/* api_routes.h - the handlers of the routes, and what they share. */
 #ifndef API_ROUTES_H
 #define API_ROUTES_H
 
-#include "app/api/api_identity.h"
-#include "app/api/api_input.h"
 #include "app/api/api_problem.h"
 #include "app/api/api_request.h"
+#include "app/api/json.h"
+
+/* api_identity.c: who calls, by bearer token, rate limit, revocation and role */
+
+/**
+ * Identify the caller, then call `identified` with request->identity set.
+ *
+ * A token that has an id is looked up in the revocation list first: then `identified` is
+ * called after this function has returned. A caller without a valid token, above the rate
+ * limit, or of a role that the route does not permit is answered here. The handler that
+ * `identified` is may call this again: that calls the next one at once.
+ */
+void api_identify(struct api_request *request, api_handler identified);
+
+/**
+ * Check the token of the request; STATUS_OK sets request->identity.
+ *
+ * Returns  as auth_check(); STATUS_REFUSED also if there is no token; STATUS_INVALID: the
+ *          header is repeated
+ */
+MUST_CHECK enum status api_check_token(struct api_request *request);
+
+/** Take a token of `key`; a limiter of NULL has no limit. True: none is left, the request
+ *  is answered. */
+MUST_CHECK bool api_is_limited(struct api_request *request, const char *policy,
+                               struct limiter *limiter, uint64_t key);
+
+/** The caller as the history records it, "admin:7". */
+void api_name_actor(const struct api_request *request, char ret_actor[ACTOR_BYTES]);
+
+/* api_input.c: bodies, parameters of the query */
+
+/**
+ * Read the body by the table `fields`, see json_read(). Its texts are valid until the
+ * request is answered.
+ *
+ * Returns  false: the request is answered
+ */
+MUST_CHECK bool api_read_body(struct api_request *request,
+                              const struct json_field *fields, void *target);
+
+/** The parameter `limit`, 1..100, default 20. False: the request is answered. */
+MUST_CHECK bool api_read_limit(struct api_request *request, unsigned *ret_limit);
+
+/** The parameter `name`, an id; 0 if absent. False: the request is answered. */
+MUST_CHECK bool api_read_query_id(struct api_request *request, const char *name,
+                                  int64_t *ret_id);
 
 /* api_vouchers.c */
 void api_create_voucher(struct api_request *request);

@@ -37,21 +37,11 @@ static const struct {
     {".yaml", "application/yaml"},
 };
 
-static bool ends_with(const char *text, size_t len, const char *ending)
-{
-    size_t ending_len = strlen(ending);
-
-    return len >= ending_len && memcmp(text + len - ending_len, ending, ending_len) == 0;
-}
-
+/* The path has no other dots than that of the ending, and perhaps of ".gz" behind it. */
 static const char *type_of(const char *path)
 {
-    size_t len = strlen(path);
-
-    if (ends_with(path, len, ".gz"))
-        len -= strlen(".gz");
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        if (ends_with(path, len, types[i].ending))
+        if (strstr(path, types[i].ending) != NULL)
             return types[i].type;
     }
     return "application/octet-stream";
@@ -100,7 +90,7 @@ static struct http_page *page_create(const struct embedded *file)
     http_reply_add(&reply, "ETag", etag);
     http_reply_add(&reply, "Cache-Control", "no-cache");
     http_reply_add(&reply, "Vary", "Accept-Encoding");
-    if (ends_with(file->path, strlen(file->path), ".gz"))
+    if (strstr(file->path, ".gz") != NULL)
         http_reply_add(&reply, "Content-Encoding", "gzip");
     return http_page_create(&reply);
 }

@@ -3,7 +3,6 @@
  *
  * An answer is read back from what the handler rendered.
  */
-#include "app/api/api_identity.h"
 #include "app/api/api_routes.h"
 #include "app/test/sim/sim.h"
 #include "app/test/sim/sim_memory.h"
