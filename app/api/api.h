@@ -53,6 +53,8 @@ void api_set_auth(struct api *api, const struct auth *auth);
 size_t api_context_bytes(void);
 bool api_reads_body(struct http_request *http, void *arg);
 void api_handle(struct http_request *http, void *arg);
+size_t api_print_event(struct http_listener *listener, char ret_event[HTTP_EVENT_BYTES],
+                       void *arg);
 void api_answered(struct http_request *http, unsigned status, void *arg);
 
 #endif

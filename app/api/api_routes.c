@@ -32,6 +32,7 @@ static const struct api_route routes[] = {
     ROUTE(POST,  "/v1/vouchers/{id}/ticket",  TICKET,         SHOPPER | MEMORY_FIRST | READS_BODY, api_make_ticket),
     ROUTE(GET,   "/v1/vouchers/{id}",         VOUCHER,        ANYONE,                              api_read_voucher),
     ROUTE(PATCH, "/v1/vouchers/{id}",         VOUCHER,        ADMIN | READS_BODY,                  api_patch_voucher),
+    ROUTE(GET,   "/v1/vouchers/{id}/stream",  STREAM,         ANYONE,                              api_stream_voucher),
     ROUTE(GET,   "/v1/vouchers",              VOUCHERS,       ANYONE,                              api_list_vouchers),
     ROUTE(POST,  "/v1/vouchers",              VOUCHERS,       ADMIN | READS_BODY,                  api_create_voucher),
     ROUTE(POST,  "/v1/vouchers/{id}/restock", RESTOCK,        ADMIN | READS_BODY,                  api_restock_voucher),

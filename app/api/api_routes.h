@@ -70,6 +70,9 @@ struct api_reading_key {
 /** Read, and answer the request. */
 void api_share_reading(struct api_request *request, const struct api_reading_key *key);
 
+/* api_stream.c */
+void api_stream_voucher(struct api_request *request);
+
 /* api_ticket.c */
 void api_make_ticket(struct api_request *request);
 

@@ -59,6 +59,7 @@ static const struct setting {
     NUMBER("SECKILL_TICKET_TTL_S",          ticket_ttl_s, "120", 5, 3600, "lifetime of a ticket, and of the challenge to earn one")
     TEXT(  "SECKILL_TRUSTED_PROXIES",       trusted_proxies, "", "networks whose X-Forwarded-For is trusted, e.g. 10.0.0.0/8,::1")
     NUMBER("SECKILL_CONNECTIONS_PER_IP",    connections_per_ip, "0", 0, 1000000, "connections of one address per worker, trusted proxies exempt; 0: unlimited")
+    NUMBER("SECKILL_LISTENERS_MAX",         listeners_max, "10000", 0, 100000, "listeners to the stock of vouchers per worker; above this they get one event and ask again")
     NUMBER("SECKILL_IDLE_TIMEOUT_S",        idle_timeout_s, "75", 1, 3600, "maximum wait for the next request head; then the connection is closed")
     NUMBER("SECKILL_DRAIN_S",               drain_s, "1", 0, 30, "after SIGTERM, time for a proxy to use its idle connections once more")
     NUMBER("SECKILL_REQUEST_TIMEOUT_S",     request_timeout_s, "30", 1, 600, "maximum time to receive a request body, and again to send the answer")

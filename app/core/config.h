@@ -48,8 +48,9 @@ struct config {
     int64_t rate_per_ip;
     const char *ticket_secret;
     int64_t ticket_ttl_s;
-    const char *trusted_proxies;   /* networks, see address.h */
-    int64_t connections_per_ip;    /* 0: unlimited */
+    const char *trusted_proxies; /* networks, see address.h */
+    int64_t connections_per_ip;  /* 0: unlimited */
+    int64_t listeners_max;
     int64_t idle_timeout_s;        /* between two requests of a connection */
     int64_t drain_s;               /* for the last request of an idle connection */
     int64_t request_timeout_s;     /* to receive a body, and to send an answer */

@@ -20,6 +20,7 @@
     X(NONE,           "none") \
     X(VOUCHERS,       "/v1/vouchers") \
     X(VOUCHER,        "/v1/vouchers/{id}") \
+    X(STREAM,         "/v1/vouchers/{id}/stream") \
     X(RESTOCK,        "/v1/vouchers/{id}/restock") \
     X(TICKET,         "/v1/vouchers/{id}/ticket") \
     X(PLACE,          "/v1/vouchers/{id}/orders") \

@@ -113,6 +113,19 @@ struct http_page *http_page_create(const struct http_reply *reply);
 void http_page_free(struct http_page *page); /* accepts NULL */
 void http_answer_page(struct http_request *request, struct http_page *page);
 
+/* -- server-sent events -- */
+
+#define HTTP_EVENT_BYTES 160
+
+struct http_listener {
+    int64_t id;
+    int64_t content, sent_us; /* of the last event, for print_event(); 0 at first */
+};
+
+/** Answer by events until the client leaves or reads too slowly, or the server quiesces. False:
+ *  not possible (TLS, HEAD, listeners_max, memory): the request is still to be answered. */
+MUST_CHECK bool http_stream(struct http_request *request, int64_t id);
+
 /* -- the server -- */
 
 struct http_options {
@@ -124,13 +137,17 @@ struct http_options {
     size_t connections_per_address; /* 0: no limit; trusted proxies have none */
     unsigned idle_timeout_s;        /* for the next request to arrive, with its headers */
     unsigned request_timeout_s;     /* for a body to arrive, and for an answer to leave */
-    size_t context_bytes;           /* of http_context() */
+    size_t listeners_max;
+    size_t context_bytes; /* of http_context() */
     /* Whether to keep the body of a request, whose head has arrived. Otherwise the body is
        received without being stored. */
     bool (*reads_body)(struct http_request *request, void *arg);
     /* A request has arrived. One that has a defect or is too large is passed without its
        body, and must be answered at once. */
     void (*handle)(struct http_request *request, void *arg);
+    /* Returns the length of the event that a listener should receive now; 0: none */
+    size_t (*print_event)(struct http_listener *listener,
+                          char ret_event[HTTP_EVENT_BYTES], void *arg);
     /* called before an answer is sent, for metrics and logs */
     void (*answered)(struct http_request *request, unsigned status, void *arg);
     void *arg;

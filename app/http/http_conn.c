@@ -142,8 +142,13 @@ static struct conn *conn_begin(struct conns *conns, struct MHD_Connection *conne
     return conn;
 }
 
-static void conn_end(struct conns *conns, struct conn *conn)
+void conn_end(struct conns *conns, struct conn *conn)
 {
+    if (conn != NULL && conn->is_stream) {
+        conn->is_stream = false;
+        conn->state = CONN_STREAM;
+        return;
+    }
     conns->count--;
     if (conn == NULL)
         return;
@@ -158,12 +163,12 @@ void http_print(const struct http *http, FILE *out)
         [CONN_OPENING] = "opening", [CONN_IDLE] = "idle",
         [CONN_READING] = "reading", [CONN_WORKING] = "working",
         [CONN_WRITING] = "writing", [CONN_ENDING] = "ending",
-        [CONN_DRAINED] = "drained"};
-    size_t counts[CONN_DRAINED + 1] = {0};
+        [CONN_DRAINED] = "drained", [CONN_STREAM] = "stream"};
+    size_t counts[CONN_STREAM + 1] = {0};
 
     LIST_EACH(struct conn, conn, &http->conns.all, link)
         counts[conn->state]++;
-    for (size_t i = 0; i <= CONN_DRAINED; i++)
+    for (size_t i = 0; i <= CONN_STREAM; i++)
         fprintf(out, "%c\"%s\":%zu", i == 0 ? '{' : ',', names[i], counts[i]);
     fputc('}', out);
 }

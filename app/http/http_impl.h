@@ -19,6 +19,7 @@ enum conn_state {
     CONN_WRITING, /* waiting for the client to read the answer */
     CONN_ENDING,  /* shut down after a timeout */
     CONN_DRAINED, /* answered and closed, while the client is still sending */
+    CONN_STREAM, /* closed by libmicrohttpd, while the client listens, see http_stream.c */
 };
 
 struct drain;
@@ -31,6 +32,7 @@ struct conn {
     uint64_t since_ms;   /* when the state began, by the loop's clock */
     enum conn_state state;
     bool is_refused;   /* the answer was sent before the whole request had arrived */
+    bool is_stream;    /* the first conn_end() is not the last */
     bool is_query_cut; /* the request has more parameters than fit into memory */
 };
 
@@ -58,6 +60,8 @@ enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr, socklen
 /** For MHD_OPTION_NOTIFY_CONNECTION; `arg`: the conns. */
 void conns_notify(void *arg, struct MHD_Connection *connection, void **slot,
                   enum MHD_ConnectionNotificationCode what);
+
+void conn_end(struct conns *conns, struct conn *conn); /* accepts NULL */
 
 /** NULL if memory was short when it was opened: then it has no timeouts. */
 struct conn *conn_of(struct MHD_Connection *connection);
@@ -99,6 +103,9 @@ struct http {
     struct MHD_Daemon *daemon;
     struct conns conns;
     struct list free_requests;
+    struct list streams; /* the next to visit first */
+    size_t stream_count;
+    uint64_t visited_ms;
     struct http_options options;
     size_t pending;   /* see http_pending() */
     size_t open;      /* see http_open() */
@@ -124,6 +131,19 @@ void *http_on_target(void *arg, const char *target, struct MHD_Connection *conne
 /** The first value of a header; NULL: absent. */
 const char *http_lookup(const struct http_request *request, const char *name,
                         size_t *ret_len);
+
+/* -- http_reply.c -- */
+
+/** NULL: close the connection without an answer. */
+void http_queue(struct http_request *request, unsigned status,
+                struct MHD_Response *response);
+
+/* -- http_stream.c -- */
+
+#define STREAMS_VISIT_MS 25
+
+void streams_visit(struct http *http); /* to be called that often, or more often */
+void streams_end(struct http *http);
 
 /* -- http_trace.c -- */
 

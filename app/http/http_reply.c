@@ -101,8 +101,8 @@ static bool add_individual(const struct http_request *request,
     return !is_last(request) || add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 
-static void queue(struct http_request *request, unsigned status,
-                  struct MHD_Response *response)
+void http_queue(struct http_request *request, unsigned status,
+                struct MHD_Response *response)
 {
     struct http *http = request->http;
 
@@ -126,7 +126,7 @@ static void queue_individual(struct http_request *request, unsigned status,
 {
     bool ok = response != NULL && add_individual(request, response);
 
-    queue(request, status, ok ? response : NULL);
+    http_queue(request, status, ok ? response : NULL);
     if (response != NULL)
         MHD_destroy_response(response); /* the connection holds its own reference */
 }
@@ -237,5 +237,5 @@ void http_answer_page(struct http_request *request, struct http_page *page)
         request->has_id || is_private(request))
         queue_individual(request, page->status, page_copy(page));
     else
-        queue(request, page->status, page->response);
+        http_queue(request, page->status, page->response);
 }

@@ -169,8 +169,11 @@ static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *conne
         *data_len = 0;
         return ok ? MHD_YES : MHD_NO;
     }
-    if (!request->is_answered && !request->is_suspended)
+    if (!request->is_answered && !request->is_suspended) {
         request_handle(request);
+        if (request->conn != NULL && request->conn->is_stream)
+            return MHD_YES; /* suspended: comes again */
+    }
     return request->is_broken ? MHD_NO : MHD_YES;
 }
 
@@ -229,6 +232,7 @@ void http_turn(struct http *http)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms = 0;
 
+    streams_visit(http);
     if (conns_sweep(&http->conns)) {
         free_requests(http);
         malloc_trim(0);
@@ -246,6 +250,8 @@ void http_turn(struct http *http)
     }
     if (wait_ms > SWEEP_MS_MAX)
         wait_ms = SWEEP_MS_MAX;
+    if (http->stream_count > 0 && wait_ms > STREAMS_VISIT_MS)
+        wait_ms = STREAMS_VISIT_MS;
     if (wait_ms == 0 || !uv_is_active((uv_handle_t *)&http->timer))
         uv_timer_start(&http->timer, server_on_timer, wait_ms, 0);
 }
@@ -291,6 +297,7 @@ enum status http_start(const struct http_options *options, struct http **ret_htt
         return STATUS_NO_MEMORY;
     http->options = *options;
     list_init(&http->free_requests);
+    list_init(&http->streams);
     conns_init(&http->conns, &http->options);
     http->daemon = daemon_start(http);
     if (http->daemon == NULL) {
@@ -331,6 +338,7 @@ void http_quiesce(struct http *http)
     fd = MHD_quiesce_daemon(http->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);
+    streams_end(http);
     http->is_quiesced = true;
 }
 
@@ -354,6 +362,7 @@ void http_stop(struct http *http)
     if (http == NULL)
         return;
     assert(http->pending == 0);
+    streams_end(http);
     uv_poll_stop(&http->poll);
     uv_close((uv_handle_t *)&http->poll, NULL);
     uv_close((uv_handle_t *)&http->timer, NULL);

@@ -213,10 +213,10 @@ const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t
 {
     struct catalogue_entry *entry = idmap_get(&catalogue->entries, id);
 
-    if (entry == NULL || !is_fresh(entry, clock_mono_us()))
+    if (entry == NULL)
         return NULL;
     entry->is_used = true;
-    return entry;
+    return is_fresh(entry, clock_mono_us()) ? entry : NULL;
 }
 
 void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wait *wait,

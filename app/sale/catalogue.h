@@ -60,7 +60,7 @@ struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store);
  *  memory in a later turn. Accepts NULL. */
 void catalogue_close(struct catalogue *catalogue);
 
-/** The entry if it is valid; else NULL: then call catalogue_read(). */
+/** The entry if it is valid; else NULL: then call catalogue_read(), or try again. */
 const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t id);
 
 /** Read the entry, in one query with all others that this turn requests. The callback is

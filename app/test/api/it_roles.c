@@ -32,6 +32,7 @@ static const struct row {
 } rows[] = {
     {"GET /v1/vouchers", NULL, NONE, EVERYONE},
     {"GET /v1/vouchers/V", NULL, NONE, EVERYONE},
+    {"GET /v1/vouchers/V/stream", NULL, NONE, EVERYONE},
     {"POST /v1/vouchers",
      "{\"title\":\"t\",\"price_cents\":1,\"face_value_cents\":1,\"stock\":0,\"begin_at\":"
      "\"2030-01-01T00:00:00Z\",\"end_at\":\"2031-01-01T00:00:00Z\"}",
@@ -69,9 +70,10 @@ static int64_t next_user = 1000;
 static int setup(void **state)
 {
     const char *const env[] = {"SECKILL_JWT_ISSUER=mint", "SECKILL_JWT_AUDIENCE=shop",
-                               NULL};
+                               "SECKILL_LISTENERS_MAX=0", NULL};
     const char *const with_tickets[] = {
-        "SECKILL_TICKET_SECRET=a secret of tickets, 32 bytes or more of it", NULL};
+        "SECKILL_TICKET_SECRET=a secret of tickets, 32 bytes or more of it",
+        "SECKILL_LISTENERS_MAX=0", NULL}; /* a stream has an end */
     struct fixture *fixture = fixture_open();
 
     *state = fixture;

@@ -108,7 +108,8 @@ class World:
             "SECKILL_DATABASE_URL": self.servers.env["SECKILL_DATABASE_URL"],
             "SECKILL_REDIS_URL": self.servers.env["SECKILL_REDIS_URL"], "SECKILL_WORKERS": "2",
             "SECKILL_JWT_SECRET": harness.new_secret(), "SECKILL_TICKET_SECRET": harness.new_secret(),
-            "SECKILL_RATE_PER_USER": "0"}, f"{self.place}/seckill.log")
+            "SECKILL_RATE_PER_USER": "0", "SECKILL_LISTENERS_MAX": "0"}, # a stream has an end
+            f"{self.place}/seckill.log")
         self.service.migrate(self.servers.env["PG_OWNER_URL"])
         stack.callback(self.service.stop)
         self.service.start()

@@ -24,10 +24,11 @@ static char voucher_id[ID_SIZE], order_id[ID_SIZE];
 
 static int setup(void **state)
 {
+    static const char *const env[] = {"SECKILL_LISTENERS_MAX=0", NULL}; /* streams end */
     struct fixture *fixture = fixture_open();
 
     *state = fixture;
-    service = fixture_serve(fixture, NULL);
+    service = fixture_serve(fixture, env);
     fixture_share_services(fixture);
     make_voucher(service, &(struct sale){.stock = 1000}, voucher_id);
     snprintf(

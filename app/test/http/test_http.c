@@ -1,13 +1,17 @@
-/* test_http.c - the headers of all answers; the server runs in the loop of the test. */
+/* test_http.c - the headers of all answers, and streams; the server runs in the loop of the
+ * test. */
 #include "app/http/http.h"
 #include "app/test/http_client.h"
 #include "base/clock.h"
 
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -17,6 +21,7 @@ struct site {
     struct http *http;
     struct http_page *page;
     struct client_address address;
+    int events_left; /* per listener */
 };
 
 static struct site site;
@@ -27,7 +32,7 @@ static void on_turn_end(uv_prepare_t *prepare)
     http_turn(site.http);
 }
 
-/* "/page" is a prepared page, "/html" is made for each request, the rest is JSON. */
+/* "/stream" is a stream where possible, "/page" is a prepared page, "/html" is made for each request, the rest is JSON. */
 static void handle(struct http_request *request, void *arg)
 {
     bool is_html = strcmp(http_path(request), "/html") == 0;
@@ -38,6 +43,8 @@ static void handle(struct http_request *request, void *arg)
                                      .body_len = 2};
 
     (void)arg;
+    if (strcmp(http_path(request), "/stream") == 0 && http_stream(request, 7))
+        return;
     if (strcmp(http_path(request), "/page") == 0)
         http_answer_page(request, site.page);
     else
@@ -58,11 +65,24 @@ static void answered(struct http_request *request, unsigned status, void *arg)
     (void)arg;
 }
 
+static size_t print_event(struct http_listener *listener,
+                          char ret_event[HTTP_EVENT_BYTES], void *arg)
+{
+    (void)arg;
+    if (listener->content >= site.events_left)
+        return 0;
+    listener->content++;
+    return (size_t)snprintf(ret_event, HTTP_EVENT_BYTES, "data: %d of %d%80s\n\n",
+                            (int)listener->content, (int)listener->id, "");
+}
+
 static int setup(void **state)
 {
     struct http_options options = {.loop = &site.loop,
+                                   .listeners_max = 2,
                                    .idle_timeout_s = 60,
                                    .request_timeout_s = 60,
+                                   .print_event = print_event,
                                    .reads_body = reads_body,
                                    .handle = handle,
                                    .answered = answered};
@@ -96,6 +116,15 @@ static int teardown(void **state)
     http_free(site.http);
     http_page_free(site.page);
     return uv_loop_close(&site.loop);
+}
+
+static bool runs_until(bool (*check)(void *arg), void *arg)
+{
+    int64_t end_us = clock_mono_us() + CLIENT_TIMEOUT_MS * INT64_C(1000);
+
+    while (!check(arg) && clock_mono_us() < end_us)
+        uv_run(&site.loop, UV_RUN_ONCE);
+    return check(arg);
 }
 
 /* Valid until the connection is closed. */
@@ -215,6 +244,133 @@ static void test_answer_page__has_the_date_of_now(void **state)
     client_close(conn);
 }
 
+/* -- streams -- */
+
+#define LISTEN "GET /stream HTTP/1.1\r\nHost: a\r\nX-Request-Id: r-1\r\n\r\n"
+
+/* What a listener has received. */
+struct heard {
+    struct client *conn;
+    size_t len;
+    char text[4096];
+    const char *wanted;
+};
+
+static void listen_to(struct heard *heard)
+{
+    memset(heard, 0, sizeof(*heard));
+    heard->conn = client_open(&site.address);
+    assert_true(client_write(heard->conn, LISTEN, strlen(LISTEN)));
+}
+
+static bool has_heard(void *arg)
+{
+    struct heard *heard = arg;
+    ssize_t count = recv(client_fd(heard->conn), heard->text + heard->len,
+                         sizeof(heard->text) - heard->len - 1, MSG_DONTWAIT);
+
+    if (count > 0)
+        heard->len += (size_t)count;
+    return strstr(heard->text, heard->wanted) != NULL;
+}
+
+static void assert_heard(struct heard *heard, const char *wanted)
+{
+    heard->wanted = wanted;
+    if (!runs_until(has_heard, heard))
+        fail_msg("expected %s: %s", wanted, heard->text);
+}
+
+static bool is_alone(void *arg)
+{
+    (void)arg;
+    return http_connections(site.http) == 0;
+}
+
+static bool is_connected(void *arg)
+{
+    return !is_alone(arg);
+}
+
+static void test_stream__lasts_until_the_client_leaves(void **state)
+{
+    struct client *other = client_open(&site.address);
+    struct heard heard;
+
+    (void)state;
+    site.events_left = 3;
+    listen_to(&heard);
+    assert_heard(&heard, "data: 3 of 7");
+    assert_non_null(strstr(heard.text, "HTTP/1.1 200 OK\r\nDate: "));
+    assert_non_null(strstr(heard.text, "Content-Type: text/event-stream\r\n"));
+    assert_non_null(strstr(heard.text, "X-Accel-Buffering: no\r\n"));
+    assert_non_null(strstr(heard.text, "X-Request-Id: r-1\r\n\r\ndata: 1 of 7"));
+    assert_int_equal(get(other, "/json", "")->status, 200);
+    site.events_left = 4;
+    assert_heard(&heard, "data: 4 of 7");
+    assert_int_equal(http_connections(site.http), 2);
+    assert_int_equal(http_pending(site.http) + http_open(site.http), 0);
+    client_close(heard.conn);
+    client_close(other);
+    assert_true(runs_until(is_alone, NULL));
+}
+
+static void test_stream__beyond_the_limit_is_not_kept(void **state)
+{
+    struct client *other = client_open(&site.address);
+    struct heard heard[2];
+
+    (void)state;
+    site.events_left = 1;
+    for (int i = 0; i < 2; i++) {
+        listen_to(&heard[i]);
+        assert_heard(&heard[i], "data: 1 of 7");
+    }
+    for (int i = 0; i < 2; i++) /* an ordinary answer, which keeps the connection */
+        assert_header(get(other, "/stream", ""), "Content-Type", "application/json");
+    client_abort(heard[0].conn);
+    client_close(heard[1].conn);
+    client_close(other);
+    assert_true(runs_until(is_alone, NULL));
+}
+
+/* The events that it does not read fill its buffer and that of the service. */
+static void test_stream__of_a_client_that_does_not_read_ends(void **state)
+{
+    struct sockaddr_in peer = {.sin_family = AF_INET,
+                               .sin_port = htons(site.address.port)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0), bytes = 1;
+
+    (void)state;
+    site.events_left = 1000000;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+    peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&peer, sizeof(peer)), 0);
+    assert_int_equal(send(fd, LISTEN, strlen(LISTEN), 0), strlen(LISTEN));
+    assert_true(runs_until(is_connected, NULL));
+    assert_true(runs_until(is_alone, NULL));
+    close(fd);
+}
+
+/* No connection is accepted after it, so it is the last test. */
+static void test_stream__ends_when_the_server_quiesces(void **state)
+{
+    struct client *other = client_open(&site.address);
+    struct heard heard;
+
+    (void)state;
+    site.events_left = 1;
+    listen_to(&heard);
+    assert_heard(&heard, "data: 1 of 7");
+    assert_int_equal(get(other, "/json", "")->status, 200);
+    http_quiesce(site.http);
+    assert_true(client_ends(heard.conn, CLIENT_TIMEOUT_MS));
+    assert_header(get(other, "/stream", ""), "Content-Type", "application/json");
+    client_close(heard.conn);
+    client_close(other);
+    assert_true(runs_until(is_alone, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +378,10 @@ int main(void)
         cmocka_unit_test(test_answer__of_json_has_no_content_policy),
         cmocka_unit_test(test_answer_page__with_a_request_id_has_the_same_headers),
         cmocka_unit_test(test_answer_page__has_the_date_of_now),
+        cmocka_unit_test(test_stream__lasts_until_the_client_leaves),
+        cmocka_unit_test(test_stream__beyond_the_limit_is_not_kept),
+        cmocka_unit_test(test_stream__of_a_client_that_does_not_read_ends),
+        cmocka_unit_test(test_stream__ends_when_the_server_quiesces),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

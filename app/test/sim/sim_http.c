@@ -131,6 +131,11 @@ const char *http_trace_sent(struct http_request *request UNUSED)
     return NULL;
 }
 
+bool http_stream(struct http_request *request UNUSED, int64_t id UNUSED)
+{
+    return false; /* no shopper listens */
+}
+
 const struct http *http_of(const struct http_request *request)
 {
     return sim_shoppers_http(request->owner);

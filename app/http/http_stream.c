@@ -1,0 +1,142 @@
+/*
+ * http_stream.c - server-sent events.
+ *
+ * libmicrohttpd looks at all suspended connections whenever it resumes one, so thousands of
+ * suspended listeners would slow down every answer. Therefore the socket of a listener is
+ * taken over: libmicrohttpd finds an unconnected one in its place, and closes that.
+ *
+ * The listeners are visited in turn, each four times a second. The events of a visit are
+ * bounded, which leaves time for orders: many listeners receive them more rarely. Nothing is
+ * queued: a listener whose small socket buffer is full is disconnected.
+ */
+#include "app/http/http_impl.h"
+
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define VISITS_OF_ALL     10  /* in a quarter of a second */
+#define EVENTS_PER_VISIT  100 /* 4,000 a second */
+#define SEND_BUFFER_BYTES 8192
+#define SEND_FLAGS        (MSG_DONTWAIT | MSG_NOSIGNAL)
+
+struct stream {
+    struct list link; /* in http->streams */
+    struct conn *conn;
+    struct http_listener listener;
+    int fd;
+};
+
+static void stream_end(struct http *http, struct stream *stream)
+{
+    list_remove(&stream->link);
+    http->stream_count--;
+    conn_end(&http->conns, stream->conn);
+    close(stream->fd);
+    free(stream);
+}
+
+void streams_end(struct http *http)
+{
+    LIST_EACH_SAFE(struct stream, stream, &http->streams, link)
+        stream_end(http, stream);
+}
+
+void streams_visit(struct http *http)
+{
+    const struct http_options *options = &http->options;
+    uint64_t now_ms = uv_now(options->loop);
+    size_t count = http->stream_count, events = 0;
+
+    if (now_ms - http->visited_ms < STREAMS_VISIT_MS)
+        return;
+    http->visited_ms = now_ms;
+    for (size_t i = 0; i * VISITS_OF_ALL < count && events < EVENTS_PER_VISIT; i++) {
+        struct stream *stream = LIST_SHIFT(struct stream, &http->streams, link);
+        char event[HTTP_EVENT_BYTES];
+        size_t len = options->print_event(&stream->listener, event, options->arg);
+
+        list_append(&http->streams, &stream->link);
+        events += len > 0;
+        if (len > 0 ? send(stream->fd, event, len, SEND_FLAGS) != (ssize_t)len
+                    : recv(stream->fd, event, sizeof(event), MSG_DONTWAIT) == 0)
+            stream_end(http, stream);
+    }
+}
+
+/* -- start -- */
+
+static void send_head(const struct http_request *request, int fd)
+{
+    char head[512], id[HTTP_REQUEST_ID_MAX + 1];
+    time_t now_s = (time_t)(clock_real_us() / 1000000);
+    struct tm now;
+    size_t len = strftime(head, sizeof(head),
+                          "HTTP/1.1 200 OK\r\nDate: %a, %d %b %Y %H:%M:%S GMT\r\n"
+                          "Content-Type: text/event-stream\r\n"
+                          "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
+                          "X-Content-Type-Options: nosniff\r\nConnection: close\r\n",
+                          gmtime_r(&now_s, &now));
+
+    if (http_copy_request_id(request, id))
+        len += (size_t)sprintf(head + len, "X-Request-Id: %s\r\n", id);
+    stpcpy(head + len, "\r\n");
+    (void)send(fd, head, len + 2, SEND_FLAGS);
+}
+
+/* Returns  the socket of the client, or -1. libmicrohttpd does not watch that of a suspended
+            connection, so another can take its place. */
+static int take_socket(struct http_request *request)
+{
+    unsigned timeout_ms = request->http->options.request_timeout_s * 1000;
+    int bytes = SEND_BUFFER_BYTES, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int taken =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+            ->connect_fd;
+    int copy = fd >= 0 ? fcntl(taken, F_DUPFD_CLOEXEC, 0) : -1;
+
+    if (copy >= 0) {
+        if (!request->is_suspended)
+            MHD_suspend_connection(request->connection);
+        request->is_suspended = true;
+        dup3(fd, taken, O_CLOEXEC);
+        setsockopt(copy, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+        /* a client that has vanished acknowledges no event */
+        setsockopt(copy, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    }
+    if (fd >= 0)
+        close(fd);
+    return copy;
+}
+
+bool http_stream(struct http_request *request, int64_t id)
+{
+    struct http *http = request->http;
+    struct stream *stream = NULL;
+
+    if (http->options.tls == NULL && !http->is_quiesced && request->method == HTTP_GET &&
+        http->stream_count < http->options.listeners_max && request->conn != NULL)
+        stream = calloc(1, sizeof(*stream));
+    if (stream == NULL || (stream->fd = take_socket(request)) < 0) {
+        free(stream);
+        return false;
+    }
+    stream->listener.id = id;
+    stream->conn = request->conn;
+    stream->conn->is_stream = true;
+    list_append(&http->streams, &stream->link);
+    http->stream_count++;
+    http->options.answered(request, MHD_HTTP_OK, http->options.arg);
+    send_head(request, stream->fd);
+    uv_timer_stop(&http->timer); /* http_turn() starts it for the next visit */
+    http_queue(request, 0, NULL);
+    return true;
+}

@@ -1,0 +1,146 @@
+/* it_stream.c - GET /v1/vouchers/{id}/stream of a running sale. */
+#include "app/test/fixture.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static struct service *service;
+
+static int setup(void **state)
+{
+    struct fixture *fixture = fixture_open();
+
+    *state = fixture;
+    service = fixture_serve(fixture, NULL);
+    fixture_share_services(fixture);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    return fixture_close(*state);
+}
+
+/* A connection and what it has received. */
+struct listener {
+    struct client *conn;
+    size_t len;
+    char text[8192];
+    const char *wanted;
+};
+
+static void listen_to(struct service *from, const char *voucher_id,
+                      struct listener *listener)
+{
+    static const char get[] = "GET /v1/vouchers/{}/stream HTTP/1.1\r\nHost: x\r\n\r\n";
+    char head[128];
+
+    memset(listener, 0, sizeof(*listener));
+    listener->conn = client_open(&from->address);
+    fill(get, voucher_id, head, sizeof(head));
+    assert_true(client_write(listener->conn, head, strlen(head)));
+}
+
+static bool has_heard(void *arg)
+{
+    struct listener *listener = arg;
+    ssize_t count = recv(client_fd(listener->conn), listener->text + listener->len,
+                         sizeof(listener->text) - listener->len - 1, MSG_DONTWAIT);
+
+    if (count > 0)
+        listener->len += (size_t)count;
+    return strstr(listener->text, listener->wanted) != NULL;
+}
+
+static void assert_heard(struct listener *listener, const char *wanted)
+{
+    listener->wanted = wanted;
+    if (!becomes_true(has_heard, listener))
+        fail_msg("expected %s: %s", wanted, listener->text);
+}
+
+static bool has_no_listener(void *arg UNUSED)
+{
+    const struct client_reply *reply =
+        request(service, admin(), NULL, "GET /v1/debug/state");
+    json_t *worker;
+    size_t i;
+    int64_t count = 0;
+
+    json_array_foreach(json_object_get(reply->json, "workers"), i, worker)
+    {
+        json_t *http = json_object_get(json_object_get(worker, "state"), "http");
+
+        count += http != NULL ? json_integer_value(json_object_get(http, "stream")) : 1;
+    }
+    return count == 0;
+}
+
+static void test_stream__says_what_is_sold(void **state UNUSED)
+{
+    char id[ID_SIZE];
+    struct listener listener;
+
+    make_voucher(service, &(struct sale){.stock = 3}, id);
+    listen_to(service, id, &listener);
+    assert_heard(&listener,
+                 "data: {\"stock_left\":3,\"state\":\"open\",\"server_time\":");
+    EXPECT(place_order(service, 1, id, NULL), 201, NULL);
+    assert_heard(&listener, "{\"stock_left\":2,");
+    EXPECT(request(service, admin(), "{\"add\":5}", "POST /v1/vouchers/%s/restock", id),
+           200, NULL);
+    assert_heard(&listener, "{\"stock_left\":7,");
+    client_abort(listener.conn);
+    AWAIT(has_no_listener, NULL);
+}
+
+static void test_stream__of_an_unknown_voucher_is_not_found(void **state UNUSED)
+{
+    EXPECT(request(service, NULL, NULL, "GET /v1/vouchers/999999/stream"), 404,
+           "not_found");
+}
+
+static void test_stream__beyond_the_limit_has_one_event(void **state)
+{
+    const char *const env[] = {"SECKILL_LISTENERS_MAX=0", NULL};
+    struct service *full = fixture_serve(*state, env);
+    const struct client_reply *reply;
+    char id[ID_SIZE];
+
+    make_voucher(full, &(struct sale){.stock = 3}, id);
+    reply = request(full, NULL, NULL, "GET /v1/vouchers/%s/stream", id);
+    assert_int_equal(reply->status, 200);
+    assert_string_equal(reply_header(reply, "Content-Type"), "text/event-stream");
+    assert_string_equal(reply_header(reply, "Cache-Control"), "no-store");
+    assert_non_null(strstr(reply->body, "retry: 2000\ndata: {\"stock_left\":3,"));
+}
+
+/* The service does not wait for listeners. */
+static void test_drain__ends_streams(void **state)
+{
+    struct service *drained = fixture_serve(*state, NULL);
+    struct listener listener;
+    char id[ID_SIZE];
+
+    make_voucher(drained, &(struct sale){.stock = 3}, id);
+    listen_to(drained, id, &listener);
+    assert_heard(&listener, "data: ");
+    service_signal(drained, SIGTERM);
+    assert_true(client_ends(listener.conn, CLIENT_TIMEOUT_MS));
+    client_close(listener.conn);
+    assert_int_equal(service_wait(drained), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_stream__says_what_is_sold),
+        CASE(test_stream__of_an_unknown_voucher_is_not_found),
+        CASE(test_stream__beyond_the_limit_has_one_event),
+        CASE(test_drain__ends_streams),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
