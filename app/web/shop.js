@@ -6,7 +6,7 @@ import {duration, hasText, moment, money, number, percent, text, translatePage} 
 const REFRESH_MS = 2000;         /* of the open vouchers, shortly before and after a change */
 const REFRESH_CALM_MS = 5000;    /* of the open vouchers otherwise */
 const BUSY_MS = 20000;           /* before and after a change */
-const REFRESH_OTHERS_MS = 10000; /* of upcoming and ended vouchers */
+const REFRESH_OTHERS_MS = 10000; /* of upcoming and ended vouchers, and of one that is followed */
 const ENDED_SHOWN = 3;
 const TOKEN = 'seckill.token';
 
@@ -98,7 +98,7 @@ class Card {
         this.button = element('button', {class: 'main', type: 'button', 'aria-describedby': title,
                                          onclick: () => this.press()});
         this.message = element('p', {class: 'message', role: 'status'});
-        this.element = element('article', {class: 'card voucher', 'aria-labelledby': title},
+        this.element = element('article', {class: 'card voucher', 'data-id': voucher.id, 'aria-labelledby': title},
             element('header', {}, this.badge, element('span', {class: 'small muted'}, this.timeName, ' ', this.time)),
             this.title, this.text,
             element('p', {class: 'price'}, this.price, this.worth, this.off),
@@ -223,6 +223,29 @@ class Card {
     }
 }
 
+/* -- live stock -- */
+
+/* Of one voucher, because a browser allows few connections. If it fails, the refreshes remain. */
+const live = {card: null, source: null};
+
+function isLive() {
+    return live.source?.readyState === EventSource.OPEN;
+}
+
+/* Follow the first voucher that sells, as long as somebody looks. */
+function followStock() {
+    const card = document.hidden ? null
+        : [...byId('vouchers').children].map((child) => cards.get(child.dataset.id))
+            .find((each) => each?.state === 'open') ?? null;
+    if (card === live.card)
+        return;
+    live.source?.close();
+    live.card = card;
+    live.source = card && new EventSource(`/v1/vouchers/${card.voucher.id}/stream`);
+    if (card)
+        live.source.onmessage = ({data}) => card.update({...card.voucher, stock_left: JSON.parse(data).stock_left});
+}
+
 /* -- the vouchers -- */
 
 const ranks = {open: 0, upcoming: 1, sold_out: 2, ended: 3};
@@ -233,6 +256,8 @@ function vouchersPeriodMs() {
     const now = clock.now();
     const isDue = [...cards.values()].some(({state, voucher}) =>
         state === 'upcoming' && voucher.beginMs - now < BUSY_MS);
+    if (isLive() && !isDue && [...cards.values()].filter(({state}) => state === 'open').length === 1)
+        return REFRESH_OTHERS_MS;
     return isDue || clock.device() - changedAt < BUSY_MS ? REFRESH_MS : REFRESH_CALM_MS;
 }
 
@@ -403,6 +428,7 @@ function tick() {
         card.tick();
     for (const row of orders.values())
         row.tick();
+    followStock();
     setTimeout(tick, 1000 - clock.now() % 1000 + 5);
 }
 
@@ -417,6 +443,7 @@ byId('signin').querySelector('form').onsubmit = (event) => {
     const isIn = signIn(byId('token').value.trim());
     setText(byId('signin').querySelector('.error'), isIn ? '' : text('token_bad'));
 };
+document.addEventListener('visibilitychange', followStock);
 await Promise.all([start(), refreshVouchers()]);
 every(vouchersPeriodMs, refreshVouchers);
 every(ordersPeriodMs, refreshOrders);

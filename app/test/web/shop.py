@@ -91,6 +91,22 @@ def test_buy__again_says_already_yours(world):
     assert len(set(world.browser.js("return keysSent"))) == 2 # a press is a press
 
 
+def test_stock__is_followed_without_reading_the_vouchers(world):
+    shop = Shop(world, stock=5)
+    with world.browser.blocked("*/v1/vouchers?*"):
+        world.place(shop.voucher, 424242)
+        world.browser.wait_text(f"{shop.card} .stock", "4 of 5 left")
+        world.place(shop.voucher, 424243)
+        world.browser.wait_text(f"{shop.card} .stock", "3 of 5 left")
+
+
+def test_stock__is_read_where_no_stream_passes(world):
+    with world.browser.blocked("*/stream"):
+        shop = Shop(world, stock=5)
+        world.place(shop.voucher, 424242)
+        world.browser.wait_text(f"{shop.card} .stock", "4 of 5 left")
+
+
 def test_buy__gives_as_many_as_one_may_have(world):
     shop = Shop(world, stock=5, per_user_limit=2)
     world.browser.wait_text(f"{shop.card} .stock", "limit 2 per shopper")
