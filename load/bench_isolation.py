@@ -6,15 +6,18 @@
   mass_expiry   payments, ten per second, while 200 vouchers with 500 unpaid orders each expire
   heavy_reads   orders, twenty per second, while 500 connections list vouchers with descriptions of
                 4,000 characters: all the same page, then all different pages
+  listeners     orders of one voucher at the full rate, alone and beside 10,000 listeners to its
+                stock, in turns; how often these hear of it, and their memory
 
-The service has one event loop. Prints a line for each and writes var/bench/isolation.json.
+The service has one event loop (BENCH_WORKERS=1). Prints a line for each and writes var/bench/isolation.json.
 
-  BENCH_SECONDS=10  of each measurement     BENCH_ROUNDS=3  of the held rows"""
+  BENCH_SECONDS=10  of each measurement     BENCH_ROUNDS=3  of the held rows and the listeners"""
 
 import concurrent.futures
 import contextlib
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -32,6 +35,8 @@ HELD = 20
 DUE_VOUCHERS, DUE_ORDERS = 200, 500
 PAYMENTS_PER_S, ORDERS_PER_S = 10, 20
 READERS = 500
+WORKERS = int(os.environ.get("BENCH_WORKERS", "1"))
+LISTENERS = 10_000
 LONG = 100 # vouchers with a long description, as many as a page holds
 
 CREATE = ("select create_voucher(nextval('voucher_id_seq'), 'long', repeat('x', 4000), 1, 1, 500, 1, now() - "
@@ -172,12 +177,87 @@ def heavy_reads(deployment):
     return result
 
 
-CASES = {case.__name__: case for case in (held_rows, mass_expiry, heavy_reads)}
+# -- listeners --
+
+class Connections:
+    """That have sent the same request. They are read once a second, which costs little."""
+
+    def __init__(self, port, path):
+        self.stop = threading.Event()
+        self.bytes = [0] * LISTENERS
+        self.sockets = []
+        for _ in range(LISTENERS):
+            self.sockets.append(socket.create_connection(("127.0.0.1", port)))
+            self.sockets[-1].sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            self.sockets[-1].setblocking(False)
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        buffer = bytearray(65536)
+        while not self.stop.wait(1):
+            for number, each in enumerate(self.sockets):
+                with contextlib.suppress(BlockingIOError):
+                    self.bytes[number] += each.recv_into(buffer)
+
+    def __enter__(self):
+        harness.wait_for("all are answered", lambda: all(self.bytes))
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.reader.join()
+        for each in self.sockets:
+            each.close()
+
+
+def is_alone(service):
+    return sum(value for _, value in service.metrics("seckill_connections")) == 1
+
+
+def memory_of(service, path):
+    """In bytes, of a connection that has sent this request."""
+    harness.wait_for("no other is connected", lambda: is_alone(service))
+    before = service.rss_mib()
+    with Connections(service.port, path):
+        return round((service.rss_mib() - before) * 2**20 / LISTENERS)
+
+
+EVENT_BYTES = len('retry: 2000\ndata: {"stock_left":99000000,"state":"open","server_time":"2030-01-01T00:00:00.000000Z"}\n\n')
+
+
+def listeners(deployment):
+    service = deployment.service
+    stream = "/v1/vouchers/{}/stream"
+    voucher = service.create_voucher("sale", deploy.STOCK)
+    memory = {"idle_bytes": memory_of(service, "/healthz"), "listener_bytes": memory_of(service, stream.format(voucher))}
+    orders = {True: [], False: []}
+    rates = []
+    for number in range(2 * ROUNDS):
+        deployment.empty()
+        voucher = service.create_voucher("sale", deploy.STOCK)
+        with contextlib.ExitStack() as stack:
+            is_heard = number % 4 in (0, 3)
+            if is_heard:
+                heard = stack.enter_context(Connections(service.port, stream.format(voucher)))
+                before = sum(heard.bytes)
+            began = time.monotonic()
+            report = deploy.wrk(PLACE, [service.port], SECONDS, [voucher], TOKENS)
+            if is_heard:
+                rates.append(round((sum(heard.bytes) - before) / EVENT_BYTES / LISTENERS / (time.monotonic() - began), 2))
+        harness.wait_for("no other is connected", lambda: is_alone(service))
+        orders[is_heard].append(report["requests"] - report["refused"])
+    ratios = [beside / alone for beside, alone in zip(orders[True], orders[False])]
+    return memory | {"orders_alone": orders[False], "orders_beside_listeners": orders[True],
+                     "events_per_listener_and_s": rates, "ratio": round(statistics.median(ratios), 3)}
+
+
+CASES = {case.__name__: case for case in (held_rows, mass_expiry, heavy_reads, listeners)}
 
 
 def run(program, names, stack):
     os.makedirs(PLACE, exist_ok=True)
-    deploy.raise_file_limit(deploy.CONNECTIONS)
+    deploy.raise_file_limit(LISTENERS + deploy.CONNECTIONS)
     servers = harness.Servers(f"{PLACE}/isolation")
     stack.callback(servers.down)
     servers.up()
@@ -186,7 +266,7 @@ def run(program, names, stack):
     for name in names:
         with contextlib.ExitStack() as services:
             deployment = deploy.Deployment(program, servers, secret, PLACE, f"isolation_{name}", services,
-                                           workers=1)
+                                           workers=WORKERS)
             if not results:
                 print(deploy.machine(), deploy.durability(deployment), flush=True)
                 deployment.service.write_tokens(TOKENS, f"{PLACE}/tokens")
