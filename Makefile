@@ -44,7 +44,7 @@ APP_SRC  := $(sort $(filter-out app/test/%,$(wildcard app/*/*.c)))
 # The pages are embedded plain and compressed, with the chart library of Debian.
 DYGRAPHS = /usr/share/javascript/dygraphs/dygraph.min.js
 WEB      := $(sort $(wildcard app/web/*))
-EMBED    := $(sort $(wildcard sql/*/*.sql)) app/api/openapi.yaml $(WEB) $(BUILD)/app/web/dygraphs.js \
+EMBED    := $(sort $(wildcard sql/*/*.sql app/cmd/help/*.txt)) app/api/openapi.yaml $(WEB) $(BUILD)/app/web/dygraphs.js \
             $(WEB:%=$(BUILD)/%.gz) $(BUILD)/app/web/dygraphs.js.gz
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 APP_OBJ  := $(APP_SRC:%.c=$(BUILD)/%.o) $(BUILD)/embedded.o
@@ -125,7 +125,7 @@ $(BUILD)/facts.h: always | build/deps.ok
 $(BUILD)/app/cmd/cmd_version.o: $(BUILD)/facts.h VERSION
 $(BUILD)/app/cmd/cmd_version.o: CFLAGS += -include $(BUILD)/facts.h
 
-$(BUILD)/embedded.c: $(EMBED) $(wildcard sql/*/) app/core/embed.sh
+$(BUILD)/embedded.c: $(EMBED) $(wildcard sql/*/) app/cmd/help/ app/core/embed.sh
 	@mkdir -p $(@D)
 	$(Q)app/core/embed.sh $(BUILD) $(EMBED) >$@.tmp && mv $@.tmp $@
 

@@ -13,9 +13,8 @@ enum exit_code {
 };
 
 struct command {
-    const char *name;
+    const char *name; /* its help is help/NAME.txt */
     const char *summary;
-    const char *help; /* printed by --help, and for invalid arguments */
     /* argv[0] is the name. Returns the exit code of the process. EXIT_USAGE without a text in
        `reterr` means invalid arguments. */
     int (*run)(int argc, char **argv, const struct config *config, struct err *reterr);

@@ -7,18 +7,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const char help[] =
-    "usage: seckill audit\n"
-    "\n"
-    "Check on one snapshot of the database, while it is in use, that no voucher was\n"
-    "oversold, that no shopper has more live orders than allowed, and that the history\n"
-    "matches the orders and the stock. Prints each row that fails a check.\n"
-    "\n"
-    "Reads SECKILL_DATABASE_URL.\n"
-    "\n"
-    "Exit code: 0: audit passed; 1: a check failed; 2: the database could not be read;\n"
-    "64: wrong arguments or configuration.\n";
-
 struct report {
     bool is_title_printed; /* of the current check */
     bool is_progress_shown;
@@ -68,5 +56,4 @@ static int cmd_audit(int argc, char **argv UNUSED, const struct config *config,
 }
 
 const struct command command_audit = {
-    "audit", "check that nothing was oversold or sold twice", help, cmd_audit, true,
-    false};
+    "audit", "check that nothing was oversold or sold twice", cmd_audit, true, false};

@@ -7,19 +7,6 @@
 
 #define TIMEOUT_MS 3000
 
-static const char help[] =
-    "usage: seckill lock show NAME\n"
-    "       seckill lock release NAME\n"
-    "\n"
-    "Show the owner of the lock NAME and the rest of its lease, or delete the lock. A\n"
-    "running owner notices the deletion at its next renewal; until then its fencing\n"
-    "token protects the data. A shopper's lock is lock:order:USER_ID.\n"
-    "\n"
-    "Reads SECKILL_REDIS_URL.\n"
-    "\n"
-    "Exit code: 0: the lock is held (show) or was released (release); 1: it is free;\n"
-    "2: Redis does not answer; 64: invalid arguments or configuration.\n";
-
 static int cmd_lock(int argc, char **argv, const struct config *config,
                     struct err *reterr)
 {
@@ -59,5 +46,5 @@ static int cmd_lock(int argc, char **argv, const struct config *config,
     return EXIT_BROKEN;
 }
 
-const struct command command_lock = {
-    "lock", "show or force-release a lock", help, cmd_lock, true, false};
+const struct command command_lock = {"lock", "show or force-release a lock", cmd_lock,
+                                     true, false};

@@ -7,38 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char help[] =
-    "usage: seckill migrate [--dry-run] [--service-role ROLE]\n"
-    "                       [--cell K/N | --aggregate URL]\n"
-    "\n"
-    "Apply the new migrations and the new or changed functions that are built into this\n"
-    "program. Each migration has its own transaction; the last one includes the\n"
-    "functions. Only one `seckill migrate` runs at a time; others wait.\n"
-    "\n"
-    "The functions run with the rights of the role that migrates. So no other role may\n"
-    "create functions in their schema: the right is revoked from public, and a warning\n"
-    "names other roles that have it and functions that they own.\n"
-    "\n"
-    "  --dry-run            list the files to apply; change nothing\n"
-    "  --service-role ROLE  the role that `seckill serve` connects as. It may read and\n"
-    "                       call the functions that write, nothing else. Needed once;\n"
-    "                       later runs keep its rights up to date.\n"
-    "  --cell K/N           make an empty database cell K of N: N is a power of two up "
-    "to\n"
-    "                       1024, K is 0 to N-1. The database remembers it.\n"
-    "  --aggregate URL      make the database an aggregate of cells, if it is empty, "
-    "and\n"
-    "                       let the cell at URL replicate to it. For a superuser.\n"
-    "\n"
-    "Reads SECKILL_DATABASE_URL, whose role owns the tables.\n"
-    "\n"
-    "Exit code: 0: the database is up to date; 1: an applied migration was edited "
-    "since,\n"
-    "the database is newer than this program, or its encoding is not UTF8; nothing was\n"
-    "changed; 2: the database is unavailable, or a statement failed and was rolled "
-    "back;\n"
-    "64: wrong arguments or configuration.\n";
-
 struct progress {
     unsigned steps;
     bool is_dry_run;
@@ -105,5 +73,4 @@ static int cmd_migrate(int argc, char **argv, const struct config *config,
 }
 
 const struct command command_migrate = {
-    "migrate", "bring the database schema up to this version", help, cmd_migrate, true,
-    false};
+    "migrate", "bring the database schema up to this version", cmd_migrate, true, false};

@@ -21,18 +21,6 @@
 #define CHECK_US         INT64_C(1000000)
 #define CHECK_STARTUP_US INT64_C(50000)
 
-static const char help[] =
-    "usage: seckill serve\n"
-    "\n"
-    "Run the order service: accept HTTP requests until SIGTERM or SIGINT, then answer\n"
-    "the requests in flight, release the locks and exit. Redis and Postgres may be\n"
-    "unavailable at the start or at any time. SIGHUP reloads the key files.\n"
-    "\n"
-    "Exit code: 0: stopped by a signal; 2: cannot listen on the address, or out of\n"
-    "memory; 64: invalid arguments or configuration.\n"
-    "\n"
-    "Environment:\n";
-
 struct service {
     struct config config;
     size_t count;
@@ -342,5 +330,4 @@ static int cmd_serve(int argc, char **argv, const struct config *config,
 }
 
 const struct command command_serve = {
-    "serve", "run the order service until SIGTERM or SIGINT", help, cmd_serve, true,
-    true};
+    "serve", "run the order service until SIGTERM or SIGINT", cmd_serve, true, true};

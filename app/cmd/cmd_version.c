@@ -15,14 +15,6 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-static const char help[] =
-    "usage: seckill version\n"
-    "\n"
-    "Print the version, the commit, the compiler, and the versions of the libraries\n"
-    "that the program was built with.\n"
-    "\n"
-    "Exit code: 0: printed; 64: invalid arguments.\n";
-
 static int cmd_version(int argc, char **argv UNUSED, const struct config *config UNUSED,
                        struct err *reterr UNUSED)
 {
@@ -36,5 +28,4 @@ static int cmd_version(int argc, char **argv UNUSED, const struct config *config
 }
 
 const struct command command_version = {
-    "version", "print the version and the build environment", help, cmd_version, false,
-    false};
+    "version", "print the version and the build environment", cmd_version, false, false};

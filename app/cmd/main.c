@@ -1,5 +1,6 @@
 /* main.c - runs the command that the first argument names. */
 #include "app/cmd/cmd.h"
+#include "app/core/embed.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,8 +18,7 @@ static int print_usage(FILE *out, int code)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-8s  %s\n", commands[i]->name, commands[i]->summary);
     fputs(
-        "\nSee `seckill COMMAND --help` for details. The configuration is read from the\n"
-        "environment: see `seckill serve --help`.\n",
+        "\nSee `seckill COMMAND --help`, and `seckill serve --help` for the settings.\n",
         out);
     return code;
 }
@@ -34,12 +34,12 @@ static bool open_standard_files(void)
     return true;
 }
 
-static int print_help(const struct command *command)
+static void print_help(FILE *out, const struct command *command)
 {
-    fputs(command->help, stdout);
-    if (command->lists_settings)
-        config_print(stdout, false);
-    return EXIT_FINE;
+    char path[64];
+
+    snprintf(path, sizeof(path), "app/cmd/help/%s.txt", command->name);
+    fputs(embedded_find(path)->bytes, out);
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -48,13 +48,17 @@ static int run(const struct command *command, int argc, char **argv)
     struct err err = {0};
     int code = EXIT_USAGE;
 
-    if (argc > 1 && strcmp(argv[1], "--help") == 0)
-        return print_help(command);
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        print_help(stdout, command);
+        if (command->lists_settings)
+            config_print(stdout, false);
+        return EXIT_FINE;
+    }
     if (!command->reads_config || config_read(&config, &err) == STATUS_OK)
         code = command->run(argc, argv, &config, &err);
     config_clear(&config);
     if (code == EXIT_USAGE && err.text[0] == '\0')
-        fputs(command->help, stderr);
+        print_help(stderr, command);
     else if (code == EXIT_FAILED || (code != EXIT_FINE && err.text[0] != '\0'))
         fprintf(stderr, "seckill %s: %s\n", command->name,
                 err.text[0] != '\0' ? err.text : "out of memory");
