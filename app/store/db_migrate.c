@@ -310,14 +310,9 @@ static enum status protect_schema(struct run *run, struct err *reterr)
 static enum status read_database(struct run *run, struct err *reterr)
 {
     const char *const values[] = {run->options->service_role};
-    enum status status =
-        db_run(run->db,
-               "do $$ begin if pg_is_in_recovery() then raise exception"
-               " 'this server is a standby: name the primary in SECKILL_DATABASE_URL';"
-               " end if; if to_regclass('schema_file') is null then"
-               " create table schema_file (path text primary key, checksum text not null,"
-               "  applied_at timestamptz not null default now()); end if; end $$",
-               "schema_file", reterr);
+    const char *begin = embedded_find("sql/queries/begin_migration.sql")->bytes;
+    const char *roles = embedded_find("sql/queries/service_roles.sql")->bytes;
+    enum status status = db_run(run->db, begin, "schema_file", reterr);
 
     if (status != STATUS_OK)
         return status;
@@ -325,14 +320,7 @@ static enum status read_database(struct run *run, struct err *reterr)
     status = db_check(run->db, run->recorded, "schema_file", reterr);
     if (status != STATUS_OK)
         return status;
-    run->roles = PQexecParams(
-        run->db->conn,
-        "select $1::text where $1 is not null"
-        " union select pg_get_userbyid(a.grantee)::text"
-        " from pg_proc p, aclexplode(p.proacl) a"
-        " where p.pronamespace = current_schema::regnamespace"
-        "  and p.proname = 'place_orders' and a.grantee not in (0, p.proowner)",
-        1, NULL, values, NULL, NULL, 0);
+    run->roles = PQexecParams(run->db->conn, roles, 1, NULL, values, NULL, NULL, 0);
     return db_check(run->db, run->roles, "rights of the service", reterr);
 }
 

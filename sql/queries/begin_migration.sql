@@ -1,0 +1,12 @@
+-- Refuse a standby, and create the table that records the applied files if it is missing.
+do $$
+begin
+    if pg_is_in_recovery() then
+        raise exception 'this server is a standby: name the primary in SECKILL_DATABASE_URL';
+    end if;
+    if to_regclass('schema_file') is null then
+        create table schema_file (path text primary key, checksum text not null,
+                                  applied_at timestamptz not null default now());
+    end if;
+end
+$$
