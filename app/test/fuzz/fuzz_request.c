@@ -25,6 +25,7 @@
 /* Nothing listens on port 1. */
 static const struct config config = {
     .database_url = "postgresql://127.0.0.1:1/nothing",
+    .lists_url = "",
     .redis_url = "redis://127.0.0.1:1",
     .jwt_secret = "a secret of the fuzzer, 32 bytes or more of it",
     .jwt_public_key = "",

@@ -260,7 +260,8 @@ static void test_store_resolve_orders__waits_for_the_standby(void **state UNUSED
 }
 
 /* The server reports a commit whose wait was cancelled as successful, with a warning. */
-static void test_store_place_orders__is_unknown_if_its_wait_is_cancelled(void **state UNUSED)
+static void
+test_store_place_orders__is_unknown_if_its_wait_is_cancelled(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
     struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
