@@ -3,6 +3,7 @@
 #include "test/asserts.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -70,12 +71,20 @@ bool child_has_ended(pid_t pid)
     return has_ended;
 }
 
+void child_exit(int code)
+{
+    raise(SIGRTMIN + code);
+    abort();
+}
+
 int child_wait(pid_t pid)
 {
     int status = 0;
 
     assert_int_equal(waitpid(pid, &status, 0), pid);
     forget(pid);
+    if (WIFSIGNALED(status) && WTERMSIG(status) >= SIGRTMIN)
+        return WTERMSIG(status) - SIGRTMIN;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

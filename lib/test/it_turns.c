@@ -74,16 +74,16 @@ static void run_process(struct player player, const char *url)
     alarm(HANGS_S);
     if (rlock_sync_start(&player.sync, NULL) != STATUS_OK ||
         rlock_sync_open(player.sync, &options, &player.client, NULL) != STATUS_OK)
-        _exit(1);
+        child_exit(1);
     for (unsigned i = 0; i < player.threads; i++) {
         if (pthread_create(&threads[i], NULL, play, &player) != 0)
-            _exit(2);
+            child_exit(2);
     }
     for (unsigned i = 0; i < player.threads; i++)
         pthread_join(threads[i], NULL);
     rlock_sync_close(player.sync);
     rlock_sync_free(player.sync);
-    _exit(0);
+    child_exit(0);
 }
 
 /** The first process has two threads, the second `threads`. */
