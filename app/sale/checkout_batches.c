@@ -504,7 +504,8 @@ static void checkout_on_placed(enum status status,
         break;
     case STATUS_BUSY:
     case STATUS_DOWN:
-        if (status == STATUS_BUSY && batch->bundled == 0) /* else another may have waited */
+        /* in a bundle another voucher may have waited */
+        if (status == STATUS_BUSY && batch->bundled == 0)
             queue_note_time(batch->queue, took_us, true, checkout_timeout_us(checkout));
         batch_requeue(batch);
         batch_end(batch);
