@@ -504,8 +504,7 @@ static void checkout_on_placed(enum status status,
         break;
     case STATUS_BUSY:
     case STATUS_DOWN:
-        /* in a bundle another voucher may have waited */
-        if (status == STATUS_BUSY && batch->bundled == 0)
+        if (status == STATUS_BUSY && batch->bundled == 0) /* else another waited */
             queue_note_time(batch->queue, took_us, true, checkout_timeout_us(checkout));
         batch_requeue(batch);
         batch_end(batch);

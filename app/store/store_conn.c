@@ -393,21 +393,16 @@ static void start_attempt(struct store_conn *conn)
         start_connecting(conn);
 }
 
-/* A service that may not place orders must not become ready. Titles and keys are UTF-8, which
-   another encoding cannot store. */
+/* A service that may not place orders must not become ready. */
 static enum status take_session(struct store_conn *conn, const PGresult *result,
                                 struct err *reterr)
 {
-    const char *encoding = PQgetvalue(result, 0, 5);
-
     conn->backend.pid = result_int64(result, 0, 0);
     conn->backend.start_us = result_time(result, 0, 1);
     conn->server_start_us = result_time(result, 0, 3);
-    conn->durability = (enum durability)result_int64(result, 0, 6);
-    conn->cell = result_int64(result, 0, 7);
-    conn->cells = result_int64(result, 0, 8);
-    if (strcmp(encoding, "UTF8") != 0)
-        return err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8, encoding);
+    conn->durability = (enum durability)result_int64(result, 0, 5);
+    conn->cell = result_int64(result, 0, 6);
+    conn->cells = result_int64(result, 0, 7);
     if (conn->options.is_reader)
         return STATUS_OK;
     if (result_int64(result, 0, 4) != 0)
@@ -428,10 +423,15 @@ static enum status take_session(struct store_conn *conn, const PGresult *result,
     return STATUS_OK;
 }
 
-/* The answer to one command of start_preparing(). */
+/* The answer to one command of start_preparing(). Titles and keys are UTF-8, which another
+   encoding cannot store. */
 static enum status take_prepared(struct store_conn *conn, const PGresult *result,
                                  struct err *reterr)
 {
+    const char *encoding = PQparameterStatus(conn->pg, "server_encoding");
+
+    if (encoding != NULL && strcmp(encoding, "UTF8") != 0)
+        return err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8, encoding);
     switch (PQresultStatus(result)) {
     case PGRES_TUPLES_OK:
         return take_session(conn, result, reterr);

@@ -6,7 +6,6 @@ select pid::bigint, backend_start,
            to_regprocedure('place_orders(bigint, bigint[], bigint[], text[])'), 'execute'), true)::int,
        pg_postmaster_start_time(),
        (current_setting('transaction_read_only') = 'on')::int,
-       current_setting('server_encoding'),
        -- enum durability; without rights on statistics any WAL sender counts as a standby
        case when 'off' in (current_setting('fsync'), current_setting('full_page_writes'),
                            current_setting('synchronous_commit')) then 1

@@ -133,6 +133,11 @@ ConnStatusType PQstatus(const PGconn *conn)
     return conn->state == CONN_LOST ? CONNECTION_BAD : CONNECTION_OK;
 }
 
+const char *PQparameterStatus(const PGconn *conn UNUSED, const char *paramName UNUSED)
+{
+    return "UTF8";
+}
+
 int PQsocket(const PGconn *conn)
 {
     return conn->descriptor.number;
@@ -162,8 +167,8 @@ int PQenterPipelineMode(PGconn *conn)
     return conn->state == CONN_READY;
 }
 
-PQnoticeReceiver PQsetNoticeReceiver(PGconn *conn UNUSED,
-                                     PQnoticeReceiver receiver UNUSED, void *arg UNUSED)
+PQnoticeReceiver PQsetNoticeReceiver(PGconn *conn UNUSED, PQnoticeReceiver proc UNUSED,
+                                     void *arg UNUSED)
 {
     return NULL;
 }

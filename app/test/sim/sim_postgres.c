@@ -288,13 +288,12 @@ static PGresult *settings(struct sim_backend *backend,
     backend->timeout_us = statement->number * 1000;
     backend->lock_us = statement->lock_ms * 1000;
     backend->idle_us = statement->idle_ms * 1000;
-    sim_result_begin(9);
+    sim_result_begin(8);
     sim_result_int(backend->pid, 8);
     sim_result_time(backend->start_us);
     sim_result_int(1, 4); /* may call place_orders() */
     sim_result_time(0);   /* there is one server */
     sim_result_int(0, 4); /* not read-only */
-    sim_result_text("UTF8");
     sim_result_int(DURABILITY_LOCAL, 4);
     sim_result_int(0, 8); /* the only cell */
     sim_result_int(1, 8);
