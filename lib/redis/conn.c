@@ -18,8 +18,6 @@
  *
  * In a cluster the connection is to the master of one key. Any node names that by MOVED,
  * and the connection goes there; if the slot moves later, when what was sent is answered.
- * Siblings that come up at the same node close their sockets and use that of the first,
- * their carrier. They lose it together, and when one has to move, all connect again.
  *
  * Commands end by a reply, by the timer or by redis_conn_close() only. A callback may
  * close the connection, so the state is checked again after each callback.
@@ -63,8 +61,6 @@ struct redis_conn {
     uv_loop_t *loop;
     struct redis_url url;
     char key[REDIS_KEY_MAX + 1];
-    struct list siblings;       /* a ring of them, without a head */
-    struct redis_conn *carrier; /* whose socket and list `pending` it uses, or itself */
     int64_t timeout_us;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void (*on_message)(const struct redis_reply *reply, void *arg);
@@ -97,8 +93,8 @@ struct redis_conn {
     struct redis_conn *guide; /* to the sentinels */
     struct redis_command ask, ask_replicas, subscribe;
     bool is_answered;           /* by the sentinel that the guide is connected to */
+    struct redis_host moved_to; /* cluster: where the slot is now, if is_moving */
     bool is_answering;          /* since the timer has last fired */
-    struct redis_host moved_to; /* cluster: where the slot is now */
     bool is_moving;             /* there, when the pending commands have ended */
     unsigned moves;             /* since an attempt with a host of the URL */
     uint64_t last_number;
@@ -187,27 +183,6 @@ static void close_socket(struct redis_conn *conn)
     conn->state = CONN_PAUSING;
 }
 
-/** Connect to the server at `host` soon. */
-static void go_to(struct redis_conn *conn, const struct redis_host *host)
-{
-    close_socket(conn);
-    conn->carrier = conn;
-    conn->host = *host;
-    conn->is_named = true;
-    wake_only_at(conn, 0);
-}
-
-/** The siblings that use its socket connect by themselves. */
-static void part_siblings(struct redis_conn *conn)
-{
-    LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
-        if (other->carrier != conn)
-            continue;
-        other->is_moving = true;
-        go_to(other, &other->moved_to);
-    }
-}
-
 /** Close the socket, end all commands with `status`, connect again later. */
 static void lose(struct redis_conn *conn, enum status status, const struct err *why)
 {
@@ -217,7 +192,6 @@ static void lose(struct redis_conn *conn, enum status status, const struct err *
 
     if (was_up && now_us - conn->up_since_us >= STEADY_US)
         conn->failures = 0;
-    part_siblings(conn);
     close_socket(conn);
     conn->is_named = false;
     add_reason(conn, why);
@@ -243,12 +217,12 @@ void redis_conn_report_mismatch(struct redis_conn *conn)
     struct err err = {.text = "a reply that belongs to another command"};
 
     assert(conn->state == CONN_UP);
-    lose(conn->carrier, STATUS_IO, &err);
+    lose(conn, STATUS_IO, &err);
 }
 
 uint64_t redis_conn_number(struct redis_conn *conn)
 {
-    return ++conn->carrier->last_number;
+    return ++conn->last_number;
 }
 
 enum status redis_conn_begin(struct redis_conn *conn, size_t count)
@@ -257,7 +231,6 @@ enum status redis_conn_begin(struct redis_conn *conn, size_t count)
 
     if (!redis_conn_is_up(conn))
         return STATUS_DOWN;
-    conn = conn->carrier;
     wire = redis_socket_wire(conn->socket);
     conn->command_begin = wire->len;
     redis_wire_array(wire, count);
@@ -266,7 +239,7 @@ enum status redis_conn_begin(struct redis_conn *conn, size_t count)
 
 void redis_conn_arg(struct redis_conn *conn, const void *data, size_t len)
 {
-    redis_wire_bulk(redis_socket_wire(conn->carrier->socket), data, len);
+    redis_wire_bulk(redis_socket_wire(conn->socket), data, len);
 }
 
 void redis_conn_arg_uint(struct redis_conn *conn, uint64_t value)
@@ -284,10 +257,8 @@ void redis_conn_arg_text(struct redis_conn *conn, const char *text)
 enum status redis_conn_end(struct redis_conn *conn, struct redis_command *command,
                            redis_command_cb done)
 {
-    struct redis_wire *wire = redis_socket_wire(conn->carrier->socket);
+    struct redis_wire *wire = redis_socket_wire(conn->socket);
 
-    command->conn = conn;
-    conn = conn->carrier;
     if (wire->failed) {
         redis_wire_cut(wire, conn->command_begin);
         return STATUS_NO_MEMORY;
@@ -315,7 +286,6 @@ enum status redis_conn_words(struct redis_conn *conn, struct redis_command *comm
 
 void redis_conn_flush(struct redis_conn *conn)
 {
-    conn = conn->carrier;
     if (conn->socket == NULL || conn->state < CONN_HANDSHAKE ||
         redis_socket_wire(conn->socket)->len == 0 || conn->broken.status != STATUS_OK)
         return;
@@ -323,21 +293,10 @@ void redis_conn_flush(struct redis_conn *conn)
         wake_at(conn, 0); /* no callbacks from here */
 }
 
-static bool is_at(const struct redis_conn *conn, const struct redis_host *host)
-{
-    return conn->host.port == host->port && strcmp(conn->host.name, host->name) == 0;
-}
+static void follow(struct redis_conn *conn, const struct redis_host *host);
 
 static void complete_handshake(struct redis_conn *conn)
 {
-    LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
-        if (redis_conn_is_up(other) && is_at(other, &conn->host)) {
-            close_socket(conn);
-            conn->carrier = other->carrier;
-            break;
-        }
-    }
-    conn->moved_to = conn->host;
     conn->state = CONN_UP;
     conn->tried = conn->moves = 0;
     conn->is_moving = false;
@@ -355,7 +314,7 @@ static void read_handshake(struct redis_conn *conn, const struct redis_reply *re
 
     if (is_error && redis_discovery_moved(reply, &conn->host, &conn->moved_to) &&
         conn->moves++ < MOVES_MAX)
-        go_to(conn, &conn->moved_to);
+        follow(conn, &conn->moved_to);
     else if (redis_handshake_read(&conn->handshake, reply, is_error, &err) != STATUS_OK)
         lose(conn, STATUS_IO, &err);
     else if (redis_handshake_is_done(&conn->handshake))
@@ -418,7 +377,7 @@ static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *
     list_remove(&command->link);
     conn->is_answering = true;
     if (is_error && conn->url.topology == REDIS_CLUSTER &&
-        redis_discovery_moved(reply, &conn->host, &command->conn->moved_to))
+        redis_discovery_moved(reply, &conn->host, &conn->moved_to))
         conn->is_moving = true; /* what was sent meanwhile gets the same reply */
     command->done(command, is_error ? STATUS_REFUSED : STATUS_OK, reply);
     if (conn->state != CONN_UP)
@@ -426,8 +385,8 @@ static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *
     if (is_error && is_from_replica(reply, &err)) {
         leave(conn, &err);
     } else if (conn->is_moving && list_is_empty(&conn->pending)) {
-        part_siblings(conn);
-        go_to(conn, &conn->moved_to);
+        conn->is_named = false;
+        follow(conn, &conn->moved_to);
     }
 }
 
@@ -601,7 +560,7 @@ static void check_up(struct redis_conn *conn)
     /* Perhaps this process was paused: read what has arrived first. */
     if (is_overdue(conn) || conn->broken.status != STATUS_OK)
         redis_socket_read(conn->socket);
-    if (conn->state != CONN_UP || conn->carrier != conn)
+    if (conn->state != CONN_UP)
         return;
     if (conn->broken.status != STATUS_OK) {
         err = conn->broken;
@@ -668,15 +627,19 @@ static void follow(struct redis_conn *conn, const struct redis_host *host)
     struct err err = {0};
 
     if (conn->state == CONN_CLOSED || conn->state == CONN_RESOLVING ||
-        ((conn->is_named || redis_conn_is_up(conn)) && is_at(conn, host)))
+        ((conn->is_named || redis_conn_is_up(conn)) && host->port == conn->host.port &&
+         strcmp(host->name, conn->host.name) == 0))
         return;
-    if (conn->state == CONN_UP) {
+    if (conn->state == CONN_UP && !conn->is_moving) {
         err_set(&err, STATUS_IO, "the primary is now %s:%u", host->name, host->port);
-        lose(conn->carrier, STATUS_IO, &err);
+        lose(conn, STATUS_IO, &err);
         if (conn->state == CONN_CLOSED)
             return;
     }
-    go_to(conn, host);
+    close_socket(conn);
+    conn->host = *host;
+    conn->is_named = true;
+    wake_only_at(conn, 0);
 }
 
 static void conn_on_address(struct redis_command *command, enum status status,
@@ -795,8 +758,6 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     conn->arg = options->arg;
     snprintf(conn->key, sizeof(conn->key), "%s",
              options->key == NULL ? "" : options->key);
-    conn->carrier = conn;
-    list_init(&conn->siblings);
     list_init(&conn->pending);
     if (conn->url.is_tls)
         status = redis_tls_open(&conn->tls, reterr);
@@ -811,8 +772,6 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     conn->timer.data = conn;
     conn->resolve.data = conn;
     wake_only_at(conn, 0);
-    if (options->sibling != NULL)
-        list_append(&options->sibling->siblings, &conn->siblings);
     *ret_conn = conn;
     return STATUS_OK;
 }
@@ -820,9 +779,6 @@ enum status redis_conn_open(const struct redis_conn_options *options,
 void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg)
 {
     assert(conn->state != CONN_CLOSED);
-    if (conn->state == CONN_UP && !list_is_empty(&conn->siblings))
-        lose(conn->carrier, STATUS_CANCELLED, &(struct err){0});
-    list_remove(&conn->siblings);
     conn->closed = closed;
     conn->closed_arg = arg;
     conn->state = CONN_CLOSED;
@@ -842,12 +798,12 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
 
 bool redis_conn_is_moving(const struct redis_conn *conn)
 {
-    return conn->carrier->is_moving;
+    return conn->is_moving;
 }
 
 bool redis_conn_is_up(const struct redis_conn *conn)
 {
-    return conn->state == CONN_UP && !conn->carrier->is_moving;
+    return conn->state == CONN_UP && !conn->is_moving;
 }
 
 void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other)
