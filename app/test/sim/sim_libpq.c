@@ -133,6 +133,7 @@ ConnStatusType PQstatus(const PGconn *conn)
     return conn->state == CONN_LOST ? CONNECTION_BAD : CONNECTION_OK;
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming): libpq's name
 const char *PQparameterStatus(const PGconn *conn UNUSED, const char *paramName UNUSED)
 {
     return "UTF8";
