@@ -49,7 +49,7 @@
 #define TRIES_MAX         5  /* transactions of an order that may fail at once */
 #define PRINT_QUEUES_MAX  20
 #define GATHER_MAX_US     2000  /* a batch is delayed this long to become larger */
-#define EARLY_COMMIT_US   1000  /* commits that take as long are worth an early release */
+#define EARLY_COMMIT_US   3000  /* commits that take as long are worth an early release */
 #define GATHER_MIN_ORDERS 16    /* orders of a batch after which the next is delayed */
 #define BUNDLE_GATHER_US  10000 /* their orders wait this long for the one under way */
 #define BUNDLED_MAX       63    /* orders of a voucher in it */
@@ -181,6 +181,7 @@ static void item_requeue(struct item *item, struct queue *queue)
 /* -- batches -- */
 
 static void bundle_send(struct checkout *checkout, struct list *bundle);
+static bool may_release_early(const struct checkout *checkout);
 static void checkout_on_tick(uv_timer_t *timer);
 
 static bool item_may_be_sent(const struct item *item, int64_t now_us)
@@ -280,10 +281,14 @@ static struct queue *next_queue(struct checkout *checkout)
     return queue;
 }
 
-/* Fewer orders wait than are under way in transactions that vouchers share. */
+/* Another shared transaction gains from waiting for the one under way: until that ends, or on a
+   slow disk until as many orders wait as are under way. */
 static bool bundle_is_small(const struct checkout *checkout)
 {
-    return checkout->queued < checkout->bundled;
+    size_t enough =
+        may_release_early(checkout) ? checkout->bundled : checkout->options.batch_max;
+
+    return checkout->bundled > 0 && checkout->queued < enough;
 }
 
 static bool queue_is_delayed(const struct checkout *checkout, const struct queue *queue,
@@ -299,8 +304,8 @@ static bool queue_is_delayed(const struct checkout *checkout, const struct queue
    gains from larger batches, and from batches that share it. A batch is delayed, for
    GATHER_MAX_US at most, while the loop has input to read, while the voucher's last batch is
    not durable, and after a large transaction until as many orders have come again; and a
-   small one, for BUNDLE_GATHER_US at most, until as many orders wait as are under way in shared
-   transactions. The order of a single shopper is not delayed. */
+   small one, for BUNDLE_GATHER_US at most, while a shared transaction is under way, see
+   bundle_is_small(). The order of a single shopper is not delayed. */
 void checkout_turn(struct checkout *checkout)
 {
     bool is_busy = !list_is_empty(&checkout->queues.ring) && has_input(checkout);
