@@ -247,8 +247,6 @@ static struct store_conn_options conn_options(const struct store *store, unsigne
         .timeout_ms = timeout_ms,
         .statement_ms = timeout_ms / 4 * 3 + 1,
         .lock_ms = timeout_ms / 25 > LOCK_MS_MIN ? timeout_ms / 25 : LOCK_MS_MIN,
-        .statements = store_statements,
-        .barrier = STATEMENT_BARRIER,
         .on_up = store_on_conn_up,
         .on_down = store_on_conn_down,
         .arg = (void *)(uintptr_t)store,
@@ -260,7 +258,6 @@ static struct store_conn_options conn_options(const struct store *store, unsigne
     }
     if (role == ROLE_LISTS) {
         options.database_url = store->options.lists_url;
-        options.barrier = STATEMENT_AGE;
         options.is_reader = true;
     }
     if (role == ROLE_MAIN) {

@@ -156,6 +156,17 @@ void params_int64s(struct store_params *params, const int64_t *values, size_t co
         params_element_int64(params, values[i]);
 }
 
+const int params_binary[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+void params_point(const struct store_params *params, const char *ret_values[],
+                  int ret_lengths[])
+{
+    for (int i = 0; i < params->count; i++) {
+        ret_values[i] = params->is_null[i] ? NULL : params->bytes + params->offsets[i];
+        ret_lengths[i] = (int)(params->offsets[i + 1] - params->offsets[i]);
+    }
+}
+
 /* -- results -- */
 
 static int64_t decode_int(const char *bytes, size_t len)

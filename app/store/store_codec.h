@@ -41,6 +41,11 @@ void params_element_time(struct store_params *params, int64_t unix_us);
 void params_element_text(struct store_params *params, const struct text *text);
 void params_int64s(struct store_params *params, const int64_t *values, size_t count);
 
+/** Point to each parameter as libpq expects it, in the formats `params_binary`. */
+void params_point(const struct store_params *params, const char *ret_values[],
+                  int ret_lengths[]);
+extern const int params_binary[STORE_PARAMS_MAX];
+
 /** A smallint, integer or bigint; 0 for NULL. */
 int64_t result_int64(const PGresult *result, int row, int column);
 

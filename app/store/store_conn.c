@@ -249,13 +249,14 @@ static bool send_listen(struct store_conn *conn)
 
 static void start_preparing(struct store_conn *conn)
 {
-    const struct store_statement *statement = conn->options.statements;
     bool is_sent = PQsetnonblocking(conn->pg, 1) == 0 &&
                    PQenterPipelineMode(conn->pg) == 1 && send_settings(conn) &&
                    send_listen(conn);
 
-    for (; is_sent && statement->name != NULL; statement++)
-        is_sent = PQsendPrepare(conn->pg, statement->name, statement->sql, 0, NULL) == 1;
+    for (int i = 0; is_sent && i < STATEMENT_COUNT; i++)
+        is_sent =
+            PQsendPrepare(conn->pg, store_statements[i].name,
+                          embedded_find(store_statements[i].path)->bytes, 0, NULL) == 1;
     if (!is_sent || PQpipelineSync(conn->pg) != 1) {
         fail_io(conn, "prepare", PQerrorMessage(conn->pg));
         return;
@@ -783,23 +784,19 @@ static bool send_sync(struct store_conn *conn)
 #endif
 }
 
-static bool send_statement(struct store_conn *conn, unsigned statement,
+static bool send_statement(struct store_conn *conn, enum statement statement,
                            const struct store_params *params)
 {
-    static const int binary[STORE_PARAMS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    const struct store_statement *statements = conn->options.statements;
+    enum statement barrier = conn->options.is_reader ? STATEMENT_AGE : STATEMENT_BARRIER;
     const char *values[STORE_PARAMS_MAX];
     int lengths[STORE_PARAMS_MAX];
 
-    for (int i = 0; i < params->count; i++) {
-        values[i] = params->is_null[i] ? NULL : params->bytes + params->offsets[i];
-        lengths[i] = (int)(params->offsets[i + 1] - params->offsets[i]);
-    }
-    return PQsendQueryPrepared(conn->pg, statements[statement].name, params->count,
-                               values, lengths, binary, 1) == 1 &&
-           (!statements[statement].has_barrier ||
-            PQsendQueryPrepared(conn->pg, statements[conn->options.barrier].name, 0, NULL,
-                                NULL, NULL, 1) == 1) &&
+    params_point(params, values, lengths);
+    return PQsendQueryPrepared(conn->pg, store_statements[statement].name, params->count,
+                               values, lengths, params_binary, 1) == 1 &&
+           (!store_statements[statement].has_barrier ||
+            PQsendQueryPrepared(conn->pg, store_statements[barrier].name, 0, NULL, NULL,
+                                NULL, 1) == 1) &&
            send_sync(conn);
 }
 
@@ -848,7 +845,7 @@ static bool send_limit(struct store_conn *conn, const struct store_query *query)
 }
 
 bool store_conn_send(struct store_conn *conn, struct store_query *query,
-                     unsigned statement, const struct store_params *params)
+                     enum statement statement, const struct store_params *params)
 {
     bool is_sent;
 

@@ -13,6 +13,7 @@
 
 #include "app/store/database_url.h"
 #include "app/store/store_codec.h"
+#include "app/store/store_statements.h"
 #include "base/attributes.h"
 #include "base/closing.h"
 #include "base/err.h"
@@ -22,13 +23,6 @@
 #include <uv.h>
 
 struct store_conn;
-
-struct store_statement {
-    const char *name;
-    const char *sql;
-    bool
-        has_barrier; /* its transaction ends with the statement `barrier` of the options */
-};
 
 struct store_query;
 
@@ -64,15 +58,14 @@ struct store_conn_options {
     uv_loop_t *loop;
     const char *database_url; /* valid; borrowed until the connection is closed */
     enum durability required; /* a server that promises less is left */
-    /* The server may be read-only; the statement `barrier` returns how old its data may be. */
+    /* The server may be read-only. STATEMENT_AGE, which returns how old its data may be, takes
+       the place of the barrier. */
     bool is_reader;
     uint32_t timeout_ms;   /* to connect; a part of it for each of several hosts */
     uint32_t statement_ms; /* initial limit of the session, see struct store_query */
     uint32_t lock_ms;      /* limit of a wait for a lock: STATUS_BUSY; 0: unlimited */
     uint32_t idle_ms;      /* the server ends a session without queries; 0: never */
-    const struct store_statement *statements; /* ends with a NULL name */
-    unsigned barrier;   /* index of a statement without parameters */
-    const char *listen; /* a channel, or NULL */
+    const char *listen;    /* a channel, or NULL */
     void (*on_up)(struct store_conn *conn, void *arg);
     /* When all hosts in turn have failed, with the reason of one that answered if there is
        one; and, with `was_up`, when an established connection fails, before its queries are
@@ -119,13 +112,13 @@ void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
 /**
  * Send a statement at the next flush, or earlier.
  *
- * @statement  index into the options' statements
- * @params     copied
+ * @params  copied
  *
  * Returns  false: not connected; nothing was sent, and `query` will not be answered
  */
 MUST_CHECK bool store_conn_send(struct store_conn *conn, struct store_query *query,
-                                unsigned statement, const struct store_params *params);
+                                enum statement statement,
+                                const struct store_params *params);
 
 /**
  * Forget a query that was sent: the server executes it, and nobody is answered.

@@ -5,7 +5,6 @@
 #include "app/core/queues.h"
 #include "app/store/store.h"
 #include "app/store/store_conn.h"
-#include "app/store/store_statements.h"
 #include "base/closing.h"
 
 /** What all calls have in common: each kind of call embeds it as `call`. */

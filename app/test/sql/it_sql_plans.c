@@ -87,7 +87,8 @@ static void make_plans(void)
             &store_statements[questions[i].statement];
 
         if (!is_made[questions[i].statement])
-            sandbox_do(sandbox, "prepare %s as %s", statement->name, statement->sql);
+            sandbox_do(sandbox, "prepare %s as %s", statement->name,
+                       embedded_find(statement->path)->bytes);
         is_made[questions[i].statement] = true;
         sandbox_do(sandbox, "execute %s(%s)", statement->name, questions[i].arguments);
     }

@@ -1,0 +1,16 @@
+-- The history of the order $4 of the voucher $1 after the event $2, $3 events at most: the placement
+-- by the id of the order, and its changes by the index of orders.
+select id, voucher_id, order_id, at, stock_change, actor, from_status::text, to_status::text, detail
+from ((select *
+       from voucher_history
+       where voucher_id = $1::bigint and id between $4::bigint and $4
+       order by id
+       limit 1)
+      union all
+      (select *
+       from voucher_history
+       where voucher_id = $1 and order_id = $4 and from_status is not null
+       order by id)) of_order
+where voucher_id = $1 and id > $2::bigint
+order by id
+limit $3::bigint

@@ -1,0 +1,6 @@
+-- Pay orders of the voucher $1. Returns a row per order, in their order.
+select r.pos, c.verdict, (c.changed).id, (c.changed).voucher_id, (c.changed).user_id,
+       order_detail(c.changed)
+from unnest($2::bigint[], $3::text[], $4::text[], $5::bigint[])
+     with ordinality r (id, actor, payment_ref, amount_cents, pos)
+cross join lateral pay_order($1, r.id, r.actor, r.payment_ref, r.amount_cents) c
