@@ -1,4 +1,6 @@
--- Refuse a standby, and create the table that records the applied files if it is missing.
+-- Refuse a standby, and create the table that records the applied files if it is missing. The search
+-- path is for functions with "set search_path from current": the schema of the tables, and nothing
+-- before it.
 do $$
 begin
     if pg_is_in_recovery() then
@@ -8,5 +10,6 @@ begin
         create table schema_file (path text primary key, checksum text not null,
                                   applied_at timestamptz not null default now());
     end if;
+    perform set_config('search_path', quote_ident(current_schema) || ', pg_temp', false);
 end
 $$

@@ -1,6 +1,6 @@
 -- Who else may create functions beside those of the service, and so act with the rights of their
 -- owner: the change that prevents it, if this role may make it; then a warning for each role and
--- function that remains. Returns the words, and whether they are a change. $1: nothing is changed.
+-- function that remains. $3: 1 if nothing is changed.
 with creator as ( -- role 0 is public
     select a.grantee = 0 and pg_has_role(n.nspowner, 'usage') as is_revocable,
            case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end as role
@@ -13,17 +13,17 @@ with creator as ( -- role 0 is public
             and pg_has_role(case pg_get_userbyid(a.grantee) when 'pg_database_owner'
                             then d.datdba else a.grantee end, current_user, 'member'))
 )
-select format('revoke create on schema %I from public', current_schema), true as is_change
-from creator
+select 'step' as kind, sql, sql
+from creator, format('revoke create on schema %I from public', current_schema) sql
 where is_revocable
 union all
-select format('role %s may create functions in schema %I, and so act with the rights of %I',
-              role, current_schema, current_user), false
+select 'warning', format('role %s may create functions in schema %I, and so act with the rights of %I',
+                         role, current_schema, current_user), null
 from creator
-where $1::boolean or not is_revocable
+where $3 = 1 or not is_revocable
 union all
-select format('function %s belongs to role %s: the functions of the service may call it',
-              oid::regprocedure, proowner::regrole), false
+select 'warning', format('function %s belongs to role %s: the functions of the service may call it',
+                         oid::regprocedure, proowner::regrole), null
 from pg_proc
 where pronamespace = current_schema::regnamespace and not pg_has_role(proowner, current_user, 'member')
-order by is_change desc
+order by kind

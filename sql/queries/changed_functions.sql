@@ -1,0 +1,43 @@
+-- The functions that have changed since they were applied or do not exist, and those that have no file
+-- any more. $1, $2: paths and contents of all files.
+--
+-- Postgres resolves the calls in the body of an SQL-language function when it is created, so its file
+-- begins with "-- after NAME" for each function that it calls.
+with recursive file as (
+    select path, content, substring(path from '/([^/.]+)[.]') as name,
+           encode(sha256(convert_to(content, 'UTF8')), 'hex') as checksum
+    from unnest($1::text[], $2::text[]) f (path, content)
+    where path like 'sql/functions/%'
+), changed as (
+    select *
+    from file
+    where (path, checksum) not in (select path, checksum from schema_file)
+       or name not in (select proname from pg_proc where pronamespace = current_schema::regnamespace)
+), depth (name, depth) as (
+    select name, 0
+    from changed
+    union
+    select caller.name, depth + 1
+    from depth, changed caller
+    where caller.content ~ format('(?n)^-- after %s$', depth.name)
+)
+select 'step', path,
+       format(E'%s\n;\n'
+              'insert into schema_file (path, checksum) values (%L, %L) on conflict (path)'
+              ' do update set checksum = excluded.checksum, applied_at = now();\n'
+              'do $do$ begin'
+              ' if (select count(*) from pg_proc where pronamespace = current_schema::regnamespace'
+              '     and proname = %L) > 1 then'
+              '  raise exception ''there is another function of this name; drop it in a migration'';'
+              ' end if; end $do$',
+              content, path, checksum, name),
+       (select max(depth) from depth where depth.name = changed.name)
+from changed
+union all
+select 'step', path || ' (dropped)',
+       format('drop function if exists %I; delete from schema_file where path = %L',
+              substring(path from '/([^/.]+)[.]'), path),
+       null
+from schema_file
+where path like 'sql/functions/%' and path <> all ($1)
+order by 4, 2

@@ -1,0 +1,10 @@
+-- The statements that renew the rights of the roles that have those of the service, and give them to
+-- the role $1 unless that is NULL. NULL: there is no such role.
+select string_agg(format('select grant_service(%L)', role), ';')
+from (select $1::text as role where $1 is not null
+      union
+      select pg_get_userbyid(a.grantee)::text
+      from pg_proc p
+      cross join lateral aclexplode(p.proacl) a
+      where p.pronamespace = current_schema::regnamespace
+        and p.proname = 'place_orders' and a.grantee not in (0, p.proowner)) roles
