@@ -238,7 +238,7 @@ clean: ## remove build/ (the data in var/ stay)
 
 # -- running --
 
-.PHONY: run bench bench-commit bench-isolation bench-instances
+.PHONY: run bench bench-commit bench-isolation bench-instances bench-huge-pages
 run: $(BUILD)/seckill ## a sale on this machine, with private servers in var/run: PORT=8080
 	@exec load/run.py $(BUILD)/seckill $(PORT)
 
@@ -250,6 +250,8 @@ bench-isolation: $(BUILD)/seckill ## orders beside held rows, mass expiry and he
 	@exec load/bench_isolation.py $(BUILD)/seckill
 bench-instances: $(BUILD)/seckill ## what more instances behind nginx cost Postgres: BENCH_SECONDS= BENCH_ROUNDS= BENCH_INSTANCES=
 	@exec load/bench_instances.py $(BUILD)/seckill
+bench-huge-pages: $(BUILD)/seckill ## what huge pages save Postgres: BENCH_SECONDS= BENCH_ROUNDS=
+	@exec load/bench_huge_pages.py $(BUILD)/seckill
 
 .PHONY: growth soak
 growth: $(BUILD)/seckill ## the rate with more orders, vouchers, connections, workers, instances
