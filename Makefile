@@ -82,9 +82,13 @@ say = $(if $(V),,@echo '  $(1) $@')
 .PHONY: all
 all: $(BUILD)/seckill $(BUILD)/librlock.a ## build the service and the lock library, in build/
 
-$(BUILD)/seckill: $(APP_OBJ) $(BUILD)/librlock.a
+$(BUILD)/seckill: $(APP_OBJ) $(BUILD)/librlock.a | $(BUILD)/seckill-top
 	$(call say,LD)
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# `seckill top`, a script.
+$(BUILD)/seckill-top: app/install/seckill-top
+	$(Q)install -D $< $@
 
 $(BUILD)/librlock.a: $(LIB_OBJ)
 	$(call say,AR)
@@ -209,7 +213,7 @@ ROOT = $(DESTDIR)$(PREFIX)
 .PHONY: install install-program install-library
 install: install-program install-library ## install the program and the library: PREFIX=/usr/local DESTDIR=
 install-program: $(BUILD)/seckill
-	install -D $(BUILD)/seckill $(ROOT)/bin/seckill
+	install -D -t $(ROOT)/bin $(BUILD)/seckill $(BUILD)/seckill-top
 	install -d $(ROOT)/lib/systemd/system $(ROOT)/share/man/man1
 	sed -e 's,@PREFIX@,$(PREFIX),' app/install/seckill.service >$(ROOT)/lib/systemd/system/seckill.service
 	app/install/manual.sh $(BUILD)/seckill $(VERSION) >$(ROOT)/share/man/man1/seckill.1
@@ -411,7 +415,7 @@ check-torture: $(BUILD)/torture
 .PHONY: check-all check-most check-tests check-ci
 check-most: check-address check-pages check-proof check-chaos check-docs check-sql check-access \
             check-interop check-load-units check-unit check-simulate check-simulate-sql \
-            check-fuzz check-model check-install check-gdb check-monitoring check-probes \
+            check-fuzz check-model check-install check-gdb check-top check-monitoring check-probes \
             check-contract-requests check-contract-follow_python
 check-all: check-most check-lint-fast
 check-tests: check-most check-it
@@ -420,7 +424,7 @@ check-ci: check-tests check-lint check-contract check-bench check-kubernetes che
 
 CASES    = 300
 CONTRACT = requests typescript python follow_python follow_go
-.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-model check-install check-interop check-kubernetes check-monitoring check-probes
+.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-model check-install check-interop check-kubernetes check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis
 $(CONTRACT:%=check-contract-%): check-contract-%: $(BUILD)/seckill
@@ -436,6 +440,8 @@ check-load-units: $(BUILD)/open_loop $(BUILD)/seckill
 	$(CHECK) "load/test_*.py" python3 -B -m unittest discover -s load
 check-gdb: $(BUILD)/seckill $(BUILD)/app/test/sale/test_checkout
 	$(CHECK) "gdb commands" app/test/gdb.sh $(BUILD)
+check-top: $(BUILD)/seckill
+	$(CHECK) "seckill top" app/test/top.py $<
 check-model: build/deps.ok
 	$(CHECK) "lock model (spin)" lib/lock/model/check.sh $(BUILD)/model
 check-install: $(BUILD)/seckill $(BUILD)/librlock.a

@@ -12,6 +12,7 @@ root=$PWD/$build/root
 rm -rf "$root"
 make --no-print-directory -s BUILD="$build" DESTDIR="$root" PREFIX=/usr install
 "$root/usr/bin/seckill" version
+"$root/usr/bin/seckill" top --url http://127.0.0.1:1 --token-file VERSION --count 1 | grep 'does not answer'
 
 export PKG_CONFIG_PATH="$root/usr/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
 for source in lib/examples/*.c; do

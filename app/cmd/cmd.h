@@ -23,7 +23,7 @@ struct command {
 };
 
 extern const struct command command_serve, command_migrate, command_token, command_audit,
-    command_lock, command_version;
+    command_lock, command_top, command_version;
 
 /** The exit code of a command that ends with `status`. */
 static inline int exit_code_of(enum status status)

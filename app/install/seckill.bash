@@ -4,7 +4,7 @@ _seckill()
 {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        words="serve migrate token audit lock version --help"
+        words="serve migrate token audit lock top version --help"
     elif [ "$before" = --role ]; then
         words="shopper payment admin"
     else
@@ -13,6 +13,7 @@ _seckill()
         migrate) words="--dry-run --service-role --cell --aggregate --help" ;;
         token) words="--user --role --ttl --count --jti --help" ;;
         lock) words="show release --help" ;;
+        top) words="--url --token-file --every --count --help" ;;
         audit | version) words="--help" ;;
         esac
     fi

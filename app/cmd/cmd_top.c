@@ -1,0 +1,21 @@
+/* cmd_top.c - `seckill top`: runs the script seckill-top, from where this program was found. */
+#include "app/cmd/cmd.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static int cmd_top(int argc UNUSED, char **argv, const struct config *config UNUSED,
+                   struct err *reterr)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s-top", program_invocation_name);
+    execvp(path, argv);
+    return exit_code_of(
+        err_set(reterr, STATUS_IO, "cannot run %s with Python 3: %m", path));
+}
+
+const struct command command_top = {"top", "show the state of a running service", cmd_top,
+                                    false, false};
