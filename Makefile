@@ -415,7 +415,7 @@ check-torture: $(BUILD)/torture
 .PHONY: check-all check-most check-tests check-ci
 check-most: check-address check-pages check-proof check-chaos check-docs check-sql check-access \
             check-interop check-load-units check-unit check-simulate check-simulate-sql \
-            check-fuzz check-model check-install check-gdb check-top check-monitoring check-probes \
+            check-fuzz check-model check-install check-gdb check-top check-nginx check-monitoring check-probes \
             check-contract-requests check-contract-follow_python
 check-all: check-most check-lint-fast
 check-tests: check-most check-it
@@ -424,7 +424,7 @@ check-ci: check-tests check-lint check-contract check-bench check-kubernetes che
 
 CASES    = 300
 CONTRACT = requests typescript python follow_python follow_go
-.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-model check-install check-interop check-kubernetes check-monitoring check-probes
+.PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-nginx check-model check-install check-interop check-kubernetes check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis
 $(CONTRACT:%=check-contract-%): check-contract-%: $(BUILD)/seckill
@@ -442,6 +442,8 @@ check-gdb: $(BUILD)/seckill $(BUILD)/app/test/sale/test_checkout
 	$(CHECK) "gdb commands" app/test/gdb.sh $(BUILD)
 check-top: $(BUILD)/seckill
 	$(CHECK) "seckill top" app/test/top.py $<
+check-nginx: $(BUILD)/seckill
+	$(CHECK) "streams through docker/nginx.conf" app/test/nginx.py $<
 check-model: build/deps.ok
 	$(CHECK) "lock model (spin)" lib/lock/model/check.sh $(BUILD)/model
 check-install: $(BUILD)/seckill $(BUILD)/librlock.a
