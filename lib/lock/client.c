@@ -163,6 +163,7 @@ enum status rlock_client_open(const struct rlock_client_options *options,
     client->loop = options->loop;
     client->timeout_ms = options->timeout_ms;
     client->on_state = options->on_state;
+    client->on_event = options->on_event;
     client->arg = options->arg;
     status = redis_url_parse(options->redis_url, &client->url, reterr);
     client->server_count = client->url.topology == REDIS_CLUSTER ? RLOCK_BUCKETS : 1;

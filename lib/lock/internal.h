@@ -192,6 +192,8 @@ struct rlock_client {
     struct redis_url url;
     uint32_t timeout_ms;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
+                     int64_t us, void *arg);
     void *arg;
     bool was_up, is_up; /* as reported to on_state */
     bool is_closing;

@@ -135,6 +135,7 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
     copy->callback = orphan_on_released;
     copy->arg = client;
     copy->serial = lock->serial;
+    copy->began_us = lock->began_us;
     copy->safe_until_us =
         clock_mono_us() + ((int64_t)lock->lease_ms + client->timeout_ms) * 1000;
     copy->holder = lock->holder;

@@ -136,8 +136,8 @@ struct rlock {
     const char *reason;    /* of STATUS_INVALID */
     int64_t safe_until_us; /* clock_mono_us() until which the lease surely runs */
     int64_t renew_at_us;
-    int64_t began_us;
-    uint64_t serial; /* makes the owner's value unique; getset: is the value */
+    int64_t began_us; /* the call; once held, the grant */
+    uint64_t serial;  /* makes the owner's value unique; getset: is the value */
     uint64_t holder;
     int64_t fence;
     uint32_t lease_ms;
@@ -159,6 +159,16 @@ struct rlock {
     char name[RLOCK_NAME_MAX + 4]; /* with the tag of the bucket */
 };
 
+/** Each is counted in struct rlock_stats, too. */
+enum rlock_event {
+    RLOCK_EVENT_GRANTED,
+    RLOCK_EVENT_BUSY,
+    RLOCK_EVENT_FAILED, /* an acquire or a release, other than by BUSY, LOST, CANCELLED */
+    RLOCK_EVENT_RENEWED,
+    RLOCK_EVENT_RELEASED, /* also of a grant that the library released itself */
+    RLOCK_EVENT_LOST,
+};
+
 struct rlock_client_options {
     uv_loop_t *loop; /* borrowed, outlives the client */
     /* redis://[user:password@]host[:port][,...][/db]: one of the hosts is the primary;
@@ -169,6 +179,10 @@ struct rlock_client_options {
     const char *fence_key; /* the counter of fencing tokens; NULL: "lock:fence" */
     uint32_t timeout_ms;   /* per command; then STATUS_TIMEOUT; at least 1 */
     void (*on_state)(bool is_up, const struct err *why, void *arg); /* may be NULL */
+    /* Called in the loop with each event of a lock, which is `us` after its grant, or
+       before that after its rlock_acquire(). It may not call the library. NULL: no cost */
+    void (*on_event)(const char *name, size_t name_len, enum rlock_event event,
+                     int64_t us, void *arg);
     void *arg;
 };
 
@@ -198,13 +212,23 @@ struct rlock_acquire_options {
                                   the client, including the heartbeats of kind fair */
 };
 
-#define RLOCK_WAIT_BUCKETS 16
+#define RLOCK_TIME_BUCKETS 17
+
+/** Bucket i counts times above 2^(i-1) and up to 2^i ms, the last one all longer times. */
+struct rlock_times {
+    uint64_t buckets[RLOCK_TIME_BUCKETS];
+    uint64_t sum_us;
+};
 
 struct rlock_stats {
     uint64_t granted, busy, lost, renewed, released, failed, reconnects;
-    /* Grants by the time since the call: bucket i counts 2^(i-1) to below 2^i ms, the
-       last bucket all longer times. */
-    uint64_t waits[RLOCK_WAIT_BUCKETS];
+    uint64_t held, waiters;   /* locks and calls, now */
+    struct rlock_times waits; /* from the call to the grant */
+    struct rlock_times holds; /* from the grant until it was released or found lost */
+    struct {
+        const struct rlock_kind *kind; /* of the lock; NULL: there was none */
+        struct err err;
+    } errors[STATUS_NO_MEMORY + 1]; /* by status: the last failure or loss that had it */
 };
 
 /** Why a server refused a call, or the login. */

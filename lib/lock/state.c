@@ -39,6 +39,62 @@ static void finish(struct rlock *lock, enum rlock_state state, enum status statu
     lock->callback(lock, status, lock->arg);
 }
 
+/* -- statistics -- */
+
+static void trace(struct rlock_client *client, const struct rlock *lock,
+                  enum rlock_event event)
+{
+    size_t tag_len;
+
+    if (client->on_event == NULL)
+        return;
+    tag_len = rlock_server_of(client, lock)->tag_len;
+    client->on_event(lock->name + tag_len, lock->name_len - tag_len, event,
+                     clock_mono_us() - lock->began_us, client->arg);
+}
+
+static void count_failure(struct rlock_client *client, const struct rlock *lock,
+                          enum status status)
+{
+    bool is_known = status == STATUS_DOWN || status == client->why.status;
+
+    client->stats.errors[status].kind = lock->kind;
+    err_set(&client->stats.errors[status].err, status, "%s",
+            is_known ? client->why.text : status_name(status));
+    if (status == STATUS_LOST)
+        client->stats.lost++;
+    else
+        client->stats.failed++;
+    trace(client, lock, status == STATUS_LOST ? RLOCK_EVENT_LOST : RLOCK_EVENT_FAILED);
+}
+
+static void count_time(struct rlock_times *times, int64_t us)
+{
+    unsigned bucket = 0;
+
+    while (bucket < RLOCK_TIME_BUCKETS - 1 && us > INT64_C(1000) << bucket)
+        bucket++;
+    times->buckets[bucket]++;
+    times->sum_us += (uint64_t)us;
+}
+
+static void count_grant(struct rlock_client *client, struct rlock *lock)
+{
+    int64_t now_us = clock_mono_us();
+
+    count_time(&client->stats.waits, now_us - lock->began_us);
+    client->stats.granted++;
+    client->stats.held++;
+    trace(client, lock, RLOCK_EVENT_GRANTED);
+    lock->began_us = now_us;
+}
+
+static void count_end(struct rlock_client *client, const struct rlock *lock)
+{
+    client->stats.held--;
+    count_time(&client->stats.holds, clock_mono_us() - lock->began_us);
+}
+
 /* -- answers of the loop -- */
 
 void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
@@ -115,17 +171,6 @@ void rlock_state_acquire(struct rlock_client *client, struct rlock *lock)
         rlock_state_answer(client, lock, STATUS_NO_MEMORY);
 }
 
-static void count_grant(struct rlock_client *client, const struct rlock *lock)
-{
-    int64_t waited_ms = (clock_mono_us() - lock->began_us) / 1000;
-    unsigned bucket = 0;
-
-    while (bucket < RLOCK_WAIT_BUCKETS - 1 && waited_ms >= INT64_C(1) << bucket)
-        bucket++;
-    client->stats.waits[bucket]++;
-    client->stats.granted++;
-}
-
 static void grant(struct rlock_client *client, struct rlock *lock,
                   const struct rlock_result *result)
 {
@@ -144,10 +189,12 @@ static void fail_acquire(struct rlock_client *client, struct rlock *lock,
         is_in_server_queue(lock) || (status == STATUS_NO_MEMORY && lock->kind->is_queued);
 
     rlock_wait_end(client, lock, false);
-    if (status == STATUS_BUSY)
+    if (status == STATUS_BUSY) {
         client->stats.busy++;
-    else
-        client->stats.failed++;
+        trace(client, lock, RLOCK_EVENT_BUSY);
+    } else {
+        count_failure(client, lock, status);
+    }
     if (lock->in_doubt)
         rlock_orphan_unknown(client, lock);
     else if (status == STATUS_UNSAFE || is_queued)
@@ -222,7 +269,8 @@ static void lose(struct rlock_client *client, struct rlock *lock)
 
     rlock_watchdog_remove(lock);
     lock->state = RLOCK_LOST;
-    client->stats.lost++;
+    count_end(client, lock);
+    count_failure(client, lock, STATUS_LOST);
     if (is_extending)
         lock->callback(lock, STATUS_LOST, lock->arg);
     else if (lock->on_lost != NULL)
@@ -235,6 +283,7 @@ void rlock_state_on_renew(struct rlock_client *client, struct rlock *lock,
 {
     if (result->status == STATUS_OK) {
         client->stats.renewed++;
+        trace(client, lock, RLOCK_EVENT_RENEWED);
         lock->safe_until_us = safe_until_us(result->sent_us, lock->lease_ms);
         rlock_watchdog_set(client, lock, result->sent_us);
     } else if (result->status == STATUS_LOST) {
@@ -312,6 +361,7 @@ void rlock_state_release(struct rlock_client *client, struct rlock *lock)
 {
     rlock_watchdog_remove(lock);
     rlock_wait_releasing(client, lock);
+    count_end(client, lock);
     lock->state = RLOCK_RELEASING;
     if (client->is_closing) {
         rlock_orphan_now(client, lock);
@@ -327,6 +377,7 @@ void rlock_state_drop(struct rlock_client *client, struct rlock *lock)
     if (lock->state == RLOCK_HELD) {
         rlock_watchdog_remove(lock);
         rlock_wait_releasing(client, lock);
+        count_end(client, lock);
         rlock_orphan_now(client, lock);
         if (lock->in_doubt)
             rlock_orphan_later(client, lock);
@@ -341,14 +392,12 @@ void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
     bool is_copy = rlock_orphan_owns(lock);
 
     rlock_wait_released(client, lock, result->status == STATUS_OK ? result->hearers : 0);
-    if (result->status == STATUS_OK)
+    if (result->status == STATUS_OK) {
         client->stats.released++;
-    else if (is_copy)
-        ; /* no caller knows of it */
-    else if (result->status == STATUS_LOST)
-        client->stats.lost++;
-    else
-        client->stats.failed++;
+        trace(client, lock, RLOCK_EVENT_RELEASED);
+    } else if (!is_copy) { /* no caller knows of a copy */
+        count_failure(client, lock, result->status);
+    }
     if (!is_copy && (is_unknown(result->status) || result->status == STATUS_DOWN ||
                      result->status == STATUS_NO_MEMORY))
         rlock_orphan_unknown(client, lock);

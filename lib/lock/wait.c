@@ -220,6 +220,7 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
     waiter->must_retry =
         !spins(waiter) && waiter->channel->is_subscribed && lock->kind->is_queued;
     lock->waiter = waiter;
+    client->stats.waiters++;
     return waiter;
 }
 
@@ -292,6 +293,7 @@ void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_gra
         return;
     lock->waiter = NULL;
     waiter->lock = NULL;
+    client->stats.waiters--;
     uv_timer_stop(&waiter->timer);
     if (!spins(waiter))
         leave(waiter, lock, is_granted);

@@ -416,33 +416,6 @@ static void test_wait__for_a_key_of_another_type_is_refused_at_once(void **state
     assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
 }
 
-static void test_rlock_client_stats__tell_how_long_grants_took(void **state)
-{
-    enum { TOOK_MS = 40000, BUCKET = 15 }; /* the last one */
-    struct fixture *fixture = *state;
-    struct rlock_client *alice = fixture_client(fixture);
-    struct rlock_client *bob = fixture_client(fixture);
-    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
-    struct call held = {0}, calls[2] = {0};
-    struct rlock_stats stats;
-    uint64_t sum = 0;
-
-    assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
-    assert_int_equal(acquire_with(fixture, bob, &calls[0], "free", &options), STATUS_OK);
-    call_wait(bob, &calls[1], NAME, &options);
-    fixture_wait_asleep(fixture, bob, &calls[1]);
-    fixture_pass_ms(fixture, TOOK_MS);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
-    fixture_wait_answers(fixture, &calls[1], 1);
-    rlock_client_stats(bob, &stats);
-    for (int i = 0; i < RLOCK_WAIT_BUCKETS; i++)
-        sum += stats.waits[i];
-    assert_int_equal(stats.granted, 2);
-    assert_int_equal(sum, 2);
-    assert_int_equal(stats.waits[BUCKET], 1);
-    assert_int_equal(stats.busy + stats.failed, 0); /* a wait is no failure */
-}
-
 static void test_scripts__flushed_while_waiting_are_sent_again(void **state)
 {
     struct fixture *fixture = *state;
@@ -486,7 +459,6 @@ int main(void)
         FIXTURE_TEST(test_wait__names_are_binary_safe_up_to_the_longest),
         FIXTURE_TEST(test_wait__reentrant_names_are_binary_safe_up_to_the_longest),
         FIXTURE_TEST(test_wait__for_a_key_of_another_type_is_refused_at_once),
-        FIXTURE_TEST(test_rlock_client_stats__tell_how_long_grants_took),
         FIXTURE_TEST(test_scripts__flushed_while_waiting_are_sent_again),
     };
 
