@@ -210,13 +210,26 @@ static void note_durability(struct worker *worker)
     metrics_set(known, durability);
 }
 
-static void copy_metrics(struct worker *worker)
+_Static_assert(RLOCK_TIME_BUCKETS == METRICS_BUCKETS_MAX + 1, "copied one by one");
+
+static void copy_lock_metrics(struct worker *worker)
 {
     struct metrics *metrics = worker->options.metrics;
     struct rlock_stats stats;
 
     rlock_client_stats(worker->locks, &stats);
+    for (int i = 0; i < RLOCK_TIME_BUCKETS; i++)
+        metrics_set(&metrics->lock_holds.buckets[i], stats.holds.buckets[i]);
+    metrics_set(&metrics->lock_holds.sum, stats.holds.sum_us);
+    metrics_set(&metrics->locks_held, stats.held);
+    metrics_set(&metrics->lock_failed, stats.failed);
     metrics_set(&metrics->redis_reconnects, stats.reconnects);
+}
+
+static void copy_metrics(struct worker *worker)
+{
+    struct metrics *metrics = worker->options.metrics;
+
     metrics_set(&metrics->postgres_reconnects, store_reconnects(worker->store));
     metrics_set(&metrics->expiry_leader, store_is_expiring(worker->store));
     metrics_set(&metrics->connections, http_connections(worker->http));
@@ -234,6 +247,7 @@ static void publish_state(struct worker *worker, int64_t now_us)
     struct text_document document;
 
     worker->published_us = now_us;
+    copy_lock_metrics(worker);
     if (!text_document_begin(&document))
         return;
     fprintf(document.out,

@@ -13,6 +13,9 @@ static const uint64_t stage_bounds_us[METRICS_BUCKETS_MAX] = {
     50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000};
 static const uint64_t batch_bounds[METRICS_BUCKETS_MAX] = {
     1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 6000, 8000, 10000};
+static const uint64_t hold_bounds_us[METRICS_BUCKETS_MAX] = {
+    1000, 2000, 4000, 8000, 16000, 32000, 64000, 128000, 256000,
+    512000, 1024000, 2048000, 4096000, 8192000, 16384000, 32768000};
 
 #define X(word, label) label,
 static const char *const route_labels[] = {METRICS_ROUTES(X)};
@@ -159,6 +162,10 @@ static void print_orders(const struct printer *printer)
     print_head(printer, "seckill_batch_orders", "histogram", "Orders per transaction.");
     print_histogram(printer, "seckill_batch_orders", "", &printer->sum.batch_orders,
                     batch_bounds, 1);
+    print_head(printer, "seckill_lock_hold_seconds", "histogram",
+               "Time from the grant of a lock to its release or loss.");
+    print_histogram(printer, "seckill_lock_hold_seconds", "", &printer->sum.lock_holds,
+                    hold_bounds_us, 1e6);
 }
 
 static void print_dependencies(const struct printer *printer)
@@ -240,6 +247,8 @@ void metrics_print(FILE *out, const struct all_metrics *all)
     print_value(&printer, "seckill_in_flight", "gauge", printer.sum.in_flight, "Order requests accepted and not yet completed.");
     print_value(&printer, "seckill_connections", "gauge", printer.sum.connections, "Open HTTP connections.");
     print_value(&printer, "seckill_log_dropped_total", "counter", printer.sum.log_dropped, "Log lines that could not be written to standard error in time.");
+    print_value(&printer, "seckill_locks_held", "gauge", printer.sum.locks_held, "Locks held now.");
+    print_value(&printer, "seckill_lock_failed_total", "counter", printer.sum.lock_failed, "Acquires and releases of locks that Redis refused or did not answer.");
     print_value(&printer, "seckill_lock_lost_total", "counter", printer.sum.lock_lost, "Locks lost before their release.");
     print_value(&printer, "seckill_batch_splits_total", "counter", printer.sum.batch_splits, "Batches split in two because Postgres refused one of their rows.");
     print_value(&printer, "seckill_outcome_lookups_total", "counter", printer.sum.outcome_lookups, "Batches whose connection was lost and whose outcome was looked up.");

@@ -72,10 +72,13 @@ struct metrics {
     _Atomic uint64_t outcomes[OUTCOME_COUNT];
     struct metrics_histogram stages[STAGE_COUNT]; /* us */
     struct metrics_histogram batch_orders;
+    struct metrics_histogram lock_holds; /* us, with the bounds of the lock library */
     /* gauges, and counters that the loop copies from other modules */
     _Atomic uint64_t queue_depth;
     _Atomic uint64_t in_flight;
     _Atomic uint64_t lock_lost;
+    _Atomic uint64_t lock_failed;
+    _Atomic uint64_t locks_held;
     _Atomic uint64_t batch_splits;
     _Atomic uint64_t outcome_lookups;
     _Atomic uint64_t redis_reconnects;
