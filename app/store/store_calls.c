@@ -221,7 +221,7 @@ static void store_on_conn_down(struct store_conn *conn, bool was_up,
         return;
     }
     if (role >= ROLE_LANE && store_conn_pending(conn) > 0)
-        store_suspect(store, store_conn_backend(conn));
+        store_suspect(store, store_conn_session(conn)->backend);
     if (role == ROLE_EXPIRY)
         store->expiry->is_leader = false; /* the lock ended with the session */
     else
@@ -433,19 +433,23 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg)
 
 enum durability store_durability(struct store *store, bool asks)
 {
-    return store_conn_durability(store->conns[ROLE_MAIN], asks);
+    if (asks)
+        store_conn_check(store->conns[ROLE_MAIN]);
+    return store_conn_session(store->conns[ROLE_MAIN])->durability;
 }
 
 bool store_is_foreign(const struct store *store, int64_t id)
 {
-    return store_conn_is_foreign(store->conns[ROLE_MAIN], id);
+    const struct store_session *session = store_conn_session(store->conns[ROLE_MAIN]);
+
+    return id != 0 && session->cells > 1 && id % session->cells != session->cell;
 }
 
 int64_t store_lists_age_s(const struct store *store)
 {
     const struct store_conn *conn = store->conns[ROLE_LISTS];
 
-    return conn == NULL ? -1 : store_conn_age_s(conn);
+    return conn == NULL ? -1 : store_conn_session(conn)->age_s;
 }
 
 uint64_t store_reconnects(const struct store *store)
@@ -473,7 +477,7 @@ void store_print(const struct store *store, FILE *out)
         if (conn != NULL)
             fprintf(out, "%s{\"use\":\"%s\",\"is_up\":%d,\"pid\":%d,\"pending\":%u}",
                     i > 0 ? "," : "", uses[i < ROLE_LANE ? i : ROLE_LANE],
-                    store_conn_is_up(conn), (int)store_conn_backend(conn).pid,
+                    store_conn_is_up(conn), (int)store_conn_session(conn)->backend.pid,
                     store_conn_pending(conn));
     }
     fputs("]}", out);

@@ -54,6 +54,15 @@ struct store_backend {
     int64_t start_us;
 };
 
+/** What the server said when the session began, or later if store_conn_check() asked it. */
+struct store_session {
+    struct store_backend backend;
+    int64_t server_start_us; /* distinguishes the server from others */
+    enum durability durability;
+    int64_t cell, cells;
+    int64_t age_s; /* of a reader: came with the last answer */
+};
+
 struct store_conn_options {
     uv_loop_t *loop;
     const char *database_url; /* valid; borrowed until the connection is closed */
@@ -72,7 +81,7 @@ struct store_conn_options {
        answered. */
     void (*on_down)(struct store_conn *conn, bool was_up, const struct err *why,
                     void *arg);
-    void (*on_notify)(const char *payload, void *arg); /* may be NULL */
+    void (*on_notify)(const char *payload, void *arg); /* NULL if `listen` is */
     void *arg;
 };
 
@@ -84,24 +93,14 @@ void store_conn_close(struct store_conn *conn, struct closing *owner);
 
 bool store_conn_is_up(const struct store_conn *conn);
 
-/**
- * What the server has said last, even if it was left for that.
- *
- * @asks  the server again whether it can be used, unless it is busy
- */
-enum durability store_conn_durability(struct store_conn *conn, bool asks);
+/** The last session, even if the server was left; during on_down, that which failed. */
+const struct store_session *store_conn_session(const struct store_conn *conn);
 
-/** Whether a voucher or an order is of another cell, as far as the server has said. */
-bool store_conn_is_foreign(const struct store_conn *conn, int64_t id);
-
-/** Of a reader: the age in s that came with the last answer. */
-int64_t store_conn_age_s(const struct store_conn *conn);
+/** Ask the server again whether it can be used, unless it is busy. */
+void store_conn_check(struct store_conn *conn);
 
 /** Queries sent and not answered. */
 unsigned store_conn_pending(const struct store_conn *conn);
-
-/** The server process of the connection; during on_down, that of the failed one. */
-struct store_backend store_conn_backend(const struct store_conn *conn);
 
 /**
  * Use the server of `leader`, which has just come up: leave any other server, whose queries

@@ -20,7 +20,7 @@ SEED = "1"
 
 # name, source, text, replacement
 DEFECTS = [
-    ("answer-before-commit", "app/store/store_conn.c",
+    ("answer-before-commit", "app/store/store_conn_queries.c",
      "        return true;\n    }\n    if (conn->state == STATE_PREPARING)\n        why",
      "        if (PQntuples(conn->result) > 0)\n            answer_oldest(conn);\n        return true;\n"
      "    }\n    if (conn->state != STATE_PREPARING && conn->result == NULL) {\n"
@@ -123,9 +123,10 @@ DEFECTS = [
     ("reply-of-another", "lib/redis/script.c",
      "    if (!is_ours(call, status, reply)) {",
      "    if (!is_ours(call, status, reply) && status == STATUS_OK && reply == NULL) {"),
-    ("no-reconnect", "app/store/store_conn.c",
-     "    arm(conn, pause_ms * INT64_C(1000));",
-     "    if (conn->attempts < 3)\n        arm(conn, pause_ms * INT64_C(1000));"),
+    ("no-reconnect", "app/store/store_conn_queries.c",
+     "    store_conn_arm(conn, pause_ms * INT64_C(1000));",
+     "    if (conn->attempts < 3)\n"
+     "        store_conn_arm(conn, pause_ms * INT64_C(1000));"),
     ("script-not-sent-again", "lib/lock/batch.c",
      "    send_batch(batch);\n    redis_conn_flush(batch->server->conn);",
      "    recycle(batch);"),

@@ -17,7 +17,7 @@
 
 static struct sandbox *sandbox;
 
-/* The settings are those of store_conn.c. */
+/* The settings are those of sql/queries/session.sql. */
 static void be_a_service(void)
 {
     static const char *const settings[] = {"plan_cache_mode = force_generic_plan",

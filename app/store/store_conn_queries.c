@@ -1,14 +1,10 @@
 /*
- * store_conn.c - one non-blocking connection to Postgres on a libuv loop.
+ * store_conn_queries.c - one non-blocking connection to Postgres on a libuv loop.
  *
  * States: WAITING (for the next attempt) -> RESOLVING (the name of the host, in a thread of
  * libuv) -> CONNECTING (PQconnectPoll) -> PREPARING (the session's settings and statements
  * are under way) -> UP, and back to WAITING after a failure. One timer serves as back-off, as
  * deadline of an attempt, and as deadline of the oldest query.
- *
- * Each attempt takes the next host. With several hosts, one that does not answer costs a part
- * of the timeout only. A name server that does not answer holds up the hosts with names; their
- * attempts share one request, which cannot be cancelled.
  *
  * A query is one statement followed by a Sync, so the server commits each by itself. Its
  * rows arrive before the commit: a query is done when the answer to its Sync has arrived.
@@ -23,17 +19,12 @@
  * A failure found while sending is handled by the timer, so that no callback runs inside
  * a call of the owner.
  */
-#include "app/store/store_conn.h"
-
-#include "app/core/embed.h"
-#include "app/core/metrics.h"
+#include "app/store/store_conn_impl.h"
 #include "base/backoff.h"
 #include "base/clock.h"
-#include "base/closing.h"
 #include "base/random.h"
 
 #include <inttypes.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,55 +32,6 @@
 
 #define BACKOFF_MS_MIN 40
 #define BACKOFF_MS_MAX 500
-#define HOST_PART      5   /* of the timeout, for one host of several */
-#define HOST_MS_MIN    200 /* a login takes that long on a busy machine */
-
-enum state {
-    STATE_WAITING,
-    STATE_RESOLVING,
-    STATE_CONNECTING,
-    STATE_PREPARING,
-    STATE_UP,
-    STATE_CLOSED
-};
-
-struct store_conn {
-    struct store_conn_options options;
-    PGconn *pg;      /* NULL in WAITING, RESOLVING and CLOSED */
-    uv_poll_t *poll; /* freed by itself when it has closed */
-    int poll_events;
-    struct list pending; /* store_query, in the order of sending */
-    struct list failed;  /* store_query, to be answered by fail() */
-    PGresult *result;    /* of the oldest pending query, until its commit is known */
-    uv_timer_t timer;
-    unsigned pending_count;
-    unsigned attempts; /* since it was up */
-    unsigned host;     /* of this or the next attempt */
-    unsigned host_count;
-    struct database_host target;
-    struct err round; /* why this round through the hosts has failed so far */
-    uv_getaddrinfo_t resolve;
-    unsigned resolve_host; /* whose name it resolves */
-    bool is_resolving;
-    bool is_wait_cancelled; /* that of the oldest pending query for the standby */
-    uint32_t statement_ms;  /* the session's statement_timeout for the next query */
-    int64_t deadline_us;    /* of the oldest pending query */
-    enum state state;
-    struct store_backend backend;
-    int64_t server_start_us; /* distinguishes the server from others */
-    enum durability durability;
-    int64_t age_s;
-    int64_t cell, cells;
-    struct store_query check; /* of the session, while the connection is up */
-    struct err broken;        /* a failure found while sending; text "": none */
-    struct closing closing;
-    struct closing *owner; /* counts this connection */
-};
-
-static bool is_broken(const struct store_conn *conn)
-{
-    return conn->broken.text[0] != '\0';
-}
 
 /* -- polling -- */
 
@@ -114,7 +56,7 @@ static void stop_polling(struct store_conn *conn)
 
 static void conn_on_poll(uv_poll_t *poll, int status, int events);
 
-static bool start_polling(struct store_conn *conn)
+bool store_conn_start_polling(struct store_conn *conn)
 {
     uv_poll_t *poll = calloc(1, sizeof(*poll));
 
@@ -130,7 +72,7 @@ static bool start_polling(struct store_conn *conn)
     return true;
 }
 
-static void poll_for(struct store_conn *conn, int events)
+void store_conn_poll_for(struct store_conn *conn, int events)
 {
     if (conn->poll_events == events)
         return;
@@ -142,17 +84,11 @@ static void poll_for(struct store_conn *conn, int events)
 
 static void conn_on_timer(uv_timer_t *timer);
 
-static void arm(struct store_conn *conn, int64_t in_us)
+void store_conn_arm(struct store_conn *conn, int64_t in_us)
 {
     uint64_t in_ms = in_us <= 0 ? 0 : (uint64_t)(in_us + 999) / 1000;
 
     uv_timer_start(&conn->timer, conn_on_timer, in_ms, 0);
-}
-
-static void answer(struct store_query *query, enum status status, const PGresult *result,
-                   const struct err *why)
-{
-    query->done(query, status, result, status == STATUS_OK ? NULL : why);
 }
 
 static void drop(struct store_conn *conn)
@@ -171,7 +107,7 @@ static void answer_failed(struct store_conn *conn, const struct err *why)
 {
     LIST_DRAIN(struct store_query, query, &conn->failed, link) {
         conn->pending_count--;
-        answer(query, why->status, NULL, why);
+        query->done(query, why->status, NULL, why);
     }
 }
 
@@ -198,13 +134,13 @@ static void fail(struct store_conn *conn, const struct err *why)
     drop(conn);
     conn->host = (conn->host + 1) % hosts;
     conn->state = STATE_WAITING;
-    arm(conn, pause_ms * INT64_C(1000));
+    store_conn_arm(conn, pause_ms * INT64_C(1000));
     if (was_up || is_round_over)
         conn->options.on_down(conn, was_up, &conn->round, conn->options.arg);
     answer_failed(conn, &copy);
 }
 
-static void fail_io(struct store_conn *conn, const char *doing, const char *words)
+void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *words)
 {
     struct err why;
 
@@ -215,239 +151,10 @@ static void fail_io(struct store_conn *conn, const char *doing, const char *word
 static void fail_later(struct store_conn *conn, enum status status, const char *what,
                        const char *why)
 {
-    if (is_broken(conn))
+    if (store_conn_is_broken(conn))
         return;
     err_set(&conn->broken, status, "%s: %s", what, why);
-    arm(conn, 0);
-}
-
-/* -- connecting -- */
-
-static bool send_settings(struct store_conn *conn)
-{
-    const struct store_conn_options *options = &conn->options;
-    char limits[3][12];
-    const char *const values[] = {limits[0], limits[1], limits[2]};
-
-    snprintf(limits[0], sizeof(limits[0]), "%" PRIu32, options->statement_ms);
-    snprintf(limits[1], sizeof(limits[1]), "%" PRIu32, options->lock_ms);
-    snprintf(limits[2], sizeof(limits[2]), "%" PRIu32, options->idle_ms);
-    conn->statement_ms = options->statement_ms;
-    return PQsendQueryParams(conn->pg, embedded_find("sql/queries/session.sql")->bytes, 3,
-                             NULL, values, NULL, NULL, 1) == 1;
-}
-
-static bool send_listen(struct store_conn *conn)
-{
-    char sql[128];
-
-    if (conn->options.listen == NULL)
-        return true;
-    snprintf(sql, sizeof(sql), "listen %s", conn->options.listen);
-    return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
-}
-
-static void start_preparing(struct store_conn *conn)
-{
-    bool is_sent = PQsetnonblocking(conn->pg, 1) == 0 &&
-                   PQenterPipelineMode(conn->pg) == 1 && send_settings(conn) &&
-                   send_listen(conn);
-
-    for (int i = 0; is_sent && i < STATEMENT_COUNT; i++)
-        is_sent =
-            PQsendPrepare(conn->pg, store_statements[i].name,
-                          embedded_find(store_statements[i].path)->bytes, 0, NULL) == 1;
-    if (!is_sent || PQpipelineSync(conn->pg) != 1) {
-        fail_io(conn, "prepare", PQerrorMessage(conn->pg));
-        return;
-    }
-    conn->state = STATE_PREPARING;
-    arm(conn, conn->options.timeout_ms * INT64_C(1000));
-    store_conn_flush(conn);
-}
-
-/* After each step libpq may use another socket, even one with the same number. */
-static void continue_connecting(struct store_conn *conn, PostgresPollingStatusType next)
-{
-    if (next == PGRES_POLLING_FAILED) {
-        fail_io(conn, "connect", PQerrorMessage(conn->pg));
-        return;
-    }
-    if (!start_polling(conn)) {
-        fail_io(conn, "connect", "no event handle");
-        return;
-    }
-    if (next == PGRES_POLLING_OK)
-        start_preparing(conn);
-    else
-        poll_for(conn, next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
-}
-
-/* By default libpq prints them. One says that somebody has cancelled a commit's wait for the
-   standby; the server reports that commit as successful. */
-static void conn_on_notice(void *arg, const PGresult *notice)
-{
-    struct store_conn *conn = arg;
-    const char *source = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
-
-    if (source != NULL && strcmp(source, "SyncRepWaitForLSN") == 0)
-        conn->is_wait_cancelled = true;
-}
-
-static void start_connecting(struct store_conn *conn)
-{
-    /* a later keyword overrides an earlier one, unless it is empty: the URL may set the name,
-       not the encoding */
-    /* clang-format off */
-    const char *const keywords[] = {
-        "fallback_application_name", "dbname", "host", "hostaddr", "port", "client_encoding",
-        "target_session_attrs", NULL};
-    const char *const values[] = {
-        "seckill", conn->options.database_url, conn->target.name, conn->target.address,
-        conn->target.port, "UTF8", "any", NULL};
-    /* clang-format on */
-
-    conn->state = STATE_CONNECTING;
-    conn->pg = PQconnectStartParams(keywords, values, 1);
-    if (conn->pg == NULL || PQstatus(conn->pg) == CONNECTION_BAD) {
-        fail_io(conn, "connect", PQerrorMessage(conn->pg));
-        return;
-    }
-    PQsetNoticeReceiver(conn->pg, conn_on_notice, conn);
-    continue_connecting(conn, PGRES_POLLING_WRITING);
-}
-
-/* -- names -- */
-
-/* Each attempt at a host takes the next of its addresses. */
-static void connect_resolved(struct store_conn *conn, const struct addrinfo *found)
-{
-    const struct addrinfo *at = found;
-    int failure;
-
-    for (unsigned i = conn->attempts / conn->host_count; i > 0; i--)
-        at = at->ai_next == NULL ? found : at->ai_next;
-    failure = getnameinfo(at->ai_addr, at->ai_addrlen, conn->target.address,
-                          sizeof(conn->target.address), NULL, 0, NI_NUMERICHOST);
-    if (failure == 0)
-        start_connecting(conn);
-    else
-        fail_io(conn, conn->target.name, gai_strerror(failure));
-}
-
-static void start_resolving(struct store_conn *conn);
-
-/* The answer may be that to an earlier attempt, at another host. */
-static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
-                             struct addrinfo *found)
-{
-    struct store_conn *conn = request->data;
-
-    conn->is_resolving = false;
-    if (conn->state == STATE_RESOLVING && conn->resolve_host != conn->host)
-        start_resolving(conn);
-    else if (conn->state == STATE_RESOLVING && failure != 0)
-        fail_io(conn, conn->target.name, uv_strerror(failure));
-    else if (conn->state == STATE_RESOLVING)
-        connect_resolved(conn, found);
-    uv_freeaddrinfo(found);
-    closing_done(&conn->closing);
-}
-
-static void start_resolving(struct store_conn *conn)
-{
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    int failure;
-
-    conn->state = STATE_RESOLVING;
-    if (conn->is_resolving)
-        return;
-    failure = uv_getaddrinfo(conn->options.loop, &conn->resolve, conn_on_resolved,
-                             conn->target.name, NULL, &hints);
-    if (failure != 0) {
-        fail_io(conn, conn->target.name, uv_strerror(failure));
-        return;
-    }
-    conn->is_resolving = true;
-    conn->resolve_host = conn->host;
-    closing_part(&conn->closing);
-}
-
-/* -- attempts -- */
-
-static uint32_t attempt_ms(const struct store_conn *conn)
-{
-    uint32_t part_ms = conn->options.timeout_ms / HOST_PART;
-
-    return conn->host_count > 1 && part_ms > HOST_MS_MIN ? part_ms
-                                                         : conn->options.timeout_ms;
-}
-
-static void start_attempt(struct store_conn *conn)
-{
-    arm(conn, attempt_ms(conn) * INT64_C(1000));
-    if (!database_url_host(conn->options.database_url, conn->host, &conn->target))
-        fail_io(conn, "connect", "out of memory");
-    else if (database_host_is_named(&conn->target))
-        start_resolving(conn);
-    else
-        start_connecting(conn);
-}
-
-/* A service that may not place orders must not become ready. */
-static enum status take_session(struct store_conn *conn, const PGresult *result,
-                                struct err *reterr)
-{
-    conn->backend.pid = result_int64(result, 0, 0);
-    conn->backend.start_us = result_time(result, 0, 1);
-    conn->server_start_us = result_time(result, 0, 3);
-    conn->durability = (enum durability)result_int64(result, 0, 5);
-    conn->cell = result_int64(result, 0, 6);
-    conn->cells = result_int64(result, 0, 7);
-    if (conn->options.is_reader)
-        return STATUS_OK;
-    if (result_int64(result, 0, 4) != 0)
-        return err_set(reterr, STATUS_BUSY, "the server is read-only");
-    if (conn->cell < 0)
-        return err_set(reterr, STATUS_REFUSED,
-                       "the database is an aggregate of cells: name it in"
-                       " SECKILL_LISTS_DATABASE_URL, and a cell here");
-    if (result_int64(result, 0, 2) != 1)
-        return err_set(reterr, STATUS_REFUSED,
-                       "this role may not call place_orders(): run seckill migrate"
-                       " --service-role");
-    if (conn->durability < conn->options.required)
-        return err_set(reterr, STATUS_UNSAFE,
-                       "durability is %s, see SECKILL_REQUIRE_DURABILITY: check fsync,"
-                       " full_page_writes, synchronous_commit, the standby",
-                       durability_names[conn->durability]);
-    return STATUS_OK;
-}
-
-/* The answer to one command of start_preparing(). Titles and keys are UTF-8, which another
-   encoding cannot store. */
-static enum status take_prepared(struct store_conn *conn, const PGresult *result,
-                                 struct err *reterr)
-{
-    const char *encoding = PQparameterStatus(conn->pg, "server_encoding");
-
-    if (encoding != NULL && strcmp(encoding, "UTF8") != 0)
-        return err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8, encoding);
-    switch (PQresultStatus(result)) {
-    case PGRES_TUPLES_OK:
-        return take_session(conn, result, reterr);
-    case PGRES_COMMAND_OK:
-        return STATUS_OK;
-    case PGRES_PIPELINE_SYNC:
-        conn->state = STATE_UP;
-        conn->attempts = 0;
-        if (!is_broken(conn))
-            uv_timer_stop(&conn->timer);
-        conn->options.on_up(conn, conn->options.arg);
-        return STATUS_OK;
-    default:
-        return err_set(reterr, STATUS_IO, "prepare: %s", PQresultErrorMessage(result));
-    }
+    store_conn_arm(conn, 0);
 }
 
 /* -- answers -- */
@@ -465,38 +172,35 @@ static void start_deadline(struct store_conn *conn)
 {
     const struct store_query *query = oldest(conn);
 
-    if (query == NULL || is_broken(conn))
+    if (query == NULL || store_conn_is_broken(conn))
         return;
     conn->deadline_us = clock_mono_us() + query->timeout_ms * INT64_C(1000);
-    arm(conn, query->timeout_ms * INT64_C(1000));
+    store_conn_arm(conn, query->timeout_ms * INT64_C(1000));
 }
 
-/* Errors after which a retry may succeed, by the beginning of their SQLSTATE. `session` is why
-   the session is closed; STATUS_OK: it stays. */
-static const struct transient {
-    const char *sqlstate;
-    enum status session;
-} transients[] = {
-    {"0A000", STATUS_IO},   /* a migration has invalidated a prepared statement */
-    {"25006", STATUS_BUSY}, /* the server has become read-only */
-    {"26000", STATUS_IO},   /* a prepared statement is gone */
-    {"40", STATUS_OK},      /* rolled back: deadlock, serialization */
-    {"53", STATUS_OK},      /* insufficient resources */
-    {"55", STATUS_OK},      /* not in the required state: lock_not_available */
-    {"57", STATUS_OK},      /* operator intervention: cancelled, shutting down */
-    {"58", STATUS_OK},      /* system error of the server */
-};
-
-/* NULL: the error is permanent. */
-static const struct transient *find_transient(const char *sqlstate)
+/* What an error means for the session: STATUS_OK: it stays; STATUS_REFUSED: the same, and a retry
+   is useless; otherwise it is closed. */
+static enum status session_after(const char *sqlstate)
 {
-    for (size_t i = 0; i < sizeof(transients) / sizeof(transients[0]); i++) {
-        const struct transient *transient = &transients[i];
+    static const struct {
+        const char *begin; /* of the SQLSTATE */
+        enum status session;
+    } transient[] = {
+        {"0A000", STATUS_IO},   /* a migration has invalidated a prepared statement */
+        {"25006", STATUS_BUSY}, /* the server has become read-only */
+        {"26000", STATUS_IO},   /* a prepared statement is gone */
+        {"40", STATUS_OK},      /* rolled back: deadlock, serialization */
+        {"53", STATUS_OK},      /* insufficient resources */
+        {"55", STATUS_OK},      /* not in the required state: lock_not_available */
+        {"57", STATUS_OK},      /* operator intervention: cancelled, shutting down */
+        {"58", STATUS_OK},      /* system error of the server */
+    };
 
-        if (strncmp(sqlstate, transient->sqlstate, strlen(transient->sqlstate)) == 0)
-            return transient;
+    for (size_t i = 0; i < sizeof(transient) / sizeof(transient[0]); i++) {
+        if (strncmp(sqlstate, transient[i].begin, strlen(transient[i].begin)) == 0)
+            return transient[i].session;
     }
-    return NULL;
+    return STATUS_REFUSED;
 }
 
 static void answer_oldest(struct store_conn *conn)
@@ -510,14 +214,14 @@ static void answer_oldest(struct store_conn *conn)
     conn->pending_count--;
     start_deadline(conn);
     if (kind != PGRES_TUPLES_OK && kind != PGRES_COMMAND_OK) {
-        const struct transient *transient = find_transient(result_sqlstate(result));
+        enum status session = session_after(result_sqlstate(result));
 
-        err_set(&why, transient != NULL ? STATUS_BUSY : STATUS_REFUSED, "%s (%s)",
+        err_set(&why, session == STATUS_REFUSED ? STATUS_REFUSED : STATUS_BUSY, "%s (%s)",
                 PQresultErrorMessage(result), result_sqlstate(result));
-        if (transient != NULL && transient->session != STATUS_OK)
-            fail_later(conn, transient->session, "session", why.text);
+        if (session != STATUS_OK && session != STATUS_REFUSED)
+            fail_later(conn, session, "session", why.text);
     }
-    answer(query, why.status, result, &why);
+    query->done(query, why.status, result, why.status == STATUS_OK ? NULL : &why);
     PQclear(result);
 }
 
@@ -527,7 +231,7 @@ static void keep_result(struct store_conn *conn, PGresult *result)
 {
     if (conn->result != NULL && PQresultStatus(result) != PGRES_FATAL_ERROR) {
         if (conn->options.is_reader && PQntuples(result) == 1)
-            conn->age_s = result_int64(result, 0, 0);
+            conn->session.age_s = result_int64(result, 0, 0);
         PQclear(result);
         return;
     }
@@ -546,7 +250,7 @@ static bool take_result(struct store_conn *conn, PGresult *result)
         return true;
     }
     if (conn->state == STATE_PREPARING)
-        why.status = take_prepared(conn, result, &why);
+        why.status = store_connect_take(conn, result, &why);
     else if (strncmp(result_sqlstate(conn->result), "08", 2) == 0) /* of a pooler */
         err_set(&why, STATUS_IO, "%s", PQresultErrorMessage(conn->result));
     else if (conn->is_wait_cancelled)
@@ -585,8 +289,7 @@ static void take_notifications(struct store_conn *conn)
     for (PGnotify *notify;
          conn->state == STATE_UP && (notify = PQnotifies(conn->pg)) != NULL;
          PQfreemem(notify)) {
-        if (conn->options.on_notify != NULL)
-            conn->options.on_notify(notify->extra, conn->options.arg);
+        conn->options.on_notify(notify->extra, conn->options.arg);
     }
 }
 
@@ -601,7 +304,7 @@ static void take_input(struct store_conn *conn)
         return;
     take_notifications(conn);
     if (conn->pg == pg && (!is_alive || PQstatus(pg) == CONNECTION_BAD))
-        fail_io(conn, "connection lost", PQerrorMessage(conn->pg));
+        store_conn_fail_io(conn, "connection lost", PQerrorMessage(conn->pg));
 }
 
 static void conn_on_poll(uv_poll_t *poll, int status UNUSED, int events)
@@ -612,7 +315,7 @@ static void conn_on_poll(uv_poll_t *poll, int status UNUSED, int events)
         return;
     if (conn->state == STATE_CONNECTING) {
         stop_polling(conn);
-        continue_connecting(conn, PQconnectPoll(conn->pg));
+        store_connect_continue(conn, PQconnectPoll(conn->pg));
         return;
     }
     if (events & UV_WRITABLE)
@@ -640,7 +343,7 @@ static void check_deadline(struct store_conn *conn)
     if (oldest(conn) == NULL)
         return;
     if (left_us > 0 || has_input(conn)) {
-        arm(conn, left_us);
+        store_conn_arm(conn, left_us);
         return;
     }
     err_set(&why, STATUS_TIMEOUT, "no answer within %" PRIu32 " ms",
@@ -651,11 +354,12 @@ static void check_deadline(struct store_conn *conn)
 static void conn_on_timer_up(struct store_conn *conn)
 {
     /* after a pause of this process the answer may have arrived unread */
-    if (!is_broken(conn) && oldest(conn) != NULL && conn->deadline_us <= clock_mono_us())
+    if (!store_conn_is_broken(conn) && oldest(conn) != NULL &&
+        conn->deadline_us <= clock_mono_us())
         take_input(conn);
     if (conn->state != STATE_UP)
         return;
-    if (is_broken(conn))
+    if (store_conn_is_broken(conn))
         fail(conn, &conn->broken);
     else
         check_deadline(conn);
@@ -667,16 +371,14 @@ static void conn_on_timer(uv_timer_t *timer)
 
     switch (conn->state) {
     case STATE_WAITING:
-        start_attempt(conn);
+        store_connect(conn);
         break;
     case STATE_RESOLVING:
     case STATE_CONNECTING:
     case STATE_PREPARING:
-        if (!is_broken(conn))
+        if (!store_conn_is_broken(conn))
             err_set(&conn->broken, STATUS_TIMEOUT,
-                    "connect: no answer within %" PRIu32 " ms",
-                    conn->state == STATE_PREPARING ? conn->options.timeout_ms
-                                                   : attempt_ms(conn));
+                    "connect: no answer within %" PRIu32 " ms", store_connect_ms(conn));
         fail(conn, &conn->broken);
         break;
     case STATE_UP:
@@ -715,7 +417,7 @@ enum status store_conn_open(const struct store_conn_options *options,
     conn->timer.data = conn;
     conn->resolve.data = conn;
     closing_start(&conn->closing, conn_on_closed, conn);
-    arm(conn, 0);
+    store_conn_arm(conn, 0);
     *ret_conn = conn;
     return STATUS_OK;
 }
@@ -737,17 +439,12 @@ void store_conn_close(struct store_conn *conn, struct closing *owner)
 
 bool store_conn_is_up(const struct store_conn *conn)
 {
-    return conn->state == STATE_UP && !is_broken(conn);
+    return conn->state == STATE_UP && !store_conn_is_broken(conn);
 }
 
-bool store_conn_is_foreign(const struct store_conn *conn, int64_t id)
+const struct store_session *store_conn_session(const struct store_conn *conn)
 {
-    return id != 0 && conn->cells > 1 && id % conn->cells != conn->cell;
-}
-
-int64_t store_conn_age_s(const struct store_conn *conn)
-{
-    return conn->age_s;
+    return &conn->session;
 }
 
 unsigned store_conn_pending(const struct store_conn *conn)
@@ -755,18 +452,13 @@ unsigned store_conn_pending(const struct store_conn *conn)
     return conn->pending_count;
 }
 
-struct store_backend store_conn_backend(const struct store_conn *conn)
-{
-    return conn->backend;
-}
-
 void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
 {
     if (conn->state == STATE_WAITING) {
         conn->host = leader->host;
-        arm(conn, 0);
+        store_conn_arm(conn, 0);
     } else if (conn->state == STATE_UP &&
-               conn->server_start_us != leader->server_start_us) {
+               conn->session.server_start_us != leader->session.server_start_us) {
         conn->host = leader->host + conn->host_count - 1; /* fail() takes the next one */
         fail_later(conn, STATUS_IO, "connection left", "another server accepts writes");
     }
@@ -864,20 +556,20 @@ static void conn_on_checked(struct store_query *query, enum status status,
     struct store_conn *conn = list_item(query, struct store_conn, check);
     struct err broken;
 
-    if (status == STATUS_OK && take_session(conn, result, &broken) != STATUS_OK)
+    if (status == STATUS_OK &&
+        store_conn_take_session(conn, result, &broken) != STATUS_OK)
         fail_later(conn, broken.status, "session", broken.text);
 }
 
-enum durability store_conn_durability(struct store_conn *conn, bool asks)
+void store_conn_check(struct store_conn *conn)
 {
-    if (asks && store_conn_is_up(conn) && conn->pending_count == 0) {
-        conn->check.timeout_ms = conn->options.timeout_ms;
-        conn->check.done = conn_on_checked;
-        add_pending(conn, &conn->check);
-        if (!send_settings(conn) || !send_sync(conn))
-            fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
-    }
-    return conn->durability;
+    if (!store_conn_is_up(conn) || conn->pending_count > 0)
+        return;
+    conn->check.timeout_ms = conn->options.timeout_ms;
+    conn->check.done = conn_on_checked;
+    add_pending(conn, &conn->check);
+    if (!store_conn_send_settings(conn) || !send_sync(conn))
+        fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
 }
 
 bool store_conn_abandon(struct store_conn *conn UNUSED, struct store_query *query)
@@ -895,11 +587,11 @@ void store_conn_flush(struct store_conn *conn)
 {
     int left;
 
-    if (conn->pg == NULL || conn->state < STATE_PREPARING || is_broken(conn))
+    if (conn->pg == NULL || conn->state < STATE_PREPARING || store_conn_is_broken(conn))
         return;
     left = PQflush(conn->pg);
     if (left < 0)
         fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
     else
-        poll_for(conn, left > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE);
+        store_conn_poll_for(conn, left > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE);
 }

@@ -1,0 +1,81 @@
+/* store_conn_impl.h - what store_conn_queries.c and store_conn_open.c share; private to them. */
+#ifndef STORE_CONN_IMPL_H
+#define STORE_CONN_IMPL_H
+
+#include "app/store/store_conn.h"
+
+enum state {
+    STATE_WAITING,
+    STATE_RESOLVING,
+    STATE_CONNECTING,
+    STATE_PREPARING,
+    STATE_UP,
+    STATE_CLOSED
+};
+
+struct store_conn {
+    struct store_conn_options options;
+    PGconn *pg;      /* NULL in WAITING, RESOLVING and CLOSED */
+    uv_poll_t *poll; /* freed by itself when it has closed */
+    int poll_events;
+    struct list pending; /* store_query, in the order of sending */
+    struct list failed;  /* store_query, to be answered by fail() */
+    PGresult *result;    /* of the oldest pending query, until its commit is known */
+    uv_timer_t timer;
+    unsigned pending_count;
+    unsigned attempts; /* since it was up */
+    unsigned host;     /* of this or the next attempt */
+    unsigned host_count;
+    struct database_host target;
+    struct err round; /* why this round through the hosts has failed so far */
+    uv_getaddrinfo_t resolve;
+    unsigned resolve_host; /* whose name it resolves */
+    bool is_resolving;
+    bool is_wait_cancelled; /* that of the oldest pending query for the standby */
+    uint32_t statement_ms;  /* the session's statement_timeout for the next query */
+    int64_t deadline_us;    /* of the oldest pending query */
+    enum state state;
+    struct store_session session;
+    struct store_query check; /* of the session, while the connection is up */
+    struct err broken;        /* a failure found while sending; text "": none */
+    struct closing closing;
+    struct closing *owner; /* counts this connection */
+};
+
+/* -- store_conn_queries.c -- */
+
+static inline bool store_conn_is_broken(const struct store_conn *conn)
+{
+    return conn->broken.text[0] != '\0';
+}
+
+/** Call the timer in `in_us`, or at once. */
+void store_conn_arm(struct store_conn *conn, int64_t in_us);
+
+/** Watch the socket of libpq, which may be another one than before. False: no event handle. */
+MUST_CHECK bool store_conn_start_polling(struct store_conn *conn);
+void store_conn_poll_for(struct store_conn *conn, int events);
+
+/** Close the connection, answer its queries, and try the next host. */
+void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *words);
+
+/* -- store_conn_open.c -- */
+
+/** Begin an attempt to connect, and continue it when the socket is ready. */
+void store_connect(struct store_conn *conn);
+void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType next);
+
+/** The limit of the present step of an attempt. */
+uint32_t store_connect_ms(const struct store_conn *conn);
+
+/** Take an answer of an attempt in STATE_PREPARING. */
+MUST_CHECK enum status store_connect_take(struct store_conn *conn, const PGresult *result,
+                                          struct err *reterr);
+
+/** Send the query of the session; its answer tells whether the server can be used. */
+MUST_CHECK bool store_conn_send_settings(struct store_conn *conn);
+MUST_CHECK enum status store_conn_take_session(struct store_conn *conn,
+                                               const PGresult *result,
+                                               struct err *reterr);
+
+#endif

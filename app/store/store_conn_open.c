@@ -1,0 +1,253 @@
+/*
+ * store_conn_open.c - attempts to connect: the name of the host, the connection, the session.
+ *
+ * Each attempt takes the next host. With several hosts, one that does not answer costs a part
+ * of the timeout only. A name server that does not answer holds up the hosts with names; their
+ * attempts share one request, which cannot be cancelled.
+ */
+#include "app/core/embed.h"
+#include "app/core/metrics.h"
+#include "app/store/store_conn_impl.h"
+
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HOST_PART   5   /* of the timeout, for one host of several */
+#define HOST_MS_MIN 200 /* a login takes that long on a busy machine */
+
+/* -- session -- */
+
+/* A service that may not place orders must not become ready. */
+enum status store_conn_take_session(struct store_conn *conn, const PGresult *result,
+                                    struct err *reterr)
+{
+    struct store_session *session = &conn->session;
+
+    session->backend.pid = result_int64(result, 0, 0);
+    session->backend.start_us = result_time(result, 0, 1);
+    session->server_start_us = result_time(result, 0, 3);
+    session->durability = (enum durability)result_int64(result, 0, 5);
+    session->cell = result_int64(result, 0, 6);
+    session->cells = result_int64(result, 0, 7);
+    if (conn->options.is_reader)
+        return STATUS_OK;
+    if (result_int64(result, 0, 4) != 0)
+        return err_set(reterr, STATUS_BUSY, "the server is read-only");
+    if (session->cell < 0)
+        return err_set(reterr, STATUS_REFUSED,
+                       "the database is an aggregate of cells: name it in"
+                       " SECKILL_LISTS_DATABASE_URL, and a cell here");
+    if (result_int64(result, 0, 2) != 1)
+        return err_set(reterr, STATUS_REFUSED,
+                       "this role may not call place_orders(): run seckill migrate"
+                       " --service-role");
+    if (session->durability < conn->options.required)
+        return err_set(reterr, STATUS_UNSAFE,
+                       "durability is %s, see SECKILL_REQUIRE_DURABILITY: check fsync,"
+                       " full_page_writes, synchronous_commit, the standby",
+                       durability_names[session->durability]);
+    return STATUS_OK;
+}
+
+/* The answer to one command of start_preparing(). Titles and keys are UTF-8, which another
+   encoding cannot store. */
+enum status store_connect_take(struct store_conn *conn, const PGresult *result,
+                               struct err *reterr)
+{
+    const char *encoding = PQparameterStatus(conn->pg, "server_encoding");
+
+    if (encoding != NULL && strcmp(encoding, "UTF8") != 0)
+        return err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8, encoding);
+    switch (PQresultStatus(result)) {
+    case PGRES_TUPLES_OK:
+        return store_conn_take_session(conn, result, reterr);
+    case PGRES_COMMAND_OK:
+        return STATUS_OK;
+    case PGRES_PIPELINE_SYNC:
+        conn->state = STATE_UP;
+        conn->attempts = 0;
+        if (!store_conn_is_broken(conn))
+            uv_timer_stop(&conn->timer);
+        conn->options.on_up(conn, conn->options.arg);
+        return STATUS_OK;
+    default:
+        return err_set(reterr, STATUS_IO, "prepare: %s", PQresultErrorMessage(result));
+    }
+}
+
+bool store_conn_send_settings(struct store_conn *conn)
+{
+    const struct store_conn_options *options = &conn->options;
+    char limits[3][12];
+    const char *const values[] = {limits[0], limits[1], limits[2]};
+
+    snprintf(limits[0], sizeof(limits[0]), "%" PRIu32, options->statement_ms);
+    snprintf(limits[1], sizeof(limits[1]), "%" PRIu32, options->lock_ms);
+    snprintf(limits[2], sizeof(limits[2]), "%" PRIu32, options->idle_ms);
+    conn->statement_ms = options->statement_ms;
+    return PQsendQueryParams(conn->pg, embedded_find("sql/queries/session.sql")->bytes, 3,
+                             NULL, values, NULL, NULL, 1) == 1;
+}
+
+static bool send_listen(struct store_conn *conn)
+{
+    char sql[128];
+
+    if (conn->options.listen == NULL)
+        return true;
+    snprintf(sql, sizeof(sql), "listen %s", conn->options.listen);
+    return PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1;
+}
+
+static void start_preparing(struct store_conn *conn)
+{
+    bool is_sent = PQsetnonblocking(conn->pg, 1) == 0 &&
+                   PQenterPipelineMode(conn->pg) == 1 && store_conn_send_settings(conn) &&
+                   send_listen(conn);
+
+    for (int i = 0; is_sent && i < STATEMENT_COUNT; i++)
+        is_sent =
+            PQsendPrepare(conn->pg, store_statements[i].name,
+                          embedded_find(store_statements[i].path)->bytes, 0, NULL) == 1;
+    if (!is_sent || PQpipelineSync(conn->pg) != 1) {
+        store_conn_fail_io(conn, "prepare", PQerrorMessage(conn->pg));
+        return;
+    }
+    conn->state = STATE_PREPARING;
+    store_conn_arm(conn, conn->options.timeout_ms * INT64_C(1000));
+    store_conn_flush(conn);
+}
+
+/* -- connecting -- */
+
+/* After each step libpq may use another socket, even one with the same number. */
+void store_connect_continue(struct store_conn *conn, PostgresPollingStatusType next)
+{
+    if (next == PGRES_POLLING_FAILED) {
+        store_conn_fail_io(conn, "connect", PQerrorMessage(conn->pg));
+        return;
+    }
+    if (!store_conn_start_polling(conn)) {
+        store_conn_fail_io(conn, "connect", "no event handle");
+        return;
+    }
+    if (next == PGRES_POLLING_OK)
+        start_preparing(conn);
+    else
+        store_conn_poll_for(conn,
+                            next == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE);
+}
+
+/* By default libpq prints them. One says that somebody has cancelled a commit's wait for the
+   standby; the server reports that commit as successful. */
+static void conn_on_notice(void *arg, const PGresult *notice)
+{
+    struct store_conn *conn = arg;
+    const char *source = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
+
+    if (source != NULL && strcmp(source, "SyncRepWaitForLSN") == 0)
+        conn->is_wait_cancelled = true;
+}
+
+static void start_connecting(struct store_conn *conn)
+{
+    /* a later keyword overrides an earlier one, unless it is empty: the URL may set the name,
+       not the encoding */
+    /* clang-format off */
+    const char *const keywords[] = {
+        "fallback_application_name", "dbname", "host", "hostaddr", "port", "client_encoding",
+        "target_session_attrs", NULL};
+    const char *const values[] = {
+        "seckill", conn->options.database_url, conn->target.name, conn->target.address,
+        conn->target.port, "UTF8", "any", NULL};
+    /* clang-format on */
+
+    conn->state = STATE_CONNECTING;
+    conn->pg = PQconnectStartParams(keywords, values, 1);
+    if (conn->pg == NULL || PQstatus(conn->pg) == CONNECTION_BAD) {
+        store_conn_fail_io(conn, "connect", PQerrorMessage(conn->pg));
+        return;
+    }
+    PQsetNoticeReceiver(conn->pg, conn_on_notice, conn);
+    store_connect_continue(conn, PGRES_POLLING_WRITING);
+}
+
+/* -- names -- */
+
+/* Each attempt at a host takes the next of its addresses. */
+static void connect_resolved(struct store_conn *conn, const struct addrinfo *found)
+{
+    const struct addrinfo *at = found;
+    int failure;
+
+    for (unsigned i = conn->attempts / conn->host_count; i > 0; i--)
+        at = at->ai_next == NULL ? found : at->ai_next;
+    failure = getnameinfo(at->ai_addr, at->ai_addrlen, conn->target.address,
+                          sizeof(conn->target.address), NULL, 0, NI_NUMERICHOST);
+    if (failure == 0)
+        start_connecting(conn);
+    else
+        store_conn_fail_io(conn, conn->target.name, gai_strerror(failure));
+}
+
+static void start_resolving(struct store_conn *conn);
+
+/* The answer may be that to an earlier attempt, at another host. */
+static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
+                             struct addrinfo *found)
+{
+    struct store_conn *conn = request->data;
+
+    conn->is_resolving = false;
+    if (conn->state == STATE_RESOLVING && conn->resolve_host != conn->host)
+        start_resolving(conn);
+    else if (conn->state == STATE_RESOLVING && failure != 0)
+        store_conn_fail_io(conn, conn->target.name, uv_strerror(failure));
+    else if (conn->state == STATE_RESOLVING)
+        connect_resolved(conn, found);
+    uv_freeaddrinfo(found);
+    closing_done(&conn->closing);
+}
+
+static void start_resolving(struct store_conn *conn)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    int failure;
+
+    conn->state = STATE_RESOLVING;
+    if (conn->is_resolving)
+        return;
+    failure = uv_getaddrinfo(conn->options.loop, &conn->resolve, conn_on_resolved,
+                             conn->target.name, NULL, &hints);
+    if (failure != 0) {
+        store_conn_fail_io(conn, conn->target.name, uv_strerror(failure));
+        return;
+    }
+    conn->is_resolving = true;
+    conn->resolve_host = conn->host;
+    closing_part(&conn->closing);
+}
+
+/* -- attempts -- */
+
+uint32_t store_connect_ms(const struct store_conn *conn)
+{
+    uint32_t part_ms = conn->options.timeout_ms / HOST_PART;
+
+    return conn->state != STATE_PREPARING && conn->host_count > 1 && part_ms > HOST_MS_MIN
+               ? part_ms
+               : conn->options.timeout_ms;
+}
+
+void store_connect(struct store_conn *conn)
+{
+    store_conn_arm(conn, store_connect_ms(conn) * INT64_C(1000));
+    if (!database_url_host(conn->options.database_url, conn->host, &conn->target))
+        store_conn_fail_io(conn, "connect", "out of memory");
+    else if (database_host_is_named(&conn->target))
+        start_resolving(conn);
+    else
+        start_connecting(conn);
+}
