@@ -117,21 +117,11 @@ void api_create_voucher(struct api_request *request)
 void api_patch_voucher(struct api_request *request)
 {
     static const struct json_field fields[] = {CHANGEABLE_FIELDS(false), {0}};
-    struct voucher voucher = {.requires_ticket = -1, .pow_bits = -1};
-    struct voucher_patch patch;
+    struct voucher changes = {.requires_ticket = -1, .pow_bits = -1};
 
-    if (!api_read_body(request, fields, &voucher))
-        return;
-    patch = (struct voucher_patch){
-        .title = voucher.title.bytes != NULL ? &voucher.title : NULL,
-        .description = voucher.description.bytes != NULL ? &voucher.description : NULL,
-        .begin_us = voucher.begin_us,
-        .end_us = voucher.end_us,
-        .pay_within_s = voucher.pay_within_s,
-        .requires_ticket = voucher.requires_ticket >= 0 ? &voucher.requires_ticket : NULL,
-        .pow_bits = voucher.pow_bits >= 0 ? &voucher.pow_bits : NULL};
-    if (can_require_ticket(request, voucher.requires_ticket))
-        store_patch_voucher(request->api->options.store, request->id, &patch,
+    if (api_read_body(request, fields, &changes) &&
+        can_require_ticket(request, changes.requires_ticket))
+        store_patch_voucher(request->api->options.store, request->id, &changes,
                             vouchers_on_written, request);
 }
 

@@ -309,19 +309,10 @@ void store_list_vouchers(struct store *store, const struct voucher_filter *filte
 void store_create_voucher(struct store *store, const struct voucher *voucher,
                           const char *actor, store_vouchers_cb callback, void *arg);
 
-/** NULL or 0: unchanged. */
-struct voucher_patch {
-    const struct text *title;
-    const struct text *description;
-    int64_t begin_us;
-    int64_t end_us;
-    int64_t pay_within_s;
-    const int64_t *requires_ticket; /* 0, 1 */
-    const int64_t *pow_bits;
-};
-
+/** @changes  unchanged are absent texts, begin_us, end_us and pay_within_s if they are 0, and
+ *            requires_ticket and pow_bits if they are -1; the others are not read */
 void store_patch_voucher(struct store *store, int64_t voucher_id,
-                         const struct voucher_patch *patch, store_vouchers_cb callback,
+                         const struct voucher *changes, store_vouchers_cb callback,
                          void *arg);
 
 /** @add  negative: removes unsold stock */

@@ -176,8 +176,7 @@ static void report_state(struct store *store, const struct err *why)
     store->is_state_reported = true;
     store->is_up = is_up;
     store->is_refused = is_refused;
-    if (store->options.on_state != NULL)
-        store->options.on_state(is_up, why, store->options.arg);
+    store->options.on_state(is_up, why, store->options.arg);
 }
 
 static enum role role_of(const struct store *store, const struct store_conn *conn)
@@ -203,7 +202,7 @@ static void store_on_conn_up(struct store_conn *conn, void *arg)
         if (store->conns[i] != NULL && i != ROLE_LISTS)
             store_conn_follow(store->conns[i], conn);
     }
-    if (role == ROLE_MAIN && store->options.on_voucher_changed != NULL)
+    if (role == ROLE_MAIN)
         store->options.on_voucher_changed(0, store->options.arg);
     report_state(store, NULL);
 }
@@ -233,8 +232,7 @@ static void store_on_notify(const char *payload, void *arg)
 {
     struct store *store = arg;
 
-    if (store->options.on_voucher_changed != NULL)
-        store->options.on_voucher_changed(strtoll(payload, NULL, 10), store->options.arg);
+    store->options.on_voucher_changed(strtoll(payload, NULL, 10), store->options.arg);
 }
 
 static struct store_conn_options conn_options(const struct store *store, unsigned role)

@@ -159,12 +159,12 @@ void store_create_voucher(struct store *store, const struct voucher *voucher,
     store_change_voucher(call, STATEMENT_CREATE_VOUCHER, 0);
 }
 
-static void optional_int64(struct store_params *params, const int64_t *value)
+static void optional_int64(struct store_params *params, int64_t value, int64_t unset)
 {
-    if (value == NULL)
+    if (value == unset)
         params_null(params);
     else
-        params_int64(params, *value);
+        params_int64(params, value);
 }
 
 static void optional_time(struct store_params *params, int64_t unix_us)
@@ -176,20 +176,20 @@ static void optional_time(struct store_params *params, int64_t unix_us)
 }
 
 void store_patch_voucher(struct store *store, int64_t voucher_id,
-                         const struct voucher_patch *patch, store_vouchers_cb callback,
+                         const struct voucher *changes, store_vouchers_cb callback,
                          void *arg)
 {
     struct call *call = begin(store, store_on_voucher_written, callback, arg);
     struct store_params *params = &store->params;
 
     params_int64(params, voucher_id);
-    params_text(params, patch->title);
-    params_text(params, patch->description);
-    optional_time(params, patch->begin_us);
-    optional_time(params, patch->end_us);
-    optional_int64(params, patch->pay_within_s != 0 ? &patch->pay_within_s : NULL);
-    optional_int64(params, patch->requires_ticket);
-    optional_int64(params, patch->pow_bits);
+    params_text(params, &changes->title);
+    params_text(params, &changes->description);
+    optional_time(params, changes->begin_us);
+    optional_time(params, changes->end_us);
+    optional_int64(params, changes->pay_within_s, 0);
+    optional_int64(params, changes->requires_ticket, -1);
+    optional_int64(params, changes->pow_bits, -1);
     store_change_voucher(call, STATEMENT_PATCH_VOUCHER, voucher_id);
 }
 

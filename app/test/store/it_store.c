@@ -481,16 +481,18 @@ static void test_store_read_vouchers__leaves_out_missing_vouchers(void **state U
 
 static void test_store_patch_voucher__changes_what_is_named(void **state UNUSED)
 {
-    struct text title = text_of("new"), nothing = {"", 0};
     struct voucher voucher = some_voucher();
-    struct voucher_patch patch = {.title = &title, .end_us = voucher.end_us + 5};
+    struct voucher changes = {.title = text_of("new"),
+                              .end_us = voucher.end_us + 5,
+                              .requires_ticket = -1,
+                              .pow_bits = -1};
     struct shelf shelf;
     int64_t id;
 
     assert_int_equal(create(&voucher, &shelf), STATUS_OK);
     id = shelf.vouchers[0].id;
     shelf = (struct shelf){0};
-    store_patch_voucher(shop->store, id, &patch, on_vouchers, &shelf);
+    store_patch_voucher(shop->store, id, &changes, on_vouchers, &shelf);
     assert_int_equal(await_shelf(&shelf), STATUS_OK);
     assert_string_equal(shelf.title, "new");
     assert_string_equal(shelf.description, voucher.description.bytes);
@@ -499,31 +501,36 @@ static void test_store_patch_voucher__changes_what_is_named(void **state UNUSED)
     assert_int_equal(shelf.vouchers[0].end_us, voucher.end_us + 5);
     assert_int_equal(shelf.vouchers[0].pay_within_s, voucher.pay_within_s);
 
-    patch = (struct voucher_patch){
-        .description = &nothing, .begin_us = voucher.begin_us - 5, .pay_within_s = 60};
+    changes = (struct voucher){.description = {"", 0},
+                               .begin_us = voucher.begin_us - 5,
+                               .pay_within_s = 60,
+                               .requires_ticket = -1,
+                               .pow_bits = 9};
     shelf = (struct shelf){0};
-    store_patch_voucher(shop->store, id, &patch, on_vouchers, &shelf);
+    store_patch_voucher(shop->store, id, &changes, on_vouchers, &shelf);
     assert_int_equal(await_shelf(&shelf), STATUS_OK);
     assert_string_equal(shelf.title, "new");
     assert_string_equal(shelf.description, "");
     assert_int_equal(shelf.vouchers[0].begin_us, voucher.begin_us - 5);
     assert_int_equal(shelf.vouchers[0].pay_within_s, 60);
+    assert_int_equal(shelf.vouchers[0].requires_ticket, voucher.requires_ticket);
+    assert_int_equal(shelf.vouchers[0].pow_bits, 9);
 }
 
 static void test_store_patch_voucher__refuses_an_end_before_the_begin(void **state UNUSED)
 {
     int64_t id = sandbox_voucher(sandbox, 1, 1);
-    struct voucher_patch patch = {.end_us = 1};
+    struct voucher changes = {.end_us = 1, .requires_ticket = -1, .pow_bits = -1};
     struct shelf shelf = {0};
 
-    store_patch_voucher(shop->store, id, &patch, on_vouchers, &shelf);
+    store_patch_voucher(shop->store, id, &changes, on_vouchers, &shelf);
     assert_int_equal(await_shelf(&shelf), STATUS_INVALID);
     shelf = (struct shelf){0};
-    store_patch_voucher(shop->store, 987654321, &patch, on_vouchers, &shelf);
+    store_patch_voucher(shop->store, 987654321, &changes, on_vouchers, &shelf);
     assert_int_equal(await_shelf(&shelf), STATUS_NOT_FOUND);
-    patch = (struct voucher_patch){.title = &(struct text){"\xff", 1}};
+    changes = (struct voucher){.title = {"\xff", 1}};
     shelf = (struct shelf){0};
-    store_patch_voucher(shop->store, id, &patch, on_vouchers, &shelf);
+    store_patch_voucher(shop->store, id, &changes, on_vouchers, &shelf);
     assert_int_equal(await_shelf(&shelf), STATUS_REFUSED);
 }
 
