@@ -465,6 +465,22 @@ void fixture_share_services(struct fixture *fixture)
         fixture->shared_services++;
 }
 
+struct service *fixture_begin_group(void **state, const char *const *env)
+{
+    struct fixture *fixture = fixture_open();
+    struct service *service;
+
+    *state = fixture;
+    service = fixture_serve(fixture, env);
+    fixture_share_services(fixture);
+    return service;
+}
+
+int fixture_end_group(void **state)
+{
+    return fixture_close(*state);
+}
+
 static void end_services(struct fixture *fixture, unsigned first)
 {
     for (unsigned i = first; i < FIXTURE_SERVICES_MAX; i++) {

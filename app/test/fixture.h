@@ -61,6 +61,12 @@ int fixture_close(struct fixture *fixture);
 /** For each test: ends the services beyond the shared ones. A cmocka teardown. */
 int fixture_end_test(void **state);
 
+/** Open a fixture with a service that all tests of the group share. */
+struct service *fixture_begin_group(void **state, const char *const *env);
+
+/** Close the fixture. A cmocka teardown. */
+int fixture_end_group(void **state);
+
 /** All services started so far stay for the whole group. */
 void fixture_share_services(struct fixture *fixture);
 

@@ -93,21 +93,12 @@ static char voucher_id[ID_SIZE], order_id[ID_SIZE];
 
 static int setup(void **state)
 {
-    struct fixture *fixture = fixture_open();
-
-    *state = fixture;
-    service = fixture_serve(fixture, NULL);
-    fixture_share_services(fixture);
+    service = fixture_begin_group(state, NULL);
     make_voucher(service, &(struct sale){.stock = 10}, voucher_id);
     snprintf(
         order_id, sizeof(order_id), "%s",
         reply_text(EXPECT(place_order(service, 7, voucher_id, NULL), 201, NULL), "id"));
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
 }
 
 /* -- bodies -- */
@@ -344,5 +335,5 @@ int main(void)
         CASE(test_body__valid_is_accepted),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fixture_end_group);
 }

@@ -13,17 +13,9 @@ static int setup(void **state)
 {
     const char *const env[] = {"SECKILL_WORKERS=1", "SECKILL_BATCH_MAX=1",
                                "SECKILL_ORDER_TIMEOUT_MS=60000", NULL};
-    struct fixture *fixture = fixture_open();
 
-    *state = fixture;
-    service = fixture_serve(fixture, env);
-    fixture_share_services(fixture);
+    service = fixture_begin_group(state, env);
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
 }
 
 /* What is at "state.queues.0.depth" of the one worker; NULL: nothing. */
@@ -138,5 +130,5 @@ int main(void)
         CASE(test_state__shows_the_orders_that_wait),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fixture_end_group);
 }

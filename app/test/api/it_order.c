@@ -9,17 +9,8 @@ static struct service *service;
 
 static int setup(void **state)
 {
-    struct fixture *fixture = fixture_open();
-
-    *state = fixture;
-    service = fixture_serve(fixture, NULL);
-    fixture_share_services(fixture);
+    service = fixture_begin_group(state, NULL);
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
 }
 
 static char *order_id_of(const struct client_reply *reply, char *ret_id)
@@ -615,5 +606,5 @@ int main(void)
         CASE(test_read__ids_beyond_2_to_53_are_exact),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fixture_end_group);
 }

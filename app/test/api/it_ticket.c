@@ -14,17 +14,9 @@ static struct service *service;
 static int setup(void **state)
 {
     const char *const env[] = {TICKET_SECRET, "SECKILL_TICKET_TTL_S=5", NULL};
-    struct fixture *fixture = fixture_open();
 
-    *state = fixture;
-    service = fixture_serve(fixture, env);
-    fixture_share_services(fixture);
+    service = fixture_begin_group(state, env);
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
 }
 
 /* -- vouchers and tickets -- */
@@ -304,5 +296,5 @@ int main(void)
         CASE(test_work__bad_bodies_are_refused),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fixture_end_group);
 }

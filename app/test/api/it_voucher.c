@@ -8,17 +8,8 @@ static struct service *service;
 
 static int setup(void **state)
 {
-    struct fixture *fixture = fixture_open();
-
-    *state = fixture;
-    service = fixture_serve(fixture, NULL);
-    fixture_share_services(fixture);
+    service = fixture_begin_group(state, NULL);
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
 }
 
 /* -- bodies -- */
@@ -673,5 +664,5 @@ int main(void)
         CASE(test_list__accepts_a_cursor_of_another_list),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fixture_end_group);
 }

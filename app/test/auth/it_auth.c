@@ -11,18 +11,9 @@ static char voucher_id[ID_SIZE];
 
 static int setup(void **state)
 {
-    struct fixture *fixture = fixture_open();
-
-    *state = fixture;
-    service = fixture_serve(fixture, NULL);
-    fixture_share_services(fixture);
+    service = fixture_begin_group(state, NULL);
     make_voucher(service, &(struct sale){.stock = 10000}, voucher_id);
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
 }
 
 /* Replace {} by a time in claims. */
@@ -492,5 +483,5 @@ int main(void)
         CASE(test_rate__probes_are_not_limited),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fixture_end_group);
 }

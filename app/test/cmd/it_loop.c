@@ -21,17 +21,8 @@ static struct service *service;
 
 static int setup(void **state)
 {
-    struct fixture *fixture = fixture_open();
-
-    *state = fixture;
-    service = fixture_serve(fixture, one_worker);
-    fixture_share_services(fixture);
+    service = fixture_begin_group(state, one_worker);
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
 }
 
 /* -- lock step -- */
@@ -255,5 +246,5 @@ int main(void)
         CASE(test_idle__connections_stay_open_and_others_are_served),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fixture_end_group);
 }

@@ -25,21 +25,13 @@ static char voucher_id[ID_SIZE], order_id[ID_SIZE];
 static int setup(void **state)
 {
     static const char *const env[] = {"SECKILL_LISTENERS_MAX=0", NULL}; /* streams end */
-    struct fixture *fixture = fixture_open();
 
-    *state = fixture;
-    service = fixture_serve(fixture, env);
-    fixture_share_services(fixture);
+    service = fixture_begin_group(state, env);
     make_voucher(service, &(struct sale){.stock = 1000}, voucher_id);
     snprintf(
         order_id, sizeof(order_id), "%s",
         reply_text(EXPECT(place_order(service, 7, voucher_id, NULL), 201, NULL), "id"));
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
 }
 
 /* -- the API description -- */
@@ -434,5 +426,5 @@ int main(void)
         CASE(test_health__reports_each_dependency),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fixture_end_group);
 }

@@ -15,18 +15,9 @@ static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
 
 static int setup(void **state)
 {
-    struct fixture *fixture = fixture_open();
-
-    *state = fixture;
-    service = fixture_serve(fixture, NULL);
-    fixture_share_services(fixture);
+    service = fixture_begin_group(state, NULL);
     make_voucher(service, &(struct sale){.stock = 1000}, voucher_id);
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
 }
 
 /* A number that changes with every row written. */
@@ -496,5 +487,5 @@ int main(void)
         CASE(test_connection__slow_clients_delay_no_others),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fixture_end_group);
 }

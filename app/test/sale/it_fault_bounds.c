@@ -13,17 +13,8 @@ static const struct client_wait patience = {.timeout_ms = CLIENT_TIMEOUT_MS};
 
 static int setup(void **state)
 {
-    struct fixture *fixture = fixture_open();
-
-    *state = fixture;
-    patient = fixture_serve(fixture, NULL);
-    fixture_share_services(fixture);
+    patient = fixture_begin_group(state, NULL);
     return 0;
-}
-
-static int teardown(void **state)
-{
-    return fixture_close(*state);
 }
 
 static void hold_row(void **state, const char *voucher_id)
@@ -261,5 +252,5 @@ int main(void)
         CASE(test_lease__is_renewed_while_the_order_is_under_way),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fixture_end_group);
 }

@@ -235,6 +235,16 @@ static void test_store_place_orders__without_its_barrier_is_unknown(void **state
     shop_close(shop);
 }
 
+/* Without the standby the orders become visible. */
+static void assert_placed_without_standby(struct shop *shop, int64_t voucher,
+                                          struct basket *basket)
+{
+    set_standby("");
+    basket_resolve(shop, voucher, basket);
+    assert_int_equal(basket->placements[0].verdict, VERDICT_PLACED);
+    shop_close(shop);
+}
+
 /* A commit that waits for its standby is not terminated, because it would become visible
    without having been replicated. */
 static void test_store_resolve_orders__waits_for_the_standby(void **state UNUSED)
@@ -253,10 +263,7 @@ static void test_store_resolve_orders__waits_for_the_standby(void **state UNUSED
                                     " where voucher_id = %" PRId64,
                                     voucher),
                      0); /* it is not visible */
-    set_standby("");
-    basket_resolve(shop, voucher, &basket);
-    assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
-    shop_close(shop);
+    assert_placed_without_standby(shop, voucher, &basket);
 }
 
 /* The server reports a commit whose wait was cancelled as successful, with a warning. */
@@ -283,10 +290,7 @@ test_store_place_orders__is_unknown_if_its_wait_is_cancelled(void **state UNUSED
     shop_await(shop, &basket.is_answered);
     assert_int_equal(basket.status, STATUS_IO);
 
-    set_standby("");
-    basket_resolve(shop, voucher, &basket);
-    assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
-    shop_close(shop);
+    assert_placed_without_standby(shop, voucher, &basket);
 }
 
 /* -- what the server promises -- */
