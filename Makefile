@@ -550,7 +550,7 @@ TIDY           = $(LINTED_SRC:%.c=build/tidy/%.ok)
 .PHONY: check-lint check-lint-fast check-changed check-settings check-deps check-subjects check-reuse check-openapi check-format check-shell check-cppcheck check-tidy
 check-lint: check-lint-fast check-tidy
 check-lint-fast: check-settings check-deps check-subjects check-reuse check-openapi check-format check-shell check-cppcheck
-check-changed:
+check-changed: $(BUILD)/seckill # not by two makes at a time
 	@+$(MAKE) --no-print-directory LINT_ONLY="none $$(.ci/changed.sh)" check-lint
 check-settings: $(BUILD)/seckill
 	$(CHECK) "table of settings" .ci/settings.sh $<

@@ -12,7 +12,7 @@
 #
 #   --if-failed  if the check passes, print and count nothing
 #   --advice     print a failure, but do not count it
-#   --show       print the last line of the output instead of NAME
+#   --show       if the check passes, print the last line of the output instead of NAME
 set -u
 
 only_failed=
@@ -61,8 +61,8 @@ elif [ "$code" -ne 0 ] && [ "$passed" -eq "$ran" ]; then
 fi
 failed=$((ran - passed))
 
-[ -z "$show" ] || name=$(tail -n 1 "$output")
 if [ "$failed" -eq 0 ]; then
+    [ -z "$show" ] || name=$(tail -n 1 "$output")
     [ -z "$only_failed" ] || exit 0
     printf 'ok      %-52s %4d  %4d.%d s\n' "$name" "$passed" $((tenths / 10)) $((tenths % 10))
 elif [ -n "$advice" ]; then
