@@ -33,18 +33,6 @@ LINE = "{:<34} {:>14} {:>9} {:>7} {:>10} {:>6}"
 
 # -- the servers --
 
-def status(host, port, path):
-    """0: no answer."""
-    client = http.client.HTTPConnection(host, port, timeout=2)
-    try:
-        client.request("GET", path)
-        return client.getresponse().status
-    except (OSError, http.client.HTTPException):
-        return 0
-    finally:
-        client.close()
-
-
 def info(host, port, section):
     """The answer of a server of Redis; "" if there is none."""
     login = f"AUTH {os.environ['REDIS_PASSWORD']}\r\n" if port == 6379 else ""
@@ -59,7 +47,7 @@ def info(host, port, section):
 
 
 def primary_of_postgres():
-    found = [name for name in DATABASES if status(name, 8008, "/primary") == 200]
+    found = [name for name in DATABASES if harness.http_status(name, 8008, "/primary", 2) == 200]
     return found[0] if len(found) == 1 else None
 
 
@@ -73,10 +61,10 @@ def is_settled():
     roles = sorted(re.findall("role:([a-z]*)", "".join(info(name, 6379, "replication") for name in REDIS)))
     seen = {re.sub(".*(status=.*)", r"\1", info(name, 26379, "sentinel"), flags=re.S) for name in SENTINELS}
     return (primary_of_postgres() is not None
-            and any(status(name, 8008, "/synchronous") == 200 for name in DATABASES)
+            and any(harness.http_status(name, 8008, "/synchronous", 2) == 200 for name in DATABASES)
             and primary_of_redis() is not None and roles == ["master", "slave"]
             and len(seen) == 1 and "status=ok" in seen.pop()
-            and all(status(name, 8080, "/readyz") == 200 for name in INSTANCES))
+            and all(harness.http_status(name, 8080, "/readyz", 2) == 200 for name in INSTANCES))
 
 
 # -- orders --

@@ -55,6 +55,18 @@ def is_taken(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def http_status(host, port, path, timeout_s):
+    """The status of the answer to a GET; 0: no answer."""
+    client = http.client.HTTPConnection(host, port, timeout=timeout_s)
+    try:
+        client.request("GET", path)
+        return client.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return 0
+    finally:
+        client.close()
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

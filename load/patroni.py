@@ -115,14 +115,7 @@ class Member(Raft):
 
     def status(self, path):
         """The status of the answer of Patroni, 0 if there is none."""
-        client = http.client.HTTPConnection("127.0.0.1", self.rest_port, timeout=ANSWER_S)
-        try:
-            client.request("GET", path)
-            return client.getresponse().status
-        except (OSError, http.client.HTTPException):
-            return 0
-        finally:
-            client.close()
+        return harness.http_status("127.0.0.1", self.rest_port, path, ANSWER_S)
 
     def is_primary(self):
         return self.status("/primary") == 200
