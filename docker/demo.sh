@@ -62,8 +62,8 @@ quietly()
 stop_child()
 {
     [ -n "$child" ] || return 0
-    kill "$child" 2>/dev/null || true
-    wait "$child" || true
+    kill "$child" 2>/dev/null || true # it may have ended
+    wait "$child" || true             # it was killed
 }
 
 # wait_for SECONDS COMMAND...: repeat the command until it succeeds.

@@ -34,7 +34,7 @@ MONITORING = "docker/monitoring"
 OPERATOR, INTEGRATOR, DEVELOPER, SECURITY = (
     f"app/docs/{name}.md" for name in ("operator", "integrator", "developer", "security"))
 DOCS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", OPERATOR, INTEGRATOR, DEVELOPER, SECURITY,
-        "app/docs/architecture.md", "app/docs/benchmarks.md", "sql/README.md",
+        "app/docs/architecture.md", "app/docs/benchmarks.md", "app/docs/scaling.md", "sql/README.md",
         "load/README.md", "lib/README.md", "app/test/sim/README.md")
 # The requirements of ASVS 5.0 for levels 1 and 2: how many each section of a chapter has.
 ASVS = ((2, 9, 11, 3, 2), (3, 3, 4, 1), (0, 2, 4, 6, 5, 0, 2), (3, 1, 2, 4), (1, 3, 2, 3), (3, 12, 4, 4, 5, 3, 0, 4),
@@ -42,10 +42,10 @@ ASVS = ((2, 9, 11, 3, 2), (3, 3, 4, 1), (0, 2, 4, 6, 5, 0, 2), (3, 1, 2, 4), (1,
         (2, 4, 3), (3, 3, 7), (1, 5, 4, 3, 3), (1, 4, 2))
 NOT_IN_CONTRACT = {"POST /v1/dev/token", "GET /web/{name}"}
 FOREIGN = {"archive_command", "archive_mode", "synchronous_standby_names", "wal_compression", # of Postgres
-           "pg_blocking_pids"}
+           "pg_blocking_pids", "synchronous_mode_strict"} # the last of Patroni
 SESSION_WITHIN_S = 120
 SHOWN = ("text", "json")
-LANGUAGES = ("sh", "yaml", "c", "python", "go", *SHOWN) # app/test/contract runs python and go
+LANGUAGES = ("sh", "yaml", "nginx", "haproxy", "c", "python", "go", *SHOWN) # app/test/contract runs python and go
 MARK = "=== next block"
 
 # Values that differ from run to run.
@@ -273,7 +273,8 @@ def test_names__exist(_world, path):
 
 
 def test_links__lead_to_files_and_headings(_world, path):
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(path)):
+    prose = re.sub(r"^```.*?^```$", "", read(path), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
         check(os.path.exists(f"{ROOT}/{os.path.dirname(path)}/{target}"), f"{path}: broken link to {target}")
     for target, heading in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", read(path)):
         there = read(os.path.normpath(f"{os.path.dirname(path)}/{target}") if target else path)

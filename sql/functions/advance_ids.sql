@@ -1,5 +1,5 @@
--- After a restore to an earlier moment: advance the ids of vouchers, orders and events past all that
--- were given after that moment, so that none is given twice. Room is left for 65,536 vouchers and for
+-- After a restore to an earlier moment the ids that were given after that moment would be given again.
+-- So advance the ids of vouchers, orders and events past them. Room is left for 65,536 vouchers and for
 -- ten billion orders and events, days of sale; the ids suffice for hundreds of restores. Returns the
 -- last id of a voucher that may have been used, and the last number of an order.
 create or replace function advance_ids(out last_voucher bigint, out last_number bigint)

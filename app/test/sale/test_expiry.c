@@ -76,7 +76,7 @@ static void test_expiry__calls_follow_while_there_is_progress(void **state UNUSE
 }
 
 /* An overdue order expires within 2 s, also if a call takes a second. */
-static void test_expiry__four_calls_a_second_and_no_overlap(void **state UNUSED)
+static void test_expiry__a_call_every_600_ms_and_no_overlap(void **state UNUSED)
 {
     for (int i = 1; i <= 8; i++) {
         simulated_time_pass_us(600000, no_turn);
@@ -96,7 +96,7 @@ int main(void)
 #define TEST(test) cmocka_unit_test_setup_teardown(test, open_expiry, close_expiry)
     const struct CMUnitTest tests[] = {
         TEST(test_expiry__calls_follow_while_there_is_progress),
-        TEST(test_expiry__four_calls_a_second_and_no_overlap),
+        TEST(test_expiry__a_call_every_600_ms_and_no_overlap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
