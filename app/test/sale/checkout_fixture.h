@@ -1,0 +1,388 @@
+/*
+ * checkout_fixture.h - a checkout with a scripted store, scripted locks and simulated time.
+ *
+ * The fakes keep each call until the test answers it. Everything else is real. Each test program
+ * includes this file once.
+ */
+#ifndef CHECKOUT_FIXTURE_H
+#define CHECKOUT_FIXTURE_H
+
+#include "app/sale/checkout.h"
+
+#include "app/test/sale/simulated_time.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define CALLS_MAX      80
+#define TIMEOUT_MS     20000
+#define TICK_MS        20
+#define QUEUE_MAX      72
+#define CLOCK_ERROR_US 1000
+
+/* -- the fakes -- */
+
+static struct {
+    unsigned room, slow_room;
+    int64_t created_us; /* of the orders in the answers */
+    int64_t commit_us;
+    size_t count;
+    struct call {
+        int64_t voucher_id;
+        struct placement *const *placements;
+        size_t count;
+        store_batch_cb callback;
+        void *arg;
+        bool is_lookup, is_slow;
+        bool is_behind; /* in the transaction of the call before it */
+        void (*released)(void *arg);
+    } calls[CALLS_MAX];
+} fake_store;
+
+static struct {
+    size_t count; /* requested and not yet answered */
+    struct rlock *requested[CALLS_MAX];
+    uint32_t wait_ms; /* of the last request */
+    int64_t fence;
+    size_t held;
+    size_t released;
+    bool is_slow; /* keep releases until answer_releases() */
+    size_t releasing_count;
+    struct rlock *releasing[CALLS_MAX];
+    int64_t raised_above; /* 0: not yet */
+} fake_locks;
+
+enum { LOCK_FREE, LOCK_REQUESTED, LOCK_HELD };
+
+unsigned store_batch_room(const struct store *store UNUSED, bool is_slow)
+{
+    return is_slow ? fake_store.slow_room : fake_store.room;
+}
+
+static inline void keep_call(const struct store_batch *batch, store_batch_cb callback,
+                             bool is_lookup, bool is_behind)
+{
+    assert_true(fake_store.count < CALLS_MAX);
+    fake_store.calls[fake_store.count++] = (struct call){
+        batch->voucher_id, batch->placements, batch->count, callback,       batch->arg,
+        is_lookup,         batch->is_slow,    is_behind,    batch->released};
+}
+
+int64_t store_commit_us(const struct store *store UNUSED)
+{
+    return fake_store.commit_us;
+}
+
+void store_place_orders(struct store *store UNUSED, struct list *batches,
+                        store_batch_cb callback)
+{
+    struct store_batch *batch = LIST_SHIFT(struct store_batch, batches, link);
+    unsigned *room = batch->is_slow ? &fake_store.slow_room : &fake_store.room;
+
+    assert_true(*room > 0);
+    (*room)--;
+    keep_call(batch, callback, false, false);
+    LIST_DRAIN(struct store_batch, behind, batches, link)
+        keep_call(behind, callback, false, true);
+}
+
+void store_resolve_orders(struct store *store UNUSED, struct store_batch *batch,
+                          store_batch_cb callback)
+{
+    keep_call(batch, callback, true, false);
+}
+
+void catalogue_update(struct catalogue *catalogue UNUSED,
+                      const struct voucher_snapshot *snapshot UNUSED)
+{
+}
+
+int64_t catalogue_now_us(const struct catalogue *catalogue UNUSED, int64_t *ret_error_us)
+{
+    *ret_error_us = CLOCK_ERROR_US;
+    return clock_real_us();
+}
+
+// NOLINTNEXTLINE(readability-function-size): as in rlock.h
+void rlock_acquire(struct rlock_client *client UNUSED, struct rlock *lock,
+                   const char *name, size_t name_len,
+                   const struct rlock_acquire_options *options, rlock_cb callback,
+                   void *arg)
+{
+    assert_memory_equal(name, "lock:order:", strlen("lock:order:"));
+    assert_true(name_len > strlen("lock:order:"));
+    assert_int_equal(lock->state, LOCK_FREE);
+    lock->state = LOCK_REQUESTED;
+    lock->callback = callback;
+    lock->arg = arg;
+    lock->on_lost = options->on_lost;
+    fake_locks.wait_ms = options->wait_ms;
+    assert_true(fake_locks.count < CALLS_MAX);
+    fake_locks.requested[fake_locks.count++] = lock;
+}
+
+static inline void answer_release(struct rlock *lock)
+{
+    lock->state = LOCK_FREE;
+    fake_locks.held--;
+    fake_locks.released++;
+    lock->callback(lock, STATUS_OK, lock->arg);
+}
+
+void rlock_release(struct rlock_client *client UNUSED, struct rlock *lock,
+                   rlock_cb callback, void *arg)
+{
+    assert_int_equal(lock->state, LOCK_HELD);
+    lock->callback = callback;
+    lock->arg = arg;
+    if (fake_locks.is_slow)
+        fake_locks.releasing[fake_locks.releasing_count++] = lock;
+    else
+        answer_release(lock);
+}
+
+void rlock_raise_fences(struct rlock_client *client UNUSED, int64_t above)
+{
+    fake_locks.raised_above = above;
+}
+
+static inline void answer_releases(void)
+{
+    while (fake_locks.releasing_count > 0)
+        answer_release(fake_locks.releasing[--fake_locks.releasing_count]);
+}
+
+bool rlock_is_held(const struct rlock *lock)
+{
+    return lock->state == LOCK_HELD;
+}
+
+int64_t rlock_fence(const struct rlock *lock)
+{
+    return lock->fence;
+}
+
+int64_t rlock_safe_for_us(const struct rlock *lock, int64_t now_us)
+{
+    return lock->safe_until_us - now_us;
+}
+
+bool rlock_client_is_up(const struct rlock_client *client UNUSED)
+{
+    return true;
+}
+
+void rlock_flush(struct rlock_client *client UNUSED)
+{
+}
+
+/* -- the fixture -- */
+
+static struct fixture {
+    uv_loop_t loop;
+    struct checkout *checkout;
+    struct metrics metrics;
+    struct shopper {
+        int answers;
+        enum outcome outcome;
+        int64_t order_id;
+        int64_t submitted_us, answered_us;
+    } shoppers[CALLS_MAX];
+} fixture;
+
+static inline void on_answer(enum outcome outcome, const struct order *order, void *arg)
+{
+    struct shopper *shopper = arg;
+
+    shopper->answers++;
+    shopper->outcome = outcome;
+    shopper->order_id = order != NULL ? order->id : 0;
+    shopper->answered_us = clock_mono_us();
+}
+
+static inline int open_with(void **state, bool bypass, size_t batch_max,
+                            bool early_release)
+{
+    struct checkout_options options = {.loop = &fixture.loop,
+                                       .metrics = &fixture.metrics,
+                                       .lease_ms = 30000,
+                                       .lock_wait_ms = UINT32_MAX,
+                                       .timeout_ms = TIMEOUT_MS,
+                                       .batch_max = batch_max,
+                                       .vouchers_max = 3,
+                                       .queue_max = QUEUE_MAX,
+                                       .bypass_locks = bypass,
+                                       .early_release = early_release};
+
+    memset(&fixture, 0, sizeof(fixture));
+    memset(&fake_store, 0, sizeof(fake_store));
+    memset(&fake_locks, 0, sizeof(fake_locks));
+    fake_store.room = 1;
+    fake_store.slow_room = 1;
+    fake_locks.fence = 100;
+    simulated_time_reset();
+    uv_loop_init(&fixture.loop);
+    fixture.checkout = checkout_create(&options);
+    *state = &fixture;
+    return fixture.checkout != NULL ? 0 : -1;
+}
+
+static inline int open_checkout(void **state)
+{
+    return open_with(state, false, 8, false);
+}
+
+static inline int open_bypassing_checkout(void **state)
+{
+    return open_with(state, true, 8, false);
+}
+
+static inline int open_checkout_of_large_batches(void **state)
+{
+    return open_with(state, false, QUEUE_MAX, false);
+}
+
+/* A batch of this size needs more memory than there is. */
+static inline int open_checkout_of_impossible_batches(void **state)
+{
+    return open_with(state, false, (size_t)1 << 57, false);
+}
+
+/* With two lanes. */
+static inline int open_releasing_checkout(void **state)
+{
+    int status = open_with(state, false, 8, true);
+
+    fake_store.commit_us = 3000;
+    fake_store.room = 2;
+    return status;
+}
+
+/* Every test ends with nothing in flight and no lock held: checked here for all. */
+static inline int close_checkout(void **state)
+{
+    struct fixture *f = *state;
+
+    if (checkout_in_flight(f->checkout) != 0 || fake_locks.held != 0) {
+        print_error("%zu in flight, %zu locks held, expected none\n",
+                    checkout_in_flight(f->checkout), fake_locks.held);
+        return -1;
+    }
+    checkout_close(f->checkout);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&f->loop);
+}
+
+static inline void turn(void)
+{
+    checkout_turn(fixture.checkout);
+}
+
+static inline void pass_us(int64_t us)
+{
+    simulated_time_pass_us(us, turn);
+}
+
+static inline void pass_ms(int64_t ms)
+{
+    pass_us(ms * 1000);
+}
+
+/* Shopper `user`, also the index of the answer, orders voucher `voucher_id`. */
+static inline bool submit_with_key(int user, int64_t voucher_id, struct text key)
+{
+    struct checkout_request request = {.voucher_id = voucher_id,
+                                       .user_id = user,
+                                       .key = key,
+                                       .arrived_us = clock_mono_us()};
+
+    fixture.shoppers[user].submitted_us = clock_mono_us();
+    return checkout_submit(fixture.checkout, &request, on_answer,
+                           &fixture.shoppers[user]);
+}
+
+static inline bool submit(int user, int64_t voucher_id)
+{
+    return submit_with_key(user, voucher_id, (struct text){0});
+}
+
+static inline void answer_locks(enum status status)
+{
+    size_t count = fake_locks.count;
+    struct rlock *requested[CALLS_MAX];
+
+    memcpy(requested, fake_locks.requested, sizeof(requested));
+    fake_locks.count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct rlock *lock = requested[i];
+
+        lock->state = status == STATUS_OK ? LOCK_HELD : LOCK_FREE;
+        fake_locks.held += status == STATUS_OK;
+        lock->fence = ++fake_locks.fence;
+        lock->safe_until_us = clock_mono_us() + 30000000;
+        lock->callback(lock, status, lock->arg);
+    }
+    turn();
+}
+
+static inline void submit_locked(int user, int64_t voucher_id)
+{
+    assert_true(submit(user, voucher_id));
+    answer_locks(STATUS_OK);
+}
+
+/* Orders of these shoppers that are queued together, so that they form one batch. */
+static inline void submit_batch(int first_user, int last_user)
+{
+    fake_store.room = 0;
+    for (int user = first_user; user <= last_user; user++)
+        submit_locked(user, 7);
+    fake_store.room = 1;
+    turn();
+}
+
+/* Answers the oldest call. */
+static inline void answer_store(enum status status, enum verdict verdict)
+{
+    const struct err why = {.status = status, .text = "scripted"};
+    struct call call = fake_store.calls[0];
+
+    assert_true(fake_store.count > 0);
+    fake_store.count--;
+    memmove(fake_store.calls, fake_store.calls + 1, fake_store.count * sizeof(call));
+    if (!call.is_lookup && (fake_store.count == 0 || !fake_store.calls[0].is_behind))
+        (*(call.is_slow ? &fake_store.slow_room : &fake_store.room))++;
+    for (size_t i = 0; i < call.count && status == STATUS_OK; i++) {
+        call.placements[i]->verdict = verdict;
+        call.placements[i]->order.id = 1000 + call.placements[i]->user_id;
+        call.placements[i]->order.created_us = fake_store.created_us;
+    }
+    call.callback(status, NULL, &why, call.arg);
+    turn();
+}
+
+static inline void assert_answered(int user, enum outcome outcome)
+{
+    const struct shopper *shopper = &fixture.shoppers[user];
+
+    if (shopper->answers != 1 || shopper->outcome != outcome)
+        fail_msg("shopper %d: %d answers, the last %s; expected one %s", user,
+                 shopper->answers, metrics_outcome_names[shopper->outcome],
+                 metrics_outcome_names[outcome]);
+}
+
+static inline void assert_unanswered(int user)
+{
+    assert_int_equal(fixture.shoppers[user].answers, 0);
+}
+
+#define TEST_WITH(open, test) cmocka_unit_test_setup_teardown(test, open, close_checkout)
+#define TEST(test)            TEST_WITH(open_checkout, test)
+#define TEST_EARLY(test)      TEST_WITH(open_releasing_checkout, test)
+#define TEST_LARGE(test)      TEST_WITH(open_checkout_of_large_batches, test)
+
+#endif

@@ -1,0 +1,224 @@
+/* test_checkout_failures.c - the checkout: transactions that fail, slow vouchers, unknown outcomes. */
+#include "app/test/sale/checkout_fixture.h"
+
+/* -- transactions that fail -- */
+
+static void test_checkout__refused_row_is_isolated(void **state UNUSED)
+{
+    submit_batch(1, 8);
+    while (fake_store.count > 0) {
+        bool has_refused = false;
+
+        for (size_t i = 0; i < fake_store.calls[0].count; i++)
+            has_refused |= fake_store.calls[0].placements[i]->user_id == 6;
+        answer_store(has_refused ? STATUS_REFUSED : STATUS_OK, VERDICT_PLACED);
+    }
+    for (int user = 1; user <= 8; user++)
+        assert_answered(user, user == 6 ? OUTCOME_INTERNAL : OUTCOME_PLACED);
+}
+
+static void test_checkout__rolled_back_orders_are_tried_again(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    submit_locked(2, 7);
+    answer_store(STATUS_BUSY, 0);
+    assert_unanswered(1);
+    assert_int_equal(fake_store.calls[0].count, 2);
+    assert_int_equal(fake_store.calls[0].placements[0]->user_id, 1); /* still first */
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(1, OUTCOME_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
+}
+
+static void test_checkout__fails_after_5_transactions(void **state UNUSED)
+{
+    int transactions = 0;
+
+    submit_locked(1, 7);
+    for (; fake_store.count > 0 && transactions < 20; transactions++)
+        answer_store(STATUS_BUSY, 0);
+    assert_int_equal(transactions, 5);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+}
+
+/* The memory of a completed order is used again; its counts are not. */
+static void test_checkout__counts_tries_per_order(void **state UNUSED)
+{
+    for (int user = 1; user <= 2; user++) {
+        submit_locked(user, 7);
+        for (int i = 0; i < 4; i++)
+            answer_store(STATUS_BUSY, 0);
+        answer_store(STATUS_OK, VERDICT_STALE_FENCE);
+        answer_locks(STATUS_OK);
+        answer_store(STATUS_OK, VERDICT_PLACED);
+        assert_answered(user, OUTCOME_PLACED);
+    }
+}
+
+/* It has waited for a lock that somebody holds. */
+static void fail_slowly(void)
+{
+    pass_ms(TIMEOUT_MS / 100);
+    answer_store(STATUS_BUSY, 0);
+}
+
+static void test_checkout__slow_voucher_leaves_room_for_others(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    fake_store.slow_room = 0;
+    fail_slowly();
+    assert_int_equal(fake_store.count, 0); /* though there is room for fast ones */
+    submit_locked(2, 8);
+    assert_int_equal(fake_store.calls[0].voucher_id, 8);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    fake_store.slow_room = 1;
+    turn();
+    assert_true(fake_store.calls[0].is_slow);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(1, OUTCOME_PLACED);
+}
+
+static void test_checkout__delayed_slow_voucher_remains_slow(void **state UNUSED)
+{
+    submit_batch(1, 16);
+    submit_locked(21, 7);
+    pass_ms(TIMEOUT_MS / 10);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_int_equal(fake_store.count, 0); /* delayed, because the last batch was large */
+    fake_store.slow_room = 0;
+    pass_ms(TICK_MS);
+    assert_int_equal(fake_store.count, 0);
+    fake_store.slow_room = 1;
+    turn();
+    assert_true(fake_store.calls[0].is_slow);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+static void test_checkout__slow_voucher_becomes_fast_again(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    submit_locked(2, 7);
+    fail_slowly();
+    submit_locked(3, 7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
+    assert_int_equal(fake_store.calls[0].count, 1);
+    assert_false(fake_store.calls[0].is_slow);
+    pass_ms(TIMEOUT_MS / 10); /* slow, although it succeeds */
+    submit_locked(4, 7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_true(fake_store.calls[0].is_slow);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+static void test_checkout__waits_for_a_row_until_the_deadline(void **state UNUSED)
+{
+    int transactions = 0;
+
+    submit_locked(1, 7);
+    for (; fake_store.count > 0; transactions++)
+        fail_slowly();
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+    assert_in_range(transactions, 90, 100);
+}
+
+/* The statement was cancelled, and would be again. */
+static void test_checkout__repeats_nothing_that_takes_too_long(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    pass_ms(TIMEOUT_MS * 2 / 5);
+    submit_locked(2, 7);
+    answer_store(STATUS_BUSY, 0);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+    assert_int_equal(fake_store.calls[0].count, 1); /* the other one has time */
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
+}
+
+static void test_checkout__unknown_commit_is_looked_up(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    answer_store(STATUS_IO, 0);
+    submit_locked(2, 7);
+    assert_int_equal(fake_store.count, 0); /* the queue waits for the look-up */
+    pass_ms(TICK_MS);
+    assert_int_equal(fake_store.count, 1);
+    assert_true(fake_store.calls[0].is_lookup);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(1, OUTCOME_PLACED);
+    assert_int_equal(fixture.shoppers[1].order_id, 1001);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
+}
+
+/* An order without a lock whose commit is looked up; the row is `age_us` older than it. */
+static void bypass_and_look_up(int user, struct text key, int64_t age_us)
+{
+    assert_true(submit_with_key(user, 7, key));
+    answer_locks(STATUS_DOWN);
+    answer_store(STATUS_IO, 0);
+    pass_ms(TICK_MS);
+    fake_store.created_us =
+        clock_real_us() - TICK_MS * INT64_C(1000) - CLOCK_ERROR_US - age_us;
+    answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+/* Without a fence the key finds an order, which an earlier request may have placed. */
+static void test_checkout__bypassed_order_of_earlier_is_repeated(void **state UNUSED)
+{
+    const struct text key = {"key", 3}, none = {0};
+
+    bypass_and_look_up(1, key, 1);
+    assert_answered(1, OUTCOME_REPEATED);
+    bypass_and_look_up(2, key, 0);
+    assert_answered(2, OUTCOME_PLACED);
+    bypass_and_look_up(3, none, 1000000); /* the clock was set; nobody else has its key */
+    assert_answered(3, OUTCOME_PLACED);
+}
+
+static void test_checkout__uncommitted_orders_are_tried_again(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    answer_store(STATUS_TIMEOUT, 0);
+    pass_ms(TICK_MS);
+    answer_store(STATUS_OK, VERDICT_NONE); /* the look-up found no row */
+    assert_unanswered(1);
+    assert_false(fake_store.calls[0].is_lookup);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(1, OUTCOME_PLACED);
+}
+
+static void test_checkout__unknown_outcome_is_answered_unknown(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    answer_store(STATUS_IO, 0);
+    pass_ms(TICK_MS);
+    answer_store(STATUS_DOWN, 0); /* the look-up failed too */
+    assert_unanswered(1);
+    pass_ms(TIMEOUT_MS);
+    assert_answered(1, OUTCOME_UNKNOWN);
+    assert_int_equal(fake_locks.held, 1); /* until the look-up has ended */
+    answer_store(STATUS_DOWN, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_checkout__refused_row_is_isolated),
+        TEST(test_checkout__rolled_back_orders_are_tried_again),
+        TEST(test_checkout__fails_after_5_transactions),
+        TEST(test_checkout__counts_tries_per_order),
+        TEST(test_checkout__slow_voucher_leaves_room_for_others),
+        TEST_LARGE(test_checkout__delayed_slow_voucher_remains_slow),
+        TEST(test_checkout__slow_voucher_becomes_fast_again),
+        TEST(test_checkout__waits_for_a_row_until_the_deadline),
+        TEST(test_checkout__repeats_nothing_that_takes_too_long),
+        TEST(test_checkout__unknown_commit_is_looked_up),
+        TEST_WITH(open_bypassing_checkout,
+                  test_checkout__bypassed_order_of_earlier_is_repeated),
+        TEST(test_checkout__uncommitted_orders_are_tried_again),
+        TEST(test_checkout__unknown_outcome_is_answered_unknown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
