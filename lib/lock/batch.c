@@ -303,6 +303,8 @@ static enum status read_status(const struct rlock_batch *batch, char result)
         return STATUS_OK;
     if (result == '0')
         return batch->op->denied;
+    if (result == 'X')
+        return STATUS_INVALID;
     return result == UNSAFE ? STATUS_UNSAFE : STATUS_REFUSED;
 }
 
@@ -338,6 +340,9 @@ static bool take_results(struct rlock_batch *batch, const char *results, size_t 
     if (memchr(results, 'E', len) != NULL)
         err_set(&batch->client->why, STATUS_REFUSED,
                 "WRONGTYPE the key holds no lock of this kind");
+    if (memchr(results, 'X', len) != NULL)
+        err_set(&batch->client->why, STATUS_INVALID,
+                "holder: has the lock already, to read or to write");
     return true;
 }
 

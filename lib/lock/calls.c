@@ -28,6 +28,7 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
         .spin_max_ms = options->spin_max_ms,
         .replicas = options->replicas,
         .replicas_wait_ms = options->replicas_wait_ms,
+        .permits = options->permits,
         .holder = options->holder,
         .serial = ++client->last_serial,
         .process = client->process,
@@ -53,6 +54,8 @@ static const char *find_fault(struct rlock_client *client, struct rlock *lock,
         return fault;
     if (!is_valid_lease(lock->lease_ms))
         return bad_lease;
+    if ((lock->permits > 0) != lock->kind->has_permits)
+        return "permits: a semaphore needs at least 1, another kind has none";
     if (lock->watched && !lock->kind->can_renew)
         return cannot_renew;
     if (lock->spin_max_ms != 0 && lock->spin_min_ms > lock->spin_max_ms)

@@ -80,6 +80,8 @@ struct rlock_kind {
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
     bool can_renew; /* and extend */
     bool is_queued; /* the server keeps a queue of the waiters and wakes one of them */
+    bool is_shared; /* several may hold it; if queued, an empty message wakes them all */
+    bool has_permits;
 };
 
 /* -- servers: server.c -- */

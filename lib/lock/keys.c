@@ -106,7 +106,7 @@ static void write_owner(const struct rlock_server *server, uint64_t number)
 static void write_with_suffix(const struct rlock_server *server, const struct rlock *lock,
                               const char *suffix)
 {
-    char key[sizeof(lock->name) + 8];
+    char key[sizeof(lock->name) + sizeof(":readers")];
     const char *end = stpcpy(mempcpy(key, lock->name, lock->name_len), suffix);
 
     redis_conn_arg(server->conn, key, (size_t)(end - key));
@@ -151,6 +151,9 @@ static void write_one(const struct rlock_server *server, struct rlock *lock, cha
     case 'b':
         write_with_suffix(server, lock, ":beats");
         break;
+    case 'r':
+        write_with_suffix(server, lock, ":readers");
+        break;
     case 'o':
         write_owner(server, lock->serial);
         break;
@@ -165,6 +168,9 @@ static void write_one(const struct rlock_server *server, struct rlock *lock, cha
         break;
     case 'w':
         redis_conn_arg_uint(conn, wait_left_ms(lock));
+        break;
+    case 'p':
+        redis_conn_arg_uint(conn, lock->permits);
         break;
     default: /* t */
         redis_conn_arg_uint(conn, begin_lease_ms(lock));

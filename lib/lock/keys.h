@@ -37,6 +37,7 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
  *     n  name of the lock            s  serial
  *     q  queue of the name           l  lease in ms
  *     b  heartbeats of the name      w  how many ms it still waits
+ *     r  readers that wait           p  permits
  *                                    t  time in ms, from which the serial is set
  */
 void rlock_keys_write(struct rlock_client *client, struct rlock *lock,

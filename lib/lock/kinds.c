@@ -82,6 +82,28 @@ const struct rlock_kind rlock_fair = {
     .is_queued    = true,
 };
 
+#define PERMIT(acquire_script, release_script, keys)                                         \
+    .acquire      = ACQUIRE(acquire_script,    "F",  keys,  "hswp"),                         \
+    .acquire_wait = ACQUIRE(acquire_script,    "F",  keys,  "hswp"),                         \
+    .renew        = RENEW(PERMIT_RENEW,              "n",   "hsl"),                          \
+    .extend       = EXTEND(PERMIT_RENEW,             "n",   "hsl"),                          \
+    .release      = RELEASE(release_script,    "",   keys,  "hs"),                           \
+    .channel      = kind_plain_channel,                                                      \
+    .can_renew    = true
+
+const struct rlock_kind rlock_semaphore = {
+    PERMIT(SEMAPHORE_ACQUIRE, SEMAPHORE_RELEASE, "n"), .is_shared = true, .has_permits = true};
+
+const struct rlock_kind rlock_fair_semaphore = {
+    PERMIT(SEMAPHORE_ACQUIRE, FAIR_SEMAPHORE_RELEASE, "nqb"),
+    .is_queued = true, .is_shared = true, .has_permits = true};
+
+const struct rlock_kind rlock_read = {
+    PERMIT(READ_ACQUIRE, RW_RELEASE, "nqbr"), .is_queued = true, .is_shared = true};
+
+const struct rlock_kind rlock_write = {
+    PERMIT(WRITE_ACQUIRE, RW_RELEASE, "nqbr"), .is_queued = true};
+
 const struct rlock_kind rlock_getset = {
     .acquire      = ACQUIRE(GETSET_ACQUIRE,    "F",  "n",   "ts"),
     .acquire_wait = ACQUIRE(GETSET_ACQUIRE,    "F",  "n",   "ts"),

@@ -50,12 +50,13 @@ struct rlock;
 /*
  * -- kinds --
  *
- * Use one kind per name. A key of another type is refused (STATUS_REFUSED), so reentrant
- * excludes the others, and they exclude each other, by errors. Plain and fair exclude each
- * other as owners, but plain passes the queue of fair. Plain finds a key of getset busy;
- * getset refuses one of plain or fair. The keys that belong to a lock of kind fair are
- * refused as names of locks while they exist; the fence counter and the key of the
- * waiters, "<fence_key>:waiting", always.
+ * Use one kind per name (read and write count as one). A key of another type is refused
+ * (STATUS_REFUSED), so reentrant excludes the others, and they exclude each other, by
+ * errors; so do semaphores and read/write locks, but these two do not notice each other.
+ * Plain and fair exclude each other as owners, but plain passes the queue of fair. Plain
+ * finds a key of getset busy; getset refuses one of plain or fair. The keys that belong
+ * to a lock with a queue are refused as names of locks while they exist; the fence counter
+ * and the key of the waiters, "<fence_key>:waiting", always.
  */
 
 /**
@@ -93,6 +94,39 @@ extern const struct rlock_kind rlock_reentrant;
  */
 extern const struct rlock_kind rlock_fair;
 #define RLOCK_FAIR_BEAT_MS 500
+
+/**
+ * At most `permits` owners at once (see the options), also after crashes: each permit has
+ * a lease of its own. All calls for a name give the same number; with a smaller one a
+ * call waits until fewer are in use. Waiters take turns as with plain. Fences tell
+ * permits apart, and grow, but an older permit may be valid beside a newer one.
+ */
+extern const struct rlock_kind rlock_semaphore;
+
+/** The same with the queue of rlock_fair: permits are given in the order of arrival. */
+extern const struct rlock_kind rlock_fair_semaphore;
+
+/**
+ * Two kinds for one name: many owners of rlock_read or one of rlock_write. Waiters are
+ * queued as with rlock_fair, writers and readers apart. Writers go first, but not before
+ * readers who waited already when the last writer was granted. So a reader waits for at
+ * most one writer that is granted after its arrival. A writer waits for owners, for
+ * writers that arrived before it, and before each of them and itself for readers that
+ * arrived before the last writer was granted.
+ *
+ * A `holder` other than 0 that has the lock may not change it to the other kind, nor write
+ * twice: STATUS_INVALID at once, since it would wait for itself. It may read twice, also
+ * while a writer waits.
+ *
+ * The fence of a reader is greater than those of earlier writers and smaller than those
+ * of later ones. The resource must refuse a read with a smaller fence than any write had,
+ * and a write with a smaller one than any read or write had. Then no write is based on a
+ * replaced value, and all that a reader reads is of one state.
+ *
+ * "<name>:queue", "<name>:beats" and "<name>:readers" belong to these locks. Names of
+ * semaphores and of read/write locks with these endings are refused (STATUS_REFUSED).
+ */
+extern const struct rlock_kind rlock_read, rlock_write;
 
 /**
  * A string with the end of the lease by its owner's clock, as used before Redis 2.6.12;
@@ -146,6 +180,7 @@ struct rlock {
     uint16_t replicas_wait_ms;
     uint8_t replicas;
     unsigned process; /* that acquired it: see base/process.h */
+    uint16_t permits; /* of a semaphore */
     uint16_t slot;    /* position in the batch */
     uint16_t name_len;
     uint8_t state;
@@ -189,9 +224,10 @@ struct rlock_client_options {
 /** Zero-filled: one try, and a lease of RLOCK_LEASE_MS_DEFAULT. */
 struct rlock_acquire_options {
     const struct rlock_kind *kind; /* NULL: &rlock_plain */
+    uint16_t permits;              /* of a semaphore: at least 1; of other kinds: 0 */
     uint64_t holder; /* reentrant: which holder of this client, e.g. a thread's number. A
                           waiting call does not notice a grant to the same holder at once,
-                          but within two seconds */
+                          but within two seconds. Read and write: see there */
     uint32_t lease_ms; /* RLOCK_LEASE_MS_MIN..RLOCK_LEASE_MS_MAX; 0:
                           RLOCK_LEASE_MS_DEFAULT */
     bool watchdog;     /* renew the lease after each third of it, until the release */
@@ -309,7 +345,8 @@ enum rlock_refusal rlock_refusal(const struct err *err);
  *              STATUS_OK         held; rlock_fence() is set
  *              STATUS_BUSY       held by another owner during all of wait_ms
  *              STATUS_INVALID    bad name or option; or `lock` is held or in another
- *                                call, which continues; rlock_client_why()
+ *                                call, which continues; or the holder may not have it
+ *                                (read and write); rlock_client_why()
  *              STATUS_DOWN       not connected, or the server accepts no calls now
  *                                (BUSY, LOADING, READONLY, MASTERDOWN, TRYAGAIN,
  *                                CLUSTERDOWN) during all of wait_ms; not held
@@ -421,10 +458,11 @@ int64_t rlock_safe_for_us(const struct rlock *lock, int64_t now_us);
 
 /** What rlock_inspect() found. The strings are valid during the callback. */
 struct rlock_info {
-    const char *owner; /* NULL: the lock is free */
+    const char *owner; /* NULL: the lock is free. Of several: whose lease ends first */
     size_t owner_len;
     int64_t remaining_ms; /* -1: the key does not expire */
-    int64_t count;        /* how often its owner holds it; 1 unless reentrant */
+    int64_t count;        /* reentrant: how often its owner holds it; semaphore, read,
+                             write: how many hold it; else 1 */
     bool is_ours;         /* its owner belongs to this client */
 };
 

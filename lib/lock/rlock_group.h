@@ -47,7 +47,7 @@ struct rlock_member {
 typedef void (*rlock_group_cb)(struct rlock_group *group, enum status status, void *arg);
 
 struct rlock_group_options {
-    const struct rlock_kind *kind; /* of all members; NULL: &rlock_plain */
+    const struct rlock_kind *kind; /* of all members, no semaphore; NULL: &rlock_plain */
     uint64_t holder;
     uint32_t lease_ms; /* this, `watchdog` and `wait_ms` as in rlock_acquire_options,
                           also the defaults */

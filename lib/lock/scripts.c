@@ -14,6 +14,8 @@
 
 #define DRAW_FENCES(count) LINE("local count = " count) PART("draw_fences")
 #define FAIR_HEAD          LINE("local beat_ms = " TEXT(RLOCK_FAIR_BEAT_MS)) PART("fair_head")
+#define PERMITS            FAIR_HEAD PART("fair_join") PART("permits")
+#define PERMIT_ACQUIRE     DRAW_FENCES("(#ARGV - 3) / 4") PART("permit_acquire")
 
 /* clang-format off */
 SCRIPT(acquire,           DRAW_FENCES("#KEYS - 1") PART("try_to_set") PART("acquire"));
@@ -23,12 +25,19 @@ SCRIPT(renew,             PART("renew"));
 SCRIPT(reentrant_acquire, DRAW_FENCES("#KEYS - 1") PART("reentrant_acquire"));
 SCRIPT(reentrant_release, PART("publish") PART("redisson_channel") PART("reentrant_release"));
 SCRIPT(reentrant_renew,   PART("reentrant_renew"));
-SCRIPT(fair_acquire,      FAIR_HEAD PART("fair_take") DRAW_FENCES("(#KEYS - 1) / 3") PART("fair_acquire"));
+SCRIPT(fair_acquire,      FAIR_HEAD PART("fair_join") PART("fair_take") DRAW_FENCES("(#KEYS - 1) / 3") PART("fair_acquire"));
 SCRIPT(fair_release,      FAIR_HEAD PART("fair_release"));
 SCRIPT(getset_acquire,    DRAW_FENCES("#KEYS - 1") PART("getset_acquire"));
 SCRIPT(raise_fence,       PART("raise_fence"));
-SCRIPT(inspect,           PART("inspect"));
-SCRIPT(force_release,     FAIR_HEAD PART("redisson_channel") PART("force_release"));
+SCRIPT(semaphore_acquire, PERMITS PART("semaphore_take") PERMIT_ACQUIRE);
+SCRIPT(semaphore_release, PART("permits") PART("publish") PART("semaphore_leave") PART("permit_release"));
+SCRIPT(fair_semaphore_release, PERMITS PART("fair_semaphore_leave") PART("permit_release"));
+SCRIPT(read_acquire,      PERMITS PART("rw_turns") PART("rw_holds") PART("read_take") PERMIT_ACQUIRE);
+SCRIPT(write_acquire,     PERMITS PART("rw_turns") PART("rw_holds") PART("write_take") PERMIT_ACQUIRE);
+SCRIPT(rw_release,        PERMITS PART("rw_turns") PART("rw_leave") PART("permit_release"));
+SCRIPT(permit_renew,      PART("permits") PART("permit_renew"));
+SCRIPT(inspect,           PART("permits") PART("inspect"));
+SCRIPT(force_release,     FAIR_HEAD PART("permits") PART("redisson_channel") PART("force_release"));
 /* clang-format on */
 
 void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT])

@@ -4,7 +4,7 @@
  * A script takes many locks and treats each on its own: the value of one key never
  * affects another lock. It returns the results as one string, a character per lock in the
  * order of the keys: '1' done; '0' not (held by another owner, or not ours); 'E' the
- * server refused this one. A release whose message reached n clients returns '1' + n, at
+ * server refused this one; 'X' the holder may not have it. A release whose message reached n clients returns '1' + n, at
  * most '9'.
  *
  * The acquiring scripts return {clock us, fence, results, numbers}. Without `numbers` the
@@ -46,6 +46,18 @@
     X(FAIR_RELEASE, fair_release)                                                           \
     /* fence key, names; lease ms, latest us, (now ms, expiry ms)... */                     \
     X(GETSET_ACQUIRE, getset_acquire)                                                       \
+    /* fence key, names or (name, queue, beats)...; lease ms, latest us, (holder, serial,   \
+       wait ms, permits)... */                                                              \
+    X(SEMAPHORE_ACQUIRE, semaphore_acquire)                                                 \
+    /* fence key, (name, queue, beats, readers)...; as semaphore_acquire */                 \
+    X(READ_ACQUIRE, read_acquire)                                                           \
+    X(WRITE_ACQUIRE, write_acquire)                                                         \
+    /* the same keys but the first; (holder, serial)... -> results */                       \
+    X(SEMAPHORE_RELEASE, semaphore_release)                                                 \
+    X(FAIR_SEMAPHORE_RELEASE, fair_semaphore_release)                                       \
+    X(RW_RELEASE, rw_release)                                                               \
+    /* names; (holder, serial, lease ms)... -> results */                                   \
+    X(PERMIT_RENEW, permit_renew)                                                           \
     /* fence key; fence -> clock us; the counter is at least both now */                    \
     X(RAISE, raise_fence)                                                                   \
     X(INSPECT, inspect)      /* name -> {owner or nil, remaining ms, count} */              \

@@ -9,7 +9,8 @@
  * When the first waiter leaves, the next takes its place; if it leaves without the
  * lock, the next tries at once, because the message may have been spent on the one that
  * left. In a queued kind the message names the owner value of the waiter to wake, and
- * each waiter tries every RLOCK_FAIR_BEAT_MS, which is its heartbeat.
+ * each waiter tries every RLOCK_FAIR_BEAT_MS, which is its heartbeat. Where several may
+ * hold the lock, the next waiter tries also when the first one has got it.
  *
  * So a client could pass a lock from waiter to waiter for ever while another client
  * waits. The reply to a release tells how many clients got its message. While there are
@@ -282,7 +283,7 @@ static void leave(struct rlock_waiter *waiter, const struct rlock *lock, bool is
     if (list_is_empty(&channel->listeners))
         rlock_channel_update(channel);
     else if (was_first && !lock->kind->is_queued && !waiter->client->is_closing)
-        advance_to(first_waiter(channel), lock, is_granted);
+        advance_to(first_waiter(channel), lock, is_granted && !lock->kind->is_shared);
 }
 
 void rlock_wait_end(struct rlock_client *client, struct rlock *lock, bool is_granted)
@@ -436,7 +437,7 @@ static void wait_on_release(struct rlock_channel *channel)
     wake(first_waiter(channel));
 }
 
-/** In a queued kind the message is the owner value of the next in line. */
+/** In a queued kind the message is the owner value of the next in line, or empty. */
 static void wait_on_message(struct rlock_channel *channel, const char *text,
                             size_t text_len)
 {
@@ -447,10 +448,13 @@ static void wait_on_message(struct rlock_channel *channel, const char *text,
         return;
     }
     LIST_EACH(struct rlock_waiter, waiter, &channel->listeners, link) {
-        if (is_owner(waiter, text, text_len)) {
-            wake(waiter);
+        bool is_for_all = text_len == 0 && waiter->lock->kind->is_shared;
+
+        if (!is_for_all && !is_owner(waiter, text, text_len))
+            continue;
+        wake(waiter);
+        if (!is_for_all)
             return;
-        }
     }
 }
 

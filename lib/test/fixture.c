@@ -436,6 +436,11 @@ static void on_lost(struct rlock *lock, enum status status, void *arg)
     call->losses++;
 }
 
+uint16_t permits_of(const struct rlock_kind *kind)
+{
+    return kind == &rlock_semaphore || kind == &rlock_fair_semaphore;
+}
+
 void call_acquire(struct rlock_client *client, struct call *call, const char *name,
                   uint32_t lease_ms)
 {

@@ -135,6 +135,14 @@ void fixture_pass_renewal(struct fixture *fixture, const struct rlock_client *cl
 void fixture_wait_asleep(struct fixture *fixture, struct rlock_client *client,
                          const struct call *call);
 
+/** Kinds of which one owner excludes all others; of a semaphore with permits_of(). */
+#define RENEWABLE_KINDS                                                                  \
+    &rlock_plain, &rlock_reentrant, &rlock_fair, &rlock_semaphore,                       \
+        &rlock_fair_semaphore, &rlock_write
+
+/** One for a semaphore, none for other kinds. */
+uint16_t permits_of(const struct rlock_kind *kind);
+
 /** Start a call; the test must run the loop. call_acquire() uses no watchdog. */
 void call_acquire(struct rlock_client *client, struct call *call, const char *name,
                   uint32_t lease_ms);

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
-                                                 &rlock_fair, &rlock_getset};
-enum { KINDS = 4, GETSET = 3 };
+static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_getset};
+enum { KINDS = 7, GETSET = 6 };
 
 static struct rlock_acquire_options try_once(const struct rlock_kind *kind)
 {
-    return (struct rlock_acquire_options){.kind = kind, .lease_ms = LEASE_MS};
+    return (struct rlock_acquire_options){.kind = kind,
+                                          .permits = kind == NULL ? 0 : permits_of(kind),
+                                          .lease_ms = LEASE_MS};
 }
 
 static void expect_why(const struct rlock_client *client, const char *words)

@@ -20,9 +20,9 @@ static char bus_ports[NODES][8];
 static const char *options[NODES][11];
 static char url[128];
 
-static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
-                                                 &rlock_fair, &rlock_getset};
-enum { KINDS = 4 };
+static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_read,
+                                                 &rlock_getset};
+enum { KINDS = 8, EXCLUSIVE = 6 };
 
 /** Whether the text of a reply contains these words. */
 static bool says(struct server *server, const char *command, const char *words)
@@ -226,7 +226,7 @@ static void test_rlock_acquire__of_every_kind_on_all_masters(void **state)
     memset(calls, 0, sizeof(calls));
     memset(fences, 0, sizeof(fences));
     for (int k = 0; k < KINDS; k++) {
-        struct rlock_acquire_options how = {.kind = kinds[k], .lease_ms = LEASE_MS};
+        struct rlock_acquire_options how = waiting(kinds[k], 0, 0);
         struct answer answer = {0};
 
         acquire_all(fixture, client, calls, &how);
@@ -250,7 +250,7 @@ static void test_rlock_acquire__waits_are_woken_through_any_node(void **state)
 
     for (int i = 0; i < 8; i++) {
         struct rlock_acquire_options how =
-            waiting(i % 2 == 0 ? &rlock_plain : &rlock_fair, 0, RLOCK_WAIT_FOREVER);
+            waiting(kinds[i % EXCLUSIVE], 0, RLOCK_WAIT_FOREVER);
         struct call held = {0}, call = {0};
         char name[24];
 

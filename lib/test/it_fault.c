@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define CHANNEL   "rlock:" NAME
-#define TESTS_MAX 256
+#define TESTS_MAX 512
 #define TEAMS     2
 
 static const struct fault faults[] = {
@@ -540,6 +540,12 @@ static const struct test matrix[] = {
      .kind = &rlock_reentrant},
     {"acquire, fair", trial_acquire, "fair_acquire", .kind = &rlock_fair},
     {"acquire, getset", trial_acquire, "getset_acquire", .kind = &rlock_getset},
+    {"acquire, semaphore", trial_acquire, "semaphore_acquire", .kind = &rlock_semaphore},
+    {"acquire, fair semaphore", trial_acquire, "semaphore_acquire",
+     .kind = &rlock_fair_semaphore},
+    {"acquire, read", trial_acquire, "read_acquire", .kind = &rlock_read,
+     .his_kind = &rlock_write},
+    {"acquire, write", trial_acquire, "write_acquire", .kind = &rlock_write},
     {"acquire, would wait", trial_acquire, "acquire_wait", .kind = &rlock_plain,
      .waits = true},
     {"acquire, script unknown", trial_acquire_unknown_script, "acquire",
@@ -551,6 +557,14 @@ static const struct test matrix[] = {
      .kind = &rlock_reentrant},
     {"release, fair", trial_release, "fair_release", .kind = &rlock_fair},
     {"release, getset", trial_release, "release", .kind = &rlock_getset},
+    {"release, semaphore", trial_release, "semaphore_release", .kind = &rlock_semaphore},
+    {"release, fair semaphore", trial_release, "fair_semaphore_release",
+     .kind = &rlock_fair_semaphore},
+    {"release, read", trial_release, "rw_release", .kind = &rlock_read,
+     .his_kind = &rlock_write},
+    {"release, write", trial_release, "rw_release", .kind = &rlock_write},
+    {"renew, semaphore", trial_renew, "permit_renew", .kind = &rlock_semaphore},
+    {"renew, write", trial_renew, "permit_renew", .kind = &rlock_write},
     {"renew, plain", trial_renew, "renew", .kind = &rlock_plain},
     {"renew, reentrant", trial_renew, "reentrant_renew", .kind = &rlock_reentrant},
     {"renew, in vain", trial_renew_in_vain, "renew", .kind = &rlock_plain,
@@ -568,6 +582,13 @@ static const struct test matrix[] = {
     {"woken, reentrant", trial_woken, "reentrant_acquire", .kind = &rlock_reentrant,
      .waits = true},
     {"woken, fair", trial_woken, "fair_acquire", .kind = &rlock_fair, .waits = true},
+    {"woken, semaphore", trial_woken, "semaphore_acquire", .kind = &rlock_semaphore,
+     .waits = true},
+    {"woken, fair semaphore", trial_woken, "semaphore_acquire",
+     .kind = &rlock_fair_semaphore, .waits = true},
+    {"woken, read", trial_woken, "read_acquire", .kind = &rlock_read,
+     .his_kind = &rlock_write, .waits = true},
+    {"woken, write", trial_woken, "write_acquire", .kind = &rlock_write, .waits = true},
     {"acquire, two at once", trial_acquire_two, "acquire", .without = ALL_BUT_SHIFTS},
     {"release, two at once", trial_release_two, "release", .without = ALL_BUT_SHIFTS},
     {"renew, two at once", trial_renew_two, "renew", .without = ~BIT(PROXY_DROP)},

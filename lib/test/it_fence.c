@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
-                                                 &rlock_fair, &rlock_getset};
+static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_getset};
 
-#define KINDS 4
+#define KINDS 7
 
 static void lower(struct fixture *fixture)
 {
@@ -20,7 +19,7 @@ static void test_rlock_acquire__never_hands_out_a_smaller_fence(void **state)
     struct rlock_client *client = fixture_client(fixture);
 
     for (int i = 0; i < KINDS; i++) {
-        struct rlock_acquire_options options = {.kind = kinds[i]};
+        struct rlock_acquire_options options = waiting(kinds[i], 0, 0);
         struct call call = {0};
         int64_t before;
 
@@ -72,9 +71,9 @@ static void test_rlock_acquire__of_a_waiter_after_the_counter_was_lowered(void *
         struct rlock_acquire_options options = waiting(kinds[i], 1, WITHIN_MS);
         struct call held = {0}, waiter = {0};
 
-        assert_int_equal(acquire_with(fixture, client, &held, NAME,
-                                      &(struct rlock_acquire_options){.kind = kinds[i]}),
-                         STATUS_OK);
+        options.holder = 0;
+        assert_int_equal(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
+        options.holder = 1;
         call_wait(client, &waiter, NAME, &options);
         call_rest(fixture, &waiter);
         lower(fixture);

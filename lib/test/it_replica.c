@@ -64,6 +64,7 @@ static int stop_servers(void **state)
 static struct rlock_acquire_options asking(const struct rlock_kind *kind, uint8_t count)
 {
     return (struct rlock_acquire_options){.kind = kind,
+                                          .permits = permits_of(kind),
                                           .lease_ms = LEASE_MS,
                                           .replicas = count,
                                           .replicas_wait_ms = WAIT_MS};
@@ -133,14 +134,14 @@ static void test_acquire__without_replicas_sends_no_wait(void **state)
 
 static void test_acquire__too_few_replicas_is_unsafe_and_released(void **state)
 {
-    static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
-                                                     &rlock_fair, &rlock_getset};
+    static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_getset};
+    enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
     struct fixture *fixture = *state;
     struct rlock_client *alice = patient_client(fixture);
     struct rlock_client *bob = patient_client(fixture);
     struct rlock_stats stats;
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < KINDS; i++) {
         struct rlock_acquire_options options = asking(kinds[i], REPLICAS + 1);
         struct call first = {0}, second = {0};
         int64_t begin_us = clock_mono_us();
@@ -156,7 +157,7 @@ static void test_acquire__too_few_replicas_is_unsafe_and_released(void **state)
         assert_int_equal(release(fixture, bob, &second), STATUS_OK);
     }
     rlock_client_stats(alice, &stats);
-    assert_int_equal(stats.failed, 4);
+    assert_int_equal(stats.failed, KINDS);
     assert_int_equal(stats.granted, 0);
 }
 

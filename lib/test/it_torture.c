@@ -99,8 +99,11 @@ static bool settle_lock(struct scene *scene, struct step *step)
 static bool torture_acquire(struct scene *scene, struct step *step,
                             const struct rlock_kind *kind, uint32_t wait_ms)
 {
-    struct rlock_acquire_options options = {
-        .kind = kind, .lease_ms = LEASE_MS, .watchdog = true, .wait_ms = wait_ms};
+    struct rlock_acquire_options options = {.kind = kind,
+                                            .permits = permits_of(kind),
+                                            .lease_ms = LEASE_MS,
+                                            .watchdog = true,
+                                            .wait_ms = wait_ms};
     bool is_granted;
 
     rlock_acquire(scene->client, &step->lock, "item:7", 6, &options, torture_on_lock,
@@ -144,6 +147,7 @@ static void hold(struct scene *scene, const struct rlock_kind *kind)
 static void wait_for_it(struct scene *scene, const struct rlock_kind *kind)
 {
     struct rlock_acquire_options options = {.kind = kind,
+                                            .permits = permits_of(kind),
                                             .holder = 1,
                                             .lease_ms = LEASE_MS,
                                             .watchdog = true,
@@ -225,6 +229,10 @@ static void use_client(void *arg)
     wait_for_it(&scene, &rlock_plain);
     ask(&scene);
     wait_for_it(&scene, &rlock_fair);
+    ask(&scene);
+    wait_for_it(&scene, &rlock_semaphore);
+    ask(&scene);
+    wait_for_it(&scene, &rlock_write);
     ask(&scene);
     hold_group(&scene);
     rlock_client_close(scene.client, torture_on_closed, &scene);

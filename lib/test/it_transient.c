@@ -8,13 +8,13 @@
 
 #define SHORT_WAIT_MS 300
 
-static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
-                                                 &rlock_fair};
+static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS};
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 static struct rlock_acquire_options once(const struct rlock_kind *kind)
 {
-    return (struct rlock_acquire_options){.kind = kind, .lease_ms = LEASE_MS};
+    return (struct rlock_acquire_options){
+        .kind = kind, .permits = permits_of(kind), .lease_ms = LEASE_MS};
 }
 
 static bool is_free(void *arg)

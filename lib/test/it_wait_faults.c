@@ -371,14 +371,13 @@ static void test_wait__without_permission_to_subscribe_tries_again_and_again(voi
 /** A release that cannot be published is no failure. */
 static void test_release__without_permission_to_publish_is_done(void **state)
 {
-    static const struct rlock_kind *const kinds[] = {&rlock_plain, &rlock_reentrant,
-                                                     &rlock_fair};
+    static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS};
     struct fixture *fixture = *state;
     struct rlock_client *alice = deaf_client(fixture);
     struct rlock_client *bob = fixture_client(fixture);
     struct answer answer = {0};
 
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         struct rlock_acquire_options options = waiting(kinds[i], 0, RLOCK_WAIT_FOREVER);
         struct call held = {0}, call = {0};
 

@@ -256,13 +256,23 @@ void server_settle(void)
 
 void server_pass_ms(struct server *server, unsigned ms)
 {
-    static const char script[] = "for _, key in ipairs(redis.call('KEYS', '*')) do "
-                                 "  local left = redis.call('PTTL', key) "
-                                 "  if left >= 0 then "
-                                 "    redis.call('PEXPIRE', key, left - ARGV[1]) "
-                                 "  end "
-                                 "end "
-                                 "return 0";
+    static const char script[] =
+        "for _, key in ipairs(redis.call('KEYS', '*')) do "
+        "  local left = redis.call('PTTL', key) "
+        "  if left >= 0 then "
+        "    redis.call('PEXPIRE', key, left - ARGV[1]) "
+        "  end "
+        "  if redis.call('TYPE', key).ok == 'zset' then "
+        "    for _, owner in ipairs(redis.call('ZRANGE', key, 0, -1)) do "
+        "      if owner:find(':%d+:%d+$') then "
+        "        local ends = redis.call('ZSCORE', key, owner) + 0 "
+        "        redis.call('ZINCRBY', key, "
+        "                   ARGV[1] * (ends < 0 and 1000 or -1000), owner) "
+        "      end "
+        "    end "
+        "  end "
+        "end "
+        "return 0";
 
     (void)server_int(server, "EVAL %s 0 %u", script, ms);
 }

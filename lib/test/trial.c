@@ -114,6 +114,7 @@ struct rlock_acquire_options trial_options(const struct trial *trial)
 {
     return (struct rlock_acquire_options){
         .kind = trial->test->kind,
+        .permits = permits_of(trial->test->kind),
         .lease_ms = RLOCK_LEASE_MS_MAX,
         .holder = 1,
         .wait_ms = trial->test->waits ? RLOCK_WAIT_FOREVER : 0,
@@ -181,6 +182,8 @@ enum status bob_tries(struct trial *trial, uint32_t lease_ms)
 
     options.wait_ms = 0;
     options.lease_ms = lease_ms;
+    if (trial->test->his_kind != NULL)
+        options.kind = trial->test->his_kind;
     return acquire_with(trial->fixture, trial->bob, &trial->his, NAME, &options);
 }
 

@@ -24,6 +24,7 @@ struct test {
     void (*run)(struct trial *trial);
     const char *command; /* whose reply has the fault */
     const struct rlock_kind *kind;
+    const struct rlock_kind *his_kind; /* of Bob; NULL: the same */
     bool waits;
     enum status doubled; /* of the call when the reply comes twice */
     unsigned without;    /* faults that have no effect here, as bits */

@@ -7,8 +7,11 @@
 struct rlock_acquire_options waiting(const struct rlock_kind *kind, uint64_t holder,
                                      uint32_t wait_ms)
 {
-    return (struct rlock_acquire_options){
-        .kind = kind, .holder = holder, .lease_ms = LEASE_MS, .wait_ms = wait_ms};
+    return (struct rlock_acquire_options){.kind = kind,
+                                          .permits = permits_of(kind),
+                                          .holder = holder,
+                                          .lease_ms = LEASE_MS,
+                                          .wait_ms = wait_ms};
 }
 
 void call_wait(struct rlock_client *client, struct call *call, const char *name,

@@ -1,0 +1,756 @@
+/* it_rwlock.c - the read/write lock: readers share, a writer excludes, nobody starves. */
+#include "base/clock.h"
+#include "lock/internal.h"
+#include "lock/rlock_sync.h"
+#include "test/child.h"
+#include "test/waits.h"
+
+#include <hiredis/hiredis.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PATIENCE_MS                                                                      \
+    (RLOCK_FAIR_BEAT_MS * 3 + 1) /* without a heartbeat a waiter is dead */
+
+static const struct rlock_kind *const kinds[] = {&rlock_read, &rlock_write};
+
+static struct rlock_acquire_options once(const struct rlock_kind *kind)
+{
+    return waiting(kind, 0, 0);
+}
+
+static struct rlock_acquire_options patient(const struct rlock_kind *kind)
+{
+    return waiting(kind, 0, RLOCK_WAIT_FOREVER);
+}
+
+static enum status try(struct fixture *fixture, struct rlock_client *client,
+                       struct call *call, const struct rlock_kind *kind)
+{
+    struct rlock_acquire_options options = once(kind);
+
+    return acquire_with(fixture, client, call, NAME, &options);
+}
+
+/** Begin to wait, and be in the queue and asleep. */
+static void wait_for_it(struct fixture *fixture, struct rlock_client *client,
+                        struct call *call, const struct rlock_kind *kind)
+{
+    struct rlock_acquire_options options = patient(kind);
+
+    call_wait(client, call, NAME, &options);
+    fixture_wait_asleep(fixture, client, call);
+}
+
+static void assert_granted(struct fixture *fixture, struct call *call)
+{
+    fixture_wait_answers(fixture, call, 1);
+    assert_int_equal(call->status, STATUS_OK);
+}
+
+static void assert_waits(const struct call *call)
+{
+    assert_int_equal(call->answers, 0);
+}
+
+/** The lease of an owner ends at the server; it has not noticed. */
+static void end_lease(struct fixture *fixture, const struct rlock_client *client,
+                      const struct call *call)
+{
+    assert_int_equal(server_int(fixture->server, "ZREM " NAME " %s:%llu:%llu", client->id,
+                                (unsigned long long)call->lock.holder,
+                                (unsigned long long)call->lock.serial),
+                     1);
+}
+
+static void assert_nothing_left(struct fixture *fixture)
+{
+    assert_int_equal(server_int(fixture->server, "DBSIZE"), 1); /* the fence counter */
+    assert_no_channels(fixture);
+}
+
+static void test_readers__share_and_exclude_a_writer(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call readers[3] = {0}, writer = {0};
+    struct answer answer = {0};
+
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(try(fixture, i == 1 ? bob : alice, &readers[i], &rlock_read),
+                         STATUS_OK);
+    assert_int_equal(inspect(fixture, bob, &answer, NAME), STATUS_OK);
+    assert_int_equal(answer.count, 3);
+    assert_int_equal(try(fixture, bob, &writer, &rlock_write), STATUS_BUSY);
+    assert_int_equal(release(fixture, alice, &readers[0]), STATUS_OK);
+    assert_int_equal(release(fixture, bob, &readers[1]), STATUS_OK);
+    assert_int_equal(try(fixture, bob, &writer, &rlock_write), STATUS_BUSY);
+    assert_int_equal(release(fixture, alice, &readers[2]), STATUS_OK);
+    assert_int_equal(try(fixture, bob, &writer, &rlock_write), STATUS_OK);
+    ASSERT_NUMBER(rlock_fence(&writer.lock), >, rlock_fence(&readers[2].lock));
+    assert_int_equal(inspect(fixture, bob, &answer, NAME), STATUS_OK);
+    assert_int_equal(answer.count, 1);
+    assert_true(answer.is_ours);
+    ASSERT_BETWEEN(answer.remaining_ms, LEASE_MS / 2, LEASE_MS);
+    assert_int_equal(try(fixture, alice, &readers[0], &rlock_read), STATUS_BUSY);
+    assert_int_equal(try(fixture, alice, &readers[0], &rlock_write), STATUS_BUSY);
+    assert_int_equal(release(fixture, bob, &writer), STATUS_OK);
+    assert_int_equal(try(fixture, alice, &readers[0], &rlock_read), STATUS_OK);
+    ASSERT_NUMBER(rlock_fence(&readers[0].lock), >, rlock_fence(&writer.lock));
+    assert_int_equal(release(fixture, alice, &readers[0]), STATUS_OK);
+    assert_int_equal(release(fixture, alice, &readers[0]), STATUS_NOT_OWNER);
+    assert_nothing_left(fixture);
+}
+
+static void test_readers__a_thousand_waiting_enter_together(void **state)
+{
+    enum { READERS = 1000 };
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct rlock_acquire_options options = patient(&rlock_read);
+    struct call *readers = calloc(READERS, sizeof(*readers)), writer = {0};
+    long long before;
+
+    assert_int_equal(try(fixture, alice, &writer, &rlock_write), STATUS_OK);
+    for (int i = 0; i < READERS; i++)
+        call_acquire_with(bob, &readers[i], NAME, &options);
+    rlock_flush(bob);
+    for (int i = 0; i < READERS; i++)
+        fixture_wait_asleep(fixture, bob, &readers[i]);
+    fixture_hold_timers(fixture);
+    before = script_calls(fixture);
+    assert_int_equal(release(fixture, alice, &writer), STATUS_OK);
+    for (int i = 0; i < READERS; i++)
+        assert_granted(fixture, &readers[i]);
+    /* the release, and tries in batches */
+    ASSERT_NUMBER(script_calls(fixture) - before, <=, 1 + 2 * (READERS / 128 + 1));
+    for (int i = 0; i < READERS; i++)
+        call_release(bob, &readers[i]);
+    rlock_flush(bob);
+    for (int i = 0; i < READERS; i++) {
+        fixture_wait_answers(fixture, &readers[i], 2);
+        assert_int_equal(readers[i].status, STATUS_OK);
+    }
+    assert_nothing_left(fixture);
+    free(readers);
+}
+
+/* -- turns -- */
+
+static void test_reader__goes_behind_a_writer_that_waits(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call first = {0}, writer = {0}, late = {0}, hasty = {0};
+
+    assert_int_equal(try(fixture, alice, &first, &rlock_read), STATUS_OK);
+    wait_for_it(fixture, bob, &writer, &rlock_write);
+    assert_int_equal(try(fixture, alice, &hasty, &rlock_read), STATUS_BUSY);
+    wait_for_it(fixture, alice, &late, &rlock_read);
+    fixture_hold_timers(fixture);
+    assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+    assert_granted(fixture, &writer);
+    fixture_settle(fixture);
+    assert_waits(&late);
+    assert_int_equal(release(fixture, bob, &writer), STATUS_OK);
+    assert_granted(fixture, &late);
+    assert_int_equal(release(fixture, alice, &late), STATUS_OK);
+    assert_nothing_left(fixture);
+}
+
+/**
+ * Writers arrive without end: a reader waits for the owner and for one more writer, and
+ * writers are served in the order of their arrival.
+ */
+static void test_reader__waits_for_one_writer_at_most(void **state)
+{
+    enum { WRITERS = 6 };
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call writers[WRITERS] = {0}, reader = {0};
+
+    assert_int_equal(try(fixture, alice, &writers[0], &rlock_write), STATUS_OK);
+    for (int i = 1; i < 3; i++)
+        wait_for_it(fixture, alice, &writers[i], &rlock_write);
+    wait_for_it(fixture, bob, &reader, &rlock_read);
+    for (int i = 3; i < WRITERS; i++)
+        wait_for_it(fixture, alice, &writers[i], &rlock_write);
+    fixture_hold_timers(fixture);
+    assert_int_equal(release(fixture, alice, &writers[0]), STATUS_OK);
+    assert_granted(fixture, &writers[1]);
+    fixture_settle(fixture);
+    assert_waits(&reader);
+    assert_int_equal(release(fixture, alice, &writers[1]), STATUS_OK);
+    assert_granted(fixture, &reader);
+    fixture_settle(fixture);
+    assert_waits(&writers[2]);
+    assert_int_equal(release(fixture, bob, &reader), STATUS_OK);
+    for (int i = 2; i < WRITERS; i++) {
+        assert_granted(fixture, &writers[i]);
+        assert_int_equal(release(fixture, alice, &writers[i]), STATUS_OK);
+    }
+    assert_nothing_left(fixture);
+}
+
+/** Readers arrive without end: a writer waits for the owners, and then for those due. */
+static void test_writer__waits_for_no_reader_that_came_later(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call early[2] = {0}, late[2] = {0}, writers[2] = {0}, owner = {0};
+
+    assert_int_equal(try(fixture, alice, &owner, &rlock_read), STATUS_OK);
+    wait_for_it(fixture, alice, &writers[0], &rlock_write);
+    for (int i = 0; i < 2; i++)
+        wait_for_it(fixture, bob, &early[i], &rlock_read);
+    wait_for_it(fixture, alice, &writers[1], &rlock_write);
+    fixture_hold_timers(fixture);
+    assert_int_equal(release(fixture, alice, &owner), STATUS_OK);
+    assert_granted(fixture, &writers[0]);
+    for (int i = 0; i < 2; i++)
+        wait_for_it(fixture, bob, &late[i], &rlock_read);
+    fixture_hold_timers(fixture);
+    assert_int_equal(release(fixture, alice, &writers[0]), STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        assert_granted(fixture, &early[i]); /* they waited for a writer */
+    fixture_settle(fixture);
+    for (int i = 0; i < 2; i++)
+        assert_waits(&late[i]);
+    for (int i = 0; i < 2; i++) {
+        assert_waits(&writers[1]);
+        assert_int_equal(release(fixture, bob, &early[i]), STATUS_OK);
+    }
+    assert_granted(fixture, &writers[1]);
+    assert_int_equal(release(fixture, alice, &writers[1]), STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_granted(fixture, &late[i]);
+        assert_int_equal(release(fixture, bob, &late[i]), STATUS_OK);
+    }
+    assert_nothing_left(fixture);
+}
+
+static void test_waiter__that_leaves_lets_the_others_go_on(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct call owner = {0}, writer = {0}, readers[2] = {0}, next = {0};
+
+    /* a writer, for which readers wait */
+    assert_int_equal(try(fixture, alice, &owner, &rlock_read), STATUS_OK);
+    wait_for_it(fixture, bob, &writer, &rlock_write);
+    for (int i = 0; i < 2; i++)
+        wait_for_it(fixture, i == 0 ? alice : bob, &readers[i], &rlock_read);
+    fixture_hold_timers(fixture);
+    rlock_cancel(bob, &writer.lock);
+    for (int i = 0; i < 2; i++)
+        assert_granted(fixture, &readers[i]);
+    assert_int_equal(release(fixture, alice, &owner), STATUS_OK);
+    assert_int_equal(release(fixture, alice, &readers[0]), STATUS_OK);
+    assert_int_equal(release(fixture, bob, &readers[1]), STATUS_OK);
+    /* a reader that is due, for which a writer waits */
+    memset(&owner, 0, sizeof(owner));
+    memset(readers, 0, sizeof(readers));
+    memset(&writer, 0, sizeof(writer));
+    assert_int_equal(try(fixture, alice, &owner, &rlock_write), STATUS_OK);
+    wait_for_it(fixture, alice, &writer, &rlock_write);
+    wait_for_it(fixture, bob, &readers[0], &rlock_read);
+    assert_int_equal(release(fixture, alice, &owner), STATUS_OK);
+    assert_granted(fixture, &writer);
+    wait_for_it(fixture, alice, &next, &rlock_write);
+    fixture_hold_timers(fixture);
+    end_lease(fixture, alice, &writer); /* without a message */
+    rlock_cancel(bob, &readers[0].lock);
+    assert_granted(fixture, &next);
+    assert_int_equal(release(fixture, alice, &writer), STATUS_LOST);
+    assert_int_equal(release(fixture, alice, &next), STATUS_OK);
+    assert_nothing_left(fixture);
+}
+
+/** It never comes for its turn: the others wait for as long as it may be alive. */
+static void test_waiter__that_died_is_passed_over(void **state)
+{
+    static const char move_beats[] =
+        "for _, owner in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do "
+        "  if #owner > 1 then redis.call('ZINCRBY', KEYS[1], ARGV[1], owner) end "
+        "end return 1";
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < 2; i++) {
+        const struct rlock_kind *other = kinds[1 - i];
+        struct call owner = {0}, next = {0};
+        struct call *dead = calloc(1, sizeof(*dead));
+        struct rlock_client *killed = fixture_client(fixture);
+        struct rlock_acquire_options options = patient(kinds[i]);
+        char id[40];
+
+        assert_int_equal(try(fixture, client, &owner, &rlock_write), STATUS_OK);
+        snprintf(id, sizeof(id), "%s", killed->id);
+        call_wait(killed, dead, NAME, &options);
+        fixture_wait_asleep(fixture, killed, dead);
+        /* its release is lost with its connection */
+        server_do(fixture->server, "RENAME item:7:%s kept", i == 0 ? "readers" : "queue");
+        server_do(fixture->server, "RENAME item:7:beats beats");
+        fixture_close(fixture, killed);
+        server_do(fixture->server, "RENAME kept item:7:%s", i == 0 ? "readers" : "queue");
+        server_do(fixture->server, "RENAME beats item:7:beats");
+        wait_for_it(fixture, client, &next, other);
+        assert_int_equal(release(fixture, client, &owner), STATUS_OK);
+        fixture_settle(fixture);
+        (void)server_int(fixture->server, "EVAL %s 1 item:7:beats %d", move_beats,
+                         -PATIENCE_MS);
+        fixture_pass_ms(fixture, RLOCK_FAIR_BEAT_MS + 1);
+        assert_granted(fixture, &next);
+        assert_int_equal(release(fixture, client, &next), STATUS_OK);
+        assert_nothing_left(fixture);
+        free(dead);
+    }
+}
+
+/* -- leases -- */
+
+static void test_expiry__of_a_writer_lets_readers_in_and_of_readers_a_writer(void **state)
+{
+    enum { SHORT_MS = 50 };
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+
+    for (int i = 0; i < 2; i++) {
+        struct rlock_acquire_options hold = once(kinds[i]);
+        struct rlock_acquire_options next = patient(kinds[1 - i]);
+        struct call owner = {0}, call = {0};
+        int64_t begin_us = clock_mono_us();
+
+        hold.lease_ms = SHORT_MS;
+        assert_int_equal(acquire_with(fixture, alice, &owner, NAME, &hold), STATUS_OK);
+        assert_int_equal(acquire_with(fixture, bob, &call, NAME, &next), STATUS_OK);
+        ASSERT_NUMBER(clock_mono_us() - begin_us, >=, SHORT_MS * 1000);
+        assert_int_equal(extend(fixture, alice, &owner, LEASE_MS), STATUS_LOST);
+        assert_int_equal(release(fixture, alice, &owner), STATUS_LOST);
+        assert_int_equal(inspect(fixture, bob, &(struct answer){0}, NAME), STATUS_OK);
+        assert_int_equal(release(fixture, bob, &call), STATUS_OK);
+        assert_nothing_left(fixture);
+    }
+}
+
+static void test_expiry__of_one_reader_leaves_the_others(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options brief = once(&rlock_read);
+    struct call readers[2] = {0}, writer = {0};
+
+    brief.lease_ms = LEASE_MS / 2;
+    assert_int_equal(try(fixture, client, &readers[0], &rlock_read), STATUS_OK);
+    assert_int_equal(acquire_with(fixture, client, &readers[1], NAME, &brief), STATUS_OK);
+    server_pass_ms(fixture->server, LEASE_MS / 2);
+    assert_int_equal(release(fixture, client, &readers[1]), STATUS_LOST);
+    assert_int_equal(try(fixture, client, &writer, &rlock_write), STATUS_BUSY);
+    server_pass_ms(fixture->server, LEASE_MS / 2);
+    assert_int_equal(try(fixture, client, &writer, &rlock_write), STATUS_OK);
+    assert_int_equal(release(fixture, client, &readers[0]), STATUS_LOST);
+    assert_int_equal(release(fixture, client, &writer), STATUS_OK);
+    assert_nothing_left(fixture);
+}
+
+static void test_extend__and_the_watchdog_keep_either_kind(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+
+    for (int i = 0; i < 2; i++) {
+        struct rlock_acquire_options options = once(kinds[i]);
+        struct call owner = {0}, other = {0};
+
+        options.watchdog = true;
+        assert_int_equal(acquire_with(fixture, client, &owner, NAME, &options),
+                         STATUS_OK);
+        for (int j = 0; j < 4; j++)
+            fixture_pass_renewal(fixture, client, LEASE_MS, 1);
+        assert_int_equal(try(fixture, client, &other, kinds[1 - i]), STATUS_BUSY);
+        assert_int_equal(extend(fixture, client, &owner, 2 * LEASE_MS), STATUS_OK);
+        ASSERT_BETWEEN(server_int(fixture->server, "PTTL " NAME), LEASE_MS, 2 * LEASE_MS);
+        assert_int_equal(try(fixture, client, &other, kinds[1 - i]), STATUS_BUSY);
+        end_lease(fixture, client, &owner);
+        fixture_pass_ms(fixture, LEASE_MS);
+        fixture_wait_losses(fixture, &owner, 1);
+        assert_int_equal(release(fixture, client, &owner), STATUS_LOST);
+        assert_nothing_left(fixture);
+    }
+}
+
+static void test_force_release__lets_the_waiters_in(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct answer answer = {0};
+
+    for (int i = 0; i < 4; i++) {
+        struct call owner = {0}, waiter = {0};
+
+        assert_int_equal(try(fixture, alice, &owner, kinds[i / 2]), STATUS_OK);
+        if (i == 0)
+            assert_int_equal(try(fixture, bob, &waiter, &rlock_read), STATUS_OK);
+        else
+            wait_for_it(fixture, bob, &waiter, kinds[i % 2]);
+        fixture_hold_timers(fixture);
+        assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
+        assert_granted(fixture, &waiter);
+        assert_int_equal(release(fixture, alice, &owner), STATUS_LOST);
+        assert_int_equal(release(fixture, bob, &waiter),
+                         i == 0 ? STATUS_LOST : STATUS_OK);
+        assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
+        assert_nothing_left(fixture);
+    }
+}
+
+/* -- one holder -- */
+
+static void test_holder__cannot_change_the_kind_and_is_told_at_once(void **state)
+{
+    static const struct {
+        const struct rlock_kind *first, *second;
+        enum status same, others; /* of the second acquire, by the holder and by others */
+    } rows[] = {
+        {&rlock_read, &rlock_write, STATUS_INVALID, STATUS_BUSY},
+        {&rlock_write, &rlock_read, STATUS_INVALID, STATUS_BUSY},
+        {&rlock_write, &rlock_write, STATUS_INVALID, STATUS_BUSY},
+        {&rlock_read, &rlock_read, STATUS_OK, STATUS_OK},
+    };
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_client *stranger = fixture_client(fixture);
+
+    for (int i = 0; i < 4; i++) {
+        struct rlock_acquire_options options = waiting(rows[i].first, 7, 0);
+        struct call held = {0}, same = {0}, others[2] = {0};
+
+        assert_int_equal(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
+        options = waiting(rows[i].second, 7, RLOCK_WAIT_FOREVER);
+        assert_int_equal(acquire_with(fixture, client, &same, NAME, &options),
+                         rows[i].same);
+        if (rows[i].same == STATUS_INVALID)
+            ASSERT_CONTAINS(rlock_client_why(client)->text, "holder");
+        options.wait_ms = 0;
+        assert_int_equal(acquire_with(fixture, stranger, &others[0], NAME, &options),
+                         rows[i].others);
+        options.holder = 17;
+        assert_int_equal(acquire_with(fixture, client, &others[1], NAME, &options),
+                         rows[i].others);
+        rlock_release(client, &same.lock, NULL, NULL);
+        rlock_release(client, &others[1].lock, NULL, NULL);
+        assert_int_equal(release(fixture, client, &held), STATUS_OK);
+        if (rows[i].others == STATUS_OK)
+            assert_int_equal(release(fixture, stranger, &others[0]), STATUS_OK);
+        assert_nothing_left(fixture);
+    }
+}
+
+/** It would wait for a writer that waits for it. */
+static void test_holder__reads_again_while_a_writer_waits(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob = fixture_client(fixture);
+    struct rlock_acquire_options options = waiting(&rlock_read, 7, 0);
+    struct call outer = {0}, inner = {0}, writer = {0}, stranger = {0};
+
+    assert_int_equal(acquire_with(fixture, alice, &outer, NAME, &options), STATUS_OK);
+    wait_for_it(fixture, bob, &writer, &rlock_write);
+    assert_int_equal(acquire_with(fixture, bob, &stranger, NAME, &options), STATUS_BUSY);
+    assert_int_equal(acquire_with(fixture, alice, &inner, NAME, &options), STATUS_OK);
+    assert_int_equal(release(fixture, alice, &inner), STATUS_OK);
+    assert_waits(&writer);
+    assert_int_equal(release(fixture, alice, &outer), STATUS_OK);
+    assert_granted(fixture, &writer);
+    assert_int_equal(release(fixture, bob, &writer), STATUS_OK);
+    assert_nothing_left(fixture);
+}
+
+/* -- processes -- */
+
+enum { PROCESSES = 3, THREADS = 3, ROUNDS = 60, HANGS_S = 100 };
+
+/** In memory that the processes share. */
+struct shared {
+    atomic_uint readers, writers, most_readers, failures;
+    int64_t values[2]; /* of the resource: always equal outside of a write */
+};
+
+struct worker {
+    struct shared *shared;
+    struct rlock_sync *sync;
+    struct rlock_client *client;
+};
+
+static void read_it(struct shared *shared)
+{
+    unsigned readers = ++shared->readers, most = shared->most_readers;
+    int64_t value = shared->values[0];
+
+    while (readers > most &&
+           !atomic_compare_exchange_weak(&shared->most_readers, &most, readers))
+        ;
+    uv_sleep(1);
+    shared->failures += shared->writers != 0 || shared->values[1] != value;
+    shared->readers--;
+}
+
+static void write_it(struct shared *shared)
+{
+    shared->failures += shared->writers++ != 0 || shared->readers != 0;
+    shared->values[0]++;
+    uv_sleep(1);
+    shared->values[1]++;
+    shared->failures += shared->readers != 0;
+    shared->writers--;
+}
+
+/** Two reads, then a write. A thread that holds neither long nor dies never starves. */
+static void *work(void *arg)
+{
+    const struct worker *worker = arg;
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .wait_ms = WITHIN_MS};
+    struct rlock lock = {0};
+
+    for (int i = 0; i < ROUNDS && worker->shared->failures == 0; i++) {
+        options.kind = i % 3 == 2 ? &rlock_write : &rlock_read;
+        if (rlock_sync_acquire(worker->sync, worker->client, &lock, NAME, 6, &options,
+                               NULL) != STATUS_OK) {
+            worker->shared->failures++;
+            break;
+        }
+        if (i % 3 == 2)
+            write_it(worker->shared);
+        else
+            read_it(worker->shared);
+        if (rlock_sync_release(worker->sync, worker->client, &lock, NULL) != STATUS_OK)
+            worker->shared->failures++;
+    }
+    return NULL;
+}
+
+_Noreturn static void run_process(struct worker worker, const char *url)
+{
+    struct rlock_client_options options = {.redis_url = url, .timeout_ms = TIMEOUT_MS};
+    pthread_t threads[THREADS];
+
+    alarm(HANGS_S);
+    if (rlock_sync_start(&worker.sync, NULL) != STATUS_OK ||
+        rlock_sync_open(worker.sync, &options, &worker.client, NULL) != STATUS_OK)
+        child_exit(1);
+    for (int i = 0; i < THREADS; i++) {
+        if (pthread_create(&threads[i], NULL, work, &worker) != 0)
+            child_exit(2);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    rlock_sync_close(worker.sync);
+    rlock_sync_free(worker.sync);
+    child_exit(0);
+}
+
+static struct shared *share(void)
+{
+    struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(shared != MAP_FAILED);
+    return shared;
+}
+
+static void test_processes__read_together_and_write_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    struct shared *shared = share();
+    pid_t children[PROCESSES];
+
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        children[i] = child_fork();
+        if (children[i] == 0)
+            run_process((struct worker){.shared = shared}, fixture->server->unix_url);
+    }
+    for (int i = 0; i < PROCESSES; i++)
+        assert_int_equal(child_wait(children[i]), 0);
+    assert_int_equal(shared->failures, 0);
+    assert_int_equal(shared->values[0], PROCESSES * THREADS * ROUNDS / 3);
+    assert_int_equal(shared->values[1], PROCESSES * THREADS * ROUNDS / 3);
+    ASSERT_NUMBER(shared->most_readers, >=, 2);
+    assert_nothing_left(fixture);
+    munmap(shared, sizeof(*shared));
+}
+
+/** Hold it, with the watchdog, until it is killed. */
+_Noreturn static void hold_until_killed(const char *url, const struct rlock_kind *kind,
+                                        struct shared *shared)
+{
+    struct rlock_client_options options = {.redis_url = url, .timeout_ms = TIMEOUT_MS};
+    struct rlock_acquire_options acquire = {
+        .kind = kind, .lease_ms = LEASE_MS, .watchdog = true};
+    struct rlock lock = {0};
+    struct rlock_sync *sync;
+    struct rlock_client *client;
+
+    alarm(HANGS_S);
+    if (rlock_sync_start(&sync, NULL) != STATUS_OK ||
+        rlock_sync_open(sync, &options, &client, NULL) != STATUS_OK ||
+        rlock_sync_acquire(sync, client, &lock, NAME, 6, &acquire, NULL) != STATUS_OK)
+        child_exit(1);
+    shared->readers++;
+    for (;;)
+        pause();
+}
+
+static bool is_held(void *arg)
+{
+    return ((struct shared *)arg)->readers > 0;
+}
+
+static void test_owner__killed_leaves_the_lock_within_its_lease(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (int i = 0; i < 2; i++) {
+        struct shared *shared = share();
+        struct rlock_client *client;
+        struct call call = {0};
+        pid_t child = child_fork();
+
+        if (child == 0)
+            hold_until_killed(fixture->server->unix_url, kinds[i], shared);
+        client = fixture_client(fixture);
+        FIXTURE_AWAIT(fixture, is_held, shared);
+        child_end(child);
+        assert_int_equal(try(fixture, client, &call, &rlock_write), STATUS_BUSY);
+        server_pass_ms(fixture->server, LEASE_MS);
+        assert_int_equal(try(fixture, client, &call, &rlock_write), STATUS_OK);
+        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        assert_nothing_left(fixture);
+        fixture_close(fixture, client);
+        munmap(shared, sizeof(*shared));
+    }
+}
+
+/* -- a resource that checks fences -- */
+
+struct resource {
+    int64_t written, seen; /* the greatest fence of a write, and of any request */
+};
+
+static bool may_read(struct resource *resource, const struct call *call)
+{
+    int64_t fence = rlock_fence(&call->lock);
+
+    if (fence < resource->written)
+        return false;
+    if (fence > resource->seen)
+        resource->seen = fence;
+    return true;
+}
+
+static bool may_write(struct resource *resource, const struct call *call)
+{
+    int64_t fence = rlock_fence(&call->lock);
+
+    if (fence < resource->seen)
+        return false;
+    resource->written = resource->seen = fence;
+    return true;
+}
+
+/** Of owners whose lease has ended; readers do not disturb each other. */
+static void test_fence__lets_a_resource_refuse_what_is_late(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct resource resource = {0};
+    struct call readers[3] = {0}, writers[2] = {0};
+
+    assert_int_equal(try(fixture, client, &writers[0], &rlock_write), STATUS_OK);
+    server_pass_ms(fixture->server, LEASE_MS);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(try(fixture, client, &readers[i], &rlock_read), STATUS_OK);
+    assert_true(may_read(&resource, &readers[1]));
+    assert_true(may_read(&resource, &readers[0]));
+    assert_false(may_write(&resource, &writers[0]));
+    server_pass_ms(fixture->server, LEASE_MS);
+    assert_int_equal(try(fixture, client, &writers[1], &rlock_write), STATUS_OK);
+    assert_true(may_write(&resource, &writers[1]));
+    assert_false(may_read(&resource, &readers[1]));
+    assert_int_equal(release(fixture, client, &writers[1]), STATUS_OK);
+    assert_int_equal(try(fixture, client, &readers[2], &rlock_read), STATUS_OK);
+    assert_true(may_read(&resource, &readers[2]));
+    assert_int_equal(release(fixture, client, &readers[2]), STATUS_OK);
+}
+
+/* -- a simpler read/write lock -- */
+
+/** A key for the writer, a counter of readers; readers enter unless one writes. */
+static bool may_enter(struct fixture *fixture, bool is_writer)
+{
+    if (server_has(fixture->server, "writer"))
+        return false;
+    if (is_writer && server_int(fixture->server, "INCRBY readers 0") > 0)
+        return false;
+    server_do(fixture->server, is_writer ? "SET writer 1" : "INCR readers");
+    return true;
+}
+
+/** Two readers that take turns keep a writer out for ever. */
+static void test_counter__of_readers_starves_a_writer(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct call readers[2] = {0}, writer = {0};
+
+    assert_true(may_enter(fixture, false));
+    assert_int_equal(try(fixture, client, &readers[0], &rlock_read), STATUS_OK);
+    wait_for_it(fixture, client, &writer, &rlock_write);
+    for (int i = 0; i < 20; i++) {
+        assert_false(may_enter(fixture, true));
+        assert_true(may_enter(fixture, false)); /* before the other leaves */
+        server_do(fixture->server, "DECR readers");
+    }
+    assert_int_equal(try(fixture, client, &readers[1], &rlock_read), STATUS_BUSY);
+    assert_int_equal(release(fixture, client, &readers[0]), STATUS_OK);
+    assert_granted(fixture, &writer);
+    assert_int_equal(release(fixture, client, &writer), STATUS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_readers__share_and_exclude_a_writer),
+        FIXTURE_TEST(test_readers__a_thousand_waiting_enter_together),
+        FIXTURE_TEST(test_reader__goes_behind_a_writer_that_waits),
+        FIXTURE_TEST(test_reader__waits_for_one_writer_at_most),
+        FIXTURE_TEST(test_writer__waits_for_no_reader_that_came_later),
+        FIXTURE_TEST(test_waiter__that_leaves_lets_the_others_go_on),
+        FIXTURE_TEST(test_waiter__that_died_is_passed_over),
+        FIXTURE_TEST(test_expiry__of_a_writer_lets_readers_in_and_of_readers_a_writer),
+        FIXTURE_TEST(test_expiry__of_one_reader_leaves_the_others),
+        FIXTURE_TEST(test_extend__and_the_watchdog_keep_either_kind),
+        FIXTURE_TEST(test_force_release__lets_the_waiters_in),
+        FIXTURE_TEST(test_holder__cannot_change_the_kind_and_is_told_at_once),
+        FIXTURE_TEST(test_holder__reads_again_while_a_writer_waits),
+        FIXTURE_TEST(test_processes__read_together_and_write_alone),
+        FIXTURE_TEST(test_owner__killed_leaves_the_lock_within_its_lease),
+        FIXTURE_TEST(test_fence__lets_a_resource_refuse_what_is_late),
+        FIXTURE_TEST(test_counter__of_readers_starves_a_writer),
+    };
+
+    return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
+}
