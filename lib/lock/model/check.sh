@@ -1,25 +1,26 @@
 #!/bin/sh
 #
-# check.sh DIR - verify lease.pml with the model checker SPIN: no run has a stale write, and
-# each variant that is known to have one does. Works in DIR and leaves the runs found there:
-# `cd DIR/UNFENCED && spin -t -p lease.pml` shows one.
+# check.sh DIR - verify the models of this folder with the model checker SPIN: no run breaks a
+# guarantee, and each variant that is known to break one does. Works in DIR and leaves the runs
+# found there: `cd DIR/lease-UNFENCED && spin -t -p lease.pml` shows one.
 set -eu
-model=$(cd "$(dirname "$0")" && pwd)/lease.pml
+models=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 cd "$1"
 
-# explore NAME OPTION...: run spin with these options; the report of pan is NAME/report
+# explore NAME MODEL OPTION...: run spin with these options; the report of pan is NAME/report
 explore()
 {
     rm -rf "$1"
     mkdir "$1"
-    cp "$model" "$1"
+    cp "$models/$2.pml" "$1"
     (
         cd "$1"
-        shift
-        spin -a "$@" lease.pml
+        model=$2
+        shift 2
+        spin -a "$@" "$model.pml"
         # shellcheck disable=SC2086 # it may be "ccache gcc"
-        ${CC:-cc} -DSAFETY -o pan pan.c
+        ${CC:-cc} -w -O1 -DSAFETY -o pan pan.c
         ./pan -m10000 >report 2>&1
     )
 }
@@ -37,14 +38,42 @@ expect()
     done
 }
 
-# All runs are complete, and every step of a holder occurs in one of them.
-explore fenced
-expect fenced 'errors: 0$' '(0 of .* states)'
-if grep -e 'not completed' -e 'depth too small' fenced/report; then
-    exit 1
-fi
+# verify NAME MODEL OPTION...: all runs are complete, and no run breaks a guarantee
+verify()
+{
+    explore "$@"
+    expect "$1" 'errors: 0$'
+    if grep -e 'not completed' -e 'depth too small' "$1/report"; then
+        exit 1
+    fi
+}
 
-for way in UNFENCED WRITES_ONLY DRAWN_LATE; do
-    explore "$way" "-D$way"
-    expect "$way" 'errors: 1$' 'assertion violated (base==value)' 'wrote lease.pml.trail'
+# refute MODEL PATTERN VARIANT OPTION...: a run ends with this error
+refute()
+{
+    name=$1-$3
+    model=$1
+    pattern=$2
+    variant=$3
+    shift 3
+    explore "$name" "$model" "-D$variant" "$@"
+    expect "$name" 'errors: 1$' "$pattern" "wrote $model.pml.trail"
+}
+
+verify lease lease
+expect lease '(0 of .* states)' # every step of a holder occurs in a run
+for variant in UNFENCED WRITES_ONLY DRAWN_LATE; do
+    refute lease 'assertion violated (base==value)' "$variant"
 done
+
+verify semaphore semaphore
+expect semaphore '(0 of .* states)'
+refute semaphore 'assertion violated (.*<=2)' COUNTED
+refute semaphore 'assertion violated (.*<=2)' TWO_STEPS
+refute semaphore 'invalid end state' UNLEASED
+
+verify rwlock-turns rwlock
+verify rwlock-fences rwlock -DFENCES
+refute rwlock 'assertion violated .*<=due' READERS_FIRST
+refute rwlock 'assertion violated (passed\[_pid\]<=1)' WRITERS_FIRST
+refute rwlock 'assertion violated (base==value)' READS_UNSEEN -DFENCES
