@@ -99,6 +99,18 @@ static void test_fair__gets_its_turn(void **state)
     assert_false(server_has(*state, "printer"));
 }
 
+static void test_semaphore__gives_three_permits(void **state)
+{
+    expect(*state, "semaphore", "3 of 3 permits are in use\n");
+    assert_false(server_has(*state, "mirror"));
+}
+
+static void test_rwlock__writes_and_reads(void **state)
+{
+    expect(*state, "rwlock", "written\nthe price is 2\n");
+    assert_false(server_has(*state, "catalog"));
+}
+
 static void test_getset__holds(void **state)
 {
     expect(*state, "getset", "held until its time has passed\n");
@@ -143,6 +155,8 @@ int main(void)
         CASE(test_plain__without_a_server_says_why, setup, teardown),
         CASE(test_reentrant__counts, setup, teardown),
         CASE(test_fair__gets_its_turn, setup, teardown),
+        CASE(test_semaphore__gives_three_permits, setup, teardown),
+        CASE(test_rwlock__writes_and_reads, setup, teardown),
         CASE(test_getset__holds, setup, teardown),
         CASE(test_multi__takes_both, setup, teardown),
         CASE(test_quorum__does_without_a_minority, setup, teardown),

@@ -1,0 +1,63 @@
+/*
+ * rwlock.c - many readers or one writer, and a resource that checks their fences.
+ *
+ *   rwlock [REDIS_URL]
+ */
+#include "with_client.h"
+
+/** What the lock protects. It outlives leases, so it checks who comes late. */
+static struct {
+    int64_t written, seen; /* the greatest fence of a write, and of any request */
+    int price;
+} catalog = {.price = 1};
+
+static bool read_price(int64_t fence, int *ret_price)
+{
+    if (fence < catalog.written)
+        return false; /* of a reader whose lease had ended */
+    if (catalog.seen < fence)
+        catalog.seen = fence;
+    *ret_price = catalog.price;
+    return true;
+}
+
+static bool write_price(int64_t fence, int price)
+{
+    if (fence < catalog.seen)
+        return false;
+    catalog.written = catalog.seen = fence;
+    catalog.price = price;
+    return true;
+}
+
+static enum status change(struct rlock_sync *sync, struct rlock_client *client,
+                          struct err *err)
+{
+    struct rlock_acquire_options options = {.lease_ms = 5000, .wait_ms = 2000};
+    struct rlock lock = {0};
+    int price = 0;
+    enum status status;
+
+    options.kind = &rlock_write;
+    status = rlock_sync_acquire(sync, client, &lock, "catalog", 7, &options, err);
+    if (status != STATUS_OK)
+        return status;
+    if (write_price(rlock_fence(&lock), 2))
+        printf("written\n");
+    status = rlock_sync_release(sync, client, &lock, err);
+    if (status != STATUS_OK)
+        return status;
+
+    options.kind = &rlock_read;
+    status = rlock_sync_acquire(sync, client, &lock, "catalog", 7, &options, err);
+    if (status != STATUS_OK)
+        return status;
+    if (read_price(rlock_fence(&lock), &price))
+        printf("the price is %d\n", price);
+    return rlock_sync_release(sync, client, &lock, err);
+}
+
+int main(int argc, char **argv)
+{
+    return with_client(argc, argv, change);
+}
