@@ -18,7 +18,6 @@
 #include "app/http/http.h"
 #include "app/sale/catalogue.h"
 #include "app/sale/checkout.h"
-#include "app/sale/expiry.h"
 #include "app/store/store.h"
 #include "base/clock.h"
 #include "lock/rlock.h"
@@ -49,7 +48,6 @@ struct worker {
     struct checkout *checkout;
     struct catalogue *catalogue;
     struct store *store;
-    struct expiry_watch *expiry; /* of the first worker; NULL in others */
     struct rlock_client *locks;
     struct lock_probe lock_probe;
     struct redis_conn *revocations, *stats_conn;
@@ -135,7 +133,6 @@ static void close_all(struct worker *worker)
     store_close(worker->store, NULL, NULL);
     lock_probe_close(&worker->lock_probe);
     rlock_client_close(worker->locks, NULL, NULL);
-    expiry_close(worker->expiry);
     catalogue_close(worker->catalogue);
     checkout_close(worker->checkout);
     close_redis(worker->revocations);
@@ -387,10 +384,7 @@ static enum status create_sale(struct worker *worker)
     worker->catalogue = catalogue_create(&worker->loop, worker->store);
     checkout.catalogue = worker->catalogue;
     worker->checkout = checkout_create(&checkout);
-    if (worker->options.index == 0)
-        worker->expiry = expiry_open(&worker->loop, worker->store);
-    if (worker->stats == NULL || worker->catalogue == NULL || worker->checkout == NULL ||
-        (worker->options.index == 0 && worker->expiry == NULL))
+    if (worker->stats == NULL || worker->catalogue == NULL || worker->checkout == NULL)
         return STATUS_NO_MEMORY;
     return STATUS_OK;
 }

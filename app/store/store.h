@@ -50,7 +50,7 @@ struct store_options {
     const char *lists_url;    /* the same, for lists; borrowed; NULL: database_url */
     uint32_t timeout_ms;      /* per call without a deadline of its own */
     unsigned lanes;           /* connections for batches of orders, >= 1 */
-    bool expires_orders;      /* open a connection for store_expire_orders() */
+    bool expires_orders;      /* expire unpaid orders whose deadline has passed */
     enum durability required; /* a server that promises less is not used */
     /* A notification: the row `voucher_id` changed. 0, after each connect: notifications
        may have been missed. */
@@ -234,23 +234,8 @@ struct order_change {
 void store_change_order(struct store *store, struct order_change *change,
                         store_change_cb callback, void *arg);
 
-/**
- * @expired      how many orders this call has expired, even if `status` is not STATUS_OK
- * @is_progress  a further call may find more
- */
-typedef void (*store_expired_cb)(enum status status, uint64_t expired, bool is_progress,
-                                 void *arg);
-
-/**
- * Expire unpaid orders whose deadline has passed, the oldest deadline first, a few hundred
- * per voucher at most, one voucher after the other. A voucher whose row is held is left out
- * until a call without progress. Only one store per database does this at a time, the
- * others expire nothing; one of them takes over when that store's process ends or hangs.
- * One call at a time, of a store with `expires_orders`.
- */
-void store_expire_orders(struct store *store, store_expired_cb callback, void *arg);
-
-/** Whether this store is the one that expires orders. */
+/** Whether this store is the one that expires orders: of those with `expires_orders`, only one
+ *  per database does. Another takes over when that store's process ends or hangs. */
 bool store_is_expiring(const struct store *store);
 
 struct event_filter {

@@ -337,6 +337,8 @@ static struct store *store_new(const struct store_options *options)
     init_timer(store, &store->unsent_timer);
     init_timer(store, &store->retire_timer);
     init_timer(store, &store->deadline_timer);
+    if (store->expiry != NULL)
+        store_start_expiry(store);
     return store;
 }
 
@@ -424,6 +426,8 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg)
     closing_handle(&store->closing, (uv_handle_t *)&store->unsent_timer);
     closing_handle(&store->closing, (uv_handle_t *)&store->retire_timer);
     closing_handle(&store->closing, (uv_handle_t *)&store->deadline_timer);
+    if (store->expiry != NULL)
+        closing_handle(&store->closing, (uv_handle_t *)&store->expiry->timer);
     closing_done(&store->closing);
 }
 

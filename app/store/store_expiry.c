@@ -1,16 +1,25 @@
 /*
- * store_expiry.c - expires overdue orders: a read of the batches that are due, then one call
- * after the other, each for a voucher and under the lock of its row.
+ * store_expiry.c - expires overdue orders, several times a second: a read of the batches that are
+ * due, the oldest first, then one call after the other, each for a voucher and under the lock of
+ * its row.
+ *
+ * While calls make progress, the next read follows at once. Without progress the run ends: no
+ * order is overdue, or another store expires them.
  *
  * It has a connection of its own with one statement under way, so payments and orders wait
  * for one such call at most. An advisory lock of the session makes one store the only one
  * that expires orders. Postgres ends the session, and so releases the lock, when the process
  * ends, and also when it sends nothing for a while.
  *
- * A voucher whose row is held, or whose batches do not get fewer, is left out until a call
- * finds nothing else to do: it must not keep the others from expiring.
+ * A voucher whose row is held, or whose batches do not get fewer, is left out for the rest of the
+ * run: it must not keep the others from expiring.
  */
+#include "app/core/log.h"
 #include "app/store/store_impl.h"
+
+#include <inttypes.h>
+
+#define INTERVAL_MS 600
 
 /* With store->params. */
 static void send_expiry(struct store *store, enum statement statement,
@@ -20,11 +29,24 @@ static void send_expiry(struct store *store, enum statement statement,
                &store->params);
 }
 
-static void end_expiry(struct expiry *expiry, enum status status, bool is_progress)
+static void expire_some(struct store *store);
+
+static void end_calls(struct store *store, bool is_progress)
 {
-    if (!is_progress)
-        expiry->skipped_count = 0;
-    expiry->callback(status, expiry->expired, is_progress, expiry->arg);
+    struct expiry *expiry = store->expiry;
+
+    if (is_progress) {
+        expire_some(store);
+        return;
+    }
+    if (expiry->is_refused && !expiry->was_refused)
+        log_event(LOG_ERROR, "expiry_refused", "expired=%" PRIu64, expiry->expired);
+    if (expiry->expired > 0)
+        log_event(LOG_INFO, "orders_expired", "count=%" PRIu64, expiry->expired);
+    expiry->was_refused = expiry->is_refused;
+    expiry->is_refused = expiry->is_running = false;
+    expiry->expired = 0;
+    expiry->skipped_count = 0;
 }
 
 static void store_on_expired(struct store_query *query, enum status status,
@@ -37,8 +59,8 @@ static void expire_next(struct store *store)
     const struct due *due = &expiry->due[expiry->due_at];
 
     if (expiry->due_at == expiry->due_count) {
-        end_expiry(expiry, expiry->was_refused ? STATUS_REFUSED : STATUS_OK,
-                   expiry->due_count > 0 && expiry->skipped_count < EXPIRY_SKIPPED_MAX);
+        end_calls(store,
+                  expiry->due_count > 0 && expiry->skipped_count < EXPIRY_SKIPPED_MAX);
         return;
     }
     params_begin(&store->params);
@@ -60,13 +82,13 @@ static void store_on_expired(struct store_query *query, enum status status,
         expired = result_int64(result, 0, 0);
         ended = result_int64(result, 0, 1);
     } else if (status != STATUS_BUSY && status != STATUS_REFUSED) {
-        end_expiry(expiry, status, false);
+        end_calls(store, false);
         return;
     }
     if (expired + ended == 0 && expiry->skipped_count < EXPIRY_SKIPPED_MAX)
         expiry->skipped[expiry->skipped_count++] = expiry->due[expiry->due_at].voucher_id;
     expiry->expired += (uint64_t)expired;
-    expiry->was_refused |= status == STATUS_REFUSED;
+    expiry->is_refused |= status == STATUS_REFUSED;
     expiry->due_at++;
     expire_next(store);
 }
@@ -96,7 +118,7 @@ static void store_on_due(struct store_query *query, enum status status,
 
     store_call_free(call);
     if (status != STATUS_OK) {
-        end_expiry(store->expiry, status, false);
+        end_calls(store, false);
         return;
     }
     keep_due(store->expiry, result);
@@ -122,19 +144,34 @@ static void store_on_lead(struct store_query *query, enum status status,
     if (store->expiry->is_leader)
         read_due(store);
     else
-        end_expiry(store->expiry, status, false);
+        end_calls(store, false);
 }
 
-void store_expire_orders(struct store *store, store_expired_cb callback, void *arg)
+static void expire_some(struct store *store)
 {
-    store->expiry->callback = callback;
-    store->expiry->arg = arg;
-    store->expiry->expired = 0;
-    store->expiry->was_refused = false;
     if (store->expiry->is_leader) {
         read_due(store);
         return;
     }
     params_begin(&store->params);
     send_expiry(store, STATEMENT_LEAD_EXPIRY, store_on_lead);
+}
+
+static void store_on_expiry_timer(uv_timer_t *timer)
+{
+    struct store *store = timer->data;
+
+    if (store->expiry->is_running)
+        return;
+    store->expiry->is_running = true;
+    expire_some(store);
+}
+
+void store_start_expiry(struct store *store)
+{
+    struct expiry *expiry = store->expiry;
+
+    uv_timer_init(store->options.loop, &expiry->timer);
+    expiry->timer.data = store;
+    uv_timer_start(&expiry->timer, store_on_expiry_timer, INTERVAL_MS, INTERVAL_MS);
 }

@@ -86,16 +86,17 @@ struct due {
 
 /** See store_expiry.c. */
 struct expiry {
-    store_expired_cb callback;
-    void *arg;
+    uv_timer_t timer;
     bool is_leader;
-    /* of the call under way: */
-    uint64_t expired;
-    bool was_refused;                    /* for a voucher */
+    bool was_refused; /* in the last run; logged once */
+    /* of the run under way: */
+    bool is_running;
+    bool is_refused;                     /* for a voucher */
+    uint64_t expired;                    /* logged at its end */
     struct due due[EXPIRY_DUE_MAX];      /* what the last read returned */
     int64_t firsts[EXPIRY_DUE_MAX];      /* the first order of each batch */
     size_t due_count, due_at;            /* due_at: the one that is being expired */
-    int64_t skipped[EXPIRY_SKIPPED_MAX]; /* vouchers, until a call without progress */
+    int64_t skipped[EXPIRY_SKIPPED_MAX]; /* vouchers, until the end of the run */
     size_t skipped_count;
 };
 
@@ -201,6 +202,9 @@ void store_send_changes(struct store *store);
 void store_time_out_changes(struct store *store, int64_t now_us);
 /** Move all that wait to `calls`. */
 void store_take_changes(struct store *store, struct list *calls);
+
+/** Start the timer of store->expiry; the owner closes it. */
+void store_start_expiry(struct store *store);
 
 void store_send_lookups(struct store *store);
 void store_time_out_lookups(struct store *store, int64_t now_us);

@@ -3,7 +3,6 @@
 
 #include "app/api/api_problem.h"
 #include "app/core/log.h"
-#include "app/sale/expiry.h"
 #include "app/test/sim/sim.h"
 #include "app/test/sim/sim_check.h"
 #include "app/test/sim/sim_memory.h"
@@ -26,7 +25,6 @@ struct sim_service {
     struct store *store;
     struct catalogue *catalogue;
     struct checkout *checkout;
-    struct expiry_watch *expiry;
     struct api api;
     bool is_stopping, is_closed;
 };
@@ -61,7 +59,6 @@ static void close_parts(struct sim_service *service)
     service->is_closed = true;
     store_close(service->store, service_on_closed, NULL);
     rlock_client_close(service->locks, service_on_closed, NULL);
-    expiry_close(service->expiry);
     catalogue_close(service->catalogue);
     checkout_close(service->checkout);
 }
@@ -140,8 +137,6 @@ static void start_sale(struct sim_service *service)
     service->catalogue = catalogue_create(&service->loop.uv, service->store);
     checkout.catalogue = service->catalogue;
     service->checkout = checkout_create(&checkout);
-    if (options->expires_orders)
-        service->expiry = expiry_open(&service->loop.uv, service->store);
 }
 
 static struct api_problems *problems(void)
