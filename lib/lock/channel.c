@@ -168,6 +168,8 @@ struct rlock_channel *rlock_channel_join(struct rlock_server *server, const char
         rlock_server_connect(server, channel_on_state, channel_on_message,
                              &server->channels, &server->client->why) != STATUS_OK)
         return NULL;
+    if (server->client->channels.first == NULL)
+        server->client->channels.first = server->channels;
     if (channel == NULL)
         channel = create(server, name, name_len);
     if (channel == NULL)

@@ -135,6 +135,7 @@ struct rlock_channel_events {
 
 struct rlock_channels {
     const struct rlock_channel_events *events;
+    struct redis_conn *first;                   /* of the servers' connections for them */
     struct list buckets[RLOCK_CHANNEL_BUCKETS]; /* struct rlock_channel */
     unsigned count;
 };

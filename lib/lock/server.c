@@ -47,6 +47,8 @@ enum status rlock_server_connect(struct rlock_server *server,
         .url = &server->client->url,
         .timeout_ms = server->client->timeout_ms,
         .key = server->waiting_key,
+        .sibling = on_message == NULL ? server->client->servers[0].conn
+                                      : server->client->channels.first,
         .on_state = on_state,
         .on_message = on_message,
         .arg = server,

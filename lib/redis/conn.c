@@ -18,6 +18,9 @@
  *
  * In a cluster the connection is to the master of one key. Any node names that by MOVED,
  * and the connection goes there; if the slot moves later, when what was sent is answered.
+ * Siblings that come up at the same node close their sockets and use that of the first,
+ * their carrier. When it is lost, each of them reports that, and connects by itself; when
+ * one has to move, all connect again.
  *
  * Commands end by a reply, by the timer or by redis_conn_close() only. A callback may
  * close the connection, so the state is checked again after each callback.
@@ -54,6 +57,7 @@ enum conn_state {
     CONN_CONNECTING,
     CONN_HANDSHAKE,
     CONN_UP,
+    CONN_LOST, /* by the carrier; the timer reports it */
     CONN_CLOSED,
 };
 
@@ -61,6 +65,8 @@ struct redis_conn {
     uv_loop_t *loop;
     struct redis_url url;
     char key[REDIS_KEY_MAX + 1];
+    struct list siblings;       /* a ring of them, without a head */
+    struct redis_conn *carrier; /* whose socket and list `pending` it uses, or itself */
     int64_t timeout_us;
     void (*on_state)(bool is_up, const struct err *why, void *arg);
     void (*on_message)(const struct redis_reply *reply, void *arg);
@@ -93,8 +99,8 @@ struct redis_conn {
     struct redis_conn *guide; /* to the sentinels */
     struct redis_command ask, ask_replicas, subscribe;
     bool is_answered;           /* by the sentinel that the guide is connected to */
-    struct redis_host moved_to; /* cluster: where the slot is now, if is_moving */
     bool is_answering;          /* since the timer has last fired */
+    struct redis_host moved_to; /* cluster: where the slot is now */
     bool is_moving;             /* there, when the pending commands have ended */
     unsigned moves;             /* since an attempt with a host of the URL */
     uint64_t last_number;
@@ -183,15 +189,41 @@ static void close_socket(struct redis_conn *conn)
     conn->state = CONN_PAUSING;
 }
 
+/** Connect to the server at `host` soon. */
+static void go_to(struct redis_conn *conn, const struct redis_host *host)
+{
+    close_socket(conn);
+    conn->carrier = conn;
+    conn->host = *host;
+    conn->is_named = true;
+    wake_only_at(conn, 0);
+}
+
+/** The siblings that use its socket lose it, or if `why` is NULL leave it, without callbacks. */
+static void part_siblings(struct redis_conn *conn, const struct err *why)
+{
+    LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
+        if (other->carrier != conn)
+            continue;
+        other->is_moving = why == NULL;
+        go_to(other, &other->moved_to);
+        if (why != NULL) {
+            other->state = CONN_LOST;
+            other->broken = *why;
+        }
+    }
+}
+
 /** Close the socket, end all commands with `status`, connect again later. */
 static void lose(struct redis_conn *conn, enum status status, const struct err *why)
 {
     int64_t now_us = clock_mono_us();
-    bool was_up = conn->state == CONN_UP;
+    bool was_up = conn->state == CONN_UP || conn->state == CONN_LOST;
     bool is_round_over;
 
     if (was_up && now_us - conn->up_since_us >= STEADY_US)
         conn->failures = 0;
+    part_siblings(conn, why);
     close_socket(conn);
     conn->is_named = false;
     add_reason(conn, why);
@@ -217,12 +249,12 @@ void redis_conn_report_mismatch(struct redis_conn *conn)
     struct err err = {.text = "a reply that belongs to another command"};
 
     assert(conn->state == CONN_UP);
-    lose(conn, STATUS_IO, &err);
+    lose(conn->carrier, STATUS_IO, &err);
 }
 
 uint64_t redis_conn_number(struct redis_conn *conn)
 {
-    return ++conn->last_number;
+    return ++conn->carrier->last_number;
 }
 
 enum status redis_conn_begin(struct redis_conn *conn, size_t count)
@@ -231,6 +263,7 @@ enum status redis_conn_begin(struct redis_conn *conn, size_t count)
 
     if (!redis_conn_is_up(conn))
         return STATUS_DOWN;
+    conn = conn->carrier;
     wire = redis_socket_wire(conn->socket);
     conn->command_begin = wire->len;
     redis_wire_array(wire, count);
@@ -239,7 +272,7 @@ enum status redis_conn_begin(struct redis_conn *conn, size_t count)
 
 void redis_conn_arg(struct redis_conn *conn, const void *data, size_t len)
 {
-    redis_wire_bulk(redis_socket_wire(conn->socket), data, len);
+    redis_wire_bulk(redis_socket_wire(conn->carrier->socket), data, len);
 }
 
 void redis_conn_arg_uint(struct redis_conn *conn, uint64_t value)
@@ -257,8 +290,10 @@ void redis_conn_arg_text(struct redis_conn *conn, const char *text)
 enum status redis_conn_end(struct redis_conn *conn, struct redis_command *command,
                            redis_command_cb done)
 {
-    struct redis_wire *wire = redis_socket_wire(conn->socket);
+    struct redis_wire *wire = redis_socket_wire(conn->carrier->socket);
 
+    command->conn = conn;
+    conn = conn->carrier;
     if (wire->failed) {
         redis_wire_cut(wire, conn->command_begin);
         return STATUS_NO_MEMORY;
@@ -286,6 +321,7 @@ enum status redis_conn_words(struct redis_conn *conn, struct redis_command *comm
 
 void redis_conn_flush(struct redis_conn *conn)
 {
+    conn = conn->carrier;
     if (conn->socket == NULL || conn->state < CONN_HANDSHAKE ||
         redis_socket_wire(conn->socket)->len == 0 || conn->broken.status != STATUS_OK)
         return;
@@ -293,10 +329,21 @@ void redis_conn_flush(struct redis_conn *conn)
         wake_at(conn, 0); /* no callbacks from here */
 }
 
-static void follow(struct redis_conn *conn, const struct redis_host *host);
+static bool is_at(const struct redis_conn *conn, const struct redis_host *host)
+{
+    return conn->host.port == host->port && strcmp(conn->host.name, host->name) == 0;
+}
 
 static void complete_handshake(struct redis_conn *conn)
 {
+    LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
+        if (redis_conn_is_up(other) && is_at(other, &conn->host)) {
+            close_socket(conn);
+            conn->carrier = other->carrier;
+            break;
+        }
+    }
+    conn->moved_to = conn->host;
     conn->state = CONN_UP;
     conn->tried = conn->moves = 0;
     conn->is_moving = false;
@@ -314,7 +361,7 @@ static void read_handshake(struct redis_conn *conn, const struct redis_reply *re
 
     if (is_error && redis_discovery_moved(reply, &conn->host, &conn->moved_to) &&
         conn->moves++ < MOVES_MAX)
-        follow(conn, &conn->moved_to);
+        go_to(conn, &conn->moved_to);
     else if (redis_handshake_read(&conn->handshake, reply, is_error, &err) != STATUS_OK)
         lose(conn, STATUS_IO, &err);
     else if (redis_handshake_is_done(&conn->handshake))
@@ -377,7 +424,7 @@ static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *
     list_remove(&command->link);
     conn->is_answering = true;
     if (is_error && conn->url.topology == REDIS_CLUSTER &&
-        redis_discovery_moved(reply, &conn->host, &conn->moved_to))
+        redis_discovery_moved(reply, &conn->host, &command->conn->moved_to))
         conn->is_moving = true; /* what was sent meanwhile gets the same reply */
     command->done(command, is_error ? STATUS_REFUSED : STATUS_OK, reply);
     if (conn->state != CONN_UP)
@@ -385,8 +432,8 @@ static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *
     if (is_error && is_from_replica(reply, &err)) {
         leave(conn, &err);
     } else if (conn->is_moving && list_is_empty(&conn->pending)) {
-        conn->is_named = false;
-        follow(conn, &conn->moved_to);
+        part_siblings(conn, NULL);
+        go_to(conn, &conn->moved_to);
     }
 }
 
@@ -560,7 +607,7 @@ static void check_up(struct redis_conn *conn)
     /* Perhaps this process was paused: read what has arrived first. */
     if (is_overdue(conn) || conn->broken.status != STATUS_OK)
         redis_socket_read(conn->socket);
-    if (conn->state != CONN_UP)
+    if (conn->state != CONN_UP || conn->carrier != conn)
         return;
     if (conn->broken.status != STATUS_OK) {
         err = conn->broken;
@@ -597,6 +644,7 @@ static void check_attempt(struct redis_conn *conn)
 static void conn_on_timer(uv_timer_t *timer)
 {
     struct redis_conn *conn = timer->data;
+    struct err err;
 
     conn->timer_at_us = INT64_MAX;
     if (conn->process != process_generation())
@@ -613,6 +661,10 @@ static void conn_on_timer(uv_timer_t *timer)
     case CONN_UP:
         check_up(conn);
         break;
+    case CONN_LOST:
+        err = conn->broken;
+        lose(conn, STATUS_IO, &err);
+        break;
     case CONN_RESOLVING: /* conn_on_resolved() ends it */
     case CONN_CLOSED:
         break;
@@ -627,19 +679,15 @@ static void follow(struct redis_conn *conn, const struct redis_host *host)
     struct err err = {0};
 
     if (conn->state == CONN_CLOSED || conn->state == CONN_RESOLVING ||
-        ((conn->is_named || redis_conn_is_up(conn)) && host->port == conn->host.port &&
-         strcmp(host->name, conn->host.name) == 0))
+        ((conn->is_named || redis_conn_is_up(conn)) && is_at(conn, host)))
         return;
-    if (conn->state == CONN_UP && !conn->is_moving) {
+    if (conn->state == CONN_UP) {
         err_set(&err, STATUS_IO, "the primary is now %s:%u", host->name, host->port);
-        lose(conn, STATUS_IO, &err);
+        lose(conn->carrier, STATUS_IO, &err);
         if (conn->state == CONN_CLOSED)
             return;
     }
-    close_socket(conn);
-    conn->host = *host;
-    conn->is_named = true;
-    wake_only_at(conn, 0);
+    go_to(conn, host);
 }
 
 static void conn_on_address(struct redis_command *command, enum status status,
@@ -758,6 +806,8 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     conn->arg = options->arg;
     snprintf(conn->key, sizeof(conn->key), "%s",
              options->key == NULL ? "" : options->key);
+    conn->carrier = conn;
+    list_init(&conn->siblings);
     list_init(&conn->pending);
     if (conn->url.is_tls)
         status = redis_tls_open(&conn->tls, reterr);
@@ -772,6 +822,8 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     conn->timer.data = conn;
     conn->resolve.data = conn;
     wake_only_at(conn, 0);
+    if (options->sibling != NULL)
+        list_append(&options->sibling->siblings, &conn->siblings);
     *ret_conn = conn;
     return STATUS_OK;
 }
@@ -779,6 +831,8 @@ enum status redis_conn_open(const struct redis_conn_options *options,
 void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg)
 {
     assert(conn->state != CONN_CLOSED);
+    part_siblings(conn, &(struct err){.text = "closed"});
+    list_remove(&conn->siblings);
     conn->closed = closed;
     conn->closed_arg = arg;
     conn->state = CONN_CLOSED;
@@ -798,12 +852,12 @@ void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *
 
 bool redis_conn_is_moving(const struct redis_conn *conn)
 {
-    return conn->is_moving;
+    return conn->carrier->is_moving;
 }
 
 bool redis_conn_is_up(const struct redis_conn *conn)
 {
-    return conn->state == CONN_UP && !conn->is_moving;
+    return conn->state == CONN_UP && !conn->carrier->is_moving;
 }
 
 void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other)

@@ -9,7 +9,8 @@
  *
  * It connects to a primary only: of several hosts to the one that is, with sentinels to
  * the one that they name, in a cluster to the master of one key. A server that has become
- * a replica, or whose slot has moved, is left.
+ * a replica, or whose slot has moved, is left. Siblings in a cluster whose keys have the
+ * same master share a socket.
  *
  * Guarantee: every command that redis_conn_end() accepts ends exactly once, never from
  * inside redis_conn_end() or redis_conn_flush().
@@ -48,6 +49,7 @@ typedef void (*redis_command_cb)(struct redis_command *command, enum status stat
 /** In the caller's memory, which may not move from redis_conn_end() until it ends. */
 struct redis_command {
     struct list link;
+    struct redis_conn *conn;
     int64_t deadline_us;
     redis_command_cb done;
 };
@@ -58,6 +60,9 @@ struct redis_conn_options {
     uint32_t timeout_ms;         /* to connect, and per command */
     /* In a cluster the key whose master is wanted; REDIS_KEY_MAX bytes are copied. */
     const char *key;
+    /* One of those that it may share a socket with; NULL: it is the first, or shares none.
+       They must be closed in one turn, and their commands end by the last of these calls. */
+    struct redis_conn *sibling;
     /* Called when the connection goes up or down, and when the reason why it is down
        changes; may be NULL. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);

@@ -26,7 +26,6 @@ enum status redis_script_begin(struct redis_conn *conn, struct redis_script_call
         redis_conn_arg(conn, call->script->sha, REDIS_SHA1_HEX_LEN);
     }
     redis_conn_arg_uint(conn, key_count);
-    call->conn = conn;
     call->number = redis_conn_number(conn);
     return STATUS_OK;
 }
@@ -39,20 +38,13 @@ static bool is_unknown_script(const struct redis_reply *error)
     return text != NULL && strncmp(text, "NOSCRIPT", 8) == 0;
 }
 
-/** The text that starts with the number of the call; NULL: there is none. */
-static const char *number_of(const struct redis_reply *reply, size_t *ret_len)
-{
-    const struct redis_reply *first = redis_reply_at(reply, 0);
-
-    return redis_reply_text(first == NULL ? reply : first, ret_len);
-}
-
-/** Whether the reply can belong to this call. An error carries no number. */
+/** Whether the reply can belong to this call: it starts with its number. An error has none. */
 static bool is_ours(const struct redis_script_call *call, enum status status,
                     const struct redis_reply *reply)
 {
+    const struct redis_reply *first = redis_reply_at(reply, 0);
     size_t len;
-    const char *number = number_of(reply, &len);
+    const char *number = redis_reply_text(first == NULL ? reply : first, &len);
 
     if (status == STATUS_OK)
         return number != NULL && strtoull(number, NULL, 10) == call->number;
@@ -71,7 +63,7 @@ static void script_on_reply(struct redis_command *command, enum status status,
         return;
     }
     if (!is_ours(call, status, reply)) {
-        redis_conn_report_mismatch(call->conn);
+        redis_conn_report_mismatch(command->conn);
         status = STATUS_IO;
         reply = NULL;
     }

@@ -37,9 +37,8 @@ struct redis_script_call {
     /* Called once if the server does not have the script: begin, write and end the call
        again, and flush. `done` is not called if that fails. */
     void (*send_again)(struct redis_script_call *call);
-    bool with_body;          /* start with EVAL: the call cannot be sent a second time */
-    struct redis_conn *conn; /* set by script.c, like the number */
-    uint64_t number;
+    bool with_body;  /* start with EVAL: the call cannot be sent a second time */
+    uint64_t number; /* set by script.c */
 };
 
 void redis_script_init(struct redis_script *script, const char *name, const char *body);

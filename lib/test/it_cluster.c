@@ -1,6 +1,7 @@
 /* it_cluster.c - locks on three masters of a cluster; one of them has a replica. */
 #include "lock/keys.h"
 #include "test/port.h"
+#include "test/probe.h"
 #include "test/waits.h"
 
 #include <hiredis/hiredis.h>
@@ -65,9 +66,15 @@ static bool is_complete(void)
 
 static void fail_incomplete(void)
 {
-    redisReply *view = server_command(&nodes[1], "CLUSTER NODES");
+    for (int i = 0; i < NODES; i++) {
+        redisReply *view = server_command(&nodes[i], "CLUSTER NODES");
+        redisReply *info = server_command(&nodes[i], "INFO replication");
 
-    fail_msg("the cluster is not complete after %d ms:\n%s", WITHIN_MS, view->str);
+        print_error("%s%s\n", view->str, info->str);
+        freeReplyObject(view);
+        freeReplyObject(info);
+    }
+    fail_msg("the cluster is not complete after %d ms", WITHIN_MS);
 }
 
 /** Wait until it is; a first node that was replaced by its replica gets its place back. */
@@ -243,6 +250,47 @@ static void test_rlock_acquire__of_every_kind_on_all_masters(void **state)
     }
 }
 
+/** Whether each master has one connection of the client, and one of this test. */
+static bool have_one_connection(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < MASTERS; i++) {
+        redisReply *list = server_command(&nodes[i], "CLIENT LIST TYPE normal");
+        size_t count = 0;
+
+        for (const char *at = list->str; (at = strchr(at, '\n')) != NULL; at++)
+            count++;
+        freeReplyObject(list);
+        if (count != 2)
+            return false;
+    }
+    return true;
+}
+
+static bool has_reconnected(void *client)
+{
+    struct rlock_stats stats;
+
+    rlock_client_stats(client, &stats);
+    return stats.reconnects > 0 && rlock_client_is_up(client);
+}
+
+static void test_rlock__the_buckets_of_a_master_share_a_connection(void **state)
+{
+    static struct call calls[NAMES];
+    struct fixture *fixture = *state;
+    struct rlock_client *client = open_client(fixture);
+    struct rlock_acquire_options how = {.lease_ms = LEASE_MS};
+
+    memset(calls, 0, sizeof(calls));
+    acquire_all(fixture, client, calls, &how);
+    FIXTURE_AWAIT(fixture, have_one_connection, NULL);
+    server_do(&nodes[1], "CLIENT KILL TYPE normal");
+    FIXTURE_AWAIT(fixture, has_reconnected, client);
+    release_all(fixture, client, calls);
+    FIXTURE_AWAIT(fixture, have_one_connection, NULL);
+}
+
 static void test_rlock_acquire__waits_are_woken_through_any_node(void **state)
 {
     struct fixture *fixture = *state;
@@ -354,6 +402,48 @@ static void move_buckets(bool is_back)
 {
     for (unsigned i = 0; i < RLOCK_BUCKETS; i++)
         move_bucket(i, is_back);
+}
+
+static bool are_closed(void *probes)
+{
+    return probe_is_closed(probes) && probe_is_closed((struct probe *)probes + 1);
+}
+
+/** Each reports the loss; the commands of both end, also when both are closed. */
+static void test_redis_conn__siblings_lose_their_socket_together(void **state)
+{
+    static const char tag[] = "{0}";
+    struct fixture *fixture = *state;
+    struct server *master = &nodes[owner_of(slot_of(0))];
+    struct command commands[2] = {0}, last[2] = {0};
+    struct probe probes[2];
+
+    for (int i = 0; i < 2; i++)
+        probe_open_sibling(&probes[i], fixture, url, tag, i == 0 ? NULL : &probes[0]);
+    for (int i = 0; i < 2; i++)
+        probe_wait(&probes[i], &probes[i].ups, 1);
+    server_do(master, "CLIENT PAUSE %d WRITE", WITHIN_MS);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(probe_send(&probes[i], &commands[i], "DEL", tag), STATUS_OK);
+        redis_conn_flush(probes[i].conn);
+    }
+    server_do(master, "CLIENT KILL TYPE normal");
+    server_do(master, "CLIENT UNPAUSE");
+    for (int i = 0; i < 2; i++) {
+        probe_wait(&probes[i], &probes[i].downs, 1);
+        assert_int_equal(commands[i].status, STATUS_IO);
+        probe_wait(&probes[i], &probes[i].ups, 2);
+        assert_int_equal(probes[i].downs, 1);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(probe_send(&probes[i], &last[i], "PING", NULL), STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        redis_conn_close(probes[i].conn, probe_on_closed, &probes[i]);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(last[i].answers, 1);
+        assert_int_equal(last[i].status, STATUS_CANCELLED);
+    }
+    FIXTURE_AWAIT(fixture, are_closed, probes);
 }
 
 static void test_rlock__resharding_loses_no_lock(void **state)
@@ -547,6 +637,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CLUSTER_TEST(test_rlock_acquire__of_every_kind_on_all_masters),
+        CLUSTER_TEST(test_rlock__the_buckets_of_a_master_share_a_connection),
+        CLUSTER_TEST(test_redis_conn__siblings_lose_their_socket_together),
         CLUSTER_TEST(test_rlock_acquire__waits_are_woken_through_any_node),
         CLUSTER_TEST(test_rlock__resharding_loses_no_lock),
         CLUSTER_TEST(test_rlock__a_command_in_the_buffer_delays_no_move),

@@ -23,19 +23,36 @@ void probe_on_closed(void *arg)
     probe->closes++;
 }
 
+static void open_with(struct probe *probe, struct fixture *fixture, const char *location,
+                      struct redis_conn_options options)
+{
+    struct redis_url url;
+
+    *probe = (struct probe){.fixture = fixture};
+    options.loop = &fixture->loop;
+    options.url = &url;
+    options.on_state = on_state;
+    options.arg = probe;
+    assert_int_equal(redis_url_parse(location, &url, NULL), STATUS_OK);
+    assert_int_equal(redis_conn_open(&options, &probe->conn, NULL), STATUS_OK);
+}
+
 void probe_open(struct probe *probe, struct fixture *fixture, const char *location,
                 uint32_t timeout_ms)
 {
-    struct redis_url url;
-    struct redis_conn_options options = {.loop = &fixture->loop,
-                                         .url = &url,
-                                         .timeout_ms = timeout_ms,
-                                         .on_state = on_state,
-                                         .arg = probe};
+    open_with(probe, fixture, location,
+              (struct redis_conn_options){.timeout_ms = timeout_ms});
+}
 
-    *probe = (struct probe){.fixture = fixture};
-    assert_int_equal(redis_url_parse(location, &url, NULL), STATUS_OK);
-    assert_int_equal(redis_conn_open(&options, &probe->conn, NULL), STATUS_OK);
+void probe_open_sibling(struct probe *probe, struct fixture *fixture,
+                        const char *location, const char *key,
+                        const struct probe *sibling)
+{
+    open_with(
+        probe, fixture, location,
+        (struct redis_conn_options){.timeout_ms = TIMEOUT_MS,
+                                    .key = key,
+                                    .sibling = sibling == NULL ? NULL : sibling->conn});
 }
 
 bool probe_is_closed(void *arg)

@@ -22,6 +22,11 @@ struct command {
 void probe_open(struct probe *probe, struct fixture *fixture, const char *location,
                 uint32_t timeout_ms);
 
+/** The same for the master of `key` in a cluster; `sibling` may be NULL. */
+void probe_open_sibling(struct probe *probe, struct fixture *fixture,
+                        const char *location, const char *key,
+                        const struct probe *sibling);
+
 /** Close it and wait until it is closed. */
 void probe_close(struct probe *probe);
 
