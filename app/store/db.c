@@ -15,13 +15,16 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
 {
     unsigned hosts = 1;
     enum status status = database_url_check(database_url, &hosts, reterr);
-    /* the URL comes last, so its settings win */
+    struct database_host host;
+    /* a later setting wins: the URL over the first ones, the host over those of the URL */
     /* clang-format off */
     const char *const keywords[] = {"connect_timeout", "target_session_attrs",
-        "fallback_application_name", "client_encoding", "dbname", NULL};
+        "fallback_application_name", "client_encoding", "dbname", "host", "hostaddr", "port",
+        NULL};
+    const char *const values[] = {"10", hosts > 1 ? "primary" : "any",
+        "seckill", "UTF8", database_url, host.name, host.address, host.port, NULL};
     /* clang-format on */
-    const char *const values[] = {
-        "10", hosts > 1 ? "primary" : "any", "seckill", "UTF8", database_url, NULL};
+    struct err why = {0}, before;
     struct db *db;
     const char *encoding;
 
@@ -31,11 +34,20 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
     db = calloc(1, sizeof(*db));
     if (db == NULL)
         goto out;
-    db->conn = PQconnectdbParams(keywords, values, 1);
-    if (db->conn == NULL)
-        goto out;
+    /* libpq itself would not leave a host that refuses the login or lacks the database */
+    for (unsigned i = 0; i < hosts && PQstatus(db->conn) != CONNECTION_OK; i++) {
+        PQfinish(db->conn);
+        db->conn = database_url_host(database_url, i, &host)
+                       ? PQconnectdbParams(keywords, values, 1)
+                       : NULL;
+        if (db->conn == NULL)
+            goto out;
+        before = why;
+        err_set(&why, STATUS_IO, "%s%s%s", before.text, i == 0 ? "" : "; ",
+                PQerrorMessage(db->conn));
+    }
     if (PQstatus(db->conn) != CONNECTION_OK) {
-        status = err_set(reterr, STATUS_IO, "%s", PQerrorMessage(db->conn));
+        status = err_set(reterr, STATUS_IO, "%s", why.text);
         goto out;
     }
     encoding = PQparameterStatus(db->conn, "server_encoding");

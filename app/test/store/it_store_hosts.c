@@ -6,9 +6,12 @@
  */
 #include "app/test/store/it_store.h"
 
+#include "app/store/db.h"
+
 #include <dlfcn.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -165,6 +168,44 @@ static void test_store__waits_for_a_server_that_accepts_writes(void **state UNUS
     shop_close(shop);
 }
 
+/* Answers each login: there is no such database. */
+static void *refuse_logins(void *listener)
+{
+    static const char refusal[] = "E\0\0\0\x25SFATAL\0C3D000\0Mno such database\0\0";
+    char startup[1024];
+    int peer;
+
+    while ((peer = accept4(*(int *)listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        if (read(peer, startup, sizeof(startup)) > 0)
+            (void)!write(peer, refusal, sizeof(refusal) - 1);
+        close(peer);
+    }
+    return NULL;
+}
+
+static void test_db_open__leaves_a_host_without_the_database(void **state UNUSED)
+{
+    char hosts[80];
+    unsigned port;
+    int fd = listen_silently(&port);
+    pthread_t thread;
+    struct err err = {0};
+    struct db *db;
+
+    assert_int_equal(pthread_create(&thread, NULL, refuse_logins, &fd), 0);
+    snprintf(hosts, sizeof(hosts), "127.0.0.1:%u,127.0.0.1:{}", port);
+    if (db_open(url_of(hosts, "&sslmode=disable"), &db, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    db_close(db);
+    snprintf(hosts, sizeof(hosts), "127.0.0.1:%u,127.0.0.1:1", port);
+    assert_int_equal(db_open(url_of(hosts, "&sslmode=disable"), &db, &err), STATUS_IO);
+    ASSERT_CONTAINS(err.text, "no such database");
+    ASSERT_CONTAINS(err.text, "; ");
+    shutdown(fd, SHUT_RDWR); /* ends accept4() */
+    pthread_join(thread, NULL);
+    close(fd);
+}
+
 /* -- names -- */
 
 static void test_store__resolves_names_beside_the_loop(void **state UNUSED)
@@ -248,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_store__leaves_a_host_that_is_down_or_silent),
         cmocka_unit_test(test_store__waits_for_a_server_that_accepts_writes),
+        cmocka_unit_test(test_db_open__leaves_a_host_without_the_database),
         cmocka_unit_test(test_store__resolves_names_beside_the_loop),
         cmocka_unit_test(test_store__reports_a_name_that_does_not_exist),
         cmocka_unit_test(test_store__closes_while_a_name_is_resolved),
