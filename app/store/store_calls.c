@@ -221,6 +221,8 @@ static void store_on_conn_down(struct store_conn *conn, bool was_up,
     }
     if (role >= ROLE_LANE && store_conn_pending(conn) > 0)
         store_suspect(store, store_conn_session(conn)->backend);
+    if (!store_conn_is_up(store->conns[ROLE_MAIN]) && role != ROLE_MAIN)
+        store_conn_rest(conn);
     if (role == ROLE_EXPIRY)
         store->expiry->is_leader = false; /* the lock ended with the session */
     else

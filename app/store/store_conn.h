@@ -102,6 +102,9 @@ void store_conn_check(struct store_conn *conn);
 /** Queries sent and not answered. */
 unsigned store_conn_pending(const struct store_conn *conn);
 
+/** In on_down: connect again at store_conn_follow() only, since another one seeks a server. */
+void store_conn_rest(struct store_conn *conn);
+
 /**
  * Use the server of `leader`, which has just come up: leave any other server, whose queries
  * then fail, and do not wait before the next attempt.

@@ -31,7 +31,7 @@
 #include <string.h>
 
 #define BACKOFF_MS_MIN 40
-#define BACKOFF_MS_MAX 500
+#define BACKOFF_MS_MAX 250 /* one connection in all seeks a server */
 
 /* -- polling -- */
 
@@ -450,6 +450,12 @@ const struct store_session *store_conn_session(const struct store_conn *conn)
 unsigned store_conn_pending(const struct store_conn *conn)
 {
     return conn->pending_count;
+}
+
+void store_conn_rest(struct store_conn *conn)
+{
+    if (conn->state == STATE_WAITING)
+        uv_timer_stop(&conn->timer);
 }
 
 void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)

@@ -9,6 +9,7 @@
 #include "app/store/db.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -168,6 +169,37 @@ static void test_store__waits_for_a_server_that_accepts_writes(void **state UNUS
     shop_close(shop);
 }
 
+/* While no server accepts connections, only one connection tries to connect. */
+static void test_store__seeks_a_server_with_one_connection(void **state UNUSED)
+{
+    enum { CONNECTS = 60, QUIET_MS = 2000 }; /* ten connections would try ten times */
+    char hosts[40];
+    unsigned port, later = 0;
+    int fd = listen_silently(&port), held = -1;
+    int64_t until_us = INT64_MAX;
+    struct shop *shop;
+
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    snprintf(hosts, sizeof(hosts), "127.0.0.1:%u", port);
+    shop = shop_open_at(url_of(hosts, ""), 4, UNHURRIED_MS, true);
+    for (unsigned count = 0; clock_mono_us() < until_us;) {
+        int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+
+        later += peer >= 0 && held >= 0;
+        if (peer >= 0 && ++count == CONNECTS) {
+            held = peer; /* it gets no answer */
+            until_us = clock_mono_us() + QUIET_MS * INT64_C(1000);
+        } else if (peer >= 0) {
+            close(peer);
+        }
+        uv_run(&shop->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(later, 0);
+    shop_close(shop);
+    close(held);
+    close(fd);
+}
+
 /* Answers each login: there is no such database. */
 static void *refuse_logins(void *listener)
 {
@@ -289,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_store__leaves_a_host_that_is_down_or_silent),
         cmocka_unit_test(test_store__waits_for_a_server_that_accepts_writes),
+        cmocka_unit_test(test_store__seeks_a_server_with_one_connection),
         cmocka_unit_test(test_db_open__leaves_a_host_without_the_database),
         cmocka_unit_test(test_store__resolves_names_beside_the_loop),
         cmocka_unit_test(test_store__reports_a_name_that_does_not_exist),
