@@ -39,6 +39,7 @@ static void *play(void *arg)
     const struct player *player = arg;
     struct turns *turns = player->turns;
     struct rlock_acquire_options options = {.kind = player->kind,
+                                            .permits = permits_of(player->kind),
                                             .holder = rlock_sync_holder(),
                                             .lease_ms = LEASE_MS,
                                             .wait_ms = WITHIN_MS};
@@ -130,6 +131,11 @@ static void test_processes__share_a_reentrant_lock(void **state)
     assert_shares(*state, &rlock_reentrant, THREADS, 1, SHARE_MIN);
 }
 
+static void test_processes__share_a_semaphore(void **state)
+{
+    assert_shares(*state, &rlock_semaphore, THREADS, 1, SHARE_MIN);
+}
+
 static void test_process__with_one_thread_is_not_starved(void **state)
 {
     assert_shares(*state, &rlock_plain, 1, 4, SHARE_ONE);
@@ -163,6 +169,7 @@ int main(void)
         FIXTURE_TEST(test_processes__share_a_lock_that_is_held_for_moments),
         FIXTURE_TEST(test_processes__share_a_lock_that_is_held_for_milliseconds),
         FIXTURE_TEST(test_processes__share_a_reentrant_lock),
+        FIXTURE_TEST(test_processes__share_a_semaphore),
         FIXTURE_TEST(test_process__with_one_thread_is_not_starved),
         FIXTURE_TEST(test_release__without_another_client_hands_over_each_time),
     };

@@ -4,8 +4,9 @@
  *   bench_sync URL THREADS SECONDS one|contended KIND
  *
  * Each of THREADS acquires and releases one lock again and again: all the same lock
- * (contended) or each its own (one). KIND is plain, reentrant, fair or getset; all but
- * getset have the watchdog and wait by pub/sub. Prints a line of JSON.
+ * (contended) or each its own (one). KIND is plain, reentrant, fair, semaphore,
+ * fair_semaphore (both with one permit), read, write or getset; all but getset have the
+ * watchdog and wait by pub/sub. Prints a line of JSON.
  */
 #include "base/clock.h"
 #include "lock/rlock_sync.h"
@@ -27,6 +28,7 @@ struct bench {
     struct rlock_client *client;
     int64_t end_us;
     unsigned threads;
+    uint16_t permits;
 };
 
 struct worker {
@@ -43,6 +45,7 @@ static bool run_pair(struct worker *worker)
 {
     struct rlock lock = {0};
     struct rlock_acquire_options options = {.kind = bench.kind,
+                                            .permits = bench.permits,
                                             .holder = rlock_sync_holder(),
                                             .lease_ms = LEASE_MS,
                                             .watchdog = bench.kind != &rlock_getset,
@@ -126,6 +129,10 @@ static const struct rlock_kind *find_kind(const char *name)
         {"plain", &rlock_plain},
         {"reentrant", &rlock_reentrant},
         {"fair", &rlock_fair},
+        {"semaphore", &rlock_semaphore},
+        {"fair_semaphore", &rlock_fair_semaphore},
+        {"read", &rlock_read},
+        {"write", &rlock_write},
         {"getset", &rlock_getset},
     };
 
@@ -147,6 +154,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_sync URL THREADS SECONDS one|contended KIND\n");
         return 2;
     }
+    bench.permits = strstr(argv[5], "semaphore") != NULL; /* one */
     bench.url = argv[1];
     bench.is_contended = strcmp(argv[4], "contended") == 0;
     bench.kind_name = argv[5];
