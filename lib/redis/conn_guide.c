@@ -1,0 +1,121 @@
+/*
+ * conn_guide.c - the guide: a second connection, whose hosts are the sentinels.
+ *
+ * Each time it comes up, it asks for the primary and for a replica that is being promoted,
+ * and subscribes to +switch-master. An attempt that needs a new answer sends the guide to
+ * the next sentinel, since this one may be cut off from the others.
+ */
+#include "base/clock.h"
+#include "redis/conn_impl.h"
+
+void redis_guide_ask(struct redis_conn *conn)
+{
+    struct err err = {.text = "another sentinel is asked"};
+
+    if (conn->is_answered && conn->guide->state == CONN_UP) {
+        redis_conn_leave(conn->guide, &err);
+        redis_conn_wake_only_at(conn->guide, 0);
+    }
+    conn->state = CONN_ASKING;
+    conn->attempt_deadline_us = clock_mono_us() + conn->timeout_us;
+    redis_conn_wake_only_at(conn, conn->attempt_deadline_us);
+}
+
+static void conn_on_address(struct redis_command *command, enum status status,
+                            const struct redis_reply *reply)
+{
+    struct redis_conn *conn = list_item(command, struct redis_conn, ask);
+    struct redis_host host;
+    struct err err = {0};
+
+    if (status != STATUS_OK && status != STATUS_REFUSED)
+        return; /* the guide connects again */
+    conn->is_answered = true;
+    if (redis_discovery_address(reply, &host)) {
+        redis_conn_go(conn, &host);
+    } else if (conn->state == CONN_ASKING) {
+        err_set(&err, STATUS_IO, "the sentinel knows no primary %s", conn->url.master);
+        redis_conn_lose(conn, STATUS_IO, &err);
+    }
+}
+
+/**
+ * During a failover its leader knows the next primary up to a second before it names it.
+ * The role is checked when we connect to it.
+ */
+static void conn_on_replicas(struct redis_command *command, enum status status,
+                             const struct redis_reply *reply)
+{
+    struct redis_conn *conn = list_item(command, struct redis_conn, ask_replicas);
+    struct redis_host host;
+
+    if (status == STATUS_OK && conn->state != CONN_UP &&
+        redis_discovery_promoted(reply, &host))
+        redis_conn_go(conn, &host);
+}
+
+static void conn_on_subscribed(struct redis_command *command UNUSED,
+                               enum status status UNUSED,
+                               const struct redis_reply *reply UNUSED)
+{
+    /* without the channel an attempt that fails asks again */
+}
+
+static void conn_on_switch(const struct redis_reply *message, void *arg)
+{
+    struct redis_conn *conn = arg;
+    struct redis_host host;
+
+    if (redis_discovery_switch(message, conn->url.master, &host))
+        redis_conn_go(conn, &host);
+}
+
+static enum status send_question(struct redis_conn *conn)
+{
+    struct redis_conn *guide = conn->guide;
+    const char *const address[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME",
+                                   conn->url.master, NULL};
+    const char *const replicas[] = {"SENTINEL", "REPLICAS", conn->url.master, NULL};
+    const char *const subscribe[] = {"SUBSCRIBE", REDIS_SWITCH_CHANNEL, NULL};
+    enum status status = redis_conn_words(guide, &conn->ask, conn_on_address, address);
+
+    if (status == STATUS_OK)
+        status = redis_conn_words(guide, &conn->ask_replicas, conn_on_replicas, replicas);
+    if (status == STATUS_OK)
+        status = redis_conn_words(guide, &conn->subscribe, conn_on_subscribed, subscribe);
+    return status;
+}
+
+static void conn_on_guide_state(bool is_up, const struct err *why, void *arg)
+{
+    struct redis_conn *conn = arg;
+    struct err err = {0};
+
+    if (is_up) {
+        conn->is_answered = send_question(conn) != STATUS_OK; /* then ask the next */
+        redis_conn_flush(conn->guide);
+    } else if (conn->state == CONN_ASKING) {
+        err_set(&err, STATUS_IO, "sentinel: %s", why->text);
+        redis_conn_report_down(conn, &err);
+    }
+}
+
+/** The login is for the servers only. */
+enum status redis_guide_open(struct redis_conn *conn, struct err *reterr)
+{
+    struct redis_url url = conn->url;
+    struct redis_conn_options options = {
+        .loop = conn->loop,
+        .url = &url,
+        .timeout_ms = (uint32_t)(conn->timeout_us / 1000),
+        .on_state = conn_on_guide_state,
+        .on_message = conn_on_switch,
+        .arg = conn,
+    };
+
+    url.user[0] = url.password[0] = '\0';
+    url.db = 0;
+    url.topology = REDIS_ANY_SENTINEL;
+    conn->url.host_count = 1;
+    return redis_conn_open(&options, &conn->guide, reterr);
+}

@@ -1,0 +1,107 @@
+/* conn_impl.h - what the files of a connection share; private to them. */
+#ifndef REDIS_CONN_IMPL_H
+#define REDIS_CONN_IMPL_H
+
+#include "base/closing.h"
+#include "redis/conn.h"
+#include "redis/handshake.h"
+#include "redis/socket.h"
+
+#define REDIS_IDLE_US 1000000 /* without a reply, until a PING is sent */
+
+enum conn_state {
+    CONN_PAUSING,
+    CONN_ASKING, /* the guide, which has not answered */
+    CONN_RESOLVING,
+    CONN_CONNECTING,
+    CONN_HANDSHAKE,
+    CONN_UP,
+    CONN_LOST, /* by the carrier; the timer reports it */
+    CONN_CLOSED,
+};
+
+struct redis_conn {
+    uv_loop_t *loop;
+    struct redis_url url;
+    char key[REDIS_KEY_MAX + 1];
+    struct list siblings;       /* a ring of them, without a head */
+    struct redis_conn *carrier; /* whose socket and list `pending` it uses, or itself */
+    int64_t timeout_us;
+    void (*on_state)(bool is_up, const struct err *why, void *arg);
+    void (*on_message)(const struct redis_reply *reply, void *arg);
+    void *arg;
+    void (*closed)(void *arg);
+    void *closed_arg;
+
+    enum conn_state state;
+    struct redis_tls *tls;
+    struct redis_socket *socket; /* NULL while pausing and resolving */
+    struct list pending;         /* struct redis_command, in the order sent */
+    size_t command_begin;        /* where the unfinished command begins in the wire */
+    struct redis_handshake handshake;
+    struct redis_command probe;
+    struct err broken;   /* a write failed: the timer closes the connection */
+    struct err reported; /* the last reason given to on_state */
+    struct err round;    /* the reasons why the hosts of this round have failed */
+
+    uv_timer_t timer;
+    int64_t timer_at_us; /* INT64_MAX: not running */
+    int64_t attempt_deadline_us;
+    int64_t up_since_us;
+    unsigned failures; /* in a row */
+    unsigned attempts;
+    unsigned next_host;     /* in url.hosts */
+    unsigned tried;         /* hosts of this round that have failed */
+    struct redis_host host; /* of this or the last attempt */
+    bool is_named;          /* a sentinel or a node named `host`, which has not failed */
+
+    struct redis_conn *guide; /* to the sentinels */
+    struct redis_command ask, ask_replicas, subscribe;
+    bool is_answered;           /* by the sentinel that the guide is connected to */
+    bool is_answering;          /* since the timer has last fired */
+    struct redis_host moved_to; /* cluster: where the slot is now */
+    bool is_moving;             /* there, when the pending commands have ended */
+    unsigned moves;             /* since an attempt with a host of the URL */
+    uint64_t last_number;
+    uv_getaddrinfo_t resolve;
+    bool is_resolving;
+    unsigned process;
+    struct closing closing;
+};
+
+/* -- conn_life.c: states and deadlines -- */
+
+/** Have the timer fire at `at_us` at the latest. */
+void redis_conn_wake_at(struct redis_conn *conn, int64_t at_us);
+void redis_conn_wake_only_at(struct redis_conn *conn, int64_t at_us);
+
+/** Report the reason unless it is the one reported last. */
+void redis_conn_report_down(struct redis_conn *conn, const struct err *why);
+
+/** Close the socket, end all commands with `status`, connect again later. */
+void redis_conn_lose(struct redis_conn *conn, enum status status, const struct err *why);
+
+/** Leave the server for the next one. */
+void redis_conn_leave(struct redis_conn *conn, const struct err *why);
+
+/** Go to the server at `moved_to`, and let all siblings with the same socket connect again. */
+void redis_conn_move(struct redis_conn *conn);
+
+/** The primary is at `host`: connect to it, unless that is in progress or done. */
+void redis_conn_go(struct redis_conn *conn, const struct redis_host *host);
+
+/* -- conn_commands.c: commands and their replies -- */
+
+void redis_conn_end_all(struct redis_conn *conn, enum status status);
+void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *reply,
+                           bool is_error);
+void redis_conn_check_up(struct redis_conn *conn); /* the timer has fired */
+
+/* -- conn_guide.c: the connection to the sentinels -- */
+
+MUST_CHECK enum status redis_guide_open(struct redis_conn *conn, struct err *reterr);
+
+/** Await the name of the primary; of the next sentinel if this one has answered. */
+void redis_guide_ask(struct redis_conn *conn);
+
+#endif

@@ -1,0 +1,483 @@
+/*
+ * conn_life.c - the life of a connection: pause, resolve, connect, handshake, up, and again.
+ *
+ * One timer serves all deadlines; its meaning depends on the state: the end of a pause,
+ * the deadline for connecting, or the deadline of the oldest command. After a
+ * second without a reply it sends a PING, so that a hung server is noticed before the next
+ * command.
+ *
+ * The handshake must succeed before commands are accepted.
+ *
+ * With several hosts each attempt takes the next one and a part of the timeout. The pause
+ * follows a round in which all have failed. With sentinels the guide names the host.
+ *
+ * In a cluster the connection is to the master of one key. Any node names that by MOVED,
+ * and the connection goes there; if the slot moves later, when what was sent is answered.
+ * Siblings that come up at the same node close their sockets and use that of the first,
+ * their carrier. When it is lost, each of them reports that, and connects by itself; when
+ * one has to move, all connect again.
+ */
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/process.h"
+#include "base/random.h"
+#include "redis/conn_impl.h"
+
+#include <assert.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAUSE_MIN_MS  20
+#define PAUSE_MAX_MS  500
+#define GUIDED_MAX_MS 100     /* the same where a failover is to be expected */
+#define STEADY_US     1000000 /* up for this long, the next pause is short again */
+#define HOST_PART     5       /* of the timeout, for one host of several */
+#define ADDRESSES_MAX 60 /* of one name; divisible by any small number of addresses */
+#define MOVES_MAX     5  /* from node to node of a cluster in one attempt */
+
+static void conn_on_timer(uv_timer_t *timer);
+
+void redis_conn_wake_at(struct redis_conn *conn, int64_t at_us)
+{
+    if (at_us >= conn->timer_at_us)
+        return;
+    conn->timer_at_us = at_us;
+    uv_timer_start(&conn->timer, conn_on_timer, clock_ms_until(at_us), 0);
+}
+
+void redis_conn_wake_only_at(struct redis_conn *conn, int64_t at_us)
+{
+    conn->timer_at_us = INT64_MAX;
+    redis_conn_wake_at(conn, at_us);
+}
+
+void redis_conn_report_down(struct redis_conn *conn, const struct err *why)
+{
+    bool is_new = strcmp(why->text, conn->reported.text) != 0;
+
+    conn->reported = *why;
+    if (is_new && conn->on_state != NULL)
+        conn->on_state(false, why, conn->arg);
+}
+
+static int64_t next_pause_us(struct redis_conn *conn)
+{
+    uint32_t max_ms = conn->url.topology == REDIS_HOSTS ? PAUSE_MAX_MS : GUIDED_MAX_MS;
+
+    return INT64_C(1000) *
+           backoff_ms(conn->failures++, PAUSE_MIN_MS, max_ms, random_u64());
+}
+
+/** Add the reason why the host has failed to those of this round. */
+static void add_reason(struct redis_conn *conn, const struct err *why)
+{
+    const struct redis_host *host = &conn->host;
+    struct err before = conn->round;
+
+    if (conn->url.host_count == 1)
+        conn->round = *why;
+    else
+        err_set(&conn->round, why->status, "%s%s%s:%u: %s", before.text,
+                before.text[0] == '\0' ? "" : "; ", host->name, host->port, why->text);
+}
+
+/** The attempt has failed: take the next host. Whether none is left in this round. */
+static bool advance_host(struct redis_conn *conn)
+{
+    conn->next_host = (conn->next_host + 1) % conn->url.host_count;
+    if (++conn->tried < conn->url.host_count)
+        return false;
+    conn->tried = 0;
+    return true;
+}
+
+static void close_socket(struct redis_conn *conn)
+{
+    redis_socket_close(conn->socket);
+    conn->socket = NULL;
+    conn->broken.status = STATUS_OK;
+    conn->state = CONN_PAUSING;
+}
+
+/** Connect to the server at `host` soon. */
+static void go_to(struct redis_conn *conn, const struct redis_host *host)
+{
+    close_socket(conn);
+    conn->carrier = conn;
+    conn->host = *host;
+    conn->is_named = true;
+    redis_conn_wake_only_at(conn, 0);
+}
+
+/** The siblings that use its socket lose it, or if `why` is NULL leave it, without callbacks. */
+static void part_siblings(struct redis_conn *conn, const struct err *why)
+{
+    LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
+        if (other->carrier != conn)
+            continue;
+        other->is_moving = why == NULL;
+        go_to(other, &other->moved_to);
+        if (why != NULL) {
+            other->state = CONN_LOST;
+            other->broken = *why;
+        }
+    }
+}
+
+void redis_conn_lose(struct redis_conn *conn, enum status status, const struct err *why)
+{
+    int64_t now_us = clock_mono_us();
+    bool was_up = conn->state == CONN_UP || conn->state == CONN_LOST;
+    bool is_round_over;
+
+    if (was_up && now_us - conn->up_since_us >= STEADY_US)
+        conn->failures = 0;
+    part_siblings(conn, why);
+    close_socket(conn);
+    conn->is_named = false;
+    add_reason(conn, why);
+    is_round_over = was_up || advance_host(conn);
+    conn->is_moving = conn->is_moving && !is_round_over;
+    redis_conn_wake_only_at(conn, is_round_over ? now_us + next_pause_us(conn) : 0);
+    redis_conn_end_all(conn, status);
+    if (conn->state == CONN_CLOSED || !is_round_over)
+        return;
+    redis_conn_report_down(conn, &conn->round);
+    conn->round.text[0] = '\0';
+}
+
+void redis_conn_leave(struct redis_conn *conn, const struct err *why)
+{
+    redis_conn_lose(conn, STATUS_IO, why);
+    (void)advance_host(conn);
+}
+
+void redis_conn_move(struct redis_conn *conn)
+{
+    part_siblings(conn, NULL);
+    go_to(conn, &conn->moved_to);
+}
+
+static bool is_at(const struct redis_conn *conn, const struct redis_host *host)
+{
+    return conn->host.port == host->port && strcmp(conn->host.name, host->name) == 0;
+}
+
+void redis_conn_go(struct redis_conn *conn, const struct redis_host *host)
+{
+    struct err err = {0};
+
+    if (conn->state == CONN_CLOSED || conn->state == CONN_RESOLVING ||
+        ((conn->is_named || redis_conn_is_up(conn)) && is_at(conn, host)))
+        return;
+    if (conn->state == CONN_UP) {
+        err_set(&err, STATUS_IO, "the primary is now %s:%u", host->name, host->port);
+        redis_conn_lose(conn->carrier, STATUS_IO, &err);
+        if (conn->state == CONN_CLOSED)
+            return;
+    }
+    go_to(conn, host);
+}
+
+static void complete_handshake(struct redis_conn *conn)
+{
+    LIST_EACH(struct redis_conn, other, &conn->siblings, siblings) {
+        if (redis_conn_is_up(other) && is_at(other, &conn->host)) {
+            close_socket(conn);
+            conn->carrier = other->carrier;
+            break;
+        }
+    }
+    conn->moved_to = conn->host;
+    conn->state = CONN_UP;
+    conn->tried = conn->moves = 0;
+    conn->is_moving = false;
+    conn->round.text[0] = conn->reported.text[0] = '\0';
+    conn->up_since_us = clock_mono_us();
+    redis_conn_wake_only_at(conn, conn->up_since_us + REDIS_IDLE_US);
+    if (conn->on_state != NULL)
+        conn->on_state(true, NULL, conn->arg);
+}
+
+static void read_handshake(struct redis_conn *conn, const struct redis_reply *reply,
+                           bool is_error)
+{
+    struct err err = {0};
+
+    if (is_error && redis_discovery_moved(reply, &conn->host, &conn->moved_to) &&
+        conn->moves++ < MOVES_MAX)
+        go_to(conn, &conn->moved_to);
+    else if (redis_handshake_read(&conn->handshake, reply, is_error, &err) != STATUS_OK)
+        redis_conn_lose(conn, STATUS_IO, &err);
+    else if (redis_handshake_is_done(&conn->handshake))
+        complete_handshake(conn);
+}
+
+static void conn_on_connected(void *arg)
+{
+    struct redis_conn *conn = arg;
+    struct err err = {.text = "no memory"};
+
+    conn->state = CONN_HANDSHAKE;
+    redis_handshake_start(&conn->handshake, &conn->url, conn->key,
+                          redis_socket_wire(conn->socket));
+    if (redis_socket_wire(conn->socket)->failed)
+        redis_conn_lose(conn, STATUS_NO_MEMORY, &err);
+    else
+        redis_conn_flush(conn);
+}
+
+static void conn_on_reply(const struct redis_reply *reply, bool is_error, void *arg)
+{
+    struct redis_conn *conn = arg;
+
+    if (conn->state == CONN_HANDSHAKE)
+        read_handshake(conn, reply, is_error);
+    else
+        redis_conn_take_reply(conn, reply, is_error);
+}
+
+static void conn_on_failed(const struct err *why, void *arg)
+{
+    redis_conn_lose(arg, STATUS_IO, why);
+}
+
+/** How long an attempt may take: less than the timeout if another may follow. */
+static int64_t attempt_us(const struct redis_conn *conn)
+{
+    bool has_others = conn->url.host_count > 1 || conn->guide != NULL;
+
+    return conn->timeout_us / (has_others ? HOST_PART : 1);
+}
+
+/** @ip  numeric; NULL: a Unix socket */
+static void connect_to(struct redis_conn *conn, const char *ip)
+{
+    struct redis_socket_options options = {
+        .loop = conn->loop,
+        .host = &conn->host,
+        .tls = conn->tls,
+        .ip = ip,
+        .events = {.connected = conn_on_connected,
+                   .reply = conn_on_reply,
+                   .failed = conn_on_failed},
+        .arg = conn,
+    };
+    struct err err = {.text = "no memory"};
+
+    conn->state = CONN_CONNECTING;
+    conn->attempt_deadline_us = clock_mono_us() + attempt_us(conn);
+    if (redis_socket_open(&options, &conn->socket, &err) != STATUS_OK) {
+        redis_conn_lose(conn, STATUS_IO, &err);
+        return;
+    }
+    redis_conn_wake_only_at(conn, conn->attempt_deadline_us);
+}
+
+static void conn_on_closed(void *arg)
+{
+    struct redis_conn *conn = arg;
+
+    redis_tls_close(conn->tls);
+    if (conn->closed != NULL)
+        conn->closed(conn->closed_arg);
+    free(conn);
+}
+
+static bool is_numeric(const char *name)
+{
+    struct sockaddr_storage unused;
+
+    return uv_ip4_addr(name, 0, (struct sockaddr_in *)&unused) == 0 ||
+           uv_ip6_addr(name, 0, (struct sockaddr_in6 *)&unused) == 0;
+}
+
+/** Of several addresses later attempts take others. */
+static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
+                             struct addrinfo *found)
+{
+    struct redis_conn *conn = request->data;
+    const struct addrinfo *at = found;
+    char ip[NI_MAXHOST] = "";
+    struct err err = {0};
+
+    conn->is_resolving = false;
+    for (unsigned i = conn->attempts / conn->url.host_count % ADDRESSES_MAX;
+         i > 0 && failure == 0; i--)
+        at = at->ai_next == NULL ? found : at->ai_next;
+    if (failure == 0)
+        (void)getnameinfo(at->ai_addr, at->ai_addrlen, ip, sizeof(ip), NULL, 0,
+                          NI_NUMERICHOST);
+    uv_freeaddrinfo(found);
+    if (ip[0] == '\0')
+        err_set(&err, STATUS_IO, "resolve %s: %s", conn->host.name,
+                failure == 0 ? "no address" : uv_strerror(failure));
+    if (conn->state == CONN_CLOSED)
+        closing_done(&conn->closing);
+    else if (ip[0] != '\0')
+        connect_to(conn, ip);
+    else
+        redis_conn_lose(conn, STATUS_IO, &err);
+}
+
+/** In a thread of libuv: hiredis would block the loop on a slow name server. */
+static void resolve(struct redis_conn *conn)
+{
+    static const struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                                          .ai_socktype = SOCK_STREAM};
+    struct err err = {0};
+    int failure = uv_getaddrinfo(conn->loop, &conn->resolve, conn_on_resolved,
+                                 conn->host.name, NULL, &hints);
+
+    conn->state = CONN_RESOLVING;
+    conn->is_resolving = failure == 0;
+    if (failure == 0)
+        return;
+    err_set(&err, STATUS_IO, "resolve %s: %s", conn->host.name, uv_strerror(failure));
+    redis_conn_lose(conn, STATUS_IO, &err);
+}
+
+static void attempt(struct redis_conn *conn)
+{
+    conn->attempts++;
+    if (!conn->is_named) {
+        conn->host = conn->url.hosts[conn->next_host];
+        conn->moves = 0;
+    }
+    if (conn->guide != NULL && !conn->is_named)
+        redis_guide_ask(conn);
+    else if (conn->url.is_unix)
+        connect_to(conn, NULL);
+    else if (is_numeric(conn->host.name))
+        connect_to(conn, conn->host.name);
+    else
+        resolve(conn);
+}
+
+static void check_attempt(struct redis_conn *conn)
+{
+    struct err err = {0};
+
+    if (clock_mono_us() < conn->attempt_deadline_us && conn->broken.status == STATUS_OK) {
+        redis_conn_wake_at(conn, conn->attempt_deadline_us);
+        return;
+    }
+    err_set(
+        &err, STATUS_TIMEOUT, "connect: no reply within %lld ms",
+        (long long)(conn->state == CONN_ASKING ? conn->timeout_us : attempt_us(conn)) /
+            1000);
+    redis_conn_lose(conn, STATUS_TIMEOUT, &err);
+}
+
+static void conn_on_timer(uv_timer_t *timer)
+{
+    struct redis_conn *conn = timer->data;
+    struct err err;
+
+    conn->timer_at_us = INT64_MAX;
+    if (conn->process != process_generation())
+        return; /* a child has inherited it */
+    switch (conn->state) {
+    case CONN_PAUSING:
+        attempt(conn);
+        break;
+    case CONN_ASKING:
+    case CONN_CONNECTING:
+    case CONN_HANDSHAKE:
+        check_attempt(conn);
+        break;
+    case CONN_UP:
+        redis_conn_check_up(conn);
+        break;
+    case CONN_LOST:
+        err = conn->broken;
+        redis_conn_lose(conn, STATUS_IO, &err);
+        break;
+    case CONN_RESOLVING: /* conn_on_resolved() ends it */
+    case CONN_CLOSED:
+        break;
+    }
+}
+
+enum status redis_conn_open(const struct redis_conn_options *options,
+                            struct redis_conn **ret_conn, struct err *reterr)
+{
+    struct redis_conn *conn = calloc(1, sizeof(*conn));
+    enum status status = STATUS_OK;
+
+    if (conn == NULL)
+        return err_set(reterr, STATUS_NO_MEMORY, "redis connection: no memory");
+    conn->loop = options->loop;
+    conn->process = process_generation();
+    conn->url = *options->url;
+    conn->timeout_us = (int64_t)options->timeout_ms * 1000;
+    conn->on_state = options->on_state;
+    conn->on_message = options->on_message;
+    conn->arg = options->arg;
+    snprintf(conn->key, sizeof(conn->key), "%s",
+             options->key == NULL ? "" : options->key);
+    conn->carrier = conn;
+    list_init(&conn->siblings);
+    list_init(&conn->pending);
+    if (conn->url.is_tls)
+        status = redis_tls_open(&conn->tls, reterr);
+    if (status == STATUS_OK && conn->url.topology == REDIS_SENTINEL)
+        status = redis_guide_open(conn, reterr);
+    if (status != STATUS_OK) {
+        redis_tls_close(conn->tls);
+        free(conn);
+        return status;
+    }
+    uv_timer_init(conn->loop, &conn->timer);
+    conn->timer.data = conn;
+    conn->resolve.data = conn;
+    redis_conn_wake_only_at(conn, 0);
+    if (options->sibling != NULL)
+        list_append(&options->sibling->siblings, &conn->siblings);
+    *ret_conn = conn;
+    return STATUS_OK;
+}
+
+void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg)
+{
+    assert(conn->state != CONN_CLOSED);
+    part_siblings(conn, &(struct err){.text = "closed"});
+    list_remove(&conn->siblings);
+    conn->closed = closed;
+    conn->closed_arg = arg;
+    conn->state = CONN_CLOSED;
+    redis_socket_close(conn->socket);
+    conn->socket = NULL;
+    closing_start(&conn->closing, conn_on_closed, conn);
+    closing_handle(&conn->closing, (uv_handle_t *)&conn->timer);
+    if (conn->is_resolving) {
+        closing_part(&conn->closing);
+        uv_cancel((uv_req_t *)&conn->resolve);
+    }
+    if (conn->guide != NULL)
+        redis_conn_close(conn->guide, closing_done, closing_part(&conn->closing));
+    redis_conn_end_all(conn, STATUS_CANCELLED);
+    closing_done(&conn->closing);
+}
+
+bool redis_conn_is_moving(const struct redis_conn *conn)
+{
+    return conn->carrier->is_moving;
+}
+
+bool redis_conn_is_up(const struct redis_conn *conn)
+{
+    return conn->state == CONN_UP && !conn->carrier->is_moving;
+}
+
+void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other)
+{
+    redis_conn_go(conn, &other->host);
+}
+
+bool redis_conn_is_cluster(const struct redis_conn *conn)
+{
+    return conn->url.topology == REDIS_CLUSTER;
+}
