@@ -2,7 +2,8 @@
  * probes.h - USDT probes of the provider "seckill", for bpftrace and SystemTap.
  *
  * A probe is one instruction that does nothing until a tool attaches to it. A build without
- * <sys/sdt.h> (Debian: systemtap-sdt-dev) has none. app/install/seckill.bt uses them.
+ * <sys/sdt.h> (Debian: systemtap-sdt-dev) or with -DNO_PROBES has none. app/install/seckill.bt
+ * uses them.
  *
  *   request_start(request)                    stage(char *name, us, voucher_id)
  *   request_end(request, char *route, status)
@@ -13,7 +14,7 @@
 #define PROBES_H
 
 /* not for clang-tidy, which would count the branches of the macros */
-#if __has_include(<sys/sdt.h>) && !defined(__clang_analyzer__)
+#if __has_include(<sys/sdt.h>) && !defined(__clang_analyzer__) && !defined(NO_PROBES)
 #define SDT_USE_VARIADIC
 #include <sys/sdt.h>
 #define PROBE(name, ...) STAP_PROBEV(seckill, name, __VA_ARGS__)
