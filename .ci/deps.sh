@@ -3,7 +3,7 @@
 # deps.sh [--dry] [LIST] - install the missing packages of .ci/packages, or of LIST. As root or
 # with sudo. --dry: only print what would be done.
 #
-# The project uses private servers only. So no PostgreSQL, Patroni, Redis, nginx, Prometheus or Docker
+# The project uses private servers only. So no PostgreSQL, Patroni, Redis, nginx, HAProxy, Prometheus or Docker
 # of the system is started, now or at boot; one that is already installed is left alone. No package
 # is removed, such as a Docker that is not from Debian.
 set -eu
@@ -42,7 +42,7 @@ forbid_starts()
         cat >"$policy" <<'END'
 #!/bin/sh
 # Written by seckill's .ci/deps.sh for the time of an installation.
-case $1 in postgresql* | patroni* | redis* | nginx* | prometheus* | docker* | containerd*) exit 101 ;; esac
+case $1 in postgresql* | patroni* | redis* | nginx* | haproxy* | prometheus* | docker* | containerd*) exit 101 ;; esac
 END
         chmod 755 "$policy"
     fi
@@ -61,7 +61,7 @@ allow_starts()
 # Keep new servers from starting at boot.
 disable_at_boot()
 {
-    for service in patroni redis-server nginx prometheus docker; do
+    for service in patroni redis-server nginx haproxy prometheus docker; do
         case " $1 " in
         *" $service "* | *" $service.io "*) update-rc.d "$service" disable >/dev/null ||
             echo "deps.sh: $service could not be kept from starting at boot" >&2 ;;

@@ -4,12 +4,15 @@
 Private servers: two cells, each a Postgres, a Redis and an instance of the service, and a Postgres that
 both replicate to, for the lists. nginx sends each path to its cell. Shoppers order without a pause in
 both cells while Postgres and Redis of the first are killed. Then: no acknowledged order is lost, the
-other cell went on, the aggregate has all orders, and `seckill audit` passes everywhere. At the end the
-first cell is divided on a copy. Exit code 0: all of that holds. The logs stay in var/cells."""
+other cell went on, the aggregate has all orders, and `seckill audit` passes everywhere. Before, each
+balancer whose rules app/docs/scaling.md shows must find the cells: nginx, HAProxy, and Envoy if it is in
+var/envoy. At the end the first cell is divided on a copy. Exit code 0: all of that holds. The logs stay
+in var/cells."""
 
 import contextlib
 import http.client
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,16 +29,8 @@ PAUSE_S = 0.05 # of a shopper between two orders
 OLD_S = 7 # a copy that is up to date looks a few seconds old
 TOLERANCE = 10 # of the rate, because other work of the machine may begin meanwhile; the goal is 0.95
 
-# As in app/docs/scaling.md. The last digit of an id tells whether it is odd.
-UPSTREAM = """map $uri $cell {{
-        ~^/v1/(vouchers|orders)/[0-9]*[02468](/|$) cell0;
-        ~^/v1/(vouchers|orders)/[0-9]*[13579](/|$) cell1;
-        default $any_cell;
-    }}
-    split_clients $request_id $any_cell {{ 50% cell0; * cell1; }}
-    upstream cell0 {{ server 127.0.0.1:{0}; }}
-    upstream cell1 {{ server 127.0.0.1:{1}; }}"""
-LOCATION = "proxy_pass http://$cell; proxy_http_version 1.1; proxy_read_timeout 30s;"
+ENVOY = "var/envoy/bin/envoy"
+FOR_ANY = 100 # requests, of which each cell gets some
 
 
 def expect(what, found, wanted):
@@ -93,6 +88,136 @@ def start_service(program, servers, lists_url, name, stack):
 
 def audit(program, database_url):
     harness.run(program, "audit", env=dict(os.environ, SECKILL_DATABASE_URL=database_url))
+
+
+# -- balancers, with the rules of app/docs/scaling.md --
+
+def rules(language, words):
+    """The block with these words."""
+    document = read(f"{harness.LOAD}/../app/docs/scaling.md")
+    return next(block for block in re.findall(rf"^```{language}\n(.*?)^```$", document, re.M | re.S) if words in block)
+
+
+def with_ports(text, ports):
+    """The document calls the servers of the cells app0 and app1."""
+    return re.sub(r"app([01]):8080", lambda found: f"127.0.0.1:{ports[int(found[1])]}", text)
+
+
+def make_nginx(ports):
+    block = with_ports(rules("nginx", "split_clients $request_id $any_cell"), ports)
+    upstream, location = re.fullmatch(r"(.*)server \{\n    location / \{(.*?)\}\n\}\n", block, re.S).groups()
+    os.makedirs(f"{PLACE}/nginx", exist_ok=True)
+    return harness.Nginx(f"{PLACE}/nginx", 1, location + "proxy_http_version 1.1; proxy_read_timeout 30s;", upstream)
+
+
+class Balancer(harness.Nginx):
+    """Another program, with its configuration."""
+
+    def __init__(self, name, text, *command):
+        self.port = harness.free_port()
+        self.path = f"{PLACE}/{name}"
+        self.command = command
+        self.log = f"{self.path}.log"
+        with open(self.path, "w") as conf:
+            conf.write(text(self.port))
+
+    def start(self):
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *self.command, self.path],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        harness.wait_for(f"{self.command[0]} answers", self.is_up)
+
+    def is_up(self):
+        if self.process.poll() is not None:
+            raise harness.Failed(f"{self.command[0]} ended: {read(self.log)}")
+        return harness.is_taken(self.port)
+
+
+def make_haproxy(ports):
+    def text(port):
+        return f"""defaults
+    mode http
+    timeout connect 5s
+    timeout client 60s
+    timeout server 60s
+{rules("haproxy", "frontend shop")}    bind 127.0.0.1:{port}
+""" + "".join(f"backend cell{number}\n    server app{number} 127.0.0.1:{each}\n" for number, each in enumerate(ports))
+    return Balancer("haproxy.cfg", text, "/usr/sbin/haproxy", "-db", "-f")
+
+
+def make_envoy(ports):
+    def cluster(number):
+        return f"""  - name: cell{number}
+    connect_timeout: 5s
+    load_assignment:
+      cluster_name: cell{number}
+      endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {ports[number]}}}}}}}}}]}}]
+"""
+
+    def text(port):
+        routes = rules("yaml", "safe_regex").replace("\n", "\n" + " " * 14)
+        return f"""static_resources:
+  listeners:
+  - address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: shop
+          http_filters:
+          - name: envoy.filters.http.router
+            typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}
+          route_config:
+            virtual_hosts:
+            - name: shop
+              domains: ["*"]
+              {routes.rstrip()}
+  clusters:
+{cluster(0)}{cluster(1)}"""
+    return Balancer("envoy.yaml", text, ENVOY, "--use-dynamic-base-id", "--concurrency", "1", "-l", "error", "-c")
+
+
+def check_balancer(name, balancer, services, vouchers):
+    """Each request reaches the cell of its voucher or order, and those for any cell reach both."""
+    through = harness.Service(services[0].program, balancer.port, {"SECKILL_JWT_SECRET": shopping.SECRET}, "")
+    admin = through.token(1, "admin")
+    for voucher in vouchers:
+        shopper = through.token(1000 + balancer.port)
+        status, order = through.call("POST", f"/v1/vouchers/{voucher}/orders", shopper)
+        expect(f"{name}: an order of {voucher}", (status, order.get("voucher_id")), (201, voucher))
+        for method, path, token in (("GET", f"/v1/vouchers/{voucher}", None), ("GET", f"/v1/vouchers/{voucher}?x=1", None),
+                                    ("GET", f"/v1/vouchers/{voucher}/events", admin), ("GET", f"/v1/orders/{order['id']}", shopper),
+                                    ("GET", f"/v1/orders/{order['id']}/events", shopper),
+                                    ("POST", f"/v1/orders/{order['id']}/cancel", shopper)):
+            expect(f"{name}: {method} {path}", through.call(method, path, token)[0], 200)
+    for path in ("/", "/v1/vouchers", "/healthz"):
+        expect(f"{name}: GET {path}", through.call("GET", path)[0], 200)
+    before = [asked(service) for service in services]
+    for _ in range(FOR_ANY):
+        expect(f"{name}: GET /openapi.yaml", through.call("GET", "/openapi.yaml")[0], 200)
+    counts = [asked(service) - count for service, count in zip(services, before)]
+    if 0 in counts or sum(counts) != FOR_ANY:
+        raise harness.Failed(f"{name}: of {FOR_ANY} requests for any cell the cells got {counts}")
+
+
+def asked(service):
+    return sum(value for labels, value in service.metrics("seckill_http_requests_total") if "openapi" in labels)
+
+
+def check_balancers(services, vouchers):
+    ports = [service.port for service in services]
+    makers = {"nginx": make_nginx, "HAProxy": make_haproxy}
+    if os.path.exists(ENVOY):
+        makers["Envoy"] = make_envoy
+    for name, make in makers.items():
+        balancer = make(ports)
+        balancer.start()
+        try:
+            check_balancer(name, balancer, services, vouchers)
+        finally:
+            balancer.stop()
+    print(f"the rules find the cell: {', '.join(makers)}")
 
 
 # -- checks --
@@ -215,12 +340,13 @@ def run(program, stack):
     with contextlib.ExitStack() as running:
         services = [start_service(program, cell, url(aggregate, "service"), f"cell{number}", running)
                     for number, cell in enumerate(cells)]
-        nginx = harness.Nginx(PLACE, 1, LOCATION, UPSTREAM.format(*(service.port for service in services)))
-        nginx.start()
-        running.callback(nginx.stop)
         vouchers = [service.create_voucher("cells", 1_000_000) for service in services]
         expect("the cells of the vouchers", [int(voucher) % CELLS for voucher in vouchers], [0, 1])
         check_foreign(services, vouchers)
+        check_balancers(services, vouchers)
+        nginx = make_nginx([service.port for service in services])
+        nginx.start()
+        running.callback(nginx.stop)
         must_refuse(program, url(cells[0], "owner"), "this database holds vouchers of cell 0/2", "--cell", "0/4")
         check_strangers(program, cells, aggregate, stack)
         tokens = shopping.make_tokens(program, PLACE)
