@@ -428,7 +428,7 @@ check-tests: check-most check-it
 check-ci: check-tests check-lint check-contract check-bench check-kubernetes check-lists check-cells
 
 CASES    = 300
-CONTRACT = requests typescript python follow_python follow_go
+CONTRACT = requests typescript python follow_python follow_go traces
 .PHONY: check-contract $(CONTRACT:%=check-contract-%) check-schemathesis check-simulate check-simulate-sql check-load-units check-gdb check-top check-nginx check-model check-install check-interop check-kubernetes check-monitoring check-probes
 # Clients, requests and readers as the guides show them, and random requests.
 check-contract: $(CONTRACT:%=check-contract-%) check-schemathesis

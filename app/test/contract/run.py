@@ -1,9 +1,9 @@
 #!/usr/bin/env -S python3 -B
-"""run.py PROGRAM requests|typescript|python|follow_python|follow_go|schemathesis [CASES]
+"""run.py PROGRAM requests|typescript|python|follow_python|follow_go|traces|schemathesis [CASES]
 
 The contract in use: the requests of app/docs/requests.http, clients that are generated from
-app/api/openapi.yaml, the readers of the history in app/docs/integrator.md, and random requests by
-Schemathesis. Each run has private servers and a service. The generators come from npm and PyPI and
+app/api/openapi.yaml, the readers of the history in app/docs/integrator.md, the collector of traces in
+app/docs/operator.md, and random requests by Schemathesis. Each run has private servers and a service. The generators come from npm and PyPI and
 are kept in var/contract. Exit code 77: cannot run here; the last line says why."""
 
 import contextlib
@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,7 @@ TOOLS = f"{ROOT}/var/contract"
 CONTRACT = f"{ROOT}/app/api/openapi.yaml"
 NPM = ("openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3", "@types/node@22.15.30")
 PYPI = ("openapi-python-client==0.29.1", "schemathesis==4.32.5")
+TRACES = ("vrl-python==0.1.0", "opentelemetry-proto==1.45.2", "PyYAML==6.0.3")
 GO_SQL = "github.com/lib/pq@v1.10.9"
 STOCK = 20
 EVENTS = 250 # more than two pages
@@ -243,6 +245,23 @@ def test_follow_go(world):
     table = world.servers.env["PG_SUPERUSER_URL"] + "?sslmode=disable"
     harness.sql(table, "create table event (id bigint primary key, body json not null)")
     follow(world, [f"{place}/follow"], place, lambda: int(harness.sql(table, "select count(*) from event")[0]), table)
+
+
+# -- traces --
+
+
+def test_traces(world):
+    """A collector turns the lines of an order into spans. Without a sampled traceparent there are none."""
+    venv = fetch("traces", TRACES, [sys.executable, "-m", "venv", "."], ["bin/pip", "install", "--quiet", *TRACES])
+    voucher = world.service.create_voucher("Traced", STOCK)
+    trace_id, parent_id = secrets.token_hex(16), secrets.token_hex(8)
+    for user, flags in ((1, "00"), (2, "01")):
+        status, order = world.service.call("POST", f"/v1/vouchers/{voucher}/orders", world.shopper(user),
+                                           headers={"traceparent": f"00-{trace_id}-{parent_id}-{flags}"})
+        check(status == 201, order)
+    log = f"{world.place}/seckill.log"
+    harness.wait_for("the lock is released", lambda: " name=unlock " in read(log))
+    run("bin/python", "-B", f"{HERE}/traces.py", log, trace_id, parent_id, cwd=venv)
 
 
 # -- random requests --
