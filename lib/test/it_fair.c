@@ -38,22 +38,6 @@ static void wait_queued(struct fixture *fixture, long long wanted)
     FIXTURE_AWAIT(fixture, has_length, &queue);
 }
 
-/**
- * Move the time until which the waiters count as alive, at the server, by `ms`. The keys
- * of the queue do not expire any more until the next heartbeat.
- */
-static void move_beats(struct fixture *fixture, int ms)
-{
-    static const char script[] =
-        "for _, owner in ipairs(redis.call('ZRANGE', 'item:7:queue', 0, -1)) do "
-        "  redis.call('ZINCRBY', 'item:7:beats', ARGV[1], owner) "
-        "end "
-        "redis.call('PERSIST', 'item:7:queue') "
-        "return redis.call('PERSIST', 'item:7:beats')";
-
-    (void)server_int(fixture->server, "EVAL %s 0 %d", script, ms);
-}
-
 /** From now on all happens by messages: nobody tries by time, and nobody counts as dead. */
 static void hold_queue(struct fixture *fixture)
 {

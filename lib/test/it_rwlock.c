@@ -126,7 +126,7 @@ static void test_readers__a_thousand_waiting_enter_together(void **state)
         fixture_wait_asleep(fixture, bob, &readers[i]);
     fixture_hold_timers(fixture);
     before = script_calls(fixture);
-    assert_int_equal(release(fixture, alice, &writer), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &writer), STATUS_OK);
     for (int i = 0; i < READERS; i++)
         assert_granted(fixture, &readers[i]);
     /* the release, and tries in batches */
@@ -156,13 +156,13 @@ static void test_reader__goes_behind_a_writer_that_waits(void **state)
     assert_int_equal(try(fixture, alice, &hasty, &rlock_read), STATUS_BUSY);
     wait_for_it(fixture, alice, &late, &rlock_read);
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &first), STATUS_OK);
     assert_granted(fixture, &writer);
     fixture_settle(fixture);
     assert_waits(&late);
-    assert_int_equal(release(fixture, bob, &writer), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, bob, &writer), STATUS_OK);
     assert_granted(fixture, &late);
-    assert_int_equal(release(fixture, alice, &late), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &late), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -185,18 +185,18 @@ static void test_reader__waits_for_one_writer_at_most(void **state)
     for (int i = 3; i < WRITERS; i++)
         wait_for_it(fixture, alice, &writers[i], &rlock_write);
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, alice, &writers[0]), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &writers[0]), STATUS_OK);
     assert_granted(fixture, &writers[1]);
     fixture_settle(fixture);
     assert_waits(&reader);
-    assert_int_equal(release(fixture, alice, &writers[1]), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &writers[1]), STATUS_OK);
     assert_granted(fixture, &reader);
     fixture_settle(fixture);
     assert_waits(&writers[2]);
-    assert_int_equal(release(fixture, bob, &reader), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, bob, &reader), STATUS_OK);
     for (int i = 2; i < WRITERS; i++) {
         assert_granted(fixture, &writers[i]);
-        assert_int_equal(release(fixture, alice, &writers[i]), STATUS_OK);
+        assert_int_equal(release_to_live(fixture, alice, &writers[i]), STATUS_OK);
     }
     assert_nothing_left(fixture);
 }
@@ -215,12 +215,12 @@ static void test_writer__waits_for_no_reader_that_came_later(void **state)
         wait_for_it(fixture, bob, &early[i], &rlock_read);
     wait_for_it(fixture, alice, &writers[1], &rlock_write);
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, alice, &owner), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &owner), STATUS_OK);
     assert_granted(fixture, &writers[0]);
     for (int i = 0; i < 2; i++)
         wait_for_it(fixture, bob, &late[i], &rlock_read);
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, alice, &writers[0]), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &writers[0]), STATUS_OK);
     for (int i = 0; i < 2; i++)
         assert_granted(fixture, &early[i]); /* they waited for a writer */
     fixture_settle(fixture);
@@ -228,13 +228,13 @@ static void test_writer__waits_for_no_reader_that_came_later(void **state)
         assert_waits(&late[i]);
     for (int i = 0; i < 2; i++) {
         assert_waits(&writers[1]);
-        assert_int_equal(release(fixture, bob, &early[i]), STATUS_OK);
+        assert_int_equal(release_to_live(fixture, bob, &early[i]), STATUS_OK);
     }
     assert_granted(fixture, &writers[1]);
-    assert_int_equal(release(fixture, alice, &writers[1]), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &writers[1]), STATUS_OK);
     for (int i = 0; i < 2; i++) {
         assert_granted(fixture, &late[i]);
-        assert_int_equal(release(fixture, bob, &late[i]), STATUS_OK);
+        assert_int_equal(release_to_live(fixture, bob, &late[i]), STATUS_OK);
     }
     assert_nothing_left(fixture);
 }
@@ -252,12 +252,13 @@ static void test_waiter__that_leaves_lets_the_others_go_on(void **state)
     for (int i = 0; i < 2; i++)
         wait_for_it(fixture, i == 0 ? alice : bob, &readers[i], &rlock_read);
     fixture_hold_timers(fixture);
+    move_beats(fixture, FIXTURE_DAY_MS);
     rlock_cancel(bob, &writer.lock);
     for (int i = 0; i < 2; i++)
         assert_granted(fixture, &readers[i]);
-    assert_int_equal(release(fixture, alice, &owner), STATUS_OK);
-    assert_int_equal(release(fixture, alice, &readers[0]), STATUS_OK);
-    assert_int_equal(release(fixture, bob, &readers[1]), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &owner), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &readers[0]), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, bob, &readers[1]), STATUS_OK);
     /* a reader that is due, for which a writer waits */
     memset(&owner, 0, sizeof(owner));
     memset(readers, 0, sizeof(readers));
@@ -265,25 +266,22 @@ static void test_waiter__that_leaves_lets_the_others_go_on(void **state)
     assert_int_equal(try(fixture, alice, &owner, &rlock_write), STATUS_OK);
     wait_for_it(fixture, alice, &writer, &rlock_write);
     wait_for_it(fixture, bob, &readers[0], &rlock_read);
-    assert_int_equal(release(fixture, alice, &owner), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &owner), STATUS_OK);
     assert_granted(fixture, &writer);
     wait_for_it(fixture, alice, &next, &rlock_write);
     fixture_hold_timers(fixture);
     end_lease(fixture, alice, &writer); /* without a message */
+    move_beats(fixture, FIXTURE_DAY_MS);
     rlock_cancel(bob, &readers[0].lock);
     assert_granted(fixture, &next);
-    assert_int_equal(release(fixture, alice, &writer), STATUS_LOST);
-    assert_int_equal(release(fixture, alice, &next), STATUS_OK);
+    assert_int_equal(release_to_live(fixture, alice, &writer), STATUS_LOST);
+    assert_int_equal(release_to_live(fixture, alice, &next), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
 /** It never comes for its turn: the others wait for as long as it may be alive. */
 static void test_waiter__that_died_is_passed_over(void **state)
 {
-    static const char move_beats[] =
-        "for _, owner in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do "
-        "  if #owner > 1 then redis.call('ZINCRBY', KEYS[1], ARGV[1], owner) end "
-        "end return 1";
     struct fixture *fixture = *state;
     struct rlock_client *client = fixture_client(fixture);
 
@@ -308,8 +306,7 @@ static void test_waiter__that_died_is_passed_over(void **state)
         wait_for_it(fixture, client, &next, other);
         assert_int_equal(release(fixture, client, &owner), STATUS_OK);
         fixture_settle(fixture);
-        (void)server_int(fixture->server, "EVAL %s 1 item:7:beats %d", move_beats,
-                         -PATIENCE_MS);
+        move_beats(fixture, -PATIENCE_MS);
         fixture_pass_ms(fixture, RLOCK_FAIR_BEAT_MS + 1);
         assert_granted(fixture, &next);
         assert_int_equal(release(fixture, client, &next), STATUS_OK);
@@ -407,6 +404,7 @@ static void test_force_release__lets_the_waiters_in(void **state)
         else
             wait_for_it(fixture, bob, &waiter, kinds[i % 2]);
         fixture_hold_timers(fixture);
+        move_beats(fixture, FIXTURE_DAY_MS);
         assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
         assert_granted(fixture, &waiter);
         assert_int_equal(release(fixture, alice, &owner), STATUS_LOST);

@@ -331,6 +331,7 @@ static void test_waiters__are_woken_by_releases_one_each(void **state)
         }
         fixture_hold_timers(fixture);
         before = script_calls(fixture);
+        move_beats(fixture, FIXTURE_DAY_MS);
         for (int i = 0; i < PERMITS; i++)
             call_release(alice, &calls[i]);
         rlock_flush(alice);
@@ -342,7 +343,7 @@ static void test_waiters__are_woken_by_releases_one_each(void **state)
         /* a release, a try for each permit and message, and one in vain */
         ASSERT_NUMBER(script_calls(fixture) - before, <=, 2 + 2 * PERMITS);
         for (int i = 0; i < PERMITS; i++) {
-            assert_int_equal(release(fixture, bob, &waiters[i]), STATUS_OK);
+            assert_int_equal(release_to_live(fixture, bob, &waiters[i]), STATUS_OK);
             await_message(fixture, &waiters[PERMITS + i]);
         }
         for (int i = PERMITS; i < 2 * PERMITS; i++)
@@ -369,6 +370,7 @@ static void test_force_release__frees_all_permits_and_wakes_as_many(void **state
             fixture_wait_asleep(fixture, clients[i % 2], &waiters[i]);
         }
         fixture_hold_timers(fixture);
+        move_beats(fixture, FIXTURE_DAY_MS);
         assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
         while (granted < PERMITS) {
             fixture_run_for(fixture, 1);
@@ -410,6 +412,7 @@ static void test_fair__serves_in_order_of_arrival_and_lets_nobody_overtake(void 
     for (int i = 0; i < WAITERS; i++) {
         struct rlock_client *owner = clients[i < PERMITS ? 0 : i % CLIENTS];
 
+        move_beats(fixture, FIXTURE_DAY_MS);
         call_release(owner, &calls[i]);
         rlock_flush(owner);
         call_acquire_with(owner, &hasty, NAME, &once);
@@ -442,6 +445,7 @@ static void test_waiter__that_leaves_hands_its_turn_on(void **state)
             fixture_wait_asleep(fixture, bob, &waiters[i]);
         }
         fixture_hold_timers(fixture);
+        move_beats(fixture, FIXTURE_DAY_MS);
         end_lease(fixture, alice, &calls[0]); /* without a message */
         rlock_cancel(bob, &waiters[0].lock);
         fixture_wait_answers(fixture, &waiters[1], 1);

@@ -62,6 +62,27 @@ void assert_spins(struct fixture *fixture, struct rlock_client *client,
     assert_int_equal(call.status, STATUS_CANCELLED);
 }
 
+void move_beats(struct fixture *fixture, int ms)
+{
+    static const char script[] =
+        "for _, owner in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do "
+        "  if #owner > 1 then redis.call('ZINCRBY', KEYS[1], ARGV[1], owner) end "
+        "end "
+        "for _, key in ipairs(KEYS) do redis.call('PERSIST', key) end "
+        "return 1";
+
+    (void)server_int(fixture->server,
+                     "EVAL %s 3 " NAME ":beats " NAME ":queue " NAME ":readers %d",
+                     script, ms);
+}
+
+enum status release_to_live(struct fixture *fixture, struct rlock_client *client,
+                            struct call *call)
+{
+    move_beats(fixture, FIXTURE_DAY_MS);
+    return release(fixture, client, call);
+}
+
 long long script_calls(struct fixture *fixture)
 {
     return server_calls(fixture->server, "evalsha") +

@@ -29,6 +29,16 @@ void assert_spins(struct fixture *fixture, struct rlock_client *client,
                   const struct rlock_acquire_options *options, unsigned least_ms,
                   unsigned most_ms);
 
+/**
+ * Move the time until which those queued for NAME count as alive by `ms`, at the server; a
+ * try of a waiter sets it anew. The keys of the queue do not expire until then.
+ */
+void move_beats(struct fixture *fixture, int ms);
+
+/** Release while all that wait count as alive, however busy the machine is. */
+enum status release_to_live(struct fixture *fixture, struct rlock_client *client,
+                            struct call *call);
+
 /** Calls of scripts since the server started. */
 long long script_calls(struct fixture *fixture);
 
