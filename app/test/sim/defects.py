@@ -61,7 +61,7 @@ DEFECTS = [
     ("fence-not-passed", "app/sale/checkout_items.c",
      "        item->placement.fence = rlock_fence(lock);",
      "        item->placement.fence = rlock_fence(lock) + 1;"),
-    ("fence-not-checked", "app/test/sim/sim_sql.c",
+    ("fence-not-checked", "app/test/sim/sim_sql_place.c",
      "newest != 0 && fence_at(place, at) <= newest",
      "newest < 0"),
     ("double-answer", "app/sale/checkout_items.c",

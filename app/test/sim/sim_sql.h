@@ -109,6 +109,11 @@ void sim_sql_begin(void);
 /** The last number of voucher_order_id_seq. */
 int64_t sim_sql_number(void);
 
+/** An id of an order or event of the voucher. */
+int64_t sim_sql_next_id(int64_t voucher_id);
+
+bool sim_sql_is_live(const struct sim_order *order);
+
 /** The clock of the database. */
 int64_t sim_sql_now_us(void);
 
