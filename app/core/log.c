@@ -9,6 +9,7 @@
 #define _GNU_SOURCE // NOLINT(readability-identifier-naming): memrchr, pthread_clockjoin_np
 #include "app/core/log.h"
 
+#include "app/core/rfc3339.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -58,16 +59,13 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static size_t format_line(char *line, enum log_level level, const char *event,
                           const char *fields)
 {
-    int64_t now_us = clock_real_us();
-    time_t now_s = (time_t)(now_us / 1000000);
-    struct tm utc;
+    char now[RFC3339_BYTES];
     size_t len;
 
-    gmtime_r(&now_s, &utc);
-    len = strftime(line, LINE_BYTES, "ts=%Y-%m-%dT%H:%M:%S", &utc);
-    len += (size_t)snprintf(line + len, LINE_BYTES - len, ".%06dZ level=%s event=%s%s%s",
-                            (int)(now_us % 1000000), level_names[level], event,
-                            fields[0] != '\0' ? " " : "", fields);
+    rfc3339_print(clock_real_us(), now);
+    len =
+        (size_t)snprintf(line, LINE_BYTES, "ts=%s level=%s event=%s%s%s", now,
+                         level_names[level], event, fields[0] != '\0' ? " " : "", fields);
     if (len > LINE_BYTES - 1)
         len = LINE_BYTES - 1;
     line[len] = '\n';
