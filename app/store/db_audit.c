@@ -16,30 +16,14 @@ struct check {
     const char *sql;
 };
 
-/* The next check at or after `file`; false: there is none. */
-static bool next_check(const struct embedded **file, struct check *ret_check)
+/* False: the file is no check. */
+static bool read_check(const struct embedded *file, struct check *ret_check)
 {
     static const char folder[] = "sql/audit/";
 
-    for (; (*file)->path != NULL; (*file)++) {
-        if (strncmp((*file)->path, folder, strlen(folder)) == 0 &&
-            sscanf((*file)->bytes, "-- %127[^\n]", ret_check->title) == 1) {
-            ret_check->sql = (*file)++->bytes;
-            return true;
-        }
-    }
-    return false;
-}
-
-static unsigned count_checks(void)
-{
-    const struct embedded *file = embedded_files;
-    struct check check;
-    unsigned count = 0;
-
-    while (next_check(&file, &check))
-        count++;
-    return count;
+    ret_check->sql = file->bytes;
+    return strncmp(file->path, folder, strlen(folder)) == 0 &&
+           sscanf(file->bytes, "-- %127[^\n]", ret_check->title) == 1;
 }
 
 /* Reported row by row: there may be millions. */
@@ -73,14 +57,18 @@ static enum status run_check(struct db *db, const struct check *check,
 enum status db_audit(struct db *db, const struct db_audit *audit, uint64_t *ret_broken,
                      struct err *reterr)
 {
-    const struct embedded *file = embedded_files;
-    unsigned done = 0, count = count_checks();
+    unsigned done = 0, count = 0;
     struct check check;
     uint64_t broken = 0;
     enum status status = db_run(db, "begin isolation level repeatable read, read only",
                                 "snapshot", reterr);
 
-    while (status == STATUS_OK && next_check(&file, &check)) {
+    for (const struct embedded *file = embedded_files; file->path != NULL; file++)
+        count += read_check(file, &check);
+    for (const struct embedded *file = embedded_files;
+         status == STATUS_OK && file->path != NULL; file++) {
+        if (!read_check(file, &check))
+            continue;
         if (audit->on_step != NULL)
             audit->on_step(check.title, done++, count, audit->arg);
         status = run_check(db, &check, audit, &broken, reterr);
