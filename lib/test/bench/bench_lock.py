@@ -2,11 +2,13 @@
 """bench_lock.py BUILD_DIR REDIS_URL - compare the lock library with other libraries, on this
 machine, in one run.
 
-Three workloads:
+Four workloads:
   many       128 locks in flight at once, each under a new name, asynchronous
   one        lock and unlock of one free name by one thread, which waits for each reply
   contended  16 threads or tasks that take turns with one lock; the fairness is the number
              of acquisitions of the most successful thread divided by that of the least
+  topology   as `many`, through a sentinel, and on a cluster of three masters, which share the
+             cores of this machine
 
 The reference of `many` is redis-benchmark with the two scripts of the plain lock, one lock per
 call, 2 connections with 64 calls in flight each (1 with 128 is slower); its pairs per second
@@ -34,8 +36,11 @@ import platform
 import shutil
 import signal
 import statistics
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -46,6 +51,7 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 WITHIN_S = 60 + 2 * SECONDS # for start, warm-up, measurement and the end
 IN_FLIGHT, CONTENDERS = 128, 16
 HELD, HELD_S = 10_000, 60
+MASTERS, SLOTS = 3, 16384
 OWNER = "0123456789abcdef0123456789abcdef:00000001"
 NUMBER = "12345" # of a call; the reply repeats it
 LATEST_US = "9000000000000000" # no call is too late
@@ -90,6 +96,13 @@ class Redis:
         return run("redis-cli", "-h", self.address[0], "-p", self.address[1], *words,
                    env={"REDISCLI_AUTH": self.password or ""}, stdin=stdin).strip()
 
+    def is_up(self, server):
+        if server.poll() is not None:
+            raise Failed("redis-server has ended")
+        with contextlib.suppress(Failed):
+            return self.ask("ping") == "PONG"
+        return False
+
     def version(self):
         lines = self.ask("info", "server").split("\n")
         return next(line.split(":")[1].strip() for line in lines if line.startswith("redis_version"))
@@ -100,6 +113,36 @@ class Redis:
         output = run("redis-benchmark", "-h", self.address[0], "-p", self.address[1], *auth, "--csv",
                    "-c", "2", "-P", "64", "-n", str(CALLS), "-r", str(NAMES), *call)
         return float(output.splitlines()[-1].split('","')[1])
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+def await_true(what, holds):
+    end_s = time.monotonic() + WITHIN_S
+    while not holds():
+        if time.monotonic() > end_s:
+            raise Failed(f"not so in {WITHIN_S} s: {what}")
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def start_redis(*options):
+    """One more server, with nothing on disk, until the end of the block."""
+    port = str(free_port())
+    with tempfile.TemporaryDirectory() as place:
+        config = f"{place}/redis.conf" # in which a sentinel keeps its state
+        with open(config, "w") as out:
+            out.write(f'bind 127.0.0.1\nport {port}\ndir {place}\nsave ""\n')
+        with subprocess.Popen((*DIE_WITH_PARENT, "redis-server", config, *options), stdout=subprocess.DEVNULL) as server:
+            try:
+                redis = Redis(f"redis://127.0.0.1:{port}")
+                await_true("redis-server answers", lambda: redis.is_up(server))
+                yield redis
+            finally:
+                server.kill()
 
 
 # -- our candidates and their references --
@@ -156,11 +199,56 @@ class Asynchronous:
         self.program = f"{build}/bench_lock"
 
     def measure(self, _work, redis):
-        words = run(self.program, redis.url, str(IN_FLIGHT), str(SECONDS), "watch").split()
+        return self.measure_at(redis.url)
+
+    def measure_at(self, url):
+        words = run(self.program, url, str(IN_FLIGHT), str(SECONDS), "watch").split()
         results = dict(zip(words[::2], words[1::2]))
         if results["failures"] != "0":
             raise Failed(f"bench_lock: {results['failures']} failures")
         return {"version": "", "pairs_per_s": float(results["pairs_per_s"]), "acquisitions": []}
+
+
+class Single(Asynchronous):
+    """The reference of the topologies."""
+
+    title, works, role = "librlock, one server", ("topology",), "measure"
+
+
+class Sentinel(Asynchronous):
+    """A sentinel names the server."""
+
+    title, works, role = "librlock, the same behind a sentinel", ("topology",), "measure"
+
+    def measure(self, _work, redis):
+        host, port = redis.address
+        with start_redis("--sentinel") as sentinel:
+            sentinel.ask("sentinel", "monitor", "bench", host, port, "1")
+            if redis.password:
+                sentinel.ask("sentinel", "set", "bench", "auth-pass", redis.password)
+            login = f":{redis.password}@" if redis.password else ""
+            return self.measure_at(f"redis-sentinel://{login}{':'.join(sentinel.address)}?master=bench")
+
+
+class Cluster(Asynchronous):
+    """Three masters."""
+
+    title, works = "librlock, cluster of three masters", ("topology",)
+
+    def measure(self, _work, _redis):
+        with contextlib.ExitStack() as stack:
+            buses = [str(free_port()) for _ in range(MASTERS)]
+            nodes = [stack.enter_context(start_redis("--cluster-enabled", "yes", "--cluster-port", bus))
+                     for bus in buses]
+            for number, node in enumerate(nodes):
+                node.ask("cluster", "set-config-epoch", str(number + 1))
+                node.ask("cluster", "addslotsrange", str(number * SLOTS // MASTERS),
+                         str((number + 1) * SLOTS // MASTERS - 1))
+                nodes[0].ask("cluster", "meet", *node.address, buses[number])
+            await_true("the cluster is complete", lambda: all(
+                "cluster_state:ok" in info and f"cluster_slots_ok:{SLOTS}" in info
+                for info in (node.ask("cluster", "info") for node in nodes)))
+            return self.measure_at("redis-cluster://" + ",".join(":".join(node.address) for node in nodes))
 
 
 class Synchronous:
@@ -265,13 +353,14 @@ def is_copy(path, other):
 
 # The first of each workload is the reference of the others.
 ENTRANTS = (
-    Scripts(), BareHiredis(), Asynchronous(),
+    Scripts(), BareHiredis(), Asynchronous(), Single(), Sentinel(), Cluster(),
     Synchronous("plain", ("one", "contended")), Synchronous("reentrant", ("one", "contended")),
     Synchronous("fair", ("one", "contended")), Synchronous("getset", ("one", "contended")),
     RedisPy(), Node("redlock", "redlock on ioredis", ("many", "one", "contended")),
     Node("ioredis", "ioredis, SET NX and script", ("many", "one")), Redisson(), Redsync())
 WORKS = {"many": ("many, pairs per second", 0.8), "one": ("one thread, pairs per second", 0.6),
-         "contended": ("16 contending, acquisitions per second", None)}
+         "contended": ("16 contending, acquisitions per second", None),
+         "topology": ("by topology, pairs per second", 0.4)}
 
 
 # -- the cost of held locks --
