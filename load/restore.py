@@ -6,7 +6,8 @@ pg_receivewal is the synchronous standby of a private server, so the WAL of an a
 the archive. Shoppers order without a pause, also during the base backup. Then the server is killed and
 its data are removed. It is restored twice: to the end of the WAL, where no acknowledged order may be
 missing, and to a moment during the orders, where none acknowledged before it may be. On the second the
-sale goes on: no id may be given again, and `seckill audit` must pass.
+sale goes on: no id may be given again, and `seckill audit` must pass. The server is a cell, whose vouchers
+keep its number.
 
 MILLIONS of orders, half of them before the base backup, show how long a restore takes; default 0. The
 logs stay in var/restore."""
@@ -28,6 +29,7 @@ ARCHIVE = f"{PLACE}/wal"
 BACKUP = f"{PLACE}/backup"
 ORDERS = 500 # acknowledged in each part of the test
 CHUNK = 1000
+CELL, CELLS = 1, 2
 RECOVERY = """
 restore_command = 'cp "archive/%f" "%p" || cp "archive/%f.partial" "%p"'
 recovery_target_action = 'promote'
@@ -106,6 +108,8 @@ def sell(program, tokens, thousands, stack):
     stack.callback(primary.down)
     primary.up()
     url = primary.env["PG_SUPERUSER_URL"]
+    harness.run(program, "migrate", "--service-role", "seckill_service", "--cell", f"{CELL}/{CELLS}",
+                env=dict(os.environ, SECKILL_DATABASE_URL=primary.env["PG_OWNER_URL"]))
     service = shopping.start_service(program, primary.env["SECKILL_DATABASE_URL"], primary.env["PG_OWNER_URL"],
                                      primary.env["SECKILL_REDIS_URL"], PLACE, stack)
     receiver = receive_wal(url, stack)
@@ -122,6 +126,7 @@ def sell(program, tokens, thousands, stack):
         shoppers.await_more(ORDERS)
         before = time.monotonic()
         moment = harness.sql(url, "select clock_timestamp()")[0]
+        later = int(service.create_voucher("lost", 1))
         shoppers.await_more(ORDERS)
         pair.servers_do(primary, "kill", "postgres")
     finally:
@@ -132,26 +137,29 @@ def sell(program, tokens, thousands, stack):
     with open(f"{primary.directory}/settings") as old, open(f"{BACKUP}/settings", "w") as new:
         new.writelines(line for line in old if "PASSWORD" in line)
     give_to_postgres(f"{BACKUP}/postgres")
-    return shoppers, moment, before
+    return shoppers, moment, before, later
 
 
-def go_on(program, servers, shoppers, tokens, stack):
-    """The sale goes on. Returns the ids of orders that were given before, too."""
+def go_on(program, servers, shoppers, later, tokens, stack):
+    """The sale goes on, with a new voucher, too. Returns the ids that were given before, too."""
     print("advanced to", harness.sql(servers.env["PG_OWNER_URL"], "select * from advance_ids()"))
     service = shopping.start_service(program, servers.env["SECKILL_DATABASE_URL"], servers.env["PG_OWNER_URL"],
                                      servers.env["SECKILL_REDIS_URL"], PLACE, stack)
+    made = int(service.create_voucher("new", 1))
+    if made % CELLS != CELL:
+        raise harness.Failed(f"the new voucher {made} is not one of cell {CELL}/{CELLS}")
     new = shopping.Shoppers(service, shoppers.voucher, tokens[::-1])
     try:
         new.await_more(ORDERS)
     finally:
         new.stop()
     given = {order for order, _ in shoppers.acknowledged.values()}
-    return [order for order, _ in new.acknowledged.values() if order in given]
+    return [order for order, _ in new.acknowledged.values() if order in given] + [made] * (made <= later)
 
 
 def main(program, millions, stack):
     tokens = shopping.make_tokens(program, PLACE)
-    shoppers, moment, before = sell(program, tokens, round(float(millions) * 1000), stack)
+    shoppers, moment, before, later = sell(program, tokens, round(float(millions) * 1000), stack)
     print(f"the disk is lost after {len(shoppers.acknowledged)} acknowledged orders", flush=True)
     latest = restore("latest", stack)
     lost = shoppers.lost(latest.env["PG_OWNER_URL"])
@@ -165,7 +173,7 @@ def main(program, millions, stack):
         raise harness.Failed(f"{len(lost)} orders acknowledged before the moment are LOST: {lost[:5]}")
     if not gone:
         raise harness.Failed("no later order is gone: this test shows nothing")
-    again = go_on(program, earlier, shoppers, tokens, stack)
+    again = go_on(program, earlier, shoppers, later, tokens, stack)
     if again:
         raise harness.Failed(f"{len(again)} ids were given AGAIN, among them {again[:5]}")
     audit(program, earlier)

@@ -1,11 +1,12 @@
 -- After a restore to an earlier moment the ids that were given after that moment would be given again.
--- So advance the ids of vouchers, orders and events past them. Room is left for 65,536 vouchers and for
--- ten billion orders and events, days of sale; the ids suffice for hundreds of restores. Returns the
--- last id of a voucher that may have been used, and the last number of an order.
+-- So advance the ids of vouchers, orders and events past them. Room is left for ten billion orders and
+-- events, and for 256 segments of vouchers, which begin after 67 million orders and events at the
+-- earliest; one of 1,024 cells uses them up with 16,384 vouchers. The ids suffice for hundreds of
+-- restores. Returns the last id of a voucher that may have been used, and the last number of an order.
 create or replace function advance_ids(out last_voucher bigint, out last_number bigint)
 language sql
 as $$
-select setval('voucher_id_seq', v.last_value + 65536),
+select setval('voucher_id_seq', v.last_value + 256 * 65536),
        setval('voucher_order_id_seq', o.last_value + 10000000000)
 from voucher_id_seq v, voucher_order_id_seq o;
 $$;

@@ -132,12 +132,39 @@ static void test_next_voucher_id__begins_a_segment_once(void **state UNUSED)
     PQfinish(other);
 }
 
+/* Sets the sequence of voucher ids, as a restore does. */
+static void set_last_voucher(int64_t id)
+{
+    sandbox_do(sandbox, "select setval('voucher_id_seq', %" PRId64 ")", id);
+}
+
+/* Each voucher of the lost time began a segment. */
+static void test_advance_ids__gives_no_voucher_id_again(void **state UNUSED)
+{
+    int64_t kept, lost = 0, next;
+
+    sandbox_do(sandbox, "update cell set number = 5, cells = 1024");
+    kept = create_voucher();
+    for (int i = 0; i < 3; i++) {
+        pass_numbers(SEGMENT);
+        lost = create_voucher();
+    }
+    assert_in_range(lost - kept, 2 * 65536 + 1, 4 * 65536);
+    set_last_voucher(kept);
+    sandbox_do(sandbox, "select advance_ids()");
+    next = create_voucher();
+    assert_true(next > lost);
+    assert_int_equal(next % 1024, 5);
+    sandbox_do(sandbox, "update cell set number = 0, cells = 1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_place_orders__changes_few_pages_beside_many_old_orders),
         cmocka_unit_test(test_next_voucher_id__begins_a_segment_after_many_numbers),
         cmocka_unit_test(test_next_voucher_id__begins_a_segment_once),
+        cmocka_unit_test(test_advance_ids__gives_no_voucher_id_again),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
