@@ -26,6 +26,7 @@ PLACE = "var/cells"
 CELLS = 2
 ORDERS = 300 # acknowledged in each cell before, while and after the first is away
 PAUSE_S = 0.05 # of a shopper between two orders
+STRANGER = 10**9 # a shopper without orders
 OLD_S = 7 # a copy that is up to date looks a few seconds old
 TOLERANCE = 10 # of the rate, because other work of the machine may begin meanwhile; the goal is 0.95
 
@@ -249,6 +250,17 @@ def check_foreign(services, vouchers):
     print("a voucher of the other cell is 421 misdirected")
 
 
+def place_orders(servers, shopper):
+    """An order of each voucher. Returns their ids."""
+    harness.sql(url(servers, "owner"), f"select count(place_orders(id, array[{shopper}], array[0], null)) from voucher")
+    return harness.run("psql", "-XAtq", "-c", f"select id from voucher_order where user_id = {shopper} order by id",
+                       url(servers, "owner")).split()
+
+
+def number_of(order):
+    return int(order) >> 20
+
+
 def check_split(program, cells, aggregate, stack):
     """Cell 0/2 becomes 0/4 and 2/4, on a copy of its data."""
     with contextlib.suppress(harness.Failed): # its cell may be gone
@@ -257,6 +269,8 @@ def check_split(program, cells, aggregate, stack):
     for _ in range(8):
         harness.sql(url(old, "owner"), "select create_voucher(next_voucher_id(), 'x', '', 1, 1, 5, 1, now(), "
                     "now() + interval '1 h', 60)")
+    ids = [order for cell in cells[::-1] for order in place_orders(cell, STRANGER)]
+    last = number_of(ids[-1])
     before = harness.sql(url(old, "owner"), "select count(*), (select count(*) from voucher_order) from voucher")
     old.down()
     new = harness.Servers(f"{PLACE}/cell2")
@@ -272,7 +286,12 @@ def check_split(program, cells, aggregate, stack):
         after.append(harness.sql(url(servers, "owner"), "select count(*), (select count(*) from voucher_order) from voucher"))
         made = harness.sql(url(servers, "owner"), "select next_voucher_id() % 4")
         expect("a new voucher of the cell", made, [str(number)])
+        placed = place_orders(servers, STRANGER + 1)
+        expect("orders of the vouchers that are left", str(len(placed)), after[-1][0])
+        expect("orders with an earlier number", [order for order in placed if number_of(order) <= last], [])
+        ids += placed
     expect("vouchers and orders after the split", [str(int(a) + int(b)) for a, b in zip(*after)], before)
+    expect("ids of orders that were given twice", len(ids) - len(set(ids)), 0)
     print(f"split: {before} vouchers and orders became {after[0]} and {after[1]}")
 
 
