@@ -152,7 +152,7 @@ static void test_acquire__refuses_a_number_of_permits_that_does_not_fit(void **s
     assert_false(server_has(fixture->server, NAME));
 }
 
-/** A smaller number waits for those that are too many. */
+/** A call with a smaller number waits until fewer permits are in use. */
 static void test_acquire__with_fewer_permits_waits_for_the_others(void **state)
 {
     struct fixture *fixture = *state;

@@ -1,5 +1,5 @@
--- The functions that have changed since they were applied or do not exist, and those that have no file
--- any more. $1, $2: paths and contents of all files.
+-- The functions to create or to drop: they have changed, are missing, or their file is gone. $1, $2:
+-- paths and contents of all files.
 --
 -- Postgres resolves the calls in the body of an SQL-language function when it is created, so its file
 -- begins with "-- after NAME" for each function that it calls.
