@@ -28,7 +28,7 @@ import harness
 import plot
 from deploy import (CONNECTIONS, OLD_ORDERS, STOCK, WORKERS, Deployment, durability, machine, open_loop,
                     raise_file_limit, sold_out, wrk)
-from order_costs import CostMeter
+from order_costs import CostMeter, cpu_s
 from results import compile_result, print_table
 from yardsticks import EmptyServer, Postgres, Redis
 
@@ -96,6 +96,12 @@ class Bench:
         """Send the same requests to another server."""
         return wrk(PLACE, [port], SECONDS, [sold_out(self.sale)], self.count)
 
+    def empty(self, results):
+        before_s = cpu_s(self.empty_mhd.process.pid)
+        report = self.compare(self.empty_mhd.port)
+        results["empty_cpu_us"] = 1e6 * (cpu_s(self.empty_mhd.process.pid) - before_s) / report["requests"]
+        return report
+
     def refusals(self, keys=None):
         return self.sale.measure(SECONDS, [sold_out(self.sale)], self.count, keys, sells=False)
 
@@ -112,6 +118,11 @@ class Bench:
     def mixed(self):
         vouchers = self.vouchers() + MIX * [sold_out(self.sale)]
         return self.sale.measure(SECONDS, vouchers, self.count, sells=None)
+
+    def exchange_us(self):
+        """Duration of a request with a single client and no work."""
+        return open_loop(self.open_loop_program, PLACE, self.empty_mhd.port, SHORT_S, sold_out(self.sale), 0,
+                         connections=1)["p50_us"]
 
     def open_loop(self, seconds, rate, connections=CONNECTIONS):
         voucher, = self.vouchers()
@@ -131,7 +142,7 @@ class Bench:
         """Of a round, in order: name and function."""
         return (
             ("nginx", lambda results: self.compare(self.nginx.port)),
-            ("empty", lambda results: self.compare(self.empty_mhd.port)),
+            ("empty", self.empty),
             ("refusals", lambda results: self.refusals()),
             ("keyed_refusals", lambda results: self.refusals(os.urandom(4).hex())),
             ("orders", self.orders),
@@ -148,6 +159,7 @@ class Bench:
             ("single_us", lambda results: self.open_loop(SHORT_S, 0, 1)["p50_us"]),
             ("pair_us", lambda results: self.redis.pair_us(SHORT_S)),
             ("commit_us", lambda results: self.postgres.commit_us(SHORT_S)),
+            ("exchange_us", lambda results: self.exchange_us()),
         )
 
     def measure_round(self, number, results):
