@@ -1,9 +1,9 @@
 #!/bin/sh
 #
 # changed.sh - print the files that differ from the last commit shared with origin/main, or
-# from HEAD where there is no origin/main. Untracked files are printed too.
+# with main where there is no origin/main. Untracked files are printed too.
 set -eu
 cd "$(dirname "$0")/.."
-base=$(git merge-base HEAD origin/main 2>/dev/null || echo HEAD)
+base=$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null || echo HEAD)
 git diff --name-only --diff-filter=d "$base"
 git ls-files --others --exclude-standard

@@ -253,6 +253,29 @@ static void test_expire_orders__does_not_wait_for_locked_orders(void **state UNU
         assert_string_equal(status_of(held), "unpaid");
 }
 
+/* The sale of the voucher waits meanwhile. */
+static void test_expire_batches__takes_500_orders_at_most(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 1000, 1);
+    char call[192];
+
+    sandbox_do(sandbox,
+               "select place_orders(%" PRId64 ", array(select generate_series(1::bigint,"
+               " 600)), array_fill(0::bigint, array[600]), null)",
+               voucher);
+    sandbox_do(sandbox,
+               "update voucher_order set expires_at = created_at + interval '1 us'"
+               " where voucher_id = %" PRId64,
+               voucher);
+    snprintf(call, sizeof(call),
+             "expire_batches(v, array(select id from voucher_order where"
+             " voucher_id = v and due_to_id > 0)) from (values (%" PRId64
+             "::bigint)) t(v)",
+             voucher);
+    assert_string_equal(sandbox_text(sandbox, "select %s", call), "(500,0)");
+    assert_string_equal(sandbox_text(sandbox, "select %s", call), "(100,1)");
+}
+
 /* -- again -- */
 
 static void test_life__a_shopper_may_order_again_after_an_end(void **state UNUSED)
@@ -615,6 +638,7 @@ int main(void)
         AUDITED_CASE(test_pay_order__is_too_late_after_the_deadline),
         AUDITED_CASE(test_expire_orders__takes_those_that_are_unpaid_and_overdue),
         AUDITED_CASE(test_expire_orders__does_not_wait_for_locked_orders),
+        AUDITED_CASE(test_expire_batches__takes_500_orders_at_most),
         AUDITED_CASE(test_life__a_shopper_may_order_again_after_an_end),
         AUDITED_CASE(test_life__an_end_keeps_older_locks_out),
         AUDITED_CASE(test_life__notifies_when_a_sold_out_voucher_has_stock_again),
