@@ -34,7 +34,7 @@ bool api_read_body(struct api_request *request, const struct json_field *fields,
         api_answer_problem(request, PROBLEM_NOT_JSON);
         return false;
     }
-    status = json_read(http_body(request->http), fields, target, &request->body, &errors);
+    status = json_read(request->http->body, fields, target, &request->body, &errors);
     if (status == STATUS_OK && errors.count == 0)
         return true;
     if (status == STATUS_OK)

@@ -188,7 +188,7 @@ void api_answer_allow(struct api_request *request, const char *allow)
     struct http_reply reply = {.status = 204};
 
     http_reply_add(&reply, "Allow", allow);
-    if (http_method(request->http) == HTTP_OPTIONS)
+    if (request->http->method == HTTP_OPTIONS)
         http_answer(request->http, &reply);
     else
         answer_rendered(request, &rows[PROBLEM_METHOD_NOT_ALLOWED].problem, &reply);
@@ -198,7 +198,7 @@ static void log_failed(struct http_request *http, enum status status)
 {
     char path[256];
 
-    snprintf(path, sizeof(path), "%s", http_path(http));
+    snprintf(path, sizeof(path), "%s", http->path);
     log_event(LOG_WARN, "request_failed", "%s path=\"%s\" status=%s", http_trace(http),
               log_plain(path), status_name(status));
 }

@@ -87,7 +87,7 @@ static inline int64_t api_deadline_us(const struct api_request *request)
 /** Whether more than queue_max requests wait for a backend. */
 static inline bool api_is_full(const struct api_request *request)
 {
-    return http_pending(http_of(request->http)) > request->api->options.queue_max;
+    return http_counts(request->http->http).pending > request->api->options.queue_max;
 }
 
 #endif

@@ -136,15 +136,14 @@ static bool is_refused(struct api_request *request)
 /* A body is kept only for its reader, and after the token. */
 bool api_reads_body(struct http_request *http, void *arg)
 {
-    struct api_request *request = http_context(http);
+    struct api_request *request = http->context;
     struct text id;
-    const struct api_route *route = find_route(http_path(http), http_method(http), &id);
+    const struct api_route *route = find_route(http->path, http->method, &id);
     enum status status;
 
     request->api = arg;
     request->http = http;
-    if (route == NULL || route->method != http_method(http) ||
-        !(route->callers & READS_BODY))
+    if (route == NULL || route->method != http->method || !(route->callers & READS_BODY))
         return false;
     if (!(route->callers & ROLES))
         return request->api->options.dev_login;
@@ -156,9 +155,8 @@ bool api_reads_body(struct http_request *http, void *arg)
 
 void api_handle(struct http_request *http, void *arg)
 {
-    struct api_request *request = http_context(http);
-    enum http_method method =
-        http_method(http) == HTTP_HEAD ? HTTP_GET : http_method(http);
+    struct api_request *request = http->context;
+    enum http_method method = http->method == HTTP_HEAD ? HTTP_GET : http->method;
     const struct api_route *route;
     struct text id;
 
@@ -166,18 +164,18 @@ void api_handle(struct http_request *http, void *arg)
     request->http = http;
     request->arrived_us = clock_mono_us();
     PROBE(request_start, http);
-    request->route = route = find_route(http_path(http), method, &id);
-    if (http_defect(http) != NULL)
-        api_answer_bad_request(request, http_defect(http));
-    else if (route == NULL && method == HTTP_OPTIONS && strcmp(http_path(http), "*") == 0)
+    request->route = route = find_route(http->path, method, &id);
+    if (http->defect != NULL)
+        api_answer_bad_request(request, http->defect);
+    else if (route == NULL && method == HTTP_OPTIONS && strcmp(http->path, "*") == 0)
         api_answer_allow(request, "GET, HEAD, POST, PATCH, OPTIONS");
     else if (route == NULL)
         api_answer_problem(request, PROBLEM_NOT_FOUND);
     else if (route->method != method)
         answer_allow(request);
-    else if (http_body_is_too_large(http))
+    else if (http->is_too_large)
         api_answer_problem(request, PROBLEM_TOO_LARGE);
-    else if (http_body_is_chunked(http) && !(route->callers & READS_BODY))
+    else if (http->is_chunked && !(route->callers & READS_BODY))
         api_answer_bad_request(request, "This body must have a Content-Length.");
     else if (id.bytes != NULL && !text_parse_id(id, &request->id))
         api_answer_bad_request(request,
@@ -196,7 +194,7 @@ static void log_request(struct http_request *http, unsigned status)
 {
     char path[256];
 
-    snprintf(path, sizeof(path), "%s", http_path(http));
+    snprintf(path, sizeof(path), "%s", http->path);
     log_event(LOG_DEBUG, "request", "%s path=\"%s\" status=%u", http_trace(http),
               log_plain(path), status);
 }
@@ -204,7 +202,7 @@ static void log_request(struct http_request *http, unsigned status)
 void api_answered(struct http_request *http, unsigned status, void *arg)
 {
     const struct api *api = arg;
-    const struct api_request *request = http_context(http);
+    const struct api_request *request = http->context;
 
     PROBE(request_end, http, request->route != NULL ? request->route->path : "none",
           status);

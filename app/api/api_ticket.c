@@ -89,7 +89,7 @@ static void issue(struct api_request *request)
         api_answer_problem(request, PROBLEM_NOT_FOUND);
     else if (bits == 0)
         answer_issued(request, TICKET_PURCHASE, 0);
-    else if (http_body(request->http).len == 0)
+    else if (request->http->body.len == 0)
         answer_issued(request, TICKET_CHALLENGE, bits);
     else
         check_proof(request, bits);

@@ -229,7 +229,7 @@ static void copy_metrics(struct worker *worker)
 
     metrics_set(&metrics->postgres_reconnects, store_reconnects(worker->store));
     metrics_set(&metrics->expiry_leader, store_is_expiring(worker->store));
-    metrics_set(&metrics->connections, http_connections(worker->http));
+    metrics_set(&metrics->connections, http_counts(worker->http).connections);
     if (worker->options.index == 0) { /* there is one log, and one database */
         metrics_set(&metrics->log_dropped, log_dropped());
         note_durability(worker);
@@ -270,11 +270,12 @@ static void publish_state(struct worker *worker, int64_t now_us)
 static bool is_drained(const struct worker *worker, int64_t now_us)
 {
     int64_t for_us = now_us - worker->draining_us;
+    struct http_counts http = http_counts(worker->http);
 
-    return http_pending(worker->http) == 0 && checkout_in_flight(worker->checkout) == 0 &&
-           (http_connections(worker->http) == 0 ||
+    return http.pending == 0 && checkout_in_flight(worker->checkout) == 0 &&
+           (http.connections == 0 ||
             (for_us >= worker->options.config->drain_s * INT64_C(1000000) &&
-             (http_open(worker->http) == 0 || for_us > SLOW_CLIENT_US)));
+             (http.open == 0 || for_us > SLOW_CLIENT_US)));
 }
 
 static void worker_on_turn_end(uv_prepare_t *prepare)

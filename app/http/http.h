@@ -14,14 +14,15 @@
 #include "app/http/address.h"
 #include "base/attributes.h"
 #include "base/err.h"
+#include "base/list.h"
 
+#include <stdalign.h>
 #include <uv.h>
 
 #define HTTP_BODY_BYTES_MAX 65536
 #define HTTP_TRACE_BYTES    160 /* of http_trace(), with the NUL */
 
 struct http;
-struct http_request;
 struct http_tls;
 
 enum http_method {
@@ -35,19 +36,33 @@ enum http_method {
 
 /* -- requests: all texts are valid until the request is answered -- */
 
-enum http_method http_method(const struct http_request *request);
-/** Percent-decoded; %00 and malformed escapes are left as they are. */
-const char *http_path(const struct http_request *request);
-/** Empty if `reads_body` did not accept it. */
-struct text http_body(const struct http_request *request);
-/** Whether the body exceeds HTTP_BODY_BYTES_MAX and is discarded. */
-bool http_body_is_too_large(const struct http_request *request);
-/** Whether the body came in chunks. The answer closes the connection. */
-bool http_body_is_chunked(const struct http_request *request);
-
-/** What is malformed in the head or the framing of the body; NULL: nothing. Such a request
- *  must be answered by the handler at once; the answer closes the connection. */
-const char *http_defect(const struct http_request *request);
+struct http_request {
+    enum http_method method;
+    const char *path;  /* percent-decoded; %00 and malformed escapes stay as they are */
+    struct text body;  /* empty if `reads_body` did not accept it */
+    bool is_too_large; /* the body exceeds HTTP_BODY_BYTES_MAX and is discarded */
+    bool is_chunked;   /* the body came in chunks; the answer closes the connection */
+    /* What is malformed in the head or the framing of the body; NULL: nothing. Such a request
+       must be answered by the handler at once; the answer closes the connection. */
+    const char *defect;
+    void *context; /* of the handler: context_bytes, aligned for any type, zeroed */
+    struct http *http;
+    /* the server's: */
+    struct list link; /* in http->free_requests */
+    struct MHD_Connection *connection;
+    struct conn *conn;
+    char *buffer; /* of the body: HTTP_BODY_BYTES_MAX bytes, or NULL */
+    size_t received_bytes;
+    size_t declared_bytes; /* Content-Length, exact up to HTTP_BODY_BYTES_MAX */
+    const char *chunks;    /* where libmicrohttpd places received parts of the body */
+    bool has_id;           /* an X-Request-Id was sent */
+    bool keeps_body;
+    bool is_answered;
+    bool is_suspended;
+    bool is_broken; /* no answer could be rendered: the connection is closed instead */
+    char trace[HTTP_TRACE_BYTES];                /* "" until http_trace() */
+    alignas(max_align_t) unsigned char memory[]; /* of the context */
+};
 
 /** The value of a header; bytes NULL: absent. `*ret_repeated` (may be NULL) tells whether
  *  the header occurs more than once; then the value is the first. */
@@ -71,13 +86,6 @@ const char *http_trace(struct http_request *request);
 
 /** The same if the client sent an id or a traceparent; otherwise NULL. */
 const char *http_trace_sent(struct http_request *request);
-
-/** The context of the request: `context_bytes` of memory for the handler, aligned for any
- *  type, zeroed, valid until the request is answered. */
-void *http_context(struct http_request *request);
-
-/** The server of the request. */
-const struct http *http_of(const struct http_request *request);
 
 /* -- replies -- */
 
@@ -138,7 +146,7 @@ struct http_options {
     unsigned idle_timeout_s;        /* for the next request to arrive, with its headers */
     unsigned request_timeout_s;     /* for a body to arrive, and for an answer to leave */
     size_t listeners_max;
-    size_t context_bytes; /* of http_context() */
+    size_t context_bytes; /* of the context of a request */
     /* Whether to keep the body of a request, whose head has arrived. Otherwise the body is
        received without being stored. */
     bool (*reads_body)(struct http_request *request, void *arg);
@@ -200,20 +208,18 @@ void http_turn(struct http *http);
  *  close their connections. */
 void http_quiesce(struct http *http);
 
-/** Requests passed to the handler and not yet answered. */
-size_t http_pending(const struct http *http);
-
-/** Requests of which a part has arrived and the answer has not yet been sent completely. */
-size_t http_open(const struct http *http);
+struct http_counts {
+    size_t pending; /* requests passed to the handler and not yet answered */
+    size_t open;    /* requests from their first byte to the last one of the answer */
+    size_t connections;
+};
+struct http_counts http_counts(const struct http *http);
 
 /** Print how many connections are in each state, as a JSON object. */
 void http_print(const struct http *http, FILE *out);
 
-/** Open connections. */
-size_t http_connections(const struct http *http);
-
-/** Close all connections; handles close in the next turns of the loop. http_pending() must
- *  be 0. Accepts NULL. */
+/** Close all connections; handles close in the next turns of the loop. No request may be
+ *  pending. Accepts NULL. */
 void http_stop(struct http *http);
 
 /** To be called when the handles have closed. Accepts NULL. */

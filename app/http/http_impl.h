@@ -7,7 +7,6 @@
 #include "base/list.h"
 
 #include <microhttpd.h>
-#include <stdalign.h>
 
 /* -- http_conn.c: connections -- */
 
@@ -75,28 +74,6 @@ MUST_CHECK bool conns_sweep(struct conns *conns);
 
 void conn_peer_address(struct MHD_Connection *connection, uint8_t ret_address[16]);
 
-struct http_request {
-    struct list link; /* in http->free_requests */
-    struct http *http;
-    struct MHD_Connection *connection;
-    struct conn *conn;
-    const char *path;
-    char *body; /* HTTP_BODY_BYTES_MAX bytes, or NULL */
-    size_t body_len;
-    size_t declared_bytes; /* Content-Length, exact up to HTTP_BODY_BYTES_MAX */
-    const char *chunks;    /* where libmicrohttpd places received parts of the body */
-    const char *defect;    /* see http_defect() */
-    enum http_method method;
-    bool is_chunked;
-    bool has_id; /* an X-Request-Id was sent */
-    bool keeps_body;
-    bool is_answered;
-    bool is_suspended;
-    bool is_broken; /* no answer could be rendered: the connection is closed instead */
-    char trace[HTTP_TRACE_BYTES];                 /* "" until http_trace() */
-    alignas(max_align_t) unsigned char context[]; /* options.context_bytes */
-};
-
 struct http {
     uv_poll_t poll;
     uv_timer_t timer;
@@ -107,9 +84,8 @@ struct http {
     size_t stream_count;
     uint64_t visited_ms;
     struct http_options options;
-    size_t pending;   /* see http_pending() */
-    size_t open;      /* see http_open() */
-    bool has_resumed; /* an answer is ready to be sent */
+    size_t pending, open; /* see struct http_counts */
+    bool has_resumed;     /* an answer is ready to be sent */
     bool is_quiesced;
 };
 

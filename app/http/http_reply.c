@@ -66,10 +66,9 @@ static bool is_last(const struct http_request *request)
 /* What a token gives access to is stored by no browser or proxy. Only reads can be stored. */
 static bool is_private(const struct http_request *request)
 {
-    enum http_method method = http_method(request);
     size_t len;
 
-    return (method == HTTP_GET || method == HTTP_HEAD) &&
+    return (request->method == HTTP_GET || request->method == HTTP_HEAD) &&
            http_lookup(request, MHD_HTTP_HEADER_AUTHORIZATION, &len) != NULL;
 }
 

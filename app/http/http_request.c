@@ -1,51 +1,10 @@
-/* http_request.c - what a request carries: method, path, headers, query, body, address. */
+/* http_request.c - looks up headers, parameters of the query, and the client's address. */
 #include "app/http/http_impl.h"
 
 #include <string.h>
 #include <strings.h>
 
 #define FORWARDED_MAX 16
-
-enum http_method http_method(const struct http_request *request)
-{
-    return request->method;
-}
-
-const char *http_path(const struct http_request *request)
-{
-    return request->path;
-}
-
-struct text http_body(const struct http_request *request)
-{
-    return (struct text){request->body, request->body != NULL ? request->body_len : 0};
-}
-
-bool http_body_is_too_large(const struct http_request *request)
-{
-    return request->body_len > HTTP_BODY_BYTES_MAX ||
-           request->declared_bytes > HTTP_BODY_BYTES_MAX;
-}
-
-bool http_body_is_chunked(const struct http_request *request)
-{
-    return request->is_chunked;
-}
-
-const char *http_defect(const struct http_request *request)
-{
-    return request->defect;
-}
-
-void *http_context(struct http_request *request)
-{
-    return request->context;
-}
-
-const struct http *http_of(const struct http_request *request)
-{
-    return request->http;
-}
 
 /* -- headers and query -- */
 

@@ -80,13 +80,14 @@ static struct http_request *request_create(struct http *http, const char *method
     conn_set_state(&http->conns, request->conn, CONN_READING);
     request->method = method_of(method);
     request->path = path[0] == '/' ? path : path_of(path, request->method);
+    request->context = request->memory;
     http->open++;
     return request;
 }
 
 static void request_free(struct http_request *request)
 {
-    free(request->body);
+    free(request->buffer);
     request->http->open--;
     list_append(&request->http->free_requests, &request->link);
 }
@@ -97,19 +98,21 @@ static void free_requests(struct http *http)
         free(request);
 }
 
-/* Keeps the body up to its bound; beyond it only the length. False: close the connection. */
+/* Keeps the body up to its bound. False: close the connection. */
 static bool request_append(struct http_request *request, const char *data, size_t len)
 {
     http_check_chunk(request, data);
-    if (request->keeps_body && request->body_len + len <= HTTP_BODY_BYTES_MAX) {
-        if (request->body == NULL)
-            request->body = malloc(HTTP_BODY_BYTES_MAX);
-        if (request->body == NULL)
+    request->received_bytes += len;
+    request->is_too_large |= request->received_bytes > HTTP_BODY_BYTES_MAX;
+    if (request->keeps_body && !request->is_too_large) {
+        if (request->buffer == NULL)
+            request->buffer = malloc(HTTP_BODY_BYTES_MAX);
+        if (request->buffer == NULL)
             return false;
-        memcpy(request->body + request->body_len, data, len);
+        memcpy(request->buffer + request->body.len, data, len);
+        request->body = (struct text){request->buffer, request->received_bytes};
     }
-    request->body_len += len;
-    return request->body_len <= DISCARD_BYTES_MAX;
+    return request->received_bytes <= DISCARD_BYTES_MAX;
 }
 
 static void request_handle(struct http_request *request)
@@ -137,7 +140,8 @@ static void request_begin(struct http_request *request, const char *method,
         request->defect = "The query is too long.";
     }
     http_check_head(request, method, version);
-    if (request->defect != NULL || http_body_is_too_large(request)) {
+    request->is_too_large = request->declared_bytes > HTTP_BODY_BYTES_MAX;
+    if (request->defect != NULL || request->is_too_large) {
         if (conn != NULL)
             conn->is_refused = true;
         request_handle(request);
@@ -342,19 +346,9 @@ void http_quiesce(struct http *http)
     http->is_quiesced = true;
 }
 
-size_t http_pending(const struct http *http)
+struct http_counts http_counts(const struct http *http)
 {
-    return http->pending;
-}
-
-size_t http_open(const struct http *http)
-{
-    return http->open;
-}
-
-size_t http_connections(const struct http *http)
-{
-    return http->conns.count;
+    return (struct http_counts){http->pending, http->open, http->conns.count};
 }
 
 void http_stop(struct http *http)

@@ -35,7 +35,7 @@ static void on_turn_end(uv_prepare_t *prepare)
 /* "/stream" is a stream where possible, "/page" is a prepared page, "/html" is made for each request, the rest is JSON. */
 static void handle(struct http_request *request, void *arg)
 {
-    bool is_html = strcmp(http_path(request), "/html") == 0;
+    bool is_html = strcmp(request->path, "/html") == 0;
     const struct http_reply reply = {.status = 200,
                                      .content_type = is_html ? "text/html; charset=utf-8"
                                                              : "application/json",
@@ -43,9 +43,9 @@ static void handle(struct http_request *request, void *arg)
                                      .body_len = 2};
 
     (void)arg;
-    if (strcmp(http_path(request), "/stream") == 0 && http_stream(request, 7))
+    if (strcmp(request->path, "/stream") == 0 && http_stream(request, 7))
         return;
-    if (strcmp(http_path(request), "/page") == 0)
+    if (strcmp(request->path, "/page") == 0)
         http_answer_page(request, site.page);
     else
         http_answer(request, &reply);
@@ -284,7 +284,7 @@ static void assert_heard(struct heard *heard, const char *wanted)
 static bool is_alone(void *arg)
 {
     (void)arg;
-    return http_connections(site.http) == 0;
+    return http_counts(site.http).connections == 0;
 }
 
 static bool is_connected(void *arg)
@@ -308,8 +308,9 @@ static void test_stream__lasts_until_the_client_leaves(void **state)
     assert_int_equal(get(other, "/json", "")->status, 200);
     site.events_left = 4;
     assert_heard(&heard, "data: 4 of 7");
-    assert_int_equal(http_connections(site.http), 2);
-    assert_int_equal(http_pending(site.http) + http_open(site.http), 0);
+    assert_int_equal(http_counts(site.http).connections, 2);
+    assert_int_equal(http_counts(site.http).pending, 0);
+    assert_int_equal(http_counts(site.http).open, 0);
     client_close(heard.conn);
     client_close(other);
     assert_true(runs_until(is_alone, NULL));

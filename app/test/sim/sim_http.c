@@ -14,7 +14,8 @@
 
 #define CODE_BYTES 32
 
-struct http_request {
+/* The context of a request. */
+struct sender {
     void *owner;
     struct text key;
 };
@@ -27,9 +28,19 @@ struct http_page {
 struct http_request *sim_http_request(void *owner, struct text key)
 {
     struct http_request *request = sim_alloc(sizeof(*request));
+    struct sender *sender = sim_alloc(sizeof(*sender));
 
-    *request = (struct http_request){owner, {key.bytes, key.len}};
+    *sender = (struct sender){owner, key};
+    *request = (struct http_request){.method = HTTP_POST,
+                                     .path = "/v1/vouchers/1/orders",
+                                     .context = sender,
+                                     .http = sim_shoppers_http(owner)};
     return request;
+}
+
+static void *owner_of(const struct http_request *request)
+{
+    return ((const struct sender *)request->context)->owner;
 }
 
 /* -- answers -- */
@@ -65,7 +76,7 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
     read_member(reply->body, reply->body_len, "\"code\"", code);
     read_member(reply->body, reply->body_len,
                 reply->status < 300 ? "\"id\"" : "\"order_id\"", id);
-    sim_shoppers_on_answer(request->owner, reply->status, code, strtoll(id, NULL, 10));
+    sim_shoppers_on_answer(owner_of(request), reply->status, code, strtoll(id, NULL, 10));
 }
 
 struct http_page *http_page_create(const struct http_reply *reply)
@@ -86,7 +97,7 @@ void http_page_free(struct http_page *page UNUSED)
 
 void http_answer_page(struct http_request *request, struct http_page *page)
 {
-    sim_shoppers_on_answer(request->owner, page->status, page->code, 0);
+    sim_shoppers_on_answer(owner_of(request), page->status, page->code, 0);
 }
 
 /* -- requests -- */
@@ -94,9 +105,11 @@ void http_answer_page(struct http_request *request, struct http_page *page)
 struct text http_header(const struct http_request *request, const char *name,
                         bool *ret_repeated)
 {
+    const struct sender *sender = request->context;
+
     if (ret_repeated != NULL)
         *ret_repeated = false;
-    return strcmp(name, "Idempotency-Key") == 0 ? request->key : (struct text){0};
+    return strcmp(name, "Idempotency-Key") == 0 ? sender->key : (struct text){0};
 }
 
 struct text http_query(const struct http_request *request UNUSED, const char *name UNUSED,
@@ -104,21 +117,6 @@ struct text http_query(const struct http_request *request UNUSED, const char *na
 {
     *ret_repeated = false;
     return (struct text){0};
-}
-
-struct text http_body(const struct http_request *request UNUSED)
-{
-    return (struct text){0};
-}
-
-enum http_method http_method(const struct http_request *request UNUSED)
-{
-    return HTTP_POST;
-}
-
-const char *http_path(const struct http_request *request UNUSED)
-{
-    return "/v1/vouchers/1/orders";
 }
 
 const char *http_trace(struct http_request *request UNUSED)
@@ -136,14 +134,11 @@ bool http_stream(struct http_request *request UNUSED, int64_t id UNUSED)
     return false; /* no shopper listens */
 }
 
-const struct http *http_of(const struct http_request *request)
+struct http_counts http_counts(const struct http *http)
 {
-    return sim_shoppers_http(request->owner);
-}
+    const struct sim_service *service = (const struct sim_service *)(const void *)http;
 
-size_t http_pending(const struct http *http)
-{
-    return sim_shoppers_pending((const struct sim_service *)(const void *)http);
+    return (struct http_counts){.pending = sim_shoppers_pending(service)};
 }
 
 /* -- callers -- */
@@ -156,7 +151,7 @@ void api_identify(struct api_request *request, api_handler identified)
     if (is_identified)
         identified(request);
     else
-        sim_shoppers_on_identify(request->http->owner);
+        sim_shoppers_on_identify(owner_of(request->http));
 }
 
 bool api_has_ticket(struct api_request *request UNUSED)

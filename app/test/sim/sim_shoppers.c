@@ -151,11 +151,11 @@ void sim_shoppers_on_requests(struct sim_service *service)
 }
 
 /* A service is its HTTP server. */
-const struct http *sim_shoppers_http(void *owner)
+struct http *sim_shoppers_http(const void *owner)
 {
     const struct request *request = owner;
 
-    return (const struct http *)(const void *)request->service;
+    return (struct http *)(void *)request->service;
 }
 
 size_t sim_shoppers_pending(const struct sim_service *service)

@@ -59,6 +59,6 @@ struct http_request *sim_http_request(void *owner, struct text key);
 void sim_shoppers_on_answer(void *owner, unsigned status, const char *code,
                             int64_t order_id);
 void sim_shoppers_on_identify(void *owner);
-const struct http *sim_shoppers_http(void *owner);
+struct http *sim_shoppers_http(const void *owner);
 
 #endif
