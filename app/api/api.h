@@ -50,7 +50,7 @@ void api_set_auth(struct api *api, const struct auth *auth);
 
 /** For struct http_options: the size of a request's context, and the callbacks, whose
  *  `arg` is the api. */
-size_t api_context_bytes(void);
+extern const size_t api_context_bytes;
 bool api_reads_body(struct http_request *http, void *arg);
 void api_handle(struct http_request *http, void *arg);
 size_t api_print_event(struct http_listener *listener, char ret_event[HTTP_EVENT_BYTES],

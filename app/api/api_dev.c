@@ -37,7 +37,7 @@ static char *print_token(const char *token, const struct identity *identity)
     char *text;
     int len =
         asprintf(&text, "{\"token\":\"%s\",\"user_id\":\"%" PRId64 "\",\"role\":\"%s\"}",
-                 token, identity->user_id, auth_role_name(identity->role));
+                 token, identity->user_id, auth_role_names[identity->role]);
 
     return len >= 0 ? text : NULL;
 }

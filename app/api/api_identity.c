@@ -123,5 +123,5 @@ void api_identify(struct api_request *request, api_handler identified)
 void api_name_actor(const struct api_request *request, char ret_actor[ACTOR_BYTES])
 {
     snprintf(ret_actor, ACTOR_BYTES, "%s:%" PRId64,
-             auth_role_name(request->identity.role), request->identity.user_id);
+             auth_role_names[request->identity.role], request->identity.user_id);
 }

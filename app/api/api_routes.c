@@ -214,10 +214,7 @@ void api_answered(struct http_request *http, unsigned status, void *arg)
     json_decref(request->body);
 }
 
-size_t api_context_bytes(void)
-{
-    return sizeof(struct api_request);
-}
+const size_t api_context_bytes = sizeof(struct api_request);
 
 struct api *api_create(const struct api_options *options)
 {

@@ -154,16 +154,11 @@ enum status json_read(struct text body, const struct json_field *fields, void *t
 
 /* -- text -- */
 
-static const char *const status_names[] = {
+const char *const json_status_names[] = {
     [ORDER_UNPAID] = "unpaid",     [ORDER_PAID] = "paid",
     [ORDER_REDEEMED] = "redeemed", [ORDER_CANCELLED] = "cancelled",
     [ORDER_EXPIRED] = "expired",   [ORDER_REFUNDED] = "refunded",
 };
-
-const char *json_status_name(enum order_status status)
-{
-    return status_names[status];
-}
 
 /* Without jansson, for speed: every answer to a placed order is printed here, and its texts
    need no escapes. */
@@ -181,7 +176,7 @@ size_t json_print_order(const struct order *order, char ret_text[JSON_ORDER_BYTE
         "{\"id\":\"%" PRId64 "\",\"voucher_id\":\"%" PRId64 "\",\"user_id\":\"%" PRId64
         "\",\"status\":\"%s\",\"price_cents\":%" PRId64 ",\"created_at\":\"%s\""
         ",\"expires_at\":\"%s\"%s%s%s}",
-        order->id, order->voucher_id, order->user_id, status_names[order->status],
+        order->id, order->voucher_id, order->user_id, json_status_names[order->status],
         order->price_cents, created, expires, was_paid ? ",\"paid_at\":\"" : "",
         was_paid ? paid : "", was_paid ? "\"" : "");
 }

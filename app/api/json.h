@@ -58,8 +58,8 @@ void json_errors_add(struct json_errors *errors, const char *field, const char *
 
 /* -- text -- */
 
-/** "unpaid", "paid", ...; static. */
-const char *json_status_name(enum order_status status);
+/** By enum order_status: "unpaid", "paid", ... */
+extern const char *const json_status_names[];
 
 #define JSON_ORDER_BYTES 512
 

@@ -27,17 +27,12 @@ struct auth {
     bool has_kids;
 };
 
-static const char *const role_names[] = {"shopper", "payment", "admin"};
-
-const char *auth_role_name(enum auth_role role)
-{
-    return role_names[role];
-}
+const char *const auth_role_names[] = {"shopper", "payment", "admin"};
 
 bool auth_parse_role(struct text name, enum auth_role *ret_role)
 {
     for (int role = AUTH_SHOPPER; role <= AUTH_ADMIN; role++) {
-        if (text_is(name, role_names[role])) {
+        if (text_is(name, auth_role_names[role])) {
             *ret_role = (enum auth_role)role;
             return true;
         }
@@ -60,7 +55,7 @@ static char *print_and_free(json_t *json)
 static char *encode_header(const struct auth *auth, const char *kid)
 {
     char *json = print_and_free(json_pack(
-        "{s:s, s:s, s:s*}", "alg", jws_alg_name(auth->alg), "typ", "JWT", "kid", kid));
+        "{s:s, s:s, s:s*}", "alg", jws_alg_names[auth->alg], "typ", "JWT", "kid", kid));
     char *text = json != NULL ? malloc(BASE64_TEXT_BYTES(strlen(json))) : NULL;
 
     if (text != NULL)
@@ -303,7 +298,7 @@ static const struct key *choose_key(const struct auth *auth, const json_t *heade
 {
     const json_t *kid = json_object_get(header, "kid");
 
-    if (!is_string(json_object_get(header, "alg"), jws_alg_name(auth->alg)) ||
+    if (!is_string(json_object_get(header, "alg"), jws_alg_names[auth->alg]) ||
         json_object_get(header, "crit") != NULL)
         return NULL;
     for (size_t i = 0; i < auth->key_count; i++) {
@@ -441,7 +436,8 @@ static const char *or_null(const char *text)
 static char *print_claims(const struct auth *auth, const struct identity *identity,
                           int64_t expires_s)
 {
-    const char *role = identity->role != AUTH_SHOPPER ? role_names[identity->role] : NULL;
+    const char *role =
+        identity->role != AUTH_SHOPPER ? auth_role_names[identity->role] : NULL;
     char sub[24];
 
     snprintf(sub, sizeof(sub), "%lld", (long long)identity->user_id);

@@ -38,8 +38,8 @@ struct identity {
     char jti[AUTH_ID_BYTES_MAX + 1]; /* the id of the token; "": none */
 };
 
-/** "shopper", "payment", "admin"; static. */
-const char *auth_role_name(enum auth_role role);
+/** By enum auth_role: "shopper", "payment", "admin". */
+extern const char *const auth_role_names[];
 
 /** False: not the name of a role. */
 MUST_CHECK bool auth_parse_role(struct text name, enum auth_role *ret_role);

@@ -27,12 +27,7 @@ struct jws_key {
     EVP_PKEY *pair;          /* of the others; the public or private half */
 };
 
-const char *jws_alg_name(enum config_alg alg)
-{
-    static const char *const names[] = {"HS256", "RS256", "ES256"};
-
-    return names[alg];
-}
+const char *const jws_alg_names[] = {"HS256", "RS256", "ES256"};
 
 /* -- keys -- */
 

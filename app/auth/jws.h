@@ -16,8 +16,8 @@ struct jws_key;
 
 enum jws_use { JWS_VERIFY, JWS_SIGN };
 
-/** "HS256", "RS256", "ES256": the names in a token's header; static. */
-const char *jws_alg_name(enum config_alg alg);
+/** By enum config_alg, as in a token's header: "HS256", "RS256", "ES256". */
+extern const char *const jws_alg_names[];
 
 /**
  * @text  the secret of HS256, otherwise a public key (JWS_VERIFY) or private key (JWS_SIGN)

@@ -433,7 +433,7 @@ static enum status start_http(struct worker *worker, struct err *reterr)
         .listeners_max = (size_t)config->listeners_max,
         .idle_timeout_s = (unsigned)config->idle_timeout_s,
         .request_timeout_s = (unsigned)config->request_timeout_s,
-        .context_bytes = api_context_bytes(),
+        .context_bytes = api_context_bytes,
         .reads_body = api_reads_body,
         .handle = api_handle,
         .print_event = api_print_event,
