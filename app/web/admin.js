@@ -132,6 +132,7 @@ function drawNow() {
     tile('Connections', delta ? count(delta.connections) : '–');
 }
 
+/* A screen reader announces a new problem (aria-relevant), not each second of its age. */
 function drawProblems() {
     const list = byId('problems');
     const problems = findProblems(stats, age);

@@ -65,6 +65,18 @@ def test_shop__has_no_violations(world):
     world.browser.resize(DESK)
 
 
+def test_shop__in_chinese_has_no_violations(world):
+    browser, world.browser = world.browser, world.chinese()
+    try:
+        shop = Shop(world, stock=5)
+        check(world, "shop in Chinese")
+        shop.press()
+        world.browser.wait_text(shop.message, "抢到了")
+        check(world, "shop in Chinese, with an order")
+    finally:
+        world.browser = browser
+
+
 def test_dashboard__has_no_violations(world):
     voucher = world.voucher(stock=3)
     world.browser.open(f"{world.url}/admin")
@@ -82,3 +94,14 @@ def test_dashboard__has_no_violations(world):
     browser.one("dialog[open] .close").click()
     browser.one(f"{row(voucher)} button:nth-of-type(2)").click()
     check(world, "dashboard, restock")
+
+
+def test_dashboard__with_an_incident_has_no_violations(world):
+    browser = open_dashboard(world)
+    world.servers("stop", "redis")
+    try:
+        browser.wait_text("#problems", "Redis has been away")
+        check(world, "dashboard, Redis is away")
+    finally:
+        world.servers("start", "redis")
+    browser.wait_text("#health", "Redis up")
