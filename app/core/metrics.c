@@ -321,10 +321,12 @@ void metrics_print_stats(FILE *out, const struct all_metrics *all)
     fprintf(out,
             ",\"queue\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"connections\":%" PRIu64
             ",\"locks_lost\":%" PRIu64 ",\"postgres_up\":%" PRIu64
-            ",\"redis_up\":%" PRIu64 ",\"bypassing\":%" PRIu64 "}",
+            ",\"redis_up\":%" PRIu64 ",\"bypassing\":%" PRIu64
+            ",\"expiry_leader\":%" PRIu64 ",\"durability\":\"%s\"}",
             printer.sum.queue_depth, printer.sum.in_flight, printer.sum.connections,
             printer.sum.lock_lost, printer.sum.postgres_up, printer.sum.redis_up,
-            printer.sum.bypassing);
+            printer.sum.bypassing, printer.sum.expiry_leader,
+            durability_names[atomic_load(&all->loops[0]->durability)]);
 }
 
 void metrics_publish_state(struct metrics *metrics, char *state)

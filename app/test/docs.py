@@ -309,6 +309,13 @@ def test_monitoring__uses_metrics_and_labels_that_exist(world):
             check(f'{label}="{value}"' in live, f"{MONITORING} uses {label}={value}, which does not exist")
 
 
+def test_problems__name_sections_of_the_guide(_world):
+    """What the dashboard says is wrong."""
+    sections = set(re.findall(r"`, '([\w-]+)'\)", read("app/web/problems.js")))
+    headings = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", read(OPERATOR), re.M)}
+    check(sections and sections <= headings, f"problems.js: not in the guide: {sections - headings}")
+
+
 def test_events__are_those_of_the_sources(_world):
     sources = read_all("app/[!t]*/*.c")
     check_same(first_cells(section(OPERATOR, "Logs")), set(re.findall(r'LOG_\w+,\s*"(\w+)"', sources)), "log events")

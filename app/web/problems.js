@@ -2,6 +2,7 @@
 
 const STOPPED_MS = 3500;   /* after its last report an instance is missing */
 const FORGOTTEN_MS = 60000; /* then it was removed on purpose */
+const TAKEOVER_MS = 5000;   /* another instance expires orders by then */
 
 const failures = {
     overloaded: 'orders per second are refused because the queues are full',
@@ -16,6 +17,12 @@ function held(stats, condition) {
     return since.length > 0 ? stats.nowMs() - Math.min(...since) : undefined;
 }
 
+/* How long a condition has held in all instances; undefined: not in all. */
+function heldInAll(stats, condition) {
+    const since = stats.instances().map((row) => row.since[condition]);
+    return since.length > 0 && !since.includes(undefined) ? stats.nowMs() - Math.max(...since) : undefined;
+}
+
 /**
  * The problems that the stats show, the worst first.
  *
@@ -27,12 +34,20 @@ export function findProblems(stats, age) {
     const problems = [];
     const add = (text, section) => problems.push({text, section});
     const noPostgres = held(stats, 'noPostgres'), noRedis = held(stats, 'noRedis'), bypassed = held(stats, 'bypassed');
+    const notDurable = held(stats, 'notDurable'), noStandby = held(stats, 'noStandby');
+    const notExpiring = stats.isShared ? heldInAll(stats, 'notExpiring') : undefined;
     if (noPostgres !== undefined)
         add(`Postgres has been away for ${age(noPostgres)}: nothing can be sold.`, 'failures');
     if (bypassed !== undefined)
         add(`Orders have been sold without locks for ${age(bypassed)}, because Redis is away.`, 'failures');
     else if (noRedis !== undefined)
         add(`Redis has been away or has refused writes for ${age(noRedis)}: nothing can be sold.`, 'failures');
+    if (notDurable !== undefined)
+        add(`Orders have not been durable for ${age(notDurable)}: a crash of Postgres can lose them.`, 'postgres');
+    if (noStandby !== undefined)
+        add(`Durability has been local only for ${age(noStandby)}: no synchronous standby is attached.`, 'failures');
+    if (noPostgres === undefined && notExpiring > TAKEOVER_MS)
+        add(`No instance has expired unpaid orders for ${age(notExpiring)}: their stock does not return.`, 'alerts');
     const outcomes = stats.at(stats.lastSecond())?.outcomes ?? {};
     for (const [outcome, text] of Object.entries(failures)) {
         if (outcomes[outcome] > 0)

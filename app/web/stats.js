@@ -15,6 +15,9 @@ const conditions = {
     noPostgres: (one) => one.postgres_up < one.loops,
     noRedis: (one) => one.redis_up < one.loops,
     bypassed: (one) => one.bypassing > 0,
+    notDurable: (one) => one.durability === 'none',
+    noStandby: (one, hadStandby) => hadStandby && one.durability === 'local',
+    notExpiring: (one) => one.expiry_leader === 0,
 };
 
 function sum(list) {
@@ -65,6 +68,7 @@ export class Stats {
         this.last = new Map();    /* instance: {atMs, stats, delta} */
         this.seconds = new Map(); /* second: Map of instance to delta */
         this.offsetMs = 0;        /* clock of the service minus clock of the device */
+        this.hadStandby = false;  /* some instance saw a synchronous standby */
     }
 
     /** Add the answer of GET /v1/stats. */
@@ -86,8 +90,9 @@ export class Stats {
         const gapMs = before ? atMs - before.atMs : 0;
         if (before && gapMs <= 0)
             return;
+        this.hadStandby ||= stats.durability === 'remote';
         for (const [name, isSo] of Object.entries(conditions)) {
-            if (isSo(stats))
+            if (isSo(stats, this.hadStandby))
                 row.since[name] = before?.since[name] ?? atMs;
         }
         if (before && gapMs < GAP_MAX_MS && before.stats.started_ms === stats.started_ms) {

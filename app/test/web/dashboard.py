@@ -1,8 +1,49 @@
 """dashboard.py - the dashboard as an operator meets it."""
 
+import os
 import re
+import subprocess
 
+import harness
 from browser import DESK, PHONE
+
+EXPIRY_LOCK = 5265717970 # see sql/queries/lead_expiry.sql
+
+# What instances have reported, each at so many seconds before now, and what the page then says.
+WELL = {"started_ms": 1, "loops": 2, "postgres_up": 2, "redis_up": 2, "bypassing": 0, "expiry_leader": 0, "durability": "remote",
+        "requests": 0, "outcomes": {}, "stages": {name: {"buckets": []} for name in ("total", "lock", "commit")},
+        "batches": {"sum": 0, "buckets": []}, "queue": 0, "in_flight": 0, "connections": 0}
+LEADER = {"expiry_leader": 1}
+LOCAL = {**LEADER, "durability": "local"}
+UNSAFE = {**LEADER, "durability": "none"}
+NO_POSTGRES = {"postgres_up": 1}
+BYPASSED = {"redis_up": 0, "bypassing": 2}
+TROUBLES = (
+    ([(20, "a", {}), (20, "b", LEADER), (1, "a", {}), (1, "b", LEADER)], []),
+    ([(12, "a", NO_POSTGRES), (1, "a", NO_POSTGRES), (1, "b", LEADER)],
+     ["Postgres has been away for 12 s: nothing can be sold. failures"]),
+    ([(12, "a", BYPASSED), (1, "a", BYPASSED), (1, "b", LEADER)],
+     ["Orders have been sold without locks for 12 s, because Redis is away. failures"]),
+    ([(90, "a", LEADER), (40, "a", LOCAL), (1, "a", LOCAL)],
+     ["Durability has been local only for 40 s: no synchronous standby is attached. failures"]),
+    ([(40, "a", LOCAL), (1, "a", LOCAL)], []), # there never was a standby
+    ([(3, "a", UNSAFE), (1, "a", UNSAFE)],
+     ["Orders have not been durable for 3 s: a crash of Postgres can lose them. postgres"]),
+    ([(90, "a", LEADER), (90, "b", {}), (40, "a", {}), (1, "a", {}), (1, "b", {})],
+     ["No instance has expired unpaid orders for 40 s: their stock does not return. alerts"]),
+    ([(90, "a", LEADER), (90, "b", {}), (3, "a", {}), (1, "a", {}), (1, "b", {})], []), # b may take over
+    ([(9, "a", {}), (1, "b", LEADER)], ["Instance a has not reported for 9 s. failures"]),
+)
+FIND = """
+const [reports, well, done] = arguments;
+Promise.all([import('/web/stats.js'), import('/web/problems.js')]).then(([{Stats}, {findProblems}]) => {
+    const stats = new Stats(), nowMs = 2e12;
+    stats.nowMs = () => nowMs;
+    const items = reports.map(([age, instance, report]) => [`${nowMs - age * 1000}-0`, instance, {...well, ...report}]);
+    stats.update({now_ms: nowMs, is_shared: true, stage_bounds_us: [1], items});
+    done(findProblems(stats, (ms) => `${Math.floor(ms / 1000)} s`).map(({text, section}) => `${text} ${section}`));
+}, (failure) => done([String(failure)]));
+"""
 
 
 def open_dashboard(world, afresh=True):
@@ -163,6 +204,38 @@ def test_redis__away_is_told_and_the_page_lives_on(world):
         world.servers("start", "redis")
     browser.wait_text("#health", "Redis up")
     browser.wait("no trouble", lambda: browser.text("#notice") == "" and "Redis" not in browser.text("#problems"))
+
+
+def test_problems__are_told_in_words_with_a_section_of_the_guide(world):
+    browser = world.browser
+    browser.open(f"{world.url}/admin")
+    for reports, expected in TROUBLES:
+        told = browser.driver.execute_async_script(FIND, reports, WELL)
+        assert told == expected, (reports, told)
+
+
+def test_stats__say_who_expires_orders_and_how_durable_they_are(world):
+    def report():
+        return world.call("GET", "/v1/stats", world.admin)["items"][-1][2]
+    world.browser.wait("a report", lambda: (report()["expiry_leader"], report()["durability"]) == (1, "local"))
+
+
+def test_expiry__that_nobody_does_is_told(world):
+    """Another session waits for its lock, gets it when the session of the service ends, and keeps it."""
+    browser = open_dashboard(world)
+    url = world.private.env["PG_SUPERUSER_URL"]
+    locks = f"from pg_locks where locktype = 'advisory' and objid::bigint = {EXPIRY_LOCK % 2 ** 32} and"
+    with subprocess.Popen(["psql", "-XAtqc", f"select pg_advisory_lock({EXPIRY_LOCK})", "-c", "select pg_sleep(3600)", url],
+                          env={**os.environ, "PGAPPNAME": "thief"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as thief:
+        try:
+            browser.wait("it waits", lambda: harness.sql(url, f"select 1 {locks} not granted") == ["1"])
+            harness.sql(url, f"select pg_terminate_backend(pid) {locks} granted")
+            browser.wait_text("#problems", "No instance has expired unpaid orders for ")
+            assert "operator.md#alerts" in browser.text("#problems")
+        finally:
+            thief.kill()
+            harness.sql(url, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'thief'")
+    browser.wait("no trouble", lambda: "expired" not in browser.text("#problems"))
 
 
 def test_stats__are_for_admins_and_check_what_is_asked(world):
