@@ -37,16 +37,35 @@ const [redoc, yaml, output] = process.argv.slice(2);
 const escaped = (text) => text.replace(/<\/(?=script)/gi, "<\\/");
 const contract = require(fs.realpathSync(yaml)).parse(fs.readFileSync("app/api/openapi.yaml", "utf8"), { maxAliasCount: -1 });
 const logo = "https://cdn.redoc.ly/redoc/logo-mini.svg"; // Redoc would load it
-const options = { expandResponses: "200,201" };
+// Long lines of the samples wrap: what scrolls sideways cannot be reached by the keyboard in all browsers.
+const options = { expandResponses: "200,201", theme: { typography: { code: { wrap: true } } } };
+// Redoc has no h4: an h5 is one level below the heading before it. It makes some when the reader opens an answer.
+const mend = (page) => {
+    const setLevels = () => {
+        let level = 0;
+        for (const each of page.querySelectorAll("h1, h2, h3, h5")) {
+            if (each.matches("h5"))
+                each.setAttribute("aria-level", level + 1);
+            else
+                level = Number(each.tagName[1]);
+        }
+    };
+    new MutationObserver(setLevels).observe(page, { childList: true, subtree: true });
+};
 fs.writeFileSync(output, `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
 <title>seckill ${contract.info.version}: API</title>
-<body style="margin: 0">
+<style>body { margin: 0 } pre { overflow-wrap: anywhere }</style>
+<body>
 <main id="page"></main>
 <script>${escaped(fs.readFileSync(redoc, "utf8")).replaceAll(logo, "data:,")}</script>
-<script>Redoc.init(${escaped(JSON.stringify(contract))}, ${JSON.stringify(options)}, document.getElementById("page"));</script>
+<script>
+const page = document.getElementById("page");
+(${mend})(page);
+Redoc.init(${escaped(JSON.stringify(contract))}, ${JSON.stringify(options)}, page);
+</script>
 `);
 END

@@ -39,6 +39,7 @@ class Browser:
         options.add_experimental_option("prefs", {"intl.accept_languages": language})
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+        self.driver.set_script_timeout(DEADLINE_S)
         self.cdp("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
         self.resize(size)
         self.be_dark(dark)
