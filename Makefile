@@ -198,7 +198,7 @@ $(LOAD): $(BUILD)/librlock.a
 	$(Q)$(CC) $(SANITIZE) $(LDFLAGS) -Wl,--as-needed -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -lm
 
 .PHONY: deps
-deps: ## install the packages of .ci/packages that are missing; DRY=1 only prints them
+deps: ## install the packages of .ci/packages that are missing; DRY=1 only prints what it would do
 	@.ci/deps.sh $(if $(DRY),--dry)
 
 build/deps.ok: .ci/packages .ci/deps.sh
@@ -553,15 +553,17 @@ LINTED_FILES   = $(call linted,$(C_FILES))
 LINTED_SCRIPTS = $(call linted,$(SCRIPTS))
 TIDY           = $(LINTED_SRC:%.c=build/tidy/%.ok)
 
-.PHONY: check-lint check-lint-fast check-changed check-settings check-deps check-subjects check-reuse check-openapi check-format check-shell check-cppcheck check-tidy
+.PHONY: check-lint check-lint-fast check-changed check-settings check-deps check-dry check-subjects check-reuse check-openapi check-format check-shell check-cppcheck check-tidy
 check-lint: check-lint-fast check-tidy
-check-lint-fast: check-settings check-deps check-subjects check-reuse check-openapi check-format check-shell check-cppcheck
+check-lint-fast: check-settings check-deps check-dry check-subjects check-reuse check-openapi check-format check-shell check-cppcheck
 check-changed: $(BUILD)/seckill # not by two makes at a time
 	@+$(MAKE) --no-print-directory LINT_ONLY="none $$(.ci/changed.sh)" check-lint
 check-settings: $(BUILD)/seckill
 	$(CHECK) "table of settings" .ci/settings.sh $<
 check-deps:
 	$(CHECK) dependencies awk -f .ci/check-deps.awk $(foreach f,$(C_FILES),$(if $(findstring /test/,$f),,$f))
+check-dry:
+	$(CHECK) "make deps DRY=1" .ci/dry.sh
 check-subjects:
 	$(CHECK) "subjects of commits" .ci/subjects.sh
 check-reuse: build/deps.ok

@@ -1,7 +1,8 @@
 #!/bin/sh
 #
 # deps.sh [--dry] [LIST] - install the missing packages of .ci/packages, or of LIST. As root or
-# with sudo. --dry: only print what would be done.
+# with sudo. --dry: only print what would be done. OS_RELEASE: for a test, in place of
+# /etc/os-release.
 #
 # The project uses private servers only. So no PostgreSQL, Patroni, Redis, nginx, HAProxy, Prometheus or Docker
 # of the system is started, now or at boot; one that is already installed is left alone. No package
@@ -26,7 +27,7 @@ is_installed()
 list_missing()
 {
     # shellcheck source=/dev/null
-    system=$(. /etc/os-release && echo "$ID")
+    system=$(. "${OS_RELEASE:-/etc/os-release}" && echo "$ID")
     sed 's/#.*//' "$list" | while read -r package only; do
         [ -z "$package" ] || [ "${only:-$system}" != "$system" ] || is_installed "$package" ||
             printf ' %s' "$package"
@@ -58,28 +59,41 @@ allow_starts()
     fi
 }
 
-# Keep new servers from starting at boot.
-disable_at_boot()
+# The services of these packages that would start at boot.
+list_services()
 {
     for service in patroni redis-server nginx haproxy prometheus docker; do
         case " $1 " in
-        *" $service "* | *" $service.io "*) update-rc.d "$service" disable >/dev/null ||
-            echo "deps.sh: $service could not be kept from starting at boot" >&2 ;;
+        *" $service "* | *" $service.io "*) echo "$service" ;;
         esac
     done
 }
 
+disable_at_boot()
+{
+    for service in $(list_services "$1"); do
+        update-rc.d "$service" disable >/dev/null ||
+            echo "deps.sh: $service could not be kept from starting at boot" >&2
+    done
+}
+
 missing=$(list_missing)
-if [ -n "$dry" ]; then
-    [ -n "$missing" ] && echo "would run: apt-get install$missing" || echo "no package is missing"
+if [ -z "$missing" ]; then
+    [ -z "$dry" ] || echo "no package is missing"
     exit 0
 fi
-[ -n "$missing" ] || exit 0
-[ -n "${SUDO_UID:-}" ] || echo "missing Debian packages:$missing"
 if ! command -v apt-get >/dev/null; then
-    echo "deps.sh: this is not Debian; install the equivalents of these packages" >&2
+    echo "deps.sh: this is not Debian; install the equivalents of:$missing" >&2
     exit 1
 fi
+if [ -n "$dry" ]; then
+    sudo=$([ "$(id -u)" -eq 0 ] || echo "sudo ")
+    echo "would run: ${sudo}apt-get update"
+    echo "would run: ${sudo}apt-get install --no-remove --no-install-recommends$missing"
+    [ -z "$(list_services "$missing")" ] || echo "no server of these packages would start, now or at boot"
+    exit 0
+fi
+[ -n "${SUDO_UID:-}" ] || echo "missing Debian packages:$missing"
 if [ "$(id -u)" -ne 0 ]; then
     if ! command -v sudo >/dev/null; then
         echo "deps.sh: needs root or sudo for: apt-get install$missing" >&2
