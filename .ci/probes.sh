@@ -1,7 +1,7 @@
 #!/bin/sh
 #
 # probes.sh PROGRAM - check that PROGRAM has the probes that app/core/probes.h lists, and that
-# seckill.bt uses no other ones.
+# seckill.bt uses no other ones; where bpftrace can run, also the syntax of seckill.bt.
 set -eu
 program=$1
 
@@ -22,3 +22,9 @@ sed -n 's/^usdt:$1:seckill:\([a-z_]*\).*/\1/p' app/install/seckill.bt | sort -u 
     echo "probes.sh: seckill.bt uses probes that do not exist: $(comm -23 "$files/used" "$files/built")" >&2
     exit 1
 }
+if bpftrace -d -e 'BEGIN { exit(); }' >/dev/null 2>&1; then
+    bpftrace -d app/install/seckill.bt "$program" >"$files/tree" 2>&1 || {
+        grep -v -e '^AST' -e '^ *$' "$files/tree" >&2
+        exit 1
+    }
+fi
