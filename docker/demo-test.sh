@@ -94,7 +94,7 @@ end_test()
     if docker info >/dev/null 2>&1; then
         remove_probe
         (remove_test) || code=1
-        [ -n "$docker_pid" ] || docker rmi -f "$SECKILL_IMAGE" "$SECKILL_IMAGE-load" "$SECKILL_IMAGE-patroni" >/dev/null 2>&1 || true
+        [ -n "$docker_pid" ] || docker rmi -f "$SECKILL_IMAGE" "$SECKILL_IMAGE-plain" "$SECKILL_IMAGE-load" "$SECKILL_IMAGE-patroni" >/dev/null 2>&1 || true
     fi
     stop_docker || code=1
     exit "$code"

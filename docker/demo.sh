@@ -179,13 +179,14 @@ run_demo()
     echo "building the service"
     quietly build $compose build migrate load
     echo "starting Postgres, Redis, two instances, nginx, Prometheus"
+    start=$(date +%s)
     quietly up $compose up -d
     wait_for 60 is_answering || fail "no answer from $url; docker/demo.sh down removes the demo"
     admin=$(token --user 1 --role admin) || fail "cannot create a token: $admin"
     shopper=$(token --user 1001)
     voucher=$(make_voucher)
     order=$(post "$shopper" "/v1/vouchers/$voucher/orders" | id_in)
-    echo "sold: order $order of voucher $voucher"
+    echo "sold $(($(date +%s) - start)) s after the start: order $order of voucher $voucher"
     echo "load proof: 4000 shoppers, 1000 pieces"
     quietly proof $compose run --rm -T load
     tail -n 1 "$place/proof.log"
@@ -320,7 +321,7 @@ check_readme()
             { block = block $0 "\n" }
             /^docker compose/ { wanted = 1 }' README.md | sed "s,127.0.0.1:8080,127.0.0.1:$PORT,"
     } >"$place/readme.sh"
-    quietly readme env COMPOSE_PROJECT_NAME="$project" $(cat "$place/images") sh "$place/readme.sh"
+    quietly readme env COMPOSE_PROJECT_NAME="$project" COMMIT="$commit" $(cat "$place/images") sh "$place/readme.sh"
     case $(tail -n 1 "$place/readme.log") in
     *'"status":"unpaid"'*) echo "the README sold an order" ;;
     *) fail "the README sold nothing: $(tail -n 2 "$place/readme.log")" ;;
@@ -361,8 +362,13 @@ check_demo()
     shopper=$($compose exec -T app2 /usr/bin/seckill token --user 1004)
     post "$shopper" "/v1/vouchers/$voucher/orders" >/dev/null
     check "exit code of the stopped instance" "$(docker inspect -f '{{.State.ExitCode}}' "$($compose ps -aq app1)")" 0
-    size=$(docker image inspect -f '{{.Size}}' "$SECKILL_IMAGE")
-    [ "$size" -lt 60000000 ] || fail "the image of the service has $size bytes"
+    quietly image env DOCKER_BUILDKIT=0 docker build -f docker/Dockerfile --network host --build-arg BASE="$base" \
+        --build-arg COMMIT="$commit" -t "$SECKILL_IMAGE-plain" .
+    check "user of a plain docker build" "$(docker image inspect -f '{{.Config.User}}' "$SECKILL_IMAGE-plain")" 10001:10001
+    for image in "$SECKILL_IMAGE" "$SECKILL_IMAGE-plain"; do
+        size=$(docker image inspect -f '{{.Size}}' "$image")
+        [ "$size" -lt 60000000 ] || fail "the image $image has $size bytes"
+    done
     echo "image of the service: $((size / 1000000)) MB"
 }
 
