@@ -102,8 +102,11 @@ void rlock_acquire(struct rlock_client *client, struct rlock *lock, const char *
 
 void rlock_cancel(struct rlock_client *client, struct rlock *lock)
 {
-    if (!rlock_client_is_inherited(client) && !is_foreign(client, lock) &&
-        lock->state == RLOCK_ACQUIRING)
+    if (rlock_client_is_inherited(client) || is_foreign(client, lock))
+        return;
+    if (lock->state == RLOCK_PASSED)
+        lock->status = STATUS_CANCELLED;
+    else if (lock->state == RLOCK_ACQUIRING)
         rlock_state_cancel_acquire(client, lock);
 }
 

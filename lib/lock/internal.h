@@ -26,6 +26,7 @@
 enum rlock_state {
     RLOCK_IDLE = 0,
     RLOCK_ACQUIRING,
+    RLOCK_PASSED, /* by another owner; the loop calls the callback soon */
     RLOCK_HELD,
     RLOCK_EXTENDING, /* held, too */
     RLOCK_RELEASING,
@@ -79,6 +80,7 @@ struct rlock_kind {
        none. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);
     bool can_renew; /* and extend */
+    bool is_cohort; /* passes a lock among the waiters of a client */
     bool is_queued; /* the server keeps a queue of the waiters and wakes one of them */
     bool is_shared; /* several may hold it; if queued, an empty message wakes them all */
     bool has_permits;

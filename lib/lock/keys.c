@@ -172,6 +172,9 @@ static void write_one(const struct rlock_server *server, struct rlock *lock, cha
     case 'p':
         redis_conn_arg_uint(conn, lock->permits);
         break;
+    case 'x':
+        redis_conn_arg_uint(conn, lock->passes);
+        break;
     default: /* t */
         redis_conn_arg_uint(conn, begin_lease_ms(lock));
         break;

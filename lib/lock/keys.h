@@ -39,6 +39,7 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
  *     q  queue of the name           l  lease in ms
  *     b  heartbeats of the name      w  how many ms it still waits
  *     r  readers that wait           p  permits
+ *                                    x  passes that the lock may be used for
  *                                    t  time in ms, from which the serial is set
  */
 void rlock_keys_write(struct rlock_client *client, struct rlock *lock,

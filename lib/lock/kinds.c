@@ -51,15 +51,17 @@ static size_t kind_redisson_channel(const struct rlock *lock,
     {RLOCK_SCRIPT_##script, RLOCK_CLASS_RELEASE, STATUS_LOST, false, shared, keys,           \
      args, rlock_state_on_release, rlock_state_cancel_release, false}
 
-const struct rlock_kind rlock_plain = {
-    .acquire      = ACQUIRE(ACQUIRE,           "F",  "n",   "o"),
-    .acquire_wait = ACQUIRE(ACQUIRE_WAIT,      "FW", "n",   "ow"),
-    .renew        = RENEW(RENEW,                     "n",   "ol"),
-    .extend       = EXTEND(RENEW,                    "n",   "ol"),
-    .release      = RELEASE(RELEASE,           "W",  "n",   "o"),
-    .channel      = kind_plain_channel,
-    .can_renew    = true,
-};
+#define PLAIN(wait_args)                                                                     \
+    .acquire      = ACQUIRE(ACQUIRE,           "F",  "n",   "o"),                            \
+    .acquire_wait = ACQUIRE(ACQUIRE_WAIT,      "FW", "n",   wait_args),                      \
+    .renew        = RENEW(RENEW,                     "n",   "ol"),                           \
+    .extend       = EXTEND(RENEW,                    "n",   "ol"),                           \
+    .release      = RELEASE(RELEASE,           "W",  "n",   "o"),                            \
+    .channel      = kind_plain_channel,                                                      \
+    .can_renew    = true
+
+const struct rlock_kind rlock_plain  = {PLAIN("ow")};
+const struct rlock_kind rlock_cohort = {PLAIN("owx"), .is_cohort = true};
 
 const struct rlock_kind rlock_reentrant = {
     .acquire      = ACQUIRE(REENTRANT_ACQUIRE, "F",  "n",   "hs"),

@@ -28,7 +28,8 @@
 #define RLOCK_SCRIPTS(X)                                                                    \
     /* fence key, names; lease ms, latest us, owners */                                     \
     X(ACQUIRE, acquire)                                                                     \
-    /* fence key, waiting key, names; lease ms, latest us, (owner, wait ms)... */           \
+    /* fence key, waiting key, names; lease ms, latest us, (owner, wait ms)..., or (owner,  \
+       wait ms, passes)... */                                                               \
     X(ACQUIRE_WAIT, acquire_wait)                                                           \
     /* waiting key, names; owners -> results */                                             \
     X(RELEASE, release)                                                                     \

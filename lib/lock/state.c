@@ -9,11 +9,13 @@
 #include "base/clock.h"
 #include "lock/batch.h"
 #include "lock/orphan.h"
+#include "lock/server.h"
 #include "lock/wait.h"
 #include "lock/watchdog.h"
 
-#define STALE_MAX    3    /* times that a lock is acquired again for a greater fence */
-#define DRIFT_MIN_US 2000 /* and one per cent: the server's clock may run faster */
+#define STALE_MAX    3     /* times that a lock is acquired again for a greater fence */
+#define PASSES_US    10000 /* how long after the lease was set a lock may be passed on */
+#define DRIFT_MIN_US 2000  /* and one per cent: the server's clock may run faster */
 
 /** Until when a lease that was sent at `sent_us` surely runs. */
 static int64_t safe_until_us(int64_t sent_us, uint32_t lease_ms)
@@ -95,6 +97,52 @@ static void count_end(struct rlock_client *client, const struct rlock *lock)
     count_time(&client->stats.holds, clock_mono_us() - lock->began_us);
 }
 
+/** When the lease of an owner was set. */
+static int64_t leased_at_us(const struct rlock *lock)
+{
+    return lock->safe_until_us - safe_until_us(0, lock->lease_ms);
+}
+
+static void hold(struct rlock_client *client, struct rlock *lock)
+{
+    rlock_watchdog_set(client, lock, leased_at_us(lock));
+    count_grant(client, lock);
+    finish(lock, RLOCK_HELD, STATUS_OK);
+}
+
+/* -- passing a lock on without the server -- */
+
+static bool may_pass_on(const struct rlock *lock)
+{
+    int64_t age_us = clock_mono_us() - leased_at_us(lock);
+
+    return lock->passes > 0 && !lock->in_doubt && age_us < PASSES_US &&
+           age_us < (int64_t)lock->lease_ms * 100;
+}
+
+static void pass_on(struct rlock_client *client, struct rlock *lock, struct rlock *heir)
+{
+    heir->serial = lock->serial;
+    heir->fence = lock->fence + 1;
+    heir->passes = (uint8_t)(lock->passes - 1);
+    heir->safe_until_us = lock->safe_until_us;
+    rlock_state_answer(client, heir, STATUS_OK);
+    heir->state = RLOCK_PASSED;
+    client->stats.released++;
+    trace(client, lock, RLOCK_EVENT_RELEASED);
+    rlock_state_answer(client, lock, STATUS_OK);
+}
+
+static void end_pass(struct rlock_client *client, struct rlock *lock)
+{
+    if (lock->status == STATUS_OK && !client->is_closing) {
+        hold(client, lock);
+        return;
+    }
+    rlock_orphan_now(client, lock);
+    finish(lock, RLOCK_IDLE, STATUS_CANCELLED);
+}
+
 /* -- answers of the loop -- */
 
 void rlock_state_answer(struct rlock_client *client, struct rlock *lock,
@@ -132,14 +180,16 @@ static void call_back(struct rlock_client *client, struct rlock *lock)
 
     if (status == STATUS_INVALID)
         err_set(&client->why, status, "%s", lock->reason);
-    if (subject == NULL) {
+    if (lock->state == RLOCK_PASSED) {
+        end_pass(client, lock);
+    } else if (subject == NULL) {
         finish(lock, RLOCK_IDLE, status);
-        return;
+    } else {
+        lock->subject = NULL;
+        lock->callback = NULL;
+        rlock_orphan_recycle(client, lock);
+        callback(subject, status, arg);
     }
-    lock->subject = NULL;
-    lock->callback = NULL;
-    rlock_orphan_recycle(client, lock);
-    callback(subject, status, arg);
 }
 
 void rlock_state_call_back(struct rlock_client *client)
@@ -163,12 +213,15 @@ void rlock_state_acquire(struct rlock_client *client, struct rlock *lock)
     static const struct rlock_result unknown = {.status = STATUS_BUSY,
                                                 .remaining_ms = -1};
 
+    enum status status = STATUS_CANCELLED;
+
     lock->state = RLOCK_ACQUIRING;
-    if (client->is_closing)
-        rlock_state_answer(client, lock, STATUS_CANCELLED);
-    else if ((rlock_wait_must_yield(client, lock) ? rlock_wait_on(client, lock, &unknown)
-                                                  : try(client, lock)) != STATUS_OK)
-        rlock_state_answer(client, lock, STATUS_NO_MEMORY);
+    if (!client->is_closing)
+        status = rlock_wait_must_yield(client, lock)
+                     ? rlock_wait_on(client, lock, &unknown)
+                     : try(client, lock);
+    if (status != STATUS_OK)
+        rlock_state_answer(client, lock, status);
 }
 
 static void grant(struct rlock_client *client, struct rlock *lock,
@@ -177,9 +230,10 @@ static void grant(struct rlock_client *client, struct rlock *lock,
     rlock_wait_end(client, lock, true);
     lock->fence = result->fence;
     lock->safe_until_us = safe_until_us(result->sent_us, lock->lease_ms);
-    rlock_watchdog_set(client, lock, result->sent_us);
-    count_grant(client, lock);
-    finish(lock, RLOCK_HELD, STATUS_OK);
+    if (lock->passes > 0 && !rlock_server_saw_fences(rlock_server_of(client, lock),
+                                                     lock->fence - 1, lock->passes + 1u))
+        lock->passes = 0;
+    hold(client, lock);
 }
 
 static void fail_acquire(struct rlock_client *client, struct rlock *lock,
@@ -312,6 +366,7 @@ static void fail_extension(struct rlock_client *client, struct rlock *lock)
 void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
 {
     rlock_batch_leave(lock); /* a renewal: the extension sets the lease, too */
+    lock->passes = 0;        /* its outcome may never be known */
     lock->state = RLOCK_EXTENDING;
     if (client->is_closing)
         rlock_state_answer(client, lock, STATUS_CANCELLED);
@@ -359,9 +414,15 @@ void rlock_state_cancel_call(struct rlock_client *client, struct rlock *lock)
 
 void rlock_state_release(struct rlock_client *client, struct rlock *lock)
 {
+    struct rlock *heir;
+
     rlock_watchdog_remove(lock);
-    rlock_wait_releasing(client, lock);
     count_end(client, lock);
+    heir = rlock_wait_releasing(client, lock, may_pass_on(lock));
+    if (heir != NULL) {
+        pass_on(client, lock, heir);
+        return;
+    }
     lock->state = RLOCK_RELEASING;
     if (client->is_closing) {
         rlock_orphan_now(client, lock);
@@ -376,7 +437,7 @@ void rlock_state_drop(struct rlock_client *client, struct rlock *lock)
 {
     if (lock->state == RLOCK_HELD) {
         rlock_watchdog_remove(lock);
-        rlock_wait_releasing(client, lock);
+        (void)rlock_wait_releasing(client, lock, false);
         count_end(client, lock);
         rlock_orphan_now(client, lock);
         if (lock->in_doubt)

@@ -43,7 +43,7 @@
 #define UNSUBSCRIBED_MAX_MS 500
 #define RECHECK_MS          INT64_C(2000) /* between tries while they do: some get lost */
 
-#define TURNS_MAX    16
+#define TURNS_MAX    16 /* also the passes of a cohort */
 #define TURNS_US     10000
 #define YIELD_MIN_US 2000
 #define YIELD_MAX_US 64000
@@ -146,6 +146,8 @@ static void try_again(struct rlock_waiter *waiter)
 
     uv_timer_stop(&waiter->timer);
     waiter->must_retry = false;
+    if (lock->kind->is_cohort && !spins(waiter))
+        lock->passes = waiter->link.next == waiter->link.prev ? 0 : TURNS_MAX;
     if (rlock_batch_add(waiter->client, &lock->kind->acquire_wait, lock) != STATUS_OK)
         uv_timer_start(&waiter->timer, wait_on_timer, UNSUBSCRIBED_MAX_MS, 0);
 }
@@ -310,21 +312,25 @@ static bool takes_turns(const struct rlock *lock)
 
 bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock)
 {
+    bool is_cohort = lock->kind->is_cohort;
     char name[RLOCK_CHANNEL_MAX];
+    size_t name_len;
 
-    if (!client->waits.has_turns || !takes_turns(lock) || lock->wait_ms == 0 ||
-        lock->spin_max_ms > 0)
+    if ((!client->waits.has_turns && !is_cohort) || !takes_turns(lock) ||
+        lock->wait_ms == 0 || lock->spin_max_ms > 0)
         return false;
-    return clock_mono_us() <
-           turns_of(client, name, lock->kind->channel(lock, name))->yield_until_us;
+    name_len = lock->kind->channel(lock, name);
+    return (is_cohort && rlock_channel_find(client, name, name_len) != NULL) ||
+           clock_mono_us() < turns_of(client, name, name_len)->yield_until_us;
 }
 
-static void count_turn(struct rlock_turns *turns)
+static void count_turns(struct rlock_turns *turns, unsigned count)
 {
     int64_t now_us = clock_mono_us();
 
-    if (turns->count++ == 0)
+    if (turns->count == 0)
         turns->since_us = now_us;
+    turns->count += count;
     if (!turns->is_contended ||
         (turns->count <= TURNS_MAX && now_us - turns->since_us < TURNS_US))
         return;
@@ -337,7 +343,14 @@ static void count_turn(struct rlock_turns *turns)
     turns->count = 0;
 }
 
-void rlock_wait_releasing(struct rlock_client *client, struct rlock *lock)
+static bool may_inherit(const struct rlock *heir, const struct rlock *lock)
+{
+    return heir->batch == NULL && !heir->in_doubt && heir->kind == lock->kind &&
+           heir->lease_ms == lock->lease_ms && heir->replicas == lock->replicas;
+}
+
+struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lock,
+                                   bool may_pass_on)
 {
     char name[RLOCK_CHANNEL_MAX];
     struct rlock_channel *channel;
@@ -345,16 +358,25 @@ void rlock_wait_releasing(struct rlock_client *client, struct rlock *lock)
 
     if (lock->kind->channel == NULL || client->is_closing ||
         (client->channels.count == 0 && !client->waits.has_turns))
-        return;
+        return NULL;
     name_len = lock->kind->channel(lock, name);
     channel = rlock_channel_find(client, name, name_len);
+    if (channel != NULL && may_pass_on &&
+        may_inherit(first_waiter(channel)->lock, lock)) {
+        struct rlock *heir = first_waiter(channel)->lock;
+
+        rlock_wait_end(client, heir, true);
+        return heir;
+    }
     if (takes_turns(lock))
-        count_turn(turns_of(client, name, name_len));
+        count_turns(turns_of(client, name, name_len),
+                    lock->kind->is_cohort ? TURNS_MAX + 1 : 1);
     if (channel == NULL)
-        return;
+        return NULL;
     lock->is_counted = takes_turns(lock) && channel->is_subscribed;
     channel->own_releases += lock->is_counted;
     wake(first_waiter(channel));
+    return NULL;
 }
 
 /** A release by this client has ended; whether its message comes to this client, too. */

@@ -34,9 +34,11 @@ bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock
 
 /**
  * `lock` is being released: the next waiter of this client tries right after that, unless
- * another client shall have its turn.
+ * another client shall have its turn. With `may_pass_on`, the waiter that gets it without
+ * the server is returned instead, where there is one.
  */
-void rlock_wait_releasing(struct rlock_client *client, struct rlock *lock);
+struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lock,
+                                   bool may_pass_on);
 
 /** `lock` was released, and `hearers` clients got a message, or its release failed. */
 void rlock_wait_released(struct rlock_client *client, struct rlock *lock,

@@ -138,7 +138,7 @@ void fixture_wait_asleep(struct fixture *fixture, struct rlock_client *client,
 /** Kinds of which one owner excludes all others; of a semaphore with permits_of(). */
 #define RENEWABLE_KINDS                                                                  \
     &rlock_plain, &rlock_reentrant, &rlock_fair, &rlock_semaphore,                       \
-        &rlock_fair_semaphore, &rlock_write
+        &rlock_fair_semaphore, &rlock_write, &rlock_cohort
 
 /** One for a semaphore, none for other kinds. */
 uint16_t permits_of(const struct rlock_kind *kind);

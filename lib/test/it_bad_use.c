@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_getset};
-enum { KINDS = 7, GETSET = 6 };
+enum { KINDS = 8, GETSET = 7 };
 
 static struct rlock_acquire_options try_once(const struct rlock_kind *kind)
 {
@@ -459,7 +459,7 @@ static enum status wanted_status(const struct rlock_kind *kind, int stranger)
 {
     if (kind == &rlock_reentrant)
         return stranger == HASH ? STATUS_BUSY : STATUS_REFUSED;
-    if (kind == &rlock_plain || kind == &rlock_fair)
+    if (kind == &rlock_plain || kind == &rlock_cohort || kind == &rlock_fair)
         return stranger == STRING ? STATUS_BUSY : STATUS_REFUSED;
     return STATUS_REFUSED;
 }

@@ -23,7 +23,7 @@ static char url[128];
 
 static const struct rlock_kind *const kinds[] = {RENEWABLE_KINDS, &rlock_read,
                                                  &rlock_getset};
-enum { KINDS = 8, EXCLUSIVE = 6 };
+enum { KINDS = 9, EXCLUSIVE = 7 };
 
 /** Whether the text of a reply contains these words. */
 static bool says(struct server *server, const char *command, const char *words)

@@ -579,6 +579,7 @@ static const struct test matrix[] = {
     {"message", trial_message, "message", .kind = &rlock_plain, .waits = true,
      .without = OF_COMMANDS},
     {"woken, plain", trial_woken, "acquire_wait", .kind = &rlock_plain, .waits = true},
+    {"woken, cohort", trial_woken, "acquire_wait", .kind = &rlock_cohort, .waits = true},
     {"woken, reentrant", trial_woken, "reentrant_acquire", .kind = &rlock_reentrant,
      .waits = true},
     {"woken, fair", trial_woken, "fair_acquire", .kind = &rlock_fair, .waits = true},

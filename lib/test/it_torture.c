@@ -166,6 +166,30 @@ static void wait_for_it(struct scene *scene, const struct rlock_kind *kind)
         torture_release(scene, &second);
 }
 
+/** A lock that waited passes it on to the next one. */
+static void pass_it_on(struct scene *scene)
+{
+    struct rlock_acquire_options options = {.kind = &rlock_cohort,
+                                            .lease_ms = LEASE_MS,
+                                            .watchdog = true,
+                                            .wait_ms = WITHIN_MS};
+    struct step first = {0}, others[2] = {0};
+
+    if (!torture_acquire(scene, &first, &rlock_cohort, 0))
+        return;
+    for (int i = 0; i < 2; i++)
+        rlock_acquire(scene->client, &others[i].lock, "item:7", 6, &options,
+                      torture_on_lock, &others[i]);
+    rlock_flush(scene->client);
+    torture_release(scene, &first);
+    for (int i = 0; i < 2; i++) {
+        if (first.status != STATUS_OK) /* the library releases it later */
+            rlock_cancel(scene->client, &others[i].lock);
+        if (settle_lock(scene, &others[i]))
+            torture_release(scene, &others[i]);
+    }
+}
+
 static void ask(struct scene *scene)
 {
     struct step step = {0};
@@ -233,6 +257,8 @@ static void use_client(void *arg)
     wait_for_it(&scene, &rlock_semaphore);
     ask(&scene);
     wait_for_it(&scene, &rlock_write);
+    ask(&scene);
+    pass_it_on(&scene);
     ask(&scene);
     hold_group(&scene);
     rlock_client_close(scene.client, torture_on_closed, &scene);

@@ -126,6 +126,11 @@ static void test_processes__share_a_lock_that_is_held_for_milliseconds(void **st
     assert_shares(*state, &rlock_plain, THREADS, 4, SHARE_MIN);
 }
 
+static void test_processes__share_a_lock_that_each_passes_on(void **state)
+{
+    assert_shares(*state, &rlock_cohort, THREADS, 0, SHARE_MIN);
+}
+
 static void test_processes__share_a_reentrant_lock(void **state)
 {
     assert_shares(*state, &rlock_reentrant, THREADS, 1, SHARE_MIN);
@@ -168,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_processes__share_a_lock_that_is_held_for_moments),
         FIXTURE_TEST(test_processes__share_a_lock_that_is_held_for_milliseconds),
+        FIXTURE_TEST(test_processes__share_a_lock_that_each_passes_on),
         FIXTURE_TEST(test_processes__share_a_reentrant_lock),
         FIXTURE_TEST(test_processes__share_a_semaphore),
         FIXTURE_TEST(test_process__with_one_thread_is_not_starved),

@@ -1,14 +1,23 @@
 -- As acquire; a caller that finds the lock busy and will wait sets the waiting key for as long as it
 -- waits. A release publishes only if that key exists, so locks without waiters do not pay for it.
-local wait = 0
+-- Of a cohort, whose locks have a third argument, a grant also reserves a fence for each pass: they
+-- follow its own, behind the fences of the batch.
+local wait, last = 0, fence + count
+local each = (#ARGV - 3) / count
 for i = 1, count do
-  results[i] = try_to_set(KEYS[i + 2], ARGV[2 * i + 1])
+  local at = each * (i - 1) + 3
+  local passes = each > 2 and ARGV[at + 2] + 0 or 0
+  results[i] = try_to_set(KEYS[i + 2], ARGV[at])
   numbers[i] = fence + i
   if results[i] == '0' then
     numbers[i] = call('PTTL', KEYS[i + 2])
-    wait = math.max(wait, ARGV[2 * i + 2])
+    wait = math.max(wait, ARGV[at + 1])
+  elseif results[i] == '1' and passes > 0 then
+    numbers[i] = last + 1
+    last = last + 1 + passes
   end
 end
+if last > fence + count then redis.call('INCRBY', KEYS[1], last - fence - count) end
 if wait > math.max(0, redis.call('PTTL', KEYS[2])) then
   redis.call('SET', KEYS[2], '', 'PX', wait)
 end

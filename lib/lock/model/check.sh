@@ -66,6 +66,12 @@ for variant in UNFENCED WRITES_ONLY DRAWN_LATE; do
     refute lease 'assertion violated (base==value)' "$variant"
 done
 
+verify cohort cohort
+expect cohort '(0 of .* states)'
+for variant in UNRESERVED ONE_MORE; do
+    refute cohort 'assertion violated (base==value)' "$variant"
+done
+
 verify semaphore semaphore
 expect semaphore '(0 of .* states)'
 refute semaphore 'assertion violated (.*<=2)' COUNTED

@@ -354,7 +354,8 @@ def is_copy(path, other):
 # The first of each workload is the reference of the others.
 ENTRANTS = (
     Scripts(), BareHiredis(), Asynchronous(), Single(), Sentinel(), Cluster(),
-    Synchronous("plain", ("one", "contended")), Synchronous("reentrant", ("one", "contended")),
+    Synchronous("plain", ("one", "contended")), Synchronous("cohort", ("contended",)),
+    Synchronous("reentrant", ("one", "contended")),
     Synchronous("fair", ("one", "contended")), Synchronous("getset", ("one", "contended")),
     RedisPy(), Node("redlock", "redlock on ioredis", ("many", "one", "contended")),
     Node("ioredis", "ioredis, SET NX and script", ("many", "one")), Redisson(), Redsync())

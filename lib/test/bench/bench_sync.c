@@ -4,7 +4,7 @@
  *   bench_sync URL THREADS SECONDS one|contended KIND
  *
  * Each of THREADS acquires and releases one lock again and again: all the same lock
- * (contended) or each its own (one). KIND is plain, reentrant, fair, semaphore,
+ * (contended) or each its own (one). KIND is plain, cohort, reentrant, fair, semaphore,
  * fair_semaphore (both with one permit), read, write or getset; all but getset have the
  * watchdog and wait by pub/sub. Prints a line of JSON.
  */
@@ -126,13 +126,10 @@ static const struct rlock_kind *find_kind(const char *name)
         const char *name;
         const struct rlock_kind *kind;
     } kinds[] = {
-        {"plain", &rlock_plain},
-        {"reentrant", &rlock_reentrant},
-        {"fair", &rlock_fair},
-        {"semaphore", &rlock_semaphore},
-        {"fair_semaphore", &rlock_fair_semaphore},
-        {"read", &rlock_read},
-        {"write", &rlock_write},
+        {"plain", &rlock_plain},         {"cohort", &rlock_cohort},
+        {"reentrant", &rlock_reentrant}, {"fair", &rlock_fair},
+        {"semaphore", &rlock_semaphore}, {"fair_semaphore", &rlock_fair_semaphore},
+        {"read", &rlock_read},           {"write", &rlock_write},
         {"getset", &rlock_getset},
     };
 
