@@ -303,9 +303,13 @@ static enum status read_status(const struct rlock_batch *batch, char result)
         return STATUS_OK;
     if (result == '0')
         return batch->op->denied;
+    if (result == UNSAFE)
+        return STATUS_UNSAFE;
     if (result == 'X')
-        return STATUS_INVALID;
-    return result == UNSAFE ? STATUS_UNSAFE : STATUS_REFUSED;
+        return err_set(&batch->client->why, STATUS_INVALID,
+                       "holder: has the lock already, to read or to write");
+    return err_set(&batch->client->why, STATUS_REFUSED,
+                   "WRONGTYPE the key holds no lock of this kind");
 }
 
 /** Give each lock in it `status`, or where that is STATUS_OK its own result. */
@@ -337,12 +341,6 @@ static bool take_results(struct rlock_batch *batch, const char *results, size_t 
     if (results == NULL || len != batch->count)
         return false;
     memcpy(batch->results, results, len);
-    if (memchr(results, 'E', len) != NULL)
-        err_set(&batch->client->why, STATUS_REFUSED,
-                "WRONGTYPE the key holds no lock of this kind");
-    if (memchr(results, 'X', len) != NULL)
-        err_set(&batch->client->why, STATUS_INVALID,
-                "holder: has the lock already, to read or to write");
     return true;
 }
 

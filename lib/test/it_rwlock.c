@@ -728,6 +728,53 @@ static void test_counter__of_readers_starves_a_writer(void **state)
     assert_int_equal(release(fixture, client, &writer), STATUS_OK);
 }
 
+/** A lock and the words that rlock_client_why() had for it. */
+struct told {
+    struct rlock lock;
+    struct rlock_client *client;
+    enum status status;
+    char why[sizeof(((struct err *)0)->text)];
+    unsigned answers;
+};
+
+static void on_told(struct rlock *lock UNUSED, enum status status, void *arg)
+{
+    struct told *told = arg;
+
+    told->status = status;
+    snprintf(told->why, sizeof(told->why), "%s", rlock_client_why(told->client)->text);
+    told->answers++;
+}
+
+static void test_rlock_client_why__tells_of_each_lock_of_a_batch(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_acquire_options options = waiting(&rlock_write, 7, 0);
+    struct call held = {0};
+
+    (void)server_int(fixture->server, "RPUSH other value");
+    assert_int_equal(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        struct told told[2] = {{.client = client}, {.client = client}};
+        struct told *mine = &told[i], *other = &told[1 - i];
+
+        for (int j = 0; j < 2; j++) {
+            const char *name = &told[j] == mine ? NAME : "other";
+
+            rlock_acquire(client, &told[j].lock, name, strlen(name), &options, on_told,
+                          &told[j]);
+        }
+        rlock_flush(client);
+        fixture_wait_count(fixture, &told[1].answers, 1);
+        assert_int_equal(mine->status, STATUS_INVALID);
+        ASSERT_CONTAINS(mine->why, "holder: has the lock already");
+        assert_int_equal(other->status, STATUS_REFUSED);
+        ASSERT_CONTAINS(other->why, "WRONGTYPE");
+    }
+    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -748,6 +795,7 @@ int main(void)
         FIXTURE_TEST(test_owner__killed_leaves_the_lock_within_its_lease),
         FIXTURE_TEST(test_fence__lets_a_resource_refuse_what_is_late),
         FIXTURE_TEST(test_counter__of_readers_starves_a_writer),
+        FIXTURE_TEST(test_rlock_client_why__tells_of_each_lock_of_a_batch),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
