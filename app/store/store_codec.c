@@ -7,9 +7,6 @@
 
 #define EPOCH_US INT64_C(946684800000000) /* 2000-01-01 in Unix time */
 
-/* Source: pg_type.dat of Postgres, type ids never change. */
-enum type_oid { OID_INT8 = 20, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184 };
-
 /* -- parameters -- */
 
 void params_begin(struct store_params *params)
@@ -114,16 +111,10 @@ void params_text(struct store_params *params, const struct text *text)
 
 void params_array_begin(struct store_params *params, enum params_type type, size_t count)
 {
-    static const enum type_oid oids[] = {
-        [PARAMS_INT64] = OID_INT8,
-        [PARAMS_TIME] = OID_TIMESTAMPTZ,
-        [PARAMS_TEXT] = OID_TEXT,
-    };
-
     begin_param(params, false);
     put_int32(params, 1);                   /* dimensions */
     put_int32(params, type == PARAMS_TEXT); /* may contain NULLs */
-    put_int32(params, (size_t)oids[type]);
+    put_int32(params, type);
     put_int32(params, count);
     put_int32(params, 1); /* first index */
 }
@@ -132,11 +123,6 @@ void params_element_int64(struct store_params *params, int64_t value)
 {
     put_int32(params, sizeof(value));
     put_int64(params, value);
-}
-
-void params_element_time(struct store_params *params, int64_t unix_us)
-{
-    params_element_int64(params, to_wire_time(unix_us));
 }
 
 void params_element_text(struct store_params *params, const struct text *text)

@@ -98,11 +98,9 @@ static void put_batch(struct store_params *params, const struct batch_call *call
 /* The vouchers, with their first and last placement. */
 static void put_bundle(struct store_params *params, const struct batch_call *call)
 {
-    size_t count = 0;
+    size_t count = list_count(&call->batches);
     int64_t firsts = 1, lasts = 0;
 
-    LIST_EACH(struct store_batch, batch, &call->batches, link)
-        count++;
     params_begin(params);
     params_array_begin(params, PARAMS_INT64, count);
     LIST_EACH(struct store_batch, batch, &call->batches, link)
@@ -440,17 +438,15 @@ static void store_on_retired(struct store_query *query, enum status status,
 static void retire_suspects(struct store *store)
 {
     struct store_params *params = &store->params;
-    size_t count = 0;
+    size_t count = list_count(&store->suspects);
 
-    LIST_EACH(struct suspect, suspect, &store->suspects, link)
-        count++;
     params_begin(params);
     params_array_begin(params, PARAMS_INT64, count);
     LIST_EACH(struct suspect, suspect, &store->suspects, link)
         params_element_int64(params, suspect->backend.pid);
-    params_array_begin(params, PARAMS_TIME, count);
+    params_array_begin(params, PARAMS_INT64, count);
     LIST_EACH(struct suspect, suspect, &store->suspects, link)
-        params_element_time(params, suspect->backend.start_us);
+        params_element_int64(params, suspect->backend.start_us);
     store->retire_query.done = store_on_retired;
     store->retire_query.timeout_ms = store->options.timeout_ms;
     if (store_conn_send(store->conns[ROLE_MAIN], &store->retire_query, STATEMENT_RETIRE,

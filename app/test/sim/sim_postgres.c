@@ -269,7 +269,7 @@ static PGresult *retire(const struct sim_params *params)
             struct sim_backend *other = postgres.backends[at];
 
             if (other->state == DEAD || other->pid != sim_param_element(params, 0, i) ||
-                other->start_us != sim_param_time_element(params, 1, i))
+                other->start_us != sim_param_element(params, 1, i))
                 continue;
             found++;
             other->is_terminated = true;

@@ -257,8 +257,3 @@ int64_t sim_param_element(const struct sim_params *params, int at, size_t elemen
 
     return bytes.len == 8 ? decode(bytes.bytes, 8) : 0;
 }
-
-int64_t sim_param_time_element(const struct sim_params *params, int at, size_t element)
-{
-    return sim_param_element(params, at, element) + EPOCH_US;
-}

@@ -49,7 +49,6 @@ int64_t sim_param_int(const struct sim_params *params, int at);
 /** The number of elements; 0 for NULL. */
 size_t sim_param_count(const struct sim_params *params, int at);
 int64_t sim_param_element(const struct sim_params *params, int at, size_t element);
-int64_t sim_param_time_element(const struct sim_params *params, int at, size_t element);
 struct text sim_param_text_element(const struct sim_params *params, int at,
                                    size_t element);
 
