@@ -227,16 +227,11 @@ static void copy_metrics(struct worker *worker)
 {
     struct metrics *metrics = worker->options.metrics;
 
-    metrics_set(&metrics->postgres_reconnects, store_reconnects(worker->store));
-    metrics_set(&metrics->expiry_leader, store_is_expiring(worker->store));
     metrics_set(&metrics->connections, http_counts(worker->http).connections);
     if (worker->options.index == 0) { /* there is one log, and one database */
         metrics_set(&metrics->log_dropped, log_dropped());
         note_durability(worker);
     }
-    atomic_store_explicit(&metrics->catalogue_read_us,
-                          catalogue_last_read_us(worker->catalogue),
-                          memory_order_relaxed);
 }
 
 static void publish_state(struct worker *worker, int64_t now_us)
@@ -348,6 +343,7 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
                                         .expires_orders = worker->options.index == 0,
                                         .required = DURABILITY_LOCAL +
                                                     (unsigned)config->require_durability,
+                                        .metrics = worker->options.metrics,
                                         .on_voucher_changed = worker_on_voucher_changed,
                                         .on_state = worker_on_store_state,
                                         .on_lists_state = worker_on_lists_state,
@@ -382,7 +378,8 @@ static enum status create_sale(struct worker *worker)
                                         .is_publisher = worker->options.index == 0};
 
     worker->stats = stats_open(&stats);
-    worker->catalogue = catalogue_create(&worker->loop, worker->store);
+    worker->catalogue =
+        catalogue_create(&worker->loop, worker->store, worker->options.metrics);
     checkout.catalogue = worker->catalogue;
     worker->checkout = checkout_create(&checkout);
     if (worker->stats == NULL || worker->catalogue == NULL || worker->checkout == NULL)

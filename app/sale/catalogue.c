@@ -28,6 +28,7 @@
 struct catalogue {
     uv_timer_t timer;
     struct store *store;
+    struct metrics *metrics;
     struct idmap entries;
     struct list pending; /* entries of the next read */
     struct list reading; /* entries of the read under way */
@@ -40,7 +41,6 @@ struct catalogue {
     int64_t offset_us;
     int64_t offset_error_us;
     int64_t offset_taken_us;
-    int64_t last_read_us;
     int64_t ids[READ_MAX]; /* for the query */
 };
 
@@ -111,7 +111,8 @@ static void sample_clock(struct catalogue *catalogue, int64_t database_now_us)
     int64_t now_us = clock_mono_us();
     int64_t error_us = (now_us - catalogue->read_sent_us) / 2;
 
-    catalogue->last_read_us = now_us;
+    atomic_store_explicit(&catalogue->metrics->catalogue_read_us, now_us,
+                          memory_order_relaxed);
     if (database_now_us == 0)
         return;
     if (catalogue->offset_taken_us != 0 && error_us > catalogue->offset_error_us &&
@@ -280,11 +281,6 @@ size_t catalogue_count(const struct catalogue *catalogue)
     return catalogue->entries.count;
 }
 
-int64_t catalogue_last_read_us(const struct catalogue *catalogue)
-{
-    return catalogue->last_read_us;
-}
-
 /* -- refresh and eviction -- */
 
 /* Entries used since their last read are refreshed before they become invalid, so during a
@@ -308,13 +304,15 @@ static void catalogue_on_tick(uv_timer_t *timer)
     }
 }
 
-struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store)
+struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,
+                                   struct metrics *metrics)
 {
     struct catalogue *catalogue = calloc(1, sizeof(*catalogue));
 
     if (catalogue == NULL)
         return NULL;
     catalogue->store = store;
+    catalogue->metrics = metrics;
     list_init(&catalogue->pending);
     list_init(&catalogue->reading);
     list_init(&catalogue->missing);

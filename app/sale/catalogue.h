@@ -12,7 +12,7 @@
 #ifndef CATALOGUE_H
 #define CATALOGUE_H
 
-#include "app/core/model.h"
+#include "app/core/metrics.h"
 #include "app/store/store.h"
 #include "base/attributes.h"
 #include "base/list.h"
@@ -53,8 +53,9 @@ struct catalogue_wait {
 
 struct catalogue;
 
-/** @store  borrowed, outlives the catalogue. NULL: out of memory */
-struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store);
+/** @store, @metrics  outlive the catalogue, which sets catalogue_read_us. NULL: out of memory */
+struct catalogue *catalogue_create(uv_loop_t *loop, struct store *store,
+                                   struct metrics *metrics);
 
 /** To be called when no wait is open: store_close() answers them all. The loop frees the
  *  memory in a later turn. Accepts NULL. */
@@ -88,8 +89,5 @@ int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_u
 
 /** Number of vouchers in memory, including ids that do not exist. */
 size_t catalogue_count(const struct catalogue *catalogue);
-
-/** clock_mono_us() of the end of the last successful read; 0: none yet. */
-int64_t catalogue_last_read_us(const struct catalogue *catalogue);
 
 #endif

@@ -34,7 +34,7 @@
 #ifndef STORE_H
 #define STORE_H
 
-#include "app/core/model.h"
+#include "app/core/metrics.h"
 #include "base/attributes.h"
 #include "base/err.h"
 #include "base/list.h"
@@ -50,8 +50,9 @@ struct store_options {
     const char *lists_url;    /* the same, for lists; borrowed; NULL: database_url */
     uint32_t timeout_ms;      /* per call without a deadline of its own */
     unsigned lanes;           /* connections for batches of orders, >= 1 */
-    bool expires_orders;      /* expire unpaid orders whose deadline has passed */
+    bool expires_orders;      /* expire overdue orders if no other store does */
     enum durability required; /* a server that promises less is not used */
+    struct metrics *metrics;  /* gets postgres_reconnects and expiry_leader */
     /* A notification: the row `voucher_id` changed. 0, after each connect: notifications
        may have been missed. */
     void (*on_voucher_changed)(int64_t voucher_id, void *arg);
@@ -82,9 +83,6 @@ bool store_is_foreign(const struct store *store, int64_t id);
 
 /** In the callback of a list: how old its content may be. -1: it is not older than the call. */
 int64_t store_lists_age_s(const struct store *store);
-
-/** How many established connections have failed. */
-uint64_t store_reconnects(const struct store *store);
 
 /** Print the state of its connections as a JSON object. */
 void store_print(const struct store *store, FILE *out);
@@ -233,10 +231,6 @@ struct order_change {
 /** Changes of one kind to orders of one voucher that wait share a transaction. */
 void store_change_order(struct store *store, struct order_change *change,
                         store_change_cb callback, void *arg);
-
-/** Whether this store is the one that expires orders: of those with `expires_orders`, only one
- *  per database does. Another takes over when that store's process ends or hangs. */
-bool store_is_expiring(const struct store *store);
 
 struct event_filter {
     int64_t voucher_id;

@@ -224,9 +224,9 @@ static void store_on_conn_down(struct store_conn *conn, bool was_up,
     if (!store_conn_is_up(store->conns[ROLE_MAIN]) && role != ROLE_MAIN)
         store_conn_rest(conn);
     if (role == ROLE_EXPIRY)
-        store->expiry->is_leader = false; /* the lock ended with the session */
+        store_set_expiry_leader(store, false); /* the lock ended with the session */
     else
-        store->reconnects += was_up;
+        metrics_add(&store->options.metrics->postgres_reconnects, was_up);
     report_state(store, why);
 }
 
@@ -454,16 +454,6 @@ int64_t store_lists_age_s(const struct store *store)
     const struct store_conn *conn = store->conns[ROLE_LISTS];
 
     return conn == NULL ? -1 : store_conn_session(conn)->age_s;
-}
-
-uint64_t store_reconnects(const struct store *store)
-{
-    return store->reconnects;
-}
-
-bool store_is_expiring(const struct store *store)
-{
-    return store->expiry != NULL && store->expiry->is_leader;
 }
 
 void store_print(const struct store *store, FILE *out)

@@ -133,6 +133,12 @@ static void read_due(struct store *store)
     send_expiry(store, STATEMENT_DUE_BATCHES, store_on_due);
 }
 
+void store_set_expiry_leader(struct store *store, bool is_leader)
+{
+    store->expiry->is_leader = is_leader;
+    metrics_set(&store->options.metrics->expiry_leader, is_leader);
+}
+
 static void store_on_lead(struct store_query *query, enum status status,
                           const PGresult *result, const struct err *why UNUSED)
 {
@@ -140,7 +146,8 @@ static void store_on_lead(struct store_query *query, enum status status,
     struct store *store = call->store;
 
     store_call_free(call);
-    store->expiry->is_leader = status == STATUS_OK && result_int64(result, 0, 0) == 1;
+    store_set_expiry_leader(store,
+                            status == STATUS_OK && result_int64(result, 0, 0) == 1);
     if (store->expiry->is_leader)
         read_due(store);
     else

@@ -134,7 +134,6 @@ struct store {
     bool is_up, is_state_reported;
     bool is_refused; /* the reported reason is what a server said */
     bool is_closed;
-    uint64_t reconnects;
     int64_t commit_us;       /* moving average of the barriers */
     int64_t commit_noted_us; /* when the last one was noted */
     struct list reserve;     /* of `reserved`, by the link of its query */
@@ -205,6 +204,7 @@ void store_take_changes(struct store *store, struct list *calls);
 
 /** Start the timer of store->expiry; the owner closes it. */
 void store_start_expiry(struct store *store);
+void store_set_expiry_leader(struct store *store, bool is_leader);
 
 void store_send_lookups(struct store *store);
 void store_time_out_lookups(struct store *store, int64_t now_us);

@@ -37,6 +37,7 @@ void store_read_vouchers(struct store *store UNUSED, const int64_t *ids, size_t 
 
 static struct fixture {
     uv_loop_t loop;
+    struct metrics metrics;
     struct catalogue *catalogue;
 } fixture;
 
@@ -45,7 +46,7 @@ static int open_catalogue(void **state)
     memset(&fake_store, 0, sizeof(fake_store));
     simulated_time_reset();
     uv_loop_init(&fixture.loop);
-    fixture.catalogue = catalogue_create(&fixture.loop, NULL);
+    fixture.catalogue = catalogue_create(&fixture.loop, NULL, &fixture.metrics);
     *state = &fixture;
     return fixture.catalogue != NULL ? 0 : -1;
 }

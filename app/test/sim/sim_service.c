@@ -134,7 +134,8 @@ static void start_sale(struct sim_service *service)
                                         .bypass_locks = options->bypass_locks,
                                         .early_release = options->early_release};
 
-    service->catalogue = catalogue_create(&service->loop.uv, service->store);
+    service->catalogue =
+        catalogue_create(&service->loop.uv, service->store, &service->metrics);
     checkout.catalogue = service->catalogue;
     service->checkout = checkout_create(&checkout);
 }
@@ -163,6 +164,7 @@ struct sim_service *sim_service_start(const struct sim_service_options *options)
                                   .timeout_ms = options->order_timeout_ms / 2,
                                   .lanes = options->lanes,
                                   .expires_orders = options->expires_orders,
+                                  .metrics = &service->metrics,
                                   .on_voucher_changed = service_on_voucher_changed,
                                   .on_state = service_on_state,
                                   .arg = service};

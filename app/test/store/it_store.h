@@ -19,6 +19,7 @@ struct shop {
     uv_loop_t loop;
     uv_timer_t tick; /* limits the waits */
     struct store *store;
+    struct metrics metrics;
     bool is_up, was_told, is_closed;
     unsigned downs;      /* how often on_state reported it */
     unsigned changes;    /* notifications */
@@ -98,6 +99,7 @@ static inline struct shop *shop_open_with(struct store_options options)
     options.loop = &shop->loop;
     options.on_voucher_changed = shop_on_changed;
     options.on_state = shop_on_state;
+    options.metrics = &shop->metrics;
     options.arg = shop;
     if (store_open(&options, &shop->store, &err) != STATUS_OK)
         fail_msg("%s", err.text);

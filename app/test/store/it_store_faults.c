@@ -86,7 +86,7 @@ test_store_place_orders__one_poisoned_row_refuses_the_batch(void **state UNUSED)
     assert_int_equal(orders_of(voucher), 0);
     assert_int_equal(basket_place(shop, voucher, &good), STATUS_OK);
     assert_int_equal(good.placements[0].verdict, VERDICT_PLACED);
-    assert_int_equal(store_reconnects(shop->store), 0);
+    assert_int_equal(shop->metrics.postgres_reconnects, 0);
     sandbox_do(sandbox, "alter table voucher_order drop constraint poison");
     shop_close(shop);
 }
@@ -122,7 +122,7 @@ static void test_store_place_orders__a_row_lock_held_too_long_is_busy(void **sta
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_BUSY);
     sandbox_do(sandbox, "rollback");
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
-    assert_int_equal(store_reconnects(shop->store), 0);
+    assert_int_equal(shop->metrics.postgres_reconnects, 0);
     shop_close(shop);
 }
 
@@ -214,7 +214,7 @@ static void test_store_place_orders__a_lost_server_is_unknown(void **state UNUSE
     fail_inserts("08006");
     basket_add(&basket, 1, 1, NULL);
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_IO);
-    assert_int_equal(store_reconnects(shop->store), 1);
+    assert_int_equal(shop->metrics.postgres_reconnects, 1);
     sandbox_do(sandbox, "drop function refuse cascade");
     basket_resolve(shop, voucher, &basket);
     assert_int_equal(basket.placements[0].verdict, VERDICT_NONE);
@@ -259,7 +259,7 @@ static void test_store__a_stale_session_is_replaced(void **state UNUSED)
     assert_int_equal(basket_resolve_once(shop, voucher, &basket), STATUS_BUSY);
     basket_resolve(shop, voucher, &basket);
     assert_int_equal(basket.placements[0].verdict, VERDICT_NONE);
-    assert_int_equal(store_reconnects(shop->store), 1);
+    assert_int_equal(shop->metrics.postgres_reconnects, 1);
     shop_close(shop);
     sandbox_close(sandbox);
     sandbox = sandbox_open(fixture, "faults_again");
@@ -280,7 +280,7 @@ static void test_store__without_a_server_answers_down(void **state UNUSED)
     assert_true(shop->down_why.text[0] != '\0');
     assert_false(store_is_up(shop->store));
     assert_int_equal(store_batch_room(shop->store, false), 0);
-    assert_int_equal(store_reconnects(shop->store), 0);
+    assert_int_equal(shop->metrics.postgres_reconnects, 0);
     shop_close(shop);
 }
 
@@ -344,7 +344,7 @@ static void test_store__reconnects_after_a_restart(void **state UNUSED)
     fixture_servers(fixture, "start", "postgres");
     shop_await(shop, &shop->is_up);
     assert_int_equal(shop->refreshes, 2); /* notifications may have been missed */
-    assert_int_equal(store_reconnects(shop->store), 6); /* two of them lanes */
+    assert_int_equal(shop->metrics.postgres_reconnects, 6); /* two of them lanes */
     assert_int_equal(basket_place(shop, voucher, &basket), STATUS_OK);
     assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
     shop_close(shop);
@@ -659,7 +659,7 @@ static void test_store__a_deadline_ends_a_call_and_not_the_connection(void **sta
     store_find_by_key(shop->store, voucher, &lookup, on_key, &found);
     shop_await(shop, &found.is_answered);
     assert_int_equal(found.status, STATUS_OK);
-    assert_int_equal(store_reconnects(shop->store), 0);
+    assert_int_equal(shop->metrics.postgres_reconnects, 0);
     shop_close(shop);
 }
 

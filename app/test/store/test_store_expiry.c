@@ -15,7 +15,9 @@
 
 static uv_loop_t loop;
 static struct expiry expiry;
-static struct store shop = {.options.loop = &loop, .expiry = &expiry};
+static struct metrics metrics;
+static struct store shop = {.options = {.loop = &loop, .metrics = &metrics},
+                            .expiry = &expiry};
 static struct call *under_way;
 static enum statement sent;
 static int64_t sent_voucher;
