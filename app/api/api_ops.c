@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -43,24 +42,16 @@ void api_read_readyz(struct api_request *request)
 
 void api_read_metrics(struct api_request *request)
 {
-    const struct api_options *options = &request->api->options;
     struct http_reply reply = {
         .status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8"};
     struct text_document document;
     char *text = NULL;
 
     if (text_document_begin(&document)) {
-        metrics_print(document.out, options->all_metrics);
+        metrics_print(document.out, request->api->options.all_metrics);
         text = text_document_end(&document);
     }
-    if (text == NULL) {
-        api_answer_problem(request, PROBLEM_OVERLOADED);
-        return;
-    }
-    reply.body = text;
-    reply.body_len = document.len;
-    http_answer(request->http, &reply);
-    free(text);
+    api_answer_text(request, &reply, text);
 }
 
 void api_read_debug_state(struct api_request *request)

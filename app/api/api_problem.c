@@ -97,13 +97,7 @@ void api_answer_problem(struct api_request *request, enum api_problem problem)
 static void answer_rendered(struct api_request *request,
                             const struct json_problem *problem, struct http_reply *reply)
 {
-    char *text = render(problem, reply);
-
-    if (text != NULL)
-        http_answer(request->http, reply);
-    else
-        api_answer_problem(request, PROBLEM_OVERLOADED);
-    free(text);
+    api_answer_text(request, reply, render(problem, reply));
 }
 
 void api_answer_bad_request(struct api_request *request, const char *detail)
@@ -221,37 +215,38 @@ void api_answer_failure(struct api_request *request, enum status status, bool wa
     api_answer_problem(request, problem);
 }
 
-/* -- JSON documents -- */
+/* -- documents -- */
 
-/* `value` may be NULL. */
-static void answer_text(struct api_request *request, unsigned status, char *text,
-                        const char *name, const char *value)
+void api_answer_text(struct api_request *request, struct http_reply *reply, char *text)
 {
-    struct http_reply reply = {
-        .status = status, .content_type = "application/json", .body = text};
-
     if (text == NULL) {
         api_answer_problem(request, PROBLEM_OVERLOADED);
         return;
     }
-    reply.body_len = strlen(text);
-    if (value != NULL)
-        http_reply_add(&reply, name, value);
-    http_answer(request->http, &reply);
+    reply->body = text;
+    reply->body_len = strlen(text);
+    http_answer(request->http, reply);
     free(text);
 }
 
 void api_answer_json(struct api_request *request, unsigned status, char *text,
                      const char *location)
 {
-    answer_text(request, status, text, "Location", location);
+    struct http_reply reply = {.status = status, .content_type = "application/json"};
+
+    if (location != NULL)
+        http_reply_add(&reply, "Location", location);
+    api_answer_text(request, &reply, text);
 }
 
 void api_answer_list(struct api_request *request, char *text)
 {
+    struct http_reply reply = {.status = 200, .content_type = "application/json"};
     int64_t age_s = store_lists_age_s(request->api->options.store);
     char age[24];
 
     snprintf(age, sizeof(age), "%" PRId64, age_s);
-    answer_text(request, 200, text, "Age", age_s >= 0 ? age : NULL);
+    if (age_s >= 0)
+        http_reply_add(&reply, "Age", age);
+    api_answer_text(request, &reply, text);
 }

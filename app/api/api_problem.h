@@ -82,6 +82,10 @@ void api_answer_allow(struct api_request *request, const char *allow);
  */
 void api_answer_failure(struct api_request *request, enum status status, bool was_write);
 
+/** The status, type and headers of `reply`, with `text` from malloc(), freed here; NULL: out of
+ *  memory. */
+void api_answer_text(struct api_request *request, struct http_reply *reply, char *text);
+
 /**
  * A JSON document.
  *
