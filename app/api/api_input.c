@@ -47,8 +47,7 @@ bool api_read_body(struct api_request *request, const struct json_field *fields,
     return false;
 }
 
-/* An absent parameter leaves `*ret_number` as it is. */
-static bool read_query(struct api_request *request, const char *name, int64_t *ret_number)
+bool api_read_query(struct api_request *request, const char *name, int64_t *ret_number)
 {
     bool is_repeated;
     struct text value = http_query(request->http, name, &is_repeated);
@@ -65,7 +64,7 @@ bool api_read_limit(struct api_request *request, unsigned *ret_limit)
 {
     int64_t limit = LIMIT_DEFAULT;
 
-    if (!read_query(request, "limit", &limit))
+    if (!api_read_query(request, "limit", &limit))
         return false;
     if (limit > LIMIT_MAX) {
         api_answer_invalid_field(request, "limit", "must be 1 to 100");
@@ -73,10 +72,4 @@ bool api_read_limit(struct api_request *request, unsigned *ret_limit)
     }
     *ret_limit = (unsigned)limit;
     return true;
-}
-
-bool api_read_query_id(struct api_request *request, const char *name, int64_t *ret_id)
-{
-    *ret_id = 0;
-    return read_query(request, name, ret_id);
 }

@@ -133,7 +133,7 @@ static void list_events(struct api_request *request, int64_t voucher_id)
 static bool read_list(struct api_request *request)
 {
     return api_read_limit(request, &request->list.limit) &&
-           api_read_query_id(request, "after", &request->list.after_id);
+           api_read_query(request, "after", &request->list.after_id);
 }
 
 static void life_on_order(enum status status, const struct order *order, void *arg)

@@ -247,12 +247,12 @@ void api_list_orders(struct api_request *request)
 {
     const struct identity *identity = &request->identity;
     struct order_filter filter = {0};
-    int64_t user_id;
+    int64_t user_id = 0;
 
     if (!api_read_limit(request, &request->list.limit) ||
-        !api_read_query_id(request, "voucher_id", &filter.voucher_id) ||
-        !api_read_query_id(request, "cursor", &filter.before_id) ||
-        !api_read_query_id(request, "user_id", &user_id))
+        !api_read_query(request, "voucher_id", &filter.voucher_id) ||
+        !api_read_query(request, "cursor", &filter.before_id) ||
+        !api_read_query(request, "user_id", &user_id))
         return;
     if (user_id != 0 && user_id != identity->user_id && identity->role != AUTH_ADMIN) {
         api_answer_problem(request, PROBLEM_FORBIDDEN);

@@ -48,9 +48,9 @@ MUST_CHECK bool api_read_body(struct api_request *request,
 /** The parameter `limit`, 1..100, default 20. False: the request is answered. */
 MUST_CHECK bool api_read_limit(struct api_request *request, unsigned *ret_limit);
 
-/** The parameter `name`, an id; 0 if absent. False: the request is answered. */
-MUST_CHECK bool api_read_query_id(struct api_request *request, const char *name,
-                                  int64_t *ret_id);
+/** The parameter `name`, 1 or greater; absent: unchanged. False: the request is answered. */
+MUST_CHECK bool api_read_query(struct api_request *request, const char *name,
+                               int64_t *ret_number);
 
 /* api_vouchers.c */
 void api_create_voucher(struct api_request *request);
