@@ -141,9 +141,6 @@ struct MHD_OptionItem http_tls_option(void);
 /** Use `tls` for the handshakes of this thread from now on; NULL: none. */
 void http_tls_use(struct http_tls *tls);
 
-/** Keep `old`, which handshakes may still use, with `next`, which replaces it now. */
-void http_tls_keep(struct http_tls *next, struct http_tls *old, uint64_t now_ms);
-
 /** Free those kept with `tls` that were replaced before all handshakes under way. */
 void http_tls_free_old(struct http_tls *tls, uint64_t handshakes_since_ms);
 

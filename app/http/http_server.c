@@ -323,12 +323,6 @@ enum status http_start(const struct http_options *options, struct http **ret_htt
     return STATUS_OK;
 }
 
-void http_set_tls(struct http *http, struct http_tls *tls)
-{
-    http_tls_keep(tls, http->options.tls, uv_now(http->options.loop));
-    http->options.tls = tls;
-}
-
 void http_quiesce(struct http *http)
 {
     struct pollfd listening = {.fd = http->options.listen_fd, .events = POLLIN};

@@ -140,10 +140,11 @@ void http_tls_use(struct http_tls *tls)
     in_use = tls;
 }
 
-void http_tls_keep(struct http_tls *next, struct http_tls *old, uint64_t now_ms)
+void http_set_tls(struct http *http, struct http_tls *tls)
 {
-    old->replaced_ms = now_ms;
-    next->older = old;
+    tls->older = http->options.tls;
+    tls->older->replaced_ms = uv_now(http->options.loop);
+    http->options.tls = tls;
 }
 
 void http_tls_free_old(struct http_tls *tls, uint64_t handshakes_since_ms)
