@@ -364,7 +364,7 @@ static bool read_claims(const struct auth *auth, const json_t *claims, int64_t n
            has_audience(json_object_get(claims, "aud"), auth->audience);
 }
 
-/* Most headers are written as auth_make() writes them; only others are parsed. */
+/* Most libraries write the header for HS256 as auth_make() does; only others are parsed. */
 static enum status find_key(const struct auth *auth, struct text text,
                             const struct key **ret_key)
 {

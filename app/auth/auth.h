@@ -12,9 +12,6 @@
  * line, or a public key in PEM. Without such a file, one key verifies all tokens,
  * regardless of their kid.
  *
- * A header that is written as auth_make() writes it is compared with those of the keys and not
- * parsed; that is the case for most libraries and HS256.
- *
  * An auth is immutable: new keys need a new auth. Threads: any.
  */
 #ifndef AUTH_H

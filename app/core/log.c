@@ -1,10 +1,9 @@
 /*
  * log.c - formats lines and writes them to standard error.
  *
- * After log_start() a thread writes the lines, so that no loop waits for a slow reader. They
- * wait in a buffer of fixed size; a line that does not fit is dropped and counted. The thread
- * writes whole lines, at most PIPE_BUF bytes at once, so lines are not mixed with those of
- * other processes. Standard error stays in blocking mode, since other processes share it.
+ * The thread of log_start() writes whole lines, at most PIPE_BUF bytes at once, so lines are
+ * not mixed with those of other processes. Standard error stays in blocking mode, since other
+ * processes share it.
  */
 #define _GNU_SOURCE // NOLINT(readability-identifier-naming): memrchr, pthread_clockjoin_np
 #include "app/core/log.h"

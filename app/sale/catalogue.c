@@ -7,8 +7,6 @@
  *
  * At most MISSING_MAX entries of vouchers that do not exist are kept, the latest read. So
  * requests for random ids neither fill the catalogue nor make it grow.
- *
- * Guarantee: every catalogue_read() is answered exactly once, never from inside the call.
  */
 #include "app/sale/catalogue.h"
 

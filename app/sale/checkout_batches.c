@@ -30,8 +30,6 @@
  * because it then waits for the row. When Postgres refuses a row, the batch is split until
  * that row is alone. When the connection was lost, the outcome is looked up
  * before any answer, and the orders that did not commit return to the queue.
- *
- * Threads: the owning loop's only.
  */
 #include "app/core/log.h"
 #include "app/core/probes.h"

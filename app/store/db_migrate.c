@@ -8,9 +8,6 @@
  * no session sees the new tables with the old functions.
  *
  * Three queries plan what to do: they get all files and return the steps, a row each.
- *
- * The functions run with the rights of their owner and name what they use without a schema.
- * A function of another role in the schema could be called in place of a built-in one.
  */
 #include "app/store/db.h"
 #include "app/store/db_impl.h"

@@ -1,9 +1,6 @@
 /*
  * store_calls.c - the connections of one loop, and the calls that use them.
  *
- * The server processes the statements of a connection in their order. So each kind of call
- * that may be slow has a connection of its own, see enum role.
- *
  * A call that cannot be sent is answered by a timer without delay, because no callback
  * may run inside the call that caused it.
  */
@@ -207,8 +204,7 @@ static void store_on_conn_up(struct store_conn *conn, void *arg)
     report_state(store, NULL);
 }
 
-/* Postgres ends the session for expiry of a process that stood still for EXPIRY_IDLE_MS. That is
-   no fault of Postgres, and not counted as one. */
+/* The session for expiry is not counted: Postgres ends that of a process that stood still. */
 static void store_on_conn_down(struct store_conn *conn, bool was_up,
                                const struct err *why, void *arg)
 {
@@ -358,10 +354,8 @@ enum status store_open(const struct store_options *options, struct store **ret_s
         return err_set(reterr, STATUS_INVALID, "SECKILL_LISTS_%s",
                        why.text + strlen("SECKILL_"));
     store = store_new(options);
-    if (store == NULL)
-        return err_set(reterr, STATUS_NO_MEMORY, "out of memory");
     status = STATUS_NO_MEMORY;
-    if (store->options.database_url != NULL && store->conns != NULL &&
+    if (store != NULL && store->options.database_url != NULL && store->conns != NULL &&
         (store->expiry != NULL || !options->expires_orders))
         status = open_connections(store);
     if (status != STATUS_OK) {

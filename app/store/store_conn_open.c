@@ -51,8 +51,7 @@ enum status store_conn_take_session(struct store_conn *conn, const PGresult *res
     return STATUS_OK;
 }
 
-/* The answer to one command of start_preparing(). Titles and keys are UTF-8, which another
-   encoding cannot store. */
+/* The answer to one command of start_preparing(). */
 enum status store_connect_take(struct store_conn *conn, const PGresult *result,
                                struct err *reterr)
 {

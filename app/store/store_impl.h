@@ -56,8 +56,9 @@ struct rows_call {
     void *arg;
 };
 
-/** Indices of store->conns. The lanes are at and behind ROLE_LANE; each takes one batch at a
- *  time. */
+/** Indices of store->conns. The server processes the statements of a connection in their order, so
+ *  what may be slow has its own. The lanes are at and behind ROLE_LANE; each takes one batch at
+ *  a time. */
 enum role {
     ROLE_MAIN, /* what the sale reads, and notifications */
     ROLE_READS,
