@@ -9,29 +9,26 @@
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define DIGITS  "0123456789"
+#define HEX     DIGITS "abcdef"
+
+static bool has_only(const char *text, size_t len, const char *set)
+{
+    return strspn(text, set) >= len;
+}
 
 bool http_is_request_id(const char *text, size_t len)
 {
     return len > 0 && len <= HTTP_REQUEST_ID_MAX &&
-           strspn(text, LETTERS DIGITS "._:/+=@-") >= len;
-}
-
-static bool is_hex(const char *text, size_t len)
-{
-    return strspn(text, DIGITS "abcdef") >= len;
-}
-
-static bool is_zero(const char *text, size_t len)
-{
-    return strspn(text, "0") >= len;
+           has_only(text, len, LETTERS DIGITS "._:/+=@-");
 }
 
 /* 00-TRACE-PARENT-FLAGS, 2, 32, 16 and 2 hex digits. Source: W3C Trace Context, level 1. */
 bool http_is_traceparent(const char *text, size_t len)
 {
-    return len == 55 && memcmp(text, "00-", 3) == 0 && is_hex(text + 3, 32) &&
-           !is_zero(text + 3, 32) && text[35] == '-' && is_hex(text + 36, 16) &&
-           !is_zero(text + 36, 16) && text[52] == '-' && is_hex(text + 53, 2);
+    return len == 55 && memcmp(text, "00-", 3) == 0 && has_only(text + 3, 32, HEX) &&
+           !has_only(text + 3, 32, "0") && text[35] == '-' &&
+           has_only(text + 36, 16, HEX) && !has_only(text + 36, 16, "0") &&
+           text[52] == '-' && has_only(text + 53, 2, HEX);
 }
 
 /* NULL: absent or malformed. */
