@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define YEAR_9999_US    INT64_C(253402300799999999)
-#define STOCK_DELTA_MAX STOCK_MAX
+#define YEAR_9999_US INT64_C(253402300799999999)
 
 /* -- read -- */
 
@@ -128,7 +127,7 @@ void api_patch_voucher(struct api_request *request)
 void api_restock_voucher(struct api_request *request)
 {
     static const struct json_field fields[] = {
-        {"add", JSON_FIELD_INTEGER, true, -STOCK_DELTA_MAX, STOCK_DELTA_MAX, 0}, {0}};
+        {"add", JSON_FIELD_INTEGER, true, -STOCK_MAX, STOCK_MAX, 0}, {0}};
     char actor[ACTOR_BYTES];
 
     if (!api_read_body(request, fields, &request->stock_add))
