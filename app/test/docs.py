@@ -309,6 +309,20 @@ def test_monitoring__uses_metrics_and_labels_that_exist(world):
             check(f'{label}="{value}"' in live, f"{MONITORING} uses {label}={value}, which does not exist")
 
 
+def test_grafana__finds_what_it_is_told_to_load(_world):
+    """It runs in no test: official images cannot be had everywhere."""
+    compose = read("docker/compose.yaml")
+    mounts = {inside: f"docker/{outside}" for outside, inside in re.findall(r"- \./(monitoring/[\w/]+):([\w/]+):ro", compose)}
+    home = re.search(r"HOME_DASHBOARD_PATH: (\S+)", compose)[1]
+    check(os.path.exists(f"{ROOT}/{mounts.get(os.path.dirname(home))}/{os.path.basename(home)}"), f"compose.yaml: no {home}")
+    for path in re.findall(r"path: ([\w/]+)", read_all(f"{MONITORING}/grafana/dashboards/*.yaml")):
+        check(path in mounts, f"{MONITORING}/grafana: {path} is not mounted")
+    for kind in ("dashboards", "datasources"):
+        check(os.path.exists(f"{ROOT}/{mounts['/etc/grafana/provisioning']}/{kind}"), f"no {kind} to provision")
+    for service in re.findall(r"url: http://(\w+):", read_all(f"{MONITORING}/grafana/datasources/*.yaml")):
+        check(f"\n  {service}:\n" in compose, f"compose.yaml: no service {service}")
+
+
 def test_problems__name_sections_of_the_guide(_world):
     """What the dashboard says is wrong."""
     sections = set(re.findall(r"`, '([\w-]+)'\)", read("app/web/problems.js")))
