@@ -133,14 +133,24 @@ class World:
 REQUEST = re.compile(r"^(GET|POST|PATCH) (\S+)\n((?:[\w-]+: .*\n)*)(?:\n(\{\n(?: .*\n)*\})\n)?", re.M)
 
 
+def operations():
+    """The method of each operation of the contract, and a regular expression of its paths; without the pages."""
+    path = None
+    for line in read(CONTRACT).split("\ncomponents:")[0].splitlines():
+        if found := re.fullmatch(r"  (/.*):", line):
+            path = found[1]
+        elif (found := re.fullmatch(r"    (get|post|patch):", line)) and path not in ("/", "/admin"):
+            yield found[1].upper(), re.sub(r"\{\w+\}", r"\\d+", path)
+
+
 def test_requests(world):
-    """Each answers with the status that its title names, as does each name in the order of the file."""
+    """Each answers with the status that its title names, in the order of the file; each operation has one."""
     text = read(f"{ROOT}/app/docs/requests.http")
     values = dict(re.findall(r"^@(\w+) = (.*)$", text, re.M))
     check(set(values) == {"url", "admin", "shopper", "payment", "voucher", "order"}, f"variables: {values}")
     values.update(url=world.url, admin=world.admin, shopper=world.shopper(), payment=world.payment)
     blocks = text.split("\n### ")[1:]
-    check(len(blocks) > 15, "no requests found")
+    sent = []
     for block in blocks:
         title, _, rest = block.partition("\n")
         expected = int(re.search(r"\b(\d{3})$", title)[1])
@@ -148,12 +158,17 @@ def test_requests(world):
         found = REQUEST.search(filled + "\n")
         check(found and len(REQUEST.findall(filled)) == 1, f"{title}: not one request:\n{rest}")
         method, url, head, body = found.groups()
-        token = re.search(r"Authorization: Bearer (.+)", head)
-        check(("Content-Type: application/json" in head) == (body is not None), f"{title}: body and its type")
-        status, answer = world.service.call(method, url.removeprefix(world.url), token and token[1], body and json.loads(body))
+        sent.append(f"{method} {url.removeprefix(world.url)}")
+        headers = dict(line.split(": ", 1) for line in head.splitlines())
+        token = headers.pop("Authorization", "").removeprefix("Bearer ")
+        check(headers.pop("Content-Type", None) == (body and "application/json"), f"{title}: body and its type")
+        status, answer = world.service.call(method, url.removeprefix(world.url), token, body and json.loads(body), headers)
         check(status == expected, f"{title}: {status} {answer}")
         for name in re.findall(r"^# Put its id into @(\w+)", rest, re.M):
             values[name] = answer["id"]
+    wanted = list(operations())
+    missing = [each for each in wanted if not any(re.fullmatch(rf"{' '.join(each)}(\?.*)?", one) for one in sent)]
+    check(len(wanted) > 15 and not missing, f"no request of {missing}")
 
 
 # -- generated clients --
