@@ -135,50 +135,24 @@ static void write_one(const struct rlock_server *server, struct rlock *lock, cha
 {
     struct redis_conn *conn = server->conn;
 
+    /* clang-format off */
     switch (letter) {
-    case 'F':
-        redis_conn_arg(conn, server->waiting_key, server->fence_key_len);
-        break;
-    case 'W':
-        redis_conn_arg_text(conn, server->waiting_key);
-        break;
-    case 'n':
-        redis_conn_arg(conn, lock->name, lock->name_len);
-        break;
-    case 'q':
-        write_with_suffix(server, lock, ":queue");
-        break;
-    case 'b':
-        write_with_suffix(server, lock, ":beats");
-        break;
-    case 'r':
-        write_with_suffix(server, lock, ":readers");
-        break;
-    case 'o':
-        write_owner(server, lock->serial);
-        break;
-    case 'h':
-        write_owner(server, lock->holder);
-        break;
-    case 's':
-        redis_conn_arg_uint(conn, lock->serial);
-        break;
-    case 'l':
-        redis_conn_arg_uint(conn, lock->lease_ms);
-        break;
-    case 'w':
-        redis_conn_arg_uint(conn, wait_left_ms(lock));
-        break;
-    case 'p':
-        redis_conn_arg_uint(conn, lock->permits);
-        break;
-    case 'x':
-        redis_conn_arg_uint(conn, lock->passes);
-        break;
-    default: /* t */
-        redis_conn_arg_uint(conn, begin_lease_ms(lock));
-        break;
+    case 'F': redis_conn_arg(conn, server->waiting_key, server->fence_key_len); break;
+    case 'W': redis_conn_arg_text(conn, server->waiting_key); break;
+    case 'n': redis_conn_arg(conn, lock->name, lock->name_len); break;
+    case 'q': write_with_suffix(server, lock, ":queue"); break;
+    case 'b': write_with_suffix(server, lock, ":beats"); break;
+    case 'r': write_with_suffix(server, lock, ":readers"); break;
+    case 'o': write_owner(server, lock->serial); break;
+    case 'h': write_owner(server, lock->holder); break;
+    case 's': redis_conn_arg_uint(conn, lock->serial); break;
+    case 'l': redis_conn_arg_uint(conn, lock->lease_ms); break;
+    case 'w': redis_conn_arg_uint(conn, wait_left_ms(lock)); break;
+    case 'p': redis_conn_arg_uint(conn, lock->permits); break;
+    case 'x': redis_conn_arg_uint(conn, lock->passes); break;
+    default:  redis_conn_arg_uint(conn, begin_lease_ms(lock)); break; /* t */
     }
+    /* clang-format on */
 }
 
 void rlock_keys_write(struct rlock_client *client, struct rlock *lock,
