@@ -1,4 +1,4 @@
-/* cmd_lock.c - `seckill lock`: shows a lock, or releases it by force. */
+/* cmd_lock.c - `seckill lock`: shows or lists locks, or releases one by force. */
 #include "app/cmd/cmd.h"
 #include "lock/rlock_sync.h"
 
@@ -6,36 +6,64 @@
 #include <string.h>
 
 #define TIMEOUT_MS 3000
+#define LINES_MAX  1000
+
+struct listing {
+    bool is_mine;
+    unsigned lines;
+};
+
+static bool lock_on_owner(const struct rlock_info *info, void *arg)
+{
+    struct listing *listing = arg;
+
+    if (listing->is_mine && !info->is_near)
+        return true;
+    if (listing->lines == LINES_MAX) {
+        puts("and more");
+        return false;
+    }
+    listing->lines++;
+    printf("%.*s is held by %.*s for another %" PRId64 " ms", (int)info->name_len,
+           info->name, (int)info->owner_len, info->owner, info->remaining_ms);
+    if (info->waiters > 0)
+        printf(", %" PRId64 " waiting", info->waiters);
+    putchar('\n');
+    return true;
+}
 
 static int cmd_lock(int argc, char **argv, const struct config *config,
                     struct err *reterr)
 {
     const struct rlock_client_options options = {.redis_url = config->redis_url,
                                                  .timeout_ms = TIMEOUT_MS};
-    bool is_show = argc == 3 && strcmp(argv[1], "show") == 0;
-    const char *name = argv[argc - 1];
-    size_t len = strlen(name);
+    const char *verb = argc > 1 ? argv[1] : "";
+    bool is_list = strcmp(verb, "list") == 0, is_release = strcmp(verb, "release") == 0;
+    const char *name = argc == 3 && !is_list ? argv[2] : NULL;
+    size_t len = name == NULL ? 0 : strlen(name);
+    struct listing listing = {.is_mine =
+                                  is_list && argc == 3 && strcmp(argv[2], "--mine") == 0};
     struct rlock_sync *sync = NULL;
     struct rlock_client *client;
-    struct rlock_sync_info info;
     enum status status;
 
-    if (argc != 3 || (!is_show && strcmp(argv[1], "release") != 0) || len < 1 ||
-        len > RLOCK_NAME_MAX)
+    if (is_list ? argc > 2 && !listing.is_mine
+                : len < 1 || len > RLOCK_NAME_MAX ||
+                      (!is_release && strcmp(verb, "show") != 0))
         return EXIT_USAGE;
     status = rlock_sync_start(&sync, reterr);
     if (status == STATUS_OK)
         status = rlock_sync_open(sync, &options, &client, reterr);
     if (status == STATUS_OK) {
-        status = is_show ? rlock_sync_inspect(sync, client, name, len, &info, reterr)
-                         : rlock_sync_force_release(sync, client, name, len, reterr);
+        status = is_release ? rlock_sync_force_release(sync, client, name, len, reterr)
+                            : rlock_sync_list(sync, client, name, len, lock_on_owner,
+                                              &listing, reterr);
         if (status != STATUS_OK)
             err_prefix(reterr, "Redis");
-        else if (is_show)
-            printf("%s is held by %s for another %" PRId64 " ms\n", name, info.owner,
-                   info.remaining_ms);
-        else
+        else if (is_release)
             printf("%s was released\n", name);
+        else if (!is_list && listing.lines == 0)
+            status = STATUS_NOT_FOUND;
     }
     rlock_sync_close(sync);
     rlock_sync_free(sync);
@@ -46,5 +74,5 @@ static int cmd_lock(int argc, char **argv, const struct config *config,
     return EXIT_BROKEN;
 }
 
-const struct command command_lock = {"lock", "show or force-release a lock", cmd_lock,
-                                     true, false};
+const struct command command_lock = {"lock", "show, list or force-release locks",
+                                     cmd_lock, true, false};

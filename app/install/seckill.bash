@@ -12,7 +12,7 @@ _seckill()
         serve) words="--help --help-markdown" ;;
         migrate) words="--dry-run --service-role --cell --aggregate --help" ;;
         token) words="--user --role --ttl --count --jti --help" ;;
-        lock) words="show release --help" ;;
+        lock) words="show list --mine release --help" ;;
         top) words="--url --token-file --every --count --help" ;;
         audit | version) words="--help" ;;
         esac

@@ -1,5 +1,6 @@
 /*
- * inspect.c - queries about a name, whatever client holds it: inspect and force release.
+ * inspect.c - queries about names, whatever client holds them: inspect, list and force
+ * release.
  *
  * A query is a lock of the library's own that is alone in a batch, so it is sent, sent
  * again, refused and cancelled as any other call.
@@ -11,25 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PTTL_NO_KEY (-2)
-
 typedef void (*inspect_cb)(enum status status, const struct rlock_info *info, void *arg);
-typedef void (*force_cb)(enum status status, void *arg);
+typedef bool (*each_cb)(const struct rlock_info *info, void *arg);
+typedef void (*end_cb)(enum status status, void *arg);
 
 struct query {
-    struct rlock lock;
-    inspect_cb inspected; /* one of the two */
-    force_cb forced;
+    struct rlock lock;    /* a scan of all locks has no name; `serial` is the cursor */
+    inspect_cb inspected; /* of an inspection; else `ended` */
+    each_cb each;         /* of a list */
+    end_cb ended;
     void *arg;
 };
+
+static const struct rlock_op scan_op;
 
 static void call_back(const struct query *query, enum status status,
                       const struct rlock_info *info)
 {
     if (query->inspected != NULL)
         query->inspected(status, status == STATUS_OK ? info : NULL, query->arg);
-    else if (query->forced != NULL)
-        query->forced(status, query->arg);
+    else if (query->ended != NULL)
+        query->ended(status, query->arg);
 }
 
 /** End the query; its memory is freed before the callback is called. */
@@ -47,28 +50,68 @@ static void inspect_on_answer(struct rlock *lock, enum status status, void *arg 
     answer(lock, status, NULL);
 }
 
-static enum status read_info(const struct rlock_client *client,
-                             const struct redis_reply *reply, struct rlock_info *ret_info)
+/** Row `index` of the reply; STATUS_NOT_FOUND: there is none. */
+static enum status read_info(struct rlock_client *client, const struct rlock *lock,
+                             const struct redis_reply *reply, size_t index,
+                             struct rlock_info *ret_info)
 {
-    ret_info->owner = redis_reply_text(redis_script_at(reply, 0), &ret_info->owner_len);
-    if (!redis_reply_int(redis_script_at(reply, 1), &ret_info->remaining_ms) ||
-        !redis_reply_int(redis_script_at(reply, 2), &ret_info->count))
+    const struct redis_reply *row = redis_script_at(reply, index + 1);
+    size_t tag_len = rlock_server_of(client, lock)->tag_len;
+
+    if (redis_reply_text(redis_script_at(reply, 0), &ret_info->name_len) == NULL)
         return STATUS_IO;
-    if (ret_info->owner == NULL)
-        return ret_info->remaining_ms == PTTL_NO_KEY ? STATUS_NOT_FOUND : STATUS_IO;
+    if (row == NULL)
+        return STATUS_NOT_FOUND;
+    ret_info->name = redis_reply_text(redis_reply_at(row, 0), &ret_info->name_len);
+    ret_info->owner = redis_reply_text(redis_reply_at(row, 1), &ret_info->owner_len);
+    if (ret_info->name == NULL || ret_info->name_len < tag_len ||
+        ret_info->owner == NULL ||
+        !redis_reply_int(redis_reply_at(row, 2), &ret_info->remaining_ms) ||
+        !redis_reply_int(redis_reply_at(row, 3), &ret_info->count) ||
+        !redis_reply_int(redis_reply_at(row, 4), &ret_info->waiters))
+        return STATUS_IO;
+    ret_info->name += tag_len;
+    ret_info->name_len -= tag_len;
     ret_info->is_ours = strncmp(ret_info->owner, client->id, RLOCK_CLIENT_ID_LEN) == 0;
+    ret_info->is_near = strncmp(ret_info->owner, client->id, RLOCK_HOST_LEN) == 0;
     return STATUS_OK;
 }
 
-static void inspect_on_inspected(struct rlock_client *client, struct rlock *lock,
-                                 const struct rlock_result *result)
+/** Go on with the scan, or with that of the next bucket; STATUS_NOT_FOUND: all is done. */
+static enum status scan_on(struct rlock_client *client, struct rlock *lock,
+                           const struct redis_reply *reply)
 {
-    struct rlock_info info = {0};
-    enum status status = result->status;
+    size_t len;
 
-    if (status == STATUS_OK)
-        status = read_info(client, result->reply, &info);
-    answer(lock, status, &info);
+    lock->serial = strtoull(redis_reply_text(redis_script_at(reply, 0), &len), NULL, 10);
+    if (lock->serial == 0)
+        lock->bucket++;
+    if (lock->bucket == client->server_count)
+        return STATUS_NOT_FOUND;
+    return rlock_batch_add(client, &scan_op, lock);
+}
+
+static void inspect_on_rows(struct rlock_client *client, struct rlock *lock,
+                            const struct rlock_result *result)
+{
+    const struct query *query = list_item(lock, struct query, lock);
+    enum status status = result->status;
+    struct rlock_info info = {0};
+
+    for (size_t i = 0; status == STATUS_OK; i++) {
+        status = read_info(client, lock, result->reply, i, &info);
+        if (query->each == NULL ||
+            (status == STATUS_OK && !query->each(&info, query->arg))) {
+            answer(lock, status, &info);
+            return;
+        }
+    }
+    if (status == STATUS_NOT_FOUND && lock->name_len == 0) {
+        status = scan_on(client, lock, result->reply);
+        if (status == STATUS_OK)
+            return;
+    }
+    answer(lock, status == STATUS_NOT_FOUND ? STATUS_OK : status, NULL);
 }
 
 static void inspect_on_forced(struct rlock_client *client UNUSED, struct rlock *lock,
@@ -86,12 +129,13 @@ static void inspect_on_forced(struct rlock_client *client UNUSED, struct rlock *
 }
 
 /* clang-format off */
-#define QUERY(script, class_id, keys, on_result)                                             \
-    {RLOCK_SCRIPT_##script, RLOCK_CLASS_##class_id, STATUS_OK, false, "", keys, "",          \
-     on_result, rlock_state_cancel_call, true}
+#define QUERY(script, class_id, shared, keys, args, on_result)                               \
+    {RLOCK_SCRIPT_##script, RLOCK_CLASS_##class_id, STATUS_OK, false, shared, keys,          \
+     args, on_result, rlock_state_cancel_call, true}
 
-static const struct rlock_op inspect_op = QUERY(INSPECT, ACQUIRE, "n",   inspect_on_inspected);
-static const struct rlock_op force_op   = QUERY(FORCE,   RELEASE, "nqb", inspect_on_forced);
+static const struct rlock_op inspect_op = QUERY(INSPECT, ACQUIRE, "",  "n",   "",   inspect_on_rows);
+static const struct rlock_op scan_op    = QUERY(INSPECT, ACQUIRE, "F", "",    "gs", inspect_on_rows);
+static const struct rlock_op force_op   = QUERY(FORCE,   RELEASE, "",  "nqb", "",   inspect_on_forced);
 /* clang-format on */
 
 /** Start a copy of `request`, in which the callback is set. */
@@ -110,7 +154,8 @@ static void start(struct rlock_client *client, const struct query *request,
     *query = *request;
     lock = &query->lock;
     lock->callback = inspect_on_answer;
-    lock->reason = rlock_keys_set_name(client, lock, name, name_len);
+    if (op != &scan_op)
+        lock->reason = rlock_keys_set_name(client, lock, name, name_len);
     if (!client->is_closing)
         status =
             lock->reason == NULL ? rlock_batch_add(client, op, lock) : STATUS_INVALID;
@@ -126,10 +171,18 @@ void rlock_inspect(struct rlock_client *client, const char *name, size_t name_le
     start(client, &request, &inspect_op, name, name_len);
 }
 
-void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
-                         force_cb callback, void *arg)
+void rlock_list(struct rlock_client *client, const char *name, size_t name_len,
+                each_cb each, end_cb callback, void *arg)
 {
-    struct query request = {.forced = callback, .arg = arg};
+    struct query request = {.each = each, .ended = callback, .arg = arg};
+
+    start(client, &request, name == NULL ? &scan_op : &inspect_op, name, name_len);
+}
+
+void rlock_force_release(struct rlock_client *client, const char *name, size_t name_len,
+                         end_cb callback, void *arg)
+{
+    struct query request = {.ended = callback, .arg = arg};
 
     start(client, &request, &force_op, name, name_len);
 }

@@ -7,24 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FENCE_KEY_DEFAULT "lock:fence"
 #define WAITING_SUFFIX    ":waiting"
 #define WAITING_MAX_MS    6000 /* three times the pause of waiters between two tries */
-
-/** A random UUID (RFC 9562, version 4). */
-static enum status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1], struct err *reterr)
-{
-    uint64_t random[2];
-
-    if (!random_fill(random, sizeof(random)))
-        return err_set(reterr, STATUS_IO, "lock client: no random numbers");
-    snprintf(ret_id, RLOCK_CLIENT_ID_LEN + 1,
-             "%08" PRIx64 "-%04" PRIx64 "-4%03" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
-             random[0] >> 32, random[0] >> 16 & 0xffff, random[0] & 0xfff,
-             random[1] >> 50 | 0x8000, random[1] & 0xffffffffffff);
-    return STATUS_OK;
-}
 
 /** FNV-1a, 32 bits. */
 uint32_t rlock_keys_hash(const char *name, size_t name_len)
@@ -34,6 +21,22 @@ uint32_t rlock_keys_hash(const char *name, size_t name_len)
     for (size_t i = 0; i < name_len; i++)
         hash = (hash ^ (unsigned char)name[i]) * 16777619u;
     return hash;
+}
+
+/** A random UUID (RFC 9562, version 4), but for its first group. */
+static enum status make_id(char ret_id[RLOCK_CLIENT_ID_LEN + 1], struct err *reterr)
+{
+    uint64_t random[2];
+    char host[65] = "";
+
+    if (!random_fill(random, sizeof(random)))
+        return err_set(reterr, STATUS_IO, "lock client: no random numbers");
+    (void)gethostname(host, sizeof(host) - 1);
+    snprintf(ret_id, RLOCK_CLIENT_ID_LEN + 1,
+             "%08" PRIx64 "-%04" PRIx64 "-4%03" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
+             (uint64_t)rlock_keys_hash(host, strlen(host)), random[0] >> 16 & 0xffff,
+             random[0] & 0xfff, random[1] >> 50 | 0x8000, random[1] & 0xffffffffffff);
+    return STATUS_OK;
 }
 
 enum status rlock_keys_init(struct rlock_client *client, const char *fence_key,
@@ -143,6 +146,7 @@ static void write_one(const struct rlock_server *server, struct rlock *lock, cha
     case 'q': write_with_suffix(server, lock, ":queue"); break;
     case 'b': write_with_suffix(server, lock, ":beats"); break;
     case 'r': write_with_suffix(server, lock, ":readers"); break;
+    case 'g': redis_conn_arg(conn, server->waiting_key, server->tag_len); break;
     case 'o': write_owner(server, lock->serial); break;
     case 'h': write_owner(server, lock->holder); break;
     case 's': redis_conn_arg_uint(conn, lock->serial); break;

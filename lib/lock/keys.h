@@ -13,6 +13,7 @@
 #include "lock/internal.h"
 #include "redis/wire.h"
 
+#define RLOCK_HOST_LEN  8 /* of a client's id: a hash of the name of its host */
 #define RLOCK_OWNER_MAX (RLOCK_CLIENT_ID_LEN + 1 + REDIS_DIGITS_MAX)
 
 /** Choose the client's id and its keys. STATUS_OK, STATUS_IO, STATUS_NO_MEMORY. */
@@ -39,7 +40,7 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
  *     q  queue of the name           l  lease in ms
  *     b  heartbeats of the name      w  how many ms it still waits
  *     r  readers that wait           p  permits
- *                                    x  passes that the lock may be used for
+ *     g  tag of the bucket           x  passes that the lock may be used for
  *                                    t  time in ms, from which the serial is set
  */
 void rlock_keys_write(struct rlock_client *client, struct rlock *lock,

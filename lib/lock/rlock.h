@@ -473,14 +473,17 @@ int64_t rlock_safe_for_us(const struct rlock *lock, int64_t now_us);
 
 /* -- names -- */
 
-/** What rlock_inspect() found. The strings are valid during the callback. */
+/** What rlock_inspect() or rlock_list() found. The strings are valid during the callback. */
 struct rlock_info {
-    const char *owner; /* NULL: the lock is free. Of several: whose lease ends first */
-    size_t owner_len;
+    const char *name, *owner; /* of several owners, to inspect: whose lease ends first */
+    size_t name_len, owner_len;
     int64_t remaining_ms; /* -1: the key does not expire */
     int64_t count;        /* reentrant: how often its owner holds it; semaphore, read,
                              write: how many hold it; else 1 */
+    int64_t waiters;      /* clients that wait by pub/sub; -1: not known */
     bool is_ours;         /* its owner belongs to this client */
+    bool is_near; /* it belongs to a client on a host of this name: their ids begin
+                             with a hash of it */
 };
 
 /**
@@ -493,6 +496,18 @@ void rlock_inspect(struct rlock_client *client, const char *name, size_t name_le
                    void (*callback)(enum status status, const struct rlock_info *info,
                                     void *arg),
                    void *arg);
+
+/**
+ * Call `each` for every owner of `name`; of all locks on the server or cluster if that is
+ * NULL. That scans all keys, 200 in a call, and leaves out getset, which names no owner.
+ * A lock that comes or goes meanwhile may be missing, or be there twice.
+ *
+ * @each      returns whether to go on; may not close the client
+ * @callback  gets STATUS_OK after the last one; others as of rlock_inspect()
+ */
+void rlock_list(struct rlock_client *client, const char *name, size_t name_len,
+                bool (*each)(const struct rlock_info *info, void *arg),
+                void (*callback)(enum status status, void *arg), void *arg);
 
 /**
  * Delete the lock `name`, whatever client holds it, and wake its waiters.

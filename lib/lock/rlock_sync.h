@@ -18,9 +18,8 @@
  *
  * Threads  any, unless stated otherwise; one at a time per struct rlock. Do not cancel a
  *          thread (pthread_cancel) inside a call
- * Blocks   up to twice the client's timeout_ms, plus wait_ms for an acquire, unless
- * stated
- *          otherwise
+ * Blocks   up to twice the client's timeout_ms, plus wait_ms for an acquire, and for a list
+ *          twice timeout_ms per 200 keys, unless stated otherwise
  */
 #ifndef LOCK_RLOCK_SYNC_H
 #define LOCK_RLOCK_SYNC_H
@@ -88,7 +87,8 @@ uint64_t rlock_sync_holder(void);
 /*
  * The calls of rlock.h. They return the status that the callback gets there, and set
  * `reterr` (may be NULL) to the message. `holder` 0 of the options means the calling
- * thread. on_lost gets NULL for `arg`; it knows its lock or group. rlock_fence() needs no counterpart: any thread may call it.
+ * thread. on_lost gets NULL for `arg`; it knows its lock or group. rlock_fence() needs no
+ * counterpart: any thread may call it.
  */
 
 MUST_CHECK enum status rlock_sync_acquire(struct rlock_sync *sync,
@@ -125,6 +125,12 @@ struct rlock_sync_info {
 MUST_CHECK enum status
 rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *client, const char *name,
                    size_t name_len, struct rlock_sync_info *ret_info, struct err *reterr);
+
+/** `each` may run in another thread, inside its call. */
+MUST_CHECK enum status
+rlock_sync_list(struct rlock_sync *sync, struct rlock_client *client, const char *name,
+                size_t name_len, bool (*each)(const struct rlock_info *info, void *arg),
+                void *arg, struct err *reterr);
 
 bool rlock_sync_is_held(struct rlock_sync *sync, const struct rlock *lock);
 

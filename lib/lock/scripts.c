@@ -36,7 +36,7 @@ SCRIPT(read_acquire,      PERMITS PART("rw_turns") PART("rw_holds") PART("read_t
 SCRIPT(write_acquire,     PERMITS PART("rw_turns") PART("rw_holds") PART("write_take") PERMIT_ACQUIRE);
 SCRIPT(rw_release,        PERMITS PART("rw_turns") PART("rw_leave") PART("permit_release"));
 SCRIPT(permit_renew,      PART("permits") PART("permit_renew"));
-SCRIPT(inspect,           PART("permits") PART("inspect"));
+SCRIPT(inspect,           PART("permits") PART("redisson_channel") PART("inspect"));
 SCRIPT(force_release,     FAIR_HEAD PART("permits") PART("redisson_channel") PART("force_release"));
 /* clang-format on */
 

@@ -61,7 +61,9 @@
     X(PERMIT_RENEW, permit_renew)                                                           \
     /* fence key; fence -> clock us; the counter is at least both now */                    \
     X(RAISE, raise_fence)                                                                   \
-    X(INSPECT, inspect)      /* name -> {owner or nil, remaining ms, count} */              \
+    /* name, or fence key; beginning of names, cursor -> {cursor, {name, owner,             \
+       remaining ms, count, waiters}...} */                                                 \
+    X(INSPECT, inspect)                                                                     \
     X(FORCE, force_release)  /* name, queue, beats -> 1 deleted, 0 was free */
 
 enum rlock_script {

@@ -19,6 +19,8 @@ struct call {
     const struct rlock_acquire_options *options;
     uint32_t lease_ms;
     struct rlock_sync_info *ret_info;
+    bool (*each)(const struct rlock_info *info, void *arg);
+    void *each_arg;
     struct rlock_stats *ret_stats;
     bool is_held;
 
@@ -177,6 +179,27 @@ enum status rlock_sync_inspect(struct rlock_sync *sync, struct rlock_client *cli
 {
     return RUN(BASE(sync, client, sync_begin_inspect, reterr), .name = name,
                .name_len = name_len, .ret_info = ret_info);
+}
+
+static bool sync_on_listed(const struct rlock_info *info, void *arg)
+{
+    return of(arg)->each(info, of(arg)->each_arg);
+}
+
+static void sync_begin_list(struct rlock_sync_call *base)
+{
+    rlock_list(base->client, of(base)->name, of(base)->name_len, sync_on_listed,
+               sync_on_answer, base);
+}
+
+/* NOLINTNEXTLINE(readability-function-size): a name is two arguments */
+enum status rlock_sync_list(struct rlock_sync *sync, struct rlock_client *client,
+                            const char *name, size_t name_len,
+                            bool (*each)(const struct rlock_info *info, void *arg),
+                            void *arg, struct err *reterr)
+{
+    return RUN(BASE(sync, client, sync_begin_list, reterr), .name = name,
+               .name_len = name_len, .each = each, .each_arg = arg);
 }
 
 static void sync_begin_view(struct rlock_sync_call *base)

@@ -250,6 +250,55 @@ static void test_rlock_acquire__of_every_kind_on_all_masters(void **state)
     }
 }
 
+/** The names that rlock_list() has told, and how it ended. */
+struct list_of_names {
+    unsigned char told[NAMES];
+    unsigned count, answers;
+    enum status status;
+};
+
+static bool on_owner(const struct rlock_info *info, void *arg)
+{
+    struct list_of_names *list = arg;
+
+    assert_memory_equal(info->name, "item:", 5);
+    list->told[strtol(info->name + 5, NULL, 10)]++;
+    list->count++;
+    assert_true(info->is_ours);
+    return true;
+}
+
+static void on_end(enum status status, void *arg)
+{
+    struct list_of_names *list = arg;
+
+    list->status = status;
+    list->answers++;
+}
+
+static void test_rlock_list__asks_all_masters(void **state)
+{
+    static struct call calls[NAMES];
+    struct fixture *fixture = *state;
+    struct rlock_client *client = open_client(fixture);
+    struct rlock_acquire_options how = {.lease_ms = LEASE_MS};
+    struct list_of_names list = {0}, one = {0};
+
+    memset(calls, 0, sizeof(calls));
+    acquire_all(fixture, client, calls, &how);
+    rlock_list(client, NULL, 0, on_owner, on_end, &list);
+    rlock_list(client, "item:7", 6, on_owner, on_end, &one);
+    fixture_wait_count(fixture, &list.answers, 1);
+    assert_int_equal(list.status, STATUS_OK);
+    assert_int_equal(list.count, NAMES);
+    for (int i = 0; i < NAMES; i++)
+        assert_int_equal(list.told[i], 1);
+    assert_int_equal(one.status, STATUS_OK);
+    assert_int_equal(one.count, 1);
+    assert_int_equal(one.told[7], 1);
+    release_all(fixture, client, calls);
+}
+
 /** Whether each master has one connection of the client, and one of this test. */
 static bool have_one_connection(void *unused)
 {
@@ -637,6 +686,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CLUSTER_TEST(test_rlock_acquire__of_every_kind_on_all_masters),
+        CLUSTER_TEST(test_rlock_list__asks_all_masters),
         CLUSTER_TEST(test_rlock__the_buckets_of_a_master_share_a_connection),
         CLUSTER_TEST(test_redis_conn__siblings_lose_their_socket_together),
         CLUSTER_TEST(test_rlock_acquire__waits_are_woken_through_any_node),

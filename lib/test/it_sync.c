@@ -206,6 +206,33 @@ static void test_rlock_sync_inspect__cuts_a_long_owner(void **state)
     assert_false(info.is_ours);
 }
 
+static bool on_owner(const struct rlock_info *info, void *arg)
+{
+    unsigned *count = arg;
+
+    ++*count;
+    assert_int_equal(info->name_len, 6);
+    return true;
+}
+
+static void test_rlock_sync_list__tells_each_owner(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock locks[2] = {0};
+    unsigned all = 0, one = 0;
+
+    assert_int_equal(sync_acquire(fixture, &locks[0], "item:7", 0), STATUS_OK);
+    assert_int_equal(sync_acquire(fixture, &locks[1], "item:8", 0), STATUS_OK);
+    assert_int_equal(
+        rlock_sync_list(fixture->sync, fixture->client, NULL, 0, on_owner, &all, NULL),
+        STATUS_OK);
+    assert_int_equal(all, 2);
+    assert_int_equal(rlock_sync_list(fixture->sync, fixture->client, "item:8", 6,
+                                     on_owner, &one, NULL),
+                     STATUS_OK);
+    assert_int_equal(one, 1);
+}
+
 static void test_rlock_sync_force_release__frees_anyones(void **state)
 {
     struct sync_fixture *fixture = *state;
@@ -463,6 +490,7 @@ int main(void)
         SYNC_TEST(test_rlock_sync_extend__moves_the_lease),
         SYNC_TEST(test_rlock_sync_inspect__tells_the_owner),
         SYNC_TEST(test_rlock_sync_inspect__cuts_a_long_owner),
+        SYNC_TEST(test_rlock_sync_list__tells_each_owner),
         SYNC_TEST(test_rlock_sync_force_release__frees_anyones),
         SYNC_TEST(test_rlock_sync_stats__counts),
         SYNC_TEST(test_watchdog__renews_while_nobody_calls),

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* As stated by every --help. */
 #define EXIT_HOLDS  0
@@ -350,6 +351,9 @@ static void test_usage__invalid_arguments_exit_64(void **state)
                      EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "lock")->code, EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "lock", "steal", "x")->code, EXIT_USAGE);
+    assert_int_equal(RUN(state, NULL, "lock", "show")->code, EXIT_USAGE);
+    assert_int_equal(RUN(state, NULL, "lock", "list", "x")->code, EXIT_USAGE);
+    assert_int_equal(RUN(state, NULL, "lock", "list", "--mine", "x")->code, EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "serve", "--what")->code, EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "migrate", "what")->code, EXIT_USAGE);
     assert_int_equal(RUN(state, NULL, "audit", "what")->code, EXIT_USAGE);
@@ -426,6 +430,62 @@ static void test_lock__shows_and_releases(void **state)
     assert_int_equal(RUN(state, NULL, "lock", "release", "lock:order:5")->code,
                      EXIT_HOLDS);
     assert_string_equal(redis_do(*state, "EXISTS lock:order:5"), "0");
+}
+
+static void test_lock__lists_all_owners(void **state)
+{
+    const struct command_result *outcome;
+
+    outcome = RUN(state, NULL, "lock", "list");
+    assert_int_equal(outcome->code, EXIT_HOLDS);
+    assert_string_equal(outcome->out, "");
+    redis_do(*state, "SET lock:order:5 0a0b0c0d-1-2-3-4:17 PX 60000");
+    redis_do(*state, "SET alien 17");
+    redis_do(*state,
+             "ZADD permits 9e15 0a0b0c0d-1-2-3-4:0:18 9e15 0a0b0c0d-1-2-3-4:0:19");
+    outcome = RUN(state, NULL, "lock", "list");
+    assert_int_equal(outcome->code, EXIT_HOLDS);
+    assert_contains(outcome->out, "lock:order:5 is held by 0a0b0c0d-1-2-3-4:17 for ");
+    assert_contains(outcome->out, "permits is held by 0a0b0c0d-1-2-3-4:0:18 for ");
+    assert_contains(outcome->out, "permits is held by 0a0b0c0d-1-2-3-4:0:19 for ");
+    assert_null(strstr(outcome->out, "alien"));
+    outcome = RUN(state, NULL, "lock", "show", "permits");
+    assert_int_equal(outcome->code, EXIT_HOLDS);
+    assert_contains(outcome->out, "0:18");
+    assert_contains(outcome->out, "0:19");
+}
+
+static void test_lock__lists_those_of_this_host(void **state)
+{
+    const struct command_result *outcome;
+    char host[65] = "";
+    uint32_t hash = 2166136261; /* FNV-1a */
+
+    assert_int_equal(gethostname(host, sizeof(host) - 1), 0);
+    for (const char *at = host; *at != '\0'; at++)
+        hash = (hash ^ (unsigned char)*at) * 16777619;
+    redis_do(*state, "SET far %08x-1-2-3-4:17 PX 60000", hash + 1);
+    assert_string_equal(RUN(state, NULL, "lock", "list", "--mine")->out, "");
+    redis_do(*state, "SET near %08x-1-2-3-4:17 PX 60000", hash);
+    outcome = RUN(state, NULL, "lock", "list", "--mine");
+    assert_int_equal(outcome->code, EXIT_HOLDS);
+    assert_int_equal(strncmp(outcome->out, "near is held by ", 16), 0);
+    assert_null(strstr(outcome->out, "far"));
+    assert_contains(RUN(state, NULL, "lock", "list")->out, "far");
+}
+
+static void test_lock__lists_1000_owners_and_says_that_there_are_more(void **state)
+{
+    const char *text;
+    int lines = 0;
+
+    redis_do(*state, "EVAL %s 0",
+             "for i = 1, 1001 do redis.call('SET', i, '0a-1-2-3-4:' .. i) end return 1");
+    text = RUN(state, NULL, "lock", "list")->out;
+    for (const char *at = text; (at = strstr(at, " is held by ")) != NULL; at++)
+        lines++;
+    assert_int_equal(lines, 1000);
+    assert_contains(text, "\nand more\n");
 }
 
 static void test_lock__fails_without_redis(void **state)
@@ -543,6 +603,9 @@ int main(void)
         CASE(test_token__is_accepted_by_the_service),
         CASE(test_token__makes_100_000),
         CASE(test_lock__shows_and_releases),
+        CASE(test_lock__lists_all_owners),
+        CASE(test_lock__lists_those_of_this_host),
+        CASE(test_lock__lists_1000_owners_and_says_that_there_are_more),
         CASE(test_lock__fails_without_redis),
         CASE(test_audit__finds_broken_rows),
         CASE(test_database__down_exits_2),

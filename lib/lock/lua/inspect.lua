@@ -1,20 +1,50 @@
--- Of several holders the one whose lease ends first. That of a hash is the shortest field: our other
--- fields begin with it.
-local ttl = redis.call('PTTL', KEYS[1])
-local type = redis.call('TYPE', KEYS[1]).ok
-if type == 'zset' then
-  local now = redis.call('TIME')
-  local clock = now[1] * 1000000 + now[2]
-  local is_lock, first, ends = pcall(live, KEYS[1], clock)
-  if not is_lock then return redis.error_reply('WRONGTYPE the key holds no lock') end
-  if not first then return {ARGV[#ARGV], false, -2, 0} end
-  return {ARGV[#ARGV], first, math.ceil((math.abs(ends) - clock) / 1000), redis.call('ZCARD', KEYS[1])}
+-- KEYS[1] is a lock. Or with two more arguments, the beginning of names and a cursor, those names are
+-- scanned for locks, and the key is any of the same slot. Returns the next cursor ('0': no more) and
+-- for each owner {name, owner, remaining ms, count, clients that wait}; of one lock, that whose lease
+-- ends first is the first. A scan writes nothing, and skips what this user may not read and all keys
+-- without an owner value of ours or of Redisson.
+local now = redis.call('TIME')
+local clock = now[1] * 1000000 + now[2]
+local reply = {ARGV[#ARGV], '0'}
+local function owners_of(name, type)
+  if type == 'string' then
+    return {{redis.call('GETRANGE', name, 0, 127), redis.call('PTTL', name), 1}}
+  elseif type == 'hash' then -- the holder is the shortest field: our others begin with it
+    local holder
+    for _, field in ipairs(redis.call('HKEYS', name)) do
+      if not holder or #field < #holder then holder = field end
+    end
+    return {{holder, redis.call('PTTL', name), tonumber(redis.call('HGET', name, holder)) or 0}}
+  elseif type == 'zset' and pcall(check, name) then
+    local owners, found = {}, redis.call('ZRANGE', name, 0, -1, 'WITHSCORES')
+    for i = 1, #found, 2 do
+      local left_us = math.abs(found[i + 1]) - clock
+      if left_us > 0 then owners[#owners + 1] = {found[i], math.ceil(left_us / 1000)} end
+    end
+    for _, owner in ipairs(owners) do owner[3] = #owners end
+    return owners
+  end
+  return type == 'none' and {}
 end
-if type ~= 'hash' then
-  return {ARGV[#ARGV], redis.call('GET', KEYS[1]), ttl, 1}
+local function is_ours(owner)
+  return owner:find('^%x+%-%x+%-%x+%-%x+%-%x+:[%d:]+$')
 end
-local holder
-for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
-  if not holder or #field < #holder then holder = field end
+local function add(name, is_found)
+  local type = redis.call('TYPE', name).ok
+  if is_found and type == 'hash' and redis.call('HLEN', name) > 999 then return end
+  local owners = owners_of(name, type)
+  for _, owner in ipairs(owners or {}) do
+    if is_found and not is_ours(owner[1]) then return end
+    local channel = type == 'hash' and redisson_channel(name) or 'rlock:' .. name
+    local waiters = redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or -1
+    reply[#reply + 1] = {name, owner[1], owner[2], owner[3], waiters}
+  end
+  return owners
 end
-return {ARGV[#ARGV], holder, ttl, tonumber(redis.call('HGET', KEYS[1], holder)) or 0}
+if #ARGV == 1 then
+  return add(KEYS[1]) and reply or redis.error_reply('WRONGTYPE the key holds no lock')
+end
+local page = redis.call('SCAN', ARGV[2], 'MATCH', ARGV[1] .. '*', 'COUNT', 200)
+reply[2] = page[1]
+for _, name in ipairs(page[2]) do pcall(add, name, true) end
+return reply

@@ -3,13 +3,16 @@
 -- ended counts for nothing, and the key expires with the last one. A name that a queue may have is
 -- refused: it is a sorted set, too.
 local is_of_queue = {[':queue'] = true, [':beats'] = true, [':readers'] = true}
-local function live(name, clock)
+local function check(name)
   local first = redis.call('ZRANGE', name, 0, 0)[1]
   local is_lock = not first or first:find(':%d+:%d+$')
   if not is_lock or is_of_queue[name:match(':%a+$')] then error('no lock') end
+end
+local function live(name, clock)
+  check(name)
   clock = string.format('%.0f', clock)
   redis.call('ZREMRANGEBYSCORE', name, '-' .. clock, clock)
-  first = redis.call('ZRANGE', name, 0, 0, 'WITHSCORES')
+  local first = redis.call('ZRANGE', name, 0, 0, 'WITHSCORES')
   return first[1], tonumber(first[2])
 end
 local function hold(name, member, until_us)
