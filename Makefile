@@ -242,7 +242,7 @@ clean: ## remove build/ (the data in var/ stay)
 
 # -- running --
 
-.PHONY: run bench bench-commit bench-isolation bench-instances bench-huge-pages bench-probes
+.PHONY: run bench bench-commit bench-isolation bench-instances bench-huge-pages bench-probes bench-standby
 run: $(BUILD)/seckill ## a sale on this machine, with private servers in var/run: PORT=8080
 	@exec load/run.py $(BUILD)/seckill $(PORT)
 
@@ -254,6 +254,8 @@ bench-isolation: $(BUILD)/seckill ## orders beside held rows, mass expiry and he
 	@exec load/bench_isolation.py $(BUILD)/seckill
 bench-instances: $(BUILD)/seckill ## what more instances behind nginx cost Postgres: BENCH_SECONDS= BENCH_ROUNDS= BENCH_INSTANCES=
 	@exec load/bench_instances.py $(BUILD)/seckill
+bench-standby: $(BUILD)/seckill ## what a synchronous standby costs: BENCH_SECONDS= BENCH_ROUNDS=
+	@exec load/bench_standby.py $(BUILD)/seckill
 bench-probes: $(BUILD)/seckill ## what the probes cost while no tool is attached: BENCH_SECONDS= BENCH_ROUNDS=
 	@+$(MAKE) --no-print-directory BUILD=$(BUILD)/no_probes CFLAGS='$(CFLAGS) -DNO_PROBES' $(BUILD)/no_probes/seckill
 	@exec load/bench_probes.py $(BUILD)/seckill $(BUILD)/no_probes/seckill
