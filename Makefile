@@ -252,9 +252,9 @@ bench-commit: $(BUILD)/seckill $(BUILD)/slow_disk.so ## orders while commits tak
 	@exec load/bench_commit.py $(BUILD)/seckill $(BUILD)/slow_disk.so
 bench-isolation: $(BUILD)/seckill ## orders beside held rows, mass expiry and heavy reads: BENCH_SECONDS= BENCH_ROUNDS=
 	@exec load/bench_isolation.py $(BUILD)/seckill
-bench-instances: $(BUILD)/seckill ## what more instances behind nginx cost Postgres: BENCH_SECONDS= BENCH_ROUNDS= BENCH_INSTANCES=
+bench-instances: $(BUILD)/seckill ## what more instances behind nginx cost Postgres: BENCH_INSTANCES= BENCH_CONNECTIONS=
 	@exec load/bench_instances.py $(BUILD)/seckill
-bench-standby: $(BUILD)/seckill ## what a synchronous standby costs: BENCH_SECONDS= BENCH_ROUNDS=
+bench-standby: $(BUILD)/seckill ## what a synchronous standby costs: BENCH_CONNECTIONS= BENCH_SETTINGS=
 	@exec load/bench_standby.py $(BUILD)/seckill
 bench-probes: $(BUILD)/seckill ## what the probes cost while no tool is attached: BENCH_SECONDS= BENCH_ROUNDS=
 	@+$(MAKE) --no-print-directory BUILD=$(BUILD)/no_probes CFLAGS='$(CFLAGS) -DNO_PROBES' $(BUILD)/no_probes/seckill

@@ -6,9 +6,11 @@ what an idle instance costs.
 requests for a voucher sent to one instance, as docker/nginx.conf does. Before, all instances of a
 deployment are left alone, and the transactions of Postgres and the commands of Redis are counted.
 Prints a line for each measurement, and the medians of the CPU time of Postgres per order divided by
-that of one instance; writes var/bench/instances.json.
+that of one instance with as many shoppers; writes var/bench/instances.json.
 
-  BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=3     BENCH_INSTANCES=1,2,4,8"""
+  BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=3     BENCH_INSTANCES=1,2,4,8
+  BENCH_CONNECTIONS=1024,4096  shoppers at once, each on a connection of its own
+  BENCH_SETTINGS=name=value,...  of Postgres"""
 
 import contextlib
 import os
@@ -19,14 +21,16 @@ import time
 import deploy
 import harness
 import order_costs
+import pair
 import yardsticks
 
 PLACE = os.environ.get("BENCH_PLACE", "var/bench")
 SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 COUNTS = tuple(map(int, os.environ.get("BENCH_INSTANCES", "1,2,4,8").split(",")))
+CONNECTIONS = tuple(map(int, os.environ.get("BENCH_CONNECTIONS", "1024,4096").split(",")))
+SETTINGS = [each.split("=") for each in os.environ.get("BENCH_SETTINGS", "").split(",") if each]
 VOUCHERS = 8
-CONNECTIONS = 1024
 TOKENS = 600_000
 IDLE_S = 10
 IDLE_UNLESS_S = 2 # the statistics of Postgres are that late
@@ -55,7 +59,7 @@ class Point:
             directory = f"{PLACE}/nginx.{count}.{is_hashed}"
             os.makedirs(directory, exist_ok=True)
             nginx = harness.Nginx(directory, 1, LOCATION, UPSTREAM.format(
-                policy="hash $order_of consistent;" if is_hashed else "", servers=backends, connections=CONNECTIONS))
+                policy="hash $order_of consistent;" if is_hashed else "", servers=backends, connections=max(CONNECTIONS)))
             nginx.start()
             stack.callback(nginx.stop)
             self.ports[is_hashed] = nginx.port
@@ -64,15 +68,26 @@ class Point:
         return sum(value for service in self.deployment.services
                    for _, value in service.metrics("seckill_batch_orders_count"))
 
-    def measure(self, is_hashed):
+    def transactions(self):
+        """Those that have written, since the database was created."""
+        return int(self.deployment.sql("select pg_snapshot_xmax(pg_current_snapshot())")[0])
+
+    def load(self, is_hashed, vouchers, connections):
+        before_s = order_costs.cpu_s(self.postgres)
+        report = deploy.wrk(PLACE, [self.ports[is_hashed]], SECONDS, vouchers, TOKENS, connections=connections)
+        return report | {"postgres_s": order_costs.cpu_s(self.postgres) - before_s}
+
+    def measure(self, is_hashed, connections):
         self.deployment.empty()
         vouchers = [self.deployment.service.create_voucher("sale", deploy.STOCK) for _ in range(VOUCHERS)]
-        before_s, batches = order_costs.cpu_s(self.postgres), self.batches()
-        report = self.deployment.check_after(lambda: deploy.wrk(
-            PLACE, [self.ports[is_hashed]], SECONDS, vouchers, TOKENS, connections=CONNECTIONS), vouchers, CONNECTIONS)
-        return {"orders_per_s": round(report["created"] / report["seconds"]),
-                "orders_per_batch": round(report["created"] / (self.batches() - batches), 1),
-                "postgres_us_per_order": round(1e6 * (order_costs.cpu_s(self.postgres) - before_s) / report["created"], 2)}
+        batches, transactions = self.batches(), self.transactions()
+        report = self.deployment.check_after(lambda: self.load(is_hashed, vouchers, connections), vouchers, connections)
+        orders = report["created"]
+        return {"orders_per_s": round(orders / report["seconds"]),
+                "orders_per_batch": round(orders / (self.batches() - batches), 1),
+                "orders_per_transaction": round(orders / (self.transactions() - transactions), 1),
+                "p99_ms": round(report["p99_us"] / 1e3),
+                "postgres_us_per_order": round(1e6 * report["postgres_s"] / orders, 2)}
 
 
 def idle_costs(point, redis):
@@ -90,12 +105,12 @@ def idle_costs(point, redis):
             for i, what in enumerate(("transactions_per_s", "redis_commands_per_s"))}
 
 
-def rounds_of(point):
+def rounds_of(point, connections):
     """In turns, so that a slow minute affects both ways."""
     for number in range(ROUNDS):
         order = (False, True) if number % 2 else (True, False)
-        found = {is_hashed: point.measure(is_hashed) for is_hashed in order}
-        print(f"{point.count} instances: at random {found[False]}, hashed {found[True]}", flush=True)
+        found = {is_hashed: point.measure(is_hashed, connections) for is_hashed in order}
+        print(f"{point.count} instances, {connections} shoppers: at random {found[False]}, hashed {found[True]}", flush=True)
         yield found
 
 
@@ -107,13 +122,15 @@ def medians(rounds):
 
 def main(program):
     os.makedirs(PLACE, exist_ok=True)
-    deploy.raise_file_limit(2 * CONNECTIONS) # nginx has two for each request
+    deploy.raise_file_limit(3 * max(CONNECTIONS)) # nginx has two for each request, and idle ones
     secret = harness.new_secret()
     results = {}
     with contextlib.ExitStack() as stack:
         servers = harness.Servers(f"{PLACE}/instances")
         stack.callback(servers.down)
         servers.up()
+        for name, value in SETTINGS:
+            pair.configure(servers.env["PG_SUPERUSER_URL"], name, value)
         for count in COUNTS:
             with contextlib.ExitStack() as services:
                 point = Point(program, servers, secret, count, services)
@@ -122,12 +139,15 @@ def main(program):
                     point.deployment.service.write_tokens(TOKENS, f"{PLACE}/tokens")
                 idle = idle_costs(point, yardsticks.Redis(None, servers))
                 print(f"{count} instances, one idle instance: {idle}", flush=True)
-                results[count] = {"idle": idle} | medians(list(rounds_of(point)))
-    first = results[COUNTS[0]]["at_random"]["postgres_us_per_order"]
-    for count, found in results.items():
-        for way in ("at_random", "hashed"):
-            found[way]["ratio"] = round(found[way]["postgres_us_per_order"] / first, 2)
-        print(f"{count} instances:", {way: found[way] for way in ("at_random", "hashed")})
+                results[count] = {"idle": idle} | {connections: medians(list(rounds_of(point, connections)))
+                                                   for connections in CONNECTIONS}
+    for connections in CONNECTIONS:
+        first = results[COUNTS[0]][connections]["at_random"]["postgres_us_per_order"]
+        for count in COUNTS:
+            ways = results[count][connections]
+            for found in ways.values():
+                found["ratio"] = round(found["postgres_us_per_order"] / first, 2)
+            print(f"{count} instances, {connections} shoppers:", ways)
     harness.write_json(f"{PLACE}/instances.json", results)
 
 

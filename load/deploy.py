@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import resource
+import time
 
 import harness
 
@@ -15,6 +16,7 @@ WORKERS = 2
 STOCK = 100_000_000
 OLD_ORDERS = int(os.environ.get("BENCH_OLD_ORDERS", "1_000_000"))
 CHUNK = 1000
+SETTLED_S = 0.2 # without a new order
 
 
 # -- wrk --
@@ -104,15 +106,24 @@ class Deployment:
         must be served, False if none, None if some."""
         before = self.counts()
         report = load()
-        harness.wait_for("all orders are answered", lambda: self.in_flight() == 0)
+        harness.wait_for("all orders are answered", self.is_settled)
         report["created"] = report["requests"] - report["refused"] if sells is not False else 0
         found = {name: count - before[name] for name, count in self.counts().items()}
         self.check(report, vouchers, sells, connections, found)
         return report
 
+    def is_settled(self):
+        """nginx may still send requests of a load generator that has ended."""
+        placed = self.placed()
+        time.sleep(SETTLED_S)
+        return self.in_flight() == 0 and self.placed() == placed
+
+    def placed(self):
+        return sum(service.placed() for service in self.services)
+
     def counts(self):
         return {"new rows": int(self.sql("select count(*) from voucher_order")[0]),
-                "placed": sum(service.placed() for service in self.services),
+                "placed": self.placed(),
                 "5xx": sum(service.server_errors() for service in self.services)}
 
     def in_flight(self):

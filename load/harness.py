@@ -146,7 +146,7 @@ daemon off;
 worker_processes {workers};
 pid {place}/nginx.pid;
 error_log {place}/nginx.log warn;
-events {{ worker_connections 4096; }}
+events {{ worker_connections 16384; }}
 http {{
     access_log off;
     keepalive_requests 1000000000;
