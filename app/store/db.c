@@ -47,7 +47,7 @@ enum status db_open(const char *database_url, struct db **ret_db, struct err *re
                 PQerrorMessage(db->conn));
     }
     if (PQstatus(db->conn) != CONNECTION_OK) {
-        status = err_set(reterr, STATUS_IO, "%s", why.text);
+        status = err_set(reterr, STATUS_IO, "check the database URL: %s", why.text);
         goto out;
     }
     encoding = PQparameterStatus(db->conn, "server_encoding");

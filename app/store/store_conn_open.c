@@ -203,7 +203,7 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
     if (conn->state == STATE_RESOLVING && conn->resolve_host != conn->host)
         start_resolving(conn);
     else if (conn->state == STATE_RESOLVING && failure != 0)
-        store_conn_fail_io(conn, conn->target.name, uv_strerror(failure));
+        store_conn_fail_io(conn, "check the database URL: no address", conn->target.name);
     else if (conn->state == STATE_RESOLVING)
         connect_resolved(conn, found);
     uv_freeaddrinfo(found);

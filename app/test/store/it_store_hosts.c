@@ -259,7 +259,8 @@ static void test_store__reports_a_name_that_does_not_exist(void **state UNUSED)
         shop_open_at(url_of("nowhere.invalid:{}", ""), 1, UNHURRIED_MS, false);
 
     await_down(shop, STATUS_IO);
-    ASSERT_CONTAINS(shop->down_why.text, "nowhere.invalid");
+    ASSERT_CONTAINS(shop->down_why.text,
+                    "check the database URL: no address: nowhere.invalid");
     shop_close(shop);
 }
 
