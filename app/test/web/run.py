@@ -12,6 +12,7 @@ import http.client
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -70,6 +71,22 @@ class World:
 
     def servers(self, verb, which):
         harness.run(f"{harness.LOAD}/servers.sh", verb, self.directory, which)
+
+    def url_of(self, name, role="PG_OWNER_URL"):
+        return self.private.env[role].rsplit("/", 1)[0] + "/" + name
+
+    def copy_database(self, name):
+        """A copy of the database. Returns its URL for the service."""
+        harness.sql(self.url_of("postgres", "PG_SUPERUSER_URL"), f"create database {name} owner seckill")
+        harness.run("pg_dump", "-Fc", self.private.env["PG_OWNER_URL"], "-f", f"{self.directory}/{name}.dump")
+        harness.run("pg_restore", "--exit-on-error", "-d", self.url_of(name), f"{self.directory}/{name}.dump")
+        return self.url_of(name, "SECKILL_DATABASE_URL")
+
+    def copy_order(self, order, name):
+        row = harness.run("psql", "-Xqc", f"copy (select * from voucher_order where id = {order}) to stdout",
+                          self.private.env["PG_OWNER_URL"])
+        subprocess.run(["psql", "-Xqc", "copy voucher_order from stdin", self.url_of(name)], input=row, text=True,
+                       check=True)
 
     # -- the service behind the page's back
 

@@ -13,11 +13,11 @@ from browser import DESK, NARROW, PHONE
 
 
 class Shop:
-    """The shop page of a fresh shopper, and one voucher on it."""
+    """The shop page of a fresh shopper, and one voucher on it, a new one if none is given."""
 
-    def __init__(self, world, url=None, **sale):
+    def __init__(self, world, url=None, voucher=None, **sale):
         self.world, self.browser = world, world.browser
-        self.voucher = world.voucher(**sale)
+        self.voucher = voucher or world.voucher(**sale)
         self.browser.open(url or world.url)
         self.browser.one(self.card)
         self.browser.wait("a shopper", self.shopper)
@@ -181,6 +181,25 @@ def test_reload__keeps_the_shopper_and_the_orders(world):
     world.browser.open(world.url, afresh=False)
     shop.wait_status(order, "unpaid")
     assert shop.shopper() == shopper
+
+
+def test_orders__stay_as_they_are_where_lists_are_older(world):
+    """A list that has an order from elsewhere has been read. It lacks the order of this page, and then
+    has it unpaid."""
+    voucher = world.voucher(stock=5, per_user_limit=3)
+    older = world.start({"SECKILL_LISTS_DATABASE_URL": world.copy_database("older")})
+    shop = Shop(world, f"http://127.0.0.1:{older.port}", voucher)
+    elsewhere = lambda: world.place(voucher, int(shop.shopper()))
+    order, first, second = shop.buy(), elsewhere(), elsewhere()
+    world.copy_order(first, "older")
+    shop.wait_status(first, "unpaid")
+    shop.wait_status(order, "unpaid")
+    world.copy_order(order, "older")
+    world.browser.one(f"{shop.row(order)} button").click()
+    shop.wait_status(order, "paid")
+    world.copy_order(second, "older")
+    shop.wait_status(second, "unpaid")
+    assert world.browser.all(f'{shop.row(order)}[data-status="paid"]')
 
 
 def test_unavailable__tries_again_with_the_same_key(world):
