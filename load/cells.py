@@ -226,6 +226,7 @@ def check_balancers(services, vouchers):
 def check_numbers(program, cells, aggregate):
     """Bad numbers, and databases that cannot be used."""
     empty = url(cells[0], "owner")
+    must_refuse(program, "postgresql://nowhere.invalid/seckill", "check the database URL: could not translate host name")
     for number in ("2/2", "0/3", "0/2048", "0/0", "1", "a/b", "-1/2", "1/2/4"):
         must_refuse(program, empty, f"there is no cell {number}:", "--cell", number)
     for number, cell in enumerate(cells):
@@ -279,6 +280,8 @@ def check_split(program, cells, aggregate, stack):
     old.up()
     new.up()
     must_refuse(program, url(old, "owner"), "this database holds vouchers of cell 0/2", "--cell", "0/4")
+    for number in ("6, 4", "-2, 4", "1, 4", "2, 3", "0, 2", "0, 2048"):
+        must_not_split(old, number)
     after = []
     for servers, number in ((old, 0), (new, 2)):
         harness.sql(url(servers, "owner"), f"select split_cell({number}, 4)")
@@ -293,6 +296,16 @@ def check_split(program, cells, aggregate, stack):
     expect("vouchers and orders after the split", [str(int(a) + int(b)) for a, b in zip(*after)], before)
     expect("ids of orders that were given twice", len(ids) - len(set(ids)), 0)
     print(f"split: {before} vouchers and orders became {after[0]} and {after[1]}")
+
+
+def must_not_split(servers, number):
+    try:
+        harness.sql(url(servers, "owner"), f"select split_cell({number})")
+    except harness.Failed as failed:
+        if "cell 0/2 cannot become" in str(failed):
+            return
+        raise
+    raise harness.Failed(f"split_cell({number}) was not refused")
 
 
 def rate(shoppers, since):
@@ -316,6 +329,8 @@ def check_crash(cells, services, both):
     rate_after = rate(both[1], dead)
     for what in ("postgres", "redis"):
         pair.servers_do(cells[0], "start", what)
+    started = time.monotonic()
+    print(f"next order of the dead cell {both[0].first_since(started) - started:.2f} s after its servers answer again")
     for shoppers in both:
         shoppers.await_more(ORDERS)
         shoppers.stop()

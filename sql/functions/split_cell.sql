@@ -9,8 +9,11 @@ declare
     v_deleted bigint;
 begin
     select * into strict v_cell from cell where number >= 0 for update;
-    if p_cells <= v_cell.cells or p_number % v_cell.cells <> v_cell.number then
-        raise exception 'cell %/% cannot become %/%', v_cell.number, v_cell.cells, p_number, p_cells;
+    if p_cells <= v_cell.cells or p_cells > 1024 or p_cells & (p_cells - 1) <> 0
+            or p_number not between 0 and p_cells - 1 or p_number % v_cell.cells <> v_cell.number then
+        raise exception 'cell %/% cannot become %/%: with more cells, a power of two up to 1024, its copies'
+            ' are those whose number leaves % when divided by %', v_cell.number, v_cell.cells, p_number,
+            p_cells, v_cell.number, v_cell.cells;
     end if;
     delete from payment p using voucher_order o
         where o.id = p.order_id and o.voucher_id % p_cells <> p_number;
