@@ -1,12 +1,12 @@
 #!/usr/bin/env -S python3 -B
-"""failover.py PROGRAM - how long a failover of Postgres interrupts the sale, and what it loses.
+"""failover.py PROGRAM - how long a fault of Postgres or Redis interrupts the sale, and what it loses.
 
-For each fault, private servers: a primary with a standby, and an instance of the service whose
+For each fault, private servers: a primary with a standby, Redis, and an instance of the service whose
 database URL names both. Shoppers place orders without a pause; an order without a clear answer is
-repeated under its key. After the fault and the promotion of the standby, the orders must go on, each
-acknowledged order must be a row of the new primary, and `seckill audit` must pass there. The last
-fault is a control: with an asynchronous standby orders must be lost. Exit code 0: all of that holds,
-and no interruption was ten times as long as its goal. The logs stay in var/failover."""
+repeated under its key. After the fault, and the promotion of the standby if the primary is gone, the
+orders must go on, each acknowledged order must be a row of the primary, and `seckill audit` must pass
+there. The last fault is a control: with an asynchronous standby orders must be lost. Exit code 0: all
+of that holds, and no interruption was ten times as long as its goal. The logs stay in var/failover."""
 
 import contextlib
 import os
@@ -20,15 +20,15 @@ import shopping
 
 PLACE = "var/failover"
 ORDERS_BEFORE = 500 # acknowledged before the fault, and after it
-STANDBY_AWAY_S = 7 # longer than SECKILL_ORDER_TIMEOUT_MS
+AWAY_S = 7 # longer than SECKILL_ORDER_TIMEOUT_MS
 TOLERANCE = 10 # a busy machine is slower than the goal
 
 
 # -- faults --
 #
-# Each takes the primary, the standby and the shoppers, and makes the standby the primary. It returns
-# when the fault happened, and from when on orders could be placed again. A primary that is paused
-# stands for a machine without power, whose clients are not told.
+# Each takes the primary, the standby and the shoppers. It returns when the fault happened, and from when
+# on orders could be placed again. A primary that is paused stands for a machine without power, whose
+# clients are not told.
 
 def of_primary(command):
     """What `servers.sh` does to the primary, before the standby is promoted."""
@@ -55,12 +55,30 @@ def standby_hangs(primary, standby, shoppers):
     """Orders go on when it has been resumed. Then the primary fails, too."""
     pair.servers_do(standby, "pause", "postgres")
     fault = time.monotonic()
-    time.sleep(STANDBY_AWAY_S)
+    time.sleep(AWAY_S)
     pair.servers_do(standby, "resume", "postgres")
     resumed = time.monotonic()
     shoppers.first_since(resumed)
     of_primary("kill")(primary, standby, shoppers)
     return fault, resumed
+
+
+def restart(name):
+    """A server is killed and started again."""
+    def happen(primary, _standby, _shoppers):
+        pair.servers_do(primary, "kill", name)
+        fault = time.monotonic()
+        pair.servers_do(primary, "start", name)
+        return fault, time.monotonic()
+    return happen
+
+
+def redis_hangs(primary, _standby, _shoppers):
+    pair.servers_do(primary, "pause", "redis")
+    fault = time.monotonic()
+    time.sleep(AWAY_S)
+    pair.servers_do(primary, "resume", "redis")
+    return fault, time.monotonic()
 
 
 def lag(primary, standby, shoppers):
@@ -75,10 +93,12 @@ def lag(primary, standby, shoppers):
 
 
 class Fault:
-    """`goal_s`: from the promotion to the next 201; None: none."""
+    """`goal_s`: until the next 201; None: none."""
 
-    def __init__(self, name, happen, goal_s=None, is_synchronous=True):
+    def __init__(self, name, happen, goal_s=None, is_synchronous=True, promotes=True, is_control=False):
         self.name, self.happen, self.goal_s, self.is_synchronous = name, happen, goal_s, is_synchronous
+        self.promotes = promotes # the standby is the primary afterwards
+        self.is_control = is_control # orders must be lost
 
 
 FAULTS = (
@@ -87,7 +107,10 @@ FAULTS = (
     Fault("switchover", of_primary("stop"), goal_s=1),
     Fault("standby killed, then primary", standby_first),
     Fault("standby hangs, then primary killed", standby_hangs),
-    Fault("control: asynchronous standby", lag, is_synchronous=False),
+    Fault("Postgres killed and restarted", restart("postgres"), goal_s=1, is_synchronous=False, promotes=False),
+    Fault("Redis killed and restarted", restart("redis"), goal_s=1, promotes=False),
+    Fault("Redis hangs", redis_hangs, goal_s=1, promotes=False),
+    Fault("control: asynchronous standby", lag, is_synchronous=False, is_control=True),
 )
 LINE = "{:<36} {:>8} {:>8} {:>13} {:>8} {:>6}  {}"
 
@@ -95,9 +118,9 @@ LINE = "{:<36} {:>8} {:>8} {:>13} {:>8} {:>6}  {}"
 # -- a failover --
 
 def judge(fault, gap_s, lost):
-    if fault.is_synchronous and lost:
+    if lost and not fault.is_control:
         return f"LOST: shoppers {lost[:5]}"
-    if not fault.is_synchronous and not lost:
+    if fault.is_control and not lost:
         return "NOTHING LOST: this test cannot detect a loss"
     if fault.goal_s and gap_s > fault.goal_s * TOLERANCE:
         return f"TOO LONG: more than {fault.goal_s * TOLERANCE} s"
@@ -121,13 +144,13 @@ def fail_over(program, fault, tokens, stack):
         shoppers.await_more(ORDERS_BEFORE)
     finally:
         shoppers.stop()
-    lost = shoppers.lost(standby.env["PG_OWNER_URL"])
+    lost = shoppers.lost((standby if fault.promotes else primary).env["PG_OWNER_URL"])
     verdict = judge(fault, gap_s, lost)
-    service.command("audit") # of the primary, which its URL names second
+    service.command("audit") # of the server that accepts writes
     print(LINE.format(fault.name, f"{ready_at - fault_at:.1f}", f"{gap_s:.2f}", len(shoppers.acknowledged),
                       shoppers.unclear, len(lost), verdict), flush=True)
     return {"fault": fault.name, "gap_s": gap_s, "has_goal": fault.goal_s is not None,
-            "is_control": not fault.is_synchronous, "acknowledged": len(shoppers.acknowledged),
+            "is_control": fault.is_control, "acknowledged": len(shoppers.acknowledged),
             "is_good": verdict.startswith("ok")}
 
 
@@ -148,7 +171,7 @@ def main():
         sys.exit(f"failover: see above; the logs are in {PLACE}")
     gaps = ", ".join(f"{each['fault']} {each['gap_s']:.2f} s" for each in failovers if each["has_goal"])
     acknowledged = sum(each["acknowledged"] for each in failovers if not each["is_control"])
-    print(f"failovers of Postgres: none of {acknowledged} acknowledged orders lost; next order after {gaps}")
+    print(f"faults of Postgres and Redis: none of {acknowledged} acknowledged orders lost; next order after {gaps}")
 
 
 main()

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+import time
 
 import harness
 import pair
@@ -92,9 +93,11 @@ def check_standby(primary, standby, service, lists):
     order = lists.order()
     expect("readiness without lists", service.call("GET", "/readyz")[0], 200)
     pair.servers_do(standby, "start", "postgres")
-    harness.wait_for("the lists are back", lambda: lists.state() == [1])
+    began = time.monotonic()
+    harness.wait_for("the lists are back", lambda: lists.read("/v1/vouchers")[0] == 200)
+    print(f"without the standby lists are 503, and orders go on; lists are back {time.monotonic() - began:.2f} s after it")
+    harness.wait_for("the lists are connected", lambda: lists.state() == [1])
     harness.wait_for("the standby has the order", lambda: lists.has_order(order))
-    print("without the standby lists are 503, and orders go on")
 
 
 def refused(program, servers, **env):
