@@ -168,8 +168,8 @@ static void report_state(struct store *store, const struct err *why)
     if (store->is_state_reported && store->is_up == is_up &&
         (!is_refused || store->is_refused))
         return;
-    if (!store->is_state_reported && !is_up && why == NULL)
-        return; /* the first attempts are under way */
+    if (!is_up && why == NULL)
+        return; /* attempts are under way, or a failure will be reported at once */
     store->is_state_reported = true;
     store->is_up = is_up;
     store->is_refused = is_refused;
