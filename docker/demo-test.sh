@@ -84,6 +84,14 @@ remove_test()
     remove
 }
 
+# Remove the images that were built before the test ended. Those of our own dockerd go with it.
+remove_images()
+{
+    for image in "" -plain -load -patroni; do
+        [ -z "$(docker images -q "$SECKILL_IMAGE$image")" ] || docker rmi -f "$SECKILL_IMAGE$image" >/dev/null || return 1
+    done
+}
+
 # Remove everything, also after a failure. It is a failure if something cannot be removed.
 end_test()
 {
@@ -94,7 +102,7 @@ end_test()
     if docker info >/dev/null 2>&1; then
         remove_probe
         (remove_test) || code=1
-        [ -n "$docker_pid" ] || docker rmi -f "$SECKILL_IMAGE" "$SECKILL_IMAGE-plain" "$SECKILL_IMAGE-load" "$SECKILL_IMAGE-patroni" >/dev/null 2>&1 || true
+        [ -n "$docker_pid" ] || remove_images || code=1
     fi
     stop_docker || code=1
     exit "$code"
