@@ -259,12 +259,10 @@ static bool queue_is_gathering(const struct checkout *checkout, const struct que
 
 static bool queue_is_young(const struct queue *queue, int64_t age_max_us)
 {
-    const struct item *first;
+    const struct item *first = LIST_FIRST(struct item, &queue->items, link);
 
-    if (list_is_empty(&queue->items) || !list_is_empty(&queue->split_batches))
-        return false;
-    first = list_item(queue->items.next, struct item, link);
-    return clock_mono_us() - first->state_since_us < age_max_us;
+    return first != NULL && list_is_empty(&queue->split_batches) &&
+           clock_mono_us() - first->state_since_us < age_max_us;
 }
 
 /* The queue to be served next, if there is a lane for it; NULL: none. */
@@ -620,14 +618,11 @@ static void checkout_on_tick(uv_timer_t *timer)
 {
     struct checkout *checkout = timer->data;
     int64_t now_us = clock_mono_us();
+    struct item *first;
 
-    while (!list_is_empty(&checkout->deadlines)) {
-        struct item *first = list_item(checkout->deadlines.next, struct item, deadline);
-
-        if (now_us < item_deadline_us(first))
-            break;
+    while ((first = LIST_FIRST(struct item, &checkout->deadlines, deadline)) != NULL &&
+           now_us >= item_deadline_us(first))
         item_time_out(first);
-    }
     checkout_answer_overdue_unlocks(checkout, now_us);
     look_up_unknown(checkout);
 }
@@ -644,9 +639,9 @@ void checkout_print_queues(const struct checkout *checkout, FILE *out)
 
     while (printed < PRINT_QUEUES_MAX &&
            (queue = idmap_next(&checkout->queues.map, &at)) != NULL) {
-        const struct item *first = list_item(queue->items.next, struct item, link);
+        const struct item *first = LIST_FIRST(struct item, &queue->items, link);
 
-        if (list_is_empty(&queue->items))
+        if (first == NULL)
             continue;
         fprintf(out,
                 "%s{\"voucher_id\":\"%" PRId64 "\",\"depth\":%zu,\"oldest_us\":%" PRId64

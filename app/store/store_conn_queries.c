@@ -162,9 +162,7 @@ static void fail_later(struct store_conn *conn, enum status status, const char *
 /* NULL: nothing is under way. */
 static const struct store_query *oldest(const struct store_conn *conn)
 {
-    return list_is_empty(&conn->pending)
-               ? NULL
-               : list_item(conn->pending.next, struct store_query, link);
+    return LIST_FIRST(struct store_query, &conn->pending, link);
 }
 
 /* To be called when the oldest query is another one. */

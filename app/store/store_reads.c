@@ -83,14 +83,6 @@ void store_read(struct call *call, enum statement statement, unsigned rows)
     }
 }
 
-/* NULL: none waits. */
-static struct call *first_waiting(const struct reads *reads)
-{
-    return list_is_empty(&reads->waiting)
-               ? NULL
-               : list_item(reads->waiting.next, struct call, query.link);
-}
-
 static void end_waiting(struct call *call)
 {
     list_remove(&call->query.link);
@@ -115,7 +107,7 @@ static void send_some(struct store *store, struct reads *reads)
 {
     struct call *call;
 
-    while ((call = first_waiting(reads)) != NULL &&
+    while ((call = LIST_FIRST(struct call, &reads->waiting, query.link)) != NULL &&
            store_conn_pending(store->conns[reads->role]) < SENT_MAX &&
            (reads->rows == 0 || reads->rows + call->rows <= ROWS_MAX))
         send_read(call);

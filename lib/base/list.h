@@ -50,6 +50,10 @@ struct list {
 #define LIST_SHIFT(type, head, member)                                                   \
     (list_is_empty(head) ? NULL : list_item(list_shift(head), type, member))
 
+/** The first struct; NULL when the list is empty. */
+#define LIST_FIRST(type, head, member)                                                   \
+    (list_is_empty(head) ? NULL : list_item((head)->next, type, member))
+
 static inline void list_init(struct list *list)
 {
     list->prev = list->next = list;

@@ -212,9 +212,7 @@ static void orphan_on_timer(uv_timer_t *timer)
     int64_t now_us = clock_mono_us();
 
     client->orphans.timer_at_us = INT64_MAX;
-    while (!list_is_empty(second)) {
-        struct rlock *copy = list_item(second->next, struct rlock, link);
-
+    LIST_EACH_SAFE(struct rlock, copy, second, link) {
         if (copy->renew_at_us > now_us) {
             wake_at(&client->orphans, copy->renew_at_us);
             break;

@@ -102,9 +102,7 @@ static void collect_due(struct rlock_watchdog *watchdog, struct list *bucket,
 {
     int64_t until_us = now_us;
 
-    while (!list_is_empty(bucket)) {
-        struct rlock *lock = list_item(bucket->next, struct rlock, watch_link);
-
+    LIST_EACH_SAFE(struct rlock, lock, bucket, watch_link) {
         if (lock->renew_at_us > until_us) {
             wake_at(watchdog, lock->renew_at_us);
             return;

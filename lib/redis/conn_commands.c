@@ -15,9 +15,7 @@
 
 static struct redis_command *oldest_command(struct redis_conn *conn)
 {
-    if (list_is_empty(&conn->pending))
-        return NULL;
-    return list_item(conn->pending.next, struct redis_command, link);
+    return LIST_FIRST(struct redis_command, &conn->pending, link);
 }
 
 void redis_conn_end_all(struct redis_conn *conn, enum status status)
