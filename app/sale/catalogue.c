@@ -142,11 +142,7 @@ static void entry_update(struct catalogue *catalogue, const struct voucher *vouc
 static void answer_waits(struct list *waits, enum status status,
                          const struct catalogue_entry *entry)
 {
-    struct list answered;
-
-    list_init(&answered);
-    list_append_all(&answered, waits);
-    LIST_DRAIN(struct catalogue_wait, wait, &answered, link)
+    LIST_DRAIN_PRESENT(struct catalogue_wait, wait, waits, link)
         wait->callback(status, entry, wait->arg);
 }
 
@@ -154,14 +150,11 @@ static void catalogue_on_read(enum status status, const struct voucher *vouchers
                               size_t count, int64_t database_now_us, void *arg)
 {
     struct catalogue *catalogue = arg;
-    struct list done;
 
     catalogue->is_reading = false;
-    list_init(&done);
-    list_append_all(&done, &catalogue->reading);
     if (status == STATUS_OK) {
         sample_clock(catalogue, database_now_us);
-        LIST_EACH(struct catalogue_entry, entry, &done, link) {
+        LIST_EACH(struct catalogue_entry, entry, &catalogue->reading, link) {
             entry->exists = false;
             /* only what arrived during the read may be newer: the database may be another one
                now, a standby that knows less */
@@ -172,7 +165,7 @@ static void catalogue_on_read(enum status status, const struct voucher *vouchers
         for (size_t i = 0; i < count; i++)
             entry_update(catalogue, &vouchers[i]);
     }
-    LIST_DRAIN(struct catalogue_entry, entry, &done, link) {
+    LIST_DRAIN(struct catalogue_entry, entry, &catalogue->reading, link) {
         entry->is_pending = false;
         if (status == STATUS_OK && entry->read_us <= entry->changed_us &&
             !list_is_empty(&entry->waits))

@@ -603,11 +603,7 @@ static void checkout_on_resolved(enum status status,
 
 static void look_up_unknown(struct checkout *checkout)
 {
-    struct list unknown;
-
-    list_init(&unknown);
-    list_append_all(&unknown, &checkout->unknown);
-    LIST_DRAIN(struct batch, batch, &unknown, link)
+    LIST_DRAIN_PRESENT(struct batch, batch, &checkout->unknown, link)
         store_resolve_orders(checkout->options.store, &batch->orders,
                              checkout_on_resolved);
 }

@@ -161,16 +161,13 @@ static bool drop_late_changes(struct call *call, int64_t latest_us)
 {
     struct changes_call *orders = changes_of(call);
     struct changes_call *late;
-    struct list changes;
 
     if (orders == NULL)
         return false;
     late = changes_call_new(call->store, call->statement);
-    list_init(&changes);
-    list_append_all(&changes, &orders->changes);
     orders->count = 0;
     call->deadline_us = INT64_MAX;
-    LIST_DRAIN(struct order_change, change, &changes, link)
+    LIST_DRAIN_PRESENT(struct order_change, change, &orders->changes, link)
         add_change(change->deadline_us <= latest_us ? late : orders, change);
     if (orders->count > 0) {
         answer_unchanged(&late->call, STATUS_BUSY);
