@@ -383,15 +383,14 @@ void store_suspect(struct store *store, struct store_backend backend)
     list_append(&store->suspects, &suspect->link);
 }
 
-static void answer_resolving(struct store *store, enum status status, bool only_late)
+/* Answers the calls that wait and whose deadline is not after `until_us`. */
+static void answer_waiting(struct list *calls, enum status status, int64_t until_us)
 {
-    int64_t now_us = clock_mono_us();
-
-    LIST_EACH_SAFE(struct batch_call, call, &store->resolving, call.query.link) {
-        if (only_late && call->call.deadline_us > now_us)
+    LIST_EACH_SAFE(struct call, call, calls, query.link) {
+        if (call->deadline_us > until_us)
             continue;
-        list_remove(&call->call.query.link);
-        store_answer_later(&call->call, status);
+        list_remove(&call->query.link);
+        store_answer_later(call, status);
     }
 }
 
@@ -429,8 +428,8 @@ static void store_on_retired(struct store_query *query, enum status status,
     if (status == STATUS_CANCELLED)
         return; /* store_close() answers the waiting calls */
     if (status != STATUS_OK)
-        answer_resolving(store, status, false);
-    answer_resolving(store, STATUS_TIMEOUT, true);
+        answer_waiting(&store->resolving, status, INT64_MAX);
+    answer_waiting(&store->resolving, STATUS_TIMEOUT, clock_mono_us());
     uv_timer_start(&store->retire_timer, store_on_retire_timer,
                    is_done ? 0 : RETIRE_AGAIN_MS, 0);
 }
@@ -453,7 +452,7 @@ static void retire_suspects(struct store *store)
                         params))
         store->retiring = count;
     else
-        answer_resolving(store, STATUS_DOWN, false);
+        answer_waiting(&store->resolving, STATUS_DOWN, INT64_MAX);
 }
 
 void store_resolve_step(struct store *store)
@@ -559,12 +558,7 @@ void store_send_lookups(struct store *store)
 
 void store_time_out_lookups(struct store *store, int64_t now_us)
 {
-    LIST_EACH_SAFE(struct lookup_call, call, &store->lookup_calls, call.query.link) {
-        if (call->call.deadline_us > now_us)
-            continue;
-        list_remove(&call->call.query.link);
-        store_answer_later(&call->call, STATUS_BUSY);
-    }
+    answer_waiting(&store->lookup_calls, STATUS_BUSY, now_us);
     store_abandon_late(ROLE_MAIN, &store->lookups_sent, now_us);
 }
 
