@@ -109,7 +109,6 @@ struct voucher_snapshot {
     int64_t stock_left;
     int64_t begin_us;
     int64_t end_us;
-    int64_t now_us; /* the database's clock while the batch held the row lock */
 };
 
 /** @snapshot  NULL unless `status` is STATUS_OK and the voucher exists

@@ -200,7 +200,6 @@ static void take_placed(struct store_batch *batch, const PGresult *result, int r
         .stock_left = result_int64(result, row, COLUMN_STOCK),
         .begin_us = result_time(result, row, COLUMN_OPENS),
         .end_us = result_time(result, row, COLUMN_CLOSES),
-        .now_us = result_time(result, row, COLUMN_DECIDED),
     };
 }
 
