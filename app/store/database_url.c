@@ -11,14 +11,6 @@
 #define SETTING      "SECKILL_DATABASE_URL"
 #define DEFAULT_PORT "5432"
 
-/* The words of libpq quote parts of the value. */
-static enum status refuse_syntax(const char *words, struct err *reterr)
-{
-    return err_set(reterr, STATUS_INVALID,
-                   SETTING " is not a libpq URI or keyword string: %.*s...",
-                   (int)strcspn(words, "\""), words);
-}
-
 /* -- lists -- */
 
 /* "": it is not given. */
@@ -126,8 +118,11 @@ enum status database_url_check(const char *url, unsigned *ret_host_count,
     PQconninfoOption *options = PQconninfoParse(url, &words);
     enum status status;
 
-    if (options == NULL)
-        status = refuse_syntax(words == NULL ? "" : words, reterr);
+    if (options == NULL) /* the words of libpq quote parts of the value */
+        status = err_set(reterr, STATUS_INVALID,
+                         SETTING " is not a libpq URI or keyword string: %.*s...",
+                         words == NULL ? 0 : (int)strcspn(words, "\""),
+                         words == NULL ? "" : words);
     else
         status = check_hosts(options, ret_host_count, reterr);
     PQfreemem(words);

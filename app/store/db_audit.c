@@ -26,13 +26,16 @@ static bool read_check(const struct embedded *file, struct check *ret_check)
            sscanf(file->bytes, "-- %127[^\n]", ret_check->title) == 1;
 }
 
-/* Reported row by row: there may be millions. */
-static enum status read_rows(struct db *db, const struct check *check,
+/* Rows are reported one by one: there may be millions. */
+static enum status run_check(struct db *db, const struct check *check,
                              const struct db_audit *audit, uint64_t *broken,
                              struct err *reterr)
 {
     enum status status = STATUS_OK;
 
+    if (PQsendQuery(db->conn, check->sql) != 1 || PQsetSingleRowMode(db->conn) != 1)
+        return err_set(reterr, STATUS_IO, "%s: %s", check->title,
+                       PQerrorMessage(db->conn));
     for (PGresult *result; (result = PQgetResult(db->conn)) != NULL; PQclear(result)) {
         if (status == STATUS_OK)
             status = db_check(db, result, check->title, reterr);
@@ -42,16 +45,6 @@ static enum status read_rows(struct db *db, const struct check *check,
         audit->on_row(check->title, PQgetvalue(result, 0, 0), audit->arg);
     }
     return status;
-}
-
-static enum status run_check(struct db *db, const struct check *check,
-                             const struct db_audit *audit, uint64_t *broken,
-                             struct err *reterr)
-{
-    if (PQsendQuery(db->conn, check->sql) != 1 || PQsetSingleRowMode(db->conn) != 1)
-        return err_set(reterr, STATUS_IO, "%s: %s", check->title,
-                       PQerrorMessage(db->conn));
-    return read_rows(db, check, audit, broken, reterr);
 }
 
 enum status db_audit(struct db *db, const struct db_audit *audit, uint64_t *ret_broken,

@@ -241,22 +241,17 @@ static void store_on_placed(struct store_query *query, enum status status,
         answer_batches(call, status);
 }
 
-static void note_commit(struct store *store, int64_t placed_us)
-{
-    int64_t now_us = clock_mono_us();
-
-    store->commit_us += (now_us - placed_us - store->commit_us) / COMMIT_WEIGHT;
-    store->commit_noted_us = now_us;
-}
-
 /* Without the barrier the orders may be lost yet. */
 static void store_on_barrier(struct store_query *query, enum status status,
                              const PGresult *result UNUSED, const struct err *why)
 {
     struct batch_call *call = list_item(query, struct batch_call, barrier);
+    struct store *store = call->call.store;
+    int64_t now_us = clock_mono_us();
 
     if (call->call.status == STATUS_OK && status == STATUS_OK) {
-        note_commit(call->call.store, call->placed_us);
+        store->commit_us += (now_us - call->placed_us - store->commit_us) / COMMIT_WEIGHT;
+        store->commit_noted_us = now_us;
     } else if (call->call.status == STATUS_OK) {
         call->call.status = status == STATUS_CANCELLED ? status : STATUS_IO;
         call->why = *why;
@@ -409,20 +404,14 @@ static void store_on_retire_timer(uv_timer_t *timer)
     store_flush(store);
 }
 
-static void forget_retired(struct store *store)
-{
-    for (; store->retiring > 0; store->retiring--)
-        store_free(store, LIST_SHIFT(struct suspect, &store->suspects, link));
-}
-
 static void store_on_retired(struct store_query *query, enum status status,
                              const PGresult *result, const struct err *why UNUSED)
 {
     struct store *store = list_item(query, struct store, retire_query);
     bool is_done = status == STATUS_OK && result_int64(result, 0, 0) == 0;
 
-    if (is_done)
-        forget_retired(store);
+    for (; is_done && store->retiring > 0; store->retiring--)
+        store_free(store, LIST_SHIFT(struct suspect, &store->suspects, link));
     store->retiring = 0;
     if (status == STATUS_CANCELLED)
         return; /* store_close() answers the waiting calls */

@@ -11,9 +11,10 @@
 
 #include <string.h>
 
-#define WAITING_MAX 4096 /* reads */
-#define SENT_MAX    64   /* reads under way, abandoned ones included */
-#define ROWS_MAX    256  /* of the reads under way, unless it is one alone */
+#define WAITING_MAX  4096    /* reads */
+#define SENT_MAX     64      /* reads under way, abandoned ones included */
+#define ROWS_MAX     256     /* of the reads under way, unless it is one alone */
+#define LOCK_TIMEOUT "55P03" /* the SQLSTATE */
 
 void store_init_reads(struct store *store)
 {
@@ -33,11 +34,6 @@ static void wait_for_turn(struct call *call)
     store_watch_deadlines(call->store);
 }
 
-static bool has_waited_for_lock(const PGresult *result)
-{
-    return strcmp(result_sqlstate(result), "55P03") == 0;
-}
-
 static void store_on_read(struct store_query *query, enum status status,
                           const PGresult *result, const struct err *why)
 {
@@ -46,17 +42,12 @@ static void store_on_read(struct store_query *query, enum status status,
     list_remove(&call->sent);
     call->reads->rows -= call->rows;
     query->done = call->done;
-    if (status == STATUS_BUSY && has_waited_for_lock(result)) {
+    if (status == STATUS_BUSY && strcmp(result_sqlstate(result), LOCK_TIMEOUT) == 0) {
         call->status = STATUS_BUSY;
         wait_for_turn(call);
     } else {
         call->done(query, status, result, why);
     }
-}
-
-static bool is_list(enum statement statement)
-{
-    return statement >= STATEMENT_LIST_ORDERS && statement <= STATEMENT_LIST_ENDED;
 }
 
 static bool is_up(const struct call *call)
@@ -67,20 +58,21 @@ static bool is_up(const struct call *call)
 void store_read(struct call *call, enum statement statement, unsigned rows)
 {
     struct store *store = call->store;
+    bool is_list =
+        statement >= STATEMENT_LIST_ORDERS && statement <= STATEMENT_LIST_ENDED;
 
-    call->reads = &store->reads[is_list(statement) && store->conns[ROLE_LISTS] != NULL];
+    call->reads = &store->reads[is_list && store->conns[ROLE_LISTS] != NULL];
     call->statement = statement;
     call->rows = rows;
     call->status = STATUS_NO_MEMORY; /* unless it gets a turn */
     call->deadline_us = store_deadline_us(store, call->deadline_us);
-    if (!is_up(call)) {
+    if (!is_up(call))
         store_answer_later(call, STATUS_DOWN);
-    } else if (call->reads->waiting_count >= WAITING_MAX ||
-               !params_copy(&call->params, &store->params)) {
+    else if (call->reads->waiting_count >= WAITING_MAX ||
+             !params_copy(&call->params, &store->params))
         store_answer_later(call, STATUS_NO_MEMORY);
-    } else {
+    else
         wait_for_turn(call);
-    }
 }
 
 static void end_waiting(struct call *call)
