@@ -155,12 +155,10 @@ void api_list_order_events(struct api_request *request)
 }
 
 static void life_on_voucher(enum status status, const struct voucher *vouchers,
-                            size_t count, int64_t now_us UNUSED, void *arg)
+                            size_t count UNUSED, int64_t now_us UNUSED, void *arg)
 {
     struct api_request *request = arg;
 
-    if (status == STATUS_OK && count == 0)
-        status = STATUS_NOT_FOUND;
     if (status == STATUS_OK)
         list_events(request, vouchers[0].id);
     else

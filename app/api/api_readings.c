@@ -113,8 +113,6 @@ static void readings_on_read(enum status status, const struct voucher *vouchers,
 
     list_init(&answered);
     list_append_all(&answered, &reading->requests);
-    if (status == STATUS_OK && reading->key.voucher_id != 0 && count == 0)
-        status = STATUS_NOT_FOUND;
     if (status == STATUS_OK) {
         page = print_page(reading, vouchers, count, now_us);
         status = page != NULL ? STATUS_OK : STATUS_NO_MEMORY;

@@ -254,7 +254,7 @@ void store_list_events(struct store *store, const struct event_filter *filter,
 typedef void (*store_vouchers_cb)(enum status status, const struct voucher *vouchers,
                                   size_t count, int64_t now_us, void *arg);
 
-/** Read a voucher: one row, or none. */
+/** Read a voucher: one row, or STATUS_NOT_FOUND. */
 void store_read_voucher(struct store *store, int64_t voucher_id,
                         store_vouchers_cb callback, void *arg);
 

@@ -64,9 +64,10 @@ static void store_on_vouchers(struct store_query *query, enum status status,
     store_call_free(&call->call);
 }
 
-static void answer_written(struct store_query *query, enum status status,
-                           const PGresult *result, const struct err *why,
-                           bool is_rule_violated)
+/* The answer is one voucher; a row without it says that there is none. */
+static void answer_one(struct store_query *query, enum status status,
+                       const PGresult *result, const struct err *why,
+                       bool is_rule_violated)
 {
     if (status == STATUS_REFUSED && is_rule_violated)
         status = STATUS_INVALID;
@@ -75,14 +76,14 @@ static void answer_written(struct store_query *query, enum status status,
     store_on_vouchers(query, status, result, why);
 }
 
-static void store_on_voucher_written(struct store_query *query, enum status status,
-                                     const PGresult *result, const struct err *why)
+static void store_on_voucher(struct store_query *query, enum status status,
+                             const PGresult *result, const struct err *why)
 {
     const char *constraint =
         result == NULL ? NULL : PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
 
-    answer_written(query, status, result, why,
-                   constraint != NULL && strcmp(constraint, "voucher_window") == 0);
+    answer_one(query, status, result, why,
+               constraint != NULL && strcmp(constraint, "voucher_window") == 0);
 }
 
 /* A CHECK, or an overflow: of all numbers only the stock changes. */
@@ -91,8 +92,8 @@ static void store_on_restocked(struct store_query *query, enum status status,
 {
     const char *sqlstate = result_sqlstate(result);
 
-    answer_written(query, status, result, why,
-                   strcmp(sqlstate, "23514") == 0 || strcmp(sqlstate, "22003") == 0);
+    answer_one(query, status, result, why,
+               strcmp(sqlstate, "23514") == 0 || strcmp(sqlstate, "22003") == 0);
 }
 
 static struct call *begin(struct store *store, store_query_cb done,
@@ -107,7 +108,7 @@ static struct call *begin(struct store *store, store_query_cb done,
 void store_read_voucher(struct store *store, int64_t voucher_id,
                         store_vouchers_cb callback, void *arg)
 {
-    struct call *call = begin(store, store_on_vouchers, callback, arg);
+    struct call *call = begin(store, store_on_voucher, callback, arg);
 
     params_int64(&store->params, voucher_id);
     store_read(call, STATEMENT_READ_VOUCHER, 1);
@@ -140,7 +141,7 @@ void store_create_voucher(struct store *store, const struct voucher *voucher,
                           const char *actor, store_vouchers_cb callback, void *arg)
 {
     static const struct text empty = {"", 0};
-    struct call *call = begin(store, store_on_voucher_written, callback, arg);
+    struct call *call = begin(store, store_on_voucher, callback, arg);
     struct store_params *params = &store->params;
 
     params_text(params, &voucher->title);
@@ -179,7 +180,7 @@ void store_patch_voucher(struct store *store, int64_t voucher_id,
                          const struct voucher *changes, store_vouchers_cb callback,
                          void *arg)
 {
-    struct call *call = begin(store, store_on_voucher_written, callback, arg);
+    struct call *call = begin(store, store_on_voucher, callback, arg);
     struct store_params *params = &store->params;
 
     params_int64(params, voucher_id);

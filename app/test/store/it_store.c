@@ -395,8 +395,11 @@ static const struct voucher *read_voucher(struct shelf *shelf, int64_t id)
 {
     *shelf = (struct shelf){0};
     store_read_voucher(shop->store, id, on_vouchers, shelf);
-    assert_int_equal(await_shelf(shelf), STATUS_OK);
-    return shelf->count == 1 ? &shelf->vouchers[0] : NULL;
+    if (await_shelf(shelf) == STATUS_NOT_FOUND)
+        return NULL;
+    assert_int_equal(shelf->status, STATUS_OK);
+    assert_int_equal(shelf->count, 1);
+    return &shelf->vouchers[0];
 }
 
 static struct voucher some_voucher(void)
@@ -474,8 +477,8 @@ static void test_store_read_vouchers__leaves_out_missing_vouchers(void **state U
     store_read_vouchers(shop->store, ids, 3, on_vouchers, &shelf);
     assert_int_equal(await_shelf(&shelf), STATUS_OK);
     assert_int_equal(shelf.count, 2);
-    assert_null(read_voucher(&shelf, 123456789012));
     ASSERT_BETWEEN(shelf.now_us, before_us, clock_real_us());
+    assert_null(read_voucher(&shelf, 123456789012));
 }
 
 static void test_store_patch_voucher__changes_what_is_named(void **state UNUSED)
