@@ -94,28 +94,30 @@ static void check_dev_login(struct config *config)
 
 /* -- keys -- */
 
-static enum status keys_create(const struct config *config, struct worker_keys *ret_keys,
+static enum status keys_create(const struct config *config, struct worker_keys **ret_keys,
                                struct err *reterr)
 {
-    struct worker_keys keys = {0};
-    enum status status = auth_create(config, &keys.auth, reterr);
+    struct worker_keys *keys = calloc(1, sizeof(*keys));
+    enum status status = STATUS_NO_MEMORY;
 
+    if (keys != NULL)
+        status = auth_create(config, &keys->auth, reterr);
     if (status == STATUS_OK && config->tls_cert[0] != '\0')
-        status = http_tls_create(config->tls_cert, config->tls_key, &keys.tls, reterr);
+        status = http_tls_create(config->tls_cert, config->tls_key, &keys->tls, reterr);
     if (status == STATUS_OK)
         *ret_keys = keys;
     else
-        worker_keys_clear(&keys);
+        worker_keys_free(keys);
     return status;
 }
 
 /* Fails before anything is started. */
 static enum status check_keys(const struct config *config, struct err *reterr)
 {
-    struct worker_keys keys = {0};
+    struct worker_keys *keys = NULL;
     enum status status = keys_create(config, &keys, reterr);
 
-    worker_keys_clear(&keys); /* empty after a failure */
+    worker_keys_free(keys);
     return status;
 }
 
@@ -127,13 +129,11 @@ static enum status set_keys(struct service *service, const struct config *config
     enum status status = check_keys(config, reterr);
 
     for (size_t i = 0; status == STATUS_OK && i < service->count; i++) {
-        struct worker_keys keys = {0};
+        struct worker_keys *keys;
 
         status = keys_create(config, &keys, reterr);
-        if (status == STATUS_OK && !worker_set_keys(service->workers[i], &keys)) {
-            worker_keys_clear(&keys);
-            status = STATUS_NO_MEMORY;
-        }
+        if (status == STATUS_OK)
+            worker_set_keys(service->workers[i], keys);
     }
     return status;
 }

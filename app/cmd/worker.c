@@ -120,12 +120,6 @@ static void worker_on_locks_state(enum lock_probe_state state, const struct err 
 
 /* -- shutdown -- */
 
-static void close_redis(struct redis_conn *conn)
-{
-    if (conn != NULL)
-        redis_conn_close(conn, NULL, NULL);
-}
-
 /* The loop ends when all parts have closed. */
 static void close_all(struct worker *worker)
 {
@@ -135,8 +129,8 @@ static void close_all(struct worker *worker)
     rlock_client_close(worker->locks, NULL, NULL);
     catalogue_close(worker->catalogue);
     checkout_close(worker->checkout);
-    close_redis(worker->revocations);
-    close_redis(worker->stats_conn);
+    redis_conn_close(worker->revocations, NULL, NULL);
+    redis_conn_close(worker->stats_conn, NULL, NULL);
     stats_close(worker->stats);
     uv_close((uv_handle_t *)&worker->turn_end, NULL);
     uv_close((uv_handle_t *)&worker->wake, NULL);
@@ -144,18 +138,12 @@ static void close_all(struct worker *worker)
 
 /* -- stop and new keys -- */
 
-void worker_keys_clear(struct worker_keys *keys)
-{
-    auth_free(keys->auth);
-    http_tls_free(keys->tls);
-    *keys = (struct worker_keys){0};
-}
-
-static void keys_free(struct worker_keys *keys)
+void worker_keys_free(struct worker_keys *keys)
 {
     if (keys == NULL)
         return;
-    worker_keys_clear(keys);
+    auth_free(keys->auth);
+    http_tls_free(keys->tls);
     free(keys);
 }
 
@@ -164,7 +152,6 @@ static void worker_on_wake(uv_async_t *wake)
 {
     struct worker *worker = wake->data;
     struct worker_keys *fresh = atomic_exchange(&worker->new_keys, NULL);
-    struct auth *old = worker->options.keys.auth;
 
     if (atomic_load(&worker->is_stopping) && worker->draining_us == 0) {
         worker->draining_us = clock_mono_us();
@@ -174,23 +161,17 @@ static void worker_on_wake(uv_async_t *wake)
         return;
     if (fresh->tls != NULL)
         http_set_tls(worker->http, fresh->tls);
-    worker->options.keys.auth = fresh->auth;
+    fresh->tls = NULL; /* owned by the HTTP server */
     api_set_auth(worker->api, fresh->auth);
-    auth_free(old);
-    free(fresh);
+    worker_keys_free(worker->options.keys);
+    worker->options.keys = fresh;
 }
 
-bool worker_set_keys(struct worker *worker, const struct worker_keys *keys)
+void worker_set_keys(struct worker *worker, struct worker_keys *keys)
 {
-    struct worker_keys *fresh = malloc(sizeof(*fresh));
-
-    if (fresh == NULL)
-        return false;
-    *fresh = *keys;
     /* the worker has not yet used the keys that are replaced */
-    keys_free(atomic_exchange(&worker->new_keys, fresh));
+    worker_keys_free(atomic_exchange(&worker->new_keys, keys));
     uv_async_send(&worker->wake);
-    return true;
 }
 
 /* -- turn -- */
@@ -391,7 +372,7 @@ static enum status create_api(struct worker *worker)
 {
     const struct config *config = worker->options.config;
     struct api_options options = {
-        .auth = worker->options.keys.auth,
+        .auth = worker->options.keys->auth,
         .revocations = worker->revocations,
         .tickets = {.secret = config->ticket_secret, .ttl_s = config->ticket_ttl_s},
         .catalogue = worker->catalogue,
@@ -424,7 +405,7 @@ static enum status start_http(struct worker *worker, struct err *reterr)
     struct http_options options = {
         .loop = &worker->loop,
         .listen_fd = worker->options.listen_fd,
-        .tls = worker->options.keys.tls,
+        .tls = worker->options.keys->tls,
         .tls_priority = config->tls_priority,
         .connections_per_address = (size_t)config->connections_per_ip,
         .listeners_max = (size_t)config->listeners_max,
@@ -445,7 +426,7 @@ static enum status start_http(struct worker *worker, struct err *reterr)
     }
     status = http_start(&options, &worker->http, reterr);
     if (status == STATUS_OK)
-        worker->options.keys.tls = NULL; /* owned by the HTTP server */
+        worker->options.keys->tls = NULL; /* owned by the HTTP server */
     return status;
 }
 
@@ -470,8 +451,8 @@ static void worker_free(struct worker *worker)
     api_free(worker->api);
     limiter_free(worker->user_limiter);
     limiter_free(worker->address_limiter);
-    keys_free(atomic_load(&worker->new_keys));
-    worker_keys_clear(&worker->options.keys);
+    worker_keys_free(atomic_load(&worker->new_keys));
+    worker_keys_free(worker->options.keys);
     free(worker);
 }
 
@@ -490,11 +471,10 @@ enum status worker_start(const struct worker_options *options, struct worker **r
                          struct err *reterr)
 {
     struct worker *worker = calloc(1, sizeof(*worker));
-    struct worker_keys keys = options->keys;
     enum status status;
 
     if (worker == NULL || uv_loop_init(&worker->loop) != 0) {
-        worker_keys_clear(&keys);
+        worker_keys_free(options->keys);
         free(worker);
         return err_set(reterr, STATUS_NO_MEMORY, "cannot create an event loop");
     }

@@ -12,7 +12,7 @@
 
 struct worker;
 
-/** What may be replaced while a worker runs. */
+/** What may be replaced while a worker runs; from calloc(). */
 struct worker_keys {
     struct auth *auth;
     struct http_tls *tls; /* NULL: plain HTTP */
@@ -20,9 +20,9 @@ struct worker_keys {
 
 struct worker_options {
     const struct config *config;
-    struct worker_keys keys; /* owned by the worker, also when worker_start() fails */
-    size_t index;            /* for the log */
-    int listen_fd;           /* owned by the worker */
+    struct worker_keys *keys; /* owned by the worker, also when worker_start() fails */
+    size_t index;             /* for the log */
+    int listen_fd;            /* owned by the worker */
     struct metrics *metrics;
     const struct all_metrics *all_metrics;
 };
@@ -38,10 +38,10 @@ MUST_CHECK enum status worker_start(const struct worker_options *options,
                                     struct worker **ret_worker, struct err *reterr);
 
 /** Use these keys from the next turn on; the worker owns them then. Returns at once; one
- *  calling thread at a time. False: out of memory, the keys remain the caller's. */
-MUST_CHECK bool worker_set_keys(struct worker *worker, const struct worker_keys *keys);
+ *  calling thread at a time. */
+void worker_set_keys(struct worker *worker, struct worker_keys *keys);
 
-void worker_keys_clear(struct worker_keys *keys);
+void worker_keys_free(struct worker_keys *keys); /* accepts NULL */
 
 /** Make the loop complete a turn, also without events. Returns at once; any thread. */
 void worker_wake(struct worker *worker);

@@ -85,6 +85,7 @@ MUST_CHECK enum status redis_conn_open(const struct redis_conn_options *options,
 /**
  * Close the connection. Commands in progress end with STATUS_CANCELLED before this
  * returns. The loop frees the memory in a later turn, and calls `closed` (may be NULL).
+ * Accepts NULL, and then calls nothing.
  */
 void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg);
 

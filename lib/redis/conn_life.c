@@ -442,6 +442,8 @@ enum status redis_conn_open(const struct redis_conn_options *options,
 
 void redis_conn_close(struct redis_conn *conn, void (*closed)(void *arg), void *arg)
 {
+    if (conn == NULL)
+        return;
     assert(conn->state != CONN_CLOSED);
     part_siblings(conn, &(struct err){.text = "closed"});
     list_remove(&conn->siblings);
