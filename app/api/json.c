@@ -229,19 +229,10 @@ static json_t *append(json_t *array, json_t *item)
     return NULL;
 }
 
-/* The same for a member of an object. */
-static json_t *set(json_t *object, const char *name, json_t *value)
-{
-    if (json_object_set_new(object, name, value) == 0)
-        return object;
-    json_decref(object);
-    return NULL;
-}
-
 /* Frees `root`; accepts NULL. */
 static char *print_and_free(json_t *root)
 {
-    char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    char *text = json_dumps(root, JSON_COMPACT);
 
     json_decref(root);
     return text;
@@ -286,26 +277,18 @@ char *json_print_orders(const struct order *orders, size_t count, size_t limit)
     return text_document_end(&document);
 }
 
-/* An absent text is omitted. */
-static json_t *set_text(json_t *object, const char *name, const struct text *text)
-{
-    return text->bytes == NULL ? object
-                               : set(object, name, json_stringn(text->bytes, text->len));
-}
-
+/* Absent texts are omitted. */
 static json_t *event_json(const struct event *event)
 {
-    json_t *object =
-        json_pack("{s:o, s:o, s:o, s:I}", "id", id_json(event->id), "voucher_id",
-                  id_json(event->voucher_id), "at", time_json(event->at_us),
-                  "stock_change", (json_int_t)event->stock_change);
+    char order_id[24];
 
-    if (event->order_id != 0)
-        object = set(object, "order_id", id_json(event->order_id));
-    object = set_text(object, "actor", &event->actor);
-    object = set_text(object, "from_status", &event->from_status);
-    object = set_text(object, "to_status", &event->to_status);
-    return set_text(object, "detail", &event->detail);
+    snprintf(order_id, sizeof(order_id), "%" PRId64, event->order_id);
+    return json_pack(
+        "{s:o, s:o, s:o, s:I, s:s*, s:s*, s:s*, s:s*, s:s*}", "id", id_json(event->id),
+        "voucher_id", id_json(event->voucher_id), "at", time_json(event->at_us),
+        "stock_change", (json_int_t)event->stock_change, "order_id",
+        event->order_id != 0 ? order_id : NULL, "actor", event->actor, "from_status",
+        event->from_status, "to_status", event->to_status, "detail", event->detail);
 }
 
 char *json_print_events(const struct event *events, size_t count, size_t limit)
@@ -323,20 +306,19 @@ char *json_print_events(const struct event *events, size_t count, size_t limit)
 char *json_print_problem(const struct json_problem *problem)
 {
     const struct json_errors *errors = problem->errors;
-    json_t *root, *rows = errors != NULL ? json_array() : NULL;
-    char type[64];
+    json_t *rows = errors != NULL ? json_array() : NULL;
+    char type[64], order_id[24];
 
     snprintf(type, sizeof(type), "urn:seckill:problem:%s", problem->code);
-    root = json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", type, "title", problem->title,
-                     "status", (int)problem->status, "code", problem->code, "detail",
-                     problem->detail);
-    if (problem->order_id != 0)
-        root = set(root, "order_id", id_json(problem->order_id));
+    snprintf(order_id, sizeof(order_id), "%" PRId64, problem->order_id);
     for (size_t i = 0; errors != NULL && i < errors->count; i++) {
         rows = append(rows, json_pack("{s:s, s:s}", "field", errors->rows[i].field,
                                       "message", errors->rows[i].message));
     }
-    if (errors != NULL)
-        root = set(root, "errors", rows);
-    return print_and_free(root);
+    if (errors != NULL && rows == NULL)
+        return NULL;
+    return print_and_free(json_pack(
+        "{s:s, s:s, s:i, s:s, s:s, s:s*, s:o*}", "type", type, "title", problem->title,
+        "status", (int)problem->status, "code", problem->code, "detail", problem->detail,
+        "order_id", problem->order_id != 0 ? order_id : NULL, "errors", rows));
 }

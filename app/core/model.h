@@ -122,10 +122,10 @@ struct event {
     int64_t order_id; /* 0: a change of the stock */
     int64_t at_us;
     int64_t stock_change;    /* added to stock_left */
-    struct text actor;       /* "shopper:7", "admin:1", "payment:3", "system" */
-    struct text from_status; /* absent: the order was placed */
-    struct text to_status;   /* absent: a change of the stock */
-    struct text detail;      /* the payment_ref of a payment; else absent */
+    const char *actor;       /* "shopper:7", "admin:1", "payment:3", "system" */
+    const char *from_status; /* NULL: the order was placed */
+    const char *to_status;   /* NULL: a change of the stock */
+    const char *detail;      /* the payment_ref of a payment; else NULL */
 };
 
 #endif

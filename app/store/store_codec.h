@@ -52,7 +52,7 @@ int64_t result_int64(const PGresult *result, int row, int column);
 /** Microseconds since 1970; 0 for NULL; clamped at the ends of the range. */
 int64_t result_time(const PGresult *result, int row, int column);
 
-/** Points into `result`; bytes NULL for NULL. */
+/** Points into `result`, where a NUL follows it; bytes NULL for NULL. */
 struct text result_text(const PGresult *result, int row, int column);
 
 /** An iterator over an array of integers. */

@@ -23,10 +23,10 @@ static struct event decode_event(const PGresult *result, int row)
         .order_id = result_int64(result, row, EVENT_ORDER_ID),
         .at_us = result_time(result, row, EVENT_AT),
         .stock_change = result_int64(result, row, EVENT_STOCK_CHANGE),
-        .actor = result_text(result, row, EVENT_ACTOR),
-        .from_status = result_text(result, row, EVENT_FROM),
-        .to_status = result_text(result, row, EVENT_TO),
-        .detail = result_text(result, row, EVENT_DETAIL),
+        .actor = result_text(result, row, EVENT_ACTOR).bytes,
+        .from_status = result_text(result, row, EVENT_FROM).bytes,
+        .to_status = result_text(result, row, EVENT_TO).bytes,
+        .detail = result_text(result, row, EVENT_DETAIL).bytes,
     };
 }
 
