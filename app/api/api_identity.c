@@ -102,7 +102,7 @@ static bool look_up_revocation(struct api_request *request, const char *jti)
            STATUS_OK;
 }
 
-void api_identify(struct api_request *request, api_handler identified)
+void api_identify(struct api_request *request, api_handler *identified)
 {
     const char *jti = request->identity.jti;
     bool is_identified = request->identified != NULL;

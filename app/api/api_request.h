@@ -22,14 +22,14 @@ struct api {
 };
 
 struct api_request;
-typedef void (*api_handler)(struct api_request *request);
+typedef void api_handler(struct api_request *request);
 
 struct api_route {
     const char *path; /* {id}: a number; {name}: any characters but a slash */
     enum http_method method;
     enum metrics_route tag;
     unsigned callers; /* a bit per enum auth_role; 0: anyone */
-    api_handler handle;
+    api_handler *handle;
 };
 
 /* -- state of handlers that wait -- */
@@ -67,7 +67,7 @@ struct api_request {
     int64_t arrived_us;              /* clock_mono_us() */
     struct identity identity;        /* set by api_identify() */
     struct redis_command revocation; /* of its look-up */
-    api_handler identified;          /* called when the revocation check has passed */
+    api_handler *identified;         /* called when the revocation check has passed */
     json_t *body;                    /* released with the answer; NULL: none */
     union {
         struct api_place place;

@@ -16,7 +16,7 @@
  * limit, or of a role that the route does not permit is answered here. The handler that
  * `identified` is may call this again: that calls the next one at once.
  */
-void api_identify(struct api_request *request, api_handler identified);
+void api_identify(struct api_request *request, api_handler *identified);
 
 /**
  * Check the token of the request; STATUS_OK sets request->identity.
@@ -53,11 +53,8 @@ MUST_CHECK bool api_read_query(struct api_request *request, const char *name,
                                int64_t *ret_number);
 
 /* api_vouchers.c */
-void api_create_voucher(struct api_request *request);
-void api_list_vouchers(struct api_request *request);
-void api_read_voucher(struct api_request *request);
-void api_patch_voucher(struct api_request *request);
-void api_restock_voucher(struct api_request *request);
+api_handler api_create_voucher, api_list_vouchers, api_read_voucher, api_patch_voucher,
+    api_restock_voucher;
 
 /* api_readings.c */
 
@@ -71,18 +68,16 @@ struct api_reading_key {
 void api_share_reading(struct api_request *request, const struct api_reading_key *key);
 
 /* api_stream.c */
-void api_stream_voucher(struct api_request *request);
+api_handler api_stream_voucher;
 
 /* api_ticket.c */
-void api_make_ticket(struct api_request *request);
+api_handler api_make_ticket;
 
 /** Whether the request carries a valid ticket of its caller for this voucher. */
 MUST_CHECK bool api_has_ticket(struct api_request *request);
 
 /* api_orders.c */
-void api_place_order(struct api_request *request);
-void api_list_orders(struct api_request *request);
-void api_read_order(struct api_request *request);
+api_handler api_place_order, api_list_orders, api_read_order;
 
 /** Read the order of the path; STATUS_NOT_FOUND if it belongs to another shopper. */
 void api_find_order(struct api_request *request, store_order_cb callback);
@@ -99,25 +94,20 @@ void api_answer_outcome(struct api_request *request, enum outcome outcome,
 void api_answer_order(struct api_request *request, unsigned status,
                       const struct order *order);
 
-/* api_life.c */
-void api_pay_order(struct api_request *request);
-void api_change_order(struct api_request *request); /* cancel, refund, redeem */
-void api_list_order_events(struct api_request *request);
-void api_list_voucher_events(struct api_request *request);
+/* api_life.c; api_change_order() cancels, refunds and redeems */
+api_handler api_pay_order, api_change_order, api_list_order_events,
+    api_list_voucher_events;
 
 /* api_ops.c */
-void api_read_healthz(struct api_request *request);
-void api_read_readyz(struct api_request *request);
-void api_read_metrics(struct api_request *request);
-void api_read_stats(struct api_request *request);
-void api_read_debug_state(struct api_request *request);
+api_handler api_read_healthz, api_read_readyz, api_read_metrics, api_read_stats,
+    api_read_debug_state;
 
 /* api_web.c */
 struct http_page **api_web_create(void);     /* NULL: out of memory */
 void api_web_free(struct http_page **pages); /* accepts NULL */
-void api_read_page(struct api_request *request);
+api_handler api_read_page;
 
 /* api_dev.c */
-void api_make_dev_token(struct api_request *request);
+api_handler api_make_dev_token;
 
 #endif

@@ -143,7 +143,7 @@ struct http_counts http_counts(const struct http *http)
 
 /* -- callers -- */
 
-void api_identify(struct api_request *request, api_handler identified)
+void api_identify(struct api_request *request, api_handler *identified)
 {
     bool is_identified = request->identified != NULL;
 
