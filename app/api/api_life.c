@@ -28,7 +28,7 @@ static void log_refused_payment(const struct api_request *request,
               "%s order_id=%" PRId64 " user_id=%" PRId64 " amount_cents=%" PRId64
               " code=%s status=%s payment_ref=\"%s\"",
               http_trace(request->http), order->id, order->user_id, change->amount_cents,
-              codes[verdict], json_status_names[order->status], log_plain(ref));
+              codes[verdict], json_status_names[order->status], LOG_PLAIN(ref));
 }
 
 static void life_on_changed(enum status status, enum change_verdict verdict,

@@ -188,22 +188,15 @@ void api_answer_allow(struct api_request *request, const char *allow)
         answer_rendered(request, &rows[PROBLEM_METHOD_NOT_ALLOWED].problem, &reply);
 }
 
-static void log_failed(struct http_request *http, enum status status)
-{
-    char path[256];
-
-    snprintf(path, sizeof(path), "%s", http->path);
-    log_event(LOG_WARN, "request_failed", "%s path=\"%s\" status=%s", http_trace(http),
-              log_plain(path), status_name(status));
-}
-
 void api_answer_failure(struct api_request *request, enum status status, bool was_write)
 {
     enum api_problem problem = PROBLEM_UNAVAILABLE;
 
     if (status == STATUS_REFUSED ||
         (was_write && status != STATUS_NOT_FOUND && status != STATUS_NO_MEMORY))
-        log_failed(request->http, status);
+        log_event(LOG_WARN, "request_failed", "%s path=\"%s\" status=%s",
+                  http_trace(request->http), LOG_PLAIN(request->http->path),
+                  status_name(status));
     if (status == STATUS_NOT_FOUND)
         problem = PROBLEM_NOT_FOUND;
     else if (status == STATUS_NO_MEMORY)

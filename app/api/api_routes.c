@@ -6,7 +6,6 @@
 #include "app/http/address.h"
 #include "base/clock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,15 +189,6 @@ void api_handle(struct http_request *http, void *arg)
         api_identify(request, route->handle);
 }
 
-static void log_request(struct http_request *http, unsigned status)
-{
-    char path[256];
-
-    snprintf(path, sizeof(path), "%s", http->path);
-    log_event(LOG_DEBUG, "request", "%s path=\"%s\" status=%u", http_trace(http),
-              log_plain(path), status);
-}
-
 void api_answered(struct http_request *http, unsigned status, void *arg)
 {
     const struct api *api = arg;
@@ -207,7 +197,8 @@ void api_answered(struct http_request *http, unsigned status, void *arg)
     PROBE(request_end, http, request->route != NULL ? request->route->path : "none",
           status);
     if (log_shows(LOG_DEBUG))
-        log_request(http, status);
+        log_event(LOG_DEBUG, "request", "%s path=\"%s\" status=%u", http_trace(http),
+                  LOG_PLAIN(http->path), status);
     metrics_count_request(api->options.metrics,
                           request->route != NULL ? request->route->tag : ROUTE_NONE,
                           status);

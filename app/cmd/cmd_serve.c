@@ -151,7 +151,7 @@ static void reload(struct service *service)
     if (status == STATUS_OK)
         log_event(LOG_INFO, "reloaded", "%s", "");
     else
-        log_event(LOG_ERROR, "reload_refused", "why=\"%s\"", log_plain(err.text));
+        log_event(LOG_ERROR, "reload_refused", "why=\"%s\"", LOG_PLAIN(err.text));
 }
 
 /* -- workers -- */
@@ -268,7 +268,7 @@ static enum status serve(struct service *service, const sigset_t *signals,
 
     raise_file_limit();
     if (notify_init(&service->notify, &notify_err) != STATUS_OK)
-        log_event(LOG_WARN, "notify_failed", "why=\"%s\"", log_plain(notify_err.text));
+        log_event(LOG_WARN, "notify_failed", "why=\"%s\"", LOG_PLAIN(notify_err.text));
     service->count = worker_count(&service->config);
     service->all_metrics = (struct all_metrics){service->metrics, service->count};
     status = http_listen(service->config.listen, service->count, service->listen_fds,

@@ -73,15 +73,13 @@ static void worker_on_voucher_changed(int64_t voucher_id, void *arg)
 static void report_dependency(struct worker *worker, const char *dependency, bool is_up,
                               const struct err *why)
 {
-    struct err plain = why != NULL ? *why : (struct err){0};
-
     worker->published_us = 0;
     if (is_up)
         log_event(LOG_INFO, "dependency_up", "dependency=%s worker=%zu", dependency,
                   worker->options.index);
     else
         log_event(LOG_WARN, "dependency_down", "dependency=%s worker=%zu why=\"%s\"",
-                  dependency, worker->options.index, log_plain(plain.text));
+                  dependency, worker->options.index, LOG_PLAIN(why->text));
 }
 
 static void worker_on_store_state(bool is_up, const struct err *why, void *arg)

@@ -120,15 +120,16 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
         (void)write_all(line, len);
 }
 
-const char *log_plain(char *text)
+const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES])
 {
-    for (char *c = text; *c != '\0'; c++) {
+    snprintf(ret_copy, LOG_TEXT_BYTES, "%s", text);
+    for (char *c = ret_copy; *c != '\0'; c++) {
         if (*c == '"')
             *c = '\'';
         else if (*c == '\\' || (unsigned char)*c < ' ')
             *c = ' ';
     }
-    return text;
+    return ret_copy;
 }
 
 /* -- the thread -- */

@@ -35,13 +35,18 @@ bool log_shows(enum log_level level);
  *
  * @format  printf format of the fields, e.g. `"order_id=%lld total_us=%lld"`; "": none.
  *          Quote a text that may contain spaces, `why=\"%s\"`, and pass it through
- *          log_plain() first
+ *          LOG_PLAIN() first
  */
 void log_event(enum log_level level, const char *event, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
-/** Replace, in place, the characters that would break a quoted field: quotes, backslashes
- *  and control characters. Returns `text`. */
-const char *log_plain(char *text);
+#define LOG_TEXT_BYTES 256
+
+/** Copy `text`, cut to fit, without the characters that would break a quoted field: quotes,
+ *  backslashes and control characters. Returns the copy. */
+const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES]);
+
+/** The same, with a copy that is valid in the enclosing block. */
+#define LOG_PLAIN(text) log_plain(text, (char[LOG_TEXT_BYTES]){0})
 
 #endif

@@ -408,11 +408,9 @@ static void batch_end(struct batch *batch)
 
 static void log_refused(const struct item *item, const struct err *why)
 {
-    struct err plain = *why;
-
     log_event(LOG_ERROR, "order_refused",
               "%svoucher_id=%" PRId64 " user_id=%" PRId64 " why=\"%s\"", item->trace,
-              item->voucher_id, item->placement.user_id, log_plain(plain.text));
+              item->voucher_id, item->placement.user_id, LOG_PLAIN(why->text));
 }
 
 /* Finds the row that Postgres refuses: sends both halves of the batch on their own. */
