@@ -290,17 +290,13 @@ static enum status serve(struct service *service, const sigset_t *signals,
     return status;
 }
 
-static int cmd_serve(int argc, char **argv, const struct config *config,
+static int cmd_serve(int argc, char **argv UNUSED, const struct config *config,
                      struct err *reterr)
 {
     static struct service service; /* too large for the stack */
     enum status status;
     sigset_t signals;
 
-    if (argc == 2 && strcmp(argv[1], "--help-markdown") == 0) {
-        config_print(stdout, true);
-        return EXIT_FINE;
-    }
     if (argc > 1)
         return EXIT_USAGE;
     service.config = *config;

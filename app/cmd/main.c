@@ -51,7 +51,7 @@ static int run(const struct command *command, int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         print_help(stdout, command);
         if (command->lists_settings)
-            config_print(stdout, false);
+            config_print(stdout);
         return EXIT_FINE;
     }
     if (!command->reads_config || config_read(&config, &err) == STATUS_OK)

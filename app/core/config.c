@@ -249,25 +249,17 @@ void config_clear(struct config *config)
     *config = (struct config){0};
 }
 
-void config_print(FILE *out, bool markdown)
+void config_print(FILE *out)
 {
     char allowed[100];
 
-    if (markdown)
-        fputs("| variable | default | allowed | meaning |\n|---|---|---|---|\n", out);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &settings[i];
         const char *fallback = setting->fallback;
 
         format_allowed(setting, allowed, sizeof(allowed));
-        if (markdown)
-            fprintf(out, "| `%s` | %s%s%s | %s | %s |\n", setting->name,
-                    fallback[0] ? "`" : "", fallback, fallback[0] ? "`" : "", allowed,
-                    setting->help);
-        else
-            fprintf(out, "  %s%s%s%s%s%s%s\n      %s\n", setting->name,
-                    fallback[0] ? " (" : "", fallback, fallback[0] ? ")" : "",
-                    allowed[0] ? "  [" : "", allowed, allowed[0] ? "]" : "",
-                    setting->help);
+        fprintf(out, "  %s%s%s%s%s%s%s\n      %s\n", setting->name,
+                fallback[0] ? " (" : "", fallback, fallback[0] ? ")" : "",
+                allowed[0] ? "  [" : "", allowed, allowed[0] ? "]" : "", setting->help);
     }
 }

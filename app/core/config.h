@@ -96,7 +96,7 @@ void config_clear(struct config *config);
 /** True: nothing but spaces, tabs and line breaks; also for "". */
 bool config_is_blank(const char *text);
 
-/** Print the table of settings as text for --help, or as Markdown. */
-void config_print(FILE *out, bool markdown);
+/** Print the table of settings for --help. */
+void config_print(FILE *out);
 
 #endif

@@ -9,7 +9,7 @@ _seckill()
         words="shopper payment admin"
     else
         case ${COMP_WORDS[1]} in
-        serve) words="--help --help-markdown" ;;
+        serve) words="--help" ;;
         migrate) words="--dry-run --service-role --cell --aggregate --help" ;;
         token) words="--user --role --ttl --count --jti --help" ;;
         lock) words="show list --mine release --help" ;;
