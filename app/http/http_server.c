@@ -260,12 +260,6 @@ void http_turn(struct http *http)
         uv_timer_start(&http->timer, server_on_timer, wait_ms, 0);
 }
 
-/* Malformed requests and disconnects, which no operator can act on. */
-static void ignore_message(void *arg UNUSED, const char *format UNUSED,
-                           va_list args UNUSED)
-{
-}
-
 static struct MHD_Daemon *daemon_start(struct http *http)
 {
     const struct http_options *options = &http->options;
@@ -273,7 +267,8 @@ static struct MHD_Daemon *daemon_start(struct http *http)
         http_tls_option(),
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)options->tls_priority},
         {MHD_OPTION_END, 0, NULL}};
-    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    /* no error log: nobody can act on malformed requests and disconnects */
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
 
     if (options->tls != NULL)
         flags |= MHD_USE_TLS;
@@ -281,14 +276,13 @@ static struct MHD_Daemon *daemon_start(struct http *http)
         tls[0].option = MHD_OPTION_END;
     return MHD_start_daemon(
         flags, 0, conns_accept, &http->conns, server_on_request, http,
-        MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL, MHD_OPTION_LISTEN_SOCKET,
-        options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, server_on_completed, http,
-        MHD_OPTION_NOTIFY_CONNECTION, conns_notify, &http->conns,
-        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_URI_LOG_CALLBACK,
-        http_on_target, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTION_COUNT_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
-        tls, MHD_OPTION_END);
+        MHD_OPTION_LISTEN_SOCKET, options->listen_fd, MHD_OPTION_NOTIFY_COMPLETED,
+        server_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, conns_notify,
+        &http->conns, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
+        MHD_OPTION_URI_LOG_CALLBACK, http_on_target, NULL,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_COUNT_MAX,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
 }
 
 enum status http_start(const struct http_options *options, struct http **ret_http,
