@@ -86,10 +86,9 @@ static bool answer_begin(struct text_document *document, bool is_shared)
 static void print_entry(FILE *out, const struct redis_reply *entry, bool is_first)
 {
     const struct redis_reply *fields = redis_reply_at(entry, 1);
-    size_t id_len, instance_len, len;
-    const char *id = redis_reply_text(redis_reply_at(entry, 0), &id_len);
-    const char *instance = redis_reply_text(redis_reply_at(fields, 0), &instance_len);
-    const char *text = redis_reply_text(redis_reply_at(fields, 1), &len);
+    const char *id = redis_reply_text(redis_reply_at(entry, 0), NULL);
+    const char *instance = redis_reply_text(redis_reply_at(fields, 0), NULL);
+    const char *text = redis_reply_text(redis_reply_at(fields, 1), NULL);
 
     if (id == NULL || instance == NULL || text == NULL)
         return;

@@ -81,9 +81,7 @@ static enum status read_info(struct rlock_client *client, const struct rlock *lo
 static enum status scan_on(struct rlock_client *client, struct rlock *lock,
                            const struct redis_reply *reply)
 {
-    size_t len;
-
-    lock->serial = strtoull(redis_reply_text(redis_script_at(reply, 0), &len), NULL, 10);
+    lock->serial = strtoull(redis_reply_text(redis_script_at(reply, 0), NULL), NULL, 10);
     if (lock->serial == 0)
         lock->bucket++;
     if (lock->bucket == client->server_count)

@@ -141,8 +141,7 @@ static bool is_transient(const char *text)
 enum status rlock_server_refused(struct rlock_client *client,
                                  const struct redis_reply *error)
 {
-    size_t len;
-    const char *text = redis_reply_text(error, &len);
+    const char *text = redis_reply_text(error, NULL);
 
     if (text == NULL)
         text = "no message";

@@ -112,8 +112,7 @@ void redis_conn_flush(struct redis_conn *conn)
 /** Anything else on a subscribed connection is the reply to a command. */
 static bool is_message(const struct redis_reply *reply)
 {
-    size_t len;
-    const char *word = redis_reply_text(redis_reply_at(reply, 0), &len);
+    const char *word = redis_reply_text(redis_reply_at(reply, 0), NULL);
 
     return word != NULL && strcmp(word, "message") == 0;
 }
@@ -121,8 +120,7 @@ static bool is_message(const struct redis_reply *reply)
 /** The server was the primary when we connected, and has become a replica. */
 static bool is_from_replica(const struct redis_reply *error, struct err *reterr)
 {
-    size_t len;
-    const char *text = redis_reply_text(error, &len);
+    const char *text = redis_reply_text(error, NULL);
 
     err_set(reterr, STATUS_IO, "%s", text);
     return redis_error_has_code(text, "READONLY") ||
@@ -161,8 +159,7 @@ void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *re
 static bool is_pong(const struct redis_reply *reply)
 {
     const struct redis_reply *first = redis_reply_at(reply, 0); /* of a subscriber */
-    size_t len;
-    const char *text = redis_reply_text(first == NULL ? reply : first, &len);
+    const char *text = redis_reply_text(first == NULL ? reply : first, NULL);
 
     return text != NULL && strcasecmp(text, "PONG") == 0;
 }

@@ -44,9 +44,8 @@ static bool set_host(const char *name, const char *port, struct redis_host *ret_
 
 bool redis_discovery_address(const struct redis_reply *reply, struct redis_host *ret_host)
 {
-    size_t len;
-    const char *name = redis_reply_text(redis_reply_at(reply, 0), &len);
-    const char *port = redis_reply_text(redis_reply_at(reply, 1), &len);
+    const char *name = redis_reply_text(redis_reply_at(reply, 0), NULL);
+    const char *port = redis_reply_text(redis_reply_at(reply, 1), NULL);
 
     return name != NULL && port != NULL && set_host(name, port, ret_host);
 }
@@ -54,8 +53,7 @@ bool redis_discovery_address(const struct redis_reply *reply, struct redis_host 
 bool redis_discovery_moved(const struct redis_reply *error, const struct redis_host *from,
                            struct redis_host *ret_host)
 {
-    size_t len;
-    const char *text = redis_reply_text(error, &len);
+    const char *text = redis_reply_text(error, NULL);
     char name[REDIS_HOST_MAX + 8], *colon;
 
     if (text == NULL || sscanf(text, "MOVED %*s %262s", name) != 1)
@@ -87,8 +85,8 @@ bool redis_discovery_promoted(const struct redis_reply *reply,
 bool redis_discovery_switch(const struct redis_reply *message, const char *master,
                             struct redis_host *ret_host)
 {
-    size_t len, master_len = strlen(master);
-    const char *text = redis_reply_text(redis_reply_at(message, 2), &len);
+    size_t master_len = strlen(master);
+    const char *text = redis_reply_text(redis_reply_at(message, 2), NULL);
     char name[REDIS_HOST_MAX + 1], port[8];
 
     return text != NULL && strncmp(text, master, master_len) == 0 &&

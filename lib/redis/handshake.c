@@ -42,8 +42,7 @@ enum status redis_handshake_read(struct redis_handshake *handshake,
 {
     const char *verb = handshake->verbs[handshake->replied++];
     bool is_hello = strcmp(verb, "HELLO") == 0, is_exists = strcmp(verb, "EXISTS") == 0;
-    size_t len;
-    const char *text = redis_reply_text(reply, &len);
+    const char *text = redis_reply_text(reply, NULL);
 
     /* ASK: the slot of the key is being moved, from here. */
     if (is_exists && text != NULL && redis_error_has_code(text, "ASK"))

@@ -24,7 +24,8 @@ const char *redis_reply_text(const struct redis_reply *reply, size_t *ret_len)
     if (type != REDIS_REPLY_STRING && type != REDIS_REPLY_STATUS &&
         type != REDIS_REPLY_ERROR)
         return NULL;
-    *ret_len = inside(reply)->len;
+    if (ret_len != NULL)
+        *ret_len = inside(reply)->len;
     return inside(reply)->str;
 }
 
@@ -38,13 +39,11 @@ const struct redis_reply *redis_reply_at(const struct redis_reply *reply, size_t
 
 const char *redis_reply_field(const struct redis_reply *reply, const char *key)
 {
-    size_t len;
-
     for (size_t i = 0; redis_reply_at(reply, i + 1) != NULL; i += 2) {
-        const char *name = redis_reply_text(redis_reply_at(reply, i), &len);
+        const char *name = redis_reply_text(redis_reply_at(reply, i), NULL);
 
         if (name != NULL && strcmp(name, key) == 0)
-            return redis_reply_text(redis_reply_at(reply, i + 1), &len);
+            return redis_reply_text(redis_reply_at(reply, i + 1), NULL);
     }
     return NULL;
 }

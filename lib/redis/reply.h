@@ -12,7 +12,8 @@ struct redis_reply;
 /** Set `ret_value` if the reply is an integer. */
 bool redis_reply_int(const struct redis_reply *reply, int64_t *ret_value);
 
-/** The bytes of a string, a status line or an error, NUL-terminated; else NULL. */
+/** The bytes of a string, a status line or an error, NUL-terminated; else NULL. `ret_len` may
+ *  be NULL. */
 const char *redis_reply_text(const struct redis_reply *reply, size_t *ret_len);
 
 /** Element `index` of an array; NULL: there is none. */

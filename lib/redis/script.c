@@ -32,8 +32,7 @@ enum status redis_script_begin(struct redis_conn *conn, struct redis_script_call
 
 static bool is_unknown_script(const struct redis_reply *error)
 {
-    size_t len;
-    const char *text = redis_reply_text(error, &len);
+    const char *text = redis_reply_text(error, NULL);
 
     return text != NULL && strncmp(text, "NOSCRIPT", 8) == 0;
 }
@@ -43,8 +42,7 @@ static bool is_ours(const struct redis_script_call *call, enum status status,
                     const struct redis_reply *reply)
 {
     const struct redis_reply *first = redis_reply_at(reply, 0);
-    size_t len;
-    const char *number = redis_reply_text(first == NULL ? reply : first, &len);
+    const char *number = redis_reply_text(first == NULL ? reply : first, NULL);
 
     if (status == STATUS_OK)
         return number != NULL && strtoull(number, NULL, 10) == call->number;
