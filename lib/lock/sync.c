@@ -256,11 +256,6 @@ static int start_background(struct rlock_sync *sync)
 
 /* -- starting and closing -- */
 
-static void sync_on_wake(uv_async_t *wake UNUSED)
-{
-    /* It has ended the poll; the leader begins the calls that have arrived. */
-}
-
 static void init_waiting(struct rlock_sync *sync)
 {
     uv_mutex_init(&sync->mutex);
@@ -298,8 +293,8 @@ enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
     failure = uv_loop_init(&sync->loop);
     if (failure != 0)
         goto out;
-    (void)uv_async_init(&sync->loop, &sync->wake,
-                        sync_on_wake); /* cannot fail: it is not the loop's first */
+    /* It ends the poll. It cannot fail: it is not the loop's first. */
+    (void)uv_async_init(&sync->loop, &sync->wake, NULL);
     failure = start_background(sync);
     if (failure != 0) {
         clear_loop(sync);
