@@ -205,8 +205,7 @@ static void print_catalogue_age(const struct printer *printer)
     int64_t oldest_us = now_us;
 
     for (size_t i = 0; i < printer->all->count; i++) {
-        int64_t read_us = atomic_load_explicit(&printer->all->loops[i]->catalogue_read_us,
-                                               memory_order_relaxed);
+        int64_t read_us = atomic_load(&printer->all->loops[i]->catalogue_read_us);
 
         if (read_us < oldest_us)
             oldest_us = read_us;

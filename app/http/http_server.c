@@ -85,13 +85,6 @@ static struct http_request *request_create(struct http *http, const char *method
     return request;
 }
 
-static void request_free(struct http_request *request)
-{
-    free(request->buffer);
-    request->http->open--;
-    list_append(&request->http->free_requests, &request->link);
-}
-
 static void free_requests(struct http *http)
 {
     LIST_DRAIN(struct http_request, request, &http->free_requests, link)
@@ -191,7 +184,9 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection UNU
     if (request == NULL)
         return;
     conn_set_state(&http->conns, request->conn, CONN_IDLE);
-    request_free(request);
+    free(request->buffer);
+    http->open--;
+    list_append(&http->free_requests, &request->link);
     *request_slot = NULL;
 }
 

@@ -7,16 +7,15 @@ bool admission_check(const struct catalogue *catalogue,
     int64_t error_us;
     int64_t now_us = catalogue_now_us(catalogue, &error_us);
 
-    if (!entry->exists) {
+    if (!entry->exists)
         *ret_refusal = OUTCOME_NO_VOUCHER;
-    } else if (now_us + error_us < entry->begin_us) {
+    else if (now_us + error_us < entry->begin_us)
         *ret_refusal = OUTCOME_NOT_STARTED;
-    } else if (now_us - error_us >= entry->end_us) {
+    else if (now_us - error_us >= entry->end_us)
         *ret_refusal = OUTCOME_SALE_ENDED;
-    } else if (entry->stock_left <= 0) {
+    else if (entry->stock_left <= 0)
         *ret_refusal = OUTCOME_SOLD_OUT;
-    } else {
+    else
         return true;
-    }
     return false;
 }

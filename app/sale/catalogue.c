@@ -65,14 +65,6 @@ static void evict(struct catalogue *catalogue, struct catalogue_entry *entry)
     free(entry);
 }
 
-/* To be called after the callbacks of a read, which use the entries. */
-static void bound_missing(struct catalogue *catalogue)
-{
-    while (catalogue->missing_count > MISSING_MAX)
-        evict(catalogue,
-              list_item(catalogue->missing.next, struct catalogue_entry, link));
-}
-
 /* -- reading -- */
 
 static void request_read(struct catalogue *catalogue, struct catalogue_entry *entry)
@@ -109,8 +101,7 @@ static void sample_clock(struct catalogue *catalogue, int64_t database_now_us)
     int64_t now_us = clock_mono_us();
     int64_t error_us = (now_us - catalogue->read_sent_us) / 2;
 
-    atomic_store_explicit(&catalogue->metrics->catalogue_read_us, now_us,
-                          memory_order_relaxed);
+    atomic_store(&catalogue->metrics->catalogue_read_us, now_us);
     if (database_now_us == 0)
         return;
     if (catalogue->offset_taken_us != 0 && error_us > catalogue->offset_error_us &&
@@ -177,7 +168,9 @@ static void catalogue_on_read(enum status status, const struct voucher *vouchers
             catalogue->missing_count++;
         }
     }
-    bound_missing(catalogue);
+    while (catalogue->missing_count > MISSING_MAX) /* after callbacks that use them */
+        evict(catalogue,
+              list_item(catalogue->missing.next, struct catalogue_entry, link));
 }
 
 void catalogue_turn(struct catalogue *catalogue)

@@ -445,14 +445,6 @@ static bool batch_must_leave(const struct batch *batch, enum status status)
             (status == STATUS_BUSY && batch_item(batch, 0)->tries >= BUNDLE_TRIES_MAX));
 }
 
-/* Its orders are placed without those of other vouchers, which may be the cause. */
-static void batch_unbundle(struct batch *batch)
-{
-    batch->queue->is_slow = true;
-    batch_requeue(batch);
-    batch_end(batch);
-}
-
 /* The batch is no longer under way in a shared transaction. */
 static void batch_leave_bundle(struct batch *batch)
 {
@@ -489,7 +481,9 @@ static void checkout_on_placed(enum status status,
     if (snapshot != NULL)
         catalogue_update(checkout->options.catalogue, snapshot);
     if (batch_must_leave(batch, status)) {
-        batch_unbundle(batch);
+        batch->queue->is_slow = true; /* it is placed alone: others may be the cause */
+        batch_requeue(batch);
+        batch_end(batch);
         return;
     }
     switch (status) {

@@ -52,13 +52,6 @@ static void watch(struct redis_socket *socket)
                   socket_on_poll);
 }
 
-static redisContext *connect_context(const struct redis_socket_options *options)
-{
-    if (options->ip == NULL)
-        return redisConnectUnixNonBlock(options->host->name);
-    return redisConnectNonBlock(options->ip, options->host->port);
-}
-
 enum status redis_socket_open(const struct redis_socket_options *options,
                               struct redis_socket **ret_socket, struct err *reterr)
 {
@@ -70,7 +63,9 @@ enum status redis_socket_open(const struct redis_socket_options *options,
     socket->options = *options;
     socket->process = process_generation();
     socket->is_unix = options->ip == NULL;
-    socket->context = connect_context(options);
+    socket->context = socket->is_unix
+                          ? redisConnectUnixNonBlock(options->host->name)
+                          : redisConnectNonBlock(options->ip, options->host->port);
     if (socket->context == NULL)
         goto out;
     if (socket->context->err != 0) {
