@@ -1,7 +1,6 @@
 /* api_orders.c - placing, reading and listing orders. */
 #include "app/api/api_routes.h"
 #include "app/sale/admission.h"
-#include "base/clock.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -2,7 +2,6 @@
 #ifndef ADMISSION_H
 #define ADMISSION_H
 
-#include "app/core/metrics.h"
 #include "app/sale/catalogue.h"
 
 /**

@@ -14,7 +14,6 @@
 
 #include "app/core/metrics.h"
 #include "app/store/store.h"
-#include "base/attributes.h"
 #include "base/list.h"
 
 #include <uv.h>

@@ -7,7 +7,6 @@
  * abandoned.
  */
 #include "app/store/store_impl.h"
-#include "base/clock.h"
 
 #include <string.h>
 

@@ -20,7 +20,6 @@
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 struct redis_socket {
