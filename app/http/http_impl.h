@@ -104,7 +104,7 @@ void *http_on_target(void *arg, const char *target, struct MHD_Connection *conne
 
 /* -- http_request.c -- */
 
-/** The first value of a header; NULL: absent. */
+/** The first value of a header; NULL: absent. `ret_len` may be NULL. */
 const char *http_lookup(const struct http_request *request, const char *name,
                         size_t *ret_len);
 

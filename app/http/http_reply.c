@@ -66,10 +66,8 @@ static bool is_last(const struct http_request *request)
 /* What a token gives access to is stored by no browser or proxy. Only reads can be stored. */
 static bool is_private(const struct http_request *request)
 {
-    size_t len;
-
     return (request->method == HTTP_GET || request->method == HTTP_HEAD) &&
-           http_lookup(request, MHD_HTTP_HEADER_AUTHORIZATION, &len) != NULL;
+           http_lookup(request, MHD_HTTP_HEADER_AUTHORIZATION, NULL) != NULL;
 }
 
 /* Replaces what a page permits to those without a token. */

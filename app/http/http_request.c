@@ -72,10 +72,8 @@ static struct text find_value(const struct http_request *request, const char *na
 struct text http_header(const struct http_request *request, const char *name,
                         bool *ret_repeated)
 {
-    size_t len;
-
     /* most headers are absent, and this look-up is faster than the search */
-    if (http_lookup(request, name, &len) == NULL) {
+    if (http_lookup(request, name, NULL) == NULL) {
         if (ret_repeated != NULL)
             *ret_repeated = false;
         return (struct text){0};
