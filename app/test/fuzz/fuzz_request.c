@@ -82,14 +82,16 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     static struct metrics *loops[] = {&metrics};
     static const struct all_metrics all_metrics = {loops, 1};
     static struct worker *worker;
-    struct worker_options options = {
-        .config = &config, .metrics = &metrics, .all_metrics = &all_metrics};
-    enum status status = auth_create(&config, &options.keys.auth, NULL);
+    struct worker_options options = {.config = &config,
+                                     .keys = calloc(1, sizeof(*options.keys)),
+                                     .metrics = &metrics,
+                                     .all_metrics = &all_metrics};
+    enum status status = auth_create(&config, &options.keys->auth, NULL);
 
     (void)argc;
     (void)argv;
     assert(status == STATUS_OK);
-    make_tokens(options.keys.auth);
+    make_tokens(options.keys->auth);
     log_set_level(LOG_ERROR);
     options.listen_fd = listen_locally();
     status = worker_start(&options, &worker, NULL);
