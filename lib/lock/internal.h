@@ -55,6 +55,13 @@ enum rlock_class_id {
     RLOCK_CLASSES
 };
 
+/** The lock has left its batch. */
+typedef void rlock_on_result(struct rlock_client *client, struct rlock *lock,
+                             const struct rlock_result *result);
+/** The client is being closed. Calls no callback of a user and adds nothing to a batch; may
+ *  replace locks in batches. */
+typedef void rlock_on_cancel(struct rlock_client *client, struct rlock *lock);
+
 /** An operation of a kind: its script, what is written for it, what gets the result. */
 struct rlock_op {
     enum rlock_script script;
@@ -65,12 +72,8 @@ struct rlock_op {
     /* Letters of rlock_keys_write(). */
     const char *shared_keys; /* once, before those of the locks */
     const char *keys, *args; /* of each lock */
-    /* The lock has left its batch. */
-    void (*on_result)(struct rlock_client *client, struct rlock *lock,
-                      const struct rlock_result *result);
-    /* The client is being closed. Calls no callback of a user and adds nothing to a batch;
-       may replace locks in batches. */
-    void (*on_cancel)(struct rlock_client *client, struct rlock *lock);
+    rlock_on_result *on_result;
+    rlock_on_cancel *on_cancel;
     bool is_query; /* its batches have one lock, which gets the reply as it is */
 };
 

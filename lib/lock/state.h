@@ -44,17 +44,9 @@ void rlock_state_call_back(struct rlock_client *client);
 
 /* -- results, for the operations of all kinds: see struct rlock_op -- */
 
-void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
-                            const struct rlock_result *result);
-void rlock_state_on_renew(struct rlock_client *client, struct rlock *lock,
-                          const struct rlock_result *result);
-void rlock_state_on_extend(struct rlock_client *client, struct rlock *lock,
-                           const struct rlock_result *result);
-void rlock_state_on_release(struct rlock_client *client, struct rlock *lock,
-                            const struct rlock_result *result);
-void rlock_state_cancel_acquire(struct rlock_client *client, struct rlock *lock);
-void rlock_state_cancel_renew(struct rlock_client *client, struct rlock *lock);
-void rlock_state_cancel_call(struct rlock_client *client, struct rlock *lock);
-void rlock_state_cancel_release(struct rlock_client *client, struct rlock *lock);
+rlock_on_result rlock_state_on_acquire, rlock_state_on_renew, rlock_state_on_extend,
+    rlock_state_on_release;
+rlock_on_cancel rlock_state_cancel_acquire, rlock_state_cancel_renew,
+    rlock_state_cancel_call, rlock_state_cancel_release;
 
 #endif
