@@ -260,9 +260,9 @@ static void connect_to(struct redis_conn *conn, const char *ip)
         .host = &conn->host,
         .tls = conn->tls,
         .ip = ip,
-        .events = {.connected = conn_on_connected,
-                   .reply = conn_on_reply,
-                   .failed = conn_on_failed},
+        .on_connected = conn_on_connected,
+        .on_reply = conn_on_reply,
+        .on_failed = conn_on_failed,
         .arg = conn,
     };
     struct err err = {.text = "no memory"};

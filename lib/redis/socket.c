@@ -187,7 +187,7 @@ static void fail(struct redis_socket *socket, const char *doing, const char *why
         err_set(&err, STATUS_IO, "tls: %s", tls_reason);
     else
         err_set(&err, STATUS_IO, "%s: %s", doing, why);
-    socket->options.events.failed(&err, socket->options.arg);
+    socket->options.on_failed(&err, socket->options.arg);
 }
 
 static void dispatch_replies(struct redis_socket *socket)
@@ -201,8 +201,8 @@ static void dispatch_replies(struct redis_socket *socket)
         }
         if (reply == NULL)
             return;
-        socket->options.events.reply(
-            reply, ((redisReply *)reply)->type == REDIS_REPLY_ERROR, socket->options.arg);
+        socket->options.on_reply(reply, ((redisReply *)reply)->type == REDIS_REPLY_ERROR,
+                                 socket->options.arg);
         freeReplyObject(reply);
     }
 }
@@ -239,12 +239,12 @@ static void finish_connect(struct redis_socket *socket)
     }
     if (options->tls != NULL && redis_tls_start(options->tls, socket->context,
                                                 options->host->name, &err) != STATUS_OK) {
-        options->events.failed(&err, options->arg);
+        options->on_failed(&err, options->arg);
         return;
     }
     socket->is_connected = true;
     watch(socket);
-    options->events.connected(options->arg);
+    options->on_connected(options->arg);
 }
 
 static void socket_on_poll(uv_poll_t *poll, int status, int events)
@@ -268,5 +268,5 @@ static void socket_on_poll(uv_poll_t *poll, int status, int events)
         watch(socket);
     if (socket->context != NULL && socket->is_full &&
         write_out(socket, &err) != STATUS_OK)
-        socket->options.events.failed(&err, socket->options.arg);
+        socket->options.on_failed(&err, socket->options.arg);
 }

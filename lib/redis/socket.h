@@ -21,18 +21,14 @@
 
 struct redis_socket;
 
-struct redis_socket_events {
-    void (*connected)(void *arg);
-    void (*reply)(const struct redis_reply *reply, bool is_error, void *arg);
-    void (*failed)(const struct err *why, void *arg); /* close it then */
-};
-
 struct redis_socket_options {
     uv_loop_t *loop;               /* borrowed */
     const struct redis_host *host; /* borrowed, outlives the socket */
     struct redis_tls *tls;         /* borrowed likewise; NULL for none */
     const char *ip; /* numeric address of the host; NULL: its name is that of a socket */
-    struct redis_socket_events events;
+    void (*on_connected)(void *arg);
+    void (*on_reply)(const struct redis_reply *reply, bool is_error, void *arg);
+    void (*on_failed)(const struct err *why, void *arg); /* close it then */
     void *arg;
 };
 

@@ -45,22 +45,22 @@ static void send_chunk(struct redis_socket *socket, enum sim_chunk_kind kind,
 
 static void take_reply(struct redis_socket *socket, const struct sim_reply *reply)
 {
-    const struct redis_socket_events *events = &socket->options.events;
+    const struct redis_socket_options *options = &socket->options;
     struct err why = {0};
 
     switch (reply->kind) {
     case REPLY_CONNECTED:
-        events->connected(socket->options.arg);
+        options->on_connected(options->arg);
         break;
     case REPLY_DATA:
-        events->reply((struct redis_reply *)(void *)reply->data,
-                      reply->data->type == REDIS_REPLY_ERROR, socket->options.arg);
+        options->on_reply((struct redis_reply *)(void *)reply->data,
+                          reply->data->type == REDIS_REPLY_ERROR, options->arg);
         sim_reply_free(reply->data);
         break;
     default:
         err_set(&why, STATUS_IO,
                 reply->kind == REPLY_END ? "connection reset" : "connection refused");
-        events->failed(&why, socket->options.arg);
+        options->on_failed(&why, options->arg);
     }
 }
 
