@@ -98,18 +98,15 @@ static void release_again(struct rlock_client *client, struct rlock *copy)
     wake_at(orphans, copy->renew_at_us);
 }
 
-static bool is_certain(enum status status)
-{
-    return status == STATUS_OK || status == STATUS_LOST || status == STATUS_REFUSED;
-}
-
 static void orphan_on_released(struct rlock *copy, enum status status, void *arg)
 {
     struct rlock_client *client = arg;
     bool is_first_release = copy->tries == 1;
     bool may_exist = clock_mono_us() < copy->safe_until_us;
+    bool is_certain =
+        status == STATUS_OK || status == STATUS_LOST || status == STATUS_REFUSED;
 
-    if (!is_certain(status) && may_exist && !client->is_closing) {
+    if (!is_certain && may_exist && !client->is_closing) {
         copy->tries = 1;
         put_due(client, copy);
     } else if (status == STATUS_LOST && is_first_release && !client->is_closing) {
@@ -196,12 +193,8 @@ void rlock_orphan_take_over(struct rlock_client *client, struct rlock *lock)
 
 void rlock_orphan_resume(struct rlock_client *client)
 {
-    struct list todo;
-
-    list_init(&todo);
-    list_append_all(&todo, &client->orphans.due);
     client->orphans.due_count = 0;
-    LIST_DRAIN(struct rlock, copy, &todo, link)
+    LIST_DRAIN_PRESENT(struct rlock, copy, &client->orphans.due, link)
         release(client, copy);
 }
 
