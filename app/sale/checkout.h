@@ -31,7 +31,7 @@ struct checkout_options {
     size_t vouchers_max; /* vouchers in one transaction */
     size_t queue_max;    /* requests in flight */
     bool bypass_locks;   /* while Redis is down: sell without locks */
-    bool early_release;  /* where commits are slow: free a row before they are durable */
+    bool early_release; /* if orders then wait less: free a row before they are durable */
 };
 
 #define CHECKOUT_TRACE_BYTES 160

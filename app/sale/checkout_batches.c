@@ -47,7 +47,7 @@
 #define TRIES_MAX         5  /* transactions of an order that may fail at once */
 #define PRINT_QUEUES_MAX  20
 #define GATHER_MAX_US     2000  /* a batch is delayed this long to become larger */
-#define EARLY_COMMIT_US   3000  /* commits that take as long are worth an early release */
+#define EARLY_COMMIT_US   1000  /* commits that take as long are worth an early release */
 #define GATHER_MIN_ORDERS 16    /* orders of a batch after which the next is delayed */
 #define BUNDLE_GATHER_US  10000 /* their orders wait this long for the one under way */
 #define BUNDLED_MAX       63    /* orders of a voucher in it */
@@ -468,6 +468,17 @@ static void checkout_on_released(void *arg)
     queues_update(&checkout->queues, queue);
 }
 
+static void note_waits(struct checkout *checkout, const struct batch *batch)
+{
+    int64_t now_us = clock_mono_us();
+    int64_t waited_us = 0;
+
+    for (size_t i = 0; i < batch->orders.count; i++)
+        waited_us += now_us - batch_item(batch, i)->arrived_us;
+    early_release_note(&checkout->early_release, batch->orders.released != NULL,
+                       batch->orders.count, waited_us, batch->sent_us, now_us);
+}
+
 static void checkout_on_placed(enum status status,
                                const struct voucher_snapshot *snapshot,
                                const struct err *why, void *arg)
@@ -492,6 +503,7 @@ static void checkout_on_placed(enum status status,
         if (!batch->is_released)
             queue_note_time(batch->queue, took_us, false, checkout_timeout_us(checkout));
         gather_begin(checkout, batch);
+        note_waits(checkout, batch);
         batch_apply_verdicts(batch);
         batch_end(batch);
         break;
@@ -522,7 +534,8 @@ static bool may_release_early(const struct checkout *checkout)
     int64_t commit_us = store_commit_us(checkout->options.store);
 
     return checkout->options.early_release && checkout->in_flight > 1 &&
-           (commit_us == 0 || commit_us >= EARLY_COMMIT_US);
+           (commit_us == 0 || commit_us >= EARLY_COMMIT_US) &&
+           early_release_is_on(&checkout->early_release);
 }
 
 /* Batches of different vouchers, in one transaction. Empties the bundle. */
