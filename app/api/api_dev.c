@@ -32,27 +32,20 @@ static bool is_host_local(const struct http_request *request)
     return false;
 }
 
-static char *print_token(const char *token, const struct identity *identity)
-{
-    char *text;
-    int len =
-        asprintf(&text, "{\"token\":\"%s\",\"user_id\":\"%" PRId64 "\",\"role\":\"%s\"}",
-                 token, identity->user_id, auth_role_names[identity->role]);
-
-    return len >= 0 ? text : NULL;
-}
-
 static void answer_token(struct api_request *request, const struct identity *identity)
 {
     struct err err = {0};
-    char *token;
+    char *token, *text;
 
     if (auth_make(request->api->options.auth, identity, clock_real_us() / 1000000, TTL_S,
                   &token, &err) != STATUS_OK) {
         api_answer_problem(request, PROBLEM_NOT_FOUND); /* there is no signing key */
         return;
     }
-    api_answer_json(request, 201, print_token(token, identity), NULL);
+    if (asprintf(&text, "{\"token\":\"%s\",\"user_id\":\"%" PRId64 "\",\"role\":\"%s\"}",
+                 token, identity->user_id, auth_role_names[identity->role]) < 0)
+        text = NULL;
+    api_answer_json(request, 201, text, NULL);
     free(token);
 }
 

@@ -107,21 +107,12 @@ static void answer_allow(struct api_request *request)
     api_answer_allow(request, allow);
 }
 
-static bool is_address_limited(struct api_request *request)
-{
-    struct limiter *limiter = request->api->options.address_limiter;
-    uint8_t address[16];
-
-    if (limiter == NULL)
-        return false;
-    http_client_address(request->http, address);
-    return api_is_limited(request, "address", limiter, address_key(address));
-}
-
 /* Operators are never refused: probes are frequent and must be true. */
 static bool is_refused(struct api_request *request)
 {
     static const char limited[] = "/v1/";
+    struct limiter *limiter = request->api->options.address_limiter;
+    uint8_t address[16];
 
     if (strncmp(request->route->path, limited, sizeof(limited) - 1) != 0)
         return false;
@@ -129,7 +120,10 @@ static bool is_refused(struct api_request *request)
         api_answer_problem(request, PROBLEM_OVERLOADED);
         return true;
     }
-    return is_address_limited(request);
+    if (limiter == NULL)
+        return false;
+    http_client_address(request->http, address);
+    return api_is_limited(request, "address", limiter, address_key(address));
 }
 
 /* A body is kept only for its reader, and after the token. */

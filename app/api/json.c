@@ -9,38 +9,19 @@
 
 /* -- bodies -- */
 
-/* Truncates between characters, so that the copy is valid UTF-8. */
-static void copy_truncated(char *to, size_t size, const char *utf8)
-{
-    size_t len = strlen(utf8);
-
-    if (len >= size) {
-        len = size - 1;
-        while (len > 0 && ((unsigned char)utf8[len] & 0xc0) == 0x80)
-            len--;
-    }
-    memcpy(to, utf8, len);
-    to[len] = '\0';
-}
-
 void json_errors_add(struct json_errors *errors, const char *field, const char *message)
 {
+    size_t len = strnlen(field, sizeof(errors->rows[0].field) - 1);
+
     if (errors->count >= JSON_ERRORS_MAX)
         return;
-    copy_truncated(errors->rows[errors->count].field, sizeof(errors->rows[0].field),
-                   field);
+    while (len > 0 && ((unsigned char)field[len] & 0xc0) == 0x80)
+        len--; /* truncated between characters, so that the copy is valid UTF-8 */
+    snprintf(errors->rows[errors->count].field, sizeof(errors->rows[0].field), "%.*s",
+             (int)len, field);
     snprintf(errors->rows[errors->count].message, sizeof(errors->rows[0].message), "%s",
              message);
     errors->count++;
-}
-
-static size_t count_characters(const char *utf8, size_t len)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < len; i++)
-        count += ((unsigned char)utf8[i] & 0xc0) != 0x80;
-    return count;
 }
 
 static void read_integer(const struct json_field *field, const json_t *value,
@@ -63,9 +44,11 @@ static void read_text(const struct json_field *field, const json_t *value, void 
 {
     const char *bytes = json_string_value(value);
     size_t len = json_string_length(value);
-    int64_t characters = bytes != NULL ? (int64_t)count_characters(bytes, len) : -1;
+    int64_t characters = 0;
     char message[80];
 
+    for (size_t i = 0; i < len; i++)
+        characters += ((unsigned char)bytes[i] & 0xc0) != 0x80;
     /* Postgres cannot store a NUL */
     if (bytes != NULL && characters >= field->min && characters <= field->max &&
         memchr(bytes, '\0', len) == NULL) {

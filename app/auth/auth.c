@@ -93,15 +93,6 @@ static bool is_kid_known(const struct auth *auth, const char *kid)
     return false;
 }
 
-/* Removes line breaks at the end. */
-static void trim_end(char *text)
-{
-    size_t len = strlen(text);
-
-    while (len > 0 && strchr("\r\n", text[len - 1]) != NULL)
-        text[--len] = '\0';
-}
-
 /* `entry` is the NAME and the key behind it, NUL-terminated. */
 static enum status add_named_key(struct auth *auth, char *entry, struct err *reterr)
 {
@@ -110,7 +101,8 @@ static enum status add_named_key(struct auth *auth, char *entry, struct err *ret
     char *text = name_end + strspn(name_end, "\r\n");
 
     *name_end = '\0';
-    trim_end(text);
+    for (size_t len = strlen(text); len > 0 && strchr("\r\n", text[len - 1]) != NULL;)
+        text[--len] = '\0';
     if (entry[0] == '\0' || strlen(entry) > AUTH_ID_BYTES_MAX ||
         is_kid_known(auth, entry))
         return err_set(reterr, STATUS_INVALID,

@@ -51,13 +51,9 @@ static void raise_file_limit(void)
 
 static size_t worker_count(const struct config *config)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long count = config->workers > 0 ? config->workers : sysconf(_SC_NPROCESSORS_ONLN);
 
-    if (config->workers > 0)
-        return (size_t)config->workers;
-    if (cores < 1)
-        return 1;
-    return cores < WORKERS_MAX ? (size_t)cores : WORKERS_MAX;
+    return count < 1 ? 1 : count < WORKERS_MAX ? (size_t)count : WORKERS_MAX;
 }
 
 static bool is_loopback(const char *listen)
@@ -156,19 +152,6 @@ static void reload(struct service *service)
 
 /* -- workers -- */
 
-static enum status start_worker(struct service *service, size_t i, struct err *reterr)
-{
-    struct worker_options options = {.config = &service->config,
-                                     .index = i,
-                                     .listen_fd = service->listen_fds[i],
-                                     .metrics = service->metrics[i],
-                                     .all_metrics = &service->all_metrics};
-    enum status status = keys_create(&service->config, &options.keys, reterr);
-
-    return status == STATUS_OK ? worker_start(&options, &service->workers[i], reterr)
-                               : status;
-}
-
 static enum status start_workers(struct service *service, struct err *reterr)
 {
     for (size_t i = 0; i < service->count; i++) {
@@ -178,8 +161,15 @@ static enum status start_workers(struct service *service, struct err *reterr)
         atomic_store(&service->metrics[i]->started_us, clock_real_us());
     }
     for (size_t i = 0; i < service->count; i++) {
-        enum status status = start_worker(service, i, reterr);
+        struct worker_options options = {.config = &service->config,
+                                         .index = i,
+                                         .listen_fd = service->listen_fds[i],
+                                         .metrics = service->metrics[i],
+                                         .all_metrics = &service->all_metrics};
+        enum status status = keys_create(&service->config, &options.keys, reterr);
 
+        if (status == STATUS_OK)
+            status = worker_start(&options, &service->workers[i], reterr);
         if (status != STATUS_OK)
             return status;
         service->started++;

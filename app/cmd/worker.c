@@ -202,17 +202,6 @@ static void copy_lock_metrics(struct worker *worker)
     metrics_set(&metrics->redis_reconnects, stats.reconnects);
 }
 
-static void copy_metrics(struct worker *worker)
-{
-    struct metrics *metrics = worker->options.metrics;
-
-    metrics_set(&metrics->connections, http_counts(worker->http).connections);
-    if (worker->options.index == 0) { /* there is one log, and one database */
-        metrics_set(&metrics->log_dropped, log_dropped());
-        note_durability(worker);
-    }
-}
-
 static void publish_state(struct worker *worker, int64_t now_us)
 {
     struct text_document document;
@@ -255,6 +244,7 @@ static bool is_drained(const struct worker *worker, int64_t now_us)
 static void worker_on_turn_end(uv_prepare_t *prepare)
 {
     struct worker *worker = prepare->data;
+    struct metrics *metrics = worker->options.metrics;
     int64_t now_us;
 
     rlock_flush(worker->locks);
@@ -265,7 +255,11 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
     redis_conn_flush(worker->revocations);
     redis_conn_flush(worker->stats_conn);
     store_flush(worker->store);
-    copy_metrics(worker);
+    metrics_set(&metrics->connections, http_counts(worker->http).connections);
+    if (worker->options.index == 0) { /* there is one log, and one database */
+        metrics_set(&metrics->log_dropped, log_dropped());
+        note_durability(worker);
+    }
     now_us = clock_mono_us();
     if (now_us - worker->published_us >= PUBLISH_US)
         publish_state(worker, now_us);
@@ -428,19 +422,6 @@ static enum status start_http(struct worker *worker, struct err *reterr)
     return status;
 }
 
-static enum status build(struct worker *worker, struct err *reterr)
-{
-    enum status status = open_servers(worker, reterr);
-
-    if (status == STATUS_OK)
-        status = create_sale(worker);
-    if (status == STATUS_OK)
-        status = create_api(worker);
-    if (status == STATUS_OK)
-        status = start_http(worker, reterr);
-    return status;
-}
-
 static void worker_free(struct worker *worker)
 {
     uv_run(&worker->loop, UV_RUN_DEFAULT); /* until all handles have closed */
@@ -482,7 +463,13 @@ enum status worker_start(const struct worker_options *options, struct worker **r
     /* cannot fail: the first handle of this kind is libuv's own */
     uv_async_init(&worker->loop, &worker->wake, worker_on_wake);
     worker->wake.data = worker;
-    status = build(worker, reterr);
+    status = open_servers(worker, reterr);
+    if (status == STATUS_OK)
+        status = create_sale(worker);
+    if (status == STATUS_OK)
+        status = create_api(worker);
+    if (status == STATUS_OK)
+        status = start_http(worker, reterr);
     if (status == STATUS_OK) {
         uv_prepare_start(&worker->turn_end, worker_on_turn_end);
         errno = pthread_create(&worker->thread, NULL, run, worker);

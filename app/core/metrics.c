@@ -276,17 +276,6 @@ static void print_buckets(const struct printer *printer, const char *name,
     fputs("]}", printer->out);
 }
 
-static uint64_t sum_requests(const struct printer *printer)
-{
-    uint64_t sum = 0;
-
-    for (int route = 0; route < ROUTE_COUNT; route++) {
-        for (int at = 0; at < METRICS_STATUSES; at++)
-            sum += printer->sum.requests[route][at];
-    }
-    return sum;
-}
-
 static void print_sale(const struct printer *printer)
 {
     const char *comma = "";
@@ -312,10 +301,15 @@ static void print_sale(const struct printer *printer)
 void metrics_print_stats(FILE *out, const struct all_metrics *all)
 {
     const struct printer printer = printer_of(out, all);
+    uint64_t requests = 0;
 
+    for (int route = 0; route < ROUTE_COUNT; route++) {
+        for (int at = 0; at < METRICS_STATUSES; at++)
+            requests += printer.sum.requests[route][at];
+    }
     fprintf(out, "{\"started_ms\":%lld,\"loops\":%zu,\"requests\":%" PRIu64 ",",
             (long long)atomic_load(&all->loops[0]->started_us) / 1000, all->count,
-            sum_requests(&printer));
+            requests);
     print_sale(&printer);
     fprintf(out,
             ",\"queue\":%" PRIu64 ",\"in_flight\":%" PRIu64 ",\"connections\":%" PRIu64

@@ -210,14 +210,6 @@ static void conn_on_drain_readable(uv_poll_t *poll, int status UNUSED, int event
         drain_end(drain);
 }
 
-/* After an answer of libmicrohttpd, to a head that is too large. */
-static bool has_unread(int fd)
-{
-    int unread = 0;
-
-    return ioctl(fd, FIONREAD, &unread) == 0 && unread > 0;
-}
-
 /* The connection is closed by libmicrohttpd. False: it is not to be drained, or resources
    are short. */
 static bool drain_begin(struct conns *conns, struct conn *conn)
@@ -225,10 +217,11 @@ static bool drain_begin(struct conns *conns, struct conn *conn)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(conn->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct drain *drain;
+    int unread = 0; /* after an answer of libmicrohttpd, to a head that is too large */
 
+    (void)ioctl(info->connect_fd, FIONREAD, &unread);
     if (conn->state == CONN_ENDING || conns->is_stopped ||
-        conns->drained_count >= DRAIN_COUNT_MAX ||
-        (!conn->is_refused && !has_unread(info->connect_fd)))
+        conns->drained_count >= DRAIN_COUNT_MAX || (!conn->is_refused && unread <= 0))
         return false;
     drain = calloc(1, sizeof(*drain));
     if (drain == NULL)
@@ -322,16 +315,6 @@ static void shut_down(struct conn *conn)
     conn->state = CONN_ENDING;
 }
 
-/* Memory stays in the process as long as the free list refers to it. */
-static bool shrink(struct conns *conns)
-{
-    if (conns->peak_count < SHRINK_FROM || conns->count > conns->peak_count / 2)
-        return false;
-    conns->peak_count = conns->count;
-    conns_clear(conns);
-    return true;
-}
-
 bool conns_sweep(struct conns *conns)
 {
     uint64_t now_ms = uv_now(conns->options->loop);
@@ -351,5 +334,9 @@ bool conns_sweep(struct conns *conns)
     }
     if (seen + conns->drained_count < conns->count) /* memory was short for one */
         conns->handshakes_since_ms = 0;
-    return shrink(conns);
+    if (conns->peak_count < SHRINK_FROM || conns->count > conns->peak_count / 2)
+        return false;
+    conns->peak_count = conns->count;
+    conns_clear(conns); /* the memory of those in its list would stay in the process */
+    return true;
 }

@@ -42,12 +42,6 @@ struct catalogue {
     int64_t ids[READ_MAX]; /* for the query */
 };
 
-static bool is_fresh(const struct catalogue_entry *entry, int64_t now_us)
-{
-    return entry->read_us > entry->changed_us &&
-           now_us - entry->read_us < CATALOGUE_FRESH_US;
-}
-
 /* -- entries of vouchers that do not exist -- */
 
 static void leave_missing(struct catalogue *catalogue, struct catalogue_entry *entry)
@@ -201,7 +195,10 @@ const struct catalogue_entry *catalogue_get(struct catalogue *catalogue, int64_t
     if (entry == NULL)
         return NULL;
     entry->is_used = true;
-    return is_fresh(entry, clock_mono_us()) ? entry : NULL;
+    if (entry->read_us <= entry->changed_us ||
+        clock_mono_us() - entry->read_us >= CATALOGUE_FRESH_US)
+        return NULL;
+    return entry;
 }
 
 void catalogue_read(struct catalogue *catalogue, int64_t id, struct catalogue_wait *wait,

@@ -325,22 +325,15 @@ static void conn_on_poll(uv_poll_t *poll, int status UNUSED, int events)
 
 /* -- time -- */
 
-/* A large answer may arrive in many parts. */
-static bool has_input(const struct store_conn *conn)
-{
-    struct pollfd socket = {.fd = PQsocket(conn->pg), .events = POLLIN};
-
-    return poll(&socket, 1, 0) > 0;
-}
-
 static void check_deadline(struct store_conn *conn)
 {
     int64_t left_us = conn->deadline_us - clock_mono_us();
+    struct pollfd socket = {.fd = PQsocket(conn->pg), .events = POLLIN};
     struct err why;
 
     if (oldest(conn) == NULL)
         return;
-    if (left_us > 0 || has_input(conn)) {
+    if (left_us > 0 || poll(&socket, 1, 0) > 0) { /* in parts, if it is large */
         store_conn_arm(conn, left_us);
         return;
     }

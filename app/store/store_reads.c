@@ -94,20 +94,17 @@ static void send_read(struct call *call)
     store_send(call->reads->role, call, call->statement, &call->params);
 }
 
-static void send_some(struct store *store, struct reads *reads)
-{
-    struct call *call;
-
-    while ((call = LIST_FIRST(struct call, &reads->waiting, query.link)) != NULL &&
-           store_conn_pending(store->conns[reads->role]) < SENT_MAX &&
-           (reads->rows == 0 || reads->rows + call->rows <= ROWS_MAX))
-        send_read(call);
-}
-
 void store_send_reads(struct store *store)
 {
-    for (size_t i = 0; i < 2; i++)
-        send_some(store, &store->reads[i]);
+    for (size_t i = 0; i < 2; i++) {
+        const struct reads *reads = &store->reads[i];
+        struct call *call;
+
+        while ((call = LIST_FIRST(struct call, &reads->waiting, query.link)) != NULL &&
+               store_conn_pending(store->conns[reads->role]) < SENT_MAX &&
+               (reads->rows == 0 || reads->rows + call->rows <= ROWS_MAX))
+            send_read(call);
+    }
 }
 
 bool store_time_out_reads(struct store *store, int64_t now_us)

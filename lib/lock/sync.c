@@ -120,17 +120,6 @@ static void lead(struct rlock_sync *sync, struct rlock_sync_call *call)
 }
 
 /** The mutex is held. */
-static void submit(struct rlock_sync *sync, struct rlock_sync_call *call)
-{
-    bool must_wake = sync->is_led && list_is_empty(&sync->arrived);
-
-    list_append(&sync->arrived, &call->link);
-    list_append(&sync->sleeping, &call->sleep_link);
-    if (must_wake)
-        uv_async_send(&sync->wake);
-}
-
-/** The mutex is held. */
 static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
 {
     uv_cond_init(&call->wake);
@@ -138,7 +127,10 @@ static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
     if (call->reterr != NULL)
         call->reterr->text[0] = '\0';
     sync->inside++;
-    submit(sync, call);
+    if (sync->is_led && list_is_empty(&sync->arrived))
+        uv_async_send(&sync->wake);
+    list_append(&sync->arrived, &call->link);
+    list_append(&sync->sleeping, &call->sleep_link);
     while (!call->is_answered) {
         if (sync->is_led)
             uv_cond_wait(&call->wake, &sync->mutex);
@@ -151,14 +143,11 @@ static enum status await(struct rlock_sync *sync, struct rlock_sync_call *call)
     return call->status;
 }
 
-/**
- * Until the close has run, the library may still use the caller's lock. The mutex is held.
- */
-static enum status await_close(struct rlock_sync *sync, struct rlock_sync_call *call)
+/** Until then the library may still use the caller's lock. The mutex is held. */
+static void await_closed(struct rlock_sync *sync)
 {
     while (!sync->is_closed)
         uv_cond_wait(&sync->idle, &sync->mutex);
-    return err_set(call->reterr, STATUS_CANCELLED, "lock loop: closed");
 }
 
 /** Whether this is a child after fork(): its mutex and its loop are the parent's. */
@@ -177,13 +166,15 @@ enum status rlock_sync_run(struct rlock_sync_call *call)
         return err_set(call->reterr, STATUS_INVALID,
                        "lock loop: inherited by fork(); start one here");
     uv_mutex_lock(&sync->mutex);
-    if (sync->is_led && uv_thread_equal(&sync->leader, &self))
+    if (sync->is_led && uv_thread_equal(&sync->leader, &self)) {
         status = err_set(call->reterr, STATUS_INVALID,
                          "lock loop: called from inside a callback");
-    else if (sync->is_closing)
-        status = await_close(sync, call);
-    else
+    } else if (sync->is_closing) {
+        await_closed(sync);
+        status = err_set(call->reterr, STATUS_CANCELLED, "lock loop: closed");
+    } else {
         status = await(sync, call);
+    }
     uv_mutex_unlock(&sync->mutex);
     return status;
 }
@@ -256,17 +247,6 @@ static int start_background(struct rlock_sync *sync)
 
 /* -- starting and closing -- */
 
-static void init_waiting(struct rlock_sync *sync)
-{
-    uv_mutex_init(&sync->mutex);
-    uv_cond_init(&sync->background_wake);
-    uv_cond_init(&sync->idle);
-    list_init(&sync->arrived);
-    list_init(&sync->sleeping);
-    list_init(&sync->clients);
-    list_init(&sync->groups);
-}
-
 static void clear_loop(struct rlock_sync *sync)
 {
     uv_close((uv_handle_t *)&sync->wake, NULL);
@@ -289,7 +269,13 @@ enum status rlock_sync_start(struct rlock_sync **ret_sync, struct err *reterr)
     if (sync == NULL)
         return err_set(reterr, STATUS_NO_MEMORY, "lock loop: no memory");
     sync->process = process_generation();
-    init_waiting(sync);
+    uv_mutex_init(&sync->mutex);
+    uv_cond_init(&sync->background_wake);
+    uv_cond_init(&sync->idle);
+    list_init(&sync->arrived);
+    list_init(&sync->sleeping);
+    list_init(&sync->clients);
+    list_init(&sync->groups);
     failure = uv_loop_init(&sync->loop);
     if (failure != 0)
         goto out;
@@ -390,8 +376,7 @@ void rlock_sync_close(struct rlock_sync *sync)
         sync->is_closed = true;
         uv_cond_broadcast(&sync->idle);
     }
-    while (!sync->is_closed)
-        uv_cond_wait(&sync->idle, &sync->mutex);
+    await_closed(sync);
     uv_mutex_unlock(&sync->mutex);
 }
 

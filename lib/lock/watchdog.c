@@ -126,15 +126,6 @@ static int64_t retry_at_us(const struct rlock *lock, int64_t now_us)
                                                    : lock->safe_until_us;
 }
 
-/** After its local deadline a lock counts as lost; the server may still hold it. */
-static void give_up(struct rlock_client *client, struct rlock *lock)
-{
-    static const struct rlock_result lost = {.status = STATUS_LOST};
-
-    rlock_orphan_unknown(client, lock);
-    lock->kind->renew.on_result(client, lock, &lost);
-}
-
 /** Renew the lock unless that is in progress; if it fails, the timer retries. */
 static void renew(struct rlock_client *client, struct rlock *lock)
 {
@@ -145,6 +136,7 @@ static void renew(struct rlock_client *client, struct rlock *lock)
 
 static void renew_overdue(struct rlock_client *client, int64_t now_us)
 {
+    static const struct rlock_result lost = {.status = STATUS_LOST};
     struct list todo;
 
     list_init(&todo);
@@ -156,7 +148,8 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
             wake_at(&client->watchdog, retry_at_us(lock, now_us));
             continue;
         }
-        give_up(client, lock);
+        rlock_orphan_unknown(client, lock); /* the server may still hold it */
+        lock->kind->renew.on_result(client, lock, &lost);
         if (client->is_closing) { /* by the callback */
             cancel_all(client, &todo);
             return;

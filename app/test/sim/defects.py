@@ -68,9 +68,9 @@ DEFECTS = [
      "    if (item->is_answered)\n        return;\n    item->is_answered = true;",
      "    item->is_answered = true;"),
     ("stale-catalogue", "app/sale/catalogue.c",
-     "    return entry->read_us > entry->changed_us &&\n"
-     "           now_us - entry->read_us < CATALOGUE_FRESH_US;",
-     "    return now_us - entry->read_us < 100 * CATALOGUE_FRESH_US;"),
+     "    if (entry->read_us <= entry->changed_us ||\n"
+     "        clock_mono_us() - entry->read_us >= CATALOGUE_FRESH_US)",
+     "    if (clock_mono_us() - entry->read_us >= 100 * CATALOGUE_FRESH_US)"),
     ("retry-without-limit", "app/sale/checkout_batches.c",
      "item->tries >= TRIES_MAX", "item->tries >= 1000 * TRIES_MAX"),
     ("split-batch-dropped", "app/sale/checkout_batches.c",
