@@ -69,14 +69,6 @@ static void put_int64(struct store_params *params, int64_t value)
     put(params, &wire, sizeof(wire));
 }
 
-/* The ends of int64 mean infinity on both sides. */
-static int64_t to_wire_time(int64_t unix_us)
-{
-    if (unix_us == INT64_MAX || unix_us < INT64_MIN + EPOCH_US)
-        return unix_us == INT64_MAX ? INT64_MAX : INT64_MIN;
-    return unix_us - EPOCH_US;
-}
-
 static void begin_param(struct store_params *params, bool is_null)
 {
     params->is_null[params->count] = is_null;
@@ -97,7 +89,10 @@ void params_int64(struct store_params *params, int64_t value)
 
 void params_time(struct store_params *params, int64_t unix_us)
 {
-    params_int64(params, to_wire_time(unix_us));
+    /* the ends of int64 mean infinity on both sides */
+    if (unix_us != INT64_MAX)
+        unix_us = unix_us < INT64_MIN + EPOCH_US ? INT64_MIN : unix_us - EPOCH_US;
+    params_int64(params, unix_us);
 }
 
 void params_text(struct store_params *params, const struct text *text)
@@ -157,23 +152,14 @@ void params_point(const struct store_params *params, const char *ret_values[],
 
 static int64_t decode_int(const char *bytes, size_t len)
 {
-    uint16_t two;
-    uint32_t four;
-    uint64_t eight;
+    uint64_t value;
 
-    switch (len) {
-    case sizeof(two):
-        memcpy(&two, bytes, len);
-        return (int16_t)be16toh(two);
-    case sizeof(four):
-        memcpy(&four, bytes, len);
-        return (int32_t)be32toh(four);
-    case sizeof(eight):
-        memcpy(&eight, bytes, len);
-        return (int64_t)be64toh(eight);
-    default:
+    if (len != 2 && len != 4 && len != 8)
         return 0;
-    }
+    value = (signed char)bytes[0] < 0 ? UINT64_MAX : 0;
+    for (size_t i = 0; i < len; i++)
+        value = value << 8 | (unsigned char)bytes[i];
+    return (int64_t)value;
 }
 
 int64_t result_int64(const PGresult *result, int row, int column)
