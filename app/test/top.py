@@ -50,6 +50,11 @@ class World:
                               stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=harness.ANSWER_WITHIN_S)
         return done.returncode, done.stdout, done.stderr
 
+    def has_all_connections(self):
+        """In the state that the worker published last."""
+        state = self.service.call("GET", "/v1/debug/state", self.service.admin)[1]["workers"][0]["state"]
+        return state is not None and all(each["is_up"] for each in state["postgres"]["connections"])
+
     def token_file(self, text):
         with open(f"{PLACE}/token", "w") as out:
             out.write(text)
@@ -82,6 +87,7 @@ def test_lines__are_plain_and_have_all_numbers(world):
     status, _ = world.service.call("POST", f"/v1/vouchers/{voucher}/orders", world.service.token(7))
     expect(status, 201)
     harness.wait_for("it expires orders", lambda: world.service.metrics("seckill_expiry_leader")[0][1] == 1)
+    harness.wait_for("its state has all connections", world.has_all_connections)
     code, out, errors = world.top("--count", "3", "--every", "0.1")
     expect((code, errors), (0, ""))
     check("\x1b" not in out, out)
