@@ -93,9 +93,6 @@ void item_renew_fence(struct item *item);
  *  any loop or instance. Frees the item. */
 void item_finish(struct item *item, enum outcome outcome);
 
-/** Answer the item, unless it was answered, without freeing it. */
-void item_answer(struct item *item, enum outcome outcome);
-
 /** Answer an item whose deadline has passed. */
 void item_time_out(struct item *item);
 

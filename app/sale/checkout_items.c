@@ -105,7 +105,8 @@ int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t bega
     return now_us;
 }
 
-void item_answer(struct item *item, enum outcome outcome)
+/* Unless it was answered. Does not free it. */
+static void item_answer(struct item *item, enum outcome outcome)
 {
     struct checkout *checkout = item->checkout;
     bool has_order = outcome == OUTCOME_PLACED || outcome == OUTCOME_REPEATED ||

@@ -18,7 +18,8 @@ static void server_on_raised(struct redis_script_call *call, enum status status,
         rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
 }
 
-void rlock_server_raise_fence(struct rlock_server *server)
+/** Raise the fence counter to the server's clock and to the greatest fence seen. */
+static void raise_fence(struct rlock_server *server)
 {
     if (server->is_raising)
         return;
@@ -60,13 +61,13 @@ enum status rlock_server_connect(struct rlock_server *server,
 void rlock_server_connected(struct rlock_server *server)
 {
     server->ahead_us = AHEAD_UNKNOWN_US;
-    rlock_server_raise_fence(server);
+    raise_fence(server);
 }
 
 bool rlock_server_saw_fences(struct rlock_server *server, int64_t fence, unsigned count)
 {
     if (fence < server->last_fence) {
-        rlock_server_raise_fence(server);
+        raise_fence(server);
         return false;
     }
     server->last_fence = fence + count;
@@ -82,7 +83,7 @@ void rlock_raise_fences(struct rlock_client *client, int64_t above)
 
         if (server->last_fence < above)
             server->last_fence = above;
-        rlock_server_raise_fence(server);
+        raise_fence(server);
     }
     rlock_client_wake(client);
 }

@@ -17,9 +17,6 @@ rlock_server_connect(struct rlock_server *server,
  */
 void rlock_server_connected(struct rlock_server *server);
 
-/** Raise the fence counter to the server's clock and to the greatest fence seen. */
-void rlock_server_raise_fence(struct rlock_server *server);
-
 /**
  * Grants took the fences from `fence` + 1 to `fence` + `count`. Whether they are greater
  * than all before; otherwise the counter is being raised.
