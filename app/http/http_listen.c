@@ -27,27 +27,20 @@ static int socket_bind(const struct addrinfo *address, bool is_shared)
     return -1;
 }
 
-/* Writes a port chosen by the kernel into `address`, for the sockets bound next. */
-static void port_read(int fd, struct addrinfo *address, unsigned *ret_port)
-{
-    socklen_t len = address->ai_addrlen;
-
-    getsockname(fd, address->ai_addr, &len);
-    /* the port has the same offset in both families */
-    *ret_port = ntohs(((struct sockaddr_in *)(void *)address->ai_addr)->sin_port);
-}
-
 /* Binding with SO_REUSEPORT succeeds beside another process with the same option, and each
    would get a part of the connections: so a probe is bound without it first. */
 static bool bind_all(struct addrinfo *address, size_t count, int *ret_fds,
                      unsigned *ret_port)
 {
     int probe = socket_bind(address, false);
+    socklen_t len = address->ai_addrlen;
     bool is_bound = true;
 
     if (probe < 0)
         return false;
-    port_read(probe, address, ret_port);
+    /* a port chosen by the kernel is for all of them; its offset is the same in both families */
+    getsockname(probe, address->ai_addr, &len);
+    *ret_port = ntohs(((struct sockaddr_in *)(void *)address->ai_addr)->sin_port);
     close(probe);
     for (size_t i = 0; i < count; i++) {
         ret_fds[i] = socket_bind(address, true);

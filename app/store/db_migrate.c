@@ -131,29 +131,22 @@ static enum status join_cell(struct db *db, const char *url, struct err *reterr)
 
 /* -- all of it -- */
 
-static enum status begin(const struct run *run, char **ret_grants, struct err *reterr)
-{
-    const char *prepare = embedded_find("sql/queries/begin_migration.sql")->bytes;
-    const char *grants = embedded_find("sql/queries/grants.sql")->bytes;
-    enum status status = db_run(run->db, "begin", "begin", reterr);
-
-    if (status == STATUS_OK)
-        status = db_run(run->db, prepare, "schema_file", reterr);
-    if (status == STATUS_OK)
-        status = call(run->db, grants, run->options->service_role, ret_grants, reterr);
-    return status;
-}
-
 static enum status migrate(const struct run *run, struct err *reterr)
 {
     static const char *const plans[] = {"sql/queries/schema_rights.sql",
                                         "sql/queries/new_migrations.sql",
                                         "sql/queries/changed_functions.sql"};
-    const char *cell = run->options->cell;
+    const char *prepare = embedded_find("sql/queries/begin_migration.sql")->bytes;
+    const char *print_grants = embedded_find("sql/queries/grants.sql")->bytes;
+    const char *role = run->options->service_role, *cell = run->options->cell;
     bool is_change = !run->options->is_dry_run;
     char *grants = NULL;
-    enum status status = begin(run, &grants, reterr);
+    enum status status = db_run(run->db, "begin", "begin", reterr);
 
+    if (status == STATUS_OK)
+        status = db_run(run->db, prepare, "schema_file", reterr);
+    if (status == STATUS_OK)
+        status = call(run->db, print_grants, role, &grants, reterr);
     for (size_t i = 0; status == STATUS_OK && i < sizeof(plans) / sizeof(plans[0]); i++)
         status = execute_plan(run, plans[i], reterr);
     if (status == STATUS_OK && is_change && grants != NULL)

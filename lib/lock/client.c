@@ -134,19 +134,6 @@ static void client_on_all_completed(struct rlock_client *client)
     closing_done(&client->closing);
 }
 
-static void start(struct rlock_client *client)
-{
-    rlock_scripts_init(client->scripts);
-    rlock_batches_init(&client->batches, client_on_all_completed);
-    rlock_waits_init(client);
-    rlock_watchdog_init(client);
-    rlock_orphan_init(client);
-    list_init(&client->answers);
-    uv_idle_init(client->loop, &client->soon);
-    client->soon.data = client;
-    client->on_soon = client_on_soon;
-}
-
 enum status rlock_client_open(const struct rlock_client_options *options,
                               struct rlock_client **ret_client, struct err *reterr)
 {
@@ -175,7 +162,16 @@ enum status rlock_client_open(const struct rlock_client_options *options,
         status = connect_client(client, reterr);
     if (status != STATUS_OK)
         goto out;
-    start(client); /* cannot fail; the connection calls back from the loop only */
+    /* what follows cannot fail; the connection calls back from the loop only */
+    rlock_scripts_init(client->scripts);
+    rlock_batches_init(&client->batches, client_on_all_completed);
+    rlock_waits_init(client);
+    rlock_watchdog_init(client);
+    rlock_orphan_init(client);
+    list_init(&client->answers);
+    uv_idle_init(client->loop, &client->soon);
+    client->soon.data = client;
+    client->on_soon = client_on_soon;
     *ret_client = client;
     return STATUS_OK;
 out:
