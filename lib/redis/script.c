@@ -1,14 +1,21 @@
 /* script.c - EVALSHA, and EVAL if the server does not have the script. */
 #include "redis/script.h"
 
+#include <openssl/sha.h>
 #include <stdlib.h>
 #include <string.h>
 
 void redis_script_init(struct redis_script *script, const char *name, const char *body)
 {
-    script->name = name;
-    script->body = body;
-    redis_sha1_hex(body, strlen(body), script->sha);
+    static const char hex[] = "0123456789abcdef";
+    unsigned char digest[SHA_DIGEST_LENGTH] = {0};
+
+    *script = (struct redis_script){.name = name, .body = body};
+    (void)SHA1((const unsigned char *)body, strlen(body), digest);
+    for (size_t i = 0; i < sizeof(digest); i++) {
+        script->sha[2 * i] = hex[digest[i] >> 4];
+        script->sha[2 * i + 1] = hex[digest[i] & 15];
+    }
 }
 
 enum status redis_script_begin(struct redis_conn *conn, struct redis_script_call *call,
@@ -23,7 +30,7 @@ enum status redis_script_begin(struct redis_conn *conn, struct redis_script_call
         redis_conn_arg_text(conn, call->script->body);
     } else {
         redis_conn_arg(conn, "EVALSHA", 7);
-        redis_conn_arg(conn, call->script->sha, REDIS_SHA1_HEX_LEN);
+        redis_conn_arg_text(conn, call->script->sha);
     }
     redis_conn_arg_uint(conn, key_count);
     call->number = redis_conn_number(conn);

@@ -13,13 +13,12 @@
 #define REDIS_SCRIPT_H
 
 #include "redis/conn.h"
-#include "redis/sha1.h"
 
 struct redis_script {
-    const char *name; /* for messages */
-    const char *body; /* static; returns the last ARGV, the number of the call, as
+    const char *name;     /* for messages */
+    const char *body;     /* static; returns the last ARGV, the number of the call, as
                          {number, ...} or "number ..." */
-    char sha[REDIS_SHA1_HEX_LEN + 1];
+    char sha[2 * 20 + 1]; /* SHA-1 of the body, in hex */
 };
 
 struct redis_script_call;

@@ -12,10 +12,8 @@
 #include "app/test/sim/sim_redis.h"
 #include "app/test/sim/sim_redis_scripts.h"
 #include "app/test/sim/sim_service.h"
-#include "redis/sha1.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <openssl/sha.h>
 #include <string.h>
 
 struct redis_socket {
@@ -142,10 +140,10 @@ void redis_tls_close(struct redis_tls *tls UNUSED)
 }
 
 /* FNV-1a. The texts are static, so each is read once in the life of this program. */
-void redis_sha1_hex(const void *data, size_t len, char ret_hex[REDIS_SHA1_HEX_LEN + 1])
+unsigned char *SHA1(const unsigned char *data, size_t len, unsigned char *md)
 {
     static struct {
-        const void *data;
+        const unsigned char *data;
         uint64_t hash;
     } known[64];
     size_t at = 0;
@@ -156,9 +154,11 @@ void redis_sha1_hex(const void *data, size_t len, char ret_hex[REDIS_SHA1_HEX_LE
         uint64_t hash = UINT64_C(14695981039346656037);
 
         for (size_t i = 0; i < len; i++)
-            hash = (hash ^ ((const unsigned char *)data)[i]) * UINT64_C(1099511628211);
+            hash = (hash ^ data[i]) * UINT64_C(1099511628211);
         known[at].data = data;
         known[at].hash = hash;
     }
-    snprintf(ret_hex, REDIS_SHA1_HEX_LEN + 1, "%040" PRIx64, known[at].hash);
+    memset(md, 0, SHA_DIGEST_LENGTH);
+    memcpy(md, &known[at].hash, sizeof(known[at].hash));
+    return md;
 }
