@@ -198,14 +198,18 @@ static void conn_on_resolved(uv_getaddrinfo_t *request, int failure,
                              struct addrinfo *found)
 {
     struct store_conn *conn = request->data;
+    struct err why;
 
     conn->is_resolving = false;
-    if (conn->state == STATE_RESOLVING && conn->resolve_host != conn->host)
+    if (conn->state == STATE_RESOLVING && conn->resolve_host != conn->host) {
         start_resolving(conn);
-    else if (conn->state == STATE_RESOLVING && failure != 0)
-        store_conn_fail_io(conn, "check the database URL: no address", conn->target.name);
-    else if (conn->state == STATE_RESOLVING)
+    } else if (conn->state == STATE_RESOLVING && failure == 0) {
         connect_resolved(conn, found);
+    } else if (conn->state == STATE_RESOLVING) {
+        err_set(&why, STATUS_IO, "check the database URL: no address of %s",
+                conn->target.name);
+        store_conn_fail_io(conn, why.text, uv_strerror(failure));
+    }
     uv_freeaddrinfo(found);
     closing_done(&conn->closing);
 }

@@ -2,7 +2,8 @@
  * it_store_hosts.c - the store with a database URL of several hosts, names and certificates.
  *
  * getaddrinfo() of this program stands for the name server: "*.test" is this machine, but for
- * "slow.test" it does not answer before the test lets it.
+ * "slow.test" it does not answer before the test lets it, "unknown.test" does not exist, and the
+ * name server of "unserved.test" has failed.
  */
 #include "app/test/store/it_store.h"
 
@@ -43,6 +44,10 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
 
     if (name != NULL && strcmp(name, "slow.test") == 0)
         await_name_server();
+    if (name != NULL && strcmp(name, "unknown.test") == 0)
+        return EAI_NONAME;
+    if (name != NULL && strcmp(name, "unserved.test") == 0)
+        return EAI_AGAIN;
     if (name != NULL && strstr(name, ".test") != NULL)
         name = "127.0.0.1";
     return next(name, service, hints, ret_found);
@@ -253,15 +258,27 @@ static void test_store__resolves_names_beside_the_loop(void **state UNUSED)
     shop_close(shop);
 }
 
-static void test_store__reports_a_name_that_does_not_exist(void **state UNUSED)
+static void test_store__reports_a_host_without_an_address(void **state UNUSED)
 {
-    struct shop *shop =
-        shop_open_at(url_of("nowhere.invalid:{}", ""), 1, UNHURRIED_MS, false);
+    static const struct {
+        const char *host, *text;
+        int why;
+    } rows[] = {
+        {"unknown.test:{}",
+         "check the database URL: no address of unknown.test: ", UV_EAI_NONAME},
+        {"unserved.test:{}",
+         "check the database URL: no address of unserved.test: ", UV_EAI_AGAIN},
+    };
 
-    await_down(shop, STATUS_IO);
-    ASSERT_CONTAINS(shop->down_why.text,
-                    "check the database URL: no address: nowhere.invalid");
-    shop_close(shop);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct shop *shop =
+            shop_open_at(url_of(rows[i].host, ""), 1, UNHURRIED_MS, false);
+
+        await_down(shop, STATUS_IO);
+        ASSERT_CONTAINS(shop->down_why.text, rows[i].text);
+        ASSERT_CONTAINS(shop->down_why.text, uv_strerror(rows[i].why));
+        shop_close(shop);
+    }
 }
 
 static void test_store__closes_while_a_name_is_resolved(void **state UNUSED)
@@ -325,7 +342,7 @@ int main(void)
         cmocka_unit_test(test_store__seeks_a_server_with_one_connection),
         cmocka_unit_test(test_db_open__leaves_a_host_without_the_database),
         cmocka_unit_test(test_store__resolves_names_beside_the_loop),
-        cmocka_unit_test(test_store__reports_a_name_that_does_not_exist),
+        cmocka_unit_test(test_store__reports_a_host_without_an_address),
         cmocka_unit_test(test_store__closes_while_a_name_is_resolved),
         cmocka_unit_test(test_store__verifies_the_name_of_the_host),
     };
