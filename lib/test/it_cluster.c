@@ -7,6 +7,7 @@
 #include <hiredis/hiredis.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MASTERS 3
 #define NODES   (MASTERS + 1)
