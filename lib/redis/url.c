@@ -47,6 +47,17 @@ static bool cut_at(struct span *span, char mark, struct span *ret_head)
     return true;
 }
 
+/** Split `span` at the first `mark`; what follows it, or an empty span of NULL. */
+static struct span cut_tail(struct span *span, char mark)
+{
+    struct span head, tail = *span;
+
+    if (!cut_at(&tail, mark, &head))
+        return (struct span){NULL, NULL};
+    *span = head;
+    return tail;
+}
+
 /** The byte at `*at`, plain or percent-encoded; -1: malformed. */
 static int decode_byte(const char **at, const char *end)
 {
@@ -169,16 +180,13 @@ static bool is_named_before(const struct redis_url *url, const struct redis_host
 static enum status parse_hosts(struct parser *parser, struct span rest, uint16_t port)
 {
     struct redis_url *url = &parser->url;
-    bool has_more = true;
 
-    while (has_more) {
+    while (rest.begin != NULL) {
         struct redis_host *host = &url->hosts[url->host_count];
-        struct span one;
+        struct span one = rest;
         enum status status;
 
-        has_more = cut_at(&rest, ',', &one);
-        if (!has_more)
-            one = rest;
+        rest = cut_tail(&one, ',');
         if (url->host_count == REDIS_HOSTS_MAX)
             return refuse(parser, one.begin, "more than " TEXT(REDIS_HOSTS_MAX) " hosts");
         host->port = port;
@@ -215,26 +223,13 @@ static enum status parse_query(struct parser *parser, struct span query, const c
 /** The login ends at the last @, so a password may contain one unencoded. */
 static bool cut_login(struct span *rest, struct span *ret_login)
 {
-    struct span head;
-    bool found = false;
+    const char *at = memrchr(rest->begin, '@', (size_t)(rest->end - rest->begin));
 
-    ret_login->begin = rest->begin;
-    while (cut_at(rest, '@', &head)) {
-        ret_login->end = head.end;
-        found = true;
-    }
-    return found;
-}
-
-/** Split `span` at the first `mark`; what follows it, or an empty span of NULL. */
-static struct span cut_tail(struct span *span, char mark)
-{
-    struct span head, tail = *span;
-
-    if (!cut_at(&tail, mark, &head))
-        return (struct span){NULL, NULL};
-    *span = head;
-    return tail;
+    if (at == NULL)
+        return false;
+    *ret_login = (struct span){rest->begin, at};
+    rest->begin = at + 1;
+    return true;
 }
 
 static enum status parse_tcp(struct parser *parser, const char *text, uint16_t port)
