@@ -226,7 +226,8 @@ struct rlock_client_options {
     /* redis://[user:password@]host[:port][,...][/db]: one of the hosts is the primary;
        redis-sentinel://[user:password@]host[:port][,...][/db]?master=NAME: the hosts are
        sentinels; redis-cluster://[user:password@]host[:port][,...]: nodes of a cluster;
-       rediss://, rediss-sentinel:// and rediss-cluster:// for TLS; unix:/path */
+       rediss://, rediss-sentinel:// and rediss-cluster:// for TLS, with the parameters
+       cacert=PATH, and cert=PATH&key=PATH for mutual TLS; unix:/path */
     const char *redis_url;
     const char *fence_key; /* the counter of fencing tokens; NULL: "lock:fence" */
     uint32_t timeout_ms;   /* per command; then STATUS_TIMEOUT; at least 1 */
@@ -305,7 +306,7 @@ enum rlock_refusal {
  *
  * Returns  STATUS_OK; STATUS_INVALID: no loop, no timeout, bad URL, or rediss:// in a
  *          build without TLS;
- *          STATUS_IO: no random numbers, or the TLS certificates cannot be loaded;
+ *          STATUS_IO: no random numbers, or a file of TLS cannot be loaded;
  *          STATUS_NO_MEMORY
  */
 MUST_CHECK enum status rlock_client_open(const struct rlock_client_options *options,

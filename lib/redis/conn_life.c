@@ -422,7 +422,7 @@ enum status redis_conn_open(const struct redis_conn_options *options,
     list_init(&conn->siblings);
     list_init(&conn->pending);
     if (conn->url.is_tls)
-        status = redis_tls_open(&conn->tls, reterr);
+        status = redis_tls_open(&conn->url, &conn->tls, reterr);
     if (status == STATUS_OK && conn->url.topology == REDIS_SENTINEL)
         status = redis_guide_open(conn, reterr);
     if (status != STATUS_OK) {

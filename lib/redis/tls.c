@@ -5,7 +5,8 @@
 
 #ifndef REDIS_WITH_TLS
 
-enum status redis_tls_open(struct redis_tls **ret_tls UNUSED, struct err *reterr)
+enum status redis_tls_open(const struct redis_url *url UNUSED,
+                           struct redis_tls **ret_tls UNUSED, struct err *reterr)
 {
     return err_set(reterr, STATUS_INVALID,
                    "redis url: rediss:// needs TLS; this program was built without it, "
@@ -36,19 +37,53 @@ const char *redis_tls_reason(const struct redis_tls *tls UNUSED)
 #else
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <hiredis/hiredis.h>
 #include <hiredis/hiredis_ssl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
+#include <unistd.h>
+#include <uv.h>
 
 struct redis_tls {
     SSL_CTX *settings;
     SSL *session; /* of the connection in use; owned by its redisContext */
 };
 
-enum status redis_tls_open(struct redis_tls **ret_tls, struct err *reterr)
+static int load_key(SSL_CTX *settings, const char *path)
+{
+    SSL_CTX_set_default_passwd_cb_userdata(settings, ""); /* do not ask at the terminal */
+    return SSL_CTX_use_PrivateKey_file(settings, path, SSL_FILETYPE_PEM);
+}
+
+static enum status load_files(SSL_CTX *settings, const struct redis_url *url,
+                              struct err *reterr)
+{
+    const struct {
+        const char *name, *path;
+        int (*load)(SSL_CTX *settings, const char *path);
+    } files[] = {{"cacert", url->cacert, SSL_CTX_load_verify_file},
+                 {"cert", url->cert, SSL_CTX_use_certificate_chain_file},
+                 {"key", url->key, load_key}};
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        const char *path = files[i].path, *reason;
+
+        ERR_clear_error();
+        if (path[0] == '\0' ||
+            (access(path, R_OK) == 0 && files[i].load(settings, path) == 1))
+            continue;
+        reason = ERR_reason_error_string(ERR_peek_error());
+        return err_set(reterr, STATUS_IO, "tls: %s: %s: %s", files[i].name, path,
+                       reason == NULL ? uv_strerror(-errno) : reason);
+    }
+    return STATUS_OK;
+}
+
+enum status redis_tls_open(const struct redis_url *url, struct redis_tls **ret_tls,
+                           struct err *reterr)
 {
     struct redis_tls *tls = calloc(1, sizeof(*tls));
     enum status status = STATUS_NO_MEMORY;
@@ -59,14 +94,17 @@ enum status redis_tls_open(struct redis_tls **ret_tls, struct err *reterr)
     if (tls->settings == NULL)
         goto out;
     if (SSL_CTX_set_min_proto_version(tls->settings, TLS1_2_VERSION) != 1 ||
-        SSL_CTX_set_default_verify_paths(tls->settings) != 1) {
+        (url->cacert[0] == '\0' &&
+         SSL_CTX_set_default_verify_paths(tls->settings) != 1)) {
         status = err_set(reterr, STATUS_IO, "tls: cannot load certificate authorities");
         goto out;
     }
+    status = load_files(tls->settings, url, reterr);
+    if (status != STATUS_OK)
+        goto out;
     SSL_CTX_set_verify(tls->settings, SSL_VERIFY_PEER, NULL);
     *ret_tls = tls;
     tls = NULL;
-    status = STATUS_OK;
 out:
     redis_tls_close(tls);
     return status;

@@ -2,23 +2,22 @@
 #ifndef REDIS_TLS_H
 #define REDIS_TLS_H
 
-#include "base/attributes.h"
-#include "base/err.h"
-
-#include <stdbool.h>
+#include "redis/url.h"
 
 struct redisContext;
 struct redis_tls;
 
 /**
- * Load the certificate authorities of the system, or of SSL_CERT_FILE and SSL_CERT_DIR.
+ * Load the files that `url` names: cert with the key, and the certificate authorities of
+ * cacert; without that those of the system, or of SSL_CERT_FILE and SSL_CERT_DIR.
  *
  * @ret_tls  set on STATUS_OK; end it with redis_tls_close(), which accepts NULL
  *
- * Returns  STATUS_OK; STATUS_INVALID: this build has no TLS; STATUS_IO: the authorities
- *          cannot be loaded; STATUS_NO_MEMORY
+ * Returns  STATUS_OK; STATUS_INVALID: this build has no TLS; STATUS_IO: a file cannot be
+ *          loaded, and the message has its parameter; STATUS_NO_MEMORY
  */
-MUST_CHECK enum status redis_tls_open(struct redis_tls **ret_tls, struct err *reterr);
+MUST_CHECK enum status redis_tls_open(const struct redis_url *url,
+                                      struct redis_tls **ret_tls, struct err *reterr);
 void redis_tls_close(struct redis_tls *tls);
 
 /** Start TLS on a connected socket. The certificate must be valid and name `host`. */

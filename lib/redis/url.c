@@ -200,23 +200,52 @@ static enum status parse_hosts(struct parser *parser, struct span rest, uint16_t
     return STATUS_OK;
 }
 
+static enum status parse_parameter(struct parser *parser, struct span one)
+{
+    struct redis_url *url = &parser->url;
+    const char *begin = one.begin;
+    bool is_sentinel = url->topology == REDIS_SENTINEL;
+    const struct {
+        const char *name;
+        bool is_possible;
+        char *out;
+        size_t size;
+    } parameters[] = {{"master=", is_sentinel, url->master, sizeof(url->master)},
+                      {"cacert=", url->is_tls, url->cacert, sizeof(url->cacert)},
+                      {"cert=", url->is_tls, url->cert, sizeof(url->cert)},
+                      {"key=", url->is_tls, url->key, sizeof(url->key)}};
+
+    for (size_t i = 0; i < sizeof(parameters) / sizeof(*parameters); i++) {
+        size_t len = strlen(parameters[i].name);
+
+        if (!parameters[i].is_possible || strncmp(begin, parameters[i].name, len) != 0)
+            continue;
+        one.begin += len;
+        if (parameters[i].out[0] == '\0' && !span_is_empty(one) &&
+            decode(one, parameters[i].out, parameters[i].size))
+            return STATUS_OK;
+        return refuse(parser, one.begin,
+                      "the parameter is empty, malformed, too long or given twice");
+    }
+    return refuse(parser, begin, "unknown parameter for this scheme");
+}
+
 /** `query` is what follows the ?, and `begin` is NULL without one. */
 static enum status parse_query(struct parser *parser, struct span query, const char *end)
 {
-    struct redis_url *url = &parser->url;
+    const struct redis_url *url = &parser->url;
 
-    if (url->topology != REDIS_SENTINEL)
-        return query.begin == NULL ? STATUS_OK
-                                   : refuse(parser, query.begin, "unknown parameter");
-    if (query.begin == NULL)
+    while (query.begin != NULL) {
+        struct span one = query;
+
+        query = cut_tail(&one, '&');
+        if (parse_parameter(parser, one) != STATUS_OK)
+            return STATUS_INVALID;
+    }
+    if (url->topology == REDIS_SENTINEL && url->master[0] == '\0')
         return refuse(parser, end, "?master=NAME is missing");
-    if (strncmp(query.begin, "master=", 7) != 0)
-        return refuse(parser, query.begin, "the only parameter is master=NAME");
-    query.begin += 7;
-    if (span_is_empty(query) || memchr(query.begin, '&', (size_t)(end - query.begin)) ||
-        !decode(query, url->master, sizeof(url->master)))
-        return refuse(parser, query.begin,
-                      "the name of the primary is empty, malformed or too long");
+    if ((url->cert[0] == '\0') != (url->key[0] == '\0'))
+        return refuse(parser, end, "cert and key must be given together");
     return STATUS_OK;
 }
 

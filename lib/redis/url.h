@@ -13,6 +13,7 @@
 #define REDIS_USER_MAX     127
 #define REDIS_PASSWORD_MAX 511
 #define REDIS_MASTER_MAX   127
+#define REDIS_PATH_MAX     255
 
 enum redis_topology {
     REDIS_HOSTS,        /* the primary is one of the hosts */
@@ -36,6 +37,8 @@ struct redis_url {
     char user[REDIS_USER_MAX + 1]; /* of the servers, not of sentinels; "": none */
     char password[REDIS_PASSWORD_MAX + 1]; /* the same */
     char master[REDIS_MASTER_MAX + 1];     /* sentinel: the name of the primary */
+    /* Of TLS; "": the authorities of the system, and no certificate of our own. */
+    char cacert[REDIS_PATH_MAX + 1], cert[REDIS_PATH_MAX + 1], key[REDIS_PATH_MAX + 1];
 };
 
 /**
@@ -46,8 +49,9 @@ struct redis_url {
  *     redis-cluster://[[user]:password@]host[:port][,...]
  *     unix:/path
  *
- * and the first three with `rediss` for TLS. User, password and NAME may be
- * percent-encoded; an IPv6 host is in brackets.
+ * and the first three with `rediss` for TLS, also with the parameters cacert=PATH, and
+ * cert=PATH&key=PATH for mutual TLS. User, password, NAME and PATH may be percent-encoded,
+ * and an @ in the last two must be; an IPv6 host is in brackets.
  *
  * @ret_url  set on STATUS_OK, else untouched; owns no memory
  *

@@ -48,7 +48,10 @@ struct tls_server {
     uint16_t port;
 };
 
-static void start_tls(struct tls_server *tls, const char **options)
+#define OPTIONS 11
+
+static void start_tls(struct tls_server *tls, const char **options,
+                      const char *auth_clients)
 {
     const char *const request[] = {
         "openssl",  "req",           "-x509",   "-newkey",
@@ -73,8 +76,10 @@ static void start_tls(struct tls_server *tls, const char **options)
     options[4] = "--tls-key-file";
     options[5] = tls->key;
     options[6] = "--tls-auth-clients";
-    options[7] = "no";
-    options[8] = NULL;
+    options[7] = auth_clients;
+    options[8] = "--tls-ca-cert-file";
+    options[9] = tls->cert;
+    options[10] = NULL;
     server_start(&tls->server, options);
 }
 
@@ -90,14 +95,14 @@ static void test_tls__trusted_server_of_the_right_name(void **state)
 {
     struct fixture *fixture = *state;
     static struct tls_server tls; /* a failed test leaves it to the teardown */
-    const char *options[9];
+    const char *options[OPTIONS];
     struct probe probe;
     struct command commands[40] = {0}, last = {0};
     char url[64], *big = malloc(50001);
 
     memset(big, 'x', 50000);
     big[50000] = '\0';
-    start_tls(&tls, options);
+    start_tls(&tls, options, "no");
     setenv("SSL_CERT_FILE", tls.cert, 1);
     snprintf(url, sizeof(url), "rediss://localhost:%u", tls.port);
     probe_open(&probe, fixture, url, CONN_TIMEOUT_MS);
@@ -121,36 +126,122 @@ static void test_tls__trusted_server_of_the_right_name(void **state)
     free(big);
 }
 
-static void assert_refused(struct fixture *fixture, const char *host, uint16_t port,
-                           const char *why, uint32_t timeout_ms)
+/** @why  NULL: the server may close the connection before its reason arrives */
+static void assert_refused(struct fixture *fixture, const char *url, const char *why,
+                           uint32_t timeout_ms)
 {
     struct probe probe;
-    char url[64];
 
-    snprintf(url, sizeof(url), "rediss://%s:%u", host, port);
     probe_open(&probe, fixture, url, timeout_ms);
     probe_wait(&probe, &probe.downs, 1);
     assert_int_equal(probe.ups, 0);
-    probe_assert_why(&probe, why);
+    if (why != NULL)
+        probe_assert_why(&probe, why);
     probe_close(&probe);
+}
+
+static void assert_host_refused(struct fixture *fixture, const char *host, uint16_t port,
+                                const char *why, uint32_t timeout_ms)
+{
+    char url[64];
+
+    snprintf(url, sizeof(url), "rediss://%s:%u", host, port);
+    assert_refused(fixture, url, why, timeout_ms);
 }
 
 static void test_tls__refuses_wrong_names_and_strangers(void **state)
 {
     struct fixture *fixture = *state;
     static struct tls_server tls; /* a failed test leaves it to the teardown */
-    const char *options[9];
+    const char *options[OPTIONS];
 
-    start_tls(&tls, options);
+    start_tls(&tls, options, "no");
     setenv("SSL_CERT_FILE", tls.cert, 1);
-    assert_refused(fixture, "127.0.0.1", tls.port, "tls: IP address mismatch",
-                   CONN_TIMEOUT_MS);
+    assert_host_refused(fixture, "127.0.0.1", tls.port, "tls: IP address mismatch",
+                        CONN_TIMEOUT_MS);
     setenv("SSL_CERT_FILE", "/dev/null", 1);
     setenv("SSL_CERT_DIR", "/nowhere", 1);
-    assert_refused(fixture, "localhost", tls.port, "tls: self-signed certificate",
-                   CONN_TIMEOUT_MS);
+    assert_host_refused(fixture, "localhost", tls.port, "tls: self-signed certificate",
+                        CONN_TIMEOUT_MS);
     unsetenv("SSL_CERT_DIR");
     stop_tls(&tls);
+}
+
+/** The server's certificate is its own authority, and that of its clients. */
+static void test_tls__both_sides_show_a_certificate(void **state)
+{
+    struct fixture *fixture = *state;
+    static struct tls_server tls, other; /* a failed test leaves them to the teardown */
+    const char *options[OPTIONS], *others[OPTIONS];
+    struct probe probe;
+    char url[400];
+
+    start_tls(&tls, options, "yes");
+    start_tls(&other, others, "yes");
+    setenv("SSL_CERT_FILE", tls.cert, 1);
+    snprintf(url, sizeof(url), "rediss://localhost:%u?cacert=%s&cert=%s&key=%s", tls.port,
+             tls.cert, tls.cert, tls.key);
+    probe_open(&probe, fixture, url, CONN_TIMEOUT_MS);
+    probe_wait(&probe, &probe.ups, 1);
+    probe_close(&probe);
+    snprintf(url, sizeof(url), "rediss://localhost:%u?cacert=%s", tls.port, tls.cert);
+    assert_refused(fixture, url, NULL, CONN_TIMEOUT_MS);
+    snprintf(url, sizeof(url), "rediss://localhost:%u?cacert=%s&cert=%s&key=%s", tls.port,
+             tls.cert, other.cert, other.key);
+    assert_refused(fixture, url, NULL, CONN_TIMEOUT_MS);
+    /* With cacert those of the system are not trusted. */
+    snprintf(url, sizeof(url), "rediss://localhost:%u?cacert=%s&cert=%s&key=%s", tls.port,
+             other.cert, tls.cert, tls.key);
+    assert_refused(fixture, url, "tls: self-signed certificate", CONN_TIMEOUT_MS);
+    stop_tls(&tls);
+    stop_tls(&other);
+}
+
+static void assert_open_refused(struct fixture *fixture, const char *url,
+                                const char *words)
+{
+    struct rlock_client_options options = {
+        .loop = &fixture->loop, .redis_url = url, .timeout_ms = CONN_TIMEOUT_MS};
+    struct rlock_client *client = NULL;
+    struct err err = {0};
+
+    assert_int_equal(rlock_client_open(&options, &client, &err), STATUS_IO);
+    assert_null(client);
+    ASSERT_CONTAINS(err.text, words);
+}
+
+/** The password of an encrypted key is not asked for at the terminal. */
+static void test_rlock_client_open__names_the_file_that_tls_cannot_load(void **state)
+{
+    struct fixture *fixture = *state;
+    static struct tls_server tls, other; /* a failed test leaves them to the teardown */
+    const char *options[OPTIONS], *others[OPTIONS];
+    char url[400], locked[128], output[4096];
+    const char *const lock[] = {"openssl", "rsa",   "-aes128", "-passout", "pass:secret",
+                                "-in",     tls.key, "-out",    locked,     NULL};
+
+    start_tls(&tls, options, "no");
+    start_tls(&other, others, "no");
+    snprintf(locked, sizeof(locked), "%s/locked", tls.dir);
+    if (child_run(lock, output, sizeof(output)) != 0)
+        fail_msg("openssl rsa: %s", output);
+    assert_open_refused(fixture, "rediss://h?cacert=/nowhere",
+                        "tls: cacert: /nowhere: no such file or directory");
+    assert_open_refused(fixture, "rediss://h?cert=/nowhere&key=/nowhere",
+                        "tls: cert: /nowhere: no such file or directory");
+    assert_open_refused(fixture, "rediss-sentinel://h?master=m&cacert=/nowhere",
+                        "tls: cacert: /nowhere: no such file or directory");
+    snprintf(url, sizeof(url), "rediss://h?cacert=%s", tls.key);
+    assert_open_refused(fixture, url, "tls: cacert: ");
+    snprintf(url, sizeof(url), "rediss://h?cert=%s&key=%s", tls.cert, tls.cert);
+    assert_open_refused(fixture, url, "tls: key: ");
+    snprintf(url, sizeof(url), "rediss://h?cert=%s&key=%s", tls.cert, other.key);
+    assert_open_refused(fixture, url, "key values mismatch");
+    snprintf(url, sizeof(url), "rediss://h?cert=%s&key=%s", tls.cert, locked);
+    assert_open_refused(fixture, url, "tls: key: ");
+    unlink(locked);
+    stop_tls(&tls);
+    stop_tls(&other);
 }
 
 /* Redis 7 does not answer a TLS handshake without TLS, Redis 8 answers in plain text. */
@@ -164,7 +255,7 @@ static void test_tls__server_that_does_not_answer_is_told(void **state)
     assert_int_equal(bind(silent, (struct sockaddr *)&address, len), 0);
     assert_int_equal(listen(silent, 1), 0);
     assert_int_equal(getsockname(silent, (struct sockaddr *)&address, &len), 0);
-    assert_refused(*state, "127.0.0.1", ntohs(address.sin_port), "no reply", 200);
+    assert_host_refused(*state, "127.0.0.1", ntohs(address.sin_port), "no reply", 200);
     close(silent);
 }
 
@@ -173,6 +264,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_tls__trusted_server_of_the_right_name),
         FIXTURE_TEST(test_tls__refuses_wrong_names_and_strangers),
+        FIXTURE_TEST(test_tls__both_sides_show_a_certificate),
+        FIXTURE_TEST(test_rlock_client_open__names_the_file_that_tls_cannot_load),
         FIXTURE_TEST(test_tls__server_that_does_not_answer_is_told),
     };
 

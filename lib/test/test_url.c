@@ -153,6 +153,22 @@ static void test_redis_url_parse__sentinels(void **state)
     assert_string_equal(url.master, "m");
 }
 
+static void test_redis_url_parse__files_of_tls(void **state)
+{
+    struct redis_url url = parse("rediss://u:p@h/2?key=/k%40%26&cacert=/c%20a&cert=c?/d");
+
+    (void)state;
+    assert_string_equal(url.hosts[0].name, "h");
+    assert_int_equal(url.db, 2);
+    assert_string_equal(url.cacert, "/c a");
+    assert_string_equal(url.cert, "c?/d");
+    assert_string_equal(url.key, "/k@&");
+    url = parse("rediss-sentinel://s?cacert=/c&master=m");
+    assert_string_equal(url.master, "m");
+    assert_string_equal(url.cacert, "/c");
+    assert_string_equal(url.cert, "");
+}
+
 static void test_redis_url_parse__nodes_of_a_cluster(void **state)
 {
     struct redis_url url = parse("rediss-cluster://:secret@n1,n2:7000/0");
@@ -166,6 +182,7 @@ static void test_redis_url_parse__nodes_of_a_cluster(void **state)
     assert_string_equal(url.password, "secret");
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a table */
 static void test_redis_url_parse__names_the_position_and_the_reason(void **state)
 {
     static const struct {
@@ -210,15 +227,26 @@ static void test_redis_url_parse__names_the_position_and_the_reason(void **state
         {"redis-sentinel://?master=m", 18, "host"},
         {"redis-sentinel://s", 19, "?master=NAME is missing"},
         {"redis-sentinel://s/0", 21, "?master=NAME is missing"},
-        {"redis-sentinel://s?", 20, "the only parameter is master=NAME"},
-        {"redis-sentinel://s?master", 20, "the only parameter is master=NAME"},
-        {"redis-sentinel://s?Master=m", 20, "the only parameter is master=NAME"},
-        {"redis-sentinel://s?masters=m", 20, "the only parameter is master=NAME"},
-        {"redis-sentinel://s?db=1&master=m", 20, "the only parameter is master=NAME"},
-        {"redis-sentinel://s?master=", 27, "name of the primary"},
-        {"redis-sentinel://s?master=m%", 27, "name of the primary"},
-        {"redis-sentinel://s?master=%00", 27, "name of the primary"},
-        {"redis-sentinel://s?master=m&master=n", 27, "name of the primary"},
+        {"redis-sentinel://s?", 20, "unknown parameter"},
+        {"redis-sentinel://s?master", 20, "unknown parameter"},
+        {"redis-sentinel://s?Master=m", 20, "unknown parameter"},
+        {"redis-sentinel://s?masters=m", 20, "unknown parameter"},
+        {"redis-sentinel://s?db=1&master=m", 20, "unknown parameter"},
+        {"redis-sentinel://s?master=", 27, "parameter is empty"},
+        {"redis-sentinel://s?master=m%", 27, "parameter is empty, malformed"},
+        {"redis-sentinel://s?master=%00", 27, "parameter is empty, malformed"},
+        {"redis-sentinel://s?master=m&master=n", 36, "given twice"},
+        {"redis-sentinel://s?master=m&", 29, "unknown parameter"},
+        {"redis-sentinel://s?master=m&cert=c", 29, "unknown parameter"},
+        {"redis://s?cacert=/c", 11, "unknown parameter for this scheme"},
+        {"rediss://s?master=m", 12, "unknown parameter"},
+        {"rediss://s?ca=/c", 12, "unknown parameter"},
+        {"rediss://s?cacert=", 19, "parameter is empty"},
+        {"rediss://s?cacert=%0", 19, "parameter is empty, malformed"},
+        {"rediss://s?cert=/c", 19, "cert and key must be given together"},
+        {"rediss://s?key=/c", 18, "cert and key must be given together"},
+        {"rediss://s?cert=/c&key=/k&key=/k", 31, "given twice"},
+        {"rediss-sentinel://s?cacert=/c", 30, "?master=NAME is missing"},
         {"redis-sentinel://s,s?master=m", 20, "twice"},
         {"redis-sentinel://s:26379,s?master=m", 26, "twice"},
         {"redis-sentinel://s:x?master=m", 20, "port"},
@@ -260,6 +288,8 @@ static void test_redis_url_parse__refuses_what_is_too_long(void **state)
     assert_invalid(text, "password is empty, malformed or too long");
     snprintf(text, sizeof(text), "redis://%s:p@host", many);
     assert_invalid(text, "user is malformed or too long");
+    snprintf(text, sizeof(text), "rediss://host?cacert=/%.255s", many);
+    assert_invalid(text, "malformed, too long");
     snprintf(text, sizeof(text), "redis://%s", many);
     assert_invalid(text, "host");
     snprintf(text, sizeof(text), "unix:/%.107s", many);
@@ -295,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_redis_url_parse__refuses_what_it_does_not_understand),
         cmocka_unit_test(test_redis_url_parse__several_hosts),
         cmocka_unit_test(test_redis_url_parse__sentinels),
+        cmocka_unit_test(test_redis_url_parse__files_of_tls),
         cmocka_unit_test(test_redis_url_parse__nodes_of_a_cluster),
         cmocka_unit_test(test_redis_url_parse__names_the_position_and_the_reason),
         cmocka_unit_test(test_redis_url_parse__refuses_what_is_too_long),

@@ -97,6 +97,8 @@ static const struct bad_setting bad_hidden_settings[] = {
     {"SECKILL_REDIS_URL", "redis://127.0.0.1:port", "port"},
     {"SECKILL_REDIS_URL", "redis://:hunter2@127.0.0.1:65536", "65535"},
     {"SECKILL_REDIS_URL", "redis://:hunter2%zz@127.0.0.1", "malformed"},
+    {"SECKILL_REDIS_URL", "redis://127.0.0.1?cacert=/ca", "unknown parameter"},
+    {"SECKILL_REDIS_URL", "rediss://127.0.0.1?cert=/cert", "cert and key"},
     {"SECKILL_DATABASE_URL", "mysql://x", "URI"},
     {"SECKILL_DATABASE_URL", "no equals sign", "URI"},
     {"SECKILL_DATABASE_URL", "postgresql://u:hunter2%zz@127.0.0.1/d", "percent-encoded"},

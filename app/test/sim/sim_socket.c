@@ -130,7 +130,8 @@ enum status redis_socket_flush(struct redis_socket *socket, struct err *reterr U
 
 /* -- the rest of lib/redis that this program does without -- */
 
-enum status redis_tls_open(struct redis_tls **ret_tls UNUSED, struct err *reterr)
+enum status redis_tls_open(const struct redis_url *url UNUSED,
+                           struct redis_tls **ret_tls UNUSED, struct err *reterr)
 {
     return err_set(reterr, STATUS_INVALID, "no TLS in the simulator");
 }
