@@ -133,9 +133,12 @@ static void place(struct rlock_batch *batch, unsigned slot, struct rlock *lock)
 enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *op,
                             struct rlock *lock)
 {
-    struct rlock_batch *batch = find_batch(client, op, lock);
+    struct rlock_batch *batch;
 
     assert(lock->batch == NULL);
+    if (rlock_keys_hold_left_ms(lock) > 0 && op == &lock->kind->release)
+        op = &lock->kind->keep;
+    batch = find_batch(client, op, lock);
     if (batch == NULL)
         return STATUS_NO_MEMORY;
     place(batch, batch->count++, lock);

@@ -21,7 +21,8 @@ bool rlock_batches_are_completed(const struct rlock_batches *batches);
 
 /**
  * Add `lock`, which is in no batch. On STATUS_NO_MEMORY it is in none. The batch leaves in
- * the next turn of the loop, or before that by rlock_batch_flush().
+ * the next turn of the loop, or before that by rlock_batch_flush(). A release before
+ * hold_min_ms has passed keeps the name taken until then.
  */
 MUST_CHECK enum status rlock_batch_add(struct rlock_client *client,
                                        const struct rlock_op *op, struct rlock *lock);

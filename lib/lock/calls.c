@@ -23,6 +23,7 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
         .on_lost = options->on_lost,
         .watched = options->watchdog,
         .lease_ms = options->lease_ms == 0 ? RLOCK_LEASE_MS_DEFAULT : options->lease_ms,
+        .hold_min_ms = options->hold_min_ms,
         .wait_ms = options->wait_ms,
         .spin_min_ms = options->spin_min_ms,
         .spin_max_ms = options->spin_max_ms,
@@ -39,9 +40,12 @@ static void set_up(struct rlock_client *client, struct rlock *lock,
     list_init(&lock->watch_link);
 }
 
-static bool is_valid_lease(uint32_t lease_ms)
+/** Why the lock may not have this lease; NULL: it may. */
+static const char *find_lease_fault(const struct rlock *lock, uint32_t lease_ms)
 {
-    return lease_ms >= RLOCK_LEASE_MS_MIN && lease_ms <= RLOCK_LEASE_MS_MAX;
+    if (lease_ms < RLOCK_LEASE_MS_MIN || lease_ms > RLOCK_LEASE_MS_MAX)
+        return bad_lease;
+    return lease_ms < lock->hold_min_ms ? "lease_ms: must be at least hold_min_ms" : NULL;
 }
 
 /** Set the name. Why the arguments of an acquire are refused; NULL: they are not. */
@@ -50,10 +54,12 @@ static const char *find_fault(struct rlock_client *client, struct rlock *lock,
 {
     const char *fault = rlock_keys_set_name(client, lock, name, name_len);
 
+    if (fault == NULL)
+        fault = find_lease_fault(lock, lock->lease_ms);
     if (fault != NULL)
         return fault;
-    if (!is_valid_lease(lock->lease_ms))
-        return bad_lease;
+    if (lock->hold_min_ms > 0 && lock->kind->keep.on_result == NULL)
+        return "hold_min_ms: only for kind plain";
     if ((lock->permits > 0) != lock->kind->has_permits)
         return "permits: a semaphore needs at least 1, another kind has none";
     if (lock->watched && !lock->kind->can_renew)
@@ -118,6 +124,8 @@ static enum status status_when_not_held(const struct rlock *lock)
 void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t lease_ms,
                   rlock_cb callback, void *arg)
 {
+    const char *fault = find_lease_fault(lock, lease_ms);
+
     assert(callback != NULL);
     if (rlock_client_is_inherited(client)) {
         callback(lock, STATUS_INVALID, arg);
@@ -127,9 +135,9 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
     } else if (lock->state != RLOCK_HELD) {
         rlock_state_answer_unchanged(client, lock, status_when_not_held(lock), NULL,
                                      callback, arg);
-    } else if (!is_valid_lease(lease_ms) || !lock->kind->can_renew) {
+    } else if (fault != NULL || !lock->kind->can_renew) {
         rlock_state_answer_unchanged(client, lock, STATUS_INVALID,
-                                     lock->kind->can_renew ? bad_lease : cannot_renew,
+                                     lock->kind->can_renew ? fault : cannot_renew,
                                      callback, arg);
     } else {
         lock->callback = callback;

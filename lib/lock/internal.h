@@ -79,6 +79,7 @@ struct rlock_op {
 
 struct rlock_kind {
     struct rlock_op acquire, acquire_wait, renew, extend, release;
+    struct rlock_op keep; /* released before hold_min_ms; not of every kind */
     /* Write the name of the channel on which releases are published; NULL: there is
        none. */
     size_t (*channel)(const struct rlock *lock, char ret_name[RLOCK_CHANNEL_MAX]);

@@ -125,6 +125,13 @@ static uint64_t wait_left_ms(const struct rlock *lock)
     return lock->wait_ms <= passed_ms ? 0 : (uint64_t)(lock->wait_ms - passed_ms);
 }
 
+uint64_t rlock_keys_hold_left_ms(const struct rlock *lock)
+{
+    int64_t until_us = lock->began_us + (int64_t)lock->hold_min_ms * 1000;
+
+    return lock->hold_min_ms == 0 ? 0 : clock_ms_until(until_us);
+}
+
 /** The serial of kind getset is the end of the lease by this clock. */
 static uint64_t begin_lease_ms(struct rlock *lock)
 {
@@ -153,6 +160,7 @@ static void write_one(const struct rlock_server *server, struct rlock *lock, cha
     case 'l': redis_conn_arg_uint(conn, lock->lease_ms); break;
     case 'w': redis_conn_arg_uint(conn, wait_left_ms(lock)); break;
     case 'p': redis_conn_arg_uint(conn, lock->permits); break;
+    case 'm': redis_conn_arg_uint(conn, rlock_keys_hold_left_ms(lock) + 1); break;
     case 'x': redis_conn_arg_uint(conn, lock->passes); break;
     default:  redis_conn_arg_uint(conn, begin_lease_ms(lock)); break; /* t */
     }

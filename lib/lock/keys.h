@@ -31,6 +31,9 @@ uint32_t rlock_keys_hash(const char *name, size_t name_len);
 size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
                         char ret_owner[RLOCK_OWNER_MAX]);
 
+/** How many ms of hold_min_ms are left to a lock that was granted. */
+uint64_t rlock_keys_hold_left_ms(const struct rlock *lock);
+
 /**
  * Send keys and arguments of a script call, a letter each:
  *
@@ -41,7 +44,7 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
  *     b  heartbeats of the name      w  how many ms it still waits
  *     r  readers that wait           p  permits
  *     g  tag of the bucket           x  passes that the lock may be used for
- *                                    t  time in ms, from which the serial is set
+ *     m  ms to hold it, at least 1   t  time in ms, from which the serial is set
  */
 void rlock_keys_write(struct rlock_client *client, struct rlock *lock,
                       const char *letters);

@@ -60,7 +60,7 @@ static size_t kind_redisson_channel(const struct rlock *lock,
     .channel      = kind_plain_channel,                                                      \
     .can_renew    = true
 
-const struct rlock_kind rlock_plain  = {PLAIN("ow")};
+const struct rlock_kind rlock_plain  = {PLAIN("ow"), .keep = RELEASE(RENEW, "", "n", "om")};
 const struct rlock_kind rlock_cohort = {PLAIN("owx"), .is_cohort = true};
 
 const struct rlock_kind rlock_reentrant = {

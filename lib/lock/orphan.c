@@ -133,6 +133,7 @@ static struct rlock *copy_of(struct rlock_client *client, const struct rlock *lo
     copy->arg = client;
     copy->serial = lock->serial;
     copy->began_us = lock->began_us;
+    copy->hold_min_ms = lock->state == RLOCK_ACQUIRING ? 0 : lock->hold_min_ms;
     copy->safe_until_us =
         clock_mono_us() + ((int64_t)lock->lease_ms + client->timeout_ms) * 1000;
     copy->holder = lock->holder;

@@ -191,6 +191,7 @@ struct rlock {
     uint64_t holder;
     int64_t fence;
     uint32_t lease_ms;
+    uint32_t hold_min_ms; /* from the grant */
     uint32_t wait_ms;
     uint16_t spin_min_ms, spin_max_ms;
     uint16_t replicas_wait_ms;
@@ -264,6 +265,10 @@ struct rlock_acquire_options {
     uint16_t replicas_wait_ms; /* how long to wait for them: at least 1, less than the
                                   client's timeout_ms. The wait delays later commands of
                                   the client, including the heartbeats of kind fair */
+    uint32_t hold_min_ms;      /* of plain, at most lease_ms: for how long after the grant
+                                  the name stays taken at least. An earlier release ends at
+                                  once and keeps it until then. Waiters may notice the end
+                                  up to two seconds late */
 };
 
 #define RLOCK_TIME_BUCKETS 17
@@ -405,8 +410,8 @@ void rlock_cancel(struct rlock_client *client, struct rlock *lock);
  *              STATUS_LOST       it had expired or was taken, and is no longer held;
  *                                on_lost is not called
  *              STATUS_NOT_OWNER  not held, or another call on it is in progress
- *              STATUS_INVALID    lease out of range, a kind that cannot extend, or a lock
- *                                of another client
+ *              STATUS_INVALID    lease out of range or below hold_min_ms, a kind that
+ *                                cannot extend, or a lock of another client
  *              STATUS_CANCELLED  it was released meanwhile, or the client was closed.
  *                                After a release without a callback the memory of `lock`
  *                                may be gone: use it only to tell which lock it was
@@ -420,7 +425,7 @@ void rlock_extend(struct rlock_client *client, struct rlock *lock, uint32_t leas
 
 /**
  * Release a held lock if it is still ours, compared and deleted in one step. Of kind
- * reentrant: this one grant.
+ * reentrant: this one grant. Before hold_min_ms has passed the key is kept until then.
  *
  * @callback  NULL: the memory of `lock` is the caller's again on return; else gets
  *              STATUS_OK         released
