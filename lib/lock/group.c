@@ -351,6 +351,12 @@ int64_t rlock_group_fence(const struct rlock_group *group, size_t index)
     return rlock_fence(&group->members[index].lock);
 }
 
+const struct err *rlock_group_why(const struct rlock_group *group, size_t index)
+{
+    assert(index < group->count);
+    return &group->members[index].why;
+}
+
 static bool is_same(const struct rlock_member *a, const struct rlock_member *b)
 {
     return a->client == b->client && a->name_len == b->name_len &&

@@ -1,5 +1,6 @@
 /* group_round.c - calls on the members of a group, awaited together until a deadline. */
 #include "lock/group_round.h"
+#include "lock/internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -84,6 +85,9 @@ static void round_on_answer(struct rlock *lock UNUSED, enum status status, void 
     } else if (member->round == group->round) {
         if (call != GROUP_CALL_CANCEL)
             member->status = status;
+        if (call == GROUP_CALL_ACQUIRE)
+            err_set(&member->why, status, "%s",
+                    rlock_client_words(member->client, status));
         count_answer(group);
     }
 }
@@ -110,6 +114,7 @@ void rlock_round_acquire(struct group_member *member,
     if (member->call != GROUP_CALL_NONE)
         return;
     member->call = GROUP_CALL_ACQUIRE;
+    err_set(&member->why, STATUS_TIMEOUT, "no reply within the time of the group");
     await(member);
     rlock_acquire(member->client, &member->lock, member->name, member->name_len, options,
                   round_on_answer, member);

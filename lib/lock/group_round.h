@@ -36,6 +36,7 @@ struct group_member {
     enum group_call call; /* in progress */
     unsigned round;       /* the last one that awaits or awaited it */
     enum status status;   /* of its call in this round; STATUS_TIMEOUT: none yet */
+    struct err why;       /* of its last acquire */
     size_t name_len;
     char name[RLOCK_NAME_MAX];
 };

@@ -229,6 +229,15 @@ static inline struct rlock_server *rlock_server_of(struct rlock_client *client,
     return &client->servers[lock->bucket];
 }
 
+/** What is known of a call that has just ended with `status`. */
+static inline const char *rlock_client_words(const struct rlock_client *client,
+                                             enum status status)
+{
+    bool is_known = status == STATUS_DOWN || status == client->why.status;
+
+    return is_known ? client->why.text : status_name(status);
+}
+
 /** Have the loop answer and send in its next turn. */
 static inline void rlock_client_wake(struct rlock_client *client)
 {

@@ -129,6 +129,13 @@ int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us)
  */
 int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
 
+/**
+ * How the member at `index` answered the last acquire, in its last try: a status and its
+ * words, such as those of a server that refused. It stays until the next one begins; with
+ * rlock_sync.h, too, where any thread may call this until then.
+ */
+const struct err *rlock_group_why(const struct rlock_group *group, size_t index);
+
 C_DECLARATIONS_END
 
 #endif

@@ -58,11 +58,9 @@ static void trace(struct rlock_client *client, const struct rlock *lock,
 static void count_failure(struct rlock_client *client, const struct rlock *lock,
                           enum status status)
 {
-    bool is_known = status == STATUS_DOWN || status == client->why.status;
-
     client->stats.errors[status].kind = lock->kind;
     err_set(&client->stats.errors[status].err, status, "%s",
-            is_known ? client->why.text : status_name(status));
+            rlock_client_words(client, status));
     if (status == STATUS_LOST)
         client->stats.lost++;
     else
