@@ -7,10 +7,11 @@
  *   undo     release what is held, cancel what is in progress; then end, pause or wait
  *   pause    with jitter, longer after each failure; then try or wait
  *   wait     with RLOCK_GROUP_ALL, for one busy member while no other is held; then try
+ *   extend   all members that are held; then end
  *   release  all members; then end
  *
- * As soon as the result of a try or a release is certain, the remaining members have only
- * a short time left, so a hung server delays nobody.
+ * As soon as the result of a try, an extension or a release is certain, the remaining
+ * members have only a short time left, so a hung server delays nobody.
  *
  * Two groups may each get what the other needs. Both undo their tries before they pause
  * or wait, and the jitter decides which is first the next time.
@@ -46,6 +47,11 @@ static void group_wait_for_busy(struct rlock_group *group);
 static bool is_inherited(const struct rlock_group *group)
 {
     return rlock_client_is_inherited(group->members[0].client);
+}
+
+static bool is_held(const struct rlock_group *group)
+{
+    return group->state == GROUP_HELD || group->state == GROUP_EXTENDING;
 }
 
 static unsigned count_held(const struct rlock_group *group)
@@ -97,7 +103,7 @@ static void lose(struct rlock_group *group)
     group->state = GROUP_LOST;
     rlock_round_abandon(group);
     if (group->options.on_lost != NULL)
-        group->options.on_lost(group, STATUS_LOST, group->arg);
+        group->options.on_lost(group, STATUS_LOST, group->lost_arg);
 }
 
 static void group_on_member_lost(struct rlock *lock UNUSED, enum status status UNUSED,
@@ -282,7 +288,7 @@ void rlock_group_acquire(struct rlock_group *group,
     group->state = GROUP_ACQUIRING;
     group->options = *options;
     group->callback = callback;
-    group->arg = arg;
+    group->arg = group->lost_arg = arg;
     group->give_up_at_us = clock_mono_us() + (int64_t)options->wait_ms * 1000;
     group->hurry_ms = within(lease_ms(group) / 20, HURRY_MS_MIN, HURRY_MS_MAX);
     group->failures = 0;
@@ -295,58 +301,80 @@ void rlock_group_cancel(struct rlock_group *group)
         fail(group, STATUS_CANCELLED);
 }
 
+/** Begin a call on a group that is held; if it is not, answer the call. */
+static bool begin_on_held(struct rlock_group *group, enum group_state state,
+                          rlock_group_cb callback, void *arg)
+{
+    assert(callback != NULL);
+    if (is_inherited(group)) {
+        callback(group, STATUS_INVALID, arg);
+    } else if (group->state != GROUP_HELD) {
+        answer_unchanged(group,
+                         group->state == GROUP_LOST ? STATUS_LOST : STATUS_NOT_OWNER,
+                         callback, arg);
+    } else {
+        group->state = state;
+        group->callback = callback;
+        group->arg = arg;
+        return true;
+    }
+    return false;
+}
+
+static void group_end_extension(struct rlock_group *group)
+{
+    enum status status = rlock_round_status(group, STATUS_LOST);
+
+    if (count_held(group) < group->needed)
+        status = STATUS_LOST;
+    if (status == STATUS_LOST)
+        rlock_round_abandon(group);
+    answer(group, status == STATUS_LOST ? GROUP_LOST : GROUP_HELD, status);
+}
+
+void rlock_group_extend(struct rlock_group *group, uint32_t lease_ms,
+                        rlock_group_cb callback, void *arg)
+{
+    if (!begin_on_held(group, GROUP_EXTENDING, callback, arg))
+        return;
+    rlock_round_begin(group, group_end_extension);
+    rlock_round_extend(group, lease_ms);
+    group->may_hurry = true;
+    rlock_round_run(group, ROUND_MS);
+}
+
 static void group_end_release(struct rlock_group *group)
 {
     answer(group, GROUP_IDLE, rlock_round_status(group, STATUS_LOST));
 }
 
-static void release_held(struct rlock_group *group)
-{
-    group->state = GROUP_RELEASING;
-    rlock_round_begin(group, group_end_release);
-    group->may_hurry = true;
-    rlock_round_undo(group);
-    for (unsigned i = 0; i < group->count; i++) {
-        if (group->members[i].call != GROUP_CALL_RELEASE)
-            group->members[i].status = STATUS_LOST;
-    }
-    rlock_round_run(group, ROUND_MS);
-}
-
 void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg)
 {
-    assert(callback != NULL);
-    if (is_inherited(group)) {
-        callback(group, STATUS_INVALID, arg);
-        return;
-    }
-    if (group->state != GROUP_HELD) {
-        answer_unchanged(group,
-                         group->state == GROUP_LOST ? STATUS_LOST : STATUS_NOT_OWNER,
-                         callback, arg);
+    if (!begin_on_held(group, GROUP_RELEASING, callback, arg)) {
         if (group->state == GROUP_LOST)
             group->state = GROUP_IDLE;
         return;
     }
-    group->callback = callback;
-    group->arg = arg;
-    release_held(group);
+    rlock_round_begin(group, group_end_release);
+    group->may_hurry = true;
+    rlock_round_undo(group);
+    rlock_round_run(group, ROUND_MS);
 }
 
 bool rlock_group_is_held(const struct rlock_group *group)
 {
-    return group->state == GROUP_HELD && !is_inherited(group);
+    return is_held(group) && !is_inherited(group);
 }
 
 int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us)
 {
-    return group->state == GROUP_HELD ? safe_for_us(group, now_us) : 0;
+    return is_held(group) ? safe_for_us(group, now_us) : 0;
 }
 
 int64_t rlock_group_fence(const struct rlock_group *group, size_t index)
 {
     assert(index < group->count);
-    if (group->state != GROUP_HELD || !rlock_is_held(&group->members[index].lock))
+    if (!is_held(group) || !rlock_is_held(&group->members[index].lock))
         return 0;
     return rlock_fence(&group->members[index].lock);
 }
@@ -451,7 +479,8 @@ void rlock_group_free(struct rlock_group *group)
 
     if (group == NULL || is_inherited(group))
         return;
-    is_under_way = group->state == GROUP_ACQUIRING || group->state == GROUP_RELEASING;
+    is_under_way = group->state == GROUP_ACQUIRING || group->state == GROUP_EXTENDING ||
+                   group->state == GROUP_RELEASING;
     list_remove(&group->link);
     rlock_round_abandon(group);
     group->state = GROUP_FREED;

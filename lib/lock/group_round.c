@@ -85,7 +85,7 @@ static void round_on_answer(struct rlock *lock UNUSED, enum status status, void 
     } else if (member->round == group->round) {
         if (call != GROUP_CALL_CANCEL)
             member->status = status;
-        if (call == GROUP_CALL_ACQUIRE)
+        if (call == GROUP_CALL_ACQUIRE || call == GROUP_CALL_EXTEND)
             err_set(&member->why, status, "%s",
                     rlock_client_words(member->client, status));
         count_answer(group);
@@ -96,6 +96,14 @@ static void await(struct group_member *member)
 {
     member->round = member->group->round;
     member->group->awaited++;
+}
+
+/** Begin a call; until it is answered, that is why it has failed. */
+static void begin(struct group_member *member, enum group_call call)
+{
+    member->call = call;
+    err_set(&member->why, STATUS_TIMEOUT, "no reply within the time of the group");
+    await(member);
 }
 
 void rlock_round_begin(struct rlock_group *group, void (*then)(struct rlock_group *group))
@@ -113,11 +121,37 @@ void rlock_round_acquire(struct group_member *member,
 {
     if (member->call != GROUP_CALL_NONE)
         return;
-    member->call = GROUP_CALL_ACQUIRE;
-    err_set(&member->why, STATUS_TIMEOUT, "no reply within the time of the group");
-    await(member);
+    begin(member, GROUP_CALL_ACQUIRE);
     rlock_acquire(member->client, &member->lock, member->name, member->name_len, options,
                   round_on_answer, member);
+}
+
+static void round_on_extended(struct rlock *lock, enum status status, void *arg)
+{
+    const struct group_member *member = arg;
+
+    if (member->call != GROUP_CALL_EXTEND)
+        return; /* a release has ended it, and is answered later */
+    if (status == STATUS_LOST)
+        lock->on_lost(lock, status, arg); /* the group may await it no more */
+    round_on_answer(lock, status, arg);
+}
+
+void rlock_round_extend(struct rlock_group *group, uint32_t lease_ms)
+{
+    group->awaited++; /* an answer from inside a call does not end the round */
+    for (unsigned i = 0; i < group->count; i++) {
+        struct group_member *member = &group->members[i];
+
+        if (!rlock_is_held(&member->lock)) {
+            member->status = STATUS_LOST;
+        } else if (member->call == GROUP_CALL_NONE) {
+            begin(member, GROUP_CALL_EXTEND);
+            rlock_extend(member->client, &member->lock, lease_ms, round_on_extended,
+                         member);
+        }
+    }
+    group->awaited--;
 }
 
 static void cancel(struct group_member *member)
@@ -128,15 +162,22 @@ static void cancel(struct group_member *member)
     rlock_cancel(member->client, &member->lock);
 }
 
+static bool may_release(const struct group_member *member)
+{
+    return member->call == GROUP_CALL_NONE || member->call == GROUP_CALL_EXTEND;
+}
+
 void rlock_round_undo(struct rlock_group *group)
 {
     for (unsigned i = 0; i < group->count; i++) {
         struct group_member *member = &group->members[i];
 
         cancel(member);
-        if (member->call == GROUP_CALL_NONE && rlock_is_held(&member->lock)) {
+        if (may_release(member) && rlock_is_held(&member->lock)) {
             member->call = GROUP_CALL_RELEASE;
             rlock_release(member->client, &member->lock, round_on_answer, member);
+        } else {
+            member->status = STATUS_LOST;
         }
         if (member->call != GROUP_CALL_NONE)
             await(member);
@@ -168,7 +209,7 @@ void rlock_round_abandon(struct rlock_group *group)
         struct group_member *member = &group->members[i];
 
         cancel(member);
-        if (member->call == GROUP_CALL_NONE)
+        if (may_release(member))
             rlock_release(member->client, &member->lock, NULL, NULL);
     }
     flush(group);

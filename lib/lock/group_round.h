@@ -17,6 +17,7 @@ enum group_state {
     GROUP_IDLE,
     GROUP_ACQUIRING,
     GROUP_HELD,
+    GROUP_EXTENDING, /* held, too */
     GROUP_RELEASING,
     GROUP_LOST, /* until its owner learns of it from a release */
     GROUP_FREED,
@@ -26,6 +27,7 @@ enum group_call {
     GROUP_CALL_NONE = 0,
     GROUP_CALL_ACQUIRE,
     GROUP_CALL_CANCEL, /* an acquire that was cancelled */
+    GROUP_CALL_EXTEND,
     GROUP_CALL_RELEASE,
 };
 
@@ -36,7 +38,7 @@ struct group_member {
     enum group_call call; /* in progress */
     unsigned round;       /* the last one that awaits or awaited it */
     enum status status;   /* of its call in this round; STATUS_TIMEOUT: none yet */
-    struct err why;       /* of its last acquire */
+    struct err why;       /* of its last acquire or extension */
     size_t name_len;
     char name[RLOCK_NAME_MAX];
 };
@@ -52,7 +54,7 @@ struct rlock_group {
     enum group_state state;
     struct rlock_group_options options;
     rlock_group_cb callback;
-    void *arg;
+    void *arg, *lost_arg;
     int64_t give_up_at_us;
     unsigned failures;         /* tries and waits of this acquire that failed */
     enum status status;        /* of the last one */
@@ -74,7 +76,10 @@ void rlock_round_begin(struct rlock_group *group,
 void rlock_round_acquire(struct group_member *member,
                          const struct rlock_acquire_options *options);
 
-/** Cancel or release all members; await earlier releases, too. */
+/** Call rlock_extend() for all members that are held and in no call. */
+void rlock_round_extend(struct rlock_group *group, uint32_t lease_ms);
+
+/** Cancel or release all members; await earlier releases, too. Not held: STATUS_LOST. */
 void rlock_round_undo(struct rlock_group *group);
 
 /** Send all calls. Without any the round ends in the next turn of the loop. */

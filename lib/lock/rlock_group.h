@@ -104,11 +104,22 @@ void rlock_group_acquire(struct rlock_group *group,
 void rlock_group_cancel(struct rlock_group *group);
 
 /**
+ * Set the end of the leases of all members that are held, as rlock_extend().
+ *
+ * @callback  gets STATUS_OK: as many as needed were extended; STATUS_LOST: too few are
+ *            still held, and these are released; on_lost is not called; STATUS_NOT_OWNER:
+ *            not held, or in another call; others as of rlock_extend(), and the group
+ *            still counts as held
+ */
+void rlock_group_extend(struct rlock_group *group, uint32_t lease_ms,
+                        rlock_group_cb callback, void *arg);
+
+/**
  * Release all members.
  *
  * @callback  gets STATUS_OK: as many as needed were still ours; STATUS_LOST: fewer were;
- *            STATUS_NOT_OWNER: not held; if unknown the first other status of a member,
- *            as of rlock_release()
+ *            STATUS_NOT_OWNER: not held, or in another call; if unknown the first other
+ *            status of a member, as of rlock_release()
  */
 void rlock_group_release(struct rlock_group *group, rlock_group_cb callback, void *arg);
 
@@ -130,9 +141,9 @@ int64_t rlock_group_safe_for_us(const struct rlock_group *group, int64_t now_us)
 int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
 
 /**
- * How the member at `index` answered the last acquire, in its last try: a status and its
- * words, such as those of a server that refused. It stays until the next one begins; with
- * rlock_sync.h, too, where any thread may call this until then.
+ * How the member at `index` answered the last acquire or extension, in its last try: a
+ * status and its words, such as those of a server that refused. It stays until the next
+ * one begins; with rlock_sync.h, too, where any thread may call this until then.
  */
 const struct err *rlock_group_why(const struct rlock_group *group, size_t index);
 

@@ -158,6 +158,9 @@ MUST_CHECK enum status rlock_sync_group_acquire(struct rlock_sync *sync,
 MUST_CHECK enum status rlock_sync_group_release(struct rlock_sync *sync,
                                                 struct rlock_group *group,
                                                 struct err *reterr);
+MUST_CHECK enum status rlock_sync_group_extend(struct rlock_sync *sync,
+                                               struct rlock_group *group,
+                                               uint32_t lease_ms, struct err *reterr);
 
 /** End the rlock_sync_group_acquire() of another thread, as rlock_sync_cancel() does. */
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group);

@@ -248,7 +248,7 @@ void rlock_sync_stats(struct rlock_sync *sync, struct rlock_client *client,
 static void sync_on_group_answer(struct rlock_group *group, enum status status, void *arg)
 {
     if (status == STATUS_OK)
-        group->arg = NULL; /* of on_lost: by then this call is over */
+        group->lost_arg = NULL; /* by then this call is over */
     if (status == STATUS_INVALID)
         of(arg)->base.client = group->members[0].client; /* it knows why */
     rlock_sync_answer(arg, status);
@@ -325,6 +325,18 @@ enum status rlock_sync_group_release(struct rlock_sync *sync, struct rlock_group
                                      struct err *reterr)
 {
     return RUN(BASE(sync, NULL, sync_begin_group_release, reterr), .group = group);
+}
+
+static void sync_begin_group_extend(struct rlock_sync_call *base)
+{
+    rlock_group_extend(of(base)->group, of(base)->lease_ms, sync_on_group_answer, base);
+}
+
+enum status rlock_sync_group_extend(struct rlock_sync *sync, struct rlock_group *group,
+                                    uint32_t lease_ms, struct err *reterr)
+{
+    return RUN(BASE(sync, NULL, sync_begin_group_extend, reterr), .group = group,
+               .lease_ms = lease_ms);
 }
 
 static void sync_begin_group_cancel(struct rlock_sync_call *base)

@@ -1,5 +1,185 @@
-/* it_group_calls.c - groups that are refused. */
+/* it_group_calls.c - groups that are extended or refused. */
+#include "base/clock.h"
 #include "test/group_fixture.h"
+
+#include <string.h>
+
+static void on_extended(struct rlock_group *group, enum status status, void *arg)
+{
+    struct group_fixture *groups = arg;
+
+    assert_ptr_equal(group, groups->group);
+    groups->answers++;
+    groups->status = status;
+}
+
+static void begin_extend(struct group_fixture *groups, uint32_t lease_ms)
+{
+    rlock_group_extend(groups->group, lease_ms, on_extended, groups);
+}
+
+static enum status extend_group(struct group_fixture *groups, uint32_t lease_ms)
+{
+    unsigned answers = groups->answers + 1;
+
+    begin_extend(groups, lease_ms);
+    return group_await(groups, answers);
+}
+
+static int64_t safe_ms(const struct group_fixture *groups)
+{
+    return rlock_group_safe_for_us(groups->group, clock_mono_us()) / 1000;
+}
+
+/* -- extend -- */
+
+static void test_extend__of_all_members_sets_their_leases(void **state)
+{
+    struct group_fixture groups;
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    assert_int_equal(extend_group(&groups, 2 * LEASE_MS), STATUS_OK);
+    ASSERT_NUMBER(safe_ms(&groups), >, LEASE_MS);
+    for (int i = 0; i < 3; i++)
+        ASSERT_NUMBER(server_int(&servers[i], "PTTL " GROUP_NAME), >, LEASE_MS);
+    assert_int_equal(extend_group(&groups, LEASE_MS / 2), STATUS_OK);
+    ASSERT_NUMBER(safe_ms(&groups), <=, LEASE_MS / 2);
+    for (int i = 0; i < 3; i++)
+        ASSERT_NUMBER(server_int(&servers[i], "PTTL " GROUP_NAME), <=, LEASE_MS / 2);
+    assert_int_equal(group_release(&groups), STATUS_OK);
+    assert_keys(GROUP_NAME, "000");
+    group_free(&groups);
+}
+
+static void test_extend__of_a_quorum_needs_a_majority(void **state)
+{
+    struct group_fixture groups;
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    wait_all_members(&groups);
+    delete_key(0);
+    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_OK);
+    wait_member(&groups, 0, false);
+    assert_true(rlock_group_is_held(groups.group));
+    delete_key(1);
+    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_LOST);
+    assert_false(rlock_group_is_held(groups.group));
+    assert_int_equal(safe_ms(&groups), 0);
+    wait_absent(groups.fixture, 2); /* released */
+    assert_int_equal(groups.losses, 0);
+    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_LOST);
+    assert_int_equal(group_release(&groups), STATUS_LOST);
+    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_NOT_OWNER);
+    group_free(&groups);
+}
+
+static void test_extend__of_servers_that_hang_is_bounded_and_leaves_it_held(void **state)
+{
+    struct group_fixture groups;
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    wait_all_members(&groups);
+    server_pause(&servers[0]);
+    server_pause(&servers[1]);
+    begin_extend(&groups, LEASE_MS);
+    assert_true(rlock_group_is_held(groups.group));
+    group_begin_release(&groups); /* it is in another call */
+    fixture_wait_count(groups.fixture, &groups.answers, 2);
+    assert_int_equal(groups.status, STATUS_NOT_OWNER);
+    group_await_members(&groups, 2);
+    fixture_pass_ms(groups.fixture, ROUND_MS + 1);
+    fixture_wait_count(groups.fixture, &groups.answers, 3);
+    assert_int_equal(groups.status, STATUS_TIMEOUT);
+    assert_int_equal(rlock_group_why(groups.group, 0)->status, STATUS_TIMEOUT);
+    assert_int_equal(rlock_group_why(groups.group, 2)->status, STATUS_OK);
+    assert_true(rlock_group_is_held(groups.group));
+    group_begin_release(&groups);
+    server_resume(&servers[0]);
+    server_resume(&servers[1]);
+    fixture_wait_count(groups.fixture, &groups.answers, 4);
+    assert_int_equal(groups.status, STATUS_OK); /* also of the members being extended */
+    wait_keys(groups.fixture, "000");
+    group_free(&groups);
+}
+
+/** The round of the extension is over by then. */
+static void test_extend__that_finds_a_loss_late_calls_on_lost(void **state)
+{
+    struct group_fixture groups;
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    wait_all_members(&groups);
+    for (int i = 0; i < 2; i++) {
+        delete_key(i);
+        server_pause(&servers[i]);
+    }
+    begin_extend(&groups, LEASE_MS);
+    group_await_members(&groups, 2);
+    fixture_pass_ms(groups.fixture, ROUND_MS + 1);
+    fixture_wait_count(groups.fixture, &groups.answers, 2);
+    assert_int_equal(groups.status, STATUS_TIMEOUT);
+    assert_int_equal(groups.losses, 0);
+    server_resume(&servers[0]);
+    server_resume(&servers[1]);
+    fixture_wait_count(groups.fixture, &groups.losses, 1);
+    wait_absent(groups.fixture, 2); /* released */
+    assert_int_equal(group_release(&groups), STATUS_LOST);
+    assert_int_equal(groups.losses, 1);
+    group_free(&groups);
+}
+
+static void test_extend__of_a_group_that_is_freed_is_cancelled(void **state)
+{
+    struct group_fixture groups;
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    begin_extend(&groups, LEASE_MS);
+    group_free(&groups);
+    assert_int_equal(groups.answers, 2);
+    assert_int_equal(groups.status, STATUS_CANCELLED);
+    wait_keys(groups.fixture, "000");
+}
+
+static void test_extend__refuses_a_bad_lease_and_an_idle_group(void **state)
+{
+    struct group_fixture groups;
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
+    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_NOT_OWNER);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    assert_int_equal(extend_group(&groups, RLOCK_LEASE_MS_MIN - 1), STATUS_INVALID);
+    ASSERT_CONTAINS(rlock_group_why(groups.group, 0)->text, "lease_ms: must be");
+    assert_true(rlock_group_is_held(groups.group));
+    group_free(&groups);
+    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
+    set_foreign(0); /* a member that is not held hides no reason */
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    assert_int_equal(extend_group(&groups, RLOCK_LEASE_MS_MIN - 1), STATUS_INVALID);
+    group_free(&groups);
+}
+
+static void test_on_lost__after_an_extension_gets_the_arg_of_acquire(void **state)
+{
+    struct group_fixture groups, other = {0};
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
+    other.group = groups.group;
+    assert_int_equal(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
+    rlock_group_extend(groups.group, LEASE_MS, on_extended, &other);
+    fixture_wait_count(groups.fixture, &other.answers, 1);
+    delete_key(1);
+    fixture_pass_ms(groups.fixture, LEASE_MS / 3 + 1);
+    fixture_wait_count(groups.fixture, &groups.losses, 1);
+    assert_int_equal(other.losses, 0);
+    group_free(&groups);
+}
+
+/* -- why -- */
 
 static void test_why__tells_what_each_server_of_a_failed_quorum_replied(void **state)
 {
@@ -34,6 +214,13 @@ static void test_why__tells_what_each_server_of_a_failed_quorum_replied(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        GROUP_TEST(test_extend__of_all_members_sets_their_leases),
+        GROUP_TEST(test_extend__of_a_quorum_needs_a_majority),
+        GROUP_TEST(test_extend__of_servers_that_hang_is_bounded_and_leaves_it_held),
+        GROUP_TEST(test_extend__that_finds_a_loss_late_calls_on_lost),
+        GROUP_TEST(test_extend__of_a_group_that_is_freed_is_cancelled),
+        GROUP_TEST(test_extend__refuses_a_bad_lease_and_an_idle_group),
+        GROUP_TEST(test_on_lost__after_an_extension_gets_the_arg_of_acquire),
         GROUP_TEST(test_why__tells_what_each_server_of_a_failed_quorum_replied),
     };
 

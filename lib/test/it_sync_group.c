@@ -82,6 +82,26 @@ static void test_rlock_sync_group_acquire__of_a_busy_member_takes_none(void **st
     rlock_sync_group_free(fixture->sync, group);
 }
 
+static void test_rlock_sync_group_extend__sets_the_leases(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_group *group = create(fixture, "a", "b");
+    struct rlock_sync *sync = fixture->sync;
+    struct err err = {0};
+
+    assert_int_equal(rlock_sync_group_extend(sync, group, LEASE_MS, NULL),
+                     STATUS_NOT_OWNER);
+    assert_int_equal(acquire_group(fixture, group, 0, NULL), STATUS_OK);
+    assert_int_equal(rlock_sync_group_extend(sync, group, 2 * LEASE_MS, NULL), STATUS_OK);
+    ASSERT_NUMBER(rlock_sync_group_safe_for_us(sync, group), >, LEASE_MS * 1000LL);
+    assert_int_equal(rlock_sync_group_extend(sync, group, 1, &err), STATUS_INVALID);
+    ASSERT_CONTAINS(err.text, "lease_ms");
+    server_do(fixture->server, "DEL b");
+    assert_int_equal(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), STATUS_LOST);
+    assert_int_equal(rlock_group_why(group, 1)->status, STATUS_LOST);
+    rlock_sync_group_free(sync, group);
+}
+
 static void test_rlock_sync_group_free__releases_what_is_held(void **state)
 {
     struct sync_fixture *fixture = *state;
@@ -238,6 +258,7 @@ int main(void)
         SYNC_TEST(test_rlock_sync_group_create__refuses_none),
         SYNC_TEST(test_rlock_sync_group_acquire__takes_all_and_release_frees_all),
         SYNC_TEST(test_rlock_sync_group_acquire__of_a_busy_member_takes_none),
+        SYNC_TEST(test_rlock_sync_group_extend__sets_the_leases),
         SYNC_TEST(test_rlock_sync_group_free__releases_what_is_held),
         SYNC_TEST(test_on_lost__of_a_group_is_called_while_nobody_calls),
         SYNC_TEST(test_groups__that_overlap_exclude_and_progress),

@@ -215,6 +215,8 @@ static void hold_group(struct scene *scene)
     assert_true(settle(scene, &step) != STATUS_OK);
     rlock_group_acquire(step.group, &options, torture_on_group, &step);
     if (settle(scene, &step) == STATUS_OK) {
+        rlock_group_extend(step.group, LEASE_MS / 2, torture_on_group, &step);
+        (void)settle(scene, &step);
         rlock_group_release(step.group, torture_on_group, &step);
         (void)settle(scene, &step);
     }
