@@ -227,7 +227,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: lock_pairs PORT SECONDS LOCKS CALLS CONNECTIONS\n");
         return 2;
     }
-    rlock_scripts_init(bench.scripts);
+    rlock_scripts_init(bench.scripts, false);
     for (size_t i = 0; i < bench.connections; i++)
         peer_open(&peers[i], &bench, (int)numbers[0], i);
     start_us = clock_mono_us();

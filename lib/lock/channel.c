@@ -1,5 +1,7 @@
 /*
- * channel.c - SUBSCRIBE and UNSUBSCRIBE, as listeners join and leave.
+ * channel.c - SUBSCRIBE and UNSUBSCRIBE, as listeners join and leave; in a cluster of Redis
+ * 7.0 or later SSUBSCRIBE and SUNSUBSCRIBE: other nodes then get no messages. A slot that
+ * moves ends its subscriptions by replies without a command, which end the connection.
  *
  * A channel has at most one command in progress. After its reply the channel compares its
  * state with its listeners again, so a listener that joins during an UNSUBSCRIBE is
@@ -49,13 +51,14 @@ static void channel_on_reply(struct redis_command *command, enum status status,
     rlock_channel_update(channel);
 }
 
+/** @verb  with the S of a channel of a slot */
 static void send_command(struct rlock_channel *channel, const char *verb)
 {
     struct redis_conn *conn = channel->server->channels;
 
     if (redis_conn_begin(conn, 2) != STATUS_OK)
         return; /* channel_on_state() repeats it when the connection is up */
-    redis_conn_arg_text(conn, verb);
+    redis_conn_arg_text(conn, redis_conn_is_sharded(conn) ? verb : verb + 1);
     redis_conn_arg(conn, channel->name, channel->name_len);
     channel->has_command =
         redis_conn_end(conn, &channel->command, channel_on_reply) == STATUS_OK;
@@ -70,9 +73,9 @@ static void adjust(struct rlock_channel *channel)
     if (channel->has_command)
         return;
     if (is_needed && !channel->is_subscribed && !channel->is_refused)
-        send_command(channel, "SUBSCRIBE");
+        send_command(channel, "SSUBSCRIBE");
     else if (!is_needed && channel->is_subscribed)
-        send_command(channel, "UNSUBSCRIBE");
+        send_command(channel, "SUNSUBSCRIBE");
 }
 
 /** The same; free the channel when nothing is left to do. */

@@ -163,7 +163,7 @@ enum status rlock_client_open(const struct rlock_client_options *options,
     if (status != STATUS_OK)
         goto out;
     /* what follows cannot fail; the connection calls back from the loop only */
-    rlock_scripts_init(client->scripts);
+    rlock_scripts_init(client->scripts, client->server_count > 1);
     rlock_batches_init(&client->batches, client_on_all_completed);
     rlock_waits_init(client);
     rlock_watchdog_init(client);

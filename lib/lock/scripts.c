@@ -5,12 +5,16 @@
 #include "lock/scripts.h"
 #include "lock/rlock.h"
 
+/* The first line in a cluster, where Redis 7.0 or later has channels of a slot; elsewhere
+   the text begins after it. */
+#define SHARDED "KEYS.publish = redis.REDIS_VERSION_NUM and 'SPUBLISH'"
+
 #define PART(file) ".incbin \"lib/lock/lua/" file ".lua\"\n"
 #define LINE(text) ".ascii \"" text "\\n\"\n"
 #define SCRIPT(name, parts)                                                              \
     extern const char rlock_script_##name[] __attribute__((visibility("hidden")));       \
-    __asm__(".pushsection .rodata\nrlock_script_" #name ":\n" parts ".byte 0\n"          \
-            ".popsection")
+    __asm__(".pushsection .rodata\nrlock_script_" #name ":\n" LINE(SHARDED) parts        \
+            ".byte 0\n.popsection")
 
 #define DRAW_FENCES(count) LINE("local count = " count) PART("draw_fences")
 #define FAIR_HEAD          LINE("local beat_ms = " TEXT(RLOCK_FAIR_BEAT_MS)) PART("fair_head")
@@ -40,10 +44,12 @@ SCRIPT(inspect,           PART("permits") PART("redisson_channel") PART("inspect
 SCRIPT(force_release,     FAIR_HEAD PART("permits") PART("redisson_channel") PART("force_release"));
 /* clang-format on */
 
-void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT])
+void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT], bool is_cluster)
 {
+    size_t begin = is_cluster ? 0 : sizeof(SHARDED);
+
 #define X(id, name)                                                                      \
-    redis_script_init(&scripts[RLOCK_SCRIPT_##id], #name, rlock_script_##name);
+    redis_script_init(&scripts[RLOCK_SCRIPT_##id], #name, rlock_script_##name + begin);
     RLOCK_SCRIPTS(X)
 #undef X
 }

@@ -74,6 +74,6 @@ enum rlock_script {
 };
 /* clang-format on */
 
-void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT]);
+void rlock_scripts_init(struct redis_script scripts[RLOCK_SCRIPT_COUNT], bool is_cluster);
 
 #endif

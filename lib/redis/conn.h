@@ -66,8 +66,8 @@ struct redis_conn_options {
     /* Called when the connection goes up or down, and when the reason why it is down
        changes; may be NULL. */
     void (*on_state)(bool is_up, const struct err *why, void *arg);
-    /* Called with each message of a subscribed channel, {"message", channel, text}. NULL:
-       do not send SUBSCRIBE. It and UNSUBSCRIBE must name one channel each. */
+    /* Called with each message of a subscribed channel, {kind, channel, text}. NULL: do not
+       send SUBSCRIBE or SSUBSCRIBE. These and their opposites must name one channel each. */
     void (*on_message)(const struct redis_reply *reply, void *arg);
     void *arg;
 };
@@ -103,6 +103,9 @@ void redis_conn_follow(struct redis_conn *conn, const struct redis_conn *other);
 
 /** Whether all its commands must name keys of one slot. */
 bool redis_conn_is_cluster(const struct redis_conn *conn);
+
+/** Of one that is up: whether it is to a cluster whose slots have channels (Redis 7.0). */
+bool redis_conn_is_sharded(const struct redis_conn *conn);
 
 /**
  * Begin a command of `count` arguments, including its name. On STATUS_OK write exactly

@@ -114,7 +114,7 @@ static bool is_message(const struct redis_reply *reply)
 {
     const char *word = redis_reply_text(redis_reply_at(reply, 0), NULL);
 
-    return word != NULL && strcmp(word, "message") == 0;
+    return word != NULL && strcmp(word + (word[0] == 's'), "message") == 0;
 }
 
 /** The server was the primary when we connected, and has become a replica. */

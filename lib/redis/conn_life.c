@@ -483,3 +483,8 @@ bool redis_conn_is_cluster(const struct redis_conn *conn)
 {
     return conn->url.topology == REDIS_CLUSTER;
 }
+
+bool redis_conn_is_sharded(const struct redis_conn *conn)
+{
+    return redis_conn_is_cluster(conn) && conn->handshake.has_shards;
+}

@@ -53,7 +53,10 @@ enum status redis_handshake_read(struct redis_handshake *handshake,
                        text == NULL ? "not a status" : text);
     if (!is_hello)
         return STATUS_OK;
-    return redis_discovery_check(reply, handshake->wanted, reterr);
+    if (redis_discovery_check(reply, handshake->wanted, reterr) != STATUS_OK)
+        return STATUS_REFUSED;
+    handshake->has_shards = strverscmp(redis_reply_field(reply, "version"), "7") > 0;
+    return STATUS_OK;
 }
 
 bool redis_handshake_is_done(const struct redis_handshake *handshake)

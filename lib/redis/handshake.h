@@ -16,6 +16,7 @@ struct redis_handshake {
     const char *verbs[5]; /* of the commands, in the order sent */
     unsigned count, replied;
     enum redis_topology wanted;
+    bool has_shards; /* Redis 7.0 or later */
 };
 
 /** Add the commands to `wire`. `key` is for a cluster. */

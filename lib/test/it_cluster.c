@@ -454,6 +454,71 @@ static void move_buckets(bool is_back)
         move_bucket(i, is_back);
 }
 
+struct subscription {
+    int node;
+    const char *name; /* in bucket 0 */
+};
+
+static bool is_subscribed(void *arg)
+{
+    const struct subscription *wanted = arg;
+    redisReply *found = server_command(&nodes[wanted->node],
+                                       "PUBSUB SHARDNUMSUB rlock:{0}%s", wanted->name);
+    bool is_one = found->element[1]->integer == 1;
+
+    freeReplyObject(found);
+    return is_one;
+}
+
+static void on_inspected(enum status status, const struct rlock_info *info, void *arg)
+{
+    struct answer *answer = arg;
+
+    assert_int_equal(status, STATUS_OK);
+    answer->count = info->waiters;
+    answer->answers++;
+}
+
+/** Of the slot: other nodes have no channel, and none of all slots exists. */
+static void test_rlock_acquire__waits_at_a_channel_of_the_slot(void **state)
+{
+    struct rlock_acquire_options how = waiting(NULL, 0, RLOCK_WAIT_FOREVER);
+    struct fixture *fixture = *state;
+    struct rlock_client *alice = open_client(fixture), *bob = open_client(fixture);
+    struct call held = {0}, call = {0};
+    struct move move = move_of(0, false);
+    struct subscription there = {move.from, NULL};
+    struct answer answer = {0};
+    char name[16];
+
+    there.name = name_in(0, name);
+    assert_int_equal(acquire_with(fixture, alice, &held, name, &how), STATUS_OK);
+    call_wait(bob, &call, name, &how);
+    fixture_wait_asleep(fixture, bob, &call);
+    assert_true(is_subscribed(&there));
+    for (int i = 0; i < NODES; i++) {
+        redisReply *all = server_command(&nodes[i], "PUBSUB CHANNELS");
+
+        assert_int_equal(all->elements, 0);
+        freeReplyObject(all);
+    }
+    rlock_inspect(bob, name, strlen(name), on_inspected, &answer);
+    rlock_flush(bob);
+    fixture_wait_count(fixture, &answer.answers, 1);
+    assert_int_equal(answer.count, 1);
+    move_bucket(0, false);
+    there.node = move.to;
+    FIXTURE_AWAIT(fixture, is_subscribed, &there);
+    fixture_wait_asleep(fixture, bob, &call);
+    fixture_settle(fixture);
+    fixture_hold_timers(fixture);
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    fixture_wait_answers(fixture, &call, 1);
+    assert_int_equal(call.status, STATUS_OK);
+    assert_int_equal(release(fixture, bob, &call), STATUS_OK);
+    move_bucket(0, true);
+}
+
 static bool are_closed(void *probes)
 {
     return probe_is_closed(probes) && probe_is_closed((struct probe *)probes + 1);
@@ -689,6 +754,7 @@ int main(void)
         CLUSTER_TEST(test_rlock_acquire__of_every_kind_on_all_masters),
         CLUSTER_TEST(test_rlock_list__asks_all_masters),
         CLUSTER_TEST(test_rlock__the_buckets_of_a_master_share_a_connection),
+        CLUSTER_TEST(test_rlock_acquire__waits_at_a_channel_of_the_slot),
         CLUSTER_TEST(test_redis_conn__siblings_lose_their_socket_together),
         CLUSTER_TEST(test_rlock_acquire__waits_are_woken_through_any_node),
         CLUSTER_TEST(test_rlock__resharding_loses_no_lock),

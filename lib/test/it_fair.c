@@ -414,7 +414,7 @@ static void queue_dead(struct fixture *fixture, const char *owner)
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
     redisReply *reply;
 
-    rlock_scripts_init(scripts);
+    rlock_scripts_init(scripts, false);
     reply = server_command(fixture->server,
                            "EVAL %s 4 lock:fence item:7 item:7:queue item:7:beats %d "
                            "9000000000000000 %s 60000 7",

@@ -247,7 +247,7 @@ static void test_acquire_script__finds_its_own_value_and_grants(void **state)
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
     redisReply *reply;
 
-    rlock_scripts_init(scripts);
+    rlock_scripts_init(scripts, false);
     for (int i = 0; i < 2; i++) {
         reply = server_command(
             fixture->server, "EVAL %s 3 lock:fence a b %d 9000000000000000 me:1 me:2 7",
@@ -270,7 +270,7 @@ static void test_acquire_script__does_nothing_when_it_comes_too_late(void **stat
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
     redisReply *reply;
 
-    rlock_scripts_init(scripts);
+    rlock_scripts_init(scripts, false);
     reply = server_command(fixture->server,
                            "EVAL %s 2 lock:fence a %d 1700000000000000 me:1 7",
                            scripts[RLOCK_SCRIPT_ACQUIRE].body, LEASE_MS);

@@ -536,7 +536,7 @@ static void test_scripts__repeated_call_counts_once(void **state)
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
     int64_t fences[2];
 
-    rlock_scripts_init(scripts);
+    rlock_scripts_init(scripts, false);
     for (int i = 0; i < 2; i++) {
         redisReply *reply = server_command(
             fixture->server, "EVAL %s 2 lock:fence a 60000 9000000000000000 me:1 17 7",

@@ -384,7 +384,7 @@ struct proxy *proxy_start(uv_loop_t *loop, const char *server_url)
              (long)getpid(), ++started);
     proxy->target = server_url + UNIX_LEN;
     list_init(&proxy->links);
-    rlock_scripts_init(proxy->scripts);
+    rlock_scripts_init(proxy->scripts, false);
     signal(SIGPIPE, SIG_IGN); /* libuv writes to sides that have just gone */
     uv_pipe_init(loop, &proxy->listener, 0);
     proxy->listener.data = proxy;

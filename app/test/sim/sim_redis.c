@@ -336,7 +336,7 @@ void sim_redis_begin(void)
 {
     memset(&redis, 0, sizeof(redis));
     if (scripts[0].body == NULL)
-        rlock_scripts_init(scripts);
+        rlock_scripts_init(scripts, false);
     sim_keys_begin();
 }
 

@@ -7,7 +7,7 @@ local function leave(name, queue, beats, owner)
   pcall(quit, queue, beats, owner)
   if found == owner or not found then
     local first = head_if_any(queue, beats, ms)
-    if first then redis.pcall('PUBLISH', 'rlock:' .. name, first) end
+    if first then redis.pcall(KEYS.publish or 'PUBLISH', 'rlock:' .. name, first) end
   end
   return found == owner and '1' or '0'
 end

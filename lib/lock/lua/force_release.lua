@@ -7,8 +7,9 @@ end
 local deleted = redis.call('DEL', name)
 if deleted == 1 then
   local first = head_if_any(KEYS[2], KEYS[3], math.floor(now[1] * 1000 + now[2] / 1000))
-  if first then redis.pcall('PUBLISH', 'rlock:' .. name, first) end
-  if is_set or not first then redis.pcall('PUBLISH', 'rlock:' .. name, '') end
-  redis.pcall('PUBLISH', redisson_channel(name), '0')
+  local publish = KEYS.publish or 'PUBLISH'
+  if first then redis.pcall(publish, 'rlock:' .. name, first) end
+  if is_set or not first then redis.pcall(publish, 'rlock:' .. name, '') end
+  redis.pcall(publish, redisson_channel(name), '0')
 end
 return {ARGV[#ARGV], deleted}

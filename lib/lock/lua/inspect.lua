@@ -36,7 +36,8 @@ local function add(name, is_found)
   for _, owner in ipairs(owners or {}) do
     if is_found and not is_ours(owner[1]) then return end
     local channel = type == 'hash' and redisson_channel(name) or 'rlock:' .. name
-    local waiters = redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or -1
+    local count = KEYS.publish and 'SHARDNUMSUB' or 'NUMSUB'
+    local waiters = redis.pcall('PUBSUB', count, channel)[2] or -1
     reply[#reply + 1] = {name, owner[1], owner[2], owner[3], waiters}
   end
   return owners

@@ -15,8 +15,8 @@ local function wake(name, clock, queue, beats, readers)
   local writer = head(queue, beats, '', ms, readers)
   local reader, is_due = first_reader(queue, beats, readers, ms)
   if reader and (is_due or not writer) then
-    redis.pcall('PUBLISH', 'rlock:' .. name, '')
+    redis.pcall(KEYS.publish or 'PUBLISH', 'rlock:' .. name, '')
   elseif writer and not found then
-    redis.pcall('PUBLISH', 'rlock:' .. name, writer)
+    redis.pcall(KEYS.publish or 'PUBLISH', 'rlock:' .. name, writer)
   end
 end

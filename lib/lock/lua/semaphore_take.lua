@@ -10,7 +10,7 @@ local function take(clock, lease_us, holder, serial, wait, permits, name, queue,
     if not queue then return '1' end
     quit(queue, beats, owner)
     first = left > 1 and head_if_any(queue, beats, ms)
-    if first then redis.pcall('PUBLISH', 'rlock:' .. name, first) end
+    if first then redis.pcall(KEYS.publish or 'PUBLISH', 'rlock:' .. name, first) end
     return '1'
   end
   if queue and wait > 0 then join(queue, beats, owner, clock) end

@@ -8,7 +8,7 @@ int main(int argc, char **argv)
 {
     struct redis_script scripts[RLOCK_SCRIPT_COUNT];
 
-    rlock_scripts_init(scripts);
+    rlock_scripts_init(scripts, false);
     for (int i = 0; argc == 2 && i < RLOCK_SCRIPT_COUNT; i++) {
         if (strcmp(scripts[i].name, argv[1]) == 0)
             return fputs(scripts[i].body, stdout) < 0;
