@@ -22,8 +22,8 @@
 #define PERMIT_ACQUIRE     DRAW_FENCES("(#ARGV - 3) / 4") PART("permit_acquire")
 
 /* clang-format off */
-SCRIPT(acquire,           DRAW_FENCES("#KEYS - 1") PART("try_to_set") PART("acquire"));
-SCRIPT(acquire_wait,      DRAW_FENCES("#KEYS - 2") PART("try_to_set") PART("acquire_wait"));
+SCRIPT(acquire,           DRAW_FENCES("#KEYS - 1") PART("set_all") PART("acquire"));
+SCRIPT(acquire_wait,      DRAW_FENCES("#KEYS - 2") PART("set_all") PART("acquire_wait"));
 SCRIPT(release,           PART("publish") PART("release"));
 SCRIPT(renew,             PART("renew"));
 SCRIPT(reentrant_acquire, DRAW_FENCES("#KEYS - 1") PART("reentrant_acquire"));

@@ -3,11 +3,9 @@
 -- Of a cohort, whose locks have a third argument, a grant also reserves a fence for each pass: they
 -- follow its own, behind the fences of the batch.
 local wait, last = 0, fence + count
-local each = (#ARGV - 3) / count
 for i = 1, count do
-  local at = each * (i - 1) + 3
+  local at = owners + each * i
   local passes = each > 2 and ARGV[at + 2] + 0 or 0
-  results[i] = try_to_set(KEYS[i + 2], ARGV[at])
   numbers[i] = fence + i
   if results[i] == '0' then
     numbers[i] = call('PTTL', KEYS[i + 2])

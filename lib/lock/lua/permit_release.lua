@@ -5,7 +5,7 @@ local function release(name, holder, serial, ...)
   live(name, clock)
   local is_ours = redis.call('ZREM', name, holder .. ':' .. serial) == 1
   local is_done, result = pcall(leave, is_ours, clock, holder:sub(1, 37) .. serial, name, ...)
-  return is_done and result or is_ours and 1 or 0
+  return is_done and result or is_ours and '1' or '0'
 end
 local count, results = (#ARGV - 1) / 2, {}
 local keys_each = #KEYS / count
@@ -13,6 +13,6 @@ for i = 1, count do
   local first_key = (i - 1) * keys_each + 1
   local is_done, result = pcall(release, KEYS[first_key], ARGV[2 * i - 1], ARGV[2 * i],
     unpack(KEYS, first_key + 1, first_key + keys_each - 1))
-  results[i] = is_done and result or 0
+  results[i] = is_done and result or '0'
 end
 return ARGV[#ARGV] .. ' ' .. table.concat(results)

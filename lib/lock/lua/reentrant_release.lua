@@ -5,7 +5,7 @@ for i = 1, #KEYS do
   local grant = holder .. ':' .. ARGV[at + 1]
   local is_ours = call('HEXISTS', name, grant) == 1
   if is_ours then redis.call('HDEL', name, grant) end
-  results[i] = is_ours and 1 or 0
+  results[i] = is_ours and '1' or '0'
   if is_ours and call('HINCRBY', name, holder, -1) <= 0 then
     call('DEL', name)
     results[i] = publish(redisson_channel(name), '0')
