@@ -4,7 +4,7 @@ local function take(name, queue, beats, owner, wait, lease, clock)
   local found = redis.call('GET', name)
   if found == owner or not found and (not first or first == owner) then
     redis.call('SET', name, owner, 'PX', lease)
-    quit(queue, beats, owner)
+    if first then quit(queue, beats, owner) end
     return '1'
   end
   if wait > 0 then join(queue, beats, owner, clock) end
