@@ -194,7 +194,8 @@ struct rlock_client {
     uv_idle_cb on_soon;
     uint64_t last_serial;
     struct rlock_stats stats;
-    struct err why; /* the last failure */
+    int64_t stats_us; /* in callbacks of grants: when these arrived; else 0 */
+    struct err why;   /* the last failure */
     char id[RLOCK_CLIENT_ID_LEN + 1];
     unsigned process; /* that opened it */
     uv_loop_t *loop;

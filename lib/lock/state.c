@@ -43,8 +43,14 @@ static void finish(struct rlock *lock, enum rlock_state state, enum status statu
 
 /* -- statistics -- */
 
-static void trace(struct rlock_client *client, const struct rlock *lock,
-                  enum rlock_event event)
+/** For statistics: read once for the grants of a batch and the calls of their callbacks. */
+static int64_t now_us(const struct rlock_client *client)
+{
+    return client->stats_us != 0 ? client->stats_us : clock_mono_us();
+}
+
+static inline void trace(struct rlock_client *client, const struct rlock *lock,
+                         enum rlock_event event)
 {
     size_t tag_len;
 
@@ -52,7 +58,7 @@ static void trace(struct rlock_client *client, const struct rlock *lock,
         return;
     tag_len = rlock_server_of(client, lock)->tag_len;
     client->on_event(lock->name + tag_len, lock->name_len - tag_len, event,
-                     clock_mono_us() - lock->began_us, client->arg);
+                     now_us(client) - lock->began_us, client->arg);
 }
 
 static void count_failure(struct rlock_client *client, const struct rlock *lock,
@@ -80,19 +86,19 @@ static void count_time(struct rlock_times *times, int64_t us)
 
 static void count_grant(struct rlock_client *client, struct rlock *lock)
 {
-    int64_t now_us = clock_mono_us();
+    int64_t granted_us = now_us(client);
 
-    count_time(&client->stats.waits, now_us - lock->began_us);
+    count_time(&client->stats.waits, granted_us - lock->began_us);
     client->stats.granted++;
     client->stats.held++;
     trace(client, lock, RLOCK_EVENT_GRANTED);
-    lock->began_us = now_us;
+    lock->began_us = granted_us;
 }
 
 static void count_end(struct rlock_client *client, const struct rlock *lock)
 {
     client->stats.held--;
-    count_time(&client->stats.holds, clock_mono_us() - lock->began_us);
+    count_time(&client->stats.holds, now_us(client) - lock->began_us);
 }
 
 /** When the lease of an owner was set. */
@@ -112,9 +118,9 @@ static void hold(struct rlock_client *client, struct rlock *lock)
 
 static bool may_pass_on(const struct rlock *lock)
 {
-    int64_t age_us = clock_mono_us() - leased_at_us(lock);
+    int64_t age_us = lock->passes > 0 ? clock_mono_us() - leased_at_us(lock) : PASSES_US;
 
-    return lock->passes > 0 && !lock->in_doubt && age_us < PASSES_US &&
+    return !lock->in_doubt && age_us < PASSES_US &&
            age_us < (int64_t)lock->lease_ms * 100;
 }
 
