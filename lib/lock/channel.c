@@ -154,25 +154,30 @@ static struct rlock_channel *create(struct rlock_server *server, const char *nam
     return channel;
 }
 
-struct rlock_channel *rlock_channel_find(struct rlock_client *client, const char *name,
-                                         size_t name_len)
+struct rlock_channel *rlock_channel_find(struct rlock_client *client,
+                                         const struct rlock *lock)
 {
-    struct rlock_channel *channel = find(&client->channels, name, name_len);
+    char name[RLOCK_CHANNEL_MAX];
+    struct rlock_channel *channel =
+        find(&client->channels, name, lock->kind->channel(lock, name));
 
     return channel == NULL || list_is_empty(&channel->listeners) ? NULL : channel;
 }
 
-struct rlock_channel *rlock_channel_join(struct rlock_server *server, const char *name,
-                                         size_t name_len, struct list *listener)
+struct rlock_channel *rlock_channel_join(struct rlock_client *client,
+                                         const struct rlock *lock, struct list *listener)
 {
-    struct rlock_channel *channel = find(&server->client->channels, name, name_len);
+    char name[RLOCK_CHANNEL_MAX];
+    size_t name_len = lock->kind->channel(lock, name);
+    struct rlock_server *server = rlock_server_of(client, lock);
+    struct rlock_channel *channel = find(&client->channels, name, name_len);
 
     if (server->channels == NULL &&
         rlock_server_connect(server, channel_on_state, channel_on_message,
-                             &server->channels, &server->client->why) != STATUS_OK)
+                             &server->channels, &client->why) != STATUS_OK)
         return NULL;
-    if (server->client->channels.first == NULL)
-        server->client->channels.first = server->channels;
+    if (client->channels.first == NULL)
+        client->channels.first = server->channels;
     if (channel == NULL)
         channel = create(server, name, name_len);
     if (channel == NULL)

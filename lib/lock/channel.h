@@ -31,12 +31,12 @@ void rlock_channels_close(struct rlock_client *client);
 void rlock_channels_clear(struct rlock_channels *channels);
 
 /** NULL: it has no listeners. */
-struct rlock_channel *rlock_channel_find(struct rlock_client *client, const char *name,
-                                         size_t name_len);
+struct rlock_channel *rlock_channel_find(struct rlock_client *client,
+                                         const struct rlock *lock);
 
-/** Add `listener` as the last listener of the channel; NULL: no memory. */
-struct rlock_channel *rlock_channel_join(struct rlock_server *server, const char *name,
-                                         size_t name_len, struct list *listener);
+/** Add `listener` as the last listener of the lock's channel; NULL: no memory. */
+struct rlock_channel *rlock_channel_join(struct rlock_client *client,
+                                         const struct rlock *lock, struct list *listener);
 
 /** The last listener was removed from its list; this may free the channel. */
 void rlock_channel_update(struct rlock_channel *channel);

@@ -85,15 +85,10 @@ static bool is_up(const struct rlock_waiter *waiter)
     return redis_conn_is_up(rlock_server_of(waiter->client, waiter->lock)->conn);
 }
 
-static struct rlock_turns *turns_of(struct rlock_client *client, const char *name,
-                                    size_t name_len)
+static struct rlock_turns *turns_of(struct rlock_client *client, const struct rlock *lock)
 {
-    return &client->waits.turns[rlock_keys_hash(name, name_len) % RLOCK_TURNS];
-}
-
-static struct rlock_turns *turns_at(const struct rlock_channel *channel)
-{
-    return turns_of(channel->server->client, channel->name, channel->name_len);
+    return &client->waits
+                .turns[rlock_keys_hash(lock->name, lock->name_len) % RLOCK_TURNS];
 }
 
 /** Until when the waiter shall not try, since another client's turn has come; or 0. */
@@ -101,7 +96,7 @@ static int64_t yields_until_us(const struct rlock_waiter *waiter)
 {
     if (spins(waiter) || waiter->lock->kind->is_queued)
         return 0;
-    return turns_at(waiter->channel)->yield_until_us;
+    return turns_of(waiter->client, waiter->lock)->yield_until_us;
 }
 
 static int64_t sooner(int64_t a_us, int64_t b_us)
@@ -195,11 +190,7 @@ static struct rlock_waiter *create(struct rlock_client *client)
 
 static bool join_channel(struct rlock_waiter *waiter)
 {
-    char name[RLOCK_CHANNEL_MAX];
-    size_t name_len = waiter->lock->kind->channel(waiter->lock, name);
-
-    waiter->channel = rlock_channel_join(rlock_server_of(waiter->client, waiter->lock),
-                                         name, name_len, &waiter->link);
+    waiter->channel = rlock_channel_join(waiter->client, waiter->lock, &waiter->link);
     return waiter->channel != NULL;
 }
 
@@ -313,15 +304,12 @@ static bool takes_turns(const struct rlock *lock)
 bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock)
 {
     bool is_cohort = lock->kind->is_cohort;
-    char name[RLOCK_CHANNEL_MAX];
-    size_t name_len;
 
     if ((!client->waits.has_turns && !is_cohort) || !takes_turns(lock) ||
         lock->wait_ms == 0 || lock->spin_max_ms > 0)
         return false;
-    name_len = lock->kind->channel(lock, name);
-    return (is_cohort && rlock_channel_find(client, name, name_len) != NULL) ||
-           clock_mono_us() < turns_of(client, name, name_len)->yield_until_us;
+    return (is_cohort && rlock_channel_find(client, lock) != NULL) ||
+           clock_mono_us() < turns_of(client, lock)->yield_until_us;
 }
 
 static void count_turns(struct rlock_turns *turns, unsigned count)
@@ -352,15 +340,12 @@ static bool may_inherit(const struct rlock *heir, const struct rlock *lock)
 struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lock,
                                    bool may_pass_on)
 {
-    char name[RLOCK_CHANNEL_MAX];
     struct rlock_channel *channel;
-    size_t name_len;
 
     if (lock->kind->channel == NULL || client->is_closing ||
         (client->channels.count == 0 && !client->waits.has_turns))
         return NULL;
-    name_len = lock->kind->channel(lock, name);
-    channel = rlock_channel_find(client, name, name_len);
+    channel = rlock_channel_find(client, lock);
     if (channel != NULL && may_pass_on &&
         may_inherit(first_waiter(channel)->lock, lock)) {
         struct rlock *heir = first_waiter(channel)->lock;
@@ -369,8 +354,7 @@ struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lo
         return heir;
     }
     if (takes_turns(lock))
-        count_turns(turns_of(client, name, name_len),
-                    lock->kind->is_cohort ? TURNS_MAX + 1 : 1);
+        count_turns(turns_of(client, lock), lock->kind->is_cohort ? TURNS_MAX + 1 : 1);
     if (channel == NULL)
         return NULL;
     lock->is_counted = takes_turns(lock) && channel->is_subscribed;
@@ -395,22 +379,19 @@ static void count_release(struct rlock_channel *channel, bool has_message)
 void rlock_wait_released(struct rlock_client *client, struct rlock *lock,
                          unsigned hearers)
 {
-    char name[RLOCK_CHANNEL_MAX];
     struct rlock_channel *channel;
     struct rlock_turns *turns;
-    size_t name_len;
 
     if (!takes_turns(lock) || client->is_closing ||
         (hearers == 0 && !lock->is_counted && !client->waits.has_turns))
         return;
-    name_len = lock->kind->channel(lock, name);
-    channel = rlock_channel_find(client, name, name_len);
+    channel = rlock_channel_find(client, lock);
     if (channel != NULL && lock->is_counted)
         count_release(channel, hearers > 0);
     lock->is_counted = false;
     if (channel != NULL && channel->is_subscribed && hearers > 0)
         hearers--; /* this client */
-    turns = turns_of(client, name, name_len);
+    turns = turns_of(client, lock);
     turns->is_contended = hearers > 0;
     if (turns->is_contended)
         client->waits.has_turns = true;
@@ -448,7 +429,8 @@ static bool is_owner(const struct rlock_waiter *waiter, const char *text, size_t
 /** Another client has released the lock, so this one need not yield any more. */
 static void wait_on_release(struct rlock_channel *channel)
 {
-    struct rlock_turns *turns = turns_at(channel);
+    struct rlock_waiter *first = first_waiter(channel);
+    struct rlock_turns *turns = turns_of(first->client, first->lock);
 
     if (channel->own_releases + channel->own_messages > 0) {
         channel->own_messages--; /* the message of a release by this client */
@@ -456,7 +438,7 @@ static void wait_on_release(struct rlock_channel *channel)
     }
     turns->was_taken = true;
     turns->yield_until_us = 0;
-    wake(first_waiter(channel));
+    wake(first);
 }
 
 /** In a queued kind the message is the owner value of the next in line, or empty. */
