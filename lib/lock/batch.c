@@ -95,6 +95,7 @@ static struct rlock_batch *open_batch(struct rlock_client *client,
     batch->is_stale = false;
     batch->confirmation = CONFIRMATION_NONE;
     list_append(&client->batches.classes[op->class_id], &batch->link);
+    rlock_client_wake(client);
     return batch;
 }
 
@@ -136,13 +137,13 @@ enum status rlock_batch_add(struct rlock_client *client, const struct rlock_op *
     struct rlock_batch *batch;
 
     assert(lock->batch == NULL);
-    if (rlock_keys_hold_left_ms(lock) > 0 && op == &lock->kind->release)
+    if (lock->hold_min_ms > 0 && op == &lock->kind->release &&
+        rlock_keys_hold_left_ms(lock) > 0)
         op = &lock->kind->keep;
     batch = find_batch(client, op, lock);
     if (batch == NULL)
         return STATUS_NO_MEMORY;
     place(batch, batch->count++, lock);
-    rlock_client_wake(client);
     return STATUS_OK;
 }
 
@@ -183,12 +184,6 @@ static void batch_on_reply(struct redis_script_call *call, enum status status,
                            const struct redis_reply *reply);
 static void batch_on_send_again(struct redis_script_call *call);
 
-static void write_each(const struct rlock_batch *batch, const char *letters)
-{
-    for (unsigned i = 0; i < batch->count; i++)
-        rlock_keys_write(batch->client, batch->locks[i], letters);
-}
-
 static enum status write_batch(struct rlock_batch *batch)
 {
     struct redis_conn *conn = batch->server->conn;
@@ -199,13 +194,13 @@ static enum status write_batch(struct rlock_batch *batch)
 
     if (status != STATUS_OK)
         return status;
-    rlock_keys_write(batch->client, batch->locks[0], op->shared_keys);
-    write_each(batch, op->keys);
+    rlock_keys_write(batch->server, batch->locks, 1, op->shared_keys);
+    rlock_keys_write(batch->server, batch->locks, batch->count, op->keys);
     if (op->is_grant) {
         redis_conn_arg_uint(conn, batch->lease_ms);
         redis_conn_arg_uint(conn, rlock_server_latest_us(batch->server, batch->sent_us));
     }
-    write_each(batch, op->args);
+    rlock_keys_write(batch->server, batch->locks, batch->count, op->args);
     return redis_script_end(conn, &batch->call);
 }
 

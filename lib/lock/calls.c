@@ -4,6 +4,7 @@
 #include "lock/state.h"
 
 #include <assert.h>
+#include <string.h>
 
 static const char bad_lease[] =
     "lease_ms: must be " TEXT(RLOCK_LEASE_MS_MIN) " to " TEXT(RLOCK_LEASE_MS_MAX);
@@ -18,24 +19,23 @@ static bool is_free_to_use(const struct rlock *lock)
 static void set_up(struct rlock_client *client, struct rlock *lock,
                    const struct rlock_acquire_options *options)
 {
-    *lock = (struct rlock){
-        .kind = options->kind == NULL ? &rlock_plain : options->kind,
-        .on_lost = options->on_lost,
-        .watched = options->watchdog,
-        .lease_ms = options->lease_ms == 0 ? RLOCK_LEASE_MS_DEFAULT : options->lease_ms,
-        .hold_min_ms = options->hold_min_ms,
-        .wait_ms = options->wait_ms,
-        .spin_min_ms = options->spin_min_ms,
-        .spin_max_ms = options->spin_max_ms,
-        .replicas = options->replicas,
-        .replicas_wait_ms = options->replicas_wait_ms,
-        .permits = options->permits,
-        .holder = options->holder,
-        .serial = ++client->last_serial,
-        .process = client->process,
-        .client = client,
-        .began_us = clock_mono_us(),
-    };
+    memset(lock, 0, offsetof(struct rlock, name)); /* find_fault() sets the name */
+    lock->kind = options->kind == NULL ? &rlock_plain : options->kind;
+    lock->on_lost = options->on_lost;
+    lock->watched = options->watchdog;
+    lock->lease_ms = options->lease_ms == 0 ? RLOCK_LEASE_MS_DEFAULT : options->lease_ms;
+    lock->hold_min_ms = options->hold_min_ms;
+    lock->wait_ms = options->wait_ms;
+    lock->spin_min_ms = options->spin_min_ms;
+    lock->spin_max_ms = options->spin_max_ms;
+    lock->replicas = options->replicas;
+    lock->replicas_wait_ms = options->replicas_wait_ms;
+    lock->permits = options->permits;
+    lock->holder = options->holder;
+    lock->serial = ++client->last_serial;
+    lock->process = client->process;
+    lock->client = client;
+    lock->began_us = clock_mono_us();
     list_init(&lock->link);
     list_init(&lock->watch_link);
 }

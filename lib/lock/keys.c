@@ -85,7 +85,7 @@ const char *rlock_keys_set_name(struct rlock_client *client, struct rlock *lock,
     memcpy(mempcpy(lock->name, server->waiting_key, server->tag_len), name, name_len);
     lock->name_len = (uint16_t)(server->tag_len + name_len);
     if (is_key(lock, server->waiting_key, server->fence_key_len) ||
-        is_key(lock, server->waiting_key, strlen(server->waiting_key)))
+        is_key(lock, server->waiting_key, server->fence_key_len + strlen(WAITING_SUFFIX)))
         return "name: is the key of the fence counter, or of the waiters";
     return NULL;
 }
@@ -127,9 +127,7 @@ static uint64_t wait_left_ms(const struct rlock *lock)
 
 uint64_t rlock_keys_hold_left_ms(const struct rlock *lock)
 {
-    int64_t until_us = lock->began_us + (int64_t)lock->hold_min_ms * 1000;
-
-    return lock->hold_min_ms == 0 ? 0 : clock_ms_until(until_us);
+    return clock_ms_until(lock->began_us + (int64_t)lock->hold_min_ms * 1000);
 }
 
 /** The serial of kind getset is the end of the lease by this clock. */
@@ -167,9 +165,11 @@ static void write_one(const struct rlock_server *server, struct rlock *lock, cha
     /* clang-format on */
 }
 
-void rlock_keys_write(struct rlock_client *client, struct rlock *lock,
-                      const char *letters)
+void rlock_keys_write(const struct rlock_server *server, struct rlock *const *locks,
+                      unsigned count, const char *letters)
 {
-    for (; *letters != '\0'; letters++)
-        write_one(rlock_server_of(client, lock), lock, *letters);
+    for (unsigned i = 0; i < count; i++) {
+        for (const char *letter = letters; *letter != '\0'; letter++)
+            write_one(server, locks[i], *letter);
+    }
 }

@@ -35,7 +35,7 @@ size_t rlock_keys_owner(const struct rlock_client *client, uint64_t number,
 uint64_t rlock_keys_hold_left_ms(const struct rlock *lock);
 
 /**
- * Send keys and arguments of a script call, a letter each:
+ * Send keys and arguments of a script call, for each lock these, a letter each:
  *
  *     F  key of the fence counter    o  value of the owner
  *     W  key of the waiters          h  value of the holder
@@ -46,7 +46,7 @@ uint64_t rlock_keys_hold_left_ms(const struct rlock *lock);
  *     g  tag of the bucket           x  passes that the lock may be used for
  *     m  ms to hold it, at least 1   t  time in ms, from which the serial is set
  */
-void rlock_keys_write(struct rlock_client *client, struct rlock *lock,
-                      const char *letters);
+void rlock_keys_write(const struct rlock_server *server, struct rlock *const *locks,
+                      unsigned count, const char *letters);
 
 #endif

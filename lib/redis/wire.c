@@ -39,15 +39,12 @@ static inline bool reserve(struct redis_wire *wire, size_t need)
 
 size_t redis_wire_digits(char out[REDIS_DIGITS_MAX], uint64_t value)
 {
-    char backwards[REDIS_DIGITS_MAX];
-    size_t len = 0;
+    size_t len = 1;
 
-    do {
-        backwards[len++] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
-    for (size_t i = 0; i < len; i++)
-        out[i] = backwards[len - 1 - i];
+    for (uint64_t rest = value; rest >= 10; rest /= 10)
+        len++;
+    for (size_t i = len; i > 0; value /= 10)
+        out[--i] = (char)('0' + value % 10);
     return len;
 }
 
