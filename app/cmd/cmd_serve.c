@@ -8,6 +8,7 @@
 #include "app/core/metrics.h"
 #include "app/http/address.h"
 #include "app/http/http.h"
+#include "app/sale/early_release.h"
 #include "base/clock.h"
 
 #include <pthread.h>
@@ -29,6 +30,7 @@ struct service {
     int listen_fds[WORKERS_MAX];
     struct metrics *metrics[WORKERS_MAX];
     struct all_metrics all_metrics;
+    struct early_release early_release;
     struct worker *workers[WORKERS_MAX];
     struct notify notify;
     const char *reported; /* the last readiness message; NULL: none */
@@ -154,6 +156,7 @@ static void reload(struct service *service)
 
 static enum status start_workers(struct service *service, struct err *reterr)
 {
+    early_release_init(&service->early_release);
     for (size_t i = 0; i < service->count; i++) {
         service->metrics[i] = calloc(1, sizeof(*service->metrics[i]));
         if (service->metrics[i] == NULL)
@@ -168,6 +171,8 @@ static enum status start_workers(struct service *service, struct err *reterr)
                                          .all_metrics = &service->all_metrics};
         enum status status = keys_create(&service->config, &options.keys, reterr);
 
+        if (service->config.early_release == CONFIG_AUTO)
+            options.early_release = &service->early_release;
         if (status == STATUS_OK)
             status = worker_start(&options, &service->workers[i], reterr);
         if (status != STATUS_OK)

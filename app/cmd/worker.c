@@ -332,19 +332,19 @@ static enum status open_servers(struct worker *worker, struct err *reterr)
 static enum status create_sale(struct worker *worker)
 {
     const struct config *config = worker->options.config;
-    struct checkout_options checkout = {
-        .loop = &worker->loop,
-        .locks = worker->locks,
-        .store = worker->store,
-        .metrics = worker->options.metrics,
-        .lease_ms = (uint32_t)config->lock_lease_ms,
-        .lock_wait_ms = (uint32_t)config->lock_wait_ms,
-        .timeout_ms = (uint32_t)config->order_timeout_ms,
-        .batch_max = (size_t)config->batch_max,
-        .vouchers_max = (size_t)config->batch_vouchers,
-        .queue_max = (size_t)config->queue_max,
-        .bypass_locks = config->redis_down == CONFIG_BYPASS,
-        .early_release = config->early_release == CONFIG_AUTO};
+    struct checkout_options checkout = {.loop = &worker->loop,
+                                        .locks = worker->locks,
+                                        .store = worker->store,
+                                        .metrics = worker->options.metrics,
+                                        .lease_ms = (uint32_t)config->lock_lease_ms,
+                                        .lock_wait_ms = (uint32_t)config->lock_wait_ms,
+                                        .timeout_ms = (uint32_t)config->order_timeout_ms,
+                                        .batch_max = (size_t)config->batch_max,
+                                        .vouchers_max = (size_t)config->batch_vouchers,
+                                        .queue_max = (size_t)config->queue_max,
+                                        .bypass_locks =
+                                            config->redis_down == CONFIG_BYPASS,
+                                        .early_release = worker->options.early_release};
     const struct stats_options stats = {.loop = &worker->loop,
                                         .conn = worker->stats_conn,
                                         .all_metrics = worker->options.all_metrics,

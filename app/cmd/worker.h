@@ -25,6 +25,7 @@ struct worker_options {
     int listen_fd;            /* owned by the worker */
     struct metrics *metrics;
     const struct all_metrics *all_metrics;
+    struct early_release *early_release; /* NULL: never */
 };
 
 /**

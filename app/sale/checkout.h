@@ -9,6 +9,7 @@
 #include "app/core/metrics.h"
 #include "app/core/model.h"
 #include "app/sale/catalogue.h"
+#include "app/sale/early_release.h"
 #include "app/store/store.h"
 #include "base/attributes.h"
 #include "lock/rlock.h"
@@ -26,12 +27,12 @@ struct checkout_options {
     struct metrics *metrics;
     uint32_t lease_ms;
     uint32_t lock_wait_ms;
-    uint32_t timeout_ms; /* from a request's arrival to its answer */
-    size_t batch_max;    /* orders of a voucher in one transaction */
-    size_t vouchers_max; /* vouchers in one transaction */
-    size_t queue_max;    /* requests in flight */
-    bool bypass_locks;   /* while Redis is down: sell without locks */
-    bool early_release; /* if orders then wait less: free a row before they are durable */
+    uint32_t timeout_ms;                 /* from a request's arrival to its answer */
+    size_t batch_max;                    /* orders of a voucher in one transaction */
+    size_t vouchers_max;                 /* vouchers in one transaction */
+    size_t queue_max;                    /* requests in flight */
+    bool bypass_locks;                   /* while Redis is down: sell without locks */
+    struct early_release *early_release; /* shared by the workers; NULL: never */
 };
 
 #define CHECKOUT_TRACE_BYTES 160

@@ -468,14 +468,14 @@ static void checkout_on_released(void *arg)
     queues_update(&checkout->queues, queue);
 }
 
-static void note_waits(struct checkout *checkout, const struct batch *batch)
+static void note_waits(const struct checkout *checkout, const struct batch *batch)
 {
     int64_t now_us = clock_mono_us();
     int64_t waited_us = 0;
 
     for (size_t i = 0; i < batch->orders.count; i++)
         waited_us += now_us - batch_item(batch, i)->arrived_us;
-    early_release_note(&checkout->early_release, batch->orders.released != NULL,
+    early_release_note(checkout->options.early_release, batch->orders.released != NULL,
                        batch->orders.count, waited_us, batch->sent_us, now_us);
 }
 
@@ -503,7 +503,8 @@ static void checkout_on_placed(enum status status,
         if (!batch->is_released)
             queue_note_time(batch->queue, took_us, false, checkout_timeout_us(checkout));
         gather_begin(checkout, batch);
-        note_waits(checkout, batch);
+        if (checkout->options.early_release != NULL)
+            note_waits(checkout, batch);
         batch_apply_verdicts(batch);
         batch_end(batch);
         break;
@@ -533,9 +534,9 @@ static bool may_release_early(const struct checkout *checkout)
 {
     int64_t commit_us = store_commit_us(checkout->options.store);
 
-    return checkout->options.early_release && checkout->in_flight > 1 &&
+    return checkout->options.early_release != NULL && checkout->in_flight > 1 &&
            (commit_us == 0 || commit_us >= EARLY_COMMIT_US) &&
-           early_release_is_on(&checkout->early_release);
+           early_release_is_on(checkout->options.early_release);
 }
 
 /* Batches of different vouchers, in one transaction. Empties the bundle. */

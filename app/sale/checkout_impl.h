@@ -4,7 +4,6 @@
 
 #include "app/core/queues.h"
 #include "app/sale/checkout.h"
-#include "app/sale/early_release.h"
 #include "base/closing.h"
 
 #define KEY_BYTES 80
@@ -54,7 +53,6 @@ struct checkout {
         int64_t until_us;
         size_t count; /* queued orders that end the delay */
     } gather;
-    struct early_release early_release;
     struct queues queues;
     struct list unlocking; /* items, by state_since_us */
     struct list deadlines; /* items, by arrived_us */

@@ -5,16 +5,19 @@
  * and costs Postgres a second transaction. That pays where a commit waits for a disk or a
  * standby, and not where it waits for a core: neither the client nor Postgres can tell these
  * apart by a commit's time. So both ways are tried, and the one by which the orders wait less is
- * kept. Used by the thread of its checkout only; all zero is a good start: early.
+ * kept. All workers share it, because they share the rows of the vouchers. Any thread may call
+ * these functions.
  */
 #ifndef EARLY_RELEASE_H
 #define EARLY_RELEASE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct early_release {
+    pthread_mutex_t mutex;
     int gain;             /* of releasing early, in thousandths; see judge() */
     bool is_trial;        /* of the way that seems worse */
     int64_t trial_at_us;  /* the next one */
@@ -24,8 +27,11 @@ struct early_release {
     size_t orders, batches;
 };
 
+/** At first every batch releases its row early. */
+void early_release_init(struct early_release *early);
+
 /** Should the next batch release its row early? */
-bool early_release_is_on(const struct early_release *early);
+bool early_release_is_on(struct early_release *early);
 
 /** Count a batch that was sent at `sent_us` and is durable `now_us`. Its orders have waited
  *  `waited_us` altogether. */

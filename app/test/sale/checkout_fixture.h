@@ -207,6 +207,7 @@ static inline void on_answer(enum outcome outcome, const struct order *order, vo
 static inline int open_with(void **state, bool bypass, size_t batch_max,
                             bool early_release)
 {
+    static struct early_release early;
     struct checkout_options options = {.loop = &fixture.loop,
                                        .metrics = &fixture.metrics,
                                        .lease_ms = 30000,
@@ -216,8 +217,9 @@ static inline int open_with(void **state, bool bypass, size_t batch_max,
                                        .vouchers_max = 3,
                                        .queue_max = QUEUE_MAX,
                                        .bypass_locks = bypass,
-                                       .early_release = early_release};
+                                       .early_release = early_release ? &early : NULL};
 
+    early_release_init(&early);
     memset(&fixture, 0, sizeof(fixture));
     memset(&fake_store, 0, sizeof(fake_store));
     memset(&fake_locks, 0, sizeof(fake_locks));

@@ -50,7 +50,7 @@ static void run_until_trial(int64_t early_us, int64_t plain_us)
 static int reset(void **state)
 {
     *state = &early;
-    early = (struct early_release){0};
+    early_release_init(&early);
     now_us = 1000 * SECOND;
     return 0;
 }
@@ -132,6 +132,15 @@ static void test_early_release__does_not_judge_by_few_orders(void **state UNUSED
     }
 }
 
+static void test_early_release__does_not_judge_by_a_short_time(void **state UNUSED)
+{
+    for (int i = 0; i < 100; i++) {
+        assert_false(early.is_trial);
+        now_us += MS;
+        early_release_note(&early, true, ORDERS, ORDERS * CYCLE_US, now_us, now_us);
+    }
+}
+
 /* The waits before an idle time are not compared with those after it. */
 static void test_early_release__ends_a_trial_when_idle(void **state UNUSED)
 {
@@ -152,6 +161,7 @@ int main(void)
         cmocka_unit_test_setup(test_early_release__one_bad_trial_changes_nothing, reset),
         cmocka_unit_test_setup(test_early_release__counts_batches_of_its_window, reset),
         cmocka_unit_test_setup(test_early_release__does_not_judge_by_few_orders, reset),
+        cmocka_unit_test_setup(test_early_release__does_not_judge_by_a_short_time, reset),
         cmocka_unit_test_setup(test_early_release__ends_a_trial_when_idle, reset),
     };
 
