@@ -295,6 +295,34 @@ static void test_rlock_extend__without_memory_leaves_the_lock_held(void **state)
     assert_false(server_has(fixture->server, "item:7"));
 }
 
+/** The first member answers from inside the call, which must not end the round. */
+static void test_rlock_group_extend__without_memory_leaves_the_group_held(void **state)
+{
+    struct scene scene = {.fixture = *state, .client = fixture_client(*state)};
+    struct rlock_member members[] = {
+        {.client = scene.client, .name = "a", .name_len = 1},
+        {.client = scene.client, .name = "b", .name_len = 1},
+    };
+    struct rlock_group_options options = {.lease_ms = LEASE_MS};
+    struct call other = {0};
+    struct step step = {0};
+
+    assert_int_equal(rlock_group_create(members, 2, RLOCK_GROUP_ALL, &step.group, NULL),
+                     STATUS_OK);
+    rlock_group_acquire(step.group, &options, torture_on_group, &step);
+    assert_int_equal(settle(&scene, &step), STATUS_OK);
+    call_acquire(scene.client, &other, "item:8", LEASE_MS); /* it has the spare batch */
+    torture_fail(1, 2);
+    rlock_group_extend(step.group, LEASE_MS / 2, torture_on_group, &step);
+    assert_true(torture_stop());
+    assert_int_equal(step.answers, 0);
+    assert_int_equal(settle(&scene, &step), STATUS_NO_MEMORY);
+    assert_true(rlock_group_is_held(step.group));
+    rlock_group_release(step.group, torture_on_group, &step);
+    assert_int_equal(settle(&scene, &step), STATUS_OK);
+    rlock_group_free(step.group);
+}
+
 /* -- synchronous -- */
 
 static void use_sync(void *arg)
@@ -338,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_client__survives_the_failure_of_each_allocation),
         FIXTURE_TEST(test_rlock_extend__without_memory_leaves_the_lock_held),
+        FIXTURE_TEST(test_rlock_group_extend__without_memory_leaves_the_group_held),
         SYNC_TEST(test_rlock_sync__survives_the_failure_of_each_allocation),
     };
 
