@@ -2,7 +2,8 @@
 -- waits. A release publishes only if that key exists, so locks without waiters do not pay for it.
 -- Of a cohort, whose locks have a third argument, a grant also reserves a fence for each pass: they
 -- follow its own, behind the fences of the batch.
-local wait, last = 0, fence + count
+local all, wait, last = table.concat(results), 0, fence + count
+if each == 2 and not all:find('0', 1, true) then return {ARGV[#ARGV], clock, fence, all} end
 for i = 1, count do
   local at = owners + each * i
   local passes = each > 2 and ARGV[at + 2] + 0 or 0
@@ -16,7 +17,7 @@ for i = 1, count do
   end
 end
 if last > fence + count then redis.call('INCRBY', KEYS[1], last - fence - count) end
-if wait > math.max(0, redis.call('PTTL', KEYS[2])) then
+if wait > 0 and wait > redis.call('PTTL', KEYS[2]) then
   redis.call('SET', KEYS[2], '', 'PX', wait)
 end
-return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}
+return {ARGV[#ARGV], clock, fence, all, numbers}
