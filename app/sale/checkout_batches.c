@@ -47,7 +47,6 @@
 #define TRIES_MAX         5  /* transactions of an order that may fail at once */
 #define PRINT_QUEUES_MAX  20
 #define GATHER_MAX_US     2000  /* a batch is delayed this long to become larger */
-#define EARLY_COMMIT_US   1000  /* commits that take as long are worth an early release */
 #define GATHER_MIN_ORDERS 16    /* orders of a batch after which the next is delayed */
 #define BUNDLE_GATHER_US  10000 /* their orders wait this long for the one under way */
 #define BUNDLED_MAX       63    /* orders of a voucher in it */
@@ -277,8 +276,8 @@ static struct queue *next_queue(struct checkout *checkout)
     return queue;
 }
 
-/* Another shared transaction gains from waiting for the one under way: until that ends, or on a
-   slow disk until as many orders wait as are under way. */
+/* Another shared transaction gains from waiting for the one under way: until that ends, or if
+   rows are released early until as many orders wait as are under way. */
 static bool bundle_is_small(const struct checkout *checkout)
 {
     size_t enough =
@@ -528,14 +527,10 @@ static void checkout_on_placed(enum status status,
     }
 }
 
-/* A batch that nobody waits for gains nothing from an early release, nor does one on a fast
-   disk. A commit is timed by an early batch from time to time. */
+/* A batch that nobody waits for gains nothing from an early release. */
 static bool may_release_early(const struct checkout *checkout)
 {
-    int64_t commit_us = store_commit_us(checkout->options.store);
-
     return checkout->options.early_release != NULL && checkout->in_flight > 1 &&
-           (commit_us == 0 || commit_us >= EARLY_COMMIT_US) &&
            early_release_is_on(checkout->options.early_release);
 }
 

@@ -134,9 +134,6 @@ struct store_batch {
     struct voucher_snapshot snapshot; /* voucher_id 0: none */
 };
 
-/** How long commits take, by those of early batches; 0: unknown, or known for a while only. */
-int64_t store_commit_us(const struct store *store);
-
 /** How many batches, of slow vouchers or of others, the lanes can take now. */
 unsigned store_batch_room(const struct store *store, bool is_slow);
 

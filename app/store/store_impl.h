@@ -33,7 +33,6 @@ struct batch_call {
     struct store_query barrier;
     bool has_barrier;
     struct err why;
-    int64_t placed_us;
 };
 
 /** Keys of one voucher, looked up by one query. */
@@ -135,9 +134,7 @@ struct store {
     bool is_up, is_state_reported;
     bool is_refused; /* the reported reason is what a server said */
     bool is_closed;
-    int64_t commit_us;       /* moving average of the barriers */
-    int64_t commit_noted_us; /* when the last one was noted */
-    struct list reserve;     /* of `reserved`, by the link of its query */
+    struct list reserve; /* of `reserved`, by the link of its query */
     struct batch_call reserved[STORE_RESERVE]; /* blocks for when memory is out */
     struct closing closing;
     void (*closed)(void *arg);

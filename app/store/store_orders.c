@@ -12,8 +12,6 @@
 
 #include <stdlib.h>
 
-#define COMMIT_KNOWN_US  1000000
-#define COMMIT_WEIGHT    8 /* of the average of commits */
 #define MALFORMED        "malformed answer of the database"
 #define RETIRE_AGAIN_MS  5
 #define LOOKUP_MAX       1000 /* keys in one query */
@@ -230,7 +228,6 @@ static void store_on_placed(struct store_query *query, enum status status,
     else
         call->why = *why;
     call->call.status = status;
-    call->placed_us = clock_mono_us();
     LIST_EACH_SAFE(struct store_batch, batch, &call->batches, link) {
         if (status == STATUS_OK && batch->status == STATUS_BUSY)
             answer_batch(call, batch, STATUS_BUSY);
@@ -246,23 +243,12 @@ static void store_on_barrier(struct store_query *query, enum status status,
                              const PGresult *result UNUSED, const struct err *why)
 {
     struct batch_call *call = list_item(query, struct batch_call, barrier);
-    struct store *store = call->call.store;
-    int64_t now_us = clock_mono_us();
 
-    if (call->call.status == STATUS_OK && status == STATUS_OK) {
-        store->commit_us += (now_us - call->placed_us - store->commit_us) / COMMIT_WEIGHT;
-        store->commit_noted_us = now_us;
-    } else if (call->call.status == STATUS_OK) {
+    if (call->call.status == STATUS_OK && status != STATUS_OK) {
         call->call.status = status == STATUS_CANCELLED ? status : STATUS_IO;
         call->why = *why;
     }
     answer_batches(call, call->call.status);
-}
-
-int64_t store_commit_us(const struct store *store)
-{
-    return clock_mono_us() - store->commit_noted_us < COMMIT_KNOWN_US ? store->commit_us
-                                                                      : 0;
 }
 
 /* Batches of slow vouchers take the first half of the lanes only, the others take the last

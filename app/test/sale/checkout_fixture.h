@@ -29,7 +29,6 @@
 static struct {
     unsigned room, slow_room;
     int64_t created_us; /* of the orders in the answers */
-    int64_t commit_us;
     size_t count;
     struct call {
         int64_t voucher_id;
@@ -70,11 +69,6 @@ static inline void keep_call(const struct store_batch *batch, store_batch_cb cal
     fake_store.calls[fake_store.count++] = (struct call){
         batch->voucher_id, batch->placements, batch->count, callback,       batch->arg,
         is_lookup,         batch->is_slow,    is_behind,    batch->released};
-}
-
-int64_t store_commit_us(const struct store *store UNUSED)
-{
-    return fake_store.commit_us;
 }
 
 void store_place_orders(struct store *store UNUSED, struct list *batches,
@@ -259,7 +253,6 @@ static inline int open_releasing_checkout(void **state)
 {
     int status = open_with(state, false, 8, true);
 
-    fake_store.commit_us = 3000;
     fake_store.room = 2;
     return status;
 }
