@@ -317,7 +317,7 @@ static void complete(struct rlock_batch *batch, enum status status)
         .status = status, .sent_us = batch->sent_us, .is_stale = batch->is_stale};
 
     if (batch->op->is_grant)
-        batch->client->stats_us = clock_mono_us();
+        result.granted_us = clock_mono_us();
     for (unsigned i = 0; i < batch->count; i++) {
         struct rlock *lock = batch->locks[i];
 
@@ -332,7 +332,6 @@ static void complete(struct rlock_batch *batch, enum status status)
         }
         batch->op->on_result(batch->client, lock, &result);
     }
-    batch->client->stats_us = 0;
     recycle(batch);
     check_completed(batch->client);
 }

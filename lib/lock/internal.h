@@ -42,6 +42,7 @@ struct rlock_result {
     bool is_stale;        /* a grant whose fence is smaller than an earlier one */
     int64_t sent_us;      /* clock_mono_us() when it was first sent */
     int64_t fence;        /* of a grant */
+    int64_t granted_us;   /* when the client learnt of its grants: once per batch */
     int64_t remaining_ms; /* STATUS_BUSY: of the owner's lease; below 0: not known */
     unsigned hearers;     /* clients that got the message of a release */
     const struct redis_reply *reply; /* of a query that is STATUS_OK */
@@ -194,8 +195,7 @@ struct rlock_client {
     uv_idle_cb on_soon;
     uint64_t last_serial;
     struct rlock_stats stats;
-    int64_t stats_us; /* in callbacks of grants: when these arrived; else 0 */
-    struct err why;   /* the last failure */
+    struct err why; /* the last failure */
     char id[RLOCK_CLIENT_ID_LEN + 1];
     unsigned process; /* that opened it */
     uv_loop_t *loop;

@@ -43,12 +43,6 @@ static void finish(struct rlock *lock, enum rlock_state state, enum status statu
 
 /* -- statistics -- */
 
-/** For statistics: read once for the grants of a batch and the calls of their callbacks. */
-static int64_t now_us(const struct rlock_client *client)
-{
-    return client->stats_us != 0 ? client->stats_us : clock_mono_us();
-}
-
 static inline void trace(struct rlock_client *client, const struct rlock *lock,
                          enum rlock_event event)
 {
@@ -58,7 +52,7 @@ static inline void trace(struct rlock_client *client, const struct rlock *lock,
         return;
     tag_len = rlock_server_of(client, lock)->tag_len;
     client->on_event(lock->name + tag_len, lock->name_len - tag_len, event,
-                     now_us(client) - lock->began_us, client->arg);
+                     clock_mono_us() - lock->began_us, client->arg);
 }
 
 static void count_failure(struct rlock_client *client, const struct rlock *lock,
@@ -84,10 +78,9 @@ static void count_time(struct rlock_times *times, int64_t us)
     times->sum_us += (uint64_t)us;
 }
 
-static void count_grant(struct rlock_client *client, struct rlock *lock)
+static void count_grant(struct rlock_client *client, struct rlock *lock,
+                        int64_t granted_us)
 {
-    int64_t granted_us = now_us(client);
-
     count_time(&client->stats.waits, granted_us - lock->began_us);
     client->stats.granted++;
     client->stats.held++;
@@ -98,7 +91,7 @@ static void count_grant(struct rlock_client *client, struct rlock *lock)
 static void count_end(struct rlock_client *client, const struct rlock *lock)
 {
     client->stats.held--;
-    count_time(&client->stats.holds, now_us(client) - lock->began_us);
+    count_time(&client->stats.holds, clock_mono_us() - lock->began_us);
 }
 
 /** When the lease of an owner was set. */
@@ -107,10 +100,10 @@ static int64_t leased_at_us(const struct rlock *lock)
     return lock->safe_until_us - safe_until_us(0, lock->lease_ms);
 }
 
-static void hold(struct rlock_client *client, struct rlock *lock)
+static void hold(struct rlock_client *client, struct rlock *lock, int64_t granted_us)
 {
     rlock_watchdog_set(client, lock, leased_at_us(lock));
-    count_grant(client, lock);
+    count_grant(client, lock, granted_us);
     finish(lock, RLOCK_HELD, STATUS_OK);
 }
 
@@ -140,7 +133,7 @@ static void pass_on(struct rlock_client *client, struct rlock *lock, struct rloc
 static void end_pass(struct rlock_client *client, struct rlock *lock)
 {
     if (lock->status == STATUS_OK && !client->is_closing) {
-        hold(client, lock);
+        hold(client, lock, clock_mono_us());
         return;
     }
     rlock_orphan_now(client, lock);
@@ -237,7 +230,7 @@ static void grant(struct rlock_client *client, struct rlock *lock,
     if (lock->passes > 0 && !rlock_server_saw_fences(rlock_server_of(client, lock),
                                                      lock->fence - 1, lock->passes + 1u))
         lock->passes = 0;
-    hold(client, lock);
+    hold(client, lock, result->granted_us);
 }
 
 static void fail_acquire(struct rlock_client *client, struct rlock *lock,

@@ -1,4 +1,5 @@
 /* it_stats.c - what a client counts and reports. */
+#include "base/clock.h"
 #include "test/waits.h"
 
 #include <string.h>
@@ -76,6 +77,47 @@ static void test_rlock_client_stats__tell_how_long_locks_were_held(void **state)
     assert_int_equal(sum_of(&stats.holds), 2);
     assert_int_equal(stats.holds.buckets[BUCKET], 2);
     ASSERT_NUMBER(stats.holds.sum_us, >=, 2 * HELD_MS * 1000);
+}
+
+enum { WORK_MS = 100 };
+
+struct job {
+    struct rlock_client *client;
+    unsigned ended;
+};
+
+static void it_stats_on_released(struct rlock *lock, enum status status, void *arg)
+{
+    struct job *job = arg;
+
+    (void)lock;
+    assert_int_equal(status, STATUS_OK);
+    job->ended++;
+}
+
+static void it_stats_on_acquired(struct rlock *lock, enum status status, void *arg)
+{
+    struct job *job = arg;
+
+    assert_int_equal(status, STATUS_OK);
+    clock_shift_us(WORK_MS * 1000LL);
+    rlock_release(job->client, lock, it_stats_on_released, job);
+}
+
+static void test_rlock_client_stats__count_the_work_of_callbacks_as_held(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
+    struct job job = {.client = fixture_client(fixture)};
+    struct rlock lock = {0};
+    struct rlock_stats stats;
+
+    rlock_acquire(job.client, &lock, NAME, strlen(NAME), &options, it_stats_on_acquired,
+                  &job);
+    fixture_wait_count(fixture, &job.ended, 1);
+    stats = stats_of(job.client);
+    assert_int_equal(sum_of(&stats.holds), 1);
+    ASSERT_NUMBER(stats.holds.sum_us, >=, WORK_MS * 1000);
 }
 
 static void test_rlock_client_stats__count_lost_locks_as_held_no_more(void **state)
@@ -202,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_rlock_client_stats__tell_how_long_grants_took),
         FIXTURE_TEST(test_rlock_client_stats__tell_how_long_locks_were_held),
+        FIXTURE_TEST(test_rlock_client_stats__count_the_work_of_callbacks_as_held),
         FIXTURE_TEST(test_rlock_client_stats__count_lost_locks_as_held_no_more),
         FIXTURE_TEST(test_rlock_client_stats__count_the_waiters_of_now),
         FIXTURE_TEST(test_rlock_client_stats__keep_the_last_failure_of_each_status),
