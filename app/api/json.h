@@ -6,7 +6,6 @@
 #define JSON_H
 
 #include "app/core/model.h"
-#include "base/attributes.h"
 #include "base/status.h"
 
 #include <jansson.h>

@@ -19,7 +19,6 @@
 
 #include "app/core/config.h"
 #include "app/core/model.h"
-#include "base/attributes.h"
 #include "base/err.h"
 
 #define AUTH_TOKEN_BYTES_MAX  4096

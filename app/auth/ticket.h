@@ -14,7 +14,6 @@
 #define TICKET_H
 
 #include "app/core/model.h"
-#include "base/attributes.h"
 #include "base/err.h"
 
 #include <stdbool.h>

@@ -2,7 +2,6 @@
 #ifndef CONFIG_H
 #define CONFIG_H
 
-#include "base/attributes.h"
 #include "base/err.h"
 
 #include <stdbool.h>

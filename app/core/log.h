@@ -3,7 +3,6 @@
 #ifndef LOG_H
 #define LOG_H
 
-#include "base/attributes.h"
 #include "base/err.h"
 
 #include <stdbool.h>

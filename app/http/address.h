@@ -6,7 +6,6 @@
 #ifndef ADDRESS_H
 #define ADDRESS_H
 
-#include "base/attributes.h"
 #include "base/err.h"
 
 #include <stdbool.h>

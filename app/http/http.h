@@ -12,7 +12,6 @@
 
 #include "app/core/model.h"
 #include "app/http/address.h"
-#include "base/attributes.h"
 #include "base/err.h"
 #include "base/list.h"
 

@@ -8,7 +8,6 @@
 #ifndef DATABASE_URL_H
 #define DATABASE_URL_H
 
-#include "base/attributes.h"
 #include "base/err.h"
 
 #include <stdbool.h>

@@ -5,7 +5,6 @@
 #define DB_H
 
 #include "app/core/embed.h"
-#include "base/attributes.h"
 #include "base/err.h"
 
 #include <stdbool.h>

@@ -2,7 +2,6 @@
 #ifndef DB_IMPL_H
 #define DB_IMPL_H
 
-#include "base/attributes.h"
 #include "base/err.h"
 
 #include <libpq-fe.h>

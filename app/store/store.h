@@ -35,7 +35,6 @@
 #define STORE_H
 
 #include "app/core/metrics.h"
-#include "base/attributes.h"
 #include "base/err.h"
 #include "base/list.h"
 

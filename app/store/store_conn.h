@@ -14,7 +14,6 @@
 #include "app/store/database_url.h"
 #include "app/store/store_codec.h"
 #include "app/store/store_statements.h"
-#include "base/attributes.h"
 #include "base/closing.h"
 #include "base/err.h"
 #include "base/list.h"

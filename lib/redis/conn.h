@@ -21,7 +21,6 @@
 #ifndef REDIS_CONN_H
 #define REDIS_CONN_H
 
-#include "base/attributes.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "redis/reply.h"

@@ -2,7 +2,6 @@
 #ifndef REDIS_DISCOVERY_H
 #define REDIS_DISCOVERY_H
 
-#include "base/attributes.h"
 #include "base/err.h"
 #include "redis/reply.h"
 #include "redis/url.h"

@@ -10,7 +10,6 @@
 #ifndef REDIS_SOCKET_H
 #define REDIS_SOCKET_H
 
-#include "base/attributes.h"
 #include "base/err.h"
 #include "redis/reply.h"
 #include "redis/tls.h"

@@ -2,7 +2,6 @@
 #ifndef REDIS_URL_H
 #define REDIS_URL_H
 
-#include "base/attributes.h"
 #include "base/err.h"
 
 #include <stdbool.h>
