@@ -387,15 +387,6 @@ static bool read_grant(struct rlock_batch *batch, const struct redis_reply *repl
            (take_results(batch, results, len) && read_numbers(batch, reply));
 }
 
-/** Nothing was done: the server hung, or its clock was not known well enough. */
-static void complete_late(struct rlock_batch *batch)
-{
-    if (clock_mono_us() < batch->sent_us + (int64_t)batch->client->timeout_ms * 1000)
-        send_again(batch);
-    else
-        complete(batch, STATUS_TIMEOUT);
-}
-
 static struct rlock_batch *find_confirming(struct rlock_client *client,
                                            enum confirmation confirmation)
 {
@@ -477,23 +468,21 @@ static void confirm_replicas(struct rlock_client *client)
     confirm_replicas(client);
 }
 
-static bool needs_confirmation(const struct rlock_batch *batch)
-{
-    return batch->op->is_grant && batch->replicas > 0 &&
-           memchr(batch->results, '1', batch->count) != NULL;
-}
-
 static void complete_by_reply(struct rlock_batch *batch, const struct redis_reply *reply)
 {
+    int64_t timeout_us = batch->client->timeout_ms * INT64_C(1000);
     bool is_late = false;
     bool is_read = batch->op->is_grant ? read_grant(batch, reply, &is_late)
                                        : read_results(batch, reply);
 
     if (!is_read) {
         complete(batch, STATUS_IO); /* what happened is unknown */
+    } else if (is_late && clock_mono_us() < batch->sent_us + timeout_us) {
+        send_again(batch); /* the server hung, or its clock was not known well enough */
     } else if (is_late) {
-        complete_late(batch);
-    } else if (needs_confirmation(batch)) {
+        complete(batch, STATUS_TIMEOUT); /* nothing was done */
+    } else if (batch->op->is_grant && batch->replicas > 0 &&
+               memchr(batch->results, '1', batch->count) != NULL) {
         batch->confirmation = CONFIRMATION_NEEDED;
         confirm_replicas(batch->client);
     } else {

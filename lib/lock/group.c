@@ -98,14 +98,6 @@ static uint64_t lease_ms(const struct rlock_group *group)
     return lease == 0 ? RLOCK_LEASE_MS_DEFAULT : lease;
 }
 
-static void lose(struct rlock_group *group)
-{
-    group->state = GROUP_LOST;
-    rlock_round_abandon(group);
-    if (group->options.on_lost != NULL)
-        group->options.on_lost(group, STATUS_LOST, group->lost_arg);
-}
-
 static void group_on_member_lost(struct rlock *lock UNUSED, enum status status UNUSED,
                                  void *arg)
 {
@@ -113,8 +105,12 @@ static void group_on_member_lost(struct rlock *lock UNUSED, enum status status U
     struct rlock_group *group = member->group;
 
     member->status = STATUS_TIMEOUT; /* in a try it no longer counts */
-    if (group->state == GROUP_HELD && count_held(group) < group->needed)
-        lose(group);
+    if (group->state != GROUP_HELD || count_held(group) >= group->needed)
+        return;
+    group->state = GROUP_LOST;
+    rlock_round_abandon(group);
+    if (group->options.on_lost != NULL)
+        group->options.on_lost(group, STATUS_LOST, group->lost_arg);
 }
 
 static void acquire_member(struct group_member *member, uint32_t wait_ms)
@@ -155,18 +151,12 @@ static void pause_then(struct rlock_group *group, uint32_t max_ms,
     rlock_round_pause(group, within(ms, 0, left_ms(group)));
 }
 
-/** Whether another try may end differently. */
-static bool is_worth_trying(enum status status)
-{
-    return status != STATUS_INVALID && status != STATUS_CANCELLED &&
-           status != STATUS_NO_MEMORY;
-}
-
 static void group_end_undo(struct rlock_group *group)
 {
     bool has_busy = group->need == RLOCK_GROUP_ALL && group->busy != NULL;
 
-    if (!is_worth_trying(group->status) || left_ms(group) == 0)
+    if (group->status == STATUS_INVALID || group->status == STATUS_CANCELLED ||
+        group->status == STATUS_NO_MEMORY || left_ms(group) == 0)
         answer(group, GROUP_IDLE, group->status);
     else if (!has_busy)
         pause_then(group, RETRY_MS_MAX, group_try_all);
@@ -385,12 +375,6 @@ const struct err *rlock_group_why(const struct rlock_group *group, size_t index)
     return &group->members[index].why;
 }
 
-static bool is_same(const struct rlock_member *a, const struct rlock_member *b)
-{
-    return a->client == b->client && a->name_len == b->name_len &&
-           memcmp(a->name, b->name, a->name_len) == 0;
-}
-
 static enum status check_member(const struct rlock_member *members, size_t index,
                                 enum rlock_group_need need, struct err *reterr)
 {
@@ -402,7 +386,9 @@ static enum status check_member(const struct rlock_member *members, size_t index
     if (member->client->loop != members->client->loop)
         return err_set(reterr, STATUS_INVALID, "lock group: clients of different loops");
     for (size_t i = 0; i < index; i++) {
-        if (is_same(&members[i], member))
+        if (members[i].client == member->client &&
+            members[i].name_len == member->name_len &&
+            memcmp(members[i].name, member->name, member->name_len) == 0)
             return err_set(reterr, STATUS_INVALID,
                            "lock group: members %zu and %zu are the same", i, index);
         if (need == RLOCK_GROUP_MAJORITY && members[i].client == member->client)
@@ -429,15 +415,6 @@ static enum status check(const struct rlock_member *members, size_t count,
     return STATUS_OK;
 }
 
-static void set_member(struct rlock_group *group, struct group_member *member,
-                       const struct rlock_member *from)
-{
-    member->group = group;
-    member->client = from->client;
-    member->name_len = from->name_len;
-    memcpy(member->name, from->name, from->name_len);
-}
-
 enum status rlock_group_create(const struct rlock_member *members, size_t count,
                                enum rlock_group_need need, struct rlock_group **ret_group,
                                struct err *reterr)
@@ -456,8 +433,12 @@ enum status rlock_group_create(const struct rlock_member *members, size_t count,
     group->needed = group->count;
     if (need == RLOCK_GROUP_MAJORITY)
         group->needed = group->count / 2 + 1;
-    for (size_t i = 0; i < count; i++)
-        set_member(group, &group->members[i], &members[i]);
+    for (size_t i = 0; i < count; i++) {
+        group->members[i].group = group;
+        group->members[i].client = members[i].client;
+        group->members[i].name_len = members[i].name_len;
+        memcpy(group->members[i].name, members[i].name, members[i].name_len);
+    }
     uv_timer_init(members->client->loop, &group->timer);
     uv_idle_init(members->client->loop, &group->soon);
     group->timer.data = group->soon.data = group;

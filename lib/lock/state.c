@@ -254,16 +254,6 @@ static void fail_acquire(struct rlock_client *client, struct rlock *lock,
 }
 
 /**
- * A try whose outcome is unknown is repeated with the same value, so a grant that it got
- * is found again; getset has no such value.
- */
-static bool may_pass(const struct rlock *lock, enum status status)
-{
-    return status == STATUS_BUSY || status == STATUS_DOWN ||
-           (is_unknown(status) && lock->kind->can_renew);
-}
-
-/**
  * The fence counter was lowered, and is being raised. Release the grant behind that, and
  * acquire the lock again under another serial.
  */
@@ -294,7 +284,10 @@ void rlock_state_on_acquire(struct rlock_client *client, struct rlock *lock,
     }
     if (is_unknown(status))
         lock->in_doubt = true;
-    if (may_pass(lock, status))
+    /* A try whose outcome is unknown is repeated with the same value, so a grant that it
+       got is found again; getset has no such value. */
+    if (status == STATUS_BUSY || status == STATUS_DOWN ||
+        (is_unknown(status) && lock->kind->can_renew))
         status = rlock_wait_on(client, lock, result);
     if (status != STATUS_OK)
         fail_acquire(client, lock, status);
@@ -351,24 +344,19 @@ void rlock_state_cancel_renew(struct rlock_client *client UNUSED, struct rlock *
 
 /* -- extend -- */
 
-/** Nothing was sent: the lock is held as before. */
-static void fail_extension(struct rlock_client *client, struct rlock *lock)
-{
-    lock->state = RLOCK_HELD;
-    rlock_watchdog_hurry(client, lock); /* the renewal that it has replaced */
-    rlock_state_answer_unchanged(client, lock, STATUS_NO_MEMORY, NULL, lock->callback,
-                                 lock->arg);
-}
-
 void rlock_state_extend(struct rlock_client *client, struct rlock *lock)
 {
     rlock_batch_leave(lock); /* a renewal: the extension sets the lease, too */
     lock->passes = 0;        /* its outcome may never be known */
     lock->state = RLOCK_EXTENDING;
-    if (client->is_closing)
+    if (client->is_closing) {
         rlock_state_answer(client, lock, STATUS_CANCELLED);
-    else if (rlock_batch_add(client, &lock->kind->extend, lock) != STATUS_OK)
-        fail_extension(client, lock);
+    } else if (rlock_batch_add(client, &lock->kind->extend, lock) != STATUS_OK) {
+        lock->state = RLOCK_HELD;           /* as before: nothing was sent */
+        rlock_watchdog_hurry(client, lock); /* the renewal that it has replaced */
+        rlock_state_answer_unchanged(client, lock, STATUS_NO_MEMORY, NULL, lock->callback,
+                                     lock->arg);
+    }
 }
 
 void rlock_state_end_extension(struct rlock_client *client, struct rlock *lock)

@@ -188,12 +188,6 @@ static struct rlock_waiter *create(struct rlock_client *client)
     return waiter;
 }
 
-static bool join_channel(struct rlock_waiter *waiter)
-{
-    waiter->channel = rlock_channel_join(waiter->client, waiter->lock, &waiter->link);
-    return waiter->channel != NULL;
-}
-
 /** The first try of `lock` did not get it. NULL: no memory is left. */
 static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *lock)
 {
@@ -204,7 +198,8 @@ static struct rlock_waiter *begin(struct rlock_client *client, struct rlock *loc
     waiter->lock = lock;
     waiter->channel = NULL;
     waiter->attempts = 0;
-    if (lock->kind->channel != NULL && lock->spin_max_ms == 0 && !join_channel(waiter)) {
+    if (lock->kind->channel != NULL && lock->spin_max_ms == 0 &&
+        (waiter->channel = rlock_channel_join(client, lock, &waiter->link)) == NULL) {
         waiter->lock = NULL;
         list_append(&client->waits.spare, &waiter->link);
         return NULL;

@@ -136,11 +136,6 @@ static enum status parse_login(struct parser *parser, struct span login)
     return STATUS_OK;
 }
 
-static bool is_host_name(const char *name)
-{
-    return name[0] != '\0' && strpbrk(name, " \t\r\n/?#@[]\\") == NULL;
-}
-
 /** @host  its port is the default */
 static enum status parse_host(const struct parser *parser, struct span rest,
                               struct redis_host *host)
@@ -162,7 +157,8 @@ static enum status parse_host(const struct parser *parser, struct span rest,
     }
     if (has_port && (!parse_number(rest, UINT16_MAX, &port) || port == 0))
         return refuse(parser, rest.begin, "the port must be 1..65535");
-    if (!decode(name, host->name, sizeof(host->name)) || !is_host_name(host->name))
+    if (!decode(name, host->name, sizeof(host->name)) || host->name[0] == '\0' ||
+        strpbrk(host->name, " \t\r\n/?#@[]\\") != NULL)
         return refuse(parser, begin, "malformed host");
     host->port = (uint16_t)port;
     return STATUS_OK;
