@@ -50,14 +50,6 @@ bool api_is_limited(struct api_request *request, const char *policy,
     return wait_us > 0;
 }
 
-/* Shoppers only: one payment service calls for all of them. */
-static bool is_rate_limited(struct api_request *request)
-{
-    return request->identity.role == AUTH_SHOPPER &&
-           api_is_limited(request, "shopper", request->api->options.user_limiter,
-                          (uint64_t)request->identity.user_id);
-}
-
 static void check_role(struct api_request *request)
 {
     if (request->route->callers & 1U << request->identity.role)
@@ -112,7 +104,11 @@ void api_identify(struct api_request *request, api_handler *identified)
         identified(request);
         return;
     }
-    if (!read_token(request) || is_rate_limited(request))
+    if (!read_token(request))
+        return;
+    if (request->identity.role == AUTH_SHOPPER && /* one payment service calls for all */
+        api_is_limited(request, "shopper", request->api->options.user_limiter,
+                       (uint64_t)request->identity.user_id))
         return;
     if (jti[0] == '\0')
         check_role(request);

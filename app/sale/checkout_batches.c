@@ -436,14 +436,6 @@ static void batch_split(struct batch *batch, const struct err *why)
     queues_update(&checkout->queues, batch->queue);
 }
 
-/* A bundle was refused, or has left this batch out for too often. */
-static bool batch_must_leave(const struct batch *batch, enum status status)
-{
-    return batch->bundled > 0 &&
-           (status == STATUS_REFUSED ||
-            (status == STATUS_BUSY && batch_item(batch, 0)->tries >= BUNDLE_TRIES_MAX));
-}
-
 /* The batch is no longer under way in a shared transaction. */
 static void batch_leave_bundle(struct batch *batch)
 {
@@ -490,7 +482,9 @@ static void checkout_on_placed(enum status status,
         batch_leave_bundle(batch);
     if (snapshot != NULL)
         catalogue_update(checkout->options.catalogue, snapshot);
-    if (batch_must_leave(batch, status)) {
+    if (batch->bundled > 0 && /* it was refused, or has left this out for too often */
+        (status == STATUS_REFUSED ||
+         (status == STATUS_BUSY && batch_item(batch, 0)->tries >= BUNDLE_TRIES_MAX))) {
         batch->queue->is_slow = true; /* it is placed alone: others may be the cause */
         batch_requeue(batch);
         batch_end(batch);
@@ -602,13 +596,6 @@ static void checkout_on_resolved(enum status status,
     batch_end(batch);
 }
 
-static void look_up_unknown(struct checkout *checkout)
-{
-    LIST_DRAIN_PRESENT(struct batch, batch, &checkout->unknown, link)
-        store_resolve_orders(checkout->options.store, &batch->orders,
-                             checkout_on_resolved);
-}
-
 /* -- deadlines -- */
 
 static void checkout_on_tick(uv_timer_t *timer)
@@ -621,7 +608,9 @@ static void checkout_on_tick(uv_timer_t *timer)
            now_us >= item_deadline_us(first))
         item_time_out(first);
     checkout_answer_overdue_unlocks(checkout, now_us);
-    look_up_unknown(checkout);
+    LIST_DRAIN_PRESENT(struct batch, batch, &checkout->unknown, link)
+        store_resolve_orders(checkout->options.store, &batch->orders,
+                             checkout_on_resolved);
 }
 
 size_t checkout_in_flight(const struct checkout *checkout)

@@ -46,12 +46,6 @@ static void judge(struct early_release *early, int64_t early_us, int64_t plain_u
     early->gain += (gain - early->gain) / MEMORY;
 }
 
-/* Do orders wait more than twice or less than half as long as before the last trial? */
-static bool has_changed(const struct early_release *early, int64_t mean_us)
-{
-    return mean_us > 2 * early->mean_us || 2 * mean_us < early->mean_us;
-}
-
 /* With as many batches as a judgement needs. */
 static void window_end(struct early_release *early, int64_t now_us)
 {
@@ -64,7 +58,8 @@ static void window_end(struct early_release *early, int64_t now_us)
             judge(early, early->mean_us, mean_us);
         early->is_trial = false;
         early->trial_at_us = now_us + PAUSE_US * (1 + abs(early->gain) / GAIN_STEP);
-    } else if (now_us >= early->trial_at_us || has_changed(early, mean_us)) {
+    } else if (now_us >= early->trial_at_us || mean_us > 2 * early->mean_us ||
+               2 * mean_us < early->mean_us) {
         early->is_trial = true;
         early->mean_us = mean_us;
     }

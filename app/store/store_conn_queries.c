@@ -261,33 +261,20 @@ static bool take_result(struct store_conn *conn, PGresult *result)
     return why.status == STATUS_OK;
 }
 
-static bool is_expecting(const struct store_conn *conn)
-{
-    return conn->state == STATE_PREPARING ||
-           (conn->state == STATE_UP && !list_is_empty(&conn->pending));
-}
-
 /* Handle what has arrived. A NULL ends the results of a statement; a second one in a row
    means that libpq expects no more, which happens on a dead connection only. */
 static void take_results(struct store_conn *conn)
 {
     unsigned nulls = 0;
 
-    while (is_expecting(conn) && nulls < 2 && !PQisBusy(conn->pg)) {
+    while ((conn->state == STATE_PREPARING ||
+            (conn->state == STATE_UP && !list_is_empty(&conn->pending))) &&
+           nulls < 2 && !PQisBusy(conn->pg)) {
         PGresult *result = PQgetResult(conn->pg);
 
         nulls = result == NULL ? nulls + 1 : 0;
         if (result != NULL && !take_result(conn, result))
             return;
-    }
-}
-
-static void take_notifications(struct store_conn *conn)
-{
-    for (PGnotify *notify;
-         conn->state == STATE_UP && (notify = PQnotifies(conn->pg)) != NULL;
-         PQfreemem(notify)) {
-        conn->options.on_notify(notify->extra, conn->options.arg);
     }
 }
 
@@ -300,7 +287,10 @@ static void take_input(struct store_conn *conn)
     take_results(conn);
     if (conn->pg != pg)
         return;
-    take_notifications(conn);
+    for (PGnotify *notify;
+         conn->state == STATE_UP && (notify = PQnotifies(conn->pg)) != NULL;
+         PQfreemem(notify))
+        conn->options.on_notify(notify->extra, conn->options.arg);
     if (conn->pg == pg && (!is_alive || PQstatus(pg) == CONNECTION_BAD))
         store_conn_fail_io(conn, "connection lost", PQerrorMessage(conn->pg));
 }

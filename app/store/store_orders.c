@@ -374,14 +374,6 @@ static void answer_waiting(struct list *calls, enum status status, int64_t until
     }
 }
 
-static void look_up_resolving(struct store *store)
-{
-    LIST_DRAIN(struct batch_call, call, &store->resolving, call.query.link) {
-        put_batch(&store->params, call);
-        store_send(ROLE_MAIN, &call->call, STATEMENT_RESOLVE, &store->params);
-    }
-}
-
 static void store_on_retire_timer(uv_timer_t *timer)
 {
     struct store *store = timer->data;
@@ -433,10 +425,14 @@ void store_resolve_step(struct store *store)
 {
     if (store->retiring > 0 || list_is_empty(&store->resolving))
         return;
-    if (list_is_empty(&store->suspects))
-        look_up_resolving(store);
-    else
+    if (!list_is_empty(&store->suspects)) {
         retire_suspects(store);
+        return;
+    }
+    LIST_DRAIN(struct batch_call, call, &store->resolving, call.query.link) {
+        put_batch(&store->params, call);
+        store_send(ROLE_MAIN, &call->call, STATEMENT_RESOLVE, &store->params);
+    }
 }
 
 void store_resolve_orders(struct store *store, struct store_batch *batch,
