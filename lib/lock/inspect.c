@@ -70,6 +70,7 @@ static enum status read_info(struct rlock_client *client, const struct rlock *lo
         !redis_reply_int(redis_reply_at(row, 3), &ret_info->count) ||
         !redis_reply_int(redis_reply_at(row, 4), &ret_info->waiters))
         return STATUS_IO;
+    ret_info->client = client;
     ret_info->name += tag_len;
     ret_info->name_len -= tag_len;
     ret_info->is_ours = strncmp(ret_info->owner, client->id, RLOCK_CLIENT_ID_LEN) == 0;

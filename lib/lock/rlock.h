@@ -481,6 +481,7 @@ int64_t rlock_safe_for_us(const struct rlock *lock, int64_t now_us);
 
 /** What rlock_inspect() or rlock_list() found. The strings are valid during the callback. */
 struct rlock_info {
+    const struct rlock_client *client; /* that has asked */
     const char *name, *owner; /* of several owners, to inspect: whose lease ends first */
     size_t name_len, owner_len;
     int64_t remaining_ms; /* -1: the key does not expire */

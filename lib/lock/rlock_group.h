@@ -147,6 +147,31 @@ int64_t rlock_group_fence(const struct rlock_group *group, size_t index);
  */
 const struct err *rlock_group_why(const struct rlock_group *group, size_t index);
 
+/**
+ * Call `each` for every owner of the members, whatever group or client that is, as
+ * rlock_list(). The group may be in any state, or be freed meanwhile. It flushes its
+ * clients by itself.
+ *
+ * @each      the client of `info` tells the server; returns whether to go on with this
+ *            member
+ * @callback  called last; gets STATUS_OK, or the status of the first member whose call
+ *            failed
+ */
+void rlock_group_inspect(const struct rlock_group *group,
+                         bool (*each)(const struct rlock_info *info, void *arg),
+                         void (*callback)(enum status status, void *arg), void *arg);
+
+/**
+ * Free the members, whoever holds them, as rlock_force_release(). The group may be in any
+ * state, or be freed meanwhile. It flushes its clients by itself.
+ *
+ * @callback  gets STATUS_OK: at least one was held; STATUS_NOT_FOUND: none was; else the
+ *            status of the first member whose call failed
+ */
+void rlock_group_force_release(const struct rlock_group *group,
+                               void (*callback)(enum status status, void *arg),
+                               void *arg);
+
 C_DECLARATIONS_END
 
 #endif

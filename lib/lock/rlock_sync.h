@@ -162,6 +162,15 @@ MUST_CHECK enum status rlock_sync_group_extend(struct rlock_sync *sync,
                                                struct rlock_group *group,
                                                uint32_t lease_ms, struct err *reterr);
 
+/** `each` may run in another thread, inside its call. */
+MUST_CHECK enum status
+rlock_sync_group_inspect(struct rlock_sync *sync, struct rlock_group *group,
+                         bool (*each)(const struct rlock_info *info, void *arg),
+                         void *arg, struct err *reterr);
+MUST_CHECK enum status rlock_sync_group_force_release(struct rlock_sync *sync,
+                                                      struct rlock_group *group,
+                                                      struct err *reterr);
+
 /** End the rlock_sync_group_acquire() of another thread, as rlock_sync_cancel() does. */
 void rlock_sync_group_cancel(struct rlock_sync *sync, struct rlock_group *group);
 

@@ -339,6 +339,31 @@ enum status rlock_sync_group_extend(struct rlock_sync *sync, struct rlock_group 
                .lease_ms = lease_ms);
 }
 
+static void sync_begin_group_inspect(struct rlock_sync_call *base)
+{
+    rlock_group_inspect(of(base)->group, sync_on_listed, sync_on_answer, base);
+}
+
+enum status rlock_sync_group_inspect(struct rlock_sync *sync, struct rlock_group *group,
+                                     bool (*each)(const struct rlock_info *info,
+                                                  void *arg),
+                                     void *arg, struct err *reterr)
+{
+    return RUN(BASE(sync, NULL, sync_begin_group_inspect, reterr), .group = group,
+               .each = each, .each_arg = arg);
+}
+
+static void sync_begin_group_force(struct rlock_sync_call *base)
+{
+    rlock_group_force_release(of(base)->group, sync_on_answer, base);
+}
+
+enum status rlock_sync_group_force_release(struct rlock_sync *sync,
+                                           struct rlock_group *group, struct err *reterr)
+{
+    return RUN(BASE(sync, NULL, sync_begin_group_force, reterr), .group = group);
+}
+
 static void sync_begin_group_cancel(struct rlock_sync_call *base)
 {
     struct rlock_group *group = of(base)->group;

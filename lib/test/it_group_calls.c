@@ -1,4 +1,4 @@
-/* it_group_calls.c - groups that are extended or refused. */
+/* it_group_calls.c - groups that are extended, inspected, released by force or refused. */
 #include "base/clock.h"
 #include "test/group_fixture.h"
 
@@ -211,6 +211,145 @@ static void test_why__tells_what_each_server_of_a_failed_quorum_replied(void **s
     group_free(&groups);
 }
 
+/* -- inspect and force release -- */
+
+struct found {
+    struct group_fixture *groups;
+    unsigned owners, ours, ended;
+    char at[SERVERS + 1]; /* a letter for each server: has it named an owner? */
+    enum status status;
+};
+
+static bool on_owner(const struct rlock_info *info, void *arg)
+{
+    struct found *found = arg;
+
+    assert_memory_equal(info->name, GROUP_NAME, strlen(GROUP_NAME));
+    found->owners++;
+    found->ours += info->is_ours;
+    for (int i = 0; i < 3; i++) {
+        if (info->client == found->groups->clients[i])
+            found->at[i] = '1';
+    }
+    return true;
+}
+
+static void on_end(enum status status, void *arg)
+{
+    struct found *found = arg;
+
+    found->ended++;
+    found->status = status;
+}
+
+static struct found inspect_group(struct group_fixture *groups)
+{
+    struct found found = {.groups = groups, .at = "000"};
+
+    rlock_group_inspect(groups->group, on_owner, on_end, &found);
+    fixture_wait_count(groups->fixture, &found.ended, 1);
+    return found;
+}
+
+static enum status force_group(struct group_fixture *groups)
+{
+    struct found found = {0};
+
+    rlock_group_force_release(groups->group, on_end, &found);
+    fixture_wait_count(groups->fixture, &found.ended, 1);
+    return found.status;
+}
+
+static void test_inspect__tells_the_owner_of_each_member(void **state)
+{
+    struct group_fixture groups;
+    struct found found;
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
+    found = inspect_group(&groups);
+    assert_int_equal(found.status, STATUS_OK);
+    assert_int_equal(found.owners, 0);
+    set_foreign(1);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    wait_member(&groups, 2, true);
+    found = inspect_group(&groups);
+    assert_int_equal(found.status, STATUS_OK);
+    assert_string_equal(found.at, "111");
+    assert_int_equal(found.ours, 2);
+    delete_key(1);
+    found = inspect_group(&groups);
+    assert_int_equal(found.status, STATUS_OK);
+    assert_string_equal(found.at, "101");
+    group_free(&groups);
+}
+
+static void test_inspect__of_a_server_that_fails_first_fails(void **state)
+{
+    struct group_fixture groups;
+    struct found found;
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    wait_all_members(&groups);
+    server_kill(&servers[1]);
+    fixture_wait_down(groups.fixture, groups.clients[1]);
+    found = inspect_group(&groups);
+    assert_int_equal(found.status, STATUS_DOWN);
+    assert_string_equal(found.at, "101");
+    group_free(&groups);
+}
+
+static bool have_two(void *arg)
+{
+    return ((struct found *)arg)->owners == 2;
+}
+
+static void test_inspect__of_a_server_that_fails_last_fails(void **state)
+{
+    struct group_fixture groups;
+    struct found found = {.groups = &groups, .at = "000"};
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    wait_all_members(&groups);
+    server_pause(&servers[2]);
+    rlock_group_inspect(groups.group, on_owner, on_end, &found);
+    FIXTURE_AWAIT(groups.fixture, have_two, &found);
+    server_kill(&servers[2]);
+    fixture_wait_count(groups.fixture, &found.ended, 1);
+    assert_int_equal(found.status, STATUS_IO);
+    assert_string_equal(found.at, "110");
+    group_free(&groups);
+}
+
+static void test_force_release__deletes_each_member(void **state)
+{
+    struct group_fixture groups;
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
+    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    wait_all_members(&groups);
+    assert_int_equal(force_group(&groups), STATUS_OK);
+    assert_keys(GROUP_NAME, "000");
+    assert_int_equal(force_group(&groups), STATUS_NOT_FOUND);
+    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_LOST);
+    group_free(&groups);
+}
+
+static void test_inspect__of_a_group_that_is_freed_ends(void **state)
+{
+    struct group_fixture groups;
+    struct found found = {.groups = &groups, .at = "000"};
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
+    set_foreign(0);
+    rlock_group_inspect(groups.group, on_owner, on_end, &found);
+    group_free(&groups);
+    fixture_wait_count(groups.fixture, &found.ended, 1);
+    assert_int_equal(found.status, STATUS_OK);
+    assert_string_equal(found.at, "100");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +361,11 @@ int main(void)
         GROUP_TEST(test_extend__refuses_a_bad_lease_and_an_idle_group),
         GROUP_TEST(test_on_lost__after_an_extension_gets_the_arg_of_acquire),
         GROUP_TEST(test_why__tells_what_each_server_of_a_failed_quorum_replied),
+        GROUP_TEST(test_inspect__tells_the_owner_of_each_member),
+        GROUP_TEST(test_inspect__of_a_server_that_fails_first_fails),
+        GROUP_TEST(test_inspect__of_a_server_that_fails_last_fails),
+        GROUP_TEST(test_force_release__deletes_each_member),
+        GROUP_TEST(test_inspect__of_a_group_that_is_freed_ends),
     };
 
     return cmocka_run_group_tests_name("group_calls", tests, group_start_servers,

@@ -82,12 +82,21 @@ static void test_rlock_sync_group_acquire__of_a_busy_member_takes_none(void **st
     rlock_sync_group_free(fixture->sync, group);
 }
 
-static void test_rlock_sync_group_extend__sets_the_leases(void **state)
+static bool on_owner(const struct rlock_info *info, void *arg)
+{
+    unsigned *ours = arg;
+
+    *ours += info->is_ours;
+    return true;
+}
+
+static void test_rlock_sync_group__is_extended_inspected_and_forced(void **state)
 {
     struct sync_fixture *fixture = *state;
     struct rlock_group *group = create(fixture, "a", "b");
     struct rlock_sync *sync = fixture->sync;
     struct err err = {0};
+    unsigned ours = 0;
 
     assert_int_equal(rlock_sync_group_extend(sync, group, LEASE_MS, NULL),
                      STATUS_NOT_OWNER);
@@ -96,7 +105,11 @@ static void test_rlock_sync_group_extend__sets_the_leases(void **state)
     ASSERT_NUMBER(rlock_sync_group_safe_for_us(sync, group), >, LEASE_MS * 1000LL);
     assert_int_equal(rlock_sync_group_extend(sync, group, 1, &err), STATUS_INVALID);
     ASSERT_CONTAINS(err.text, "lease_ms");
-    server_do(fixture->server, "DEL b");
+    assert_int_equal(rlock_sync_group_inspect(sync, group, on_owner, &ours, NULL),
+                     STATUS_OK);
+    assert_int_equal(ours, 2);
+    assert_int_equal(rlock_sync_group_force_release(sync, group, NULL), STATUS_OK);
+    assert_false(server_has(fixture->server, "a") || server_has(fixture->server, "b"));
     assert_int_equal(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), STATUS_LOST);
     assert_int_equal(rlock_group_why(group, 1)->status, STATUS_LOST);
     rlock_sync_group_free(sync, group);
@@ -258,7 +271,7 @@ int main(void)
         SYNC_TEST(test_rlock_sync_group_create__refuses_none),
         SYNC_TEST(test_rlock_sync_group_acquire__takes_all_and_release_frees_all),
         SYNC_TEST(test_rlock_sync_group_acquire__of_a_busy_member_takes_none),
-        SYNC_TEST(test_rlock_sync_group_extend__sets_the_leases),
+        SYNC_TEST(test_rlock_sync_group__is_extended_inspected_and_forced),
         SYNC_TEST(test_rlock_sync_group_free__releases_what_is_held),
         SYNC_TEST(test_on_lost__of_a_group_is_called_while_nobody_calls),
         SYNC_TEST(test_groups__that_overlap_exclude_and_progress),

@@ -57,6 +57,12 @@ static void torture_on_info(enum status status, const struct rlock_info *info, v
     torture_on_status(status, arg);
 }
 
+static bool torture_on_owner(const struct rlock_info *info, void *arg)
+{
+    (void)arg;
+    return info->is_ours;
+}
+
 static bool has_answer(void *arg)
 {
     return ((struct step *)arg)->answers > 0;
@@ -216,6 +222,10 @@ static void hold_group(struct scene *scene)
     rlock_group_acquire(step.group, &options, torture_on_group, &step);
     if (settle(scene, &step) == STATUS_OK) {
         rlock_group_extend(step.group, LEASE_MS / 2, torture_on_group, &step);
+        (void)settle(scene, &step);
+        rlock_group_inspect(step.group, torture_on_owner, torture_on_status, &step);
+        (void)settle(scene, &step);
+        rlock_group_force_release(step.group, torture_on_status, &step);
         (void)settle(scene, &step);
         rlock_group_release(step.group, torture_on_group, &step);
         (void)settle(scene, &step);

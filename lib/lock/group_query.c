@@ -1,0 +1,78 @@
+/* group_query.c - inspects the members of a group, or forces their release. */
+#include "lock/group_round.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/** It does not refer to the group, which may be freed meanwhile. */
+struct query {
+    bool (*each)(const struct rlock_info *info, void *arg); /* NULL: force releases */
+    void (*callback)(enum status status, void *arg);
+    void *arg;
+    unsigned unanswered; /* members, and the call itself */
+    enum status status;
+};
+
+static void count_answer(struct query *query)
+{
+    if (--query->unanswered > 0)
+        return;
+    query->callback(query->status, query->arg);
+    free(query);
+}
+
+static bool query_on_owner(const struct rlock_info *info, void *arg)
+{
+    const struct query *query = arg;
+
+    return query->each(info, query->arg);
+}
+
+static void query_on_end(enum status status, void *arg)
+{
+    struct query *query = arg;
+
+    if (query->status == STATUS_NOT_FOUND ||
+        (query->status == STATUS_OK && status != STATUS_NOT_FOUND))
+        query->status = status;
+    count_answer(query);
+}
+
+static void start(const struct rlock_group *group, const struct query *request)
+{
+    struct query *query = malloc(sizeof(*query));
+
+    if (query == NULL) {
+        request->callback(STATUS_NO_MEMORY, request->arg);
+        return;
+    }
+    *query = *request;
+    query->status = STATUS_NOT_FOUND;
+    query->unanswered = group->count + 1;
+    for (unsigned i = 0; i < group->count; i++) {
+        const struct group_member *member = &group->members[i];
+
+        if (query->each == NULL)
+            rlock_force_release(member->client, member->name, member->name_len,
+                                query_on_end, query);
+        else
+            rlock_list(member->client, member->name, member->name_len, query_on_owner,
+                       query_on_end, query);
+        rlock_flush(member->client);
+    }
+    count_answer(query);
+}
+
+void rlock_group_inspect(const struct rlock_group *group,
+                         bool (*each)(const struct rlock_info *info, void *arg),
+                         void (*callback)(enum status status, void *arg), void *arg)
+{
+    assert(each != NULL);
+    start(group, &(struct query){.each = each, .callback = callback, .arg = arg});
+}
+
+void rlock_group_force_release(const struct rlock_group *group,
+                               void (*callback)(enum status status, void *arg), void *arg)
+{
+    start(group, &(struct query){.callback = callback, .arg = arg});
+}
