@@ -58,8 +58,8 @@ static void window_end(struct early_release *early, int64_t now_us)
             judge(early, early->mean_us, mean_us);
         early->is_trial = false;
         early->trial_at_us = now_us + PAUSE_US * (1 + abs(early->gain) / GAIN_STEP);
-    } else if (now_us >= early->trial_at_us || mean_us > 2 * early->mean_us ||
-               2 * mean_us < early->mean_us) {
+    } else if (now_us >= early->trial_at_us || /* or is the load another one? */
+               mean_us > 2 * early->mean_us || 2 * mean_us < early->mean_us) {
         early->is_trial = true;
         early->mean_us = mean_us;
     }
