@@ -1,10 +1,9 @@
--- An owner or a waiter that leaves wakes the head if the name is free.
+-- An owner, who is not in the queue, or a waiter that leaves wakes the head if the name is free.
 local now = redis.call('TIME')
 local ms = math.floor(now[1] * 1000 + now[2] / 1000)
 local function leave(name, queue, beats, owner)
   local found = redis.pcall('GET', name)
-  if found == owner then redis.call('DEL', name) end
-  pcall(quit, queue, beats, owner)
+  if found == owner then redis.call('DEL', name) else pcall(quit, queue, beats, owner) end
   if found == owner or not found then
     local first = head_if_any(queue, beats, ms)
     if first then redis.pcall(KEYS.publish or 'PUBLISH', 'rlock:' .. name, first) end
