@@ -111,10 +111,24 @@ static void assert_held_wait(void)
         assert_null(client_poll(held.clients[i], false));
 }
 
-static void read_held(int status, const char *code)
+static void read_held(int status)
 {
     for (size_t i = 0; i < held.count; i++) {
-        EXPECT(client_read(held.clients[i], &patience), status, code);
+        EXPECT(client_read(held.clients[i], &patience), status, NULL);
+        client_close(held.clients[i]);
+    }
+}
+
+/* The last of many are sent when they have little time left. Whether Postgres cancels them within
+   it depends on the machine: if not, the outcome is unknown. */
+static void read_held_in_vain(void)
+{
+    for (size_t i = 0; i < held.count; i++) {
+        const struct client_reply *reply =
+            EXPECT(client_read(held.clients[i], &patience), 503, NULL);
+
+        if (strcmp(reply_text(reply, "code"), "outcome_unknown") != 0)
+            assert_string_equal(reply_text(reply, "code"), "unavailable");
         client_close(held.clients[i]);
     }
 }
@@ -162,7 +176,7 @@ static void test_changes__held_vouchers_delay_no_other(void **state)
     pay_order(order_id);
     assert_held_wait();
     sql_session(*state, NULL);
-    read_held(200, NULL);
+    read_held(200);
     assert_int_equal(reconnects(), 0);
 }
 
@@ -175,11 +189,11 @@ static void test_changes__are_answered_by_their_deadline(void **state)
     hold_rows(state);
     before_us = clock_mono_us();
     cancel_held();
-    read_held(503, "unavailable");
+    read_held_in_vain();
     assert_in_range(clock_mono_us() - before_us, 0, (6000 + SLACK_MS) * 1000);
     sql_session(*state, NULL);
     cancel_held();
-    read_held(200, NULL);
+    read_held(200);
 }
 
 /* As a migration does. */
@@ -192,12 +206,12 @@ static void test_changes__and_all_else_while_a_table_is_locked(void **state)
     sql_session(*state, "lock table voucher in access exclusive mode");
     before_us = clock_mono_us();
     cancel_held();
-    read_held(503, "unavailable");
+    read_held_in_vain();
     assert_in_range(clock_mono_us() - before_us, 0, (6000 + SLACK_MS) * 1000);
     assert_int_equal(reconnects(), 0);
     sql_session(*state, NULL);
     cancel_held();
-    read_held(200, NULL);
+    read_held(200);
 }
 
 static void test_changes__the_drain_does_not_wait_longer(void **state)
@@ -211,7 +225,7 @@ static void test_changes__the_drain_does_not_wait_longer(void **state)
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
     before_us = clock_mono_us();
     service_signal(service, SIGTERM);
-    read_held(503, "unavailable");
+    read_held_in_vain();
     assert_int_equal(service_wait(service), 0);
     assert_in_range(clock_mono_us() - before_us, 0, (6000 + 5000 + SLACK_MS) * 1000);
     sql_session(*state, NULL);
@@ -233,7 +247,7 @@ static void test_orders__held_vouchers_delay_no_other(void **state)
     make_held(20);
     make_voucher(service, &(struct sale){.stock = BURST}, burst.voucher_id);
     cancel_held();
-    read_held(200, NULL);
+    read_held(200);
     hold_rows(state);
     send_to_held("/v1/vouchers/{}/orders", held.voucher_ids);
     EXPECT(request(service, NULL, NULL, "GET /healthz"), 200, NULL);
@@ -241,7 +255,7 @@ static void test_orders__held_vouchers_delay_no_other(void **state)
     assert_int_equal(burst.tally[TALLY_PLACED], BURST);
     assert_held_wait();
     sql_session(*state, NULL);
-    read_held(201, NULL);
+    read_held(201);
     assert_int_equal(reconnects(), 0);
 }
 
