@@ -5,10 +5,12 @@
 
 #define WINDOW_US      100000
 #define WINDOW_BATCHES 8
-#define WINDOW_MAX_US  1000000          /* too few orders to judge by */
-#define PAUSE_US       INT64_C(2000000) /* between trials, and again for each GAIN_STEP */
-#define GAIN_STEP      25
-#define MEMORY         2 /* an earlier trial counts half as much as the next one */
+#define WINDOW_WAITS                                                                     \
+    4 /* the orders in a window have begun to wait in it, but for a few */
+#define WINDOW_MAX_US 5000000          /* too few orders to judge by */
+#define PAUSE_US      INT64_C(2000000) /* between trials, and again for each GAIN_STEP */
+#define GAIN_STEP     25
+#define MEMORY        2 /* an earlier trial counts half as much as the next one */
 
 void early_release_init(struct early_release *early)
 {
@@ -51,6 +53,8 @@ static void window_end(struct early_release *early, int64_t now_us)
 {
     int64_t mean_us = early->waited_us / (int64_t)early->orders;
 
+    if (now_us - early->window_at_us < WINDOW_WAITS * mean_us)
+        return;
     if (early->is_trial) {
         if (is_on(early))
             judge(early, mean_us, early->mean_us);

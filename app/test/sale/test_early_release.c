@@ -88,13 +88,13 @@ static void test_early_release__decides_within_half_a_second(void **state UNUSED
 static void test_early_release__follows_a_change(void **state UNUSED)
 {
     run(60, 10 * MS, 30 * MS);
-    run(1, 90 * MS, 30 * MS);
+    run(2, 90 * MS, 30 * MS);
     assert_int_equal(run(1, 90 * MS, 30 * MS), 0);
     run(60, 90 * MS, 30 * MS);
-    run(1, 90 * MS, 270 * MS);
+    run(4, 90 * MS, 270 * MS);
     assert_int_equal(run(1, 90 * MS, 270 * MS), 100);
     run(60, 90 * MS, 270 * MS);
-    run(1, 30 * MS, 10 * MS);
+    run(2, 30 * MS, 10 * MS);
     assert_int_equal(run(1, 30 * MS, 10 * MS), 0);
 }
 
@@ -126,9 +126,20 @@ static void test_early_release__counts_batches_of_its_window(void **state UNUSED
 static void test_early_release__does_not_judge_by_few_orders(void **state UNUSED)
 {
     for (int i = 0; i < 100; i++) {
-        now_us += 300 * MS;
+        now_us += SECOND;
         step(10 * MS, 1 * MS);
         assert_true(early_release_is_on(&early));
+    }
+}
+
+/* Else most orders of a window have waited before it. */
+static void test_early_release__window_is_longer_than_the_waits(void **state UNUSED)
+{
+    run(10, 500 * MS, 900 * MS);
+    run_until_trial(500 * MS, 900 * MS);
+    for (int64_t end_us = now_us + 3500 * MS; now_us < end_us;) {
+        assert_true(early.is_trial);
+        step(500 * MS, 900 * MS);
     }
 }
 
@@ -145,7 +156,7 @@ static void test_early_release__does_not_judge_by_a_short_time(void **state UNUS
 static void test_early_release__ends_a_trial_when_idle(void **state UNUSED)
 {
     run_until_trial(10 * MS, 30 * MS);
-    now_us += SECOND;
+    now_us += 5 * SECOND;
     step(10 * MS, 1 * MS);
     assert_false(early.is_trial);
     assert_true(early_release_is_on(&early));
@@ -161,6 +172,8 @@ int main(void)
         cmocka_unit_test_setup(test_early_release__one_bad_trial_changes_nothing, reset),
         cmocka_unit_test_setup(test_early_release__counts_batches_of_its_window, reset),
         cmocka_unit_test_setup(test_early_release__does_not_judge_by_few_orders, reset),
+        cmocka_unit_test_setup(test_early_release__window_is_longer_than_the_waits,
+                               reset),
         cmocka_unit_test_setup(test_early_release__does_not_judge_by_a_short_time, reset),
         cmocka_unit_test_setup(test_early_release__ends_a_trial_when_idle, reset),
     };
