@@ -162,7 +162,7 @@ void rlock_group_inspect(const struct rlock_group *group,
                          void (*callback)(enum status status, void *arg), void *arg);
 
 /**
- * Free the members, whoever holds them, as rlock_force_release(). The group may be in any
+ * Force the release of all members, as rlock_force_release() does. The group may be in any
  * state, or be freed meanwhile. It flushes its clients by itself.
  *
  * @callback  gets STATUS_OK: at least one was held; STATUS_NOT_FOUND: none was; else the

@@ -1,4 +1,4 @@
-/* test_script.c - the digests of scripts: those that FIPS 180 and coreutils give. */
+/* test_script.c - the digests of scripts, compared with FIPS 180 and sha1sum. */
 #include "redis/script.h"
 #include "test/asserts.h"
 

@@ -119,18 +119,23 @@ static void read_held(int status)
     }
 }
 
-/* The last of many are sent when they have little time left. Whether Postgres cancels them within
-   it depends on the machine: if not, the outcome is unknown. */
+/* A worker has two connections for changes, so two may be under way when the time ends, and their
+   outcome is unknown if Postgres has not cancelled them by then. The others were not sent. */
 static void read_held_in_vain(void)
 {
+    int unknown = 0;
+
     for (size_t i = 0; i < held.count; i++) {
         const struct client_reply *reply =
             EXPECT(client_read(held.clients[i], &patience), 503, NULL);
 
-        if (strcmp(reply_text(reply, "code"), "outcome_unknown") != 0)
+        if (strcmp(reply_text(reply, "code"), "outcome_unknown") == 0)
+            unknown++;
+        else
             assert_string_equal(reply_text(reply, "code"), "unavailable");
         client_close(held.clients[i]);
     }
+    assert_in_range(unknown, 0, 2);
 }
 
 static void pay_order(const char *order_id)
