@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     struct rlock_client_options options = {
         .loop = loop,
         .redis_url = argc > 1 ? argv[1] : "redis://127.0.0.1",
-        .timeout_ms = 1000,
+        .timeout_ms = 5000,
         .on_state = on_state,
         .arg = &program,
     };

@@ -13,7 +13,7 @@ typedef enum status (*example)(struct rlock_sync *sync, struct rlock_client *cli
 static inline int with_client(int argc, char **argv, example run)
 {
     struct rlock_client_options options = {
-        .redis_url = argc > 1 ? argv[1] : "redis://127.0.0.1", .timeout_ms = 1000};
+        .redis_url = argc > 1 ? argv[1] : "redis://127.0.0.1", .timeout_ms = 5000};
     struct rlock_sync *sync = NULL;
     struct rlock_client *client = NULL;
     struct err err = {0};

@@ -565,7 +565,8 @@ static void test_expiry__wakes_the_head(void **state)
     fixture_pass_ms(fixture, BEAT_MS); /* they see how much is left */
     call_rest(fixture, &calls[0]);
     call_rest(fixture, &calls[1]);
-    (void)server_int(fixture->server, "DEL item:7");
+    if (calls[0].answers == 0) /* else this process was stopped for a while */
+        (void)server_int(fixture->server, "DEL item:7");
     fixture_pass_ms(fixture, LEFT_MS + 20);
     assert_tries(&calls[0]);
     fixture_wait_answers(fixture, &calls[0], 1);

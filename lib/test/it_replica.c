@@ -228,12 +228,12 @@ static void test_acquire__batches_behind_a_wait_do_not_time_out(void **state)
     enum { BATCHES = 8 };
     struct rlock_acquire_options options = asking(&rlock_plain, REPLICAS + 1);
     struct fixture *fixture = *state;
-    struct rlock_client *client = open_client(fixture, 2500);
+    struct rlock_client *client = open_client(fixture, 8000);
     struct call calls[BATCHES] = {0}, plain = {0};
     struct rlock_stats stats;
     char name[24];
 
-    options.replicas_wait_ms = 400;
+    options.replicas_wait_ms = 1500;
     for (int i = 0; i < BATCHES; i++) {
         snprintf(name, sizeof(name), "item:%d", i);
         options.lease_ms = (uint32_t)(LEASE_MS + i);

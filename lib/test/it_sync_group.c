@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define STEPS    200
-#define SHORT_MS 900
+#define SHORT_MS 3000
 
 static struct rlock_group *create(struct sync_fixture *fixture, const char *first,
                                   const char *second)

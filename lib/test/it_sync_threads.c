@@ -155,7 +155,7 @@ static long long count_locks(struct server *server)
 
 static void lock_and_unlock(struct sync_worker *worker)
 {
-    struct rlock_acquire_options options = {.lease_ms = 3000, .watchdog = true};
+    struct rlock_acquire_options options = {.lease_ms = 9000, .watchdog = true};
     struct sync_fixture *fixture = worker->fixture;
     char name[24];
     int len = snprintf(name, sizeof(name), "item:%u", worker->index);
@@ -183,7 +183,7 @@ static void test_watchdog__nothing_is_renewed_after_the_last_release(void **stat
     assert_int_equal(before.released, 16 * PAIRS);
     assert_int_equal(before.lost, 0);
     calls = server_calls(fixture->server, "evalsha");
-    uv_sleep(1100); /* more than a third of the lease */
+    uv_sleep(3100); /* more than a third of the lease */
     assert_int_equal(server_calls(fixture->server, "evalsha"), calls);
     rlock_sync_stats(fixture->sync, fixture->client, &after);
     assert_int_equal(after.renewed, before.renewed);

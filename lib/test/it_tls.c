@@ -39,7 +39,7 @@ int main(void)
 
 #else
 
-#define CONN_TIMEOUT_MS 3000
+#define CONN_TIMEOUT_MS TIMEOUT_MS
 
 /** A server with a certificate of its own making, for localhost. */
 struct tls_server {
