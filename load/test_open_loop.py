@@ -65,11 +65,11 @@ class OpenLoopTest(unittest.TestCase):
 
     def test_answers__that_never_come_are_the_slowest(self):
         with Server(lambda number: http(201) if number <= 40 else b"") as server:
-            report = self.run_client(server, arrivals="fixed", rate=1001, patience=1)
+            report = self.run_client(server, arrivals="fixed", rate=1001, patience=4)
         self.assertEqual((report["offered"], report["answered"], report["sent"]), (100, 40, 44))
         self.assertEqual(report["unanswered"], 60) # including requests that wait for a connection
-        self.assertGreaterEqual(report["max_us"], 1_050_000) # the 41st, due after 0.04 s
-        self.assertGreaterEqual(report["p50_us"], 1_000_000) # the 91st, due after 0.09 s
+        self.assertGreaterEqual(report["max_us"], 4_050_000) # the 41st, due after 0.04 s
+        self.assertGreaterEqual(report["p50_us"], 4_000_000) # the 91st, due after 0.09 s
 
     def test_answers__may_be_long_and_come_in_pieces(self):
         with Server(lambda _: http(200, 20_000 * "x")) as server:
@@ -85,7 +85,7 @@ class OpenLoopTest(unittest.TestCase):
 
     def test_connections__that_are_closed_after_an_answer_break_nothing(self):
         with Server(lambda _: http(201, headers="Connection: close\r\n")) as server:
-            report = self.run_client(server, connections=2, rate=0, seconds=0.3)
+            report = self.run_client(server, connections=2, rate=0, seconds=2, reuse="yes")
         self.assertEqual((report["201"], report["broken"]), (report["offered"], 0))
         self.assertGreater(report["201"], 2)
 
@@ -130,8 +130,8 @@ class OpenLoopTest(unittest.TestCase):
             return http(201)
 
         with Server(reply) as server:
-            report = self.run_client(server, rate=0, connections=1, seconds=0.2)
-        self.assertLessEqual(report["offered"], 40)
+            report = self.run_client(server, rate=0, connections=1, seconds=2)
+        self.assertLessEqual(report["offered"], 400)
         self.assertGreater(report["offered"], 1)
         self.assertGreaterEqual(report["p50_us"], 5_000)
 
