@@ -17,6 +17,7 @@ STOCK = 100_000_000
 OLD_ORDERS = int(os.environ.get("BENCH_OLD_ORDERS", "1_000_000"))
 CHUNK = 1000
 SETTLED_S = 0.2 # without a new order
+ANSWER_WITHIN = "30s" # wrk counts a later answer as an error
 
 
 # -- wrk --
@@ -27,7 +28,7 @@ def wrk(place, ports, seconds, vouchers, count, keys=None, connections=CONNECTIO
     options = [f"threads={threads}", f"tokens={place}/tokens", f"vouchers={','.join(vouchers)}", f"count={count}"]
     if keys:
         options.append(f"keys={keys}")
-    out = harness.run("wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}",
+    out = harness.run("wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}", "--timeout", ANSWER_WITHIN,
                     "-s", f"{harness.LOAD}/orders.lua", f"http://127.0.0.1:{ports[0]}", "--", *options,
                     env=dict(os.environ, PORTS=",".join(map(str, ports))))
     report = json.loads(out.splitlines()[-1])

@@ -39,7 +39,9 @@ def check_latency(result):
 
 def check_costs(result):
     assert set(result["cpu_us_per_order"]) == {"app", "postgres", "redis", "load"}
-    assert all(0 < us < 10_000 for us in result["cpu_us_per_order"].values()), result["cpu_us_per_order"]
+    # Redis may need less than a tick of the clock.
+    assert all((us > 0 or name == "redis") and us < 10_000 for name, us in result["cpu_us_per_order"].items()), \
+        result["cpu_us_per_order"]
     assert all(report["pss_mib"] <= report["rss_mib"] for report in result["memory"].values())
     assert set(result["stages"]) == {"lock", "queue", "commit", "unlock", "total"}
     for name, report in result["stages"].items():
@@ -55,7 +57,7 @@ def check_costs(result):
 def main():
     subprocess.run([f"{os.path.dirname(os.path.abspath(__file__))}/../bench.py", sys.argv[1]], check=True,
                    env=dict(os.environ, BENCH_PLACE=PLACE, BENCH_SECONDS="1", BENCH_ROUNDS="1",
-                            BENCH_OLD_ORDERS="10_000"))
+                            BENCH_OLD_ORDERS="10_000", SECKILL_ORDER_TIMEOUT_MS="60000"))
     with open(f"{PLACE}/result.json") as file:
         result = json.load(file)
     for check in (check_rates, check_latency, check_costs):
