@@ -133,7 +133,7 @@ def start(program, env, lists_url, stack):
     service = harness.Service(program, harness.free_port(), {
         "SECKILL_DATABASE_URL": env["SECKILL_DATABASE_URL"], "SECKILL_REDIS_URL": env["SECKILL_REDIS_URL"],
         "SECKILL_LISTS_DATABASE_URL": lists_url, "SECKILL_JWT_SECRET": "s" * 32, "SECKILL_WORKERS": "2",
-        "SECKILL_RATE_PER_USER": "0"}, f"{PLACE}/seckill.log")
+        "SECKILL_RATE_PER_USER": "0", "SECKILL_ORDER_TIMEOUT_MS": "60000"}, f"{PLACE}/seckill.log")
     stack.callback(service.stop)
     return service
 
