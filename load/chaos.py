@@ -32,7 +32,7 @@ SHOPPERS = 4000
 PER_S = 400
 ROUND_S = 50
 PAUSE_S = 0.2
-STOP_S = 0.4 # less than COMMIT_US of the checker
+STOP_S = 0.4 # less than ON_SALE_US of the checker
 VOUCHERS = 10
 PIDFD_GETFD = 438 # the number of the system call; Python has no function for it
 

@@ -16,7 +16,7 @@
  * correct if it was true at any moment between. An event in the database has the time at
  * which its transaction held the row of the voucher, and an id that increases in commit
  * order. The moment at which a commit became visible is not known exactly: it is at most
- * COMMIT_US later, and not after a client learned of it. In case of doubt the service is
+ * commit_us later, and not after a client learned of it. In case of doubt the service is
  * assumed to be right.
  */
 #include "load/check.h"
@@ -27,7 +27,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN 3 /* violations of each rule that are printed */
+#define SHOWN      3       /* violations of each rule that are printed */
+#define ON_SALE_US 1000000 /* returned stock is on sale this long after its commit */
 
 static const char *const rule_names[] = {
 #define X(name, word) word,
@@ -44,6 +45,7 @@ static const char *const answer_names[] = {
 struct input input;
 bool had_faults;
 size_t checked[RULE_COUNT], violations[RULE_COUNT];
+int64_t commit_us;
 static int64_t start_us; /* printed times are relative to it */
 
 /* -- violations -- */
@@ -158,13 +160,20 @@ void sort(void *array, size_t count, size_t size, int (*by)(const void *, const 
 
 static void sort_input(void)
 {
+    int64_t slowest_us = 0;
+
     sort(input.rows, input.row_count, sizeof(*input.rows), compare_rows);
     sort(input.ops, input.op_count, sizeof(*input.ops), compare_ops);
     start_us = NEVER;
     for (size_t i = 0; i < input.op_count; i++) {
-        if (input.ops[i].sent_us < start_us)
-            start_us = input.ops[i].sent_us;
+        const struct op *op = &input.ops[i];
+
+        if (op->sent_us < start_us)
+            start_us = op->sent_us;
+        if (op->answered_us != NEVER && op->answered_us - op->sent_us > slowest_us)
+            slowest_us = op->answered_us - op->sent_us;
     }
+    commit_us = ON_SALE_US + slowest_us;
 }
 
 static bool print_result(void)

@@ -12,12 +12,6 @@
 
 #define NEVER INT64_MAX
 
-/*
- * A commit is visible to everybody within this time. Returned stock is on sale again
- * within this time.
- */
-#define COMMIT_US 1000000
-
 struct word {
     const char *bytes;
     size_t len;
@@ -127,6 +121,11 @@ struct shopper {
 extern struct input input;
 extern bool had_faults; /* --faults */
 extern size_t checked[RULE_COUNT], violations[RULE_COUNT];
+/**
+ * A commit is visible to everybody, and returned stock on sale again, within this time. It
+ * includes that of the slowest request, as a commit is visible before its answer.
+ */
+extern int64_t commit_us;
 
 /** Read a file; on failure print the reason and exit with code 2. */
 void read_table(const char *path);

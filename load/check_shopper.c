@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define UNLOCK_US 1000000 /* after its answer a request may still hold its lock */
-#define LEASE_US  2000000 /* of prove.py; nobody releases the lock of a killed instance */
+#define LEASE_US  6000000 /* of prove.py; nobody releases the lock of a killed instance */
 #define CLIENT_KEY_MAX                                                                   \
     64 /* the service's own keys, for orders without a lock, are longer */
 

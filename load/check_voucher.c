@@ -65,7 +65,7 @@ static void link_end(struct event *end)
     end->row = placement->row;
     end->row->end_id = end->id;
     end->row->end_us = end->at_us;
-    end->row->ended_by_us = end->at_us + COMMIT_US;
+    end->row->ended_by_us = end->at_us + commit_us;
 }
 
 /* Begin or end a period without stock. */
@@ -146,5 +146,5 @@ bool was_sold_out(const struct voucher *voucher, const struct op *op)
             high = middle;
     }
     return low > 0 && (first[low - 1].to_us == NEVER ||
-                       first[low - 1].to_us + COMMIT_US >= op->sent_us);
+                       first[low - 1].to_us + commit_us >= op->sent_us);
 }

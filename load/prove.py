@@ -27,10 +27,12 @@ import plot
 PLACE = "var/prove"
 THREADS = 2
 CONNECTIONS = 128
-LEASE_MS = 2000 # a lock of a killed instance blocks its shopper that long
+LEASE_MS = 6000 # a lock of a killed instance blocks its shopper that long; longer than an order may take
 SCENARIO_WITHIN_S = 300
 SLOWEST_S = 20 # pace of a scenario that is repeated because its fault came too late
 BINS = 40 # of the timeline of a scenario
+ROUNDS = 10 # of the orders of a scenario that ends after its fault
+TAKES_PART = 500 # requests
 PLENTY = 1_000_000
 SECRET = harness.new_secret()
 
@@ -102,6 +104,10 @@ class Deployment:
 
     def empty(self):
         self.sql("truncate voucher, voucher_order, payment, order_event, stock_event")
+
+    def answered_by_first(self):
+        """Requests since its start."""
+        return sum(value for _, value in self.services[0].metrics("seckill_http_requests_total"))
 
     def rows(self):
         return int(self.sql("select count(*) from voucher_order")[0])
@@ -182,13 +188,13 @@ def every_other_key(shopper):
 
 def opening(deployment, size):
     """Shoppers repeat their requests until the sale opens; it is sold out at once."""
-    voucher = deployment.voucher(size // 50, begin_in_s=3)
+    voucher = deployment.voucher(size // 50, begin_in_s=6)
     return [order(each, voucher, every_other_key(each)) for each in range(1, size // 4)]
 
 
 def closing(deployment, size):
     """A constant rate of orders until after the end of the sale."""
-    voucher = deployment.voucher(PLENTY, end_in_s=3)
+    voucher = deployment.voucher(PLENTY, end_in_s=6)
     return [order(each, voucher, every_other_key(each)) for each in range(1, size)]
 
 
@@ -235,28 +241,34 @@ def crash(deployment, size):
     return [order(each, voucher, f"k{each}" if each % 3 else "-") for each in range(1, size)]
 
 
+def busy_crash(deployment, size):
+    """The same at full speed: all shoppers order again until the fault is over."""
+    return ROUNDS * crash(deployment, size)
+
+
 class Scenario:
     """`make_requests` returns the requests; `expected` are answers that must occur, or else the
     scenario tested nothing. The requests are sent at full speed, or evenly over `seconds`. With
-    `is_clear` no answer may leave an outcome unknown."""
+    `is_clear` no answer may leave an outcome unknown. With `ends_after_fault` the plan ends
+    when the first instance has taken part again after the fault."""
 
-    def __init__(self, name, make_requests, expected, fault=None, seconds=0, is_clear=False):
+    def __init__(self, name, make_requests, expected, fault=None, seconds=0, is_clear=False, ends_after_fault=False):
         self.name, self.make_requests, self.expected = name, make_requests, set(expected.split())
-        self.fault, self.seconds, self.is_clear = fault, seconds, is_clear
+        self.fault, self.seconds, self.is_clear, self.ends_after_fault = fault, seconds, is_clear, ends_after_fault
 
 
 REPEATS = Scenario("repeats", repeats, "PLACED REPEATED ALREADY_ORDERED IN_PROGRESS SOLD_OUT")
 KILL_POSTGRES = Scenario("kill postgres", crash, "PLACED", fault=Deployment.kill_postgres, seconds=2)
 SCENARIOS = [
     Scenario("opening", opening, "NOT_STARTED PLACED SOLD_OUT"),
-    Scenario("closing", closing, "PLACED SALE_ENDED", seconds=5),
+    Scenario("closing", closing, "PLACED SALE_ENDED", seconds=8),
     Scenario("burst", burst, "PLACED SOLD_OUT"),
     REPEATS,
     Scenario("vouchers", vouchers, "PLACED ALREADY_ORDERED SOLD_OUT"),
     Scenario("cancels", cancels, "PLACED DONE WRONG_STATE SOLD_OUT"),
     Scenario("refusals", refusals, "SOLD_OUT"),
-    Scenario("kill instance", crash, "PLACED UNCLEAR", fault=Deployment.kill_instance),
-    Scenario("kill redis", crash, "PLACED UNCLEAR", fault=Deployment.kill_redis, seconds=2),
+    Scenario("kill instance", busy_crash, "PLACED UNCLEAR", fault=Deployment.kill_instance, ends_after_fault=True),
+    Scenario("kill redis", crash, "PLACED UNCLEAR", fault=Deployment.kill_redis, seconds=5),
     KILL_POSTGRES,
 ]
 RESTART = Scenario("restart", crash, "PLACED", fault=Deployment.restart_instances, seconds=8, is_clear=True)
@@ -306,11 +318,15 @@ def play(deployment, scenario, requests, place, seconds):
     down_us = []
     with load(deployment, requests, place, seconds):
         if scenario.fault:
-            eighth = len(requests) // 8
+            eighth = len(set(requests)) // 8
             harness.wait_for("an eighth of the orders is placed", lambda: deployment.rows() >= eighth, SCENARIO_WITHIN_S)
             down_us.append(time.time_ns() // 1000)
             scenario.fault(deployment)
             down_us.append(time.time_ns() // 1000)
+        if scenario.ends_after_fault:
+            harness.wait_for("the first instance takes part again", lambda: is_complete(place)
+                             or deployment.answered_by_first() > TAKES_PART, SCENARIO_WITHIN_S)
+            open(f"{place}/stop", "w").close()
     return down_us
 
 

@@ -111,6 +111,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "judge:", err)
 		os.Exit(2)
 	}
+	visibleWithin = releasedWithin + in.slowest()
 	judgeAnswers(in, hadFaults)
 	judgeOrders(in)
 	judgeLocks(in, hadFaults)

@@ -11,11 +11,15 @@ import (
 const (
 	never    = math.MaxInt64
 	atTheEnd = never - 1 // when an unknown outcome has had its effect; the table is read after it
-	// A commit is visible to everybody, and a lock is released, within this time.
-	visibleWithin = 1000000
+	// A lock is released, and returned stock is on sale after its commit, within this time.
+	releasedWithin = 1000000
 	// Nobody releases the lock of a killed instance.
-	lease = 2000000
+	lease = 6000000
 )
+
+// A commit is visible, and its stock on sale, within this time. It includes that of the slowest
+// request, as a commit is visible before its answer.
+var visibleWithin int64
 
 // A step gives the states that may follow a state when the operation takes effect; none: its
 // answer contradicts the state. States are text, so that they can be compared.
@@ -206,7 +210,7 @@ func (all *ordersOfOne) isLinearizable() bool {
 // A state is how many other requests may hold the lock.
 
 func isLocked(inProgress *request, others []*request, hadFaults bool) bool {
-	heldFor := int64(visibleWithin)
+	heldFor := int64(releasedWithin)
 	if hadFaults {
 		heldFor += lease
 	}

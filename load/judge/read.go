@@ -189,6 +189,17 @@ func (in *input) readHistory(path string) error {
 	})
 }
 
+// slowest is the time of the slowest request that was answered.
+func (in *input) slowest() int64 {
+	longest := int64(0)
+	for _, each := range in.requests {
+		if each.answered != never {
+			longest = later(longest, each.answered-each.sent)
+		}
+	}
+	return longest
+}
+
 func read(table string, histories []string) (*input, error) {
 	in := &input{orders: map[int64]*order{}, vouchers: map[int64]*voucher{}, ends: map[int64]int64{}}
 	if err := eachLine(table, in.addTableLine); err != nil {
