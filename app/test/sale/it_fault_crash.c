@@ -11,8 +11,6 @@
 #define BURST 3000
 
 static const char *const short_lease[] = {"SECKILL_LOCK_LEASE_MS=500", NULL};
-static const char *const patient[] = {"SECKILL_LOCK_LEASE_MS=500",
-                                      "SECKILL_ORDER_TIMEOUT_MS=60000", NULL};
 static struct service *victim; /* of the running test */
 
 static int setup(void **state)
@@ -50,13 +48,15 @@ struct retry {
     int64_t user_id;
 };
 
-/* The lock of the dead instance lasts until its lease ends. */
+/* The lock of the dead instance lasts until its lease ends. So may that of this order, before
+   its transaction, on a machine that stalls. */
 static bool is_complete(void *arg)
 {
     struct retry *retry = arg;
 
     retry->reply = place_order(victim, retry->user_id, retry->burst->voucher_id, NULL);
-    return !reply_is(retry->reply, 409, "order_in_progress");
+    return !reply_is(retry->reply, 409, "order_in_progress") &&
+           !reply_is(retry->reply, 503, "unavailable");
 }
 
 static void test_kill__loses_no_acknowledged_order(void **state)
@@ -109,9 +109,9 @@ static void test_kill__leaves_the_other_instance_alone(void **state)
                              .halfway_at = BURST / 3,
                              .arg = &burst};
 
-    victim = fixture_serve(*state, patient);
+    victim = fixture_serve(*state, NULL); /* with leases that do not end */
     plan.services[0] = victim;
-    plan.services[1] = fixture_serve(*state, patient);
+    plan.services[1] = fixture_serve(*state, NULL);
     make_voucher(plan.services[1], &(struct sale){.stock = BURST}, burst.voucher_id);
     assert_int_equal(load_run(&plan), BURST);
     burst_check(*state, &burst, BURST);
