@@ -106,7 +106,7 @@ static void test_place__before_the_window_has_retry_after(void **state)
         int begin_in_s;
         int least_s;
         int most_s;
-    } cases[] = {{2, 1, 3}, {100, 90, 101}, {100000, 1, 100001}};
+    } cases[] = {{20, 1, 21}, {100, 80, 101}, {100000, 1, 100001}};
     char voucher_id[ID_SIZE];
 
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -140,7 +140,8 @@ static bool is_placed(void *arg)
 static void test_place__opens_and_closes_by_itself(void **state)
 {
     struct opening opening = {.user_id = 5};
-    struct sale sale = {.stock = 10, .begin_in_s = 4, .end_in_s = 10};
+    struct sale sale = {.stock = 10, .begin_in_s = 8, .end_in_s = 3600};
+    char end[32], body[80];
 
     make_voucher(service, &sale, opening.voucher_id);
     EXPECT(place_order(service, 5, opening.voucher_id, NULL), 409, "not_started");
@@ -151,6 +152,9 @@ static void test_place__opens_and_closes_by_itself(void **state)
                                 "v.begin_at",
                                 opening.voucher_id),
                      0);
+    snprintf(body, sizeof(body), "{\"end_at\":\"%s\"}", time_in_ms(2000, end));
+    EXPECT(request(service, admin(), body, "PATCH /v1/vouchers/%s", opening.voucher_id),
+           200, NULL);
     for (opening.user_id = 6; opening.user_id < 9; opening.user_id++)
         is_placed(&opening);
     sql_do(*state,

@@ -13,7 +13,7 @@ static struct service *service;
 
 static int setup(void **state)
 {
-    const char *const env[] = {TICKET_SECRET, "SECKILL_TICKET_TTL_S=5", NULL};
+    const char *const env[] = {TICKET_SECRET, NULL};
 
     service = fixture_begin_group(state, env);
     return 0;
@@ -102,14 +102,17 @@ static bool has_expired(void *arg)
 
 static void test_ticket__expires(void **state)
 {
+    const char *const env[] = {TICKET_SECRET, "SECKILL_TICKET_TTL_S=10", NULL};
+    struct service *shared = service;
     char id[ID_SIZE], ticket[TICKET_BYTES];
     const char *both[] = {id, ticket};
 
-    (void)state;
+    service = fixture_serve(*state, env);
     make_guarded(0, id);
     take_ticket(20, id, ticket);
     EXPECT(order_with(20, id, ticket), 201, NULL);
     AWAIT(has_expired, both);
+    service = shared;
 }
 
 static void test_ticket__is_refused_like_an_order(void **state)

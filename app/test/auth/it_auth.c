@@ -116,7 +116,7 @@ static void test_token__expires(void **state)
 
     (void)state;
     snprintf(claims, sizeof(claims), "{\"sub\":\"105\",\"exp\":%lld}",
-             (long long)time(NULL) + 4);
+             (long long)time(NULL) + 10);
     snprintf(token, sizeof(token), "%s", token_hs256(NULL, claims, FIXTURE_SECRET));
     EXPECT(request(service, token, NULL, "GET /v1/orders"), 200, NULL);
     AWAIT(is_expired, token);
