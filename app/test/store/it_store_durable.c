@@ -249,7 +249,7 @@ static void assert_placed_without_standby(struct shop *shop, int64_t voucher,
 static void test_store_resolve_orders__waits_for_the_standby(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
-    struct shop *shop = shop_open(sandbox, 1, 400);
+    struct shop *shop = shop_open(sandbox, 1, 3000);
     struct basket basket = {0};
 
     name_standby();

@@ -457,7 +457,7 @@ static void make_commits_fast(void)
 static void test_store_resolve_orders__ends_the_process_first(void **state UNUSED)
 {
     int64_t voucher = sandbox_voucher(sandbox, 10, 1);
-    struct shop *shop = shop_open(sandbox, 1, 3000);
+    struct shop *shop = shop_open(sandbox, 1, 5000);
     struct basket basket = {0};
 
     make_commits_slow();
