@@ -43,7 +43,7 @@ ASVS = ((2, 9, 11, 3, 2), (3, 3, 4, 1), (0, 2, 4, 6, 5, 0, 2), (3, 1, 2, 4), (1,
 NOT_IN_CONTRACT = {"POST /v1/dev/token", "GET /web/{name}"}
 FOREIGN = {"archive_command", "archive_mode", "synchronous_standby_names", "wal_compression", # of Postgres
            "pg_blocking_pids", "synchronous_mode_strict"} # the last of Patroni
-SESSION_WITHIN_S = 120
+SESSION_WITHIN_S = 600
 SHOWN = ("text", "json")
 LANGUAGES = ("sh", "yaml", "nginx", "haproxy", "c", "python", "go", *SHOWN) # app/test/contract runs python and go
 MARK = "=== next block"
@@ -191,7 +191,7 @@ class World:
             "SECKILL_DATABASE_URL": servers.env["SECKILL_DATABASE_URL"],
             "SECKILL_REDIS_URL": servers.env["SECKILL_REDIS_URL"], "SECKILL_WORKERS": "2",
             "SECKILL_JWT_SECRET_FILE": secret, "SECKILL_TICKET_SECRET_FILE": secret,
-            "SECKILL_DEV_LOGIN": "1"}, f"{PLACE}/seckill.log")
+            "SECKILL_DEV_LOGIN": "1", "SECKILL_ORDER_TIMEOUT_MS": "60000"}, f"{PLACE}/seckill.log")
         self.service.migrate(servers.env["PG_OWNER_URL"])
         stack.callback(self.service.stop)
         self.service.start()

@@ -110,7 +110,8 @@ class World:
             "SECKILL_DATABASE_URL": self.servers.env["SECKILL_DATABASE_URL"],
             "SECKILL_REDIS_URL": self.servers.env["SECKILL_REDIS_URL"], "SECKILL_WORKERS": "2",
             "SECKILL_JWT_SECRET": harness.new_secret(), "SECKILL_TICKET_SECRET": harness.new_secret(),
-            "SECKILL_RATE_PER_USER": "0", "SECKILL_LISTENERS_MAX": "0"}, # a stream has an end
+            "SECKILL_RATE_PER_USER": "0", "SECKILL_ORDER_TIMEOUT_MS": "60000",
+            "SECKILL_LISTENERS_MAX": "0"}, # a stream has an end
             f"{self.place}/seckill.log")
         self.service.migrate(self.servers.env["PG_OWNER_URL"])
         stack.callback(self.service.stop)
@@ -300,7 +301,7 @@ def test_schemathesis(world, cases="300"):
         """Returns the output, and how many requests were sent so far."""
         output = run("bin/schemathesis", "run", CONTRACT, "--url", world.url, "--mode", "positive", "--no-color",
                      "--phases", phases, "--max-examples", str(examples), "--checks", ",".join(CHECKS),
-                     "--request-timeout", "30", "--continue-on-failure", cwd=venv, SCHEMATHESIS_HOOKS="hooks",
+                     "--request-timeout", "120", "--continue-on-failure", cwd=venv, SCHEMATHESIS_HOOKS="hooks",
                      PYTHONPATH=HERE, ADMIN=world.admin, PAYMENT=world.payment, TOKENS=tokens)
         errors = world.service.server_errors() - before[0]
         check(errors == 0, f"{errors:g} answers were a 5xx\n{output}")
