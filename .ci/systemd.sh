@@ -101,7 +101,7 @@ SECKILL_REDIS_URL=$SECKILL_REDIS_URL
 SECKILL_JWT_SECRET=0123456789abcdef0123456789abcdef
 END
 mkdir "$root/etc/systemd/system/seckill.service.d"
-printf '[Service]\nWatchdogSec=5s\n' >"$root/etc/systemd/system/seckill.service.d/test.conf"
+printf '[Service]\nWatchdogSec=15s\n' >"$root/etc/systemd/system/seckill.service.d/test.conf"
 
 boot
 booted systemctl start --no-block seckill

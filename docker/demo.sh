@@ -181,7 +181,7 @@ run_demo()
     echo "starting Postgres, Redis, two instances, nginx, Prometheus"
     start=$(date +%s)
     quietly up $compose up -d
-    wait_for 60 is_answering || fail "no answer from $url; docker/demo.sh down removes the demo"
+    wait_for 300 is_answering || fail "no answer from $url; docker/demo.sh down removes the demo"
     admin=$(token --user 1 --role admin) || fail "cannot create a token: $admin"
     shopper=$(token --user 1001)
     voucher=$(make_voucher)
@@ -190,7 +190,7 @@ run_demo()
     echo "load proof: 4000 shoppers, 1000 pieces"
     quietly proof $compose run --rm -T load
     tail -n 1 "$place/proof.log"
-    wait_for 30 scraped 'sum(up)' 2 || fail "Prometheus does not scrape both instances"
+    wait_for 120 scraped 'sum(up)' 2 || fail "Prometheus does not scrape both instances"
     cat <<END
 
 shop:       $url/#token=$(token --user 1002)
@@ -274,7 +274,7 @@ run_ha()
     quietly build $compose build migrate load db1
     echo "starting two instances, Postgres with a standby, Redis with a replica and three sentinels, nginx, Prometheus"
     quietly up $compose up -d
-    wait_for 60 is_answering || fail "no answer from $url; docker/demo.sh down removes the demo"
+    wait_for 300 is_answering || fail "no answer from $url; docker/demo.sh down removes the demo"
     quietly load $compose up -d --no-deps load
     load=$(container_of load)
     in_load await
@@ -355,11 +355,11 @@ check_demo()
     [ -e "$page" ] || page=docker/docs/index.html # without npm
     check "API page" "$(curl -s -o "$place/docs" -w '%{http_code} %{content_type}' "$url/docs")" "200 text/html"
     cmp "$place/docs" "$page"
-    wait_for 10 is_cached || fail "nginx does not cache the vouchers"
+    wait_for 60 is_cached || fail "nginx does not cache the vouchers"
     check "metrics through nginx" "$(curl -s -o /dev/null -w '%{http_code}' "$url/metrics")" 404
-    wait_for 30 scraped 'sum(seckill_orders_total{outcome="placed"})' 1001 ||
+    wait_for 120 scraped 'sum(seckill_orders_total{outcome="placed"})' 1001 ||
         fail "Prometheus counted $(metric 'sum(seckill_orders_total{outcome="placed"})') orders, expected 1001"
-    wait_for 30 scraped 'count(seckill:orders:rate1m)' 13 || fail "Prometheus has not loaded the rules"
+    wait_for 120 scraped 'count(seckill:orders:rate1m)' 13 || fail "Prometheus has not loaded the rules"
     echo "stopping one instance; the sale continues"
     quietly stop $compose stop app1
     shopper=$($compose exec -T app2 /usr/bin/seckill token --user 1004)
