@@ -27,7 +27,7 @@ import sys
 import harness
 import plot
 from deploy import (CONNECTIONS, OLD_ORDERS, STOCK, WORKERS, Deployment, durability, machine, open_loop,
-                    raise_file_limit, sold_out, wrk)
+                    raise_file_limit, sold_out, write_wal, wrk)
 from order_costs import CostMeter, cpu_s
 from results import compile_result, print_table
 from yardsticks import EmptyServer, Postgres, Redis
@@ -41,16 +41,6 @@ IDLE_CONNECTIONS = 10_000
 WAL_MB = min(200 * ROUNDS * SECONDS, 6000) # written by all measurements, up to a limit
 LEAST_PER_S = 30_000 # assumed rate of requests if the warm-up was slow
 MIX = 9 # refusals per order
-
-
-def write_wal(url):
-    """Write as much WAL as the benchmark will write, so that its segments are recycled, as on a
-    server that has run for a while. Creating a segment of 16 MB blocks all commits for 40 ms."""
-    harness.sql(url, f"alter system set min_wal_size = '{WAL_MB}MB'")
-    harness.sql(url, "select pg_reload_conf()")
-    harness.sql(url, "select count(pg_logical_emit_message(false, 'bench', repeat('x', 1048576))) "
-              f"from generate_series(1, {WAL_MB})")
-    harness.sql(url, "checkpoint")
 
 
 # -- measurements --
@@ -210,7 +200,7 @@ def measure_all(program, stack, measured):
     servers.up()
     bench = Bench(program, servers, stack)
     print(f"inserting {OLD_ORDERS:,} orders into one database", flush=True)
-    write_wal(servers.env["PG_SUPERUSER_URL"])
+    write_wal(servers, WAL_MB)
     bench.old.fill()
     bench.write_tokens()
     print(f"{bench.count:,} shoppers", flush=True)

@@ -12,11 +12,12 @@ every 201 is a row.
 Prints a table of orders per second, and writes var/bench/commit.json: the medians of the cases and
 of the ratios within a round. Exit code 1 if a check fails.
 
-  BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=3
-The older orders are measured as by growth.py, with its settings."""
+  BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=5
+The older orders are measured as by growth.py, with its settings and as many rounds."""
 
 import contextlib
 import os
+import shutil
 import statistics
 import sys
 
@@ -26,8 +27,9 @@ import harness
 
 PLACE = os.environ.get("BENCH_PLACE", "var/bench")
 SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
 TOKENS = 600_000
+WAL_MB = min(150 * ROUNDS * SECONDS, 6000) # written by all measurements, up to a limit
 
 SETTINGS = {
     "auto": {"SECKILL_EARLY_RELEASE": "auto"},
@@ -71,8 +73,10 @@ def run(program, library, stack):
     deploy.raise_file_limit(deploy.CONNECTIONS)
     disk = harness.SlowDisk(library, stack)
     servers = harness.Servers(f"{PLACE}/commit", **disk.env)
-    servers.up()
+    stack.callback(shutil.rmtree, servers.directory) # some GB
     stack.callback(servers.down)
+    servers.up()
+    deploy.write_wal(servers, WAL_MB)
     secret = harness.new_secret()
     deployments = {setting: deploy.Deployment(program, servers, secret, PLACE, f"commit_{setting}", stack,
                                               **environment)
@@ -93,6 +97,7 @@ def run(program, library, stack):
 def age_ratios(program):
     """The rate beside ten million older orders, divided by the rate in an empty table."""
     os.makedirs(growth.PLACE, exist_ok=True)
+    growth.ROUNDS = ROUNDS
     with contextlib.ExitStack() as stack:
         dimensions = growth.measure_all(os.path.abspath(program), stack, [], (growth.grow_orders,))["dimensions"]
     ratios = {each["name"]: each["points"][-1]["ratio"] for each in dimensions}
