@@ -40,7 +40,7 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
     NUMBER(    "SECKILL_LOCK_WAIT_MS",         lock_wait_ms, "0", 0, 10000, "maximum wait for a shopper's lock; then the answer is order_in_progress") \
     CHOICE(    "SECKILL_REDIS_DOWN",           redis_down, "reject", "without Redis: answer 503, or rely on the constraints in Postgres alone", "reject", "bypass") \
     CHOICE(    "SECKILL_REQUIRE_DURABILITY",   require_durability, "local", "what an acknowledged order must survive: a crash of Postgres, or also its loss (remote)", "local", "remote") \
-    CHOICE(    "SECKILL_EARLY_RELEASE",        early_release, "auto", "where orders then wait less, release a voucher's row before they are durable; off: never", "auto", "off") \
+    CHOICE(    "SECKILL_EARLY_RELEASE",        early_release, "auto", "where a sale is then faster, release a voucher's row before its orders are durable; off: never", "auto", "off") \
     NUMBER(    "SECKILL_ORDER_TIMEOUT_MS",     order_timeout_ms, "5000", 100, 60000, "maximum time from an order request to its answer") \
     NUMBER(    "SECKILL_BATCH_MAX",            batch_max, "1024", 1, 10000, "maximum number of orders of a voucher in one transaction") \
     NUMBER(    "SECKILL_BATCH_VOUCHERS",       batch_vouchers, "128", 1, 1000, "maximum number of vouchers in one transaction, which those with few orders share") \

@@ -466,8 +466,8 @@ static void note_waits(const struct checkout *checkout, const struct batch *batc
 
     for (size_t i = 0; i < batch->orders.count; i++)
         waited_us += now_us - batch_item(batch, i)->arrived_us;
-    early_release_note(checkout->options.early_release, batch->orders.released != NULL,
-                       batch->orders.count, waited_us, batch->sent_us, now_us);
+    early_release_note(checkout->options.early_release, batch->orders.count, waited_us,
+                       batch->sent_us, now_us);
 }
 
 static void checkout_on_placed(enum status status,

@@ -4,13 +4,12 @@
 #include <stdlib.h>
 
 #define WINDOW_US      100000
-#define WINDOW_BATCHES 8
-#define WINDOW_WAITS                                                                     \
-    4 /* the orders in a window have begun to wait in it, but for a few */
-#define WINDOW_MAX_US 5000000          /* too few orders to judge by */
-#define PAUSE_US      INT64_C(2000000) /* between trials, and again for each GAIN_STEP */
-#define GAIN_STEP     25
-#define MEMORY        2 /* an earlier trial counts half as much as the next one */
+#define WINDOW_BATCHES 4
+#define IDLE_US        1000000 /* then the next load may be another one */
+#define RATE_WEIGHT    4
+#define MEMORY         8  /* trials */
+#define PAUSE          2  /* between trials: windows for each trial in memory, */
+#define GAIN_STEP      40 /* and one more for each of these */
 
 void early_release_init(struct early_release *early)
 {
@@ -34,56 +33,84 @@ bool early_release_is_on(struct early_release *early)
 
 static void window_begin(struct early_release *early, int64_t now_us)
 {
-    early->window_at_us = now_us;
-    early->waited_us = 0;
-    early->orders = early->batches = 0;
+    early->since_us = now_us;
+    early->waited_us = early->orders = early->batches = 0;
 }
 
-/* The difference of both ways in thousandths of their sum: 333 if orders wait half as long
-   early, -333 if they wait twice as long. */
-static void judge(struct early_release *early, int64_t early_us, int64_t plain_us)
+/* In thousandths of the sum: 333 if a is twice as much as b. */
+static int64_t excess(int64_t a, int64_t b)
 {
-    int gain = (int)((plain_us - early_us) * 1000 / (plain_us + early_us + 1));
-
-    early->gain += (gain - early->gain) / MEMORY;
+    return (a - b) * 1000 / (a + b + 1);
 }
 
-/* With as many batches as a judgement needs. */
-static void window_end(struct early_release *early, int64_t now_us)
+/* The larger and the surer the gain is, the later is the next trial. */
+static void plan_trial(struct early_release *early, int64_t window_us, int64_t now_us)
 {
-    int64_t mean_us = early->waited_us / (int64_t)early->orders;
+    early->trial_at_us =
+        now_us + window_us * early->trials * (PAUSE + llabs(early->gain) / GAIN_STEP);
+}
 
-    if (now_us - early->window_at_us < WINDOW_WAITS * mean_us)
-        return;
+/* A shopper also waits where the service does not see it, before its request is read. So the
+   rate counts more than the waits, which decide if the service is not busy. */
+static void judge(struct early_release *early)
+{
+    const struct early_window *with = &early->last[true], *without = &early->last[false];
+    int64_t gain = (RATE_WEIGHT * excess(with->per_s, without->per_s) +
+                    excess(without->mean_us, with->mean_us)) /
+                   (RATE_WEIGHT + 1);
+
+    if (early->trials < MEMORY)
+        early->trials++;
+    early->gain += (gain - early->gain) / early->trials;
+}
+
+/* The load is another one, or was idle: earlier trials tell less of it. */
+static void doubt(struct early_release *early, int64_t now_us)
+{
+    if (early->trials > 1)
+        early->trials = 1;
+    plan_trial(early, WINDOW_US, now_us);
+}
+
+static void window_end(struct early_release *early, int64_t took_us, int64_t now_us)
+{
+    struct early_window *last = &early->last[is_on(early)];
+    int64_t mean_us = early->waited_us / early->orders;
+    bool is_other = mean_us > 2 * last->mean_us || 2 * mean_us < last->mean_us;
+
+    *last = (struct early_window){mean_us, early->orders * 1000000 / took_us};
     if (early->is_trial) {
-        if (is_on(early))
-            judge(early, mean_us, early->mean_us);
-        else
-            judge(early, early->mean_us, mean_us);
         early->is_trial = false;
-        early->trial_at_us = now_us + PAUSE_US * (1 + abs(early->gain) / GAIN_STEP);
-    } else if (now_us >= early->trial_at_us || /* or is the load another one? */
-               mean_us > 2 * early->mean_us || 2 * mean_us < early->mean_us) {
-        early->is_trial = true;
-        early->mean_us = mean_us;
-    }
+        judge(early);
+        plan_trial(early, took_us, now_us);
+    } else if (is_other) { /* no trial yet: perhaps a server stood still */
+        doubt(early, now_us);
+    } else
+        early->is_trial = now_us >= early->trial_at_us;
     window_begin(early, now_us);
 }
 
-void early_release_note(struct early_release *early, bool was_early, size_t orders,
-                        int64_t waited_us, int64_t sent_us, int64_t now_us)
+void early_release_note(struct early_release *early, size_t orders, int64_t waited_us,
+                        int64_t sent_us, int64_t now_us)
 {
     pthread_mutex_lock(&early->mutex);
-    if (now_us - early->window_at_us >= WINDOW_MAX_US) {
+    if (now_us - early->noted_us >= IDLE_US) {
         early->is_trial = false;
+        doubt(early, now_us);
         window_begin(early, now_us);
     }
-    if (was_early == is_on(early) && sent_us >= early->window_at_us) {
+    early->noted_us = now_us;
+    if (sent_us >= early->since_us && early->batches++ == 0)
+        early->window_at_us = now_us;
+    else if (sent_us >= early->since_us) {
+        int64_t took_us = now_us - early->window_at_us;
+
         early->waited_us += waited_us;
-        early->orders += orders;
-        early->batches++;
-        if (now_us - early->window_at_us >= WINDOW_US && early->batches >= WINDOW_BATCHES)
-            window_end(early, now_us);
+        early->orders += (int64_t)orders;
+        if (took_us >= WINDOW_US && early->batches > WINDOW_BATCHES &&
+            took_us * early->orders >=
+                early->waited_us) /* half have begun to wait in it */
+            window_end(early, took_us, now_us);
     }
     pthread_mutex_unlock(&early->mutex);
 }

@@ -79,7 +79,7 @@ static void test_checkout_turn__releases_early_only_if_it_may(void **state UNUSE
 static void test_checkout_turn__releases_early_only_if_that_is_faster(void **state UNUSED)
 {
     assert_true(is_early_if(20, 10));
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 60; i++)
         is_early_if(20, 10);
     for (int i = 0; i < 50; i++)
         assert_false(is_early_if(20, 10));
