@@ -147,26 +147,19 @@ char *stats_print_own(struct stats *stats)
 
 /* -- open and close -- */
 
-/* A host name that needs escapes in JSON is replaced. */
-static void name_instance(char ret_name[INSTANCE_MAX])
-{
-    char host[64] = "";
-
-    if (gethostname(host, sizeof(host) - 1) != 0 || strpbrk(host, "\"\\") != NULL)
-        host[0] = '\0';
-    snprintf(ret_name, INSTANCE_MAX, "%s/%d", host[0] != '\0' ? host : "instance",
-             (int)getpid());
-}
-
 struct stats *stats_open(const struct stats_options *options)
 {
     struct stats *stats = calloc(1, sizeof(*stats));
+    char host[64] = "";
 
     if (stats == NULL)
         return NULL;
     stats->options = *options;
     stats->add.stats = stats->expire.stats = stats;
-    name_instance(stats->instance);
+    if (gethostname(host, sizeof(host) - 1) != 0 || strpbrk(host, "\"\\") != NULL)
+        host[0] = '\0'; /* it needs escapes in JSON */
+    snprintf(stats->instance, INSTANCE_MAX, "%s/%d", host[0] != '\0' ? host : "instance",
+             (int)getpid());
     uv_timer_init(options->loop, &stats->timer);
     stats->timer.data = stats;
     if (options->is_publisher)

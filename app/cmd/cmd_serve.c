@@ -51,13 +51,6 @@ static void raise_file_limit(void)
                   (unsigned long long)limit.rlim_cur);
 }
 
-static size_t worker_count(const struct config *config)
-{
-    long count = config->workers > 0 ? config->workers : sysconf(_SC_NPROCESSORS_ONLN);
-
-    return count < 1 ? 1 : count < WORKERS_MAX ? (size_t)count : WORKERS_MAX;
-}
-
 static bool is_loopback(const char *listen)
 {
     static const char name[] = "localhost:";
@@ -257,6 +250,7 @@ static int run_until_signal(struct service *service, const sigset_t *signals)
 static enum status serve(struct service *service, const sigset_t *signals,
                          struct err *reterr)
 {
+    long workers = service->config.workers;
     struct err notify_err = {0};
     enum status status;
     int signal_number;
@@ -264,7 +258,11 @@ static enum status serve(struct service *service, const sigset_t *signals,
     raise_file_limit();
     if (notify_init(&service->notify, &notify_err) != STATUS_OK)
         log_event(LOG_WARN, "notify_failed", "why=\"%s\"", LOG_PLAIN(notify_err.text));
-    service->count = worker_count(&service->config);
+    if (workers <= 0)
+        workers = sysconf(_SC_NPROCESSORS_ONLN);
+    service->count = workers < 1             ? 1
+                     : workers < WORKERS_MAX ? (size_t)workers
+                                             : WORKERS_MAX;
     service->all_metrics = (struct all_metrics){service->metrics, service->count};
     status = http_listen(service->config.listen, service->count, service->listen_fds,
                          &service->port, reterr);

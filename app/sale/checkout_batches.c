@@ -151,22 +151,21 @@ void item_enqueue(struct item *item)
     queues_update(&checkout->queues, queue);
 }
 
-/* Whether its time suffices for another transaction of this queue. */
-static bool item_has_time(const struct item *item, const struct queue *queue,
-                          int64_t now_us)
+/* Whether its lock and its time suffice for another transaction of this queue. */
+static bool item_may_be_sent(const struct item *item, const struct queue *queue,
+                             int64_t now_us)
 {
-    return item_deadline_us(item) - now_us >
-           queue_needs_us(queue, checkout_timeout_us(item->checkout));
+    return (item->placement.fence == 0 || rlock_safe_for_us(&item->lock, now_us) > 0) &&
+           item_deadline_us(item) - now_us >
+               queue_needs_us(queue, checkout_timeout_us(item->checkout));
 }
 
 /* Returns the item to the head of its queue if it may still be placed. */
 static void item_requeue(struct item *item, struct queue *queue)
 {
-    bool is_safe = item->placement.fence == 0 || rlock_is_held(&item->lock);
-
     item->tries += !queue->is_slow;
-    if (item->is_answered || !is_safe || item->tries >= TRIES_MAX ||
-        !item_has_time(item, queue, clock_mono_us())) {
+    if (item->is_answered || item->tries >= TRIES_MAX ||
+        !item_may_be_sent(item, queue, clock_mono_us())) {
         item_finish(item, OUTCOME_UNAVAILABLE);
         return;
     }
@@ -180,12 +179,6 @@ static void item_requeue(struct item *item, struct queue *queue)
 static void bundle_send(struct checkout *checkout, struct list *bundle);
 static bool may_release_early(const struct checkout *checkout);
 static void checkout_on_tick(uv_timer_t *timer);
-
-static bool item_may_be_sent(const struct item *item, int64_t now_us)
-{
-    return item->placement.fence == 0 ||
-           (rlock_is_held(&item->lock) && rlock_safe_for_us(&item->lock, now_us) > 0);
-}
 
 /* NULL: nothing is left to be sent, or memory is out and the orders stay in the queue. */
 static struct batch *batch_form(struct checkout *checkout, struct queue *queue)
@@ -202,7 +195,7 @@ static struct batch *batch_form(struct checkout *checkout, struct queue *queue)
     while (batch->orders.count < checkout->options.batch_max &&
            (item = LIST_SHIFT(struct item, &queue->items, link)) != NULL) {
         checkout->queued--;
-        if (!item_may_be_sent(item, now_us) || !item_has_time(item, queue, now_us)) {
+        if (!item_may_be_sent(item, queue, now_us)) {
             item_finish(item, OUTCOME_UNAVAILABLE);
             continue;
         }
@@ -405,23 +398,19 @@ static void batch_end(struct batch *batch)
     rlock_flush(checkout->options.locks);
 }
 
-static void log_refused(const struct item *item, const struct err *why)
-{
-    log_event(LOG_ERROR, "order_refused",
-              "%svoucher_id=%" PRId64 " user_id=%" PRId64 " why=\"%s\"", item->trace,
-              item->voucher_id, item->placement.user_id, LOG_PLAIN(why->text));
-}
-
 /* Finds the row that Postgres refuses: sends both halves of the batch on their own. */
 static void batch_split(struct batch *batch, const struct err *why)
 {
     struct checkout *checkout = batch->checkout;
+    const struct item *first = batch_item(batch, 0);
     struct batch *tail = NULL;
 
     if (batch->orders.count > 1)
         tail = batch_create(checkout, batch->queue);
     if (tail == NULL) {
-        log_refused(batch_item(batch, 0), why);
+        log_event(LOG_ERROR, "order_refused",
+                  "%svoucher_id=%" PRId64 " user_id=%" PRId64 " why=\"%s\"", first->trace,
+                  first->voucher_id, first->placement.user_id, LOG_PLAIN(why->text));
         batch_finish(batch, OUTCOME_INTERNAL);
         batch_end(batch);
         return;

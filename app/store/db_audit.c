@@ -8,7 +8,6 @@
 #include "app/store/db.h"
 #include "app/store/db_impl.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct check {

@@ -299,16 +299,6 @@ void store_change_order(struct store *store, struct order_change *change,
 
 /* -- sending -- */
 
-static void put_payments(struct store_params *params, const struct changes_call *call)
-{
-    params_array_begin(params, PARAMS_TEXT, call->count);
-    LIST_EACH(struct order_change, change, &call->changes, link)
-        params_element_text(params, &change->payment_ref);
-    params_array_begin(params, PARAMS_INT64, call->count);
-    LIST_EACH(struct order_change, change, &call->changes, link)
-        params_element_int64(params, change->amount_cents);
-}
-
 static void put_changes(struct store_params *params, const struct changes_call *call)
 {
     params_begin(params);
@@ -319,8 +309,14 @@ static void put_changes(struct store_params *params, const struct changes_call *
     params_array_begin(params, PARAMS_TEXT, call->count);
     LIST_EACH(struct order_change, change, &call->changes, link)
         params_element_text(params, &(struct text){change->actor, strlen(change->actor)});
-    if (call->call.statement == STATEMENT_PAY_ORDER)
-        put_payments(params, call);
+    if (call->call.statement != STATEMENT_PAY_ORDER)
+        return;
+    params_array_begin(params, PARAMS_TEXT, call->count);
+    LIST_EACH(struct order_change, change, &call->changes, link)
+        params_element_text(params, &change->payment_ref);
+    params_array_begin(params, PARAMS_INT64, call->count);
+    LIST_EACH(struct order_change, change, &call->changes, link)
+        params_element_int64(params, change->amount_cents);
 }
 
 static void send_first(struct store *store, enum role role, struct queue *queue)

@@ -4,7 +4,6 @@
 #include "lock/internal.h"
 #include "lock/sync.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 /** Arguments and results of all calls; borrowed, since the caller sleeps meanwhile. */
