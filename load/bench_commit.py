@@ -12,7 +12,7 @@ every 201 is a row.
 Prints a table of orders per second, and writes var/bench/commit.json: the medians of the cases and
 of the ratios within a round. Exit code 1 if a check fails.
 
-  BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=5
+  BENCH_SECONDS=3  of each measurement     BENCH_ROUNDS=3
 The older orders are measured as by growth.py, with its settings and as many rounds."""
 
 import contextlib
@@ -27,7 +27,7 @@ import harness
 
 PLACE = os.environ.get("BENCH_PLACE", "var/bench")
 SECONDS = int(os.environ.get("BENCH_SECONDS", "3"))
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 TOKENS = 600_000
 WAL_MB = min(150 * ROUNDS * SECONDS, 6000) # written by all measurements, up to a limit
 
