@@ -40,7 +40,7 @@ static int run_ways(int64_t seconds, struct way early_way, struct way plain_way)
     return (int)(100 * early_us / (now_us - begin_us));
 }
 
-/* So many shoppers that each batch is full: the rate follows from the waits. */
+/* Each batch is full, so the rate follows from the waits. */
 static int run(int64_t seconds, int64_t early_us, int64_t plain_us)
 {
     return run_ways(seconds, (struct way){early_us, early_us},
