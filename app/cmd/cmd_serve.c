@@ -250,7 +250,7 @@ static int run_until_signal(struct service *service, const sigset_t *signals)
 static enum status serve(struct service *service, const sigset_t *signals,
                          struct err *reterr)
 {
-    long workers = service->config.workers;
+    long count = service->config.workers;
     struct err notify_err = {0};
     enum status status;
     int signal_number;
@@ -258,11 +258,9 @@ static enum status serve(struct service *service, const sigset_t *signals,
     raise_file_limit();
     if (notify_init(&service->notify, &notify_err) != STATUS_OK)
         log_event(LOG_WARN, "notify_failed", "why=\"%s\"", LOG_PLAIN(notify_err.text));
-    if (workers <= 0)
-        workers = sysconf(_SC_NPROCESSORS_ONLN);
-    service->count = workers < 1             ? 1
-                     : workers < WORKERS_MAX ? (size_t)workers
-                                             : WORKERS_MAX;
+    if (count <= 0)
+        count = sysconf(_SC_NPROCESSORS_ONLN);
+    service->count = count < 1 ? 1 : count < WORKERS_MAX ? (size_t)count : WORKERS_MAX;
     service->all_metrics = (struct all_metrics){service->metrics, service->count};
     status = http_listen(service->config.listen, service->count, service->listen_fds,
                          &service->port, reterr);

@@ -107,9 +107,9 @@ void early_release_note(struct early_release *early, size_t orders, int64_t wait
 
         early->waited_us += waited_us;
         early->orders += (int64_t)orders;
+        /* The last: most orders have begun to wait in it. */
         if (took_us >= WINDOW_US && early->batches > WINDOW_BATCHES &&
-            took_us * early->orders >=
-                early->waited_us) /* half have begun to wait in it */
+            took_us * early->orders >= early->waited_us)
             window_end(early, took_us, now_us);
     }
     pthread_mutex_unlock(&early->mutex);

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #define PROCESSES 2
-#define THREADS   2 /* of a process, at most */
-#define PLAY_NS   (UINT64_C(4) * 1000000000)
-#define SHARE_MIN 15 /* per cent, of one of two equal processes, which may be stopped */
+#define THREADS   2                     /* of a process, at most */
+#define PLAY_NS   UINT64_C(10000000000) /* so that a process may be stopped for seconds */
+#define SHARE_MIN 30                    /* per cent, of one of two equal processes */
 #define SHARE_ONE 10 /* of one with a single thread beside one with two */
 #define HANGS_S   60
 

@@ -140,6 +140,8 @@ def test_countdown__opens_the_sale_by_itself(world):
     world.browser.screenshot("shop-countdown")
     shop.press()
     world.browser.wait_text(shop.message, "The sale opens in 00:")
+    shown = world.browser.text(f"{shop.card} header")
+    world.browser.wait("it counts down", lambda: world.browser.text(f"{shop.card} header") != shown)
     world.browser.js("window.isSamePage = true")
     with world.browser.blocked("*/v1/vouchers?*"): # by the clock alone
         world.browser.wait("it opens", lambda: shop.state() == "open")
