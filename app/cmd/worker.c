@@ -32,7 +32,6 @@
 
 #define ORDER_LANES    4
 #define PUBLISH_US     INT64_C(1000000) /* between two states, see /v1/debug/state */
-#define CHECK_EVERY    5                /* of these, the server is asked its durability */
 #define SLOW_CLIENT_US INT64_C(5000000) /* during shutdown, to receive an answer */
 
 struct worker {
@@ -177,7 +176,7 @@ void worker_set_keys(struct worker *worker, struct worker_keys *keys)
 static void note_durability(struct worker *worker)
 {
     _Atomic uint64_t *known = &worker->options.metrics->durability;
-    enum durability durability = store_durability(worker->store, false);
+    enum durability durability = store_durability(worker->store);
 
     if (*known != durability)
         log_event(durability < DURABILITY_LOCAL ? LOG_WARN : LOG_INFO, "durability",
@@ -223,8 +222,6 @@ static void publish_state(struct worker *worker, int64_t now_us)
     store_print(worker->store, document.out);
     fputc('}', document.out);
     metrics_publish_state(worker->options.metrics, text_document_end(&document));
-    if (worker->options.index == 0 && now_us / PUBLISH_US % CHECK_EVERY == 0)
-        (void)store_durability(worker->store, true);
 }
 
 /* All requests are answered, and clients had some time to receive the answers. A proxy had some
@@ -261,8 +258,11 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
         note_durability(worker);
     }
     now_us = clock_mono_us();
-    if (now_us - worker->published_us >= PUBLISH_US)
+    if (now_us - worker->published_us >= PUBLISH_US) {
         publish_state(worker, now_us);
+        store_check(
+            worker->store); /* without orders nothing else would notice a change */
+    }
     atomic_store_explicit(&worker->last_turn_us, now_us, memory_order_relaxed);
     if (worker->draining_us != 0 && is_drained(worker, now_us))
         close_all(worker);

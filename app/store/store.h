@@ -14,6 +14,9 @@
  * waits for a row lock for a short time only; then it returns to the queue of its voucher,
  * which from then on gets a bounded share of the connections until it is fast again.
  *
+ * Nothing is answered STATUS_OK before the server has said, after the commit, that it is as
+ * durable as `required`. If it is not, all connections leave it at once.
+ *
  * A failed connection is reopened with back-off, without end, at the next host if there are
  * several. All connections are to the same server: when one has found another that accepts
  * writes, all others follow. Every call is answered exactly once, never from inside the call,
@@ -74,8 +77,11 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg);
 
 bool store_is_up(const struct store *store);
 
-/** What the server has said last. @asks  again, so that the next call knows of a change */
-enum durability store_durability(struct store *store, bool asks);
+/** What the server has said last. */
+enum durability store_durability(const struct store *store);
+
+/** Ask the server how durable it is, unless calls are under way, whose answers tell it. */
+void store_check(struct store *store);
 
 /** Whether a voucher or an order with this id is in another cell, so in another database. 0: no. */
 bool store_is_foreign(const struct store *store, int64_t id);

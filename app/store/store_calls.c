@@ -185,6 +185,15 @@ static enum role role_of(const struct store *store, const struct store_conn *con
     return role;
 }
 
+/* One session has said for all that the server is not as durable as is required. */
+static void leave_server(struct store *store, const struct err *why)
+{
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        if (store->conns[i] != NULL && i != ROLE_LISTS)
+            store_conn_leave(store->conns[i], why);
+    }
+}
+
 /* All connections are to one server, see resolving in store_orders.c. */
 static void store_on_conn_up(struct store_conn *conn, void *arg)
 {
@@ -217,6 +226,8 @@ static void store_on_conn_down(struct store_conn *conn, bool was_up,
     }
     if (role >= ROLE_LANE && store_conn_pending(conn) > 0)
         store_suspect(store, store_conn_session(conn)->backend);
+    if (was_up && why->status == STATUS_UNSAFE)
+        leave_server(store, why);
     if (!store_conn_is_up(store->conns[ROLE_MAIN]) && role != ROLE_MAIN)
         store_conn_rest(conn);
     if (role == ROLE_EXPIRY)
@@ -429,11 +440,14 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg)
 
 /* -- state -- */
 
-enum durability store_durability(struct store *store, bool asks)
+enum durability store_durability(const struct store *store)
 {
-    if (asks)
-        store_conn_check(store->conns[ROLE_MAIN]);
     return store_conn_session(store->conns[ROLE_MAIN])->durability;
+}
+
+void store_check(struct store *store)
+{
+    store_conn_check(store->conns[ROLE_MAIN]);
 }
 
 bool store_is_foreign(const struct store *store, int64_t id)

@@ -20,7 +20,6 @@ struct store_conn {
     int poll_events;
     struct list pending; /* store_query, in the order of sending */
     struct list failed;  /* store_query, to be answered by fail() */
-    PGresult *result;    /* of the oldest pending query, until its commit is known */
     uv_timer_t timer;
     unsigned pending_count;
     unsigned attempts; /* since it was up */
@@ -32,6 +31,8 @@ struct store_conn {
     unsigned resolve_host; /* whose name it resolves */
     bool is_resolving;
     bool is_wait_cancelled; /* that of the oldest pending query for the standby */
+    bool is_committed;      /* the oldest pending query; its proof has not arrived */
+    bool is_reconfigured;   /* the server, since the proof before that */
     uint32_t statement_ms;  /* the session's statement_timeout for the next query */
     int64_t deadline_us;    /* of the oldest pending query */
     enum state state;
@@ -72,10 +73,8 @@ uint32_t store_connect_ms(const struct store_conn *conn);
 MUST_CHECK enum status store_connect_take(struct store_conn *conn, const PGresult *result,
                                           struct err *reterr);
 
-/** Send the query of the session; its answer tells whether the server can be used. */
-MUST_CHECK bool store_conn_send_settings(struct store_conn *conn);
-MUST_CHECK enum status store_conn_take_session(struct store_conn *conn,
-                                               const PGresult *result,
-                                               struct err *reterr);
+/** Take the answer to STATEMENT_PROOF. Not OK: the server must not be used. */
+MUST_CHECK enum status store_conn_take_proof(struct store_conn *conn,
+                                             const PGresult *result, struct err *reterr);
 
 #endif

@@ -19,22 +19,43 @@
 
 /* -- session -- */
 
+enum proof_column { PROOF_DURABILITY, PROOF_READ_ONLY, PROOF_CONFIGURED, PROOF_COLUMNS };
+
+enum status store_conn_take_proof(struct store_conn *conn, const PGresult *result,
+                                  struct err *reterr)
+{
+    struct store_session *session = &conn->session;
+    int64_t configured_us;
+
+    if (PQresultStatus(result) != PGRES_TUPLES_OK)
+        return err_set(reterr, STATUS_IO, "proof: %s", PQresultErrorMessage(result));
+    configured_us = result_time(result, 0, PROOF_CONFIGURED);
+    conn->is_reconfigured = configured_us != session->configured_us;
+    session->configured_us = configured_us;
+    session->durability = (enum durability)result_int64(result, 0, PROOF_DURABILITY);
+    if (result_int64(result, 0, PROOF_READ_ONLY) != 0)
+        return err_set(reterr, STATUS_BUSY, "the server is read-only");
+    if (session->durability < conn->options.required)
+        return err_set(reterr, STATUS_UNSAFE,
+                       "durability is %s, see SECKILL_REQUIRE_DURABILITY: check fsync,"
+                       " full_page_writes, synchronous_commit, the standby",
+                       durability_names[session->durability]);
+    return STATUS_OK;
+}
+
 /* A service that may not place orders must not become ready. */
-enum status store_conn_take_session(struct store_conn *conn, const PGresult *result,
-                                    struct err *reterr)
+static enum status take_session(struct store_conn *conn, const PGresult *result,
+                                struct err *reterr)
 {
     struct store_session *session = &conn->session;
 
     session->backend.pid = result_int64(result, 0, 0);
     session->backend.start_us = result_time(result, 0, 1);
     session->server_start_us = result_time(result, 0, 3);
-    session->durability = (enum durability)result_int64(result, 0, 5);
-    session->cell = result_int64(result, 0, 6);
-    session->cells = result_int64(result, 0, 7);
+    session->cell = result_int64(result, 0, 4);
+    session->cells = result_int64(result, 0, 5);
     if (conn->options.is_reader)
         return STATUS_OK;
-    if (result_int64(result, 0, 4) != 0)
-        return err_set(reterr, STATUS_BUSY, "the server is read-only");
     if (session->cell < 0)
         return err_set(reterr, STATUS_REFUSED,
                        "the database is an aggregate of cells: name it in"
@@ -43,11 +64,6 @@ enum status store_conn_take_session(struct store_conn *conn, const PGresult *res
         return err_set(reterr, STATUS_REFUSED,
                        "this role may not call place_orders(): run seckill migrate"
                        " --service-role");
-    if (session->durability < conn->options.required)
-        return err_set(reterr, STATUS_UNSAFE,
-                       "durability is %s, see SECKILL_REQUIRE_DURABILITY: check fsync,"
-                       " full_page_writes, synchronous_commit, the standby",
-                       durability_names[session->durability]);
     return STATUS_OK;
 }
 
@@ -61,7 +77,9 @@ enum status store_connect_take(struct store_conn *conn, const PGresult *result,
         return err_set(reterr, STATUS_INVALID, DATABASE_NOT_UTF8, encoding);
     switch (PQresultStatus(result)) {
     case PGRES_TUPLES_OK:
-        return store_conn_take_session(conn, result, reterr);
+        return PQnfields(result) == PROOF_COLUMNS
+                   ? store_conn_take_proof(conn, result, reterr)
+                   : take_session(conn, result, reterr);
     case PGRES_COMMAND_OK:
         return STATUS_OK;
     case PGRES_PIPELINE_SYNC:
@@ -76,7 +94,7 @@ enum status store_connect_take(struct store_conn *conn, const PGresult *result,
     }
 }
 
-bool store_conn_send_settings(struct store_conn *conn)
+static bool send_settings(struct store_conn *conn)
 {
     const struct store_conn_options *options = &conn->options;
     char limits[3][12];
@@ -103,13 +121,17 @@ static bool send_listen(struct store_conn *conn)
 static void start_preparing(struct store_conn *conn)
 {
     bool is_sent = PQsetnonblocking(conn->pg, 1) == 0 &&
-                   PQenterPipelineMode(conn->pg) == 1 && store_conn_send_settings(conn) &&
+                   PQenterPipelineMode(conn->pg) == 1 && send_settings(conn) &&
                    send_listen(conn);
 
     for (int i = 0; is_sent && i < STATEMENT_COUNT; i++)
         is_sent =
             PQsendPrepare(conn->pg, store_statements[i].name,
                           embedded_find(store_statements[i].path)->bytes, 0, NULL) == 1;
+    if (!conn->options.is_reader)
+        is_sent = is_sent &&
+                  PQsendQueryPrepared(conn->pg, store_statements[STATEMENT_PROOF].name, 0,
+                                      NULL, NULL, NULL, 1) == 1;
     if (!is_sent || PQpipelineSync(conn->pg) != 1) {
         store_conn_fail_io(conn, "prepare", PQerrorMessage(conn->pg));
         return;

@@ -9,7 +9,11 @@
  * A query is one statement followed by a Sync, so the server commits each by itself. Its
  * rows arrive before the commit: a query is done when the answer to its Sync has arrived.
  * A statement with a barrier is two statements and a Sync: their common commit waits until
- * what the first one has seen is durable.
+ * what the first one has changed or seen is durable. Behind it follow the proof and another Sync:
+ * the query is done when the server has said, after that commit, that its commits are as durable
+ * as is required. Otherwise the outcome of the query is unknown, and the server is left. If the
+ * server's configuration has changed since the proof before, it may have been a lesser one during
+ * the commit: then the barrier and the proof are sent again.
  *
  * The session's statement_timeout and lock_timeout make the server answer before the
  * deadline. The first is changed, by a query of its own, when it does not suit the next
@@ -94,27 +98,32 @@ void store_conn_arm(struct store_conn *conn, int64_t in_us)
 static void drop(struct store_conn *conn)
 {
     stop_polling(conn);
-    PQclear(conn->result);
-    conn->result = NULL;
     PQfinish(conn->pg);
     conn->pg = NULL;
     list_append_all(&conn->failed, &conn->pending);
     conn->broken.text[0] = '\0';
     conn->is_wait_cancelled = false;
-}
-
-static void answer_failed(struct store_conn *conn, const struct err *why)
-{
-    LIST_DRAIN(struct store_query, query, &conn->failed, link) {
-        conn->pending_count--;
-        query->done(query, why->status, NULL, why);
-    }
+    conn->is_committed = false;
 }
 
 /* Whether a server has answered. */
 static bool is_refusal(const struct err *why)
 {
     return why->status != STATUS_IO && why->status != STATUS_TIMEOUT;
+}
+
+/* What a server has done that must not be used any more is unknown. */
+static void answer_failed(struct store_conn *conn, const struct err *why)
+{
+    bool is_left = is_refusal(why) && why->status != STATUS_CANCELLED;
+    enum status status = is_left ? STATUS_IO : why->status;
+
+    LIST_DRAIN(struct store_query, query, &conn->failed, link) {
+        conn->pending_count--;
+        PQclear(query->result);
+        query->result = NULL;
+        query->done(query, status, NULL, why);
+    }
 }
 
 /* `why` may be conn->broken, and callbacks may close the connection. */
@@ -157,10 +166,34 @@ static void fail_later(struct store_conn *conn, enum status status, const char *
     store_conn_arm(conn, 0);
 }
 
+/* -- parts of a query -- */
+
+/* False: libpq failed. Old versions of libpq write at each Sync, new ones at a flush. */
+static bool send_sync(struct store_conn *conn)
+{
+#ifdef LIBPQ_HAS_SEND_PIPELINE_SYNC
+    return PQsendPipelineSync(conn->pg) == 1;
+#else
+    return PQpipelineSync(conn->pg) == 1;
+#endif
+}
+
+static bool send_without_params(struct store_conn *conn, enum statement statement)
+{
+    return PQsendQueryPrepared(conn->pg, store_statements[statement].name, 0, NULL, NULL,
+                               NULL, 1) == 1;
+}
+
+/* A transaction of its own. */
+static bool send_alone(struct store_conn *conn, enum statement statement)
+{
+    return send_without_params(conn, statement) && send_sync(conn);
+}
+
 /* -- answers -- */
 
 /* NULL: nothing is under way. */
-static const struct store_query *oldest(const struct store_conn *conn)
+static struct store_query *oldest(const struct store_conn *conn)
 {
     return LIST_FIRST(struct store_query, &conn->pending, link);
 }
@@ -201,17 +234,22 @@ static enum status session_after(const char *sqlstate)
     return STATUS_REFUSED;
 }
 
+static bool is_error(const PGresult *result)
+{
+    return PQresultStatus(result) != PGRES_TUPLES_OK &&
+           PQresultStatus(result) != PGRES_COMMAND_OK;
+}
+
 static void answer_oldest(struct store_conn *conn)
 {
     struct store_query *query = LIST_SHIFT(struct store_query, &conn->pending, link);
-    PGresult *result = conn->result;
-    ExecStatusType kind = PQresultStatus(result);
+    PGresult *result = query->result;
     struct err why = {0};
 
-    conn->result = NULL;
+    query->result = NULL;
     conn->pending_count--;
     start_deadline(conn);
-    if (kind != PGRES_TUPLES_OK && kind != PGRES_COMMAND_OK) {
+    if (is_error(result)) {
         enum status session = session_after(result_sqlstate(result));
 
         err_set(&why, session == STATUS_REFUSED ? STATUS_REFUSED : STATUS_BUSY, "%s (%s)",
@@ -227,34 +265,79 @@ static void answer_oldest(struct store_conn *conn)
    replaces them. */
 static void keep_result(struct store_conn *conn, PGresult *result)
 {
-    if (conn->result != NULL && PQresultStatus(result) != PGRES_FATAL_ERROR) {
+    struct store_query *query = oldest(conn);
+
+    if (query->result != NULL && PQresultStatus(result) != PGRES_FATAL_ERROR) {
         if (conn->options.is_reader && PQntuples(result) == 1)
             conn->session.age_s = result_int64(result, 0, 0);
         PQclear(result);
         return;
     }
-    PQclear(conn->result);
-    conn->result = result;
+    PQclear(query->result);
+    query->result = result;
+}
+
+/* The oldest query becomes the last. */
+static void prove_again(struct store_conn *conn)
+{
+    struct store_query *query = LIST_SHIFT(struct store_query, &conn->pending, link);
+
+    query->is_doubted = true;
+    list_append(&conn->pending, &query->link);
+    start_deadline(conn);
+    if (!send_alone(conn, STATEMENT_BARRIER) || !send_alone(conn, STATEMENT_PROOF))
+        fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
+}
+
+/* A query that was rolled back needs no proof: its outcome is known. */
+static enum status take_proof(struct store_conn *conn, const PGresult *result,
+                              struct err *reterr)
+{
+    enum status status = store_conn_take_proof(conn, result, reterr);
+
+    if (status == STATUS_OK || !is_error(oldest(conn)->result))
+        return status;
+    fail_later(conn, status, "session", reterr->text);
+    return STATUS_OK;
+}
+
+/* A transaction of the oldest query has ended. */
+static enum status take_sync(struct store_conn *conn, struct err *reterr)
+{
+    const struct store_query *query = oldest(conn);
+    bool is_of_pooler = strncmp(result_sqlstate(query->result), "08", 2) == 0;
+
+    if (is_of_pooler || (query->is_doubted && is_error(query->result)))
+        return err_set(reterr, STATUS_IO, "%s", PQresultErrorMessage(query->result));
+    if (conn->is_wait_cancelled)
+        return err_set(reterr, STATUS_IO,
+                       "the commit's wait for the standby was cancelled");
+    conn->is_committed = query->has_proof && !conn->is_committed;
+    if (conn->is_committed)
+        return STATUS_OK;
+    if (query->has_proof && conn->is_reconfigured && !is_error(query->result))
+        prove_again(conn);
+    else
+        answer_oldest(conn);
+    return STATUS_OK;
 }
 
 /* False: the connection has failed. */
 static bool take_result(struct store_conn *conn, PGresult *result)
 {
-    bool is_end = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+    bool is_sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
     struct err why = {0};
 
-    if (conn->state != STATE_PREPARING && !is_end) {
+    if (conn->state == STATE_UP && !is_sync && !conn->is_committed) {
         keep_result(conn, result);
         return true;
     }
     if (conn->state == STATE_PREPARING)
         why.status = store_connect_take(conn, result, &why);
-    else if (strncmp(result_sqlstate(conn->result), "08", 2) == 0) /* of a pooler */
-        err_set(&why, STATUS_IO, "%s", PQresultErrorMessage(conn->result));
-    else if (conn->is_wait_cancelled)
-        err_set(&why, STATUS_IO, "the commit's wait for the standby was cancelled");
+    else if (is_sync)
+        why.status = take_sync(conn, &why);
     else
-        answer_oldest(conn);
+        why.status = take_proof(conn, result, &why);
     PQclear(result);
     if (why.status != STATUS_OK)
         fail(conn, &why);
@@ -453,18 +536,8 @@ void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
 
 /* -- sending -- */
 
-/* False: libpq failed. Old versions of libpq write at each Sync, new ones at a flush. */
-static bool send_sync(struct store_conn *conn)
-{
-#ifdef LIBPQ_HAS_SEND_PIPELINE_SYNC
-    return PQsendPipelineSync(conn->pg) == 1;
-#else
-    return PQpipelineSync(conn->pg) == 1;
-#endif
-}
-
 static bool send_statement(struct store_conn *conn, enum statement statement,
-                           const struct store_params *params)
+                           const struct store_params *params, bool has_proof)
 {
     enum statement barrier = conn->options.is_reader ? STATEMENT_AGE : STATEMENT_BARRIER;
     const char *values[STORE_PARAMS_MAX];
@@ -474,9 +547,8 @@ static bool send_statement(struct store_conn *conn, enum statement statement,
     return PQsendQueryPrepared(conn->pg, store_statements[statement].name, params->count,
                                values, lengths, params_binary, 1) == 1 &&
            (!store_statements[statement].has_barrier ||
-            PQsendQueryPrepared(conn->pg, store_statements[barrier].name, 0, NULL, NULL,
-                                NULL, 1) == 1) &&
-           send_sync(conn);
+            send_without_params(conn, barrier)) &&
+           send_sync(conn) && (!has_proof || send_alone(conn, STATEMENT_PROOF));
 }
 
 static void add_pending(struct store_conn *conn, struct store_query *query)
@@ -530,9 +602,11 @@ bool store_conn_send(struct store_conn *conn, struct store_query *query,
 
     if (!store_conn_is_up(conn) || params->has_failed)
         return false;
+    query->is_doubted = false;
+    query->has_proof = store_statements[statement].has_proof && !conn->options.is_reader;
     is_sent = send_limit(conn, query);
     add_pending(conn, query);
-    if (!is_sent || !send_statement(conn, statement, params))
+    if (!is_sent || !send_statement(conn, statement, params, query->has_proof))
         fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
     return true;
 }
@@ -543,8 +617,7 @@ static void conn_on_checked(struct store_query *query, enum status status,
     struct store_conn *conn = list_item(query, struct store_conn, check);
     struct err broken;
 
-    if (status == STATUS_OK &&
-        store_conn_take_session(conn, result, &broken) != STATUS_OK)
+    if (status == STATUS_OK && store_conn_take_proof(conn, result, &broken) != STATUS_OK)
         fail_later(conn, broken.status, "session", broken.text);
 }
 
@@ -555,8 +628,14 @@ void store_conn_check(struct store_conn *conn)
     conn->check.timeout_ms = conn->options.timeout_ms;
     conn->check.done = conn_on_checked;
     add_pending(conn, &conn->check);
-    if (!store_conn_send_settings(conn) || !send_sync(conn))
+    if (!send_alone(conn, STATEMENT_PROOF))
         fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
+}
+
+void store_conn_leave(struct store_conn *conn, const struct err *why)
+{
+    if (conn->state == STATE_UP)
+        fail_later(conn, why->status, "connection left", why->text);
 }
 
 bool store_conn_abandon(struct store_conn *conn UNUSED, struct store_query *query)
@@ -565,6 +644,10 @@ bool store_conn_abandon(struct store_conn *conn UNUSED, struct store_query *quer
 
     if (unattended == NULL)
         return false;
+    unattended->has_proof = query->has_proof;
+    unattended->is_doubted = query->is_doubted;
+    unattended->result = query->result;
+    query->result = NULL;
     list_insert_after(&query->link, &unattended->link);
     list_remove(&query->link);
     return true;

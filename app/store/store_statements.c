@@ -1,11 +1,12 @@
 /* store_statements.c - the table of the statements. */
 #include "app/store/store_statements.h"
 
-#define BARRIER    true
-#define NO_BARRIER false
+#define NOTHING false, false
+#define PROOF   false, true
+#define BARRIER true, true
 
 const struct store_statement store_statements[] = {
-#define X(word, name, barrier) {name, "sql/queries/" name ".sql", barrier},
+#define X(word, name, follows) {name, "sql/queries/" name ".sql", follows},
     STORE_STATEMENTS(X)
 #undef X
 };

@@ -4,32 +4,33 @@
 
 #include <stdbool.h>
 
-/* X(enum word, name, whether a barrier follows). The SQL is sql/queries/NAME.sql; its
-   columns are read by number.
+/* X(enum word, name, what follows). The SQL is sql/queries/NAME.sql; its columns are read by
+   number.
 
-   What is read may be committed and not durable yet. So a read for an answer ends with a
-   barrier: unless all WAL is on disk and no standby is named, its transaction gets a record of
-   its own, and its commit waits for all records before it. A statement that changes rows waits
-   anyway. */
+   What a statement has changed or read may be lost in a crash until it is durable. So a
+   statement for an answer has two others behind it, in the same write:
+     STATEMENT_BARRIER ends its transaction, which then waits until all of that is durable;
+     STATEMENT_PROOF, a transaction of its own, tells what that commit survives. */
 /* clang-format off */
 #define STORE_STATEMENTS(X) \
-    X(PLACE,            "place",            NO_BARRIER) \
-    X(PLACE_EARLY,      "place_early",      NO_BARRIER) \
-    X(PLACE_MANY,       "place_many",       NO_BARRIER) \
-    X(PLACE_MANY_EARLY, "place_many_early", NO_BARRIER) \
-    X(BARRIER,          "barrier",          NO_BARRIER) \
-    X(AGE,              "age",              NO_BARRIER) \
+    X(PLACE,            "place",            BARRIER) \
+    X(PLACE_EARLY,      "place_early",      NOTHING) /* STATEMENT_BARRIER is sent behind it */ \
+    X(PLACE_MANY,       "place_many",       BARRIER) \
+    X(PLACE_MANY_EARLY, "place_many_early", NOTHING) /* the same */ \
+    X(BARRIER,          "barrier",          PROOF) \
+    X(PROOF,            "proof",            NOTHING) \
+    X(AGE,              "age",              NOTHING) \
     X(FIND,             "find",             BARRIER) \
     X(RESOLVE,          "resolve",          BARRIER) \
-    X(RETIRE,           "retire",           NO_BARRIER) \
+    X(RETIRE,           "retire",           NOTHING) \
     X(READ_ORDER,       "read_order",       BARRIER) \
     X(PAY_ORDER,        "pay_order",        BARRIER) /* these four in the order of enum change */ \
     X(CANCEL_ORDER,     "cancel_order",     BARRIER) \
     X(REFUND_ORDER,     "refund_order",     BARRIER) \
     X(REDEEM_ORDER,     "redeem_order",     BARRIER) \
-    X(DUE_BATCHES,      "due_batches",      NO_BARRIER) \
-    X(EXPIRE_BATCHES,   "expire_batches",   NO_BARRIER) \
-    X(LEAD_EXPIRY,      "lead_expiry",      NO_BARRIER) \
+    X(DUE_BATCHES,      "due_batches",      NOTHING) \
+    X(EXPIRE_BATCHES,   "expire_batches",   BARRIER) \
+    X(LEAD_EXPIRY,      "lead_expiry",      NOTHING) \
     X(READ_VOUCHER,     "read_voucher",     BARRIER) \
     X(READ_VOUCHERS,    "read_vouchers",    BARRIER) \
     X(LIST_ORDERS,      "list_orders",      BARRIER) /* to LIST_ENDED: lists, see store_reads.c */ \
@@ -51,7 +52,8 @@ enum statement { STORE_STATEMENTS(X) STATEMENT_COUNT };
 extern const struct store_statement {
     const char *name;
     const char *path; /* of the SQL, see embed.h */
-    bool has_barrier; /* its transaction ends with STATEMENT_BARRIER or STATEMENT_AGE */
+    bool has_barrier; /* STATEMENT_BARRIER ends its transaction */
+    bool has_proof;   /* STATEMENT_PROOF follows that */
 } store_statements[STATEMENT_COUNT];
 
 #endif

@@ -217,6 +217,9 @@ void await_at(bool (*check)(void *arg), void *arg, const char *name, const char 
 void sql_do(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 int64_t sql_number(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/** As the superuser, on a connection of its own. Returns the first number, or 0. */
+int64_t sql_administer(struct fixture *fixture, const char *statement);
+
 /** The one text that a query gives; the caller frees it. */
 char *sql_text(struct fixture *fixture, const char *format, ...) PRINTF_LIKE(2, 3);
 

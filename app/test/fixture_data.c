@@ -57,6 +57,18 @@ void sql_do(struct fixture *fixture, const char *format, ...)
     PQclear(run(fixture, statement));
 }
 
+int64_t sql_administer(struct fixture *fixture, const char *statement)
+{
+    PGconn *conn = PQconnectdb(fixture->superuser_url);
+    PGresult *result = run_on(conn, statement);
+    int64_t number =
+        PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+
+    PQclear(result);
+    PQfinish(conn);
+    return number;
+}
+
 static char *one_value(struct fixture *fixture, const char *statement)
 {
     PGresult *result = run(fixture, statement);

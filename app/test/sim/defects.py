@@ -21,11 +21,10 @@ SEED = "1"
 # name, source, text, replacement
 DEFECTS = [
     ("answer-before-commit", "app/store/store_conn_queries.c",
-     "        return true;\n    }\n    if (conn->state == STATE_PREPARING)\n        why",
-     "        if (PQntuples(conn->result) > 0)\n            answer_oldest(conn);\n        return true;\n"
-     "    }\n    if (conn->state != STATE_PREPARING && conn->result == NULL) {\n"
-     "        PQclear(result);\n        return true;\n    }\n"
-     "    if (conn->state == STATE_PREPARING)\n        why"),
+     "        keep_result(conn, result);\n        return true;\n",
+     "        struct store_query *query = oldest(conn);\n\n        keep_result(conn, result);\n"
+     "        if (PQntuples(query->result) > 0 && store_conn_abandon(conn, query))\n"
+     "            query->done(query, STATUS_OK, oldest(conn)->result, NULL);\n        return true;\n"),
     ("no-look-up", "app/sale/checkout_batches.c",
      "    case STATUS_DOWN:\n        if",
      "    case STATUS_DOWN:\n    case STATUS_IO:\n    case STATUS_TIMEOUT:\n        if"),
@@ -42,8 +41,14 @@ DEFECTS = [
      "        call->call.status = status == STATUS_CANCELLED ? status : STATUS_IO;",
      "        call->call.status = STATUS_OK;"),
     ("read-without-barrier", "app/store/store_statements.c",
-     "#define BARRIER    true",
-     "#define BARRIER    false"),
+     "#define BARRIER true, true",
+     "#define BARRIER false, true"),
+    ("proof-ignored", "app/store/store_conn_open.c",
+     "session->durability < conn->options.required",
+     "session->durability < DURABILITY_NONE"),
+    ("proof-of-another-configuration", "app/store/store_conn_queries.c",
+     "conn->is_reconfigured && !is_error(query->result))",
+     "conn->is_reconfigured && is_error(query->result))"),
     ("deadline-not-set", "app/sale/checkout_batches.c",
      "    list_insert_after(last, &item->deadline);",
      "    (void)last;"),

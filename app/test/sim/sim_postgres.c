@@ -58,6 +58,7 @@ static struct {
         struct list waiting;
     } rows[SIM_VOUCHERS_MAX];
     int64_t hung_until_us, down_until_us, slow_until_us, failing_until_us;
+    int64_t lowered_us, lowered_until_us; /* durability */
     int64_t slow_us;
     unsigned fail_percent, lost_percent;
     const char *sqlstate;
@@ -288,15 +289,27 @@ static PGresult *settings(struct sim_backend *backend,
     backend->timeout_us = statement->number * 1000;
     backend->lock_us = statement->lock_ms * 1000;
     backend->idle_us = statement->idle_ms * 1000;
-    sim_result_begin(8);
+    sim_result_begin(6);
     sim_result_int(backend->pid, 8);
     sim_result_time(backend->start_us);
     sim_result_int(1, 4); /* may call place_orders() */
     sim_result_time(0);   /* there is one server */
-    sim_result_int(0, 4); /* not read-only */
-    sim_result_int(DURABILITY_LOCAL, 4);
     sim_result_int(0, 8); /* the only cell */
     sim_result_int(1, 8);
+    return sim_result_end();
+}
+
+static bool is_lowered(void)
+{
+    return sim_now_us() < postgres.lowered_until_us;
+}
+
+static PGresult *proof(void)
+{
+    sim_result_begin(3);
+    sim_result_int(is_lowered() ? DURABILITY_NONE : DURABILITY_LOCAL, 4);
+    sim_result_int(0, 4); /* not read-only */
+    sim_result_time(is_lowered() ? postgres.lowered_us : postgres.lowered_until_us);
     return sim_result_end();
 }
 
@@ -331,6 +344,8 @@ static PGresult *read_statement(struct sim_backend *backend,
     case SQL_BARRIER:
         backend->is_flushing |= !sim_sql_is_flushed();
         return sim_result_of(PGRES_TUPLES_OK);
+    case SQL_PROOF:
+        return proof();
     default:
         return sim_sql_read(statement);
     }
@@ -464,7 +479,7 @@ static void notify(int64_t voucher_id)
 /* The server writes WAL from time to time, also when nobody waits for it. */
 static void wal_writer(void *subject UNUSED, uint64_t step UNUSED)
 {
-    if (!is_hung())
+    if (!is_hung() && !is_lowered())
         sim_sql_flush();
 }
 
@@ -483,7 +498,7 @@ static void apply(struct sim_backend *backend)
             notify(txn->voucher.id);
         sim_sql_end(txn);
     }
-    if (backend->is_flushing)
+    if (backend->is_flushing && !is_lowered())
         sim_sql_flush();
     else if (txn != NULL)
         sim_at(sim_now_us() + sim_between(0, WAL_WRITER_US), wal_writer, NULL, 0);
@@ -758,6 +773,12 @@ void sim_postgres_fail(const char *sqlstate, unsigned percent, int64_t until_us)
     postgres.failing_until_us = until_us;
 }
 
+void sim_postgres_lower(int64_t until_us)
+{
+    postgres.lowered_us = sim_now_us();
+    postgres.lowered_until_us = until_us;
+}
+
 void sim_postgres_refuse_shopper(int64_t user_id)
 {
     postgres.refused_user_id = user_id;
@@ -786,6 +807,8 @@ void sim_postgres_heal(void)
     postgres.refused_user_id = 0;
     if (postgres.down_until_us > sim_now_us())
         postgres.down_until_us = sim_now_us();
+    if (is_lowered())
+        postgres.lowered_until_us = sim_now_us();
     if (postgres.hung_until_us > sim_now_us())
         postgres.hung_until_us = sim_now_us(); /* the steps come later */
 }

@@ -89,6 +89,9 @@ void sim_postgres_run(enum sim_statement_kind kind, size_t voucher, int64_t numb
 /** `percent` of the writing statements fail with `sqlstate` until `until_us`. */
 void sim_postgres_fail(const char *sqlstate, unsigned percent, int64_t until_us);
 
+/** No commit waits for the disk until `until_us`, and proofs say so. */
+void sim_postgres_lower(int64_t until_us);
+
 /** Each row of this shopper is refused. 0: none */
 void sim_postgres_refuse_shopper(int64_t user_id);
 

@@ -169,6 +169,11 @@ int PQntuples(const PGresult *result)
     return result->rows;
 }
 
+int PQnfields(const PGresult *result)
+{
+    return result->columns;
+}
+
 static const struct cell *cell_of(const PGresult *result, int row, int column)
 {
     if (row >= result->rows || column >= result->columns)

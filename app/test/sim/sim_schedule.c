@@ -35,7 +35,8 @@
     X(REDIS_SCRIPTS)   X(REDIS_REFUSE)    X(REDIS_CUT)      X(REDIS_HOLD) \
     X(REDIS_PART)      X(REDIS_DISTURB) \
     X(POSTGRES_HANG)   X(POSTGRES_CRASH)  X(POSTGRES_TERMINATE) X(POSTGRES_CUT) \
-    X(POSTGRES_HOLD)   X(POSTGRES_PART)   X(POSTGRES_SLOW)   X(POSTGRES_FAIL)  X(POSTGRES_REFUSE) \
+    X(POSTGRES_HOLD)   X(POSTGRES_PART)   X(POSTGRES_SLOW)   X(POSTGRES_FAIL) \
+    X(POSTGRES_LOWER)  X(POSTGRES_REFUSE) \
     X(ROW_HELD)        X(NOTIFY_LOST)     X(RESTOCK)        X(MOVE_END) \
     X(PAUSE)           X(STOP)            X(KILL)
 /* clang-format on */
@@ -301,6 +302,9 @@ static void schedule_on_postgres_fault(enum fault fault, int64_t until_us)
         break;
     case FAULT_POSTGRES_FAIL:
         sim_postgres_fail(random_sqlstate(), ONE_OF(20, 60, 100), until_us);
+        break;
+    case FAULT_POSTGRES_LOWER:
+        sim_postgres_lower(until_us);
         break;
     default:
         sim_postgres_refuse_shopper(plan.refused_user_id);

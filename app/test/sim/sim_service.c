@@ -167,6 +167,7 @@ struct sim_service *sim_service_start(const struct sim_service_options *options)
                                   .timeout_ms = options->order_timeout_ms / 2,
                                   .lanes = options->lanes,
                                   .expires_orders = options->expires_orders,
+                                  .required = DURABILITY_LOCAL,
                                   .metrics = &service->metrics,
                                   .on_voucher_changed = service_on_voucher_changed,
                                   .on_state = service_on_state,

@@ -18,6 +18,7 @@ struct sim_tables sim_tables;
 static struct {
     bool is_behind;     /* there are later commits */
     size_t order_count; /* the first ones */
+    struct sim_order orders[SIM_ORDERS_MAX];
     struct sim_voucher vouchers[SIM_VOUCHERS_MAX];
 } durable;
 
@@ -463,6 +464,8 @@ void sim_sql_end(struct sim_txn *txn)
 void sim_sql_flush(void)
 {
     durable.order_count = sim_tables.order_count;
+    memcpy(durable.orders, sim_tables.orders,
+           durable.order_count * sizeof(durable.orders[0]));
     memcpy(durable.vouchers, sim_tables.vouchers, sizeof(durable.vouchers));
     durable.is_behind = false;
     sim_check_flushed();
@@ -478,6 +481,12 @@ void sim_sql_crash(void)
     SIM_TRACE("postgres: %zu orders are lost",
               sim_tables.order_count - durable.order_count);
     sim_tables.order_count = durable.order_count;
+    for (size_t i = 0; i < durable.order_count; i++) {
+        bool is_claimed = sim_tables.orders[i].is_claimed;
+
+        sim_tables.orders[i] = durable.orders[i];
+        sim_tables.orders[i].is_claimed = is_claimed;
+    }
     memcpy(sim_tables.vouchers, durable.vouchers, sizeof(durable.vouchers));
     durable.is_behind = false;
     sim_check_crashed();

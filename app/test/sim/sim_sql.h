@@ -30,6 +30,7 @@ enum sim_statement_kind {
     SQL_RESOLVE,
     SQL_RETIRE,
     SQL_BARRIER,
+    SQL_PROOF,
     SQL_READ_VOUCHERS,
     SQL_LEAD_EXPIRY,
     SQL_DUE_BATCHES,

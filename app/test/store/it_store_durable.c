@@ -27,20 +27,9 @@ static int teardown(void **state)
     return fixture_close(*state);
 }
 
-/* As the superuser. Returns the first column of the first row, or 0. */
 static int64_t administer(const char *sql)
 {
-    PGconn *admin = PQconnectdb(fixture->superuser_url);
-    PGresult *result = PQexec(admin, sql);
-    int64_t number;
-
-    if (PQresultStatus(result) != PGRES_TUPLES_OK &&
-        PQresultStatus(result) != PGRES_COMMAND_OK)
-        fail_msg("%s: %s", sql, PQerrorMessage(admin));
-    number = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
-    PQclear(result);
-    PQfinish(admin);
-    return number;
+    return sql_administer(fixture, sql);
 }
 
 /* A reload takes effect some time after the call. */
@@ -89,10 +78,12 @@ static void cancel_waits(void)
 static void name_standby(void)
 {
     PGconn *probe = sandbox_connect(sandbox);
+    int64_t before = commits_held_back();
     int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
+    char sql[80];
 
     set_standby("absent");
-    while (commits_held_back() == 0) {
+    while (commits_held_back() == before) {
         assert_true(clock_mono_us() < deadline_us);
         if (PQtransactionStatus(probe) == PQTRANS_IDLE)
             assert_int_equal(
@@ -101,9 +92,9 @@ static void name_standby(void)
         while (!PQisBusy(probe) && PQtransactionStatus(probe) == PQTRANS_ACTIVE)
             PQclear(PQgetResult(probe));
     }
-    administer("select pg_terminate_backend(pid) from pg_stat_activity"
-               " where wait_event = 'SyncRep'");
-    while (commits_held_back() > 0)
+    snprintf(sql, sizeof(sql), "select pg_terminate_backend(%d)", PQbackendPID(probe));
+    administer(sql);
+    while (commits_held_back() > before)
         assert_true(clock_mono_us() < deadline_us);
     PQfinish(probe);
 }
@@ -292,6 +283,36 @@ test_store_place_orders__is_unknown_if_its_wait_is_cancelled(void **state UNUSED
     assert_placed_without_standby(shop, voucher, &basket);
 }
 
+/* While no standby is named its commit returns. When the session reads the configuration, the standby
+   is named again. */
+static void test_store_place_orders__waits_again_after_a_reload(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct basket basket = {0};
+    pid_t lane;
+
+    name_standby();
+    basket_add(&basket, 1, 1, NULL);
+    basket_send(shop, voucher, &basket);
+    await_held_back(shop, 1);
+    lane = (pid_t)administer("select pid from pg_stat_activity"
+                             " where wait_event = 'SyncRep'");
+    kill(lane, SIGSTOP);
+    set_standby("");
+    sandbox_do(sandbox, "select pg_logical_emit_message(true, '', '')"); /* until then */
+    name_standby();
+    kill(lane, SIGCONT);
+    await_held_back(shop, 1);
+    assert_false(basket.is_answered);
+
+    set_standby("");
+    shop_await(shop, &basket.is_answered);
+    assert_int_equal(basket.status, STATUS_OK);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
+    shop_close(shop);
+}
+
 /* -- what the server promises -- */
 
 static struct shop *shop_requiring(enum durability required)
@@ -307,10 +328,9 @@ static void await_unsafe(struct shop *shop, enum durability wanted)
 {
     int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
 
-    while (shop->is_up || shop->downs == 0 ||
-           store_durability(shop->store, false) != wanted) {
+    while (shop->is_up || shop->downs == 0 || store_durability(shop->store) != wanted) {
         assert_true(clock_mono_us() < deadline_us);
-        (void)store_durability(shop->store, true);
+        store_check(shop->store);
         store_flush(shop->store);
         uv_run(&shop->loop, UV_RUN_ONCE);
     }
@@ -327,7 +347,39 @@ static void test_store__refuses_a_role_whose_commits_are_lazy(void **state UNUSE
     ASSERT_CONTAINS(shop->down_why.text, "durability is none");
     administer("alter role " SERVICE_ROLE " reset synchronous_commit");
     shop_await(shop, &shop->is_up);
-    assert_int_equal(store_durability(shop->store, false), DURABILITY_LOCAL);
+    assert_int_equal(store_durability(shop->store), DURABILITY_LOCAL);
+    shop_close(shop);
+}
+
+static void drop_policy(void)
+{
+    sandbox_do(sandbox, "alter table voucher disable row level security");
+    sandbox_do(sandbox, "drop policy lazy on voucher");
+}
+
+/* As another user of a pooled session does: its commits are lazy from then on. Those of the store
+   are not, but it does not go on with such a session. */
+static void test_store__leaves_a_session_that_somebody_has_set(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_requiring(DURABILITY_LOCAL);
+    struct basket basket = {0};
+
+    shop_await(shop, &shop->is_up);
+    sandbox_do(sandbox,
+               "create function become_lazy() returns boolean language sql as"
+               " $$select set_config('synchronous_commit', 'off', false) = 'off'$$");
+    sandbox_do(sandbox, "create policy lazy on voucher using (become_lazy())");
+    sandbox_do(sandbox, "alter table voucher enable row level security,"
+                        " force row level security");
+    basket_add(&basket, 1, 1, NULL);
+    assert_int_equal(basket_place(shop, voucher, &basket), STATUS_IO);
+    ASSERT_CONTAINS(basket.why.text, "durability is none");
+    assert_int_equal(shop->down_why.status, STATUS_UNSAFE);
+    drop_policy();
+    shop_await(shop, &shop->is_up);
+    basket_resolve(shop, voucher, &basket);
+    assert_int_equal(basket.placements[0].verdict, VERDICT_PLACED);
     shop_close(shop);
 }
 
@@ -373,7 +425,7 @@ static void test_store__waits_for_the_standby_that_is_required(void **state UNUS
     set_standby("pg_receivewal");
     standby = start_standby();
     shop_await(shop, &shop->is_up);
-    assert_int_equal(store_durability(shop->store, false), DURABILITY_REMOTE);
+    assert_int_equal(store_durability(shop->store), DURABILITY_REMOTE);
     kill(standby, SIGKILL);
     waitpid(standby, NULL, 0);
     await_unsafe(shop, DURABILITY_LOCAL);
@@ -388,7 +440,9 @@ int main(void)
         DURABLE_CASE(test_store_place_orders__without_its_barrier_is_unknown),
         DURABLE_CASE(test_store_resolve_orders__waits_for_the_standby),
         DURABLE_CASE(test_store_place_orders__is_unknown_if_its_wait_is_cancelled),
+        DURABLE_CASE(test_store_place_orders__waits_again_after_a_reload),
         DURABLE_CASE(test_store__refuses_a_role_whose_commits_are_lazy),
+        DURABLE_CASE(test_store__leaves_a_session_that_somebody_has_set),
         DURABLE_CASE(test_store_durability__notices_a_change),
         DURABLE_CASE(test_store__waits_for_the_standby_that_is_required),
     };

@@ -58,7 +58,7 @@ static void await_at_work(struct shop *shop)
     int64_t deadline_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
 
     while (sql_number(fixture, "select count(*) from pg_stat_activity where"
-                               " query like '%%from place_orders(%%' and"
+                               " query ~ 'from place_orders|set_config' and"
                                " state = 'active' and pid <> pg_backend_pid()"
                                " and wait_event_type is not null") == 0) {
         assert_true(clock_mono_us() < deadline_us);

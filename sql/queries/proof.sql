@@ -1,0 +1,13 @@
+-- What the commit before this statement survives, as this session sees it: enum durability, 1 if the
+-- server is read-only, and when the session has read its configuration. It reads a changed one before
+-- its next statement, so the answer is not older than the commit. Without rights on statistics any
+-- WAL sender counts as a standby.
+select case when 'off' in (current_setting('fsync'), current_setting('full_page_writes'),
+                           current_setting('synchronous_commit')) then 1
+            when current_setting('synchronous_commit') in ('on', 'remote_apply')
+                 and current_setting('synchronous_standby_names') <> ''
+                 and exists (select from pg_stat_get_wal_senders()
+                             where coalesce(sync_state, 'sync') in ('sync', 'quorum')) then 3
+            else 2 end,
+       (current_setting('transaction_read_only') = 'on')::int,
+       pg_conf_load_time()
