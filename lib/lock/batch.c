@@ -344,7 +344,8 @@ static bool take_results(struct rlock_batch *batch, const char *results, size_t 
     return true;
 }
 
-static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *reply)
+static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *reply,
+                         int64_t clock_us)
 {
     const struct redis_reply *numbers = redis_script_at(reply, 3);
     int64_t fence;
@@ -352,6 +353,7 @@ static bool read_numbers(struct rlock_batch *batch, const struct redis_reply *re
     if (!redis_reply_int(redis_script_at(reply, 1), &fence))
         return false;
     batch->is_stale = !rlock_server_saw_fences(batch->server, fence, batch->count);
+    batch->client->stats.fence_restarts += fence == clock_us;
     for (unsigned i = 0; i < batch->count; i++) {
         if (numbers == NULL)
             batch->numbers[i] = fence + 1 + (int64_t)i;
@@ -384,7 +386,7 @@ static bool read_grant(struct rlock_batch *batch, const struct redis_reply *repl
     *ret_is_late = redis_script_at(reply, 1) == NULL;
     rlock_server_saw_clock(batch->server, clock_us, batch->sent_us, *ret_is_late);
     return *ret_is_late ||
-           (take_results(batch, results, len) && read_numbers(batch, reply));
+           (take_results(batch, results, len) && read_numbers(batch, reply, clock_us));
 }
 
 static struct rlock_batch *find_confirming(struct rlock_client *client,

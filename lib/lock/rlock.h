@@ -230,8 +230,11 @@ struct rlock_client_options {
        rediss://, rediss-sentinel:// and rediss-cluster:// for TLS, with the parameters
        cacert=PATH, and cert=PATH&key=PATH for mutual TLS; unix:/path */
     const char *redis_url;
-    const char *fence_key; /* the counter of fencing tokens; NULL: "lock:fence" */
-    uint32_t timeout_ms;   /* per command; then STATUS_TIMEOUT; at least 1 */
+    /* The counter of fencing tokens; NULL: "lock:fence". While it is missing, no number, or
+       more than a hundred years ahead of the server's clock in microseconds, the next
+       grant begins it anew at that clock. A key of another type is refused */
+    const char *fence_key;
+    uint32_t timeout_ms; /* per command; then STATUS_TIMEOUT; at least 1 */
     void (*on_state)(bool is_up, const struct err *why, void *arg); /* may be NULL */
     /* Called in the loop with each event of a lock, which is `us` after its grant, or
        before that after its rlock_acquire(). It may not call the library. NULL: no cost */
@@ -281,6 +284,7 @@ struct rlock_times {
 
 struct rlock_stats {
     uint64_t granted, busy, lost, renewed, released, failed, reconnects;
+    uint64_t fence_restarts;  /* the fence counter was missing or unusable: see there */
     uint64_t held, waiters;   /* locks and calls, now */
     struct rlock_times waits; /* from the call to the grant */
     struct rlock_times holds; /* from the grant until it was released or found lost */
@@ -463,7 +467,8 @@ int64_t rlock_fence(const struct rlock *lock);
  * protected resource has refused a fence as stale, because another client had a greater
  * one. The grants of later calls have greater fences.
  *
- * @above  the greatest fence that the resource has seen; 0: not known
+ * @above  the greatest fence that the resource has seen; 0: not known. Ignored if it is
+ *         more than a hundred years ahead of that clock: no grant can exceed it
  */
 void rlock_raise_fences(struct rlock_client *client, int64_t above);
 

@@ -16,10 +16,11 @@
     __asm__(".pushsection .rodata\nrlock_script_" #name ":\n" LINE(SHARDED) parts        \
             ".byte 0\n.popsection")
 
-#define DRAW_FENCES(count) LINE("local count = " count) PART("draw_fences")
-#define FAIR_HEAD          LINE("local beat_ms = " TEXT(RLOCK_FAIR_BEAT_MS)) PART("fair_head")
-#define PERMITS            FAIR_HEAD PART("fair_join") PART("permits")
-#define PERMIT_ACQUIRE     DRAW_FENCES("(#ARGV - 3) / 4") PART("permit_acquire")
+#define DRAW_FENCES(count)                                                               \
+    LINE("local count = " count) PART("fence_clock") PART("draw_fences")
+#define FAIR_HEAD      LINE("local beat_ms = " TEXT(RLOCK_FAIR_BEAT_MS)) PART("fair_head")
+#define PERMITS        FAIR_HEAD PART("fair_join") PART("permits")
+#define PERMIT_ACQUIRE DRAW_FENCES("(#ARGV - 3) / 4") PART("permit_acquire")
 
 /* clang-format off */
 SCRIPT(acquire,           DRAW_FENCES("#KEYS - 1") PART("set_all") PART("acquire"));
@@ -32,7 +33,7 @@ SCRIPT(reentrant_renew,   PART("reentrant_renew"));
 SCRIPT(fair_acquire,      FAIR_HEAD PART("fair_join") PART("fair_take") DRAW_FENCES("(#KEYS - 1) / 3") PART("fair_acquire"));
 SCRIPT(fair_release,      FAIR_HEAD PART("fair_release"));
 SCRIPT(getset_acquire,    DRAW_FENCES("#KEYS - 1") PART("getset_acquire"));
-SCRIPT(raise_fence,       PART("raise_fence"));
+SCRIPT(raise_fence,       PART("fence_clock") PART("raise_fence"));
 SCRIPT(semaphore_acquire, PERMITS PART("semaphore_take") PERMIT_ACQUIRE);
 SCRIPT(semaphore_release, PART("permits") PART("publish") PART("semaphore_leave") PART("permit_release"));
 SCRIPT(fair_semaphore_release, PERMITS PART("fair_semaphore_leave") PART("permit_release"));

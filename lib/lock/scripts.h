@@ -10,7 +10,8 @@
  * The acquiring scripts return {clock us, fence, results, numbers}. Without `numbers` the
  * fence of lock i is `fence` plus i. With them, the number of a granted lock is its
  * fence, and that of a busy one the ms that its lease still runs (below 0: not known).
- * {clock us} alone: the call came too late and nothing was done.
+ * {clock us} alone: the call came too late and nothing was done. Where `fence` is the
+ * clock, the counter was missing or unusable and has begun anew.
  *
  * The last ARGV is the number of the call (redis/script.h), which is not in the lists
  * below. The script returns it as the first element, or as "number results".
@@ -59,7 +60,8 @@
     X(RW_RELEASE, rw_release)                                                               \
     /* names; (holder, serial, lease ms)... -> results */                                   \
     X(PERMIT_RENEW, permit_renew)                                                           \
-    /* fence key; fence -> clock us; the counter is at least both now */                    \
+    /* fence key; fence -> {clock us, greatest}; the counter is at least the clock, and the \
+       fence unless that exceeds the greatest */                                            \
     X(RAISE, raise_fence)                                                                   \
     /* name, or fence key; beginning of names, cursor -> {cursor, {name, owner,             \
        remaining ms, count, waiters}...} */                                                 \

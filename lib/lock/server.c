@@ -10,12 +10,16 @@ static void server_on_raised(struct redis_script_call *call, enum status status,
                              const struct redis_reply *reply)
 {
     struct rlock_server *server = list_item(call, struct rlock_server, raise);
-    int64_t clock_us;
+    int64_t clock_us, most;
 
     server->is_raising = false;
     /* Where the script is refused, so is each acquire that needs the counter. */
     if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
+    /* A resource had a fence that no counter may reach: it would make every grant stale. */
+    if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 1), &most) &&
+        server->last_fence > most)
+        server->last_fence = 0;
 }
 
 /** Raise the fence counter to the server's clock and to the greatest fence seen. */

@@ -635,11 +635,13 @@ static void test_acquire__where_the_counter_has_another_type_locks_nothing(void 
         int stranger = i % STRANGERS;
         struct call call = {0};
 
+        if (stranger == STRING)
+            continue; /* it would be a damaged counter */
         put_stranger(fixture, stranger, "lock:fence");
         options.wait_ms = RLOCK_WAIT_FOREVER;
         assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
                          STATUS_REFUSED);
-        expect_why(client, stranger == STRING ? "not an integer" : "WRONGTYPE");
+        expect_why(client, "WRONGTYPE the key holds no fence counter: lock:fence");
         assert_false(server_has(fixture->server, "item:7"));
         assert_false(server_has(fixture->server, "item:7:queue"));
         expect_untouched(fixture, stranger, "lock:fence");

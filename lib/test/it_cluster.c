@@ -1,4 +1,5 @@
 /* it_cluster.c - locks on three masters of a cluster; one of them has a replica. */
+#include "base/clock.h"
 #include "lock/keys.h"
 #include "test/port.h"
 #include "test/probe.h"
@@ -249,6 +250,36 @@ static void test_rlock_acquire__of_every_kind_on_all_masters(void **state)
         assert_int_equal(count_keys(), RLOCK_BUCKETS); /* a fence counter each */
         assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
     }
+}
+
+/** Each bucket has a fence counter. */
+static void test_rlock_acquire__begins_unusable_counters_anew(void **state)
+{
+    static const char set_all[] =
+        "for _, key in ipairs(redis.call('KEYS', '*lock:fence')) "
+        "do redis.call('SET', key, '8999999999999998') end";
+    static struct call calls[NAMES];
+    static int64_t fences[NAMES];
+    struct fixture *fixture = *state;
+    struct rlock_client *client = open_client(fixture);
+    struct rlock_acquire_options how = waiting(&rlock_plain, 0, 0);
+    struct rlock_stats stats;
+
+    memset(calls, 0, sizeof(calls));
+    acquire_all(fixture, client, calls, &how);
+    for (int i = 0; i < NAMES; i++)
+        fences[i] = rlock_fence(&calls[i].lock);
+    release_all(fixture, client, calls);
+    for (int i = 0; i < MASTERS; i++)
+        server_do(&nodes[i], "EVAL %s 0", set_all);
+    acquire_all(fixture, client, calls, &how);
+    for (int i = 0; i < NAMES; i++) {
+        ASSERT_NUMBER(rlock_fence(&calls[i].lock), >, fences[i]);
+        ASSERT_NUMBER(rlock_fence(&calls[i].lock), <, clock_real_us() + 60000000);
+    }
+    release_all(fixture, client, calls);
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.fence_restarts, RLOCK_BUCKETS);
 }
 
 /** The names that rlock_list() has told, and how it ended. */
@@ -752,6 +783,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CLUSTER_TEST(test_rlock_acquire__of_every_kind_on_all_masters),
+        CLUSTER_TEST(test_rlock_acquire__begins_unusable_counters_anew),
         CLUSTER_TEST(test_rlock_list__asks_all_masters),
         CLUSTER_TEST(test_rlock__the_buckets_of_a_master_share_a_connection),
         CLUSTER_TEST(test_rlock_acquire__waits_at_a_channel_of_the_slot),

@@ -1,4 +1,4 @@
-/* it_fence.c - a fence counter that was lowered under a living connection. */
+/* it_fence.c - a fence counter that was lowered, or set to what no counter can be. */
 #include "test/waits.h"
 
 #include <stdio.h>
@@ -125,6 +125,124 @@ static void test_rlock_raise_fences__raises_above_a_fence_of_another(void **stat
     assert_int_equal(release(fixture, client, &call), STATUS_OK);
 }
 
+/* -- a counter that is unusable -- */
+
+static const char *const unusable[] = {
+    "8999999999999998", "9223372036854775807", "words", "1.5", "1e3", "nan", " 1", "",
+    "9007199254740993"};
+
+#define UNUSABLE (sizeof(unusable) / sizeof(unusable[0]))
+
+static void set_counter(struct fixture *fixture, const char *value)
+{
+    server_do(fixture->server, "SET lock:fence %s", value);
+}
+
+static long long server_clock_us(struct fixture *fixture)
+{
+    return server_int(fixture->server, "EVAL %s 0",
+                      "local t = redis.call('TIME') return t[1] * 1000000 + t[2]");
+}
+
+/** The fence is greater than `before`, and not ahead of the clock. */
+static void assert_acquires(struct fixture *fixture, struct rlock_client *client,
+                            const struct rlock_kind *kind, int64_t before)
+{
+    struct rlock_acquire_options options = waiting(kind, 0, 0);
+    struct call call = {0};
+
+    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+    ASSERT_NUMBER(rlock_fence(&call.lock), >, before);
+    ASSERT_NUMBER(rlock_fence(&call.lock), <=, server_clock_us(fixture));
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_rlock_acquire__begins_an_unusable_counter_anew(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_stats stats;
+
+    for (size_t i = 0; i < UNUSABLE; i++) {
+        for (int kind = 0; kind < KINDS; kind++) {
+            int64_t before = server_clock_us(fixture);
+
+            set_counter(fixture, unusable[i]);
+            assert_acquires(fixture, client, kinds[kind], before);
+        }
+    }
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.fence_restarts, UNUSABLE * KINDS);
+}
+
+static void test_rlock_client_open__while_the_counter_is_unusable(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < UNUSABLE; i++) {
+        int64_t before = server_clock_us(fixture);
+        struct rlock_client *client;
+
+        set_counter(fixture, unusable[i]);
+        client = fixture_client(fixture);
+        assert_acquires(fixture, client, &rlock_plain, before);
+    }
+}
+
+static void
+test_rlock_acquire__a_counter_that_was_deleted_begins_at_the_clock(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_stats stats;
+
+    set_counter(fixture, unusable[0]);
+    assert_acquires(fixture, client, &rlock_plain, 0);
+    server_do(fixture->server, "DEL lock:fence");
+    assert_acquires(fixture, client, &rlock_plain, 0);
+    ASSERT_NUMBER(counter(fixture), <=, server_clock_us(fixture));
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.fence_restarts, 2);
+}
+
+/** As after the clock of the server was set back. */
+static void test_rlock_acquire__keeps_a_counter_that_is_decades_ahead(void **state)
+{
+    const long long ahead_us = 99LL * 365 * 86400 * 1000000;
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    long long newest = server_clock_us(fixture) + ahead_us;
+    struct call call = {0};
+
+    server_do(fixture->server, "SET lock:fence %lld", newest);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+        assert_int_equal(rlock_fence(&call.lock), newest + 1 + i);
+        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    }
+    client = fixture_client(fixture);
+    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    assert_int_equal(rlock_fence(&call.lock), newest + 4);
+    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+}
+
+static void test_rlock_raise_fences__ignores_a_fence_that_no_counter_reaches(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rlock_client *client = fixture_client(fixture);
+    struct rlock_stats stats;
+
+    assert_acquires(fixture, client, &rlock_plain, 0); /* so it has connected */
+    for (int i = 0; i < 3; i++) {
+        rlock_raise_fences(client, 8999999999999999);
+        assert_acquires(fixture, client, &rlock_plain, 0);
+        server_do(fixture->server, "DEL lock:fence");
+        assert_acquires(fixture, client, &rlock_plain, 0);
+    }
+    rlock_client_stats(client, &stats);
+    assert_int_equal(stats.fence_restarts, 3); /* of the deletions */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +251,11 @@ int main(void)
         FIXTURE_TEST(test_rlock_acquire__of_a_waiter_after_the_counter_was_lowered),
         FIXTURE_TEST(test_rlock_acquire__nested_keeps_the_fence_of_the_first),
         FIXTURE_TEST(test_rlock_raise_fences__raises_above_a_fence_of_another),
+        FIXTURE_TEST(test_rlock_acquire__begins_an_unusable_counter_anew),
+        FIXTURE_TEST(test_rlock_client_open__while_the_counter_is_unusable),
+        FIXTURE_TEST(test_rlock_acquire__a_counter_that_was_deleted_begins_at_the_clock),
+        FIXTURE_TEST(test_rlock_acquire__keeps_a_counter_that_is_decades_ahead),
+        FIXTURE_TEST(test_rlock_raise_fences__ignores_a_fence_that_no_counter_reaches),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);

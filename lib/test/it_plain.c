@@ -206,27 +206,6 @@ static void test_acquire__readonly_server_is_down_and_recovers(void **state)
     assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
 }
 
-static void test_acquire__damaged_fence_counter_refuses_and_locks_nothing(void **state)
-{
-    static const char *const damages[] = {"SET lock:fence nonsense",
-                                          "SET lock:fence 9007199254740993",
-                                          "SET lock:fence 9223372036854775807"};
-    struct fixture *fixture = *state;
-    struct rlock_client *client = fixture_client(fixture);
-    struct call call = {0};
-
-    for (int i = 0; i < 3; i++) {
-        server_do(fixture->server, damages[i]);
-        assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS),
-                         STATUS_REFUSED);
-        assert_false(server_has(fixture->server, "item:7"));
-    }
-    server_do(fixture->server, "DEL lock:fence");
-    server_do(fixture->server, "LPUSH lock:fence x");
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
-    assert_false(server_has(fixture->server, "item:7"));
-}
-
 static void test_acquire__out_of_memory_refuses_and_locks_nothing(void **state)
 {
     struct fixture *fixture = *state;
@@ -683,7 +662,6 @@ int main(void)
         FIXTURE_TEST(test_acquire__same_name_twice_in_one_flush_has_one_winner),
         FIXTURE_TEST(test_acquire__wrong_type_at_one_key_leaves_its_neighbours),
         FIXTURE_TEST(test_acquire__readonly_server_is_down_and_recovers),
-        FIXTURE_TEST(test_acquire__damaged_fence_counter_refuses_and_locks_nothing),
         FIXTURE_TEST(test_acquire__out_of_memory_refuses_and_locks_nothing),
         FIXTURE_TEST(test_acquire_script__finds_its_own_value_and_grants),
         FIXTURE_TEST(test_acquire_script__does_nothing_when_it_comes_too_late),

@@ -16,13 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOPPERS      64
-#define KEYS_MAX      128
-#define NAME_BYTES    64
-#define VALUE_BYTES   64
-#define EPOCH_US      (INT64_C(1700000000) * S) /* of the server's clock */
-#define LOCK_PREFIX   "lock:order:"
-#define FENCE_LARGEST INT64_C(9000000000000000)
+#define SHOPPERS       64
+#define KEYS_MAX       128
+#define NAME_BYTES     64
+#define VALUE_BYTES    64
+#define EPOCH_US       (INT64_C(1700000000) * S) /* of the server's clock */
+#define LOCK_PREFIX    "lock:order:"
+#define FENCE_AHEAD_US INT64_C(3200000000000000)
 
 struct key {
     char name[NAME_BYTES];
@@ -235,9 +235,7 @@ static int64_t draw_fences(const struct sim_script_call *call, int64_t count)
         fence += number_of((struct sim_bytes){key->value, key->value_len});
     else
         key = create(call->keys[0]);
-    if (fence > FENCE_LARGEST)
-        sim_fail("the fence counter is too large");
-    if (fence == count)
+    if (fence == count || fence > server_us() + FENCE_AHEAD_US)
         fence = server_us() + count;
     snprintf(digits, sizeof(digits), "%" PRId64, fence);
     set_value(key, (struct sim_bytes){digits, strlen(digits)});
@@ -394,12 +392,12 @@ static redisReply *run_raise(const struct sim_script_call *call)
 {
     struct key *key = find(call->keys[0]);
     int64_t least = number_of(call->args[0]);
-    redisReply *reply = sim_reply_array(2);
+    redisReply *reply = sim_reply_array(3);
     char digits[24];
 
     if (key == NULL)
         key = create(call->keys[0]);
-    if (least < server_us())
+    if (least < server_us() || least > server_us() + FENCE_AHEAD_US)
         least = server_us();
     if (number_of((struct sim_bytes){key->value, key->value_len}) < least) {
         snprintf(digits, sizeof(digits), "%" PRId64, least);
@@ -408,6 +406,7 @@ static redisReply *run_raise(const struct sim_script_call *call)
     reply->element[0] =
         sim_reply_text(REDIS_REPLY_STRING, call_number(call).at, call_number(call).len);
     reply->element[1] = sim_reply_number(server_us());
+    reply->element[2] = sim_reply_number(server_us() + FENCE_AHEAD_US);
     return reply;
 }
 

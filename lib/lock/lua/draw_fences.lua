@@ -8,16 +8,19 @@
 -- Fences come from one counter. It is increased by the number of locks before any lock is set, so
 -- nothing has changed if that is refused. The fence of lock i is the returned number plus i, with
 -- gaps for busy locks. A missing counter starts at the clock in microseconds, which is more than any
--- earlier counter can have reached, so fences keep growing after the server lost its data.
-local now = redis.call('TIME')
-local clock = now[1] * 1000000 + now[2]
+-- earlier counter can have reached, so fences keep growing after the server lost its data. So does a
+-- counter that is no number or too great, before it gives any fence. Then, and only then, the returned
+-- number is the clock. A key of another type belongs to somebody else.
 if clock > ARGV[2] + 0 then return {ARGV[#ARGV], clock} end
-local fence = redis.call('INCRBY', KEYS[1], count)
-if fence > 9e15 then
-  return redis.error_reply('ERR the fence key holds no fence counter')
-end
-if fence == count then
+local fence = redis.pcall('INCRBY', KEYS[1], count)
+local why = type(fence) == 'table' and fence.err
+if why and why:find('WRONGTYPE', 1, true) then
+  return redis.error_reply('WRONGTYPE the key holds no fence counter: ' .. KEYS[1])
+elseif why and not why:find('not an integer', 1, true) and not why:find('overflow', 1, true) then
+  return fence
+elseif why or fence == count or fence > most then
   fence = clock + count
+  if fence > most then return redis.error_reply('ERR the clock of the server is wrong') end
   redis.call('SET', KEYS[1], string.format('%.0f', fence))
 end
 fence = fence - count

@@ -1,8 +1,9 @@
--- A counter from an old snapshot or a lagging replica is raised.
-local now = redis.call('TIME')
-local clock = now[1] * 1000000 + now[2]
+-- A counter from an old snapshot or a lagging replica is raised. One that is no number, or too great,
+-- is left to the next draw. Returns the greatest fence that the counter may be raised to.
 local least = math.max(clock, ARGV[1])
-if tonumber(redis.call('GET', KEYS[1]) or 0) < least then
+if least > most then least = clock end
+local counter = tonumber(redis.call('GET', KEYS[1]) or 0)
+if counter and counter < least then
   redis.call('SET', KEYS[1], string.format('%.0f', least))
 end
-return {ARGV[#ARGV], clock}
+return {ARGV[#ARGV], clock, most}
