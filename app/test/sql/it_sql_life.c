@@ -310,6 +310,39 @@ static void test_life__an_end_keeps_older_locks_out(void **state UNUSED)
     assert_int_not_equal(place_with_fence(voucher, 7, 21), 0);
 }
 
+/* -- repair_fences -- */
+
+static int64_t repair_fences(void)
+{
+    return sandbox_number(sandbox, "select repair_fences()");
+}
+
+static void test_repair_fences__lets_shoppers_order_again(void **state UNUSED)
+{
+    const int64_t extreme = 8999999999999999;
+    int64_t voucher = sandbox_voucher(sandbox, 10, 2), now_us = clock_real_us();
+    int64_t ended = place_with_fence(voucher, 8, extreme);
+
+    assert_int_not_equal(place_with_fence(voucher, 7, extreme - 1), 0);
+    assert_int_not_equal(place_with_fence(voucher, 9, now_us), 0);
+    assert_int_equal(run_call(voucher, ended, CANCEL), DONE);
+    assert_int_equal(place_with_fence(voucher, 7, clock_real_us()), 0);
+    assert_int_equal(place_with_fence(voucher, 8, clock_real_us()), 0);
+
+    assert_int_equal(repair_fences(), 2);
+    assert_int_equal(repair_fences(), 0);
+    assert_int_equal(sandbox_number(sandbox,
+                                    "select count(*) from voucher where id = %" PRId64
+                                    " and ended_fence between %" PRId64
+                                    " and unix_us(now())",
+                                    voucher, now_us),
+                     1);
+    for (int64_t user = 7; user <= 9; user++) {
+        assert_int_equal(place_with_fence(voucher, user, now_us), 0); /* still stale */
+        assert_int_not_equal(place_with_fence(voucher, user, clock_real_us()), 0);
+    }
+}
+
 static int notifications(PGconn *listener)
 {
     int count = 0;
@@ -641,6 +674,7 @@ int main(void)
         AUDITED_CASE(test_expire_batches__takes_500_orders_at_most),
         AUDITED_CASE(test_life__a_shopper_may_order_again_after_an_end),
         AUDITED_CASE(test_life__an_end_keeps_older_locks_out),
+        AUDITED_CASE(test_repair_fences__lets_shoppers_order_again),
         AUDITED_CASE(test_life__notifies_when_a_sold_out_voucher_has_stock_again),
         AUDITED_CASE(test_life__twenty_cancels_twenty_payments_and_the_expiry),
         AUDITED_CASE(test_history__lists_all_in_the_order_of_commits),
