@@ -198,6 +198,9 @@ static void copy_lock_metrics(struct worker *worker)
     metrics_set(&metrics->lock_holds.sum, stats.holds.sum_us);
     metrics_set(&metrics->locks_held, stats.held);
     metrics_set(&metrics->lock_failed, stats.failed);
+    if (stats.fence_restarts > metrics->fence_restarts)
+        log_event(LOG_WARN, "fence_restarted", "worker=%zu", worker->options.index);
+    metrics_set(&metrics->fence_restarts, stats.fence_restarts);
     metrics_set(&metrics->redis_reconnects, stats.reconnects);
 }
 

@@ -248,6 +248,7 @@ void metrics_print(FILE *out, const struct all_metrics *all)
     print_value(&printer, "seckill_log_dropped_total", "counter", printer.sum.log_dropped, "Log lines that could not be written to standard error in time.");
     print_value(&printer, "seckill_locks_held", "gauge", printer.sum.locks_held, "Locks held now.");
     print_value(&printer, "seckill_lock_failed_total", "counter", printer.sum.lock_failed, "Acquires and releases of locks that Redis refused or did not answer.");
+    print_value(&printer, "seckill_lock_fence_restarts_total", "counter", printer.sum.fence_restarts, "Fence counters that were missing or unusable and began anew at the clock of Redis.");
     print_value(&printer, "seckill_lock_lost_total", "counter", printer.sum.lock_lost, "Locks lost before their release.");
     print_value(&printer, "seckill_batch_splits_total", "counter", printer.sum.batch_splits, "Batches split in two because Postgres refused one of their rows.");
     print_value(&printer, "seckill_outcome_lookups_total", "counter", printer.sum.outcome_lookups, "Batches whose connection was lost and whose outcome was looked up.");

@@ -78,6 +78,7 @@ struct metrics {
     _Atomic uint64_t in_flight;
     _Atomic uint64_t lock_lost;
     _Atomic uint64_t lock_failed;
+    _Atomic uint64_t fence_restarts;
     _Atomic uint64_t locks_held;
     _Atomic uint64_t batch_splits;
     _Atomic uint64_t outcome_lookups;

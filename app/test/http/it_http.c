@@ -349,6 +349,7 @@ static void test_metrics__has_the_metrics_of_the_contract(void **state)
         "seckill_lock_hold_seconds_bucket{le=\"32.768\"}",
         "seckill_lock_failed_total",
         "seckill_lock_lost_total",
+        "seckill_lock_fence_restarts_total 0",
         "seckill_expiry_leader",
         "seckill_dependency_up{dependency=\"postgres\"} 1",
         "seckill_dependency_up{dependency=\"redis\"} 1",

@@ -260,6 +260,96 @@ static void test_reject__connections_cut_in_a_burst(void **state)
     AWAIT(no_locks, *state);
 }
 
+/* -- the fence counter -- */
+
+static const char *const unusable_fences[] = {"8999999999999998", "9000000000000005",
+                                              "9223372036854775807", "words", ""};
+
+/* The greatest fence of all orders is at most a minute ahead of the clock. */
+static void assert_sane_fences(struct fixture *fixture)
+{
+    ASSERT_NUMBER(sql_number(fixture, "select max(fence) from voucher_order"), <=,
+                  clock_real_us() + 60000000);
+}
+
+static void test_fence__an_unusable_counter_refuses_no_order(void **state)
+{
+    char voucher_id[ID_SIZE];
+    int64_t user = 1;
+
+    make_known(100, voucher_id);
+    for (size_t i = 0; i < COUNT_OF(unusable_fences); i++) {
+        redis_do(*state, "SET lock:fence %s", unusable_fences[i]);
+        for (int k = 0; k < 8; k++)
+            EXPECT(place_order(patient, user++, voucher_id, NULL), 201, NULL);
+        EXPECT(request(patient, NULL, NULL, "GET /readyz"), 200, NULL);
+        redis_do(*state, "DEL lock:fence");
+        EXPECT(place_order(patient, user++, voucher_id, NULL), 201, NULL);
+    }
+    assert_sane_fences(*state);
+}
+
+static bool reports_restarts(void *arg)
+{
+    const struct client_reply *reply = request(arg, NULL, NULL, "GET /metrics");
+
+    return reply->status == 200 &&
+           strstr(reply->body, "seckill_lock_fence_restarts_total 0") == NULL;
+}
+
+static void test_fence__a_new_instance_starts_with_an_unusable_counter(void **state)
+{
+    char voucher_id[ID_SIZE];
+    struct service *at;
+
+    redis_do(*state, "SET lock:fence 8999999999999998");
+    at = fixture_serve(*state, NULL);
+    AWAIT(reports_restarts, at);
+    make_voucher(at, &(struct sale){.stock = 1}, voucher_id);
+    EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
+    assert_sane_fences(*state);
+}
+
+/* The fence key belongs to another program: nothing is overwritten. */
+static void test_fence__a_key_of_another_type_is_not_ready(void **state)
+{
+    char voucher_id[ID_SIZE];
+    struct service *at;
+
+    make_known(100, voucher_id);
+    redis_do(*state, "DEL lock:fence");
+    redis_do(*state, "HSET lock:fence field 7");
+    assert_unavailable(voucher_id);
+    at = fixture_spawn(*state, NULL);
+    service_await(at, "/healthz", 200);
+    service_await(at, "/readyz", 503);
+    service_await(impatient, "/readyz", 503);
+    assert_string_equal(redis_do(*state, "HGET lock:fence field"), "7");
+    redis_do(*state, "DEL lock:fence");
+    await_both("/readyz");
+    service_await(at, "/readyz", 200);
+    EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
+    assert_sane_fences(*state);
+}
+
+/* Of an earlier build: it blocks its shopper at this voucher, and nobody else. */
+static void test_fence__an_extreme_one_of_an_order_is_repaired(void **state)
+{
+    char voucher_id[ID_SIZE];
+
+    make_voucher(patient, &(struct sale){.stock = 10, .per_user_limit = 2}, voucher_id);
+    EXPECT(place_order(patient, 1, voucher_id, NULL), 201, NULL);
+    sql_do(*state,
+           "update voucher_order set fence = 8999999999999999 where voucher_id = %s",
+           voucher_id);
+    EXPECT(place_order(patient, 1, voucher_id, NULL), 503, "unavailable");
+    for (int64_t user = 2; user <= 5; user++)
+        EXPECT(place_order(patient, user, voucher_id, NULL), 201, NULL);
+    assert_int_equal(sql_number(*state, "select repair_fences()"), 1);
+    EXPECT(place_order(patient, 1, voucher_id, NULL), 201, NULL);
+    assert_sane_fences(*state);
+}
+
 /* -- bypass -- */
 
 #define IN_A_ROW 16 /* requests that very likely reach every loop of a service */
@@ -374,6 +464,10 @@ int main(void)
         FAULT(test_reject__killed_in_a_burst),
         FAULT(test_reject__refusing_writes),
         FAULT(test_reject__connections_cut_in_a_burst),
+        FAULT(test_fence__an_unusable_counter_refuses_no_order),
+        FAULT(test_fence__a_new_instance_starts_with_an_unusable_counter),
+        FAULT(test_fence__a_key_of_another_type_is_not_ready),
+        FAULT(test_fence__an_extreme_one_of_an_order_is_repaired),
         FAULT(test_bypass__sells_without_redis),
         FAULT(test_bypass__refusing_writes),
         FAULT(test_bypass__hung),
