@@ -129,8 +129,9 @@ struct http_listener {
     int64_t content, sent_us; /* of the last event, for print_event(); 0 at first */
 };
 
-/** Answer by events until the client leaves or reads too slowly, or the server quiesces. False:
- *  not possible (TLS, HEAD, listeners_max, memory): the request is still to be answered. */
+/** Answer by events until the client leaves, sends something or reads too slowly, or the server
+ *  quiesces. False: not possible (TLS, HEAD, listeners_max, memory): the request is still to be
+ *  answered. */
 MUST_CHECK bool http_stream(struct http_request *request, int64_t id);
 
 /* -- the server -- */

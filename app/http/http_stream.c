@@ -8,6 +8,10 @@
  * The listeners are visited in turn, each four times a second. The events of a visit are
  * bounded, which leaves time for orders: many listeners receive them more rarely. Nothing is
  * queued: a listener whose small socket buffer is full is disconnected.
+ *
+ * After its request a client has nothing to send. So a listener that leaves, sends or shuts
+ * down its side is disconnected in the turn in which the loop sees it: what it sends would
+ * stay in the memory of the kernel.
  */
 #include "app/http/http_impl.h"
 
@@ -23,31 +27,45 @@
 #include <time.h>
 #include <unistd.h>
 
-#define VISITS_OF_ALL     10  /* in a quarter of a second */
-#define EVENTS_PER_VISIT  100 /* 4,000 a second */
-#define SEND_BUFFER_BYTES 8192
-#define SEND_FLAGS        (MSG_DONTWAIT | MSG_NOSIGNAL)
+#define VISITS_OF_ALL    10  /* in a quarter of a second */
+#define EVENTS_PER_VISIT 100 /* 4,000 a second */
+#define BUFFER_BYTES     8192
+#define SEND_FLAGS       (MSG_DONTWAIT | MSG_NOSIGNAL)
 
 struct stream {
     struct list link; /* in http->streams */
+    uv_poll_t poll;
+    struct http *http;
     struct conn *conn;
     struct http_listener listener;
     int fd;
 };
 
-static void stream_end(struct http *http, struct stream *stream)
+static void stream_on_closed(uv_handle_t *poll)
+{
+    free(poll->data);
+}
+
+static void stream_end(struct stream *stream)
 {
     list_remove(&stream->link);
-    http->stream_count--;
-    conn_end(&http->conns, stream->conn);
+    stream->http->stream_count--;
+    conn_end(&stream->http->conns, stream->conn);
+    uv_poll_stop(&stream->poll);
     close(stream->fd);
-    free(stream);
+    uv_close((uv_handle_t *)&stream->poll, stream_on_closed);
+}
+
+/* It has sent something, or is gone. */
+static void stream_on_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+    stream_end(poll->data);
 }
 
 void streams_end(struct http *http)
 {
     LIST_EACH_SAFE(struct stream, stream, &http->streams, link)
-        stream_end(http, stream);
+        stream_end(stream);
 }
 
 void streams_visit(struct http *http)
@@ -66,9 +84,8 @@ void streams_visit(struct http *http)
 
         list_append(&http->streams, &stream->link);
         events += len > 0;
-        if (len > 0 ? send(stream->fd, event, len, SEND_FLAGS) != (ssize_t)len
-                    : recv(stream->fd, event, sizeof(event), MSG_DONTWAIT) == 0)
-            stream_end(http, stream);
+        if (len > 0 && send(stream->fd, event, len, SEND_FLAGS) != (ssize_t)len)
+            stream_end(stream);
     }
 }
 
@@ -92,29 +109,35 @@ static void send_head(const struct http_request *request, int fd)
     (void)send(fd, head, len + 2, SEND_FLAGS);
 }
 
-/* Returns  the socket of the client, or -1. libmicrohttpd does not watch that of a suspended
-            connection, so another can take its place. */
-static int take_socket(struct http_request *request)
+/* Move the socket of the client to stream->fd, watched by stream->poll. libmicrohttpd does not
+   watch that of a suspended connection, so another can take its place. */
+static bool take_socket(struct http_request *request, struct stream *stream)
 {
     unsigned timeout_ms = request->http->options.request_timeout_s * 1000;
-    int bytes = SEND_BUFFER_BYTES, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int bytes = BUFFER_BYTES, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int taken =
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
             ->connect_fd;
     int copy = fd >= 0 ? fcntl(taken, F_DUPFD_CLOEXEC, 0) : -1;
+    bool is_watched =
+        copy >= 0 && uv_poll_init(request->http->options.loop, &stream->poll, copy) == 0;
 
-    if (copy >= 0) {
+    if (is_watched) {
         if (!request->is_suspended)
             MHD_suspend_connection(request->connection);
         request->is_suspended = true;
         dup3(fd, taken, O_CLOEXEC);
         setsockopt(copy, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+        setsockopt(copy, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
         /* a client that has vanished acknowledges no event */
         setsockopt(copy, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+        stream->fd = copy;
+    } else if (copy >= 0) {
+        close(copy);
     }
     if (fd >= 0)
         close(fd);
-    return copy;
+    return is_watched;
 }
 
 bool http_stream(struct http_request *request, int64_t id)
@@ -125,10 +148,12 @@ bool http_stream(struct http_request *request, int64_t id)
     if (http->options.tls == NULL && !http->is_quiesced && request->method == HTTP_GET &&
         http->stream_count < http->options.listeners_max && request->conn != NULL)
         stream = calloc(1, sizeof(*stream));
-    if (stream == NULL || (stream->fd = take_socket(request)) < 0) {
+    if (stream == NULL || !take_socket(request, stream)) {
         free(stream);
         return false;
     }
+    stream->http = http;
+    stream->poll.data = stream;
     stream->listener.id = id;
     stream->conn = request->conn;
     stream->conn->is_stream = true;
@@ -136,6 +161,7 @@ bool http_stream(struct http_request *request, int64_t id)
     http->stream_count++;
     http->options.answered(request, MHD_HTTP_OK, http->options.arg);
     send_head(request, stream->fd);
+    uv_poll_start(&stream->poll, UV_READABLE, stream_on_readable);
     uv_timer_stop(&http->timer); /* http_turn() starts it for the next visit */
     http_queue(request, 0, NULL);
     return true;

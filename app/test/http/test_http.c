@@ -5,10 +5,12 @@
 #include "base/clock.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -353,6 +355,58 @@ static void test_stream__of_a_client_that_does_not_read_ends(void **state)
     close(fd);
 }
 
+static void test_stream__of_a_client_that_sends_ends(void **state)
+{
+    struct heard heard;
+
+    (void)state;
+    site.events_left = 1;
+    listen_to(&heard);
+    assert_heard(&heard, "data: 1 of 7");
+    assert_true(client_write(heard.conn, LISTEN, strlen(LISTEN)));
+    assert_true(runs_until(is_alone, NULL));
+    client_close(heard.conn);
+}
+
+/* Also while there are events, which it could still read. */
+static void test_stream__of_a_client_that_shuts_down_ends(void **state)
+{
+    struct heard heard;
+
+    (void)state;
+    site.events_left = 1000000;
+    listen_to(&heard);
+    assert_heard(&heard, "data: 1 of 7");
+    assert_int_equal(shutdown(client_fd(heard.conn), SHUT_WR), 0);
+    assert_true(runs_until(is_alone, NULL));
+    client_close(heard.conn);
+}
+
+/* The kernel takes little of what it sends before the loop sees it. */
+static void test_stream__buffers_little_of_a_client(void **state)
+{
+    static const char junk[4096];
+    struct heard heard;
+    struct pollfd writable = {.events = POLLOUT};
+    size_t sent = 0;
+    int unsent = 0; /* still in the kernel on the side of the client */
+
+    (void)state;
+    site.events_left = 1;
+    listen_to(&heard);
+    assert_heard(&heard, "data: 1 of 7");
+    writable.fd = client_fd(heard.conn);
+    while (poll(&writable, 1, 100) == 1) {
+        ssize_t count = send(writable.fd, junk, sizeof(junk), MSG_DONTWAIT);
+
+        sent += count > 0 ? (size_t)count : 0;
+    }
+    assert_int_equal(ioctl(writable.fd, TIOCOUTQ, &unsent), 0);
+    assert_in_range(sent - (size_t)unsent, 1, 65536);
+    assert_true(runs_until(is_alone, NULL));
+    client_close(heard.conn);
+}
+
 /* No connection is accepted after it, so it is the last test. */
 static void test_stream__ends_when_the_server_quiesces(void **state)
 {
@@ -382,6 +436,9 @@ int main(void)
         cmocka_unit_test(test_stream__lasts_until_the_client_leaves),
         cmocka_unit_test(test_stream__beyond_the_limit_is_not_kept),
         cmocka_unit_test(test_stream__of_a_client_that_does_not_read_ends),
+        cmocka_unit_test(test_stream__of_a_client_that_sends_ends),
+        cmocka_unit_test(test_stream__of_a_client_that_shuts_down_ends),
+        cmocka_unit_test(test_stream__buffers_little_of_a_client),
         cmocka_unit_test(test_stream__ends_when_the_server_quiesces),
     };
 
