@@ -15,17 +15,22 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define WORKERS_MAX      256
-#define CHECK_US         INT64_C(1000000)
-#define CHECK_STARTUP_US INT64_C(50000)
+#define WORKERS_MAX       256
+#define FILES_RESERVED    64 /* for each worker's own use, and for the process */
+#define CONNECTIONS_LEAST 16
+#define CHECK_US          INT64_C(1000000)
+#define CHECK_STARTUP_US  INT64_C(50000)
 
 struct service {
     struct config config;
     size_t count;
     size_t started;
+    size_t connections_max; /* per worker, with listeners */
+    size_t listeners_max;
     unsigned port;
     int listen_fds[WORKERS_MAX];
     struct metrics *metrics[WORKERS_MAX];
@@ -38,17 +43,31 @@ struct service {
     int64_t woken_us; /* when the workers were last woken for the watchdog */
 };
 
-/* Each connection needs a descriptor: raise the soft limit to the hard limit. */
-static void raise_file_limit(void)
+/* Each connection needs a descriptor: raise the soft limit to the hard limit. The workers share
+   what the connections to the servers do not need, and listeners get at most three quarters of
+   it. So listeners cannot keep an order out, and clients cannot keep it from Postgres. */
+static void limit_connections(struct service *service)
 {
-    struct rlimit limit;
+    size_t wanted = (size_t)service->config.listeners_max;
+    size_t reserved = FILES_RESERVED * (service->count + 1);
+    size_t share = CONNECTIONS_LEAST;
+    struct rlimit limit = {0};
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        log_event(LOG_WARN, "file_limit", "soft=%llu",
-                  (unsigned long long)limit.rlim_cur);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+            getrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur > reserved)
+        share = MAX(share, (limit.rlim_cur - reserved) / service->count);
+    service->connections_max = share;
+    service->listeners_max = MIN(wanted, share / 4 * 3);
+    if (service->listeners_max < wanted)
+        log_event(
+            LOG_WARN, "file_limit",
+            "files=%llu connections_max=%zu listeners_max=%zu why=\"the limit of open"
+            " files is too low for SECKILL_LISTENERS_MAX\"",
+            (unsigned long long)limit.rlim_cur, share, service->listeners_max);
 }
 
 static bool is_loopback(const char *listen)
@@ -160,6 +179,8 @@ static enum status start_workers(struct service *service, struct err *reterr)
         struct worker_options options = {.config = &service->config,
                                          .index = i,
                                          .listen_fd = service->listen_fds[i],
+                                         .connections_max = service->connections_max,
+                                         .listeners_max = service->listeners_max,
                                          .metrics = service->metrics[i],
                                          .all_metrics = &service->all_metrics};
         enum status status = keys_create(&service->config, &options.keys, reterr);
@@ -255,12 +276,12 @@ static enum status serve(struct service *service, const sigset_t *signals,
     enum status status;
     int signal_number;
 
-    raise_file_limit();
     if (notify_init(&service->notify, &notify_err) != STATUS_OK)
         log_event(LOG_WARN, "notify_failed", "why=\"%s\"", LOG_PLAIN(notify_err.text));
     if (count <= 0)
         count = sysconf(_SC_NPROCESSORS_ONLN);
     service->count = count < 1 ? 1 : count < WORKERS_MAX ? (size_t)count : WORKERS_MAX;
+    limit_connections(service);
     service->all_metrics = (struct all_metrics){service->metrics, service->count};
     status = http_listen(service->config.listen, service->count, service->listen_fds,
                          &service->port, reterr);

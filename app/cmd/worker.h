@@ -23,6 +23,8 @@ struct worker_options {
     struct worker_keys *keys; /* owned by the worker, also when worker_start() fails */
     size_t index;             /* for the log */
     int listen_fd;            /* owned by the worker */
+    size_t connections_max;
+    size_t listeners_max; /* at most that of the config */
     struct metrics *metrics;
     const struct all_metrics *all_metrics;
     struct early_release *early_release; /* NULL: never */

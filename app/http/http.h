@@ -57,6 +57,7 @@ struct http_request {
     bool has_id;           /* an X-Request-Id was sent */
     bool keeps_body;
     bool is_answered;
+    bool is_last; /* the answer closes the connection */
     bool is_suspended;
     bool is_broken; /* no answer could be rendered: the connection is closed instead */
     char trace[HTTP_TRACE_BYTES];                /* "" until http_trace() */
@@ -131,7 +132,8 @@ struct http_listener {
 
 /** Answer by events until the client leaves, sends something or reads too slowly, or the server
  *  quiesces. False: not possible (TLS, HEAD, listeners_max, memory): the request is still to be
- *  answered. */
+ *  answered. Beyond listeners_max the answer closes the connection, whose descriptor the client
+ *  would keep until it asks again. */
 MUST_CHECK bool http_stream(struct http_request *request, int64_t id);
 
 /* -- the server -- */
@@ -142,6 +144,7 @@ struct http_options {
     struct http_tls *tls; /* NULL: plain HTTP; taken over on STATUS_OK */
     const char *tls_priority;
     struct address_networks trusted_proxies;
+    size_t connections_max;         /* with listeners; further ones are closed at once */
     size_t connections_per_address; /* 0: no limit; trusted proxies have none */
     unsigned idle_timeout_s;        /* for the next request to arrive, with its headers */
     unsigned request_timeout_s;     /* for a body to arrive, and for an answer to leave */

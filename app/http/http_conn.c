@@ -1,5 +1,5 @@
 /*
- * http_conn.c - the limit of connections per address, and the ends of connections.
+ * http_conn.c - the limits of connections, and their ends.
  *
  * libmicrohttpd closes connections without activity, but keeps a client that sends a byte
  * now and then. So each state in which a client must act has a fixed timeout, regardless
@@ -104,6 +104,8 @@ enum MHD_Result conns_accept(void *arg, const struct sockaddr *sockaddr,
     uint8_t address[16];
     const struct peer *peer;
 
+    if (conns->count >= conns->options->connections_max)
+        return MHD_NO;
     read_address(sockaddr, address);
     peer = idmap_get(&conns->peers, peer_id(address)); /* NULL: none, or no limit */
     return peer == NULL || peer->count < conns->options->connections_per_address ||

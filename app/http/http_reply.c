@@ -60,7 +60,7 @@ static struct MHD_Response *response_create(const struct http_reply *reply)
 /* Whether the connection closes after the answer. */
 static bool is_last(const struct http_request *request)
 {
-    return request->http->is_quiesced || request->is_chunked;
+    return request->http->is_quiesced || request->is_chunked || request->is_last;
 }
 
 /* What a token gives access to is stored by no browser or proxy. Only reads can be stored. */

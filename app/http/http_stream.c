@@ -145,8 +145,9 @@ bool http_stream(struct http_request *request, int64_t id)
     struct http *http = request->http;
     struct stream *stream = NULL;
 
+    request->is_last = http->stream_count >= http->options.listeners_max;
     if (http->options.tls == NULL && !http->is_quiesced && request->method == HTTP_GET &&
-        http->stream_count < http->options.listeners_max && request->conn != NULL)
+        !request->is_last && request->conn != NULL)
         stream = calloc(1, sizeof(*stream));
     if (stream == NULL || !take_socket(request, stream)) {
         free(stream);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 static struct service *service;
 
@@ -108,6 +109,75 @@ static void test_stream__beyond_the_limit_has_one_event(void **state)
     assert_non_null(strstr(reply->body, "retry: 2000\ndata: {\"stock_left\":3,"));
 }
 
+/* -- descriptors -- */
+
+#define FILES     400
+#define LISTENERS 380
+
+/* Start a service with this limit of open files. */
+static struct service *serve_limited(struct fixture *fixture)
+{
+    const char *const env[] = {"SECKILL_WORKERS=1", NULL};
+    char program[sizeof(fixture->program)], path[sizeof(fixture->program)];
+    struct service *limited;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/limited", fixture->dir);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file, "#!/bin/sh\nulimit -n %d\nexec %s \"$@\"\n", FILES, fixture->program);
+    fclose(file);
+    assert_int_equal(chmod(path, 0700), 0);
+    memcpy(program, fixture->program, sizeof(program));
+    memcpy(fixture->program, path, sizeof(path));
+    limited = fixture_spawn(fixture, env);
+    memcpy(fixture->program, program, sizeof(program));
+    service_await(limited, "/readyz", 200);
+    assert_int_equal(fixture_run(fixture, NULL,
+                                 (const char *[]){"grep", "event=file_limit files=400",
+                                                  limited->log_path, NULL})
+                         ->code,
+                     0);
+    return limited;
+}
+
+struct sale_of {
+    struct service *service;
+    char voucher_id[ID_SIZE];
+    int64_t user_id; /* of the last order */
+};
+
+static bool is_order_placed(void *arg)
+{
+    struct sale_of *sale = arg;
+
+    return reply_is(place_order(sale->service, ++sale->user_id, sale->voucher_id, NULL),
+                    201, "");
+}
+
+/* Even if all connections to Postgres must be opened again. */
+static void test_stream__leaves_descriptors_for_orders(void **state)
+{
+    static struct listener listeners[LISTENERS];
+    struct fixture *fixture = *state;
+    struct sale_of sale = {.service = serve_limited(fixture)};
+    size_t kept = 0;
+
+    make_voucher(sale.service, &(struct sale){.stock = 1000}, sale.voucher_id);
+    for (size_t i = 0; i < LISTENERS; i++) {
+        listen_to(sale.service, sale.voucher_id, &listeners[i]);
+        assert_heard(&listeners[i], "\r\n\r\n");
+        kept += strstr(listeners[i].text, "Content-Length: ") == NULL;
+    }
+    assert_in_range(kept, 100, (FILES - 128) / 4 * 3);
+    sql_do(fixture, "select count(pg_terminate_backend(pid)) from pg_stat_activity"
+                    " where usename = '" SERVICE_ROLE "'");
+    AWAIT(is_order_placed, &sale);
+    for (size_t i = 0; i < LISTENERS; i++)
+        client_close(listeners[i].conn);
+    assert_int_equal(service_stop(sale.service), 0);
+}
+
 /* The service does not wait for listeners. */
 static void test_drain__ends_streams(void **state)
 {
@@ -130,6 +200,7 @@ int main(void)
         CASE(test_stream__says_what_is_sold),
         CASE(test_stream__of_an_unknown_voucher_is_not_found),
         CASE(test_stream__beyond_the_limit_has_one_event),
+        CASE(test_stream__leaves_descriptors_for_orders),
         CASE(test_drain__ends_streams),
     };
 

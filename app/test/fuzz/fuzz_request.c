@@ -84,6 +84,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     static struct worker *worker;
     struct worker_options options = {.config = &config,
                                      .keys = calloc(1, sizeof(*options.keys)),
+                                     .connections_max = 100,
                                      .metrics = &metrics,
                                      .all_metrics = &all_metrics};
     enum status status = auth_create(&config, &options.keys->auth, NULL);

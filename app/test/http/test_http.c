@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#define CONNECTIONS_MAX 4
+
 struct site {
     uv_loop_t loop;
     uv_prepare_t turn_end;
@@ -81,6 +83,7 @@ static size_t print_event(struct http_listener *listener,
 static int setup(void **state)
 {
     struct http_options options = {.loop = &site.loop,
+                                   .connections_max = CONNECTIONS_MAX,
                                    .listeners_max = 2,
                                    .idle_timeout_s = 60,
                                    .request_timeout_s = 60,
@@ -294,6 +297,11 @@ static bool is_connected(void *arg)
     return !is_alone(arg);
 }
 
+static bool has_ended(void *arg)
+{
+    return client_ends(arg, 0);
+}
+
 static void test_stream__lasts_until_the_client_leaves(void **state)
 {
     struct client *other = client_open(&site.address);
@@ -321,6 +329,7 @@ static void test_stream__lasts_until_the_client_leaves(void **state)
 static void test_stream__beyond_the_limit_is_not_kept(void **state)
 {
     struct client *other = client_open(&site.address);
+    const struct client_reply *reply;
     struct heard heard[2];
 
     (void)state;
@@ -329,10 +338,40 @@ static void test_stream__beyond_the_limit_is_not_kept(void **state)
         listen_to(&heard[i]);
         assert_heard(&heard[i], "data: 1 of 7");
     }
-    for (int i = 0; i < 2; i++) /* an ordinary answer, which keeps the connection */
-        assert_header(get(other, "/stream", ""), "Content-Type", "application/json");
+    reply = get(other, "/stream", ""); /* an ordinary answer, which keeps no connection */
+    assert_header(reply, "Content-Type", "application/json");
+    assert_header(reply, "Connection", "close");
+    assert_true(runs_until(has_ended, other));
     client_abort(heard[0].conn);
     client_close(heard[1].conn);
+    client_close(other);
+    assert_true(runs_until(is_alone, NULL));
+}
+
+static void test_connection__beyond_the_limit_is_closed(void **state)
+{
+    struct client *conns[CONNECTIONS_MAX], *other;
+    struct heard heard;
+
+    (void)state;
+    site.events_left = 1;
+    listen_to(&heard); /* counts too */
+    assert_heard(&heard, "data: 1 of 7");
+    for (size_t i = 1; i < CONNECTIONS_MAX; i++) {
+        conns[i] = client_open(&site.address);
+        assert_int_equal(get(conns[i], "/json", "")->status, 200);
+    }
+    other = client_open(&site.address);
+    assert_true(runs_until(has_ended, other));
+    client_close(other);
+    client_close(heard.conn);
+    for (size_t i = 1; i < CONNECTIONS_MAX; i++) {
+        assert_int_equal(get(conns[i], "/json", "")->status, 200);
+        client_close(conns[i]);
+    }
+    assert_true(runs_until(is_alone, NULL));
+    other = client_open(&site.address);
+    assert_int_equal(get(other, "/json", "")->status, 200);
     client_close(other);
     assert_true(runs_until(is_alone, NULL));
 }
@@ -435,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_answer_page__has_the_date_of_now),
         cmocka_unit_test(test_stream__lasts_until_the_client_leaves),
         cmocka_unit_test(test_stream__beyond_the_limit_is_not_kept),
+        cmocka_unit_test(test_connection__beyond_the_limit_is_closed),
         cmocka_unit_test(test_stream__of_a_client_that_does_not_read_ends),
         cmocka_unit_test(test_stream__of_a_client_that_sends_ends),
         cmocka_unit_test(test_stream__of_a_client_that_shuts_down_ends),

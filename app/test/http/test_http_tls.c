@@ -92,6 +92,7 @@ static int setup(void **state UNUSED)
 {
     struct http_options options = {.loop = &site.loop,
                                    .tls_priority = RSA_ONLY,
+                                   .connections_max = 10,
                                    .idle_timeout_s = 60,
                                    .request_timeout_s = 60,
                                    .handle = handle,
