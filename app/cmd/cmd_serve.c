@@ -104,6 +104,19 @@ static void check_dev_login(struct config *config)
 
 /* -- keys -- */
 
+static void warn_of_exposed_files(const struct config *config)
+{
+    for (size_t i = 0; i < config->exposed_count; i++) {
+        bool has_public_keys = config->jwt_alg != CONFIG_HS256 &&
+                               strcmp(config->exposed[i], "SECKILL_JWT_KEYS_FILE") == 0;
+
+        if (!has_public_keys)
+            log_event(LOG_WARN, "secret_exposed",
+                      "setting=%s why=\"every user of the machine can read the file\"",
+                      config->exposed[i]);
+    }
+}
+
 static enum status keys_create(const struct config *config, struct worker_keys **ret_keys,
                                struct err *reterr)
 {
@@ -155,6 +168,7 @@ static void reload(struct service *service)
     enum status status = config_read(&config, &err);
 
     if (status == STATUS_OK) {
+        warn_of_exposed_files(&config);
         status = set_keys(service, &config, &err);
         config_clear(&config);
     }
@@ -321,6 +335,7 @@ static int cmd_serve(int argc, char **argv UNUSED, const struct config *config,
         return exit_code_of(status);
     log_set_level((enum log_level)config->log_level);
     check_dev_login(&service.config);
+    warn_of_exposed_files(config);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CHOICES_MAX    5
 #define FILE_BYTES_MAX 65536
 #define NAME_BYTES_MAX 40
 
-enum kind { KIND_TEXT, KIND_FILE, KIND_NUMBER, KIND_CHOICE };
+enum kind { KIND_TEXT, KIND_FILE, KIND_SECRET, KIND_NUMBER, KIND_CHOICE };
 
 static const struct setting {
     const char *name;
@@ -28,9 +29,10 @@ static const struct setting {
 #define AT(field) offsetof(struct config, field)
 #define TEXT(name, field, fallback, help)             {name, KIND_TEXT, AT(field), fallback, help, 0, 0, {0}},
 #define PATH(name, field, help)                       {name, KIND_FILE, AT(field), "", help, 0, 0, {0}},
+#define SECRET(name, field, help)                     {name, KIND_SECRET, AT(field), "", help, 0, 0, {0}},
 #define NUMBER(name, field, fallback, min, max, help) {name, KIND_NUMBER, AT(field), fallback, help, min, max, {0}},
 #define CHOICE(name, field, fallback, help, ...)      {name, KIND_CHOICE, AT(field), fallback, help, 0, 0, {__VA_ARGS__}},
-    CONFIG_SETTINGS(TEXT, PATH, PATH, NUMBER, CHOICE)
+    CONFIG_SETTINGS(TEXT, PATH, SECRET, SECRET, NUMBER, CHOICE)
 };
 /* clang-format on */
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
@@ -93,7 +95,7 @@ static void format_allowed(const struct setting *setting, char *text, size_t siz
     if (setting->kind == KIND_NUMBER)
         snprintf(text, size, "%lld..%lld", (long long)setting->min,
                  (long long)setting->max);
-    if (setting->kind == KIND_FILE)
+    if (setting->kind == KIND_FILE || setting->kind == KIND_SECRET)
         snprintf(text, size, "file path");
     for (int i = 0; i < CHOICES_MAX && setting->choices[i] != NULL; i++) {
         size_t used = strlen(text);
@@ -136,16 +138,41 @@ static enum status read_choice(const struct setting *setting, const char *value,
                    value, allowed);
 }
 
+/* Only regular files: the mode of a pipe says nothing. */
+static enum status check_mode(const struct setting *setting, const char *path, FILE *file,
+                              struct config *config, struct err *reterr)
+{
+    struct stat info;
+
+    if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode))
+        return STATUS_OK;
+    if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return err_set(
+            reterr, STATUS_INVALID,
+            "%s is \"%s\"; its mode is %04o, but only its owner may write to it: "
+            "chmod go-w",
+            setting->name, path, (unsigned)info.st_mode & 07777);
+    if (setting->kind == KIND_SECRET && (info.st_mode & S_IROTH) != 0)
+        config->exposed[config->exposed_count++] = setting->name;
+    return STATUS_OK;
+}
+
 static enum status read_file(const struct setting *setting, const char *path,
                              struct config *config, struct err *reterr)
 {
     FILE *file = fopen(path, "re");
+    enum status status;
     char *text = NULL;
     size_t len;
 
     if (file == NULL)
         return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; cannot read it: %m",
                        setting->name, path);
+    status = check_mode(setting, path, file, config, reterr);
+    if (status != STATUS_OK) {
+        fclose(file);
+        return status;
+    }
     text = malloc(FILE_BYTES_MAX + 1);
     len = text == NULL ? 0 : fread(text, 1, FILE_BYTES_MAX + 1, file);
     fclose(file);
@@ -200,6 +227,7 @@ static enum status read_setting(const struct setting *setting, struct config *co
     case KIND_CHOICE:
         return read_choice(setting, value, field, reterr);
     case KIND_FILE:
+    case KIND_SECRET:
         return read_path(setting, value, config, reterr);
     case KIND_TEXT:
         if (value[0] != '\0' && config_is_blank(value))

@@ -18,11 +18,12 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
 /* clang-format off */
 /* The settings; the values are as in the environment.
      TEXT(name, field, default, meaning)
-     PATH(name, field, meaning)       the field gets the contents of the file
-     ALSO_PATH(name, field, meaning)  the same, instead of the TEXT before it
+     PATH(name, field, meaning)         the field gets the contents of the file
+     SECRET(name, field, meaning)       the same, of a file that not everybody should read
+     ALSO_SECRET(name, field, meaning)  the same, instead of the TEXT before it
      NUMBER(name, field, default, least, greatest, meaning)
      CHOICE(name, field, default, meaning, choices...)  the field gets the index of the choice */
-#define CONFIG_SETTINGS(TEXT, PATH, ALSO_PATH, NUMBER, CHOICE) \
+#define CONFIG_SETTINGS(TEXT, PATH, SECRET, ALSO_SECRET, NUMBER, CHOICE) \
     TEXT(      "SECKILL_LISTEN",               listen, "127.0.0.1:8080", "address and port of the HTTP server") \
     NUMBER(    "SECKILL_WORKERS",              workers, "0", 0, 256, "number of event loops, one thread each; 0: one per core") \
     TEXT(      "SECKILL_DATABASE_URL",         database_url, "postgresql:///seckill", "Postgres: a libpq URI or keyword string; several hosts are tried in turn") \
@@ -30,10 +31,10 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
     TEXT(      "SECKILL_REDIS_URL",            redis_url, "redis://127.0.0.1:6379", "Redis: a redis://, redis-sentinel://, redis-cluster:// or unix: URL") \
     CHOICE(    "SECKILL_JWT_ALG",              jwt_alg, "HS256", "the only signature algorithm accepted in tokens", "HS256", "RS256", "ES256") \
     TEXT(      "SECKILL_JWT_SECRET",           jwt_secret, "", "HS256: the secret, at least 32 bytes") \
-    ALSO_PATH( "SECKILL_JWT_SECRET_FILE",      jwt_secret, "HS256: file with the secret; trailing line breaks are ignored") \
+    ALSO_SECRET("SECKILL_JWT_SECRET_FILE",     jwt_secret, "HS256: file with the secret; trailing line breaks are ignored") \
     PATH(      "SECKILL_JWT_PUBLIC_KEY_FILE",  jwt_public_key, "RS256, ES256: public key (PEM)") \
-    PATH(      "SECKILL_JWT_PRIVATE_KEY_FILE", jwt_private_key, "RS256, ES256: private key (PEM); only `seckill token` uses it") \
-    PATH(      "SECKILL_JWT_KEYS_FILE",        jwt_keys, "several secrets or public keys, each after a line \"kid: NAME\"") \
+    SECRET(    "SECKILL_JWT_PRIVATE_KEY_FILE", jwt_private_key, "RS256, ES256: private key (PEM); only `seckill token` uses it") \
+    SECRET(    "SECKILL_JWT_KEYS_FILE",        jwt_keys, "several secrets or public keys, each after a line \"kid: NAME\"") \
     TEXT(      "SECKILL_JWT_ISSUER",           jwt_issuer, "", "required `iss` claim of a token; empty: not checked") \
     TEXT(      "SECKILL_JWT_AUDIENCE",         jwt_audience, "", "required `aud` claim of a token, alone or in a list; empty: not checked") \
     NUMBER(    "SECKILL_LOCK_LEASE_MS",        lock_lease_ms, "30000", 100, 600000, "lease of a shopper's lock; renewed until the order is complete") \
@@ -48,7 +49,7 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
     NUMBER(    "SECKILL_RATE_PER_USER",        rate_per_user, "10", 0, 1000000, "requests/s of one shopper per worker, burst twice that; 0: unlimited") \
     NUMBER(    "SECKILL_RATE_PER_IP",          rate_per_ip, "0", 0, 1000000, "requests/s of one address per worker, burst twice that; 0: unlimited") \
     TEXT(      "SECKILL_TICKET_SECRET",        ticket_secret, "", "signs purchase tickets: at least 32 bytes, equal on all instances; empty: no tickets") \
-    ALSO_PATH( "SECKILL_TICKET_SECRET_FILE",   ticket_secret, "file with that secret; trailing line breaks are ignored") \
+    ALSO_SECRET("SECKILL_TICKET_SECRET_FILE",  ticket_secret, "file with that secret; trailing line breaks are ignored") \
     NUMBER(    "SECKILL_TICKET_TTL_S",         ticket_ttl_s, "120", 5, 3600, "lifetime of a ticket, and of the challenge to earn one") \
     TEXT(      "SECKILL_TRUSTED_PROXIES",      trusted_proxies, "", "networks whose X-Forwarded-For is trusted, e.g. 10.0.0.0/8,::1") \
     NUMBER(    "SECKILL_CONNECTIONS_PER_IP",   connections_per_ip, "0", 0, 1000000, "connections of one address per worker, trusted proxies exempt; 0: unlimited") \
@@ -57,7 +58,7 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
     NUMBER(    "SECKILL_DRAIN_S",              drain_s, "1", 0, 30, "after SIGTERM, time for a proxy to use its idle connections once more") \
     NUMBER(    "SECKILL_REQUEST_TIMEOUT_S",    request_timeout_s, "30", 1, 600, "maximum time to receive a request body, and again to send the answer") \
     PATH(      "SECKILL_TLS_CERT_FILE",        tls_cert, "certificate chain (PEM); the server then accepts HTTPS only") \
-    PATH(      "SECKILL_TLS_KEY_FILE",         tls_key, "private key (PEM) of the certificate") \
+    SECRET(    "SECKILL_TLS_KEY_FILE",         tls_key, "private key (PEM) of the certificate") \
     TEXT(      "SECKILL_TLS_PRIORITY",         tls_priority, "SECURE128:%SERVER_PRECEDENCE:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-AES-128-CBC:-AES-256-CBC:-RSA", "versions and cipher suites of HTTPS: a priority string of GnuTLS") \
     CHOICE(    "SECKILL_DEV_LOGIN",            dev_login, "0", "1: issue tokens to anyone, for development; on a loopback address only", "0", "1") \
     CHOICE(    "SECKILL_LOG_LEVEL",            log_level, "info", "least severe level that is logged", "error", "warn", "info", "debug")
@@ -69,17 +70,20 @@ struct config {
 #define CONFIG_STRING(name, field, ...)  const char *field;
 #define CONFIG_INTEGER(name, field, ...) int64_t field;
 #define CONFIG_NOTHING(...)
-    CONFIG_SETTINGS(CONFIG_STRING, CONFIG_STRING, CONFIG_NOTHING, CONFIG_INTEGER,
-                    CONFIG_INTEGER)
+    CONFIG_SETTINGS(CONFIG_STRING, CONFIG_STRING, CONFIG_STRING, CONFIG_NOTHING,
+                    CONFIG_INTEGER, CONFIG_INTEGER)
 #undef CONFIG_STRING
 #undef CONFIG_INTEGER
 #undef CONFIG_NOTHING
     char *files[CONFIG_FILES_MAX]; /* contents of the files that were read */
     size_t file_count;
+    const char *exposed[CONFIG_FILES_MAX]; /* settings whose secret everybody can read */
+    size_t exposed_count;
 };
 
 /**
- * Read all settings from the environment, and the files that they name. The environment
+ * Read all settings from the environment, and the files that they name. A file that others
+ * than its owner can write to is refused: they could replace the key. The environment
  * must not change during the call, or later: the config points into it.
  *
  * @ret_config  set on STATUS_OK; to be cleared with config_clear()

@@ -376,6 +376,7 @@ static void find_paths(struct fixture *fixture)
         snprintf(fixture->program, sizeof(fixture->program), "%s", given);
     else
         snprintf(fixture->program, sizeof(fixture->program), "%s/../../../seckill", self);
+    umask(022); /* the service refuses key files that a group can write to */
     mkdir("var", 0755);
     mkdir("var/it", 0755);
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* As stated by every --help. */
@@ -254,6 +255,65 @@ static void test_setting__secret_from_a_file(void **state)
     service = fixture_serve(fixture, env);
     EXPECT(request(service, shopper(1), NULL, "GET /v1/orders"), 200, NULL);
     assert_int_equal(service_stop(service), 0);
+}
+
+static void test_setting__file_that_others_can_write_to_is_refused(void **state)
+{
+    static const char *const names[] = {"SECKILL_JWT_SECRET_FILE",
+                                        "SECKILL_TLS_CERT_FILE",
+                                        "SECKILL_JWT_PUBLIC_KEY_FILE"};
+    static const unsigned modes[] = {0620, 0602, 0666};
+    struct fixture *fixture = *state;
+    char path[128], setting[200], mode[8];
+    const char *const env[] = {"SECKILL_JWT_SECRET=", setting, NULL};
+
+    snprintf(path, sizeof(path), "%s/writable", fixture->dir);
+    write_bytes(path, FIXTURE_SECRET "\n", sizeof(FIXTURE_SECRET));
+    for (size_t i = 0; i < COUNT_OF(names) * COUNT_OF(modes); i++) {
+        const char *name = names[i / COUNT_OF(modes)];
+        const struct command_result *outcome;
+
+        assert_int_equal(chmod(path, modes[i % COUNT_OF(modes)]), 0);
+        snprintf(mode, sizeof(mode), "%04o", modes[i % COUNT_OF(modes)]);
+        snprintf(setting, sizeof(setting), "%s=%s", name, path);
+        outcome = RUN(state, env, "token", "--user", "1");
+        assert_int_equal(outcome->code, EXIT_USAGE);
+        assert_contains(outcome->err, name);
+        assert_contains(outcome->err, path);
+        assert_contains(outcome->err, mode);
+        assert_contains(outcome->err, "chmod go-w");
+    }
+}
+
+static bool log_has(struct fixture *fixture, const struct service *service,
+                    const char *words)
+{
+    return fixture_run(fixture, NULL,
+                       (const char *[]){"grep", words, service->log_path, NULL})
+               ->code == 0;
+}
+
+static void test_setting__secret_that_everybody_can_read_is_logged(void **state)
+{
+    static const unsigned modes[] = {0400, 0440, 0644, 0444};
+    struct fixture *fixture = *state;
+    char path[128], setting[200];
+    const char *const env[] = {"SECKILL_JWT_SECRET=", setting, NULL};
+
+    snprintf(path, sizeof(path), "%s/exposed", fixture->dir);
+    snprintf(setting, sizeof(setting), "SECKILL_JWT_SECRET_FILE=%s", path);
+    write_bytes(path, FIXTURE_SECRET "\n", sizeof(FIXTURE_SECRET));
+    for (size_t i = 0; i < COUNT_OF(modes); i++) {
+        struct service *service;
+
+        assert_int_equal(chmod(path, modes[i]), 0);
+        service = fixture_serve(fixture, env);
+        assert_int_equal(service_stop(service), 0);
+        assert_int_equal(log_has(fixture, service,
+                                 "level=warn event=secret_exposed "
+                                 "setting=SECKILL_JWT_SECRET_FILE "),
+                         (modes[i] & 0004) != 0);
+    }
 }
 
 static void test_serve__address_in_use_is_refused(void **state)
@@ -597,6 +657,8 @@ int main(void)
         CASE(test_setting__names_of_tests_are_ignored),
         CASE(test_setting__secret_file_is_refused),
         CASE(test_setting__secret_from_a_file),
+        CASE(test_setting__file_that_others_can_write_to_is_refused),
+        CASE(test_setting__secret_that_everybody_can_read_is_logged),
         CASE(test_serve__address_in_use_is_refused),
         CASE(test_help__states_the_exit_codes),
         CASE(test_help__serve_lists_the_settings_with_defaults),
