@@ -56,6 +56,7 @@ struct worker {
     _Atomic int64_t last_turn_us;
     int64_t published_us; /* clock_mono_us() of the last state; 0: none */
     int64_t draining_us;  /* since when, the same; 0: not draining */
+    bool clock_differs;   /* as last logged */
 };
 
 /* -- callbacks between the parts -- */
@@ -185,6 +186,21 @@ static void note_durability(struct worker *worker)
     metrics_set(known, durability);
 }
 
+/* Tokens expire by this machine's clock, sales open by that of the database. */
+static void note_clock(struct worker *worker)
+{
+    int64_t difference_us = worker->options.metrics->clock_difference_us;
+    bool differs =
+        catalogue_clock_differs(worker->catalogue, worker->clock_differs, &difference_us);
+
+    if (differs && !worker->clock_differs)
+        log_event(LOG_WARN, "clock_differs", "difference_us=%" PRId64, difference_us);
+    if (!differs && worker->clock_differs)
+        log_event(LOG_INFO, "clock_agrees", "difference_us=%" PRId64, difference_us);
+    worker->clock_differs = differs;
+    atomic_store(&worker->options.metrics->clock_difference_us, difference_us);
+}
+
 _Static_assert(RLOCK_TIME_BUCKETS == METRICS_BUCKETS_MAX + 1, "copied one by one");
 
 static void copy_lock_metrics(struct worker *worker)
@@ -225,6 +241,8 @@ static void publish_state(struct worker *worker, int64_t now_us)
     store_print(worker->store, document.out);
     fputc('}', document.out);
     metrics_publish_state(worker->options.metrics, text_document_end(&document));
+    if (worker->options.index == 0)
+        note_clock(worker);
 }
 
 /* All requests are answered, and clients had some time to receive the answers. A proxy had some

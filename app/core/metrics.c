@@ -216,6 +216,14 @@ static void print_catalogue_age(const struct printer *printer)
             (double)(now_us - oldest_us) / 1e6);
 }
 
+static void print_clock(const struct printer *printer)
+{
+    print_head(printer, "seckill_clock_difference_seconds", "gauge",
+               "Clock of Postgres minus clock of this machine.");
+    fprintf(printer->out, "seckill_clock_difference_seconds %g\n",
+            (double)atomic_load(&printer->all->loops[0]->clock_difference_us) / 1e6);
+}
+
 struct metrics_health metrics_health(const struct all_metrics *all, bool bypasses_locks)
 {
     struct metrics_health health = {
@@ -258,6 +266,7 @@ void metrics_print(FILE *out, const struct all_metrics *all)
     print_dependencies(&printer);
     print_durability(&printer);
     print_catalogue_age(&printer);
+    print_clock(&printer);
 }
 
 /* -- stats as JSON -- */

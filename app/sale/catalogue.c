@@ -22,6 +22,7 @@
 #define REFRESH_AFTER_US      (CATALOGUE_FRESH_US / 2)
 #define EVICT_AFTER_US        INT64_C(30000000)
 #define CLOCK_SAMPLE_VALID_US INT64_C(10000000)
+#define CLOCK_SAMPLE_EVERY_US INT64_C(60000000)
 
 struct catalogue {
     uv_timer_t timer;
@@ -35,11 +36,12 @@ struct catalogue {
     struct list refused; /* waits for which there was no memory */
     int64_t read_sent_us;
     bool is_reading;
+    bool is_clock_due; /* the next read is sent even if it has no ids */
     /* the offset of the database's clock to clock_mono_us(), its error and age */
     int64_t offset_us;
     int64_t offset_error_us;
-    int64_t offset_taken_us;
-    int64_t ids[READ_MAX]; /* for the query */
+    int64_t offset_taken_us; /* 0: none */
+    int64_t ids[READ_MAX];   /* for the query */
 };
 
 /* -- entries of vouchers that do not exist -- */
@@ -95,7 +97,8 @@ static void sample_clock(struct catalogue *catalogue, int64_t database_now_us)
     int64_t now_us = clock_mono_us();
     int64_t error_us = (now_us - catalogue->read_sent_us) / 2;
 
-    atomic_store(&catalogue->metrics->catalogue_read_us, now_us);
+    if (!list_is_empty(&catalogue->reading))
+        atomic_store(&catalogue->metrics->catalogue_read_us, now_us);
     if (database_now_us == 0)
         return;
     if (catalogue->offset_taken_us != 0 && error_us > catalogue->offset_error_us &&
@@ -173,7 +176,8 @@ void catalogue_turn(struct catalogue *catalogue)
     size_t count = 0;
 
     answer_waits(&catalogue->refused, STATUS_NO_MEMORY, NULL);
-    if (catalogue->is_reading || list_is_empty(&catalogue->pending))
+    if (catalogue->is_reading ||
+        (list_is_empty(&catalogue->pending) && !catalogue->is_clock_due))
         return;
     while (count < READ_MAX && (entry = LIST_SHIFT(struct catalogue_entry,
                                                    &catalogue->pending, link)) != NULL) {
@@ -181,6 +185,7 @@ void catalogue_turn(struct catalogue *catalogue)
         catalogue->ids[count++] = entry->id;
     }
     catalogue->is_reading = true;
+    catalogue->is_clock_due = false;
     catalogue->read_sent_us = clock_mono_us();
     store_read_vouchers(catalogue->store, catalogue->ids, count, catalogue_on_read,
                         catalogue);
@@ -257,6 +262,19 @@ int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_u
     return clock_mono_us() + catalogue->offset_us;
 }
 
+bool catalogue_clock_differs(const struct catalogue *catalogue, bool did_differ,
+                             int64_t *ret_difference_us)
+{
+    int64_t database_now_us = clock_mono_us() + catalogue->offset_us;
+    int64_t difference_us = database_now_us - clock_real_us();
+    int64_t limit_us = did_differ ? CLOCK_DIFFERS_US / 2 : CLOCK_DIFFERS_US;
+
+    if (catalogue->offset_taken_us == 0)
+        return did_differ;
+    *ret_difference_us = difference_us;
+    return llabs(difference_us) > limit_us + catalogue->offset_error_us;
+}
+
 size_t catalogue_count(const struct catalogue *catalogue)
 {
     return catalogue->entries.count;
@@ -273,6 +291,8 @@ static void catalogue_on_tick(uv_timer_t *timer)
     int64_t now_us = clock_mono_us();
     size_t at = 0;
 
+    if (now_us - catalogue->read_sent_us >= CLOCK_SAMPLE_EVERY_US)
+        catalogue->is_clock_due = true;
     while ((entry = idmap_next(&catalogue->entries, &at)) != NULL) {
         int64_t age_us = now_us - entry->read_us;
 

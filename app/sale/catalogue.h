@@ -86,6 +86,18 @@ void catalogue_invalidate(struct catalogue *catalogue, int64_t id);
  */
 int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_us);
 
+#define CLOCK_DIFFERS_US INT64_C(1000000)
+
+/**
+ * Whether the database's clock and that of this machine differ by more than CLOCK_DIFFERS_US
+ * beyond the error of the estimate; `did_differ` until the difference is half of that. Without
+ * requests, the estimate is renewed once a minute.
+ *
+ * @ret_difference_us  the database's minus this machine's; untouched while there is no estimate
+ */
+bool catalogue_clock_differs(const struct catalogue *catalogue, bool did_differ,
+                             int64_t *ret_difference_us);
+
 /** Number of vouchers in memory, including ids that do not exist. */
 size_t catalogue_count(const struct catalogue *catalogue);
 

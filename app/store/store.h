@@ -260,7 +260,7 @@ typedef void (*store_vouchers_cb)(enum status status, const struct voucher *vouc
 void store_read_voucher(struct store *store, int64_t voucher_id,
                         store_vouchers_cb callback, void *arg);
 
-/** Read the rows of `ids` (1..10000, copied) for the catalogue: without title and
+/** Read the rows of `ids` (0..10000, copied) for the catalogue: without title and
  *  description. Unknown ids are left out. */
 void store_read_vouchers(struct store *store, const int64_t *ids, size_t count,
                          store_vouchers_cb callback, void *arg);

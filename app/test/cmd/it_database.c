@@ -180,6 +180,59 @@ static void test_serve__is_not_ready_without_the_standby_that_is_required(void *
     assert_int_equal(service_stop(service), 0);
 }
 
+/* -- clocks -- */
+
+struct awaited {
+    struct fixture *fixture;
+    struct service *service;
+    const char *words;
+};
+
+/* Unknown vouchers are read too, with the clock of Postgres. */
+static bool logs(void *arg)
+{
+    const struct awaited *awaited = arg;
+
+    place_order(awaited->service, 1, "1", NULL);
+    return fixture_run(
+               awaited->fixture, NULL,
+               (const char *[]){"grep", awaited->words, awaited->service->log_path, NULL})
+               ->code == 0;
+}
+
+/* The role of the service finds this function before that of pg_catalog. */
+static void set_clock(int seconds)
+{
+    as_superuser("create or replace function wrong.clock_timestamp() returns timestamptz"
+                 " language sql volatile as $$select pg_catalog.clock_timestamp()"
+                 " + interval '%d s'$$",
+                 seconds);
+}
+
+static void test_serve__compares_its_clock_with_that_of_postgres(void **state)
+{
+    struct awaited awaited = {.fixture = *state, .words = "event=clock_differs"};
+    const char *line;
+
+    as_superuser("create schema wrong");
+    as_superuser("grant usage on schema wrong to " SERVICE_ROLE);
+    set_clock(3600);
+    as_superuser("alter role " SERVICE_ROLE
+                 " set search_path = wrong, public, pg_catalog");
+    awaited.service = fixture_serve(*state, NULL);
+    AWAIT(logs, &awaited);
+    line = strstr(request(awaited.service, NULL, NULL, "GET /metrics")->body,
+                  "\nseckill_clock_difference_seconds ");
+    assert_non_null(line);
+    assert_in_range(strtol(strchr(line, ' '), NULL, 10), 3500, 3700);
+    set_clock(0);
+    awaited.words = "event=clock_agrees";
+    AWAIT(logs, &awaited);
+    as_superuser("alter role " SERVICE_ROLE " reset search_path");
+    as_superuser("drop schema wrong cascade");
+    assert_int_equal(service_stop(awaited.service), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +241,7 @@ int main(void)
         CASE(test_serve__is_not_ready_on_a_read_only_server),
         CASE(test_serve__is_not_ready_if_commits_are_lazy),
         CASE(test_serve__is_not_ready_without_the_standby_that_is_required),
+        CASE(test_serve__compares_its_clock_with_that_of_postgres),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -356,7 +356,8 @@ static void test_metrics__has_the_metrics_of_the_contract(void **state)
         "seckill_durability{level=\"none\"} 0",
         "seckill_durability{level=\"local\"} 1",
         "seckill_durability{level=\"remote\"} 0",
-        "seckill_catalogue_age_seconds"};
+        "seckill_catalogue_age_seconds",
+        "seckill_clock_difference_seconds"};
     static const char *const stages[] = {"lock", "queue", "commit", "unlock", "total"};
     const struct client_reply *reply =
         EXPECT(request(service, NULL, NULL, "GET /metrics"), 200, NULL);

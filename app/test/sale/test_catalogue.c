@@ -25,7 +25,7 @@ void store_read_vouchers(struct store *store UNUSED, const int64_t *ids, size_t 
                          store_vouchers_cb callback, void *arg)
 {
     assert_null(fake_store.callback);
-    assert_in_range(count, 1, 10000); /* as store.h demands */
+    assert_in_range(count, 0, 10000); /* as store.h demands */
     fake_store.reads++;
     fake_store.ids = ids;
     fake_store.count = count;
@@ -339,17 +339,22 @@ static void test_catalogue_read__believes_a_database_that_knows_less(void **stat
 
 /* -- the database's clock -- */
 
+static void answer_clock(int64_t database_us)
+{
+    store_vouchers_cb callback = fake_store.callback;
+
+    fake_store.callback = NULL;
+    callback(STATUS_OK, NULL, 0, database_us, fake_store.arg);
+}
+
 static void read_clock(int64_t round_trip_us, int64_t database_us)
 {
-    store_vouchers_cb callback;
     struct reader reader;
 
     start_read(7, &reader);
     turn();
     simulated_us += round_trip_us;
-    callback = fake_store.callback;
-    fake_store.callback = NULL;
-    callback(STATUS_OK, NULL, 0, database_us, fake_store.arg);
+    answer_clock(database_us);
 }
 
 static void test_catalogue_now__keeps_the_best_sample_for_10_s(void **state UNUSED)
@@ -370,6 +375,55 @@ static void test_catalogue_now__keeps_the_best_sample_for_10_s(void **state UNUS
     read_clock(2000, 15200000); /* more exact */
     assert_int_equal(catalogue_now_us(fixture.catalogue, &error_us), 15201000);
     assert_int_equal(error_us, 1000);
+}
+
+/* @difference_us  of the database's clock to that of this machine */
+static bool differs(int64_t difference_us, bool did_differ)
+{
+    int64_t told_us = -1;
+    bool result;
+
+    catalogue_invalidate(fixture.catalogue, 0);
+    simulated_us++;
+    read_clock(2000, clock_real_us() + 1000 + difference_us);
+    result = catalogue_clock_differs(fixture.catalogue, did_differ, &told_us);
+    assert_int_equal(told_us, difference_us);
+    return result;
+}
+
+/* The error is 1000 us. */
+static void test_catalogue_clock__differs_by_more_than_a_second(void **state UNUSED)
+{
+    for (int64_t sign = -1; sign <= 1; sign += 2) {
+        assert_false(differs(sign * 1001000, false));
+        assert_true(differs(sign * 1001001, false));
+        assert_true(differs(sign * 501001, true));
+        assert_false(differs(sign * 501000, true));
+    }
+}
+
+static void test_catalogue_clock__is_unknown_before_a_read(void **state UNUSED)
+{
+    int64_t difference_us = 7;
+
+    assert_false(catalogue_clock_differs(fixture.catalogue, false, &difference_us));
+    assert_true(catalogue_clock_differs(fixture.catalogue, true, &difference_us));
+    assert_int_equal(difference_us, 7);
+}
+
+static void test_catalogue_clock__is_read_once_a_minute(void **state UNUSED)
+{
+    int64_t difference_us, read_us = fixture.metrics.catalogue_read_us;
+
+    for (size_t reads = 1; reads <= 3; reads++) {
+        pass_us(60000000);
+        assert_int_equal(fake_store.reads, reads);
+        assert_int_equal(fake_store.count, 0);
+        answer_clock(clock_real_us() + 5000000);
+        assert_true(catalogue_clock_differs(fixture.catalogue, false, &difference_us));
+        assert_int_equal(fixture.metrics.catalogue_read_us,
+                         read_us); /* no voucher was read */
+    }
 }
 
 static void test_catalogue_now__forgets_the_clock_of_another_server(void **state UNUSED)
@@ -401,6 +455,9 @@ int main(void)
         TEST(test_catalogue_read__believes_a_database_that_knows_less),
         TEST(test_catalogue_now__keeps_the_best_sample_for_10_s),
         TEST(test_catalogue_now__forgets_the_clock_of_another_server),
+        TEST(test_catalogue_clock__differs_by_more_than_a_second),
+        TEST(test_catalogue_clock__is_unknown_before_a_read),
+        TEST(test_catalogue_clock__is_read_once_a_minute),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
