@@ -1,7 +1,10 @@
 -- The order $1, if it belongs to the shopper $2 or that is 0. It is of one of the vouchers whose ids
 -- end with the same 20 bits.
 select o.*
-from generate_series($1::bigint & 1048575, (select max(id) from voucher), 1048576) v (id),
+from (select id
+      from voucher
+      where id & 1048575 between $1::bigint & 1048575 and $1 & 1048575
+      order by id & 1048575) v,
      lateral (select o.id, o.voucher_id, o.user_id, order_detail(o)
               from voucher_order o
               where o.voucher_id = v.id and o.id between $1 and $1 and $2::bigint in (0, o.user_id)

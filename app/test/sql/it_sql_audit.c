@@ -95,6 +95,8 @@ static const struct planted {
      " from voucher_order, generate_series(1, 2) n where user_id = 1",
      "no duplicate", "shopper 1 has 3 live orders"},
     {"update voucher set per_user_limit = 0", "columns of vouchers", NULL},
+    {"update voucher set id = 8796093022208", "columns of vouchers",
+     "voucher 8796093022208"},
     {"update voucher_order set slot = null where user_id = 2",
      "every live order holds a slot", "slot none"},
     {"update voucher_order set slot = 3 where user_id = 2",

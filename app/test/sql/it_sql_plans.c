@@ -15,6 +15,8 @@
 #define MANY     1000 /* half of the index voucher_end_begin, see sql/migrations */
 #define SEGMENTS 800
 
+#define VOUCHER_MAX INT64_C(8796093022207)
+
 static struct sandbox *sandbox;
 
 /* The settings are those of sql/queries/session.sql. */
@@ -166,21 +168,21 @@ static void test_store_statements__read_few_pages_of_large_tables(void **state U
 /* -- segments -- */
 
 /* A voucher of stock 1 that begins a segment, and the order of shopper 7 if `number` > 0. */
-static void fill_segment(int segment, int number)
+static void fill_segment(int64_t segment, int number)
 {
     sandbox_do(sandbox,
                "insert into voucher (id, price_cents, face_value_cents, stock_total,"
                " stock_left, per_user_limit, pay_within_s, title, begin_at, end_at)"
-               " values (%d << 16, 1, 1, 1, 0, 1, 60, 'voucher', now(),"
+               " values (%" PRId64 "::bigint << 16, 1, 1, 1, 0, 1, 60, 'voucher', now(),"
                "  now() + interval '1 h')",
                segment);
     if (number > 0)
-        sandbox_do(
-            sandbox,
-            "insert into voucher_order (voucher_id, id, user_id, price_cents,"
-            " created_at, expires_at, slot) select %d << 16, %d * 1048576::bigint +"
-            " (%d << 16) %% 1048576, 7, 1, now(), now() + interval '1 h', 1",
-            segment, number, segment);
+        sandbox_do(sandbox,
+                   "insert into voucher_order (voucher_id, id, user_id, price_cents,"
+                   " created_at, expires_at, slot) select %" PRId64
+                   "::bigint << 16, %d * 1048576::bigint + (%" PRId64
+                   "::bigint << 16) %% 1048576, 7, 1, now(), now() + interval '1 h', 1",
+                   segment, number, segment);
 }
 
 /* The numbers of shopper 7's orders below one, of a voucher or of all. */
@@ -220,11 +222,40 @@ static void test_list_orders__looks_into_each_segment_once(void **state UNUSED)
     assert_in_range(pages, 1, SEGMENTS * 3 + FEW); /* a look-up reads three */
 }
 
+/* Ids that were not made by next_voucher_id(). */
+static void test_statements__cost_the_same_with_huge_voucher_ids(void **state UNUSED)
+{
+    static const int64_t segments[] = {2200000000 >> 16, VOUCHER_MAX >> 16};
+    static const char list_all[] = "execute list_orders(7, 0, 9223372036854775807, 21)";
+    int64_t before = sandbox_pages(sandbox->conn, list_all, NULL), after;
+
+    for (size_t i = 0; i < COUNT_OF(segments); i++)
+        fill_segment(segments[i], 900010 + (int)i);
+    for (size_t i = 0; i < COUNT_OF(segments); i++) {
+        char sql[100];
+        PGresult *order;
+
+        snprintf(sql, sizeof(sql), "execute read_order(%" PRId64 ", 7)",
+                 (INT64_C(900010) + (int)i) << 20 | (segments[i] << 16 & 1048575));
+        after = sandbox_pages(sandbox->conn, sql, &order);
+        print_message("%s: %" PRId64 " pages\n", sql, after);
+        assert_int_equal(PQntuples(order), 1);
+        assert_int_equal(number_of(PQgetvalue(order, 0, 1)), segments[i] << 16);
+        PQclear(order);
+        assert_in_range(after, 1, FEW);
+    }
+    assert_string_equal(list(0, INT64_MAX, 3), "900011 900010 900003 ");
+    after = sandbox_pages(sandbox->conn, list_all, NULL);
+    print_message("%" PRId64 " pages for a list, %" PRId64 " before\n", after, before);
+    assert_in_range(after, 1, before + INT64_C(2) * (64 * 4 + FEW)); /* a block */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_store_statements__read_few_pages_of_large_tables),
         cmocka_unit_test(test_list_orders__looks_into_each_segment_once),
+        cmocka_unit_test(test_statements__cost_the_same_with_huge_voucher_ids),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

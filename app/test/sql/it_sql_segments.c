@@ -158,6 +158,23 @@ static void test_advance_ids__gives_no_voucher_id_again(void **state UNUSED)
     sandbox_do(sandbox, "update cell set number = 0, cells = 1");
 }
 
+static void test_create_voucher__refuses_an_id_above_the_bound(void **state UNUSED)
+{
+    static const char create[] =
+        "insert into voucher (id, price_cents, face_value_cents, stock_total, stock_left,"
+        " per_user_limit, pay_within_s, title, begin_at, end_at) values (%" PRId64
+        ", 1, 1, 0, 0, 1, 60, 'x', now(), now() + interval '1 h') returning id";
+    const int64_t bound = INT64_C(8796093022207);
+    char sql[400];
+    PGresult *result;
+
+    assert_int_equal(sandbox_number(sandbox, create, bound), bound);
+    snprintf(sql, sizeof(sql), create, bound + 1);
+    result = PQexec(sandbox->conn, sql);
+    assert_non_null(strstr(PQresultErrorMessage(result), "voucher_id_bound"));
+    PQclear(result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +182,7 @@ int main(void)
         cmocka_unit_test(test_next_voucher_id__begins_a_segment_after_many_numbers),
         cmocka_unit_test(test_next_voucher_id__begins_a_segment_once),
         cmocka_unit_test(test_advance_ids__gives_no_voucher_id_again),
+        cmocka_unit_test(test_create_voucher__refuses_an_id_above_the_bound),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
