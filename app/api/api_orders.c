@@ -121,10 +121,11 @@ static void submit(struct api_request *request)
     const struct checkout_request order = {.voucher_id = request->id,
                                            .user_id = request->identity.user_id,
                                            .key = request->place.key,
+                                           .has_ticket = api_has_ticket(request),
                                            .arrived_us = request->arrived_us,
                                            .trace = http_trace_sent(request->http)};
 
-    if (request->place.needs_ticket && !api_has_ticket(request))
+    if (request->place.needs_ticket && !order.has_ticket)
         answer_uncounted(request, OUTCOME_TICKET_REQUIRED, NULL);
     else if (!checkout_submit(request->api->options.checkout, &order, orders_on_outcome,
                               request))

@@ -69,6 +69,7 @@ enum verdict {
     VERDICT_SALE_ENDED = 6,
     VERDICT_STALE_FENCE = 7, /* not above the fences of the shopper's orders */
     VERDICT_NO_VOUCHER = 8,
+    VERDICT_TICKET_REQUIRED = 9,
 };
 
 /* What can happen to Postgres without the loss of an acknowledged order. */

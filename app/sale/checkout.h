@@ -41,6 +41,7 @@ struct checkout_request {
     int64_t voucher_id;
     int64_t user_id;
     struct text key;    /* Idempotency-Key, up to REQUEST_KEY_MAX; copied; NULL: none */
+    bool has_ticket;    /* a valid one */
     int64_t arrived_us; /* clock_mono_us() */
     const char *trace;  /* more fields for the log, up to CHECKOUT_TRACE_BYTES - 1 bytes;
                            copied; NULL: none */

@@ -120,7 +120,8 @@ bool checkout_submit(struct checkout *checkout, const struct checkout_request *r
     item->voucher_id = request->voucher_id;
     item->arrived_us = request->arrived_us;
     item->state_since_us = clock_mono_us();
-    item->placement = (struct placement){.user_id = request->user_id};
+    item->placement = (struct placement){.user_id = request->user_id,
+                                         .has_ticket = request->has_ticket};
     if (request->key.bytes != NULL) {
         memcpy(item->key, request->key.bytes, request->key.len);
         item->placement.key = (struct text){item->key, request->key.len};
@@ -350,6 +351,7 @@ static void item_apply_verdict(struct item *item)
         [VERDICT_SALE_ENDED] = OUTCOME_SALE_ENDED,
         [VERDICT_STALE_FENCE] = OUTCOME_UNAVAILABLE,
         [VERDICT_NO_VOUCHER] = OUTCOME_NO_VOUCHER,
+        [VERDICT_TICKET_REQUIRED] = OUTCOME_TICKET_REQUIRED,
     };
 
     item_end_stage(item, STAGE_COMMIT, item->state_since_us);

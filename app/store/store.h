@@ -102,6 +102,7 @@ struct placement {
     int64_t user_id;
     int64_t fence;   /* > 0; 0: without a lock, the fence is not checked */
     struct text key; /* request key; borrowed until the batch is answered */
+    bool has_ticket; /* it came with a valid ticket; for a voucher that requires one */
     /* the answer, set on STATUS_OK: */
     enum verdict verdict; /* NONE, of a batch: not understood, so unknown */
     struct order order;   /* whole for PLACED and REPEATED; only id for ALREADY_ORDERED */

@@ -114,6 +114,14 @@ void params_array_begin(struct store_params *params, enum params_type type, size
     put_int32(params, 1); /* first index */
 }
 
+void params_element_bool(struct store_params *params, bool value)
+{
+    char wire = value ? 1 : 0;
+
+    put_int32(params, sizeof(wire));
+    put(params, &wire, sizeof(wire));
+}
+
 void params_element_int64(struct store_params *params, int64_t value)
 {
     put_int32(params, sizeof(value));

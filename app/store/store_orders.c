@@ -93,6 +93,18 @@ static void put_batch(struct store_params *params, const struct batch_call *call
     put_placements(params, &call->batches);
 }
 
+static void put_tickets(struct store_params *params, const struct list *batches)
+{
+    size_t count = 0;
+
+    LIST_EACH(struct store_batch, batch, batches, link)
+        count += batch->count;
+    params_array_begin(params, PARAMS_BOOL, count);
+    LIST_EACH(struct store_batch, batch, batches, link)
+        for (size_t i = 0; i < batch->count; i++)
+            params_element_bool(params, batch->placements[i]->has_ticket);
+}
+
 /* The vouchers, with their first and last placement. */
 static void put_bundle(struct store_params *params, const struct batch_call *call)
 {
@@ -162,7 +174,7 @@ static void decode_placed(const struct store_batch *batch, const PGresult *resul
     for (size_t i = 0; i < batch->count; i++) {
         struct placement *placement = batch->placements[i];
         int64_t verdict = result_array_next(&verdicts);
-        bool is_known = verdict > VERDICT_NONE && verdict <= VERDICT_NO_VOUCHER;
+        bool is_known = verdict > VERDICT_NONE && verdict <= VERDICT_TICKET_REQUIRED;
 
         placement->verdict = is_known ? (enum verdict)verdict : VERDICT_NONE;
         placement->order = placed;
@@ -310,6 +322,7 @@ void store_place_orders(struct store *store, struct list *batches,
         put_bundle(&store->params, call);
     else
         put_batch(&store->params, call);
+    put_tickets(&store->params, &call->batches);
     LIST_EACH(struct store_batch, batch, &call->batches, link)
         deadline_us = batch->deadline_us < deadline_us ? batch->deadline_us : deadline_us;
     store_limit(&call->call, deadline_us - clock_mono_us());

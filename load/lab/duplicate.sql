@@ -6,7 +6,7 @@ create index voucher_order_slot on voucher_order ((voucher_id >> 16), user_id, v
 create index voucher_order_key on voucher_order (voucher_id, user_id, request_key);
 
 create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
-                                        p_keys text[],
+                                        p_keys text[], p_tickets boolean[] default null,
     out verdicts smallint[], out order_ids bigint[], out details bigint[],
     out price bigint, out decided_at timestamptz, out expiry timestamptz,
     out new_stock integer, out new_version bigint, out opens timestamptz, out closes timestamptz)

@@ -2,7 +2,7 @@
 alter function place_orders rename to place_orders_correct;
 
 create function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
-                             p_keys text[],
+                             p_keys text[], p_tickets boolean[] default null,
     out verdicts smallint[], out order_ids bigint[], out details bigint[],
     out price bigint, out decided_at timestamptz, out expiry timestamptz,
     out new_stock integer, out new_version bigint, out opens timestamptz, out closes timestamptz)
@@ -13,7 +13,7 @@ declare
 begin
     select * into v from voucher where id = p_voucher for no key update;
     if v.stock_left > v.stock_total / 2 then
-        select * from place_orders_correct(p_voucher, p_users, p_fences, p_keys)
+        select * from place_orders_correct(p_voucher, p_users, p_fences, p_keys, p_tickets)
         into verdicts, order_ids, details, price, decided_at, expiry, new_stock, new_version,
              opens, closes;
         return;

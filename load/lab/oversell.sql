@@ -1,7 +1,7 @@
 -- Reads the stock and writes it back without a lock on the voucher's row, so two concurrent
 -- transactions sell the same pieces.
 create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
-                                        p_keys text[],
+                                        p_keys text[], p_tickets boolean[] default null,
     out verdicts smallint[], out order_ids bigint[], out details bigint[],
     out price bigint, out decided_at timestamptz, out expiry timestamptz,
     out new_stock integer, out new_version bigint, out opens timestamptz, out closes timestamptz)

@@ -3,7 +3,8 @@
 --
 --   p_vouchers                  of each batch
 --   p_firsts, p_lasts           its requests in the arrays that follow
---   p_users, p_fences, p_keys   as in place_orders()
+--   p_users, p_fences, p_keys,
+--   p_tickets                   as in place_orders()
 --
 -- Returns a row for each batch as place_orders() does, with the number of the batch. There is
 -- no row if the voucher's row is locked by another session, or missing: nothing was decided.
@@ -11,10 +12,11 @@
 -- advisory lock of each voucher: else every second one of two instances would leave out what the
 -- other one places.
 --
--- If there is stock for all requests of a batch, and none of its shoppers is in it twice or has
--- ordered the voucher before, all are placed. All such batches need one insert and one update.
+-- If there is stock for all requests of a batch, none lacks a ticket that the voucher requires, and
+-- none of its shoppers is in it twice or has ordered the voucher before, all are placed. All such
+-- batches need one insert and one update.
 create or replace function place_many(p_vouchers bigint[], p_firsts bigint[], p_lasts bigint[],
-    p_users bigint[], p_fences bigint[], p_keys text[])
+    p_users bigint[], p_fences bigint[], p_keys text[], p_tickets boolean[] default null)
 returns table (verdicts smallint[], order_ids bigint[], details bigint[],
     price bigint, decided_at timestamptz, expiry timestamptz,
     new_stock integer, new_version bigint, opens timestamptz, closes timestamptz, batch bigint)
@@ -41,6 +43,8 @@ begin
         cross join lateral (select * from voucher v where v.id = p_vouchers[b.n]
                             order by v.id limit 1) v
         where v_now >= v.begin_at and v_now < v.end_at
+          and (v.requires_ticket
+               and false = any (p_tickets[p_firsts[b.n]:p_lasts[b.n]])) is not true
           and v.stock_left > p_lasts[b.n] - p_firsts[b.n]
           and (p_firsts[b.n] = p_lasts[b.n]
                or (select count(distinct u) from unnest(p_users[p_firsts[b.n]:p_lasts[b.n]]) u)
@@ -92,7 +96,8 @@ begin
         return query
         select p.*, b.n from unnest(v_locked) b (n)
         cross join lateral place_orders(p_vouchers[b.n], p_users[p_firsts[b.n]:p_lasts[b.n]],
-            p_fences[p_firsts[b.n]:p_lasts[b.n]], p_keys[p_firsts[b.n]:p_lasts[b.n]]) p
+            p_fences[p_firsts[b.n]:p_lasts[b.n]], p_keys[p_firsts[b.n]:p_lasts[b.n]],
+            p_tickets[p_firsts[b.n]:p_lasts[b.n]]) p
         where b.n <> all (v_plain);
     end if;
 end

@@ -3,8 +3,9 @@
 --
 --   p_users, p_fences, p_keys   one element per request. Fence 0: placed without a lock, not
 --                               checked. Key NULL, or p_keys NULL: no key.
+--   p_tickets                   whether the request came with a valid ticket. NULL: all did
 --   verdicts   1 placed, 2 repeated, 3 already ordered, 4 sold out, 5 not started,
---              6 sale ended, 7 stale fence, 8 no such voucher
+--              6 sale ended, 7 stale fence, 8 no such voucher, 9 ticket required
 --   order_ids  of 1, 2 and 3, otherwise NULL
 --   details    NULL, or for each 2 its position followed by its order_detail()
 --   the rest   the voucher after this batch; NULL if it does not exist
@@ -12,7 +13,7 @@
 -- `decided_at` is the database's clock after the voucher's row was locked; it is also the
 -- orders' created_at. Only inserted rows take stock.
 create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
-    p_keys text[],
+    p_keys text[], p_tickets boolean[] default null,
     out verdicts smallint[], out order_ids bigint[], out details bigint[],
     out price bigint, out decided_at timestamptz, out expiry timestamptz,
     out new_stock integer, out new_version bigint, out opens timestamptz, out closes timestamptz)
@@ -32,12 +33,30 @@ declare
     v_next integer;
     v_refused integer[]; -- positions
     v_closed smallint := 4;
+    v_with integer[]; -- the requests with a ticket
 begin
     select * into v from voucher where id = p_voucher for no key update;
     decided_at := clock_timestamp();
     if not found then
         verdicts := array_fill(8::smallint, array[n]);
         order_ids := array_fill(null::bigint, array[n]);
+        return;
+    end if;
+    -- The service checks tickets by its catalogue, which may be older than the voucher.
+    if v.requires_ticket and false = any (p_tickets) then
+        v_with := array(select i from generate_series(1, n) i where p_tickets[i] order by i);
+        select * into verdicts, order_ids, details, price, decided_at, expiry, new_stock,
+                      new_version, opens, closes
+        from place_orders(p_voucher, array(select p_users[i] from unnest(v_with) i),
+                          array(select p_fences[i] from unnest(v_with) i),
+                          array(select p_keys[i] from unnest(v_with) i));
+        details := (select array_agg(case when (at - 1) % 6 = 0 then v_with[detail] else detail end
+                                     order by at)
+                    from unnest(details) with ordinality d (detail, at));
+        order_ids := array(select order_ids[array_position(v_with, i)]
+                           from generate_series(1, n) i order by i);
+        verdicts := array(select coalesce(verdicts[array_position(v_with, i)], 9::smallint)
+                          from generate_series(1, n) i order by i);
         return;
     end if;
     price := v.price_cents;

@@ -3,7 +3,8 @@
 -- made once and must suit a table of any size, see ../README.md.
 select pid::bigint, backend_start,
        coalesce(has_function_privilege(
-           to_regprocedure('place_orders(bigint, bigint[], bigint[], text[])'), 'execute'), true)::int,
+           to_regprocedure('place_orders(bigint, bigint[], bigint[], text[], boolean[])'),
+           'execute'), true)::int,
        pg_postmaster_start_time(),
        -- the cell; -1: an aggregate of cells
        (select min(number) from cell)::bigint,

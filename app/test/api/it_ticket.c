@@ -39,7 +39,6 @@ static void make_guarded(int pow_bits, char id[ID_SIZE])
     make_voucher(service, &(struct sale){.stock = 0}, id);
     snprintf(body, sizeof(body), "{\"requires_ticket\":true,\"pow_bits\":%d}", pow_bits);
     EXPECT(request(service, admin(), body, "PATCH /v1/vouchers/%s", id), 200, NULL);
-    /* only now: before, a loop might sell without a ticket */
     EXPECT(request(service, admin(), "{\"add\":100}", "POST /v1/vouchers/%s/restock", id),
            200, NULL);
     AWAIT(is_complete, id);
@@ -92,6 +91,23 @@ static void test_ticket__lets_its_shopper_order_this_voucher(void **state)
     EXPECT(order_with(10, id, ticket), 201, NULL);
     EXPECT(order_with(10, id, ticket), 409, "already_ordered");
     assert_int_equal(sql_live_orders(*state, id), 1);
+}
+
+/* A change of which no loop is notified: the orders that follow are admitted by the old row. */
+static void test_ticket__is_needed_before_the_catalogue_knows(void **state)
+{
+    char id[ID_SIZE];
+
+    make_voucher(service, &(struct sale){.stock = 1000}, id);
+    for (int i = 1; i <= 16; i++)
+        EXPECT(place_order(service, 90 + i, id, NULL), 201, NULL);
+    sql_do(*state, "update voucher set requires_ticket = true where id = %s", id);
+    for (int i = 1; i <= 16; i++)
+        EXPECT(place_order(service, 110 + i, id, NULL), 403, "ticket_required");
+    assert_int_equal(
+        sql_number(*state, "select count(*) from voucher_order where voucher_id = %s",
+                   id),
+        16);
 }
 
 static bool has_expired(void *arg)
@@ -290,6 +306,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_ticket__lets_its_shopper_order_this_voucher),
+        CASE(test_ticket__is_needed_before_the_catalogue_knows),
         CASE(test_ticket__expires),
         CASE(test_ticket__is_refused_like_an_order),
         CASE(test_ticket__is_not_needed_elsewhere),

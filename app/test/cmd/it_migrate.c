@@ -12,6 +12,7 @@
 #define CELLS    "sql/migrations/0004_cells.sql"
 #define BOUND    "sql/migrations/0005_bound_voucher_ids.sql"
 #define LOW_BITS "sql/migrations/0006_index_low_bits.sql"
+#define TICKETS  "sql/migrations/0007_check_tickets.sql"
 #define NEXT     "sql/migrations/0004_add_gift.sql"
 #define LAST     "sql/migrations/0005_add_note.sql"
 #define UNIX_US  "sql/functions/unix_us.sql"
@@ -244,6 +245,7 @@ static void test_db_migrate__applies_and_records_or_neither(void **state)
     remove_file(&files, CELLS);
     remove_file(&files, BOUND);
     remove_file(&files, LOW_BITS);
+    remove_file(&files, TICKETS);
     sandbox_do(sandbox, "create table schema_file (path text primary key"
                         " check (path !~ 'unix_us'), checksum text not null,"
                         " applied_at timestamptz default now())");

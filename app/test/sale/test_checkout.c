@@ -200,6 +200,7 @@ static void test_checkout__outcome_of_each_verdict(void **state UNUSED)
         {VERDICT_NOT_STARTED, OUTCOME_NOT_STARTED},
         {VERDICT_SALE_ENDED, OUTCOME_SALE_ENDED},
         {VERDICT_NO_VOUCHER, OUTCOME_NO_VOUCHER},
+        {VERDICT_TICKET_REQUIRED, OUTCOME_TICKET_REQUIRED},
     };
 
     for (int i = 0; i < (int)(sizeof(rows) / sizeof(rows[0])); i++) {

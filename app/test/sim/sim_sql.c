@@ -86,7 +86,7 @@ static void put_voucher(const struct sim_voucher *voucher)
     sim_result_int(voucher->pay_within_us / S, 4);
     sim_result_time(voucher->begin_us);
     sim_result_time(voucher->end_us);
-    sim_result_int(0, 8); /* requires_ticket */
+    sim_result_int(voucher->requires_ticket, 8);
     sim_result_int(0, 2); /* pow_bits */
     sim_result_time(sim_sql_now_us());
 }

@@ -58,6 +58,7 @@ struct sim_voucher {
     bool exists;
     int64_t version, price_cents, stock_total, stock_left, per_user_limit, ended_fence;
     int64_t begin_us, end_us, pay_within_us;
+    bool requires_ticket;
 };
 
 struct sim_order {

@@ -65,8 +65,9 @@ static struct found find(const struct sim_txn *txn, size_t voucher, int64_t user
 
 struct place {
     const struct sim_params *params;
-    int users;    /* the parameter; then the fences, and the keys */
+    int users;    /* the parameter; then the fences, the keys, and the tickets */
     size_t first; /* of their elements */
+    size_t elements[SIM_BATCH_MAX]; /* of each request, after the first */
     size_t voucher;
     struct sim_txn *txn;
     int64_t now_us;
@@ -75,19 +76,36 @@ struct place {
     int64_t ids[SIM_BATCH_MAX]; /* 0: NULL */
 };
 
+static void set_elements(struct place *place)
+{
+    for (size_t i = 0; i < place->count; i++)
+        place->elements[i] = i;
+}
+
 static int64_t user_at(const struct place *place, size_t at)
 {
-    return sim_param_element(place->params, place->users, place->first + at);
+    return sim_param_element(place->params, place->users,
+                             place->first + place->elements[at]);
 }
 
 static int64_t fence_at(const struct place *place, size_t at)
 {
-    return sim_param_element(place->params, place->users + 1, place->first + at);
+    return sim_param_element(place->params, place->users + 1,
+                             place->first + place->elements[at]);
 }
 
 static struct text key_at(const struct place *place, size_t at)
 {
-    return sim_param_text_element(place->params, place->users + 2, place->first + at);
+    return sim_param_text_element(place->params, place->users + 2,
+                                  place->first + place->elements[at]);
+}
+
+static bool has_ticket(const struct place *place, size_t at)
+{
+    struct text ticket = sim_param_text_element(place->params, place->users + 3,
+                                                place->first + place->elements[at]);
+
+    return place->params->values[place->users + 3] == NULL || ticket.bytes[0] != 0;
 }
 
 static bool conflicts(const struct place *place, size_t at, int64_t slot)
@@ -277,8 +295,8 @@ static void put_placed(const struct place *place, bool exists, int64_t batch)
     sim_result_int(batch, 8);
 }
 
-/* Sets the verdicts of a voucher that exists. */
-static void place_batch(struct place *place)
+/* Sets the verdicts of a voucher that exists, of requests with a ticket if it requires one. */
+static void place_admitted(struct place *place)
 {
     struct sim_txn *txn = place->txn;
     const struct sim_voucher *voucher = &txn->voucher;
@@ -304,6 +322,26 @@ static void place_batch(struct place *place)
         txn->voucher.version++;
 }
 
+static void place_batch(struct place *place)
+{
+    struct place admitted = *place;
+
+    admitted.count = 0;
+    for (size_t i = 0; i < place->count; i++) {
+        if (!place->txn->voucher.requires_ticket || has_ticket(place, i))
+            admitted.elements[admitted.count++] = i;
+    }
+    place_admitted(&admitted);
+    for (size_t i = 0, at = 0; i < place->count; i++) {
+        bool is_admitted = at < admitted.count && admitted.elements[at] == i;
+
+        place->verdicts[i] =
+            is_admitted ? admitted.verdicts[at] : VERDICT_TICKET_REQUIRED;
+        place->ids[i] = is_admitted ? admitted.ids[at] : 0;
+        at += is_admitted;
+    }
+}
+
 PGresult *sim_sql_place_orders(const struct sim_params *params, struct sim_txn *txn)
 {
     int at = sim_sql_voucher(sim_param_int(params, 0));
@@ -314,6 +352,7 @@ PGresult *sim_sql_place_orders(const struct sim_params *params, struct sim_txn *
                           .now_us = sim_sql_now_us(),
                           .count = sim_param_count(params, 1)};
 
+    set_elements(&place);
     sim_result_begin(11);
     for (size_t i = 0; at < 0 && i < place.count; i++)
         place.verdicts[i] = VERDICT_NO_VOUCHER;
@@ -332,6 +371,7 @@ static bool is_plain(const struct place *place)
                     voucher->stock_left >= (int64_t)place->count;
 
     for (size_t i = 0; i < place->count; i++) {
+        is_plain &= !voucher->requires_ticket || has_ticket(place, i);
         for (size_t other = 0; other < i; other++)
             is_plain &= user_at(place, other) != user_at(place, i);
         for (size_t at = 0; at < sim_tables.order_count; at++)
@@ -377,6 +417,7 @@ static bool begin_batch(const struct sim_params *params, size_t at, unsigned row
                        .voucher = (size_t)voucher,
                        .now_us = sim_sql_now_us(),
                        .count = (size_t)sim_param_element(params, 2, at) - first + 1};
+    set_elements(ret_place);
     return voucher >= 0 && (rows >> voucher & 1);
 }
 

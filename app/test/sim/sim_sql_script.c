@@ -51,12 +51,14 @@ static PGresult *run(enum sim_statement_kind kind)
 struct row {
     int64_t user_id, fence; /* 0: no fence */
     unsigned key;           /* 0: none */
+    bool has_ticket;
 };
 
 static struct row random_row(void)
 {
     struct row row = {.user_id = sim_between(1, SHOPPERS),
-                      .key = sim_chance(40) ? (unsigned)sim_between(1, KEYS) : 0};
+                      .key = sim_chance(40) ? (unsigned)sim_between(1, KEYS) : 0,
+                      .has_ticket = sim_chance(70)};
 
     if (!sim_chance(5))
         row.fence = sim_chance(80) ? ++last_fence : sim_between(0, last_fence);
@@ -89,8 +91,20 @@ static void print_key(const struct row *row)
         printf("null");
 }
 
-/* The parameters for users, fences and keys. Prints them. */
-static void put_rows(const struct row *rows, size_t count, bool has_fences)
+static void put_tickets(const struct row *rows, size_t count)
+{
+    printf(", array[");
+    params_array_begin(&params, PARAMS_BOOL, count);
+    for (size_t i = 0; i < count; i++) {
+        params_element_bool(&params, rows[i].has_ticket);
+        printf("%s%s", comma(i), rows[i].has_ticket ? "true" : "false");
+    }
+    printf("]");
+}
+
+/* The parameters for users, fences, keys and, to place orders, tickets. Prints them. */
+static void put_rows(const struct row *rows, size_t count, bool has_fences,
+                     bool has_tickets)
 {
     printf("array[");
     params_array_begin(&params, PARAMS_INT64, count);
@@ -113,11 +127,14 @@ static void put_rows(const struct row *rows, size_t count, bool has_fences)
         printf("%s", comma(i));
         print_key(&rows[i]);
     }
-    printf("]::text[])");
+    printf("]::text[]");
+    if (has_tickets)
+        put_tickets(rows, count);
+    printf(")");
 }
 
-/* The parameters of a batch: $1 voucher, $2 users, $3 fences, $4 keys. Prints them. */
-static void make_batch(bool has_fences)
+/* The parameters of a batch: $1 voucher, $2 users, $3 fences, $4 keys, $5 tickets. Prints them. */
+static void make_batch(bool has_fences, bool has_tickets)
 {
     int64_t voucher_id = sim_between(1, VOUCHERS + 1);
     size_t count = (size_t)sim_between(1, BATCH_MAX);
@@ -128,7 +145,7 @@ static void make_batch(bool has_fences)
     params_begin(&params);
     params_int64(&params, voucher_id);
     printf("(%" PRId64 ", ", voucher_id);
-    put_rows(rows, count, has_fences);
+    put_rows(rows, count, has_fences, has_tickets);
 }
 
 /* -- results -- */
@@ -156,7 +173,7 @@ static void print_place(void)
     PGresult *result;
 
     printf("select verdicts, order_ids, new_stock, new_version from place_orders");
-    make_batch(true);
+    make_batch(true, true);
     result = run(SQL_PLACE);
     putchar('\t');
     print_ints(result, 0, 0);
@@ -206,7 +223,7 @@ static void print_place_many(void)
     put_ints(vouchers, batches);
     put_ints(firsts, batches);
     put_ints(lasts, batches);
-    put_rows(rows, count, true);
+    put_rows(rows, count, true, true);
     result = run(SQL_PLACE_MANY);
     putchar('\t');
     for (int row = 0; row < PQntuples(result); row++) {
@@ -227,7 +244,7 @@ static void print_found(const char *function, enum sim_statement_kind kind)
     printf("select string_agg(verdict || ':' || coalesce(order_id, 0), ',' order by pos) "
            "from %s",
            function);
-    make_batch(kind == SQL_RESOLVE);
+    make_batch(kind == SQL_RESOLVE, false);
     statement = statement_of(kind);
     result = sim_sql_read(&statement);
     for (int row = 0; row < PQntuples(result); row++)
@@ -338,12 +355,15 @@ static void begin_tables(void)
                                         .per_user_limit = sim_between(1, 3),
                                         .begin_us = now_us + (is_later ? S : -S),
                                         .end_us = now_us + (is_over ? 0 : 3600 * S),
-                                        .pay_within_us = 900 * S};
+                                        .pay_within_us = 900 * S,
+                                        .requires_ticket = sim_chance(30)};
         voucher->stock_total = voucher->stock_left;
         printf("select version from create_voucher(%d, 'title', '', %d, %d, %" PRId64
-               ", %" PRId64 ", now() + '%s', now() + '%s', 900)\t1\n",
+               ", %" PRId64
+               ", now() + '%s', now() + '%s', 900, p_requires_ticket => %s)\t1\n",
                i + 1, PAID, PAID, voucher->stock_total, voucher->per_user_limit,
-               is_later ? "1 hour" : "-1 hour", is_over ? "-1 second" : "2 hours");
+               is_later ? "1 hour" : "-1 hour", is_over ? "-1 second" : "2 hours",
+               voucher->requires_ticket ? "true" : "false");
     }
     printf("select setval('voucher_order_id_seq', %" PRId64 ")\t%" PRId64 "\n",
            sim_sql_number(), sim_sql_number());

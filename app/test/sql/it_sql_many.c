@@ -104,6 +104,23 @@ static void test_place_many__leaves_out_held_and_missing_vouchers(void **state U
     assert_string_equal(place_each(list, "1, 2, 3, 4", "null"), "1: 3, 2: 1, 3: 3");
 }
 
+static void test_place_many__places_only_with_a_ticket(void **state UNUSED)
+{
+    int64_t guarded = sandbox_voucher(sandbox, 10, 1);
+    int64_t open = sandbox_voucher(sandbox, 10, 1);
+
+    sandbox_do(sandbox,
+               "select patch_voucher(%" PRId64 ", null, null, null, null, null, true)",
+               guarded);
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select string_agg(verdicts::text, ' ' order by batch) from"
+                     " place_many(array[%" PRId64 ", %" PRId64 "], '{1,3}', '{2,4}',"
+                     " '{1,2,1,2}', '{1,1,1,1}', null, '{f,t,f,f}')",
+                     guarded, open),
+        "{9,1} {1,1}");
+}
+
 static void
 test_place_many__a_refused_batch_does_not_change_the_others(void **state UNUSED)
 {
@@ -229,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         MANY_CASE(test_place_many__places_all_and_takes_the_stock),
+        MANY_CASE(test_place_many__places_only_with_a_ticket),
         MANY_CASE(test_place_many__leaves_out_held_and_missing_vouchers),
         MANY_CASE(test_place_many__a_refused_batch_does_not_change_the_others),
         MANY_CASE(test_place_many__decides_as_place_orders_does),

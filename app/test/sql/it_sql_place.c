@@ -40,6 +40,60 @@ static void end_order(int64_t voucher, int user, int slot)
                voucher, user, slot);
 }
 
+/* -- tickets -- */
+
+static int64_t guarded_voucher(int stock)
+{
+    int64_t voucher = sandbox_voucher(sandbox, stock, 1);
+
+    sandbox_do(sandbox,
+               "select patch_voucher(%" PRId64 ", null, null, null, null, null, true)",
+               voucher);
+    return voucher;
+}
+
+/* "VERDICTS / POSITIONS", of the repeated ones */
+static const char *place_with(int64_t voucher, const char *users, const char *keys,
+                              const char *tickets)
+{
+    return sandbox_text(
+        sandbox,
+        "select concat_ws(' / ', array_to_string(verdicts, ' '), (select "
+        "string_agg(d::text,"
+        " ' ') from unnest(details) with ordinality x (d, at) where (at - 1) %% 6 = 0))"
+        " from place_orders(%" PRId64
+        ", '{%s}', array_fill(0::bigint, array[cardinality('{%s}'::int[])]), '{%s}', %s)",
+        voucher, users, users, keys, tickets);
+}
+
+static void test_place_orders__places_only_with_a_ticket(void **state UNUSED)
+{
+    int64_t guarded = guarded_voucher(3), open = sandbox_voucher(sandbox, 3, 1);
+
+    assert_string_equal(place_with(guarded, "1,2", "a,b", "'{f,f}'"), "9 9");
+    assert_string_equal(place_with(guarded, "1,2,3", "a,b,c", "'{f,t,f}'"), "9 1 9");
+    /* the position of a repeated key is that of its request */
+    assert_string_equal(place_with(guarded, "1,3,2,4", "a,c,b,d", "'{f,t,t,f}'"),
+                        "9 1 2 9 / 3");
+    assert_string_equal(place_with(guarded, "1,5,2", "a,e,b", "'{t,t,f}'"), "1 4 9");
+    assert_int_equal(stock_left(guarded), 0);
+    assert_string_equal(place_with(open, "1,2", "a,b", "'{f,t}'"), "1 1");
+    /* the program of a release without this parameter */
+    assert_string_equal(place(guarded_voucher(1), "1", "0", NULL), "1");
+}
+
+static void
+test_place_orders__returns_the_voucher_to_all_without_a_ticket(void **state UNUSED)
+{
+    assert_string_equal(
+        sandbox_text(sandbox,
+                     "select concat_ws(' ', order_ids, details, price, new_stock,"
+                     " new_version, opens < closes, decided_at < expiry) from"
+                     " place_orders(%" PRId64 ", '{1}', '{1}', null, '{f}')",
+                     guarded_voucher(3)),
+        "{NULL} 100 3 2 t t");
+}
+
 /* -- stock -- */
 
 static void test_place_orders__places_all_in_request_order(void **state UNUSED)
@@ -419,6 +473,8 @@ static void test_place_orders__a_bad_row_leaves_nothing(void **state UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        AUDITED_CASE(test_place_orders__places_only_with_a_ticket),
+        AUDITED_CASE(test_place_orders__returns_the_voucher_to_all_without_a_ticket),
         AUDITED_CASE(test_place_orders__places_all_in_request_order),
         AUDITED_CASE(test_place_orders__returns_the_stored_rows),
         AUDITED_CASE(test_place_orders__new_shoppers_share_a_deadline),
