@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -10,7 +11,7 @@
 
 struct store_conn {
     struct store_conn_options options;
-    bool is_up;
+    bool is_up, is_left;
 };
 
 static struct store_conn conns[CONNS];
@@ -50,6 +51,12 @@ unsigned store_conn_pending(const struct store_conn *conn UNUSED)
 
 void store_conn_rest(struct store_conn *conn UNUSED)
 {
+}
+
+void store_conn_leave(struct store_conn *conn, const struct err *why)
+{
+    assert_int_equal(why->status, STATUS_UNSAFE);
+    conn->is_left = true;
 }
 
 /* A connection to another server than that of `leader` would be broken now. */
@@ -97,12 +104,12 @@ static void come_up(struct store_conn *conn)
 
 /* -- tests -- */
 
-/* A connection that breaks while another one comes up says why a moment later. */
-static void test_store__reports_no_loss_without_its_reason(void **state UNUSED)
+static uv_loop_t loop;
+
+/** All connections are up. */
+static struct store *open_store(void)
 {
-    const struct err why = {.status = STATUS_IO, .text = "lost"};
     static struct metrics metrics;
-    uv_loop_t loop;
     struct store_options options = {.loop = &loop,
                                     .database_url = "postgresql:///seckill",
                                     .timeout_ms = 1000,
@@ -114,26 +121,70 @@ static void test_store__reports_no_loss_without_its_reason(void **state UNUSED)
     struct store *store;
     struct err err;
 
+    memset(conns, 0, sizeof(conns));
+    ups = downs = 0;
+    opened = 0;
     uv_loop_init(&loop);
     assert_int_equal(store_open(&options, &store, &err), STATUS_OK);
     for (size_t i = 0; i < opened; i++)
         come_up(&conns[i]);
     assert_int_equal(ups, 1);
+    return store;
+}
+
+static void close_store(struct store *store)
+{
+    store_close(store, NULL, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+/* A connection that breaks while another one comes up says why a moment later. */
+static void test_store__reports_no_loss_without_its_reason(void **state UNUSED)
+{
+    const struct err why = {.status = STATUS_IO, .text = "lost"};
+    struct store *store = open_store();
+
     conns[ROLE_MAIN].is_up = false;
     come_up(&conns[ROLE_EXPIRY]);
     assert_int_equal(downs, 0);
     conns[ROLE_MAIN].options.on_down(&conns[ROLE_MAIN], true, &why, store);
     assert_int_equal(downs, 1);
     assert_int_equal(ups, 1);
-    store_close(store, NULL, NULL);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    assert_int_equal(uv_loop_close(&loop), 0);
+    close_store(store);
+}
+
+static void assert_left(bool is_left)
+{
+    for (size_t i = 0; i < opened; i++) {
+        if (conns[i].is_left != is_left)
+            fail_msg("connection %zu of %zu: left %d, expected %d", i, opened,
+                     conns[i].is_left, is_left);
+    }
+}
+
+/* What one session has seen is true for all of them, since they are at one server. */
+static void test_store__leaves_an_unsafe_server_at_once(void **state UNUSED)
+{
+    const struct err unsafe = {.status = STATUS_UNSAFE, .text = "durability is none"};
+    const struct err lost = {.status = STATUS_IO, .text = "lost"};
+    struct store *store = open_store();
+    struct store_conn *lane = &conns[opened - 1];
+
+    lane->options.on_down(lane, true, &lost, store);
+    assert_left(false);
+    lane->options.on_down(lane, false, &unsafe, store); /* a server it has just tried */
+    assert_left(false);
+    lane->options.on_down(lane, true, &unsafe, store);
+    assert_left(true);
+    close_store(store);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_store__reports_no_loss_without_its_reason),
+        cmocka_unit_test(test_store__leaves_an_unsafe_server_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
