@@ -127,7 +127,7 @@ $(BUILD)/facts.h: always | build/deps.ok
 	@app/install/facts.sh '$(COMMIT)' $(sort $(PKGS_APP)) >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(BUILD)/app/cmd/cmd_version.o: $(BUILD)/facts.h VERSION
-$(BUILD)/app/cmd/cmd_version.o: CFLAGS += -include $(BUILD)/facts.h
+$(BUILD)/app/cmd/cmd_version.o: override CFLAGS += -include $(BUILD)/facts.h
 
 $(BUILD)/embedded.c: $(EMBED) $(wildcard sql/*/) app/cmd/help/ app/core/embed.sh
 	@mkdir -p $(@D)
@@ -346,7 +346,7 @@ export RESULTS BUILD
 CHECK    = @.ci/check.sh
 
 .PHONY: check test test-ci test-hostile test-fresh test-unit test-lock test-valkey test-it test-interop test-web test-contract test-demo test-cells test-failover test-lists test-restore test-package
-check: ## build, run the unit tests, lint the changed files
+check: ## build, run the unit tests and what executes the lines changed since BASE=HEAD, lint the changed files
 	@.ci/test.sh check
 test: ## run the tests and linters, the integration tests with ASan and UBSan
 	@.ci/test.sh all
@@ -421,7 +421,7 @@ check-torture: $(BUILD)/torture
 # All of these may run side by side. The longest are first.
 .PHONY: check-all check-most check-tests check-ci
 check-most: check-address check-pages check-proof check-chaos check-docs check-sql check-access \
-            check-interop check-load-units check-unit check-simulate check-simulate-sql \
+            check-interop check-load-units check-mutants-units check-unit check-simulate check-simulate-sql \
             check-fuzz check-model check-install check-gdb check-top check-nginx check-monitoring check-probes \
             check-contract-requests check-contract-follow_python
 check-all: check-most check-lint-fast
@@ -534,6 +534,25 @@ $(FUZZERS:%=%.fuzz): %.fuzz: $(BUILD)/app/test/fuzz/%
 	$(CHECK) "$* ($(FUZZ_SECONDS) s)" $< -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 \
 	    -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix=var/fuzz/$*- \
 	    var/fuzz/$* $(wildcard app/test/fuzz/corpus/$*)
+
+# Each in a copy of the sources, below build/mutants.
+COUNT_MUTANTS = $(if $(filter-out 0,$(COUNT)),$(COUNT),100)
+MUTANTS_VENV  = var/mutants libclang 18.1.1 pglast==8.7 luaparser==4.2.0
+RUN_MUTANTS   = LINK_LIB='$(CC) $(LDFLAGS) $(WRAP_MALLOC) $(LIB_TEST_OBJ) -- $(LIBS_TEST)' \
+                LINK_APP='$(CC) $(LDFLAGS) $(APP_TEST_OBJ) -- $(LIBS_TEST)' \
+                LINK_SERVICE='$(CC) $(LDFLAGS) -- $(LIBS)' var/mutants/bin/python3 -B .ci/mutants/run.py
+LEAST = 0
+.PHONY: mutants mutants-ready check-mutants check-mutants-units
+mutants: mutants-ready ## change one thing at a time and see whether a test fails: SEED= COUNT=100 PATHS= LEAST=per cent JOBS=
+	@$(RUN_MUTANTS) --seed '$(filter-out 0,$(SEED))' --count $(COUNT_MUTANTS) --paths '$(PATHS)' --least $(LEAST) --jobs $(or $(JOBS),$(shell nproc))
+mutants-ready: build/deps.ok
+	@.ci/deps.sh .ci/packages-mutants
+	@.ci/venv.sh $(MUTANTS_VENV)
+check-mutants-units: build/deps.ok
+	$(CHECK) ".ci/mutants/test_mutants.py" sh -c '.ci/venv.sh $(MUTANTS_VENV) && \
+	    exec var/mutants/bin/python3 -B -m unittest discover -s .ci/mutants'
+check-mutants: mutants-ready
+	$(CHECK) --show "30 mutants" env $(RUN_MUTANTS) --count 30 --least 90 --jobs $(shell nproc)
 
 # -- lint --
 

@@ -14,7 +14,7 @@ BUILD=${BUILD:-build}
 mkdir -p "$BUILD"
 RESULTS=$(mktemp "$BUILD/results.XXXXXX")
 export RESULTS
-trap 'rm -f "$RESULTS"' EXIT
+trap 'rm -f "$RESULTS" "$RESULTS.left"' EXIT
 trap 'exit 1' HUP INT TERM
 broken=0
 
@@ -63,7 +63,11 @@ ci)
     step check-failover
     step check-restore
     ;;
-check) step all check-unit check-changed ;;
+check)
+    # shellcheck disable=SC2046
+    step all check-unit check-changed $(python3 -B .ci/mutants/impact.py "${BASE:-HEAD}" 2>"$RESULTS.left")
+    cat "$RESULTS.left"
+    ;;
 lock) test_lock ;;
 all | tests | unit | it | interop | lint | web | contract | package | demo) step "check-$1" ;;
 *) echo "test.sh: unknown group of checks: $1" >&2 && exit 2 ;;

@@ -1,0 +1,198 @@
+"""measure.py - runs the test programs to make the map of lines.py.
+
+C: clang's counters of each region of a source, in files that are mapped into memory ("continuous
+mode"), so that those of a service that a test kills are complete; gcov writes its counters at the
+end of a process only. PL/pgSQL and Lua: a copy of the sources in which each statement logs its
+line. A query logs its text. A function in plain SQL is executed by what names it."""
+
+import concurrent.futures
+import functools
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import changes
+import sql
+from lines import SOURCES, is_unit, numbers_of, ranges_of, sha
+from tree import ROOT, test_programs
+
+BUILD = ["CC=clang", "CFLAGS=-O1 -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation",
+         "LDFLAGS=-fprofile-instr-generate"]
+MARK = "mutants-line"
+# A statement that was executed, a query, a script; not the text of a function that is created.
+MARKED = re.compile(rb"(?:LOG:  |/\*|# )mutants-line ([\w./]+):(\d+)")
+LONGEST_S = 900
+TEMPLATE_SETTINGS = "log_statement = 'all'\nlog_error_verbosity = terse\n"
+
+
+def marked(path, text):
+    """The source with log lines."""
+    module = changes.language_of(path)
+    return module.marked(text, lambda line: f"{MARK} {path}:{line}") if hasattr(module, "marked") else text
+
+
+def refresh(known, marked_tree, plain_tree, jobs):
+    """Run each program of which the map is not up to date."""
+    present = test_programs()
+    known.programs = {name: entry for name, entry in known.programs.items() if name in present}
+    old = [name for name in present if not is_current(known.programs.get(name))]
+    if not old:
+        return
+    print(f"map: {len(old)} programs run", flush=True)
+    marked_tree.sync(marked)
+    marked_tree.make(*BUILD, "programs", jobs=jobs)
+    prepare_template(marked_tree)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for name, entry in pool.map(lambda name: (name, measure(name, marked_tree, plain_tree)), old):
+            known.programs[name] = entry
+            known.save()
+            print(f"map: {name} {entry['seconds']:.1f} s {entry['failure'] or ''}", file=sys.stderr, flush=True)
+    add_plain_sql(known)
+    known.save()
+
+
+def is_current(entry):
+    return entry is not None and entry["failure"] is None and all(
+        (ROOT / path).exists() and sha((ROOT / path).read_bytes()) == known for path, known in entry["files"].items())
+
+
+# -- one program --
+
+def measure(name, marked_tree, plain_tree):
+    """Run a program in the marked tree; and if it fails there, without the marks."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="mutants."))
+    folder.chmod(0o777) # the servers run as other users
+    wrapper = folder / "bin/redis-server"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("redis-server")} "$@" --logfile {folder}/redis.$$.log\n')
+    for path in (wrapper.parent, wrapper):
+        path.chmod(0o755)
+    data = f"{name.rpartition('/')[2]}.*"
+    try:
+        run = marked_tree.run(f"build/{name}", LONGEST_S, SECKILL_TEST_KEEP="1",
+                              LLVM_PROFILE_FILE=f"{folder}/%c%p.profraw",
+                              PATH=f"{wrapper.parent}:{os.environ['PATH']}")
+        lines, names = lines_of_logs([*folder.glob("redis.*.log"),
+                                      *(marked_tree.root / "var/it").glob(f"{data}/**/postgres*.log")])
+        for path, numbers in lines_of_counters(folder, name, marked_tree).items():
+            lines.setdefault(path, set()).update(numbers)
+    finally:
+        shutil.rmtree(folder)
+        for file in (marked_tree.root / "var/it").glob(data):
+            shutil.rmtree(file, ignore_errors=True)
+    if not run.is_ok:
+        run = plain_tree.run(f"build/{name}", LONGEST_S)
+    return {"seconds": round(run.seconds, 2), "failure": None if run.is_ok else run.failure()[0],
+            "files": {path: keep(path) for path in lines if (ROOT / path).exists()},
+            "lines": {path: ranges_of(lines[path]) for path in lines if (ROOT / path).exists()}, "names": sorted(names)}
+
+
+def keep(path):
+    """Returns the checksum of a file."""
+    content = (ROOT / path).read_bytes()
+    SOURCES.mkdir(exist_ok=True)
+    (SOURCES / sha(content)).write_bytes(content)
+    return sha(content)
+
+
+def prepare_template(tree):
+    """Let the Postgres of each test log all statements."""
+    version = max(int(folder.name) for folder in pathlib.Path("/usr/lib/postgresql").iterdir())
+    template = tree.root / f"var/template-{version}"
+    if not template.exists():
+        template.parent.mkdir(exist_ok=True)
+        for verb in ("up", "down"):
+            subprocess.run(["load/servers.sh", verb, f"{template}.new"], cwd=tree.root, check=True, capture_output=True)
+        with open(f"{template}.new/postgres/postgresql.auto.conf", "a") as settings:
+            settings.write(TEMPLATE_SETTINGS)
+        os.rename(f"{template}.new", template)
+
+
+def lines_of_logs(logs):
+    """({path: lines} of the marks, names of SQL functions in statements)"""
+    lines, names = {}, set()
+    functions = "|".join(pathlib.Path(path).stem for path in names_used() if "/functions/" in path)
+    called = re.compile(rf"\b({functions})\b".encode())
+    for log in logs:
+        for entry in entries(log):
+            for path, number in MARKED.findall(entry):
+                lines.setdefault(path.decode(), set()).add(int(number))
+            if b"create or replace function" not in entry:
+                names.update(name.decode() for name in called.findall(entry))
+    return lines, names
+
+
+def entries(log):
+    """Of a log; the further lines of an entry of Postgres begin with a tab."""
+    entry = b""
+    with open(log, "rb") as file:
+        for line in file:
+            if not line.startswith(b"\t"):
+                yield entry
+                entry = b""
+            entry += line
+    yield entry
+
+
+def lines_of_counters(folder, name, tree):
+    """{path: lines} of C."""
+    merged = folder / "merged"
+    tool("llvm-profdata", "merge", "--failure-mode=all", "-sparse", "-o", str(merged), *map(str, folder.glob("*.profraw")))
+    objects = [f"build/{name}"]
+    if name.startswith("app/") and not is_unit(name):
+        objects.append("build/seckill")
+    if name.endswith("/it_examples"):
+        objects += [f"build/lib/examples/{file.stem}" for file in (ROOT / "lib/examples").glob("*.c")]
+    exported = tool("llvm-cov", "export", "-format=lcov", f"-instr-profile={merged}", objects[0],
+                    *(f"-object={each}" for each in objects[1:]), cwd=tree.root)
+    lines, path = {}, None
+    for line in exported.splitlines():
+        if line.startswith("SF:"):
+            path = line[3:].removeprefix(f"{tree.root}/")
+        elif line.startswith("DA:") and not line.endswith(",0"):
+            lines.setdefault(path, set()).add(int(line[3:].split(",")[0]))
+    return lines
+
+
+def tool(*command, cwd=None):
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{command[0]}: {done.stderr[-1000:]}")
+    return done.stdout
+
+
+# -- plain SQL --
+
+@functools.cache
+def names_used():
+    """{path of a function or query: the names in it}"""
+    return {str(file.relative_to(ROOT)): sql.names_of(file.read_text())
+            for folder in ("functions", "queries") for file in (ROOT / "sql" / folder).glob("*.sql")}
+
+
+def add_plain_sql(known):
+    """All lines of a query, and of a function that is not PL/pgSQL, are executed together."""
+    for path in names_used():
+        text = (ROOT / path).read_text()
+        if "language plpgsql" in text:
+            continue
+        for name in programs_of(known, pathlib.Path(path).stem, {path}):
+            known.programs[name]["lines"][path] = f"0-{text.count(chr(10)) + 1}"
+            known.programs[name]["files"][path] = keep(path)
+
+
+def programs_of(known, name, seen):
+    """That execute a query, or call a function: in a statement of their own, or by a function or query."""
+    found = {program for program, entry in known.programs.items()
+             if name in entry["names"] or 0 in numbers_of(entry["lines"].get(f"sql/queries/{name}.sql", ""))}
+    for path, names in names_used().items():
+        if name in names and path not in seen:
+            seen.add(path)
+            found |= {program for program, entry in known.programs.items() if path in entry["lines"]}
+            if "language plpgsql" not in (ROOT / path).read_text():
+                found |= programs_of(known, pathlib.Path(path).stem, seen)
+    return found

@@ -1,0 +1,240 @@
+"""sql.py - the changes of a file of SQL, whose functions may be in PL/pgSQL.
+
+The words are those of Postgres' own scanner. A change must leave what Postgres' parser accepts
+(libpg_query, by pglast)."""
+
+import dataclasses
+
+from pglast import parser
+
+RELATIONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "=": "<>", "<>": "="}
+CONSTANTS = {"true": "false", "false": "true"}
+OPEN, CLOSE = ("(", "["), (")", "]")
+# Words at which a condition ends or begins.
+BOUNDS = set("""then loop else when end group order limit for returning union having left join cross inner on where
+                window if elsif while select return set from case as using values do returns , ; := and or""".split())
+
+
+@dataclasses.dataclass(frozen=True)
+class Word:
+    text: str # in lower case
+    start: int
+    end: int
+    kind: str
+
+
+def words_of(text, start, end):
+    """Without comments. The body of a function is one word."""
+    return [Word(text[start:end][each.start:each.end + 1].lower(), start + each.start, start + each.end + 1, each.name)
+            for each in parser.scan(text[start:end]) if each.name not in ("SQL_COMMENT", "C_COMMENT")]
+
+
+def ranges(_path, text, _root):
+    """(start, end, replacement, what) of each change that can still be parsed."""
+    return [each for each in candidates(text) if is_sql(text[:each[0]] + each[2] + text[each[1]:])]
+
+
+def marked(text, mark):
+    """The file with a log line before each statement of PL/pgSQL, and in the text of a query."""
+    words = words_of(text, 0, len(text))
+    if not is_function(words):
+        return f"/*{mark(0)}*/ {text}"
+    for start, _ in sorted([each for body in bodies(text, words) for each in Statements(body).all], reverse=True):
+        text = f"{text[:start]}raise log '{mark(text.count(chr(10), 0, start) + 1)}'; {text[start:]}"
+    return text
+
+
+def names_of(text):
+    """The names that a file uses, such as those of functions."""
+    words = words_of(text, 0, len(text))
+    every = words + [word for body in bodies(text, words) for word in body]
+    return {word.text for word in every if word.kind == "IDENT"}
+
+
+def is_function(words):
+    return words[0].text == "create"
+
+
+def is_sql(text):
+    try:
+        parser.parse_sql_json(text)
+        if "language plpgsql" in text:
+            parser.parse_plpgsql_json(text)
+    except parser.ParseError:
+        return False
+    return True
+
+
+def bodies(text, words):
+    """The words of each function's body in dollar quotes."""
+    for word in words:
+        if word.kind == "SCONST" and word.text.startswith("$$"):
+            yield words_of(text, word.start + 2, word.end - 2)
+
+
+def candidates(text):
+    words = words_of(text, 0, len(text))
+    if not is_function(words):
+        yield from in_query(words)
+        return
+    parts = list(bodies(text, words))
+    for body in parts:
+        yield from in_query(body)
+        if any(word.text == "begin" for word in body):
+            for start, end in Statements(body).deletable:
+                yield start, end, "", "delete the statement"
+        else:
+            yield from whole_statements(body)
+    yield from in_query(words[next((at for at, word in enumerate(words) if word.text == "return"), len(words)):])
+    yield from whole_statements(words, first=1)
+
+
+def whole_statements(words, first=0):
+    """Of several, one is deleted."""
+    ends = [at for at, word in enumerate(words) if word.text == ";"]
+    begins = [0] + [at + 1 for at in ends]
+    if len(ends) > 1:
+        for begin, end in list(zip(begins, ends))[first:]:
+            yield words[begin].start, words[end].end, "", "delete the statement"
+
+
+def in_query(words):
+    """The changes of operators, constants and conditions."""
+    for word in words:
+        if word.text in RELATIONS:
+            yield word.start, word.end, RELATIONS[word.text], "replace the operator"
+        elif word.text in CONSTANTS:
+            yield word.start, word.end, CONSTANTS[word.text], "replace the constant"
+        elif word.kind == "ICONST":
+            yield word.start, word.end, str(int(word.text) + 1), "replace the constant"
+    between = set()
+    for at, word in enumerate(words):
+        if word.text == "between":
+            between.add(next(end for end, _ in level(words, at, 1) if words[end].text == "and"))
+        elif word.text in ("and", "or") and at not in between:
+            first, last = operand(words, at, -1), operand(words, at, 1)
+            yield words[first].start, words[at + 1].start, "", "delete the condition"
+            yield words[at - 1].end, words[last].end, "", "delete the condition"
+        elif word.text == "where":
+            last = operand(words, at, 1, whole=True)
+            if not any(each.text in ("and", "or") for each in words[at:last]):
+                yield words[at + 1].start, words[last].end, "true", "delete the condition"
+
+
+def level(words, at, step):
+    """The words behind (or before) one, as (index, word), of the same level of parentheses and CASE."""
+    depth = 0
+    at += step
+    opening, closing = (OPEN + ("case",), CLOSE + ("end",)) if step > 0 else (CLOSE + ("end",), OPEN + ("case",))
+    while 0 <= at < len(words):
+        text = words[at].text
+        if text in closing:
+            depth -= 1
+            if depth < 0:
+                return
+        if depth == 0:
+            yield at, words[at]
+        if text in opening:
+            depth += 1
+        at += step
+
+
+def operand(words, at, step, whole=False):
+    """The last (or first) word of the condition behind (or before) a word."""
+    last = at
+    is_between = False
+    for each, word in level(words, at, step):
+        if word.text == "between":
+            is_between = step > 0
+        elif word.text == "and" and (is_between or whole or step < 0 and is_of_between(words, each)):
+            is_between = False
+        elif word.text in BOUNDS and not (whole and word.text in ("and", "or")):
+            break
+        last = each
+    if step > 0: # up to the end of what is in parentheses
+        while last + 1 < len(words) and depth_of(words[at + 1:last + 1]) > 0:
+            last += 1
+    else:
+        while last > 0 and depth_of(words[last:at]) < 0:
+            last -= 1
+    return last
+
+
+def depth_of(words):
+    return sum((word.text in OPEN or word.text == "case") - (word.text in CLOSE or word.text == "end") for word in words)
+
+
+def is_of_between(words, at):
+    """Whether an AND belongs to a BETWEEN."""
+    for _, word in level(words, at, -1):
+        if word.text == "between":
+            return True
+        if word.text in BOUNDS:
+            return False
+    return False
+
+
+class Statements:
+    """The statements of a PL/pgSQL block as (start, end): all, and those that can be deleted."""
+
+    def __init__(self, words):
+        self.words = words
+        self.all, self.deletable = [], []
+        self.at = next((at for at, word in enumerate(words) if word.text == "begin"), len(words)) + 1
+        self.list_of()
+
+    def text(self, behind=0):
+        at = self.at + behind
+        return self.words[at].text if at < len(self.words) else ""
+
+    def list_of(self):
+        while self.text() not in ("", "end", "elsif", "else", "when", "exception"):
+            self.statement()
+
+    def skip_to(self, *ends):
+        """Behind the next of these words that is outside of parentheses and CASE."""
+        self.at = next((at for at, word in level(self.words, self.at - 1, 1) if word.text in ends),
+                       len(self.words) - 1) + 1
+
+    def statement(self):
+        first = self.words[self.at].start
+        kind = self.text()
+        branches = 1
+        if kind == "if":
+            branches = self.branches()
+        elif kind in ("while", "for", "foreach", "loop"):
+            self.skip_to("loop")
+            self.list_of()
+            self.at += 3 # end loop;
+        elif kind in ("begin", "declare"):
+            self.block()
+        else:
+            self.skip_to(";")
+        end = self.words[self.at - 1].end
+        self.all.append((first, end))
+        if kind not in ("while", "for", "foreach", "loop", "begin", "declare") and branches == 1:
+            self.deletable.append((first, end))
+
+    def branches(self):
+        """Of an IF; returns how many it has."""
+        count = 0
+        while self.text() in ("if", "elsif", "else"):
+            count += 1
+            if self.text() == "else":
+                self.at += 1
+            else:
+                self.skip_to("then")
+            self.list_of()
+        self.at += 3 # end if;
+        return count
+
+    def block(self):
+        if self.text() == "declare":
+            self.skip_to("begin")
+        else:
+            self.at += 1
+        self.list_of()
+        while self.text() in ("exception", "when"):
+            self.skip_to("then")
+            self.list_of()
+        self.at += 2 # end;

@@ -1,0 +1,182 @@
+"""test_mutants.py - which changes a small source of each language gets, and how some are drawn."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import changes
+import impact
+import lines
+import run
+import sql
+import lua
+
+C = """\
+#include <stdbool.h>
+enum status { STATUS_OK, STATUS_BUSY, STATUS_IO };
+#define LIMIT 3
+#define CHECK(x) ((x) < 9 ? 0 : abort())
+void abort(void);
+void log_event(const char *text, int number);
+void move(int from, int to);
+static bool is_open;
+enum status take(int count, int most)
+{
+    CHECK(count);
+    if (count < most && count > LIMIT)
+        return STATUS_BUSY;
+    log_event("took", 7);
+    move(count, most);
+    is_open = true;
+    return STATUS_OK;
+}
+"""
+
+FUNCTION = """\
+create or replace function take(p_count bigint) returns bigint
+language plpgsql
+as $$
+declare
+    v_left bigint := 5;
+begin
+    if p_count <= 0 then
+        raise exception 'count 7';
+    end if;
+    update stock set count = count - p_count where count >= p_count and id between 1 and 2;
+    return v_left;
+end
+$$;
+revoke execute on function take from public;
+"""
+
+QUERY = "-- The open ones.\nselect id from voucher where is_open = true or ($1 < id and id < 9) order by id\n"
+
+LUA = """\
+local owner = redis.call('GET', KEYS[1])
+if owner == ARGV[1] and not ARGV[2] then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+return 0
+"""
+
+
+def shown(path, text):
+    with tempfile.TemporaryDirectory() as root:
+        return {(each.line, each.shown) for each in changes.changes_of(path, text, root)}
+
+
+class Changes(unittest.TestCase):
+    maxDiff = None
+
+    def test_c__changes_statements_conditions_operators_constants_and_arguments(self):
+        self.assertEqual(shown("lib/base/take.c", C), {
+            (12, "delete the statement: if (count < most && count > LIMIT) return STATUS_BUSY;"),
+            (12, "negate the condition: count < most && count > LIMIT -> !(count < most && count > LIMIT)"),
+            (12, "replace the operator: < -> <="),
+            (12, "replace the operator: && -> ||"),
+            (12, "replace the operator: > -> >="),
+            (13, "replace the constant: STATUS_BUSY -> STATUS_IO"),
+            (15, "delete the statement: move(count, most);"),
+            (15, "swap the arguments: count, most -> most, count"),
+            (16, "delete the statement: is_open = true;"),
+            (16, "replace the constant: true -> false"),
+            (17, "delete the statement: return STATUS_OK;"),
+            (17, "replace the constant: STATUS_OK -> STATUS_BUSY")})
+
+    def test_sql__changes_the_body_of_a_function(self):
+        self.assertEqual(shown("sql/functions/take.sql", FUNCTION), {
+            (5, "replace the constant: 5 -> 6"),
+            (7, "delete the statement: if p_count <= 0 then raise exception 'count 7'; end if;"),
+            (7, "replace the operator: <= -> <"),
+            (7, "replace the constant: 0 -> 1"),
+            (8, "delete the statement: raise exception 'count 7';"),
+            (10, "delete the statement: update stock set count = count - p_count where count >= p_count"
+                 " and id between 1 and 2;"),
+            (10, "delete the condition: count >= p_count and"),
+            (10, "delete the condition: and id between 1 and 2"),
+            (10, "replace the operator: >= -> >"),
+            (10, "replace the constant: 1 -> 2"),
+            (10, "replace the constant: 2 -> 3"),
+            (11, "delete the statement: return v_left;"),
+            (14, "delete the statement: revoke execute on function take from public;")})
+
+    def test_sql__changes_a_query(self):
+        self.assertEqual(shown("sql/queries/open.sql", QUERY), {
+            (2, "replace the operator: = -> <>"),
+            (2, "replace the constant: true -> false"),
+            (2, "delete the condition: is_open = true or"),
+            (2, "delete the condition: or ($1 < id and id < 9)"),
+            (2, "delete the condition: $1 < id and"),
+            (2, "delete the condition: and id < 9"),
+            (2, "replace the operator: < -> <="),
+            (2, "replace the constant: 9 -> 10")})
+
+    def test_lua__changes_statements_and_conditions(self):
+        self.assertEqual(shown("lib/lock/lua/take.lua", LUA), {
+            (2, "delete the statement: if owner == ARGV[1] and not ARGV[2] then redis.call('DEL', KEYS[1]) return 1 end"),
+            (2, "negate the condition: owner == ARGV[1] and not ARGV[2] -> not (owner == ARGV[1] and not ARGV[2])"),
+            (2, "delete the condition: owner == ARGV[1] and"),
+            (2, "delete the condition: and not ARGV[2]"),
+            (2, "replace the operator: == -> ~="),
+            (3, "delete the statement: redis.call('DEL', KEYS[1])"),
+            (4, "delete the statement: return 1"),
+            (6, "delete the statement: return 0")})
+
+    def test_change__keeps_the_numbers_of_lines(self):
+        for path, text in (("sql/functions/take.sql", FUNCTION), ("lib/lock/lua/take.lua", LUA)):
+            for change in changes.changes_of(path, text):
+                self.assertEqual(change.apply(text).count("\n"), text.count("\n"), change.shown)
+
+    def test_equivalents__are_left_out(self):
+        listed = "# comment\n\nlib/base/take.c\nmove(count, most);\nswap the arguments: count, most -> most, count\nequal\n"
+        self.assertEqual(changes.equivalents(listed), {
+            ("lib/base/take.c", "move(count, most);", "swap the arguments: count, most -> most, count")})
+        with self.assertRaises(ValueError):
+            changes.equivalents("lib/base/take.c\nmove(count, most);\n")
+
+    def test_marked__logs_each_statement_in_its_line(self):
+        marked = sql.marked(FUNCTION, lambda line: f"line {line}")
+        self.assertIn("    raise log 'line 7'; if p_count", marked)
+        self.assertIn("        raise log 'line 8'; raise exception", marked)
+        self.assertTrue(sql.is_sql(marked))
+        self.assertIn("'line 3') redis.call('DEL'", lua.marked(LUA, lambda line: f"line {line}"))
+
+
+class Draw(unittest.TestCase):
+    def test_shares__follow_the_lines_and_sum_up(self):
+        self.assertEqual(run.shares({"a": 500, "b": 300, "c": 200}, 11), {"a": 6, "b": 3, "c": 2})
+
+    def test_draw__gives_each_mutant_candidates_of_its_own(self):
+        found = {"a": list(range(10)), "b": list(range(100, 104))}
+        drawn = run.draw(found, {"a": 3, "b": 1}, 4, "7")
+        self.assertEqual(len(drawn), 4)
+        self.assertEqual(sorted(sum(drawn, [])), sorted(found["a"] + found["b"]))
+        self.assertEqual(drawn, run.draw(found, {"a": 3, "b": 1}, 4, "7"))
+        self.assertNotEqual(drawn, run.draw(found, {"a": 3, "b": 1}, 4, "8"))
+
+
+class Lines(unittest.TestCase):
+    def test_ranges__come_back_as_numbers(self):
+        self.assertEqual(lines.ranges_of([3, 1, 2, 7]), "1-3,7")
+        self.assertEqual(list(lines.numbers_of("1-3,7")), [1, 2, 3, 7])
+        self.assertEqual(list(lines.numbers_of("")), [])
+
+    def test_fitting__leaves_out_what_is_too_long(self):
+        seconds = {"a": 5, "b": 3, "c": 4}
+        self.assertEqual(lines.fitting("abc", seconds.get, 9), (["a", "b"], ["c"]))
+        self.assertEqual(lines.fitting("abc", seconds.get, 1), (["a"], ["b", "c"]))
+
+    def test_changed_lines__of_an_insertion_are_its_neighbours(self):
+        self.assertEqual(impact.changed_lines(["a", "b", "c"], ["a", "b", "x", "c"]), {2, 3})
+        self.assertEqual(impact.changed_lines(["a", "b", "c"], ["a", "c"]), {2})
+
+    def test_translated__follows_lines_that_moved(self):
+        self.assertEqual(impact.translated({2}, ["a", "b"], ["new", "a", "b"]), {3})
+
+
+if __name__ == "__main__":
+    unittest.main()
