@@ -540,7 +540,8 @@ COUNT_MUTANTS = $(if $(filter-out 0,$(COUNT)),$(COUNT),100)
 MUTANTS_VENV  = var/mutants libclang 18.1.1 pglast==8.7 luaparser==4.2.0
 RUN_MUTANTS   = LINK_LIB='$(CC) $(LDFLAGS) $(WRAP_MALLOC) $(LIB_TEST_OBJ) -- $(LIBS_TEST)' \
                 LINK_APP='$(CC) $(LDFLAGS) $(APP_TEST_OBJ) -- $(LIBS_TEST)' \
-                LINK_SERVICE='$(CC) $(LDFLAGS) -- $(LIBS)' var/mutants/bin/python3 -B .ci/mutants/run.py
+                LINK_SERVICE='$(CC) $(LDFLAGS) -- $(LIBS)' \
+                LINK_SIMULATOR='$(CC) $(LDFLAGS) $(SIM_LINK) $(SIM_OBJ) -- $(SIM_LIBS)' var/mutants/bin/python3 -B .ci/mutants/run.py
 LEAST = 0
 .PHONY: mutants mutants-ready check-mutants check-mutants-units
 mutants: mutants-ready ## change one thing at a time and see whether a test fails: SEED= COUNT=100 PATHS= LEAST=per cent JOBS=

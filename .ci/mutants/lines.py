@@ -7,7 +7,7 @@ import functools
 import hashlib
 import json
 
-from tree import PLACE
+from tree import PLACE, SIMULATOR
 
 FILE = PLACE / "map.json"
 SOURCES = PLACE / "sources"
@@ -65,6 +65,12 @@ class Map:
         return {name: frozenset(numbers_of(entry["lines"][path])) for name, entry in self.programs.items()
                 if path in entry["lines"]}
 
+    def thorough(self, path, programs):
+        """Those that execute nearly as many lines of a file as any of them."""
+        executed = {name: len(self.index(path)[name]) for name in programs}
+        most = max(executed.values(), default=0)
+        return {name for name in programs if executed[name] >= 0.9 * most}
+
     def text(self, path):
         """The file as it was measured last, or None."""
         known = [entry["files"][path] for entry in self.programs.values() if path in entry["files"]]
@@ -73,7 +79,8 @@ class Map:
 
 
 def is_unit(program):
-    return program.rpartition("/")[2].startswith("test_")
+    """Without servers."""
+    return program == SIMULATOR or program.rpartition("/")[2].startswith("test_")
 
 
 def is_far(program, path):

@@ -15,9 +15,14 @@ def ranges(_path, text, _root):
     return [each for each in candidates(text) if is_script(text[:each[0]] + each[2] + text[each[1]:])]
 
 
+def starts(text):
+    """Where each statement starts."""
+    return sorted({span(text, each)[0] for block in blocks(text) for each in block.body})
+
+
 def marked(text, mark):
     """The script with a call before each statement; mark(line) is its text."""
-    for start in sorted({span(text, each)[0] for block in blocks(text) for each in block.body}, reverse=True):
+    for start in reversed(starts(text)):
         call = f"redis.log(redis.LOG_WARNING, '{mark(text.count(chr(10), 0, start) + 1)}') "
         if is_script(text[:start] + call + text[start:]):
             text = text[:start] + call + text[start:]

@@ -18,7 +18,7 @@ import tempfile
 import changes
 import sql
 from lines import SOURCES, is_unit, numbers_of, ranges_of, sha
-from tree import ROOT, test_programs
+from tree import ROOT, binary_of, test_programs
 
 BUILD = ["CC=clang", "CFLAGS=-O1 -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation",
          "LDFLAGS=-fprofile-instr-generate"]
@@ -40,9 +40,16 @@ def refresh(known, marked_tree, plain_tree, jobs):
     present = test_programs()
     known.programs = {name: entry for name, entry in known.programs.items() if name in present}
     old = [name for name in present if not is_current(known.programs.get(name))]
-    if not old:
-        return
-    print(f"map: {len(old)} programs run", flush=True)
+    if old:
+        run_all(old, known, marked_tree, plain_tree, jobs)
+    add_whole_statements(known)
+    add_plain_sql(known)
+    add_rights(known)
+    known.save()
+
+
+def run_all(old, known, marked_tree, plain_tree, jobs):
+    print(f"map: {len(old)} of {len(test_programs())} programs run", flush=True)
     marked_tree.sync(marked)
     marked_tree.make(*BUILD, "programs", jobs=jobs)
     prepare_template(marked_tree)
@@ -51,8 +58,6 @@ def refresh(known, marked_tree, plain_tree, jobs):
             known.programs[name] = entry
             known.save()
             print(f"map: {name} {entry['seconds']:.1f} s {entry['failure'] or ''}", file=sys.stderr, flush=True)
-    add_plain_sql(known)
-    known.save()
 
 
 def is_current(entry):
@@ -73,7 +78,7 @@ def measure(name, marked_tree, plain_tree):
         path.chmod(0o755)
     data = f"{name.rpartition('/')[2]}.*"
     try:
-        run = marked_tree.run(f"build/{name}", LONGEST_S, SECKILL_TEST_KEEP="1",
+        run = marked_tree.run(name, LONGEST_S, SECKILL_TEST_KEEP="1",
                               LLVM_PROFILE_FILE=f"{folder}/%c%p.profraw",
                               PATH=f"{wrapper.parent}:{os.environ['PATH']}")
         lines, names = lines_of_logs([*folder.glob("redis.*.log"),
@@ -85,7 +90,7 @@ def measure(name, marked_tree, plain_tree):
         for file in (marked_tree.root / "var/it").glob(data):
             shutil.rmtree(file, ignore_errors=True)
     if not run.is_ok:
-        run = plain_tree.run(f"build/{name}", LONGEST_S)
+        run = plain_tree.run(name, LONGEST_S)
     return {"seconds": round(run.seconds, 2), "failure": None if run.is_ok else run.failure()[0],
             "files": {path: keep(path) for path in lines if (ROOT / path).exists()},
             "lines": {path: ranges_of(lines[path]) for path in lines if (ROOT / path).exists()}, "names": sorted(names)}
@@ -142,7 +147,7 @@ def lines_of_counters(folder, name, tree):
     """{path: lines} of C."""
     merged = folder / "merged"
     tool("llvm-profdata", "merge", "--failure-mode=all", "-sparse", "-o", str(merged), *map(str, folder.glob("*.profraw")))
-    objects = [f"build/{name}"]
+    objects = [f"build/{binary_of(name)}"]
     if name.startswith("app/") and not is_unit(name):
         objects.append("build/seckill")
     if name.endswith("/it_examples"):
@@ -165,7 +170,26 @@ def tool(*command, cwd=None):
     return done.stdout
 
 
-# -- plain SQL --
+# -- what is executed beside the marked lines --
+
+def add_whole_statements(known):
+    """The further lines of a statement, and the declarations before the first one."""
+    for path in sorted({path for entry in known.programs.values() for path in entry["lines"]}):
+        module = changes.language_of(path)
+        if not hasattr(module, "starts"):
+            continue
+        text = (ROOT / path).read_text()
+        firsts = [1] + sorted({text.count("\n", 0, start) + 1 for start in module.starts(text)})[1:]
+        ends = firsts[1:] + [text.count("\n") + 2]
+        first_marked = text.count("\n", 0, min(module.starts(text), default=0)) + 1
+        for entry in known.programs.values():
+            marks = set(numbers_of(entry["lines"].get(path, "")))
+            for first, end in zip(firsts, ends):
+                if first in marks or first == 1 and first_marked in marks:
+                    marks |= set(range(first, end))
+            if marks:
+                entry["lines"][path] = ranges_of(marks)
+
 
 @functools.cache
 def names_used():
@@ -183,6 +207,17 @@ def add_plain_sql(known):
         for name in programs_of(known, pathlib.Path(path).stem, {path}):
             known.programs[name]["lines"][path] = f"0-{text.count(chr(10)) + 1}"
             known.programs[name]["files"][path] = keep(path)
+
+
+def add_rights(known):
+    """What follows the body of a function is executed by whatever applies the schema."""
+    for path in names_used():
+        text = (ROOT / path).read_text()
+        first, last = text.count("\n", 0, text.rfind("$$") + 1) + 1, text.count("\n") + 1
+        for entry in known.programs.values():
+            if "$$" in text and "sql/queries/begin_migration.sql" in entry["lines"]:
+                lines = set(numbers_of(entry["lines"].get(path, ""))) | set(range(first, last))
+                entry["lines"][path] = ranges_of(lines)
 
 
 def programs_of(known, name, seen):

@@ -29,7 +29,7 @@ import measure
 from lines import Map, fitting, is_far, is_unit
 from tree import PLACE, ROOT, Tree, flags
 
-TESTS_S = 60 # the usual times of the tests of one change, in sum
+TESTS_S = 90 # the usual times of the tests of one change, in sum
 FLOOR_S = 15 # what a test may take in any case; the machine may be busy
 NOTICED = ("killed", "timed out")
 
@@ -88,8 +88,12 @@ def draw(found, lines, count, seed):
 
 
 def order_of(path, programs, known):
-    """Unit tests first, then those of the same folder; the quickest first."""
-    return sorted(programs, key=lambda each: (not is_unit(each), is_far(each, path), known.seconds(each), each))
+    """Unit tests first; then the integration tests that execute most of the file, those of its folder,
+    and the others. Of each the quickest first."""
+    others = {each for each in programs if not is_unit(each)}
+    thorough = known.thorough(path, others)
+    return sorted(programs, key=lambda each: (each in others, each not in thorough, is_far(each, path),
+                                              known.seconds(each), each))
 
 
 def test(change, tree, known):
@@ -101,7 +105,12 @@ def test(change, tree, known):
     order = order_of(change.path, known.executing(change.path, [change.line]), known)
     chosen, result.left_out = fitting(order, known.seconds, TESTS_S)
     for program in chosen:
-        run = tree.run(tree.link(program), max(FLOOR_S, 3 * known.seconds(program)), until_failure=True)
+        limit_s = max(FLOOR_S, 3 * known.seconds(program))
+        tree.link(program)
+        run = tree.run(program, limit_s, build="build/changed", until_failure=True)
+        if run.is_late and tree.run(program, limit_s).is_late:
+            result.left_out.append(program) # the machine is too busy for it
+            continue
         tree.clear_data()
         if run.is_late or not run.is_ok:
             if change.path.endswith(".sql") and "migrate:" in run.output:
@@ -172,7 +181,7 @@ def trees_of(count):
     first.make(flags(), "programs", jobs=count)
     trees = [first] + [Tree(f"tree.{at}") for at in range(1, count)]
     for tree in trees[1:]:
-        tree.copy_from(first)
+        tree.copy_from(first) # if it is new, or everything must be built again
         tree.sync()
         tree.make(flags(), "programs", jobs=count)
     return trees

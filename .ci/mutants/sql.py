@@ -34,12 +34,17 @@ def ranges(_path, text, _root):
     return [each for each in candidates(text) if is_sql(text[:each[0]] + each[2] + text[each[1]:])]
 
 
+def starts(text):
+    """Where each statement of PL/pgSQL starts."""
+    words = words_of(text, 0, len(text))
+    return sorted(start for body in bodies(text, words) for start, _ in Statements(body).all)
+
+
 def marked(text, mark):
     """The file with a log line before each statement of PL/pgSQL, and in the text of a query."""
-    words = words_of(text, 0, len(text))
-    if not is_function(words):
+    if not is_function(words_of(text, 0, len(text))):
         return f"/*{mark(0)}*/ {text}"
-    for start, _ in sorted([each for body in bodies(text, words) for each in Statements(body).all], reverse=True):
+    for start in reversed(starts(text)):
         text = f"{text[:start]}raise log '{mark(text.count(chr(10), 0, start) + 1)}'; {text[start:]}"
     return text
 

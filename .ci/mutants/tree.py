@@ -16,6 +16,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLACE = ROOT / "build" / "mutants"
 GRACE_S = 10
 FILE_MAX = 4 << 30 # bytes; of a log that a changed program writes forever
+SIMULATOR = "app/test/sim/simulate"
+ARGUMENTS = {SIMULATOR: ["1", "10000"]} # seed, schedules
+LSAN = "allocator_may_return_null=1"
 TEXT_MAX = 1 << 20
 LOOK_S = 0.1
 FAILED = "[  FAILED  ]"
@@ -69,7 +72,8 @@ class Tree:
 
     def copy_from(self, other):
         """Objects and programs, so that little is built again."""
-        if not self.root.exists():
+        if not self.root.exists() or self.read("Makefile") != other.read("Makefile"):
+            shutil.rmtree(self.root, ignore_errors=True)
             shutil.copytree(other.root, self.root, symlinks=True, ignore=shutil.ignore_patterns("var"))
 
     def make(self, *arguments, jobs=1, check=True):
@@ -81,14 +85,15 @@ class Tree:
             raise SystemExit(f"make {' '.join(arguments)}: {done.stderr[-2000:]}")
         return done.returncode == 0
 
-    def run(self, program, limit_s, until_failure=False, **variables):
+    def run(self, program, limit_s, build="build", until_failure=False, **variables):
         """Run a test program, at most until a case of it has failed, and end all that it started."""
         (self.root / "var").mkdir(exist_ok=True)
         with tempfile.TemporaryFile() as output:
             began = time.monotonic()
-            test = subprocess.Popen([".ci/reap.py", program], cwd=self.root, stdin=subprocess.DEVNULL, stdout=output,
-                                    stderr=output, start_new_session=True, preexec_fn=limit_files,
-                                    env=environment(REAP_GRACE_S=str(GRACE_S), **variables))
+            test = subprocess.Popen([".ci/reap.py", f"{build}/{binary_of(program)}", *ARGUMENTS.get(program, [])],
+                                    cwd=self.root, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                    start_new_session=True, preexec_fn=limit_files,
+                                    env=environment(REAP_GRACE_S=str(GRACE_S), LSAN_OPTIONS=LSAN, **variables))
             is_late = has_failed = False
             while not (is_late or has_failed or ends_within(test, LOOK_S)):
                 is_late = time.monotonic() > began + limit_s
@@ -135,7 +140,7 @@ class Tree:
         return None
 
     def link(self, program):
-        """Link a test program with the changed objects, and what it runs. Returns its path."""
+        """Link a test program with the changed objects, and what it runs."""
         needed = [program]
         if program == "lib/test/it_examples":
             needed += [f"lib/examples/{file.stem}" for file in (self.root / "lib/examples").glob("*.c")]
@@ -144,29 +149,37 @@ class Tree:
         for each in needed:
             if not (self.root / "build/changed" / each).exists():
                 self.link_one(each)
-        return f"build/changed/{program}"
 
     def link_one(self, program):
-        words = "LINK_LIB" if program.startswith("lib/") else "LINK_APP"
-        objects = [f"build/{program}.o"]
-        if program == "seckill":
-            words = "LINK_SERVICE"
-            own = self.root / "build/changed/main.o"
-            objects = [str(own) if own.exists() else "build/app/cmd/main.o"]
-        elif program.startswith("lib/examples/"):
-            words = "LINK_SERVICE"
-        command, libraries = os.environ[words].split(" -- ")
-        target = self.root / "build/changed" / program
+        target = self.root / "build/changed" / binary_of(program)
         target.parent.mkdir(parents=True, exist_ok=True)
-        archives = ["build/changed/librlock.a"]
-        if program.startswith("app/") or program == "seckill":
+        objects, archives = [f"build/{program}.o"], ["build/changed/librlock.a"]
+        if program == "seckill":
+            changed_main = self.root / "build/changed/main.o"
+            objects = [changed_main if changed_main.exists() else "build/app/cmd/main.o"]
+        if program == SIMULATOR:
+            words, objects = "LINK_SIMULATOR", []
+        elif program.startswith("lib/test/"):
+            words = "LINK_LIB"
+        elif program.startswith("app/test/"):
+            words = "LINK_APP"
+        else:
+            words = "LINK_SERVICE"
+        if not program.startswith("lib/"):
             archives.insert(0, "build/changed/libapp.a")
+        if program.startswith("app/test/") and program.rpartition("/")[2].startswith("test_"):
+            objects.append("-fsanitize=leak") # those of the library count their blocks
+        command, libraries = os.environ[words].split(" -- ")
         subprocess.run([*shlex.split(command), "-o", target, *objects, *archives, *shlex.split(libraries)],
                        cwd=self.root, check=True)
 
 
 def flags():
     return "CFLAGS=-O2"
+
+
+def binary_of(program):
+    return "simulate" if program == SIMULATOR else program
 
 
 def object_of(path):
@@ -181,7 +194,7 @@ def test_programs():
     """Such as app/test/api/it_order."""
     found = [*ROOT.glob("lib/test/*.c"), *ROOT.glob("app/test/*/*.c")]
     return sorted(str(file.relative_to(ROOT).with_suffix("")) for file in found
-                  if file.name.startswith(("test_", "it_")))
+                  if file.name.startswith(("test_", "it_")) or file.name == "simulate.c")
 
 
 def environment(**variables):
