@@ -126,7 +126,7 @@ def lines_of_logs(logs):
         for entry in entries(log):
             for path, number in MARKED.findall(entry):
                 lines.setdefault(path.decode(), set()).add(int(number))
-            if b"create or replace function" not in entry:
+            if b"create or replace function" not in entry and b"LOG:  mutants-line" not in entry:
                 names.update(name.decode() for name in called.findall(entry))
     return lines, names
 

@@ -10,9 +10,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import changes
 import impact
 import lines
+import lua
+import measure
 import run
 import sql
-import lua
+import tree
 
 C = """\
 #include <stdbool.h>
@@ -177,6 +179,40 @@ class Lines(unittest.TestCase):
 
     def test_translated__follows_lines_that_moved(self):
         self.assertEqual(impact.translated({2}, ["a", "b"], ["new", "a", "b"]), {3})
+
+    def test_logs__tell_a_statement_from_the_text_of_a_function(self):
+        text = ("2026-01-01 [1] a@b LOG:  statement: create or replace function beat()\n"
+                "\t    raise log 'mutants-line sql/functions/beat.sql:8';\n"
+                "2026-01-01 [1] a@b LOG:  mutants-line sql/functions/beat.sql:10\n"
+                "2026-01-01 [1] a@b LOG:  execute find: /*mutants-line sql/queries/find.sql:0*/ select *\n"
+                "\tfrom find_orders($1, $2, $3)\n"
+                "1:M 01 Jan 2026 # mutants-line lib/lock/lua/renew.lua:3\n")
+        with tempfile.NamedTemporaryFile("w") as log:
+            log.write(text)
+            log.flush()
+            self.assertEqual(measure.lines_of_logs([log.name]), (
+                {"sql/functions/beat.sql": {10}, "sql/queries/find.sql": {0}, "lib/lock/lua/renew.lua": {3}},
+                {"find_orders"}))
+
+    def test_statements__are_executed_as_a_whole(self):
+        path = "sql/functions/find_orders.sql" # one statement of many lines, below a declaration
+        text = (tree.ROOT / path).read_text()
+        first = text[:text.index("return query")].count("\n") + 1
+        known = lines.Map()
+        known.programs = {"one": {"lines": {path: str(first)}, "failure": None}}
+        measure.add_whole_statements(known)
+        declared = text[:text.index("v_limit bigint")].count("\n") + 1
+        for line in (declared, first, first + 5):
+            self.assertEqual(known.executing(path, [line]), {"one"}, line)
+
+    def test_order__is_units_then_thorough_then_near_then_quick(self):
+        path = "app/store/store.c"
+        known = lines.Map()
+        known.programs = {name: {"seconds": seconds, "failure": None, "lines": {path: executed}} for name, seconds, executed in (
+            ("app/test/http/it_quick", 1, "1-10"), ("app/test/store/it_near", 5, "1-20"), ("app/test/cmd/it_most", 9, "1-95"),
+            ("app/test/cmd/it_all", 20, "1-100"), ("app/test/store/test_unit", 3, "1"))}
+        self.assertEqual([name.rpartition("/")[2] for name in run.order_of(path, known.executing(path, [1]), known)],
+                         ["test_unit", "it_most", "it_all", "it_near", "it_quick"])
 
 
 if __name__ == "__main__":
