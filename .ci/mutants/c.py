@@ -12,7 +12,7 @@ import subprocess
 from clang.cindex import CursorKind as Kind, Index, TranslationUnit, TypeKind
 
 RELATIONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
-MESSAGES = re.compile(r"log_\w+|err_\w+|[fsvn]*printf|fputs|puts|perror|abort")
+MESSAGES = re.compile(r"log_event|err_set|perror|abort")
 RELEASES = re.compile(r"\w*free|\w+_free\w*|json_decref|PQclear|PQfinish|freeReplyObject|explicit_bzero")
 ENDS = re.compile(r"\w*(free|close|clear|destroy|stop|end|exit|main)\w*")
 COMMUTATIVE = re.compile(r"\w*(cmp|equal|equals|min|max|xor)\w*")
@@ -23,6 +23,14 @@ CONDITIONS = {Kind.IF_STMT: 0, Kind.WHILE_STMT: 0, Kind.DO_STMT: -1, Kind.CONDIT
 BODIES = {Kind.COMPOUND_STMT: slice(None), Kind.IF_STMT: slice(1, None), Kind.WHILE_STMT: slice(1, None),
           Kind.DO_STMT: slice(0, 1), Kind.FOR_STMT: slice(-1, None), Kind.CASE_STMT: slice(1, None),
           Kind.DEFAULT_STMT: slice(None), Kind.LABEL_STMT: slice(None)}
+
+# A factor between units becomes that of another unit: one more would change times by a thousandth.
+UNITS = {1000: 1000000, 1000000: 1000, 1000000000: 1000000}
+
+
+def neighbour(value):
+    """Of a constant."""
+    return UNITS.get(value, value + 1)
 
 
 @functools.cache
@@ -177,7 +185,7 @@ class Finder:
         number = re.fullmatch(r"(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)", written)
         if number:
             value = int(number[1], 16 if number[1][:2] in ("0x", "0X") else 8 if re.match("0[0-7]", number[1]) else 10)
-            new = f"{value + 1:#x}" if number[1][:2] in ("0x", "0X") else str(value + 1)
+            new = f"{neighbour(value):#x}" if number[1][:2] in ("0x", "0X") else str(neighbour(value))
             self.add(start, end, new + number[2], "replace the constant")
 
     def enumerator(self, node):

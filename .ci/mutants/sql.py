@@ -7,6 +7,8 @@ import dataclasses
 
 from pglast import parser
 
+from c import neighbour
+
 RELATIONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "=": "<>", "<>": "="}
 CONSTANTS = {"true": "false", "false": "true"}
 OPEN, CLOSE = ("(", "["), (")", "]")
@@ -111,7 +113,7 @@ def in_query(words):
         elif word.text in CONSTANTS:
             yield word.start, word.end, CONSTANTS[word.text], "replace the constant"
         elif word.kind == "ICONST":
-            yield word.start, word.end, str(int(word.text) + 1), "replace the constant"
+            yield word.start, word.end, str(neighbour(int(word.text))), "replace the constant"
     between = set()
     for at, word in enumerate(words):
         if word.text == "between":
