@@ -546,7 +546,7 @@ static bool send_statement(struct store_conn *conn, enum statement statement,
     params_point(params, values, lengths);
     return PQsendQueryPrepared(conn->pg, store_statements[statement].name, params->count,
                                values, lengths, params_binary, 1) == 1 &&
-           (!store_statements[statement].has_barrier ||
+           (store_statements[statement].follower != STORE_BARRIER ||
             send_without_params(conn, barrier)) &&
            send_sync(conn) && (!has_proof || send_alone(conn, STATEMENT_PROOF));
 }
@@ -603,7 +603,8 @@ bool store_conn_send(struct store_conn *conn, struct store_query *query,
     if (!store_conn_is_up(conn) || params->has_failed)
         return false;
     query->is_doubted = false;
-    query->has_proof = store_statements[statement].has_proof && !conn->options.is_reader;
+    query->has_proof =
+        store_statements[statement].follower != STORE_NOTHING && !conn->options.is_reader;
     is_sent = send_limit(conn, query);
     add_pending(conn, query);
     if (!is_sent || !send_statement(conn, statement, params, query->has_proof))

@@ -2,8 +2,6 @@
 #ifndef STORE_STATEMENTS_H
 #define STORE_STATEMENTS_H
 
-#include <stdbool.h>
-
 /* X(enum word, name, what follows). The SQL is sql/queries/NAME.sql; its columns are read by
    number.
 
@@ -49,11 +47,16 @@ enum statement { STORE_STATEMENTS(X) STATEMENT_COUNT };
 #undef X
 /* clang-format on */
 
+enum store_follower {
+    STORE_NOTHING,
+    STORE_PROOF,  /* STATEMENT_PROOF behind its transaction */
+    STORE_BARRIER /* STATEMENT_BARRIER in its transaction, and the proof */
+};
+
 extern const struct store_statement {
     const char *name;
     const char *path; /* of the SQL, see embed.h */
-    bool has_barrier; /* STATEMENT_BARRIER ends its transaction */
-    bool has_proof;   /* STATEMENT_PROOF follows that */
+    enum store_follower follower;
 } store_statements[STATEMENT_COUNT];
 
 #endif
