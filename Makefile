@@ -385,7 +385,7 @@ test-lists: $(BUILD)/seckill ## read lists from a hot standby that lags and fail
 	@exec load/standby_lists.py $<
 test-failover: $(BUILD)/seckill ## fail Postgres over to its standby in several ways while shoppers order; CYCLES=200: again and again, by Patroni
 	@.ci/deps.sh .ci/packages-failover
-	@$(if $(filter file,$(origin CYCLES)),load/failover.py $< && load/failover_patroni.py $< 4,load/failover_patroni.py $< $(CYCLES))
+	@$(if $(filter file,$(origin CYCLES)),load/failover.py $< && load/durability.py $< && load/failover_patroni.py $< 4,load/failover_patroni.py $< $(CYCLES))
 
 MILLIONS = 0
 test-restore: $(BUILD)/seckill ## lose Postgres with its disk, restore it from a base backup and its WAL: MILLIONS= of orders
@@ -509,6 +509,7 @@ check-lists: $(BUILD)/seckill
 check-failover: $(BUILD)/seckill
 	@.ci/deps.sh .ci/packages-failover
 	$(CHECK) --show "failovers of Postgres" load/failover.py $<
+	$(CHECK) --show "less durable during a sale" load/durability.py $<
 	$(CHECK) --show "failovers by Patroni" load/failover_patroni.py $< 4
 check-restore: $(BUILD)/seckill
 	$(CHECK) --show "restores of Postgres" load/restore.py $<

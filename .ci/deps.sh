@@ -4,8 +4,8 @@
 # with sudo. --dry: only print what would be done. OS_RELEASE: for a test, in place of
 # /etc/os-release.
 #
-# The project uses private servers only. So no PostgreSQL, Patroni, Redis, nginx, HAProxy, Prometheus or Docker
-# of the system is started, now or at boot; one that is already installed is left alone. No package
+# The project uses private servers only. So no PostgreSQL, Patroni, PgBouncer, Redis, nginx, HAProxy, Prometheus
+# or Docker of the system is started, now or at boot; one that is already installed is left alone. No package
 # is removed, such as a Docker that is not from Debian.
 set -eu
 cd "$(dirname "$0")/.."
@@ -43,7 +43,7 @@ forbid_starts()
         cat >"$policy" <<'END'
 #!/bin/sh
 # Written by seckill's .ci/deps.sh for the time of an installation.
-case $1 in postgresql* | patroni* | redis* | nginx* | haproxy* | prometheus* | docker* | containerd*) exit 101 ;; esac
+case $1 in postgresql* | patroni* | pgbouncer* | redis* | nginx* | haproxy* | prometheus* | docker* | containerd*) exit 101 ;; esac
 END
         chmod 755 "$policy"
     fi
@@ -62,7 +62,7 @@ allow_starts()
 # The services of these packages that would start at boot.
 list_services()
 {
-    for service in patroni redis-server nginx haproxy prometheus docker; do
+    for service in patroni pgbouncer redis-server nginx haproxy prometheus docker; do
         case " $1 " in
         *" $service "* | *" $service.io "*) echo "$service" ;;
         esac

@@ -21,10 +21,10 @@ def make_tokens(program, place):
         return lines.read().split()
 
 
-def start_service(program, database_url, owner_url, redis_url, place, stack):
-    service = harness.Service(program, harness.free_port(), {
+def start_service(program, database_url, owner_url, redis_url, place, stack, **env):
+    service = harness.Service(program, harness.free_port(), dict({
         "SECKILL_DATABASE_URL": database_url, "SECKILL_REDIS_URL": redis_url,
-        "SECKILL_JWT_SECRET": SECRET, "SECKILL_WORKERS": "2", "SECKILL_RATE_PER_USER": "0"},
+        "SECKILL_JWT_SECRET": SECRET, "SECKILL_WORKERS": "2", "SECKILL_RATE_PER_USER": "0"}, **env),
         f"{place}/seckill.log")
     service.migrate(owner_url)
     stack.callback(service.stop)
@@ -106,13 +106,15 @@ class Shoppers:
         before = self.unclear
         harness.wait_for("an outcome is unknown", lambda: self.count() and self.unclear > before, WITHIN_S)
 
+    def since(self, moment):
+        """When each order after this moment was acknowledged."""
+        with self.lock:
+            return [at for _, at in self.acknowledged.values() if at > moment]
+
     def first_since(self, moment):
         """When the first order after this moment was acknowledged; waits for it."""
-        def later():
-            with self.lock:
-                return [at for _, at in self.acknowledged.values() if at > moment]
-        harness.wait_for("an order is acknowledged again", lambda: self.count() and later(), WITHIN_S)
-        return min(later())
+        harness.wait_for("an order is acknowledged again", lambda: self.count() and self.since(moment), WITHIN_S)
+        return min(self.since(moment))
 
     def stop(self):
         self.is_stopped = True
