@@ -2,6 +2,7 @@
 #include "app/test/load_clients.h"
 #include "base/clock.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -297,14 +298,29 @@ static bool reports_restarts(void *arg)
            strstr(reply->body, "seckill_lock_fence_restarts_total 0") == NULL;
 }
 
+static void signal_both(int signal_number)
+{
+    service_signal(impatient, signal_number);
+    service_signal(patient, signal_number);
+}
+
+static int wake_both(void **state)
+{
+    signal_both(SIGCONT);
+    return mend(state);
+}
+
+/* The others stand still, so that it is the new one that begins the counter anew. */
 static void test_fence__a_new_instance_starts_with_an_unusable_counter(void **state)
 {
     char voucher_id[ID_SIZE];
     struct service *at;
 
+    signal_both(SIGSTOP);
     redis_do(*state, "SET lock:fence 8999999999999998");
     at = fixture_serve(*state, NULL);
     AWAIT(reports_restarts, at);
+    signal_both(SIGCONT);
     make_voucher(at, &(struct sale){.stock = 1}, voucher_id);
     EXPECT(place_order(at, 1, voucher_id, NULL), 201, NULL);
     assert_sane_fences(*state);
@@ -465,7 +481,8 @@ int main(void)
         FAULT(test_reject__refusing_writes),
         FAULT(test_reject__connections_cut_in_a_burst),
         FAULT(test_fence__an_unusable_counter_refuses_no_order),
-        FAULT(test_fence__a_new_instance_starts_with_an_unusable_counter),
+        cmocka_unit_test_teardown(
+            test_fence__a_new_instance_starts_with_an_unusable_counter, wake_both),
         FAULT(test_fence__a_key_of_another_type_is_not_ready),
         FAULT(test_fence__an_extreme_one_of_an_order_is_repaired),
         FAULT(test_bypass__sells_without_redis),
