@@ -206,13 +206,13 @@ def play_cycle(deployment, played):
                                  f"{service.process.returncode}")
 
 
-def play_round(deployment, cycles, place, played):
+def play_round(deployment, is_over, place, played):
     """Play cycles until the plan of requests is complete."""
     deployment.empty()
     os.makedirs(place)
     with prove.load(deployment, make_requests(deployment), place, ROUND_S):
         harness.wait_for("an order is placed", deployment.rows)
-        while sum(played.values()) < cycles and not prove.is_complete(place):
+        while not is_over(played) and not prove.is_complete(place):
             play_cycle(deployment, played)
         open(f"{place}/stop", "w").close()
         for service in deployment.services:
@@ -261,7 +261,8 @@ def print_result(played, total, before, after):
         print(f"{early:>10.1f} {late:>8.1f} {'+' + str(more):>8}  {name}")
 
 
-def chaos(program, checker, cycles, stack):
+def chaos(program, checker, is_over, stack):
+    """Play rounds until `is_over(played)`. Returns how often each fault was played, and the findings."""
     servers = harness.Servers(f"{PLACE}/servers")
     stack.callback(servers.down)
     servers.up()
@@ -270,9 +271,9 @@ def chaos(program, checker, cycles, stack):
     warm_up(deployment, f"{PLACE}/warm_up")
     before = sample(deployment)
     played, total = collections.Counter(), prove.Findings()
-    while sum(played.values()) < cycles:
+    while not is_over(played):
         place = f"{PLACE}/from_{sum(played.values()) + 1}"
-        play_round(deployment, cycles, place, played)
+        play_round(deployment, is_over, place, played)
         findings = prove.check(checker, deployment, True, place)
         total.add(findings)
         total.answers += findings.answers
@@ -287,6 +288,7 @@ def chaos(program, checker, cycles, stack):
         raise harness.Failed(f"more than before the first fault: {', '.join(grown)}")
     if not (total.answers["PLACED"] and total.answers["REPEATED"] and prove.count_unclear(total)):
         raise harness.Failed("there was no order, no repeated key, or no unclear answer")
+    return played, total
 
 
 def main():
@@ -302,10 +304,11 @@ def main():
     print(f"seed {seed}", flush=True)
     try:
         with contextlib.ExitStack() as stack:
-            chaos(program, checker, cycles, stack)
+            chaos(program, checker, lambda played: sum(played.values()) >= cycles, stack)
     except harness.Failed as failure:
         sys.exit(f"chaos: seed {seed}: {failure}")
     print(f"{cycles:,} cycles of chaos, {time.monotonic() - began:.0f} s")
 
 
-main()
+if __name__ == "__main__": # attack.py imports this file
+    main()
