@@ -294,6 +294,10 @@ CYCLES = 1000
 .PHONY: chaos
 chaos: $(BUILD)/seckill $(BUILD)/check ## faults at random moments of a sale; compares every answer with the database: CYCLES=1000 SEED=
 	@exec load/chaos.py $(BUILD)/seckill $(BUILD)/check $(CYCLES) $(SEED)
+SECONDS = 900
+.PHONY: attack
+attack: $(BUILD)/seckill $(BUILD)/check ## faults, slow clients, listeners, races, forged tokens, framings: SECONDS=900 SEED=
+	@exec load/attack.py $(BUILD)/seckill $(BUILD)/check $(SECONDS) $(SEED)
 
 COUNT = 0
 DEFECTS =
