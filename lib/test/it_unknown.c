@@ -2,7 +2,8 @@
 #include "base/clock.h"
 #include "lock/internal.h"
 #include "test/fake.h"
-#include "test/fixture.h"
+#include "test/proxy.h"
+#include "test/waits.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
@@ -115,6 +116,53 @@ static void test_acquire__of_a_closed_client_is_not_granted(void **state)
     FIXTURE_AWAIT(fixture, has_executed, &progress);
     assert_int_equal(server_calls(fixture->server, "incrby"), grants);
     assert_false(server_has(fixture->server, "item:7"));
+}
+
+static bool is_in_doubt(void *arg)
+{
+    const struct call *call = arg;
+
+    return call->lock.in_doubt;
+}
+
+static bool has_key(void *arg)
+{
+    const struct absence *absence = arg;
+
+    return server_has(absence->server, absence->key);
+}
+
+/** Bob pauses between two tries; the server executes the one whose reply was lost. */
+static void test_rlock_client_close__releases_a_grant_of_an_earlier_try(void **state)
+{
+    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
+    struct fixture *fixture = *state;
+    struct proxy *proxy = proxy_start(&fixture->loop, fixture->server->unix_url);
+    struct rlock_client *alice = fixture_client(fixture);
+    struct rlock_client *bob =
+        fixture_open(fixture, (struct rlock_client_options){.redis_url = proxy->url,
+                                                            .timeout_ms = 2 * WITHIN_MS});
+    struct call held = {0}, call = {0};
+
+    fixture_wait_up(fixture, bob);
+    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    options.spin_min_ms = options.spin_max_ms =
+        UINT16_MAX; /* it does not try a third time */
+    proxy_at(proxy, "acquire_wait", 1, PROXY_CUT_ASTRAY);
+    call_wait(bob, &call, NAME, &options);
+    FIXTURE_AWAIT(fixture, is_in_doubt, &call);
+    fixture_wait_up(fixture, bob);
+    call_rest(fixture, &call); /* the second try was busy */
+    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    proxy_let_go(proxy);
+    FIXTURE_AWAIT(fixture, has_key, (&(struct absence){fixture->server, NAME}));
+    ASSERT_NUMBER(call.answers, ==, 0);
+    fixture_close(fixture, bob);
+    assert_int_equal(call.status, STATUS_CANCELLED);
+    if (server_has(fixture->server, NAME))
+        fail_msg("%s is locked after the client of its owner was closed, expected free",
+                 NAME);
+    proxy_stop(proxy);
 }
 
 static unsigned second_releases(const struct rlock_client *client)
@@ -455,6 +503,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_acquire__timed_out_is_not_granted_later),
         FIXTURE_TEST(test_acquire__of_a_closed_client_is_not_granted),
+        FIXTURE_TEST(test_rlock_client_close__releases_a_grant_of_an_earlier_try),
         FIXTURE_TEST(test_acquire__executed_late_is_released_by_the_second_release),
         FIXTURE_TEST(test_acquire__lost_connection_is_unknown),
         FIXTURE_TEST(test_release__timed_out_is_finished_by_the_library),
