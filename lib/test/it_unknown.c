@@ -349,6 +349,36 @@ static void test_acquire__whose_reply_was_lost_is_released(void **state)
     fake_stop(fake);
 }
 
+/** One WAIT is in progress, those of the other two batches are still to be sent. */
+static void test_acquire__is_unknown_of_each_batch_that_a_wait_delays(void **state)
+{
+    enum { BATCHES = 3 };
+    struct fixture *fixture = *state;
+    struct proxy *proxy = proxy_start(&fixture->loop, fixture->server->unix_url);
+    struct rlock_client *client =
+        fixture_open(fixture, (struct rlock_client_options){.redis_url = proxy->url,
+                                                            .timeout_ms = TIMEOUT_MS});
+    struct rlock_acquire_options options = {.lease_ms = LEASE_MS, .replicas = 1};
+    struct call calls[BATCHES] = {0};
+
+    fixture_wait_up(fixture, client);
+    proxy_at(proxy, "wait", 1, PROXY_CUT_BEFORE);
+    for (int i = 0; i < BATCHES; i++) {
+        options.replicas_wait_ms = (uint16_t)(10 + i);
+        call_acquire_with(client, &calls[i], i == 0 ? "a" : i == 1 ? "b" : "c", &options);
+    }
+    rlock_flush(client);
+    for (int i = 0; i < BATCHES; i++) {
+        fixture_wait_answers(fixture, &calls[i], 1);
+        assert_int_equal(calls[i].status, STATUS_IO);
+    }
+    wait_absent(fixture, "a");
+    wait_absent(fixture, "b");
+    wait_absent(fixture, "c");
+    fixture_close(fixture, client);
+    proxy_stop(proxy);
+}
+
 /** One lock of a call is refused: the others are granted or busy. */
 static void test_acquire__refused_alone_leaves_its_neighbours(void **state)
 {
@@ -509,6 +539,7 @@ int main(void)
         FIXTURE_TEST(test_release__timed_out_is_finished_by_the_library),
         FIXTURE_TEST(test_acquire__reply_of_another_shape_is_unknown_and_released),
         FIXTURE_TEST(test_acquire__whose_reply_was_lost_is_released),
+        FIXTURE_TEST(test_acquire__is_unknown_of_each_batch_that_a_wait_delays),
         FIXTURE_TEST(test_acquire__refused_alone_leaves_its_neighbours),
         FIXTURE_TEST(test_acquire__is_down_at_once_without_a_server),
         FIXTURE_TEST(test_acquire__collected_before_the_connection_went_fails_once),
