@@ -11,7 +11,7 @@ bool random_fill(void *ret_bytes, size_t count)
 
 uint64_t random_u64(void)
 {
-    uint64_t number = 0;
+    uint64_t number;
 
     if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != (ssize_t)sizeof(number))
         number = (uint64_t)clock_mono_us();
