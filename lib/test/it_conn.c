@@ -1,5 +1,6 @@
 /* it_conn.c - connections to Redis: connect, lose, reconnect. */
 #include "base/clock.h"
+#include "redis/conn_impl.h"
 #include "test/fake.h"
 #include "test/fixture.h"
 #include "test/probe.h"
@@ -570,6 +571,23 @@ static void test_redis_conn_close__from_inside_an_answer(void **state)
     assert_int_equal(second.status, STATUS_CANCELLED);
 }
 
+/** The ring of those that may share a socket has no place for freed memory. */
+static void test_redis_conn_close__leaves_its_siblings(void **state)
+{
+    struct fixture *fixture = *state;
+    struct probe probes[2];
+
+    for (int i = 0; i < 2; i++) {
+        probe_open_sibling(&probes[i], fixture, fixture->server->unix_url, NULL,
+                           i == 0 ? NULL : &probes[0]);
+        probe_wait(&probes[i], &probes[i].ups, 1);
+    }
+    probe_close(&probes[1]);
+    if (!list_is_empty(&probes[0].conn->siblings))
+        fail_msg("a closed connection is still a sibling of an open one");
+    probe_close(&probes[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,6 +615,7 @@ int main(void)
         FIXTURE_TEST(test_redis_conn__sends_nothing_before_the_flush),
         FIXTURE_TEST(test_redis_conn__write_to_a_closed_peer_raises_no_signal),
         FIXTURE_TEST(test_redis_conn_close__from_inside_an_answer),
+        FIXTURE_TEST(test_redis_conn_close__leaves_its_siblings),
     };
 
     return cmocka_run_group_tests(tests, fixture_start_server, fixture_stop_server);
