@@ -323,6 +323,41 @@ static void test_acquire__reply_of_another_shape_is_unknown_and_released(void **
     }
 }
 
+static void count_answer(enum status status, void *arg)
+{
+    struct answer *answer = arg;
+
+    answer->status = status;
+    answer->answers++;
+}
+
+static void test_rlock_force_release__reply_of_another_shape_is_unknown(void **state)
+{
+    static const char *const replies[] = {"+OK\r\n", "*1\r\n$1\r\n2\r\n",
+                                          "*2\r\n$1\r\n2\r\n$1\r\n1\r\n"};
+    struct fixture *fixture = *state;
+
+    for (int i = 0; i < 3; i++) {
+        struct fake *fake = fake_start(&fixture->loop, NULL);
+        struct answer answer = {0};
+        struct rlock_client *client =
+            fixture_open(fixture, (struct rlock_client_options){
+                                      .redis_url = fake->url, .timeout_ms = TIMEOUT_MS});
+
+        fixture_wait_up(fixture, client);
+        wait_heard(fixture, fake, "lock:fence", 1);
+        fake_say(fake, "*2\r\n$1\r\n1\r\n:1\r\n"); /* to call 1 */
+        rlock_force_release(client, "item:7", 6, count_answer, &answer);
+        rlock_flush(client);
+        wait_heard(fixture, fake, "item:7", 1);
+        fake_say(fake, replies[i]);
+        fixture_wait_count(fixture, &answer.answers, 1);
+        assert_int_equal(answer.status, STATUS_IO);
+        fixture_close(fixture, client);
+        fake_stop(fake);
+    }
+}
+
 /** Granted, but the reply never came: the next connection releases it. */
 static void test_acquire__whose_reply_was_lost_is_released(void **state)
 {
@@ -538,6 +573,7 @@ int main(void)
         FIXTURE_TEST(test_acquire__lost_connection_is_unknown),
         FIXTURE_TEST(test_release__timed_out_is_finished_by_the_library),
         FIXTURE_TEST(test_acquire__reply_of_another_shape_is_unknown_and_released),
+        FIXTURE_TEST(test_rlock_force_release__reply_of_another_shape_is_unknown),
         FIXTURE_TEST(test_acquire__whose_reply_was_lost_is_released),
         FIXTURE_TEST(test_acquire__is_unknown_of_each_batch_that_a_wait_delays),
         FIXTURE_TEST(test_acquire__refused_alone_leaves_its_neighbours),
