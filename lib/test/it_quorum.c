@@ -157,6 +157,48 @@ static void test_acquire__quorum_is_not_held_up_by_a_hung_minority(void **state)
     group_free(&groups);
 }
 
+/** One granted, one failed: the third decides, however late it is in the round. */
+static void test_acquire__quorum_waits_for_the_member_that_decides(void **state)
+{
+    struct group_fixture groups;
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
+    server_kill(&servers[0]);
+    fixture_wait_down(groups.fixture, groups.clients[0]);
+    server_pause(&servers[2]);
+    group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
+    group_await_members(&groups, 1);
+    fixture_pass_ms(groups.fixture, HURRY_MS + 1);
+    ASSERT_NUMBER(groups.answers, ==, 0);
+    server_resume(&servers[2]);
+    assert_int_equal(group_await(&groups, 1), STATUS_OK);
+    group_free(&groups);
+}
+
+/** The pauses between two tries grow to RETRY_MAX_MS, and are at least half of that. */
+static void test_acquire__quorum_tries_again_after_growing_pauses(void **state)
+{
+    enum { RETRY_MAX_MS = 128, FIRST_TRIES = 6, STEP_MS = 10, STEPS = 60 };
+    struct group_fixture groups;
+    long long before = server_calls(&servers[0], "evalsha");
+    int64_t begin_us = clock_mono_us();
+
+    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
+    set_foreign(0);
+    set_foreign(2);
+    group_begin_acquire(&groups,
+                        (struct rlock_group_options){.lease_ms = LEASE_MS,
+                                                     .wait_ms = RLOCK_WAIT_FOREVER});
+    for (int i = 0; i < STEPS; i++) {
+        group_rest(&groups);
+        fixture_pass_ms(groups.fixture, STEP_MS);
+    }
+    ASSERT_BETWEEN(server_calls(&servers[0], "evalsha") - before, FIRST_TRIES,
+                   FIRST_TRIES +
+                       (clock_mono_us() - begin_us) / 1000 / (RETRY_MAX_MS / 2));
+    group_free(&groups);
+}
+
 /** A member more than needed is one more that may be lost. */
 static void test_acquire__late_grant_of_a_held_quorum_is_kept(void **state)
 {
@@ -452,6 +494,8 @@ int main(void)
         GROUP_TEST(test_acquire__quorum_with_the_majority_down_is_refused),
         GROUP_TEST(test_acquire__quorum_with_the_majority_hung_is_refused),
         GROUP_TEST(test_acquire__quorum_is_not_held_up_by_a_hung_minority),
+        GROUP_TEST(test_acquire__quorum_waits_for_the_member_that_decides),
+        GROUP_TEST(test_acquire__quorum_tries_again_after_growing_pauses),
         GROUP_TEST(test_acquire__late_grant_of_a_held_quorum_is_kept),
         GROUP_TEST(test_release__late_grant_is_released),
         GROUP_TEST(test_safe_for_us__is_the_lease_less_drift_and_the_time_taken),
