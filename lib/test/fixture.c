@@ -327,16 +327,27 @@ void fixture_wait_count(struct fixture *fixture, const unsigned *at, unsigned wa
         fail_msg("the count is %u after %d ms, expected %u", *at, WITHIN_MS, wanted);
 }
 
+static void wait_call(struct fixture *fixture, const struct call *call,
+                      const unsigned *at, unsigned wanted, const char *what)
+{
+    const struct rlock *lock = &call->lock;
+    struct count count = {at, wanted};
+
+    if (!fixture_run_until(fixture, has_count, &count, WITHIN_MS))
+        fail_msg("the call for '%.*s' has %u %s after %d ms, expected %u", lock->name_len,
+                 lock->name, *at, what, WITHIN_MS, wanted);
+}
+
 void fixture_wait_answers(struct fixture *fixture, const struct call *call,
                           unsigned answers)
 {
-    fixture_wait_count(fixture, &call->answers, answers);
+    wait_call(fixture, call, &call->answers, answers, "answers");
 }
 
 void fixture_wait_losses(struct fixture *fixture, const struct call *call,
                          unsigned losses)
 {
-    fixture_wait_count(fixture, &call->losses, losses);
+    wait_call(fixture, call, &call->losses, losses, "losses");
 }
 
 uint64_t fixture_renewed(const struct rlock_client *client)
@@ -431,7 +442,7 @@ static void on_lost(struct rlock *lock, enum status status, void *arg)
     struct call *call = arg;
 
     assert_ptr_equal(lock, &call->lock);
-    assert_int_equal(status, STATUS_LOST);
+    ASSERT_STATUS(status, STATUS_LOST);
     assert_false(rlock_is_held(lock));
     call->losses++;
 }
