@@ -2,6 +2,8 @@
 #ifndef TEST_ASSERTS_H
 #define TEST_ASSERTS_H
 
+#include "base/status.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,6 +22,10 @@
 #define ASSERT_BETWEEN(found, low, high)                                                 \
     asserts_between((long long)(found), (long long)(low), (long long)(high), #found,     \
                     __FILE__, __LINE__)
+
+/** ASSERT_STATUS(call, wanted): compare two statuses, and print them by their names. */
+#define ASSERT_STATUS(found, wanted)                                                     \
+    asserts_status(found, wanted, #found, __FILE__, __LINE__)
 
 /** Assert that the text contains these words. */
 #define ASSERT_CONTAINS(text, words) asserts_contains(text, words, __FILE__, __LINE__)
@@ -55,6 +61,16 @@ static inline void asserts_between(long long found, long long low, long long hig
     if (low <= found && found <= high)
         return;
     print_error("%s is %lld, expected %lld to %lld\n", expression, found, low, high);
+    _fail(file, line);
+}
+
+static inline void asserts_status(enum status found, enum status wanted,
+                                  const char *expression, const char *file, int line)
+{
+    if (found == wanted)
+        return;
+    print_error("%s: expected %s, got %s\n", expression, status_name(wanted),
+                status_name(found));
     _fail(file, line);
 }
 

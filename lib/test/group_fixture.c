@@ -71,8 +71,8 @@ static struct rlock_group *group_of_names(struct rlock_client *client, const cha
 
     for (size_t i = 0; i < count; i++)
         members[i] = (struct rlock_member){client, &names[i], 1};
-    assert_int_equal(rlock_group_create(members, count, RLOCK_GROUP_ALL, &group, NULL),
-                     STATUS_OK);
+    ASSERT_STATUS(rlock_group_create(members, count, RLOCK_GROUP_ALL, &group, NULL),
+                  STATUS_OK);
     return group;
 }
 
@@ -96,7 +96,7 @@ static void on_lost(struct rlock_group *group, enum status status, void *arg)
 {
     struct group_fixture *groups = arg;
 
-    assert_int_equal(status, STATUS_LOST);
+    ASSERT_STATUS(status, STATUS_LOST);
     assert_false(rlock_group_is_held(group));
     groups->losses++;
 }
@@ -265,7 +265,7 @@ void group_acquire_busy(struct group_fixture *groups)
     group_rest(groups);
     assert_int_equal(groups->answers, answers - 1);
     group_pass_ms(groups, 2 * WITHIN_MS);
-    assert_int_equal(group_await(groups, answers), STATUS_BUSY);
+    ASSERT_STATUS(group_await(groups, answers), STATUS_BUSY);
 }
 
 struct command {

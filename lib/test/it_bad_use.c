@@ -29,10 +29,10 @@ static void expect_invalid(struct fixture *fixture, struct rlock_client *client,
 {
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", options),
-                     STATUS_INVALID);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", options),
+                  STATUS_INVALID);
     assert_false(rlock_is_held(&call.lock));
-    assert_int_equal(release(fixture, client, &call), STATUS_NOT_OWNER);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_NOT_OWNER);
     assert_false(server_has(fixture->server, "item:7"));
 }
 
@@ -63,10 +63,10 @@ static void test_acquire__without_a_lease_is_watched_with_the_default(void **sta
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL item:7"), RLOCK_LEASE_MS_DEFAULT / 2,
                    RLOCK_LEASE_MS_DEFAULT);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_acquire__refuses_bad_names_of_every_kind(void **state)
@@ -82,16 +82,15 @@ static void test_acquire__refuses_bad_names_of_every_kind(void **state)
         struct call call = {0};
 
         options.wait_ms = RLOCK_WAIT_FOREVER;
-        assert_int_equal(acquire_with(fixture, client, &call, name, &options),
-                         STATUS_INVALID);
-        assert_int_equal(acquire_with(fixture, client, &call, "", &options),
-                         STATUS_INVALID);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, name, &options),
+                      STATUS_INVALID);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "", &options), STATUS_INVALID);
         call_acquire_name(client, &call, NULL, 3);
         fixture_wait_answers(fixture, &call, 3);
-        assert_int_equal(call.status, STATUS_INVALID);
+        ASSERT_STATUS(call.status, STATUS_INVALID);
         call_acquire_name(client, &call, "item:7", (size_t)UINT16_MAX + 7);
         fixture_wait_answers(fixture, &call, 4);
-        assert_int_equal(call.status, STATUS_INVALID);
+        ASSERT_STATUS(call.status, STATUS_INVALID);
     }
     assert_int_equal(server_int(fixture->server, "DBSIZE"), before);
 }
@@ -109,19 +108,18 @@ static void test_acquire__takes_the_longest_name_of_every_kind(void **state)
         struct call first = {0}, second = {0};
         struct answer answer = {0};
 
-        assert_int_equal(acquire_with(fixture, client, &first, name, &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &first, name, &options), STATUS_OK);
         options.wait_ms = RLOCK_WAIT_FOREVER;
         options.holder = 1;
         call_acquire_with(client, &second, name, &options);
         rlock_flush(client);
         fixture_run_for(fixture, 20);
-        assert_int_equal(inspect(fixture, client, &answer, name), STATUS_OK);
-        assert_int_equal(release(fixture, client, &first), STATUS_OK);
+        ASSERT_STATUS(inspect(fixture, client, &answer, name), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &first), STATUS_OK);
         fixture_wait_answers(fixture, &second, 1);
-        assert_int_equal(second.status, STATUS_OK);
-        assert_int_equal(force(fixture, client, &answer, name), STATUS_OK);
-        assert_int_equal(release(fixture, client, &second), STATUS_LOST);
+        ASSERT_STATUS(second.status, STATUS_OK);
+        ASSERT_STATUS(force(fixture, client, &answer, name), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &second), STATUS_LOST);
     }
 }
 
@@ -147,10 +145,10 @@ static void test_inspect__refuses_bad_names(void **state)
     char name[RLOCK_NAME_MAX + 2] = {0};
 
     memset(name, 'n', RLOCK_NAME_MAX + 1);
-    assert_int_equal(inspect(fixture, client, &answer, name), STATUS_INVALID);
-    assert_int_equal(force(fixture, client, &answer, name), STATUS_INVALID);
-    assert_int_equal(inspect(fixture, client, &answer, ""), STATUS_INVALID);
-    assert_int_equal(force(fixture, client, &answer, ""), STATUS_INVALID);
+    ASSERT_STATUS(inspect(fixture, client, &answer, name), STATUS_INVALID);
+    ASSERT_STATUS(force(fixture, client, &answer, name), STATUS_INVALID);
+    ASSERT_STATUS(inspect(fixture, client, &answer, ""), STATUS_INVALID);
+    ASSERT_STATUS(force(fixture, client, &answer, ""), STATUS_INVALID);
 }
 
 /* -- what is not held -- */
@@ -165,18 +163,17 @@ static void test_release__of_what_is_not_held_is_not_owner(void **state)
         struct rlock_acquire_options options = try_once(kinds[i]);
         struct call held = {0}, other = {0};
 
-        assert_int_equal(release(fixture, bob, &other), STATUS_NOT_OWNER);
-        assert_int_equal(acquire_with(fixture, alice, &held, "item:7", &options),
-                         STATUS_OK);
-        assert_int_equal(acquire_with(fixture, bob, &other, "item:7", &options),
-                         STATUS_BUSY);
-        assert_int_equal(release(fixture, bob, &other), STATUS_NOT_OWNER);
+        ASSERT_STATUS(release(fixture, bob, &other), STATUS_NOT_OWNER);
+        ASSERT_STATUS(acquire_with(fixture, alice, &held, "item:7", &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, bob, &other, "item:7", &options),
+                      STATUS_BUSY);
+        ASSERT_STATUS(release(fixture, bob, &other), STATUS_NOT_OWNER);
         rlock_release(bob, &other.lock, NULL, NULL);
         rlock_cancel(bob, &other.lock);
         assert_true(server_has(fixture->server, "item:7"));
         rlock_cancel(alice, &held.lock); /* the acquire has ended */
-        assert_int_equal(release(fixture, alice, &held), STATUS_OK);
-        assert_int_equal(release(fixture, alice, &held), STATUS_NOT_OWNER);
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_NOT_OWNER);
         assert_int_equal(held.answers, 3);
     }
 }
@@ -231,16 +228,16 @@ static void use_closed(struct fixture *fixture, struct rlock_client *client,
     assert_int_equal(call.answers + twice.answers + answer.answers, 0);
     fixture_wait_count(fixture, &fixture->closed_count, 1);
     assert_int_equal(call.answers, 1);
-    assert_int_equal(call.status, STATUS_CANCELLED);
+    ASSERT_STATUS(call.status, STATUS_CANCELLED);
     assert_int_equal(twice.answers, 2);
     assert_int_equal(twice.statuses[0] + twice.statuses[1],
                      STATUS_CANCELLED + STATUS_INVALID);
     assert_int_equal(answer.answers, 2);
-    assert_int_equal(answer.status, STATUS_CANCELLED);
+    ASSERT_STATUS(answer.status, STATUS_CANCELLED);
     assert_int_equal(held[0].answers, 2);
-    assert_int_equal(held[0].status, STATUS_CANCELLED);
+    ASSERT_STATUS(held[0].status, STATUS_CANCELLED);
     assert_int_equal(held[1].answers, 2);
-    assert_int_equal(held[1].status, STATUS_CANCELLED);
+    ASSERT_STATUS(held[1].status, STATUS_CANCELLED);
     assert_false(rlock_is_held(&held[2].lock));
 }
 
@@ -252,7 +249,7 @@ static void close_and_use(struct fixture *fixture, bool is_busy)
 
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof(name), "item:%d", i);
-        assert_int_equal(acquire(fixture, client, &held[i], name, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(acquire(fixture, client, &held[i], name, LEASE_MS), STATUS_OK);
     }
     if (is_busy) { /* then closing waits for the server */
         call_acquire(client, &last, "last", LEASE_MS);
@@ -298,9 +295,9 @@ static void expect_shut_out(struct fixture *fixture, const char *user, const cha
     FIXTURE_AWAIT(fixture, has_why, client);
     expect_why(client, words);
     assert_false(rlock_client_is_up(client));
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
-    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_REFUSED);
-    assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_REFUSED);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
+    ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_REFUSED);
+    ASSERT_STATUS(force(fixture, client, &answer, "item:7"), STATUS_REFUSED);
     assert_false(server_has(fixture->server, "item:7"));
 }
 
@@ -339,21 +336,21 @@ static void test_acquire__that_is_not_permitted_is_refused_with_the_reason(void 
         struct call call = {0};
 
         server_do(fixture->server, rights[0]);
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                         STATUS_OK);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
-        assert_int_equal(acquire_with(fixture, client, &call, "other", &options),
-                         STATUS_REFUSED);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                      STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "other", &options),
+                      STATUS_REFUSED);
         for (int j = 1; j < 3; j++) {
             server_do(fixture->server, rights[j]);
-            assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                             STATUS_REFUSED);
+            ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                          STATUS_REFUSED);
         }
         assert_false(server_has(fixture->server, "other"));
         assert_false(server_has(fixture->server, "item:7"));
     }
     expect_why(client, "NOPERM");
-    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_REFUSED);
+    ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_REFUSED);
     server_do(fixture->server, "ACL DELUSER seller");
 }
 
@@ -375,22 +372,20 @@ static void test_client__of_a_server_become_a_replica_is_down(void **state)
         struct rlock_acquire_options options = try_once(kinds[i]);
 
         snprintf(name, sizeof(name), "item:%d", i);
-        assert_int_equal(acquire_with(fixture, client, &held[i], name, &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &held[i], name, &options), STATUS_OK);
     }
     server_do(fixture->server, "REPLICAOF 127.0.0.1 1");
     for (int i = 0; i < KINDS; i++) {
         struct rlock_acquire_options options = try_once(kinds[i]);
 
-        assert_int_equal(acquire_with(fixture, client, &call, "other", &options),
-                         STATUS_DOWN);
-        assert_int_equal(force(fixture, client, &answer, "item:0"), STATUS_DOWN);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "other", &options),
+                      STATUS_DOWN);
+        ASSERT_STATUS(force(fixture, client, &answer, "item:0"), STATUS_DOWN);
         if (i != GETSET) {
-            assert_int_equal(extend(fixture, client, &held[i], 2 * LEASE_MS),
-                             STATUS_DOWN);
+            ASSERT_STATUS(extend(fixture, client, &held[i], 2 * LEASE_MS), STATUS_DOWN);
             assert_true(rlock_is_held(&held[i].lock));
         }
-        assert_int_equal(release(fixture, client, &held[i]), STATUS_DOWN);
+        ASSERT_STATUS(release(fixture, client, &held[i]), STATUS_DOWN);
     }
     assert_int_equal(server_int(fixture->server, "DBSIZE"), KINDS + 1);
     server_do(fixture->server, "REPLICAOF NO ONE");
@@ -406,18 +401,18 @@ static void test_acquire__without_memory_is_refused_for_every_kind(void **state)
         struct rlock_acquire_options options = try_once(kinds[i]);
         struct call held = {0}, call = {0};
 
-        assert_int_equal(acquire_with(fixture, client, &held, "item:7", &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &held, "item:7", &options),
+                      STATUS_OK);
         server_do(fixture->server, "CONFIG SET maxmemory 1");
-        assert_int_equal(acquire_with(fixture, client, &call, "other", &options),
-                         STATUS_REFUSED);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "other", &options),
+                      STATUS_REFUSED);
         expect_why(client, "OOM");
         options.wait_ms = RLOCK_WAIT_FOREVER;
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                         STATUS_REFUSED);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                      STATUS_REFUSED);
         if (i != GETSET)
-            assert_int_equal(extend(fixture, client, &held, LEASE_MS), STATUS_OK);
-        assert_int_equal(release(fixture, client, &held), STATUS_OK); /* frees some */
+            ASSERT_STATUS(extend(fixture, client, &held, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &held), STATUS_OK); /* frees some */
         server_do(fixture->server, "CONFIG SET maxmemory 0");
         assert_int_equal(server_int(fixture->server, "DBSIZE"), 1); /* the counter */
     }
@@ -476,14 +471,14 @@ static void test_acquire__leaves_any_other_key_alone(void **state)
         struct call call = {0};
 
         put_stranger(fixture, stranger, "item:7");
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                         wanted_status(kind, stranger));
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                      wanted_status(kind, stranger));
         options.wait_ms = 20;
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                         wanted_status(kind, stranger));
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                      wanted_status(kind, stranger));
         if (call.status == STATUS_REFUSED)
             expect_why(client, "no lock of this kind");
-        assert_int_equal(release(fixture, client, &call), STATUS_NOT_OWNER);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_NOT_OWNER);
         expect_untouched(fixture, stranger, "item:7");
     }
 }
@@ -506,7 +501,7 @@ static void test_inspect__refuses_what_cannot_be_a_lock(void **state)
             continue;
         }
         expect_why(client, "WRONGTYPE");
-        assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_REFUSED);
+        ASSERT_STATUS(force(fixture, client, &answer, "item:7"), STATUS_REFUSED);
         expect_why(client, "WRONGTYPE");
         expect_untouched(fixture, i, "item:7");
     }
@@ -523,19 +518,19 @@ static void test_held__replaced_by_another_type_is_lost_and_left(void **state)
         struct rlock_acquire_options options = try_once(kind);
         struct call call = {0}, watched = {0};
 
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                      STATUS_OK);
         put_stranger(fixture, stranger, "item:7");
         if (kind != &rlock_getset)
-            assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
-        assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+            ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
         expect_untouched(fixture, stranger, "item:7");
         server_do(fixture->server, "DEL item:7");
         if (kind == &rlock_getset || stranger > 1)
             continue;
         options.watchdog = true;
-        assert_int_equal(acquire_with(fixture, client, &watched, "item:7", &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &watched, "item:7", &options),
+                      STATUS_OK);
         put_stranger(fixture, stranger, "item:7");
         fixture_pass_ms(fixture, LEASE_MS / 3 + 1);
         fixture_wait_losses(fixture, &watched, 1);
@@ -557,25 +552,25 @@ static void test_fair__refuses_where_its_queue_has_another_type(void **state)
         struct call held = {0}, waiting = {0}, call = {0};
         struct answer answer = {0};
 
-        assert_int_equal(acquire_with(fixture, client, &held, "item:7", &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &held, "item:7", &options),
+                      STATUS_OK);
         put_stranger(fixture, HASH, keys[i]);
-        assert_int_equal(acquire_with(fixture, client, &waiting, "item:7", &options),
-                         STATUS_REFUSED);
+        ASSERT_STATUS(acquire_with(fixture, client, &waiting, "item:7", &options),
+                      STATUS_REFUSED);
         expect_why(client, "no lock of this kind");
         expect_untouched(fixture, HASH, keys[i]);
-        assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_OK);
+        ASSERT_STATUS(force(fixture, client, &answer, "item:7"), STATUS_OK);
         assert_false(server_has(fixture->server, "item:7"));
         expect_untouched(fixture, HASH, keys[i]);
-        assert_int_equal(release(fixture, client, &held), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, client, &held), STATUS_LOST);
         /* its neighbours in the same call are not affected */
         call_acquire_with(client, &waiting, "item:7", &options);
         call_acquire_with(client, &call, "item:8", &options);
         rlock_flush(client);
         fixture_wait_answers(fixture, &call, 1);
-        assert_int_equal(call.status, STATUS_OK);
-        assert_int_equal(waiting.status, STATUS_REFUSED);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(call.status, STATUS_OK);
+        ASSERT_STATUS(waiting.status, STATUS_REFUSED);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
         expect_untouched(fixture, HASH, keys[i]);
         server_do(fixture->server, "DEL same %s", keys[i]);
         assert_int_equal(server_int(fixture->server, "DBSIZE"), 1); /* the counter */
@@ -593,10 +588,10 @@ static void test_fair__is_released_though_its_queue_has_another_type(void **stat
     for (int i = 0; i < 2; i++) {
         struct call call = {0};
 
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                      STATUS_OK);
         put_stranger(fixture, HASH, keys[i]);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
         assert_false(server_has(fixture->server, "item:7"));
         expect_untouched(fixture, HASH, keys[i]);
         server_do(fixture->server, "DEL %s", keys[i]);
@@ -612,17 +607,17 @@ static void test_force_release__of_another_kind_leaves_such_names(void **state)
     struct rlock_acquire_options options = try_once(&rlock_plain);
 
     put_stranger(fixture, HASH, "item:7:queue");
-    assert_int_equal(acquire(fixture, client, &held, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &held, "item:7", LEASE_MS), STATUS_OK);
     options.wait_ms = RLOCK_WAIT_FOREVER;
     call_acquire_with(client, &waiting, "item:7", &options);
     rlock_flush(client);
     fixture_run_for(fixture, 50);
-    assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_OK);
+    ASSERT_STATUS(force(fixture, client, &answer, "item:7"), STATUS_OK);
     fixture_wait_answers(fixture, &waiting, 1);
-    assert_int_equal(waiting.status, STATUS_OK);
+    ASSERT_STATUS(waiting.status, STATUS_OK);
     expect_untouched(fixture, HASH, "item:7:queue");
-    assert_int_equal(release(fixture, client, &waiting), STATUS_OK);
-    assert_int_equal(release(fixture, client, &held), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &waiting), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_LOST);
 }
 
 static void test_acquire__where_the_counter_has_another_type_locks_nothing(void **state)
@@ -639,8 +634,8 @@ static void test_acquire__where_the_counter_has_another_type_locks_nothing(void 
             continue; /* it would be a damaged counter */
         put_stranger(fixture, stranger, "lock:fence");
         options.wait_ms = RLOCK_WAIT_FOREVER;
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                         STATUS_REFUSED);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                      STATUS_REFUSED);
         expect_why(client, "WRONGTYPE the key holds no fence counter: lock:fence");
         assert_false(server_has(fixture->server, "item:7"));
         assert_false(server_has(fixture->server, "item:7:queue"));

@@ -15,7 +15,7 @@ static void test_rlock_client_open__refuses_bad_urls_with_words(void **state)
     struct rlock_client_options options = {
         .loop = &fixture->loop, .redis_url = "http://x", .timeout_ms = TIMEOUT_MS};
 
-    assert_int_equal(rlock_client_open(&options, &client, &err), STATUS_INVALID);
+    ASSERT_STATUS(rlock_client_open(&options, &client, &err), STATUS_INVALID);
     ASSERT_CONTAINS(err.text, "redis://");
     assert_null(client);
 }
@@ -46,7 +46,7 @@ static void test_rlock_client_close__before_it_is_connected(void **state)
     call_acquire(client, &call, "item:7", LEASE_MS);
     fixture_close(fixture, client);
     assert_int_equal(call.answers, 1);
-    assert_int_equal(call.status, STATUS_CANCELLED);
+    ASSERT_STATUS(call.status, STATUS_CANCELLED);
 }
 
 struct ending {
@@ -79,10 +79,8 @@ static void test_rlock_client_close__answers_every_call_before_it_returns(void *
     struct ending inspected = {0}, forced = {0};
     unsigned closed = fixture->closed_count;
 
-    assert_int_equal(acquire(fixture, client, &releasing, "releasing", LEASE_MS),
-                     STATUS_OK);
-    assert_int_equal(acquire_watched(fixture, client, &held, "held", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &releasing, "releasing", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &held, "held", LEASE_MS), STATUS_OK);
     call_acquire(client, &sent, "sent", LEASE_MS);
     rlock_inspect(client, "a", 1, on_inspected, &inspected);
     rlock_flush(client);
@@ -94,13 +92,13 @@ static void test_rlock_client_close__answers_every_call_before_it_returns(void *
     rlock_client_close(client, count_closed, &fixture->closed_count);
 
     assert_int_equal(fixture->closed_count, closed); /* not from inside the call */
-    assert_int_equal(collected.status, STATUS_CANCELLED);
-    assert_int_equal(sent.status, STATUS_CANCELLED);
-    assert_int_equal(releasing.status, STATUS_CANCELLED);
+    ASSERT_STATUS(collected.status, STATUS_CANCELLED);
+    ASSERT_STATUS(sent.status, STATUS_CANCELLED);
+    ASSERT_STATUS(releasing.status, STATUS_CANCELLED);
     assert_int_equal(collected.answers + sent.answers + invalid.answers, 3);
     assert_int_equal(releasing.answers, 2);
     assert_int_equal(inspected.answers + forced.answers, 2);
-    assert_int_equal(inspected.status, STATUS_CANCELLED);
+    ASSERT_STATUS(inspected.status, STATUS_CANCELLED);
     assert_int_equal(held.losses, 0);
     memset(&sent, 0xff, sizeof(sent)); /* the caller's again */
     memset(&releasing, 0xff, sizeof(releasing));
@@ -144,7 +142,7 @@ static void test_rlock_client_close__hung_server_delays_it_by_the_timeout(void *
     fixture->clients[0] = NULL;
     rlock_client_close(client, count_closed, &fixture->closed_count);
     assert_int_equal(call.answers, 1);
-    assert_int_equal(call.status, STATUS_CANCELLED);
+    ASSERT_STATUS(call.status, STATUS_CANCELLED);
     fixture_run_for(fixture, 20);
     assert_int_equal(fixture->closed_count, 0);
     fixture_pass_ms(fixture, TIMEOUT_MS + 1);
@@ -165,7 +163,7 @@ static void on_chain_released(struct rlock *lock, enum status status, void *arg)
 {
     struct chain *chain = arg;
 
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     free(lock);
     if (--chain->left > 0)
         chain_acquire(chain);
@@ -178,7 +176,7 @@ static void on_chain_held(struct rlock *lock, enum status status, void *arg)
 {
     struct chain *chain = arg;
 
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     rlock_release(chain->client, lock, on_chain_released, chain);
     rlock_flush(chain->client);
 }
@@ -248,9 +246,9 @@ static void test_rlock_client_close__from_inside_an_answer(void **state)
 
     fixture_client(fixture);
     close_from_answer(fixture, &closer);
-    assert_int_equal(closer.statuses[0], STATUS_OK);
+    ASSERT_STATUS(closer.statuses[0], STATUS_OK);
     for (int i = 1; i < 4; i++)
-        assert_int_equal(closer.statuses[i], STATUS_CANCELLED);
+        ASSERT_STATUS(closer.statuses[i], STATUS_CANCELLED);
     assert_true(server_has(fixture->server, "item:0")); /* held, left to its lease */
     assert_int_equal(server_int(fixture->server, "DBSIZE"), 2);
 }
@@ -264,9 +262,9 @@ static void test_rlock_client_close__from_inside_a_refusal_without_server(void *
                  (struct rlock_client_options){.redis_url = "unix:/tmp/rlock-nobody",
                                                .timeout_ms = TIMEOUT_MS});
     close_from_answer(fixture, &closer);
-    assert_int_equal(closer.statuses[0], STATUS_DOWN);
+    ASSERT_STATUS(closer.statuses[0], STATUS_DOWN);
     for (int i = 1; i < 4; i++)
-        assert_int_equal(closer.statuses[i], STATUS_CANCELLED);
+        ASSERT_STATUS(closer.statuses[i], STATUS_CANCELLED);
 }
 
 /** Callbacks that use the client while it is being closed. */
@@ -281,7 +279,7 @@ static void on_cancelled(struct rlock *lock, enum status status, void *arg)
     struct stubborn *stubborn = arg;
 
     (void)lock;
-    assert_int_equal(status, STATUS_CANCELLED);
+    ASSERT_STATUS(status, STATUS_CANCELLED);
     call_acquire(stubborn->client, &stubborn->again, "again", LEASE_MS);
     call_release(stubborn->client, &stubborn->held);
     rlock_release(stubborn->client, &stubborn->freed.lock, NULL, NULL);
@@ -297,17 +295,17 @@ static void test_rlock_client_close__calls_from_its_callbacks_are_cancelled(void
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
     struct rlock lock = {0};
 
-    assert_int_equal(acquire(fixture, stubborn.client, &stubborn.held, "held", LEASE_MS),
-                     STATUS_OK);
-    assert_int_equal(
-        acquire(fixture, stubborn.client, &stubborn.freed, "freed", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, stubborn.client, &stubborn.held, "held", LEASE_MS),
+                  STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, stubborn.client, &stubborn.freed, "freed", LEASE_MS),
+                  STATUS_OK);
     rlock_acquire(stubborn.client, &lock, "item:7", 6, &options, on_cancelled, &stubborn);
     fixture_close(fixture, stubborn.client);
-    assert_int_equal(stubborn.again.status, STATUS_CANCELLED);
-    assert_int_equal(stubborn.held.status, STATUS_CANCELLED);
+    ASSERT_STATUS(stubborn.again.status, STATUS_CANCELLED);
+    ASSERT_STATUS(stubborn.held.status, STATUS_CANCELLED);
     assert_int_equal(stubborn.held.answers, 2);
-    assert_int_equal(stubborn.inspected.status, STATUS_CANCELLED);
-    assert_int_equal(stubborn.forced.status, STATUS_CANCELLED);
+    ASSERT_STATUS(stubborn.inspected.status, STATUS_CANCELLED);
+    ASSERT_STATUS(stubborn.forced.status, STATUS_CANCELLED);
     assert_false(server_has(fixture->server, "again"));
     assert_false(server_has(fixture->server, "held")); /* released all the same */
     assert_false(server_has(fixture->server, "freed"));
@@ -356,7 +354,7 @@ static void test_fence_key__may_be_chosen(void **state)
     struct call call = {0};
 
     fixture_wait_up(fixture, client);
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     assert_true(server_has(fixture->server, "shop:{a}:fence"));
     assert_false(server_has(fixture->server, "lock:fence"));
 }

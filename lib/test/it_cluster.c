@@ -220,7 +220,7 @@ static void release_all(struct fixture *fixture, struct rlock_client *client,
     rlock_flush(client);
     for (int i = 0; i < NAMES; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_OK);
+        ASSERT_STATUS(calls[i].status, STATUS_OK);
         calls[i].answers = 0;
     }
 }
@@ -245,10 +245,10 @@ static void test_rlock_acquire__of_every_kind_on_all_masters(void **state)
         }
         for (int i = 0; i < MASTERS; i++)
             ASSERT_NUMBER(server_int(&nodes[i], "DBSIZE"), >, NAMES / MASTERS / 3);
-        assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
+        ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
         release_all(fixture, client, calls);
         assert_int_equal(count_keys(), RLOCK_BUCKETS); /* a fence counter each */
-        assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
+        ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
     }
 }
 
@@ -321,11 +321,11 @@ static void test_rlock_list__asks_all_masters(void **state)
     rlock_list(client, NULL, 0, on_owner, on_end, &list);
     rlock_list(client, "item:7", 6, on_owner, on_end, &one);
     fixture_wait_count(fixture, &list.answers, 1);
-    assert_int_equal(list.status, STATUS_OK);
+    ASSERT_STATUS(list.status, STATUS_OK);
     assert_int_equal(list.count, NAMES);
     for (int i = 0; i < NAMES; i++)
         assert_int_equal(list.told[i], 1);
-    assert_int_equal(one.status, STATUS_OK);
+    ASSERT_STATUS(one.status, STATUS_OK);
     assert_int_equal(one.count, 1);
     assert_int_equal(one.told[7], 1);
     release_all(fixture, client, calls);
@@ -384,14 +384,14 @@ static void test_rlock_acquire__waits_are_woken_through_any_node(void **state)
         char name[24];
 
         snprintf(name, sizeof(name), "item:%d", i);
-        assert_int_equal(acquire_with(fixture, alice, &held, name, &how), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, alice, &held, name, &how), STATUS_OK);
         call_wait(bob, &call, name, &how);
         fixture_wait_asleep(fixture, bob, &call);
         fixture_hold_timers(fixture);
-        assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
         fixture_wait_answers(fixture, &call, 1);
-        assert_int_equal(call.status, STATUS_OK);
-        assert_int_equal(release(fixture, bob, &call), STATUS_OK);
+        ASSERT_STATUS(call.status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &call), STATUS_OK);
     }
 }
 
@@ -505,7 +505,7 @@ static void on_inspected(enum status status, const struct rlock_info *info, void
 {
     struct answer *answer = arg;
 
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     answer->count = info->waiters;
     answer->answers++;
 }
@@ -523,7 +523,7 @@ static void test_rlock_acquire__waits_at_a_channel_of_the_slot(void **state)
     char name[16];
 
     there.name = name_in(0, name);
-    assert_int_equal(acquire_with(fixture, alice, &held, name, &how), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, name, &how), STATUS_OK);
     call_wait(bob, &call, name, &how);
     fixture_wait_asleep(fixture, bob, &call);
     assert_true(is_subscribed(&there));
@@ -543,10 +543,10 @@ static void test_rlock_acquire__waits_at_a_channel_of_the_slot(void **state)
     fixture_wait_asleep(fixture, bob, &call);
     fixture_settle(fixture);
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
-    assert_int_equal(release(fixture, bob, &call), STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &call), STATUS_OK);
     move_bucket(0, true);
 }
 
@@ -570,24 +570,24 @@ static void test_redis_conn__siblings_lose_their_socket_together(void **state)
         probe_wait(&probes[i], &probes[i].ups, 1);
     server_do(master, "CLIENT PAUSE %d WRITE", WITHIN_MS);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(probe_send(&probes[i], &commands[i], "DEL", tag), STATUS_OK);
+        ASSERT_STATUS(probe_send(&probes[i], &commands[i], "DEL", tag), STATUS_OK);
         redis_conn_flush(probes[i].conn);
     }
     server_do(master, "CLIENT KILL TYPE normal");
     server_do(master, "CLIENT UNPAUSE");
     for (int i = 0; i < 2; i++) {
         probe_wait(&probes[i], &probes[i].downs, 1);
-        assert_int_equal(commands[i].status, STATUS_IO);
+        ASSERT_STATUS(commands[i].status, STATUS_IO);
         probe_wait(&probes[i], &probes[i].ups, 2);
         assert_int_equal(probes[i].downs, 1);
     }
     for (int i = 0; i < 2; i++)
-        assert_int_equal(probe_send(&probes[i], &last[i], "PING", NULL), STATUS_OK);
+        ASSERT_STATUS(probe_send(&probes[i], &last[i], "PING", NULL), STATUS_OK);
     for (int i = 0; i < 2; i++)
         redis_conn_close(probes[i].conn, probe_on_closed, &probes[i]);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(last[i].answers, 1);
-        assert_int_equal(last[i].status, STATUS_CANCELLED);
+        ASSERT_STATUS(last[i].status, STATUS_CANCELLED);
     }
     FIXTURE_AWAIT(fixture, are_closed, probes);
 }
@@ -613,16 +613,16 @@ static void test_rlock__resharding_loses_no_lock(void **state)
         assert_true(rlock_is_held(&calls[i].lock));
     }
     release_all(fixture, client, calls);
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &how), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &how), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&call.lock), >, fence);
     move_buckets(true);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void raise_fences(enum status status, const struct rlock_info *info, void *arg)
 {
     (void)info;
-    assert_int_equal(status, STATUS_NOT_FOUND);
+    ASSERT_STATUS(status, STATUS_NOT_FOUND);
     rlock_raise_fences(arg, 0);
 }
 
@@ -636,7 +636,7 @@ static void test_rlock__a_command_in_the_buffer_delays_no_move(void **state)
     char name[16];
 
     name_in(0, name);
-    assert_int_equal(inspect(fixture, client, &answer, name), STATUS_NOT_FOUND);
+    ASSERT_STATUS(inspect(fixture, client, &answer, name), STATUS_NOT_FOUND);
     fixture_settle(fixture); /* the master has the scripts */
     rlock_inspect(client, name, strlen(name), raise_fences, client);
     rlock_flush(client);
@@ -647,8 +647,8 @@ static void test_rlock__a_command_in_the_buffer_delays_no_move(void **state)
     server_settle();
     fixture_hold_timers(fixture);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     move_bucket(0, true);
 }
 
@@ -696,13 +696,13 @@ static void test_rlock__half_moved_slots_lose_no_lock(void **state)
     }
     for (unsigned i = 0; i < RLOCK_BUCKETS; i++) {
         fixture_wait_answers(fixture, &waiting_calls[i], 1);
-        assert_int_equal(waiting_calls[i].status, STATUS_OK);
-        assert_int_equal(release(fixture, client, &waiting_calls[i]), STATUS_OK);
+        ASSERT_STATUS(waiting_calls[i].status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &waiting_calls[i]), STATUS_OK);
     }
     fixture_wait_renewed(fixture, client, NAMES / 2);
     for (int i = 1; i < NAMES; i += 2) {
         assert_int_equal(calls[i].losses, 0);
-        assert_int_equal(release(fixture, client, &calls[i]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &calls[i]), STATUS_OK);
     }
     FIXTURE_AWAIT(fixture, are_released, NULL);
     move_buckets(true);
@@ -740,14 +740,14 @@ static void test_rlock__without_a_master_others_go_on(void **state)
             continue;
         fixture_wait_answers(fixture, &calls[i], 1);
         if (!is_on(&calls[i], 0))
-            assert_int_equal(calls[i].status, STATUS_OK);
+            ASSERT_STATUS(calls[i].status, STATUS_OK);
         down += calls[i].status == STATUS_DOWN;
     }
     ASSERT_NUMBER(down + waiting_count, >, NAMES / 10);
     for (int i = 0; i < NAMES; i++) { /* the replica is promoted */
         if (is_on(&calls[i], 0) && i % 2 == 0) {
             fixture_wait_answers(fixture, &calls[i], 1);
-            assert_int_equal(calls[i].status, STATUS_OK);
+            ASSERT_STATUS(calls[i].status, STATUS_OK);
         }
     }
     fixture_wait_up(fixture, client);
@@ -769,14 +769,14 @@ static void test_rlock__without_an_owner_of_a_slot_is_down(void **state)
         server_do(&nodes[i], "CLUSTER DELSLOTS %u", slot);
     client = fixture_open(fixture, (struct rlock_client_options){
                                        .redis_url = url, .timeout_ms = TIMEOUT_MS});
-    assert_int_equal(acquire_with(fixture, client, &other, name_in(1, name), &how),
-                     STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &call, name_in(0, name), LEASE_MS),
-                     STATUS_DOWN);
+    ASSERT_STATUS(acquire_with(fixture, client, &other, name_in(1, name), &how),
+                  STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, name_in(0, name), LEASE_MS),
+                  STATUS_DOWN);
     assert_false(rlock_client_is_up(client));
     server_do(&nodes[owner], "CLUSTER ADDSLOTS %u", slot);
     fixture_wait_up(fixture, client);
-    assert_int_equal(acquire(fixture, client, &call, name, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, name, LEASE_MS), STATUS_OK);
 }
 
 int main(void)

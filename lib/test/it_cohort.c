@@ -37,14 +37,14 @@ static void start_cohort(struct cohort *cohort, struct fixture *fixture, unsigne
     *cohort = (struct cohort){.fixture = fixture,
                               .client = fixture_client(fixture),
                               .other = fixture_client(fixture)};
-    assert_int_equal(acquire_with(fixture, cohort->client, &cohort->held, NAME, &options),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, cohort->client, &cohort->held, NAME, &options),
+                  STATUS_OK);
     for (unsigned i = 0; i < waiters; i++)
         add_waiter(cohort, i, LEASE_MS);
     fixture_wait_asleep(fixture, cohort->client, &cohort->waiters[0]);
-    assert_int_equal(release(fixture, cohort->client, &cohort->held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, cohort->client, &cohort->held), STATUS_OK);
     fixture_wait_answers(fixture, &cohort->waiters[0], 1);
-    assert_int_equal(cohort->waiters[0].status, STATUS_OK);
+    ASSERT_STATUS(cohort->waiters[0].status, STATUS_OK);
 }
 
 /** However busy this machine is, the grant of the server seems to be less than 10 ms old. */
@@ -57,9 +57,9 @@ static void assert_next(struct cohort *cohort, unsigned at)
 {
     struct call *now = &cohort->waiters[at], *next = &cohort->waiters[at + 1];
 
-    assert_int_equal(release(cohort->fixture, cohort->client, now), STATUS_OK);
+    ASSERT_STATUS(release(cohort->fixture, cohort->client, now), STATUS_OK);
     fixture_wait_answers(cohort->fixture, next, 1);
-    assert_int_equal(next->status, STATUS_OK);
+    ASSERT_STATUS(next->status, STATUS_OK);
     assert_true(rlock_is_held(&next->lock));
     ASSERT_NUMBER(rlock_fence(&next->lock), >, rlock_fence(&now->lock));
 }
@@ -73,21 +73,20 @@ static void test_release__passes_the_lock_on_without_the_server(void **state)
     long long calls;
 
     start_cohort(&cohort, *state, 3);
-    assert_int_equal(inspect(cohort.fixture, cohort.client, &before, NAME), STATUS_OK);
+    ASSERT_STATUS(inspect(cohort.fixture, cohort.client, &before, NAME), STATUS_OK);
     calls = script_calls(cohort.fixture);
     fixture_hold_timers(cohort.fixture);
     keep_young(&cohort, 0);
     assert_next(&cohort, 0);
     assert_next(&cohort, 1);
     assert_int_equal(script_calls(cohort.fixture), calls);
-    assert_int_equal(inspect(cohort.fixture, cohort.client, &after, NAME), STATUS_OK);
+    ASSERT_STATUS(inspect(cohort.fixture, cohort.client, &after, NAME), STATUS_OK);
     assert_string_equal(after.owner, before.owner);
-    assert_int_equal(acquire(cohort.fixture, cohort.other, &foreign, NAME, LEASE_MS),
-                     STATUS_BUSY);
-    assert_int_equal(release(cohort.fixture, cohort.client, &cohort.waiters[2]),
-                     STATUS_OK);
-    assert_int_equal(acquire(cohort.fixture, cohort.other, &foreign, NAME, LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire(cohort.fixture, cohort.other, &foreign, NAME, LEASE_MS),
+                  STATUS_BUSY);
+    ASSERT_STATUS(release(cohort.fixture, cohort.client, &cohort.waiters[2]), STATUS_OK);
+    ASSERT_STATUS(acquire(cohort.fixture, cohort.other, &foreign, NAME, LEASE_MS),
+                  STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&foreign.lock), >, rlock_fence(&cohort.waiters[2].lock));
     rlock_client_stats(cohort.client, &stats);
     assert_int_equal(stats.granted, 4);
@@ -152,7 +151,7 @@ static void test_release__asks_the_server_after_an_extension(void **state)
     call_extend(cohort.client, &cohort.waiters[0], LEASE_MS / 2);
     call_release(cohort.client, &cohort.waiters[0]);
     fixture_wait_answers(cohort.fixture, &cohort.waiters[2], 1);
-    assert_int_equal(cohort.waiters[2].status, STATUS_OK);
+    ASSERT_STATUS(cohort.waiters[2].status, STATUS_OK);
     ASSERT_NUMBER(rlock_safe_for_us(&cohort.waiters[2].lock, clock_mono_us()), <=,
                   LEASE_MS / 2 * 1000);
     ASSERT_NUMBER(script_calls(cohort.fixture), >, calls);
@@ -169,14 +168,14 @@ static void test_release__of_a_lock_that_is_being_passed_on(void **state)
     call_release(cohort.client, &cohort.waiters[0]);
     call_release(cohort.client, next);
     fixture_wait_answers(cohort.fixture, next, 2);
-    assert_int_equal(next->statuses[0], STATUS_OK);
-    assert_int_equal(next->statuses[1], STATUS_NOT_OWNER);
+    ASSERT_STATUS(next->statuses[0], STATUS_OK);
+    ASSERT_STATUS(next->statuses[1], STATUS_NOT_OWNER);
     assert_true(rlock_is_held(&next->lock));
     fixture_wait_answers(cohort.fixture, &cohort.waiters[0], 3);
-    assert_int_equal(cohort.waiters[0].statuses[1], STATUS_OK);
-    assert_int_equal(cohort.waiters[0].statuses[2], STATUS_NOT_OWNER);
-    assert_int_equal(release(cohort.fixture, cohort.other, next), STATUS_INVALID);
-    assert_int_equal(release(cohort.fixture, cohort.client, next), STATUS_OK);
+    ASSERT_STATUS(cohort.waiters[0].statuses[1], STATUS_OK);
+    ASSERT_STATUS(cohort.waiters[0].statuses[2], STATUS_NOT_OWNER);
+    ASSERT_STATUS(release(cohort.fixture, cohort.other, next), STATUS_INVALID);
+    ASSERT_STATUS(release(cohort.fixture, cohort.client, next), STATUS_OK);
 }
 
 static void test_acquire__queues_behind_the_waiters_of_its_client(void **state)
@@ -203,10 +202,10 @@ static void test_rlock_cancel__of_a_lock_that_is_being_passed_on(void **state)
     assert_int_equal(cohort.waiters[1].lock.state, RLOCK_PASSED);
     rlock_cancel(cohort.client, &cohort.waiters[1].lock);
     fixture_wait_answers(cohort.fixture, &cohort.waiters[1], 1);
-    assert_int_equal(cohort.waiters[1].status, STATUS_CANCELLED);
+    ASSERT_STATUS(cohort.waiters[1].status, STATUS_CANCELLED);
     fixture_settle(cohort.fixture);
-    assert_int_equal(inspect(cohort.fixture, cohort.client, &answer, NAME),
-                     STATUS_NOT_FOUND);
+    ASSERT_STATUS(inspect(cohort.fixture, cohort.client, &answer, NAME),
+                  STATUS_NOT_FOUND);
 }
 
 static void test_rlock_client_close__while_a_lock_is_passed_on(void **state)
@@ -217,9 +216,9 @@ static void test_rlock_client_close__while_a_lock_is_passed_on(void **state)
     keep_young(&cohort, 0);
     call_release(cohort.client, &cohort.waiters[0]);
     fixture_close(cohort.fixture, cohort.client);
-    assert_int_equal(cohort.waiters[0].status, STATUS_OK);
-    assert_int_equal(cohort.waiters[1].status, STATUS_CANCELLED);
-    assert_int_equal(cohort.waiters[2].status, STATUS_CANCELLED);
+    ASSERT_STATUS(cohort.waiters[0].status, STATUS_OK);
+    ASSERT_STATUS(cohort.waiters[1].status, STATUS_CANCELLED);
+    ASSERT_STATUS(cohort.waiters[2].status, STATUS_CANCELLED);
     assert_int_equal(server_int(cohort.fixture->server, "EXISTS " NAME), 0);
 }
 
@@ -230,13 +229,13 @@ static void test_deleted_lock__is_found_by_the_last_of_a_cohort(void **state)
 
     start_cohort(&cohort, *state, 2);
     (void)server_int(cohort.fixture->server, "DEL " NAME);
-    assert_int_equal(acquire(cohort.fixture, cohort.other, &foreign, NAME, LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire(cohort.fixture, cohort.other, &foreign, NAME, LEASE_MS),
+                  STATUS_OK);
     keep_young(&cohort, 0);
     assert_next(&cohort, 0);
     ASSERT_NUMBER(rlock_fence(&cohort.waiters[1].lock), <, rlock_fence(&foreign.lock));
-    assert_int_equal(release(cohort.fixture, cohort.client, &cohort.waiters[1]),
-                     STATUS_LOST);
+    ASSERT_STATUS(release(cohort.fixture, cohort.client, &cohort.waiters[1]),
+                  STATUS_LOST);
     assert_int_equal(server_int(cohort.fixture->server, "EXISTS " NAME), 1);
 }
 
@@ -255,8 +254,7 @@ static void test_watchdog__renews_a_lock_that_was_passed_on(void **state)
     assert_int_equal(cohort.waiters[1].lock.passes, PASSES_MAX - 1);
     fixture_pass_renewal(cohort.fixture, cohort.client, 2 * LEASE_MS, 1);
     ASSERT_NUMBER(server_int(cohort.fixture->server, "PTTL " NAME), >, LEASE_MS * 9 / 10);
-    assert_int_equal(release(cohort.fixture, cohort.client, &cohort.waiters[1]),
-                     STATUS_OK);
+    ASSERT_STATUS(release(cohort.fixture, cohort.client, &cohort.waiters[1]), STATUS_OK);
 }
 
 int main(void)

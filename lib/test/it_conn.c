@@ -34,7 +34,7 @@ static void test_redis_conn_open__by_address_name_and_socket(void **state)
         probe_wait(&probe, &probe.ups, 1);
         assert_true(redis_conn_is_up(probe.conn));
         probe_command(&probe, &command, "ECHO", "hello");
-        assert_int_equal(command.status, STATUS_OK);
+        ASSERT_STATUS(command.status, STATUS_OK);
         assert_string_equal(command.text, "hello");
         probe_close(&probe);
         assert_int_equal(probe.downs, 0);
@@ -122,10 +122,10 @@ static void test_redis_conn_begin__is_down_without_a_server(void **state)
     struct command command = {0};
 
     open_conn(&probe, fixture, "unix:/tmp/rlock-nobody-listens-here");
-    assert_int_equal(probe_send(&probe, &command, "PING", NULL), STATUS_DOWN);
+    ASSERT_STATUS(probe_send(&probe, &command, "PING", NULL), STATUS_DOWN);
     probe_wait(&probe, &probe.downs, 1);
     probe_assert_why(&probe, "connect: No such file");
-    assert_int_equal(probe_send(&probe, &command, "PING", NULL), STATUS_DOWN);
+    ASSERT_STATUS(probe_send(&probe, &command, "PING", NULL), STATUS_DOWN);
     probe_close(&probe);
     assert_int_equal(command.answers, 0);
 }
@@ -183,14 +183,14 @@ static void test_redis_conn_close__answers_what_is_under_way(void **state)
 
     open_conn(&probe, fixture, fixture->server->unix_url);
     probe_wait(&probe, &probe.ups, 1);
-    assert_int_equal(probe_send(&probe, &flushed, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &flushed, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
-    assert_int_equal(probe_send(&probe, &collected, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &collected, "PING", NULL), STATUS_OK);
     redis_conn_close(probe.conn, probe_on_closed, &probe);
     assert_int_equal(flushed.answers, 1);
-    assert_int_equal(flushed.status, STATUS_CANCELLED);
+    ASSERT_STATUS(flushed.status, STATUS_CANCELLED);
     assert_int_equal(collected.answers, 1);
-    assert_int_equal(collected.status, STATUS_CANCELLED);
+    ASSERT_STATUS(collected.status, STATUS_CANCELLED);
     assert_int_equal(probe.closes, 0);
     FIXTURE_AWAIT(fixture, probe_is_closed, &probe);
     assert_int_equal(flushed.answers, 1);
@@ -205,10 +205,10 @@ static void test_redis_conn__error_reply_is_refused_with_its_text(void **state)
     open_conn(&probe, fixture, fixture->server->unix_url);
     probe_wait(&probe, &probe.ups, 1);
     probe_command(&probe, &bad, "NOSUCH", NULL);
-    assert_int_equal(bad.status, STATUS_REFUSED);
+    ASSERT_STATUS(bad.status, STATUS_REFUSED);
     ASSERT_CONTAINS(bad.text, "unknown command");
     probe_command(&probe, &good, "PING", NULL);
-    assert_int_equal(good.status, STATUS_OK);
+    ASSERT_STATUS(good.status, STATUS_OK);
     probe_close(&probe);
 }
 
@@ -230,7 +230,7 @@ static void test_redis_conn__reconnects_after_a_restart(void **state)
         server_restart(fixture->server);
         probe_wait(&probe, &probe.ups, 2);
         probe_command(&probe, &command, "PING", NULL);
-        assert_int_equal(command.status, STATUS_OK);
+        ASSERT_STATUS(command.status, STATUS_OK);
         probe_close(&probe);
     }
 }
@@ -244,14 +244,14 @@ static void test_redis_conn__commands_of_a_killed_server_are_io(void **state)
     open_conn(&probe, fixture, fixture->server->unix_url);
     probe_wait(&probe, &probe.ups, 1);
     server_pause(fixture->server);
-    assert_int_equal(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
-    assert_int_equal(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
     server_kill(fixture->server);
     probe_wait(&probe, &second.answers, 1);
     assert_int_equal(first.answers, 1);
-    assert_int_equal(first.status, STATUS_IO);
-    assert_int_equal(second.status, STATUS_IO);
+    ASSERT_STATUS(first.status, STATUS_IO);
+    ASSERT_STATUS(second.status, STATUS_IO);
     probe_close(&probe);
     server_restart(fixture->server);
 }
@@ -265,18 +265,18 @@ static void test_redis_conn__notices_a_killed_server_behind_its_last_reply(void 
 
     open_conn(&probe, fixture, fixture->server->unix_url);
     probe_wait(&probe, &probe.ups, 1);
-    assert_int_equal(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
     server_settle();
     server_pause(fixture->server);
-    assert_int_equal(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
     server_kill(fixture->server);
     fixture_hold_timers(fixture); /* not by the timeout */
     probe_wait(&probe, &probe.downs, 1);
-    assert_int_equal(first.status, STATUS_OK);
+    ASSERT_STATUS(first.status, STATUS_OK);
     assert_int_equal(second.answers, 1);
-    assert_int_equal(second.status, STATUS_IO);
+    ASSERT_STATUS(second.status, STATUS_IO);
     probe_close(&probe);
 }
 
@@ -289,17 +289,17 @@ static void test_redis_conn__times_out_on_a_hung_server_and_reconnects(void **st
     open_conn(&probe, fixture, fixture->server->tcp_url);
     probe_wait(&probe, &probe.ups, 1);
     server_pause(fixture->server);
-    assert_int_equal(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
     fixture_pass_ms(fixture, TIMEOUT_MS / 2);
     assert_int_equal(first.answers, 0);
-    assert_int_equal(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
     fixture_pass_ms(fixture, TIMEOUT_MS / 2 + 1);
     assert_int_equal(first.answers, 1);
-    assert_int_equal(first.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(first.status, STATUS_TIMEOUT);
     assert_int_equal(second.answers, 1); /* the later one too */
-    assert_int_equal(second.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(second.status, STATUS_TIMEOUT);
     probe_assert_why(&probe, "no reply within 10000 ms");
     assert_false(redis_conn_is_up(probe.conn));
     for (int i = 0; i < 2; i++) { /* attempts to connect time out, too */
@@ -310,7 +310,7 @@ static void test_redis_conn__times_out_on_a_hung_server_and_reconnects(void **st
     server_resume(fixture->server);
     probe_wait(&probe, &probe.ups, 2);
     probe_command(&probe, &third, "PING", NULL);
-    assert_int_equal(third.status, STATUS_OK);
+    ASSERT_STATUS(third.status, STATUS_OK);
     probe_close(&probe);
 }
 
@@ -341,12 +341,12 @@ static void test_redis_conn__reply_that_is_read_late_is_no_timeout(void **state)
 
     open_conn(&probe, fixture, fixture->server->unix_url);
     probe_wait(&probe, &probe.ups, 1);
-    assert_int_equal(probe_send(&probe, &command, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &command, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
     server_settle();
     fixture_jump_ms(fixture, TIMEOUT_MS + 50);
     probe_wait(&probe, &command.answers, 1);
-    assert_int_equal(command.status, STATUS_OK);
+    ASSERT_STATUS(command.status, STATUS_OK);
     assert_int_equal(probe.downs, 0);
     probe_close(&probe);
 }
@@ -364,13 +364,13 @@ static void test_redis_conn_flush__more_than_the_socket_takes(void **state)
     probe_open(&probe, fixture, fixture->server->unix_url, WITHIN_MS);
     probe_wait(&probe, &probe.ups, 1);
     for (int i = 0; i < COMMANDS; i++) {
-        assert_int_equal(probe_send(&probe, &commands[i], "ECHO", big), STATUS_OK);
+        ASSERT_STATUS(probe_send(&probe, &commands[i], "ECHO", big), STATUS_OK);
         redis_conn_flush(probe.conn);
     }
     probe_wait(&probe, &commands[COMMANDS - 1].answers, 1);
     for (int i = 0; i < COMMANDS; i++) {
         assert_int_equal(commands[i].answers, 1);
-        assert_int_equal(commands[i].status, STATUS_OK);
+        ASSERT_STATUS(commands[i].status, STATUS_OK);
         assert_string_equal(commands[i].text + 60, "xxx");
     }
     probe_close(&probe);
@@ -392,7 +392,7 @@ static void test_redis_conn_flush__one_command_larger_than_the_socket(void **sta
     probe_open(&probe, fixture, fixture->server->unix_url, WITHIN_MS);
     probe_wait(&probe, &probe.ups, 1);
     probe_command(&probe, &command, "ECHO", big);
-    assert_int_equal(command.status, STATUS_OK);
+    ASSERT_STATUS(command.status, STATUS_OK);
     assert_string_equal(command.text + 60, "xxx");
     probe_close(&probe);
     free(big);
@@ -465,17 +465,17 @@ static void test_redis_conn__malformed_reply_ends_all_commands(void **state)
 
     fake = open_fake(&probe, fixture, NULL);
     probe_wait(&probe, &probe.ups, 1);
-    assert_int_equal(probe_send(&probe, &first, "GET", "a"), STATUS_OK);
-    assert_int_equal(probe_send(&probe, &second, "GET", "b"), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &first, "GET", "a"), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &second, "GET", "b"), STATUS_OK);
     redis_conn_flush(probe.conn);
     fake_say(fake, "$5\r\nval"); /* a reply may come in pieces */
     fixture_run_for(fixture, 20);
     assert_int_equal(first.answers, 0);
     fake_say(fake, "ue\r\n!?\r\n");
     probe_wait(&probe, &second.answers, 1);
-    assert_int_equal(first.status, STATUS_OK);
+    ASSERT_STATUS(first.status, STATUS_OK);
     assert_string_equal(first.text, "value");
-    assert_int_equal(second.status, STATUS_IO);
+    ASSERT_STATUS(second.status, STATUS_IO);
     probe_assert_why(&probe, "Protocol error");
     probe_wait(&probe, &probe.ups, 2);
     probe_close(&probe);
@@ -501,14 +501,14 @@ static void test_redis_conn__sends_nothing_before_the_flush(void **state)
     fake = open_fake(&probe, fixture, NULL);
     probe_wait(&probe, &probe.ups, 1);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(probe_send(&probe, &commands[i], "GET", "a"), STATUS_OK);
+        ASSERT_STATUS(probe_send(&probe, &commands[i], "GET", "a"), STATUS_OK);
     fixture_run_for(fixture, 20);
     assert_int_equal(fake->heard_len, 0); /* not before the flush */
     redis_conn_flush(probe.conn);
     FIXTURE_AWAIT(fixture, has_heard_all, fake);
     assert_int_equal(fake->heard_len, 3 * GET_LEN);
     probe_close(&probe);
-    assert_int_equal(commands[2].status, STATUS_CANCELLED);
+    ASSERT_STATUS(commands[2].status, STATUS_CANCELLED);
     fake_stop(fake);
 }
 
@@ -523,14 +523,14 @@ static void test_redis_conn__write_to_a_closed_peer_raises_no_signal(void **stat
     probe_wait(&probe, &probe.ups, 1);
     signal(SIGPIPE, SIG_DFL); /* whatever the parent set */
     fake_hang_up(fake);       /* the loop does not run */
-    assert_int_equal(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
-    assert_int_equal(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
     assert_int_equal(first.answers, 0); /* not from inside the call */
     probe_wait(&probe, &second.answers, 1);
-    assert_int_equal(first.status, STATUS_IO);
-    assert_int_equal(second.status, STATUS_IO);
+    ASSERT_STATUS(first.status, STATUS_IO);
+    ASSERT_STATUS(second.status, STATUS_IO);
     probe_wait(&probe, &probe.ups, 2);
     probe_close(&probe);
     fake_stop(fake);
@@ -559,16 +559,15 @@ static void test_redis_conn_close__from_inside_an_answer(void **state)
     probe_wait(&probe, &probe.ups, 1);
     close_this = probe.conn;
     close_probe = &probe;
-    assert_int_equal(redis_conn_begin(probe.conn, 1), STATUS_OK);
+    ASSERT_STATUS(redis_conn_begin(probe.conn, 1), STATUS_OK);
     redis_conn_arg_text(probe.conn, "PING");
-    assert_int_equal(redis_conn_end(probe.conn, &first.command, on_done_close),
-                     STATUS_OK);
-    assert_int_equal(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
+    ASSERT_STATUS(redis_conn_end(probe.conn, &first.command, on_done_close), STATUS_OK);
+    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
     redis_conn_flush(probe.conn);
     FIXTURE_AWAIT(fixture, probe_is_closed, &probe);
-    assert_int_equal(first.status, STATUS_OK);
+    ASSERT_STATUS(first.status, STATUS_OK);
     assert_int_equal(second.answers, 1);
-    assert_int_equal(second.status, STATUS_CANCELLED);
+    ASSERT_STATUS(second.status, STATUS_CANCELLED);
 }
 
 /** The ring of those that may share a socket has no place for freed memory. */

@@ -46,15 +46,15 @@ static void test_extend__lets_the_lease_end_later(void **state)
         struct call call = {0};
         int64_t fence;
 
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                      STATUS_OK);
         fence = rlock_fence(&call.lock);
-        assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
         assert_true(rlock_is_held(&call.lock));
         assert_int_equal(rlock_fence(&call.lock), fence);
         ASSERT_BETWEEN(ttl_ms(fixture), LEASE_MS / 2, LEASE_MS);
         ASSERT_BETWEEN(safe_ms(&call), LEASE_MS / 2, ttl_ms(fixture));
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
         assert_false(server_has(fixture->server, "item:7"));
     }
 }
@@ -70,13 +70,13 @@ static void test_extend__lets_the_lease_end_earlier(void **state)
 
         if (i == REENTRANT)
             continue;
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                         STATUS_OK);
-        assert_int_equal(extend(fixture, client, &call, RLOCK_LEASE_MS_MIN), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                      STATUS_OK);
+        ASSERT_STATUS(extend(fixture, client, &call, RLOCK_LEASE_MS_MIN), STATUS_OK);
         ASSERT_NUMBER(ttl_ms(fixture), <=, RLOCK_LEASE_MS_MIN);
         ASSERT_NUMBER(safe_ms(&call), <, RLOCK_LEASE_MS_MIN);
         wait_gone(fixture);
-        assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
     }
 }
 
@@ -89,18 +89,16 @@ static void test_extend__of_a_reentrant_lock_never_shortens(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call outer = {0}, inner = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &outer, "item:7", &options),
-                     STATUS_OK);
-    assert_int_equal(acquire_with(fixture, client, &inner, "item:7", &options),
-                     STATUS_OK);
-    assert_int_equal(extend(fixture, client, &inner, LEASE_MS / 4), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &outer, "item:7", &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &inner, "item:7", &options), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &inner, LEASE_MS / 4), STATUS_OK);
     ASSERT_NUMBER(ttl_ms(fixture), >, LEASE_MS / 2);
     ASSERT_NUMBER(safe_ms(&inner), <, LEASE_MS / 4);
-    assert_int_equal(extend(fixture, client, &inner, 2 * LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &inner, 2 * LEASE_MS), STATUS_OK);
     ASSERT_NUMBER(ttl_ms(fixture), >, 3 * LEASE_MS / 2);
-    assert_int_equal(release(fixture, client, &inner), STATUS_OK);
-    assert_int_equal(extend(fixture, client, &inner, LEASE_MS), STATUS_NOT_OWNER);
-    assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &inner), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &inner, LEASE_MS), STATUS_NOT_OWNER);
+    ASSERT_STATUS(release(fixture, client, &outer), STATUS_OK);
     assert_false(server_has(fixture->server, "item:7"));
 }
 
@@ -111,13 +109,13 @@ static void test_extend__by_a_non_owner_is_refused(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call held = {0}, other = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, "item:7", LEASE_MS / 2), STATUS_OK);
-    assert_int_equal(extend(fixture, bob, &other, LEASE_MS), STATUS_NOT_OWNER);
-    assert_int_equal(acquire(fixture, bob, &other, "item:7", LEASE_MS), STATUS_BUSY);
-    assert_int_equal(extend(fixture, bob, &other, LEASE_MS), STATUS_NOT_OWNER);
+    ASSERT_STATUS(acquire(fixture, alice, &held, "item:7", LEASE_MS / 2), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, bob, &other, LEASE_MS), STATUS_NOT_OWNER);
+    ASSERT_STATUS(acquire(fixture, bob, &other, "item:7", LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(extend(fixture, bob, &other, LEASE_MS), STATUS_NOT_OWNER);
     ASSERT_NUMBER(ttl_ms(fixture), <=, LEASE_MS / 2);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
-    assert_int_equal(extend(fixture, alice, &held, LEASE_MS), STATUS_NOT_OWNER);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, alice, &held, LEASE_MS), STATUS_NOT_OWNER);
     assert_false(server_has(fixture->server, "item:7"));
 }
 
@@ -131,15 +129,15 @@ static void test_extend__of_an_expired_lock_is_lost_and_creates_nothing(void **s
         struct rlock_acquire_options options = with_lease(kinds[i], LEASE_MS);
         struct call call = {0};
 
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                      STATUS_OK);
         server_pass_ms(fixture->server, LEASE_MS);
-        assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
+        ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
         assert_false(rlock_is_held(&call.lock));
         assert_false(server_has(fixture->server, "item:7"));
-        assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
-        assert_int_equal(release(fixture, client, &call), STATUS_LOST);
-        assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_NOT_OWNER);
+        ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
+        ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_NOT_OWNER);
         assert_int_equal(call.losses, 0);
     }
     rlock_client_stats(client, &stats);
@@ -154,14 +152,13 @@ static void test_extend__of_a_stolen_lock_is_lost_and_leaves_the_thief(void **st
     struct call first = {0}, second = {0};
     struct answer answer = {0};
 
-    assert_int_equal(acquire_watched(fixture, alice, &first, "item:7", LEASE_MS),
-                     STATUS_OK);
-    assert_int_equal(force(fixture, bob, &answer, "item:7"), STATUS_OK);
-    assert_int_equal(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_OK);
-    assert_int_equal(extend(fixture, alice, &first, 2 * LEASE_MS), STATUS_LOST);
+    ASSERT_STATUS(acquire_watched(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(force(fixture, bob, &answer, "item:7"), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, alice, &first, 2 * LEASE_MS), STATUS_LOST);
     assert_int_equal(first.losses, 0); /* the answer of the call tells it */
     ASSERT_NUMBER(ttl_ms(fixture), <=, LEASE_MS);
-    assert_int_equal(inspect(fixture, bob, &answer, "item:7"), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, bob, &answer, "item:7"), STATUS_OK);
     assert_true(answer.is_ours);
 }
 
@@ -173,13 +170,13 @@ static void test_extend__refuses_bad_leases_and_goes_on(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(extend(fixture, client, &call, leases_ms[i]), STATUS_INVALID);
+        ASSERT_STATUS(extend(fixture, client, &call, leases_ms[i]), STATUS_INVALID);
     assert_true(rlock_is_held(&call.lock));
     ASSERT_NUMBER(ttl_ms(fixture), <=, LEASE_MS);
-    assert_int_equal(extend(fixture, client, &call, RLOCK_LEASE_MS_MAX), STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &call, RLOCK_LEASE_MS_MAX), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_extend__beside_another_call_is_refused(void **state)
@@ -192,7 +189,7 @@ static void test_extend__beside_another_call_is_refused(void **state)
     call_extend(client, &call, LEASE_MS);
     rlock_flush(client);
     fixture_wait_answers(fixture, &call, 2);
-    assert_int_equal(call.statuses[0] + call.statuses[1], STATUS_NOT_OWNER);
+    ASSERT_STATUS(call.statuses[0] + call.statuses[1], STATUS_NOT_OWNER);
     assert_true(rlock_is_held(&call.lock));
     call.answers = 0;
     call_extend(client, &call, 2 * LEASE_MS);
@@ -202,9 +199,9 @@ static void test_extend__beside_another_call_is_refused(void **state)
     call_acquire(client, &call, "item:8", LEASE_MS);
     rlock_flush(client);
     fixture_wait_answers(fixture, &call, 3);
-    assert_int_equal(call.statuses[0], STATUS_NOT_OWNER);
-    assert_int_equal(call.statuses[1], STATUS_INVALID);
-    assert_int_equal(call.statuses[2], STATUS_OK);
+    ASSERT_STATUS(call.statuses[0], STATUS_NOT_OWNER);
+    ASSERT_STATUS(call.statuses[1], STATUS_INVALID);
+    ASSERT_STATUS(call.statuses[2], STATUS_OK);
     ASSERT_BETWEEN(ttl_ms(fixture), 3 * LEASE_MS / 2, 2 * LEASE_MS);
     assert_false(server_has(fixture->server, "item:8"));
 }
@@ -216,20 +213,19 @@ static void test_extend__watchdog_goes_on_with_the_new_lease(void **state)
     struct call call = {0};
     uint64_t renewed;
 
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
-    assert_int_equal(extend(fixture, client, &call, LEASE_MS / 2), STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS / 2), STATUS_OK);
     for (int i = 0; i < 6; i++)
         fixture_pass_renewal(fixture, client, LEASE_MS / 2, 1);
     ASSERT_BETWEEN(ttl_ms(fixture), 1, LEASE_MS / 2);
-    assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
     renewed = fixture_renewed(client);
     fixture_pass_ms(fixture, LEASE_MS / 5); /* more than a third of the shorter lease */
     fixture_run_for(fixture, 20);
     assert_int_equal(fixture_renewed(client), renewed);
     ASSERT_NUMBER(ttl_ms(fixture), >, LEASE_MS / 2);
     assert_int_equal(call.losses, 0);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 /** The renewal with the shorter lease is on its way, and the longer lease counts. */
@@ -240,8 +236,8 @@ static void test_extend__overtakes_a_renewal_under_way(void **state)
     struct call call = {0};
 
     for (int flush_scripts = 0; flush_scripts < 2; flush_scripts++) {
-        assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
+                      STATUS_OK);
         if (flush_scripts)
             server_do(fixture->server, "SCRIPT FLUSH");
         server_pause(fixture->server);
@@ -252,12 +248,12 @@ static void test_extend__overtakes_a_renewal_under_way(void **state)
         rlock_flush(client);
         server_resume(fixture->server);
         fixture_wait_answers(fixture, &call, 1);
-        assert_int_equal(call.status, STATUS_OK);
+        ASSERT_STATUS(call.status, STATUS_OK);
         fixture_run_for(fixture, 20);
         ASSERT_NUMBER(ttl_ms(fixture), >, LEASE_MS);
         ASSERT_NUMBER(safe_ms(&call), >, LEASE_MS);
         assert_int_equal(fixture_renewed(client), 0);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
         assert_int_equal(call.losses, 0);
     }
 }
@@ -267,8 +263,7 @@ static void release_while_extending(struct fixture *fixture, bool is_sent)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     call.answers = 0;
     call_extend(client, &call, 2 * LEASE_MS);
     if (is_sent)
@@ -277,8 +272,8 @@ static void release_while_extending(struct fixture *fixture, bool is_sent)
     assert_false(rlock_is_held(&call.lock));
     rlock_flush(client);
     fixture_wait_answers(fixture, &call, 2);
-    assert_int_equal(call.statuses[0], STATUS_CANCELLED);
-    assert_int_equal(call.statuses[1], STATUS_OK);
+    ASSERT_STATUS(call.statuses[0], STATUS_CANCELLED);
+    ASSERT_STATUS(call.statuses[1], STATUS_OK);
     assert_false(server_has(fixture->server, "item:7"));
     fixture_run_for(fixture, 20);
     assert_int_equal(call.answers, 2);
@@ -296,13 +291,13 @@ static void test_release__without_a_callback_while_an_extension_is_under_way(voi
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     call_extend(client, &call, 2 * LEASE_MS);
     rlock_flush(client);
     rlock_release(client, &call.lock, NULL, NULL);
     rlock_flush(client);
     fixture_wait_answers(fixture, &call, 2);
-    assert_int_equal(call.status, STATUS_CANCELLED);
+    ASSERT_STATUS(call.status, STATUS_CANCELLED);
     wait_gone(fixture);
 }
 
@@ -314,18 +309,18 @@ static void test_close__cancels_an_extension_under_way(void **state)
         struct rlock_client *client = fixture_client(fixture);
         struct call watched = {0}, call = {0};
 
-        assert_int_equal(acquire_watched(fixture, client, &watched, "item:8", LEASE_MS),
-                         STATUS_OK);
-        assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(acquire_watched(fixture, client, &watched, "item:8", LEASE_MS),
+                      STATUS_OK);
+        ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
         call_extend(client, &watched, LEASE_MS);
         call_extend(client, &call, LEASE_MS);
         if (is_sent)
             rlock_flush(client);
         fixture_close(fixture, client);
         assert_int_equal(watched.answers, 2);
-        assert_int_equal(watched.status, STATUS_CANCELLED);
+        ASSERT_STATUS(watched.status, STATUS_CANCELLED);
         assert_int_equal(call.answers, 2);
-        assert_int_equal(call.status, STATUS_CANCELLED);
+        ASSERT_STATUS(call.status, STATUS_CANCELLED);
         assert_false(rlock_is_held(&watched.lock));
         assert_true(server_has(fixture->server, "item:7")); /* left to their lease */
         assert_true(server_has(fixture->server, "item:8"));
@@ -339,8 +334,8 @@ static void test_extend__unanswered_leaves_the_earlier_deadline(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call longer = {0}, shorter = {0};
 
-    assert_int_equal(acquire(fixture, client, &longer, "item:8", LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &shorter, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &longer, "item:8", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &shorter, "item:7", LEASE_MS), STATUS_OK);
     server_pause(fixture->server);
     call_extend(client, &longer, 2 * LEASE_MS);
     call_extend(client, &shorter, LEASE_MS / 2);
@@ -349,15 +344,15 @@ static void test_extend__unanswered_leaves_the_earlier_deadline(void **state)
     fixture_wait_answers(fixture, &longer, 2);
     fixture_wait_answers(fixture, &shorter, 2);
     server_resume(fixture->server);
-    assert_int_equal(longer.status, STATUS_TIMEOUT);
-    assert_int_equal(shorter.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(longer.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(shorter.status, STATUS_TIMEOUT);
     assert_true(rlock_is_held(&longer.lock));
     assert_true(rlock_is_held(&shorter.lock));
     ASSERT_BETWEEN(safe_ms(&longer), LEASE_MS / 2, LEASE_MS);
     ASSERT_BETWEEN(safe_ms(&shorter), 1, LEASE_MS / 2);
     fixture_wait_up(fixture, client);
-    assert_int_equal(release(fixture, client, &longer), STATUS_OK);
-    assert_int_equal(release(fixture, client, &shorter), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &longer), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &shorter), STATUS_OK);
 }
 
 /** The lease may have been shortened: the watchdog renews it at once. */
@@ -367,15 +362,14 @@ static void test_extend__unanswered_is_renewed_at_once_by_the_watchdog(void **st
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     server_pause(fixture->server);
     call_extend(client, &call, LEASE_MS / 2);
     rlock_flush(client);
     fixture_pass_ms(fixture, TIMEOUT_MS + 1);
     fixture_wait_answers(fixture, &call, 2);
     server_resume(fixture->server);
-    assert_int_equal(call.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(call.status, STATUS_TIMEOUT);
     assert_true(rlock_is_held(&call.lock));
     fixture_wait_renewed(fixture, client, 1);
     for (int i = 0; i < 4; i++)
@@ -383,7 +377,7 @@ static void test_extend__unanswered_is_renewed_at_once_by_the_watchdog(void **st
     assert_true(rlock_is_held(&call.lock));
     ASSERT_NUMBER(safe_ms(&call), >, 0);
     assert_true(server_has(fixture->server, "item:7"));
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     assert_int_equal(call.losses, 0);
 }
 
@@ -397,15 +391,14 @@ static void test_extend__past_the_deadline_of_a_watched_lock_is_lost(void **stat
     struct call call = {0};
 
     fixture_wait_up(fixture, client);
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     server_pause(fixture->server);
     call_extend(client, &call, LEASE_MS);
     rlock_flush(client);
     fixture_pass_ms(fixture, LEASE_MS);
     fixture_wait_answers(fixture, &call, 2);
     server_resume(fixture->server);
-    assert_int_equal(call.status, STATUS_LOST);
+    ASSERT_STATUS(call.status, STATUS_LOST);
     assert_false(rlock_is_held(&call.lock));
     fixture_run_for(fixture, 20);
     assert_int_equal(call.answers, 2);
@@ -419,21 +412,21 @@ static void test_extend__refused_or_not_sent_stays_held(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 1");
-    assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_REFUSED);
+    ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_REFUSED);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "NOREPLICAS");
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 0");
     assert_true(rlock_is_held(&call.lock));
-    assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_OK);
     server_kill(fixture->server);
     fixture_wait_down(fixture, client);
-    assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_DOWN);
+    ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_DOWN);
     assert_true(rlock_is_held(&call.lock));
     ASSERT_NUMBER(safe_ms(&call), >, 0);
     server_restart(fixture->server);
     fixture_wait_up(fixture, client);
-    assert_int_equal(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
+    ASSERT_STATUS(extend(fixture, client, &call, LEASE_MS), STATUS_LOST);
 }
 
 int main(void)

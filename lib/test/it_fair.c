@@ -72,9 +72,9 @@ static void hand_over(struct fixture *fixture, struct rlock_client *client,
     int64_t fence = rlock_fence(&holder->lock);
 
     assert_int_equal(next->answers, 0);
-    assert_int_equal(release(fixture, client, holder), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, holder), STATUS_OK);
     fixture_wait_answers(fixture, next, 1);
-    assert_int_equal(next->status, STATUS_OK);
+    ASSERT_STATUS(next->status, STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&next->lock), >, fence);
 }
 
@@ -86,18 +86,17 @@ static void test_acquire__free_lock_is_held_and_leaves_no_queue(void **state)
     struct call first = {0}, second = {0};
     struct answer answer = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &patient), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &patient), STATUS_OK);
     assert_int_equal(server_int(fixture->server, "DBSIZE"), 2); /* and the counter */
-    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once),
-                     STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_BUSY);
     assert_false(server_has(fixture->server, "item:7:queue"));
-    assert_int_equal(inspect(fixture, alice, &answer, "item:7"), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, alice, &answer, "item:7"), STATUS_OK);
     assert_int_equal(answer.count, 1);
     assert_true(answer.is_ours);
     ASSERT_BETWEEN(answer.remaining_ms, LEASE_MS / 2, LEASE_MS);
-    assert_int_equal(inspect(fixture, bob, &answer, "item:7"), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, bob, &answer, "item:7"), STATUS_OK);
     assert_false(answer.is_ours);
-    assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &first), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -110,8 +109,8 @@ static void test_waiters__are_served_in_order_of_arrival(void **state)
 
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = fixture_client(fixture);
-    assert_int_equal(acquire_with(fixture, clients[2], &calls[0], "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, clients[2], &calls[0], "item:7", &patient),
+                  STATUS_OK);
     queue_up(fixture, clients, CLIENTS, &calls[1], WAITERS);
     hold_queue(fixture);
     for (int i = 1; i <= WAITERS; i++) {
@@ -119,8 +118,8 @@ static void test_waiters__are_served_in_order_of_arrival(void **state)
         for (int j = i + 1; j <= WAITERS; j++)
             assert_int_equal(calls[j].answers, 0);
     }
-    assert_int_equal(release(fixture, clients[(WAITERS - 1) % CLIENTS], &calls[WAITERS]),
-                     STATUS_OK);
+    ASSERT_STATUS(release(fixture, clients[(WAITERS - 1) % CLIENTS], &calls[WAITERS]),
+                  STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -136,7 +135,7 @@ static void on_turn(struct rlock *lock, enum status status, void *arg)
 {
     struct turn *turn = arg;
 
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     assert_int_equal(turn->number, *turn->served);
     ++*turn->served;
     rlock_release(turn->client, lock, NULL, NULL);
@@ -154,8 +153,8 @@ static void test_waiters__five_hundred_all_finish_once_in_order(void **state)
 
     for (int i = 0; i < FIXTURE_CLIENTS_MAX; i++)
         clients[i] = fixture_client(fixture);
-    assert_int_equal(acquire_with(fixture, clients[0], &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, clients[0], &holder, "item:7", &patient),
+                  STATUS_OK);
     fixture_hold_timers(fixture);
     for (unsigned i = 0; i < WAITERS; i++) {
         turns[i] = (struct turn){
@@ -167,7 +166,7 @@ static void test_waiters__five_hundred_all_finish_once_in_order(void **state)
         move_beats(fixture, HOUR_MS); /* nobody counts as dead on a busy machine */
     }
     assert_int_equal(served, 0);
-    assert_int_equal(release(fixture, clients[0], &holder), STATUS_OK);
+    ASSERT_STATUS(release(fixture, clients[0], &holder), STATUS_OK);
     fixture_wait_count(fixture, &served, WAITERS);
     fixture_run_for(fixture, 20); /* nobody is served twice */
     assert_int_equal(served, WAITERS);
@@ -187,7 +186,7 @@ static void test_waiters__of_one_batch_are_served_in_its_order(void **state)
         call_acquire_with(client, &calls[i], "item:7", &patient);
     rlock_flush(client);
     fixture_wait_answers(fixture, &calls[0], 1);
-    assert_int_equal(calls[0].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_OK);
     wait_queued(fixture, WAITERS);
     for (int i = 1; i <= WAITERS; i++)
         fixture_wait_asleep(fixture, client, &calls[i]);
@@ -197,7 +196,7 @@ static void test_waiters__of_one_batch_are_served_in_its_order(void **state)
         if (i < WAITERS)
             assert_int_equal(calls[i + 1].answers, 0);
     }
-    assert_int_equal(release(fixture, client, &calls[WAITERS]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &calls[WAITERS]), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -209,8 +208,7 @@ static void test_waiter__that_times_out_leaves_and_the_others_move_up(void **sta
     struct rlock_client *bob = fixture_client(fixture);
     struct call holder = {0}, head = {0}, middle = {0}, last = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &holder, "item:7", &patient), STATUS_OK);
     hasty.wait_ms = HOUR_MS;
     call_acquire_with(bob, &head, "item:7", &hasty);
     call_acquire_with(bob, &middle, "item:7", &patient);
@@ -222,7 +220,7 @@ static void test_waiter__that_times_out_leaves_and_the_others_move_up(void **sta
     assert_int_equal(head.answers, 0);
     fixture_pass_ms(fixture, 2 * WITHIN_MS);
     fixture_wait_answers(fixture, &head, 1);
-    assert_int_equal(head.status, STATUS_BUSY);
+    ASSERT_STATUS(head.status, STATUS_BUSY);
     fixture_wait_asleep(fixture, bob, &middle);
     fixture_wait_asleep(fixture, alice, &last);
     hold_queue(fixture);
@@ -230,7 +228,7 @@ static void test_waiter__that_times_out_leaves_and_the_others_move_up(void **sta
     hand_over(fixture, alice, &holder, &middle);
     assert_int_equal(last.answers, 0);
     hand_over(fixture, bob, &middle, &last);
-    assert_int_equal(release(fixture, alice, &last), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &last), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -242,23 +240,22 @@ static void test_waiter__cancelled_hands_its_turn_on(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call holder = {0}, calls[3] = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &holder, "item:7", &patient), STATUS_OK);
     queue_up(fixture, &bob, 1, calls, 3);
     for (int i = 0; i < 3; i++)
         fixture_wait_asleep(fixture, bob, &calls[i]);
     hold_queue(fixture);
     rlock_cancel(bob, &calls[1].lock);
     fixture_wait_answers(fixture, &calls[1], 1);
-    assert_int_equal(calls[1].status, STATUS_CANCELLED);
+    ASSERT_STATUS(calls[1].status, STATUS_CANCELLED);
     wait_queued(fixture, 2);
     (void)server_int(fixture->server, "DEL item:7"); /* without a message */
     rlock_cancel(bob, &calls[0].lock);
     fixture_wait_answers(fixture, &calls[2], 1);
-    assert_int_equal(calls[0].status, STATUS_CANCELLED);
-    assert_int_equal(calls[2].status, STATUS_OK);
-    assert_int_equal(release(fixture, alice, &holder), STATUS_LOST);
-    assert_int_equal(release(fixture, bob, &calls[2]), STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_CANCELLED);
+    ASSERT_STATUS(calls[2].status, STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &holder), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, bob, &calls[2]), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -269,18 +266,17 @@ static void test_waiters__of_a_client_that_is_closed_leave(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call holder = {0}, gone[2] = {0}, last = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &holder, "item:7", &patient), STATUS_OK);
     queue_up(fixture, &bob, 1, gone, 2);
     queue_up(fixture, &alice, 1, &last, 1);
     fixture_wait_asleep(fixture, alice, &last);
     hold_queue(fixture);
     fixture_close(fixture, bob);
-    assert_int_equal(gone[0].status, STATUS_CANCELLED);
-    assert_int_equal(gone[1].status, STATUS_CANCELLED);
+    ASSERT_STATUS(gone[0].status, STATUS_CANCELLED);
+    ASSERT_STATUS(gone[1].status, STATUS_CANCELLED);
     wait_queued(fixture, 1);
     hand_over(fixture, alice, &holder, &last);
-    assert_int_equal(release(fixture, alice, &last), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &last), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -343,18 +339,17 @@ static void test_waiter__killed_as_head_is_passed_over(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call holder = {0}, next = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &holder, "item:7", &patient), STATUS_OK);
     go_on(&process);
     wait_queued(fixture, 1);
     queue_up(fixture, &client, 1, &next, 1);
     end_process(&process);
-    assert_int_equal(release(fixture, client, &holder), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &holder), STATUS_OK);
     move_beats(fixture, -PATIENCE_MS);
     fixture_pass_ms(fixture, BEAT_MS);
     fixture_wait_answers(fixture, &next, 1);
-    assert_int_equal(next.status, STATUS_OK);
-    assert_int_equal(release(fixture, client, &next), STATUS_OK);
+    ASSERT_STATUS(next.status, STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &next), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -368,8 +363,7 @@ static void test_waiters__keep_their_order_while_the_server_stands_still(void **
 
     for (int i = 0; i < WAITERS; i++)
         clients[i] = fixture_client(fixture);
-    assert_int_equal(acquire_with(fixture, owner, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, owner, &holder, "item:7", &patient), STATUS_OK);
     queue_up(fixture, clients, WAITERS, calls, WAITERS);
     server_do(fixture->server, "CLIENT PAUSE %d ALL", STALL_MS);
     fixture_run_for(fixture, STALL_MS);
@@ -379,8 +373,7 @@ static void test_waiters__keep_their_order_while_the_server_stands_still(void **
         for (int j = i + 1; j < WAITERS; j++)
             assert_int_equal(calls[j].answers, 0);
     }
-    assert_int_equal(release(fixture, clients[WAITERS - 1], &calls[WAITERS - 1]),
-                     STATUS_OK);
+    ASSERT_STATUS(release(fixture, clients[WAITERS - 1], &calls[WAITERS - 1]), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -391,8 +384,7 @@ static void test_waiter__killed_in_the_middle_is_passed_over(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call holder = {0}, first = {0}, last = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &holder, "item:7", &patient), STATUS_OK);
     queue_up(fixture, &client, 1, &first, 1);
     go_on(&process);
     wait_queued(fixture, 2);
@@ -404,7 +396,7 @@ static void test_waiter__killed_in_the_middle_is_passed_over(void **state)
     fixture_wait_asleep(fixture, client, &last);
     fixture_hold_timers(fixture);
     hand_over(fixture, client, &first, &last);
-    assert_int_equal(release(fixture, client, &last), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &last), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -429,12 +421,11 @@ static void test_waiter__behind_the_dead_gets_in_when_their_patience_ends(void *
     struct rlock_client *client = fixture_client(fixture);
     struct call holder = {0}, next = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &holder, "item:7", &patient), STATUS_OK);
     queue_dead(fixture, "dead:1");
     queue_dead(fixture, "dead:2");
     move_beats(fixture, HOUR_MS);
-    assert_int_equal(release(fixture, client, &holder), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &holder), STATUS_OK);
     call_wait(client, &next, "item:7", &patient);
     fixture_wait_asleep(fixture, client, &next);
     for (int i = 0; i < 5; i++) {
@@ -445,8 +436,8 @@ static void test_waiter__behind_the_dead_gets_in_when_their_patience_ends(void *
     fixture_pass_ms(fixture, BEAT_MS);
     assert_tries(&next);
     fixture_wait_answers(fixture, &next, 1);
-    assert_int_equal(next.status, STATUS_OK);
-    assert_int_equal(release(fixture, client, &next), STATUS_OK);
+    ASSERT_STATUS(next.status, STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &next), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -468,8 +459,7 @@ static void test_waiter__counts_as_alive_for_three_heartbeats(void **state)
     redisReply *beat;
     long long alive_until_ms, before_ms;
 
-    assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &holder, "item:7", &patient), STATUS_OK);
     before_ms = server_ms(fixture);
     queue_dead(fixture, "dead:1");
     beat = server_command(fixture->server, "ZSCORE item:7:beats dead:1");
@@ -485,22 +475,19 @@ static void test_try__does_not_overtake_a_queue(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call holder = {0}, call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &holder, "item:7", &patient), STATUS_OK);
     queue_dead(fixture, "other:1");
     move_beats(fixture, HOUR_MS);
-    assert_int_equal(release(fixture, client, &holder), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &holder), STATUS_OK);
     assert_false(server_has(fixture->server, "item:7"));
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
-                     STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_BUSY);
     assert_false(server_has(fixture->server, "item:7"));
     assert_int_equal(server_int(fixture->server, "ZCARD item:7:queue"), 1);
     assert_int_equal(server_int(fixture->server, "ZCARD item:7:beats"), 2);
     /* until the other counts as dead */
     move_beats(fixture, -HOUR_MS - PATIENCE_MS);
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
-                     STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -523,8 +510,8 @@ static void wait_with_wrong_clock(struct fixture *fixture, int64_t shift_us)
     clock_shift_us(shift_us);
     clients[0] = fixture_client(fixture);
     clients[1] = fixture_client(fixture);
-    assert_int_equal(acquire_with(fixture, clients[0], &calls[0], "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, clients[0], &calls[0], "item:7", &patient),
+                  STATUS_OK);
     queue_up(fixture, clients, 2, &calls[1], 2);
     for (int i = 0; i < 3; i++) {
         move_beats(fixture, HOUR_MS);
@@ -537,7 +524,7 @@ static void wait_with_wrong_clock(struct fixture *fixture, int64_t shift_us)
     hand_over(fixture, clients[0], &calls[0], &calls[1]);
     assert_int_equal(calls[2].answers, 0);
     hand_over(fixture, clients[0], &calls[1], &calls[2]);
-    assert_int_equal(release(fixture, clients[1], &calls[2]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, clients[1], &calls[2]), STATUS_OK);
     assert_nothing_left(fixture);
     fixture_close(fixture, clients[0]);
     fixture_close(fixture, clients[1]);
@@ -558,8 +545,7 @@ static void test_expiry__wakes_the_head(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call holder = {0}, calls[2] = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &holder, "item:7", &patient), STATUS_OK);
     queue_up(fixture, &bob, 1, calls, 2);
     assert_int_equal(server_int(fixture->server, "PEXPIRE item:7 %d", LEFT_MS), 1);
     fixture_pass_ms(fixture, BEAT_MS); /* they see how much is left */
@@ -570,13 +556,13 @@ static void test_expiry__wakes_the_head(void **state)
     fixture_pass_ms(fixture, LEFT_MS + 20);
     assert_tries(&calls[0]);
     fixture_wait_answers(fixture, &calls[0], 1);
-    assert_int_equal(calls[0].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_OK);
     fixture_pass_ms(fixture, BEAT_MS);
     fixture_wait_asleep(fixture, bob, &calls[1]);
-    assert_int_equal(release(fixture, alice, &holder), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, alice, &holder), STATUS_LOST);
     hold_queue(fixture);
     hand_over(fixture, bob, &calls[0], &calls[1]);
-    assert_int_equal(release(fixture, bob, &calls[1]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &calls[1]), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -588,20 +574,19 @@ static void test_force_release__wakes_the_head_alone(void **state)
     struct call holder = {0}, calls[2] = {0};
     struct answer answer = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &holder, "item:7", &patient), STATUS_OK);
     queue_up(fixture, &bob, 1, calls, 2);
     for (int i = 0; i < 2; i++)
         fixture_wait_asleep(fixture, bob, &calls[i]);
     hold_queue(fixture);
-    assert_int_equal(force(fixture, alice, &answer, "item:7"), STATUS_OK);
+    ASSERT_STATUS(force(fixture, alice, &answer, "item:7"), STATUS_OK);
     fixture_wait_answers(fixture, &calls[0], 1);
-    assert_int_equal(calls[0].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_OK);
     fixture_run_for(fixture, 20);
     assert_int_equal(calls[1].answers, 0);
-    assert_int_equal(release(fixture, alice, &holder), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, alice, &holder), STATUS_LOST);
     hand_over(fixture, bob, &calls[0], &calls[1]);
-    assert_int_equal(release(fixture, bob, &calls[1]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &calls[1]), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -613,21 +598,20 @@ static void test_waiter__is_served_though_its_subscription_was_cut(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call holder = {0}, calls[2] = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &holder, "item:7", &patient),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &holder, "item:7", &patient), STATUS_OK);
     queue_up(fixture, &bob, 1, calls, 2);
     for (int i = 0; i < 2; i++)
         fixture_wait_asleep(fixture, bob, &calls[i]);
     move_beats(fixture, HOUR_MS);
     (void)server_int(fixture->server, "CLIENT KILL TYPE pubsub");
-    assert_int_equal(release(fixture, alice, &holder), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &holder), STATUS_OK);
     fixture_pass_ms(fixture, BEAT_MS);
     fixture_wait_answers(fixture, &calls[0], 1);
-    assert_int_equal(calls[0].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_OK);
     assert_int_equal(calls[1].answers, 0);
-    assert_int_equal(release(fixture, bob, &calls[0]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &calls[0]), STATUS_OK);
     fixture_wait_answers(fixture, &calls[1], 1);
-    assert_int_equal(calls[1].status, STATUS_OK);
+    ASSERT_STATUS(calls[1].status, STATUS_OK);
 }
 
 static void test_watchdog__holds_a_fair_lock_past_its_lease(void **state)
@@ -638,8 +622,7 @@ static void test_watchdog__holds_a_fair_lock_past_its_lease(void **state)
     struct call holder = {0}, next = {0};
 
     watched.watchdog = true;
-    assert_int_equal(acquire_with(fixture, client, &holder, "item:7", &watched),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &holder, "item:7", &watched), STATUS_OK);
     queue_up(fixture, &client, 1, &next, 1);
     for (unsigned i = 1; i <= 6; i++) {
         fixture_pass_ms(fixture, LEASE_MS / 3 + 1);
@@ -649,7 +632,7 @@ static void test_watchdog__holds_a_fair_lock_past_its_lease(void **state)
     fixture_wait_asleep(fixture, client, &next);
     hold_queue(fixture);
     hand_over(fixture, client, &holder, &next);
-    assert_int_equal(release(fixture, client, &next), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &next), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -663,22 +646,20 @@ test_release__after_a_restart_is_lost_and_the_next_lock_is_renewed(void **state)
     int64_t fence;
 
     watched.watchdog = true;
-    assert_int_equal(acquire(fixture, client, &second, "item:8", LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire_with(fixture, client, &first, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &second, "item:8", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &first, "item:7", &try_once), STATUS_OK);
     fence = rlock_fence(&first.lock);
     server_kill(fixture->server);
     fixture_wait_down(fixture, client);
     server_restart(fixture->server);
     fixture_wait_up(fixture, client);
-    assert_int_equal(release(fixture, client, &first), STATUS_LOST);
-    assert_int_equal(acquire_with(fixture, client, &first, "item:7", &watched),
-                     STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &first), STATUS_LOST);
+    ASSERT_STATUS(acquire_with(fixture, client, &first, "item:7", &watched), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&first.lock), >, fence);
     for (int i = 0; i < 4; i++)
         fixture_pass_renewal(fixture, client, LEASE_MS, 1);
     assert_int_equal(first.losses, 0);
-    assert_int_equal(release(fixture, client, &first), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &first), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -709,8 +690,8 @@ static void test_holder__killed_leaves_the_lock_to_the_head_within_its_lease(voi
     (void)server_int(fixture->server, "DEL item:7"); /* its lease ends */
     fixture_pass_ms(fixture, BEAT_MS);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     assert_nothing_left(fixture);
 }
 

@@ -84,7 +84,7 @@ static enum status wanted_status(const struct trial *trial)
 
 static void acquire_with_fault(struct trial *trial)
 {
-    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), wanted_status(trial));
+    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), wanted_status(trial));
     alice_recovers(trial);
     trial_let_go(trial);
     if (trial->fault->fault == PROXY_CUT_ASTRAY)
@@ -92,7 +92,7 @@ static void acquire_with_fault(struct trial *trial)
     if (trial->fault->fault == PROXY_HOLD_UNSENT)
         assert_int_equal(trial_has_lock(trial), trial->test->waits);
     if (wanted_status(trial) == STATUS_OK)
-        assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+        ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
     bob_gets_it(trial);
     trial_assert_stats(trial);
 }
@@ -134,9 +134,9 @@ static void trial_acquire_with_body(struct trial *trial)
 static void trial_release(struct trial *trial)
 {
     alice_opens(trial);
-    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
     trial_strike(trial);
-    assert_int_equal(alice_releases(trial, &trial->hers), trial->fault->status);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), trial->fault->status);
     alice_recovers(trial);
     bob_gets_it(trial);
     trial_let_go(trial);
@@ -152,8 +152,8 @@ static void one_grant_is_left(struct trial *trial)
 
     assert_string_equal(count->str, "1");
     freeReplyObject(count);
-    assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
-    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(bob_tries(trial, LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
     assert_false(trial_has_lock(trial));
     bob_gets_it(trial);
     trial_assert_stats(trial);
@@ -162,10 +162,10 @@ static void one_grant_is_left(struct trial *trial)
 static void trial_nested_release(struct trial *trial)
 {
     alice_opens(trial);
-    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
-    assert_int_equal(alice_acquires(trial, &trial->inner, NAME), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->inner, NAME), STATUS_OK);
     trial_strike(trial);
-    assert_int_equal(alice_releases(trial, &trial->inner), trial->fault->status);
+    ASSERT_STATUS(alice_releases(trial, &trial->inner), trial->fault->status);
     alice_recovers(trial);
     trial_let_go(trial);
     one_grant_is_left(trial);
@@ -189,15 +189,15 @@ static bool has_two_grants(void *arg)
 static void trial_nested_acquire(struct trial *trial)
 {
     alice_opens(trial);
-    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
     trial_strike(trial);
-    assert_int_equal(alice_acquires(trial, &trial->inner, NAME), trial->fault->status);
+    ASSERT_STATUS(alice_acquires(trial, &trial->inner, NAME), trial->fault->status);
     alice_recovers(trial);
     trial_let_go(trial);
     if (trial->fault->fault == PROXY_CUT_ASTRAY)
         AWAIT(trial, has_two_grants, trial);
     if (trial->fault->status == STATUS_OK)
-        assert_int_equal(alice_releases(trial, &trial->inner), STATUS_OK);
+        ASSERT_STATUS(alice_releases(trial, &trial->inner), STATUS_OK);
     AWAIT(trial, has_one_grant, trial);
     one_grant_is_left(trial);
 }
@@ -211,7 +211,7 @@ static void alice_acquires_watched(struct trial *trial)
     options.watchdog = true;
     options.lease_ms = LEASE_MS;
     call_acquire_with(trial->alice, &trial->hers, NAME, &options);
-    assert_int_equal(alice_tried(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(alice_tried(trial, &trial->hers), STATUS_OK);
 }
 
 static bool has_renewed_thrice(void *arg)
@@ -228,9 +228,9 @@ static void trial_renew(struct trial *trial)
     AWAIT(trial, has_renewed_thrice, trial->alice);
     assert_int_equal(trial->hers.losses, 0);
     ASSERT_NUMBER(rlock_safe_for_us(&trial->hers.lock, clock_mono_us()), >, 0);
-    assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(bob_tries(trial, LEASE_MS), STATUS_BUSY);
     alice_recovers(trial);
-    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
     trial_let_go(trial);
     assert_false(trial_has_lock(trial));
     bob_gets_it(trial);
@@ -262,7 +262,7 @@ static void trial_renew_in_vain(struct trial *trial)
     trial_let_go(trial);
     bob_gets_it(trial);
     assert_int_equal(trial->hers.losses, 1);
-    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_LOST);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_LOST);
     trial_assert_stats(trial);
 }
 
@@ -277,13 +277,13 @@ static void trial_extend(struct trial *trial)
     before_us = safe_until_us(trial);
     trial_strike(trial);
     call_extend(trial->alice, &trial->hers, 3 * LEASE_MS);
-    assert_int_equal(alice_next_answer(trial, &trial->hers), trial->fault->status);
+    ASSERT_STATUS(alice_next_answer(trial, &trial->hers), trial->fault->status);
     assert_true(rlock_is_held(&trial->hers.lock));
     assert_int_equal(safe_until_us(trial) > before_us + LEASE_MS * 1000LL, is_ok);
     alice_recovers(trial);
     trial_let_go(trial);
-    assert_int_equal(bob_tries(trial, LEASE_MS), STATUS_BUSY);
-    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(bob_tries(trial, LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
     bob_gets_it(trial);
     trial_assert_stats(trial);
 }
@@ -294,9 +294,9 @@ static void trial_extend(struct trial *trial)
 static void alice_draws_a_new_fence(struct trial *trial)
 {
     alice_recovers(trial);
-    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&trial->hers.lock), >, INT64_C(1000000000000000));
-    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
     trial_let_go(trial);
     bob_gets_it(trial);
     trial_assert_stats(trial);
@@ -340,7 +340,7 @@ static void alice_begins_to_wait(struct trial *trial)
 {
     struct rlock_acquire_options options = trial_options(trial);
 
-    assert_int_equal(bob_tries(trial, RLOCK_LEASE_MS_MAX), STATUS_OK);
+    ASSERT_STATUS(bob_tries(trial, RLOCK_LEASE_MS_MAX), STATUS_OK);
     call_acquire_with(trial->alice, &trial->hers, NAME, &options);
     rlock_flush(trial->alice);
 }
@@ -365,8 +365,8 @@ static enum status bob_hands_over(struct trial *trial)
 static void alice_waits_and_gets_it(struct trial *trial)
 {
     alice_waits(trial);
-    assert_int_equal(bob_hands_over(trial), STATUS_OK);
-    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(bob_hands_over(trial), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
 }
 
 static bool has_no_subscriber(void *arg)
@@ -397,8 +397,8 @@ static void trial_subscribe(struct trial *trial)
     trial_strike(trial);
     alice_begins_to_wait(trial);
     trial_await(trial, &trial->proxy->faults, 1);
-    assert_int_equal(bob_hands_over(trial), STATUS_OK);
-    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(bob_hands_over(trial), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
     subscription_recovers(trial);
 }
 
@@ -416,8 +416,8 @@ static void trial_message(struct trial *trial)
     alice_opens(trial);
     alice_waits(trial);
     trial_strike(trial);
-    assert_int_equal(bob_hands_over(trial), STATUS_OK);
-    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(bob_hands_over(trial), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
     subscription_recovers(trial);
 }
 
@@ -427,9 +427,9 @@ static void trial_woken(struct trial *trial)
     alice_opens(trial);
     alice_waits(trial);
     trial_strike(trial);
-    assert_int_equal(bob_hands_over(trial), STATUS_OK);
+    ASSERT_STATUS(bob_hands_over(trial), STATUS_OK);
     alice_recovers(trial);
-    assert_int_equal(alice_releases(trial, &trial->hers), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &trial->hers), STATUS_OK);
     trial_let_go(trial);
     bob_gets_it(trial);
     AWAIT(trial, has_no_subscriber, trial);
@@ -489,8 +489,8 @@ static void trial_acquire_two(struct trial *trial)
 static void trial_release_two(struct trial *trial)
 {
     alice_opens(trial);
-    assert_int_equal(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
-    assert_int_equal(alice_acquires(trial, &trial->inner, OTHER), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->hers, NAME), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &trial->inner, OTHER), STATUS_OK);
     steal(trial);
     trial_strike(trial);
     call_release(trial->alice, &trial->hers);
@@ -509,7 +509,7 @@ static void alice_acquires_watched_beside(struct trial *trial)
     options.watchdog = true;
     options.lease_ms = LEASE_MS + 1; /* renewed by another call */
     call_acquire_with(trial->alice, &trial->inner, OTHER, &options);
-    assert_int_equal(alice_tried(trial, &trial->inner), STATUS_OK);
+    ASSERT_STATUS(alice_tried(trial, &trial->inner), STATUS_OK);
 }
 
 /** A lock does not count as renewed because another was. */

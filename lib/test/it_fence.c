@@ -23,13 +23,13 @@ static void test_rlock_acquire__never_hands_out_a_smaller_fence(void **state)
         struct call call = {0};
         int64_t before;
 
-        assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
         before = rlock_fence(&call.lock);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
         lower(fixture);
-        assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
         ASSERT_NUMBER(rlock_fence(&call.lock), >, before);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
         assert_false(server_has(fixture->server, NAME)); /* nor an earlier grant */
     }
 }
@@ -44,9 +44,9 @@ static void test_rlock_acquire__of_many_locks_after_the_counter_was_lowered(void
     char name[24];
 
     memset(calls, 0, sizeof(calls));
-    assert_int_equal(acquire(fixture, client, &calls[0], "a", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &calls[0], "a", LEASE_MS), STATUS_OK);
     before = rlock_fence(&calls[0].lock);
-    assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &calls[0]), STATUS_OK);
     lower(fixture);
     for (int i = 0; i < LOCKS; i++) {
         snprintf(name, sizeof(name), "item:%d", i);
@@ -56,7 +56,7 @@ static void test_rlock_acquire__of_many_locks_after_the_counter_was_lowered(void
     rlock_flush(client);
     for (int i = 0; i < LOCKS; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_OK);
+        ASSERT_STATUS(calls[i].status, STATUS_OK);
         ASSERT_NUMBER(rlock_fence(&calls[i].lock), >, before);
     }
     assert_int_equal(server_int(fixture->server, "DBSIZE"), LOCKS + 1);
@@ -72,16 +72,16 @@ static void test_rlock_acquire__of_a_waiter_after_the_counter_was_lowered(void *
         struct call held = {0}, waiter = {0};
 
         options.holder = 0;
-        assert_int_equal(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
         options.holder = 1;
         call_wait(client, &waiter, NAME, &options);
         call_rest(fixture, &waiter);
         lower(fixture);
-        assert_int_equal(release(fixture, client, &held), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
         fixture_wait_answers(fixture, &waiter, 1);
-        assert_int_equal(waiter.status, STATUS_OK);
+        ASSERT_STATUS(waiter.status, STATUS_OK);
         ASSERT_NUMBER(rlock_fence(&waiter.lock), >, rlock_fence(&held.lock));
-        assert_int_equal(release(fixture, client, &waiter), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &waiter), STATUS_OK);
     }
 }
 
@@ -93,12 +93,12 @@ static void test_rlock_acquire__nested_keeps_the_fence_of_the_first(void **state
     struct rlock_acquire_options options = {.kind = &rlock_reentrant};
     struct call outer = {0}, inner = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &outer, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &outer, NAME, &options), STATUS_OK);
     lower(fixture);
-    assert_int_equal(acquire_with(fixture, client, &inner, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &inner, NAME, &options), STATUS_OK);
     assert_int_equal(rlock_fence(&inner.lock), rlock_fence(&outer.lock));
-    assert_int_equal(release(fixture, client, &inner), STATUS_OK);
-    assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &inner), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &outer), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
 }
 
@@ -115,14 +115,14 @@ static void test_rlock_raise_fences__raises_above_a_fence_of_another(void **stat
     struct call call = {0};
 
     rlock_raise_fences(client, newest);
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&call.lock), >, newest);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     lower(fixture);
     rlock_raise_fences(client, 0);
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&call.lock), >, newest);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 /* -- a counter that is unusable -- */
@@ -151,10 +151,10 @@ static void assert_acquires(struct fixture *fixture, struct rlock_client *client
     struct rlock_acquire_options options = waiting(kind, 0, 0);
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&call.lock), >, before);
     ASSERT_NUMBER(rlock_fence(&call.lock), <=, server_clock_us(fixture));
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_rlock_acquire__begins_an_unusable_counter_anew(void **state)
@@ -216,14 +216,14 @@ static void test_rlock_acquire__keeps_a_counter_that_is_decades_ahead(void **sta
 
     server_do(fixture->server, "SET lock:fence %lld", newest);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
         assert_int_equal(rlock_fence(&call.lock), newest + 1 + i);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     }
     client = fixture_client(fixture);
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
     assert_int_equal(rlock_fence(&call.lock), newest + 4);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_rlock_raise_fences__ignores_a_fence_that_no_counter_reaches(void **state)

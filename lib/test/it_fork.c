@@ -58,10 +58,10 @@ static void test_rlock_acquire__is_invalid_in_a_child(void **state)
 
     shared_open(&shared, *state);
     in_child(acquires_nothing, &shared);
-    assert_int_equal(acquire(*state, shared.client, &shared.held, NAME, LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire(*state, shared.client, &shared.held, NAME, LEASE_MS),
+                  STATUS_OK);
     in_child(acquires_nothing, &shared);
-    assert_int_equal(release(*state, shared.client, &shared.held), STATUS_OK);
+    ASSERT_STATUS(release(*state, shared.client, &shared.held), STATUS_OK);
 }
 
 static void fork_on_forced(enum status status, void *arg)
@@ -93,11 +93,11 @@ static void test_rlock_release__leaves_the_lock_of_the_parent(void **state)
     struct shared shared;
 
     shared_open(&shared, fixture);
-    assert_int_equal(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
+                  STATUS_OK);
     in_child(releases_nothing, &shared);
     assert_true(server_has(fixture->server, NAME));
-    assert_int_equal(release(fixture, shared.client, &shared.held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, shared.client, &shared.held), STATUS_OK);
 }
 
 static void fork_on_closed(void *arg)
@@ -121,8 +121,8 @@ static void test_rlock_client_close__in_a_child_leaves_the_parent_connected(void
 
     shared_open(&shared, fixture);
     in_child(closes_nothing, &shared);
-    assert_int_equal(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, shared.client, &shared.held, NAME, LEASE_MS),
+                  STATUS_OK);
     rlock_client_stats(shared.client, &stats);
     assert_int_equal(stats.reconnects, 0);
 }
@@ -156,8 +156,8 @@ static void test_watchdog__does_not_renew_in_a_child(void **state)
     static struct shared shared; /* the client is closed after the test */
 
     shared_open(&shared, fixture);
-    assert_int_equal(acquire_watched(fixture, shared.client, &shared.held, NAME, 600),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, shared.client, &shared.held, NAME, 600),
+                  STATUS_OK);
     commands = server_calls(fixture->server, "evalsha");
     in_child(runs_the_loop, &shared); /* meanwhile the parent does not run it */
     assert_int_equal(server_calls(fixture->server, "evalsha"), commands);
@@ -183,8 +183,8 @@ static void test_rlock_client_open__works_in_a_child(void **state)
     struct shared shared;
 
     shared_open(&shared, *state);
-    assert_int_equal(acquire(*state, shared.client, &shared.held, NAME, LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire(*state, shared.client, &shared.held, NAME, LEASE_MS),
+                  STATUS_OK);
     in_child(opens_its_own, &shared);
 }
 
@@ -245,14 +245,14 @@ static void test_rlock_group_acquire__is_invalid_in_a_child(void **state)
     enum status status = STATUS_CANCELLED;
 
     shared_open(&shared, fixture);
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_group_create(
             &(struct rlock_member){.client = shared.client, .name = "a", .name_len = 1},
             1, RLOCK_GROUP_ALL, &shared.group, NULL),
         STATUS_OK);
     rlock_group_acquire(shared.group, &options, fork_on_group, &status);
     FIXTURE_AWAIT(fixture, has_status, &status);
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     in_child(uses_no_group, &shared);
     assert_true(server_has(fixture->server, "a"));
     assert_true(rlock_group_is_held(shared.group));
@@ -288,9 +288,9 @@ static void test_rlock_sync_acquire__is_invalid_in_a_child(void **state)
     struct rlock lock = {0};
 
     in_child(uses_no_sync, fixture);
-    assert_int_equal(sync_acquire(fixture, &lock, NAME, 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, NAME, 0), STATUS_OK);
     in_child(uses_no_sync, fixture);
-    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
 }
 
 static void test_rlock_sync_close__in_a_child_leaves_the_parent_connected(void **state)
@@ -300,8 +300,8 @@ static void test_rlock_sync_close__in_a_child_leaves_the_parent_connected(void *
     struct rlock lock = {0};
 
     in_child(closes_no_sync, fixture);
-    assert_int_equal(sync_acquire(fixture, &lock, NAME, 0), STATUS_OK);
-    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, NAME, 0), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
     rlock_sync_stats(fixture->sync, fixture->client, &stats);
     assert_int_equal(stats.reconnects, 0);
 }

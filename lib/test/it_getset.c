@@ -33,20 +33,19 @@ static void test_acquire__writes_the_time_of_its_end(void **state)
     struct answer answer = {0};
     int64_t begin_ms = clock_real_us() / 1000;
 
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&call.lock), >, 0);
     ASSERT_BETWEEN(value(fixture), begin_ms + LEASE_MS,
                    clock_real_us() / 1000 + LEASE_MS + 1);
     assert_int_equal(server_int(fixture->server, "PTTL item:7"), -1);
     ASSERT_BETWEEN(rlock_safe_for_us(&call.lock, clock_mono_us()), LEASE_MS * 500LL,
                    LEASE_MS * 990LL);
-    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
     assert_int_equal(strtoll(answer.owner, NULL, 10), value(fixture));
     assert_int_equal(answer.remaining_ms, -1);
     assert_int_equal(answer.count, 1);
     assert_false(answer.is_ours); /* a time does not name an owner */
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     assert_false(server_has(fixture->server, "item:7"));
 }
 
@@ -58,18 +57,16 @@ static void test_acquire__held_by_another_is_busy_and_untouched(void **state)
     struct call first = {0}, second = {0};
     long long before;
 
-    assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &try_once), STATUS_OK);
     before = value(fixture);
-    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once),
-                     STATUS_BUSY);
-    assert_int_equal(acquire_with(fixture, alice, &second, "item:7", &try_once),
-                     STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, alice, &second, "item:7", &try_once),
+                  STATUS_BUSY);
     assert_int_equal(value(fixture), before);
-    assert_int_equal(release(fixture, alice, &first), STATUS_OK);
-    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &first), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&second.lock), >, rlock_fence(&first.lock));
-    assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
 }
 
 static void test_acquire__takes_over_what_has_ended_by_our_clock(void **state)
@@ -81,20 +78,18 @@ static void test_acquire__takes_over_what_has_ended_by_our_clock(void **state)
     int64_t fence;
     long long before;
 
-    assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &try_once), STATUS_OK);
     fence = rlock_fence(&first.lock);
     fixture_pass_ms(fixture, LEASE_MS / 2);
-    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once),
-                     STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_BUSY);
     fixture_pass_ms(fixture, LEASE_MS / 2 + 100);
     ASSERT_NUMBER(rlock_safe_for_us(&first.lock, clock_mono_us()), <, 0);
-    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &try_once), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&second.lock), >, fence);
     before = value(fixture);
-    assert_int_equal(release(fixture, alice, &first), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, alice, &first), STATUS_LOST);
     assert_int_equal(value(fixture), before);
-    assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
 }
 
 static void test_acquire__takes_over_what_a_dead_program_left(void **state)
@@ -105,14 +100,12 @@ static void test_acquire__takes_over_what_a_dead_program_left(void **state)
     long long real_ms = clock_real_us() / 1000;
 
     server_do(fixture->server, "SET item:7 %lld", real_ms + LEASE_MS);
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
-                     STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_BUSY);
     assert_int_equal(value(fixture), real_ms + LEASE_MS);
     server_do(fixture->server, "SET item:7 %lld", real_ms - 1);
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
     ASSERT_NUMBER(value(fixture), >, real_ms);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_acquire__leaves_a_string_that_is_no_time(void **state)
@@ -129,8 +122,8 @@ static void test_acquire__leaves_a_string_that_is_no_time(void **state)
     waiting.wait_ms = RLOCK_WAIT_FOREVER;
     for (size_t i = 0; i < sizeof(strings) / sizeof(*strings); i++) {
         server_do(fixture->server, "SET item:7 %s", strings[i]);
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &waiting),
-                         STATUS_REFUSED); /* there is nothing to wait for */
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &waiting),
+                      STATUS_REFUSED); /* there is nothing to wait for */
         ASSERT_CONTAINS(rlock_client_why(client)->text, "no lock of this kind");
         found = server_command(fixture->server, "GET item:7");
         assert_string_equal(found->str, strings[i]);
@@ -147,16 +140,15 @@ static void test_getset__has_no_watchdog_and_no_extension(void **state)
     long long before;
 
     watched.watchdog = true;
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &watched),
-                     STATUS_INVALID);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &watched),
+                  STATUS_INVALID);
     assert_false(server_has(fixture->server, "item:7"));
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
     before = value(fixture);
-    assert_int_equal(extend(fixture, client, &call, 2 * LEASE_MS), STATUS_INVALID);
+    ASSERT_STATUS(extend(fixture, client, &call, 2 * LEASE_MS), STATUS_INVALID);
     assert_true(rlock_is_held(&call.lock));
     assert_int_equal(value(fixture), before);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_wait__spins_within_its_bounds(void **state)
@@ -166,15 +158,14 @@ static void test_wait__spins_within_its_bounds(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call held = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &held, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &held, "item:7", &try_once), STATUS_OK);
     options.wait_ms = RLOCK_WAIT_FOREVER;
     options.spin_min_ms = options.spin_max_ms = 40;
     assert_spins(fixture, client, &options, 20, 40);
     options.spin_min_ms = options.spin_max_ms = 0; /* 1 to 100 ms, doubled each time */
     assert_spins(fixture, client, &options, 1, 100);
     assert_int_equal(server_calls(fixture->server, "subscribe"), 0);
-    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
 }
 
 static void begin_to_spin(struct fixture *fixture, struct rlock_client *client,
@@ -196,13 +187,12 @@ static void test_wait__ends_with_the_release(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call first = {0}, second = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &try_once), STATUS_OK);
     begin_to_spin(fixture, bob, &second);
-    assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &first), STATUS_OK);
     fixture_wait_answers(fixture, &second, 1);
-    assert_int_equal(second.status, STATUS_OK);
-    assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+    ASSERT_STATUS(second.status, STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
 }
 
 static void test_wait__ends_with_the_lease(void **state)
@@ -212,8 +202,7 @@ static void test_wait__ends_with_the_lease(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call first = {0}, second = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &try_once), STATUS_OK);
     begin_to_spin(fixture, bob, &second);
     fixture_pass_ms(fixture, LEASE_MS / 2);
     fixture_run_for(fixture, 50);
@@ -221,10 +210,10 @@ static void test_wait__ends_with_the_lease(void **state)
     fixture_wait_asleep(fixture, bob, &second);
     fixture_pass_ms(fixture, LEASE_MS / 2 + 20);
     fixture_wait_answers(fixture, &second, 1);
-    assert_int_equal(second.status, STATUS_OK);
+    ASSERT_STATUS(second.status, STATUS_OK);
     ASSERT_NUMBER(value(fixture), >, clock_real_us() / 1000 + LEASE_MS / 2);
-    assert_int_equal(release(fixture, alice, &first), STATUS_LOST);
-    assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &first), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
 }
 
 static void test_wait__cancelled_is_answered_and_stops(void **state)
@@ -234,13 +223,12 @@ static void test_wait__cancelled_is_answered_and_stops(void **state)
     struct call held = {0}, call = {0};
     long long before;
 
-    assert_int_equal(acquire_with(fixture, client, &held, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &held, "item:7", &try_once), STATUS_OK);
     begin_to_spin(fixture, client, &call);
     rlock_cancel(client, &call.lock);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_CANCELLED);
-    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_CANCELLED);
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
     before = server_calls(fixture->server, "evalsha");
     fixture_pass_ms(fixture, 1000);
     fixture_run_for(fixture, 20);
@@ -256,20 +244,17 @@ static void test_getset__and_the_old_program_see_each_others_locks(void **state)
     struct call call = {0};
 
     assert_true(naive_getset.take(server, "item:7", NULL, LEASE_MS));
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
-                     STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_BUSY);
     naive_getset.release(server, "item:7", NULL);
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
     assert_false(naive_getset.take(server, "item:7", NULL, LEASE_MS));
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     assert_true(naive_getset.take(server, "item:7", NULL, LEASE_MS));
     fixture_pass_ms(fixture, LEASE_MS + 100);
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
     fixture_pass_ms(fixture, LEASE_MS + 100);
     assert_true(naive_getset.take(server, "item:7", NULL, LEASE_MS));
-    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
     assert_true(server_has(server, "item:7"));
 }
 
@@ -284,10 +269,9 @@ static void test_getset__a_loser_that_sends_one_by_one_moves_the_end(void **stat
 
     server_do(server, "SET item:7 %lld", real_ms - 1000);
     assert_false(naive_getset_look(server, "item:7", real_ms, LEASE_MS, &end_ms));
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &try_once),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &try_once), STATUS_OK);
     assert_false(naive_getset_take_over(server, "item:7", end_ms, real_ms, 2 * LEASE_MS));
-    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
     assert_int_equal(value(fixture), real_ms + 2LL * LEASE_MS);
 }
 
@@ -347,10 +331,10 @@ static void test_getset__and_the_old_program_exclude_each_other(void **state)
     waiting.wait_ms = RLOCK_WAIT_FOREVER;
     waiting.spin_min_ms = waiting.spin_max_ms = 1;
     for (int i = 0; i < ROUNDS; i++) {
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &waiting),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &waiting),
+                      STATUS_OK);
         count_one(fixture->server);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     }
     FIXTURE_AWAIT(fixture, is_counted, fixture);
     child_end(child);

@@ -17,12 +17,12 @@ static void test_acquire__multi_holds_every_member(void **state)
     assert_false(rlock_group_is_held(groups.group));
     assert_int_equal(rlock_group_fence(groups.group, 0), 0);
     assert_int_equal(rlock_group_safe_for_us(groups.group, clock_mono_us()), 0);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     assert_true(rlock_group_is_held(groups.group));
     assert_keys("item:7", "111");
     for (size_t i = 0; i < 3; i++)
         ASSERT_NUMBER(rlock_group_fence(groups.group, i), >, 0);
-    assert_int_equal(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
     assert_false(rlock_group_is_held(groups.group));
     assert_int_equal(rlock_group_fence(groups.group, 0), 0);
     assert_keys("item:7", "000");
@@ -37,10 +37,10 @@ static void test_acquire__multi_with_one_busy_holds_none(void **state)
     set_foreign(1);
     group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
     fixture_hold_timers(groups.fixture); /* it does not wait for a timeout */
-    assert_int_equal(group_await(&groups, 1), STATUS_BUSY);
+    ASSERT_STATUS(group_await(&groups, 1), STATUS_BUSY);
     assert_keys("item:7", "010");
     assert_foreign(1);
-    assert_int_equal(group_release(&groups), STATUS_NOT_OWNER);
+    ASSERT_STATUS(group_release(&groups), STATUS_NOT_OWNER);
     group_free(&groups);
 }
 
@@ -50,11 +50,11 @@ static void test_acquire__multi_on_one_server_with_one_busy_holds_none(void **st
 
     group_create_names(&groups, *state, "abc");
     server_do(&servers[0], "SET b foreign");
-    assert_int_equal(group_acquire(&groups), STATUS_BUSY);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_BUSY);
     assert_keys("a", "0");
     assert_keys("c", "0");
     assert_int_equal(server_int(&servers[0], "DEL b"), 1);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     group_free(&groups);
 }
 
@@ -107,11 +107,10 @@ static void test_acquire__multi_holds_nothing_while_it_waits(void **state)
     assert_int_equal(groups.answers, 0);
     assert_int_equal(server_calls(&servers[1], "evalsha"), before);
     for (int i = 0; i < 3; i += 2)
-        assert_int_equal(
-            acquire(fixture, groups.clients[i], &calls[i], "item:7", LEASE_MS),
-            STATUS_OK);
+        ASSERT_STATUS(acquire(fixture, groups.clients[i], &calls[i], "item:7", LEASE_MS),
+                      STATUS_OK);
     rlock_group_cancel(groups.group);
-    assert_int_equal(group_await(&groups, 1), STATUS_CANCELLED);
+    ASSERT_STATUS(group_await(&groups, 1), STATUS_CANCELLED);
     assert_keys("item:7", "111");
     group_free(&groups);
 }
@@ -129,15 +128,15 @@ static void test_acquire__multi_is_woken_by_the_release_of_the_busy_member(void 
                          (struct rlock_client_options){.redis_url = servers[2].unix_url,
                                                        .timeout_ms = TIMEOUT_MS});
     fixture_wait_up(fixture, other);
-    assert_int_equal(acquire(fixture, other, &busy, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, other, &busy, "item:7", LEASE_MS), STATUS_OK);
     group_begin_acquire(&groups,
                         (struct rlock_group_options){.lease_ms = LEASE_MS,
                                                      .wait_ms = RLOCK_WAIT_FOREVER});
     wait_asleep(&groups, 2);
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, other, &busy), STATUS_OK);
+    ASSERT_STATUS(release(fixture, other, &busy), STATUS_OK);
     fixture_wait_count(fixture, &groups.answers, 1);
-    assert_int_equal(groups.status, STATUS_OK);
+    ASSERT_STATUS(groups.status, STATUS_OK);
     assert_keys("item:7", "111");
     rlock_client_stats(groups.clients[2], &stats);
     assert_int_equal(stats.released, 0); /* it kept the member that woke it */
@@ -156,7 +155,7 @@ static void test_acquire__multi_with_one_busy_is_not_held_up_by_a_hung_one(void 
     fixture_pass_ms(groups.fixture, HURRY_MS + 1);
     fixture_hold_timers(groups.fixture);
     fixture_wait_count(groups.fixture, &groups.answers, 1);
-    assert_int_equal(groups.status, STATUS_BUSY);
+    ASSERT_STATUS(groups.status, STATUS_BUSY);
     assert_false(server_has(&servers[2], "item:7"));
     group_free(&groups);
 }
@@ -169,7 +168,7 @@ static void test_acquire__has_its_time_though_the_loop_was_busy(void **state)
 
     group_create(&groups, fixture, 3, RLOCK_GROUP_ALL);
     fixture->loop.time -= 2UL * ROUND_MS; /* the turn began then */
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     group_free(&groups);
 }
 
@@ -205,7 +204,7 @@ static void on_released(struct rlock_group *group, enum status status, void *arg
     (void)group;
     if (status == STATUS_CANCELLED)
         return;
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     racer->laps++;
     start_lap(racer);
 }
@@ -275,7 +274,7 @@ static void test_acquire__overlapping_multis_on_two_servers_all_progress(void **
         group_open(groups, *state, 2);
         members[i] = (struct rlock_member){groups->clients[0], "a", 1};
         members[1 - i] = (struct rlock_member){groups->clients[1], "b", 1};
-        assert_int_equal(
+        ASSERT_STATUS(
             rlock_group_create(members, 2, RLOCK_GROUP_ALL, &groups->group, NULL),
             STATUS_OK);
     }
@@ -309,16 +308,16 @@ static void test_cancel__ends_a_wait_a_pause_and_a_try(void **state)
         fixture_run_for(groups.fixture, 50);
         rlock_group_cancel(groups.group);
         rlock_group_cancel(groups.group);
-        assert_int_equal(group_await(&groups, 1), STATUS_CANCELLED);
+        ASSERT_STATUS(group_await(&groups, 1), STATUS_CANCELLED);
         delete_key(0);
         delete_key(1);
         group_begin_acquire(&groups, options);
         rlock_group_cancel(groups.group);
-        assert_int_equal(group_await(&groups, 2), STATUS_CANCELLED);
-        assert_int_equal(group_acquire(&groups), STATUS_OK);
+        ASSERT_STATUS(group_await(&groups, 2), STATUS_CANCELLED);
+        ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
         rlock_group_cancel(groups.group); /* does not end what is held */
         wait_keys(groups.fixture, "111");
-        assert_int_equal(group_release(&groups), STATUS_OK);
+        ASSERT_STATUS(group_release(&groups), STATUS_OK);
         wait_keys(groups.fixture, "000");
         group_free(&groups);
     }
@@ -329,7 +328,7 @@ static void on_step(struct rlock_group *group, enum status status, void *arg)
     struct rlock_group_options options = {.lease_ms = LEASE_MS};
     struct group_fixture *groups = arg;
 
-    assert_int_equal(status, groups->answers == 0 ? STATUS_CANCELLED : STATUS_OK);
+    ASSERT_STATUS(status, groups->answers == 0 ? STATUS_CANCELLED : STATUS_OK);
     if (groups->answers == 0)
         rlock_group_acquire(group, &options, on_step, groups);
     else if (groups->answers == 1)
@@ -359,7 +358,7 @@ static void test_free__answers_a_try_and_releases(void **state)
     group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
     rlock_group_free(groups.group);
     assert_int_equal(groups.answers, 1);
-    assert_int_equal(groups.status, STATUS_CANCELLED);
+    ASSERT_STATUS(groups.status, STATUS_CANCELLED);
     for (int i = 0; i < 3; i++)
         wait_command(fixture, i, "mget"); /* of the release */
     wait_keys(fixture, "000");
@@ -377,7 +376,7 @@ static void test_free__answers_a_wait(void **state)
     fixture_run_for(groups.fixture, 50);
     rlock_group_free(groups.group);
     assert_int_equal(groups.answers, 1);
-    assert_int_equal(groups.status, STATUS_CANCELLED);
+    ASSERT_STATUS(groups.status, STATUS_CANCELLED);
     fixture_run_for(groups.fixture, 50);
     assert_keys("item:7", "010");
 }
@@ -388,18 +387,18 @@ static void test_free__releases_what_is_held_or_being_released(void **state)
 
     rlock_group_free(NULL);
     group_create(&held, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire_watched(&held, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(group_acquire_watched(&held, LEASE_MS), STATUS_OK);
     rlock_group_free(held.group);
     assert_int_equal(held.answers, 1);
     for (int i = 0; i < 3; i++)
         wait_absent(held.fixture, i);
 
     group_create(&releasing, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire(&releasing), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&releasing), STATUS_OK);
     group_begin_release(&releasing);
     rlock_group_free(releasing.group);
     assert_int_equal(releasing.answers, 2);
-    assert_int_equal(releasing.status, STATUS_CANCELLED);
+    ASSERT_STATUS(releasing.status, STATUS_CANCELLED);
     for (int i = 0; i < 3; i++)
         wait_absent(releasing.fixture, i);
 }
@@ -414,7 +413,7 @@ static void test_free__outlives_a_hung_server_and_a_closed_client(void **state)
     group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
     fixture_run_for(fixture, 20);
     rlock_group_free(groups.group);
-    assert_int_equal(groups.status, STATUS_CANCELLED);
+    ASSERT_STATUS(groups.status, STATUS_CANCELLED);
     fixture_close_hung(fixture, groups.clients[2]);
     wait_absent(fixture, 0);
     server_resume(&servers[2]);
@@ -433,11 +432,11 @@ static void test_free__outlives_a_release_that_hangs(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     server_pause(&servers[2]);
     group_begin_release(&groups);
     rlock_group_free(groups.group);
-    assert_int_equal(groups.status, STATUS_CANCELLED);
+    ASSERT_STATUS(groups.status, STATUS_CANCELLED);
     fixture_run_for(groups.fixture, 50); /* its handles are closed meanwhile */
     server_resume(&servers[2]);
     wait_absent(groups.fixture, 2);
@@ -455,7 +454,7 @@ static void test_client_close__ends_a_try_of_its_group(void **state)
                                                      .wait_ms = RLOCK_WAIT_FOREVER});
     fixture->clients[0] = NULL;
     rlock_client_close(groups.clients[0], on_client_closed, &fixture->closed_count);
-    assert_int_equal(group_await(&groups, 1), STATUS_CANCELLED);
+    ASSERT_STATUS(group_await(&groups, 1), STATUS_CANCELLED);
     assert_int_equal(fixture->closed_count, 0); /* it outlives the group */
     group_free(&groups);
     server_resume(&servers[0]);
@@ -469,8 +468,7 @@ static void refuse(const struct rlock_member *members, size_t count,
     struct rlock_group *group = NULL;
     struct err err = {0};
 
-    assert_int_equal(rlock_group_create(members, count, need, &group, &err),
-                     STATUS_INVALID);
+    ASSERT_STATUS(rlock_group_create(members, count, need, &group, &err), STATUS_INVALID);
     assert_null(group);
     ASSERT_CONTAINS(err.text, words);
 }
@@ -493,8 +491,8 @@ static void test_create__refuses_bad_members(void **state)
     members[2].name = &names[1];
     refuse(members, 3, RLOCK_GROUP_ALL, "members 1 and 2 are the same");
     members[2].client = groups.clients[1]; /* on another server it is another lock */
-    assert_int_equal(rlock_group_create(members, 3, RLOCK_GROUP_ALL, &groups.group, NULL),
-                     STATUS_OK);
+    ASSERT_STATUS(rlock_group_create(members, 3, RLOCK_GROUP_ALL, &groups.group, NULL),
+                  STATUS_OK);
     group_free(&groups);
     members[1].name_len = 0;
     refuse(members, 3, RLOCK_GROUP_ALL, "name of member 1");
@@ -516,7 +514,7 @@ static void test_create__refuses_clients_of_different_loops(void **state)
 
     uv_loop_init(&loop);
     options.loop = &loop;
-    assert_int_equal(rlock_client_open(&options, &other, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_client_open(&options, &other, NULL), STATUS_OK);
     members[0] = (struct rlock_member){fixture_client(fixture), "a", 1};
     members[1] = (struct rlock_member){other, "b", 1};
     refuse(members, 2, RLOCK_GROUP_ALL, "loops");
@@ -530,16 +528,15 @@ static void test_acquire__refuses_a_bad_lease_and_can_be_used_again(void **state
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(
-        group_acquire_with(
-            &groups,
-            (struct rlock_group_options){.lease_ms = 1, .wait_ms = RLOCK_WAIT_FOREVER}),
-        STATUS_INVALID);
-    assert_int_equal(
+    ASSERT_STATUS(group_acquire_with(&groups,
+                                     (struct rlock_group_options){
+                                         .lease_ms = 1, .wait_ms = RLOCK_WAIT_FOREVER}),
+                  STATUS_INVALID);
+    ASSERT_STATUS(
         group_acquire_with(
             &groups, (struct rlock_group_options){.lease_ms = RLOCK_LEASE_MS_MAX + 1}),
         STATUS_INVALID);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     group_free(&groups);
 }
 
@@ -557,10 +554,10 @@ static void test_acquire__while_held_or_under_way_is_refused(void **state)
     fixture_wait_count(groups.fixture, &groups.answers, 3);
     assert_true(rlock_group_is_held(groups.group));
     fence = rlock_group_fence(groups.group, 1);
-    assert_int_equal(group_acquire(&groups), STATUS_INVALID);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_INVALID);
     assert_true(rlock_group_is_held(groups.group));
     assert_int_equal(rlock_group_fence(groups.group, 1), fence);
-    assert_int_equal(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
     group_free(&groups);
 }
 
@@ -573,7 +570,7 @@ static void test_free__answers_what_was_refused(void **state)
     group_begin_release(&groups);
     rlock_group_free(groups.group);
     assert_int_equal(groups.answers, 2);
-    assert_int_equal(groups.status, STATUS_NOT_OWNER);
+    ASSERT_STATUS(groups.status, STATUS_NOT_OWNER);
 }
 
 /* -- what it costs -- */
@@ -587,13 +584,13 @@ static void test_acquire__of_64_members_is_one_call_and_one_to_release(void **st
     for (int i = 0; i < RLOCK_GROUP_MAX; i++)
         names[i] = (char)('0' + i);
     group_create_names(&groups, *state, names);
-    assert_int_equal(group_acquire(&groups), STATUS_OK); /* loads the scripts */
-    assert_int_equal(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK); /* loads the scripts */
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
     before = server_calls(&servers[0], "evalsha");
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     assert_int_equal(server_int(&servers[0], "DBSIZE"), RLOCK_GROUP_MAX + 1);
     assert_int_equal(server_calls(&servers[0], "evalsha") - before, 1);
-    assert_int_equal(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
     assert_int_equal(server_calls(&servers[0], "evalsha") - before, 2);
     assert_int_equal(server_int(&servers[0], "DBSIZE"), 1);
     group_free(&groups);

@@ -38,16 +38,16 @@ static void test_extend__of_all_members_sets_their_leases(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
-    assert_int_equal(extend_group(&groups, 2 * LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(extend_group(&groups, 2 * LEASE_MS), STATUS_OK);
     ASSERT_NUMBER(safe_ms(&groups), >, LEASE_MS);
     for (int i = 0; i < 3; i++)
         ASSERT_NUMBER(server_int(&servers[i], "PTTL " GROUP_NAME), >, LEASE_MS);
-    assert_int_equal(extend_group(&groups, LEASE_MS / 2), STATUS_OK);
+    ASSERT_STATUS(extend_group(&groups, LEASE_MS / 2), STATUS_OK);
     ASSERT_NUMBER(safe_ms(&groups), <=, LEASE_MS / 2);
     for (int i = 0; i < 3; i++)
         ASSERT_NUMBER(server_int(&servers[i], "PTTL " GROUP_NAME), <=, LEASE_MS / 2);
-    assert_int_equal(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
     assert_keys(GROUP_NAME, "000");
     group_free(&groups);
 }
@@ -57,21 +57,21 @@ static void test_extend__of_a_quorum_needs_a_majority(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     wait_all_members(&groups);
     delete_key(0);
-    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(extend_group(&groups, LEASE_MS), STATUS_OK);
     wait_member(&groups, 0, false);
     assert_true(rlock_group_is_held(groups.group));
     delete_key(1);
-    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_LOST);
+    ASSERT_STATUS(extend_group(&groups, LEASE_MS), STATUS_LOST);
     assert_false(rlock_group_is_held(groups.group));
     assert_int_equal(safe_ms(&groups), 0);
     wait_absent(groups.fixture, 2); /* released */
     assert_int_equal(groups.losses, 0);
-    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_LOST);
-    assert_int_equal(group_release(&groups), STATUS_LOST);
-    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_NOT_OWNER);
+    ASSERT_STATUS(extend_group(&groups, LEASE_MS), STATUS_LOST);
+    ASSERT_STATUS(group_release(&groups), STATUS_LOST);
+    ASSERT_STATUS(extend_group(&groups, LEASE_MS), STATUS_NOT_OWNER);
     group_free(&groups);
 }
 
@@ -80,7 +80,7 @@ static void test_extend__of_servers_that_hang_is_bounded_and_leaves_it_held(void
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     wait_all_members(&groups);
     server_pause(&servers[0]);
     server_pause(&servers[1]);
@@ -88,19 +88,19 @@ static void test_extend__of_servers_that_hang_is_bounded_and_leaves_it_held(void
     assert_true(rlock_group_is_held(groups.group));
     group_begin_release(&groups); /* it is in another call */
     fixture_wait_count(groups.fixture, &groups.answers, 2);
-    assert_int_equal(groups.status, STATUS_NOT_OWNER);
+    ASSERT_STATUS(groups.status, STATUS_NOT_OWNER);
     group_await_members(&groups, 2);
     fixture_pass_ms(groups.fixture, ROUND_MS + 1);
     fixture_wait_count(groups.fixture, &groups.answers, 3);
-    assert_int_equal(groups.status, STATUS_TIMEOUT);
-    assert_int_equal(rlock_group_why(groups.group, 0)->status, STATUS_TIMEOUT);
-    assert_int_equal(rlock_group_why(groups.group, 2)->status, STATUS_OK);
+    ASSERT_STATUS(groups.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(rlock_group_why(groups.group, 0)->status, STATUS_TIMEOUT);
+    ASSERT_STATUS(rlock_group_why(groups.group, 2)->status, STATUS_OK);
     assert_true(rlock_group_is_held(groups.group));
     group_begin_release(&groups);
     server_resume(&servers[0]);
     server_resume(&servers[1]);
     fixture_wait_count(groups.fixture, &groups.answers, 4);
-    assert_int_equal(groups.status, STATUS_OK); /* also of the members being extended */
+    ASSERT_STATUS(groups.status, STATUS_OK); /* also of the members being extended */
     wait_keys(groups.fixture, "000");
     group_free(&groups);
 }
@@ -111,7 +111,7 @@ static void test_extend__that_finds_a_loss_late_calls_on_lost(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     wait_all_members(&groups);
     for (int i = 0; i < 2; i++) {
         delete_key(i);
@@ -121,13 +121,13 @@ static void test_extend__that_finds_a_loss_late_calls_on_lost(void **state)
     group_await_members(&groups, 2);
     fixture_pass_ms(groups.fixture, ROUND_MS + 1);
     fixture_wait_count(groups.fixture, &groups.answers, 2);
-    assert_int_equal(groups.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(groups.status, STATUS_TIMEOUT);
     assert_int_equal(groups.losses, 0);
     server_resume(&servers[0]);
     server_resume(&servers[1]);
     fixture_wait_count(groups.fixture, &groups.losses, 1);
     wait_absent(groups.fixture, 2); /* released */
-    assert_int_equal(group_release(&groups), STATUS_LOST);
+    ASSERT_STATUS(group_release(&groups), STATUS_LOST);
     assert_int_equal(groups.losses, 1);
     group_free(&groups);
 }
@@ -137,11 +137,11 @@ static void test_extend__of_a_group_that_is_freed_is_cancelled(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     begin_extend(&groups, LEASE_MS);
     group_free(&groups);
     assert_int_equal(groups.answers, 2);
-    assert_int_equal(groups.status, STATUS_CANCELLED);
+    ASSERT_STATUS(groups.status, STATUS_CANCELLED);
     wait_keys(groups.fixture, "000");
 }
 
@@ -150,16 +150,16 @@ static void test_extend__refuses_a_bad_lease_and_an_idle_group(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_NOT_OWNER);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
-    assert_int_equal(extend_group(&groups, RLOCK_LEASE_MS_MIN - 1), STATUS_INVALID);
+    ASSERT_STATUS(extend_group(&groups, LEASE_MS), STATUS_NOT_OWNER);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(extend_group(&groups, RLOCK_LEASE_MS_MIN - 1), STATUS_INVALID);
     ASSERT_CONTAINS(rlock_group_why(groups.group, 0)->text, "lease_ms: must be");
     assert_true(rlock_group_is_held(groups.group));
     group_free(&groups);
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
     set_foreign(0); /* a member that is not held hides no reason */
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
-    assert_int_equal(extend_group(&groups, RLOCK_LEASE_MS_MIN - 1), STATUS_INVALID);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(extend_group(&groups, RLOCK_LEASE_MS_MIN - 1), STATUS_INVALID);
     group_free(&groups);
 }
 
@@ -169,7 +169,7 @@ static void test_on_lost__after_an_extension_gets_the_arg_of_acquire(void **stat
 
     group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
     other.group = groups.group;
-    assert_int_equal(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
     rlock_group_extend(groups.group, LEASE_MS, on_extended, &other);
     fixture_wait_count(groups.fixture, &other.answers, 1);
     delete_key(1);
@@ -199,15 +199,15 @@ static void test_why__tells_what_each_server_of_a_failed_quorum_replied(void **s
     assert_int_not_equal(groups.status, STATUS_OK);
     for (size_t i = 0; i < 5; i++)
         why[i] = rlock_group_why(groups.group, i);
-    assert_int_equal(why[0]->status, STATUS_BUSY);
+    ASSERT_STATUS(why[0]->status, STATUS_BUSY);
     assert_string_equal(why[0]->text, "busy");
-    assert_int_equal(why[1]->status, STATUS_DOWN);
+    ASSERT_STATUS(why[1]->status, STATUS_DOWN);
     assert_string_not_equal(why[1]->text, status_name(STATUS_DOWN));
-    assert_int_equal(why[2]->status, STATUS_REFUSED);
+    ASSERT_STATUS(why[2]->status, STATUS_REFUSED);
     ASSERT_CONTAINS(why[2]->text, "WRONGTYPE");
-    assert_int_equal(why[3]->status, STATUS_TIMEOUT);
+    ASSERT_STATUS(why[3]->status, STATUS_TIMEOUT);
     ASSERT_CONTAINS(why[3]->text, "no reply");
-    assert_int_equal(why[4]->status, STATUS_OK);
+    ASSERT_STATUS(why[4]->status, STATUS_OK);
     group_free(&groups);
 }
 
@@ -267,18 +267,18 @@ static void test_inspect__tells_the_owner_of_each_member(void **state)
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
     found = inspect_group(&groups);
-    assert_int_equal(found.status, STATUS_OK);
+    ASSERT_STATUS(found.status, STATUS_OK);
     assert_int_equal(found.owners, 0);
     set_foreign(1);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     wait_member(&groups, 2, true);
     found = inspect_group(&groups);
-    assert_int_equal(found.status, STATUS_OK);
+    ASSERT_STATUS(found.status, STATUS_OK);
     assert_string_equal(found.at, "111");
     assert_int_equal(found.ours, 2);
     delete_key(1);
     found = inspect_group(&groups);
-    assert_int_equal(found.status, STATUS_OK);
+    ASSERT_STATUS(found.status, STATUS_OK);
     assert_string_equal(found.at, "101");
     group_free(&groups);
 }
@@ -289,12 +289,12 @@ static void test_inspect__of_a_server_that_fails_first_fails(void **state)
     struct found found;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     wait_all_members(&groups);
     server_kill(&servers[1]);
     fixture_wait_down(groups.fixture, groups.clients[1]);
     found = inspect_group(&groups);
-    assert_int_equal(found.status, STATUS_DOWN);
+    ASSERT_STATUS(found.status, STATUS_DOWN);
     assert_string_equal(found.at, "101");
     group_free(&groups);
 }
@@ -310,14 +310,14 @@ static void test_inspect__of_a_server_that_fails_last_fails(void **state)
     struct found found = {.groups = &groups, .at = "000"};
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     wait_all_members(&groups);
     server_pause(&servers[2]);
     rlock_group_inspect(groups.group, on_owner, on_end, &found);
     FIXTURE_AWAIT(groups.fixture, have_two, &found);
     server_kill(&servers[2]);
     fixture_wait_count(groups.fixture, &found.ended, 1);
-    assert_int_equal(found.status, STATUS_IO);
+    ASSERT_STATUS(found.status, STATUS_IO);
     assert_string_equal(found.at, "110");
     group_free(&groups);
 }
@@ -327,12 +327,12 @@ static void test_force_release__deletes_each_member(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     wait_all_members(&groups);
-    assert_int_equal(force_group(&groups), STATUS_OK);
+    ASSERT_STATUS(force_group(&groups), STATUS_OK);
     assert_keys(GROUP_NAME, "000");
-    assert_int_equal(force_group(&groups), STATUS_NOT_FOUND);
-    assert_int_equal(extend_group(&groups, LEASE_MS), STATUS_LOST);
+    ASSERT_STATUS(force_group(&groups), STATUS_NOT_FOUND);
+    ASSERT_STATUS(extend_group(&groups, LEASE_MS), STATUS_LOST);
     group_free(&groups);
 }
 
@@ -346,7 +346,7 @@ static void test_inspect__of_a_group_that_is_freed_ends(void **state)
     rlock_group_inspect(groups.group, on_owner, on_end, &found);
     group_free(&groups);
     fixture_wait_count(groups.fixture, &found.ended, 1);
-    assert_int_equal(found.status, STATUS_OK);
+    ASSERT_STATUS(found.status, STATUS_OK);
     assert_string_equal(found.at, "100");
 }
 

@@ -30,18 +30,18 @@ static void test_release__before_the_minimum_keeps_the_name_taken(void **state)
     struct call held = {0}, call = {0};
 
     options.watchdog = true;
-    assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
     fixture_pass_ms(fixture, HOLD_MS / 2);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     assert_false(rlock_is_held(&held.lock));
     ASSERT_BETWEEN(ttl_ms(fixture), 1, HOLD_MS / 2 + 1);
-    assert_int_equal(acquire(fixture, bob, &call, NAME, LEASE_MS), STATUS_BUSY);
-    assert_int_equal(acquire(fixture, alice, &call, NAME, LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(acquire(fixture, bob, &call, NAME, LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(acquire(fixture, alice, &call, NAME, LEASE_MS), STATUS_BUSY);
     fixture_pass_ms(fixture, LEASE_MS / 3);
     fixture_settle(fixture);
     assert_int_equal(fixture_renewed(alice), 0);
     server_pass_ms(fixture->server, HOLD_MS / 2 + 1);
-    assert_int_equal(acquire(fixture, bob, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, bob, &call, NAME, LEASE_MS), STATUS_OK);
 }
 
 static void test_release__after_the_minimum_frees_the_name(void **state)
@@ -51,9 +51,9 @@ static void test_release__after_the_minimum_frees_the_name(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
     fixture_pass_ms(fixture, HOLD_MS);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
 }
 
@@ -64,7 +64,7 @@ static void test_release__early_without_a_callback_keeps_the_name_taken(void **s
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
     rlock_release(client, &call.lock, NULL, NULL);
     FIXTURE_AWAIT(fixture, is_kept, fixture);
 }
@@ -76,9 +76,9 @@ static void test_release__early_of_a_lost_lock_is_lost(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
     server_do(fixture->server, "SET " NAME " another");
-    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
     assert_int_equal(ttl_ms(fixture), -1);
 }
 
@@ -90,10 +90,10 @@ static void test_release__early_while_the_server_is_away_keeps_the_name(void **s
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
     server_do(fixture->server, "CLIENT KILL TYPE normal");
     fixture_wait_down(fixture, client);
-    assert_int_equal(release(fixture, client, &call), STATUS_DOWN);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_DOWN);
     FIXTURE_AWAIT(fixture, is_kept, fixture);
 }
 
@@ -112,13 +112,13 @@ static void test_cancel__of_an_acquire_frees_the_name_at_once(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK); /* it has the scripts */
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK); /* it has the scripts */
     call_acquire_with(client, &call, NAME, &options);
     rlock_flush(client);
     rlock_cancel(client, &call.lock);
     FIXTURE_AWAIT(fixture, has_released, client);
-    assert_int_equal(call.status, STATUS_CANCELLED);
+    ASSERT_STATUS(call.status, STATUS_CANCELLED);
     assert_false(server_has(fixture->server, NAME));
 }
 
@@ -137,13 +137,13 @@ static void test_acquire__waits_until_the_minimum_has_passed(void **state)
         struct rlock_acquire_options options = holding(RLOCK_WAIT_FOREVER);
         struct call held = {0}, call = {0};
 
-        assert_int_equal(acquire_with(fixture, clients[0], &held, NAME, &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, clients[0], &held, NAME, &options),
+                      STATUS_OK);
         call_wait(clients[i], &call, NAME, &options);
         fixture_wait_asleep(fixture, clients[i], &call);
-        assert_int_equal(release(fixture, clients[0], &held), STATUS_OK);
+        ASSERT_STATUS(release(fixture, clients[0], &held), STATUS_OK);
         ASSERT_NUMBER(FIXTURE_SIMULATE(fixture, is_answered, &call), >, HOLD_MS / 2);
-        assert_int_equal(call.status, STATUS_OK);
+        ASSERT_STATUS(call.status, STATUS_OK);
         server_do(fixture->server, "DEL " NAME);
     }
 }
@@ -153,7 +153,7 @@ static void expect_invalid(struct fixture *fixture, struct rlock_client *client,
 {
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, options), STATUS_INVALID);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, options), STATUS_INVALID);
     ASSERT_CONTAINS(rlock_client_why(client)->text, words);
 }
 
@@ -183,10 +183,10 @@ static void test_acquire__and_extend_refuse_a_lease_below_the_minimum(void **sta
     options.lease_ms = HOLD_MS - 1;
     expect_invalid(fixture, client, &options, "lease_ms: must be at least hold_min_ms");
     options.lease_ms = HOLD_MS;
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
-    assert_int_equal(extend(fixture, client, &call, HOLD_MS - 1), STATUS_INVALID);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &call, HOLD_MS - 1), STATUS_INVALID);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "at least hold_min_ms");
-    assert_int_equal(extend(fixture, client, &call, HOLD_MS), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &call, HOLD_MS), STATUS_OK);
 }
 
 static void test_rlock_sync_release__early_keeps_the_name_taken(void **state)
@@ -195,13 +195,13 @@ static void test_rlock_sync_release__early_keeps_the_name_taken(void **state)
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
 
-    assert_int_equal(rlock_sync_acquire(fixture->sync, fixture->client, &lock, NAME,
-                                        strlen(NAME), &options, NULL),
-                     STATUS_OK);
-    assert_int_equal(rlock_sync_release(fixture->sync, fixture->client, &lock, NULL),
-                     STATUS_OK);
+    ASSERT_STATUS(rlock_sync_acquire(fixture->sync, fixture->client, &lock, NAME,
+                                     strlen(NAME), &options, NULL),
+                  STATUS_OK);
+    ASSERT_STATUS(rlock_sync_release(fixture->sync, fixture->client, &lock, NULL),
+                  STATUS_OK);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL " NAME), 1, HOLD_MS + 1);
-    assert_int_equal(sync_acquire(fixture, &lock, NAME, 0), STATUS_BUSY);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, NAME, 0), STATUS_BUSY);
 }
 
 int main(void)

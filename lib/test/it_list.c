@@ -86,7 +86,7 @@ static void take(struct fixture *fixture, struct rlock_client *client, const cha
     struct call *call = &calls[count++ % (2 * OWNERS_MAX)];
 
     *call = (struct call){0};
-    assert_int_equal(acquire_with(fixture, client, call, name, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, call, name, &options), STATUS_OK);
 }
 
 static void test_rlock_list__tells_every_owner_of_all_kinds(void **state)
@@ -108,7 +108,7 @@ static void test_rlock_list__tells_every_owner_of_all_kinds(void **state)
     take(fixture, client, "b", waiting(&rlock_reentrant, 7, 0)); /* nested */
     take(fixture, other, "h", waiting(&rlock_read, 7, 0));
     list = list_owners(fixture, client, NULL);
-    assert_int_equal(list->status, STATUS_OK);
+    ASSERT_STATUS(list->status, STATUS_OK);
     assert_int_equal(list->count, KINDS + 1);
     for (int i = 0; i < KINDS; i++) {
         char name[2] = {(char)('a' + i), '\0'};
@@ -139,7 +139,7 @@ static void test_rlock_list__of_a_name_tells_all_its_owners(void **state)
     take(fixture, other, NAME, options);
     take(fixture, other, "item:8", options);
     list = list_owners(fixture, client, NAME);
-    assert_int_equal(list->status, STATUS_OK);
+    ASSERT_STATUS(list->status, STATUS_OK);
     assert_int_equal(list->count, 2);
     assert_true(list->owners[0].is_ours);
     ASSERT_NUMBER(list->owners[0].remaining_ms, <=, LEASE_MS);
@@ -152,11 +152,11 @@ static void test_rlock_list__of_a_name_tells_all_its_owners(void **state)
     assert_false(list->owners[0].is_near);
     assert_int_equal(list->owners[0].remaining_ms, -1);
     assert_int_equal(list_owners(fixture, client, "free")->count, 0);
-    assert_int_equal(list_owners(fixture, client, "free")->status, STATUS_OK);
+    ASSERT_STATUS(list_owners(fixture, client, "free")->status, STATUS_OK);
     (void)server_int(fixture->server, "RPUSH item:10 value");
-    assert_int_equal(list_owners(fixture, client, "item:10")->status, STATUS_REFUSED);
+    ASSERT_STATUS(list_owners(fixture, client, "item:10")->status, STATUS_REFUSED);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "WRONGTYPE");
-    assert_int_equal(list_owners(fixture, client, "")->status, STATUS_INVALID);
+    ASSERT_STATUS(list_owners(fixture, client, "")->status, STATUS_INVALID);
 }
 
 static void test_rlock_list__counts_the_clients_that_wait(void **state)
@@ -249,14 +249,14 @@ static void test_rlock_list__finds_each_of_many(void **state)
         take(fixture, client, name, waiting(&rlock_plain, 0, 0));
     }
     list = list_owners(fixture, client, NULL);
-    assert_int_equal(list->status, STATUS_OK);
+    ASSERT_STATUS(list->status, STATUS_OK);
     assert_int_equal(list->count, LOCKS);
     for (unsigned i = 0; i < list->count; i++)
         seen[strtol(list->owners[i].name, NULL, 10)]++;
     for (int i = 0; i < LOCKS; i++)
         assert_int_equal(seen[i], 1);
     assert_int_equal(list_up_to(fixture, client, NULL, 3)->count, 3);
-    assert_int_equal(list_up_to(fixture, client, NULL, 3)->status, STATUS_OK);
+    ASSERT_STATUS(list_up_to(fixture, client, NULL, 3)->status, STATUS_OK);
 }
 
 static void test_rlock_list__skips_what_the_user_may_not_read(void **state)
@@ -270,7 +270,7 @@ static void test_rlock_list__skips_what_the_user_may_not_read(void **state)
     server_do(fixture->server, "ACL SETUSER default resetkeys ~lock:* -pubsub");
     list = list_owners(fixture, client, NULL);
     server_do(fixture->server, "ACL SETUSER default allkeys +@all");
-    assert_int_equal(list->status, STATUS_OK);
+    ASSERT_STATUS(list->status, STATUS_OK);
     assert_int_equal(list->count, 1);
     assert_int_equal(find(list, "lock:1")->waiters, -1);
 }
@@ -283,13 +283,13 @@ static void test_rlock_list__fails_as_other_calls(void **state)
 
     list = (struct list_of_owners){0};
     server_do(fixture->server, "ACL SETUSER default -scan");
-    assert_int_equal(list_owners(fixture, client, NULL)->status, STATUS_REFUSED);
+    ASSERT_STATUS(list_owners(fixture, client, NULL)->status, STATUS_REFUSED);
     server_do(fixture->server, "ACL SETUSER default +@all");
     rlock_list(client, NULL, 0, on_owner, on_end, &list);
     rlock_flush(client);
     fixture_close(fixture, client);
     assert_int_equal(list.answers, 1);
-    assert_int_equal(list.status, STATUS_CANCELLED);
+    ASSERT_STATUS(list.status, STATUS_CANCELLED);
 }
 
 int main(void)

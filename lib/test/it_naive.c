@@ -40,7 +40,7 @@ static bool plain_take(struct contender *contender, uint32_t lease_ms)
         acquire(contender->fixture, contender->client, &contender->call, NAME, lease_ms);
 
     if (status != STATUS_OK)
-        assert_int_equal(status, STATUS_BUSY);
+        ASSERT_STATUS(status, STATUS_BUSY);
     return status == STATUS_OK;
 }
 
@@ -93,7 +93,7 @@ static void finish_release(struct contender *contender)
     }
     rlock_flush(contender->client);
     fixture_wait_answers(contender->fixture, &contender->call, 2);
-    assert_int_equal(contender->call.status, STATUS_LOST);
+    ASSERT_STATUS(contender->call.status, STATUS_LOST);
 }
 
 /** All leases of LEASE_MS end, by the server's clock and by this machine's clock. */
@@ -267,8 +267,8 @@ static void test_plain__loser_does_not_move_the_expiry(void **state)
     call_acquire(bob.client, &bob.call, NAME, 3 * LEASE_MS);
     rlock_flush(bob.client);
     fixture_wait_answers(fixture, &bob.call, 1);
-    assert_int_equal(alice.call.status, STATUS_OK);
-    assert_int_equal(bob.call.status, STATUS_BUSY);
+    ASSERT_STATUS(alice.call.status, STATUS_OK);
+    ASSERT_STATUS(bob.call.status, STATUS_BUSY);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL %s", NAME), 1, LEASE_MS);
 }
 

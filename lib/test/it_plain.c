@@ -19,7 +19,7 @@ static void test_acquire__free_lock_is_held_for_its_lease(void **state)
     int64_t safe_us;
     long long ttl_ms;
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     assert_true(rlock_is_held(&call.lock));
     ASSERT_NUMBER(rlock_fence(&call.lock), >, 0);
     ttl_ms = server_int(fixture->server, "PTTL item:7");
@@ -37,9 +37,9 @@ static void test_acquire__held_by_another_is_busy_and_untouched(void **state)
     struct call first = {0}, second = {0};
     redisReply *before, *after;
 
-    assert_int_equal(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
     before = server_command(fixture->server, "GET item:7");
-    assert_int_equal(acquire(fixture, bob, &second, "item:7", 2 * LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(acquire(fixture, bob, &second, "item:7", 2 * LEASE_MS), STATUS_BUSY);
     assert_false(rlock_is_held(&second.lock));
     after = server_command(fixture->server, "GET item:7");
     assert_string_equal(before->str, after->str);
@@ -57,13 +57,13 @@ static void test_release__lets_another_in_ten_times_in_a_row(void **state)
     int64_t fence = 0;
 
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
         ASSERT_NUMBER(rlock_fence(&first.lock), >, fence);
-        assert_int_equal(release(fixture, alice, &first), STATUS_OK);
-        assert_int_equal(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &first), STATUS_OK);
+        ASSERT_STATUS(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_OK);
         fence = rlock_fence(&second.lock);
         ASSERT_NUMBER(fence, >, rlock_fence(&first.lock));
-        assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
     }
     assert_false(server_has(fixture->server, "item:7"));
 }
@@ -82,7 +82,7 @@ static void test_acquire__names_are_independent_and_binary_safe(void **state)
     rlock_flush(client);
     for (int i = 0; i < 7; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_OK);
+        ASSERT_STATUS(calls[i].status, STATUS_OK);
         assert_int_equal(server_int(fixture->server, "EXISTS %b", names[i], lens[i]), 1);
     }
     assert_int_equal(server_int(fixture->server, "DBSIZE"), 8); /* and the counter */
@@ -96,9 +96,9 @@ static void test_acquire__accepts_the_longest_name(void **state)
     char name[RLOCK_NAME_MAX + 1] = {0};
 
     memset(name, 'n', RLOCK_NAME_MAX);
-    assert_int_equal(acquire(fixture, client, &call, name, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, name, LEASE_MS), STATUS_OK);
     assert_true(server_has(fixture->server, name));
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     assert_false(server_has(fixture->server, name));
 }
 
@@ -110,15 +110,15 @@ static void test_acquire__refuses_bad_names_and_leases(void **state)
     char name[RLOCK_NAME_MAX + 2] = {0};
 
     memset(name, 'n', RLOCK_NAME_MAX + 1);
-    assert_int_equal(acquire(fixture, client, &call, name, LEASE_MS), STATUS_INVALID);
-    assert_int_equal(acquire(fixture, client, &call, "", LEASE_MS), STATUS_INVALID);
-    assert_int_equal(acquire(fixture, client, &call, "a", RLOCK_LEASE_MS_MIN - 1),
-                     STATUS_INVALID);
-    assert_int_equal(acquire(fixture, client, &call, "a", RLOCK_LEASE_MS_MAX + 1),
-                     STATUS_INVALID);
+    ASSERT_STATUS(acquire(fixture, client, &call, name, LEASE_MS), STATUS_INVALID);
+    ASSERT_STATUS(acquire(fixture, client, &call, "", LEASE_MS), STATUS_INVALID);
+    ASSERT_STATUS(acquire(fixture, client, &call, "a", RLOCK_LEASE_MS_MIN - 1),
+                  STATUS_INVALID);
+    ASSERT_STATUS(acquire(fixture, client, &call, "a", RLOCK_LEASE_MS_MAX + 1),
+                  STATUS_INVALID);
     assert_false(rlock_is_held(&call.lock));
-    assert_int_equal(release(fixture, client, &call), STATUS_NOT_OWNER);
-    assert_int_equal(acquire(fixture, client, &call, "a", RLOCK_LEASE_MS_MAX), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_NOT_OWNER);
+    ASSERT_STATUS(acquire(fixture, client, &call, "a", RLOCK_LEASE_MS_MAX), STATUS_OK);
 }
 
 static void test_acquire__held_lock_is_not_taken_again(void **state)
@@ -128,16 +128,16 @@ static void test_acquire__held_lock_is_not_taken_again(void **state)
     struct call call = {0}, other = {0};
     int64_t fence;
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     fence = rlock_fence(&call.lock);
     /* by another lock of the same client: busy */
-    assert_int_equal(acquire(fixture, client, &other, "item:7", LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(acquire(fixture, client, &other, "item:7", LEASE_MS), STATUS_BUSY);
     /* with the same struct: refused, and the lock stays held */
-    assert_int_equal(acquire(fixture, client, &call, "item:8", LEASE_MS), STATUS_INVALID);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:8", LEASE_MS), STATUS_INVALID);
     assert_true(rlock_is_held(&call.lock));
     assert_int_equal(rlock_fence(&call.lock), fence);
     assert_false(server_has(fixture->server, "item:8"));
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_acquire__twice_before_the_answer_is_refused(void **state)
@@ -150,11 +150,11 @@ static void test_acquire__twice_before_the_answer_is_refused(void **state)
     call_acquire(client, &call, "item:8", LEASE_MS);
     call_release(client, &call);
     fixture_wait_answers(fixture, &call, 2);
-    assert_int_equal(call.statuses[0], STATUS_INVALID);
-    assert_int_equal(call.statuses[1], STATUS_NOT_OWNER);
+    ASSERT_STATUS(call.statuses[0], STATUS_INVALID);
+    ASSERT_STATUS(call.statuses[1], STATUS_NOT_OWNER);
     rlock_flush(client);
     fixture_wait_answers(fixture, &call, 3);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
     assert_true(server_has(fixture->server, "item:7"));
     assert_false(server_has(fixture->server, "item:8"));
 }
@@ -169,8 +169,8 @@ static void test_acquire__same_name_twice_in_one_flush_has_one_winner(void **sta
     call_acquire(client, &second, "item:7", LEASE_MS);
     rlock_flush(client);
     fixture_wait_answers(fixture, &second, 1);
-    assert_int_equal(first.status, STATUS_OK);
-    assert_int_equal(second.status, STATUS_BUSY);
+    ASSERT_STATUS(first.status, STATUS_OK);
+    ASSERT_STATUS(second.status, STATUS_BUSY);
 }
 
 static void test_acquire__wrong_type_at_one_key_leaves_its_neighbours(void **state)
@@ -185,9 +185,9 @@ static void test_acquire__wrong_type_at_one_key_leaves_its_neighbours(void **sta
     call_acquire(client, &calls[2], "item:2", LEASE_MS);
     rlock_flush(client);
     fixture_wait_answers(fixture, &calls[2], 1);
-    assert_int_equal(calls[0].status, STATUS_OK);
-    assert_int_equal(calls[1].status, STATUS_REFUSED);
-    assert_int_equal(calls[2].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_OK);
+    ASSERT_STATUS(calls[1].status, STATUS_REFUSED);
+    ASSERT_STATUS(calls[2].status, STATUS_OK);
     assert_int_equal(server_int(fixture->server, "HLEN item:1"), 1);
 }
 
@@ -197,13 +197,13 @@ static void test_acquire__readonly_server_is_down_and_recovers(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call held = {0}, call = {0};
 
-    assert_int_equal(acquire(fixture, client, &held, "item:6", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &held, "item:6", LEASE_MS), STATUS_OK);
     server_do(fixture->server, "REPLICAOF 127.0.0.1 1");
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_DOWN);
-    assert_int_equal(release(fixture, client, &held), STATUS_DOWN);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_DOWN);
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_DOWN);
     server_do(fixture->server, "REPLICAOF NO ONE");
     fixture_wait_up(fixture, client);
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
 }
 
 static void test_acquire__out_of_memory_refuses_and_locks_nothing(void **state)
@@ -213,10 +213,10 @@ static void test_acquire__out_of_memory_refuses_and_locks_nothing(void **state)
     struct call call = {0};
 
     server_do(fixture->server, "CONFIG SET maxmemory 1");
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_REFUSED);
     server_do(fixture->server, "CONFIG SET maxmemory 0");
     assert_false(server_has(fixture->server, "item:7"));
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
 }
 
 /** The script is called a second time with the same owner, as by a retry. */
@@ -269,17 +269,17 @@ static void test_acquire__learns_the_servers_clock_again(void **state)
 
     clock_shift_us(HOUR_US); /* the clock must not go below zero when set back */
     client = fixture_client(fixture);
-    assert_int_equal(acquire(fixture, client, &calls[0], "a", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &calls[0], "a", LEASE_MS), STATUS_OK);
     before = server_calls(fixture->server, "evalsha");
     clock_shift_us(-HOUR_US); /* the server's clock is an hour ahead by now */
-    assert_int_equal(acquire(fixture, client, &calls[1], "b", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &calls[1], "b", LEASE_MS), STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "evalsha") - before, 2);
-    assert_int_equal(acquire(fixture, client, &calls[2], "c", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &calls[2], "c", LEASE_MS), STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "evalsha") - before, 3);
     ASSERT_NUMBER(rlock_fence(&calls[1].lock), >, rlock_fence(&calls[0].lock));
     clock_shift_us(HOUR_US);
-    assert_int_equal(acquire(fixture, client, &calls[2], "c", LEASE_MS), STATUS_INVALID);
-    assert_int_equal(release(fixture, client, &calls[2]), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &calls[2], "c", LEASE_MS), STATUS_INVALID);
+    ASSERT_STATUS(release(fixture, client, &calls[2]), STATUS_OK);
 }
 
 static void test_acquire__ten_thousand_in_one_flush_each_with_its_own_result(void **state)
@@ -307,7 +307,7 @@ static void test_acquire__ten_thousand_in_one_flush_each_with_its_own_result(voi
     fixture_wait_answers(fixture, &calls[LOCKS - 1], 1);
     for (int i = 0; i < LOCKS; i++) {
         assert_int_equal(calls[i].answers, 1);
-        assert_int_equal(calls[i].status, i % 3 == 0 ? STATUS_BUSY : STATUS_OK);
+        ASSERT_STATUS(calls[i].status, i % 3 == 0 ? STATUS_BUSY : STATUS_OK);
         if (i % 3 != 0) {
             ASSERT_NUMBER(rlock_fence(&calls[i].lock), >, fence);
             fence = rlock_fence(&calls[i].lock);
@@ -317,7 +317,7 @@ static void test_acquire__ten_thousand_in_one_flush_each_with_its_own_result(voi
     rlock_flush(bob);
     fixture_wait_answers(fixture, &calls[LOCKS - 2], 2);
     for (int i = 0; i < LOCKS; i++)
-        assert_int_equal(calls[i].status, i % 3 == 0 ? STATUS_BUSY : STATUS_OK);
+        ASSERT_STATUS(calls[i].status, i % 3 == 0 ? STATUS_BUSY : STATUS_OK);
     rlock_client_stats(bob, &stats);
     assert_int_equal(stats.granted, 6666);
     assert_int_equal(stats.busy, 3334);
@@ -336,7 +336,7 @@ static void test_acquire__same_lease_shares_calls_of_128(void **state)
     char name[32];
     long long before;
 
-    assert_int_equal(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
     before = server_calls(fixture->server, "evalsha");
     for (int i = 0; i < LOCKS; i++) { /* two leases, mixed */
         snprintf(name, sizeof(name), "item:%d", i);
@@ -345,7 +345,7 @@ static void test_acquire__same_lease_shares_calls_of_128(void **state)
     rlock_flush(client);
     for (int i = 0; i < LOCKS; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_OK);
+        ASSERT_STATUS(calls[i].status, STATUS_OK);
     }
     assert_int_equal(server_calls(fixture->server, "evalsha") - before, 4);
 }
@@ -365,7 +365,7 @@ static void test_acquire__grants_many_different_leases(void **state)
     rlock_flush(client);
     for (int i = 0; i < LOCKS; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_OK);
+        ASSERT_STATUS(calls[i].status, STATUS_OK);
         snprintf(name, sizeof(name), "item:%d", i);
         ASSERT_BETWEEN(server_int(fixture->server, "PTTL %s", name),
                        10000 * (1 + i % 25) - 5000, 10000 * (1 + i % 25));
@@ -379,11 +379,11 @@ static void test_release__by_a_non_owner_is_refused_and_the_lock_stays(void **st
     struct rlock_client *bob = fixture_client(fixture);
     struct call first = {0}, second = {0};
 
-    assert_int_equal(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_BUSY);
-    assert_int_equal(release(fixture, bob, &second), STATUS_NOT_OWNER);
+    ASSERT_STATUS(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(release(fixture, bob, &second), STATUS_NOT_OWNER);
     assert_true(server_has(fixture->server, "item:7"));
-    assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &first), STATUS_OK);
 }
 
 static void test_release__second_time_is_not_owner(void **state)
@@ -392,9 +392,9 @@ static void test_release__second_time_is_not_owner(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_NOT_OWNER);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_NOT_OWNER);
 }
 
 static void test_release__after_expiry_is_lost_and_the_next_holder_untouched(void **state)
@@ -404,17 +404,17 @@ static void test_release__after_expiry_is_lost_and_the_next_holder_untouched(voi
     struct rlock_client *bob = fixture_client(fixture);
     struct call first = {0}, second = {0};
 
-    assert_int_equal(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
     server_pass_ms(fixture->server, LEASE_MS / 2);
-    assert_int_equal(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_BUSY);
     server_pass_ms(fixture->server, LEASE_MS / 2);
-    assert_int_equal(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_OK);
     fixture_pass_ms(fixture, LEASE_MS);
     ASSERT_NUMBER(rlock_safe_for_us(&first.lock, clock_mono_us()), <=, 0);
     ASSERT_NUMBER(rlock_fence(&second.lock), >, rlock_fence(&first.lock));
-    assert_int_equal(release(fixture, alice, &first), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, alice, &first), STATUS_LOST);
     assert_true(server_has(fixture->server, "item:7"));
-    assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
 }
 
 static void test_release__of_a_key_of_another_type_is_lost(void **state)
@@ -423,16 +423,16 @@ static void test_release__of_a_key_of_another_type_is_lost(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0}, neighbour = {0};
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &neighbour, "item:8", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &neighbour, "item:8", LEASE_MS), STATUS_OK);
     server_do(fixture->server, "DEL item:7");
     (void)server_int(fixture->server, "HSET item:7 field value");
     call_release(client, &call);
     call_release(client, &neighbour);
     rlock_flush(client);
     fixture_wait_answers(fixture, &neighbour, 2);
-    assert_int_equal(call.status, STATUS_LOST);
-    assert_int_equal(neighbour.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_LOST);
+    ASSERT_STATUS(neighbour.status, STATUS_OK);
     assert_true(server_has(fixture->server, "item:7"));
 }
 
@@ -443,11 +443,11 @@ static void test_release__without_a_callback_returns_the_memory_at_once(void **s
     struct call call = {0};
     struct call *other = calloc(1, sizeof(*other));
 
-    assert_int_equal(acquire(fixture, client, other, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, other, "item:7", LEASE_MS), STATUS_OK);
     rlock_release(client, &other->lock, NULL, NULL);
     assert_false(rlock_is_held(&other->lock));
     free(other);
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
 }
 
 static void test_acquire__explicit_lease_is_not_renewed(void **state)
@@ -456,7 +456,7 @@ static void test_acquire__explicit_lease_is_not_renewed(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     server_pass_ms(fixture->server, LEASE_MS / 2);
     fixture_pass_ms(fixture, LEASE_MS / 2);
     fixture_run_for(fixture, 20);
@@ -472,21 +472,21 @@ static void test_fence__grows_over_release_expiry_force_and_lost_data(void **sta
     struct call call = {0};
     int64_t fences[5];
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     fences[0] = rlock_fence(&call.lock);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     fences[1] = rlock_fence(&call.lock);
     server_pass_ms(fixture->server, LEASE_MS);
-    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     fences[2] = rlock_fence(&call.lock);
     server_do(fixture->server, "FLUSHALL");
-    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     fences[3] = rlock_fence(&call.lock);
     server_kill(fixture->server);
     fixture_wait_down(fixture, client);
@@ -494,9 +494,9 @@ static void test_fence__grows_over_release_expiry_force_and_lost_data(void **sta
     /* the counter of an old snapshot */
     server_do(fixture->server, "SET lock:fence 4711");
     fixture_wait_up(fixture, client);
-    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     fences[4] = rlock_fence(&call.lock);
     for (int i = 1; i < 5; i++)
         ASSERT_NUMBER(fences[i], >, fences[i - 1]);
@@ -510,9 +510,9 @@ static void test_owner__is_random_per_client_and_numbered_per_call(void **state)
     struct call calls[3] = {0};
     redisReply *owners[3];
 
-    assert_int_equal(acquire(fixture, alice, &calls[0], "a", LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, alice, &calls[1], "b", LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, bob, &calls[2], "c", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &calls[0], "a", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &calls[1], "b", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, bob, &calls[2], "c", LEASE_MS), STATUS_OK);
     owners[0] = server_command(fixture->server, "GET a");
     owners[1] = server_command(fixture->server, "GET b");
     owners[2] = server_command(fixture->server, "GET c");
@@ -539,8 +539,7 @@ static pid_t start_holder(struct fixture *fixture)
         return child;
     uv_loop_fork(&fixture->loop);
     client = fixture_client(fixture);
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     for (uint64_t renewed = 1;; renewed++) {
         fixture_jump_ms(fixture, LEASE_MS / 3 + 1);
         fixture_wait_renewed(fixture, client, renewed);
@@ -565,10 +564,10 @@ static void test_watchdog__of_a_killed_process_renews_no_more(void **state)
         server_pass_ms(fixture->server, LEASE_MS / 2);
     }
     FIXTURE_AWAIT(fixture, is_renewed, fixture);
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_BUSY);
     child_end(holder);
     server_pass_ms(fixture->server, LEASE_MS);
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
 }
 
 static void test_inspect__tells_owner_and_rest_of_the_lease(void **state)
@@ -579,9 +578,9 @@ static void test_inspect__tells_owner_and_rest_of_the_lease(void **state)
     struct answer answer = {0};
     redisReply *owner;
 
-    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
-    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
     owner = server_command(fixture->server, "GET item:7");
     assert_string_equal(answer.owner, owner->str);
     ASSERT_BETWEEN(answer.remaining_ms, LEASE_MS / 2, LEASE_MS);
@@ -589,13 +588,13 @@ static void test_inspect__tells_owner_and_rest_of_the_lease(void **state)
     assert_true(answer.is_ours);
     freeReplyObject(owner);
     server_do(fixture->server, "SET item:8 forever");
-    assert_int_equal(inspect(fixture, client, &answer, "item:8"), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, client, &answer, "item:8"), STATUS_OK);
     assert_int_equal(answer.remaining_ms, -1);
     assert_false(answer.is_ours);
     (void)server_int(fixture->server, "RPUSH item:9 value");
-    assert_int_equal(inspect(fixture, client, &answer, "item:9"), STATUS_REFUSED);
+    ASSERT_STATUS(inspect(fixture, client, &answer, "item:9"), STATUS_REFUSED);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "WRONGTYPE");
-    assert_int_equal(inspect(fixture, client, &answer, ""), STATUS_INVALID);
+    ASSERT_STATUS(inspect(fixture, client, &answer, ""), STATUS_INVALID);
 }
 
 static void test_force_release__frees_the_lock_of_any_owner(void **state)
@@ -606,12 +605,12 @@ static void test_force_release__frees_the_lock_of_any_owner(void **state)
     struct call first = {0}, second = {0};
     struct answer answer = {0};
 
-    assert_int_equal(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
-    assert_int_equal(force(fixture, bob, &answer, "item:7"), STATUS_OK);
-    assert_int_equal(force(fixture, bob, &answer, "item:7"), STATUS_NOT_FOUND);
-    assert_int_equal(force(fixture, bob, &answer, ""), STATUS_INVALID);
-    assert_int_equal(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_OK);
-    assert_int_equal(release(fixture, alice, &first), STATUS_LOST);
+    ASSERT_STATUS(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(force(fixture, bob, &answer, "item:7"), STATUS_OK);
+    ASSERT_STATUS(force(fixture, bob, &answer, "item:7"), STATUS_NOT_FOUND);
+    ASSERT_STATUS(force(fixture, bob, &answer, ""), STATUS_INVALID);
+    ASSERT_STATUS(acquire(fixture, bob, &second, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &first), STATUS_LOST);
     assert_true(server_has(fixture->server, "item:7"));
 }
 
@@ -625,14 +624,14 @@ static void test_scripts__flushed_at_any_time_are_sent_again(void **state)
     long long before;
 
     server_do(fixture->server, "SCRIPT FLUSH");
-    assert_int_equal(acquire(fixture, client, &calls[0], "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &calls[0], "item:7", LEASE_MS), STATUS_OK);
     server_do(fixture->server, "SCRIPT FLUSH");
-    assert_int_equal(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, client, &answer, "item:7"), STATUS_OK);
     before = server_calls(fixture->server, "eval");
-    assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &calls[0]), STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
     server_do(fixture->server, "SCRIPT FLUSH");
-    assert_int_equal(force(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
+    ASSERT_STATUS(force(fixture, client, &answer, "item:7"), STATUS_NOT_FOUND);
 
     /* with several calls under way each lock has its own result */
     server_do(fixture->server, "SET item:150 another");
@@ -644,7 +643,7 @@ static void test_scripts__flushed_at_any_time_are_sent_again(void **state)
     rlock_flush(client);
     for (int i = 0; i < 300; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, i == 150 ? STATUS_BUSY : STATUS_OK);
+        ASSERT_STATUS(calls[i].status, i == 150 ? STATUS_BUSY : STATUS_OK);
     }
 }
 

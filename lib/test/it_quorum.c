@@ -13,10 +13,10 @@ static void test_acquire__quorum_with_a_minority_down(void **state)
     group_create(&groups, *state, 5, RLOCK_GROUP_MAJORITY);
     server_kill(&servers[1]);
     server_kill(&servers[4]);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     assert_int_equal(rlock_group_fence(groups.group, 1), 0);
     ASSERT_NUMBER(rlock_group_fence(groups.group, 2), >, 0);
-    assert_int_equal(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
     wait_absent(groups.fixture, 0);
     wait_absent(groups.fixture, 2);
     wait_absent(groups.fixture, 3);
@@ -30,9 +30,9 @@ static void test_acquire__quorum_with_a_foreign_minority_leaves_it_untouched(voi
     group_create(&groups, *state, 5, RLOCK_GROUP_MAJORITY);
     set_foreign(0);
     set_foreign(3);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     wait_keys(groups.fixture, "11111");
-    assert_int_equal(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
     wait_keys(groups.fixture, "10010");
     assert_foreign(0);
     assert_foreign(3);
@@ -47,7 +47,7 @@ static void test_acquire__quorum_with_a_foreign_majority_is_busy(void **state)
     set_foreign(0);
     set_foreign(2);
     set_foreign(4);
-    assert_int_equal(group_acquire(&groups), STATUS_BUSY);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_BUSY);
     assert_keys("item:7", "10101");
     group_acquire_busy(&groups);
     assert_keys("item:7", "10101");
@@ -68,7 +68,7 @@ static void test_acquire__quorum_waits_for_a_majority(void **state)
     fixture_run_for(groups.fixture, 50);
     assert_int_equal(groups.answers, 0);
     delete_key(0);
-    assert_int_equal(group_await(&groups, 1), STATUS_OK);
+    ASSERT_STATUS(group_await(&groups, 1), STATUS_OK);
     wait_keys(groups.fixture, "111");
     assert_foreign(2);
     group_free(&groups);
@@ -85,7 +85,7 @@ static void test_acquire__quorum_with_the_majority_down_is_refused(void **state)
     }
     group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
     fixture_hold_timers(groups.fixture); /* it does not wait for a timeout */
-    assert_int_equal(group_await(&groups, 1), STATUS_DOWN);
+    ASSERT_STATUS(group_await(&groups, 1), STATUS_DOWN);
     assert_false(server_has(&servers[3], "item:7"));
     assert_false(server_has(&servers[4], "item:7"));
     group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS,
@@ -93,7 +93,7 @@ static void test_acquire__quorum_with_the_majority_down_is_refused(void **state)
     group_rest(&groups);
     assert_int_equal(groups.answers, 1);
     group_pass_ms(&groups, 2 * WITHIN_MS);
-    assert_int_equal(group_await(&groups, 2), STATUS_DOWN);
+    ASSERT_STATUS(group_await(&groups, 2), STATUS_DOWN);
     assert_false(server_has(&servers[3], "item:7"));
     group_free(&groups);
 }
@@ -113,7 +113,7 @@ static void acquire_hung(struct group_fixture *groups, unsigned lease_ms, unsign
     fixture_pass_ms(groups->fixture, 101);
     fixture_hold_timers(groups->fixture);
     fixture_wait_count(groups->fixture, &groups->answers, answers);
-    assert_int_equal(groups->status, STATUS_TIMEOUT);
+    ASSERT_STATUS(groups->status, STATUS_TIMEOUT);
     assert_false(server_has(&servers[3], "item:7"));
     assert_false(server_has(&servers[4], "item:7"));
 }
@@ -132,7 +132,7 @@ static void test_acquire__quorum_with_the_majority_hung_is_refused(void **state)
         fixture_wait_up(groups.fixture, groups.clients[i]);
         wait_absent(groups.fixture, i);
     }
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     group_free(&groups);
 }
 
@@ -149,10 +149,10 @@ static void test_acquire__quorum_is_not_held_up_by_a_hung_minority(void **state)
         fixture_pass_ms(groups.fixture, HURRY_MS + 1);
         fixture_hold_timers(groups.fixture);
         fixture_wait_count(groups.fixture, &groups.answers, answers);
-        assert_int_equal(groups.status, STATUS_OK);
+        ASSERT_STATUS(groups.status, STATUS_OK);
         group_begin_release(&groups);
         fixture_hold_timers(groups.fixture); /* the others answer */
-        assert_int_equal(group_await(&groups, answers + 1), STATUS_OK);
+        ASSERT_STATUS(group_await(&groups, answers + 1), STATUS_OK);
     }
     group_free(&groups);
 }
@@ -171,7 +171,7 @@ static void test_acquire__quorum_waits_for_the_member_that_decides(void **state)
     fixture_pass_ms(groups.fixture, HURRY_MS + 1);
     ASSERT_NUMBER(groups.answers, ==, 0);
     server_resume(&servers[2]);
-    assert_int_equal(group_await(&groups, 1), STATUS_OK);
+    ASSERT_STATUS(group_await(&groups, 1), STATUS_OK);
     group_free(&groups);
 }
 
@@ -206,7 +206,7 @@ static void test_acquire__late_grant_of_a_held_quorum_is_kept(void **state)
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
     server_pause(&servers[1]);
-    assert_int_equal(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
     assert_int_equal(rlock_group_fence(groups.group, 1), 0);
     server_resume(&servers[1]);
     wait_all_members(&groups);
@@ -216,7 +216,7 @@ static void test_acquire__late_grant_of_a_held_quorum_is_kept(void **state)
     wait_member(&groups, 0, false);
     assert_true(rlock_group_is_held(groups.group));
     assert_int_equal(groups.answers, 1);
-    assert_int_equal(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
     wait_keys(groups.fixture, "000");
     assert_int_equal(groups.losses, 0);
     group_free(&groups);
@@ -228,8 +228,8 @@ static void test_release__late_grant_is_released(void **state)
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
     server_pause(&servers[1]);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
-    assert_int_equal(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
     server_resume(&servers[1]);
     wait_command(groups.fixture, 1, "mget"); /* of the release */
     wait_keys(groups.fixture, "000");
@@ -247,7 +247,7 @@ static void test_safe_for_us__is_the_lease_less_drift_and_the_time_taken(void **
     for (int i = 0; i < 2; i++) {
         group_create(&groups, *state, 3, needs[i]);
         begin_us = clock_mono_us();
-        assert_int_equal(group_acquire(&groups), STATUS_OK);
+        ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
         now_us = clock_mono_us();
         safe_us = rlock_group_safe_for_us(groups.group, now_us);
         ASSERT_NUMBER(safe_us, <, most_us);
@@ -255,7 +255,7 @@ static void test_safe_for_us__is_the_lease_less_drift_and_the_time_taken(void **
         assert_int_equal(rlock_group_safe_for_us(groups.group, now_us + 5000),
                          safe_us - 5000);
         ASSERT_NUMBER(rlock_group_safe_for_us(groups.group, now_us + most_us), <=, 0);
-        assert_int_equal(group_release(&groups), STATUS_OK);
+        ASSERT_STATUS(group_release(&groups), STATUS_OK);
         group_free(&groups);
     }
 }
@@ -268,7 +268,7 @@ static int64_t safe_ms_with_hung(struct fixture *fixture, enum rlock_group_need 
     int64_t safe_us;
 
     group_create(&groups, fixture, 3, need);
-    assert_int_equal(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
     wait_all_members(&groups);
     for (int i = 0; i < hung; i++)
         server_pause(&servers[i]);
@@ -302,7 +302,7 @@ static void test_acquire__grant_that_has_no_time_left_is_refused(void **state)
         group_create(&groups, *state, 3, needs[i]);
         group_begin_acquire(&groups, (struct rlock_group_options){.lease_ms = LEASE_MS});
         clock_shift_us(LEASE_MS * 1000LL); /* on the way */
-        assert_int_equal(group_await(&groups, 1), STATUS_TIMEOUT);
+        ASSERT_STATUS(group_await(&groups, 1), STATUS_TIMEOUT);
         assert_false(rlock_group_is_held(groups.group));
         assert_keys("item:7", "000");
         clock_shift_us(LEASE_MS * -1000LL);
@@ -317,7 +317,7 @@ static void test_on_lost__quorum_is_lost_once_with_its_majority(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 5, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
     wait_all_members(&groups);
     delete_key(0);
     delete_key(1);
@@ -335,9 +335,9 @@ static void test_on_lost__quorum_is_lost_once_with_its_majority(void **state)
     fixture_pass_ms(groups.fixture, LEASE_MS);
     fixture_run_for(groups.fixture, 20);
     assert_int_equal(groups.losses, 1);
-    assert_int_equal(group_release(&groups), STATUS_LOST);
-    assert_int_equal(group_release(&groups), STATUS_NOT_OWNER);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_LOST);
+    ASSERT_STATUS(group_release(&groups), STATUS_NOT_OWNER);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     group_free(&groups);
 }
 
@@ -346,7 +346,7 @@ static void test_on_lost__multi_is_lost_once_with_any_member(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    assert_int_equal(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
     set_foreign(1);
     fixture_pass_ms(groups.fixture, LEASE_MS / 3 + 1);
     fixture_wait_count(groups.fixture, &groups.losses, 1);
@@ -356,7 +356,7 @@ static void test_on_lost__multi_is_lost_once_with_any_member(void **state)
     fixture_run_for(groups.fixture, 20);
     assert_int_equal(groups.losses, 1);
     assert_foreign(1);
-    assert_int_equal(group_acquire(&groups), STATUS_BUSY); /* without a release before */
+    ASSERT_STATUS(group_acquire(&groups), STATUS_BUSY); /* without a release before */
     group_free(&groups);
 }
 
@@ -366,7 +366,7 @@ static void test_on_lost__is_called_once_when_all_members_are_lost_at_once(void 
     struct group_fixture groups;
 
     group_create_names(&groups, *state, "abc");
-    assert_int_equal(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
     server_do(&servers[0], "FLUSHALL");
     fixture_pass_ms(groups.fixture, LEASE_MS / 3 + 1);
     fixture_wait_count(groups.fixture, &groups.losses, 1);
@@ -381,7 +381,7 @@ static void test_on_lost__server_that_restarts_empty_does_not_resurrect(void **s
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(group_acquire_watched(&groups, LEASE_MS), STATUS_OK);
     wait_all_members(&groups);
     server_kill(&servers[1]);
     fixture_wait_down(groups.fixture, groups.clients[1]);
@@ -397,7 +397,7 @@ static void test_on_lost__server_that_restarts_empty_does_not_resurrect(void **s
     assert_keys("item:7", "101");
     assert_true(rlock_group_is_held(groups.group));
     assert_int_equal(groups.losses, 0);
-    assert_int_equal(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
     group_free(&groups);
 }
 
@@ -408,18 +408,18 @@ static void test_release__quorum_is_ok_while_a_majority_was_ours(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 5, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     wait_all_members(&groups);
     delete_key(0);
     delete_key(4);
-    assert_int_equal(group_release(&groups), STATUS_OK);
-    assert_int_equal(group_release(&groups), STATUS_NOT_OWNER);
+    ASSERT_STATUS(group_release(&groups), STATUS_OK);
+    ASSERT_STATUS(group_release(&groups), STATUS_NOT_OWNER);
     wait_keys(groups.fixture, "00000");
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     wait_all_members(&groups);
     for (int i = 0; i < 3; i++)
         delete_key(i);
-    assert_int_equal(group_release(&groups), STATUS_LOST);
+    ASSERT_STATUS(group_release(&groups), STATUS_LOST);
     wait_keys(groups.fixture, "00000");
     group_free(&groups);
 }
@@ -430,9 +430,9 @@ static void test_release__quorum_is_lost_when_one_of_a_bare_majority_was(void **
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
     server_pause(&servers[1]); /* it is never held, and not released */
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     delete_key(0);
-    assert_int_equal(group_release(&groups), STATUS_LOST);
+    ASSERT_STATUS(group_release(&groups), STATUS_LOST);
     group_free(&groups);
 }
 
@@ -441,9 +441,9 @@ static void test_release__multi_is_lost_when_one_was(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     delete_key(1);
-    assert_int_equal(group_release(&groups), STATUS_LOST);
+    ASSERT_STATUS(group_release(&groups), STATUS_LOST);
     assert_keys("item:7", "000");
     group_free(&groups);
 }
@@ -453,10 +453,10 @@ static void test_release__of_servers_that_are_down_is_unknown(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_ALL);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     server_kill(&servers[1]);
     fixture_wait_down(groups.fixture, groups.clients[1]);
-    assert_int_equal(group_release(&groups), STATUS_DOWN);
+    ASSERT_STATUS(group_release(&groups), STATUS_DOWN);
     assert_false(server_has(&servers[0], "item:7"));
     assert_false(server_has(&servers[2], "item:7"));
     group_free(&groups);
@@ -467,7 +467,7 @@ static void test_release__is_bounded_when_the_majority_hangs(void **state)
     struct group_fixture groups;
 
     group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    assert_int_equal(group_acquire(&groups), STATUS_OK);
+    ASSERT_STATUS(group_acquire(&groups), STATUS_OK);
     wait_all_members(&groups);
     server_pause(&servers[0]);
     server_pause(&servers[1]);
@@ -476,7 +476,7 @@ static void test_release__is_bounded_when_the_majority_hangs(void **state)
     fixture_pass_ms(groups.fixture, ROUND_MS + 1);
     fixture_hold_timers(groups.fixture);
     fixture_wait_count(groups.fixture, &groups.answers, 2);
-    assert_int_equal(groups.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(groups.status, STATUS_TIMEOUT);
     server_resume(&servers[0]);
     server_resume(&servers[1]);
     wait_absent(groups.fixture, 0);

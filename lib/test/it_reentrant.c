@@ -57,19 +57,19 @@ static void test_acquire__n_times_is_free_after_n_releases_only(void **state)
     struct call calls[TIMES] = {0}, other = {0};
 
     for (int i = 0; i < TIMES; i++) {
-        assert_int_equal(take(fixture, alice, &calls[i], 3, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(take(fixture, alice, &calls[i], 3, LEASE_MS), STATUS_OK);
         assert_int_equal(count_of(fixture, alice), i + 1);
     }
     for (int i = 0; i < TIMES; i++) { /* in another order than they were taken */
         int which = (i + 2) % TIMES;
 
-        assert_int_equal(take(fixture, bob, &other, 3, LEASE_MS), STATUS_BUSY);
+        ASSERT_STATUS(take(fixture, bob, &other, 3, LEASE_MS), STATUS_BUSY);
         assert_int_equal(count_of(fixture, bob), TIMES - i);
-        assert_int_equal(release(fixture, alice, &calls[which]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &calls[which]), STATUS_OK);
         assert_false(rlock_is_held(&calls[which].lock));
     }
     assert_false(server_has(fixture->server, NAME));
-    assert_int_equal(take(fixture, bob, &other, 3, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, bob, &other, 3, LEASE_MS), STATUS_OK);
 }
 
 static void test_acquire__n_times_in_one_flush_counts_each(void **state)
@@ -85,7 +85,7 @@ static void test_acquire__n_times_in_one_flush_counts_each(void **state)
     rlock_flush(client);
     for (int i = 0; i < TIMES; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_OK);
+        ASSERT_STATUS(calls[i].status, STATUS_OK);
         assert_int_equal(rlock_fence(&calls[i].lock), rlock_fence(&calls[0].lock));
     }
     assert_int_equal(count_of(fixture, client), TIMES);
@@ -94,7 +94,7 @@ static void test_acquire__n_times_in_one_flush_counts_each(void **state)
     rlock_flush(client);
     for (int i = 0; i < TIMES; i++) {
         fixture_wait_answers(fixture, &calls[i], 2);
-        assert_int_equal(calls[i].status, STATUS_OK);
+        ASSERT_STATUS(calls[i].status, STATUS_OK);
     }
     assert_false(server_has(fixture->server, NAME));
 }
@@ -107,14 +107,14 @@ static void test_acquire__same_holder_id_of_another_client_is_another_holder(voi
     struct call first = {0}, second = {0};
     struct answer answer = {0};
 
-    assert_int_equal(take(fixture, alice, &first, 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(take(fixture, bob, &second, 1, 2 * LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(take(fixture, alice, &first, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, bob, &second, 1, 2 * LEASE_MS), STATUS_BUSY);
     ASSERT_NUMBER(ttl_ms(fixture), <=, LEASE_MS);
-    assert_int_equal(inspect(fixture, alice, &answer, NAME), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, alice, &answer, NAME), STATUS_OK);
     assert_true(answer.is_ours);
-    assert_int_equal(inspect(fixture, bob, &answer, NAME), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, bob, &answer, NAME), STATUS_OK);
     assert_false(answer.is_ours);
-    assert_int_equal(release(fixture, bob, &second), STATUS_NOT_OWNER);
+    ASSERT_STATUS(release(fixture, bob, &second), STATUS_NOT_OWNER);
     assert_int_equal(count_of(fixture, alice), 1);
 }
 
@@ -124,11 +124,11 @@ static void test_acquire__another_holder_of_the_same_client_is_busy(void **state
     struct rlock_client *client = fixture_client(fixture);
     struct call first = {0}, second = {0};
 
-    assert_int_equal(take(fixture, client, &first, 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(take(fixture, client, &second, 11, LEASE_MS), STATUS_BUSY);
-    assert_int_equal(release(fixture, client, &first), STATUS_OK);
-    assert_int_equal(take(fixture, client, &second, 11, LEASE_MS), STATUS_OK);
-    assert_int_equal(take(fixture, client, &first, 1, LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(take(fixture, client, &first, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &second, 11, LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(release(fixture, client, &first), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &second, 11, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &first, 1, LEASE_MS), STATUS_BUSY);
 }
 
 static void test_release__second_time_is_not_owner_and_counts_once(void **state)
@@ -137,12 +137,12 @@ static void test_release__second_time_is_not_owner_and_counts_once(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call outer = {0}, inner = {0};
 
-    assert_int_equal(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(release(fixture, client, &inner), STATUS_OK);
-    assert_int_equal(release(fixture, client, &inner), STATUS_NOT_OWNER);
+    ASSERT_STATUS(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &inner), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &inner), STATUS_NOT_OWNER);
     assert_int_equal(count_of(fixture, client), 1);
-    assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &outer), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
 }
 
@@ -152,17 +152,17 @@ static void test_release__after_expiry_is_lost_and_the_next_holder_untouched(voi
     struct rlock_client *client = fixture_client(fixture);
     struct call first = {0}, second = {0};
 
-    assert_int_equal(take(fixture, client, &first, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &first, 1, LEASE_MS), STATUS_OK);
     server_pass_ms(fixture->server, LEASE_MS);
-    assert_int_equal(take(fixture, client, &second, 2, LEASE_MS), STATUS_OK);
-    assert_int_equal(release(fixture, client, &first), STATUS_LOST);
+    ASSERT_STATUS(take(fixture, client, &second, 2, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &first), STATUS_LOST);
     assert_int_equal(count_of(fixture, client), 1);
     /* by the same holder too: it is another grant */
-    assert_int_equal(release(fixture, client, &second), STATUS_OK);
-    assert_int_equal(take(fixture, client, &first, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &second), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &first, 1, LEASE_MS), STATUS_OK);
     (void)server_int(fixture->server, "DEL " NAME);
-    assert_int_equal(take(fixture, client, &second, 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(release(fixture, client, &first), STATUS_LOST);
+    ASSERT_STATUS(take(fixture, client, &second, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &first), STATUS_LOST);
     assert_int_equal(count_of(fixture, client), 1);
 }
 
@@ -174,20 +174,20 @@ static void test_rlock_cancel__of_a_nested_acquire_leaves_the_outer_one(void **s
     struct rlock_acquire_options options = by_holder(1, LEASE_MS);
     struct call outer = {0}, inner = {0};
 
-    assert_int_equal(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
     server_pause(fixture->server);
     call_acquire_with(client, &inner, NAME, &options);
     rlock_flush(client);
     rlock_cancel(client, &inner.lock);
     fixture_wait_answers(fixture, &inner, 1);
-    assert_int_equal(inner.status, STATUS_CANCELLED);
+    ASSERT_STATUS(inner.status, STATUS_CANCELLED);
     server_resume(fixture->server);
     server_settle();
     fixture_pass_ms(fixture, 1001); /* for the second release of it, too */
     fixture_run_for(fixture, 20);
     assert_int_equal(count_of(fixture, client), 1);
     assert_int_equal(server_int(fixture->server, "HLEN " NAME), 3);
-    assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &outer), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
 }
 
@@ -200,14 +200,14 @@ static void test_acquire__lease_is_the_longest_of_all(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call calls[3] = {0};
 
-    assert_int_equal(take(fixture, client, &calls[0], 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(take(fixture, client, &calls[1], 1, LEASE_MS / 4), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &calls[0], 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &calls[1], 1, LEASE_MS / 4), STATUS_OK);
     ASSERT_BETWEEN(ttl_ms(fixture), LEASE_MS / 2, LEASE_MS);
     ASSERT_NUMBER(rlock_safe_for_us(&calls[1].lock, clock_mono_us()), <,
                   LEASE_MS / 4 * 1000LL);
-    assert_int_equal(take(fixture, client, &calls[2], 1, 2 * LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &calls[2], 1, 2 * LEASE_MS), STATUS_OK);
     ASSERT_BETWEEN(ttl_ms(fixture), 3 * LEASE_MS / 2, 2 * LEASE_MS);
-    assert_int_equal(release(fixture, client, &calls[2]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &calls[2]), STATUS_OK);
     ASSERT_BETWEEN(ttl_ms(fixture), 3 * LEASE_MS / 2, 2 * LEASE_MS);
 }
 
@@ -219,9 +219,9 @@ test_acquire__three_times_released_twice_keeps_the_explicit_lease(void **state)
     struct call calls[3] = {0};
 
     for (int i = 0; i < 3; i++)
-        assert_int_equal(take(fixture, client, &calls[i], 1, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(take(fixture, client, &calls[i], 1, LEASE_MS), STATUS_OK);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(release(fixture, client, &calls[i]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &calls[i]), STATUS_OK);
     ASSERT_BETWEEN(ttl_ms(fixture), 1, LEASE_MS);
     server_pass_ms(fixture->server, LEASE_MS);
     fixture_pass_ms(fixture, LEASE_MS);
@@ -236,16 +236,16 @@ static void test_extend__never_shortens_what_other_grants_need(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call outer = {0}, inner = {0};
 
-    assert_int_equal(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(take(fixture, client, &inner, 1, LEASE_MS / 4), STATUS_OK);
-    assert_int_equal(extend(fixture, client, &inner, LEASE_MS / 5), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &inner, 1, LEASE_MS / 4), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &inner, LEASE_MS / 5), STATUS_OK);
     ASSERT_BETWEEN(ttl_ms(fixture), LEASE_MS / 2, LEASE_MS);
-    assert_int_equal(extend(fixture, client, &inner, 2 * LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &inner, 2 * LEASE_MS), STATUS_OK);
     ASSERT_BETWEEN(ttl_ms(fixture), 3 * LEASE_MS / 2, 2 * LEASE_MS);
-    assert_int_equal(release(fixture, client, &inner), STATUS_OK);
-    assert_int_equal(extend(fixture, client, &inner, LEASE_MS), STATUS_NOT_OWNER);
+    ASSERT_STATUS(release(fixture, client, &inner), STATUS_OK);
+    ASSERT_STATUS(extend(fixture, client, &inner, LEASE_MS), STATUS_NOT_OWNER);
     (void)server_int(fixture->server, "DEL " NAME);
-    assert_int_equal(extend(fixture, client, &outer, LEASE_MS), STATUS_LOST);
+    ASSERT_STATUS(extend(fixture, client, &outer, LEASE_MS), STATUS_LOST);
     assert_false(server_has(fixture->server, NAME));
 }
 
@@ -259,19 +259,19 @@ static void test_watchdog__holds_it_for_ten_leases(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call outer = {0}, inner = {0}, other = {0};
 
-    assert_int_equal(take_watched(fixture, alice, &outer, 1), STATUS_OK);
-    assert_int_equal(take_watched(fixture, alice, &inner, 1), STATUS_OK);
+    ASSERT_STATUS(take_watched(fixture, alice, &outer, 1), STATUS_OK);
+    ASSERT_STATUS(take_watched(fixture, alice, &inner, 1), STATUS_OK);
     for (int i = 0; i < RENEWALS; i++) {
         if (i == RENEWALS / 2)
-            assert_int_equal(release(fixture, alice, &inner), STATUS_OK);
+            ASSERT_STATUS(release(fixture, alice, &inner), STATUS_OK);
         fixture_pass_renewal(fixture, alice, LEASE_MS, i < RENEWALS / 2 ? 2 : 1);
-        assert_int_equal(take(fixture, bob, &other, 1, LEASE_MS), STATUS_BUSY);
+        ASSERT_STATUS(take(fixture, bob, &other, 1, LEASE_MS), STATUS_BUSY);
     }
     assert_true(rlock_is_held(&outer.lock));
     ASSERT_NUMBER(rlock_safe_for_us(&outer.lock, clock_mono_us()), >, 0);
     assert_int_equal(outer.losses + inner.losses, 0);
     assert_int_equal(count_of(fixture, alice), 1);
-    assert_int_equal(release(fixture, alice, &outer), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &outer), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
 }
 
@@ -282,15 +282,15 @@ test_watchdog__outer_without_it_ends_though_the_inner_was_watched(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call outer = {0}, inner = {0};
 
-    assert_int_equal(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(take_watched(fixture, client, &inner, 1), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take_watched(fixture, client, &inner, 1), STATUS_OK);
     for (int i = 0; i < 6; i++)
         fixture_pass_renewal(fixture, client, LEASE_MS, 1);
     assert_int_equal(count_of(fixture, client), 2);
-    assert_int_equal(release(fixture, client, &inner), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &inner), STATUS_OK);
     server_pass_ms(fixture->server, LEASE_MS);
     assert_false(server_has(fixture->server, NAME));
-    assert_int_equal(release(fixture, client, &outer), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &outer), STATUS_LOST);
 }
 
 /** Each grant is reported lost once; the key keeps what was put there. */
@@ -300,8 +300,8 @@ static void lose(struct fixture *fixture, const char *theft, long long left)
     struct call outer = {0}, inner = {0};
     struct rlock_stats stats;
 
-    assert_int_equal(take_watched(fixture, client, &outer, 1), STATUS_OK);
-    assert_int_equal(take_watched(fixture, client, &inner, 1), STATUS_OK);
+    ASSERT_STATUS(take_watched(fixture, client, &outer, 1), STATUS_OK);
+    ASSERT_STATUS(take_watched(fixture, client, &inner, 1), STATUS_OK);
     (void)server_int(fixture->server, "DEL " NAME);
     if (theft != NULL)
         server_do(fixture->server, theft);
@@ -318,8 +318,8 @@ static void lose(struct fixture *fixture, const char *theft, long long left)
     assert_int_equal(server_int(fixture->server, "EXISTS " NAME), left);
     if (left > 0)
         assert_int_equal(ttl_ms(fixture), -1);
-    assert_int_equal(release(fixture, client, &outer), STATUS_LOST);
-    assert_int_equal(release(fixture, client, &inner), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &outer), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &inner), STATUS_LOST);
     assert_int_equal(server_int(fixture->server, "EXISTS " NAME), left);
 }
 
@@ -345,14 +345,14 @@ static void test_watchdog__does_not_take_a_later_grant_for_its_own(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call first = {0}, second = {0};
 
-    assert_int_equal(take_watched(fixture, client, &first, 1), STATUS_OK);
+    ASSERT_STATUS(take_watched(fixture, client, &first, 1), STATUS_OK);
     (void)server_int(fixture->server, "DEL " NAME);
-    assert_int_equal(take(fixture, client, &second, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &second, 1, LEASE_MS), STATUS_OK);
     fixture_pass_ms(fixture, DUE_MS);
     fixture_wait_losses(fixture, &first, 1);
     assert_true(rlock_is_held(&second.lock));
     assert_int_equal(count_of(fixture, client), 1);
-    assert_int_equal(release(fixture, client, &second), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &second), STATUS_OK);
 }
 
 /* -- fences -- */
@@ -367,22 +367,21 @@ static void test_fence__nested_is_the_outer_ones_and_a_later_one_is_greater(void
     for (int i = 0; i < 4; i++) {
         struct call outer = {0}, inner = {0};
 
-        assert_int_equal(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
-        assert_int_equal(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
         ASSERT_NUMBER(rlock_fence(&outer.lock), >, last);
         assert_int_equal(rlock_fence(&inner.lock), rlock_fence(&outer.lock));
         last = rlock_fence(&outer.lock);
         if (i == 0)
-            assert_int_equal(force(fixture, client, &answer, NAME), STATUS_OK);
+            ASSERT_STATUS(force(fixture, client, &answer, NAME), STATUS_OK);
         else if (i == 1)
             server_pass_ms(fixture->server, LEASE_MS);
         else if (i == 2)
             server_do(fixture->server, "FLUSHALL");
         else
-            assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+            ASSERT_STATUS(release(fixture, client, &outer), STATUS_OK);
         /* the last time the outer grant was released, else it was lost */
-        assert_int_equal(release(fixture, client, &inner),
-                         i == 3 ? STATUS_OK : STATUS_LOST);
+        ASSERT_STATUS(release(fixture, client, &inner), i == 3 ? STATUS_OK : STATUS_LOST);
     }
     assert_false(server_has(fixture->server, NAME));
 }
@@ -394,13 +393,13 @@ static void test_fence__of_a_nested_grant_stays_behind_those_of_others(void **st
     struct rlock_client *client = fixture_client(fixture);
     struct call outer = {0}, other = {0}, inner = {0};
 
-    assert_int_equal(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &other, "other", LEASE_MS), STATUS_OK);
-    assert_int_equal(release(fixture, client, &other), STATUS_OK);
-    assert_int_equal(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &outer, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &other, "other", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &other), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
     assert_int_equal(rlock_fence(&inner.lock), rlock_fence(&outer.lock));
     ASSERT_NUMBER(rlock_fence(&other.lock), >, rlock_fence(&inner.lock));
-    assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &outer), STATUS_OK);
     assert_int_equal(rlock_fence(&inner.lock), rlock_fence(&outer.lock));
 }
 
@@ -413,12 +412,12 @@ static void test_force_release__frees_all_grants(void **state)
     struct answer answer = {0};
 
     for (int i = 0; i < 3; i++)
-        assert_int_equal(take(fixture, alice, &calls[i], 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(force(fixture, bob, &answer, NAME), STATUS_OK);
-    assert_int_equal(force(fixture, bob, &answer, NAME), STATUS_NOT_FOUND);
-    assert_int_equal(take(fixture, bob, &other, 1, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(take(fixture, alice, &calls[i], 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(force(fixture, bob, &answer, NAME), STATUS_OK);
+    ASSERT_STATUS(force(fixture, bob, &answer, NAME), STATUS_NOT_FOUND);
+    ASSERT_STATUS(take(fixture, bob, &other, 1, LEASE_MS), STATUS_OK);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(release(fixture, alice, &calls[i]), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, alice, &calls[i]), STATUS_LOST);
     assert_int_equal(count_of(fixture, bob), 1);
 }
 
@@ -434,15 +433,15 @@ static void test_wire__is_the_hash_of_redisson(void **state)
 
     snprintf(field, sizeof(field), "%s:42", client->id);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(take(fixture, client, &calls[i], 42, LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(take(fixture, client, &calls[i], 42, LEASE_MS), STATUS_OK);
     assert_int_equal(server_int(fixture->server, "HINCRBY " NAME " %s 0", field), 2);
     /* a Redisson client of the same holder releases once, then this client does */
     assert_int_equal(server_int(fixture->server, "HINCRBY " NAME " %s -1", field), 1);
-    assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &calls[0]), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
 
     server_do(fixture->server, "HSET " NAME " java:1 1");
-    assert_int_equal(take(fixture, client, &other, 42, LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(take(fixture, client, &other, 42, LEASE_MS), STATUS_BUSY);
     assert_int_equal(server_int(fixture->server, "HLEN " NAME), 1);
     assert_int_equal(ttl_ms(fixture), -1);
 }
@@ -485,15 +484,15 @@ static void test_wire__publishes_a_release_on_redissons_channel(void **state)
         struct call calls[2] = {0};
 
         for (int j = 0; j < 2; j++)
-            assert_int_equal(acquire_with(fixture, client, &calls[j], names[i], &options),
-                             STATUS_OK);
+            ASSERT_STATUS(acquire_with(fixture, client, &calls[j], names[i], &options),
+                          STATUS_OK);
         if (i == 2) {
-            assert_int_equal(force(fixture, client, &answer, names[i]), STATUS_OK);
+            ASSERT_STATUS(force(fixture, client, &answer, names[i]), STATUS_OK);
         } else {
-            assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
+            ASSERT_STATUS(release(fixture, client, &calls[0]), STATUS_OK);
             (void)server_int(fixture->server, "PUBLISH redisson_nothing 0");
             assert_published(listener, "redisson_nothing");
-            assert_int_equal(release(fixture, client, &calls[1]), STATUS_OK);
+            ASSERT_STATUS(release(fixture, client, &calls[1]), STATUS_OK);
         }
         assert_published(listener, channels[i]);
     }
@@ -523,7 +522,7 @@ static void test_wire__is_woken_on_redissons_channel(void **state)
         (void)server_int(fixture->server, "DEL %s", names[i]);
         assert_int_equal(server_int(fixture->server, "PUBLISH %s 0", channels[i]), 1);
         fixture_wait_answers(fixture, &call, 1);
-        assert_int_equal(call.status, STATUS_OK);
+        ASSERT_STATUS(call.status, STATUS_OK);
     }
 }
 
@@ -568,8 +567,8 @@ static void test_scripts__flushed_at_any_time_are_sent_again(void **state)
     long long before = server_calls(fixture->server, "eval");
 
     server_do(fixture->server, "SCRIPT FLUSH");
-    assert_int_equal(take_watched(fixture, client, &outer, 1), STATUS_OK);
-    assert_int_equal(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(take_watched(fixture, client, &outer, 1), STATUS_OK);
+    ASSERT_STATUS(take(fixture, client, &inner, 1, LEASE_MS), STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
     server_do(fixture->server, "SCRIPT FLUSH");
     for (unsigned i = 1; i <= 2; i++) {
@@ -578,8 +577,8 @@ static void test_scripts__flushed_at_any_time_are_sent_again(void **state)
     }
     assert_int_equal(server_calls(fixture->server, "eval") - before, 2); /* to renew */
     server_do(fixture->server, "SCRIPT FLUSH");
-    assert_int_equal(release(fixture, client, &inner), STATUS_OK);
-    assert_int_equal(release(fixture, client, &outer), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &inner), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &outer), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
     rlock_client_stats(client, &stats);
     ASSERT_NUMBER(stats.renewed, >=, 2);
@@ -596,7 +595,7 @@ static void test_acquire__key_of_another_type_is_refused_with_words(void **state
     struct call calls[3] = {0}, plain = {0};
     redisReply *value;
 
-    assert_int_equal(acquire(fixture, client, &plain, "item:1", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &plain, "item:1", LEASE_MS), STATUS_OK);
     value = server_command(fixture->server, "GET item:1");
     options.wait_ms = RLOCK_WAIT_FOREVER; /* but not for a refusal */
     call_acquire_with(client, &calls[0], "item:0", &options);
@@ -605,14 +604,14 @@ static void test_acquire__key_of_another_type_is_refused_with_words(void **state
     rlock_flush(client);
     for (int i = 0; i < 3; i++)
         fixture_wait_answers(fixture, &calls[i], 1);
-    assert_int_equal(calls[0].status, STATUS_OK);
-    assert_int_equal(calls[1].status, STATUS_REFUSED);
-    assert_int_equal(calls[2].status, STATUS_OK); /* its neighbours are not affected */
+    ASSERT_STATUS(calls[0].status, STATUS_OK);
+    ASSERT_STATUS(calls[1].status, STATUS_REFUSED);
+    ASSERT_STATUS(calls[2].status, STATUS_OK); /* its neighbours are not affected */
     ASSERT_CONTAINS(rlock_client_why(client)->text, "no lock of this kind");
     assert_int_equal(server_int(fixture->server, "STRLEN item:1"), value->len);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL item:1"), LEASE_MS / 2, LEASE_MS);
     freeReplyObject(value);
-    assert_int_equal(release(fixture, client, &plain), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &plain), STATUS_OK);
 }
 
 /** The reverse. */
@@ -622,12 +621,11 @@ static void test_acquire__hash_is_refused_for_a_plain_lock_and_untouched(void **
     struct rlock_client *client = fixture_client(fixture);
     struct call held = {0}, plain = {0};
 
-    assert_int_equal(take(fixture, client, &held, 1, LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &plain, NAME, 2 * LEASE_MS),
-                     STATUS_REFUSED);
+    ASSERT_STATUS(take(fixture, client, &held, 1, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &plain, NAME, 2 * LEASE_MS), STATUS_REFUSED);
     assert_int_equal(count_of(fixture, client), 1);
     ASSERT_BETWEEN(ttl_ms(fixture), LEASE_MS / 2, LEASE_MS);
-    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
 }
 
 int main(void)

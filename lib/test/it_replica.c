@@ -112,11 +112,11 @@ static void test_acquire__is_granted_when_the_replicas_have_it(void **state)
     struct rlock_client *client = patient_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
     assert_true(rlock_is_held(&call.lock));
     for (int i = 0; i < REPLICAS; i++)
         assert_true(server_has(&replicas[i], "item:7"));
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     assert_false(server_has(fixture->server, "item:7"));
 }
 
@@ -127,9 +127,9 @@ static void test_acquire__without_replicas_sends_no_wait(void **state)
     struct call call = {0};
     long long before = server_calls(fixture->server, "wait");
 
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "wait"), before);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_acquire__too_few_replicas_is_unsafe_and_released(void **state)
@@ -146,15 +146,14 @@ static void test_acquire__too_few_replicas_is_unsafe_and_released(void **state)
         struct call first = {0}, second = {0};
         int64_t begin_us = clock_mono_us();
 
-        assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &options),
-                         STATUS_UNSAFE);
+        ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &options),
+                      STATUS_UNSAFE);
         ASSERT_NUMBER(clock_mono_us() - begin_us, >=, (WAIT_MS - 1) * 1000LL);
         assert_false(rlock_is_held(&first.lock));
         wait_gone(fixture);
         options = asking_long(kinds[i], REPLICAS);
-        assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &options),
-                         STATUS_OK);
-        assert_int_equal(release(fixture, bob, &second), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &options), STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &second), STATUS_OK);
     }
     rlock_client_stats(alice, &stats);
     assert_int_equal(stats.failed, KINDS);
@@ -170,15 +169,15 @@ static void test_acquire__counts_a_replica_that_hangs_as_missing(void **state)
     struct call call = {0};
 
     server_pause(&replicas[0]);
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &all), STATUS_UNSAFE);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &all), STATUS_UNSAFE);
     wait_gone(fixture);
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &most), STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &most), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     server_resume(&replicas[0]);
     wait_followed(fixture->server);
     all = asking_long(&rlock_plain, REPLICAS);
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &all), STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &all), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_acquire__busy_sends_no_wait(void **state)
@@ -190,11 +189,10 @@ static void test_acquire__busy_sends_no_wait(void **state)
     struct call first = {0}, second = {0};
     long long before = server_calls(fixture->server, "wait");
 
-    assert_int_equal(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire_with(fixture, bob, &second, "item:7", &options),
-                     STATUS_BUSY);
+    ASSERT_STATUS(acquire(fixture, alice, &first, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, bob, &second, "item:7", &options), STATUS_BUSY);
     assert_int_equal(server_calls(fixture->server, "wait"), before);
-    assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &first), STATUS_OK);
 }
 
 /** One call of the script, which grants some locks and not the others. */
@@ -206,7 +204,7 @@ static void test_acquire__of_one_batch_each_has_its_own_result(void **state)
     struct rlock_client *bob = patient_client(fixture);
     struct call first = {0}, calls[3] = {0};
 
-    assert_int_equal(acquire(fixture, alice, &first, "item:8", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &first, "item:8", LEASE_MS), STATUS_OK);
     call_acquire_with(bob, &calls[0], "item:7", &options);
     call_acquire_with(bob, &calls[1], "item:8", &options);
     options = asking_long(&rlock_plain, REPLICAS);
@@ -214,12 +212,12 @@ static void test_acquire__of_one_batch_each_has_its_own_result(void **state)
     rlock_flush(bob);
     for (int i = 0; i < 3; i++)
         fixture_wait_answers(fixture, &calls[i], 1);
-    assert_int_equal(calls[0].status, STATUS_UNSAFE);
-    assert_int_equal(calls[1].status, STATUS_BUSY);
-    assert_int_equal(calls[2].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_UNSAFE);
+    ASSERT_STATUS(calls[1].status, STATUS_BUSY);
+    ASSERT_STATUS(calls[2].status, STATUS_OK);
     wait_gone(fixture);
     assert_true(server_has(fixture->server, "item:8"));
-    assert_int_equal(release(fixture, bob, &calls[2]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &calls[2]), STATUS_OK);
 }
 
 /** One WAIT after the other would take longer than the timeout of a command. */
@@ -241,12 +239,12 @@ static void test_acquire__batches_behind_a_wait_do_not_time_out(void **state)
     }
     rlock_flush(client);
     fixture_run_for(fixture, 20); /* the first WAIT has begun */
-    assert_int_equal(acquire(fixture, client, &plain, "other", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &plain, "other", LEASE_MS), STATUS_OK);
     for (int i = 0; i < BATCHES; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_UNSAFE);
+        ASSERT_STATUS(calls[i].status, STATUS_UNSAFE);
     }
-    assert_int_equal(release(fixture, client, &plain), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &plain), STATUS_OK);
     for (int i = 0; i < BATCHES; i++) {
         snprintf(name, sizeof(name), "item:%d", i);
         assert_false(server_has(fixture->server, name));
@@ -266,8 +264,8 @@ static void test_acquire__after_a_wait_needs_the_replicas_too(void **state)
             asking_long(i == 0 ? &rlock_plain : &rlock_fair, REPLICAS);
         struct call first = {0}, calls[2] = {0};
 
-        assert_int_equal(acquire_with(fixture, alice, &first, "item:7", &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, alice, &first, "item:7", &options),
+                      STATUS_OK);
         options.wait_ms = RLOCK_WAIT_FOREVER;
         options.replicas = REPLICAS + 1;
         options.replicas_wait_ms = WAIT_MS;
@@ -279,12 +277,12 @@ static void test_acquire__after_a_wait_needs_the_replicas_too(void **state)
         call_acquire_with(bob, &calls[1], "item:7", &options);
         rlock_flush(bob);
         fixture_wait_asleep(fixture, bob, &calls[1]);
-        assert_int_equal(release(fixture, alice, &first), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &first), STATUS_OK);
         fixture_wait_answers(fixture, &calls[0], 1);
-        assert_int_equal(calls[0].status, STATUS_UNSAFE);
+        ASSERT_STATUS(calls[0].status, STATUS_UNSAFE);
         fixture_wait_answers(fixture, &calls[1], 1); /* after its release */
-        assert_int_equal(calls[1].status, STATUS_OK);
-        assert_int_equal(release(fixture, bob, &calls[1]), STATUS_OK);
+        ASSERT_STATUS(calls[1].status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &calls[1]), STATUS_OK);
         assert_false(server_has(fixture->server, "item:7"));
     }
 }
@@ -300,7 +298,7 @@ static void test_acquire__where_wait_is_refused_is_unsafe_and_released(void **st
     server_do(fixture->server, "ACL SETUSER default -wait");
     status = acquire_with(fixture, client, &call, "item:7", &options);
     server_do(fixture->server, "ACL SETUSER default +wait");
-    assert_int_equal(status, STATUS_UNSAFE);
+    ASSERT_STATUS(status, STATUS_UNSAFE);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "NOPERM");
     wait_gone(fixture);
 }
@@ -326,7 +324,7 @@ static void test_acquire__unanswered_wait_is_unknown_and_released(void **state)
     fixture_pass_ms(fixture, TIMEOUT_MS + 1);
     fixture_wait_answers(fixture, &call, 1);
     server_resume(fixture->server);
-    assert_int_equal(call.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(call.status, STATUS_TIMEOUT);
     wait_gone(fixture);
 }
 
@@ -346,7 +344,7 @@ static void test_close__during_a_wait_releases(void **state)
     fixture_close(fixture, client);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(calls[i].answers, 1);
-        assert_int_equal(calls[i].status, STATUS_CANCELLED);
+        ASSERT_STATUS(calls[i].status, STATUS_CANCELLED);
     }
     assert_false(server_has(fixture->server, "item:7"));
     assert_false(server_has(fixture->server, "item:8"));
@@ -362,13 +360,13 @@ static void test_acquire__refuses_bad_times_for_replicas(void **state)
 
     for (int i = 0; i < 3; i++) {
         options.replicas_wait_ms = waits_ms[i];
-        assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options),
-                         STATUS_INVALID);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options),
+                      STATUS_INVALID);
         assert_false(server_has(fixture->server, "item:7"));
     }
     options.replicas = 0; /* then the time does not matter */
-    assert_int_equal(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "item:7", &options), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_client__of_a_replica_is_down(void **state)
@@ -381,12 +379,12 @@ static void test_client__of_a_replica_is_down(void **state)
     struct call held = {0}, call = {0};
     struct answer answer = {0};
 
-    assert_int_equal(acquire(fixture, astray, &call, "item:7", LEASE_MS), STATUS_DOWN);
-    assert_int_equal(acquire(fixture, client, &held, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, astray, &call, "item:7", LEASE_MS), STATUS_DOWN);
+    ASSERT_STATUS(acquire(fixture, client, &held, "item:7", LEASE_MS), STATUS_OK);
     wait_followed(fixture->server);
-    assert_int_equal(force(fixture, astray, &answer, "item:7"), STATUS_DOWN);
+    ASSERT_STATUS(force(fixture, astray, &answer, "item:7"), STATUS_DOWN);
     assert_true(server_has(fixture->server, "item:7"));
-    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
 }
 
 int main(void)

@@ -43,7 +43,7 @@ static void wait_for_it(struct fixture *fixture, struct rlock_client *client,
 static void assert_granted(struct fixture *fixture, struct call *call)
 {
     fixture_wait_answers(fixture, call, 1);
-    assert_int_equal(call->status, STATUS_OK);
+    ASSERT_STATUS(call->status, STATUS_OK);
 }
 
 static void assert_waits(const struct call *call)
@@ -76,28 +76,28 @@ static void test_readers__share_and_exclude_a_writer(void **state)
     struct answer answer = {0};
 
     for (int i = 0; i < 3; i++)
-        assert_int_equal(try(fixture, i == 1 ? bob : alice, &readers[i], &rlock_read),
-                         STATUS_OK);
-    assert_int_equal(inspect(fixture, bob, &answer, NAME), STATUS_OK);
+        ASSERT_STATUS(try(fixture, i == 1 ? bob : alice, &readers[i], &rlock_read),
+                      STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, bob, &answer, NAME), STATUS_OK);
     assert_int_equal(answer.count, 3);
-    assert_int_equal(try(fixture, bob, &writer, &rlock_write), STATUS_BUSY);
-    assert_int_equal(release(fixture, alice, &readers[0]), STATUS_OK);
-    assert_int_equal(release(fixture, bob, &readers[1]), STATUS_OK);
-    assert_int_equal(try(fixture, bob, &writer, &rlock_write), STATUS_BUSY);
-    assert_int_equal(release(fixture, alice, &readers[2]), STATUS_OK);
-    assert_int_equal(try(fixture, bob, &writer, &rlock_write), STATUS_OK);
+    ASSERT_STATUS(try(fixture, bob, &writer, &rlock_write), STATUS_BUSY);
+    ASSERT_STATUS(release(fixture, alice, &readers[0]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &readers[1]), STATUS_OK);
+    ASSERT_STATUS(try(fixture, bob, &writer, &rlock_write), STATUS_BUSY);
+    ASSERT_STATUS(release(fixture, alice, &readers[2]), STATUS_OK);
+    ASSERT_STATUS(try(fixture, bob, &writer, &rlock_write), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&writer.lock), >, rlock_fence(&readers[2].lock));
-    assert_int_equal(inspect(fixture, bob, &answer, NAME), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, bob, &answer, NAME), STATUS_OK);
     assert_int_equal(answer.count, 1);
     assert_true(answer.is_ours);
     ASSERT_BETWEEN(answer.remaining_ms, LEASE_MS / 2, LEASE_MS);
-    assert_int_equal(try(fixture, alice, &readers[0], &rlock_read), STATUS_BUSY);
-    assert_int_equal(try(fixture, alice, &readers[0], &rlock_write), STATUS_BUSY);
-    assert_int_equal(release(fixture, bob, &writer), STATUS_OK);
-    assert_int_equal(try(fixture, alice, &readers[0], &rlock_read), STATUS_OK);
+    ASSERT_STATUS(try(fixture, alice, &readers[0], &rlock_read), STATUS_BUSY);
+    ASSERT_STATUS(try(fixture, alice, &readers[0], &rlock_write), STATUS_BUSY);
+    ASSERT_STATUS(release(fixture, bob, &writer), STATUS_OK);
+    ASSERT_STATUS(try(fixture, alice, &readers[0], &rlock_read), STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&readers[0].lock), >, rlock_fence(&writer.lock));
-    assert_int_equal(release(fixture, alice, &readers[0]), STATUS_OK);
-    assert_int_equal(release(fixture, alice, &readers[0]), STATUS_NOT_OWNER);
+    ASSERT_STATUS(release(fixture, alice, &readers[0]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &readers[0]), STATUS_NOT_OWNER);
     assert_nothing_left(fixture);
 }
 
@@ -111,7 +111,7 @@ static void test_readers__a_thousand_waiting_enter_together(void **state)
     struct call *readers = calloc(READERS, sizeof(*readers)), writer = {0};
     long long before;
 
-    assert_int_equal(try(fixture, alice, &writer, &rlock_write), STATUS_OK);
+    ASSERT_STATUS(try(fixture, alice, &writer, &rlock_write), STATUS_OK);
     for (int i = 0; i < READERS; i++)
         call_acquire_with(bob, &readers[i], NAME, &options);
     rlock_flush(bob);
@@ -119,7 +119,7 @@ static void test_readers__a_thousand_waiting_enter_together(void **state)
         fixture_wait_asleep(fixture, bob, &readers[i]);
     fixture_hold_timers(fixture);
     before = script_calls(fixture);
-    assert_int_equal(release_to_live(fixture, alice, &writer), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &writer), STATUS_OK);
     for (int i = 0; i < READERS; i++)
         assert_granted(fixture, &readers[i]);
     /* the release, and tries in batches */
@@ -129,7 +129,7 @@ static void test_readers__a_thousand_waiting_enter_together(void **state)
     rlock_flush(bob);
     for (int i = 0; i < READERS; i++) {
         fixture_wait_answers(fixture, &readers[i], 2);
-        assert_int_equal(readers[i].status, STATUS_OK);
+        ASSERT_STATUS(readers[i].status, STATUS_OK);
     }
     assert_nothing_left(fixture);
     free(readers);
@@ -144,18 +144,18 @@ static void test_reader__goes_behind_a_writer_that_waits(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call first = {0}, writer = {0}, late = {0}, hasty = {0};
 
-    assert_int_equal(try(fixture, alice, &first, &rlock_read), STATUS_OK);
+    ASSERT_STATUS(try(fixture, alice, &first, &rlock_read), STATUS_OK);
     wait_for_it(fixture, bob, &writer, &rlock_write);
-    assert_int_equal(try(fixture, alice, &hasty, &rlock_read), STATUS_BUSY);
+    ASSERT_STATUS(try(fixture, alice, &hasty, &rlock_read), STATUS_BUSY);
     wait_for_it(fixture, alice, &late, &rlock_read);
     fixture_hold_timers(fixture);
-    assert_int_equal(release_to_live(fixture, alice, &first), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &first), STATUS_OK);
     assert_granted(fixture, &writer);
     fixture_settle(fixture);
     assert_waits(&late);
-    assert_int_equal(release_to_live(fixture, bob, &writer), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, bob, &writer), STATUS_OK);
     assert_granted(fixture, &late);
-    assert_int_equal(release_to_live(fixture, alice, &late), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &late), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -171,25 +171,25 @@ static void test_reader__waits_for_one_writer_at_most(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call writers[WRITERS] = {0}, reader = {0};
 
-    assert_int_equal(try(fixture, alice, &writers[0], &rlock_write), STATUS_OK);
+    ASSERT_STATUS(try(fixture, alice, &writers[0], &rlock_write), STATUS_OK);
     for (int i = 1; i < 3; i++)
         wait_for_it(fixture, alice, &writers[i], &rlock_write);
     wait_for_it(fixture, bob, &reader, &rlock_read);
     for (int i = 3; i < WRITERS; i++)
         wait_for_it(fixture, alice, &writers[i], &rlock_write);
     fixture_hold_timers(fixture);
-    assert_int_equal(release_to_live(fixture, alice, &writers[0]), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &writers[0]), STATUS_OK);
     assert_granted(fixture, &writers[1]);
     fixture_settle(fixture);
     assert_waits(&reader);
-    assert_int_equal(release_to_live(fixture, alice, &writers[1]), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &writers[1]), STATUS_OK);
     assert_granted(fixture, &reader);
     fixture_settle(fixture);
     assert_waits(&writers[2]);
-    assert_int_equal(release_to_live(fixture, bob, &reader), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, bob, &reader), STATUS_OK);
     for (int i = 2; i < WRITERS; i++) {
         assert_granted(fixture, &writers[i]);
-        assert_int_equal(release_to_live(fixture, alice, &writers[i]), STATUS_OK);
+        ASSERT_STATUS(release_to_live(fixture, alice, &writers[i]), STATUS_OK);
     }
     assert_nothing_left(fixture);
 }
@@ -202,18 +202,18 @@ static void test_writer__waits_for_no_reader_that_came_later(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call early[2] = {0}, late[2] = {0}, writers[2] = {0}, owner = {0};
 
-    assert_int_equal(try(fixture, alice, &owner, &rlock_read), STATUS_OK);
+    ASSERT_STATUS(try(fixture, alice, &owner, &rlock_read), STATUS_OK);
     wait_for_it(fixture, alice, &writers[0], &rlock_write);
     for (int i = 0; i < 2; i++)
         wait_for_it(fixture, bob, &early[i], &rlock_read);
     wait_for_it(fixture, alice, &writers[1], &rlock_write);
     fixture_hold_timers(fixture);
-    assert_int_equal(release_to_live(fixture, alice, &owner), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &owner), STATUS_OK);
     assert_granted(fixture, &writers[0]);
     for (int i = 0; i < 2; i++)
         wait_for_it(fixture, bob, &late[i], &rlock_read);
     fixture_hold_timers(fixture);
-    assert_int_equal(release_to_live(fixture, alice, &writers[0]), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &writers[0]), STATUS_OK);
     for (int i = 0; i < 2; i++)
         assert_granted(fixture, &early[i]); /* they waited for a writer */
     fixture_settle(fixture);
@@ -221,13 +221,13 @@ static void test_writer__waits_for_no_reader_that_came_later(void **state)
         assert_waits(&late[i]);
     for (int i = 0; i < 2; i++) {
         assert_waits(&writers[1]);
-        assert_int_equal(release_to_live(fixture, bob, &early[i]), STATUS_OK);
+        ASSERT_STATUS(release_to_live(fixture, bob, &early[i]), STATUS_OK);
     }
     assert_granted(fixture, &writers[1]);
-    assert_int_equal(release_to_live(fixture, alice, &writers[1]), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &writers[1]), STATUS_OK);
     for (int i = 0; i < 2; i++) {
         assert_granted(fixture, &late[i]);
-        assert_int_equal(release_to_live(fixture, bob, &late[i]), STATUS_OK);
+        ASSERT_STATUS(release_to_live(fixture, bob, &late[i]), STATUS_OK);
     }
     assert_nothing_left(fixture);
 }
@@ -240,7 +240,7 @@ static void test_waiter__that_leaves_lets_the_others_go_on(void **state)
     struct call owner = {0}, writer = {0}, readers[2] = {0}, next = {0};
 
     /* a writer, for which readers wait */
-    assert_int_equal(try(fixture, alice, &owner, &rlock_read), STATUS_OK);
+    ASSERT_STATUS(try(fixture, alice, &owner, &rlock_read), STATUS_OK);
     wait_for_it(fixture, bob, &writer, &rlock_write);
     for (int i = 0; i < 2; i++)
         wait_for_it(fixture, i == 0 ? alice : bob, &readers[i], &rlock_read);
@@ -249,17 +249,17 @@ static void test_waiter__that_leaves_lets_the_others_go_on(void **state)
     rlock_cancel(bob, &writer.lock);
     for (int i = 0; i < 2; i++)
         assert_granted(fixture, &readers[i]);
-    assert_int_equal(release_to_live(fixture, alice, &owner), STATUS_OK);
-    assert_int_equal(release_to_live(fixture, alice, &readers[0]), STATUS_OK);
-    assert_int_equal(release_to_live(fixture, bob, &readers[1]), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &owner), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &readers[0]), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, bob, &readers[1]), STATUS_OK);
     /* a reader that is due, for which a writer waits */
     memset(&owner, 0, sizeof(owner));
     memset(readers, 0, sizeof(readers));
     memset(&writer, 0, sizeof(writer));
-    assert_int_equal(try(fixture, alice, &owner, &rlock_write), STATUS_OK);
+    ASSERT_STATUS(try(fixture, alice, &owner, &rlock_write), STATUS_OK);
     wait_for_it(fixture, alice, &writer, &rlock_write);
     wait_for_it(fixture, bob, &readers[0], &rlock_read);
-    assert_int_equal(release_to_live(fixture, alice, &owner), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &owner), STATUS_OK);
     assert_granted(fixture, &writer);
     wait_for_it(fixture, alice, &next, &rlock_write);
     fixture_hold_timers(fixture);
@@ -267,8 +267,8 @@ static void test_waiter__that_leaves_lets_the_others_go_on(void **state)
     move_beats(fixture, FIXTURE_DAY_MS);
     rlock_cancel(bob, &readers[0].lock);
     assert_granted(fixture, &next);
-    assert_int_equal(release_to_live(fixture, alice, &writer), STATUS_LOST);
-    assert_int_equal(release_to_live(fixture, alice, &next), STATUS_OK);
+    ASSERT_STATUS(release_to_live(fixture, alice, &writer), STATUS_LOST);
+    ASSERT_STATUS(release_to_live(fixture, alice, &next), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -286,7 +286,7 @@ static void test_waiter__that_died_is_passed_over(void **state)
         struct rlock_acquire_options options = patient(kinds[i]);
         char id[40];
 
-        assert_int_equal(try(fixture, client, &owner, &rlock_write), STATUS_OK);
+        ASSERT_STATUS(try(fixture, client, &owner, &rlock_write), STATUS_OK);
         snprintf(id, sizeof(id), "%s", killed->id);
         call_wait(killed, dead, NAME, &options);
         fixture_wait_asleep(fixture, killed, dead);
@@ -297,12 +297,12 @@ static void test_waiter__that_died_is_passed_over(void **state)
         server_do(fixture->server, "RENAME kept item:7:%s", i == 0 ? "readers" : "queue");
         server_do(fixture->server, "RENAME beats item:7:beats");
         wait_for_it(fixture, client, &next, other);
-        assert_int_equal(release(fixture, client, &owner), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &owner), STATUS_OK);
         fixture_settle(fixture);
         move_beats(fixture, -PATIENCE_MS);
         fixture_pass_ms(fixture, RLOCK_FAIR_BEAT_MS + 1);
         assert_granted(fixture, &next);
-        assert_int_equal(release(fixture, client, &next), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &next), STATUS_OK);
         assert_nothing_left(fixture);
         free(dead);
     }
@@ -324,13 +324,13 @@ static void test_expiry__of_a_writer_lets_readers_in_and_of_readers_a_writer(voi
         int64_t begin_us = clock_mono_us();
 
         hold.lease_ms = SHORT_MS;
-        assert_int_equal(acquire_with(fixture, alice, &owner, NAME, &hold), STATUS_OK);
-        assert_int_equal(acquire_with(fixture, bob, &call, NAME, &next), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, alice, &owner, NAME, &hold), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, bob, &call, NAME, &next), STATUS_OK);
         ASSERT_NUMBER(clock_mono_us() - begin_us, >=, SHORT_MS * 1000);
-        assert_int_equal(extend(fixture, alice, &owner, LEASE_MS), STATUS_LOST);
-        assert_int_equal(release(fixture, alice, &owner), STATUS_LOST);
-        assert_int_equal(inspect(fixture, bob, &(struct answer){0}, NAME), STATUS_OK);
-        assert_int_equal(release(fixture, bob, &call), STATUS_OK);
+        ASSERT_STATUS(extend(fixture, alice, &owner, LEASE_MS), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, alice, &owner), STATUS_LOST);
+        ASSERT_STATUS(inspect(fixture, bob, &(struct answer){0}, NAME), STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &call), STATUS_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -343,15 +343,15 @@ static void test_expiry__of_one_reader_leaves_the_others(void **state)
     struct call readers[2] = {0}, writer = {0};
 
     brief.lease_ms = LEASE_MS / 2;
-    assert_int_equal(try(fixture, client, &readers[0], &rlock_read), STATUS_OK);
-    assert_int_equal(acquire_with(fixture, client, &readers[1], NAME, &brief), STATUS_OK);
+    ASSERT_STATUS(try(fixture, client, &readers[0], &rlock_read), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &readers[1], NAME, &brief), STATUS_OK);
     server_pass_ms(fixture->server, LEASE_MS / 2);
-    assert_int_equal(release(fixture, client, &readers[1]), STATUS_LOST);
-    assert_int_equal(try(fixture, client, &writer, &rlock_write), STATUS_BUSY);
+    ASSERT_STATUS(release(fixture, client, &readers[1]), STATUS_LOST);
+    ASSERT_STATUS(try(fixture, client, &writer, &rlock_write), STATUS_BUSY);
     server_pass_ms(fixture->server, LEASE_MS / 2);
-    assert_int_equal(try(fixture, client, &writer, &rlock_write), STATUS_OK);
-    assert_int_equal(release(fixture, client, &readers[0]), STATUS_LOST);
-    assert_int_equal(release(fixture, client, &writer), STATUS_OK);
+    ASSERT_STATUS(try(fixture, client, &writer, &rlock_write), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &readers[0]), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &writer), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -365,18 +365,17 @@ static void test_extend__and_the_watchdog_keep_either_kind(void **state)
         struct call owner = {0}, other = {0};
 
         options.watchdog = true;
-        assert_int_equal(acquire_with(fixture, client, &owner, NAME, &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &owner, NAME, &options), STATUS_OK);
         for (int j = 0; j < 4; j++)
             fixture_pass_renewal(fixture, client, LEASE_MS, 1);
-        assert_int_equal(try(fixture, client, &other, kinds[1 - i]), STATUS_BUSY);
-        assert_int_equal(extend(fixture, client, &owner, 2 * LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(try(fixture, client, &other, kinds[1 - i]), STATUS_BUSY);
+        ASSERT_STATUS(extend(fixture, client, &owner, 2 * LEASE_MS), STATUS_OK);
         ASSERT_BETWEEN(server_int(fixture->server, "PTTL " NAME), LEASE_MS, 2 * LEASE_MS);
-        assert_int_equal(try(fixture, client, &other, kinds[1 - i]), STATUS_BUSY);
+        ASSERT_STATUS(try(fixture, client, &other, kinds[1 - i]), STATUS_BUSY);
         end_lease(fixture, client, &owner);
         fixture_pass_ms(fixture, LEASE_MS);
         fixture_wait_losses(fixture, &owner, 1);
-        assert_int_equal(release(fixture, client, &owner), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, client, &owner), STATUS_LOST);
         assert_nothing_left(fixture);
     }
 }
@@ -391,19 +390,18 @@ static void test_force_release__lets_the_waiters_in(void **state)
     for (int i = 0; i < 4; i++) {
         struct call owner = {0}, waiter = {0};
 
-        assert_int_equal(try(fixture, alice, &owner, kinds[i / 2]), STATUS_OK);
+        ASSERT_STATUS(try(fixture, alice, &owner, kinds[i / 2]), STATUS_OK);
         if (i == 0)
-            assert_int_equal(try(fixture, bob, &waiter, &rlock_read), STATUS_OK);
+            ASSERT_STATUS(try(fixture, bob, &waiter, &rlock_read), STATUS_OK);
         else
             wait_for_it(fixture, bob, &waiter, kinds[i % 2]);
         fixture_hold_timers(fixture);
         move_beats(fixture, FIXTURE_DAY_MS);
-        assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
+        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
         assert_granted(fixture, &waiter);
-        assert_int_equal(release(fixture, alice, &owner), STATUS_LOST);
-        assert_int_equal(release(fixture, bob, &waiter),
-                         i == 0 ? STATUS_LOST : STATUS_OK);
-        assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
+        ASSERT_STATUS(release(fixture, alice, &owner), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, bob, &waiter), i == 0 ? STATUS_LOST : STATUS_OK);
+        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
         assert_nothing_left(fixture);
     }
 }
@@ -429,7 +427,7 @@ static void test_holder__cannot_change_the_kind_and_is_told_at_once(void **state
         struct rlock_acquire_options options = waiting(rows[i].first, 7, 0);
         struct call held = {0}, same = {0}, others[2] = {0};
 
-        assert_int_equal(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
         options = waiting(rows[i].second, 7, RLOCK_WAIT_FOREVER);
         assert_int_equal(acquire_with(fixture, client, &same, NAME, &options),
                          rows[i].same);
@@ -443,9 +441,9 @@ static void test_holder__cannot_change_the_kind_and_is_told_at_once(void **state
                          rows[i].others);
         rlock_release(client, &same.lock, NULL, NULL);
         rlock_release(client, &others[1].lock, NULL, NULL);
-        assert_int_equal(release(fixture, client, &held), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
         if (rows[i].others == STATUS_OK)
-            assert_int_equal(release(fixture, stranger, &others[0]), STATUS_OK);
+            ASSERT_STATUS(release(fixture, stranger, &others[0]), STATUS_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -459,15 +457,15 @@ static void test_holder__reads_again_while_a_writer_waits(void **state)
     struct rlock_acquire_options options = waiting(&rlock_read, 7, 0);
     struct call outer = {0}, inner = {0}, writer = {0}, stranger = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &outer, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &outer, NAME, &options), STATUS_OK);
     wait_for_it(fixture, bob, &writer, &rlock_write);
-    assert_int_equal(acquire_with(fixture, bob, &stranger, NAME, &options), STATUS_BUSY);
-    assert_int_equal(acquire_with(fixture, alice, &inner, NAME, &options), STATUS_OK);
-    assert_int_equal(release(fixture, alice, &inner), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, bob, &stranger, NAME, &options), STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, alice, &inner, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &inner), STATUS_OK);
     assert_waits(&writer);
-    assert_int_equal(release(fixture, alice, &outer), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &outer), STATUS_OK);
     assert_granted(fixture, &writer);
-    assert_int_equal(release(fixture, bob, &writer), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &writer), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -506,21 +504,21 @@ static void test_fence__lets_a_resource_refuse_what_is_late(void **state)
     struct resource resource = {0};
     struct call readers[3] = {0}, writers[2] = {0};
 
-    assert_int_equal(try(fixture, client, &writers[0], &rlock_write), STATUS_OK);
+    ASSERT_STATUS(try(fixture, client, &writers[0], &rlock_write), STATUS_OK);
     server_pass_ms(fixture->server, LEASE_MS);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(try(fixture, client, &readers[i], &rlock_read), STATUS_OK);
+        ASSERT_STATUS(try(fixture, client, &readers[i], &rlock_read), STATUS_OK);
     assert_true(may_read(&resource, &readers[1]));
     assert_true(may_read(&resource, &readers[0]));
     assert_false(may_write(&resource, &writers[0]));
     server_pass_ms(fixture->server, LEASE_MS);
-    assert_int_equal(try(fixture, client, &writers[1], &rlock_write), STATUS_OK);
+    ASSERT_STATUS(try(fixture, client, &writers[1], &rlock_write), STATUS_OK);
     assert_true(may_write(&resource, &writers[1]));
     assert_false(may_read(&resource, &readers[1]));
-    assert_int_equal(release(fixture, client, &writers[1]), STATUS_OK);
-    assert_int_equal(try(fixture, client, &readers[2], &rlock_read), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &writers[1]), STATUS_OK);
+    ASSERT_STATUS(try(fixture, client, &readers[2], &rlock_read), STATUS_OK);
     assert_true(may_read(&resource, &readers[2]));
-    assert_int_equal(release(fixture, client, &readers[2]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &readers[2]), STATUS_OK);
 }
 
 /* -- a simpler read/write lock -- */
@@ -544,17 +542,17 @@ static void test_counter__of_readers_starves_a_writer(void **state)
     struct call readers[2] = {0}, writer = {0};
 
     assert_true(may_enter(fixture, false));
-    assert_int_equal(try(fixture, client, &readers[0], &rlock_read), STATUS_OK);
+    ASSERT_STATUS(try(fixture, client, &readers[0], &rlock_read), STATUS_OK);
     wait_for_it(fixture, client, &writer, &rlock_write);
     for (int i = 0; i < 20; i++) {
         assert_false(may_enter(fixture, true));
         assert_true(may_enter(fixture, false)); /* before the other leaves */
         server_do(fixture->server, "DECR readers");
     }
-    assert_int_equal(try(fixture, client, &readers[1], &rlock_read), STATUS_BUSY);
-    assert_int_equal(release(fixture, client, &readers[0]), STATUS_OK);
+    ASSERT_STATUS(try(fixture, client, &readers[1], &rlock_read), STATUS_BUSY);
+    ASSERT_STATUS(release(fixture, client, &readers[0]), STATUS_OK);
     assert_granted(fixture, &writer);
-    assert_int_equal(release(fixture, client, &writer), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &writer), STATUS_OK);
 }
 
 /** A lock and the words that rlock_client_why() had for it. */
@@ -583,7 +581,7 @@ static void test_rlock_client_why__tells_of_each_lock_of_a_batch(void **state)
     struct call held = {0};
 
     (void)server_int(fixture->server, "RPUSH other value");
-    assert_int_equal(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &held, NAME, &options), STATUS_OK);
     for (int i = 0; i < 2; i++) {
         struct told told[2] = {{.client = client}, {.client = client}};
         struct told *mine = &told[i], *other = &told[1 - i];
@@ -596,12 +594,12 @@ static void test_rlock_client_why__tells_of_each_lock_of_a_batch(void **state)
         }
         rlock_flush(client);
         fixture_wait_count(fixture, &told[1].answers, 1);
-        assert_int_equal(mine->status, STATUS_INVALID);
+        ASSERT_STATUS(mine->status, STATUS_INVALID);
         ASSERT_CONTAINS(mine->why, "holder: has the lock already");
-        assert_int_equal(other->status, STATUS_REFUSED);
+        ASSERT_STATUS(other->status, STATUS_REFUSED);
         ASSERT_CONTAINS(other->why, "WRONGTYPE");
     }
-    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
 }
 
 int main(void)

@@ -164,11 +164,10 @@ static void test_owner__killed_leaves_the_lock_within_its_lease(void **state)
         client = fixture_client(fixture);
         FIXTURE_AWAIT(fixture, is_held, shared);
         child_end(child);
-        assert_int_equal(acquire_with(fixture, client, &call, NAME, &writing),
-                         STATUS_BUSY);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &writing), STATUS_BUSY);
         server_pass_ms(fixture->server, LEASE_MS);
-        assert_int_equal(acquire_with(fixture, client, &call, NAME, &writing), STATUS_OK);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &writing), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
         assert_int_equal(server_int(fixture->server, "DBSIZE"), 1);
         fixture_close(fixture, client);
         munmap(shared, sizeof(*shared));

@@ -35,7 +35,7 @@ static void take_all(struct fixture *fixture, struct rlock_client *const *client
     struct rlock_acquire_options options = for_permit(kind, 0);
 
     for (unsigned i = 0; i < PERMITS; i++)
-        assert_int_equal(
+        ASSERT_STATUS(
             acquire_with(fixture, clients[i % client_count], &calls[i], NAME, &options),
             STATUS_OK);
 }
@@ -71,23 +71,23 @@ static void test_acquire__gives_as_many_permits_as_there_are(void **state)
             ASSERT_NUMBER(rlock_fence(&calls[i].lock), >,
                           rlock_fence(&calls[i - 1].lock));
         for (int i = 0; i < 2; i++)
-            assert_int_equal(acquire_with(fixture, clients[i], &more, NAME, &options),
-                             STATUS_BUSY);
-        assert_int_equal(inspect(fixture, clients[1], &answer, NAME), STATUS_OK);
+            ASSERT_STATUS(acquire_with(fixture, clients[i], &more, NAME, &options),
+                          STATUS_BUSY);
+        ASSERT_STATUS(inspect(fixture, clients[1], &answer, NAME), STATUS_OK);
         assert_int_equal(answer.count, PERMITS);
         assert_false(answer.is_ours); /* the oldest one ends first */
         ASSERT_BETWEEN(answer.remaining_ms, LEASE_MS / 2, LEASE_MS);
-        assert_int_equal(release(fixture, clients[1], &calls[1]), STATUS_OK);
-        assert_int_equal(acquire_with(fixture, clients[0], &more, NAME, &options),
-                         STATUS_OK);
+        ASSERT_STATUS(release(fixture, clients[1], &calls[1]), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, clients[0], &more, NAME, &options),
+                      STATUS_OK);
         ASSERT_NUMBER(rlock_fence(&more.lock), >, rlock_fence(&calls[2].lock));
-        assert_int_equal(acquire_with(fixture, clients[1], &calls[1], NAME, &options),
-                         STATUS_BUSY);
-        assert_int_equal(release(fixture, clients[0], &more), STATUS_OK);
-        assert_int_equal(release(fixture, clients[0], &calls[0]), STATUS_OK);
-        assert_int_equal(release(fixture, clients[0], &calls[2]), STATUS_OK);
-        assert_int_equal(release(fixture, clients[0], &calls[2]), STATUS_NOT_OWNER);
-        assert_int_equal(inspect(fixture, clients[0], &answer, NAME), STATUS_NOT_FOUND);
+        ASSERT_STATUS(acquire_with(fixture, clients[1], &calls[1], NAME, &options),
+                      STATUS_BUSY);
+        ASSERT_STATUS(release(fixture, clients[0], &more), STATUS_OK);
+        ASSERT_STATUS(release(fixture, clients[0], &calls[0]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, clients[0], &calls[2]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, clients[0], &calls[2]), STATUS_NOT_OWNER);
+        ASSERT_STATUS(inspect(fixture, clients[0], &answer, NAME), STATUS_NOT_FOUND);
         assert_nothing_left(fixture);
     }
 }
@@ -111,7 +111,7 @@ static void test_acquire__in_one_batch_gives_as_many_as_there_are(void **state)
             fixture_wait_answers(fixture, &calls[i], 1);
             granted += calls[i].status == STATUS_OK;
             if (calls[i].status != STATUS_OK)
-                assert_int_equal(calls[i].status, STATUS_BUSY);
+                ASSERT_STATUS(calls[i].status, STATUS_BUSY);
         }
         assert_int_equal(granted, MANY);
         assert_int_equal(server_int(fixture->server, "ZCARD " NAME), MANY);
@@ -140,14 +140,13 @@ static void test_acquire__refuses_a_number_of_permits_that_does_not_fit(void **s
     for (int k = 0; k < KINDS; k++) {
         options = for_permit(k, 0);
         options.permits = 0;
-        assert_int_equal(acquire_with(fixture, client, &call, NAME, &options),
-                         STATUS_INVALID);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options),
+                      STATUS_INVALID);
         ASSERT_CONTAINS(rlock_client_why(client)->text, "permits");
     }
     options.permits = 1;
     options.kind = &rlock_plain;
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options),
-                     STATUS_INVALID);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_INVALID);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "permits");
     assert_false(server_has(fixture->server, NAME));
 }
@@ -165,11 +164,11 @@ static void test_acquire__with_fewer_permits_waits_for_the_others(void **state)
         take_all(fixture, &client, 1, calls, k);
         options.permits = 2;
         for (int i = 0; i < PERMITS; i++) {
-            assert_int_equal(acquire_with(fixture, client, &fewer, NAME, &options),
-                             i < 2 ? STATUS_BUSY : STATUS_OK);
-            assert_int_equal(release(fixture, client, &calls[i]), STATUS_OK);
+            ASSERT_STATUS(acquire_with(fixture, client, &fewer, NAME, &options),
+                          i < 2 ? STATUS_BUSY : STATUS_OK);
+            ASSERT_STATUS(release(fixture, client, &calls[i]), STATUS_OK);
         }
-        assert_int_equal(release(fixture, client, &fewer), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &fewer), STATUS_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -188,15 +187,14 @@ static void test_release__of_an_expired_permit_is_lost_and_frees_none(void **sta
 
         take_all(fixture, &client, 1, calls, k);
         end_lease(fixture, client, &calls[1]);
-        assert_int_equal(acquire_with(fixture, client, &next, NAME, &options), STATUS_OK);
-        assert_int_equal(extend(fixture, client, &calls[1], LEASE_MS), STATUS_LOST);
-        assert_int_equal(release(fixture, client, &calls[1]), STATUS_LOST);
-        assert_int_equal(acquire_with(fixture, client, &more, NAME, &options),
-                         STATUS_BUSY);
+        ASSERT_STATUS(acquire_with(fixture, client, &next, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(extend(fixture, client, &calls[1], LEASE_MS), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, client, &calls[1]), STATUS_LOST);
+        ASSERT_STATUS(acquire_with(fixture, client, &more, NAME, &options), STATUS_BUSY);
         end_lease(fixture, client, &calls[0]);
-        assert_int_equal(release(fixture, client, &calls[0]), STATUS_LOST);
-        assert_int_equal(release(fixture, client, &calls[2]), STATUS_OK);
-        assert_int_equal(release(fixture, client, &next), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &calls[0]), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, client, &calls[2]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &next), STATUS_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -215,19 +213,18 @@ static void test_waiter__gets_a_permit_when_its_lease_ends(void **state)
         int64_t begin_us;
 
         take_all(fixture, &alice, 1, calls, k);
-        assert_int_equal(release(fixture, alice, &calls[1]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &calls[1]), STATUS_OK);
         options.lease_ms = SHORT_MS;
         begin_us = clock_mono_us();
-        assert_int_equal(acquire_with(fixture, alice, &calls[1], NAME, &options),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, alice, &calls[1], NAME, &options), STATUS_OK);
         options.lease_ms = LEASE_MS;
-        assert_int_equal(acquire_with(fixture, bob, &next, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, bob, &next, NAME, &options), STATUS_OK);
         ASSERT_NUMBER(clock_mono_us() - begin_us, >=, SHORT_MS * 1000);
         ASSERT_NUMBER(server_int(fixture->server, "ZCARD " NAME), ==, PERMITS);
-        assert_int_equal(release(fixture, alice, &calls[1]), STATUS_LOST);
-        assert_int_equal(release(fixture, alice, &calls[0]), STATUS_OK);
-        assert_int_equal(release(fixture, alice, &calls[2]), STATUS_OK);
-        assert_int_equal(release(fixture, bob, &next), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &calls[1]), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, alice, &calls[0]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &calls[2]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &next), STATUS_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -243,21 +240,21 @@ static void test_extend__sets_the_lease_of_one_permit(void **state)
         struct answer answer = {0};
 
         take_all(fixture, &client, 1, calls, k);
-        assert_int_equal(extend(fixture, client, &calls[0], 2 * LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(extend(fixture, client, &calls[0], 2 * LEASE_MS), STATUS_OK);
         ASSERT_BETWEEN(server_int(fixture->server, "PTTL " NAME), LEASE_MS, 2 * LEASE_MS);
-        assert_int_equal(inspect(fixture, client, &answer, NAME), STATUS_OK);
+        ASSERT_STATUS(inspect(fixture, client, &answer, NAME), STATUS_OK);
         ASSERT_BETWEEN(answer.remaining_ms, LEASE_MS / 2, LEASE_MS);
-        assert_int_equal(extend(fixture, client, &calls[0], LEASE_MS / 4), STATUS_OK);
+        ASSERT_STATUS(extend(fixture, client, &calls[0], LEASE_MS / 4), STATUS_OK);
         ASSERT_BETWEEN(server_int(fixture->server, "PTTL " NAME), LEASE_MS / 2, LEASE_MS);
-        assert_int_equal(inspect(fixture, client, &answer, NAME), STATUS_OK);
+        ASSERT_STATUS(inspect(fixture, client, &answer, NAME), STATUS_OK);
         ASSERT_BETWEEN(answer.remaining_ms, 0, LEASE_MS / 4);
         server_pass_ms(fixture->server, LEASE_MS / 4);
-        assert_int_equal(acquire_with(fixture, client, &more, NAME, &options), STATUS_OK);
-        assert_int_equal(extend(fixture, client, &calls[0], LEASE_MS), STATUS_LOST);
-        assert_int_equal(extend(fixture, client, &calls[1], LEASE_MS), STATUS_OK);
-        assert_int_equal(release(fixture, client, &calls[1]), STATUS_OK);
-        assert_int_equal(release(fixture, client, &calls[2]), STATUS_OK);
-        assert_int_equal(release(fixture, client, &more), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &more, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(extend(fixture, client, &calls[0], LEASE_MS), STATUS_LOST);
+        ASSERT_STATUS(extend(fixture, client, &calls[1], LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &calls[1]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &calls[2]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &more), STATUS_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -273,8 +270,8 @@ static void test_watchdog__keeps_its_permits_and_reports_the_lost_one(void **sta
 
         options.watchdog = true;
         for (int i = 0; i < PERMITS; i++)
-            assert_int_equal(acquire_with(fixture, client, &calls[i], NAME, &options),
-                             STATUS_OK);
+            ASSERT_STATUS(acquire_with(fixture, client, &calls[i], NAME, &options),
+                          STATUS_OK);
         for (int i = 0; i < 4; i++)
             fixture_pass_renewal(fixture, client, LEASE_MS, PERMITS);
         end_lease(fixture, client, &calls[1]);
@@ -282,9 +279,9 @@ static void test_watchdog__keeps_its_permits_and_reports_the_lost_one(void **sta
         fixture_wait_losses(fixture, &calls[1], 1);
         assert_int_equal(calls[0].losses + calls[2].losses, 0);
         assert_int_equal(server_int(fixture->server, "ZCARD " NAME), 2);
-        assert_int_equal(release(fixture, client, &calls[1]), STATUS_LOST);
-        assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
-        assert_int_equal(release(fixture, client, &calls[2]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &calls[1]), STATUS_LOST);
+        ASSERT_STATUS(release(fixture, client, &calls[0]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &calls[2]), STATUS_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -310,7 +307,7 @@ static void await_message(struct fixture *fixture, const struct call *call)
     struct sleeper sleeper = {fixture, call};
 
     FIXTURE_AWAIT(fixture, is_answered, &sleeper);
-    assert_int_equal(call->status, STATUS_OK);
+    ASSERT_STATUS(call->status, STATUS_OK);
 }
 
 static void test_waiters__are_woken_by_releases_one_each(void **state)
@@ -343,11 +340,11 @@ static void test_waiters__are_woken_by_releases_one_each(void **state)
         /* a release, a try for each permit and message, and one in vain */
         ASSERT_NUMBER(script_calls(fixture) - before, <=, 2 + 2 * PERMITS);
         for (int i = 0; i < PERMITS; i++) {
-            assert_int_equal(release_to_live(fixture, bob, &waiters[i]), STATUS_OK);
+            ASSERT_STATUS(release_to_live(fixture, bob, &waiters[i]), STATUS_OK);
             await_message(fixture, &waiters[PERMITS + i]);
         }
         for (int i = PERMITS; i < 2 * PERMITS; i++)
-            assert_int_equal(release(fixture, bob, &waiters[i]), STATUS_OK);
+            ASSERT_STATUS(release(fixture, bob, &waiters[i]), STATUS_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -371,7 +368,7 @@ static void test_force_release__frees_all_permits_and_wakes_as_many(void **state
         }
         fixture_hold_timers(fixture);
         move_beats(fixture, FIXTURE_DAY_MS);
-        assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
+        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
         while (granted < PERMITS) {
             fixture_run_for(fixture, 1);
             granted = 0;
@@ -381,14 +378,14 @@ static void test_force_release__frees_all_permits_and_wakes_as_many(void **state
         fixture_settle(fixture);
         assert_int_equal(server_int(fixture->server, "ZCARD " NAME), PERMITS);
         for (int i = 0; i < PERMITS; i++)
-            assert_int_equal(release(fixture, alice, &calls[i]), STATUS_LOST);
-        assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
+            ASSERT_STATUS(release(fixture, alice, &calls[i]), STATUS_LOST);
+        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
         for (int i = 0; i <= PERMITS; i++)
             fixture_wait_answers(fixture, &waiters[i], 1);
-        assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
-        assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
+        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
+        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
         for (int i = 0; i <= PERMITS; i++)
-            assert_int_equal(release(fixture, clients[i % 2], &waiters[i]), STATUS_LOST);
+            ASSERT_STATUS(release(fixture, clients[i % 2], &waiters[i]), STATUS_LOST);
         assert_nothing_left(fixture);
     }
 }
@@ -418,14 +415,14 @@ static void test_fair__serves_in_order_of_arrival_and_lets_nobody_overtake(void 
         call_acquire_with(owner, &hasty, NAME, &once);
         rlock_flush(owner);
         fixture_wait_answers(fixture, &hasty, (unsigned)i + 1);
-        assert_int_equal(hasty.status, STATUS_BUSY);
+        ASSERT_STATUS(hasty.status, STATUS_BUSY);
         fixture_wait_answers(fixture, &calls[PERMITS + i], 1);
-        assert_int_equal(calls[PERMITS + i].status, STATUS_OK);
+        ASSERT_STATUS(calls[PERMITS + i].status, STATUS_OK);
         for (int j = PERMITS + i + 1; j < PERMITS + WAITERS; j++)
             assert_int_equal(calls[j].answers, 0);
     }
     for (int i = WAITERS; i < WAITERS + PERMITS; i++)
-        assert_int_equal(release(fixture, clients[i % CLIENTS], &calls[i]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, clients[i % CLIENTS], &calls[i]), STATUS_OK);
     assert_nothing_left(fixture);
 }
 
@@ -449,11 +446,11 @@ static void test_waiter__that_leaves_hands_its_turn_on(void **state)
         end_lease(fixture, alice, &calls[0]); /* without a message */
         rlock_cancel(bob, &waiters[0].lock);
         fixture_wait_answers(fixture, &waiters[1], 1);
-        assert_int_equal(waiters[0].status, STATUS_CANCELLED);
-        assert_int_equal(waiters[1].status, STATUS_OK);
-        assert_int_equal(release(fixture, bob, &waiters[1]), STATUS_OK);
-        assert_int_equal(release(fixture, alice, &calls[1]), STATUS_OK);
-        assert_int_equal(release(fixture, alice, &calls[2]), STATUS_OK);
+        ASSERT_STATUS(waiters[0].status, STATUS_CANCELLED);
+        ASSERT_STATUS(waiters[1].status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &waiters[1]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &calls[1]), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &calls[2]), STATUS_OK);
         assert_nothing_left(fixture);
     }
 }
@@ -477,15 +474,15 @@ static void test_acquire__refuses_sorted_sets_that_are_no_semaphore(void **state
         struct call call = {0};
 
         for (int i = 0; i < 4; i++) {
-            assert_int_equal(acquire_with(fixture, client, &call, names[i], &options),
-                             STATUS_REFUSED);
+            ASSERT_STATUS(acquire_with(fixture, client, &call, names[i], &options),
+                          STATUS_REFUSED);
             ASSERT_CONTAINS(rlock_client_why(client)->text, "no lock of this kind");
-            assert_int_equal(inspect(fixture, client, &answer, names[i]), STATUS_REFUSED);
-            assert_int_equal(force(fixture, client, &answer, names[i]), STATUS_REFUSED);
+            ASSERT_STATUS(inspect(fixture, client, &answer, names[i]), STATUS_REFUSED);
+            ASSERT_STATUS(force(fixture, client, &answer, names[i]), STATUS_REFUSED);
             assert_int_equal(server_int(fixture->server, "ZCARD %s", names[i]), 1);
         }
-        assert_int_equal(acquire_with(fixture, client, &call, "b:queue", &options),
-                         STATUS_REFUSED);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, "b:queue", &options),
+                      STATUS_REFUSED);
         assert_false(server_has(fixture->server, "b:queue"));
     }
 }
@@ -639,14 +636,12 @@ static void test_holder__killed_leaves_its_permits_within_their_lease(void **sta
         client = fixture_client(fixture);
         FIXTURE_AWAIT(fixture, is_full, shared);
         child_end(child);
-        assert_int_equal(acquire_with(fixture, client, &more, NAME, &options),
-                         STATUS_BUSY);
+        ASSERT_STATUS(acquire_with(fixture, client, &more, NAME, &options), STATUS_BUSY);
         server_pass_ms(fixture->server, LEASE_MS);
         take_all(fixture, &client, 1, calls, k);
-        assert_int_equal(acquire_with(fixture, client, &more, NAME, &options),
-                         STATUS_BUSY);
+        ASSERT_STATUS(acquire_with(fixture, client, &more, NAME, &options), STATUS_BUSY);
         for (int i = 0; i < PERMITS; i++)
-            assert_int_equal(release(fixture, client, &calls[i]), STATUS_OK);
+            ASSERT_STATUS(release(fixture, client, &calls[i]), STATUS_OK);
         assert_nothing_left(fixture);
         fixture_close(fixture, client);
         munmap(shared, sizeof(*shared));
@@ -679,8 +674,8 @@ static void test_counter__of_owners_that_died_is_full_forever(void **state)
     server_pass_ms(fixture->server, LEASE_MS);
     assert_false(count_up(fixture));
     assert_int_equal(server_int(fixture->server, "PTTL counter"), -1);
-    assert_int_equal(
-        acquire_with(fixture, fixture_client(fixture), &call, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, fixture_client(fixture), &call, NAME, &options),
+                  STATUS_OK);
 }
 
 /** With a time limit, a late release gives back the permit of another. */
@@ -700,9 +695,9 @@ static void test_counter__with_an_expiry_gives_a_permit_twice(void **state)
         assert_true(count_up(fixture));
     take_all(fixture, &client, 1, calls, UNFAIR);
     server_do(fixture->server, "DECR counter");
-    assert_int_equal(release(fixture, client, &late[0]), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &late[0]), STATUS_LOST);
     assert_true(count_up(fixture)); /* more owners than permits */
-    assert_int_equal(acquire_with(fixture, client, &more, NAME, &options), STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, client, &more, NAME, &options), STATUS_BUSY);
 }
 
 int main(void)

@@ -60,9 +60,9 @@ static void test_redis_conn__asks_the_sentinels_for_the_primary(void **state)
     struct call call = {0};
 
     fixture_wait_up(fixture, client);
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     assert_true(server_has(&topology.servers[0], "item:7"));
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_redis_conn__passes_over_sentinels_that_do_not_help(void **state)
@@ -141,8 +141,8 @@ static void test_redis_conn__goes_on_without_its_sentinel(void **state)
     for (int i = 0; i < TOPOLOGY_SENTINELS; i++)
         server_do(&topology.sentinels[i], "CLIENT KILL TYPE pubsub");
     fixture_run_for(fixture, 100);
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     rlock_client_stats(client, &stats);
     assert_int_equal(stats.reconnects, 0);
 }

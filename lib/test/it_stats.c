@@ -40,12 +40,12 @@ static void test_rlock_client_stats__tell_how_long_grants_took(void **state)
     struct call held = {0}, calls[2] = {0};
     struct rlock_stats stats;
 
-    assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
-    assert_int_equal(acquire_with(fixture, bob, &calls[0], "free", &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, bob, &calls[0], "free", &options), STATUS_OK);
     call_wait(bob, &calls[1], NAME, &options);
     fixture_wait_asleep(fixture, bob, &calls[1]);
     fixture_pass_ms(fixture, TOOK_MS);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &calls[1], 1);
     stats = stats_of(bob);
     assert_int_equal(stats.granted, 2);
@@ -53,7 +53,7 @@ static void test_rlock_client_stats__tell_how_long_grants_took(void **state)
     assert_int_equal(stats.waits.buckets[RLOCK_TIME_BUCKETS - 1], 1);
     ASSERT_NUMBER(stats.waits.sum_us, >=, TOOK_MS * 1000);
     assert_int_equal(stats.busy + stats.failed, 0); /* a wait is no failure */
-    assert_int_equal(release(fixture, bob, &calls[1]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &calls[1]), STATUS_OK);
     assert_int_equal(stats_of(bob).holds.buckets[RLOCK_TIME_BUCKETS - 1], 0);
 }
 
@@ -65,11 +65,11 @@ static void test_rlock_client_stats__tell_how_long_locks_were_held(void **state)
     struct call calls[2] = {0};
     struct rlock_stats stats;
 
-    assert_int_equal(acquire(fixture, client, &calls[0], "one", LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &calls[1], "two", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &calls[0], "one", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &calls[1], "two", LEASE_MS), STATUS_OK);
     assert_int_equal(stats_of(client).held, 2);
     fixture_pass_ms(fixture, HELD_MS);
-    assert_int_equal(release(fixture, client, &calls[0]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &calls[0]), STATUS_OK);
     rlock_release(client, &calls[1].lock, NULL, NULL);
     fixture_settle(fixture);
     stats = stats_of(client);
@@ -91,7 +91,7 @@ static void it_stats_on_released(struct rlock *lock, enum status status, void *a
     struct job *job = arg;
 
     (void)lock;
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     job->ended++;
 }
 
@@ -99,7 +99,7 @@ static void it_stats_on_acquired(struct rlock *lock, enum status status, void *a
 {
     struct job *job = arg;
 
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     clock_shift_us(WORK_MS * 1000LL);
     rlock_release(job->client, lock, it_stats_on_released, job);
 }
@@ -127,11 +127,11 @@ static void test_rlock_client_stats__count_lost_locks_as_held_no_more(void **sta
     struct call call = {0};
     struct rlock_stats stats;
 
-    assert_int_equal(acquire_watched(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
     (void)server_int(fixture->server, "DEL " NAME);
     fixture_pass_ms(fixture, LEASE_MS / 3 + 1);
     fixture_wait_losses(fixture, &call, 1);
-    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
     stats = stats_of(client);
     assert_int_equal(stats.held, 0);
     assert_int_equal(sum_of(&stats.holds), 1);
@@ -147,7 +147,7 @@ static void test_rlock_client_stats__count_the_waiters_of_now(void **state)
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, waiters[WAITERS] = {0};
 
-    assert_int_equal(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
     for (int i = 0; i < WAITERS; i++) {
         call_wait(client, &waiters[i], NAME, &options);
         call_rest(fixture, &waiters[i]);
@@ -155,7 +155,7 @@ static void test_rlock_client_stats__count_the_waiters_of_now(void **state)
     assert_int_equal(stats_of(client).waiters, WAITERS);
     rlock_cancel(client, &waiters[1].lock);
     assert_int_equal(stats_of(client).waiters, WAITERS - 1);
-    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
     fixture_wait_answers(fixture, &waiters[0], 1);
     assert_int_equal(stats_of(client).waiters, WAITERS - 2);
     assert_int_equal(stats_of(client).held, 1);
@@ -172,13 +172,12 @@ static void test_rlock_client_stats__keep_the_last_failure_of_each_status(void *
     for (int i = 0; i <= STATUS_NO_MEMORY; i++)
         assert_null(stats.errors[i].kind);
     (void)server_int(fixture->server, "LPUSH " NAME " item");
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_REFUSED);
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options),
-                     STATUS_REFUSED);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_REFUSED);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_REFUSED);
     (void)server_int(fixture->server, "DEL " NAME);
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
     (void)server_int(fixture->server, "DEL " NAME);
-    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
     stats = stats_of(client);
     assert_int_equal(stats.failed, 2);
     assert_ptr_equal(stats.errors[STATUS_REFUSED].kind, &rlock_reentrant);
@@ -220,16 +219,16 @@ static void test_on_event__reports_each_event_with_its_time(void **state)
     struct call call = {0}, other = {0};
 
     fixture_wait_up(fixture, client);
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
     fixture_pass_ms(fixture, HELD_MS);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
-    assert_int_equal(acquire_watched(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &other, NAME, LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &other, NAME, LEASE_MS), STATUS_BUSY);
     fixture_pass_renewal(fixture, client, LEASE_MS, 1);
     (void)server_int(fixture->server, "DEL " NAME);
-    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
     (void)server_int(fixture->server, "LPUSH " NAME " item");
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_REFUSED);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_REFUSED);
     assert_int_equal(events.count, COUNT);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(events.events[i], expected[i]);

@@ -26,7 +26,7 @@ static void test_rlock_sync_start__without_descriptors_says_so(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     status = rlock_sync_start(&sync, &err);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(status, STATUS_IO);
+    ASSERT_STATUS(status, STATUS_IO);
     ASSERT_CONTAINS(err.text, "too many open files");
     assert_null(sync);
 }
@@ -39,8 +39,8 @@ static void test_rlock_sync_open__refuses_a_bad_url_with_words(void **state)
     struct rlock_client *client = NULL;
     struct err err = {0};
 
-    assert_int_equal(rlock_sync_open(fixture->sync, &options, &client, &err),
-                     STATUS_INVALID);
+    ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &client, &err),
+                  STATUS_INVALID);
     ASSERT_CONTAINS(err.text, "redis://");
     assert_null(client);
 }
@@ -62,8 +62,8 @@ test_rlock_sync_open__without_a_server_is_down_and_connects_later(void **state)
     struct err err = {0};
 
     server_kill(fixture->server);
-    assert_int_equal(rlock_sync_open(fixture->sync, &options, &fixture->client, &err),
-                     STATUS_DOWN);
+    ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &fixture->client, &err),
+                  STATUS_DOWN);
     ASSERT_NUMBER(clock_mono_us() - begin_us, >=, 199000); /* a timer's ms */
     ASSERT_CONTAINS(err.text, "connect");
     server_restart(fixture->server);
@@ -89,8 +89,8 @@ static void test_on_state__is_called_while_nobody_calls(void **state)
                                            .arg = &ups};
 
     ups = downs = 0;
-    assert_int_equal(rlock_sync_open(fixture->sync, &options, &fixture->client, NULL),
-                     STATUS_OK);
+    ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &fixture->client, NULL),
+                  STATUS_OK);
     sync_await_count(&ups, 1);
     server_kill(fixture->server);
     sync_await_count(&downs, 1);
@@ -105,19 +105,19 @@ static void test_rlock_sync_acquire__is_held_until_released(void **state)
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0}, other = {0};
 
-    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
     assert_true(server_has(fixture->server, "item:7"));
     ASSERT_NUMBER(rlock_fence(&lock), >, 0);
     assert_true(rlock_sync_is_held(fixture->sync, &lock));
     ASSERT_BETWEEN(rlock_sync_safe_for_us(fixture->sync, &lock), LEASE_MS * 500LL,
                    LEASE_MS * 1000LL);
-    assert_int_equal(sync_acquire(fixture, &other, "item:7", 0), STATUS_BUSY);
+    ASSERT_STATUS(sync_acquire(fixture, &other, "item:7", 0), STATUS_BUSY);
     assert_false(rlock_sync_is_held(fixture->sync, &other));
     assert_int_equal(rlock_sync_safe_for_us(fixture->sync, &other), 0);
-    assert_int_equal(sync_release(fixture, &other), STATUS_NOT_OWNER);
-    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &other), STATUS_NOT_OWNER);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
     assert_false(server_has(fixture->server, "item:7"));
-    assert_int_equal(sync_release(fixture, &lock), STATUS_NOT_OWNER);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_NOT_OWNER);
 }
 
 static void test_rlock_sync_acquire__says_why_it_failed(void **state)
@@ -127,17 +127,17 @@ static void test_rlock_sync_acquire__says_why_it_failed(void **state)
     struct rlock lock = {0};
     struct err err = {0};
 
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_sync_acquire(fixture->sync, fixture->client, &lock, "", 0, &options, &err),
         STATUS_INVALID);
-    assert_int_equal(err.status, STATUS_INVALID);
+    ASSERT_STATUS(err.status, STATUS_INVALID);
     ASSERT_CONTAINS(err.text, "name");
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 1");
-    assert_int_equal(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7",
-                                        6, &options, &err),
-                     STATUS_REFUSED);
+    ASSERT_STATUS(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7", 6,
+                                     &options, &err),
+                  STATUS_REFUSED);
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 0");
-    assert_int_equal(err.status, STATUS_REFUSED);
+    ASSERT_STATUS(err.status, STATUS_REFUSED);
     ASSERT_CONTAINS(err.text, "NOREPLICAS");
 }
 
@@ -147,11 +147,11 @@ static void test_rlock_sync_release__after_its_expiry_is_lost(void **state)
     struct rlock_acquire_options options = {.lease_ms = LEASE_MS};
     struct rlock lock = {0};
 
-    assert_int_equal(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7",
-                                        6, &options, NULL),
-                     STATUS_OK);
+    ASSERT_STATUS(rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:7", 6,
+                                     &options, NULL),
+                  STATUS_OK);
     server_pass_ms(fixture->server, LEASE_MS);
-    assert_int_equal(sync_release(fixture, &lock), STATUS_LOST);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
 }
 
 static void test_rlock_sync_extend__moves_the_lease(void **state)
@@ -159,16 +159,16 @@ static void test_rlock_sync_extend__moves_the_lease(void **state)
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0}, other = {0};
 
-    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
-    assert_int_equal(
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(
         rlock_sync_extend(fixture->sync, fixture->client, &lock, 2 * LEASE_MS, NULL),
         STATUS_OK);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL item:7"), LEASE_MS + 1,
                    2 * LEASE_MS);
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_sync_extend(fixture->sync, fixture->client, &other, LEASE_MS, NULL),
         STATUS_NOT_OWNER);
-    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
 }
 
 static void test_rlock_sync_inspect__tells_the_owner(void **state)
@@ -177,11 +177,11 @@ static void test_rlock_sync_inspect__tells_the_owner(void **state)
     struct rlock lock = {0};
     struct rlock_sync_info info = {0};
 
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
         STATUS_NOT_FOUND);
-    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
-    assert_int_equal(
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(
         rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
         STATUS_OK);
     assert_true(info.is_ours);
@@ -198,7 +198,7 @@ static void test_rlock_sync_inspect__cuts_a_long_owner(void **state)
 
     memset(owner, 'x', sizeof(owner));
     server_do(fixture->server, "SET item:7 %b", owner, sizeof(owner));
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
         STATUS_OK);
     assert_int_equal(strlen(info.owner), sizeof(info.owner) - 1);
@@ -221,15 +221,15 @@ static void test_rlock_sync_list__tells_each_owner(void **state)
     struct rlock locks[2] = {0};
     unsigned all = 0, one = 0;
 
-    assert_int_equal(sync_acquire(fixture, &locks[0], "item:7", 0), STATUS_OK);
-    assert_int_equal(sync_acquire(fixture, &locks[1], "item:8", 0), STATUS_OK);
-    assert_int_equal(
+    ASSERT_STATUS(sync_acquire(fixture, &locks[0], "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &locks[1], "item:8", 0), STATUS_OK);
+    ASSERT_STATUS(
         rlock_sync_list(fixture->sync, fixture->client, NULL, 0, on_owner, &all, NULL),
         STATUS_OK);
     assert_int_equal(all, 2);
-    assert_int_equal(rlock_sync_list(fixture->sync, fixture->client, "item:8", 6,
-                                     on_owner, &one, NULL),
-                     STATUS_OK);
+    ASSERT_STATUS(rlock_sync_list(fixture->sync, fixture->client, "item:8", 6, on_owner,
+                                  &one, NULL),
+                  STATUS_OK);
     assert_int_equal(one, 1);
 }
 
@@ -238,15 +238,15 @@ static void test_rlock_sync_force_release__frees_anyones(void **state)
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
 
-    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
-    assert_int_equal(
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(
         rlock_sync_force_release(fixture->sync, fixture->client, "item:7", 6, NULL),
         STATUS_OK);
     assert_false(server_has(fixture->server, "item:7"));
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_sync_force_release(fixture->sync, fixture->client, "item:7", 6, NULL),
         STATUS_NOT_FOUND);
-    assert_int_equal(sync_release(fixture, &lock), STATUS_LOST);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
 }
 
 static void test_rlock_sync_stats__counts(void **state)
@@ -255,9 +255,9 @@ static void test_rlock_sync_stats__counts(void **state)
     struct rlock lock = {0}, other = {0};
     struct rlock_stats stats;
 
-    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
-    assert_int_equal(sync_acquire(fixture, &other, "item:7", 0), STATUS_BUSY);
-    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &other, "item:7", 0), STATUS_BUSY);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
     rlock_sync_stats(fixture->sync, fixture->client, &stats);
     assert_int_equal(stats.granted, 1);
     assert_int_equal(stats.busy, 1);
@@ -306,14 +306,14 @@ static void test_watchdog__renews_while_nobody_calls(void **state)
     struct rlock_stats stats;
 
     server_do(fixture->server, "CONFIG RESETSTAT");
-    assert_int_equal(take_watched(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(take_watched(fixture, &lock), STATUS_OK);
     SYNC_AWAIT(has_renewed_twice, fixture->server);
     assert_true(server_has(fixture->server, "item:7"));
     assert_true(rlock_sync_is_held(fixture->sync, &lock));
     rlock_sync_stats(fixture->sync, fixture->client, &stats);
     ASSERT_NUMBER(stats.renewed, >=, 2);
     assert_int_equal(losses, 0);
-    assert_int_equal(sync_release(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_OK);
 }
 
 static void test_on_lost__is_called_while_nobody_calls(void **state)
@@ -321,13 +321,13 @@ static void test_on_lost__is_called_while_nobody_calls(void **state)
     struct sync_fixture *fixture = *state;
     struct rlock lock = {0};
 
-    assert_int_equal(take_watched(fixture, &lock), STATUS_OK);
+    ASSERT_STATUS(take_watched(fixture, &lock), STATUS_OK);
     server_do(fixture->server, "DEL item:7");
     sync_await_count(&losses, 1);
     assert_ptr_equal(lost_lock, &lock);
-    assert_int_equal(status_inside, STATUS_INVALID);
+    ASSERT_STATUS(status_inside, STATUS_INVALID);
     assert_false(rlock_sync_is_held(fixture->sync, &lock));
-    assert_int_equal(sync_release(fixture, &lock), STATUS_LOST);
+    ASSERT_STATUS(sync_release(fixture, &lock), STATUS_LOST);
     assert_int_equal(losses, 1);
 }
 
@@ -339,9 +339,9 @@ static void test_rlock_sync_acquire__waits_as_long_as_it_says(void **state)
     struct rlock lock = {0}, other = {0};
     int64_t begin_us;
 
-    assert_int_equal(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:7", 0), STATUS_OK);
     begin_us = clock_mono_us();
-    assert_int_equal(sync_acquire(fixture, &other, "item:7", 300), STATUS_BUSY);
+    ASSERT_STATUS(sync_acquire(fixture, &other, "item:7", 300), STATUS_BUSY);
     ASSERT_BETWEEN(clock_mono_us() - begin_us, 300000, TIMEOUT_MS * 1000);
 }
 
@@ -351,7 +351,7 @@ static void test_rlock_sync_acquire__of_a_dead_server_ends_with_its_wait(void **
     struct rlock lock = {0}, held = {0};
     enum status status;
 
-    assert_int_equal(sync_acquire(fixture, &held, "item:8", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "item:8", 0), STATUS_OK);
     server_kill(fixture->server);
     status = sync_acquire(fixture, &lock, "item:7", 300);
     assert_true(status == STATUS_DOWN || status == STATUS_IO);
@@ -379,9 +379,9 @@ static void test_rlock_sync_acquire__of_a_hung_server_times_out(void **state)
     status = rlock_sync_acquire(fixture->sync, fixture->client, &lock, "item:8", 6,
                                 &options, &err);
     server_resume(fixture->server);
-    assert_int_equal(status, STATUS_TIMEOUT);
+    ASSERT_STATUS(status, STATUS_TIMEOUT);
     ASSERT_NUMBER(clock_mono_us() - begin_us, >=, HASTY_MS * 1000LL);
-    assert_int_equal(err.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(err.status, STATUS_TIMEOUT);
     assert_string_equal(err.text, "timeout");
 }
 
@@ -398,21 +398,21 @@ static void test_rlock_sync_close__afterwards_all_is_cancelled(void **state)
     struct rlock_stats stats;
     struct err err = {0};
 
-    assert_int_equal(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
     rlock_sync_close(fixture->sync);
-    assert_int_equal(rlock_sync_open(fixture->sync, &options, &client, &err),
-                     STATUS_CANCELLED);
+    ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &client, &err),
+                  STATUS_CANCELLED);
     assert_null(client);
-    assert_int_equal(err.status, STATUS_CANCELLED);
-    assert_int_equal(sync_acquire(fixture, &lock, "item:8", 0), STATUS_CANCELLED);
-    assert_int_equal(sync_release(fixture, &held), STATUS_CANCELLED);
-    assert_int_equal(
+    ASSERT_STATUS(err.status, STATUS_CANCELLED);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "item:8", 0), STATUS_CANCELLED);
+    ASSERT_STATUS(sync_release(fixture, &held), STATUS_CANCELLED);
+    ASSERT_STATUS(
         rlock_sync_extend(fixture->sync, fixture->client, &held, LEASE_MS, NULL),
         STATUS_CANCELLED);
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_sync_force_release(fixture->sync, fixture->client, "item:7", 6, NULL),
         STATUS_CANCELLED);
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_sync_inspect(fixture->sync, fixture->client, "item:7", 6, &info, NULL),
         STATUS_CANCELLED);
     rlock_sync_cancel(fixture->sync, fixture->client, &held);
@@ -428,7 +428,7 @@ static void test_rlock_sync_close__without_clients(void **state)
     struct rlock_sync *sync = NULL;
 
     (void)state;
-    assert_int_equal(rlock_sync_start(&sync, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_start(&sync, NULL), STATUS_OK);
     rlock_sync_close(sync);
     rlock_sync_free(sync);
     rlock_sync_free(NULL);
@@ -449,7 +449,7 @@ static void test_rlock_sync_close__by_several_threads_at_once(void **state)
     sync_begin(*state, workers, 4, do_close);
     sync_end(workers, 4);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(workers[i].status, STATUS_CANCELLED);
+        ASSERT_STATUS(workers[i].status, STATUS_CANCELLED);
 }
 
 static void do_open_away(struct sync_worker *worker)
@@ -474,7 +474,7 @@ static void test_rlock_sync_close__cancels_an_open_under_way(void **state)
     sync_await_count(&downs, 1); /* it could not connect, and goes on waiting */
     rlock_sync_close(fixture->sync);
     sync_end(&worker, 1);
-    assert_int_equal(worker.status, STATUS_CANCELLED);
+    ASSERT_STATUS(worker.status, STATUS_CANCELLED);
 }
 
 int main(void)

@@ -38,11 +38,11 @@ static void test_rlock_sync_group_create__refuses_none(void **state)
     struct rlock_group *group = NULL;
     struct err err = {0};
 
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_sync_group_create(fixture->sync, NULL, 0, RLOCK_GROUP_ALL, &group, &err),
         STATUS_INVALID);
     assert_null(group);
-    assert_int_equal(err.status, STATUS_INVALID);
+    ASSERT_STATUS(err.status, STATUS_INVALID);
     assert_true(err.text[0] != '\0');
 }
 
@@ -53,17 +53,16 @@ static void test_rlock_sync_group_acquire__takes_all_and_release_frees_all(void 
 
     assert_non_null(group);
     assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, group), 0);
-    assert_int_equal(acquire_group(fixture, group, 0, NULL), STATUS_OK);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
     assert_true(server_has(fixture->server, "a") && server_has(fixture->server, "b"));
     ASSERT_BETWEEN(rlock_sync_group_safe_for_us(fixture->sync, group), LEASE_MS * 500LL,
                    LEASE_MS * 1000LL);
     ASSERT_NUMBER(rlock_sync_group_fence(fixture->sync, group, 1), >,
                   rlock_sync_group_fence(fixture->sync, group, 0));
-    assert_int_equal(rlock_sync_group_release(fixture->sync, group, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_release(fixture->sync, group, NULL), STATUS_OK);
     assert_false(server_has(fixture->server, "a") || server_has(fixture->server, "b"));
     assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, group), 0);
-    assert_int_equal(rlock_sync_group_release(fixture->sync, group, NULL),
-                     STATUS_NOT_OWNER);
+    ASSERT_STATUS(rlock_sync_group_release(fixture->sync, group, NULL), STATUS_NOT_OWNER);
     rlock_sync_group_free(fixture->sync, group);
 }
 
@@ -74,11 +73,11 @@ static void test_rlock_sync_group_acquire__of_a_busy_member_takes_none(void **st
     struct rlock held = {0};
     struct err err = {0};
 
-    assert_int_equal(sync_acquire(fixture, &held, "b", 0), STATUS_OK);
-    assert_int_equal(acquire_group(fixture, group, 0, &err), STATUS_BUSY);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "b", 0), STATUS_OK);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, &err), STATUS_BUSY);
     assert_string_equal(err.text, "busy");
     sync_await_absent(fixture, "a");
-    assert_int_equal(sync_release(fixture, &held), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &held), STATUS_OK);
     rlock_sync_group_free(fixture->sync, group);
 }
 
@@ -98,20 +97,19 @@ static void test_rlock_sync_group__is_extended_inspected_and_forced(void **state
     struct err err = {0};
     unsigned ours = 0;
 
-    assert_int_equal(rlock_sync_group_extend(sync, group, LEASE_MS, NULL),
-                     STATUS_NOT_OWNER);
-    assert_int_equal(acquire_group(fixture, group, 0, NULL), STATUS_OK);
-    assert_int_equal(rlock_sync_group_extend(sync, group, 2 * LEASE_MS, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), STATUS_NOT_OWNER);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, 2 * LEASE_MS, NULL), STATUS_OK);
     ASSERT_NUMBER(rlock_sync_group_safe_for_us(sync, group), >, LEASE_MS * 1000LL);
-    assert_int_equal(rlock_sync_group_extend(sync, group, 1, &err), STATUS_INVALID);
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, 1, &err), STATUS_INVALID);
     ASSERT_CONTAINS(err.text, "lease_ms");
-    assert_int_equal(rlock_sync_group_inspect(sync, group, on_owner, &ours, NULL),
-                     STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_inspect(sync, group, on_owner, &ours, NULL),
+                  STATUS_OK);
     assert_int_equal(ours, 2);
-    assert_int_equal(rlock_sync_group_force_release(sync, group, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_force_release(sync, group, NULL), STATUS_OK);
     assert_false(server_has(fixture->server, "a") || server_has(fixture->server, "b"));
-    assert_int_equal(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), STATUS_LOST);
-    assert_int_equal(rlock_group_why(group, 1)->status, STATUS_LOST);
+    ASSERT_STATUS(rlock_sync_group_extend(sync, group, LEASE_MS, NULL), STATUS_LOST);
+    ASSERT_STATUS(rlock_group_why(group, 1)->status, STATUS_LOST);
     rlock_sync_group_free(sync, group);
 }
 
@@ -120,7 +118,7 @@ static void test_rlock_sync_group_free__releases_what_is_held(void **state)
     struct sync_fixture *fixture = *state;
     struct rlock_group *group = create(fixture, "a", "b");
 
-    assert_int_equal(acquire_group(fixture, group, 0, NULL), STATUS_OK);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
     rlock_sync_group_free(fixture->sync, group);
     sync_await_absent(fixture, "a");
     sync_await_absent(fixture, "b");
@@ -144,8 +142,8 @@ static void test_on_lost__of_a_group_is_called_while_nobody_calls(void **state)
     struct rlock_group *group = create(fixture, "a", "b");
 
     losses = 0;
-    assert_int_equal(rlock_sync_group_acquire(fixture->sync, group, &options, NULL),
-                     STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_acquire(fixture->sync, group, &options, NULL),
+                  STATUS_OK);
     server_do(fixture->server, "DEL b");
     sync_await_count(&losses, 1);
     sync_await_absent(fixture, "a");
@@ -210,7 +208,7 @@ static struct rlock_group *begin_wait(struct sync_fixture *fixture, struct rlock
 {
     worker->arg = create(fixture, "a", "b");
     assert_non_null(worker->arg);
-    assert_int_equal(sync_acquire(fixture, held, "b", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, held, "b", 0), STATUS_OK);
     sync_begin(fixture, worker, 1, wait_long);
     sync_await_tries(fixture, held, 2);
     return worker->arg;
@@ -225,7 +223,7 @@ static void test_rlock_sync_group_cancel__ends_the_wait_of_another(void **state)
 
     rlock_sync_group_cancel(fixture->sync, group);
     sync_end(&worker, 1);
-    assert_int_equal(worker.status, STATUS_CANCELLED);
+    ASSERT_STATUS(worker.status, STATUS_CANCELLED);
     rlock_sync_group_free(fixture->sync, group);
     assert_true(server_has(fixture->server, "b"));
 }
@@ -239,7 +237,7 @@ static void test_rlock_sync_group_free__ends_the_wait_of_another(void **state)
 
     rlock_sync_group_free(fixture->sync, group);
     sync_end(&worker, 1);
-    assert_int_equal(worker.status, STATUS_CANCELLED);
+    ASSERT_STATUS(worker.status, STATUS_CANCELLED);
 }
 
 static void test_rlock_sync_close__ends_groups_that_wait_or_hold(void **state)
@@ -250,14 +248,14 @@ static void test_rlock_sync_close__ends_groups_that_wait_or_hold(void **state)
     struct rlock_group *waiting = begin_wait(fixture, &held, &worker);
     struct rlock_group *holding = create(fixture, "c", "d");
 
-    assert_int_equal(acquire_group(fixture, holding, 0, NULL), STATUS_OK);
+    ASSERT_STATUS(acquire_group(fixture, holding, 0, NULL), STATUS_OK);
     rlock_sync_close(fixture->sync);
     sync_end(&worker, 1);
-    assert_int_equal(worker.status, STATUS_CANCELLED);
+    ASSERT_STATUS(worker.status, STATUS_CANCELLED);
     assert_null(create(fixture, "e", "f"));
-    assert_int_equal(acquire_group(fixture, holding, 0, NULL), STATUS_CANCELLED);
-    assert_int_equal(rlock_sync_group_release(fixture->sync, holding, NULL),
-                     STATUS_CANCELLED);
+    ASSERT_STATUS(acquire_group(fixture, holding, 0, NULL), STATUS_CANCELLED);
+    ASSERT_STATUS(rlock_sync_group_release(fixture->sync, holding, NULL),
+                  STATUS_CANCELLED);
     assert_int_equal(rlock_sync_group_safe_for_us(fixture->sync, holding), 0);
     assert_int_equal(rlock_sync_group_fence(fixture->sync, holding, 0), 0);
     rlock_sync_group_cancel(fixture->sync, waiting);

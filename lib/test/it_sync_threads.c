@@ -247,13 +247,13 @@ static void test_rlock_sync_close__answers_all_waiters(void **state)
     struct sync_worker workers[16] = {0};
     struct rlock held = {0};
 
-    assert_int_equal(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
     sync_begin(fixture, workers, 16, wait_long);
     await_waiting(fixture, &held, 16);
     rlock_sync_close(fixture->sync);
     sync_end(workers, 16);
     for (int i = 0; i < 16; i++)
-        assert_int_equal(workers[i].status, STATUS_CANCELLED);
+        ASSERT_STATUS(workers[i].status, STATUS_CANCELLED);
     sync_await_no_channels(fixture);
 }
 
@@ -263,16 +263,16 @@ static void test_rlock_sync_cancel__ends_the_wait_of_another_thread(void **state
     struct sync_worker workers[2] = {0};
     struct rlock held = {0};
 
-    assert_int_equal(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "item:7", 0), STATUS_OK);
     sync_begin(fixture, workers, 2, wait_long);
     await_waiting(fixture, &held, 2);
     rlock_sync_cancel(fixture->sync, fixture->client, &workers[0].lock);
     sync_end(&workers[0], 1);
-    assert_int_equal(workers[0].status, STATUS_CANCELLED);
-    assert_int_equal(sync_release(fixture, &held), STATUS_OK);
+    ASSERT_STATUS(workers[0].status, STATUS_CANCELLED);
+    ASSERT_STATUS(sync_release(fixture, &held), STATUS_OK);
     sync_end(&workers[1], 1); /* the other waits on, and is woken */
-    assert_int_equal(workers[1].status, STATUS_OK);
-    assert_int_equal(sync_release(fixture, &workers[1].lock), STATUS_OK);
+    ASSERT_STATUS(workers[1].status, STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &workers[1].lock), STATUS_OK);
     sync_await_no_channels(fixture);
 }
 
@@ -303,7 +303,7 @@ static void test_rlock_sync_close__amid_calls(void **state)
         struct sync_worker workers[16] = {0};
 
         if (round > 0) {
-            assert_int_equal(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
+            ASSERT_STATUS(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
             fixture->client = sync_fixture_client(fixture);
         }
         server_do(fixture->server, "FLUSHALL"); /* of the locks of the last round */
@@ -348,7 +348,7 @@ static void test_rlock_sync_close__touches_no_lock_after_its_call_returned(void 
         struct sync_worker workers[SYNC_WORKERS_MAX] = {0};
 
         if (round > 0) {
-            assert_int_equal(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
+            ASSERT_STATUS(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
             fixture->client = sync_fixture_client(fixture);
         }
         server_do(fixture->server, "FLUSHALL");

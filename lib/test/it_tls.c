@@ -22,8 +22,8 @@ static void test_redis_conn_open__refuses_tls_in_a_build_without(void **state)
     struct err err = {0};
     struct redis_conn_options options = {.loop = &fixture->loop, .url = &url};
 
-    assert_int_equal(redis_url_parse("rediss://host", &url, NULL), STATUS_OK);
-    assert_int_equal(redis_conn_open(&options, &conn, &err), STATUS_INVALID);
+    ASSERT_STATUS(redis_url_parse("rediss://host", &url, NULL), STATUS_OK);
+    ASSERT_STATUS(redis_conn_open(&options, &conn, &err), STATUS_INVALID);
     assert_null(conn);
     ASSERT_CONTAINS(err.text, "built without it");
 }
@@ -108,12 +108,12 @@ static void test_tls__trusted_server_of_the_right_name(void **state)
     probe_open(&probe, fixture, url, CONN_TIMEOUT_MS);
     probe_wait(&probe, &probe.ups, 1);
     for (int i = 0; i < 40; i++) { /* more than the socket takes at once */
-        assert_int_equal(probe_send(&probe, &commands[i], "ECHO", big), STATUS_OK);
+        ASSERT_STATUS(probe_send(&probe, &commands[i], "ECHO", big), STATUS_OK);
         redis_conn_flush(probe.conn);
     }
     for (int i = 0; i < 40; i++) {
         probe_wait(&probe, &commands[i].answers, 1);
-        assert_int_equal(commands[i].status, STATUS_OK);
+        ASSERT_STATUS(commands[i].status, STATUS_OK);
     }
     server_kill(&tls.server);
     probe_wait(&probe, &probe.downs, 1);
@@ -205,7 +205,7 @@ static void assert_open_refused(struct fixture *fixture, const char *url,
     struct rlock_client *client = NULL;
     struct err err = {0};
 
-    assert_int_equal(rlock_client_open(&options, &client, &err), STATUS_IO);
+    ASSERT_STATUS(rlock_client_open(&options, &client, &err), STATUS_IO);
     assert_null(client);
     ASSERT_CONTAINS(err.text, words);
 }

@@ -53,7 +53,7 @@ static void torture_on_status(enum status status, void *arg)
 
 static void torture_on_info(enum status status, const struct rlock_info *info, void *arg)
 {
-    assert_int_equal(info != NULL, status == STATUS_OK);
+    ASSERT_STATUS(info != NULL, status == STATUS_OK);
     torture_on_status(status, arg);
 }
 
@@ -253,7 +253,7 @@ static void use_client(void *arg)
     enum status status = rlock_client_open(&options, &scene.client, &err);
 
     if (status != STATUS_OK) {
-        assert_int_equal(status, STATUS_NO_MEMORY);
+        ASSERT_STATUS(status, STATUS_NO_MEMORY);
         return;
     }
     FIXTURE_AWAIT(scene.fixture, is_up, scene.client);
@@ -290,17 +290,16 @@ static void test_rlock_extend__without_memory_leaves_the_lock_held(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0}, other = {0};
 
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     call_acquire(client, &other, "item:8", LEASE_MS); /* it has the only spare batch */
     torture_fail(1, 2);
     call_extend(client, &call, LEASE_MS / 2);
     assert_true(torture_stop());
     assert_int_equal(call.answers, 2); /* from inside the call */
-    assert_int_equal(call.status, STATUS_NO_MEMORY);
+    ASSERT_STATUS(call.status, STATUS_NO_MEMORY);
     assert_true(rlock_is_held(&call.lock));
     assert_one_state(&call.lock);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     assert_one_state(&call.lock);
     assert_false(server_has(fixture->server, "item:7"));
 }
@@ -317,19 +316,19 @@ static void test_rlock_group_extend__without_memory_leaves_the_group_held(void *
     struct call other = {0};
     struct step step = {0};
 
-    assert_int_equal(rlock_group_create(members, 2, RLOCK_GROUP_ALL, &step.group, NULL),
-                     STATUS_OK);
+    ASSERT_STATUS(rlock_group_create(members, 2, RLOCK_GROUP_ALL, &step.group, NULL),
+                  STATUS_OK);
     rlock_group_acquire(step.group, &options, torture_on_group, &step);
-    assert_int_equal(settle(&scene, &step), STATUS_OK);
+    ASSERT_STATUS(settle(&scene, &step), STATUS_OK);
     call_acquire(scene.client, &other, "item:8", LEASE_MS); /* it has the spare batch */
     torture_fail(1, 2);
     rlock_group_extend(step.group, LEASE_MS / 2, torture_on_group, &step);
     assert_true(torture_stop());
     assert_int_equal(step.answers, 0);
-    assert_int_equal(settle(&scene, &step), STATUS_NO_MEMORY);
+    ASSERT_STATUS(settle(&scene, &step), STATUS_NO_MEMORY);
     assert_true(rlock_group_is_held(step.group));
     rlock_group_release(step.group, torture_on_group, &step);
-    assert_int_equal(settle(&scene, &step), STATUS_OK);
+    ASSERT_STATUS(settle(&scene, &step), STATUS_OK);
     rlock_group_free(step.group);
 }
 

@@ -70,9 +70,9 @@ static void test_rlock_release__of_a_busy_server_is_retried(void **state)
         struct call call = {0};
         redisContext *busy;
 
-        assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
         busy = begin_busy(fixture);
-        assert_int_equal(release(fixture, client, &call), STATUS_DOWN);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_DOWN);
         ASSERT_CONTAINS(rlock_client_why(client)->text, "BUSY");
         end_busy(fixture, busy);
         FIXTURE_AWAIT(fixture, is_free, fixture); /* long before the lease ends */
@@ -87,9 +87,9 @@ static void test_rlock_release__is_not_retried_after_the_lease(void **state)
     redisContext *busy;
     long long calls;
 
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
     busy = begin_busy(fixture);
-    assert_int_equal(release(fixture, client, &call), STATUS_DOWN);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_DOWN);
     fixture_jump_ms(fixture, LEASE_MS + TIMEOUT_MS + 1);
     fixture_run_for(fixture, 200);
     end_busy(fixture, busy);
@@ -110,11 +110,10 @@ static void test_rlock_acquire__waits_for_a_busy_server(void **state)
         struct call call = {0};
         redisContext *busy = begin_busy(fixture);
 
-        assert_int_equal(acquire_with(fixture, client, &call, NAME, &options),
-                         STATUS_DOWN); /* one try */
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options),
+                      STATUS_DOWN); /* one try */
         options.wait_ms = SHORT_WAIT_MS;
-        assert_int_equal(acquire_with(fixture, client, &call, NAME, &options),
-                         STATUS_DOWN);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_DOWN);
         options.wait_ms = RLOCK_WAIT_FOREVER;
         call_acquire_with(client, &call, NAME, &options);
         rlock_flush(client);
@@ -122,8 +121,8 @@ static void test_rlock_acquire__waits_for_a_busy_server(void **state)
         assert_int_equal(call.answers, 2);
         end_busy(fixture, busy);
         fixture_wait_answers(fixture, &call, 3);
-        assert_int_equal(call.status, STATUS_OK);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(call.status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     }
 }
 
@@ -156,8 +155,8 @@ static void test_rlock_acquire__wait_covers_a_reconnect(void **state)
         assert_int_equal(call.answers, 0);
         server_restart(fixture->server);
         fixture_wait_answers(fixture, &call, 1);
-        assert_int_equal(call.status, STATUS_OK);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(call.status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
         assert_true(is_free(fixture));
     }
 }
@@ -173,8 +172,8 @@ static void test_rlock_acquire__wait_finds_the_grant_of_a_lost_reply(void **stat
         struct call call = {0}, warm = {0};
 
         options.wait_ms = RLOCK_WAIT_FOREVER;
-        assert_int_equal(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
-        assert_int_equal(release(fixture, client, &warm), STATUS_OK);
+        ASSERT_STATUS(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &warm), STATUS_OK);
         server_pause(fixture->server);
         call_acquire_with(client, &call, NAME, &options);
         rlock_flush(client);
@@ -182,8 +181,8 @@ static void test_rlock_acquire__wait_finds_the_grant_of_a_lost_reply(void **stat
         fixture_wait_down(fixture, client);
         server_resume(fixture->server);
         fixture_wait_answers(fixture, &call, 1);
-        assert_int_equal(call.status, STATUS_OK);
-        assert_int_equal(release(fixture, client, &call), STATUS_OK);
+        ASSERT_STATUS(call.status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
         fixture_pass_ms(fixture, 1001); /* released once more, since it was in doubt */
         FIXTURE_AWAIT(fixture, is_free, fixture);
     }
@@ -206,7 +205,7 @@ static void test_rlock_acquire__wait_ends_in_time_without_a_server(void **state)
     assert_int_equal(call.answers, 0);
     fixture_pass_ms(fixture, 30001);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_DOWN);
+    ASSERT_STATUS(call.status, STATUS_DOWN);
 }
 
 static void test_rlock_release__of_a_replica_waits_for_the_primary(void **state)
@@ -216,9 +215,9 @@ static void test_rlock_release__of_a_replica_waits_for_the_primary(void **state)
     struct call call = {0};
     struct rlock_stats stats;
 
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
     server_do(fixture->server, "REPLICAOF 127.0.0.1 1");
-    assert_int_equal(release(fixture, client, &call), STATUS_DOWN);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_DOWN);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "READONLY");
     fixture_wait_down(fixture, client); /* it looks for the primary */
     server_do(fixture->server, "REPLICAOF NO ONE");
@@ -236,8 +235,7 @@ static void expect_refusal(struct fixture *fixture, struct rlock_client *client,
     struct call call = {0};
 
     options.wait_ms = RLOCK_WAIT_FOREVER; /* in vain */
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options),
-                     STATUS_REFUSED);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_REFUSED);
     assert_int_equal(rlock_refusal(rlock_client_why(client)), refusal);
 }
 

@@ -15,8 +15,7 @@ static void expect_words(struct fixture *fixture, struct rlock_client *client,
 {
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, name, &options),
-                     STATUS_INVALID);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, name, &options), STATUS_INVALID);
     ASSERT_CONTAINS(rlock_client_why(client)->text, words);
 }
 
@@ -53,7 +52,7 @@ static void test_rlock_acquire__refuses_the_keys_of_the_library(void **state)
 
     expect_words(fixture, client, "lock:fence", options, "fence counter");
     expect_words(fixture, client, "lock:fence:waiting", options, "fence counter");
-    assert_int_equal(force(fixture, client, &answer, "lock:fence"), STATUS_INVALID);
+    ASSERT_STATUS(force(fixture, client, &answer, "lock:fence"), STATUS_INVALID);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "fence counter");
 }
 
@@ -63,12 +62,12 @@ static void test_rlock_acquire__of_a_held_lock_says_so(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire(fixture, client, &call, "a", LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &call, "b", LEASE_MS), STATUS_INVALID);
+    ASSERT_STATUS(acquire(fixture, client, &call, "a", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "b", LEASE_MS), STATUS_INVALID);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "lock: is held");
-    assert_int_equal(extend(fixture, client, &call, 1), STATUS_INVALID);
+    ASSERT_STATUS(extend(fixture, client, &call, 1), STATUS_INVALID);
     ASSERT_CONTAINS(rlock_client_why(client)->text, "lease_ms");
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_rlock_sync_acquire__says_which_argument_is_invalid(void **state)
@@ -78,7 +77,7 @@ static void test_rlock_sync_acquire__says_which_argument_is_invalid(void **state
     struct rlock lock = {0};
     struct err err = {0};
 
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_sync_acquire(fixture->sync, fixture->client, &lock, "a", 1, &options, &err),
         STATUS_INVALID);
     ASSERT_CONTAINS(err.text, "lease_ms");
@@ -89,7 +88,7 @@ static void expect_open(struct rlock_client_options options, const char *words)
     struct rlock_client *client = NULL;
     struct err err = {0};
 
-    assert_int_equal(rlock_client_open(&options, &client, &err), STATUS_INVALID);
+    ASSERT_STATUS(rlock_client_open(&options, &client, &err), STATUS_INVALID);
     ASSERT_CONTAINS(err.text, words);
     assert_null(client);
 }
@@ -118,10 +117,10 @@ static void test_rlock_acquire__zero_filled_options_are_the_defaults(void **stat
     struct rlock_acquire_options options = {0};
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, "a", &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, "a", &options), STATUS_OK);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL a"), RLOCK_LEASE_MS_DEFAULT / 2,
                    RLOCK_LEASE_MS_DEFAULT);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_rlock_acquire__takes_leases_of_10_ms_and_of_a_day(void **state)
@@ -131,12 +130,12 @@ static void test_rlock_acquire__takes_leases_of_10_ms_and_of_a_day(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call brief = {0}, day = {0};
 
-    assert_int_equal(acquire(fixture, client, &brief, "a", 10), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &brief, "a", 10), STATUS_OK);
     ASSERT_NUMBER(rlock_safe_for_us(&brief.lock, clock_mono_us()), <, 10000);
-    assert_int_equal(acquire_watched(fixture, client, &day, "b", DAY_MS), STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &day, "b", DAY_MS), STATUS_OK);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL b"), DAY_MS - 3600000, DAY_MS);
     fixture_pass_renewal(fixture, client, DAY_MS, 1);
-    assert_int_equal(release(fixture, client, &day), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &day), STATUS_OK);
 }
 
 /* -- a forgotten flush -- */
@@ -152,10 +151,10 @@ static void test_calls__without_a_flush_leave_in_the_next_turn(void **state)
     fixture_wait_answers(fixture, &call, 1);
     call_extend(client, &call, LEASE_MS);
     fixture_wait_answers(fixture, &call, 2);
-    assert_int_equal(inspect(fixture, client, &answer, "a"), STATUS_OK);
+    ASSERT_STATUS(inspect(fixture, client, &answer, "a"), STATUS_OK);
     call_release(client, &call);
     fixture_wait_answers(fixture, &call, 3);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
 }
 
 /* -- another client -- */
@@ -167,14 +166,14 @@ static void test_rlock_release__through_another_client_is_invalid(void **state)
                         *other = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire(fixture, owner, &call, "a", LEASE_MS), STATUS_OK);
-    assert_int_equal(release(fixture, other, &call), STATUS_INVALID);
+    ASSERT_STATUS(acquire(fixture, owner, &call, "a", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, other, &call), STATUS_INVALID);
     ASSERT_CONTAINS(rlock_client_why(other)->text, "client");
-    assert_int_equal(extend(fixture, other, &call, LEASE_MS), STATUS_INVALID);
+    ASSERT_STATUS(extend(fixture, other, &call, LEASE_MS), STATUS_INVALID);
     rlock_release(other, &call.lock, NULL, NULL);
     assert_true(rlock_is_held(&call.lock));
     assert_true(server_has(fixture->server, "a"));
-    assert_int_equal(release(fixture, owner, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, owner, &call), STATUS_OK);
 }
 
 static void test_rlock_cancel__through_another_client_does_nothing(void **state)
@@ -187,8 +186,8 @@ static void test_rlock_cancel__through_another_client_does_nothing(void **state)
     call_acquire(owner, &call, "a", LEASE_MS);
     rlock_cancel(other, &call.lock);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
-    assert_int_equal(release(fixture, owner, &call), STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
+    ASSERT_STATUS(release(fixture, owner, &call), STATUS_OK);
 }
 
 /* -- threads -- */
@@ -206,14 +205,14 @@ static void test_rlock_sync_acquire__without_a_holder_the_thread_is_it(void **st
     struct sync_worker mine = {.fixture = *state}, nested = mine, other = {0};
 
     try_reentrant(&mine);
-    assert_int_equal(mine.status, STATUS_OK);
+    ASSERT_STATUS(mine.status, STATUS_OK);
     try_reentrant(&nested);
-    assert_int_equal(nested.status, STATUS_OK);
+    ASSERT_STATUS(nested.status, STATUS_OK);
     sync_begin(*state, &other, 1, try_reentrant);
     sync_end(&other, 1);
-    assert_int_equal(other.status, STATUS_BUSY);
-    assert_int_equal(sync_release(*state, &nested.lock), STATUS_OK);
-    assert_int_equal(sync_release(*state, &mine.lock), STATUS_OK);
+    ASSERT_STATUS(other.status, STATUS_BUSY);
+    ASSERT_STATUS(sync_release(*state, &nested.lock), STATUS_OK);
+    ASSERT_STATUS(sync_release(*state, &mine.lock), STATUS_OK);
 }
 
 static void test_rlock_sync_close_client__frees_clients_that_failed_to_open(void **state)
@@ -226,8 +225,8 @@ static void test_rlock_sync_close_client__frees_clients_that_failed_to_open(void
     for (int i = 0; i < 1000; i++) {
         struct rlock_client *client = NULL;
 
-        assert_int_equal(rlock_sync_open(fixture->sync, &options, &client, NULL),
-                         STATUS_DOWN);
+        ASSERT_STATUS(rlock_sync_open(fixture->sync, &options, &client, NULL),
+                      STATUS_DOWN);
         rlock_sync_close_client(fixture->sync, client);
         if (i == 0)
             before = torture_blocks();
@@ -241,10 +240,10 @@ static void test_rlock_sync_close_client__leaves_the_others(void **state)
     struct rlock lock = {0};
 
     second.client = sync_fixture_client(fixture);
-    assert_int_equal(sync_acquire(&second, &lock, "a", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(&second, &lock, "a", 0), STATUS_OK);
     rlock_sync_close_client(fixture->sync, fixture->client);
     rlock_sync_close_client(fixture->sync, NULL);
-    assert_int_equal(sync_release(&second, &lock), STATUS_OK);
+    ASSERT_STATUS(sync_release(&second, &lock), STATUS_OK);
 }
 
 static void test_rlock_sync_cancel__before_the_acquire_ends_it(void **state)
@@ -252,14 +251,14 @@ static void test_rlock_sync_cancel__before_the_acquire_ends_it(void **state)
     struct sync_fixture *fixture = *state;
     struct rlock held = {0}, lock = {0};
 
-    assert_int_equal(sync_acquire(fixture, &held, "a", 0), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), STATUS_OK);
     rlock_sync_cancel(fixture->sync, fixture->client, &lock);
-    assert_int_equal(sync_acquire(fixture, &lock, "a", WITHIN_MS), STATUS_CANCELLED);
-    assert_int_equal(sync_acquire(fixture, &lock, "a", 0), STATUS_BUSY);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "a", WITHIN_MS), STATUS_CANCELLED);
+    ASSERT_STATUS(sync_acquire(fixture, &lock, "a", 0), STATUS_BUSY);
     rlock_sync_cancel(fixture->sync, fixture->client, &held); /* it is held: no effect */
-    assert_int_equal(sync_release(fixture, &held), STATUS_OK);
-    assert_int_equal(sync_acquire(fixture, &held, "a", 0), STATUS_OK);
-    assert_int_equal(sync_release(fixture, &held), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &held), STATUS_OK);
+    ASSERT_STATUS(sync_acquire(fixture, &held, "a", 0), STATUS_OK);
+    ASSERT_STATUS(sync_release(fixture, &held), STATUS_OK);
 }
 
 static _Atomic unsigned losses;
@@ -294,18 +293,18 @@ static void test_on_lost__of_a_thread_gets_no_dead_pointer(void **state)
 
     losses = 0;
     loss_arg = &losses;
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_sync_acquire(fixture->sync, fixture->client, &lock, "a", 1, &options, NULL),
         STATUS_OK);
     server_do(fixture->server, "DEL a");
     sync_await_count(&losses, 1);
     assert_null(loss_arg);
     loss_arg = &losses;
-    assert_int_equal(
+    ASSERT_STATUS(
         rlock_sync_group_create(fixture->sync, &member, 1, RLOCK_GROUP_ALL, &group, NULL),
         STATUS_OK);
-    assert_int_equal(rlock_sync_group_acquire(fixture->sync, group, &group_options, NULL),
-                     STATUS_OK);
+    ASSERT_STATUS(rlock_sync_group_acquire(fixture->sync, group, &group_options, NULL),
+                  STATUS_OK);
     server_do(fixture->server, "DEL b");
     sync_await_count(&losses, 2);
     assert_null(loss_arg);

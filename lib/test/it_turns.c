@@ -155,16 +155,16 @@ static void test_release__without_another_client_hands_over_each_time(void **sta
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, waiters[WAITERS] = {0};
 
-    assert_int_equal(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
     for (int i = 0; i < WAITERS; i++)
         call_wait(client, &waiters[i], NAME, &options);
     call_rest(fixture, &waiters[WAITERS - 1]);
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
     for (int i = 0; i < WAITERS; i++) {
         fixture_wait_answers(fixture, &waiters[i], 1);
-        assert_int_equal(waiters[i].status, STATUS_OK);
-        assert_int_equal(release(fixture, client, &waiters[i]), STATUS_OK);
+        ASSERT_STATUS(waiters[i].status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, client, &waiters[i]), STATUS_OK);
     }
 }
 

@@ -44,7 +44,7 @@ static struct rlock_client *client_of_late_server(struct fixture *fixture)
 
     clock_shift_us(HOUR_US); /* so that it does not go below zero */
     client = fixture_client(fixture);
-    assert_int_equal(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
     clock_shift_us(-2000LL * TIMEOUT_MS);
     return client;
 }
@@ -60,7 +60,7 @@ static void acquire_hung(struct fixture *fixture, struct rlock_client *client,
     assert_int_equal(call->answers, 0);
     fixture_pass_ms(fixture, TIMEOUT_MS / 2 + 1);
     fixture_wait_answers(fixture, call, 1);
-    assert_int_equal(call->status, STATUS_TIMEOUT);
+    ASSERT_STATUS(call->status, STATUS_TIMEOUT);
     assert_false(rlock_is_held(&call->lock));
 }
 
@@ -78,11 +78,11 @@ static void test_acquire__timed_out_is_not_granted_later(void **state)
     server_settle();
     assert_int_equal(server_calls(fixture->server, "incrby"), before);
     assert_false(server_has(fixture->server, "item:7"));
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     fixture_pass_ms(fixture, SECOND_MS); /* the second release leaves the new owner */
     fixture_run_for(fixture, 20);
     assert_true(server_has(fixture->server, "item:7"));
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 struct progress {
@@ -111,7 +111,7 @@ static void test_acquire__of_a_closed_client_is_not_granted(void **state)
     call_acquire(client, &call, "item:7", RLOCK_LEASE_MS_MAX);
     rlock_flush(client);
     fixture_close_hung(fixture, client);
-    assert_int_equal(call.status, STATUS_CANCELLED);
+    ASSERT_STATUS(call.status, STATUS_CANCELLED);
     server_resume(fixture->server);
     FIXTURE_AWAIT(fixture, has_executed, &progress);
     assert_int_equal(server_calls(fixture->server, "incrby"), grants);
@@ -145,7 +145,7 @@ static void test_rlock_client_close__releases_a_grant_of_an_earlier_try(void **s
     struct call held = {0}, call = {0};
 
     fixture_wait_up(fixture, bob);
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     options.spin_min_ms = options.spin_max_ms =
         UINT16_MAX; /* it does not try a third time */
     proxy_at(proxy, "acquire_wait", 1, PROXY_CUT_ASTRAY);
@@ -153,12 +153,12 @@ static void test_rlock_client_close__releases_a_grant_of_an_earlier_try(void **s
     FIXTURE_AWAIT(fixture, is_in_doubt, &call);
     fixture_wait_up(fixture, bob);
     call_rest(fixture, &call); /* the second try was busy */
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     proxy_let_go(proxy);
     FIXTURE_AWAIT(fixture, has_key, (&(struct absence){fixture->server, NAME}));
     ASSERT_NUMBER(call.answers, ==, 0);
     fixture_close(fixture, bob);
-    assert_int_equal(call.status, STATUS_CANCELLED);
+    ASSERT_STATUS(call.status, STATUS_CANCELLED);
     if (server_has(fixture->server, NAME))
         fail_msg("%s is locked after the client of its owner was closed, expected free",
                  NAME);
@@ -198,7 +198,7 @@ static void test_acquire__executed_late_is_released_by_the_second_release(void *
     struct call first = {0}, second = {0};
     redisReply *owner;
 
-    assert_int_equal(acquire(fixture, client, &first, "item:1", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &first, "item:1", LEASE_MS), STATUS_OK);
     owner = server_command(fixture->server, "GET item:1");
     assert_string_equal(owner->str + UUID_LEN, ":1");
     owner->str[UUID_LEN + 1] = '2'; /* the value of the next grant */
@@ -230,7 +230,7 @@ static void test_acquire__lost_connection_is_unknown(void **state)
     rlock_flush(client);
     server_kill(fixture->server);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_IO);
+    ASSERT_STATUS(call.status, STATUS_IO);
     assert_false(rlock_is_held(&call.lock));
     server_restart(fixture->server);
     fixture_wait_up(fixture, client);
@@ -242,18 +242,17 @@ static void test_release__timed_out_is_finished_by_the_library(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call answered = {0}, silent = {0}, late = {0};
 
-    assert_int_equal(acquire(fixture, client, &answered, "answered", LEASE_MS),
-                     STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &silent, "silent", LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &late, "late", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &answered, "answered", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &silent, "silent", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &late, "late", LEASE_MS), STATUS_OK);
     server_pause(fixture->server);
     rlock_release(client, &silent.lock, NULL, NULL);
     call_release(client, &answered);
     rlock_flush(client);
     fixture_pass_ms(fixture, TIMEOUT_MS + 1);
     fixture_wait_answers(fixture, &answered, 2);
-    assert_int_equal(answered.status, STATUS_TIMEOUT);
-    assert_int_equal(release(fixture, client, &late), STATUS_DOWN);
+    ASSERT_STATUS(answered.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(release(fixture, client, &late), STATUS_DOWN);
     assert_false(rlock_is_held(&answered.lock));
     assert_false(rlock_is_held(&late.lock));
     server_resume(fixture->server);
@@ -314,7 +313,7 @@ static void test_acquire__reply_of_another_shape_is_unknown_and_released(void **
         wait_heard(fixture, fake, "item:7", 1);
         fake_say(fake, replies[i]);
         fixture_wait_answers(fixture, &call, 1);
-        assert_int_equal(call.status, STATUS_IO);
+        ASSERT_STATUS(call.status, STATUS_IO);
         rlock_flush(client);
         wait_heard(fixture, fake, "item:7", 2); /* the release */
         fake_say(fake, "$3\r\n3 1\r\n");
@@ -352,7 +351,7 @@ static void test_rlock_force_release__reply_of_another_shape_is_unknown(void **s
         wait_heard(fixture, fake, "item:7", 1);
         fake_say(fake, replies[i]);
         fixture_wait_count(fixture, &answer.answers, 1);
-        assert_int_equal(answer.status, STATUS_IO);
+        ASSERT_STATUS(answer.status, STATUS_IO);
         fixture_close(fixture, client);
         fake_stop(fake);
     }
@@ -376,7 +375,7 @@ static void test_acquire__whose_reply_was_lost_is_released(void **state)
     wait_heard(fixture, fake, "item:7", 1);
     fake_hang_up(fake);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_IO);
+    ASSERT_STATUS(call.status, STATUS_IO);
     wait_heard(fixture, fake, "item:7", 2); /* without a flush of the caller */
     wait_heard(fixture, fake, client->scripts[RLOCK_SCRIPT_RELEASE].sha, 1);
     fake_say(fake, "*2\r\n$1\r\n3\r\n:1\r\n$3\r\n4 1\r\n");
@@ -405,7 +404,7 @@ static void test_acquire__is_unknown_of_each_batch_that_a_wait_delays(void **sta
     rlock_flush(client);
     for (int i = 0; i < BATCHES; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_IO);
+        ASSERT_STATUS(calls[i].status, STATUS_IO);
     }
     wait_absent(fixture, "a");
     wait_absent(fixture, "b");
@@ -433,10 +432,10 @@ static void test_acquire__refused_alone_leaves_its_neighbours(void **state)
     wait_heard(fixture, fake, "item:2", 2);
     fake_say(fake, "*4\r\n$1\r\n2\r\n:5\r\n:100\r\n$3\r\n1E0\r\n");
     fixture_wait_answers(fixture, &calls[2], 1);
-    assert_int_equal(calls[0].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_OK);
     assert_int_equal(rlock_fence(&calls[0].lock), 101);
-    assert_int_equal(calls[1].status, STATUS_REFUSED);
-    assert_int_equal(calls[2].status, STATUS_BUSY);
+    ASSERT_STATUS(calls[1].status, STATUS_REFUSED);
+    ASSERT_STATUS(calls[2].status, STATUS_BUSY);
     fixture_close(fixture, client);
     fake_stop(fake);
 }
@@ -458,12 +457,12 @@ static void test_acquire__is_down_at_once_without_a_server(void **state)
     }
     for (int i = 0; i < 300; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_DOWN);
+        ASSERT_STATUS(calls[i].status, STATUS_DOWN);
     }
     server_restart(fixture->server);
     fixture_pass_ms(fixture, FIXTURE_DAY_MS); /* of the timers that were held */
     fixture_wait_up(fixture, client);
-    assert_int_equal(acquire(fixture, client, &calls[0], "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &calls[0], "item:7", LEASE_MS), STATUS_OK);
 }
 
 /** It leaves in the next turn of the loop, which may notice the loss before or after. */
@@ -498,7 +497,7 @@ static void test_client__connects_soon_after_an_outage(void **state)
     fixture_pass_ms(fixture, PAUSE_MAX_MS);
     fixture_hold_timers(fixture);
     fixture_wait_up(fixture, client);
-    assert_int_equal(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     rlock_client_stats(client, &stats);
     assert_int_equal(stats.reconnects, 1);
 }
@@ -516,7 +515,7 @@ static void test_orphan__second_releases_come_each_in_its_time(void **state)
         rlock_flush(client);
         server_kill(fixture->server);
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_IO);
+        ASSERT_STATUS(calls[i].status, STATUS_IO);
         server_restart(fixture->server);
         fixture_wait_up(fixture, client);
         FIXTURE_AWAIT(fixture, i == 0 ? has_one_second_release : has_two_second_releases,
@@ -555,7 +554,7 @@ static void test_orphan__remembers_a_bounded_number(void **state)
     rlock_flush(client);
     fixture_pass_ms(fixture, TIMEOUT_MS + 1);
     fixture_wait_answers(fixture, &calls[LOCKS - 1], 2);
-    assert_int_equal(calls[0].status, STATUS_TIMEOUT);
+    ASSERT_STATUS(calls[0].status, STATUS_TIMEOUT);
     assert_int_equal(client->orphans.due_count, 20000);
     server_resume(fixture->server);
     fixture_wait_up(fixture, client);

@@ -23,8 +23,8 @@ static void test_wait__is_busy_when_its_time_is_up(void **state)
 
     for (int i = 0; i < 3; i++) {
         options[i] = waiting(i == 1 ? &rlock_reentrant : &rlock_plain, 0, HOUR_MS);
-        assert_int_equal(acquire_with(fixture, alice, &held[i], names[i], &options[i]),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, alice, &held[i], names[i], &options[i]),
+                      STATUS_OK);
     }
     options[2].spin_max_ms = 50;
     for (int i = 0; i < 3; i++)
@@ -39,7 +39,7 @@ static void test_wait__is_busy_when_its_time_is_up(void **state)
     fixture_pass_ms(fixture, 2 * WITHIN_MS);
     for (int i = 0; i < 3; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_BUSY);
+        ASSERT_STATUS(calls[i].status, STATUS_BUSY);
         assert_int_equal(calls[i].answers, 1);
     }
     rlock_client_stats(bob, &stats);
@@ -56,10 +56,10 @@ static void test_wait__of_nothing_is_one_try(void **state)
     struct call held = {0}, call = {0};
     long long before, connections;
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     before = script_calls(fixture);
     connections = server_calls(fixture->server, "subscribe");
-    assert_int_equal(acquire_with(fixture, bob, &call, NAME, &options), STATUS_BUSY);
+    ASSERT_STATUS(acquire_with(fixture, bob, &call, NAME, &options), STATUS_BUSY);
     fixture_pass_ms(fixture, HOUR_MS);
     fixture_run_for(fixture, 20);
     assert_int_equal(script_calls(fixture) - before, 1);
@@ -76,7 +76,7 @@ static void test_wait__on_a_free_lock_is_granted_at_once(void **state)
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call call = {0};
 
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
     assert_null(client->servers[0].channels);
     assert_int_equal(server_int(fixture->server, "DBSIZE"), 2); /* and the counter */
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL " NAME), 1, LEASE_MS);
@@ -90,15 +90,15 @@ static void test_wait__for_ones_own_lock_ends(void **state)
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, HOUR_MS);
     struct call held = {0}, call = {0};
 
-    assert_int_equal(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_BUSY);
+    ASSERT_STATUS(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_BUSY);
     call_wait(client, &call, NAME, &options);
     call_rest(fixture, &call);
     fixture_pass_ms(fixture, HOUR_MS);
     fixture_wait_answers(fixture, &call, 2);
-    assert_int_equal(call.status, STATUS_BUSY);
+    ASSERT_STATUS(call.status, STATUS_BUSY);
     assert_true(rlock_is_held(&held.lock));
-    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
 }
 
 static void test_wait__ends_though_the_watchdog_renews_for_the_owner(void **state)
@@ -109,7 +109,7 @@ static void test_wait__ends_though_the_watchdog_renews_for_the_owner(void **stat
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, LEASE_MS * 5 / 3);
     struct call held = {0}, call = {0};
 
-    assert_int_equal(acquire_watched(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     for (int i = 0; i < 5; i++) {
@@ -117,8 +117,8 @@ static void test_wait__ends_though_the_watchdog_renews_for_the_owner(void **stat
         fixture_pass_renewal(fixture, alice, LEASE_MS, 1);
     }
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_BUSY);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_BUSY);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
 }
 
 /* -- being woken -- */
@@ -131,21 +131,21 @@ static void wake(struct fixture *fixture, const struct rlock_kind *kind)
     struct call held = {0}, call = {0};
     long long before;
 
-    assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK); /* scripts are known */
-    assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK); /* scripts are known */
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     fixture_hold_timers(fixture);
     before = script_calls(fixture);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
     assert_int_equal(script_calls(fixture) - before, 2); /* the release, one try */
     ASSERT_NUMBER(rlock_fence(&call.lock), >, rlock_fence(&held.lock));
     ASSERT_NUMBER(rlock_safe_for_us(&call.lock, clock_mono_us()), >, 0);
     assert_no_channels(fixture);
-    assert_int_equal(release(fixture, bob, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &call), STATUS_OK);
     assert_false(server_has(fixture->server, NAME));
 }
 
@@ -167,18 +167,18 @@ static void force_wake(struct fixture *fixture, const struct rlock_kind *kind)
     struct call held = {0}, call = {0};
     struct answer answer = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     fixture_hold_timers(fixture);
-    assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
+    ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&call.lock), >, rlock_fence(&held.lock));
-    assert_int_equal(release(fixture, alice, &held), STATUS_LOST);
-    assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
-    assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
-    assert_int_equal(release(fixture, bob, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_LOST);
+    ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
+    ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_NOT_FOUND);
+    ASSERT_STATUS(release(fixture, bob, &call), STATUS_LOST);
 }
 
 static void test_force_release__wakes_a_waiter(void **state)
@@ -200,7 +200,7 @@ static void expire(struct fixture *fixture, const struct rlock_kind *kind)
     struct rlock_acquire_options options = waiting(kind, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, call = {0};
 
-    assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     server_pass_ms(fixture->server, LEASE_MS - LEFT_MS);
@@ -210,7 +210,7 @@ static void expire(struct fixture *fixture, const struct rlock_kind *kind)
     fixture_pass_ms(fixture, LEFT_MS + 20);
     assert_tries(&call);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&call.lock), >, rlock_fence(&held.lock));
 }
 
@@ -243,7 +243,7 @@ static void test_release__before_the_waiter_has_subscribed_is_not_missed(void **
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, call = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait(bob, &call, NAME, &options);
     FIXTURE_AWAIT(fixture, begins_to_wait, &call);
     server_pause(fixture->server);
@@ -254,7 +254,7 @@ static void test_release__before_the_waiter_has_subscribed_is_not_missed(void **
     (void)server_int(fixture->server, "DEL " NAME);
     assert_int_equal(server_int(fixture->server, "PUBLISH rlock:" NAME " x"), 0);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
 }
 
 struct tries {
@@ -279,7 +279,7 @@ static void test_wait__message_during_a_try_is_not_missed(void **state)
     struct call held = {0}, call = {0};
     struct tries tries = {.fixture = fixture};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     fixture_hold_timers(fixture);
@@ -291,9 +291,9 @@ static void test_wait__message_during_a_try_is_not_missed(void **state)
     FIXTURE_AWAIT(fixture, has_tried, &tries);
     call_rest(fixture, &call);
     ASSERT_NUMBER(script_calls(fixture), <=, tries.wanted + 1);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
 }
 
 /** The lock was deleted by hand, or the message was lost: the waiter finds out. */
@@ -305,7 +305,7 @@ static void test_wait__looks_without_a_message(void **state)
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, call = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     /* the waiting key ends with three looks that are missing */
@@ -315,7 +315,7 @@ static void test_wait__looks_without_a_message(void **state)
     fixture_pass_ms(fixture, WAIT_LOOK_MS);
     assert_tries(&call);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
 }
 
 /* -- spinning -- */
@@ -329,17 +329,17 @@ static void test_wait__spins_within_its_bounds_without_a_subscription(void **sta
     struct call held = {0}, call = {0};
 
     options.spin_min_ms = options.spin_max_ms = 20;
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     assert_spins(fixture, bob, &options, 10, 20);
     assert_null(bob->servers[0].channels);
 
     call_wait(bob, &call, NAME, &options);
     call_rest(fixture, &call);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
     options.spin_min_ms = 30; /* more than the most */
-    assert_int_equal(acquire_with(fixture, alice, &held, "b", &options), STATUS_INVALID);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, "b", &options), STATUS_INVALID);
 }
 
 /* -- names, types, statistics -- */
@@ -385,7 +385,7 @@ static void wait_with_names(struct fixture *fixture, const struct rlock_kind *ki
         rlock_release(alice, &held[i].lock, NULL, NULL);
         rlock_flush(alice);
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_OK);
+        ASSERT_STATUS(calls[i].status, STATUS_OK);
     }
     assert_no_channels(fixture);
 }
@@ -408,12 +408,11 @@ static void test_wait__for_a_key_of_another_type_is_refused_at_once(void **state
     struct call call = {0};
 
     (void)server_int(fixture->server, "HSET " NAME " field value");
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options),
-                     STATUS_REFUSED);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_REFUSED);
     assert_int_equal(server_int(fixture->server, "HLEN " NAME), 1);
     assert_int_equal(server_int(fixture->server, "PTTL " NAME), -1);
     (void)server_int(fixture->server, "DEL " NAME);
-    assert_int_equal(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
 }
 
 static void test_scripts__flushed_while_waiting_are_sent_again(void **state)
@@ -425,16 +424,16 @@ static void test_scripts__flushed_while_waiting_are_sent_again(void **state)
     struct call held = {0}, call = {0};
     long long before;
 
-    assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
     server_do(fixture->server, "SCRIPT FLUSH");
     before = server_calls(fixture->server, "eval");
     call_wait(bob, &call, NAME, &options);
     fixture_wait_asleep(fixture, bob, &call);
     assert_int_equal(server_calls(fixture->server, "eval") - before, 1);
     server_do(fixture->server, "SCRIPT FLUSH");
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
     assert_int_equal(server_calls(fixture->server, "eval") - before, 3);
 }
 

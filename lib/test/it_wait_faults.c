@@ -47,7 +47,7 @@ static void cancel(struct fixture *fixture, struct rlock_client *client,
     rlock_cancel(client, &call->lock);
     assert_int_equal(call->answers, answers); /* not from inside the call */
     fixture_wait_answers(fixture, call, answers + 1);
-    assert_int_equal(call->status, STATUS_CANCELLED);
+    ASSERT_STATUS(call->status, STATUS_CANCELLED);
     assert_false(rlock_is_held(&call->lock));
     memset(&call->lock, 0, sizeof(call->lock)); /* the caller's again */
     rlock_cancel(client, &call->lock);          /* of an idle lock: nothing */
@@ -62,14 +62,14 @@ static void test_rlock_cancel__of_a_sleeping_waiter(void **state)
     struct call held = {0}, call = {0};
     struct rlock_stats stats;
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &call);
     cancel(fixture, bob, &call);
     assert_no_channels(fixture);
     assert_int_equal(server_int(fixture->server, "DBSIZE"), 3);
     ASSERT_BETWEEN(server_int(fixture->server, "PTTL lock:fence:waiting"), 0, 6000);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_run_for(fixture, 50);
     assert_int_equal(call.answers, 1);
     assert_false(server_has(fixture->server, NAME));
@@ -84,12 +84,12 @@ static void test_rlock_cancel__of_a_try_under_way(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0}, warm = {0};
 
-    assert_int_equal(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &warm, "warm", LEASE_MS), STATUS_OK);
     server_pause(fixture->server);
     call_wait_ms(client, &call, RLOCK_WAIT_FOREVER);
     cancel(fixture, client, &call);
     FIXTURE_AWAIT(fixture, is_free_again, fixture);
-    assert_int_equal(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &call, NAME, LEASE_MS), STATUS_OK);
     fixture_pass_ms(fixture, 1001); /* the second release of the cancelled one */
     fixture_run_for(fixture, 20);
     assert_true(server_has(fixture->server, NAME));
@@ -103,7 +103,7 @@ static void test_rlock_cancel__of_a_waiter_that_was_called(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call held = {0}, call = {0}, other = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &call);
     call_release(alice, &held);
@@ -113,11 +113,10 @@ static void test_rlock_cancel__of_a_waiter_that_was_called(void **state)
     rlock_flush(bob);
     assert_true(rlock_batch_is_sent(&call.lock));
     cancel(fixture, bob, &call);
-    assert_int_equal(
-        acquire_with(fixture, alice, &other, NAME,
-                     &(struct rlock_acquire_options){.lease_ms = LEASE_MS,
-                                                     .wait_ms = RLOCK_WAIT_FOREVER}),
-        STATUS_OK);
+    ASSERT_STATUS(acquire_with(fixture, alice, &other, NAME,
+                               &(struct rlock_acquire_options){
+                                   .lease_ms = LEASE_MS, .wait_ms = RLOCK_WAIT_FOREVER}),
+                  STATUS_OK);
     assert_no_channels(fixture);
     assert_int_equal(call.answers, 1);
 }
@@ -146,7 +145,7 @@ static void test_rlock_cancel__before_it_has_subscribed(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call held = {0}, call = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     for (unsigned i = 0; i < 2; i++) { /* the second with the SUBSCRIBE on its way */
         call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
         FIXTURE_AWAIT(fixture, begins_to_wait, &call);
@@ -156,9 +155,9 @@ static void test_rlock_cancel__before_it_has_subscribed(void **state)
     }
     call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &call);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 3);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
 }
 
 /** A wait that begins while the UNSUBSCRIBE of the last is on its way subscribes anew. */
@@ -170,7 +169,7 @@ static void test_wait__begun_while_the_channel_is_being_left(void **state)
     struct call held = {0}, calls[2] = {0};
     long long before = server_calls(fixture->server, "unsubscribe");
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait_ms(bob, &calls[0], RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &calls[0]);
     server_pause(fixture->server);
@@ -182,9 +181,9 @@ static void test_wait__begun_while_the_channel_is_being_left(void **state)
     assert_int_equal(server_calls(fixture->server, "unsubscribe") - before, 1);
     assert_int_equal(channels_in_use(fixture), 1);
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &calls[1], 1);
-    assert_int_equal(calls[1].status, STATUS_OK);
+    ASSERT_STATUS(calls[1].status, STATUS_OK);
 }
 
 /** The first of three is cancelled when the message has come, which is for all. */
@@ -195,7 +194,7 @@ static void test_rlock_cancel__of_the_first_leaves_the_message_to_the_next(void 
     struct rlock_client *bob = fixture_client(fixture);
     struct call held = {0}, calls[3] = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     for (int i = 0; i < 3; i++) {
         call_wait_ms(bob, &calls[i], RLOCK_WAIT_FOREVER);
         fixture_wait_asleep(fixture, bob, &calls[i]);
@@ -206,8 +205,8 @@ static void test_rlock_cancel__of_the_first_leaves_the_message_to_the_next(void 
     fixture_hold_timers(fixture);
     rlock_cancel(bob, &calls[0].lock);
     fixture_wait_answers(fixture, &calls[1], 1);
-    assert_int_equal(calls[0].status, STATUS_CANCELLED);
-    assert_int_equal(calls[1].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_CANCELLED);
+    ASSERT_STATUS(calls[1].status, STATUS_OK);
     assert_int_equal(calls[2].answers, 0);
     rlock_cancel(bob, &calls[2].lock);
     fixture_wait_answers(fixture, &calls[2], 1);
@@ -224,7 +223,7 @@ static void test_wait__message_lost_with_the_connection_is_made_up_for(void **st
     struct rlock_client *bob = fixture_client(fixture);
     struct call held = {0}, calls[2] = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     for (int i = 0; i < 2; i++) {
         call_wait_ms(bob, &calls[i], RLOCK_WAIT_FOREVER);
         fixture_wait_asleep(fixture, bob, &calls[i]);
@@ -234,13 +233,13 @@ static void test_wait__message_lost_with_the_connection_is_made_up_for(void **st
     (void)server_int(fixture->server, "DEL " NAME);
     assert_int_equal(server_int(fixture->server, "PUBLISH rlock:" NAME " x"), 0);
     fixture_wait_answers(fixture, &calls[0], 1);
-    assert_int_equal(calls[0].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_OK);
 
     fixture_wait_asleep(fixture, bob, &calls[1]); /* it is subscribed again */
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, bob, &calls[0]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &calls[0]), STATUS_OK);
     fixture_wait_answers(fixture, &calls[1], 1);
-    assert_int_equal(calls[1].status, STATUS_OK);
+    ASSERT_STATUS(calls[1].status, STATUS_OK);
     assert_no_channels(fixture);
 }
 
@@ -251,7 +250,7 @@ static void test_wait__outlives_a_cut_of_the_connection_for_commands(void **stat
     struct rlock_client *bob = fixture_client(fixture);
     struct call held = {0}, call = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &call);
     (void)server_int(fixture->server, "CLIENT KILL TYPE normal");
@@ -259,9 +258,9 @@ static void test_wait__outlives_a_cut_of_the_connection_for_commands(void **stat
     fixture_wait_up(fixture, bob);
     fixture_wait_up(fixture, alice);
     assert_int_equal(call.answers, 0);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_OK);
+    ASSERT_STATUS(call.status, STATUS_OK);
 }
 
 /** The lock is lost with the data: each waiter gets it in turn. */
@@ -273,7 +272,7 @@ static void test_wait__outlives_a_restart_of_the_server(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call held = {0}, calls[WAITERS] = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     for (int i = 0; i < WAITERS; i++)
         call_wait_ms(bob, &calls[i], RLOCK_WAIT_FOREVER);
     for (int i = 0; i < WAITERS; i++)
@@ -284,11 +283,11 @@ static void test_wait__outlives_a_restart_of_the_server(void **state)
     server_restart(fixture->server);
     for (int i = 0; i < WAITERS; i++) {
         fixture_wait_answers(fixture, &calls[i], 1);
-        assert_int_equal(calls[i].status, STATUS_OK);
-        assert_int_equal(release(fixture, bob, &calls[i]), STATUS_OK);
+        ASSERT_STATUS(calls[i].status, STATUS_OK);
+        ASSERT_STATUS(release(fixture, bob, &calls[i]), STATUS_OK);
     }
     fixture_wait_up(fixture, alice);
-    assert_int_equal(release(fixture, alice, &held), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_LOST);
     assert_no_channels(fixture);
 }
 
@@ -300,7 +299,7 @@ static void test_wait__on_a_hung_server_is_unknown_at_its_end(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call held = {0}, sleeping = {0}, trying = {0}, ending = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait_ms(bob, &sleeping, RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &sleeping);
     server_pause(fixture->server);
@@ -312,16 +311,16 @@ static void test_wait__on_a_hung_server_is_unknown_at_its_end(void **state)
     assert_int_equal(ending.answers, 0);
     fixture_pass_ms(fixture, TIMEOUT_MS);
     fixture_wait_answers(fixture, &ending, 1);
-    assert_int_equal(ending.status, STATUS_TIMEOUT);
+    ASSERT_STATUS(ending.status, STATUS_TIMEOUT);
     assert_int_equal(trying.answers + sleeping.answers, 0);
     server_resume(fixture->server);
     fixture_wait_up(fixture, bob);
     fixture_wait_up(fixture, alice);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &sleeping, 1);
-    assert_int_equal(release(fixture, bob, &sleeping), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &sleeping), STATUS_OK);
     fixture_wait_answers(fixture, &trying, 1);
-    assert_int_equal(release(fixture, bob, &trying), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &trying), STATUS_OK);
     FIXTURE_AWAIT(fixture, is_free_again, fixture);
 }
 
@@ -350,17 +349,17 @@ static void test_wait__without_permission_to_subscribe_tries_again_and_again(voi
     struct rlock_client *bob = deaf_client(fixture);
     struct call held = {0}, calls[2] = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     assert_spins(fixture, bob, &options, 25, 500);
     for (int i = 0; i < 2; i++) {
         call_wait_ms(bob, &calls[i], RLOCK_WAIT_FOREVER);
         call_rest(fixture, &calls[i]);
     }
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_pass_ms(fixture, 501);
     assert_tries(&calls[0]);
     fixture_wait_answers(fixture, &calls[0], 1);
-    assert_int_equal(calls[0].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_OK);
     assert_int_equal(calls[1].answers, 0);
     rlock_cancel(bob, &calls[1].lock);
     fixture_wait_answers(fixture, &calls[1], 1);
@@ -381,15 +380,15 @@ static void test_release__without_permission_to_publish_is_done(void **state)
         struct rlock_acquire_options options = waiting(kinds[i], 0, RLOCK_WAIT_FOREVER);
         struct call held = {0}, call = {0};
 
-        assert_int_equal(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
+        ASSERT_STATUS(acquire_with(fixture, alice, &held, NAME, &options), STATUS_OK);
         call_acquire_with(bob, &call, NAME, &options);
         rlock_flush(bob);
         fixture_wait_asleep(fixture, bob, &call);
-        assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
         fixture_pass_ms(fixture, WAIT_LOOK_MS);
         fixture_wait_answers(fixture, &call, 1);
-        assert_int_equal(call.status, STATUS_OK);
-        assert_int_equal(force(fixture, alice, &answer, NAME), STATUS_OK);
+        ASSERT_STATUS(call.status, STATUS_OK);
+        ASSERT_STATUS(force(fixture, alice, &answer, NAME), STATUS_OK);
     }
     fixture_close(fixture, alice);
     server_do(fixture->server, "ACL DELUSER deaf");
@@ -402,14 +401,14 @@ static void test_wait__refused_by_the_server_ends_with_its_words(void **state)
     struct rlock_client *bob = fixture_client(fixture);
     struct call held = {0}, call = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait_ms(bob, &call, RLOCK_WAIT_FOREVER);
     fixture_wait_asleep(fixture, bob, &call);
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 1");
     (void)server_int(fixture->server, "PUBLISH rlock:" NAME " x");
     fixture_wait_answers(fixture, &call, 1);
     server_do(fixture->server, "CONFIG SET min-replicas-to-write 0");
-    assert_int_equal(call.status, STATUS_REFUSED);
+    ASSERT_STATUS(call.status, STATUS_REFUSED);
     ASSERT_CONTAINS(rlock_client_why(bob)->text, "NOREPLICAS");
     assert_no_channels(fixture);
 }
@@ -431,7 +430,7 @@ static void test_rlock_client_close__answers_all_waiters(void **state)
     struct call held = {0}, calls[5] = {0};
     unsigned closed = fixture->closed_count;
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     (void)server_int(fixture->server, "SETNX other x");
     call_wait_ms(bob, &calls[0], RLOCK_WAIT_FOREVER);
     call_wait_ms(bob, &calls[1], RLOCK_WAIT_FOREVER);
@@ -446,14 +445,14 @@ static void test_rlock_client_close__answers_all_waiters(void **state)
     rlock_client_close(bob, count_closed, &fixture->closed_count);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(calls[i].answers, 1);
-        assert_int_equal(calls[i].status, STATUS_CANCELLED);
+        ASSERT_STATUS(calls[i].status, STATUS_CANCELLED);
     }
     memset(calls, 0xff, sizeof(calls)); /* the caller's again */
     fixture_wait_count(fixture, &fixture->closed_count, closed + 1);
     assert_no_channels(fixture);
     assert_false(server_has(fixture->server, "free"));
     assert_false(server_has(fixture->server, "unsent"));
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
 }
 
 /** Its callback closes its client. */
@@ -493,7 +492,7 @@ static void close_by(struct fixture *fixture, enum status status)
     struct call held = {0}, calls[2] = {0};
     unsigned closed = fixture->closed_count;
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     rlock_acquire(bob, &closer.call.lock, NAME, strlen(NAME), &options, on_answer_close,
                   &closer);
     for (int i = 0; i < 2; i++)
@@ -501,7 +500,7 @@ static void close_by(struct fixture *fixture, enum status status)
     fixture_wait_asleep(fixture, bob, &closer.call);
     fixture->clients[1] = NULL;
     if (status == STATUS_OK)
-        assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+        ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     else if (status == STATUS_CANCELLED)
         rlock_cancel(bob, &closer.call.lock);
     else if (status == STATUS_BUSY)
@@ -510,10 +509,10 @@ static void close_by(struct fixture *fixture, enum status status)
         end_without_server(fixture, bob);
     fixture_wait_count(fixture, &fixture->closed_count, closed + 1);
     assert_int_equal(closer.call.answers, 1);
-    assert_int_equal(closer.call.status, status);
+    ASSERT_STATUS(closer.call.status, status);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(calls[i].answers, 1);
-        assert_int_equal(calls[i].status, STATUS_CANCELLED);
+        ASSERT_STATUS(calls[i].status, STATUS_CANCELLED);
     }
     if (status == STATUS_DOWN)
         server_restart(fixture->server);

@@ -43,10 +43,9 @@ static void release_to_many(struct fixture *fixture, unsigned client_count)
 
     for (unsigned i = 0; i < client_count; i++)
         clients[i] = fixture_client(fixture);
-    assert_int_equal(acquire(fixture, clients[0], &held, NAME, LEASE_MS), STATUS_OK);
-    assert_int_equal(release(fixture, clients[0], &held),
-                     STATUS_OK); /* scripts are known */
-    assert_int_equal(acquire(fixture, clients[0], &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, clients[0], &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, clients[0], &held), STATUS_OK); /* scripts are known */
+    ASSERT_STATUS(acquire(fixture, clients[0], &held, NAME, LEASE_MS), STATUS_OK);
     for (unsigned i = 0; i < MANY; i++)
         call_acquire_with(clients[i % client_count], &calls[i], NAME, &options);
     for (unsigned i = 0; i < client_count; i++)
@@ -56,7 +55,7 @@ static void release_to_many(struct fixture *fixture, unsigned client_count)
     assert_int_equal(channels_in_use(fixture), 1);
     fixture_hold_timers(fixture);
     tries.wanted = script_calls(fixture) + 3;
-    assert_int_equal(release(fixture, clients[0], &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, clients[0], &held), STATUS_OK);
     FIXTURE_AWAIT(fixture, has_tried, &tries);
     fixture_run_for(fixture, 50);
     assert_int_equal(count_answers(calls, MANY), 1);
@@ -80,15 +79,15 @@ static void test_release__passes_on_within_the_client(void **state)
     struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
     struct call held = {0}, next = {0};
 
-    assert_int_equal(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, client, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait(client, &next, NAME, &options);
     fixture_wait_asleep(fixture, client, &next);
     server_do(fixture->server, "DEL lock:fence:waiting"); /* no message */
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, client, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &held), STATUS_OK);
     fixture_wait_answers(fixture, &next, 1);
-    assert_int_equal(next.status, STATUS_OK);
-    assert_int_equal(release(fixture, client, &next), STATUS_OK);
+    ASSERT_STATUS(next.status, STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &next), STATUS_OK);
     fixture_close(fixture, client);
 }
 
@@ -116,7 +115,7 @@ static void on_given_back(struct rlock *lock, enum status status, void *arg)
     struct turn *turn = arg;
 
     assert_ptr_equal(lock, &turn->lock);
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     turn->rotation->done++;
 }
 
@@ -124,7 +123,7 @@ static void on_turn(struct rlock *lock, enum status status, void *arg)
 {
     struct turn *turn = arg;
 
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     assert_null(turn->rotation->holder);
     ASSERT_NUMBER(rlock_fence(lock), >, turn->rotation->last_fence);
     turn->rotation->last_fence = rlock_fence(lock);
@@ -217,7 +216,7 @@ static void work(struct worker *worker)
 static void on_work_released(struct rlock *lock, enum status status, void *arg)
 {
     (void)lock;
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     work(arg);
 }
 
@@ -225,7 +224,7 @@ static void on_worked(struct rlock *lock, enum status status, void *arg)
 {
     struct worker *worker = arg;
 
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
     rlock_release(worker->client, lock, on_work_released, worker);
     rlock_flush(worker->client);
 }
@@ -280,7 +279,7 @@ static unsigned release_before_end(struct fixture *fixture,
     struct call held = {0}, calls[2] = {0};
     unsigned winners = 0;
 
-    assert_int_equal(acquire(fixture, clients[2], &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, clients[2], &held, NAME, LEASE_MS), STATUS_OK);
     for (int i = 0; i < 2; i++) {
         call_wait(clients[i], &calls[i], NAME, &options);
         fixture_wait_asleep(fixture, clients[i], &calls[i]);
@@ -296,17 +295,17 @@ static unsigned release_before_end(struct fixture *fixture,
     fixture_wait_answers(fixture, &held, 2);
     for (int i = 0; i < 2; i++)
         fixture_wait_answers(fixture, &calls[i], 1);
-    assert_int_equal(held.status, STATUS_OK);
+    ASSERT_STATUS(held.status, STATUS_OK);
     for (int i = 0; i < 2; i++) {
         bool is_held = rlock_is_held(&calls[i].lock);
 
-        assert_int_equal(calls[i].status, is_held ? STATUS_OK : STATUS_BUSY);
+        ASSERT_STATUS(calls[i].status, is_held ? STATUS_OK : STATUS_BUSY);
         winners += is_held;
     }
     assert_int_equal(server_has(fixture->server, NAME), winners);
     for (int i = 0; i < 2; i++) {
         if (calls[i].status == STATUS_OK)
-            assert_int_equal(release(fixture, clients[i], &calls[i]), STATUS_OK);
+            ASSERT_STATUS(release(fixture, clients[i], &calls[i]), STATUS_OK);
     }
     assert_false(server_has(fixture->server, NAME));
     return winners;
@@ -338,7 +337,7 @@ static void test_wait__the_next_takes_over_from_one_whose_time_is_up(void **stat
     struct rlock_acquire_options hasty = waiting(&rlock_plain, 0, HASTY_MS);
     struct call held = {0}, calls[3] = {0};
 
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait(bob, &calls[0], NAME, &hasty);
     call_wait(bob, &calls[1], NAME, &options);
     call_wait(bob, &calls[2], NAME, &options);
@@ -346,18 +345,18 @@ static void test_wait__the_next_takes_over_from_one_whose_time_is_up(void **stat
         fixture_wait_asleep(fixture, bob, &calls[i]);
     fixture_pass_ms(fixture, HASTY_MS);
     fixture_wait_answers(fixture, &calls[0], 1);
-    assert_int_equal(calls[0].status, STATUS_BUSY);
+    ASSERT_STATUS(calls[0].status, STATUS_BUSY);
     fixture_wait_asleep(fixture, bob, &calls[1]);
     server_pass_ms(fixture->server, LEASE_MS);
     fixture_pass_ms(fixture, LEASE_MS);
     assert_tries(&calls[1]);
     fixture_wait_answers(fixture, &calls[1], 1);
-    assert_int_equal(calls[1].status, STATUS_OK);
+    ASSERT_STATUS(calls[1].status, STATUS_OK);
     assert_int_equal(calls[2].answers, 0);
     fixture_hold_timers(fixture);
-    assert_int_equal(release(fixture, bob, &calls[1]), STATUS_OK);
+    ASSERT_STATUS(release(fixture, bob, &calls[1]), STATUS_OK);
     fixture_wait_answers(fixture, &calls[2], 1);
-    assert_int_equal(calls[2].status, STATUS_OK);
+    ASSERT_STATUS(calls[2].status, STATUS_OK);
 }
 
 /** The first of a channel is granted the lock and dies: the lease of that grant counts. */
@@ -372,20 +371,20 @@ static void test_wait__the_next_takes_over_from_one_who_was_granted(void **state
     struct call held = {0}, calls[2] = {0};
 
     brief.lease_ms = BRIEF_MS;
-    assert_int_equal(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(acquire(fixture, alice, &held, NAME, LEASE_MS), STATUS_OK);
     call_wait(bob, &calls[0], NAME, &brief);
     call_wait(bob, &calls[1], NAME, &options);
     fixture_wait_asleep(fixture, bob, &calls[0]);
     fixture_wait_asleep(fixture, bob, &calls[1]);
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
     fixture_wait_answers(fixture, &calls[0], 1);
-    assert_int_equal(calls[0].status, STATUS_OK);
+    ASSERT_STATUS(calls[0].status, STATUS_OK);
     call_rest(fixture, &calls[1]);
     server_pass_ms(fixture->server, BRIEF_MS);
     fixture_pass_ms(fixture, BRIEF_MS + 20);
     assert_tries(&calls[1]);
     fixture_wait_answers(fixture, &calls[1], 1);
-    assert_int_equal(calls[1].status, STATUS_OK);
+    ASSERT_STATUS(calls[1].status, STATUS_OK);
     ASSERT_NUMBER(rlock_fence(&calls[1].lock), >, rlock_fence(&calls[0].lock));
 }
 

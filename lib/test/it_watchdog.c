@@ -24,18 +24,17 @@ static void test_watchdog__holds_a_lock_for_ten_leases(void **state)
     struct call held = {0}, other = {0};
     int64_t begin_us = clock_mono_us();
 
-    assert_int_equal(acquire_watched(fixture, alice, &held, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, alice, &held, "item:7", LEASE_MS), STATUS_OK);
     for (int i = 0; i < RENEWALS; i++) {
         fixture_pass_renewal(fixture, alice, LEASE_MS, 1);
-        assert_int_equal(acquire(fixture, bob, &other, "item:7", LEASE_MS), STATUS_BUSY);
+        ASSERT_STATUS(acquire(fixture, bob, &other, "item:7", LEASE_MS), STATUS_BUSY);
         ASSERT_NUMBER(rlock_safe_for_us(&held.lock, clock_mono_us()), >, 0);
     }
     assert_true(rlock_is_held(&held.lock));
     assert_int_equal(held.losses, 0);
     ASSERT_BETWEEN(fixture_renewed(alice), RENEWALS,
                    (clock_mono_us() - begin_us) / 1000 / (LEASE_MS / 3));
-    assert_int_equal(release(fixture, alice, &held), STATUS_OK);
+    ASSERT_STATUS(release(fixture, alice, &held), STATUS_OK);
 }
 
 static void test_watchdog__stops_with_the_release(void **state)
@@ -45,9 +44,8 @@ static void test_watchdog__stops_with_the_release(void **state)
     struct call call = {0};
     long long before;
 
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
     before = server_calls(fixture->server, "evalsha");
     fixture_pass_ms(fixture, LEASE_MS);
     fixture_run_for(fixture, 20);
@@ -66,8 +64,8 @@ static void overtake(struct fixture *fixture, bool flush_scripts)
         char name[24];
 
         snprintf(name, sizeof(name), "item:%d", i);
-        assert_int_equal(acquire_watched(fixture, client, &calls[i], name, LEASE_MS),
-                         STATUS_OK);
+        ASSERT_STATUS(acquire_watched(fixture, client, &calls[i], name, LEASE_MS),
+                      STATUS_OK);
     }
     if (flush_scripts)
         server_do(fixture->server, "SCRIPT FLUSH");
@@ -78,7 +76,7 @@ static void overtake(struct fixture *fixture, bool flush_scripts)
     rlock_flush(client);
     server_resume(fixture->server);
     fixture_wait_answers(fixture, &calls[1], 2);
-    assert_int_equal(calls[1].status, STATUS_OK);
+    ASSERT_STATUS(calls[1].status, STATUS_OK);
     assert_false(server_has(fixture->server, "item:1"));
     fixture_wait_renewed(fixture, client, 2);
     fixture_pass_renewal(fixture, client, LEASE_MS, 2);
@@ -109,8 +107,7 @@ static void test_watchdog__stolen_lock_is_told_once_and_left_alone(void **state)
     struct rlock_stats stats;
     redisReply *owner;
 
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     server_do(fixture->server, "SET item:7 thief");
     fixture_pass_ms(fixture, DUE_MS);
     fixture_wait_losses(fixture, &call, 1);
@@ -125,8 +122,8 @@ static void test_watchdog__stolen_lock_is_told_once_and_left_alone(void **state)
     assert_int_equal(server_int(fixture->server, "PTTL item:7"), -1);
     rlock_client_stats(client, &stats);
     assert_int_equal(stats.lost, 1);
-    assert_int_equal(release(fixture, client, &call), STATUS_LOST);
-    assert_int_equal(release(fixture, client, &call), STATUS_NOT_OWNER);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_LOST);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_NOT_OWNER);
 }
 
 static void test_watchdog__deleted_lock_is_told_once_and_not_recreated(void **state)
@@ -135,8 +132,7 @@ static void test_watchdog__deleted_lock_is_told_once_and_not_recreated(void **st
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     (void)server_int(fixture->server, "DEL item:7");
     fixture_pass_ms(fixture, DUE_MS);
     fixture_wait_losses(fixture, &call, 1);
@@ -145,9 +141,8 @@ static void test_watchdog__deleted_lock_is_told_once_and_not_recreated(void **st
     assert_int_equal(call.losses, 1);
     assert_false(server_has(fixture->server, "item:7"));
     /* a lost lock may be used again without a release */
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_watchdog__many_locks_one_missing_the_others_renewed(void **state)
@@ -247,19 +242,17 @@ static void test_watchdog__after_a_restart_the_next_is_renewed(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call old = {0}, next = {0};
 
-    assert_int_equal(acquire_watched(fixture, client, &old, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &old, "item:7", LEASE_MS), STATUS_OK);
     server_kill(fixture->server);
     fixture_wait_down(fixture, client);
     server_restart(fixture->server);
     fixture_wait_up(fixture, client);
-    assert_int_equal(release(fixture, client, &old), STATUS_LOST);
-    assert_int_equal(acquire_watched(fixture, client, &next, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &old), STATUS_LOST);
+    ASSERT_STATUS(acquire_watched(fixture, client, &next, "item:7", LEASE_MS), STATUS_OK);
     for (int i = 0; i < 4; i++)
         fixture_pass_renewal(fixture, client, LEASE_MS, 1);
     assert_true(rlock_is_held(&next.lock));
-    assert_int_equal(release(fixture, client, &next), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &next), STATUS_OK);
 }
 
 static bool is_refused(void *arg)
@@ -273,8 +266,7 @@ static void test_watchdog__failed_renewal_is_tried_again(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     refuse_writes(fixture, true);
     fixture_pass_ms(fixture, DUE_MS);
     FIXTURE_AWAIT(fixture, is_refused, client);
@@ -308,8 +300,7 @@ static void test_watchdog__gives_up_at_the_local_deadline_and_not_before(void **
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     refuse_writes(fixture, true);
     lose_at_deadline(fixture, &call);
     refuse_writes(fixture, false);
@@ -330,8 +321,7 @@ static void test_watchdog__hung_server_loses_the_lock_at_the_deadline(void **sta
     struct call call = {0};
 
     fixture_wait_up(fixture, client);
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     server_pause(fixture->server);
     lose_at_deadline(fixture, &call);
     server_resume(fixture->server);
@@ -349,8 +339,7 @@ static void test_watchdog__short_outage_costs_no_lock(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     server_pause(fixture->server);
     fixture_pass_ms(fixture, 1001); /* the idle connection sends a PING */
     fixture_pass_ms(fixture, TIMEOUT_MS + 1);
@@ -361,7 +350,7 @@ static void test_watchdog__short_outage_costs_no_lock(void **state)
         fixture_pass_renewal(fixture, client, LEASE_MS, 1);
     assert_true(rlock_is_held(&call.lock));
     assert_int_equal(call.losses, 0);
-    assert_int_equal(release(fixture, client, &call), STATUS_OK);
+    ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
 }
 
 static void test_watchdog__scripts_flushed_between_renewals(void **state)
@@ -370,8 +359,7 @@ static void test_watchdog__scripts_flushed_between_renewals(void **state)
     struct rlock_client *client = fixture_client(fixture);
     struct call call = {0};
 
-    assert_int_equal(acquire_watched(fixture, client, &call, "item:7", LEASE_MS),
-                     STATUS_OK);
+    ASSERT_STATUS(acquire_watched(fixture, client, &call, "item:7", LEASE_MS), STATUS_OK);
     for (int i = 0; i < 4; i++) {
         server_do(fixture->server, "SCRIPT FLUSH");
         fixture_pass_renewal(fixture, client, LEASE_MS, 1);
@@ -399,7 +387,7 @@ static void test_watchdog__renews_exactly_what_is_held_after_much_traffic(void *
         rlock_flush(client);
         fixture_wait_answers(fixture, &calls[LOCKS - 1], 1);
         for (int i = 0; i < LOCKS; i++) {
-            assert_int_equal(calls[i].status, STATUS_OK);
+            ASSERT_STATUS(calls[i].status, STATUS_OK);
             calls[i].answers = 0;
             if (round == ROUNDS - 1 && i % 5 == 0)
                 continue; /* the last round keeps every fifth */
@@ -427,7 +415,7 @@ static void on_held(struct rlock *lock, enum status status, void *arg)
 {
     (void)lock;
     (void)arg;
-    assert_int_equal(status, STATUS_OK);
+    ASSERT_STATUS(status, STATUS_OK);
 }
 
 /** A callback frees its own lock and releases another. */
@@ -442,7 +430,7 @@ static void on_lost_free(struct rlock *lock, enum status status, void *arg)
 {
     struct nest *nest = arg;
 
-    assert_int_equal(status, STATUS_LOST);
+    ASSERT_STATUS(status, STATUS_LOST);
     nest->losses++;
     free(lock);
     call_release(nest->client, nest->other);
@@ -466,7 +454,7 @@ static void test_on_lost__may_free_its_lock_and_release_others(void **state)
     fixture_pass_ms(fixture, DUE_MS);
     fixture_wait_count(fixture, &nest.losses, 1);
     fixture_wait_answers(fixture, &other, 2);
-    assert_int_equal(other.status, STATUS_OK);
+    ASSERT_STATUS(other.status, STATUS_OK);
     assert_int_equal(nest.losses, 1);
 }
 
@@ -486,7 +474,7 @@ static void on_lost_close(struct rlock *lock, enum status status, void *arg)
     struct ender *ender = arg;
 
     (void)lock;
-    assert_int_equal(status, STATUS_LOST);
+    ASSERT_STATUS(status, STATUS_LOST);
     ender->losses++;
     rlock_client_close(ender->fixture->clients[0], on_ended,
                        &ender->fixture->closed_count);

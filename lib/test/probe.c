@@ -33,8 +33,8 @@ static void open_with(struct probe *probe, struct fixture *fixture, const char *
     options.url = &url;
     options.on_state = on_state;
     options.arg = probe;
-    assert_int_equal(redis_url_parse(location, &url, NULL), STATUS_OK);
-    assert_int_equal(redis_conn_open(&options, &probe->conn, NULL), STATUS_OK);
+    ASSERT_STATUS(redis_url_parse(location, &url, NULL), STATUS_OK);
+    ASSERT_STATUS(redis_conn_open(&options, &probe->conn, NULL), STATUS_OK);
 }
 
 void probe_open(struct probe *probe, struct fixture *fixture, const char *location,
@@ -104,7 +104,7 @@ enum status probe_send(struct probe *probe, struct command *command, const char 
 void probe_command(struct probe *probe, struct command *command, const char *word,
                    const char *argument)
 {
-    assert_int_equal(probe_send(probe, command, word, argument), STATUS_OK);
+    ASSERT_STATUS(probe_send(probe, command, word, argument), STATUS_OK);
     redis_conn_flush(probe->conn);
     probe_wait(probe, &command->answers, 1);
     assert_int_equal(command->answers, 1);

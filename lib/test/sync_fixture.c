@@ -27,7 +27,7 @@ int sync_fixture_setup(void **state)
 
     case_begin(state);
     fixture->server = fixture_empty_server();
-    assert_int_equal(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
+    ASSERT_STATUS(rlock_sync_start(&fixture->sync, NULL), STATUS_OK);
     fixture->client = sync_fixture_client(fixture);
     *state = fixture;
     return 0;

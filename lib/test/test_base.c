@@ -52,10 +52,10 @@ static void test_err_set__keeps_status_and_words(void **state)
     struct err err = {0};
 
     (void)state;
-    assert_int_equal(err_set(&err, STATUS_IO, "read %s: %d", "socket", 5), STATUS_IO);
-    assert_int_equal(err.status, STATUS_IO);
+    ASSERT_STATUS(err_set(&err, STATUS_IO, "read %s: %d", "socket", 5), STATUS_IO);
+    ASSERT_STATUS(err.status, STATUS_IO);
     assert_string_equal(err.text, "read socket: 5");
-    assert_int_equal(err_set(NULL, STATUS_BUSY, "nobody listens"), STATUS_BUSY);
+    ASSERT_STATUS(err_set(NULL, STATUS_BUSY, "nobody listens"), STATUS_BUSY);
 }
 
 static void test_err_set__cuts_to_fit_and_has_no_line_breaks(void **state)
@@ -80,7 +80,7 @@ static void test_err_prefix__goes_before_the_words(void **state)
     (void)err_set(&err, STATUS_IO, "no such host");
     err_prefix(&err, "connect");
     assert_string_equal(err.text, "connect: no such host");
-    assert_int_equal(err.status, STATUS_IO);
+    ASSERT_STATUS(err.status, STATUS_IO);
 }
 
 static void test_list__keeps_the_order_and_lets_any_link_go(void **state)

@@ -68,7 +68,7 @@ static void test_redis_discovery_check__knows_primaries_and_sentinels(void **sta
         struct err err = {0};
         enum status status = redis_discovery_check(hello, cases[i].wanted, &err);
 
-        assert_int_equal(status, cases[i].why == NULL ? STATUS_OK : STATUS_REFUSED);
+        ASSERT_STATUS(status, cases[i].why == NULL ? STATUS_OK : STATUS_REFUSED);
         ASSERT_CONTAINS(err.text, cases[i].why == NULL ? "" : cases[i].why);
         freeReplyObject(hello);
     }

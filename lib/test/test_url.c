@@ -20,7 +20,7 @@ static void assert_invalid(const char *text, const char *word)
     struct redis_url url = {.db = 7};
     struct err err = {0};
 
-    assert_int_equal(redis_url_parse(text, &url, &err), STATUS_INVALID);
+    ASSERT_STATUS(redis_url_parse(text, &url, &err), STATUS_INVALID);
     if (strstr(err.text, word) == NULL)
         fail_msg("%s: '%s' does not say '%s'", text, err.text, word);
     assert_int_equal(url.db, 7); /* untouched */
@@ -309,7 +309,7 @@ static void test_redis_url_parse__words_never_tell_the_password(void **state)
     for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
         struct err err = {0};
 
-        assert_int_equal(redis_url_parse(urls[i], &url, &err), STATUS_INVALID);
+        ASSERT_STATUS(redis_url_parse(urls[i], &url, &err), STATUS_INVALID);
         assert_null(strstr(err.text, "topsecret"));
     }
 }

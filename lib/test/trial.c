@@ -127,7 +127,7 @@ enum status trial_count(struct trial *trial, const struct call *call)
         trial->expected.granted++;
     else
         trial->expected.failed++;
-    assert_int_equal(rlock_is_held(&call->lock), call->status == STATUS_OK);
+    ASSERT_STATUS(rlock_is_held(&call->lock), call->status == STATUS_OK);
     return call->status;
 }
 
@@ -164,7 +164,7 @@ void alice_recovers(struct trial *trial)
         fixture_settle(trial->fixture);
         ASSERT_NUMBER(passed_ms, <=, 2 * TIMEOUT_MS);
     }
-    assert_int_equal(alice_releases(trial, &call), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &call), STATUS_OK);
     assert_int_equal(trial->proxy->faults, 1);
 }
 
@@ -172,8 +172,8 @@ void alice_warms_up(struct trial *trial)
 {
     struct call call = {0};
 
-    assert_int_equal(alice_acquires(trial, &call, "another"), STATUS_OK);
-    assert_int_equal(alice_releases(trial, &call), STATUS_OK);
+    ASSERT_STATUS(alice_acquires(trial, &call, "another"), STATUS_OK);
+    ASSERT_STATUS(alice_releases(trial, &call), STATUS_OK);
 }
 
 enum status bob_tries(struct trial *trial, uint32_t lease_ms)
@@ -189,7 +189,7 @@ enum status bob_tries(struct trial *trial, uint32_t lease_ms)
 
 void bob_releases(struct trial *trial)
 {
-    assert_int_equal(release(trial->fixture, trial->bob, &trial->his), STATUS_OK);
+    ASSERT_STATUS(release(trial->fixture, trial->bob, &trial->his), STATUS_OK);
 }
 
 void bob_gets_it(struct trial *trial)
@@ -198,7 +198,7 @@ void bob_gets_it(struct trial *trial)
 
     fixture_settle(trial->fixture);
     while (bob_tries(trial, LEASE_MS) != STATUS_OK) {
-        assert_int_equal(trial->his.status, STATUS_BUSY);
+        ASSERT_STATUS(trial->his.status, STATUS_BUSY);
         passed_ms += fixture_step(trial->fixture);
         fixture_settle(trial->fixture); /* what it has caused takes no time */
         ASSERT_NUMBER(passed_ms, <=, SOON_MS);

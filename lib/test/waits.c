@@ -59,7 +59,7 @@ void assert_spins(struct fixture *fixture, struct rlock_client *client,
                   1 + (clock_mono_us() - begin_us) / 1000 / least_ms);
     rlock_cancel(client, &call.lock);
     fixture_wait_answers(fixture, &call, 1);
-    assert_int_equal(call.status, STATUS_CANCELLED);
+    ASSERT_STATUS(call.status, STATUS_CANCELLED);
 }
 
 void move_beats(struct fixture *fixture, int ms)
