@@ -24,57 +24,16 @@ static int setup(void **state)
 
 #define SMUGGLED "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
+/* test_http.c has all others. */
 static const struct bad_frame {
-    const char *name;
-    const char *bytes; /* {}: a shopper's order before its Content-Length; @: a NUL */
+    const char *bytes; /* behind a shopper's order */
+    const char *detail;
 } bad_frames[] = {
-    {"two lengths", "{}Content-Length: 0\r\nContent-Length: 36\r\n\r\n" SMUGGLED},
-    {"two equal lengths", "{}Content-Length: 0\r\ncontent-length: 0\r\n\r\n"},
-    {"a space before the colon", "{}Content-Length : 36\r\n\r\n" SMUGGLED},
-    {"a tab before the colon", "{}Content-Length\t: 36\r\n\r\n" SMUGGLED},
-    {"a control byte in a name", "{}Content-Length\x0b: 36\r\n\r\n" SMUGGLED},
-    {"a NUL in the length", "{}Content-Length: 0@36\r\n\r\n" SMUGGLED},
-    {"two NULs in the length", "{}Content-Length: 0@@36\r\n\r\n" SMUGGLED},
-    {"a NUL behind the length", "{}Content-Length: 0@\r\n\r\n"},
-    {"a NUL in the last value", "{}Content-Length: 0\r\nX: a@b\r\n\r\n"},
-    {"a length and chunks",
-     "{}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" SMUGGLED},
-    {"chunks and a length",
-     "{}Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n" SMUGGLED},
-    {"an unknown coding", "{}Transfer-Encoding: gzip\r\n\r\n" SMUGGLED},
-    {"two codings in one", "{}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"},
-    {"two codings",
-     "{}Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n"},
-    {"almost chunked", "{}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"},
-    {"chunks in HTTP/1.0",
-     "POST /v1/vouchers/1/orders HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"},
-    {"bare LF in chunk lines",
-     "{}Transfer-Encoding: chunked\r\n\r\n3\nabc\n0\n\n" SMUGGLED},
-    {"two hosts", "{}Host: y\r\nContent-Length: 0\r\n\r\n"},
-    {"a bare LF behind a header", "{}X: y\nContent-Length: 0\r\n\r\n"},
-    {"a bare LF at the end", "{}Content-Length: 0\r\n\n"},
-    {"a bare LF behind the request line", "GET /healthz HTTP/1.1\nHost: x\r\n\r\n"},
-    {"a bare CR in a value", "{}X: y\rContent-Length: 36\r\n\r\n" SMUGGLED},
-    {"a folded value", "{}X: y\r\n z\r\nContent-Length: 0\r\n\r\n"},
+    {"Content-Length: 0\r\nContent-Length: 36\r\n\r\n" SMUGGLED,
+     "Content-Length must not be repeated."},
+    {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" SMUGGLED,
+     "Content-Length and Transfer-Encoding exclude each other."},
 };
-
-/* Returns the length of the request. */
-static size_t frame_text(const struct bad_frame *frame, int64_t user_id, char *bytes,
-                         size_t size)
-{
-    char head[1024];
-    size_t len;
-
-    snprintf(head, sizeof(head),
-             "POST /v1/vouchers/%s/orders HTTP/1.1\r\nHost: x\r\n"
-             "Authorization: Bearer %s\r\n",
-             voucher_id, shopper(user_id));
-    len = strlen(fill(frame->bytes, head, bytes, size));
-    for (size_t i = 0; i < len; i++)
-        if (bytes[i] == '@')
-            bytes[i] = '\0';
-    return len;
-}
 
 static void test_framing__ambiguous_is_refused_and_closed(void **state)
 {
@@ -82,16 +41,22 @@ static void test_framing__ambiguous_is_refused_and_closed(void **state)
     char bytes[4096];
 
     for (size_t i = 0; i < COUNT_OF(bad_frames); i++) {
-        size_t len = frame_text(&bad_frames[i], 100 + (int64_t)i, bytes, sizeof(bytes));
+        const struct bad_frame *frame = &bad_frames[i];
         struct client *client = client_open(&service->address);
         const struct client_reply *reply;
 
-        assert_true(client_write(client, bytes, len));
+        snprintf(bytes, sizeof(bytes),
+                 "POST /v1/vouchers/%s/orders HTTP/1.1\r\nHost: x\r\n"
+                 "Authorization: Bearer %s\r\n%s",
+                 voucher_id, shopper(100 + (int64_t)i), frame->bytes);
+        assert_true(client_write(client, bytes, strlen(bytes)));
         reply = client_read(client, &patience);
-        if (reply->status != 400) /* libmicrohttpd may answer itself */
-            fail_msg("%s: %d %s", bad_frames[i].name, reply->status, reply->body);
+        if (reply->status != 400 || strstr(reply->body, frame->detail) == NULL)
+            fail_msg("expected 400 \"%s\", got %d %s", frame->detail, reply->status,
+                     reply->body);
         if (!client_ends(client, CLIENT_TIMEOUT_MS))
-            fail_msg("%s: another answer follows", bad_frames[i].name);
+            fail_msg("%s: expected the end of the connection, got another answer",
+                     frame->detail);
         client_close(client);
     }
     assert_int_equal(sql_number(*state, "select count(*) from voucher_order"), orders);

@@ -1,5 +1,5 @@
-/* test_http.c - the headers of all answers, and streams; the server runs in the loop of the
- * test. */
+/* test_http.c - the headers of all answers, defects of requests, and streams; the server runs in
+ * the loop of the test. */
 #include "app/http/http.h"
 #include "app/test/http_client.h"
 #include "base/clock.h"
@@ -36,7 +36,8 @@ static void on_turn_end(uv_prepare_t *prepare)
     http_turn(site.http);
 }
 
-/* "/stream" is a stream where possible, "/page" is a prepared page, "/html" is made for each request, the rest is JSON. */
+/* "/stream" is a stream where possible, "/page" is a prepared page, "/html" is made for each request, the rest is JSON.
+   The answer to a request with a defect names it. */
 static void handle(struct http_request *request, void *arg)
 {
     bool is_html = strcmp(request->path, "/html") == 0;
@@ -45,8 +46,17 @@ static void handle(struct http_request *request, void *arg)
                                                              : "application/json",
                                      .body = "{}",
                                      .body_len = 2};
+    const char *defect = request->defect != NULL ? request->defect : "";
+    const struct http_reply refusal = {.status = 400,
+                                       .content_type = "text/plain",
+                                       .body = defect,
+                                       .body_len = strlen(defect)};
 
     (void)arg;
+    if (request->defect != NULL) {
+        http_answer(request, &refusal);
+        return;
+    }
     if (strcmp(request->path, "/stream") == 0 && http_stream(request, 7))
         return;
     if (strcmp(request->path, "/page") == 0)
@@ -133,22 +143,29 @@ static bool runs_until(bool (*check)(void *arg), void *arg)
 }
 
 /* Valid until the connection is closed. */
-static const struct client_reply *get(struct client *conn, const char *target,
-                                      const char *headers)
+static const struct client_reply *exchange(struct client *conn, const char *request,
+                                           size_t len)
 {
     const struct client_reply *reply = NULL;
     int64_t end_us = clock_mono_us() + CLIENT_TIMEOUT_MS * INT64_C(1000);
-    char request[400];
-    int len = snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: a\r\n%s\r\n",
-                       target, headers);
 
-    assert_true(client_write(conn, request, (size_t)len));
+    assert_true(client_write(conn, request, len));
     while (reply == NULL && clock_mono_us() < end_us) {
         uv_run(&site.loop, UV_RUN_NOWAIT);
         reply = client_poll(conn, false);
     }
     assert_non_null(reply);
     return reply;
+}
+
+static const struct client_reply *get(struct client *conn, const char *target,
+                                      const char *headers)
+{
+    char request[400];
+    int len = snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: a\r\n%s\r\n",
+                       target, headers);
+
+    return exchange(conn, request, (size_t)len);
 }
 
 static void assert_header(const struct client_reply *reply, const char *name,
@@ -247,6 +264,95 @@ static void test_answer_page__has_the_date_of_now(void **state)
     for (int64_t day = 0; day < 40; day++)
         clock_shift_us(-(INT64_C(86400) * 1000000 + day * 1000000));
     client_close(conn);
+}
+
+/* -- framing -- */
+
+#define SMUGGLED "GET /json HTTP/1.1\r\nHost: x\r\n\r\n"
+#define POST     "POST /json HTTP/1.1\r\nHost: x\r\n"
+#define CHUNKED  "Transfer-Encoding: chunked\r\n"
+#define BAD_LINE "A line of the head is malformed."
+#define BAD_NAME "The name of a header is malformed."
+#define LENGTHS  "Content-Length must not be repeated."
+#define BOTH     "Content-Length and Transfer-Encoding exclude each other."
+#define CODING   "Transfer-Encoding must be chunked, in HTTP/1.1."
+
+/* clang-format off */
+static const struct bad_frame {
+    const char *name;
+    const char *bytes; /* @: a NUL */
+    const char *defect;
+} bad_frames[] = {
+    {"two lengths", POST "Content-Length: 0\r\nContent-Length: 34\r\n\r\n" SMUGGLED, LENGTHS},
+    {"two equal lengths", POST "Content-Length: 0\r\ncontent-length: 0\r\n\r\n", LENGTHS},
+    {"a space before the colon", POST "Content-Length : 34\r\n\r\n" SMUGGLED, BAD_NAME},
+    {"a tab before the colon", POST "Content-Length\t: 34\r\n\r\n" SMUGGLED, BAD_NAME},
+    {"a control byte in a name", POST "Content-Length\x0b: 34\r\n\r\n" SMUGGLED, BAD_NAME},
+    {"an empty name", POST ": 34\r\n\r\n", BAD_LINE},
+    {"a NUL in the length", POST "Content-Length: 0@34\r\n\r\n" SMUGGLED, BAD_LINE},
+    {"two NULs in the length", POST "Content-Length: 0@@34\r\n\r\n" SMUGGLED, BAD_LINE},
+    {"a NUL behind the length", POST "Content-Length: 0@\r\n\r\n", BAD_LINE},
+    {"a NUL in the last value", POST "Content-Length: 0\r\nX: a@b\r\n\r\n", BAD_LINE},
+    {"a length and chunks", POST "Content-Length: 5\r\n" CHUNKED "\r\n0\r\n\r\n" SMUGGLED, BOTH},
+    {"chunks and a length", POST CHUNKED "Content-Length: 5\r\n\r\n0\r\n\r\n" SMUGGLED, BOTH},
+    {"an unknown coding", POST "Transfer-Encoding: gzip\r\n\r\n" SMUGGLED, CODING},
+    {"two codings in one", POST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", CODING},
+    {"two codings", POST "Transfer-Encoding: identity\r\n" CHUNKED "\r\n0\r\n\r\n", CODING},
+    {"almost chunked", POST "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", CODING},
+    {"more than chunked", POST "Transfer-Encoding: chunkedx\r\n\r\n0\r\n\r\n", CODING},
+    {"as long as chunked", POST "Transfer-Encoding: deflate\r\n\r\n0\r\n\r\n", CODING},
+    {"chunks in HTTP/1.0", "POST /json HTTP/1.0\r\n" CHUNKED "\r\n0\r\n\r\n", CODING},
+    {"bare LF in chunk lines", POST CHUNKED "\r\n3\nabc\r\n0\r\n\r\n", "A line of the chunked body is malformed."},
+    {"two hosts", POST "Host: y\r\nContent-Length: 0\r\n\r\n", "Host must not be repeated."},
+    {"a bare LF behind a header", POST "X: y\nContent-Length: 0\r\n\r\n", BAD_LINE},
+    {"a bare LF at the end", POST "Content-Length: 0\r\n\n", BAD_LINE},
+    {"a bare LF behind the request line", "GET /json HTTP/1.1\nHost: x\r\n\r\n", BAD_LINE},
+    {"a bare CR in a value", POST "X: y\rContent-Length: 34\r\n\r\n" SMUGGLED, BAD_LINE},
+    {"a folded value", POST "X: y\r\n z\r\nContent-Length: 0\r\n\r\n", BAD_LINE},
+};
+/* clang-format on */
+
+static bool has_ended_or_answered(void *arg)
+{
+    return client_poll(arg, false) != NULL;
+}
+
+static size_t frame_text(const struct bad_frame *frame, char *bytes, size_t size)
+{
+    size_t len = (size_t)snprintf(bytes, size, "%s", frame->bytes);
+
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = bytes[i] == '@' ? '\0' : bytes[i];
+    return len;
+}
+
+/* A strict libmicrohttpd may answer itself, without an id of the request. */
+static void test_framing__ambiguous_is_refused_and_closed(void **state)
+{
+    char text[400];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad_frames) / sizeof(bad_frames[0]); i++) {
+        const struct bad_frame *frame = &bad_frames[i];
+        struct client *conn = client_open(&site.address);
+        size_t len = frame_text(frame, text, sizeof(text));
+        const struct client_reply *reply = exchange(conn, text, len);
+        const char *id = client_header(reply, "X-Request-Id");
+        int status = reply->status;
+        bool is_right =
+            status == 400 && (id == NULL || strcmp(reply->body, frame->defect) == 0);
+        bool is_closed;
+
+        snprintf(text, sizeof(text), "%s", reply->body);
+        is_closed = runs_until(has_ended_or_answered, conn) && client_ends(conn, 0);
+        client_close(conn);
+        if (!is_right)
+            fail_msg("%s: expected 400 \"%s\", got %d \"%s\"", frame->name, frame->defect,
+                     status, text);
+        if (!is_closed)
+            fail_msg("%s: expected the end of the connection, got another answer",
+                     frame->name);
+    }
 }
 
 /* -- streams -- */
@@ -472,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_answer__of_json_has_no_content_policy),
         cmocka_unit_test(test_answer_page__with_a_request_id_has_the_same_headers),
         cmocka_unit_test(test_answer_page__has_the_date_of_now),
+        cmocka_unit_test(test_framing__ambiguous_is_refused_and_closed),
         cmocka_unit_test(test_stream__lasts_until_the_client_leaves),
         cmocka_unit_test(test_stream__beyond_the_limit_is_not_kept),
         cmocka_unit_test(test_connection__beyond_the_limit_is_closed),
