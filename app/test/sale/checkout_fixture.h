@@ -177,6 +177,8 @@ void rlock_flush(struct rlock_client *client UNUSED)
 /* -- the fixture -- */
 
 static struct fixture {
+    void (*test)(void **state);
+    bool has_passed;
     uv_loop_t loop;
     struct checkout *checkout;
     struct metrics metrics;
@@ -214,7 +216,7 @@ static inline int open_with(void **state, bool bypass, size_t batch_max,
                                        .early_release = early_release ? &early : NULL};
 
     early_release_init(&early);
-    memset(&fixture, 0, sizeof(fixture));
+    fixture = (struct fixture){.test = *state};
     memset(&fake_store, 0, sizeof(fake_store));
     memset(&fake_locks, 0, sizeof(fake_locks));
     fake_store.room = 1;
@@ -258,18 +260,24 @@ static inline int open_releasing_checkout(void **state)
 }
 
 /* Every test ends with nothing in flight and no lock held: checked here for all. */
-static inline int close_checkout(void **state)
+static inline void run_and_check(void **state)
 {
-    struct fixture *f = *state;
+    fixture.test(state);
+    if (checkout_in_flight(fixture.checkout) != 0 || fake_locks.held != 0)
+        fail_msg("at the end of the test: expected no order in flight and no lock held, "
+                 "got %zu orders and %zu locks",
+                 checkout_in_flight(fixture.checkout), fake_locks.held);
+    fixture.has_passed = true;
+}
 
-    if (checkout_in_flight(f->checkout) != 0 || fake_locks.held != 0) {
-        print_error("%zu in flight, %zu locks held, expected none\n",
-                    checkout_in_flight(f->checkout), fake_locks.held);
-        return -1;
-    }
-    checkout_close(f->checkout);
-    uv_run(&f->loop, UV_RUN_DEFAULT);
-    return uv_loop_close(&f->loop);
+/* What a failed test has left in flight cannot be closed. */
+static inline int close_checkout(void **state UNUSED)
+{
+    if (!fixture.has_passed)
+        return 0;
+    checkout_close(fixture.checkout);
+    uv_run(&fixture.loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&fixture.loop);
 }
 
 static inline void turn(void)
@@ -372,12 +380,37 @@ static inline void assert_answered(int user, enum outcome outcome)
 
 static inline void assert_unanswered(int user)
 {
-    assert_int_equal(fixture.shoppers[user].answers, 0);
+    if (fixture.shoppers[user].answers != 0)
+        fail_msg("shopper %d: expected no answer yet, got %d, the last %s", user,
+                 fixture.shoppers[user].answers,
+                 metrics_outcome_names[fixture.shoppers[user].outcome]);
 }
 
-#define TEST_WITH(open, test) cmocka_unit_test_setup_teardown(test, open, close_checkout)
-#define TEST(test)            TEST_WITH(open_checkout, test)
-#define TEST_EARLY(test)      TEST_WITH(open_releasing_checkout, test)
-#define TEST_LARGE(test)      TEST_WITH(open_checkout_of_large_batches, test)
+/* The oldest call has the orders of these shoppers, in this order. */
+static inline void assert_sent(int first_user, int last_user)
+{
+    const struct call *call = &fake_store.calls[0];
+    bool is_same = fake_store.count > 0 && (int)call->count == last_user - first_user + 1;
+    char sent[CALLS_MAX * 4] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; fake_store.count > 0 && i < call->count; i++) {
+        len += (size_t)snprintf(sent + len, sizeof(sent) - len, " %d",
+                                (int)call->placements[i]->user_id);
+        is_same = is_same && call->placements[i]->user_id == first_user + (int)i;
+    }
+    if (!is_same)
+        fail_msg("expected a batch of the orders of shoppers %d to %d in this order, "
+                 "got%s",
+                 first_user, last_user, len > 0 ? sent : " none");
+}
+
+#define TEST_WITH(open, test)                                                            \
+    {                                                                                    \
+#test, run_and_check, open, close_checkout, (void *)(test)                            \
+    }
+#define TEST(test)       TEST_WITH(open_checkout, test)
+#define TEST_EARLY(test) TEST_WITH(open_releasing_checkout, test)
+#define TEST_LARGE(test) TEST_WITH(open_checkout_of_large_batches, test)
 
 #endif
