@@ -43,6 +43,10 @@ static void test_redis_wire_bulk__grows_over_many_sizes(void **state)
     assert_memory_equal(wire.data + wire.len - 3, "x\r\n", 3);
     free(big);
     redis_wire_clear(&wire);
+    ASSERT_NUMBER(wire.len, ==, 0); /* it can be used again */
+    redis_wire_bulk(&wire, "SET", 3);
+    assert_wire(&wire, "$3\r\nSET\r\n", 9);
+    redis_wire_clear(&wire);
 }
 
 static void assert_rest(const struct redis_wire *wire, const char *expected)
