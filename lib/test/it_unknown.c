@@ -219,6 +219,36 @@ static void test_acquire__executed_late_is_released_by_the_second_release(void *
     freeReplyObject(owner);
 }
 
+/** The first try of this acquire is executed after the grant of the second has ended. */
+static void test_release__of_a_grant_in_doubt_is_repeated_later(void **state)
+{
+    struct rlock_acquire_options options = waiting(&rlock_plain, 0, RLOCK_WAIT_FOREVER);
+    struct fixture *fixture = *state;
+
+    for (int i = 0; i < 2; i++) {
+        struct proxy *proxy = proxy_start(&fixture->loop, fixture->server->unix_url);
+        struct rlock_client *client = fixture_open(
+            fixture, (struct rlock_client_options){.redis_url = proxy->url,
+                                                   .timeout_ms = 2 * WITHIN_MS});
+        struct call call = {0};
+
+        fixture_wait_up(fixture, client);
+        proxy_at(proxy, "acquire_wait", 1, PROXY_CUT_ASTRAY);
+        ASSERT_STATUS(acquire_with(fixture, client, &call, NAME, &options), STATUS_OK);
+        if (i == 0)
+            ASSERT_STATUS(release(fixture, client, &call), STATUS_OK);
+        else
+            rlock_release(client, &call.lock, NULL, NULL);
+        wait_absent(fixture, NAME);
+        proxy_let_go(proxy);
+        FIXTURE_AWAIT(fixture, has_key, (&(struct absence){fixture->server, NAME}));
+        fixture_pass_ms(fixture, SECOND_MS);
+        wait_absent(fixture, NAME);
+        fixture_close(fixture, client);
+        proxy_stop(proxy);
+    }
+}
+
 static void test_acquire__lost_connection_is_unknown(void **state)
 {
     struct fixture *fixture = *state;
@@ -569,6 +599,7 @@ int main(void)
         FIXTURE_TEST(test_acquire__of_a_closed_client_is_not_granted),
         FIXTURE_TEST(test_rlock_client_close__releases_a_grant_of_an_earlier_try),
         FIXTURE_TEST(test_acquire__executed_late_is_released_by_the_second_release),
+        FIXTURE_TEST(test_release__of_a_grant_in_doubt_is_repeated_later),
         FIXTURE_TEST(test_acquire__lost_connection_is_unknown),
         FIXTURE_TEST(test_release__timed_out_is_finished_by_the_library),
         FIXTURE_TEST(test_acquire__reply_of_another_shape_is_unknown_and_released),
