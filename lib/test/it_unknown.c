@@ -30,7 +30,8 @@ static void wait_absent(struct fixture *fixture, const char *key)
 {
     struct absence absence = {fixture->server, key};
 
-    FIXTURE_AWAIT(fixture, is_absent, &absence);
+    if (!fixture_run_until(fixture, is_absent, &absence, WITHIN_MS))
+        fail_msg("%s is still locked after %d ms, expected free", key, WITHIN_MS);
 }
 
 /**
