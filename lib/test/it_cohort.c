@@ -122,6 +122,24 @@ static void test_release__asks_the_server_10_ms_after_its_grant(void **state)
     ASSERT_NUMBER(script_calls(cohort.fixture), >, calls);
 }
 
+/** An earlier try of the owner, or of the next, may be executed later. */
+static void test_release__asks_the_server_where_an_acquire_is_in_doubt(void **state)
+{
+    static struct cohort cohort;
+    long long calls;
+
+    for (unsigned at = 0; at < 2; at++) {
+        start_cohort(&cohort, *state, 2);
+        cohort.waiters[at].lock.in_doubt = true;
+        calls = script_calls(cohort.fixture);
+        keep_young(&cohort, 0);
+        assert_next(&cohort, 0);
+        ASSERT_NUMBER(script_calls(cohort.fixture), >, calls);
+        ASSERT_STATUS(release(cohort.fixture, cohort.client, &cohort.waiters[1]),
+                      STATUS_OK);
+    }
+}
+
 static void test_release__asks_the_server_for_another_lease(void **state)
 {
     static struct cohort cohort;
@@ -263,6 +281,7 @@ int main(void)
         FIXTURE_TEST(test_release__passes_the_lock_on_without_the_server),
         FIXTURE_TEST(test_release__asks_the_server_after_16_passes),
         FIXTURE_TEST(test_release__asks_the_server_10_ms_after_its_grant),
+        FIXTURE_TEST(test_release__asks_the_server_where_an_acquire_is_in_doubt),
         FIXTURE_TEST(test_release__asks_the_server_for_another_lease),
         FIXTURE_TEST(test_release__asks_the_server_after_an_extension),
         FIXTURE_TEST(test_release__of_a_lock_that_is_being_passed_on),
