@@ -254,6 +254,7 @@ static void use_client(void *arg)
 
     if (status != STATUS_OK) {
         ASSERT_STATUS(status, STATUS_NO_MEMORY);
+        ASSERT_CONTAINS(err.text, "lock client: no memory");
         return;
     }
     FIXTURE_AWAIT(scene.fixture, is_up, scene.client);
