@@ -1,6 +1,7 @@
 /* test_wire.c - the bytes of commands. */
 #include "redis/wire.h"
 #include "test/asserts.h"
+#include "test/torture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,18 @@ static void test_redis_wire_cut__forgets_an_unfinished_command(void **state)
     redis_wire_clear(&wire);
 }
 
+static void test_redis_wire_bulk__without_memory_has_failed(void **state)
+{
+    struct redis_wire wire = {0};
+
+    (void)state;
+    torture_fail(1, 0);
+    redis_wire_bulk(&wire, "SET", 3);
+    if (!torture_stop() || !wire.failed)
+        fail_msg("an allocation failed, and the buffer does not tell");
+    redis_wire_clear(&wire);
+}
+
 static void test_redis_wire_digits__whole_range(void **state)
 {
     char digits[REDIS_DIGITS_MAX];
@@ -112,6 +125,7 @@ int main(void)
         cmocka_unit_test(test_redis_wire_bulk__grows_over_many_sizes),
         cmocka_unit_test(test_redis_wire_shift__keeps_what_was_not_sent),
         cmocka_unit_test(test_redis_wire_cut__forgets_an_unfinished_command),
+        cmocka_unit_test(test_redis_wire_bulk__without_memory_has_failed),
         cmocka_unit_test(test_redis_wire_digits__whole_range),
     };
 
