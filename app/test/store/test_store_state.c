@@ -1,8 +1,12 @@
-/* test_store_state.c - what a store reports of its connections, which are faked. */
+/* test_store_state.c - what a store reports of its connections, which are faked, and the parameters
+ * that it sends. */
+#include "app/core/embed.h"
 #include "app/store/store_impl.h"
+#include "base/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -12,6 +16,7 @@
 struct store_conn {
     struct store_conn_options options;
     bool is_up, is_left;
+    unsigned pending;
 };
 
 static struct store_conn conns[CONNS];
@@ -44,9 +49,9 @@ void store_conn_check(struct store_conn *conn UNUSED)
 {
 }
 
-unsigned store_conn_pending(const struct store_conn *conn UNUSED)
+unsigned store_conn_pending(const struct store_conn *conn)
 {
-    return 0;
+    return conn->pending;
 }
 
 void store_conn_rest(struct store_conn *conn UNUSED)
@@ -65,11 +70,35 @@ void store_conn_follow(struct store_conn *conn UNUSED,
 {
 }
 
-bool store_conn_send(struct store_conn *conn UNUSED, struct store_query *query UNUSED,
-                     enum statement statement UNUSED,
-                     const struct store_params *params UNUSED)
+static struct {
+    bool is_accepted; /* by the connection */
+    struct store_query *query;
+    enum statement statement;
+} sent; /* last */
+
+/* The highest number of a parameter in its SQL. */
+static int param_count(enum statement statement)
 {
-    return false;
+    const char *at = embedded_find(store_statements[statement].path)->bytes;
+    int count = 0;
+
+    while ((at = strchr(at, '$')) != NULL) {
+        int number = (int)strtol(++at, NULL, 10);
+
+        count = number > count ? number : count;
+    }
+    return count;
+}
+
+bool store_conn_send(struct store_conn *conn UNUSED, struct store_query *query,
+                     enum statement statement, const struct store_params *params)
+{
+    if (params->count != param_count(statement))
+        fail_msg("%s: expected %d parameters, got %d", store_statements[statement].name,
+                 param_count(statement), params->count);
+    sent.query = query;
+    sent.statement = statement;
+    return sent.is_accepted;
 }
 
 bool store_conn_abandon(struct store_conn *conn UNUSED, struct store_query *query UNUSED)
@@ -122,6 +151,7 @@ static struct store *open_store(void)
     struct err err;
 
     memset(conns, 0, sizeof(conns));
+    memset(&sent, 0, sizeof(sent));
     ups = downs = 0;
     opened = 0;
     uv_loop_init(&loop);
@@ -180,11 +210,149 @@ static void test_store__leaves_an_unsafe_server_at_once(void **state UNUSED)
     close_store(store);
 }
 
+/* -- parameters -- */
+
+static void assert_sent(enum statement statement)
+{
+    if (sent.query == NULL || sent.statement != statement)
+        fail_msg("expected the statement %s, got %s", store_statements[statement].name,
+                 sent.query != NULL ? store_statements[sent.statement].name : "none");
+}
+
+/* The connection is lost. */
+static void answer_sent(void)
+{
+    const struct err why = {.status = STATUS_IO, .text = "lost"};
+    struct store_query *query = sent.query;
+
+    sent.query = NULL;
+    query->done(query, why.status, NULL, &why);
+}
+
+static void on_batch(enum status status, const struct voucher_snapshot *snapshot UNUSED,
+                     const struct err *why UNUSED, void *arg)
+{
+    *(enum status *)arg = status;
+}
+
+/* With an order under way. */
+static void lose_lane(struct store *store)
+{
+    const struct err lost = {.status = STATUS_IO, .text = "lost"};
+    struct store_conn *lane = &conns[opened - 1];
+
+    lane->pending = 1;
+    lane->options.on_down(lane, true, &lost, store);
+}
+
+static void assert_lost(const enum status *answers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (answers[i] != STATUS_IO)
+            fail_msg("batch %zu: expected the answer %s, got %s", i,
+                     status_name(STATUS_IO), status_name(answers[i]));
+    }
+}
+
+static void test_store_orders__have_each_parameter(void **state UNUSED)
+{
+    struct placement orders[] = {{.user_id = 1, .key = {"k", 1}}, {.user_id = 2}};
+    struct placement *both[] = {&orders[0], &orders[1]};
+    static const struct row {
+        size_t batches, first; /* the first order of each has a key */
+        bool is_lookup, has_suspect;
+        enum statement statement;
+    } rows[] = {
+        {1, 0, false, false, STATEMENT_PLACE},
+        {1, 1, false, false, STATEMENT_PLACE},
+        {2, 0, false, false, STATEMENT_PLACE_MANY},
+        {2, 1, false, false, STATEMENT_PLACE_MANY},
+        {1, 0, true, false, STATEMENT_RESOLVE},
+        {1, 0, true, true, STATEMENT_RETIRE},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct store *store = open_store();
+        struct store_batch batches[2];
+        enum status answers[2] = {STATUS_OK, STATUS_OK};
+        struct list list;
+
+        list_init(&list);
+        sent.is_accepted = true;
+        if (rows[i].has_suspect)
+            lose_lane(store);
+        for (size_t j = 0; j < rows[i].batches; j++) {
+            batches[j] = (struct store_batch){.voucher_id = 7 + (int64_t)j,
+                                              .placements = both + rows[i].first,
+                                              .count = 2 - rows[i].first,
+                                              .deadline_us = clock_mono_us() + 1000000,
+                                              .arg = &answers[j]};
+            list_append(&list, &batches[j].link);
+        }
+        if (rows[i].is_lookup)
+            store_resolve_orders(store, &batches[0], on_batch);
+        else
+            store_place_orders(store, &list, on_batch);
+        assert_sent(rows[i].statement);
+        answer_sent();
+        uv_run(&loop, UV_RUN_NOWAIT);
+        close_store(store);
+        assert_lost(answers, rows[i].batches);
+    }
+}
+
+static void on_key(enum status status, const struct placement *placement UNUSED,
+                   void *arg)
+{
+    *(enum status *)arg = status;
+}
+
+static void test_store_find_by_key__has_each_parameter(void **state UNUSED)
+{
+    struct store *store = open_store();
+    struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};
+    enum status answer = STATUS_OK;
+
+    sent.is_accepted = true;
+    store_find_by_key(store, 7, &lookup, on_key, &answer);
+    store_flush(store);
+    assert_sent(STATEMENT_FIND);
+    answer_sent();
+    if (answer != STATUS_IO)
+        fail_msg("expected the answer %s, got %s", status_name(STATUS_IO),
+                 status_name(answer));
+    close_store(store);
+}
+
+/* The connection has enough queries, so the look-up waits until its deadline. */
+static void test_store_find_by_key__too_late_to_be_sent_is_busy(void **state UNUSED)
+{
+    int64_t end_us = clock_mono_us() + 20 * INT64_C(1000000);
+    struct store *store = open_store();
+    struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};
+    enum status answer = STATUS_OK;
+
+    conns[ROLE_MAIN].pending = 2;
+    lookup.deadline_us = clock_mono_us() + 1000;
+    store_find_by_key(store, 7, &lookup, on_key, &answer);
+    while (answer == STATUS_OK && clock_mono_us() < end_us) {
+        store_flush(store);
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    if (answer != STATUS_BUSY)
+        fail_msg("a look-up after its deadline: expected the answer %s, got %s",
+                 status_name(STATUS_BUSY), status_name(answer));
+    close_store(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_store__reports_no_loss_without_its_reason),
         cmocka_unit_test(test_store__leaves_an_unsafe_server_at_once),
+        cmocka_unit_test(test_store_orders__have_each_parameter),
+        cmocka_unit_test(test_store_find_by_key__has_each_parameter),
+        cmocka_unit_test(test_store_find_by_key__too_late_to_be_sent_is_busy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
