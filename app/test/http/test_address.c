@@ -36,6 +36,7 @@ static void test_address_parse__takes_what_proxies_write(void **state)
     }
 }
 
+/* The last row has one byte more than is copied. */
 static void test_address_parse__refuses_invalid_text(void **state)
 {
     static const char *const rows[] = {"",
@@ -51,13 +52,14 @@ static void test_address_parse__refuses_invalid_text(void **state)
                                        "192.0.2.1 ",
                                        "_hidden",
                                        "192.0.2.1:1234567",
-                                       "1111:2222:3333:4444:5555:6666:7777:8888:9999"};
+                                       "1111:2222:3333:4444:5555:6666:7777:8888:9999",
+                                       "1111:2222:3333:4444:5555:6666:777.888.999.000.1"};
     uint8_t address[16];
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         if (parse(rows[i], address))
-            fail_msg("%s", rows[i]);
+            fail_msg("%s: expected that it is no address", rows[i]);
     }
     assert_false(address_parse("::1\0", 4, address));
 }
