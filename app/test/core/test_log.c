@@ -136,6 +136,17 @@ static void test_log_stop__writes_the_waiting_lines(void **state UNUSED)
     assert_int_equal(dropped, 0);
 }
 
+static void test_log_event__truncates_a_long_line(void **state UNUSED)
+{
+    capture();
+    log_event(LOG_INFO, "long", "%2000s", "x");
+    release();
+    read_rest();
+    if (output.len != 1024 || strchr(output.text, '\n') != output.text + 1023)
+        fail_msg("expected a line of 1024 bytes, got %zu bytes, the first line of %zu",
+                 output.len, strcspn(output.text, "\n") + 1);
+}
+
 static void test_log_event__drops_lines_that_nobody_reads(void **state UNUSED)
 {
     uint64_t dropped, reported = 0;
@@ -206,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_log_stop__writes_the_waiting_lines),
+        cmocka_unit_test(test_log_event__truncates_a_long_line),
         cmocka_unit_test(test_log_event__drops_lines_that_nobody_reads),
         cmocka_unit_test(test_log_start__says_why_no_thread_starts),
         cmocka_unit_test(test_log_stop__does_not_wait_for_a_reader),
