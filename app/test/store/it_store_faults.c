@@ -204,6 +204,46 @@ static void fail_inserts(const char *sqlstate)
                         " for each row execute function refuse()");
 }
 
+static void place_in_4_s(struct shop *shop, int64_t voucher, struct basket *basket)
+{
+    struct list batches;
+
+    list_init(&batches);
+    basket_batch(shop, voucher, basket)->deadline_us = clock_mono_us() + 4000000;
+    list_append(&batches, &basket->batch.link);
+    store_place_orders(shop->store, &batches, basket_on_answer);
+    shop_await(shop, &basket->is_answered);
+}
+
+/* A session's own limit is much later, also that of the second session. */
+static void
+test_store_place_orders__its_deadline_limits_the_statement(void **state UNUSED)
+{
+    int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+    struct shop *shop = shop_open(sandbox, 1, UNHURRIED_MS);
+    struct basket basket = {0};
+
+    basket_add(&basket, 1, 1, NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        hold_row(voucher);
+        place_in_4_s(shop, voucher, &basket);
+        sandbox_do(sandbox, "rollback");
+        if (basket.status != STATUS_BUSY ||
+            strstr(basket.why.text, "statement timeout") == NULL)
+            fail_msg("session %u: expected %s by the statement timeout, got %s: %s",
+                     i + 1, status_name(STATUS_BUSY), status_name(basket.status),
+                     basket.why.text);
+        if (i > 0)
+            break;
+        fail_inserts("08006");
+        place_in_4_s(shop, voucher, &basket);
+        assert_int_equal(basket.status, STATUS_IO);
+        sandbox_do(sandbox, "drop function refuse cascade");
+        shop_await(shop, &shop->is_up);
+    }
+    shop_close(shop);
+}
+
 /* A pooler answers so when it has lost the server. */
 static void test_store_place_orders__a_lost_server_is_unknown(void **state UNUSED)
 {
@@ -729,6 +769,7 @@ int main(void)
         FAULT_CASE(test_store_place_orders__one_poisoned_row_refuses_the_batch),
         FAULT_CASE(test_store_place_orders__a_failing_commit_is_a_refusal),
         FAULT_CASE(test_store_place_orders__a_row_lock_held_too_long_is_busy),
+        FAULT_CASE(test_store_place_orders__its_deadline_limits_the_statement),
         FAULT_CASE(test_store_place_orders__a_bundle_leaves_out_a_held_voucher),
         FAULT_CASE(test_store_place_orders__one_poisoned_row_refuses_the_bundle),
         FAULT_CASE(test_store_place_orders__a_lost_server_is_unknown),
