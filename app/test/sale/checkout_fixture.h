@@ -259,14 +259,22 @@ static inline int open_releasing_checkout(void **state)
     return status;
 }
 
-/* Every test ends with nothing in flight and no lock held: checked here for all. */
+static inline void turn(void)
+{
+    checkout_turn(fixture.checkout);
+}
+
+/* Every test ends with nothing in flight, nothing queued and no lock held: checked here for all. */
 static inline void run_and_check(void **state)
 {
     fixture.test(state);
-    if (checkout_in_flight(fixture.checkout) != 0 || fake_locks.held != 0)
-        fail_msg("at the end of the test: expected no order in flight and no lock held, "
-                 "got %zu orders and %zu locks",
-                 checkout_in_flight(fixture.checkout), fake_locks.held);
+    turn();
+    if (checkout_in_flight(fixture.checkout) != 0 || fake_locks.held != 0 ||
+        fixture.metrics.queue_depth != 0)
+        fail_msg("at the end of the test: expected no order in flight, no lock held and "
+                 "none queued, got %zu orders, %zu locks and %jd queued",
+                 checkout_in_flight(fixture.checkout), fake_locks.held,
+                 (intmax_t)fixture.metrics.queue_depth);
     fixture.has_passed = true;
 }
 
@@ -278,11 +286,6 @@ static inline int close_checkout(void **state UNUSED)
     checkout_close(fixture.checkout);
     uv_run(&fixture.loop, UV_RUN_DEFAULT);
     return uv_loop_close(&fixture.loop);
-}
-
-static inline void turn(void)
-{
-    checkout_turn(fixture.checkout);
 }
 
 static inline void pass_us(int64_t us)
@@ -407,7 +410,7 @@ static inline void assert_sent(int first_user, int last_user)
 
 #define TEST_WITH(open, test)                                                            \
     {                                                                                    \
-#test, run_and_check, open, close_checkout, (void *)(test)                            \
+#test, run_and_check, open, close_checkout, (void *)(test)                       \
     }
 #define TEST(test)       TEST_WITH(open_checkout, test)
 #define TEST_EARLY(test) TEST_WITH(open_releasing_checkout, test)
