@@ -336,7 +336,8 @@ static size_t frame_text(const struct bad_frame *frame, char *bytes, size_t size
     size_t len = (size_t)snprintf(bytes, size, "%s", frame->bytes);
 
     for (size_t i = 0; i < len; i++)
-        bytes[i] = bytes[i] == '@' ? '\0' : bytes[i];
+        if (bytes[i] == '@')
+            bytes[i] = '\0';
     return len;
 }
 
