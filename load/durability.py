@@ -2,11 +2,11 @@
 """durability.py PROGRAM - Postgres becomes less durable during a sale, and then loses what it may lose.
 
 Each scenario has private servers and an instance of the service. Shoppers order without a pause while
-Patroni drops its only standby, or while the sessions of the service become those of a pooler that
-somebody has made lazy. Then the durable copy alone is looked at: the disk of the dropped standby, or
-Postgres after kill -9. Each acknowledged order must be there. When the fault is over the sale must go
-on without a restart of the service, and `seckill audit` must pass. Exit code 0: all of that holds. The
-logs stay in var/durability."""
+Patroni drops its only standby, or while a pooler gives the service sessions in which another client
+has set synchronous_commit = off. Then the scenario reads the durable copy alone: the disk of the
+dropped standby, or Postgres after kill -9. Each acknowledged order must be there. When the fault is
+over, the sale must go on without a restart of the service, and `seckill audit` must pass. Exit
+code 0: all of this holds. The logs stay in var/durability."""
 
 import contextlib
 import os

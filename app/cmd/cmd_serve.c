@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define WORKERS_MAX       256
-#define FILES_RESERVED    64 /* for each worker's own use, and for the process */
+#define FILES_RESERVED    64 /* for each worker, and for the process */
 #define CONNECTIONS_LEAST 16
 #define CHECK_US          INT64_C(1000000)
 #define CHECK_STARTUP_US  INT64_C(50000)
@@ -44,8 +44,8 @@ struct service {
 };
 
 /* Each connection needs a descriptor: raise the soft limit to the hard limit. The workers share
-   what the connections to the servers do not need, and listeners get at most three quarters of
-   it. So listeners cannot keep an order out, and clients cannot keep it from Postgres. */
+   the descriptors that are not reserved, and listeners get at most three quarters of a share.
+   So listeners leave room for orders, and clients for the connections to Postgres and Redis. */
 static void limit_connections(struct service *service)
 {
     size_t wanted = (size_t)service->config.listeners_max;

@@ -281,8 +281,8 @@ static void worker_on_turn_end(uv_prepare_t *prepare)
     now_us = clock_mono_us();
     if (now_us - worker->published_us >= PUBLISH_US) {
         publish_state(worker, now_us);
-        store_check(
-            worker->store); /* without orders nothing else would notice a change */
+        /* without orders nothing else would notice a change */
+        store_check(worker->store);
     }
     atomic_store_explicit(&worker->last_turn_us, now_us, memory_order_relaxed);
     if (worker->draining_us != 0 && is_drained(worker, now_us))

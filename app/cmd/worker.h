@@ -24,7 +24,7 @@ struct worker_options {
     size_t index;             /* for the log */
     int listen_fd;            /* owned by the worker */
     size_t connections_max;
-    size_t listeners_max; /* at most that of the config */
+    size_t listeners_max; /* at most SECKILL_LISTENERS_MAX */
     struct metrics *metrics;
     const struct all_metrics *all_metrics;
     struct early_release *early_release; /* NULL: never */

@@ -138,7 +138,7 @@ static enum status read_choice(const struct setting *setting, const char *value,
                    value, allowed);
 }
 
-/* Only regular files: the mode of a pipe says nothing. */
+/* Checks regular files only: the mode of a pipe says nothing. */
 static enum status check_mode(const struct setting *setting, const char *path, FILE *file,
                               struct config *config, struct err *reterr)
 {

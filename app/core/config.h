@@ -19,8 +19,8 @@ enum config_early_release { CONFIG_AUTO, CONFIG_OFF };
 /* The settings; the values are as in the environment.
      TEXT(name, field, default, meaning)
      PATH(name, field, meaning)         the field gets the contents of the file
-     SECRET(name, field, meaning)       the same, of a file that not everybody should read
-     ALSO_SECRET(name, field, meaning)  the same, instead of the TEXT before it
+     SECRET(name, field, meaning)       the same; a warning if everybody can read the file
+     ALSO_SECRET(name, field, meaning)  as SECRET, for the field of the TEXT before it
      NUMBER(name, field, default, least, greatest, meaning)
      CHOICE(name, field, default, meaning, choices...)  the field gets the index of the choice */
 #define CONFIG_SETTINGS(TEXT, PATH, SECRET, ALSO_SECRET, NUMBER, CHOICE) \
@@ -82,8 +82,8 @@ struct config {
 };
 
 /**
- * Read all settings from the environment, and the files that they name. A file that others
- * than its owner can write to is refused: they could replace the key. The environment
+ * Read all settings from the environment, and the files that they name. A file is refused if
+ * others than its owner can write to it: they could replace the key. The environment
  * must not change during the call, or later: the config points into it.
  *
  * @ret_config  set on STATUS_OK; to be cleared with config_clear()

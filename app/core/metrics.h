@@ -96,9 +96,9 @@ struct metrics {
     _Atomic int64_t started_us;        /* clock_real_us() at the start of the service */
     _Atomic int64_t catalogue_read_us; /* clock_mono_us() of the last read; 0: none */
     _Atomic uint64_t durability;       /* enum durability; used of the first loop */
-    _Atomic int64_t
-        clock_difference_us; /* the database's minus ours; of the first loop */
-    _Atomic(char *) state;   /* see metrics_publish_state() */
+    /* the database's clock minus that of this machine; of the first loop */
+    _Atomic int64_t clock_difference_us;
+    _Atomic(char *) state; /* see metrics_publish_state() */
 };
 
 struct all_metrics {

@@ -132,8 +132,8 @@ struct http_listener {
 
 /** Answer by events until the client leaves, sends something or reads too slowly, or the server
  *  quiesces. False: not possible (TLS, HEAD, listeners_max, memory): the request is still to be
- *  answered. Beyond listeners_max the answer closes the connection, whose descriptor the client
- *  would keep until it asks again. */
+ *  answered. Beyond listeners_max the answer closes the connection. Otherwise the client would
+ *  occupy a descriptor until it asks again. */
 MUST_CHECK bool http_stream(struct http_request *request, int64_t id);
 
 /* -- the server -- */
@@ -144,7 +144,7 @@ struct http_options {
     struct http_tls *tls; /* NULL: plain HTTP; taken over on STATUS_OK */
     const char *tls_priority;
     struct address_networks trusted_proxies;
-    size_t connections_max;         /* with listeners; further ones are closed at once */
+    size_t connections_max;         /* listeners included; more are closed at once */
     size_t connections_per_address; /* 0: no limit; trusted proxies have none */
     unsigned idle_timeout_s;        /* for the next request to arrive, with its headers */
     unsigned request_timeout_s;     /* for a body to arrive, and for an answer to leave */

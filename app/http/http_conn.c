@@ -1,5 +1,5 @@
 /*
- * http_conn.c - the limits of connections, and their ends.
+ * http_conn.c - the limits on connections, and how connections end.
  *
  * libmicrohttpd closes connections without activity, but keeps a client that sends a byte
  * now and then. So each state in which a client must act has a fixed timeout, regardless

@@ -9,9 +9,9 @@
  * bounded, which leaves time for orders: many listeners receive them more rarely. Nothing is
  * queued: a listener whose small socket buffer is full is disconnected.
  *
- * After its request a client has nothing to send. So a listener that leaves, sends or shuts
- * down its side is disconnected in the turn in which the loop sees it: what it sends would
- * stay in the memory of the kernel.
+ * After its request a client has nothing to send. So a listener that leaves, sends something
+ * or shuts down its side is disconnected as soon as the loop sees this. Otherwise the bytes
+ * that it sends would stay in the memory of the kernel.
  */
 #include "app/http/http_impl.h"
 
@@ -56,7 +56,7 @@ static void stream_end(struct stream *stream)
     uv_close((uv_handle_t *)&stream->poll, stream_on_closed);
 }
 
-/* It has sent something, or is gone. */
+/* The client has sent something, or is gone. */
 static void stream_on_readable(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
     stream_end(poll->data);
@@ -110,7 +110,7 @@ static void send_head(const struct http_request *request, int fd)
 }
 
 /* Move the socket of the client to stream->fd, watched by stream->poll. libmicrohttpd does not
-   watch that of a suspended connection, so another can take its place. */
+   watch the socket of a suspended connection, so another socket can take its place. */
 static bool take_socket(struct http_request *request, struct stream *stream)
 {
     unsigned timeout_ms = request->http->options.request_timeout_s * 1000;

@@ -40,7 +40,7 @@ struct catalogue {
     /* the offset of the database's clock to clock_mono_us(), its error and age */
     int64_t offset_us;
     int64_t offset_error_us;
-    int64_t offset_taken_us; /* 0: none */
+    int64_t offset_taken_us; /* 0: no sample */
     int64_t ids[READ_MAX];   /* for the query */
 };
 

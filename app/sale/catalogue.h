@@ -90,9 +90,9 @@ int64_t catalogue_now_us(const struct catalogue *catalogue, int64_t *ret_error_u
 
 /**
  * Whether the database's clock and that of this machine differ by more than CLOCK_DIFFERS_US
- * beyond the error of the estimate; `did_differ` until the difference is half of that. Without
- * requests, the estimate is renewed once a minute.
+ * plus the error of the estimate. The estimate is renewed at least once a minute.
  *
+ * @did_differ         the last answer; if true, half of CLOCK_DIFFERS_US is the limit
  * @ret_difference_us  the database's minus this machine's; untouched while there is no estimate
  */
 bool catalogue_clock_differs(const struct catalogue *catalogue, bool did_differ,

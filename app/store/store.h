@@ -14,8 +14,9 @@
  * waits for a row lock for a short time only; then it returns to the queue of its voucher,
  * which from then on gets a bounded share of the connections until it is fast again.
  *
- * Nothing is answered STATUS_OK before the server has said, after the commit, that it is as
- * durable as `required`. If it is not, all connections leave it at once.
+ * A call is answered STATUS_OK only after the server has confirmed, behind the commit, that
+ * commits are as durable as `required`. If they are not, all connections leave the server at
+ * once. A server of lists need not be durable.
  *
  * A failed connection is reopened with back-off, without end, at the next host if there are
  * several. All connections are to the same server: when one has found another that accepts
@@ -77,10 +78,10 @@ void store_close(struct store *store, void (*closed)(void *arg), void *arg);
 
 bool store_is_up(const struct store *store);
 
-/** What the server has said last. */
+/** What the last proof of the main connection said. */
 enum durability store_durability(const struct store *store);
 
-/** Ask the server how durable it is, unless calls are under way, whose answers tell it. */
+/** Ask the server how durable it is, unless calls are under way: their proofs say it too. */
 void store_check(struct store *store);
 
 /** Whether a voucher or an order with this id is in another cell, so in another database. 0: no. */
@@ -102,7 +103,7 @@ struct placement {
     int64_t user_id;
     int64_t fence;   /* > 0; 0: without a lock, the fence is not checked */
     struct text key; /* request key; borrowed until the batch is answered */
-    bool has_ticket; /* it came with a valid ticket; for a voucher that requires one */
+    bool has_ticket; /* a valid one; matters if the voucher requires a ticket */
     /* the answer, set on STATUS_OK: */
     enum verdict verdict; /* NONE, of a batch: not understood, so unknown */
     struct order order;   /* whole for PLACED and REPEATED; only id for ALREADY_ORDERED */

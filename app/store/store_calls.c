@@ -185,7 +185,7 @@ static enum role role_of(const struct store *store, const struct store_conn *con
     return role;
 }
 
-/* One session has said for all that the server is not as durable as is required. */
+/* One session has found that the server is less durable than required, which holds for all. */
 static void leave_server(struct store *store, const struct err *why)
 {
     for (unsigned i = 0; i < store->conn_count; i++) {

@@ -4,9 +4,10 @@
  *
  * It sends prepared statements in pipeline mode. Queries leave in the order of
  * store_conn_send() and are answered in that order, each after the commit of its own
- * transaction and, where one follows, the proof that this was durable. The connection opens itself, and reopens itself after a failure: at the next
- * host of the URL, with back-off when all have failed. A server that is read-only, such as a
- * standby, is left.
+ * transaction. If a proof follows the statement (store_statements.h), the query is answered
+ * after the proof. The connection opens itself, and reopens itself after a failure: at the
+ * next host of the URL, with back-off when all have failed. A server that is read-only, such
+ * as a standby, is left.
  */
 #ifndef STORE_CONN_H
 #define STORE_CONN_H
@@ -45,7 +46,7 @@ struct store_query {
        before this one are answered. */
     uint32_t timeout_ms;
     store_query_cb done;
-    /* the connection's: */
+    /* set by the connection: */
     bool has_proof;  /* STATEMENT_PROOF follows its transaction */
     bool is_doubted; /* its barrier and its proof were sent again */
     PGresult *result;
@@ -57,12 +58,12 @@ struct store_backend {
     int64_t start_us;
 };
 
-/** What the server said when the session began. */
+/** What the server said when the session began, and in some fields later. */
 struct store_session {
     struct store_backend backend;
     int64_t server_start_us;    /* distinguishes the server from others */
-    enum durability durability; /* these two came with the last proof */
-    int64_t configured_us;      /* when the session read the server's configuration */
+    enum durability durability; /* in the last proof */
+    int64_t configured_us;      /* in the last proof: when its configuration was read */
     int64_t cell, cells;
     int64_t age_s; /* of a reader: came with the last answer */
 };
@@ -72,7 +73,7 @@ struct store_conn_options {
     const char *database_url; /* valid; borrowed until the connection is closed */
     enum durability required; /* a server that promises less is left */
     /* The server may be read-only. STATEMENT_AGE, which returns how old its data may be, takes
-       the place of the barrier, and nothing is proven. */
+       the place of the barrier, and no proof follows. */
     bool is_reader;
     uint32_t timeout_ms;   /* to connect; a part of it for each of several hosts */
     uint32_t statement_ms; /* initial limit of the session, see struct store_query */
@@ -103,7 +104,8 @@ const struct store_session *store_conn_session(const struct store_conn *conn);
 /** Ask the server for a proof, unless queries are under way. */
 void store_conn_check(struct store_conn *conn);
 
-/** Leave the server, if it is up, as if its own proof had failed: `why` says STATUS_UNSAFE. */
+/** Leave the server, if the connection is up, as if its own proof had failed. The status of
+ *  `why` is STATUS_UNSAFE. */
 void store_conn_leave(struct store_conn *conn, const struct err *why);
 
 /** Queries sent and not answered. */

@@ -30,9 +30,9 @@ struct store_conn {
     uv_getaddrinfo_t resolve;
     unsigned resolve_host; /* whose name it resolves */
     bool is_resolving;
-    bool is_wait_cancelled; /* that of the oldest pending query for the standby */
-    bool is_committed;      /* the oldest pending query; its proof has not arrived */
-    bool is_reconfigured;   /* the server, since the proof before that */
+    bool is_wait_cancelled; /* the wait of the oldest pending query for the standby */
+    bool is_committed;      /* the oldest pending query is, and waits for its proof */
+    bool is_reconfigured;   /* the server was, between the last two proofs */
     uint32_t statement_ms;  /* the session's statement_timeout for the next query */
     int64_t deadline_us;    /* of the oldest pending query */
     enum state state;

@@ -9,11 +9,11 @@
  * A query is one statement followed by a Sync, so the server commits each by itself. Its
  * rows arrive before the commit: a query is done when the answer to its Sync has arrived.
  * A statement with a barrier is two statements and a Sync: their common commit waits until
- * what the first one has changed or seen is durable. Behind it follow the proof and another Sync:
- * the query is done when the server has said, after that commit, that its commits are as durable
- * as is required. Otherwise the outcome of the query is unknown, and the server is left. If the
- * server's configuration has changed since the proof before, it may have been a lesser one during
- * the commit: then the barrier and the proof are sent again.
+ * what the first one has changed or seen is durable. The proof and another Sync follow. The
+ * query is done when the proof says that commits are as durable as required. If they are not,
+ * the outcome of the query is unknown, and the connection leaves the server. If the server was
+ * reconfigured between this proof and the one before, the commit may have been less durable
+ * than both say: the barrier and the proof are sent again.
  *
  * The session's statement_timeout and lock_timeout make the server answer before the
  * deadline. The first is changed, by a query of its own, when it does not suit the next
@@ -112,7 +112,7 @@ static bool is_refusal(const struct err *why)
     return why->status != STATUS_IO && why->status != STATUS_TIMEOUT;
 }
 
-/* What a server has done that must not be used any more is unknown. */
+/* If a server must not be used any more, what it has done is unknown. */
 static void answer_failed(struct store_conn *conn, const struct err *why)
 {
     bool is_left = is_refusal(why) && why->status != STATUS_CANCELLED;
@@ -184,7 +184,7 @@ static bool send_without_params(struct store_conn *conn, enum statement statemen
                                NULL, 1) == 1;
 }
 
-/* A transaction of its own. */
+/* As a transaction of its own. */
 static bool send_alone(struct store_conn *conn, enum statement statement)
 {
     return send_without_params(conn, statement) && send_sync(conn);
@@ -198,7 +198,7 @@ static struct store_query *oldest(const struct store_conn *conn)
     return LIST_FIRST(struct store_query, &conn->pending, link);
 }
 
-/* To be called when the oldest query is another one. */
+/* To be called when another query has become the oldest. */
 static void start_deadline(struct store_conn *conn)
 {
     const struct store_query *query = oldest(conn);
@@ -277,7 +277,7 @@ static void keep_result(struct store_conn *conn, PGresult *result)
     query->result = result;
 }
 
-/* The oldest query becomes the last. */
+/* The oldest query, whose barrier and proof are sent again, becomes the last one pending. */
 static void prove_again(struct store_conn *conn)
 {
     struct store_query *query = LIST_SHIFT(struct store_query, &conn->pending, link);
@@ -289,7 +289,7 @@ static void prove_again(struct store_conn *conn)
         fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
 }
 
-/* A query that was rolled back needs no proof: its outcome is known. */
+/* A query that was rolled back is answered whatever the proof says: its outcome is known. */
 static enum status take_proof(struct store_conn *conn, const PGresult *result,
                               struct err *reterr)
 {

@@ -5,16 +5,17 @@
 /* X(enum word, name, what follows). The SQL is sql/queries/NAME.sql; its columns are read by
    number.
 
-   What a statement has changed or read may be lost in a crash until it is durable. So a
-   statement for an answer has two others behind it, in the same write:
-     STATEMENT_BARRIER ends its transaction, which then waits until all of that is durable;
-     STATEMENT_PROOF, a transaction of its own, tells what that commit survives. */
+   What a statement has changed or read can be lost in a crash until it is durable. So two
+   others follow a statement whose result becomes an answer, in the same write:
+     STATEMENT_BARRIER ends the transaction. It makes the commit wait until everything that
+     the transaction has changed or read is durable.
+     STATEMENT_PROOF is a transaction of its own. It returns what the commit survives. */
 /* clang-format off */
 #define STORE_STATEMENTS(X) \
     X(PLACE,            "place",            BARRIER) \
-    X(PLACE_EARLY,      "place_early",      NOTHING) /* STATEMENT_BARRIER is sent behind it */ \
+    X(PLACE_EARLY,      "place_early",      NOTHING) /* a query of its own follows: BARRIER */ \
     X(PLACE_MANY,       "place_many",       BARRIER) \
-    X(PLACE_MANY_EARLY, "place_many_early", NOTHING) /* the same */ \
+    X(PLACE_MANY_EARLY, "place_many_early", NOTHING) /* as with PLACE_EARLY */ \
     X(BARRIER,          "barrier",          PROOF) \
     X(PROOF,            "proof",            NOTHING) \
     X(AGE,              "age",              NOTHING) \
@@ -49,8 +50,8 @@ enum statement { STORE_STATEMENTS(X) STATEMENT_COUNT };
 
 enum store_follower {
     STORE_NOTHING,
-    STORE_PROOF,  /* STATEMENT_PROOF behind its transaction */
-    STORE_BARRIER /* STATEMENT_BARRIER in its transaction, and the proof */
+    STORE_PROOF,  /* STATEMENT_PROOF, behind the transaction */
+    STORE_BARRIER /* STATEMENT_BARRIER, in the transaction, and then the proof */
 };
 
 extern const struct store_statement {

@@ -230,7 +230,7 @@ struct rlock_client_options {
        rediss://, rediss-sentinel:// and rediss-cluster:// for TLS, with the parameters
        cacert=PATH, and cert=PATH&key=PATH for mutual TLS; unix:/path */
     const char *redis_url;
-    /* The counter of fencing tokens; NULL: "lock:fence". While it is missing, no number, or
+    /* The counter of fencing tokens; NULL: "lock:fence". If it is missing, no number, or
        more than a hundred years ahead of the server's clock in microseconds, the next
        grant begins it anew at that clock. A key of another type is refused */
     const char *fence_key;
@@ -284,7 +284,7 @@ struct rlock_times {
 
 struct rlock_stats {
     uint64_t granted, busy, lost, renewed, released, failed, reconnects;
-    uint64_t fence_restarts;  /* the fence counter was missing or unusable: see there */
+    uint64_t fence_restarts;  /* of a missing or unusable counter, see fence_key */
     uint64_t held, waiters;   /* locks and calls, now */
     struct rlock_times waits; /* from the call to the grant */
     struct rlock_times holds; /* from the grant until it was released or found lost */
@@ -468,7 +468,7 @@ int64_t rlock_fence(const struct rlock *lock);
  * one. The grants of later calls have greater fences.
  *
  * @above  the greatest fence that the resource has seen; 0: not known. Ignored if it is
- *         more than a hundred years ahead of that clock: no grant can exceed it
+ *         more than a hundred years ahead of the server's clock: no grant could exceed it
  */
 void rlock_raise_fences(struct rlock_client *client, int64_t above);
 

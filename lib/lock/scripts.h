@@ -10,7 +10,7 @@
  * The acquiring scripts return {clock us, fence, results, numbers}. Without `numbers` the
  * fence of lock i is `fence` plus i. With them, the number of a granted lock is its
  * fence, and that of a busy one the ms that its lease still runs (below 0: not known).
- * {clock us} alone: the call came too late and nothing was done. Where `fence` is the
+ * {clock us} alone: the call came too late and nothing was done. If `fence` is equal to the
  * clock, the counter was missing or unusable and has begun anew.
  *
  * The last ARGV is the number of the call (redis/script.h), which is not in the lists
@@ -60,8 +60,8 @@
     X(RW_RELEASE, rw_release)                                                               \
     /* names; (holder, serial, lease ms)... -> results */                                   \
     X(PERMIT_RENEW, permit_renew)                                                           \
-    /* fence key; fence -> {clock us, greatest}; the counter is at least the clock, and the \
-       fence unless that exceeds the greatest */                                            \
+    /* fence key; fence -> {clock us, greatest}; raises the counter to the clock, and to the \
+       fence if that is at most the greatest */                                              \
     X(RAISE, raise_fence)                                                                   \
     /* name, or fence key; beginning of names, cursor -> {cursor, {name, owner,             \
        remaining ms, count, waiters}...} */                                                 \

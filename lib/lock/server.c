@@ -16,7 +16,8 @@ static void server_on_raised(struct redis_script_call *call, enum status status,
     /* Where the script is refused, so is each acquire that needs the counter. */
     if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 0), &clock_us))
         rlock_server_saw_clock(server, clock_us, server->raise_sent_us, true);
-    /* A resource had a fence that no counter may reach: it would make every grant stale. */
+    /* A resource had a fence that no counter may reach. Kept, it would make every grant
+       stale. */
     if (status == STATUS_OK && redis_reply_int(redis_script_at(reply, 1), &most) &&
         server->last_fence > most)
         server->last_fence = 0;

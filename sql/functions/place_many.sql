@@ -9,12 +9,12 @@
 -- Returns a row for each batch as place_orders() does, with the number of the batch. There is
 -- no row if the voucher's row is locked by another session, or missing: nothing was decided.
 -- So no voucher makes the others wait. Only calls of this function wait for each other, by an
--- advisory lock of each voucher: else every second one of two instances would leave out what the
--- other one places.
+-- advisory lock of each voucher: otherwise two instances that sell the same vouchers would leave
+-- out most of each other's.
 --
--- If there is stock for all requests of a batch, none lacks a ticket that the voucher requires, and
--- none of its shoppers is in it twice or has ordered the voucher before, all are placed. All such
--- batches need one insert and one update.
+-- If there is stock for all requests of a batch, no required ticket is missing, and none of its
+-- shoppers is in it twice or has ordered the voucher before, all are placed. All such batches need
+-- one insert and one update.
 create or replace function place_many(p_vouchers bigint[], p_firsts bigint[], p_lasts bigint[],
     p_users bigint[], p_fences bigint[], p_keys text[], p_tickets boolean[] default null)
 returns table (verdicts smallint[], order_ids bigint[], details bigint[],

@@ -33,7 +33,7 @@ declare
     v_next integer;
     v_refused integer[]; -- positions
     v_closed smallint := 4;
-    v_with integer[]; -- the requests with a ticket
+    v_with integer[]; -- positions of the requests with a ticket
 begin
     select * into v from voucher where id = p_voucher for no key update;
     decided_at := clock_timestamp();
@@ -42,7 +42,8 @@ begin
         order_ids := array_fill(null::bigint, array[n]);
         return;
     end if;
-    -- The service checks tickets by its catalogue, which may be older than the voucher.
+    -- The service checks tickets by its catalogue, which may be older than the voucher. The
+    -- requests with a ticket are decided by a call of their own.
     if v.requires_ticket and false = any (p_tickets) then
         v_with := array(select i from generate_series(1, n) i where p_tickets[i] order by i);
         select * into verdicts, order_ids, details, price, decided_at, expiry, new_stock,

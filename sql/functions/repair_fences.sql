@@ -1,8 +1,9 @@
--- After the counter of fences in Redis was too great: lower the fences of orders that are more than a
--- day ahead of the clock. Otherwise their shoppers could not order these vouchers again, because no
--- lock gets a greater fence. An order gets the time of its placement, in microseconds as fences are:
--- later fences exceed it, and earlier ones stay stale. Reads all orders; locks the vouchers that it
--- changes. Returns the number of changed orders.
+-- For the owner, after the fence counter in Redis was too great: lower the fences that are more
+-- than a day ahead of the clock. Otherwise the shoppers of these orders could not order the same
+-- vouchers again, because no lock gets a greater fence. The new fence of an order is the time of
+-- its placement in microseconds, the unit of fences: later fences exceed it, and earlier ones stay
+-- stale. Reads all orders; locks the vouchers that it changes. Returns the number of changed
+-- orders.
 create or replace function repair_fences() returns bigint
 language plpgsql
 as $$

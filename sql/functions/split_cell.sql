@@ -2,10 +2,11 @@
 -- vouchers of its new number with their orders and history, and deletes the others. For the owner,
 -- while no instance is connected. Returns how many vouchers were deleted.
 --
--- Both locks last until commit. The service reads the cell at the begin of a session: one that knows the
--- old cell is found here, and one that begins now waits and reads the new cell. Other sessions may still
--- call functions that write. Each of these takes the row of its voucher first: a call under way ends
--- before the rows are deleted, and a later one waits and then finds no voucher.
+-- Both table locks last until commit. A session of the service reads the cell when it begins. If
+-- there is a session that has read the old cell, this function fails; a session that begins now
+-- waits, and reads the new cell. Other sessions may still call functions that write. Each of these
+-- functions first locks the row of its voucher. So a call under way ends before the rows are
+-- deleted, and a later call waits and then finds no voucher.
 create or replace function split_cell(p_number integer, p_cells integer) returns bigint
 language plpgsql
 set lock_timeout = '5s'

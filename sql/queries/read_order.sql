@@ -1,5 +1,5 @@
--- The order $1, if it belongs to the shopper $2 or that is 0. It is of one of the vouchers whose ids
--- end with the same 20 bits.
+-- The order $1, if it belongs to the shopper $2 or $2 is 0. The id of its voucher ends with the
+-- same 20 bits as its own.
 select o.*
 from (select id
       from voucher

@@ -1,5 +1,5 @@
--- Begins a session of the service: its process, whether it may place orders, its cell, and its
--- settings. $1, $2, $3: statement_timeout, lock_timeout and idle_session_timeout in ms. Plans are
+-- Begins a session of the service: returns its server process, whether it may place orders, and the
+-- cell; sets statement_timeout, lock_timeout and idle_session_timeout to $1, $2, $3 ms. Plans are
 -- made once and must suit a table of any size, see ../README.md.
 select pid::bigint, backend_start,
        coalesce(has_function_privilege(

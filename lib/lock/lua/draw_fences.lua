@@ -8,9 +8,10 @@
 -- Fences come from one counter. It is increased by the number of locks before any lock is set, so
 -- nothing has changed if that is refused. The fence of lock i is the returned number plus i, with
 -- gaps for busy locks. A missing counter starts at the clock in microseconds, which is more than any
--- earlier counter can have reached, so fences keep growing after the server lost its data. So does a
--- counter that is no number or too great, before it gives any fence. Then, and only then, the returned
--- number is the clock. A key of another type belongs to somebody else.
+-- earlier counter can have reached, so fences keep growing after the server lost its data. A
+-- counter that is no number or too great gives no fence: it starts at the clock too. A returned
+-- number that is equal to the clock tells the client of such a start. A key of another type belongs
+-- to another program and is not changed.
 if clock > ARGV[2] + 0 then return {ARGV[#ARGV], clock} end
 local fence = redis.pcall('INCRBY', KEYS[1], count)
 local why = type(fence) == 'table' and fence.err

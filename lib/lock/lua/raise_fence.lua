@@ -1,5 +1,5 @@
--- A counter from an old snapshot or a lagging replica is raised. One that is no number, or too great,
--- is left to the next draw. Returns the greatest fence that the counter may be raised to.
+-- Raises a counter from an old snapshot or a lagging replica. A counter that is no number or too
+-- great is left to draw_fences.lua. Also returns the greatest value to raise a counter to.
 local least = math.max(clock, ARGV[1])
 if least > most then least = clock end
 local counter = tonumber(redis.call('GET', KEYS[1]) or 0)
