@@ -127,9 +127,16 @@ static void test_rlock_raise_fences__raises_above_a_fence_of_another(void **stat
 
 /* -- a counter that is unusable -- */
 
-static const char *const unusable[] = {
-    "8999999999999998", "9223372036854775807", "words", "1.5", "1e3", "nan", " 1", "",
-    "9007199254740993"};
+static const char *const unusable[] = {"8999999999999998",
+                                       "9223372036854775807",
+                                       "words",
+                                       "1.5",
+                                       "1e3",
+                                       "nan",
+                                       " 1",
+                                       "",
+                                       "9007199254740993",
+                                       "-1"};
 
 #define UNUSABLE (sizeof(unusable) / sizeof(unusable[0]))
 

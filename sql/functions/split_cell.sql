@@ -24,6 +24,7 @@ begin
             ' are those whose number leaves % when divided by %', v_cell.number, v_cell.cells, p_number,
             p_cells, v_cell.number, v_cell.cells;
     end if;
+    perform pg_stat_clear_snapshot(); -- an earlier query of this transaction may have taken one
     -- a superuser has all rights
     select string_agg(format('%s of %s', a.pid, a.usename), ', ' order by a.pid) into v_sessions
     from pg_stat_activity a join pg_roles r on r.oid = a.usesysid

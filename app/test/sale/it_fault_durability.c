@@ -56,7 +56,7 @@ static int setup(void **state)
 {
     /* with that right the service can tell which WAL sender is a synchronous standby */
     static const char *const statements[] = {
-        "grant pg_read_all_stats to " SERVICE_ROLE,
+        "grant pg_read_all_stats to seckill_service",
         "alter system set commit_delay = 10000",
         "alter system set commit_siblings = 0",
         "alter system set wal_writer_delay = '10s'",
@@ -90,15 +90,15 @@ static int teardown(void **state)
 /* What a test has lowered is raised again, whatever happened in it. */
 static int mend(void **state)
 {
-    static const char *const raise[] = {"alter system reset synchronous_commit",
-                                        "alter system reset fsync",
-                                        "alter system reset full_page_writes",
-                                        "alter system reset synchronous_standby_names",
-                                        "alter role " SERVICE_ROLE
-                                        " reset synchronous_commit",
-                                        "alter database seckill reset synchronous_commit",
-                                        "select pg_reload_conf()",
-                                        NULL};
+    static const char *const raise[] = {
+        "alter system reset synchronous_commit",
+        "alter system reset fsync",
+        "alter system reset full_page_writes",
+        "alter system reset synchronous_standby_names",
+        "alter role seckill_service reset synchronous_commit",
+        "alter database seckill reset synchronous_commit",
+        "select pg_reload_conf()",
+        NULL};
 
     end_standby();
     fixture_mend(*state, "postgres");

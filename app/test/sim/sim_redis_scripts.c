@@ -235,7 +235,7 @@ static int64_t draw_fences(const struct sim_script_call *call, int64_t count)
         fence += number_of((struct sim_bytes){key->value, key->value_len});
     else
         key = create(call->keys[0]);
-    if (fence == count || fence > server_us() + FENCE_AHEAD_US)
+    if (fence <= count || fence > server_us() + FENCE_AHEAD_US)
         fence = server_us() + count;
     snprintf(digits, sizeof(digits), "%" PRId64, fence);
     set_value(key, (struct sim_bytes){digits, strlen(digits)});

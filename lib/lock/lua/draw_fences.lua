@@ -9,7 +9,7 @@
 -- nothing has changed if that is refused. The fence of lock i is the returned number plus i, with
 -- gaps for busy locks. A missing counter starts at the clock in microseconds, which is more than any
 -- earlier counter can have reached, so fences keep growing after the server lost its data. A
--- counter that is no number or too great gives no fence: it starts at the clock too. A returned
+-- counter that is no number, below zero or too great gives no fence: it starts at the clock too. A returned
 -- number that is equal to the clock tells the client of such a start. A key of another type belongs
 -- to another program and is not changed.
 if clock > ARGV[2] + 0 then return {ARGV[#ARGV], clock} end
@@ -19,7 +19,7 @@ if why and why:find('WRONGTYPE', 1, true) then
   return redis.error_reply('WRONGTYPE the key holds no fence counter: ' .. KEYS[1])
 elseif why and not why:find('not an integer', 1, true) and not why:find('overflow', 1, true) then
   return fence
-elseif why or fence == count or fence > most then
+elseif why or fence <= count or fence > most then
   fence = clock + count
   if fence > most then return redis.error_reply('ERR the clock of the server is wrong') end
   redis.call('SET', KEYS[1], string.format('%.0f', fence))
