@@ -291,8 +291,9 @@ static void catalogue_on_tick(uv_timer_t *timer)
     int64_t now_us = clock_mono_us();
     size_t at = 0;
 
-    if (now_us - catalogue->read_sent_us >= CLOCK_SAMPLE_EVERY_US)
-        catalogue->is_clock_due = true;
+    catalogue->is_clock_due =
+        catalogue->offset_taken_us == 0 ||
+        now_us - catalogue->offset_taken_us >= CLOCK_SAMPLE_EVERY_US;
     while ((entry = idmap_next(&catalogue->entries, &at)) != NULL) {
         int64_t age_us = now_us - entry->read_us;
 

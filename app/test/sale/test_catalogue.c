@@ -109,7 +109,8 @@ static void answer_read(enum status status, const struct voucher *voucher)
 
     assert_non_null(callback);
     fake_store.callback = NULL;
-    callback(status, voucher, voucher != NULL, 0, fake_store.arg);
+    callback(status, voucher, voucher != NULL, status == STATUS_OK ? clock_real_us() : 0,
+             fake_store.arg);
     turn();
 }
 
@@ -411,6 +412,16 @@ static void test_catalogue_clock__is_unknown_before_a_read(void **state UNUSED)
     assert_int_equal(difference_us, 7);
 }
 
+/* However short the machine has been up; and again soon if there is no answer. */
+static void test_catalogue_clock__is_read_at_the_start(void **state UNUSED)
+{
+    for (size_t reads = 1; reads <= 3; reads++) {
+        pass_us(200000);
+        assert_int_equal(fake_store.reads, reads);
+        answer_read(STATUS_DOWN, NULL);
+    }
+}
+
 static void test_catalogue_clock__is_read_once_a_minute(void **state UNUSED)
 {
     int64_t difference_us, read_us = fixture.metrics.catalogue_read_us;
@@ -457,6 +468,7 @@ int main(void)
         TEST(test_catalogue_now__forgets_the_clock_of_another_server),
         TEST(test_catalogue_clock__differs_by_more_than_a_second),
         TEST(test_catalogue_clock__is_unknown_before_a_read),
+        TEST(test_catalogue_clock__is_read_at_the_start),
         TEST(test_catalogue_clock__is_read_once_a_minute),
     };
 
