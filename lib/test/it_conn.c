@@ -570,7 +570,7 @@ static void test_redis_conn_close__from_inside_an_answer(void **state)
     ASSERT_STATUS(second.status, STATUS_CANCELLED);
 }
 
-/** The ring of those that may share a socket has no place for freed memory. */
+/** Connections that may share a socket are in a ring. A closed one leaves it. */
 static void test_redis_conn_close__leaves_its_siblings(void **state)
 {
     struct fixture *fixture = *state;
