@@ -15,6 +15,8 @@
 -- If there is stock for all requests of a batch, no required ticket is missing, and none of its
 -- shoppers is in it twice or has ordered the voucher before, all are placed. All such batches need
 -- one insert and one update.
+drop function if exists place_many(bigint[], bigint[], bigint[], bigint[], bigint[], text[]); -- without p_tickets
+
 create or replace function place_many(p_vouchers bigint[], p_firsts bigint[], p_lasts bigint[],
     p_users bigint[], p_fences bigint[], p_keys text[], p_tickets boolean[] default null)
 returns table (verdicts smallint[], order_ids bigint[], details bigint[],

@@ -12,6 +12,8 @@
 --
 -- `decided_at` is the database's clock after the voucher's row was locked; it is also the
 -- orders' created_at. Only inserted rows take stock.
+drop function if exists place_orders(bigint, bigint[], bigint[], text[]); -- without p_tickets
+
 create or replace function place_orders(p_voucher bigint, p_users bigint[], p_fences bigint[],
     p_keys text[], p_tickets boolean[] default null,
     out verdicts smallint[], out order_ids bigint[], out details bigint[],

@@ -28,7 +28,7 @@ select 'step', path,
               'do $do$ begin'
               ' if (select count(*) from pg_proc where pronamespace = current_schema::regnamespace'
               '     and proname = %L) > 1 then'
-              '  raise exception ''there is another function of this name; drop it in a migration'';'
+              '  raise exception ''there is another function of this name; drop it in this file'';'
               ' end if; end $do$',
               content, path, checksum, name),
        (select max(depth) from depth where depth.name = changed.name)
