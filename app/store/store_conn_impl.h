@@ -57,6 +57,9 @@ void store_conn_arm(struct store_conn *conn, int64_t in_us);
 MUST_CHECK bool store_conn_start_polling(struct store_conn *conn);
 void store_conn_poll_for(struct store_conn *conn, int events);
 
+/** Send a statement that has no parameters, without a Sync. False: libpq failed. */
+MUST_CHECK bool store_conn_send_bare(struct store_conn *conn, enum statement statement);
+
 /** Close the connection, answer its queries, and try the next host. */
 void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *words);
 

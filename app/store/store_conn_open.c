@@ -129,9 +129,7 @@ static void start_preparing(struct store_conn *conn)
             PQsendPrepare(conn->pg, store_statements[i].name,
                           embedded_find(store_statements[i].path)->bytes, 0, NULL) == 1;
     if (!conn->options.is_reader)
-        is_sent = is_sent &&
-                  PQsendQueryPrepared(conn->pg, store_statements[STATEMENT_PROOF].name, 0,
-                                      NULL, NULL, NULL, 1) == 1;
+        is_sent = is_sent && store_conn_send_bare(conn, STATEMENT_PROOF);
     if (!is_sent || PQpipelineSync(conn->pg) != 1) {
         store_conn_fail_io(conn, "prepare", PQerrorMessage(conn->pg));
         return;

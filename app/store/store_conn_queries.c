@@ -178,7 +178,7 @@ static bool send_sync(struct store_conn *conn)
 #endif
 }
 
-static bool send_without_params(struct store_conn *conn, enum statement statement)
+bool store_conn_send_bare(struct store_conn *conn, enum statement statement)
 {
     return PQsendQueryPrepared(conn->pg, store_statements[statement].name, 0, NULL, NULL,
                                NULL, 1) == 1;
@@ -187,7 +187,7 @@ static bool send_without_params(struct store_conn *conn, enum statement statemen
 /* As a transaction of its own. */
 static bool send_alone(struct store_conn *conn, enum statement statement)
 {
-    return send_without_params(conn, statement) && send_sync(conn);
+    return store_conn_send_bare(conn, statement) && send_sync(conn);
 }
 
 /* -- answers -- */
@@ -547,7 +547,7 @@ static bool send_statement(struct store_conn *conn, enum statement statement,
     return PQsendQueryPrepared(conn->pg, store_statements[statement].name, params->count,
                                values, lengths, params_binary, 1) == 1 &&
            (store_statements[statement].follower != STORE_BARRIER ||
-            send_without_params(conn, barrier)) &&
+            store_conn_send_bare(conn, barrier)) &&
            send_sync(conn) && (!has_proof || send_alone(conn, STATEMENT_PROOF));
 }
 

@@ -215,6 +215,21 @@ void fixture_servers(struct fixture *fixture, const char *verb, const char *whic
     run_well(fixture, (const char *[]){SERVERS, verb, fixture->dir, which, NULL});
 }
 
+pid_t fixture_receive_wal(const struct fixture *fixture)
+{
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execlp("pg_receivewal", "pg_receivewal", "--synchronous", "-d",
+               fixture->superuser_url, "-D", fixture->dir, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
 void fixture_mend(struct fixture *fixture, const char *which)
 {
     /* fails if the server does not run */

@@ -76,6 +76,10 @@ void fixture_share_services(struct fixture *fixture);
 /** `load/servers.sh verb DIR which`. */
 void fixture_servers(struct fixture *fixture, const char *verb, const char *which);
 
+/** Receive the WAL as a standby does, with the name pg_receivewal, until the process is killed or
+ *  the test program ends. Returns its process. */
+pid_t fixture_receive_wal(const struct fixture *fixture);
+
 /** Make a server run and answer, whatever its state. */
 void fixture_mend(struct fixture *fixture, const char *which);
 

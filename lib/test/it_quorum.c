@@ -55,16 +55,21 @@ static void test_acquire__quorum_with_a_foreign_majority_is_busy(void **state)
     group_free(&groups);
 }
 
+/* Two of three locks are another's. */
+static void wait_for_majority(struct group_fixture *groups, struct fixture *fixture)
+{
+    group_create(groups, fixture, 3, RLOCK_GROUP_MAJORITY);
+    set_foreign(0);
+    set_foreign(2);
+    group_begin_acquire(groups, (struct rlock_group_options){
+                                    .lease_ms = LEASE_MS, .wait_ms = RLOCK_WAIT_FOREVER});
+}
+
 static void test_acquire__quorum_waits_for_a_majority(void **state)
 {
     struct group_fixture groups;
 
-    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    set_foreign(0);
-    set_foreign(2);
-    group_begin_acquire(&groups,
-                        (struct rlock_group_options){.lease_ms = LEASE_MS,
-                                                     .wait_ms = RLOCK_WAIT_FOREVER});
+    wait_for_majority(&groups, *state);
     fixture_run_for(groups.fixture, 50);
     assert_int_equal(groups.answers, 0);
     delete_key(0);
@@ -183,12 +188,7 @@ static void test_acquire__quorum_tries_again_after_growing_pauses(void **state)
     long long before = server_calls(&servers[0], "evalsha");
     int64_t begin_us = clock_mono_us();
 
-    group_create(&groups, *state, 3, RLOCK_GROUP_MAJORITY);
-    set_foreign(0);
-    set_foreign(2);
-    group_begin_acquire(&groups,
-                        (struct rlock_group_options){.lease_ms = LEASE_MS,
-                                                     .wait_ms = RLOCK_WAIT_FOREVER});
+    wait_for_majority(&groups, *state);
     for (int i = 0; i < STEPS; i++) {
         group_rest(&groups);
         fixture_pass_ms(groups.fixture, STEP_MS);

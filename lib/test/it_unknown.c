@@ -319,6 +319,19 @@ static void wait_heard(struct fixture *fixture, struct fake *fake, const char *w
     FIXTURE_AWAIT(fixture, has_heard, &hearing);
 }
 
+/* Its first call, which raises the fences, is answered. */
+static struct rlock_client *open_at(struct fixture *fixture, struct fake *fake)
+{
+    struct rlock_client *client =
+        fixture_open(fixture, (struct rlock_client_options){.redis_url = fake->url,
+                                                            .timeout_ms = TIMEOUT_MS});
+
+    fixture_wait_up(fixture, client);
+    wait_heard(fixture, fake, "lock:fence", 1);
+    fake_say(fake, "*2\r\n$1\r\n1\r\n:1\r\n");
+    return client;
+}
+
 static void test_acquire__reply_of_another_shape_is_unknown_and_released(void **state)
 {
     static const char *const replies[] = {"+2 OK\r\n",
@@ -332,13 +345,8 @@ static void test_acquire__reply_of_another_shape_is_unknown_and_released(void **
     for (int i = 0; i < 6; i++) {
         struct fake *fake = fake_start(&fixture->loop, NULL);
         struct call call = {0};
-        struct rlock_client *client =
-            fixture_open(fixture, (struct rlock_client_options){
-                                      .redis_url = fake->url, .timeout_ms = TIMEOUT_MS});
+        struct rlock_client *client = open_at(fixture, fake);
 
-        fixture_wait_up(fixture, client);
-        wait_heard(fixture, fake, "lock:fence", 1);
-        fake_say(fake, "*2\r\n$1\r\n1\r\n:1\r\n"); /* to call 1 */
         call_acquire(client, &call, "item:7", LEASE_MS);
         rlock_flush(client);
         wait_heard(fixture, fake, "item:7", 1);
@@ -370,13 +378,8 @@ static void test_rlock_force_release__reply_of_another_shape_is_unknown(void **s
     for (int i = 0; i < 3; i++) {
         struct fake *fake = fake_start(&fixture->loop, NULL);
         struct answer answer = {0};
-        struct rlock_client *client =
-            fixture_open(fixture, (struct rlock_client_options){
-                                      .redis_url = fake->url, .timeout_ms = TIMEOUT_MS});
+        struct rlock_client *client = open_at(fixture, fake);
 
-        fixture_wait_up(fixture, client);
-        wait_heard(fixture, fake, "lock:fence", 1);
-        fake_say(fake, "*2\r\n$1\r\n1\r\n:1\r\n"); /* to call 1 */
         rlock_force_release(client, "item:7", 6, count_answer, &answer);
         rlock_flush(client);
         wait_heard(fixture, fake, "item:7", 1);

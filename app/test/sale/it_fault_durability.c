@@ -11,9 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define REQUESTS     4000
 #define CONNECTIONS  64
@@ -29,18 +27,6 @@ static void administer_all(struct fixture *fixture, const char *const *statement
 {
     for (; *statements != NULL; statements++)
         (void)sql_administer(fixture, *statements);
-}
-
-static void start_standby(struct fixture *fixture)
-{
-    fflush(NULL);
-    standby = fork();
-    if (standby == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execlp("pg_receivewal", "pg_receivewal", "--synchronous", "-d",
-               fixture->superuser_url, "-D", fixture->dir, (char *)NULL);
-        _exit(127);
-    }
 }
 
 static void end_standby(void)
@@ -336,7 +322,7 @@ static void sell_replicated(void **state, const struct lowering *lowering,
         "select pg_reload_conf()", NULL};
 
     administer_all(*state, name_it);
-    start_standby(*state);
+    standby = fixture_receive_wal(*state);
     service_await(replicated, "/readyz", 200);
     sell_and_lower(state, replicated, lowering, vouchers);
     end_standby();

@@ -7,9 +7,7 @@
 #include "app/test/store/it_store.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static struct sandbox *sandbox;
 static struct fixture *fixture;
@@ -398,22 +396,6 @@ static void test_store_durability__notices_a_change(void **state UNUSED)
     shop_close(shop);
 }
 
-/* It receives the WAL as a standby does, until it is killed. */
-static pid_t start_standby(void)
-{
-    pid_t pid;
-
-    fflush(NULL);
-    pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        execlp("pg_receivewal", "pg_receivewal", "--synchronous", "-d",
-               fixture->superuser_url, "-D", fixture->dir, (char *)NULL);
-        _exit(127);
-    }
-    return pid;
-}
-
 static void test_store__waits_for_the_standby_that_is_required(void **state UNUSED)
 {
     struct shop *shop = shop_requiring(DURABILITY_REMOTE);
@@ -423,7 +405,7 @@ static void test_store__waits_for_the_standby_that_is_required(void **state UNUS
     ASSERT_CONTAINS(shop->down_why.text, "durability is local");
     name_standby(); /* none with this name is attached */
     set_standby("pg_receivewal");
-    standby = start_standby();
+    standby = fixture_receive_wal(fixture);
     shop_await(shop, &shop->is_up);
     assert_int_equal(store_durability(shop->store), DURABILITY_REMOTE);
     kill(standby, SIGKILL);
