@@ -6,7 +6,7 @@
  * whether the process still expects it. One process may hold the advisory lock of expiry, until
  * it ends.
  */
-#include "app/test/sim/sim_postgres.h"
+#include "app/test/sim/sim_postgres_impl.h"
 
 #include "app/test/sim/sim.h"
 #include "app/test/sim/sim_check.h"
@@ -15,63 +15,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define BACKENDS_MAX  2048
 #define PIDS          100 /* few, so that they are used again */
-#define OUTPUT_MAX    128
 #define WAL_WRITER_US 600000
 
-enum backend_state { STARTING, IDLE, RUNNING, WAITING, COMMITTING, DEAD };
-
-struct sim_backend {
-    struct sim_stream to_server;
-    struct sim_stream *to_client; /* NULL: a session of the simulator */
-    unsigned service;
-    int64_t pid, start_us;
-    enum backend_state state;
-    uint64_t step;
-    struct list segments;        /* sim_request, not begun */
-    struct sim_request *segment; /* under way */
-    struct list *statement;      /* under way, a link of segment->statements */
-    struct list row_wait;        /* in rows[].waiting */
-    unsigned rows;               /* locked, a bit for each */
-    int64_t timeout_us;          /* statement_timeout; 0: none */
-    int64_t lock_us;             /* lock_timeout; 0: none */
-    int64_t idle_us;             /* idle_session_timeout; 0: none */
-    int64_t deadline_us;         /* of the statement */
-    PGresult *result;            /* of the statement */
-    size_t output_count;         /* results that have not been sent */
-    PGresult *output[OUTPUT_MAX];
-    struct sim_txn *txn;
-    bool is_aborted;    /* the transaction */
-    bool is_flushing;   /* its commit makes all commits before it durable */
-    bool is_terminated; /* asked to end */
-    bool is_client_gone;
-    bool is_listening;
-};
-
-static struct {
-    struct sim_postgres_options options;
-    size_t backend_count;
-    struct sim_backend *backends[BACKENDS_MAX];
-    struct {
-        struct sim_backend *owner;
-        struct list waiting;
-    } rows[SIM_VOUCHERS_MAX];
-    int64_t hung_until_us, down_until_us, slow_until_us, failing_until_us;
-    int64_t lowered_us, lowered_until_us; /* durability */
-    int64_t slow_us;
-    unsigned fail_percent, lost_percent;
-    const char *sqlstate;
-    int64_t refused_user_id;
-    const struct sim_backend *expiry_leader; /* NULL: none */
-} postgres;
+struct sim_postgres sim_postgres;
 
 static void run_statement(struct sim_backend *backend);
 static void backend_on_step(void *subject, uint64_t step);
 
 /* -- processes -- */
 
-static void step_in(struct sim_backend *backend, enum backend_state state, int64_t in_us)
+void sim_backend_step_in(struct sim_backend *backend, enum backend_state state,
+                         int64_t in_us)
 {
     backend->state = state;
     sim_at(sim_now_us() + in_us, backend_on_step, backend, ++backend->step);
@@ -90,7 +45,7 @@ static void send_results(struct sim_backend *backend, enum sim_answer_kind kind,
     sim_stream_send(backend->to_client, &answer->head);
 }
 
-static void send_answer(struct sim_backend *backend, enum sim_answer_kind kind)
+void sim_backend_answer(struct sim_backend *backend, enum sim_answer_kind kind)
 {
     send_results(backend, kind, 0);
 }
@@ -110,8 +65,8 @@ static void put_result(struct sim_backend *backend, PGresult *result)
 
 static int64_t duration_us(int64_t least_us, int64_t most_us)
 {
-    if (sim_now_us() < postgres.slow_until_us && sim_chance(60))
-        return sim_between(most_us, most_us + postgres.slow_us);
+    if (sim_now_us() < sim_postgres.slow_until_us && sim_chance(60))
+        return sim_between(most_us, most_us + sim_postgres.slow_us);
     return sim_between(least_us, most_us);
 }
 
@@ -126,15 +81,15 @@ static void release_rows(struct sim_backend *backend)
     backend->rows = 0;
     list_remove(&backend->row_wait);
     for (int row = 0; row < SIM_VOUCHERS_MAX; row++) {
-        struct list *waiting = &postgres.rows[row].waiting;
+        struct list *waiting = &sim_postgres.rows[row].waiting;
         struct sim_backend *next;
 
         if (!(rows >> row & 1))
             continue;
-        postgres.rows[row].owner = NULL;
+        sim_postgres.rows[row].owner = NULL;
         next = LIST_SHIFT(struct sim_backend, waiting, row_wait);
         if (next != NULL) {
-            postgres.rows[row].owner = next;
+            sim_postgres.rows[row].owner = next;
             next->rows = 1U << row;
             lock_granted(next);
         }
@@ -145,8 +100,8 @@ static void release_rows(struct sim_backend *backend)
 static void lock_free_rows(struct sim_backend *backend, unsigned rows)
 {
     for (int row = 0; row < SIM_VOUCHERS_MAX; row++) {
-        if ((rows >> row & 1) && postgres.rows[row].owner == NULL) {
-            postgres.rows[row].owner = backend;
+        if ((rows >> row & 1) && sim_postgres.rows[row].owner == NULL) {
+            sim_postgres.rows[row].owner = backend;
             backend->rows |= 1U << row;
         }
     }
@@ -159,18 +114,18 @@ static bool lock_row(struct sim_backend *backend, int row)
         return true;
     if (backend->rows != 0)
         sim_fail("a transaction waits for a second voucher: it can deadlock");
-    if (postgres.rows[row].owner == NULL) {
-        postgres.rows[row].owner = backend;
+    if (sim_postgres.rows[row].owner == NULL) {
+        sim_postgres.rows[row].owner = backend;
         backend->rows = 1U << row;
         return true;
     }
-    list_append(&postgres.rows[row].waiting, &backend->row_wait);
+    list_append(&sim_postgres.rows[row].waiting, &backend->row_wait);
     return false;
 }
 
 /* -- the end of a process -- */
 
-static void die(struct sim_backend *backend)
+void sim_backend_die(struct sim_backend *backend)
 {
     if (backend->state == DEAD)
         return;
@@ -179,16 +134,16 @@ static void die(struct sim_backend *backend)
     backend->state = DEAD;
     backend->step++;
     release_rows(backend);
-    if (postgres.expiry_leader == backend)
-        postgres.expiry_leader = NULL;
+    if (sim_postgres.expiry_leader == backend)
+        sim_postgres.expiry_leader = NULL;
     sim_stream_close(&backend->to_server);
     if (!backend->is_client_gone)
-        send_answer(backend, ANSWER_END);
+        sim_backend_answer(backend, ANSWER_END);
 }
 
 static bool is_hung(void)
 {
-    return sim_now_us() < postgres.hung_until_us;
+    return sim_now_us() < sim_postgres.hung_until_us;
 }
 
 /* -- statements -- */
@@ -225,7 +180,8 @@ static bool concerns_refused(const struct sim_statement *statement)
 
     for (size_t i = 0;
          is_place(statement) && i < sim_param_count(&statement->params, users); i++) {
-        if (sim_param_element(&statement->params, users, i) == postgres.refused_user_id)
+        if (sim_param_element(&statement->params, users, i) ==
+            sim_postgres.refused_user_id)
             return true;
     }
     return false;
@@ -266,8 +222,8 @@ static PGresult *retire(const struct sim_params *params)
     int64_t found = 0;
 
     for (size_t i = 0; i < sim_param_count(params, 0); i++) {
-        for (size_t at = 0; at < postgres.backend_count; at++) {
-            struct sim_backend *other = postgres.backends[at];
+        for (size_t at = 0; at < sim_postgres.backend_count; at++) {
+            struct sim_backend *other = sim_postgres.backends[at];
 
             if (other->state == DEAD || other->pid != sim_param_element(params, 0, i) ||
                 other->start_us != sim_param_element(params, 1, i))
@@ -275,7 +231,7 @@ static PGresult *retire(const struct sim_params *params)
             found++;
             other->is_terminated = true;
             if (other->state != COMMITTING)
-                step_in(other, other->state, sim_between(0, 300));
+                sim_backend_step_in(other, other->state, sim_between(0, 300));
         }
     }
     sim_result_begin(1);
@@ -299,27 +255,28 @@ static PGresult *settings(struct sim_backend *backend,
     return sim_result_end();
 }
 
-static bool is_lowered(void)
+bool sim_postgres_is_lowered(void)
 {
-    return sim_now_us() < postgres.lowered_until_us;
+    return sim_now_us() < sim_postgres.lowered_until_us;
 }
 
 static PGresult *proof(void)
 {
     sim_result_begin(3);
-    sim_result_int(is_lowered() ? DURABILITY_NONE : DURABILITY_LOCAL, 4);
+    sim_result_int(sim_postgres_is_lowered() ? DURABILITY_NONE : DURABILITY_LOCAL, 4);
     sim_result_int(0, 4); /* not read-only */
-    sim_result_time(is_lowered() ? postgres.lowered_us : postgres.lowered_until_us);
+    sim_result_time(sim_postgres_is_lowered() ? sim_postgres.lowered_us
+                                              : sim_postgres.lowered_until_us);
     return sim_result_end();
 }
 
 /* pg_try_advisory_lock() */
 static PGresult *lead_expiry(const struct sim_backend *backend)
 {
-    if (postgres.expiry_leader == NULL)
-        postgres.expiry_leader = backend;
+    if (sim_postgres.expiry_leader == NULL)
+        sim_postgres.expiry_leader = backend;
     sim_result_begin(1);
-    sim_result_int(postgres.expiry_leader == backend, 8);
+    sim_result_int(sim_postgres.expiry_leader == backend, 8);
     return sim_result_end();
 }
 
@@ -366,11 +323,11 @@ static void begin_running(struct sim_backend *backend)
 {
     const struct sim_statement *statement = statement_of(backend);
     int64_t takes_us =
-        duration_us(postgres.options.run_least_us, postgres.options.run_most_us);
+        duration_us(sim_postgres.options.run_least_us, sim_postgres.options.run_most_us);
 
     if (is_place(statement))
         count_tries(statement);
-    if (statement->kind == SQL_EXPIRE_BATCHES && backend != postgres.expiry_leader)
+    if (statement->kind == SQL_EXPIRE_BATCHES && backend != sim_postgres.expiry_leader)
         sim_fail("service %u expires orders without the lock", backend->service);
     if (is_write(statement)) {
         backend->txn = sim_calloc(sizeof(*backend->txn));
@@ -386,7 +343,7 @@ static void begin_running(struct sim_backend *backend)
         takes_us = statement->number;
     if (sim_now_us() + takes_us > backend->deadline_us)
         takes_us = backend->deadline_us - sim_now_us();
-    step_in(backend, RUNNING, takes_us);
+    sim_backend_step_in(backend, RUNNING, takes_us);
 }
 
 static void lock_granted(struct sim_backend *backend)
@@ -398,10 +355,11 @@ static const char *injected_error(const struct sim_statement *statement)
 {
     if (!is_client_statement(statement) || !is_write(statement))
         return NULL;
-    if (postgres.refused_user_id != 0 && concerns_refused(statement))
+    if (sim_postgres.refused_user_id != 0 && concerns_refused(statement))
         return "22003";
-    if (sim_now_us() < postgres.failing_until_us && sim_chance(postgres.fail_percent))
-        return postgres.sqlstate;
+    if (sim_now_us() < sim_postgres.failing_until_us &&
+        sim_chance(sim_postgres.fail_percent))
+        return sim_postgres.sqlstate;
     return NULL;
 }
 
@@ -410,9 +368,9 @@ static void commit(struct sim_backend *backend)
     int64_t takes_us = 0;
 
     if (backend->is_flushing)
-        takes_us = duration_us(postgres.options.commit_least_us,
-                               postgres.options.commit_most_us);
-    step_in(backend, COMMITTING, takes_us);
+        takes_us = duration_us(sim_postgres.options.commit_least_us,
+                               sim_postgres.options.commit_most_us);
+    sim_backend_step_in(backend, COMMITTING, takes_us);
 }
 
 static void wait_for_row(struct sim_backend *backend)
@@ -421,7 +379,7 @@ static void wait_for_row(struct sim_backend *backend)
 
     if (backend->lock_us > 0 && backend->lock_us < limit_us)
         limit_us = backend->lock_us;
-    step_in(backend, WAITING, limit_us);
+    sim_backend_step_in(backend, WAITING, limit_us);
 }
 
 static void run_statement(struct sim_backend *backend)
@@ -430,7 +388,7 @@ static void run_statement(struct sim_backend *backend)
     const char *error;
 
     if (backend->is_terminated) {
-        die(backend);
+        sim_backend_die(backend);
         return;
     }
     if (backend->statement == &backend->segment->statements) {
@@ -462,12 +420,12 @@ static void run_statement(struct sim_backend *backend)
 
 static void notify(int64_t voucher_id)
 {
-    for (size_t i = 0; i < postgres.backend_count; i++) {
-        struct sim_backend *backend = postgres.backends[i];
+    for (size_t i = 0; i < sim_postgres.backend_count; i++) {
+        struct sim_backend *backend = sim_postgres.backends[i];
         struct sim_answer *answer;
 
         if (backend->state == DEAD || !backend->is_listening ||
-            sim_chance(postgres.lost_percent))
+            sim_chance(sim_postgres.lost_percent))
             continue;
         answer = sim_calloc(sizeof(*answer));
         answer->kind = ANSWER_NOTIFY;
@@ -479,7 +437,7 @@ static void notify(int64_t voucher_id)
 /* The server writes WAL from time to time, also when nobody waits for it. */
 static void wal_writer(void *subject UNUSED, uint64_t step UNUSED)
 {
-    if (!is_hung() && !is_lowered())
+    if (!is_hung() && !sim_postgres_is_lowered())
         sim_sql_flush();
 }
 
@@ -498,7 +456,7 @@ static void apply(struct sim_backend *backend)
             notify(txn->voucher.id);
         sim_sql_end(txn);
     }
-    if (backend->is_flushing && !is_lowered())
+    if (backend->is_flushing && !sim_postgres_is_lowered())
         sim_sql_flush();
     else if (txn != NULL)
         sim_at(sim_now_us() + sim_between(0, WAL_WRITER_US), wal_writer, NULL, 0);
@@ -519,7 +477,7 @@ static void end_segment(struct sim_backend *backend)
     backend->is_aborted = false;
     backend->state = IDLE;
     if (backend->is_terminated || (backend->is_client_gone && sim_chance(50)))
-        die(backend);
+        sim_backend_die(backend);
     else
         next_segment(backend);
 }
@@ -529,9 +487,9 @@ static void next_segment(struct sim_backend *backend)
     backend->segment = LIST_SHIFT(struct sim_request, &backend->segments, head.link);
     if (backend->segment == NULL) {
         if (backend->is_client_gone)
-            die(backend);
+            sim_backend_die(backend);
         else if (backend->idle_us > 0)
-            step_in(backend, IDLE, backend->idle_us);
+            sim_backend_step_in(backend, IDLE, backend->idle_us);
         return;
     }
     backend->statement = backend->segment->statements.next;
@@ -546,21 +504,23 @@ static void backend_on_step(void *subject, uint64_t step)
     if (step != backend->step || backend->state == DEAD)
         return;
     if (is_hung()) {
-        step_in(backend, backend->state, postgres.hung_until_us - sim_now_us());
+        sim_backend_step_in(backend, backend->state,
+                            sim_postgres.hung_until_us - sim_now_us());
         return;
     }
     if (backend->is_terminated && backend->state != COMMITTING) {
-        die(backend);
+        sim_backend_die(backend);
         return;
     }
     switch (backend->state) {
     case STARTING:
         backend->state = IDLE;
-        send_answer(backend, ANSWER_READY);
+        sim_backend_answer(backend, ANSWER_READY);
         break;
     case IDLE:
         if (list_is_empty(&backend->segments))
-            die(backend); /* its client is gone, or has been silent for too long */
+            sim_backend_die(
+                backend); /* its client is gone, or has been silent for too long */
         else
             next_segment(backend);
         break;
@@ -585,18 +545,19 @@ static void backend_on_step(void *subject, uint64_t step)
 
 static bool is_pid_used(int64_t pid)
 {
-    for (size_t i = 0; i < postgres.backend_count; i++) {
-        if (postgres.backends[i]->pid == pid && postgres.backends[i]->state != DEAD)
+    for (size_t i = 0; i < sim_postgres.backend_count; i++) {
+        if (sim_postgres.backends[i]->pid == pid &&
+            sim_postgres.backends[i]->state != DEAD)
             return true;
     }
     return false;
 }
 
-static struct sim_backend *backend_create(unsigned service)
+struct sim_backend *sim_backend_create(unsigned service)
 {
     struct sim_backend *backend = sim_calloc(sizeof(*backend));
 
-    if (postgres.backend_count == BACKENDS_MAX)
+    if (sim_postgres.backend_count == BACKENDS_MAX)
         sim_fail("too many processes of Postgres");
     backend->service = service;
     backend->pid = sim_between(1, PIDS);
@@ -605,7 +566,7 @@ static struct sim_backend *backend_create(unsigned service)
     backend->start_us = sim_sql_now_us();
     list_init(&backend->segments);
     list_init(&backend->row_wait);
-    postgres.backends[postgres.backend_count++] = backend;
+    sim_postgres.backends[sim_postgres.backend_count++] = backend;
     return backend;
 }
 
@@ -616,30 +577,31 @@ static void backend_on_message(void *owner, struct sim_message *message)
 
     switch (request->kind) {
     case REQUEST_BEGIN:
-        send_answer(backend, sim_now_us() < postgres.down_until_us ? ANSWER_REFUSED
-                                                                   : ANSWER_ACCEPTED);
+        sim_backend_answer(backend, sim_now_us() < sim_postgres.down_until_us
+                                        ? ANSWER_REFUSED
+                                        : ANSWER_ACCEPTED);
         break;
     case REQUEST_LOGIN:
-        if (sim_now_us() < postgres.down_until_us)
-            die(backend);
+        if (sim_now_us() < sim_postgres.down_until_us)
+            sim_backend_die(backend);
         else
-            step_in(backend, STARTING, 0);
+            sim_backend_step_in(backend, STARTING, 0);
         break;
     case REQUEST_SEGMENT:
         list_append(&backend->segments, &message->link);
         if (backend->state == IDLE)
-            step_in(backend, IDLE, 0);
+            sim_backend_step_in(backend, IDLE, 0);
         break;
     case REQUEST_END:
         backend->is_client_gone = true;
         if (backend->state == IDLE || backend->state == STARTING)
-            step_in(backend, IDLE, 0);
+            sim_backend_step_in(backend, IDLE, 0);
     }
 }
 
 struct sim_backend *sim_backend_open(struct sim_stream *to_client, unsigned service)
 {
-    struct sim_backend *backend = backend_create(service);
+    struct sim_backend *backend = sim_backend_create(service);
 
     backend->to_client = to_client;
     sim_stream_init(&backend->to_server, backend_on_message, backend);
@@ -651,164 +613,11 @@ struct sim_stream *sim_backend_stream(struct sim_backend *backend)
     return &backend->to_server;
 }
 
-/* -- faults -- */
-
 void sim_postgres_begin(const struct sim_postgres_options *options)
 {
-    memset(&postgres, 0, sizeof(postgres));
-    postgres.options = *options;
+    memset(&sim_postgres, 0, sizeof(sim_postgres));
+    sim_postgres.options = *options;
     for (int i = 0; i < SIM_VOUCHERS_MAX; i++)
-        list_init(&postgres.rows[i].waiting);
+        list_init(&sim_postgres.rows[i].waiting);
     sim_sql_begin();
-}
-
-void sim_postgres_slow(int64_t us, int64_t until_us)
-{
-    postgres.slow_us = us;
-    postgres.slow_until_us = until_us;
-}
-
-void sim_postgres_hang(int64_t until_us)
-{
-    postgres.hung_until_us = until_us;
-}
-
-void sim_postgres_crash(int64_t up_us)
-{
-    postgres.down_until_us = up_us;
-    postgres.hung_until_us = 0;
-    for (size_t i = 0; i < postgres.backend_count; i++)
-        die(postgres.backends[i]);
-    sim_sql_crash();
-}
-
-/* Of a service; NULL: there is none. */
-static struct sim_backend *random_backend(void)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < postgres.backend_count; i++)
-        count += postgres.backends[i]->state != DEAD &&
-                 postgres.backends[i]->to_client != NULL;
-    for (size_t i = 0, pick = sim_below(count); i < postgres.backend_count; i++) {
-        if (postgres.backends[i]->state != DEAD &&
-            postgres.backends[i]->to_client != NULL && pick-- == 0)
-            return postgres.backends[i];
-    }
-    return NULL;
-}
-
-void sim_postgres_terminate(void)
-{
-    struct sim_backend *backend = random_backend();
-
-    if (backend == NULL)
-        return;
-    backend->is_terminated = true;
-    if (backend->state != COMMITTING)
-        step_in(backend, backend->state, 0);
-}
-
-/* The client learns of it at once, the server process when it reads. */
-void sim_postgres_cut(void)
-{
-    struct sim_backend *backend = random_backend();
-    struct sim_request *end;
-
-    if (backend == NULL)
-        return;
-    SIM_TRACE("postgres: the connection of process %" PRId64 " is cut", backend->pid);
-    send_answer(backend, ANSWER_END);
-    end = sim_calloc(sizeof(*end));
-    end->kind = REQUEST_END;
-    sim_stream_send(&backend->to_server, &end->head);
-    if (sim_chance(50))
-        sim_stream_hold(&backend->to_server, sim_now_us() + sim_between(0, 200 * MS));
-}
-
-void sim_postgres_hold(int64_t until_us)
-{
-    struct sim_backend *backend = random_backend();
-
-    if (backend == NULL)
-        return;
-    SIM_TRACE("postgres: the connection of process %" PRId64 " is held", backend->pid);
-    sim_stream_hold(sim_chance(50) ? &backend->to_server : backend->to_client, until_us);
-}
-
-void sim_postgres_part(unsigned service, int64_t until_us)
-{
-    bool is_to_server = sim_chance(50);
-
-    for (size_t i = 0; i < postgres.backend_count; i++) {
-        struct sim_backend *backend = postgres.backends[i];
-
-        if (backend->service == service && backend->to_client != NULL)
-            sim_stream_hold(is_to_server ? &backend->to_server : backend->to_client,
-                            until_us);
-    }
-}
-
-void sim_postgres_run(enum sim_statement_kind kind, size_t voucher, int64_t number)
-{
-    struct sim_backend *backend = backend_create(0);
-    struct sim_request *segment = sim_calloc(sizeof(*segment));
-    struct sim_segment_statement *statement = sim_calloc(sizeof(*statement));
-
-    statement->statement.kind = kind;
-    statement->statement.voucher = voucher;
-    statement->statement.number = number;
-    list_init(&segment->statements);
-    list_append(&segment->statements, &statement->link);
-    backend->state = IDLE;
-    backend->is_client_gone = true;
-    list_append(&backend->segments, &segment->head.link);
-    step_in(backend, IDLE, 0);
-}
-
-void sim_postgres_fail(const char *sqlstate, unsigned percent, int64_t until_us)
-{
-    postgres.sqlstate = sqlstate;
-    postgres.fail_percent = percent;
-    postgres.failing_until_us = until_us;
-}
-
-void sim_postgres_lower(int64_t until_us)
-{
-    postgres.lowered_us = sim_now_us();
-    postgres.lowered_until_us = until_us;
-}
-
-void sim_postgres_refuse_shopper(int64_t user_id)
-{
-    postgres.refused_user_id = user_id;
-}
-
-void sim_postgres_lose_notifications(unsigned percent)
-{
-    postgres.lost_percent = percent;
-}
-
-void sim_postgres_end_service(unsigned service)
-{
-    for (size_t i = 0; i < postgres.backend_count; i++) {
-        struct sim_backend *backend = postgres.backends[i];
-        struct sim_request *end = sim_calloc(sizeof(*end));
-
-        end->kind = REQUEST_END;
-        if (backend->service == service && backend->to_client != NULL)
-            sim_stream_send(&backend->to_server, &end->head);
-    }
-}
-
-void sim_postgres_heal(void)
-{
-    postgres.slow_until_us = postgres.failing_until_us = 0;
-    postgres.refused_user_id = 0;
-    if (postgres.down_until_us > sim_now_us())
-        postgres.down_until_us = sim_now_us();
-    if (is_lowered())
-        postgres.lowered_until_us = sim_now_us();
-    if (postgres.hung_until_us > sim_now_us())
-        postgres.hung_until_us = sim_now_us(); /* the steps come later */
 }
