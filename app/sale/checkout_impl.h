@@ -4,6 +4,7 @@
 
 #include "app/core/queues.h"
 #include "app/sale/checkout.h"
+#include "app/sale/dispatch.h"
 #include "base/closing.h"
 
 #define KEY_BYTES 80
@@ -37,7 +38,7 @@ struct batch {
     struct checkout *checkout;
     struct queue *queue;
     struct store_batch orders; /* of the items, see batch_item(); room for batch_max */
-    size_t bundled;   /* orders of the transaction that it shares; 0: of its own */
+    size_t bundled;   /* orders of its bundle; 0: it is alone in its transaction */
     bool is_released; /* its voucher's row is free, its commit is not durable yet */
     int64_t sent_us;
     int64_t sent_at_us; /* the same, not too late, by the database's clock */
@@ -47,12 +48,8 @@ struct checkout {
     struct checkout_options options;
     struct closing closing;
     uv_timer_t timer;
-    uv_timer_t gather_timer; /* wakes the loop for checkout_turn() */
-    struct {
-        int64_t voucher_id; /* of the last large batch; 0: a bundle */
-        int64_t until_us;
-        size_t count; /* queued orders that end the delay */
-    } gather;
+    uv_timer_t turn_timer; /* wakes the loop for checkout_turn() */
+    struct dispatch_refill refill;
     struct queues queues;
     struct list unlocking; /* items, by state_since_us */
     struct list deadlines; /* items, by arrived_us */
@@ -74,6 +71,12 @@ void item_lock(struct item *item);
 
 /** Append the item to the queue of its voucher. */
 void item_enqueue(struct item *item);
+
+/** Return the item to the head of its queue, or answer it if it may not be placed any more. */
+void item_requeue(struct item *item, struct queue *queue);
+
+/** Whether its lock and its time suffice for another transaction of this queue. */
+bool item_may_be_sent(const struct item *item, const struct queue *queue, int64_t now_us);
 
 /** Note the end of a stage, and log it as a span if the order is traced. Returns now. */
 int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t began_us);
@@ -100,5 +103,21 @@ void checkout_answer_overdue_unlocks(struct checkout *checkout, int64_t now_us);
 int64_t checkout_timeout_us(const struct checkout *checkout);
 int64_t item_deadline_us(const struct item *item);
 void item_log_unknown(const struct item *item);
+
+/* -- batches; see checkout_batches.c -- */
+
+/** Take orders from the queue. NULL: nothing is left to be sent, or memory is out and the orders
+ *  stay in the queue. */
+struct batch *batch_form(struct checkout *checkout, struct queue *queue);
+
+/** Send batches of different vouchers in one transaction, and empty the list. */
+void checkout_send(struct checkout *checkout, struct list *batches);
+
+/** Whether a batch that is sent now releases its row before it is durable. One that nobody waits
+ *  for gains nothing from that. */
+bool checkout_releases_early(const struct checkout *checkout);
+
+/** Find out whether the batches of lost connections were committed. */
+void checkout_look_up_unknown(struct checkout *checkout);
 
 #endif

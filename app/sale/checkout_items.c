@@ -1,8 +1,4 @@
-/*
- * checkout_items.c - the requests of the checkout: their locks, answers and memory.
- *
- * checkout_batches.c forms batches of the items that hold their lock.
- */
+/* checkout_items.c - a request of the checkout: its memory, answer, queue and lock. */
 #include "app/core/log.h"
 #include "app/core/probes.h"
 #include "app/sale/checkout_impl.h"
@@ -14,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TRIES_MAX      5     /* transactions of an order that may fail at once */
 #define UNLOCK_WAIT_US 20000 /* an answer waits this long for the release of its lock */
 
 /* -- memory: free lists, so that a sale allocates nothing once it runs -- */
@@ -183,6 +180,44 @@ void item_time_out(struct item *item)
         item_log_unknown(item);
         item_answer(item, OUTCOME_UNKNOWN);
     }
+}
+
+/* -- queue -- */
+
+void item_enqueue(struct item *item)
+{
+    struct checkout *checkout = item->checkout;
+    struct queue *queue = queues_get(&checkout->queues, item->voucher_id);
+
+    if (queue == NULL) {
+        item_finish(item, OUTCOME_OVERLOADED);
+        return;
+    }
+    item_advance(item, ITEM_QUEUED, STAGE_LOCK);
+    checkout->queued++;
+    list_append(&queue->items, &item->link);
+    queues_update(&checkout->queues, queue);
+}
+
+bool item_may_be_sent(const struct item *item, const struct queue *queue, int64_t now_us)
+{
+    return (item->placement.fence == 0 || rlock_safe_for_us(&item->lock, now_us) > 0) &&
+           item_deadline_us(item) - now_us >
+               queue_needs_us(queue, checkout_timeout_us(item->checkout));
+}
+
+void item_requeue(struct item *item, struct queue *queue)
+{
+    if (!queue->is_slow)
+        item->tries++;
+    if (item->is_answered || item->tries >= TRIES_MAX ||
+        !item_may_be_sent(item, queue, clock_mono_us())) {
+        item_finish(item, OUTCOME_UNAVAILABLE);
+        return;
+    }
+    item_advance(item, ITEM_QUEUED, STAGE_COMMIT);
+    item->checkout->queued++;
+    list_insert_after(&queue->items, &item->link);
 }
 
 /* -- lock -- */

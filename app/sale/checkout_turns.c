@@ -1,0 +1,317 @@
+/*
+ * checkout_turns.c - the checkout of one loop: accepts orders and sends them in batches.
+ *
+ * checkout_submit() accepts an order request, or refuses it at once when too many are in
+ * flight, so waiting is bounded. An accepted request passes through these states:
+ *
+ *   LOCKING    it has requested its lock; the requests of one turn of the loop leave in
+ *              one write
+ *   QUEUED     it holds its lock and waits in the queue of its voucher, in order of
+ *              arrival
+ *   SENT       it is in a transaction, or in the look-up after a lost connection
+ *   UNLOCKING  its lock is being released; the answer follows
+ *
+ * Guarantee: every accepted request is answered exactly once, at the latest at its
+ * deadline: "unavailable" in LOCKING and QUEUED, where nothing was placed, and
+ * "unknown" in SENT. After its deadline a request still passes through the remaining
+ * states, so its lock and its memory are always released.
+ *
+ * At the end of each turn of the loop, checkout_turn() forms batches of the queued orders.
+ * dispatch.c decides when a batch is sent, checkout_batches.c what happens to it then, and
+ * checkout_items.c is the life of a single request.
+ */
+#include "app/sale/checkout_impl.h"
+#include "app/sale/dispatch.h"
+#include "base/clock.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_MS          20 /* between checks of deadlines and unknown batches */
+#define PRINT_QUEUES_MAX 20
+#define FORM_AGAIN_US    1000 /* when memory was out */
+
+/* -- requests -- */
+
+/* A request that waited elsewhere first may be older than the last one. */
+static void insert_deadline(struct item *item)
+{
+    struct list *deadlines = &item->checkout->deadlines;
+    struct list *last = deadlines->prev;
+
+    while (last != deadlines &&
+           list_item(last, struct item, deadline)->arrived_us > item->arrived_us)
+        last = last->prev;
+    list_insert_after(last, &item->deadline);
+}
+
+bool checkout_submit(struct checkout *checkout, const struct checkout_request *request,
+                     checkout_cb callback, void *arg)
+{
+    struct item *item = NULL;
+
+    assert(request->key.len <= REQUEST_KEY_MAX);
+    if (checkout->in_flight < checkout->options.queue_max)
+        item = item_create(checkout);
+    if (item == NULL)
+        return false;
+    item->callback = callback;
+    item->arg = arg;
+    item->voucher_id = request->voucher_id;
+    item->arrived_us = request->arrived_us;
+    item->state_since_us = clock_mono_us();
+    item->placement = (struct placement){.user_id = request->user_id,
+                                         .has_ticket = request->has_ticket};
+    if (request->key.bytes != NULL) {
+        memcpy(item->key, request->key.bytes, request->key.len);
+        item->placement.key = (struct text){item->key, request->key.len};
+    }
+    item->trace[0] = '\0';
+    item->span_id = 0;
+    if (request->trace != NULL)
+        snprintf(item->trace, sizeof(item->trace), "%s ", request->trace);
+    insert_deadline(item);
+    item_lock(item);
+    return true;
+}
+
+/* -- turns -- */
+
+/* Batches of different vouchers that will share a transaction. */
+struct bundle {
+    struct list batches;
+    size_t vouchers;
+    size_t orders;
+};
+
+static void bundle_send(struct checkout *checkout, struct bundle *bundle)
+{
+    if (bundle->vouchers == 0)
+        return;
+    checkout_send(checkout, &bundle->batches);
+    bundle->vouchers = bundle->orders = 0;
+}
+
+static void bundle_add(struct bundle *bundle, struct batch *batch)
+{
+    list_append(&bundle->batches, &batch->orders.link);
+    bundle->vouchers++;
+    bundle->orders += batch->orders.count;
+}
+
+static bool bundle_is_full(const struct checkout *checkout, const struct bundle *bundle)
+{
+    return bundle->vouchers >= checkout->options.vouchers_max ||
+           bundle->orders >= checkout->options.batch_max;
+}
+
+static void send_alone(struct checkout *checkout, struct batch *batch)
+{
+    struct list batches;
+
+    list_init(&batches);
+    list_append(&batches, &batch->orders.link);
+    checkout_send(checkout, &batches);
+}
+
+/* The queue to be served next, if there is a lane for it; NULL: none. */
+static struct queue *next_queue(struct checkout *checkout)
+{
+    struct queue *queue = NULL;
+
+    if (store_batch_room(checkout->options.store, true) > 0)
+        queue = queues_next(&checkout->queues, true);
+    if (queue == NULL && store_batch_room(checkout->options.store, false) > 0)
+        queue = queues_next(&checkout->queues, false);
+    return queue;
+}
+
+/* Does the loop have input to read? Does not wait. */
+static bool has_input(const struct checkout *checkout)
+{
+    struct pollfd loop = {.fd = uv_backend_fd(checkout->options.loop), .events = POLLIN};
+
+    return poll(&loop, 1, 0) > 0;
+}
+
+static struct dispatch observe(const struct checkout *checkout)
+{
+    return (struct dispatch){
+        .now_us = clock_mono_us(),
+        .has_input = !list_is_empty(&checkout->queues.ring) && has_input(checkout),
+        .is_early = checkout_releases_early(checkout),
+        .waiting = checkout->queued,
+        .bundled = checkout->bundled,
+        .transaction_max = checkout->options.batch_max,
+        .refill = checkout->refill,
+    };
+}
+
+static struct dispatch_queue observe_queue(const struct queue *queue)
+{
+    struct dispatch_queue seen = {.voucher_id = queue->voucher_id,
+                                  .is_slow = queue->is_slow,
+                                  .has_half = !list_is_empty(&queue->split_batches),
+                                  .has_undurable = queue->unflushed > 0};
+
+    LIST_EACH(struct item, item, &queue->items, link) {
+        if (seen.orders++ == 0)
+            seen.since_us = item->state_since_us;
+        if (seen.orders > DISPATCH_BUNDLED_MAX)
+            break;
+    }
+    return seen;
+}
+
+/* NULL: the queue waits, for the delay that was chosen. */
+static struct batch *next_batch(struct checkout *checkout, struct queue *queue,
+                                const struct dispatch *dispatch,
+                                struct dispatch_choice *ret_choice)
+{
+    struct dispatch_queue seen = observe_queue(queue);
+    struct batch *batch = NULL;
+
+    *ret_choice = dispatch_choose(dispatch, &seen);
+    if (ret_choice->delay_us == 0) {
+        batch = batch_form(checkout, queue);
+        ret_choice->delay_us = FORM_AGAIN_US;
+    }
+    return batch;
+}
+
+static void checkout_on_tick(uv_timer_t *timer);
+
+/* Be called again in time for the queues that wait. */
+static void wake_in(struct checkout *checkout, int64_t delay_us)
+{
+    if (delay_us != DISPATCH_LATER)
+        uv_timer_start(&checkout->turn_timer, checkout_on_tick,
+                       (uint64_t)(delay_us + 999) / 1000, 0);
+}
+
+void checkout_turn(struct checkout *checkout)
+{
+    struct dispatch dispatch = observe(checkout);
+    int64_t delay_us = DISPATCH_LATER;
+    struct bundle bundle = {0};
+    struct list delayed;
+    struct queue *queue;
+
+    list_init(&bundle.batches);
+    list_init(&delayed);
+    while ((queue = next_queue(checkout)) != NULL) {
+        struct dispatch_choice choice;
+        struct batch *batch;
+
+        dispatch.lanes = store_batch_room(checkout->options.store, false);
+        dispatch.has_bundle = bundle.vouchers > 0;
+        batch = next_batch(checkout, queue, &dispatch, &choice);
+        if (batch == NULL) {
+            list_append(&delayed, &queue->ring);
+            delay_us = choice.delay_us < delay_us ? choice.delay_us : delay_us;
+        } else if (choice.is_bundled) {
+            bundle_add(&bundle, batch);
+        } else {
+            send_alone(checkout, batch);
+        }
+        if (bundle_is_full(checkout, &bundle)) {
+            bundle_send(checkout, &bundle);
+            dispatch = observe(checkout);
+        }
+    }
+    bundle_send(checkout, &bundle);
+    LIST_DRAIN(struct queue, waiting, &delayed, ring)
+        queues_update(&checkout->queues, waiting);
+    wake_in(checkout, delay_us);
+    metrics_set(&checkout->options.metrics->queue_depth, checkout->queued);
+    metrics_set(&checkout->options.metrics->in_flight, checkout->in_flight);
+}
+
+/* -- deadlines -- */
+
+static void checkout_on_tick(uv_timer_t *timer)
+{
+    struct checkout *checkout = timer->data;
+    int64_t now_us = clock_mono_us();
+    struct item *first;
+
+    while ((first = LIST_FIRST(struct item, &checkout->deadlines, deadline)) != NULL &&
+           now_us >= item_deadline_us(first))
+        item_time_out(first);
+    checkout_answer_overdue_unlocks(checkout, now_us);
+    checkout_look_up_unknown(checkout);
+}
+
+/* -- interface -- */
+
+size_t checkout_in_flight(const struct checkout *checkout)
+{
+    return checkout->in_flight;
+}
+
+void checkout_print_queues(const struct checkout *checkout, FILE *out)
+{
+    const struct queue *queue;
+    size_t printed = 0, at = 0;
+
+    while (printed < PRINT_QUEUES_MAX &&
+           (queue = idmap_next(&checkout->queues.map, &at)) != NULL) {
+        const struct item *first = LIST_FIRST(struct item, &queue->items, link);
+
+        if (first == NULL)
+            continue;
+        fprintf(out,
+                "%s{\"voucher_id\":\"%" PRId64 "\",\"depth\":%zu,\"oldest_us\":%" PRId64
+                ",\"is_busy\":%d,\"is_slow\":%d}",
+                printed++ > 0 ? "," : "", queue->voucher_id, list_count(&queue->items),
+                clock_mono_us() - first->arrived_us, queue->is_busy, queue->is_slow);
+    }
+}
+
+struct checkout *checkout_create(const struct checkout_options *options)
+{
+    struct checkout *checkout = calloc(1, sizeof(*checkout));
+
+    if (checkout == NULL)
+        return NULL;
+    checkout->options = *options;
+    queues_init(&checkout->queues);
+    list_init(&checkout->unlocking);
+    list_init(&checkout->deadlines);
+    list_init(&checkout->unknown);
+    list_init(&checkout->free_items);
+    list_init(&checkout->free_batches);
+    uv_timer_init(options->loop, &checkout->turn_timer);
+    checkout->turn_timer.data = checkout;
+    uv_timer_init(options->loop, &checkout->timer);
+    checkout->timer.data = checkout;
+    uv_timer_start(&checkout->timer, checkout_on_tick, TICK_MS, TICK_MS);
+    return checkout;
+}
+
+static void checkout_on_closed(void *arg)
+{
+    struct checkout *checkout = arg;
+
+    LIST_DRAIN(struct item, item, &checkout->free_items, link)
+        free(item);
+    LIST_DRAIN(struct batch, batch, &checkout->free_batches, link)
+        free(batch);
+    queues_clear(&checkout->queues);
+    free(checkout);
+}
+
+void checkout_close(struct checkout *checkout)
+{
+    if (checkout == NULL)
+        return;
+    assert(checkout->in_flight == 0);
+    closing_start(&checkout->closing, checkout_on_closed, checkout);
+    closing_handle(&checkout->closing, (uv_handle_t *)&checkout->turn_timer);
+    closing_handle(&checkout->closing, (uv_handle_t *)&checkout->timer);
+    closing_done(&checkout->closing);
+}

@@ -1,0 +1,78 @@
+/*
+ * dispatch.h - when a waiting batch is sent.
+ *
+ * A transaction costs Postgres about as much as thirty orders in it. So on a busy machine a batch is
+ * delayed until more orders have come, or until it can share a transaction with batches of other
+ * vouchers (a bundle). The order of a single shopper is not delayed. The rules:
+ *
+ *   a batch is delayed while             at most   because
+ *   the loop has input to read           2 ms      the input may be more orders
+ *   an earlier batch of its voucher      2 ms      its shoppers are answered after the commit, and may
+ *   has released the row, but is not               order again; a batch costs as much beside it
+ *   durable
+ *   fewer orders wait than a large       2 ms      the shoppers who have just been answered order
+ *   transaction has just ended with                again
+ *   it fits into a bundle, and another   10 ms     two small transactions cost more than one
+ *   bundle is under way
+ *
+ * The first two and the last count from when the oldest order of the batch began to wait, the
+ * third from the end of the transaction. Half of a batch that Postgres has refused is not delayed.
+ *
+ * These functions have no side effects.
+ */
+#ifndef DISPATCH_H
+#define DISPATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DISPATCH_BUNDLED_MAX 63 /* orders of a voucher in a bundle; more gain little */
+#define DISPATCH_LARGE_MIN   16 /* orders of a large transaction */
+#define DISPATCH_LATER       INT64_MAX
+
+/** As many orders are expected again after a large transaction. All zero: none. */
+struct dispatch_refill {
+    int64_t voucher_id; /* of the transaction; 0: it was a bundle */
+    int64_t until_us;
+    size_t waiting; /* orders that end the delay */
+};
+
+/** What is under way, and what waits. All times are those of clock_mono_us(). */
+struct dispatch {
+    int64_t now_us;
+    unsigned lanes;         /* idle connections */
+    bool has_bundle;        /* a bundle that needs one of the lanes is being formed */
+    bool has_input;         /* the loop has input to read */
+    bool is_early;          /* batches release their rows before they are durable */
+    size_t waiting;         /* orders in all queues */
+    size_t bundled;         /* orders under way in bundles */
+    size_t transaction_max; /* orders */
+    struct dispatch_refill refill;
+};
+
+/** The queue of a voucher that has no transaction under way. */
+struct dispatch_queue {
+    int64_t voucher_id;
+    int64_t since_us;   /* the oldest order began to wait */
+    size_t orders;      /* counted up to DISPATCH_BUNDLED_MAX + 1 */
+    bool is_slow;       /* its transactions wait for the row */
+    bool has_half;      /* of a batch that Postgres has refused */
+    bool has_undurable; /* a batch that has released the row and is not durable yet */
+};
+
+struct dispatch_choice {
+    bool is_bundled; /* it may share a transaction */
+    int64_t
+        delay_us; /* 0: send the batch. DISPATCH_LATER: ask again when a transaction has ended */
+};
+
+/** Decide about the next batch of a queue. */
+struct dispatch_choice dispatch_choose(const struct dispatch *dispatch,
+                                       const struct dispatch_queue *queue);
+
+/** What to expect after a large transaction that has ended well. @voucher_id  0: it was a bundle */
+struct dispatch_refill dispatch_refill(int64_t voucher_id, size_t orders, size_t waiting,
+                                       int64_t now_us);
+
+#endif

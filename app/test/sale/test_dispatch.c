@@ -1,0 +1,130 @@
+/* test_dispatch.c - when a batch is sent: a table of situations. */
+#include "app/sale/dispatch.h"
+#include "base/attributes.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define NOW INT64_C(1000000)
+#define MS  INT64_C(1000)
+
+/* A situation, the queue of voucher 7, and what is decided about its next batch. A transaction has
+   up to 100 orders. */
+/* clang-format off */
+static const struct {
+    const char *situation;
+    struct dispatch dispatch;
+    struct dispatch_queue queue;
+    int64_t delay_us;
+    bool is_bundled;
+} rows[] = {
+    {"the order of a single shopper",
+     {.waiting = 1, .lanes = 1}, {.orders = 1, .since_us = NOW}, 0, true},
+    {"as many orders as fit into a bundle",
+     {.waiting = 63, .lanes = 1}, {.orders = 63, .since_us = NOW}, 0, true},
+    {"one more",
+     {.waiting = 64, .lanes = 1}, {.orders = 64, .since_us = NOW}, 0, false},
+    {"a slow voucher",
+     {.waiting = 1, .lanes = 1}, {.orders = 1, .since_us = NOW, .is_slow = true}, 0, false},
+
+    {"input to read",
+     {.waiting = 1, .lanes = 1, .has_input = true}, {.orders = 1, .since_us = NOW}, 2 * MS, true},
+    {"input to read, and the oldest order waits for 1.5 ms",
+     {.waiting = 90, .lanes = 1, .has_input = true}, {.orders = 64, .since_us = NOW - 1500}, 500, false},
+    {"input to read, and the oldest order waits for 2 ms",
+     {.waiting = 1, .lanes = 1, .has_input = true}, {.orders = 1, .since_us = NOW - 2 * MS}, 0, true},
+    {"input to read, and half of a refused batch",
+     {.waiting = 1, .lanes = 1, .has_input = true}, {.orders = 1, .since_us = NOW, .has_half = true}, 0, false},
+
+    {"the batch before is not durable yet",
+     {.waiting = 1, .lanes = 1}, {.orders = 1, .since_us = NOW - MS, .has_undurable = true}, MS, true},
+    {"the batch before is not durable after 2 ms",
+     {.waiting = 1, .lanes = 1}, {.orders = 1, .since_us = NOW - 2 * MS, .has_undurable = true}, 0, true},
+
+    {"after a large transaction of this voucher, one order less than it had",
+     {.waiting = 15, .lanes = 1, .refill = {7, NOW + 300, 16}}, {.orders = 15, .since_us = NOW - 9 * MS}, 300, true},
+    {"the same, of a slow voucher",
+     {.waiting = 15, .lanes = 1, .refill = {7, NOW + 300, 16}},
+     {.orders = 15, .since_us = NOW - 9 * MS, .is_slow = true}, 300, false},
+    {"the same, and half of a refused batch",
+     {.waiting = 15, .lanes = 1, .refill = {7, NOW + 300, 16}},
+     {.orders = 15, .since_us = NOW - 9 * MS, .has_half = true}, 0, false},
+    {"after a large transaction of this voucher, as many orders again",
+     {.waiting = 16, .lanes = 1, .refill = {7, NOW + 300, 16}}, {.orders = 16, .since_us = NOW}, 0, true},
+    {"after a large transaction of this voucher, its time is over",
+     {.waiting = 15, .lanes = 1, .refill = {7, NOW, 16}}, {.orders = 15, .since_us = NOW}, 0, true},
+    {"after a large transaction of another voucher",
+     {.waiting = 15, .lanes = 1, .refill = {8, NOW + 300, 16}}, {.orders = 15, .since_us = NOW}, 0, true},
+    {"after a large bundle",
+     {.waiting = 15, .lanes = 1, .refill = {0, NOW + 300, 16}}, {.orders = 15, .since_us = NOW}, 300, true},
+    {"after a large bundle, more than would fit into the next one",
+     {.waiting = 64, .lanes = 1, .refill = {0, NOW + 300, 99}}, {.orders = 64, .since_us = NOW}, 0, false},
+
+    {"a bundle is under way, and a transaction is not full",
+     {.waiting = 99, .lanes = 1, .bundled = 5}, {.orders = 9, .since_us = NOW - 4 * MS}, 6 * MS, true},
+    {"a bundle is under way, and a transaction is full",
+     {.waiting = 100, .lanes = 1, .bundled = 5}, {.orders = 9, .since_us = NOW}, 0, true},
+    {"a bundle is under way for 10 ms",
+     {.waiting = 1, .lanes = 1, .bundled = 5}, {.orders = 1, .since_us = NOW - 10 * MS}, 0, true},
+    {"a bundle is under way, and this batch does not fit into the next one",
+     {.waiting = 64, .lanes = 1, .bundled = 5}, {.orders = 64, .since_us = NOW}, 0, false},
+    {"a bundle that releases its rows early is under way, and fewer orders wait than it has",
+     {.waiting = 4, .lanes = 1, .bundled = 5, .is_early = true}, {.orders = 4, .since_us = NOW}, 10 * MS, true},
+    {"a bundle that releases its rows early is under way, and as many orders wait",
+     {.waiting = 5, .lanes = 1, .bundled = 5, .is_early = true}, {.orders = 5, .since_us = NOW}, 0, true},
+
+    {"the longest of several delays counts",
+     {.waiting = 1, .lanes = 1, .has_input = true, .bundled = 5, .refill = {7, NOW + 2500, 16}},
+     {.orders = 1, .since_us = NOW - 9 * MS}, 2500, true},
+
+    {"the last lane is left to the bundle that is being formed",
+     {.waiting = 70, .lanes = 1, .has_bundle = true}, {.orders = 64, .since_us = NOW}, DISPATCH_LATER, false},
+    {"another lane is idle beside that of the bundle",
+     {.waiting = 70, .lanes = 2, .has_bundle = true}, {.orders = 64, .since_us = NOW}, 0, false},
+    {"the last lane, for a batch of the bundle that is being formed",
+     {.waiting = 70, .lanes = 1, .has_bundle = true}, {.orders = 6, .since_us = NOW}, 0, true},
+};
+/* clang-format on */
+
+static void test_dispatch_choose__in_each_situation(void **state UNUSED)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dispatch dispatch = rows[i].dispatch;
+        struct dispatch_queue queue = rows[i].queue;
+        struct dispatch_choice choice;
+
+        dispatch.now_us = NOW;
+        dispatch.transaction_max = 100;
+        queue.voucher_id = 7;
+        choice = dispatch_choose(&dispatch, &queue);
+        if (choice.delay_us != rows[i].delay_us ||
+            choice.is_bundled != rows[i].is_bundled)
+            fail_msg("%s: expected a delay of %" PRId64 " us %s, got %" PRId64 " us %s",
+                     rows[i].situation, rows[i].delay_us,
+                     rows[i].is_bundled ? "in a bundle" : "alone", choice.delay_us,
+                     choice.is_bundled ? "in a bundle" : "alone");
+    }
+}
+
+static void test_dispatch_refill__expects_as_many_orders_again(void **state UNUSED)
+{
+    struct dispatch_refill refill = dispatch_refill(7, 20, 3, NOW);
+
+    assert_int_equal(refill.voucher_id, 7);
+    assert_int_equal(refill.waiting, 23);
+    assert_int_equal(refill.until_us, NOW + 2 * MS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dispatch_choose__in_each_situation),
+        cmocka_unit_test(test_dispatch_refill__expects_as_many_orders_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
