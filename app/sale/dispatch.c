@@ -1,6 +1,5 @@
 /* dispatch.c - when a waiting batch is sent. */
 #include "app/sale/dispatch.h"
-#include "base/attributes.h"
 
 #define INPUT_US     2000
 #define UNDURABLE_US 2000
@@ -13,18 +12,18 @@ static bool fits_bundle(const struct dispatch_queue *queue)
     return queue->orders <= DISPATCH_BUNDLED_MAX && !queue->is_slow && !queue->has_half;
 }
 
-/* -- the rules: until when a batch is delayed; 0: not -- */
+/* -- the rules: until when a batch is delayed; now: not at all -- */
 
 static int64_t input_until_us(const struct dispatch *dispatch,
                               const struct dispatch_queue *queue)
 {
-    return dispatch->has_input ? queue->since_us + INPUT_US : 0;
+    return dispatch->has_input ? queue->since_us + INPUT_US : dispatch->now_us;
 }
 
-static int64_t undurable_until_us(const struct dispatch *dispatch UNUSED,
+static int64_t undurable_until_us(const struct dispatch *dispatch,
                                   const struct dispatch_queue *queue)
 {
-    return queue->has_undurable ? queue->since_us + UNDURABLE_US : 0;
+    return queue->has_undurable ? queue->since_us + UNDURABLE_US : dispatch->now_us;
 }
 
 static int64_t refill_until_us(const struct dispatch *dispatch,
@@ -34,7 +33,8 @@ static int64_t refill_until_us(const struct dispatch *dispatch,
     bool is_part = refill->voucher_id == 0 ? fits_bundle(queue)
                                            : refill->voucher_id == queue->voucher_id;
 
-    return is_part && dispatch->waiting < refill->waiting ? refill->until_us : 0;
+    return is_part && dispatch->waiting < refill->waiting ? refill->until_us
+                                                          : dispatch->now_us;
 }
 
 /* If the bundle under way releases its rows early, another one pays when it is as large. */
@@ -45,7 +45,7 @@ static int64_t bundle_until_us(const struct dispatch *dispatch,
     bool is_delayed =
         fits_bundle(queue) && dispatch->bundled > 0 && dispatch->waiting < enough;
 
-    return is_delayed ? queue->since_us + BUNDLE_US : 0;
+    return is_delayed ? queue->since_us + BUNDLE_US : dispatch->now_us;
 }
 
 static int64_t (*const rules[])(const struct dispatch *dispatch,

@@ -7,9 +7,9 @@
 #define WINDOW_BATCHES 4
 #define IDLE_US        1000000 /* then the next load may be another one */
 #define RATE_WEIGHT    4
-#define MEMORY         8  /* trials */
-#define PAUSE          2  /* between trials: windows for each trial in memory, */
-#define GAIN_STEP      40 /* and one more for each of these */
+#define TRIALS_KEPT    8  /* whose mean is the gain */
+#define PAUSE_WINDOWS  2  /* between trials, for each trial kept */
+#define GAIN_STEP      40 /* of the gain, for which the pause has one window more */
 
 void early_release_init(struct early_release *early)
 {
@@ -46,8 +46,8 @@ static int64_t excess(int64_t a, int64_t b)
 /* The larger and the surer the gain is, the later is the next trial. */
 static void plan_trial(struct early_release *early, int64_t window_us, int64_t now_us)
 {
-    early->trial_at_us =
-        now_us + window_us * early->trials * (PAUSE + llabs(early->gain) / GAIN_STEP);
+    early->trial_at_us = now_us + window_us * early->trials *
+                                      (PAUSE_WINDOWS + llabs(early->gain) / GAIN_STEP);
 }
 
 /* A shopper also waits where the service does not see it, before its request is read. So the
@@ -59,13 +59,13 @@ static void judge(struct early_release *early)
                     excess(without->mean_us, with->mean_us)) /
                    (RATE_WEIGHT + 1);
 
-    if (early->trials < MEMORY)
+    if (early->trials < TRIALS_KEPT)
         early->trials++;
     early->gain += (gain - early->gain) / early->trials;
 }
 
-/* The load is another one, or was idle: earlier trials tell less of it. */
-static void doubt(struct early_release *early, int64_t now_us)
+/* The load has changed or was idle, so earlier trials say less about it. */
+static void restart_trials(struct early_release *early, int64_t now_us)
 {
     if (early->trials > 1)
         early->trials = 1;
@@ -84,7 +84,7 @@ static void window_end(struct early_release *early, int64_t took_us, int64_t now
         judge(early);
         plan_trial(early, took_us, now_us);
     } else if (is_other) { /* no trial yet: perhaps a server stood still */
-        doubt(early, now_us);
+        restart_trials(early, now_us);
     } else
         early->is_trial = now_us >= early->trial_at_us;
     window_begin(early, now_us);
@@ -96,7 +96,7 @@ void early_release_note(struct early_release *early, size_t orders, int64_t wait
     pthread_mutex_lock(&early->mutex);
     if (now_us - early->noted_us >= IDLE_US) {
         early->is_trial = false;
-        doubt(early, now_us);
+        restart_trials(early, now_us);
         window_begin(early, now_us);
     }
     early->noted_us = now_us;

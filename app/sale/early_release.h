@@ -1,12 +1,12 @@
 /*
  * early_release.h - is an early release worth it now?
  *
- * A batch that releases its voucher's row before it is durable lets the next one start sooner,
+ * A batch that releases its voucher's row before it is durable lets the next batch start sooner,
  * and costs Postgres a second transaction. That pays where a commit waits for a disk or a
- * standby, and not where it waits for a core: neither the client nor Postgres can tell these
- * apart by a commit's time. So both ways are tried in turns, and the one that places more orders
- * is kept, or if they place as many, the one by which they wait less. All workers share it, because
- * they share the rows of the vouchers. Any thread may call these functions.
+ * standby, and not where it waits for a core. The time of a commit does not tell which. So both
+ * ways are tried in turns, and the one that places more orders is kept. If both place as many, the
+ * one by which orders wait less is kept. All workers share this decision, because they share the
+ * rows of the vouchers. Any thread may call these functions.
  */
 #ifndef EARLY_RELEASE_H
 #define EARLY_RELEASE_H
@@ -24,7 +24,7 @@ struct early_window {
 struct early_release {
     pthread_mutex_t mutex;
     int64_t gain;                /* of releasing early, in thousandths; see judge() */
-    int trials;                  /* that `gain` is the mean of */
+    int trials;                  /* whose mean is the gain */
     bool is_trial;               /* of the way that seems worse */
     int64_t trial_at_us;         /* the next one */
     struct early_window last[2]; /* without and with early releases */

@@ -19,7 +19,7 @@ struct call {
     struct store_params params;
     int64_t deadline_us;
     struct list sent;    /* in a list of calls under way that may be abandoned */
-    unsigned rows;       /* of a read: at most, or the like */
+    unsigned rows;       /* that a read may return */
     struct queue *queue; /* of a change: those of its voucher */
     int64_t sent_us;     /* of a change */
 };
