@@ -3,6 +3,7 @@
 #define CHECKOUT_IMPL_H
 
 #include "app/core/queues.h"
+#include "app/core/span.h"
 #include "app/sale/checkout.h"
 #include "app/sale/dispatch.h"
 #include "base/closing.h"
@@ -30,7 +31,7 @@ struct item {
     bool was_stale; /* its fence was refused once */
     char key[KEY_BYTES];
     char trace[CHECKOUT_TRACE_BYTES + 1]; /* "", or ends with a space */
-    uint64_t span_id;                     /* of the whole order; 0: none yet */
+    struct span span;
 };
 
 struct batch {

@@ -20,14 +20,12 @@ struct item *item_create(struct checkout *checkout)
     struct item *item = LIST_SHIFT(struct item, &checkout->free_items, link);
 
     if (item == NULL)
-        item = calloc(1, sizeof(*item));
+        item = malloc(sizeof(*item));
     if (item == NULL)
         return NULL;
+    *item = (struct item){.checkout = checkout};
     list_init(&item->link);
     list_init(&item->deadline);
-    item->checkout = checkout;
-    item->tries = 0;
-    item->is_answered = item->was_stale = false;
     checkout->in_flight++;
     return item;
 }
@@ -60,45 +58,14 @@ void item_log_unknown(const struct item *item)
               item->voucher_id, item->placement.user_id, item->placement.fence);
 }
 
-/* "TRACE-PARENT-FLAGS" if the fields of http_trace() have a sampled traceparent, else NULL. A
-   request id has no spaces. */
-static const char *sampled_trace(const char *fields)
-{
-    const char *found = strstr(fields, " traceparent=00-");
-
-    return found != NULL && strchr("13579bdf", found[16 + 51]) != NULL ? found + 16
-                                                                       : NULL;
-}
-
-/* A collector turns these lines into OpenTelemetry spans. */
-static void write_span(struct item *item, enum metrics_stage stage, int64_t began_us,
-                       int64_t took_us)
-{
-    const char *trace = sampled_trace(item->trace);
-    int64_t start_us = clock_real_us() - (clock_mono_us() - began_us);
-    bool is_root = stage == STAGE_TOTAL;
-    char root[17];
-
-    if (trace == NULL)
-        return;
-    if (item->span_id == 0)
-        item->span_id = random_u64();
-    snprintf(root, sizeof(root), "%016" PRIx64, item->span_id);
-    log_event(LOG_INFO, "span",
-              "trace_id=%.32s span_id=%016" PRIx64 " parent_id=%.16s name=%s"
-              " start_us=%" PRId64 " duration_us=%" PRId64,
-              trace, is_root ? item->span_id : random_u64(), is_root ? trace + 33 : root,
-              is_root ? "order" : metrics_stage_names[stage], start_us, took_us);
-}
-
 int64_t item_end_stage(struct item *item, enum metrics_stage stage, int64_t began_us)
 {
     int64_t now_us = clock_mono_us();
 
     metrics_observe_stage_us(item->checkout->options.metrics, stage, now_us - began_us);
     PROBE(stage, metrics_stage_names[stage], now_us - began_us, item->voucher_id);
-    if (item->trace[0] != '\0')
-        write_span(item, stage, began_us, now_us - began_us);
+    span_log(&item->span, stage == STAGE_TOTAL ? NULL : metrics_stage_names[stage],
+             began_us, now_us - began_us);
     return now_us;
 }
 

@@ -70,10 +70,10 @@ bool checkout_submit(struct checkout *checkout, const struct checkout_request *r
         memcpy(item->key, request->key.bytes, request->key.len);
         item->placement.key = (struct text){item->key, request->key.len};
     }
-    item->trace[0] = '\0';
-    item->span_id = 0;
-    if (request->trace != NULL)
+    if (request->trace != NULL) {
         snprintf(item->trace, sizeof(item->trace), "%s ", request->trace);
+        item->span = span_begin(request->trace);
+    }
     insert_deadline(item);
     item_lock(item);
     return true;

@@ -298,6 +298,14 @@ static inline void pass_ms(int64_t ms)
     pass_us(ms * 1000);
 }
 
+static inline bool submit_request(const struct checkout_request *request)
+{
+    struct shopper *shopper = &fixture.shoppers[request->user_id];
+
+    shopper->submitted_us = clock_mono_us();
+    return checkout_submit(fixture.checkout, request, on_answer, shopper);
+}
+
 /* Shopper `user`, also the index of the answer, orders voucher `voucher_id`. */
 static inline bool submit_with_key(int user, int64_t voucher_id, struct text key)
 {
@@ -306,9 +314,7 @@ static inline bool submit_with_key(int user, int64_t voucher_id, struct text key
                                        .key = key,
                                        .arrived_us = clock_mono_us()};
 
-    fixture.shoppers[user].submitted_us = clock_mono_us();
-    return checkout_submit(fixture.checkout, &request, on_answer,
-                           &fixture.shoppers[user]);
+    return submit_request(&request);
 }
 
 static inline bool submit(int user, int64_t voucher_id)

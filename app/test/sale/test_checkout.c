@@ -378,6 +378,32 @@ static void test_checkout__deadline_in_each_state(void **state UNUSED)
 }
 
 /* Not before the deadline, and at most a tick of 20 ms after it. */
+/* The requests of shoppers 3 and 4 waited elsewhere before they were submitted. */
+static void test_checkout__deadlines_are_in_order_of_arrival(void **state UNUSED)
+{
+    int64_t now_us = clock_mono_us();
+    const struct checkout_request third = {
+        .voucher_id = 7, .user_id = 3, .arrived_us = now_us + 200000};
+    const struct checkout_request fourth = {
+        .voucher_id = 7, .user_id = 4, .arrived_us = now_us - 200000};
+
+    assert_true(submit(1, 7));
+    pass_ms(400);
+    assert_true(submit(2, 7) && submit_request(&third) && submit_request(&fourth));
+    pass_ms(TIMEOUT_MS - 600);
+    assert_answered(4, OUTCOME_UNAVAILABLE);
+    assert_unanswered(1);
+    pass_ms(200);
+    assert_answered(1, OUTCOME_UNAVAILABLE);
+    assert_unanswered(3);
+    pass_ms(200);
+    assert_answered(3, OUTCOME_UNAVAILABLE);
+    assert_unanswered(2);
+    pass_ms(200);
+    assert_answered(2, OUTCOME_UNAVAILABLE);
+    answer_locks(STATUS_OK);
+}
+
 static void test_checkout__deadline_is_met_within_a_tick(void **state UNUSED)
 {
     for (int user = 1; user <= QUEUE_MAX; user++) {
@@ -434,6 +460,7 @@ int main(void)
         TEST(test_checkout__expired_lease_is_not_sent),
         TEST(test_checkout__slow_release_delays_the_answer_20_ms),
         TEST(test_checkout__deadline_in_each_state),
+        TEST(test_checkout__deadlines_are_in_order_of_arrival),
         TEST(test_checkout__deadline_is_met_within_a_tick),
     };
 

@@ -1,0 +1,27 @@
+/*
+ * span.h - the spans of a traced order, as log lines. A collector turns these lines into
+ * OpenTelemetry spans.
+ */
+#ifndef SPAN_H
+#define SPAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** The span of a whole order. All zero: the order is not traced. */
+struct span {
+    char trace_id[33];
+    char parent_id[17]; /* the client's span */
+    uint64_t id;
+};
+
+/** The span of a request with these fields of http_trace(). It is traced if they have a sampled
+ *  traceparent of version 00. Source: W3C Trace Context, w3.org/TR/trace-context */
+struct span span_begin(const char *fields);
+
+/** Log a part of the order, or the whole order if `part` is NULL. Does nothing if it is not traced.
+ *  @began_us  as by clock_mono_us() */
+void span_log(const struct span *span, const char *part, int64_t began_us,
+              int64_t took_us);
+
+#endif
