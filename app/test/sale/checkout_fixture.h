@@ -50,6 +50,7 @@ static struct {
     size_t held;
     size_t released;
     bool is_slow; /* keep releases until answer_releases() */
+    enum status release_status;
     size_t releasing_count;
     struct rlock *releasing[CALLS_MAX];
     int64_t raised_above; /* 0: not yet */
@@ -124,7 +125,7 @@ static inline void answer_release(struct rlock *lock)
     lock->state = LOCK_FREE;
     fake_locks.held--;
     fake_locks.released++;
-    lock->callback(lock, STATUS_OK, lock->arg);
+    lock->callback(lock, fake_locks.release_status, lock->arg);
 }
 
 void rlock_release(struct rlock_client *client UNUSED, struct rlock *lock,
@@ -182,6 +183,7 @@ static struct fixture {
     uv_loop_t loop;
     struct checkout *checkout;
     struct metrics metrics;
+    uint64_t answers[OUTCOME_COUNT];
     struct shopper {
         int answers;
         enum outcome outcome;
@@ -192,8 +194,14 @@ static struct fixture {
 
 static inline void on_answer(enum outcome outcome, const struct order *order, void *arg)
 {
+    bool has_order = outcome == OUTCOME_PLACED || outcome == OUTCOME_REPEATED ||
+                     outcome == OUTCOME_ALREADY_ORDERED;
     struct shopper *shopper = arg;
 
+    if ((order != NULL) != has_order)
+        fail_msg("expected %s with the outcome %s", has_order ? "an order" : "no order",
+                 metrics_outcome_names[outcome]);
+    fixture.answers[outcome]++;
     shopper->answers++;
     shopper->outcome = outcome;
     shopper->order_id = order != NULL ? order->id : 0;
@@ -275,6 +283,12 @@ static inline void run_and_check(void **state)
                  "none queued, got %zu orders, %zu locks and %jd queued",
                  checkout_in_flight(fixture.checkout), fake_locks.held,
                  (intmax_t)fixture.metrics.queue_depth);
+    for (int i = 0; i < OUTCOME_COUNT; i++) {
+        if (fixture.metrics.outcomes[i] != fixture.answers[i])
+            fail_msg("expected %ju answers %s in the metrics, got %ju",
+                     (uintmax_t)fixture.answers[i], metrics_outcome_names[i],
+                     (uintmax_t)fixture.metrics.outcomes[i]);
+    }
     fixture.has_passed = true;
 }
 

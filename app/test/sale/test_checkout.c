@@ -235,6 +235,85 @@ static void test_checkout__without_redis_orders_are_refused(void **state UNUSED)
     assert_int_equal(fake_store.count, 0);
 }
 
+static void test_checkout_submit__copies_the_key(void **state UNUSED)
+{
+    char bytes[] = "key-1";
+    const struct placement *placement;
+
+    assert_true(submit_with_key(1, 7, (struct text){bytes, 5}));
+    memset(bytes, 'x', sizeof(bytes));
+    answer_locks(STATUS_OK);
+    placement = fake_store.calls[0].placements[0];
+    assert_int_equal(placement->key.len, 5);
+    assert_memory_equal(placement->key.bytes, "key-1", 5);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+
+    submit_locked(1, 7);
+    assert_null(fake_store.calls[0].placements[0]->key.bytes);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+static void assert_stage(enum metrics_stage stage, uint64_t expected_us)
+{
+    if (fixture.metrics.stages[stage].sum != expected_us)
+        fail_msg("stage %s: expected %ju us, got %ju", metrics_stage_names[stage],
+                 (uintmax_t)expected_us, (uintmax_t)fixture.metrics.stages[stage].sum);
+}
+
+static void test_checkout__measures_each_stage(void **state UNUSED)
+{
+    fake_locks.is_slow = true;
+    assert_true(submit(1, 7));
+    pass_us(100);
+    fake_store.room = 0;
+    answer_locks(STATUS_OK);
+    pass_us(20);
+    fake_store.room = 1;
+    turn();
+    pass_us(3000);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    pass_us(4);
+    answer_releases();
+    assert_stage(STAGE_LOCK, 100);
+    assert_stage(STAGE_QUEUE, 20);
+    assert_stage(STAGE_COMMIT, 3000);
+    assert_stage(STAGE_UNLOCK, 4);
+    assert_stage(STAGE_TOTAL, 3124);
+}
+
+static void test_checkout__counts_locks_that_expired(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_int_equal(fixture.metrics.lock_lost, 0);
+    fake_locks.release_status = STATUS_LOST;
+    submit_locked(2, 7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_int_equal(fixture.metrics.lock_lost, 1);
+    assert_answered(2, OUTCOME_PLACED);
+}
+
+static void test_checkout_print_queues__prints_the_queues_with_orders(void **state UNUSED)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    fake_store.room = 2;
+    submit_locked(1, 7); /* which is sent, so voucher 7 is busy */
+    submit_locked(2, 7);
+    submit_locked(3, 7);
+    pass_us(500);
+    submit_locked(4, 8); /* which is sent, too */
+    checkout_print_queues(fixture.checkout, out);
+    fclose(out);
+    assert_string_equal(text, "{\"voucher_id\":\"7\",\"depth\":2,\"oldest_us\":500,"
+                              "\"is_busy\":1,\"is_slow\":0}");
+    free(text);
+    while (fake_store.count > 0)
+        answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
 /* So that a lock held elsewhere is answered "in progress", not "unavailable". */
 static void test_checkout__lock_wait_ends_before_the_deadline(void **state UNUSED)
 {
@@ -311,6 +390,7 @@ static void test_checkout__lock_lost_in_the_queue_places_nothing(void **state UN
     fake_locks.held--;
     lock->on_lost(lock, STATUS_LOST, lock->arg);
     assert_answered(1, OUTCOME_UNAVAILABLE);
+    assert_int_equal(fixture.metrics.lock_lost, 1);
     fake_store.room = 1;
     turn();
     assert_int_equal(fake_store.count, 0);
@@ -450,6 +530,10 @@ int main(void)
         TEST(test_checkout__outcome_of_each_verdict),
         TEST(test_checkout_submit__refuses_above_queue_max),
         TEST(test_checkout__without_redis_orders_are_refused),
+        TEST(test_checkout_submit__copies_the_key),
+        TEST(test_checkout__measures_each_stage),
+        TEST(test_checkout__counts_locks_that_expired),
+        TEST(test_checkout_print_queues__prints_the_queues_with_orders),
         TEST(test_checkout__lock_wait_ends_before_the_deadline),
         TEST_WITH(open_bypassing_checkout,
                   test_checkout__bypass_replaces_the_fence_by_a_key),

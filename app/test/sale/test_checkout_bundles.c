@@ -50,6 +50,25 @@ test_checkout__a_transaction_has_a_bounded_number_of_vouchers(void **state UNUSE
     assert_answered(6, OUTCOME_PLACED);
 }
 
+/* Eight orders at most, in this test. The next bundle waits for the first. */
+static void
+test_checkout__a_transaction_has_a_bounded_number_of_orders(void **state UNUSED)
+{
+    fake_store.room = 0;
+    for (int user = 1; user <= 8; user++)
+        submit_locked(user, user <= 5 ? 7 : 8);
+    submit_locked(9, 9);
+    fake_store.room = 2;
+    turn();
+    assert_int_equal(fake_store.count, 2);
+    assert_true(fake_store.calls[1].is_behind);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_int_equal(fake_store.calls[0].voucher_id, 9);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(9, OUTCOME_PLACED);
+}
+
 static void test_checkout__long_queue_shares_no_transaction(void **state UNUSED)
 {
     fake_store.room = 0;
@@ -219,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_checkout__short_queues_share_a_transaction),
         TEST(test_checkout__a_transaction_has_a_bounded_number_of_vouchers),
+        TEST(test_checkout__a_transaction_has_a_bounded_number_of_orders),
         TEST_LARGE(test_checkout__long_queue_shares_no_transaction),
         TEST_LARGE(test_checkout__bundle_leaves_the_last_lane_to_itself),
         TEST(test_checkout__orders_gather_while_a_bundle_is_under_way),
