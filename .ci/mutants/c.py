@@ -2,7 +2,8 @@
 
 Left out, since no test should notice them: asserts and whatever else a macro contains, the words
 and numbers of log lines and of error messages, and the release of memory by a function that ends
-its owner, because the sanitizers look for leaks."""
+its owner, because the sanitizers look for leaks. Without hiredis_ssl also what needs a TLS
+connection: there is none."""
 
 import functools
 import os
@@ -18,6 +19,9 @@ ENDS = re.compile(r"\w*(free|close|clear|destroy|stop|end|exit|main)\w*")
 COMMUTATIVE = re.compile(r"\w*(cmp|equal|equals|min|max|xor)\w*")
 DELETED = {Kind.CALL_EXPR, Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR, Kind.UNARY_OPERATOR,
            Kind.RETURN_STMT, Kind.BREAK_STMT, Kind.CONTINUE_STMT, Kind.GOTO_STMT, Kind.IF_STMT}
+# Of a function, and in the first line of a change. redis_tls_open() refuses without hiredis_ssl.
+TLS_FUNCTIONS = re.compile(r"write_tls|redis_tls_(?!open)\w+")
+TLS = re.compile(r"\b(tls|tls_reason|write_tls|redis_tls_(?!open)\w+)\b")
 # The child that is the condition, and those that are statements.
 CONDITIONS = {Kind.IF_STMT: 0, Kind.WHILE_STMT: 0, Kind.DO_STMT: -1, Kind.CONDITIONAL_OPERATOR: 0}
 BODIES = {Kind.COMPOUND_STMT: slice(None), Kind.IF_STMT: slice(1, None), Kind.WHILE_STMT: slice(1, None),
@@ -33,14 +37,20 @@ def neighbour(value):
     return UNITS.get(value, value + 1)
 
 
+def words(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+
+
+@functools.cache
+def has_tls():
+    """As in the Makefile."""
+    return bool(words("pkg-config", "--modversion", "hiredis_ssl"))
+
+
 @functools.cache
 def flags():
     """Those that decide what a source means."""
-    def words(*command):
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
-
-    has_tls = words("pkg-config", "--modversion", "hiredis_ssl") # as in the Makefile
-    return ["-std=gnu11", "-D_GNU_SOURCE=", '-DSECKILL_VERSION=""', *(["-DREDIS_WITH_TLS"] if has_tls else []),
+    return ["-std=gnu11", "-D_GNU_SOURCE=", '-DSECKILL_VERSION=""', *(["-DREDIS_WITH_TLS"] if has_tls() else []),
             "-resource-dir", *words("clang", "-print-resource-dir"),
             *words("pkg-config", "--cflags", "libmicrohttpd", "gnutls", "libpq", "jansson", "hiredis", "libuv")]
 
@@ -96,7 +106,12 @@ class Finder:
             first <= start and end <= last for first, last in self.macros)
 
     def add(self, start, end, new, what):
-        self.found.append((start, end, new, what))
+        if has_tls() or not self.needs_tls(start):
+            self.found.append((start, end, new, what))
+
+    def needs_tls(self, start):
+        line = self.text[self.text.rfind("\n", 0, start) + 1:].split("\n", 1)[0]
+        return bool(TLS_FUNCTIONS.fullmatch(self.function) or TLS.search(line))
 
     def visit(self, node, parent=None):
         children = list(node.get_children())

@@ -4,9 +4,11 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+import c
 import changes
 import impact
 import lines
@@ -34,6 +36,21 @@ enum status take(int count, int most)
     move(count, most);
     is_open = true;
     return STATUS_OK;
+}
+"""
+
+TLS = """\
+void redis_tls_start(void *tls);
+void redis_tls_open(int is_tls);
+void watch(void *tls, int is_tls)
+{
+    if (tls != 0)
+        redis_tls_start(tls);
+    redis_tls_open(is_tls);
+}
+void write_tls(int count)
+{
+    watch(0, count);
 }
 """
 
@@ -89,6 +106,14 @@ class Changes(unittest.TestCase):
             (16, "replace the constant: true -> false"),
             (17, "delete the statement: return STATUS_OK;"),
             (17, "replace the constant: STATUS_OK -> STATUS_BUSY")})
+
+    def test_c__leaves_out_tls_in_a_build_without_it(self):
+        always = {(7, "delete the statement: redis_tls_open(is_tls);")}
+        for has_tls in (False, True):
+            with unittest.mock.patch.object(c, "has_tls", lambda has=has_tls: has):
+                found = shown("lib/redis/take.c", TLS)
+            self.assertEqual({each for each in found if each[0] == 7}, always)
+            self.assertEqual({each[0] for each in found}, {5, 7, 11} if has_tls else {7})
 
     def test_sql__changes_the_body_of_a_function(self):
         self.assertEqual(shown("sql/functions/take.sql", FUNCTION), {
