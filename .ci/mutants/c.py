@@ -127,10 +127,10 @@ class Finder:
             self.visit(child, node)
 
     def message(self, node):
-        """Only the status that it returns."""
-        for argument in node.get_arguments():
-            for each in argument.walk_preorder():
-                if node.spelling.startswith("err_") and self.is_plain(each):
+        """Only the status that it returns; the arguments behind that are words."""
+        if node.spelling == "err_set":
+            for each in list(node.get_arguments())[1].walk_preorder():
+                if self.is_plain(each):
                     self.enumerator(each)
 
     def change(self, node, children, parent):
@@ -208,8 +208,8 @@ class Finder:
         if node.kind != Kind.DECL_REF_EXPR or node.referenced.kind != Kind.ENUM_CONSTANT_DECL:
             return
         start, end = self.range(node)
-        if self.text[start:end] != node.spelling:
-            return
+        if self.text[start:end] != node.spelling or node.spelling == "memory_order_relaxed":
+            return # each other order promises more
         names = [each.spelling for each in node.referenced.semantic_parent.get_children()]
         self.add(start, end, names[(names.index(node.spelling) + 1) % len(names)], "replace the constant")
 

@@ -21,11 +21,13 @@ import tree
 C = """\
 #include <stdbool.h>
 enum status { STATUS_OK, STATUS_BUSY, STATUS_IO };
+enum order { memory_order_relaxed, memory_order_seq_cst };
 #define LIMIT 3
 #define CHECK(x) ((x) < 9 ? 0 : abort())
 void abort(void);
 void log_event(const char *text, int number);
 void move(int from, int to);
+void load(enum order order);
 static bool is_open;
 enum status take(int count, int most)
 {
@@ -35,6 +37,7 @@ enum status take(int count, int most)
     log_event("took", 7);
     move(count, most);
     is_open = true;
+    load(memory_order_relaxed);
     return STATUS_OK;
 }
 """
@@ -93,19 +96,20 @@ class Changes(unittest.TestCase):
 
     def test_c__changes_statements_conditions_operators_constants_and_arguments(self):
         self.assertEqual(shown("lib/base/take.c", C), {
-            (12, "delete the statement: if (count < most && count > LIMIT) return STATUS_BUSY;"),
-            (12, "negate the condition: count < most && count > LIMIT -> !(count < most && count > LIMIT)"),
-            (12, "replace the operator: < -> <="),
-            (12, "delete the condition: count < most &&"),
-            (12, "delete the condition: && count > LIMIT"),
-            (12, "replace the operator: > -> >="),
-            (13, "replace the constant: STATUS_BUSY -> STATUS_IO"),
-            (15, "delete the statement: move(count, most);"),
-            (15, "swap the arguments: count, most -> most, count"),
-            (16, "delete the statement: is_open = true;"),
-            (16, "replace the constant: true -> false"),
-            (17, "delete the statement: return STATUS_OK;"),
-            (17, "replace the constant: STATUS_OK -> STATUS_BUSY")})
+            (14, "delete the statement: if (count < most && count > LIMIT) return STATUS_BUSY;"),
+            (14, "negate the condition: count < most && count > LIMIT -> !(count < most && count > LIMIT)"),
+            (14, "replace the operator: < -> <="),
+            (14, "delete the condition: count < most &&"),
+            (14, "delete the condition: && count > LIMIT"),
+            (14, "replace the operator: > -> >="),
+            (15, "replace the constant: STATUS_BUSY -> STATUS_IO"),
+            (17, "delete the statement: move(count, most);"),
+            (17, "swap the arguments: count, most -> most, count"),
+            (18, "delete the statement: is_open = true;"),
+            (18, "replace the constant: true -> false"),
+            (19, "delete the statement: load(memory_order_relaxed);"),
+            (20, "delete the statement: return STATUS_OK;"),
+            (20, "replace the constant: STATUS_OK -> STATUS_BUSY")})
 
     def test_c__leaves_out_tls_in_a_build_without_it(self):
         always = {(7, "delete the statement: redis_tls_open(is_tls);")}
