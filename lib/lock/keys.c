@@ -78,7 +78,6 @@ const char *rlock_keys_set_name(struct rlock_client *client, struct rlock *lock,
 
     if (name == NULL || name_len < 1 || name_len > RLOCK_NAME_MAX)
         return "name: must have 1 to " TEXT(RLOCK_NAME_MAX) " bytes";
-    lock->bucket = 0;
     if (client->server_count > 1)
         lock->bucket = (uint8_t)(rlock_keys_hash(name, name_len) % RLOCK_BUCKETS);
     server = rlock_server_of(client, lock);

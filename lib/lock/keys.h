@@ -21,7 +21,7 @@ MUST_CHECK enum status rlock_keys_init(struct rlock_client *client, const char *
                                        struct err *reterr);
 void rlock_keys_clear(struct rlock_client *client);
 
-/** Set the key and the bucket of `lock`. NULL; else why it may not have this name. */
+/** Set the key and the bucket of `lock`, where it is 0. NULL; else why it may not have this name. */
 const char *rlock_keys_set_name(struct rlock_client *client, struct rlock *lock,
                                 const char *name, size_t name_len);
 

@@ -32,12 +32,11 @@ static bool set_host(const char *name, const char *port, struct redis_host *ret_
 {
     char *end;
     unsigned long number = strtoul(port, &end, 10);
-    size_t len = strlen(name);
 
-    if (number == 0 || number > UINT16_MAX || *end != '\0' || len == 0 ||
-        len > REDIS_HOST_MAX)
+    if (number == 0 || number > UINT16_MAX || *end != '\0' || name[0] == '\0' ||
+        strlen(name) > REDIS_HOST_MAX)
         return false;
-    memcpy(ret_host->name, name, len + 1);
+    (void)stpcpy(ret_host->name, name);
     ret_host->port = (uint16_t)number;
     return true;
 }

@@ -128,7 +128,7 @@ static enum status write_plain(struct redis_socket *socket, struct err *reterr)
         else if (errno == EINTR)
             n = 0;
     }
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+    if (n < 0 && errno != EAGAIN)
         return err_set(reterr, STATUS_IO, "write: %s", uv_strerror(-errno));
     return STATUS_OK;
 }

@@ -117,7 +117,7 @@ static enum status parse_unix(struct parser *parser, const char *path)
                       "the socket path is longer than " TEXT(SOCKET_MAX) " bytes");
     parser->url.is_unix = true;
     parser->url.host_count = 1;
-    memcpy(parser->url.hosts[0].name, path, strlen(path) + 1);
+    (void)stpcpy(parser->url.hosts[0].name, path);
     return STATUS_OK;
 }
 

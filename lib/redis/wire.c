@@ -32,9 +32,7 @@ static bool grow(struct redis_wire *wire, size_t need)
 
 static inline bool reserve(struct redis_wire *wire, size_t need)
 {
-    if (wire->size_bytes - wire->len >= need)
-        return !wire->failed;
-    return !wire->failed && grow(wire, need);
+    return !wire->failed && (wire->size_bytes - wire->len >= need || grow(wire, need));
 }
 
 size_t redis_wire_digits(char out[REDIS_DIGITS_MAX], uint64_t value)

@@ -65,6 +65,7 @@ static void test_backoff_ms__never_pauses_for_nothing(void **state)
 {
     (void)state;
     assert_int_equal(least_ms(0, 0, 100), 1); /* 0 counts as 1 */
+    assert_int_equal(most_ms(0, 0, 100), 1);
     assert_int_equal(least_ms(0, 1, 1), 1);
     assert_int_equal(most_ms(50, 1, 1), 1);
     assert_int_equal(least_ms(0, 1, 3), 1);

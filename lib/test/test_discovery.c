@@ -4,6 +4,7 @@
 #include "test/fake.h"
 
 #include <hiredis/hiredis.h>
+#include <stdio.h>
 
 /** Parse one reply; free it with freeReplyObject(). */
 static struct redis_reply *parse(const char *text)
@@ -42,6 +43,8 @@ static void test_redis_discovery_check__knows_primaries_and_sentinels(void **sta
         {NODE("7.0.15", "master"), REDIS_HOSTS, NULL},
         {NODE("6.0.9", "master"), REDIS_CLUSTER, "too old"},
         {FAKE_HELLO("7.0.15", "master"), REDIS_CLUSTER, "no node of a cluster"},
+        {"*6\r\n+mode\r\n+standalone\r\n+version\r\n+7.0.15\r\n+role\r\n+master\r\n",
+         REDIS_CLUSTER, "no node of a cluster"},
         {SENTINEL("7.0.15"), REDIS_CLUSTER, "the server is a sentinel"},
         {FAKE_HELLO("7.0.15", "slave"), REDIS_HOSTS, "the server is a slave"},
         {SENTINEL("7.0.15"), REDIS_ANY_SENTINEL, NULL},
@@ -113,6 +116,37 @@ static void test_redis_discovery_address__takes_a_name_and_a_port_only(void **st
     freeReplyObject(reply);
 }
 
+static void test_redis_discovery_address__accepts_ports_and_names_up_to_the_limit(
+    void **state)
+{
+    static const struct {
+        const char *port;
+        size_t name_len;
+        bool is_accepted;
+    } cases[] = {
+        {"1", 255, true},
+        {"65535", 1, true},
+        {"6379", 256, false},
+        {"65536", 255, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char name[257] = "", text[320];
+        struct redis_host host = {0};
+        struct redis_reply *reply;
+
+        memset(name, 'n', cases[i].name_len);
+        snprintf(text, sizeof(text), "*2\r\n+%s\r\n+%s\r\n", name, cases[i].port);
+        reply = parse(text);
+        if (redis_discovery_address(reply, &host) != cases[i].is_accepted)
+            fail_msg("a name of %zu bytes and port %s is %s", cases[i].name_len,
+                     cases[i].port, cases[i].is_accepted ? "refused" : "accepted");
+        assert_string_equal(host.name, cases[i].is_accepted ? name : "");
+        freeReplyObject(reply);
+    }
+}
+
 #define REPLICA(flags, port)                                                             \
     "*6\r\n+ip\r\n+10.0.0.3\r\n+port\r\n+" port "\r\n+flags\r\n+" flags "\r\n"
 
@@ -125,6 +159,9 @@ static void test_redis_discovery_promoted__finds_the_next_primary(void **state)
         "*1\r\n*2\r\n+flags\r\n+promoted\r\n",
         "*1\r\n" REPLICA("slave", "6379"),
         "*1\r\n" REPLICA("slave,promoted", "x"),
+        "*1\r\n*4\r\n+ip\r\n+10.0.0.3\r\n+port\r\n+6379\r\n",
+        "*1\r\n*4\r\n+ip\r\n+10.0.0.3\r\n+flags\r\n+promoted\r\n",
+        "*1\r\n*4\r\n+port\r\n+6379\r\n+flags\r\n+promoted\r\n",
     };
     struct redis_host host = {.port = 7};
     struct redis_reply *reply;
@@ -142,6 +179,10 @@ static void test_redis_discovery_promoted__finds_the_next_primary(void **state)
     assert_string_equal(host.name, "10.0.0.3");
     assert_int_equal(host.port, 6380);
     freeReplyObject(reply);
+    reply = parse("*1\r\n" REPLICA("slave,promoted", "6381"));
+    assert_true(redis_discovery_promoted(reply, &host));
+    assert_int_equal(host.port, 6381);
+    freeReplyObject(reply);
 }
 
 #define MESSAGE(text) "*3\r\n+message\r\n+" REDIS_SWITCH_CHANNEL "\r\n+" text "\r\n"
@@ -150,6 +191,8 @@ static void test_redis_discovery_switch__reads_messages_about_its_primary(void *
 {
     static const char *const others[] = {
         MESSAGE("sales 10.0.0.1 6379 10.0.0.2 6380"),
+        MESSAGE("sales 10.0.0.1 10.0.0.2 6380 6379"),
+        MESSAGE("bale 10.0.0.1 6379 10.0.0.2 6380"),
         MESSAGE("sal 10.0.0.1 6379 10.0.0.2 6380"),
         MESSAGE("sale"),
         MESSAGE("sale 10.0.0.1 6379 10.0.0.2"),
@@ -177,11 +220,34 @@ static void test_redis_discovery_switch__reads_messages_about_its_primary(void *
     freeReplyObject(message);
 }
 
+static void test_redis_reply_int__of_an_integer_only(void **state)
+{
+    static const struct {
+        const char *reply;
+        bool is_int;
+    } cases[] = {{":7\r\n", true}, {"+7\r\n", false}, {"*0\r\n", false}};
+    int64_t value = 5;
+
+    (void)state;
+    assert_false(redis_reply_int(NULL, &value));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_reply *reply = parse(cases[i].reply);
+
+        value = 5;
+        assert_int_equal(redis_reply_int(reply, &value), cases[i].is_int);
+        ASSERT_NUMBER(value, ==, cases[i].is_int ? 7 : 5); /* otherwise untouched */
+        freeReplyObject(reply);
+    }
+}
+
 static void test_redis_error_has_code__at_the_begin_or_quoted(void **state)
 {
     (void)state;
     assert_true(redis_error_has_code("BUSY Redis is busy", "BUSY"));
     assert_true(redis_error_has_code("BUSY", "BUSY"));
+    assert_true(redis_error_has_code(": BUSY", "BUSY"));
+    assert_true(redis_error_has_code(&"-BUSY"[1], "BUSY"));
+    assert_true(redis_error_has_code("ERR is BUSY: BUSY now", "BUSY"));
     assert_true(redis_error_has_code("ERR Error running script (call to f_1): "
                                      "@user_script:4: -READONLY You can't write",
                                      "READONLY"));
@@ -189,6 +255,7 @@ static void test_redis_error_has_code__at_the_begin_or_quoted(void **state)
     assert_false(redis_error_has_code("BUSYGROUP exists", "BUSY"));
     assert_false(redis_error_has_code("ERR it is BUSY now", "BUSY"));
     assert_false(redis_error_has_code("ERR NOT-BUSY now", "BUSY"));
+    assert_false(redis_error_has_code("ERR it is:_BUSY now", "BUSY"));
     assert_false(redis_error_has_code("", "BUSY"));
 }
 
@@ -234,8 +301,11 @@ int main(void)
         cmocka_unit_test(test_redis_discovery_check__knows_primaries_and_sentinels),
         cmocka_unit_test(test_redis_discovery_moved__names_the_master_of_the_slot),
         cmocka_unit_test(test_redis_discovery_address__takes_a_name_and_a_port_only),
+        cmocka_unit_test(
+            test_redis_discovery_address__accepts_ports_and_names_up_to_the_limit),
         cmocka_unit_test(test_redis_discovery_promoted__finds_the_next_primary),
         cmocka_unit_test(test_redis_discovery_switch__reads_messages_about_its_primary),
+        cmocka_unit_test(test_redis_reply_int__of_an_integer_only),
         cmocka_unit_test(test_redis_error_has_code__at_the_begin_or_quoted),
     };
 

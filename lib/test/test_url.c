@@ -60,6 +60,7 @@ static void test_redis_url_parse__password_without_user(void **state)
     (void)state;
     assert_string_equal(url.user, "");
     assert_string_equal(url.password, "a@b:c"); /* the last @ ends it */
+    assert_string_equal(parse("redis://:%01@h").password, "\x01");
     assert_string_equal(url.hosts[0].name, "host");
     assert_int_equal(url.hosts[0].port, 1);
     assert_int_equal(url.db, 0);
@@ -163,6 +164,9 @@ static void test_redis_url_parse__files_of_tls(void **state)
     assert_string_equal(url.cacert, "/c a");
     assert_string_equal(url.cert, "c?/d");
     assert_string_equal(url.key, "/k@&");
+    url = parse("rediss://h?cert=c&key=k");
+    assert_string_equal(url.cert, "c");
+    assert_string_equal(url.key, "k");
     url = parse("rediss-sentinel://s?cacert=/c&master=m");
     assert_string_equal(url.master, "m");
     assert_string_equal(url.cacert, "/c");

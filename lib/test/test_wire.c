@@ -65,8 +65,12 @@ static void test_redis_wire_shift__keeps_what_was_not_sent(void **state)
     redis_wire_bulk(&wire, "PING", 4);
     redis_wire_shift(&wire, 4);
     assert_rest(&wire, "$4\r\nPING\r\n");
-    redis_wire_shift(&wire, 4);
+    redis_wire_shift(&wire, 3);
+    assert_rest(&wire, "\nPING\r\n");
+    ASSERT_NUMBER(wire.begin, ==, 7); /* as much is left: it is not moved */
+    redis_wire_shift(&wire, 1);
     assert_rest(&wire, "PING\r\n");
+    ASSERT_NUMBER(wire.begin, ==, 0);
     redis_wire_array(&wire, 2);
     assert_rest(&wire, "PING\r\n*2\r\n");
     redis_wire_shift(&wire, 9);
