@@ -1,8 +1,8 @@
 """c.py - the changes of a C source, by libclang.
 
 Left out, since no test should notice them: asserts and whatever else a macro contains, the words
-and numbers of log lines and of error messages, and the release of memory by a function that ends
-its owner, because the sanitizers look for leaks. Without hiredis_ssl also what needs a TLS
+and numbers of log lines and of error messages, more memory than is needed, and the release of
+memory by a function that ends its owner, because the sanitizers look for leaks. Without hiredis_ssl also what needs a TLS
 connection: there is none."""
 
 import functools
@@ -16,6 +16,7 @@ RELATIONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 MESSAGES = re.compile(r"log_event|err_set|perror|abort")
 RELEASES = re.compile(r"\w*free|\w+_free\w*|json_decref|PQclear|PQfinish|freeReplyObject|explicit_bzero")
 ENDS = re.compile(r"\w*(free|close|clear|destroy|stop|end|exit|main)\w*")
+ALLOCATES = re.compile(r"malloc|calloc")
 COMMUTATIVE = re.compile(r"\w*(cmp|equal|equals|min|max|xor)\w*")
 DELETED = {Kind.CALL_EXPR, Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR, Kind.UNARY_OPERATOR,
            Kind.RETURN_STMT, Kind.BREAK_STMT, Kind.CONTINUE_STMT, Kind.GOTO_STMT, Kind.IF_STMT}
@@ -121,10 +122,19 @@ class Finder:
         if node.kind == Kind.CALL_EXPR and MESSAGES.fullmatch(node.spelling):
             self.message(node)
             return
-        if self.is_plain(node):
+        if node.kind == Kind.CALL_EXPR and ALLOCATES.fullmatch(node.spelling):
+            return
+        if node.kind == Kind.IF_STMT and not has_tls() and self.is_of_tls(children[0]):
+            children = children[2:]
+        elif self.is_plain(node):
             self.change(node, children, parent)
         for child in children:
             self.visit(child, node)
+
+    def is_of_tls(self, condition):
+        """Whether the condition holds with TLS only."""
+        written = self.written(condition)
+        return bool(TLS.search(written)) and "||" not in written
 
     def message(self, node):
         """Only the status that it returns; the arguments behind that are words."""

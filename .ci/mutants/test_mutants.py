@@ -47,8 +47,10 @@ void redis_tls_start(void *tls);
 void redis_tls_open(int is_tls);
 void watch(void *tls, int is_tls)
 {
-    if (tls != 0)
+    if (tls != 0) {
+        is_tls = 3;
         redis_tls_start(tls);
+    }
     redis_tls_open(is_tls);
 }
 void write_tls(int count)
@@ -112,12 +114,16 @@ class Changes(unittest.TestCase):
             (20, "replace the constant: STATUS_OK -> STATUS_BUSY")})
 
     def test_c__leaves_out_tls_in_a_build_without_it(self):
-        always = {(7, "delete the statement: redis_tls_open(is_tls);")}
+        always = {(9, "delete the statement: redis_tls_open(is_tls);")}
         for has_tls in (False, True):
             with unittest.mock.patch.object(c, "has_tls", lambda has=has_tls: has):
                 found = shown("lib/redis/take.c", TLS)
-            self.assertEqual({each for each in found if each[0] == 7}, always)
-            self.assertEqual({each[0] for each in found}, {5, 7, 11} if has_tls else {7})
+            self.assertEqual({each for each in found if each[0] == 9}, always)
+            self.assertEqual({each[0] for each in found}, {5, 6, 7, 9, 13} if has_tls else {9})
+
+    def test_c__leaves_out_the_size_of_memory(self):
+        text = "void *malloc(unsigned long);\nvoid *take(unsigned long count)\n{\n    return malloc(count + 1);\n}\n"
+        self.assertEqual(shown("lib/base/take.c", text), {(4, "delete the statement: return malloc(count + 1);")})
 
     def test_sql__changes_the_body_of_a_function(self):
         self.assertEqual(shown("sql/functions/take.sql", FUNCTION), {

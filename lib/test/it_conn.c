@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PAUSE_MAX_MS 501 /* between two attempts */
 
@@ -128,6 +129,46 @@ static void test_redis_conn_begin__is_down_without_a_server(void **state)
     ASSERT_STATUS(probe_send(&probe, &command, "PING", NULL), STATUS_DOWN);
     probe_close(&probe);
     assert_int_equal(command.answers, 0);
+}
+
+static int lowest_free_descriptor(void)
+{
+    int descriptor = dup(0);
+
+    close(descriptor);
+    return descriptor;
+}
+
+static void test_redis_conn_open__attempts_that_fail_keep_no_descriptor(void **state)
+{
+    struct fixture *fixture = *state;
+    struct probe probe;
+    int lowest;
+
+    open_conn(&probe, fixture, "unix:/tmp/rlock-nobody-listens-here");
+    probe_wait(&probe, &probe.downs, 1);
+    lowest = lowest_free_descriptor();
+    while (probe.conn->attempts < 4)
+        fixture_pass_ms(fixture, PAUSE_MAX_MS);
+    ASSERT_NUMBER(lowest_free_descriptor(), ==, lowest);
+    probe_close(&probe);
+}
+
+/** libuv fills one request per connection. */
+static void test_redis_conn_go__waits_for_the_name_that_is_being_resolved(void **state)
+{
+    static const struct redis_host other = {.name = "127.0.0.1", .port = 1};
+    struct fixture *fixture = *state;
+    struct probe probe;
+
+    open_conn(&probe, fixture, "redis://no-such-host.invalid");
+    while (!probe.conn->is_resolving)
+        uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    redis_conn_go(probe.conn, &other);
+    assert_string_equal(probe.conn->host.name, "no-such-host.invalid");
+    probe_wait(&probe, &probe.downs, 1);
+    ASSERT_STATUS(probe.why.status, STATUS_IO);
+    probe_close(&probe);
 }
 
 static void test_redis_conn_open__reports_a_port_where_nobody_listens(void **state)
@@ -301,12 +342,14 @@ static void test_redis_conn__times_out_on_a_hung_server_and_reconnects(void **st
     assert_int_equal(second.answers, 1); /* the later one too */
     ASSERT_STATUS(second.status, STATUS_TIMEOUT);
     probe_assert_why(&probe, "no reply within 10000 ms");
+    ASSERT_STATUS(probe.why.status, STATUS_TIMEOUT);
     assert_false(redis_conn_is_up(probe.conn));
     for (int i = 0; i < 2; i++) { /* attempts to connect time out, too */
         fixture_pass_ms(fixture, PAUSE_MAX_MS);
         fixture_run_for(fixture, 10);
         fixture_pass_ms(fixture, TIMEOUT_MS + 1);
     }
+    probe_assert_why(&probe, "connect: no reply within 10000 ms");
     server_resume(fixture->server);
     probe_wait(&probe, &probe.ups, 2);
     probe_command(&probe, &third, "PING", NULL);
@@ -496,7 +539,7 @@ static void test_redis_conn__sends_nothing_before_the_flush(void **state)
     struct fixture *fixture = *state;
     struct fake *fake;
     struct probe probe;
-    struct command commands[3] = {0};
+    struct command commands[4] = {0};
 
     fake = open_fake(&probe, fixture, NULL);
     probe_wait(&probe, &probe.ups, 1);
@@ -507,8 +550,105 @@ static void test_redis_conn__sends_nothing_before_the_flush(void **state)
     redis_conn_flush(probe.conn);
     FIXTURE_AWAIT(fixture, has_heard_all, fake);
     assert_int_equal(fake->heard_len, 3 * GET_LEN);
+    ASSERT_STATUS(probe_send(&probe, &commands[3], "GET", "a"), STATUS_OK);
+    fake_say(fake, "$-1\r\n");
+    probe_wait(&probe, &commands[0].answers, 1);
+    fixture_run_for(fixture, 20);
+    assert_int_equal(fake->heard_len, 3 * GET_LEN); /* nor when a reply arrives */
     probe_close(&probe);
-    ASSERT_STATUS(commands[2].status, STATUS_CANCELLED);
+    ASSERT_STATUS(commands[3].status, STATUS_CANCELLED);
+    fake_stop(fake);
+}
+
+#define PING "*1\r\n$4\r\nPING\r\n"
+
+static bool has_heard_a_ping(void *arg)
+{
+    const struct fake *fake = arg;
+
+    return fake->heard_len >= strlen(PING);
+}
+
+/** Let the connection be idle until the fake has heard a PING. */
+static void await_ping(struct fixture *fixture, struct fake *fake)
+{
+    fake->heard_len = 0;
+    fixture_pass_ms(fixture, REDIS_IDLE_US / 1000 + 1);
+    FIXTURE_AWAIT(fixture, has_heard_a_ping, fake);
+    assert_int_equal(fake->heard_len, strlen(PING));
+    assert_memory_equal(fake->heard, PING, strlen(PING));
+}
+
+static bool has_none_pending(void *arg)
+{
+    return list_is_empty(&((const struct redis_conn *)arg)->pending);
+}
+
+static void test_redis_conn__sends_a_ping_while_idle(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake *fake;
+    struct probe probe;
+
+    fake = open_fake(&probe, fixture, NULL);
+    probe_wait(&probe, &probe.ups, 1);
+    for (int i = 0; i < 2; i++) {
+        await_ping(fixture, fake);
+        fake_say(fake, i == 0 ? "+PONG\r\n" : "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+        FIXTURE_AWAIT(fixture, has_none_pending, probe.conn);
+        assert_int_equal(probe.downs, 0);
+        fake->heard_len = 0;
+        fixture_pass_ms(fixture, REDIS_IDLE_US / 1000 + 1);
+        assert_int_equal(fake->heard_len, 0); /* there was a reply since the last look */
+    }
+    await_ping(fixture, fake);
+    fake_say(fake, "+OK\r\n");
+    probe_wait(&probe, &probe.downs, 1);
+    probe_assert_why(&probe, "belongs to another command");
+    probe_close(&probe);
+    fake_stop(fake);
+}
+
+/** The pauses grow while the connection comes up and is lost again within a second. */
+static void test_redis_conn__pauses_are_short_again_after_a_steady_second(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake *fake;
+    struct probe probe;
+
+    fake = open_fake(&probe, fixture, NULL);
+    for (unsigned i = 1; i <= 4; i++) {
+        probe_wait(&probe, &probe.ups, i);
+        probe.conn->up_since_us = clock_mono_us() + (i == 4 ? -1000000 : 3600000000);
+        fake_hang_up(fake);
+        probe_wait(&probe, &probe.downs, i);
+        ASSERT_NUMBER(probe.conn->failures, ==, i == 4 ? 1 : i);
+    }
+    probe_close(&probe);
+    fake_stop(fake);
+}
+
+static void test_redis_conn__reply_before_a_failed_write_counts(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake *fake;
+    struct probe probe;
+    struct command first = {0}, second = {0};
+
+    fake = open_fake(&probe, fixture, NULL);
+    probe_wait(&probe, &probe.ups, 1);
+    ASSERT_STATUS(probe_send(&probe, &first, "PING", NULL), STATUS_OK);
+    redis_conn_flush(probe.conn);
+    fake_say(fake, "+PONG\r\n");
+    fake_hang_up(fake); /* the loop does not run */
+    ASSERT_STATUS(probe_send(&probe, &second, "PING", NULL), STATUS_OK);
+    redis_conn_flush(probe.conn);
+    ASSERT_STATUS(probe.conn->broken.status, STATUS_IO);
+    ASSERT_CONTAINS(probe.conn->broken.text, "write: ");
+    probe_wait(&probe, &second.answers, 1);
+    ASSERT_STATUS(first.status, STATUS_OK);
+    ASSERT_STATUS(second.status, STATUS_IO);
+    probe_close(&probe);
     fake_stop(fake);
 }
 
@@ -595,6 +735,8 @@ int main(void)
         FIXTURE_TEST(test_redis_conn_open__reports_a_database_that_does_not_exist),
         FIXTURE_TEST(test_redis_conn_open__logs_in_with_password_and_user),
         FIXTURE_TEST(test_redis_conn_begin__is_down_without_a_server),
+        FIXTURE_TEST(test_redis_conn_open__attempts_that_fail_keep_no_descriptor),
+        FIXTURE_TEST(test_redis_conn_go__waits_for_the_name_that_is_being_resolved),
         FIXTURE_TEST(test_redis_conn_open__reports_a_port_where_nobody_listens),
         FIXTURE_TEST(test_redis_conn_open__reports_a_name_that_does_not_resolve),
         FIXTURE_TEST(test_redis_conn_close__at_every_stage_of_connecting),
@@ -612,6 +754,9 @@ int main(void)
         FIXTURE_TEST(test_redis_conn_open__refuses_other_servers),
         FIXTURE_TEST(test_redis_conn__malformed_reply_ends_all_commands),
         FIXTURE_TEST(test_redis_conn__sends_nothing_before_the_flush),
+        FIXTURE_TEST(test_redis_conn__sends_a_ping_while_idle),
+        FIXTURE_TEST(test_redis_conn__pauses_are_short_again_after_a_steady_second),
+        FIXTURE_TEST(test_redis_conn__reply_before_a_failed_write_counts),
         FIXTURE_TEST(test_redis_conn__write_to_a_closed_peer_raises_no_signal),
         FIXTURE_TEST(test_redis_conn_close__from_inside_an_answer),
         FIXTURE_TEST(test_redis_conn_close__leaves_its_siblings),

@@ -257,6 +257,7 @@ static void test_redis_error_has_code__at_the_begin_or_quoted(void **state)
     assert_false(redis_error_has_code("ERR NOT-BUSY now", "BUSY"));
     assert_false(redis_error_has_code("ERR it is:_BUSY now", "BUSY"));
     assert_false(redis_error_has_code("", "BUSY"));
+    assert_false(redis_error_has_code(&": BUSY"[1], "BUSY"));
 }
 
 static void test_redis_discovery_moved__names_the_master_of_the_slot(void **state)
