@@ -53,7 +53,7 @@ static bool is_ours(const struct redis_script_call *call, enum status status,
 
     if (status == STATUS_OK)
         return number != NULL && strtoull(number, NULL, 10) == call->number;
-    return status != STATUS_REFUSED || !is_unknown_script(reply);
+    return !is_unknown_script(reply);
 }
 
 static void script_on_reply(struct redis_command *command, enum status status,

@@ -5,7 +5,11 @@
 #include "test/fixture.h"
 #include "test/probe.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
+#include <malloc.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +38,8 @@ static void test_redis_conn_open__by_address_name_and_socket(void **state)
         assert_false(redis_conn_is_up(probe.conn));
         probe_wait(&probe, &probe.ups, 1);
         assert_true(redis_conn_is_up(probe.conn));
+        assert_false(redis_conn_is_cluster(probe.conn));
+        assert_false(redis_conn_is_sharded(probe.conn)); /* though of Redis 7 */
         probe_command(&probe, &command, "ECHO", "hello");
         ASSERT_STATUS(command.status, STATUS_OK);
         assert_string_equal(command.text, "hello");
@@ -131,27 +137,116 @@ static void test_redis_conn_begin__is_down_without_a_server(void **state)
     assert_int_equal(command.answers, 0);
 }
 
-static int lowest_free_descriptor(void)
+static void fail_quietly(const struct err *why, void *arg)
 {
-    int descriptor = dup(0);
-
-    close(descriptor);
-    return descriptor;
+    (void)why;
+    (void)arg;
 }
 
-static void test_redis_conn_open__attempts_that_fail_keep_no_descriptor(void **state)
+static void test_redis_socket_open__that_fails_keeps_nothing(void **state)
+{
+    enum { OPENS = 2000, LEFT_MAX = OPENS * 16 };
+    static const struct redis_host nobody = {.name = "/tmp/rlock-nobody-listens-here"};
+    struct fixture *fixture = *state;
+    struct redis_socket_options options = {
+        .loop = &fixture->loop, .host = &nobody, .on_failed = fail_quietly};
+    struct redis_socket *socket = NULL;
+    size_t before = mallinfo2().uordblks;
+
+    for (int i = 0; i < OPENS; i++)
+        ASSERT_STATUS(redis_socket_open(&options, &socket, NULL), STATUS_IO);
+    ASSERT_NUMBER(mallinfo2().uordblks, <, before + LEFT_MAX);
+}
+
+static void test_redis_socket_open__is_closed_by_exec(void **state)
 {
     struct fixture *fixture = *state;
     struct probe probe;
-    int lowest;
+    int descriptor = dup(0); /* the socket gets the same */
 
-    open_conn(&probe, fixture, "unix:/tmp/rlock-nobody-listens-here");
-    probe_wait(&probe, &probe.downs, 1);
-    lowest = lowest_free_descriptor();
-    while (probe.conn->attempts < 4)
-        fixture_pass_ms(fixture, PAUSE_MAX_MS);
-    ASSERT_NUMBER(lowest_free_descriptor(), ==, lowest);
+    close(descriptor);
+    open_conn(&probe, fixture, fixture->server->unix_url);
+    probe_wait(&probe, &probe.ups, 1);
+    assert_int_equal(fcntl(descriptor, F_GETFD), FD_CLOEXEC);
     probe_close(&probe);
+}
+
+static int (*next_getaddrinfo(void))(const char *, const char *, const struct addrinfo *,
+                                     struct addrinfo **)
+{
+    int (*found)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+    *(void **)&found = dlsym(RTLD_NEXT, "getaddrinfo");
+    return found;
+}
+
+/** In place of that of the C library: "FIRST+SECOND" has two addresses. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret_found)
+{
+    char first[64];
+    const char *plus = strchr(name, '+');
+    int failure;
+
+    if (plus == NULL)
+        return next_getaddrinfo()(name, service, hints, ret_found);
+    snprintf(first, sizeof(first), "%.*s", (int)(plus - name), name);
+    failure = next_getaddrinfo()(first, service, hints, ret_found);
+    return failure != 0
+               ? failure
+               : next_getaddrinfo()(plus + 1, service, hints, &(*ret_found)->ai_next);
+}
+
+static void test_redis_conn_open__tries_the_addresses_of_a_name_in_turn(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned attempts;
+    } cases[] = {{"127.0.0.2+127.0.0.1", 1}, {"127.0.0.1+127.0.0.2", 2}};
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct probe probe;
+        char url[64];
+
+        snprintf(url, sizeof(url), "redis://%s:%u", cases[i].name, fixture->server->port);
+        open_conn(&probe, fixture, url);
+        probe_wait(&probe, &probe.ups, 1);
+        ASSERT_NUMBER(probe.conn->attempts, ==, cases[i].attempts);
+        probe_close(&probe);
+    }
+}
+
+static void test_redis_conn_open__reports_a_name_that_cannot_be_one(void **state)
+{
+    struct fixture *fixture = *state;
+    struct probe probe;
+
+    open_conn(&probe, fixture, "redis://%ff");
+    probe_wait(&probe, &probe.downs, 1);
+    probe_assert_why(&probe, "resolve \xff: invalid argument");
+    ASSERT_STATUS(probe.why.status, STATUS_IO);
+    probe_close(&probe);
+}
+
+static void test_redis_conn_open__without_on_state(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *urls[] = {fixture->server->unix_url, "unix:/tmp/rlock-nobody"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct probe probe = {.fixture = fixture};
+        struct redis_url url;
+        struct redis_conn_options options = {
+            .loop = &fixture->loop, .url = &url, .timeout_ms = TIMEOUT_MS};
+
+        ASSERT_STATUS(redis_url_parse(urls[i], &url, NULL), STATUS_OK);
+        ASSERT_STATUS(redis_conn_open(&options, &probe.conn, NULL), STATUS_OK);
+        while (i == 0 ? !redis_conn_is_up(probe.conn) : probe.conn->failures == 0)
+            uv_run(&fixture->loop, UV_RUN_NOWAIT);
+        probe_close(&probe);
+    }
 }
 
 /** libuv fills one request per connection. */
@@ -182,6 +277,7 @@ static void test_redis_conn_open__reports_a_port_where_nobody_listens(void **sta
     open_conn(&probe, fixture, server.tcp_url);
     probe_wait(&probe, &probe.downs, 1);
     probe_assert_why(&probe, "refused");
+    ASSERT_STATUS(probe.why.status, STATUS_IO);
     probe_close(&probe);
     server_stop(&server);
 }
@@ -710,6 +806,103 @@ static void test_redis_conn_close__from_inside_an_answer(void **state)
     ASSERT_STATUS(second.status, STATUS_CANCELLED);
 }
 
+/** Open a connection to a fake, and send a command whose callback closes it. */
+static struct fake *open_to_close(struct probe *probe, struct fixture *fixture,
+                                  struct command *command)
+{
+    struct fake *fake = open_fake(probe, fixture, NULL);
+
+    probe_wait(probe, &probe->ups, 1);
+    close_this = probe->conn;
+    close_probe = probe;
+    ASSERT_STATUS(redis_conn_begin(probe->conn, 1), STATUS_OK);
+    redis_conn_arg_text(probe->conn, "PING");
+    ASSERT_STATUS(redis_conn_end(probe->conn, &command->command, on_done_close),
+                  STATUS_OK);
+    redis_conn_flush(probe->conn);
+    return fake;
+}
+
+static void test_redis_conn_close__from_inside_a_failure(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (int i = 0; i < 2; i++) {
+        struct probe probe;
+        struct command command = {0};
+        struct fake *fake = open_to_close(&probe, fixture, &command);
+
+        if (i == 0)
+            fake_hang_up(fake);
+        else
+            fake_say(fake, "-READONLY it is a replica now\r\n");
+        FIXTURE_AWAIT(fixture, probe_is_closed, &probe);
+        ASSERT_STATUS(command.status, i == 0 ? STATUS_IO : STATUS_REFUSED);
+        assert_int_equal(probe.downs, 0); /* nothing is reported after the close */
+        fake_stop(fake);
+        uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    }
+}
+
+/** Nothing arrives that would end the connection before. */
+static void test_redis_conn__is_lost_when_a_write_has_failed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct probe probe;
+
+    open_conn(&probe, fixture, fixture->server->unix_url);
+    probe_wait(&probe, &probe.ups, 1);
+    err_set(&probe.conn->broken, STATUS_IO, "write: no route to host");
+    redis_conn_wake_at(probe.conn, 0);
+    probe_wait(&probe, &probe.downs, 1);
+    assert_string_equal(probe.why.text, "write: no route to host");
+    probe_wait(&probe, &probe.ups, 2);
+    probe_close(&probe);
+}
+
+static void test_redis_conn_end__without_memory_drops_this_command_only(void **state)
+{
+    struct fixture *fixture = *state;
+    struct probe probe;
+    struct command commands[3] = {0};
+
+    open_conn(&probe, fixture, fixture->server->unix_url);
+    probe_wait(&probe, &probe.ups, 1);
+    ASSERT_STATUS(probe_send(&probe, &commands[0], "ECHO", "first"), STATUS_OK);
+    redis_socket_wire(probe.conn->socket)->failed = true;
+    ASSERT_STATUS(probe_send(&probe, &commands[1], "ECHO", "second"), STATUS_NO_MEMORY);
+    probe_command(&probe, &commands[2], "ECHO", "third");
+    assert_string_equal(commands[0].text, "first");
+    assert_int_equal(commands[1].answers, 0);
+    assert_string_equal(commands[2].text, "third");
+    probe_close(&probe);
+}
+
+static void test_redis_conn__siblings_at_one_server_share_a_socket(void **state)
+{
+    struct fixture *fixture = *state;
+    struct probe probes[2];
+    struct command command = {0};
+
+    for (int i = 0; i < 2; i++) {
+        probe_open_sibling(&probes[i], fixture, fixture->server->unix_url, NULL,
+                           i == 0 ? NULL : &probes[0]);
+        probe_wait(&probes[i], &probes[i].ups, 1);
+    }
+    assert_null(probes[1].conn->socket);
+    assert_ptr_equal(probes[1].conn->carrier, probes[0].conn);
+    probe_command(&probes[1], &command, "ECHO", "hello");
+    assert_string_equal(command.text, "hello");
+    server_kill(fixture->server);
+    for (int i = 0; i < 2; i++)
+        probe_wait(&probes[i], &probes[i].downs, 1);
+    server_restart(fixture->server);
+    for (int i = 0; i < 2; i++)
+        probe_wait(&probes[i], &probes[i].ups, 2);
+    for (int i = 1; i >= 0; i--)
+        probe_close(&probes[i]);
+}
+
 /** Connections that may share a socket are in a ring. A closed one leaves it. */
 static void test_redis_conn_close__leaves_its_siblings(void **state)
 {
@@ -735,7 +928,11 @@ int main(void)
         FIXTURE_TEST(test_redis_conn_open__reports_a_database_that_does_not_exist),
         FIXTURE_TEST(test_redis_conn_open__logs_in_with_password_and_user),
         FIXTURE_TEST(test_redis_conn_begin__is_down_without_a_server),
-        FIXTURE_TEST(test_redis_conn_open__attempts_that_fail_keep_no_descriptor),
+        FIXTURE_TEST(test_redis_socket_open__that_fails_keeps_nothing),
+        FIXTURE_TEST(test_redis_socket_open__is_closed_by_exec),
+        FIXTURE_TEST(test_redis_conn_open__tries_the_addresses_of_a_name_in_turn),
+        FIXTURE_TEST(test_redis_conn_open__reports_a_name_that_cannot_be_one),
+        FIXTURE_TEST(test_redis_conn_open__without_on_state),
         FIXTURE_TEST(test_redis_conn_go__waits_for_the_name_that_is_being_resolved),
         FIXTURE_TEST(test_redis_conn_open__reports_a_port_where_nobody_listens),
         FIXTURE_TEST(test_redis_conn_open__reports_a_name_that_does_not_resolve),
@@ -759,6 +956,10 @@ int main(void)
         FIXTURE_TEST(test_redis_conn__reply_before_a_failed_write_counts),
         FIXTURE_TEST(test_redis_conn__write_to_a_closed_peer_raises_no_signal),
         FIXTURE_TEST(test_redis_conn_close__from_inside_an_answer),
+        FIXTURE_TEST(test_redis_conn_close__from_inside_a_failure),
+        FIXTURE_TEST(test_redis_conn__is_lost_when_a_write_has_failed),
+        FIXTURE_TEST(test_redis_conn_end__without_memory_drops_this_command_only),
+        FIXTURE_TEST(test_redis_conn__siblings_at_one_server_share_a_socket),
         FIXTURE_TEST(test_redis_conn_close__leaves_its_siblings),
     };
 

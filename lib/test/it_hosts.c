@@ -1,4 +1,5 @@
 /* it_hosts.c - several hosts in one URL, of which one is the primary. */
+#include "redis/conn_impl.h"
 #include "test/fake.h"
 #include "test/port.h"
 #include "test/probe.h"
@@ -6,7 +7,8 @@
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 
-#define SILENT_MS 20000 /* a fifth of the timeout */
+#define SILENT_MS    20000 /* a fifth of the timeout */
+#define PAUSE_MAX_MS 501   /* between two rounds */
 
 static struct server replica;
 static char primary_port[8];
@@ -74,6 +76,9 @@ static void test_redis_conn__replica_is_never_up(void **state)
     snprintf(reason, sizeof(reason), "127.0.0.1:%u: the server is a replica",
              replica.port);
     probe_assert_why(&probe, reason);
+    while (probe.conn->attempts < 6)
+        fixture_pass_ms(fixture, PAUSE_MAX_MS);
+    assert_int_equal(probe.downs, 1); /* the reasons of each round are the same */
     assert_int_equal(probe.ups, 0);
     probe_close(&probe);
 }

@@ -1,5 +1,6 @@
-/* test_discovery.c - what servers and sentinels say about themselves and the primary. */
+/* test_discovery.c - handshakes; what servers and sentinels say about the primary. */
 #include "redis/discovery.h"
+#include "redis/handshake.h"
 #include "test/asserts.h"
 #include "test/fake.h"
 
@@ -296,6 +297,93 @@ static void test_redis_discovery_moved__names_the_master_of_the_slot(void **stat
     }
 }
 
+static void test_redis_handshake_start__writes_what_the_url_needs(void **state)
+{
+    static const struct {
+        const char *url, *sent;
+        unsigned count;
+    } cases[] = {
+        {"redis://h", "*1\r\n$4\r\nPING\r\n*1\r\n$5\r\nHELLO\r\n", 2},
+        {"redis://:p@h/1",
+         "*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n"
+         "*1\r\n$4\r\nPING\r\n*1\r\n$5\r\nHELLO\r\n",
+         4},
+        {"redis://u:pw@h",
+         "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$2\r\npw\r\n"
+         "*1\r\n$4\r\nPING\r\n*1\r\n$5\r\nHELLO\r\n",
+         3},
+        {"redis-cluster://h",
+         "*1\r\n$4\r\nPING\r\n*1\r\n$5\r\nHELLO\r\n"
+         "*2\r\n$6\r\nEXISTS\r\n$3\r\nkey\r\n",
+         3},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_handshake handshake;
+        struct redis_wire wire = {0};
+        struct redis_url url;
+
+        ASSERT_STATUS(redis_url_parse(cases[i].url, &url, NULL), STATUS_OK);
+        redis_handshake_start(&handshake, &url, "key", &wire);
+        if (wire.len != strlen(cases[i].sent) ||
+            memcmp(wire.data, cases[i].sent, wire.len) != 0)
+            fail_msg("%s: expected %s, sent %.*s", cases[i].url, cases[i].sent,
+                     (int)wire.len, wire.data);
+        assert_int_equal(handshake.count, cases[i].count);
+        assert_false(redis_handshake_is_done(&handshake));
+        redis_wire_clear(&wire);
+    }
+}
+
+static void test_redis_handshake_read__of_each_reply(void **state)
+{
+    static const struct {
+        const char *replies[3]; /* to PING, HELLO and EXISTS */
+        const char *why;        /* NULL: all are accepted */
+        bool has_shards;
+    } cases[] = {
+        {{"+PONG\r\n", NODE("7.0.15", "master"), ":0\r\n"}, NULL, true},
+        {{"+PONG\r\n", NODE("6.2.9", "master"), ":1\r\n"}, NULL, false},
+        {{"+PONG\r\n", NODE("7.0.15", "master"), "-ASK 7 h:1\r\n"}, NULL, true},
+        {{"+PONG\r\n", NODE("7.0.15", "master"), "-MOVED 7 h:1\r\n"},
+         "reply to EXISTS: MOVED 7 h:1", true},
+        {{"-ASK 7 h:1\r\n"}, "reply to PING: ASK 7 h:1", false},
+        {{"+PING\r\n"}, "reply to PING: PING", false},
+        {{":1\r\n"}, "reply to PING: not a status", false},
+        {{"+PONG\r\n", "-NOPERM no\r\n"}, "reply to HELLO: NOPERM no", false},
+        {{"+PONG\r\n", NODE("6.0.9", "master")}, "too old", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct redis_handshake handshake;
+        struct redis_wire wire = {0};
+        struct redis_url url;
+        struct err err = {0};
+        enum status status = STATUS_OK;
+
+        ASSERT_STATUS(redis_url_parse("redis-cluster://h", &url, NULL), STATUS_OK);
+        redis_handshake_start(&handshake, &url, "key", &wire);
+        redis_wire_clear(&wire);
+        for (int at = 0; at < 3 && cases[i].replies[at] != NULL; at++) {
+            struct redis_reply *reply = parse(cases[i].replies[at]);
+            bool is_error = cases[i].replies[at][0] == '-';
+
+            ASSERT_STATUS(status, STATUS_OK);
+            assert_false(redis_handshake_is_done(&handshake));
+            status = redis_handshake_read(&handshake, reply, is_error, &err);
+            freeReplyObject(reply);
+        }
+        ASSERT_STATUS(status, cases[i].why == NULL ? STATUS_OK : STATUS_REFUSED);
+        ASSERT_CONTAINS(err.text, cases[i].why == NULL ? "" : cases[i].why);
+        ASSERT_STATUS(err.status, status);
+        assert_int_equal(handshake.has_shards, cases[i].has_shards);
+        if (cases[i].why == NULL)
+            assert_true(redis_handshake_is_done(&handshake));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +394,8 @@ int main(void)
             test_redis_discovery_address__accepts_ports_and_names_up_to_the_limit),
         cmocka_unit_test(test_redis_discovery_promoted__finds_the_next_primary),
         cmocka_unit_test(test_redis_discovery_switch__reads_messages_about_its_primary),
+        cmocka_unit_test(test_redis_handshake_start__writes_what_the_url_needs),
+        cmocka_unit_test(test_redis_handshake_read__of_each_reply),
         cmocka_unit_test(test_redis_reply_int__of_an_integer_only),
         cmocka_unit_test(test_redis_error_has_code__at_the_begin_or_quoted),
     };

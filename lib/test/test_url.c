@@ -108,6 +108,7 @@ static void test_redis_url_parse__refuses_what_it_does_not_understand(void **sta
     assert_invalid("redis://user:@host", "password");
     assert_invalid("redis://:a%4@host", "password");
     assert_invalid("redis://:a%zz@host", "password");
+    assert_invalid("redis://:a%4z@host", "password");
     assert_invalid("redis://:a%00b@host", "password");
     assert_invalid("unix:relative", "absolute");
     assert_invalid("unix://host/path", "absolute");
