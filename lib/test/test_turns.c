@@ -1,0 +1,415 @@
+/* test_turns.c - the turns that a client takes with others at a name, on a clock that
+ * stands still. */
+#include "base/clock.h"
+#include "lock/batch.h"
+#include "lock/channel.h"
+#include "lock/keys.h"
+#include "lock/state.h"
+#include "lock/wait.h"
+#include "test/asserts.h"
+
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NAME      "item:7"
+#define TURNS_MAX 16
+
+static int64_t frozen_us;
+
+/** In place of that of the C library: clock_mono_us() moves only where a test says so. */
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
+int clock_gettime(clockid_t id, struct timespec *ret_time)
+{
+    if (id != CLOCK_BOOTTIME)
+        return (int)syscall(SYS_clock_gettime, id, ret_time);
+    *ret_time = (struct timespec){.tv_sec = frozen_us / 1000000,
+                                  .tv_nsec = frozen_us % 1000000 * 1000};
+    return 0;
+}
+
+/** A client without a server, the lock that it releases, and a lock that waits. */
+struct turns_test {
+    uv_loop_t loop;
+    struct rlock_client *client;
+    struct rlock lock, waiting;
+    struct rlock_channel *channel; /* of `waiting` */
+    unsigned answers;
+};
+
+static int set_up(void **state)
+{
+    struct turns_test *test = test_calloc(1, sizeof(*test));
+    struct rlock_client_options options = {.loop = &test->loop,
+                                           .redis_url = "unix:/tmp/rlock-nobody",
+                                           .timeout_ms = 1000};
+
+    frozen_us = 5000000;
+    assert_int_equal(uv_loop_init(&test->loop), 0);
+    ASSERT_STATUS(rlock_client_open(&options, &test->client, NULL), STATUS_OK);
+    test->lock.kind = &rlock_plain;
+    test->lock.wait_ms = 1;
+    assert_null(rlock_keys_set_name(test->client, &test->lock, NAME, strlen(NAME)));
+    *state = test;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct turns_test *test = *state;
+
+    rlock_client_close(test->client, NULL, NULL);
+    while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    assert_int_equal(uv_loop_close(&test->loop), 0);
+    test_free(test);
+    return 0;
+}
+
+static void count_answer(struct rlock *lock, enum status status, void *arg)
+{
+    (void)lock;
+    (void)status;
+    ((struct turns_test *)arg)->answers++;
+}
+
+/** A lock of this client begins to wait; its channel counts as subscribed. */
+static void let_wait(struct turns_test *test, const struct rlock_kind *kind)
+{
+    struct rlock_acquire_options options = {
+        .kind = kind, .lease_ms = 1000, .wait_ms = 60000};
+
+    rlock_acquire(test->client, &test->waiting, NAME, strlen(NAME), &options,
+                  count_answer, test);
+    while (test->waiting.waiter == NULL || test->waiting.batch != NULL)
+        uv_run(&test->loop, UV_RUN_NOWAIT);
+    test->channel = rlock_channel_find(test->client, &test->waiting);
+    assert_non_null(test->channel);
+    test->channel->is_subscribed = true;
+}
+
+/** Release the lock; another client waits, if there are more hearers than this one. */
+static void release(struct turns_test *test, unsigned hearers)
+{
+    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+    rlock_wait_released(test->client, &test->lock, hearers);
+}
+
+static bool must_yield(const struct turns_test *test)
+{
+    return rlock_wait_must_yield(test->client, &test->lock);
+}
+
+static struct rlock_turns *turns_of(const struct turns_test *test)
+{
+    return &test->client->waits
+                .turns[rlock_keys_hash(NAME, strlen(NAME)) % RLOCK_TURNS];
+}
+
+/** Release until the client yields, and assert that this takes TURNS_MAX + 1 releases. */
+static void release_until_yield(struct turns_test *test)
+{
+    for (unsigned i = 0; i < TURNS_MAX; i++)
+        release(test, 1);
+    if (must_yield(test))
+        fail_msg("it yields after %d releases", TURNS_MAX);
+    release(test, 1);
+    if (!must_yield(test))
+        fail_msg("it does not yield after %d releases", TURNS_MAX + 1);
+}
+
+/** Let the yield pass, and assert that it lasts so long. */
+static void pass_yield(struct turns_test *test, int64_t yield_us)
+{
+    frozen_us += yield_us - 1;
+    if (!must_yield(test))
+        fail_msg("a yield is over before %lld us", (long long)yield_us);
+    frozen_us++;
+    if (must_yield(test))
+        fail_msg("a yield is not over after %lld us", (long long)yield_us);
+}
+
+static void test_release__without_another_client_never_yields(void **state)
+{
+    struct turns_test *test = *state;
+
+    for (unsigned i = 0; i < 4 * TURNS_MAX; i++)
+        release(test, 0);
+    assert_false(must_yield(test));
+    assert_int_equal(turns_of(test)->count, 0); /* not even counted */
+}
+
+static void test_release__yields_after_16_turns(void **state)
+{
+    static const struct {
+        const char *name;
+        const struct rlock_kind *kind;
+        uint32_t wait_ms;
+        uint16_t spin_max_ms;
+        bool yields;
+    } cases[] = {
+        {NAME, &rlock_plain, 1, 0, true},      {NAME, &rlock_reentrant, 1, 0, true},
+        {NAME, &rlock_plain, 0, 0, false},     {NAME, &rlock_plain, 1, 1, false},
+        {NAME, &rlock_fair, 1, 0, false},      {NAME, &rlock_getset, 1, 0, false},
+        {"item:8", &rlock_plain, 1, 0, false},
+    };
+    struct turns_test *test = *state;
+
+    release(test, 1); /* this one shows that there is another client */
+    release_until_yield(test);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct rlock lock = {.kind = cases[i].kind,
+                             .wait_ms = cases[i].wait_ms,
+                             .spin_max_ms = cases[i].spin_max_ms};
+
+        (void)rlock_keys_set_name(test->client, &lock, cases[i].name,
+                                  strlen(cases[i].name));
+        if (rlock_wait_must_yield(test->client, &lock) != cases[i].yields)
+            fail_msg("case %zu: expected yield %d", i, cases[i].yields);
+    }
+    release(test, 0); /* the other client has gone */
+    for (unsigned i = 0; i < 2 * TURNS_MAX; i++)
+        release(test, 0);
+    assert_false(must_yield(test));
+}
+
+static void test_release__of_a_client_that_is_closing_counts_no_turns(void **state)
+{
+    struct turns_test *test = *state;
+
+    release(test, 1);
+    test->client->is_closing = true;
+    release(test, 1);
+    test->client->is_closing = false;
+    assert_int_equal(turns_of(test)->count, 0);
+    assert_null(rlock_wait_releasing(test->client, &test->lock, true)); /* to nobody */
+    assert_int_equal(turns_of(test)->count, 1);
+}
+
+static void test_release__yields_after_10_ms_of_turns(void **state)
+{
+    struct turns_test *test = *state;
+
+    release(test, 1);
+    release(test, 1);
+    frozen_us += 9999;
+    release(test, 1);
+    assert_false(must_yield(test));
+    frozen_us += 1;
+    release(test, 1);
+    assert_true(must_yield(test));
+    pass_yield(test, 2000);
+}
+
+static void test_release__yields_twice_as_long_while_nobody_takes_it(void **state)
+{
+    static const int64_t wanted_us[] = {2000,  4000,  8000,  16000,
+                                        32000, 64000, 64000, 64000};
+    struct turns_test *test = *state;
+
+    release(test, 1);
+    for (size_t i = 0; i < sizeof(wanted_us) / sizeof(*wanted_us); i++) {
+        release_until_yield(test);
+        pass_yield(test, wanted_us[i]);
+    }
+    turns_of(test)->was_taken = true;
+    release_until_yield(test);
+    pass_yield(test, 64000);
+    release(test, 0);
+    release(test, 1);
+    frozen_us += 1000000;
+    release(test, 1);
+    pass_yield(test, 2000); /* from the beginning */
+}
+
+static void test_release__of_a_lock_that_was_taken_keeps_the_yield_short(void **state)
+{
+    struct turns_test *test = *state;
+
+    release(test, 1);
+    for (int i = 0; i < 3; i++) {
+        release_until_yield(test);
+        pass_yield(test, 2000);
+        turns_of(test)->was_taken = true;
+    }
+    release_until_yield(test);
+    pass_yield(test, 2000);
+    release_until_yield(test); /* this one was not taken */
+    pass_yield(test, 4000);
+}
+
+static void test_release__of_a_cohort_yields_each_time(void **state)
+{
+    struct turns_test *test = *state;
+
+    test->lock.kind = &rlock_cohort;
+    release(test, 1);
+    assert_false(must_yield(test));
+    release(test, 1);
+    assert_true(must_yield(test));
+}
+
+static void test_acquire__of_a_cohort_queues_behind_a_waiter(void **state)
+{
+    struct turns_test *test = *state;
+
+    let_wait(test, &rlock_plain);
+    test->lock.kind = &rlock_cohort;
+    assert_true(must_yield(test));
+    test->client->waits.has_turns = true;
+    assert_true(must_yield(test));
+    test->lock.kind = &rlock_plain;
+    assert_false(must_yield(test));
+}
+
+static void test_release__of_a_queued_kind_counts_no_turns(void **state)
+{
+    static const struct rlock_kind *const kinds[] = {&rlock_fair, &rlock_getset};
+    struct turns_test *test = *state;
+
+    release(test, 1);
+    for (size_t i = 0; i < 2; i++) {
+        test->lock.kind = kinds[i];
+        release(test, 2);
+        assert_int_equal(turns_of(test)->count, 0);
+    }
+}
+
+static void test_release__wakes_the_first_waiter_of_this_client(void **state)
+{
+    struct turns_test *test = *state;
+
+    let_wait(test, &rlock_plain);
+    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+    assert_non_null(test->waiting.batch); /* it tries */
+    assert_true(test->lock.is_counted);
+    assert_int_equal(test->channel->own_releases, 1);
+    rlock_wait_released(test->client, &test->lock, 1); /* this client heard it */
+    assert_false(test->lock.is_counted);
+    assert_int_equal(test->channel->own_releases, 0);
+    assert_int_equal(test->channel->own_messages, 1);
+    assert_false(turns_of(test)->is_contended);
+    assert_false(test->client->waits.has_turns);
+    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+    rlock_wait_released(test->client, &test->lock, 2); /* another one, too */
+    assert_int_equal(test->channel->own_messages, 2);
+    assert_true(turns_of(test)->is_contended);
+    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+    rlock_wait_released(test->client, &test->lock, 0); /* it failed */
+    assert_int_equal(test->channel->own_messages, 2);
+    assert_int_equal(test->channel->own_releases, 0);
+    assert_false(turns_of(test)->is_contended);
+}
+
+static void hear(struct turns_test *test)
+{
+    test->client->channels.events->on_message(test->channel, "", 0);
+}
+
+static void test_message__of_an_own_release_wakes_nobody(void **state)
+{
+    struct turns_test *test = *state;
+
+    let_wait(test, &rlock_plain);
+    test->channel->own_messages = 1;
+    turns_of(test)->yield_until_us = frozen_us + 1;
+    hear(test);
+    assert_null(test->waiting.batch);
+    assert_int_equal(test->channel->own_messages, 0);
+    assert_false(turns_of(test)->was_taken);
+    hear(test); /* of another client */
+    assert_non_null(test->waiting.batch);
+    assert_true(turns_of(test)->was_taken);
+    assert_int_equal(turns_of(test)->yield_until_us, 0);
+}
+
+static void test_message__before_the_reply_to_its_release(void **state)
+{
+    struct turns_test *test = *state;
+
+    let_wait(test, &rlock_plain);
+    test->lock.is_counted = true;
+    test->channel->own_releases = 1;
+    hear(test);
+    assert_int_equal(test->channel->own_messages, -1);
+    assert_null(test->waiting.batch);
+    rlock_wait_released(test->client, &test->lock, 1);
+    assert_int_equal(test->channel->own_messages, 0);
+    assert_null(test->waiting.batch);
+
+    test->lock.is_counted = true;
+    test->channel->own_releases = 1;
+    hear(test);
+    rlock_wait_released(test->client, &test->lock, 0); /* it was that of another client */
+    assert_int_equal(test->channel->own_messages, 0);
+    assert_non_null(test->waiting.batch);
+}
+
+static void test_message__while_the_first_yields_ends_the_yield(void **state)
+{
+    struct turns_test *test = *state;
+
+    let_wait(test, &rlock_plain);
+    turns_of(test)->yield_until_us = frozen_us + 1000;
+    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+    assert_null(test->waiting.batch); /* it waits for its turn */
+    rlock_wait_released(test->client, &test->lock, 2);
+    test->channel->own_messages = 0;
+    hear(test);
+    assert_non_null(test->waiting.batch);
+}
+
+static void test_release__passes_a_lock_on_to_its_like_only(void **state)
+{
+    struct turns_test *test = *state;
+    struct rlock *waiting = &test->waiting;
+
+    let_wait(test, &rlock_cohort);
+    test->lock.kind = &rlock_cohort;
+    test->lock.lease_ms = 1000;
+    waiting->in_doubt = false; /* its tries found no connection */
+    for (int i = 0; i < 4; i++) {
+        struct rlock other = test->lock;
+
+        other.kind = i == 0 ? &rlock_plain : other.kind;
+        other.lease_ms += i == 1;
+        other.replicas = i == 2;
+        waiting->in_doubt = i == 3;
+        if (rlock_wait_releasing(test->client, &other, true) != NULL)
+            fail_msg("case %d: a lock is passed on", i);
+        rlock_batch_leave(waiting);
+    }
+    waiting->in_doubt = false;
+    assert_null(rlock_wait_releasing(test->client, &test->lock, false));
+    assert_null(rlock_wait_releasing(test->client, &test->lock, true)); /* it tries */
+    rlock_batch_leave(waiting);
+    assert_int_equal(test->client->stats.waiters, 1);
+    assert_ptr_equal(rlock_wait_releasing(test->client, &test->lock, true), waiting);
+    assert_null(waiting->waiter);
+    assert_int_equal(test->client->stats.waiters, 0);
+    rlock_state_answer(test->client, waiting, STATUS_CANCELLED);
+}
+
+#define TURNS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TURNS_TEST(test_release__without_another_client_never_yields),
+        TURNS_TEST(test_release__yields_after_16_turns),
+        TURNS_TEST(test_release__yields_after_10_ms_of_turns),
+        TURNS_TEST(test_release__yields_twice_as_long_while_nobody_takes_it),
+        TURNS_TEST(test_release__of_a_lock_that_was_taken_keeps_the_yield_short),
+        TURNS_TEST(test_release__of_a_cohort_yields_each_time),
+        TURNS_TEST(test_release__of_a_client_that_is_closing_counts_no_turns),
+        TURNS_TEST(test_acquire__of_a_cohort_queues_behind_a_waiter),
+        TURNS_TEST(test_release__of_a_queued_kind_counts_no_turns),
+        TURNS_TEST(test_release__wakes_the_first_waiter_of_this_client),
+        TURNS_TEST(test_message__of_an_own_release_wakes_nobody),
+        TURNS_TEST(test_message__before_the_reply_to_its_release),
+        TURNS_TEST(test_message__while_the_first_yields_ends_the_yield),
+        TURNS_TEST(test_release__passes_a_lock_on_to_its_like_only),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
