@@ -275,10 +275,12 @@ void metrics_print(FILE *out, const struct all_metrics *all)
 static void print_buckets(const struct printer *printer, const char *name,
                           const struct metrics_histogram *histogram)
 {
-    int count = METRICS_BUCKETS_MAX + 1;
+    int count = 0;
 
-    while (count > 0 && histogram->buckets[count - 1] == 0)
-        count--;
+    for (int i = 0; i <= METRICS_BUCKETS_MAX; i++) {
+        if (histogram->buckets[i] > 0)
+            count = i + 1;
+    }
     fprintf(printer->out, "\"%s\":{\"sum\":%" PRIu64 ",\"buckets\":[", name,
             histogram->sum);
     for (int i = 0; i < count; i++)

@@ -1,0 +1,393 @@
+/* test_metrics.c - sums over two loops, as Prometheus text and as JSON. */
+#define _GNU_SOURCE // NOLINT(readability-identifier-naming): fopencookie
+#include "app/core/metrics.h"
+#include "app/core/text.h"
+#include "base/clock.h"
+#include "test/asserts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct metrics first, second;
+static struct metrics *loops[] = {&first, &second};
+static const struct all_metrics all = {loops, 2};
+
+static int setup(void **state UNUSED)
+{
+    first = (struct metrics){0};
+    second = (struct metrics){0};
+    return 0;
+}
+
+/* To be freed. */
+static char *printed(void (*print)(FILE *out, const struct all_metrics *all))
+{
+    struct text_document document;
+
+    assert_true(text_document_begin(&document));
+    print(document.out, &all);
+    return text_document_end(&document);
+}
+
+static void assert_prints(void (*print)(FILE *out, const struct all_metrics *all),
+                          const char *wanted)
+{
+    char *text = printed(print);
+
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
+static void assert_metrics(const char *const *lines, size_t count)
+{
+    char *text = printed(metrics_print);
+    char line[1000];
+
+    for (size_t i = 0; i < count; i++) {
+        snprintf(line, sizeof(line), "\n%s\n", lines[i]);
+        ASSERT_CONTAINS(text, line);
+    }
+    free(text);
+}
+
+#define ASSERT_METRICS(...)                                                              \
+    assert_metrics((const char *const[]){__VA_ARGS__},                                   \
+                   sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+
+/* `count` in the first loop, and ten times that in the second. */
+#define FILL(field, count) fill(&first.field, &second.field, count)
+
+static void fill(_Atomic uint64_t *of_first, _Atomic uint64_t *of_second, uint64_t count)
+{
+    *of_first = count;
+    *of_second = count * 10;
+}
+
+static void test_print__sums_the_loops(void **state UNUSED)
+{
+    FILL(outcomes[OUTCOME_PLACED], 1);
+    FILL(outcomes[OUTCOME_INTERNAL], 2);
+    FILL(queue_depth, 3);
+    FILL(in_flight, 4);
+    FILL(connections, 5);
+    FILL(log_dropped, 6);
+    FILL(locks_held, 7);
+    FILL(lock_failed, 8);
+    FILL(fence_restarts, 9);
+    FILL(lock_lost, 11);
+    FILL(batch_splits, 12);
+    FILL(outcome_lookups, 13);
+    FILL(bypassing, 14);
+    FILL(expiry_leader, 15);
+    FILL(postgres_reconnects, 16);
+    FILL(redis_reconnects, 17);
+    ASSERT_METRICS(
+        "# HELP seckill_queue_depth Orders that hold their lock and wait for a "
+        "transaction.\n# TYPE seckill_queue_depth gauge\nseckill_queue_depth 33",
+        "seckill_orders_total{outcome=\"placed\"} 11",
+        "seckill_orders_total{outcome=\"repeated\"} 0",
+        "seckill_orders_total{outcome=\"internal\"} 22\n# HELP "
+        "seckill_order_stage_seconds "
+        "Duration of each stage of an order; total is from arrival to answer.",
+        "seckill_in_flight 44", "seckill_connections 55", "seckill_log_dropped_total 66",
+        "seckill_locks_held 77", "seckill_lock_failed_total 88",
+        "seckill_lock_fence_restarts_total 99", "seckill_lock_lost_total 121",
+        "seckill_batch_splits_total 132", "seckill_outcome_lookups_total 143",
+        "seckill_lock_bypassed 154", "seckill_expiry_leader 165",
+        "seckill_reconnects_total{dependency=\"postgres\"} 176",
+        "seckill_reconnects_total{dependency=\"redis\"} 187");
+}
+
+static void test_print__counts_requests_by_route_and_status(void **state UNUSED)
+{
+    char *text;
+
+    FILL(outcomes[OUTCOME_PLACED], 1);
+    metrics_count_request(&first, ROUTE_NONE, 200);
+    metrics_count_request(&first, ROUTE_VOUCHERS, 200);
+    metrics_count_request(&first, ROUTE_PLACE, 201);
+    metrics_count_request(&second, ROUTE_PLACE, 201);
+    metrics_count_request(&first, ROUTE_PLACE, 418);
+    metrics_count_request(&first, ROUTE_OPENAPI, 503);
+    ASSERT_METRICS(
+        "# TYPE seckill_http_requests_total counter\n"
+        "seckill_http_requests_total{route=\"none\",status=\"200\"} 1\n"
+        "seckill_http_requests_total{route=\"/v1/vouchers\",status=\"200\"} 1\n"
+        "seckill_http_requests_total{route=\"/v1/vouchers/{id}/orders\",status=\"201\"} "
+        "2\n"
+        "seckill_http_requests_total{route=\"/v1/vouchers/{id}/orders\",status="
+        "\"other\"} 1\n"
+        "seckill_http_requests_total{route=\"/openapi.yaml\",status=\"503\"} 1\n"
+        "# HELP seckill_orders_total Order requests by outcome.");
+    text = printed(metrics_print_stats);
+    ASSERT_CONTAINS(text, ",\"loops\":2,\"requests\":6,");
+    free(text);
+}
+
+static void test_observe__a_bound_is_in_its_bucket(void **state UNUSED)
+{
+    static const int64_t durations_us[] = {-5, 0, 100, 101, 250, 251, 10000000, 10000001};
+
+    for (size_t i = 0; i < sizeof(durations_us) / sizeof(durations_us[0]); i++)
+        metrics_observe_stage_us(&first, STAGE_QUEUE, durations_us[i]);
+    metrics_observe_batch(&first, 1);
+    metrics_observe_batch(&second, 3);
+    metrics_observe_batch(&second, 10001);
+    first.lock_holds.buckets[1] = 2;
+    first.lock_holds.sum = 3500;
+    ASSERT_METRICS(
+        "seckill_order_stage_seconds_bucket{stage=\"queue\",le=\"0.0001\"} 3\n"
+        "seckill_order_stage_seconds_bucket{stage=\"queue\",le=\"0.00025\"} 5\n"
+        "seckill_order_stage_seconds_bucket{stage=\"queue\",le=\"0.0005\"} 6",
+        "seckill_order_stage_seconds_bucket{stage=\"queue\",le=\"5\"} 6\n"
+        "seckill_order_stage_seconds_bucket{stage=\"queue\",le=\"10\"} 7\n"
+        "seckill_order_stage_seconds_bucket{stage=\"queue\",le=\"+Inf\"} 8\n"
+        "seckill_order_stage_seconds_sum{stage=\"queue\"} 20.0007\n"
+        "seckill_order_stage_seconds_count{stage=\"queue\"} 8\n"
+        "seckill_order_stage_seconds_bucket{stage=\"commit\",le=\"0.0001\"} 0",
+        "# TYPE seckill_order_stage_seconds histogram\n"
+        "seckill_order_stage_seconds_bucket{stage=\"lock\",le=\"0.0001\"} 0",
+        "seckill_order_stage_seconds_count{stage=\"total\"} 0\n"
+        "# HELP seckill_batch_orders Orders per transaction.\n"
+        "# TYPE seckill_batch_orders histogram\n"
+        "seckill_batch_orders_bucket{le=\"1\"} 1\n"
+        "seckill_batch_orders_bucket{le=\"2\"} 1\n"
+        "seckill_batch_orders_bucket{le=\"4\"} 2",
+        "seckill_batch_orders_bucket{le=\"10000\"} 2\n"
+        "seckill_batch_orders_bucket{le=\"+Inf\"} 3\n"
+        "seckill_batch_orders_sum 10005\n"
+        "seckill_batch_orders_count 3\n"
+        "# HELP seckill_lock_hold_seconds Time from the grant of a lock to its release "
+        "or loss.\n"
+        "# TYPE seckill_lock_hold_seconds histogram\n"
+        "seckill_lock_hold_seconds_bucket{le=\"0.001\"} 0\n"
+        "seckill_lock_hold_seconds_bucket{le=\"0.002\"} 2",
+        "seckill_lock_hold_seconds_sum 0.0035\n"
+        "seckill_lock_hold_seconds_count 2");
+}
+
+static void test_print__gauges_of_dependencies(void **state UNUSED)
+{
+    char *text;
+
+    first.postgres_up = second.postgres_up = 1;
+    second.redis_up = 1;
+    first.durability = DURABILITY_LOCAL;
+    second.durability = DURABILITY_REMOTE; /* only the first loop asks */
+    first.clock_difference_us = -1500000;
+    second.clock_difference_us = 7;
+    ASSERT_METRICS("# TYPE seckill_dependency_up gauge\n"
+                   "seckill_dependency_up{dependency=\"postgres\"} 1\n"
+                   "seckill_dependency_up{dependency=\"redis\"} 0\n"
+                   "# HELP seckill_reconnects_total Connections opened again after a "
+                   "loss.\n"
+                   "# TYPE seckill_reconnects_total counter",
+                   "# TYPE seckill_durability gauge\n"
+                   "seckill_durability{level=\"none\"} 0\n"
+                   "seckill_durability{level=\"local\"} 1\n"
+                   "seckill_durability{level=\"remote\"} 0",
+                   "# TYPE seckill_clock_difference_seconds gauge\n"
+                   "seckill_clock_difference_seconds -1.5");
+    second.postgres_up = 0;
+    first.redis_up = 1;
+    first.lists = second.lists = LISTS_UP;
+    ASSERT_METRICS("seckill_dependency_up{dependency=\"postgres\"} 0\n"
+                   "seckill_dependency_up{dependency=\"redis\"} 1\n"
+                   "seckill_dependency_up{dependency=\"lists\"} 1");
+    first.lists = LISTS_DOWN;
+    second.lists = LISTS_NONE;
+    ASSERT_METRICS("seckill_dependency_up{dependency=\"lists\"} 0");
+    first.lists = second.lists = LISTS_NONE;
+    text = printed(metrics_print);
+    assert_null(strstr(text, "lists"));
+    free(text);
+}
+
+static void test_print__age_of_the_oldest_catalogue(void **state UNUSED)
+{
+    static const struct {
+        int64_t first_s, second_s; /* since it was read */
+        int age_s;
+    } rows[] = {{100, 200, 200}, {300, 200, 300}, {-100, -200, 0}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int64_t now_us = clock_mono_us();
+        char *text;
+        double age_s;
+
+        first.catalogue_read_us = now_us - rows[i].first_s * 1000000;
+        second.catalogue_read_us = now_us - rows[i].second_s * 1000000;
+        text = printed(metrics_print);
+        ASSERT_CONTAINS(text, "# TYPE seckill_catalogue_age_seconds gauge\n");
+        age_s = strtod(strstr(text, "\nseckill_catalogue_age_seconds ") + 31, NULL);
+        ASSERT_BETWEEN(age_s, rows[i].age_s, rows[i].age_s + 50);
+        free(text);
+    }
+}
+
+static void test_print_stats__of_a_sale(void **state UNUSED)
+{
+    first.started_us = 1234567;
+    second.started_us = 99;
+    metrics_count_request(&first, ROUTE_NONE, 200);
+    FILL(outcomes[OUTCOME_PLACED], 1);
+    FILL(outcomes[OUTCOME_INTERNAL], 2);
+    FILL(queue_depth, 3);
+    FILL(in_flight, 4);
+    FILL(connections, 5);
+    FILL(lock_lost, 6);
+    FILL(postgres_up, 7);
+    FILL(redis_up, 8);
+    FILL(bypassing, 9);
+    FILL(expiry_leader, 1);
+    first.durability = DURABILITY_REMOTE;
+    metrics_observe_stage_us(&first, STAGE_LOCK, 50);
+    metrics_observe_stage_us(&second, STAGE_LOCK, 600);
+    metrics_observe_stage_us(&first, STAGE_QUEUE, -5);
+    metrics_observe_stage_us(&first, STAGE_QUEUE, 1);
+    metrics_observe_batch(&second, 10001);
+    assert_prints(
+        metrics_print_stats,
+        "{\"started_ms\":1234,\"loops\":2,\"requests\":1,"
+        "\"outcomes\":{\"placed\":11,\"internal\":22},"
+        "\"stages\":{\"lock\":{\"sum\":650,\"buckets\":[1,0,0,1]},"
+        "\"queue\":{\"sum\":1,\"buckets\":[2]},\"commit\":{\"sum\":0,\"buckets\":[]},"
+        "\"unlock\":{\"sum\":0,\"buckets\":[]},\"total\":{\"sum\":0,\"buckets\":[]}},"
+        "\"batches\":{\"sum\":10001,\"buckets\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]},"
+        "\"queue\":33,\"in_flight\":44,\"connections\":55,\"locks_lost\":66,"
+        "\"postgres_up\":77,\"redis_up\":88,\"bypassing\":99,\"expiry_leader\":11,"
+        "\"durability\":\"remote\"}");
+}
+
+static void test_print_bounds__of_stages_and_batches(void **state UNUSED)
+{
+    struct text_document document;
+    char *text;
+
+    assert_true(text_document_begin(&document));
+    metrics_print_bounds(document.out);
+    text = text_document_end(&document);
+    assert_string_equal(
+        text, "\"stage_bounds_us\":[100,250,500,1000,2500,5000,10000,25000,50000,100000,"
+              "250000,500000,1000000,2500000,5000000,10000000],"
+              "\"batch_bounds\":[1,2,4,8,16,32,64,128,256,512,1024,2048,4096,6000,8000,"
+              "10000]");
+    free(text);
+}
+
+static void test_health__needs_every_loop(void **state UNUSED)
+{
+    static const struct {
+        uint64_t postgres_up, redis_up, redis_degraded; /* of the second loop */
+        bool bypasses_locks;
+        struct metrics_health wanted;
+    } rows[] = {
+        {1, 1, 0, false, {true, STATUS_OK, true, true, true}},
+        {1, 0, 1, false, {true, STATUS_OK, false, true, true}},
+        {1, 0, 0, false, {true, STATUS_OK, false, false, false}},
+        {1, 0, 0, true, {true, STATUS_OK, false, false, true}},
+        {0, 1, 0, true, {false, STATUS_REFUSED, true, true, false}},
+    };
+
+    first.postgres_up = first.redis_up = 1;
+    first.postgres_failure = STATUS_TIMEOUT; /* of the past */
+    second.postgres_failure = STATUS_REFUSED;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct metrics_health found;
+
+        second.postgres_up = rows[i].postgres_up;
+        second.redis_up = rows[i].redis_up;
+        second.redis_degraded = rows[i].redis_degraded;
+        found = metrics_health(&all, rows[i].bypasses_locks);
+        if (found.has_postgres != rows[i].wanted.has_postgres ||
+            found.postgres_failure != rows[i].wanted.postgres_failure ||
+            found.has_redis != rows[i].wanted.has_redis ||
+            found.has_locks != rows[i].wanted.has_locks ||
+            found.is_ready != rows[i].wanted.is_ready)
+            fail_msg("row %zu: Postgres %d (%s), Redis %d, locks %d, ready %d", i,
+                     found.has_postgres, status_name(found.postgres_failure),
+                     found.has_redis, found.has_locks, found.is_ready);
+    }
+    second.postgres_up = 1;
+    assert_true(metrics_health(&all, false).has_postgres);
+    first.postgres_up = 0;
+    assert_false(metrics_health(&all, false).has_postgres);
+}
+
+static const char *state_of(const char *text, int loop)
+{
+    for (const char *at = strstr(text, "\"state\":"); at != NULL && loop >= 0; loop--) {
+        text = at + strlen("\"state\":");
+        at = strstr(text, "\"state\":");
+    }
+    return text;
+}
+
+static void assert_states(const char *wanted_first, const char *wanted_second)
+{
+    char *text = printed(metrics_print_loops);
+
+    assert_int_equal(strncmp(text, "[{\"stats\":{\"started_ms\":0,\"loops\":1,", 36), 0);
+    ASSERT_CONTAINS(text, "},{\"stats\":{\"started_ms\":0,\"loops\":1,");
+    assert_int_equal(strncmp(state_of(text, 0), wanted_first, strlen(wanted_first)), 0);
+    assert_string_equal(state_of(text, 1), wanted_second);
+    free(text);
+}
+
+static void test_print_loops__prints_the_last_state(void **state UNUSED)
+{
+    assert_states("null},", "null}]");
+    metrics_publish_state(&second, strdup("{\"n\":1}"));
+    assert_states("null},", "{\"n\":1}}]");
+    assert_states("null},", "{\"n\":1}}]"); /* it is kept */
+    metrics_publish_state(&first, strdup("{\"n\":2}"));
+    metrics_publish_state(&second, strdup("{\"n\":3}"));
+    assert_states("{\"n\":2}},", "{\"n\":3}}]");
+    metrics_publish_state(&first, NULL);
+    metrics_publish_state(&second, NULL);
+}
+
+static ssize_t publish_newer(void *arg, const char *bytes UNUSED, size_t len)
+{
+    bool *is_done = arg;
+
+    if (!*is_done)
+        metrics_publish_state(&first, strdup("{\"n\":2}"));
+    *is_done = true;
+    return (ssize_t)len;
+}
+
+static void
+test_print_loops__keeps_a_state_that_is_published_meanwhile(void **state UNUSED)
+{
+    bool is_done = false;
+    FILE *out =
+        fopencookie(&is_done, "w", (cookie_io_functions_t){.write = publish_newer});
+
+    setvbuf(out, NULL, _IONBF, 0);
+    metrics_publish_state(&first, strdup("{\"n\":1}"));
+    metrics_print_loops(out, &all);
+    assert_true(is_done);
+    fclose(out);
+    assert_states("{\"n\":2}},", "null}]");
+    metrics_publish_state(&first, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_print__sums_the_loops, setup),
+        cmocka_unit_test_setup(test_print__counts_requests_by_route_and_status, setup),
+        cmocka_unit_test_setup(test_observe__a_bound_is_in_its_bucket, setup),
+        cmocka_unit_test_setup(test_print__gauges_of_dependencies, setup),
+        cmocka_unit_test_setup(test_print__age_of_the_oldest_catalogue, setup),
+        cmocka_unit_test_setup(test_print_stats__of_a_sale, setup),
+        cmocka_unit_test_setup(test_print_bounds__of_stages_and_batches, setup),
+        cmocka_unit_test_setup(test_health__needs_every_loop, setup),
+        cmocka_unit_test_setup(test_print_loops__prints_the_last_state, setup),
+        cmocka_unit_test_setup(
+            test_print_loops__keeps_a_state_that_is_published_meanwhile, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
