@@ -49,9 +49,11 @@ size_t rfc3339_print(int64_t us, char ret_text[RFC3339_BYTES])
     put_digits(ret_text + 14, second_of_day / 60 % 60, 2);
     put_digits(ret_text + 17, second_of_day % 60, 2);
     put_digits(ret_text + 20, fraction_us, 6);
-    if (fraction_us == 0)
-        memcpy(ret_text + 19, "Z", 2);
-    return fraction_us == 0 ? 20 : sizeof(form) - 1;
+    if (fraction_us != 0)
+        return sizeof(form) - 1;
+    ret_text[19] = 'Z';
+    ret_text[20] = '\0';
+    return 20;
 }
 
 /* -- parsing -- */

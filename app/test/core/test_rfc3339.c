@@ -40,6 +40,8 @@ static void test_rfc3339_parse__accepts(void **state UNUSED)
         {"1970-01-01 00:00:00Z", 0},
         {"1970-01-01T08:00:00+08:00", 0},
         {"1969-12-31T16:30:00-07:30", 0},
+        {"1970-01-01T00:30:00+00:30", 0},
+        {"1970-01-01T23:59:00+23:59", 0},
         {"1970-01-01T00:00:00.1234567Z", 123456},
         {"1970-01-01T00:00:00.5Z", 500000},
         {"1972-06-30T23:59:60Z", INT64_C(78796800000000)},
@@ -73,7 +75,10 @@ static void test_rfc3339_parse__refuses(void **state UNUSED)
         "2030-01-01T00:00:61Z",
         "2030-01-01T00:00:00.Z",
         "2030-01-01T00:00:00+24:00",
+        "2030-01-01T00:00:00./Z",
+        "2030-01-01T00:00:00+08:60",
         "2030-01-01T00:00:00+0800",
+        "2030-01-01T00:00:00+08:00x",
         "2030-01-01T00:00:00Zx",
         "0000-01-01T00:00:00Z",
         "+2030-01-01T00:00:00Z",
@@ -82,8 +87,27 @@ static void test_rfc3339_parse__refuses(void **state UNUSED)
     int64_t us = 7;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        assert_false(rfc3339_parse(rows[i], strlen(rows[i]), &us));
+        if (rfc3339_parse(rows[i], strlen(rows[i]), &us))
+            fail_msg("\"%s\": expected that it is refused", rows[i]);
     assert_int_equal(us, 7);
+}
+
+/* '/' and ':' are the neighbours of the digits. */
+static void test_rfc3339_parse__refuses_a_wrong_byte(void **state UNUSED)
+{
+    static const char valid[] = "2030-01-01T00:00:00.5+08:00", wrong[] = "/:x";
+    int64_t us;
+
+    for (size_t i = 0; i < sizeof(valid) - 1; i++) {
+        for (const char *byte = wrong; *byte != '\0'; byte++) {
+            char text[sizeof(valid)];
+
+            memcpy(text, valid, sizeof(valid));
+            text[i] = *byte;
+            if (rfc3339_parse(text, strlen(text), &us) != (*byte == valid[i]))
+                fail_msg("%s: expected that it is refused", text);
+        }
+    }
 }
 
 static void test_rfc3339_parse__reverses_print(void **state UNUSED)
@@ -104,6 +128,7 @@ int main(void)
         cmocka_unit_test(test_rfc3339_print__known_times),
         cmocka_unit_test(test_rfc3339_parse__accepts),
         cmocka_unit_test(test_rfc3339_parse__refuses),
+        cmocka_unit_test(test_rfc3339_parse__refuses_a_wrong_byte),
         cmocka_unit_test(test_rfc3339_parse__reverses_print),
     };
 
