@@ -82,12 +82,13 @@ static bool read_seconds(const char *text, int64_t *ret_s)
     struct tm valid = time;
     int second = read_digits(text + 17, 2);
 
-    *ret_s = timegm(&valid) + second; /* it changes what the calendar does not have */
+    /* It changes what the calendar does not have: a wrong day changes the month, too, and a
+       wrong minute the hour. */
+    *ret_s = timegm(&valid) + second;
     return text[4] == '-' && text[7] == '-' &&
            (text[10] == 'T' || text[10] == 't' || text[10] == ' ') && text[13] == ':' &&
            text[16] == ':' && time.tm_year > -1900 && valid.tm_mon == time.tm_mon &&
-           valid.tm_mday == time.tm_mday && valid.tm_hour == time.tm_hour &&
-           valid.tm_min == time.tm_min && second >= 0 && second <= 60;
+           valid.tm_hour == time.tm_hour && second >= 0 && second <= 60;
 }
 
 /* ".5", or nothing; moves `*at` behind it. */
