@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +12,11 @@ static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 /* Without a port. */
 static bool parse_plain(const char *text, size_t len, uint8_t ret_address[16])
 {
-    char copy[INET6_ADDRSTRLEN + 1];
+    char copy[INET6_ADDRSTRLEN];
     uint8_t address[16];
 
-    if (len >= sizeof(copy))
-        return false;
-    memcpy(copy, text, len);
-    copy[len] = '\0';
-    if (strlen(copy) != len)
+    snprintf(copy, sizeof(copy), "%.*s", (int)len, text);
+    if (strlen(copy) != len) /* it is too long, or has a NUL */
         return false;
     if (inet_pton(AF_INET, copy, address + sizeof(mapped)) == 1)
         memcpy(address, mapped, sizeof(mapped));
@@ -43,17 +41,17 @@ bool address_parse(const char *text, size_t len, uint8_t ret_address[16])
 {
     const char *end = memchr(text, ']', len);
     const char *colon = memchr(text, ':', len);
+    size_t host_len = colon != NULL ? (size_t)(colon - text) : len;
 
-    if (len > 0 && text[0] == '[' && end != NULL) {
+    if (end != NULL && text[0] == '[') {
         size_t rest = len - (size_t)(end + 1 - text);
 
         return (rest == 0 || is_port(end + 1, rest)) &&
                parse_plain(text + 1, (size_t)(end - text) - 1, ret_address);
     }
-    /* a colon begins a port only behind an IPv4 address */
-    if (colon != NULL && memchr(text, '.', (size_t)(colon - text)) != NULL &&
-        is_port(colon, len - (size_t)(colon - text)))
-        len = (size_t)(colon - text);
+    /* digits behind the first colon are a port: an IPv6 address has more colons */
+    if (is_port(text + host_len, len - host_len))
+        len = host_len;
     return parse_plain(text, len, ret_address);
 }
 
@@ -63,7 +61,6 @@ static bool parse_network(const char *text, size_t len, struct address_networks 
 {
     const char *slash = memchr(text, '/', len);
     size_t address_len = slash != NULL ? (size_t)(slash - text) : len;
-    size_t digits = slash != NULL ? len - address_len - 1 : 0;
     uint8_t *address = networks->rows[networks->count].address;
     unsigned offset, bits;
 
@@ -72,6 +69,8 @@ static bool parse_network(const char *text, size_t len, struct address_networks 
     offset = memchr(text, ':', address_len) == NULL ? 96 : 0;
     bits = 128 - offset;
     if (slash != NULL) {
+        size_t digits = len - address_len - 1;
+
         if (digits == 0 || digits > 3 || strspn(slash + 1, "0123456789") < digits)
             return false;
         bits = (unsigned)strtoul(slash + 1, NULL, 10);
@@ -124,27 +123,26 @@ bool address_is_in(const struct address_networks *networks, const uint8_t addres
 void address_walk_back(const struct address_networks *trusted, const char *list,
                        size_t len, uint8_t address[16])
 {
-    while (len > 0 && address_is_in(trusted, address)) {
+    while (address_is_in(trusted, address)) {
         const char *comma = memrchr(list, ',', len);
         const char *from = comma != NULL ? comma + 1 : list;
         const char *to = list + len;
 
-        while (from < to && isblank((unsigned char)*from))
+        while (from != to && isblank((unsigned char)*from))
             from++;
-        while (from < to && isblank((unsigned char)to[-1]))
+        while (from != to && isblank((unsigned char)to[-1]))
             to--;
-        if (!address_parse(from, (size_t)(to - from), address))
+        if (!address_parse(from, (size_t)(to - from), address) || comma == NULL)
             return;
-        len = comma != NULL ? (size_t)(comma - list) : 0;
+        len = (size_t)(comma - list);
     }
 }
 
 uint64_t address_key(const uint8_t address[16])
 {
     bool is_ipv4 = memcmp(address, mapped, sizeof(mapped)) == 0;
-    uint64_t key = 0;
+    uint64_t key;
 
-    for (int i = 0; i < 8; i++)
-        key = key << 8 | address[is_ipv4 ? 8 + i : i];
+    memcpy(&key, is_ipv4 ? address + 8 : address, sizeof(key));
     return key;
 }

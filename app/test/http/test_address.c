@@ -1,12 +1,8 @@
 /* test_address.c - addresses, networks, X-Forwarded-For. */
 #include "app/http/address.h"
+#include "test/asserts.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -22,15 +18,20 @@ static void test_address_parse__takes_what_proxies_write(void **state)
     } rows[] = {
         {"192.0.2.1", "::ffff:192.0.2.1"},
         {"192.0.2.1:8080", "192.0.2.1"},
+        {"192.0.2.1:9", "192.0.2.1"},
+        {"192.0.2.1:65535", "192.0.2.1"},
         {"[2001:db8::1]:443", "2001:db8:0::1"},
         {"[2001:db8::1]", "2001:db8::1"},
         {"::1", "0:0:0:0:0:0:0:1"},
+        {"2001:db8::255.255.255.255", "2001:db8::ffff:ffff"},
+        {"0000:0000:0000:0000:0000:ffff:255.255.255.255", "255.255.255.255"},
     };
     uint8_t one[16], other[16];
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        assert_true(parse(rows[i].text, one));
+        if (!parse(rows[i].text, one))
+            fail_msg("%s: expected that it is an address", rows[i].text);
         assert_true(parse(rows[i].same, other));
         assert_memory_equal(one, other, 16);
     }
@@ -44,6 +45,12 @@ static void test_address_parse__refuses_invalid_text(void **state)
                                        "192.0.2",
                                        "192.0.2.1:",
                                        "192.0.2.1:port",
+                                       "192.0.2.1:x80",
+                                       "192.0.2.1:8/",
+                                       "192.0.2.1:8:",
+                                       "192.0.2.1:123456",
+                                       "[192.0.2.1]x80",
+                                       "x::1]",
                                        "192.0.2.256",
                                        "[::1",
                                        "[::1]x",
@@ -88,15 +95,20 @@ static void test_address_is_in__compares_the_prefix(void **state)
     assert_true(is_in("::/0", "1.2.3.4"));
     assert_true(is_in(" 10.0.0.0/8 , 2001:db8::/33", "2001:db8:7fff::1"));
     assert_false(is_in("10.0.0.0/8,2001:db8::/33", "2001:db8:8000::1"));
+    assert_true(is_in("::1/128", "::1"));
+    assert_false(is_in("::1/128", "::2"));
+    assert_true(is_in("255.255.255.254/32", "255.255.255.254"));
     assert_false(is_in("", "127.0.0.1"));
 }
 
 static void test_address_networks_parse__says_what_is_wrong(void **state)
 {
-    static const char *const rows[] = {"10.0.0.0/33",  "::/129",      "10.0.0.0/",
-                                       "10.0.0.0/-1",  "localhost",   "10.0.0.0/8/8",
-                                       "10.0.0.0/999", "10.0.0.0/08x"};
-    struct address_networks networks = {.count = 99};
+    static const char *const rows[] = {"10.0.0.0/33",   "::/129",
+                                       "10.0.0.0/",     "10.0.0.0/-1",
+                                       "localhost",     "10.0.0.0/8/8",
+                                       "10.0.0.0/999",  "10.0.0.0/08x",
+                                       "10.0.0.0/0008", "10.0.0.0/4294967304"};
+    struct address_networks networks = {.count = 99}, most;
     struct err err;
     char many[ADDRESS_NETWORKS_MAX * 4 + 8] = "";
 
@@ -109,6 +121,8 @@ static void test_address_networks_parse__says_what_is_wrong(void **state)
     }
     for (int i = 0; i <= ADDRESS_NETWORKS_MAX; i++)
         snprintf(many + (size_t)i * 4, 5, "::1,");
+    ASSERT_STATUS(address_networks_parse(many + 4, &most, NULL), STATUS_OK);
+    ASSERT_NUMBER(most.count, ==, ADDRESS_NETWORKS_MAX);
     assert_int_equal(address_networks_parse(many, &networks, &err), STATUS_INVALID);
     assert_int_equal(networks.count, 99); /* untouched */
 }
@@ -126,6 +140,8 @@ static void test_address_walk_back__trusts_configured_proxies_only(void **state)
         {"10.0.0.1", "203.0.113.9, unknown", "10.0.0.1"},
         {"10.0.0.1", "203.0.113.9, unknown, 10.0.0.2", "10.0.0.2"},
         {"10.0.0.1", ",,,", "10.0.0.1"},
+        {"10.0.0.1", " , 10.0.0.2", "10.0.0.2"},
+        {"10.0.0.1", "203.0.113.9\t , \t10.0.0.2 ", "203.0.113.9"},
         {"10.0.0.1", "[2001:db8::7]:1234", "2001:db8::7"},
         {"203.0.113.1", "198.51.100.1", "203.0.113.1"},
     };
@@ -151,11 +167,15 @@ static void test_address_key__one_ipv6_network_is_one(void **state)
     const uint8_t other[16] = {0x20, 1, 0xd, 0xb8, 0, 0, 0, 2, 1};
     const uint8_t ipv4[16] = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1};
     const uint8_t ipv4_next[16] = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 2};
+    const uint8_t ipv4_net[16] = {[10] = 0xff, [11] = 0xff, [12] = 11, [15] = 1};
+    const uint8_t ipv4_copy[17] = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1, 1};
 
     (void)state;
     assert_true(address_key(one) == address_key(same));
     assert_true(address_key(one) != address_key(other));
     assert_true(address_key(ipv4) != address_key(ipv4_next));
+    assert_true(address_key(ipv4) != address_key(ipv4_net));
+    assert_true(address_key(ipv4) == address_key(ipv4_copy));
 }
 
 int main(void)
