@@ -61,7 +61,7 @@ static char *sign_by(const EVP_MD *digest, const char *secret, const char *heade
 {
     static const char scheme[] = "Bearer ";
     const size_t begin = sizeof(scheme) - 1;
-    char *text = malloc(AUTH_TOKEN_BYTES_MAX);
+    char *text = malloc(2 * AUTH_TOKEN_BYTES_MAX);
     unsigned char mac[EVP_MAX_MD_SIZE];
     unsigned mac_len = 0;
     size_t len = (size_t)sprintf(text, "%s", scheme);
@@ -120,6 +120,7 @@ static void test_auth_check__accepts_tokens_of_auth_make(void **state)
         assert_int_equal(check(*state, header, &found), STATUS_OK);
         assert_int_equal(found.user_id, made.user_id);
         assert_int_equal(found.role, made.role);
+        assert_string_equal(found.jti, "");
         free(token);
     }
 }
@@ -278,11 +279,34 @@ static void test_auth_check__broken_headers(void **state)
         good[at] = kept;
     }
     assert_int_equal(check(*state, "Basic YTpi", &identity), STATUS_REFUSED);
+    memcpy(good, "Digest", strlen("Digest"));
+    assert_int_equal(check(*state, good, &identity), STATUS_REFUSED);
     memset(text, 'a', sizeof(text) - 1);
     memcpy(text, "Bearer ", strlen("Bearer "));
     text[sizeof(text) - 1] = '\0';
     assert_int_equal(check(*state, text, &identity), STATUS_REFUSED);
     free(good);
+}
+
+static void test_auth_check__accepts_up_to_the_longest_token(void **state)
+{
+    static const size_t longest = sizeof("Bearer ") - 1 + AUTH_TOKEN_BYTES_MAX;
+    struct identity identity;
+    size_t len = 0;
+
+    for (int pad = 2900; len <= longest; pad++) {
+        char claims[AUTH_TOKEN_BYTES_MAX], *value;
+        enum status wanted;
+
+        snprintf(claims, sizeof(claims),
+                 "{\"sub\":\"1\",\"exp\":1900000001,\"x\":\"%*s\"}", pad, "");
+        value = sign(SECRET, HS256, claims);
+        len = strlen(value);
+        wanted = len <= longest ? STATUS_OK : STATUS_REFUSED;
+        if (check(*state, value, &identity) != wanted)
+            fail_msg("%zu bytes: expected %s", len, status_name(wanted));
+        free(value);
+    }
 }
 
 /* -- several keys -- */
@@ -331,6 +355,15 @@ static void test_auth_check__uses_the_key_that_the_token_names(void **state)
     auth_free(both);
 }
 
+static void assert_begins(const char *token, const char *header_json)
+{
+    char header[100];
+
+    header[encode(header_json, header)] = '\0';
+    if (strncmp(token, header, strlen(header)) != 0 || token[strlen(header)] != '.')
+        fail_msg("%s: expected the header %s", token, header);
+}
+
 static void test_auth_make__signs_with_the_first_key(void **state)
 {
     struct config all = config_of(SECRET, "kid: new\n" NEW "\nkid: old\n" OLD);
@@ -349,6 +382,7 @@ static void test_auth_make__signs_with_the_first_key(void **state)
     assert_int_equal(check(judge, header, &found), STATUS_OK);
     assert_int_equal(found.role, AUTH_ADMIN);
     assert_string_equal(found.jti, "t-1");
+    assert_begins(token, "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"new\"}");
     free(token);
     auth_free(maker);
     auth_free(judge);
@@ -387,11 +421,13 @@ static void check_pair(int64_t alg, const char *private_key, const char *public_
     assert_int_equal(auth_create(&config, &auth, NULL), STATUS_OK);
     for (int i = 0; i < 50; i++) { /* some numbers of a signature begin with zeros */
         assert_int_equal(auth_make(auth, &made, NOW_S, 10, &token, NULL), STATUS_OK);
-        header = malloc(strlen(token) + 8);
+        header = malloc(strlen(token) + 9);
         sprintf(header, "Bearer %s", token);
         assert_int_equal(check(auth, header, &found), STATUS_OK);
         if (alg == CONFIG_ES256) /* 64 bytes, RFC 7518 */
             assert_int_equal(strlen(strrchr(token, '.') + 1), 86);
+        strcat(header, "A"); /* one byte more */
+        assert_int_equal(check(auth, header, &found), STATUS_REFUSED);
         memcpy(strrchr(header, '.'), ".AAAA", sizeof(".AAAA"));
         assert_int_equal(check(auth, header, &found), STATUS_REFUSED);
         *strrchr(header, '.') = '\0';
@@ -452,6 +488,7 @@ static void test_auth_check__issuer_and_audience_where_configured(void **state)
     } rows[] = {
         {"\"iss\":\"mint\",\"aud\":\"shop\"", STATUS_OK},
         {"\"iss\":\"mint\",\"aud\":[\"x\",\"shop\"]", STATUS_OK},
+        {"\"iss\":\"mint\",\"aud\":[\"shop\",\"x\"]", STATUS_OK},
         {"\"iss\":\"mint\",\"aud\":[]", STATUS_REFUSED},
         {"\"iss\":\"mint\",\"aud\":[[\"shop\"]]", STATUS_REFUSED},
         {"\"iss\":\"mint\",\"aud\":{\"shop\":\"shop\"}", STATUS_REFUSED},
@@ -502,7 +539,9 @@ static void test_auth_create__refuses_bad_keys_and_shows_none(void **state)
         {"", "kid: a\n" NEW "\nkid: hunter2\nkid: b\n", CONFIG_HS256, "0 bytes"},
         {"", "kid: hunter2\n" NEW "\nkid: hunter2\n" NEW, CONFIG_HS256, "key 2"},
         {"", "kid: a\n                                        \n", CONFIG_HS256, "blank"},
+        {"", "kid: a\nhunter2\nkid: b\n" NEW, CONFIG_HS256, "7 bytes"},
         {"", "kid: a\n" NEW, CONFIG_RS256, "public key"},
+        {"", "kid: a\nshort", CONFIG_RS256, "public key"},
         {"", "", CONFIG_ES256, "SECKILL_JWT_PUBLIC_KEY_FILE"},
     };
 
@@ -520,6 +559,26 @@ static void test_auth_create__refuses_bad_keys_and_shows_none(void **state)
     }
 }
 
+static void test_auth_create__limits_the_number_of_keys(void **state)
+{
+    char keys[(AUTH_KEYS_MAX + 1) * 60];
+    struct err err = {0};
+    size_t len = 0;
+
+    (void)state;
+    for (int i = 1; i <= AUTH_KEYS_MAX + 1; i++) {
+        struct auth *auth = NULL;
+        struct config config = config_of("", keys);
+
+        len += (size_t)snprintf(keys + len, sizeof(keys) - len, "kid: %d\n%s\n", i, NEW);
+        if (auth_create(&config, &auth, &err) !=
+            (i <= AUTH_KEYS_MAX ? STATUS_OK : STATUS_INVALID))
+            fail_msg("%d keys: %s", i, err.text);
+        auth_free(auth);
+    }
+    assert_non_null(strstr(err.text, "more than 16 keys"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -529,11 +588,13 @@ int main(void)
         cmocka_unit_test(test_auth_check__ambiguous_parts_are_refused),
         cmocka_unit_test(test_auth_check__other_keys_and_algorithms),
         cmocka_unit_test(test_auth_check__broken_headers),
+        cmocka_unit_test(test_auth_check__accepts_up_to_the_longest_token),
         cmocka_unit_test(test_auth_check__uses_the_key_that_the_token_names),
         cmocka_unit_test(test_auth_make__signs_with_the_first_key),
         cmocka_unit_test(test_auth_make__key_pairs),
         cmocka_unit_test(test_auth_check__issuer_and_audience_where_configured),
         cmocka_unit_test(test_auth_create__refuses_bad_keys_and_shows_none),
+        cmocka_unit_test(test_auth_create__limits_the_number_of_keys),
     };
 
     return cmocka_run_group_tests(tests, create, destroy);

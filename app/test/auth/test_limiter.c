@@ -82,6 +82,40 @@ static void test_limiter_take__replaces_the_bucket_that_is_full_first(void **sta
     limiter_free(limiter);
 }
 
+/* Keys of one set: the high bits of their product with the golden ratio are 0. */
+static void test_limiter_take__replaces_within_a_full_set(void **state)
+{
+    static const uint64_t golden_inverse = UINT64_C(0xf1de83e19937733d);
+    struct limiter *limiter = limiter_create(10);
+
+    (void)state;
+    for (uint64_t key = 1; key <= 4; key++) {
+        for (int i = 0; i < (key == 3 ? 1 : 20); i++)
+            assert_int_equal(limiter_take(limiter, key * golden_inverse, 1000000), 0);
+    }
+    assert_int_equal(limiter_take(limiter, 5 * golden_inverse, 1000000), 0);
+    for (uint64_t key = 1; key <= 4; key++) {
+        if (key != 3)
+            assert_int_equal(limiter_take(limiter, key * golden_inverse, 1000000),
+                             100000);
+    }
+    limiter_free(limiter);
+}
+
+static void test_limiter_fill__counts_the_buckets_in_use(void **state)
+{
+    struct limiter *limiter = limiter_create(10);
+
+    (void)state;
+    assert_int_equal(limiter_fill(NULL, 0), 0);
+    assert_int_equal(limiter_fill(limiter, 1000000), 0);
+    assert_int_equal(limiter_take(limiter, 0, 1000000), 0); /* in the first set */
+    assert_int_equal(limiter_fill(limiter, 1000000), 1);
+    assert_int_equal(limiter_fill(limiter, 1100000), 0);
+    assert_int_equal(limiter_rate_per_s(limiter), 10);
+    limiter_free(limiter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +124,8 @@ int main(void)
         cmocka_unit_test(test_limiter_take__admits_again_after_the_returned_time),
         cmocka_unit_test(test_limiter_take__many_keys_do_not_free_a_busy_one),
         cmocka_unit_test(test_limiter_take__replaces_the_bucket_that_is_full_first),
+        cmocka_unit_test(test_limiter_take__replaces_within_a_full_set),
+        cmocka_unit_test(test_limiter_fill__counts_the_buckets_in_use),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,6 +103,36 @@ static void test_ticket_is_proof__known_hashes(void **state)
     }
 }
 
+/* All instances, of any version, print the same. */
+static void test_ticket_make__known_tickets(void **state)
+{
+    static const struct ticket_subject challenge = {TICKET_CHALLENGE, 7, 70};
+    char text[TICKET_BYTES];
+
+    (void)state;
+    ticket_make(&tickets, &subject, NOW_S, text);
+    assert_string_equal(text, "AAAAAHE_s3hXOlC186J7i-w4KFTBKn1B");
+    ticket_make(&tickets, &challenge, NOW_S, text);
+    assert_string_equal(text, "AAAAAHE_s3iZMb-Y2mzxL0GFuzvgETP1");
+}
+
+/* Half of all nonces would be a proof of one bit. */
+static void test_ticket_is_proof__refuses_a_long_nonce(void **state)
+{
+    static const char challenge[] = "0123456789abcdef0123456789abcdef";
+    char nonce[TICKET_NONCE_MAX + 3];
+    int good = 0;
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        snprintf(nonce, sizeof(nonce), "%0*d", TICKET_NONCE_MAX, i);
+        good += ticket_is_proof(text_of(challenge), text_of(nonce), 1);
+        snprintf(nonce, sizeof(nonce), "%0*d", TICKET_NONCE_MAX + 2, i);
+        assert_false(ticket_is_proof(text_of(challenge), text_of(nonce), 1));
+    }
+    ASSERT_BETWEEN(good, 20, 80);
+}
+
 static void test_ticket_check_secret__refuses_short_secrets(void **state)
 {
     struct err err = {0};
@@ -113,6 +143,7 @@ static void test_ticket_check_secret__refuses_short_secrets(void **state)
     assert_int_equal(ticket_check_secret("hunter2", &err), STATUS_INVALID);
     ASSERT_CONTAINS(err.text, "SECKILL_TICKET_SECRET");
     assert_null(strstr(err.text, "hunter2"));
+    ASSERT_STATUS(ticket_check_secret(&SECRET[1], &err), STATUS_INVALID);
 }
 
 int main(void)
@@ -123,6 +154,8 @@ int main(void)
         cmocka_unit_test(test_ticket_is_good__refuses_every_change),
         cmocka_unit_test(test_ticket_is_proof__counts_the_zero_bits),
         cmocka_unit_test(test_ticket_is_proof__known_hashes),
+        cmocka_unit_test(test_ticket_make__known_tickets),
+        cmocka_unit_test(test_ticket_is_proof__refuses_a_long_nonce),
         cmocka_unit_test(test_ticket_check_secret__refuses_short_secrets),
     };
 
