@@ -1,0 +1,414 @@
+/*
+ * fake_conns.h - connections of a store that keep what is sent, until the test answers it.
+ *
+ * To be included by one source of a test program: it defines the functions of store_conn.h and
+ * PQresultErrorField() in place of the real ones.
+ *
+ * Parameters and rows are written as words: a number is a bigint, 'x' a text, {1,2} an array,
+ * and null. A ";" ends a row. Times are counted from 2000, as Postgres sends them.
+ */
+#ifndef FAKE_CONNS_H
+#define FAKE_CONNS_H
+
+#include "app/store/store_impl.h"
+#include "test/asserts.h"
+
+#include <endian.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FAKE_CONNS_MAX   16
+#define FAKE_QUERIES_MAX 8192
+#define FAKE_COLUMNS_MAX 16
+#define FAKE_TEXT_BYTES  16384
+
+struct store_conn {
+    struct store_conn_options options;
+    struct store_session session;
+    bool is_up;
+    bool is_left, is_resting, is_checked, is_flushed;
+    const struct store_conn *leader;
+    unsigned pending;
+};
+
+/* What was sent and is not answered yet. */
+struct fake_query {
+    struct store_conn *conn;
+    struct store_query *query; /* NULL: it was abandoned */
+    enum statement statement;
+    char words[FAKE_TEXT_BYTES]; /* the parameters */
+};
+
+static struct store_conn fake_conns[FAKE_CONNS_MAX];
+static size_t fake_opened;
+static struct fake_query *fake_sent[FAKE_QUERIES_MAX];
+static size_t fake_sent_count;
+static bool fake_cannot_abandon;
+static const char *fake_sqlstate, *fake_constraint; /* of the next answers */
+
+/* -- parameters as words -- */
+
+__attribute__((format(printf, 3, 4))) static void fake_add(char *text, size_t size,
+                                                           const char *format, ...)
+{
+    size_t len = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + len, size - len, format, args);
+    va_end(args);
+}
+
+static int64_t fake_int(const char *bytes, size_t len)
+{
+    int64_t value = 0;
+
+    for (size_t i = 0; i < len; i++)
+        value = (int64_t)((uint64_t)value << 8 | (unsigned char)bytes[i]);
+    return len == 4 ? (int32_t)value : value;
+}
+
+static void fake_print_value(char *text, int64_t type, const char *bytes, int64_t len)
+{
+    if (len < 0)
+        fake_add(text, FAKE_TEXT_BYTES, "null");
+    else if (type == PARAMS_TEXT)
+        fake_add(text, FAKE_TEXT_BYTES, "'%.*s'", (int)len, bytes);
+    else
+        fake_add(text, FAKE_TEXT_BYTES, "%lld", (long long)fake_int(bytes, (size_t)len));
+}
+
+static bool fake_is_array(const char *bytes, size_t len)
+{
+    return len >= 20 && fake_int(bytes, 4) == 1 && fake_int(bytes + 16, 4) == 1;
+}
+
+/* Only the elements are printed; what else the format requires is asserted. */
+static void fake_print_array(char *text, const char *bytes, size_t len)
+{
+    int64_t type = fake_int(bytes + 8, 4), count = fake_int(bytes + 12, 4);
+    size_t at = 20;
+
+    ASSERT_NUMBER(fake_int(bytes + 4, 4), ==, type == PARAMS_TEXT);
+    fake_add(text, FAKE_TEXT_BYTES, "{");
+    for (int64_t i = 0; i < count; i++) {
+        int64_t size = fake_int(bytes + at, 4);
+
+        at += 4;
+        fake_add(text, FAKE_TEXT_BYTES, "%s", i > 0 ? "," : "");
+        fake_print_value(text, type, bytes + at, size);
+        at += size > 0 ? (size_t)size : 0;
+    }
+    fake_add(text, FAKE_TEXT_BYTES, "}");
+    ASSERT_NUMBER(at, ==, len);
+}
+
+static void fake_print_params(const struct store_params *params,
+                              char text[FAKE_TEXT_BYTES])
+{
+    text[0] = '\0';
+    for (int i = 0; i < params->count; i++) {
+        const char *bytes = params->bytes + params->offsets[i];
+        size_t len = params->offsets[i + 1] - params->offsets[i];
+
+        fake_add(text, FAKE_TEXT_BYTES, "%s", i > 0 ? " " : "");
+        if (params->is_null[i])
+            fake_add(text, FAKE_TEXT_BYTES, "null");
+        else if (fake_is_array(bytes, len))
+            fake_print_array(text, bytes, len);
+        else
+            fake_print_value(text, len == 8 ? PARAMS_INT64 : PARAMS_TEXT, bytes,
+                             (int64_t)len);
+    }
+}
+
+/* -- rows from words -- */
+
+static void fake_put_int(char *bytes, size_t *len, int64_t value, size_t width)
+{
+    for (size_t i = 0; i < width; i++)
+        bytes[(*len)++] = (char)((uint64_t)value >> 8 * (width - 1 - i));
+}
+
+/* Set a value to the word at `word`; returns where the word ends. */
+static const char *fake_set_value(PGresult *result, int row, int column, const char *word)
+{
+    char bytes[FAKE_TEXT_BYTES];
+    size_t len = 0;
+    char *end = NULL;
+
+    if (word[0] == 'n') {
+        assert_int_equal(PQsetvalue(result, row, column, NULL, -1), 1);
+        return word + 4;
+    }
+    if (word[0] == '\'') {
+        len = strcspn(++word, "'");
+        memcpy(bytes, word, len);
+        end = (char *)(uintptr_t)(word + len + 1);
+    } else if (word[0] == '{') {
+        int64_t count = 0;
+
+        len = 20;
+        for (end = (char *)(uintptr_t)(word + 1); *end != '}'; count++) {
+            fake_put_int(bytes, &len, 8, 4);
+            fake_put_int(bytes, &len, strtoll(end, &end, 10), 8);
+            end += *end == ',';
+        }
+        end++;
+        fake_put_int(bytes, &(size_t){0}, count > 0, 4);
+        fake_put_int(bytes, &(size_t){4}, 0, 4);
+        fake_put_int(bytes, &(size_t){8}, PARAMS_INT64, 4);
+        fake_put_int(bytes, &(size_t){12}, count, 4);
+        fake_put_int(bytes, &(size_t){16}, 1, 4);
+    } else {
+        fake_put_int(bytes, &len, strtoll(word, &end, 10), 8);
+    }
+    assert_int_equal(PQsetvalue(result, row, column, bytes, (int)len), 1);
+    return end;
+}
+
+static PGresult *fake_result(const char *rows)
+{
+    static char name[] = "column";
+    PGresAttDesc columns[FAKE_COLUMNS_MAX];
+    PGresult *result = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
+    int row = 0, column = 0;
+
+    for (size_t i = 0; i < FAKE_COLUMNS_MAX; i++)
+        columns[i] = (PGresAttDesc){.name = name, .format = 1};
+    assert_int_equal(PQsetResultAttrs(result, FAKE_COLUMNS_MAX, columns), 1);
+    while (*rows != '\0') {
+        if (*rows == ';') {
+            row++;
+            column = 0;
+            rows++;
+        } else if (*rows == ' ') {
+            rows++;
+        } else {
+            rows = fake_set_value(result, row, column++, rows);
+        }
+    }
+    return result;
+}
+
+/* -- answers -- */
+
+static const char *fake_role(const struct store_conn *conn)
+{
+    static const char *const names[] = {"main",         "reads",  "changes",
+                                        "slow changes", "expiry", "lists"};
+    const struct store *store = conn->options.arg;
+    unsigned role = 0;
+    static char lane[16];
+
+    while (store->conns[role] != conn)
+        role++;
+    if (role < ROLE_LANE)
+        return names[role];
+    snprintf(lane, sizeof(lane), "lane %u", role - ROLE_LANE);
+    return lane;
+}
+
+/* The oldest query that is not answered, with its connection, statement, limits and parameters. */
+static const char *fake_print_oldest(void)
+{
+    static char text[FAKE_TEXT_BYTES + 200];
+    const struct fake_query *sent = fake_sent_count > 0 ? fake_sent[0] : NULL;
+
+    if (sent == NULL)
+        return "nothing";
+    snprintf(text, sizeof(text), "%s %s %u/%u: %s", fake_role(sent->conn),
+             store_statements[sent->statement].name,
+             sent->query != NULL ? sent->query->statement_ms : 0,
+             sent->query != NULL ? sent->query->timeout_ms : 0, sent->words);
+    return text;
+}
+
+/* Assert what the oldest query is, such as "reads read_voucher 251/1000: 7". */
+#define ASSERT_SENT(wanted) fake_assert_text(fake_print_oldest(), wanted, __FILE__, __LINE__)
+
+static void fake_assert_text(const char *found, const char *wanted, const char *file,
+                             int line)
+{
+    if (strcmp(found, wanted) == 0)
+        return;
+    print_error("expected \"%s\", got \"%s\"\n", wanted, found);
+    _fail(file, line);
+}
+
+static struct fake_query fake_take(size_t at)
+{
+    struct fake_query taken = *fake_sent[at];
+
+    free(fake_sent[at]);
+    fake_sent_count--;
+    memmove(fake_sent + at, fake_sent + at + 1,
+            (fake_sent_count - at) * sizeof(*fake_sent));
+    taken.conn->pending--;
+    return taken;
+}
+
+/* Answer the oldest query. @rows  of STATUS_OK; otherwise an SQLSTATE or NULL */
+static void fake_answer(enum status status, const char *rows)
+{
+    struct err why = {.status = status, .text = "why"};
+    struct fake_query sent;
+    PGresult *result;
+
+    ASSERT_NUMBER(fake_sent_count, >, 0);
+    sent = fake_take(0);
+    result = fake_result(status == STATUS_OK ? rows : "");
+    fake_sqlstate = status == STATUS_OK ? NULL : rows;
+    if (sent.query != NULL)
+        sent.query->done(sent.query, status, result, status == STATUS_OK ? NULL : &why);
+    PQclear(result);
+}
+
+/* The connection is lost: all its queries are answered, after on_down. */
+static void fake_lose(struct store_conn *conn, enum status status)
+{
+    struct err why = {.status = status, .text = "lost"};
+    bool was_up = conn->is_up;
+    size_t at = 0;
+
+    conn->is_up = false;
+    conn->options.on_down(conn, was_up, &why, conn->options.arg);
+    while (at < fake_sent_count) {
+        struct fake_query sent;
+
+        if (fake_sent[at]->conn != conn) {
+            at++;
+            continue;
+        }
+        sent = fake_take(at);
+        if (sent.query != NULL)
+            sent.query->done(sent.query, status, NULL, &why);
+    }
+}
+
+static void fake_come_up(struct store_conn *conn)
+{
+    conn->is_up = true;
+    conn->options.on_up(conn, conn->options.arg);
+}
+
+static void fake_reset(void)
+{
+    memset(fake_conns, 0, sizeof(fake_conns));
+    fake_opened = fake_sent_count = 0;
+    fake_cannot_abandon = false;
+    fake_sqlstate = fake_constraint = NULL;
+}
+
+/* -- store_conn.h -- */
+
+char *PQresultErrorField(const PGresult *result UNUSED, int field)
+{
+    const char *text = field == PG_DIAG_SQLSTATE          ? fake_sqlstate
+                       : field == PG_DIAG_CONSTRAINT_NAME ? fake_constraint
+                                                          : NULL;
+
+    return (char *)(uintptr_t)text;
+}
+
+enum status store_conn_open(const struct store_conn_options *options,
+                            struct store_conn **ret_conn)
+{
+    assert_true(fake_opened < FAKE_CONNS_MAX);
+    *ret_conn = &fake_conns[fake_opened++];
+    **ret_conn = (struct store_conn){.options = *options, .session = {.cells = 1}};
+    return STATUS_OK;
+}
+
+void store_conn_close(struct store_conn *conn, struct closing *owner UNUSED)
+{
+    for (size_t at = 0; at < fake_sent_count;) {
+        struct fake_query sent;
+
+        if (fake_sent[at]->conn != conn) {
+            at++;
+            continue;
+        }
+        sent = fake_take(at);
+        if (sent.query != NULL)
+            sent.query->done(sent.query, STATUS_CANCELLED, NULL,
+                             &(struct err){.status = STATUS_CANCELLED, .text = "closed"});
+        at = 0;
+    }
+}
+
+bool store_conn_is_up(const struct store_conn *conn)
+{
+    return conn->is_up;
+}
+
+const struct store_session *store_conn_session(const struct store_conn *conn)
+{
+    return &conn->session;
+}
+
+void store_conn_check(struct store_conn *conn)
+{
+    conn->is_checked = true;
+}
+
+void store_conn_leave(struct store_conn *conn, const struct err *why)
+{
+    ASSERT_STATUS(why->status, STATUS_UNSAFE);
+    conn->is_left = true;
+}
+
+unsigned store_conn_pending(const struct store_conn *conn)
+{
+    return conn->pending;
+}
+
+void store_conn_rest(struct store_conn *conn)
+{
+    conn->is_resting = true;
+}
+
+void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
+{
+    conn->leader = leader;
+}
+
+bool store_conn_send(struct store_conn *conn, struct store_query *query,
+                     enum statement statement, const struct store_params *params)
+{
+    struct fake_query *sent;
+
+    if (!conn->is_up || params->has_failed)
+        return false;
+    assert_true(fake_sent_count < FAKE_QUERIES_MAX);
+    sent = malloc(sizeof(*sent));
+    assert_non_null(sent);
+    sent->conn = conn;
+    sent->query = query;
+    sent->statement = statement;
+    fake_print_params(params, sent->words);
+    fake_sent[fake_sent_count++] = sent;
+    conn->pending++;
+    return true;
+}
+
+bool store_conn_abandon(struct store_conn *conn, struct store_query *query)
+{
+    for (size_t i = 0; i < fake_sent_count && !fake_cannot_abandon; i++) {
+        if (fake_sent[i]->query == query) {
+            assert_ptr_equal(fake_sent[i]->conn, conn);
+            fake_sent[i]->query = NULL;
+            return true;
+        }
+    }
+    assert_true(fake_cannot_abandon);
+    return false;
+}
+
+void store_conn_flush(struct store_conn *conn)
+{
+    conn->is_flushed = true;
+}
+
+#endif
