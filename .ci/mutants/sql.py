@@ -12,6 +12,8 @@ from c import neighbour
 RELATIONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "=": "<>", "<>": "="}
 CONSTANTS = {"true": "false", "false": "true"}
 OPEN, CLOSE = ("(", "["), (")", "]")
+# Words behind which a statement of PL/pgSQL begins.
+STARTS = (";", "begin", "then", "loop", "else")
 # Words at which a condition ends or begins.
 BOUNDS = set("""then loop else when end group order limit for returning union having left join cross inner on where
                 window if elsif while select return set from case as using values do returns , ; := and or""".split())
@@ -59,7 +61,8 @@ def names_of(text):
 
 
 def is_function(words):
-    return words[0].text == "create"
+    """A file of functions; it may begin by dropping an old signature."""
+    return any(word.text == "create" for word in words)
 
 
 def is_sql(text):
@@ -93,26 +96,27 @@ def candidates(text):
         else:
             yield from whole_statements(body)
     yield from in_query(words[next((at for at, word in enumerate(words) if word.text == "return"), len(words)):])
-    yield from whole_statements(words, first=1)
+    yield from whole_statements(words)
 
 
-def whole_statements(words, first=0):
-    """Of several, one is deleted."""
+def whole_statements(words):
+    """Of several, one is deleted, but not a whole function."""
     ends = [at for at, word in enumerate(words) if word.text == ";"]
     begins = [0] + [at + 1 for at in ends]
     if len(ends) > 1:
-        for begin, end in list(zip(begins, ends))[first:]:
-            yield words[begin].start, words[end].end, "", "delete the statement"
+        for begin, end in zip(begins, ends):
+            if words[begin].text != "create":
+                yield words[begin].start, words[end].end, "", "delete the statement"
 
 
 def in_query(words):
     """The changes of operators, constants and conditions."""
-    for word in words:
+    for at, word in enumerate(words):
         if word.text in RELATIONS:
             yield word.start, word.end, RELATIONS[word.text], "replace the operator"
         elif word.text in CONSTANTS:
             yield word.start, word.end, CONSTANTS[word.text], "replace the constant"
-        elif word.kind == "ICONST":
+        elif word.kind == "ICONST" and not takes_first_row(words, at):
             yield word.start, word.end, str(neighbour(int(word.text))), "replace the constant"
     between = set()
     for at, word in enumerate(words):
@@ -126,6 +130,15 @@ def in_query(words):
             last = operand(words, at, 1, whole=True)
             if not any(each.text in ("and", "or") for each in words[at:last]):
                 yield words[at + 1].start, words[last].end, "true", "delete the condition"
+
+
+def takes_first_row(words, at):
+    """A limit of `select into`, which ignores the further rows."""
+    if words[at - 1].text != "limit":
+        return False
+    begin = next((before + 1 for before, _ in level(words, at, -1) if words[before].text in STARTS), 0)
+    return words[begin].text == "select" and any(words[each].text == "into" for each, _ in level(words, begin, 1)
+                                                 if each < at)
 
 
 def level(words, at, step):

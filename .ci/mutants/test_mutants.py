@@ -142,6 +142,18 @@ class Changes(unittest.TestCase):
             (11, "delete the statement: return v_left;"),
             (14, "delete the statement: revoke execute on function take from public;")})
 
+    def test_sql__changes_a_function_behind_the_drop_of_an_old_one(self):
+        dropped = "drop function if exists take(integer);\n"
+        self.assertEqual(shown("sql/functions/take.sql", dropped + FUNCTION), {
+            (1, "delete the statement: drop function if exists take(integer);"),
+            *((line + 1, change) for line, change in shown("sql/functions/take.sql", FUNCTION))})
+
+    def test_sql__keeps_the_limit_of_select_into(self):
+        taken = FUNCTION.replace("    return v_left;", "    select id into v_left from stock order by id limit 1;\n"
+                                 "    select array(select id from stock order by id limit 1) into v_left;")
+        added = {change for line, change in shown("sql/functions/take.sql", taken) if line in (11, 12)}
+        self.assertEqual(sorted(each for each in added if each.startswith("replace")), ["replace the constant: 1 -> 2"])
+
     def test_sql__changes_a_query(self):
         self.assertEqual(shown("sql/queries/open.sql", QUERY), {
             (2, "replace the operator: = -> <>"),
