@@ -26,6 +26,10 @@ static void turn(void)
     store_flush(shop);
 }
 
+static void no_turn(void)
+{
+}
+
 static void pass_ms(int64_t ms)
 {
     simulated_time_pass_us(ms * 1000, turn);
@@ -105,10 +109,11 @@ static int close_shop(void **state UNUSED)
 {
     store_close(shop, NULL, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
-    return uv_loop_close(&loop);
+    ASSERT_NUMBER(uv_loop_close(&loop), ==, 0); /* no handle is left */
+    return 0;
 }
 
-/* Lists are read from another database. */
+/* Lists are read from another database, and overdue orders expire. */
 static void open_with_lists(void)
 {
     struct store_options options = options_of_shop();
@@ -116,6 +121,7 @@ static void open_with_lists(void)
     close_shop(NULL);
     reset(NULL);
     options.lists_url = "postgresql://two/lists";
+    options.expires_orders = true;
     open_store(&options);
 }
 
@@ -374,6 +380,8 @@ static void test_read__sends_its_parameters_and_decodes_the_rows(void **state UN
         fake_answer(STATUS_OK, row->rows);
         ASSERT_SAID(row->said);
         ASSERT_SENT("nothing");
+        pass_ms(TIMEOUT_MS + 20); /* it is not answered again */
+        ASSERT_SAID("");
     }
 }
 
@@ -605,40 +613,6 @@ static void test_store_open__refuses_malformed_urls(void **state UNUSED)
     assert_string_equal(err.text, "SECKILL_DATABASE_URL has a port that is not 1 to 65535");
 }
 
-static unsigned closed;
-
-static void on_closed(void *arg)
-{
-    assert_ptr_equal(arg, &closed);
-    closed++;
-}
-
-/* Also the calls that wait, each once. */
-static void test_store_close__cancels_all_calls(void **state UNUSED)
-{
-    struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};
-    struct order_change two[] = {
-        {.change = CHANGE_REDEEM, .voucher_id = 7, .order_id = 71, .actor = "admin:1"},
-        {.change = CHANGE_CANCEL, .voucher_id = 7, .order_id = 71, .actor = "admin:1"}};
-
-    closed = 0;
-    call_read_order();
-    store_change_order(shop, &two[0], on_change, "sent");
-    store_flush(shop);
-    call_list_orders();
-    store_change_order(shop, &two[1], on_change, "queued");
-    store_find_by_key(shop, 7, &lookup, on_key, "key");
-    store_close(shop, on_closed, &closed);
-    ASSERT_SAID("cancelled;sent cancelled;key cancelled;cancelled;queued cancelled;");
-    ASSERT_NUMBER(closed, ==, 0);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    ASSERT_NUMBER(closed, ==, 1);
-    store_close(NULL, on_closed, &closed);
-    ASSERT_NUMBER(closed, ==, 2);
-    uv_loop_close(&loop);
-    open_shop(NULL);
-}
-
 /* -- state -- */
 
 static void test_state__is_up_with_all_but_expiry_and_lists(void **state UNUSED)
@@ -688,6 +662,32 @@ static void test_state__is_reported_when_it_changes(void **state UNUSED)
     ASSERT_SAID("up ;");
     fake_come_up(conn_of(ROLE_MAIN));
     ASSERT_SAID("changed 0;");
+}
+
+static void test_state__is_reported_when_the_first_attempts_have_failed(void **state UNUSED)
+{
+    struct store_options options = options_of_shop();
+    struct err err;
+
+    close_shop(NULL);
+    reset(NULL);
+    ASSERT_STATUS(store_open(&options, &shop, &err), STATUS_OK);
+    fake_come_up(conn_of(ROLE_READS)); /* attempts of the others are under way */
+    ASSERT_SAID("");
+    fake_lose(conn_of(ROLE_MAIN), STATUS_IO);
+    ASSERT_SAID("down io;");
+}
+
+static void test_expiry__has_limits_of_its_own(void **state UNUSED)
+{
+    open_with_lists();
+    pass_ms(600);
+    ASSERT_SENT("expiry lead_expiry 3750/5000: ");
+    fake_answer(STATUS_OK, "1;");
+    ASSERT_SENT("expiry due_batches 3750/5000: 500 {}");
+    ASSERT_NUMBER(metrics.expiry_leader, ==, 1);
+    fake_lose(conn_of(ROLE_EXPIRY), STATUS_IO);
+    ASSERT_NUMBER(metrics.expiry_leader, ==, 0);
 }
 
 static void test_state__connections_follow_the_one_that_came_up(void **state UNUSED)
@@ -768,6 +768,7 @@ static void test_store_print__is_a_json_object(void **state UNUSED)
         "{\"use\":\"reads\",\"is_up\":1,\"pid\":12,\"pending\":1},"
         "{\"use\":\"changes\",\"is_up\":1,\"pid\":0,\"pending\":0},"
         "{\"use\":\"slow_changes\",\"is_up\":1,\"pid\":0,\"pending\":0},"
+        "{\"use\":\"expiry\",\"is_up\":1,\"pid\":0,\"pending\":0},"
         "{\"use\":\"lists\",\"is_up\":1,\"pid\":0,\"pending\":0},"
         "{\"use\":\"orders\",\"is_up\":1,\"pid\":0,\"pending\":0},"
         "{\"use\":\"orders\",\"is_up\":0,\"pid\":0,\"pending\":0}]}",
@@ -912,6 +913,8 @@ static void test_change__sends_its_parameters_and_decodes_the_row(void **state U
         fake_answer(row->status, row->rows);
         ASSERT_SAID(row->said);
         ASSERT_NUMBER(shop->changes.count, ==, 0);
+        pass_ms(TIMEOUT_MS + 20); /* it is not answered again */
+        ASSERT_SAID("");
     }
 }
 
@@ -1166,6 +1169,26 @@ static void test_store_find_by_key__a_malformed_row_is_a_failure(void **state UN
     }
 }
 
+static void test_store_find_by_key__alone_ends_at_the_deadline(void **state UNUSED)
+{
+    find_by_key(0, 7, 100);
+    store_flush(shop);
+    pass_ms(120);
+    ASSERT_SAID("key timeout;");
+    conn_of(ROLE_MAIN)->pending += 2;
+    find_by_key(0, 7, 100);
+    pass_ms(120);
+    ASSERT_SAID("key busy;");
+    conn_of(ROLE_MAIN)->pending -= 2;
+    fake_answer(STATUS_IO, NULL);
+    find_by_key(0, 7, 100);
+    store_flush(shop);
+    fake_answer(STATUS_IO, NULL);
+    ASSERT_SAID("key io;");
+    pass_ms(120); /* it is not answered again */
+    ASSERT_SAID("");
+}
+
 /* Of look-ups that share a query the earliest deadline counts. */
 static void test_store_find_by_key__ends_at_the_deadline(void **state UNUSED)
 {
@@ -1253,6 +1276,7 @@ static void test_place__sends_a_batch_and_decodes_its_row(void **state UNUSED)
         if (strncmp(said, "first ok", 8) == 0)
             say_placements();
         ASSERT_SAID(rows[i].said);
+        ASSERT_NUMBER(orders[2].order.price_cents, ==, 0); /* it is in no batch */
     }
 }
 
@@ -1319,6 +1343,18 @@ static void test_place__slow_vouchers_have_half_of_the_lanes(void **state UNUSED
     ASSERT_SAID("first io;"); /* the other later */
     pass_ms(0);
     ASSERT_SAID("first down;");
+}
+
+static void test_place__one_lane_is_for_all_vouchers(void **state UNUSED)
+{
+    struct store_options options = options_of_shop();
+
+    close_shop(NULL);
+    reset(NULL);
+    options.lanes = 1;
+    open_store(&options);
+    ASSERT_NUMBER(store_batch_room(shop, true), ==, 1);
+    ASSERT_NUMBER(store_batch_room(shop, false), ==, 1);
 }
 
 /* The row is released by the first answer; the orders are durable by the second. */
@@ -1426,7 +1462,9 @@ static void test_resolve__waits_until_the_suspects_are_gone(void **state UNUSED)
     ASSERT_SENT("nothing");
     pass_ms(4);
     ASSERT_SENT("nothing");
-    pass_ms(1);
+    conn_of(ROLE_MAIN)->is_flushed = false;
+    simulated_time_pass_us(1000, no_turn);
+    assert_true(conn_of(ROLE_MAIN)->is_flushed);
     ASSERT_SENT("main retire 0/1000: {11,21} {12,22}");
     lose_lane(ROLE_LANE, 31);
     fake_answer(STATUS_OK, "0;");
@@ -1465,6 +1503,45 @@ static void test_resolve__fails_if_the_suspects_stay(void **state UNUSED)
     ASSERT_SAID("first down;");
 }
 
+/* -- closing -- */
+
+static unsigned closed;
+
+static void on_closed(void *arg)
+{
+    assert_ptr_equal(arg, &closed);
+    closed++;
+}
+
+/* Also the calls that wait, each once. */
+static void test_store_close__cancels_all_calls(void **state UNUSED)
+{
+    struct key_lookup lookup = {.placement = {.user_id = 1, .key = {"k", 1}}};
+    struct order_change two[] = {
+        {.change = CHANGE_REDEEM, .voucher_id = 7, .order_id = 71, .actor = "admin:1"},
+        {.change = CHANGE_CANCEL, .voucher_id = 7, .order_id = 71, .actor = "admin:1"}};
+
+    closed = 0;
+    call_read_order();
+    store_change_order(shop, &two[0], on_change, "sent");
+    store_flush(shop);
+    call_list_orders();
+    store_change_order(shop, &two[1], on_change, "queued");
+    store_suspect(shop, (struct store_backend){1, 2});
+    resolve();
+    store_find_by_key(shop, 7, &lookup, on_key, "key");
+    store_close(shop, on_closed, &closed);
+    ASSERT_SAID("cancelled;sent cancelled;key cancelled;cancelled;queued cancelled;"
+                "first cancelled;");
+    ASSERT_NUMBER(closed, ==, 0);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ASSERT_NUMBER(closed, ==, 1);
+    store_close(NULL, on_closed, &closed);
+    ASSERT_NUMBER(closed, ==, 2);
+    uv_loop_close(&loop);
+    open_shop(NULL);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, open_shop, close_shop)
 
 int main(void)
@@ -1485,6 +1562,8 @@ int main(void)
         CASE(test_store_close__cancels_all_calls),
         CASE(test_state__is_up_with_all_but_expiry_and_lists),
         CASE(test_state__is_reported_when_it_changes),
+        CASE(test_expiry__has_limits_of_its_own),
+        CASE(test_state__is_reported_when_the_first_attempts_have_failed),
         CASE(test_state__connections_follow_the_one_that_came_up),
         CASE(test_state__others_rest_while_the_main_connection_is_down),
         CASE(test_state__an_unsafe_server_is_left_by_all_but_lists),
@@ -1506,10 +1585,12 @@ int main(void)
         CASE(test_store_find_by_key__a_thousand_share_a_query),
         CASE(test_store_find_by_key__a_malformed_row_is_a_failure),
         CASE(test_store_find_by_key__ends_at_the_deadline),
+        CASE(test_store_find_by_key__alone_ends_at_the_deadline),
         CASE(test_place__sends_a_batch_and_decodes_its_row),
         CASE(test_place__sends_batches_of_several_vouchers),
         CASE(test_place__without_keys_sends_null),
         CASE(test_place__slow_vouchers_have_half_of_the_lanes),
+        CASE(test_place__one_lane_is_for_all_vouchers),
         CASE(test_place_early__is_answered_after_its_barrier),
         CASE(test_place_early__answers_held_vouchers_at_once),
         CASE(test_resolve__finds_what_was_placed),
