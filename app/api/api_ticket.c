@@ -30,7 +30,7 @@ bool api_has_ticket(struct api_request *request)
     bool is_repeated;
     struct text ticket = http_header(request->http, "Purchase-Ticket", &is_repeated);
 
-    return ticket.bytes != NULL && !is_repeated &&
+    return !is_repeated &&
            ticket_is_good(&request->api->options.tickets, &subject, ticket, now_s());
 }
 
