@@ -73,7 +73,6 @@ static void begin_param(struct store_params *params, bool is_null)
 {
     params->is_null[params->count] = is_null;
     params->offsets[params->count++] = params->used;
-    params->offsets[params->count] = params->used;
 }
 
 void params_null(struct store_params *params)
