@@ -15,6 +15,9 @@
 
 static struct {
     enum status status; /* of the answers of the store, the catalogue and Redis */
+    enum status second; /* not OK: of a call that follows a read */
+    bool has_no_pages;  /* memory is out */
+    bool shows_debug;
     bool is_redis_down, is_revoked, is_cluster;
     bool has_entry; /* the catalogue has entry */
     struct catalogue_entry entry;
@@ -183,8 +186,10 @@ void http_answer(struct http_request *request, const struct http_reply *reply)
 
 struct http_page *http_page_create(const struct http_reply *reply)
 {
-    struct http_page *page = calloc(1, sizeof(*page));
+    struct http_page *page = fake.has_no_pages ? NULL : calloc(1, sizeof(*page));
 
+    if (page == NULL)
+        return NULL;
     page->status = reply->status;
     print_reply(page->text, reply);
     return page;
@@ -247,11 +252,14 @@ enum status auth_make(const struct auth *auth UNUSED, const struct identity *ide
 
 int64_t limiter_take(struct limiter *limiter, uint64_t key, int64_t now_us)
 {
+    uint8_t address[16];
+
+    http_client_address(NULL, address);
     ASSERT_NUMBER(now_us, ==, simulated_us);
     if (limiter == api->options.user_limiter)
         DID("limit shopper %" PRIu64 ";", key);
     else
-        DID("limit address;");
+        DID("limit address%s;", key == address_key(address) ? "" : ", which is another one");
     return fake.rate_wait_us;
 }
 
@@ -329,7 +337,7 @@ void metrics_count_request(struct metrics *metrics UNUSED, enum metrics_route ro
 
 bool log_shows(enum log_level level UNUSED)
 {
-    return true;
+    return fake.shows_debug;
 }
 
 const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES] UNUSED)
@@ -337,7 +345,7 @@ const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES] UNUSED)
     return text;
 }
 
-void log_event(enum log_level level, const char *event, const char *format, ...)
+void log_event(enum log_level level UNUSED, const char *event, const char *format, ...)
 {
     char words[TEXT_BYTES];
     va_list args;
@@ -345,8 +353,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     va_start(args, format);
     vsnprintf(words, sizeof(words), format, args);
     va_end(args);
-    if (level != LOG_DEBUG)
-        DID("log %s %s;", event, words);
+    DID("log %s %s;", event, words);
 }
 
 /* -- fake catalogue and checkout -- */
@@ -477,7 +484,8 @@ void store_change_order(struct store *store UNUSED, struct order_change *change,
         DID(" \"%.*s\" %" PRId64, (int)change->payment_ref.len, change->payment_ref.bytes,
             change->amount_cents);
     DID(" in %" PRId64 ";", left_ms(change->deadline_us));
-    callback(fake.status, fake.verdict, has_order ? &fake.order : NULL, arg);
+    callback(fake.second != STATUS_OK ? fake.second : fake.status, fake.verdict,
+             has_order && fake.second == STATUS_OK ? &fake.order : NULL, arg);
 }
 
 void store_list_events(struct store *store UNUSED, const struct event_filter *filter,
@@ -490,8 +498,7 @@ void store_list_events(struct store *store UNUSED, const struct event_filter *fi
     DID("list events %" PRId64 " %" PRId64 " %" PRId64 " %u in %" PRId64 ";",
         filter->voucher_id, filter->order_id, filter->after_id, filter->limit,
         left_ms(filter->deadline_us));
-    /* of a voucher, a second call fails alone */
-    callback(fake.is_revoked ? STATUS_IO : fake.status, events,
+    callback(fake.second != STATUS_OK ? fake.second : fake.status, events,
              fake.status == STATUS_OK ? fake.count : 0, arg);
 }
 
@@ -512,6 +519,9 @@ void store_list_vouchers(struct store *store UNUSED, const struct voucher_filter
 
 static void say_voucher(const struct voucher *v)
 {
+    ASSERT_NUMBER(strnlen(v->title.bytes, v->title.len), ==, v->title.len);
+    ASSERT_NUMBER(strnlen(v->description.bytes, v->description.len), ==,
+                  v->description.len);
     DID(" \"%.*s\" \"%.*s\" %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
         " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
         (int)v->title.len, v->title.bytes, (int)v->description.len, v->description.bytes,
@@ -737,6 +747,10 @@ static void test_routes__are_open_to_their_callers(void **state UNUSED)
     ASSERT_NUMBER(counted, ==, ROUTE_NONE);
     ask("GET /healthz", NULL, NULL, NULL);
     ASSERT_NUMBER(counted, ==, ROUTE_HEALTHZ);
+    fake.shows_debug = true;
+    ask("GET /healthz", NULL, NULL, NULL);
+    ASSERT_TEXT(did, "log request request_id=r path=\"/healthz\" status=200;");
+    fake.shows_debug = false;
     fake.is_foreign = true;
     ASSERT_TEXT(ask("GET /v1/orders/71", SHOPPER, NULL, NULL), "421 misdirected");
     ASSERT_TEXT(ask("GET /healthz", NULL, NULL, NULL), "200 {\"status\":\"alive\"}");
@@ -1117,8 +1131,9 @@ static void test_failures__have_their_answers(void **state UNUSED)
         ASSERT_TEXT(ask("PATCH /v1/vouchers/7", ADMIN, NULL, "{}"), rows[i].of_write);
     }
     fake.status = STATUS_OK;
-    fake.is_revoked = true; /* the second call fails alone */
+    fake.second = STATUS_IO;
     ASSERT_TEXT(ask("GET /v1/orders/71/events", SHOPPER, NULL, NULL), "503" RETRY " unavailable");
+    ASSERT_TEXT(ask("POST /v1/orders/71/cancel", SHOPPER, NULL, NULL), "503" RETRY " outcome_unknown");
 }
 
 /* -- lists -- */
@@ -1155,10 +1170,11 @@ static void test_lists__read_one_more_than_the_page(void **state UNUSED)
     fake.age_s = 0;
     ASSERT_TEXT(ask("GET /v1/orders", SHOPPER, NULL, NULL), "200 Age: 0 {\"items\":[" ORDER "],\"next_cursor\":null}");
     fake.count = 2;
-    ASSERT_CONTAINS(ask("GET /v1/orders?limit=1", SHOPPER, NULL, NULL), ORDER "],\"next_cursor\":\"71\"}");
-    ASSERT_CONTAINS(ask("GET /v1/orders?limit=2", SHOPPER, NULL, NULL), "\"id\":\"70\"");
+    ASSERT_CONTAINS(ask("GET /v1/orders?limit=1", SHOPPER, NULL, NULL), "[" ORDER "],\"next_cursor\":\"71\"}");
+    ASSERT_CONTAINS(ask("GET /v1/orders?limit=2", SHOPPER, NULL, NULL), "},{\"id\":\"70\"");
     ASSERT_CONTAINS(answer, "],\"next_cursor\":null}");
     ASSERT_CONTAINS(ask("GET /v1/vouchers/7/events?limit=1", ADMIN, NULL, NULL), "}],\"next_cursor\":\"71\"}");
+    assert_null(strstr(answer, "\"72\""));
     ASSERT_CONTAINS(ask("GET /v1/vouchers/7/events?limit=2", ADMIN, NULL, NULL),
                     ",{\"id\":\"72\",\"voucher_id\":\"7\",\"at\":\"1970-01-01T00:00:00Z\",\"stock_change\":0}]"
                     ",\"next_cursor\":null}");
@@ -1205,6 +1221,7 @@ static void test_vouchers__are_written(void **state UNUSED)
         {WRITE_VOUCHER, ADMIN, BODY "text/plain\n", CREATE "}", "", "415 unsupported_media_type"},
         {WRITE_VOUCHER, ADMIN, BODY "application/jsonx\n", CREATE "}", "", "415 unsupported_media_type"},
         {WRITE_VOUCHER, ADMIN, BODY "application/jso\n", CREATE "}", "", "415 unsupported_media_type"},
+        {WRITE_VOUCHER, ADMIN, BODY "application/yaml;charset=utf-8\n", CREATE "}", "", "415 unsupported_media_type"},
         {WRITE_VOUCHER, ADMIN, BODY "Application/JSON; charset=utf-8\n", "{", "", BAD_BODY},
         {WRITE_VOUCHER, ADMIN, BODY "application/json;charset=utf-8\n", "{", "", BAD_BODY},
         {WRITE_VOUCHER, ADMIN, BODY "application/json ;charset=utf-8\n", "{", "", BAD_BODY},
@@ -1360,6 +1377,43 @@ static void test_readings__are_shared(void **state UNUSED)
     }
 }
 
+/* -- memory -- */
+
+static void *no_memory(size_t size UNUSED)
+{
+    return NULL;
+}
+
+static void test_api__answers_without_memory(void **state UNUSED)
+{
+    static const struct row rows[] = {
+        {"GET /v1/vouchers/7", NULL, NULL, NULL, "read voucher 7;", "503" RETRY " overloaded"},
+        {"GET /v1/vouchers", NULL, NULL, NULL, "list vouchers 0 0 0 21;", "503" RETRY " overloaded"},
+        {"GET /v1/orders/71/events", ADMIN, NULL, NULL, "read order 71 of 0;list events 7 71 0 21 in 2000;",
+         "503" RETRY " overloaded"},
+        {"PATCH /v1/vouchers/7", ADMIN, NULL, "{}", "", "503" RETRY " overloaded"},
+    };
+    static const struct row without_pages[] = {
+        {"GET /v1/vouchers/7", NULL, NULL, NULL, "read voucher 7;", "503" RETRY " overloaded"},
+        {"GET /", NULL, NULL, NULL, "", "503" RETRY " overloaded"},
+        {PLACE, SHOPPER, NULL, NULL, "", "409 Retry-After: 2 not_started"},
+    };
+    const struct api_options options = {.queue_max = 1};
+    json_malloc_t json_malloc;
+    json_free_t json_free;
+
+    fake.entry.begin_us = clock_real_us() + 2000000;
+    fake.has_no_pages = true;
+    ASSERT_ROWS(without_pages);
+    assert_null(api_create(&options));
+    json_get_alloc_funcs(&json_malloc, &json_free);
+    fake.has_no_pages = false;
+    json_set_alloc_funcs(no_memory, json_free);
+    assert_null(api_create(&options));
+    ASSERT_ROWS(rows);
+    json_set_alloc_funcs(json_malloc, json_free);
+}
+
 /* -- operators -- */
 
 static void test_readyz__names_what_is_missing(void **state UNUSED)
@@ -1393,6 +1447,7 @@ static void test_stats__come_from_redis_or_this_instance(void **state UNUSED)
     static const struct row rows[] = {
         {"GET /v1/stats", ADMIN, NULL, NULL, "stats \"\";", "200 {}"},
         {"GET /v1/stats?after=12-3", ADMIN, NULL, NULL, "stats \"12-3\";", "200 {}"},
+        {"GET /v1/stats?after=1-2", ADMIN, NULL, NULL, "stats \"1-2\";", "200 {}"},
         {"GET /v1/stats?after=12-", ADMIN, NULL, NULL, "", BAD_AFTER},
         {"GET /v1/stats?after=-3", ADMIN, NULL, NULL, "", BAD_AFTER},
         {"GET /v1/stats?after=12", ADMIN, NULL, NULL, "", BAD_AFTER},
@@ -1511,6 +1566,7 @@ int main(void)
         CASE(test_vouchers__are_listed),
         CASE(test_vouchers__have_tags_and_ages),
         CASE(test_readings__are_shared),
+        CASE(test_api__answers_without_memory),
         CASE(test_readyz__names_what_is_missing),
         CASE(test_stats__come_from_redis_or_this_instance),
         CASE(test_dev_token__is_for_local_hosts),

@@ -118,6 +118,10 @@ static void test_json_errors_add__is_bounded_and_cut_between_characters(void **s
         json_errors_add(&errors, name, "unknown field");
     assert_int_equal(errors.count, JSON_ERRORS_MAX);
     assert_int_equal(strlen(errors.rows[0].field), 62);
+    errors.count = 0;
+    memset(name, 'a', sizeof(name) - 1);
+    json_errors_add(&errors, name, "unknown field");
+    assert_int_equal(strlen(errors.rows[0].field), sizeof(errors.rows[0].field) - 1);
 }
 
 static void test_json_print_order__is_json_with_ids_as_strings(void **state)
