@@ -96,6 +96,8 @@ static void fake_print_array(char *text, const char *bytes, size_t len)
         int64_t size = fake_int(bytes + at, 4);
 
         at += 4;
+        if (type != PARAMS_TEXT)
+            ASSERT_NUMBER(size, ==, type == PARAMS_BOOL ? 1 : 8);
         fake_add(text, FAKE_TEXT_BYTES, "%s", i > 0 ? "," : "");
         fake_print_value(text, type, bytes + at, size);
         at += size > 0 ? (size_t)size : 0;

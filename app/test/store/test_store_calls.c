@@ -1,5 +1,6 @@
 /* test_store_calls.c - what each call of a store sends and how it is answered, with fake connections
  * and in simulated time. */
+#include "app/core/log.h"
 #include "app/test/sale/simulated_time.h"
 #include "app/test/store/fake_conns.h"
 
@@ -44,6 +45,17 @@ static void assert_said(const char *wanted, const char *file, int line)
 }
 
 #define SAY(...) fake_add(said, sizeof(said), __VA_ARGS__)
+
+void log_event(enum log_level level UNUSED, const char *event, const char *format, ...)
+{
+    char words[200];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(words, sizeof(words), format, args);
+    va_end(args);
+    SAY("log %s %s;", event, words);
+}
 
 static void on_voucher_changed(int64_t voucher_id, void *arg)
 {
@@ -688,6 +700,110 @@ static void test_expiry__has_limits_of_its_own(void **state UNUSED)
     ASSERT_NUMBER(metrics.expiry_leader, ==, 1);
     fake_lose(conn_of(ROLE_EXPIRY), STATUS_IO);
     ASSERT_NUMBER(metrics.expiry_leader, ==, 0);
+}
+
+#define DUE    "expiry due_batches 3750/5000: 500 "
+#define EXPIRE "expiry expire_batches 3750/5000: "
+
+/* The next run of expiry has read what is due: the answer are these rows. */
+static void run_expiry(const char *rows)
+{
+    pass_ms(600);
+    if (strstr(fake_print_oldest(), "lead_expiry") != NULL)
+        fake_answer(STATUS_OK, "1;");
+    ASSERT_SENT(DUE "{}");
+    fake_answer(STATUS_OK, rows);
+}
+
+static void test_expiry__leaves_out_vouchers_without_progress(void **state UNUSED)
+{
+    open_with_lists();
+    run_expiry("7 {70,71};8 {80};");
+    ASSERT_SENT(EXPIRE "7 {70,71}");
+    fake_answer(STATUS_OK, "0 0;");
+    ASSERT_SENT(EXPIRE "8 {80}");
+    fake_answer(STATUS_OK, "3 1;");
+    ASSERT_SENT(DUE "{7}");
+    fake_answer(STATUS_OK, "8 {81};");
+    ASSERT_SENT(EXPIRE "8 {81}");
+    fake_answer(STATUS_BUSY, "55P03");
+    ASSERT_SENT(DUE "{7,8}");
+    fake_answer(STATUS_OK, "");
+    ASSERT_SENT("nothing");
+    ASSERT_SAID("log orders_expired count=3;");
+    run_expiry("7 {70};"); /* not for ever */
+    fake_answer(STATUS_OK, "0 1;");
+    ASSERT_SENT(DUE "{}");
+    fake_answer(STATUS_OK, "9 {90};");
+    fake_answer(STATUS_OK, "1 0;");
+    ASSERT_SENT(DUE "{}");
+    fake_answer(STATUS_OK, "");
+    ASSERT_SAID("log orders_expired count=1;");
+}
+
+static void test_expiry__ends_with_a_failure_until_the_next_run(void **state UNUSED)
+{
+    open_with_lists();
+    run_expiry("7 {70};");
+    fake_answer(STATUS_IO, NULL);
+    ASSERT_SENT("nothing");
+    pass_ms(600);
+    ASSERT_SENT(DUE "{}");
+    fake_answer(STATUS_IO, NULL);
+    ASSERT_SENT("nothing");
+    run_expiry("");
+    ASSERT_SENT("nothing");
+    ASSERT_SAID("");
+}
+
+static void test_expiry__a_refusal_is_logged_once(void **state UNUSED)
+{
+    static const char *const logged[] = {"log expiry_refused expired=0;", "", NULL,
+                                         "log expiry_refused expired=0;"};
+
+    open_with_lists();
+    for (size_t i = 0; i < 4; i++) {
+        run_expiry(logged[i] != NULL ? "7 {70};" : "");
+        if (logged[i] != NULL) {
+            fake_answer(STATUS_REFUSED, "42501");
+            ASSERT_SENT(DUE "{7}");
+            fake_answer(STATUS_OK, "");
+        }
+        ASSERT_SAID(logged[i] != NULL ? logged[i] : "");
+    }
+}
+
+/* @first  of vouchers, each with a batch */
+static const char *due_rows(int first, int count)
+{
+    static char rows[FAKE_TEXT_BYTES];
+
+    rows[0] = '\0';
+    for (int i = 0; i < count; i++)
+        fake_add(rows, sizeof(rows), "%d {%d};", first + i, first + i);
+    return rows;
+}
+
+static void test_expiry__has_bounds(void **state UNUSED)
+{
+    open_with_lists();
+    run_expiry(due_rows(1, 501));
+    for (int i = 1; i <= 500; i++)
+        fake_answer(STATUS_OK, i < 500 ? "0 0;" : "1 0;");
+    ASSERT_CONTAINS(fake_print_oldest(), DUE "{1,2,");
+    fake_answer(STATUS_OK, due_rows(1000, 500));
+    for (int i = 1; i <= 500; i++)
+        fake_answer(STATUS_OK, "0 0;");
+    ASSERT_CONTAINS(fake_print_oldest(), DUE "{1,2,");
+    fake_answer(STATUS_OK, due_rows(2000, 2));
+    fake_answer(STATUS_OK, "0 0;");
+    fake_answer(STATUS_OK, "0 0;"); /* a thousand are left out; this one cannot be */
+    ASSERT_SENT("nothing");
+    ASSERT_SAID("log orders_expired count=1;");
+    run_expiry("1 {1,2};2 {3};");
+    ASSERT_SENT(EXPIRE "1 {1,2}");
+    fake_answer(STATUS_OK, "0 0;");
+    ASSERT_SENT(EXPIRE "2 {3}");
 }
 
 static void test_state__connections_follow_the_one_that_came_up(void **state UNUSED)
@@ -1453,11 +1569,18 @@ static void lose_lane(enum role role, int64_t pid)
 /* Only when no server process works on the batch any more. */
 static void test_resolve__waits_until_the_suspects_are_gone(void **state UNUSED)
 {
+    static char second[] = "second";
+
     fake_lose(conn_of(ROLE_READS), STATUS_IO); /* no order was under way */
     lose_lane(ROLE_LANE, 11);
     lose_lane(ROLE_LANE + 1, 21);
     resolve();
     ASSERT_SENT("main retire 0/1000: {11,21} {12,22}");
+    batches[1] = batches[0];
+    list_init(&batches[1].link);
+    batches[1].arg = second;
+    store_resolve_orders(shop, &batches[1], on_batch); /* waits, too */
+    ASSERT_NUMBER(fake_sent_count, ==, 1);
     fake_answer(STATUS_OK, "1;");
     ASSERT_SENT("nothing");
     pass_ms(4);
@@ -1474,9 +1597,10 @@ static void test_resolve__waits_until_the_suspects_are_gone(void **state UNUSED)
     fake_answer(STATUS_OK, "0;");
     pass_ms(0);
     ASSERT_SENT(RESOLVE);
-    ASSERT_NUMBER(fake_sent_count, ==, 1);
+    ASSERT_NUMBER(fake_sent_count, ==, 2);
     fake_answer(STATUS_IO, NULL);
-    ASSERT_SAID("first io;");
+    fake_answer(STATUS_BUSY, NULL);
+    ASSERT_SAID("first io;second busy;");
 }
 
 static void test_resolve__fails_if_the_suspects_stay(void **state UNUSED)
@@ -1563,6 +1687,10 @@ int main(void)
         CASE(test_state__is_up_with_all_but_expiry_and_lists),
         CASE(test_state__is_reported_when_it_changes),
         CASE(test_expiry__has_limits_of_its_own),
+        CASE(test_expiry__leaves_out_vouchers_without_progress),
+        CASE(test_expiry__ends_with_a_failure_until_the_next_run),
+        CASE(test_expiry__a_refusal_is_logged_once),
+        CASE(test_expiry__has_bounds),
         CASE(test_state__is_reported_when_the_first_attempts_have_failed),
         CASE(test_state__connections_follow_the_one_that_came_up),
         CASE(test_state__others_rest_while_the_main_connection_is_down),

@@ -80,6 +80,8 @@ static void test_params__keep_their_places_while_the_buffer_grows(void **state U
 {
     struct store_params params = {0};
     const struct text text = {"some text", 9};
+    const char *values[STORE_PARAMS_MAX];
+    int lengths[STORE_PARAMS_MAX];
 
     params_begin(&params);
     params_int64(&params, 7);
@@ -95,7 +97,17 @@ static void test_params__keep_their_places_while_the_buffer_grows(void **state U
     assert_true(params.is_null[1] && params.is_null[4] && !params.is_null[3]);
     assert_memory_equal(params.bytes + params.offsets[3], text.bytes, text.len);
     assert_int_equal(params.offsets[4] - params.offsets[3], text.len);
+    params_point(&params, values, lengths);
+    assert_int_equal(lengths[0], 8);
+    assert_int_equal(values[0][7], 7);
+    assert_null(values[1]);
+    assert_int_equal(lengths[2], 20 + 12 * 10000);
+    assert_int_equal(lengths[3], text.len);
+    assert_memory_equal(values[3], text.bytes, text.len);
+    assert_null(values[4]);
     params_clear(&params);
+    assert_null(params.bytes);
+    assert_int_equal(params.count + (int)params.used + (int)params.size, 0);
 }
 
 static void test_result_array__reads_what_was_written(void **state UNUSED)
@@ -117,6 +129,11 @@ static void test_result_array__reads_what_was_written(void **state UNUSED)
     assert_int_equal(result_array_next(&array), 9);
     assert_int_equal(array.count, 0);
     assert_int_equal(result_array_next(&array), 0);
+    assert_int_equal(array.count, 0);
+    PQclear(result);
+    params.bytes[3] = 2; /* dimensions */
+    result = result_with(params.bytes, (int)params.used);
+    assert_int_equal(result_array(result, 0, 0).count, 0);
     PQclear(result);
     params_clear(&params);
 }
