@@ -75,7 +75,7 @@ static struct simulated_timer *simulated_timer_next(int64_t end_us)
 }
 
 /* Let time pass: the timers fire when they are due, each followed by `turn`. */
-static void simulated_time_pass_us(int64_t us, void (*turn)(void))
+static inline void simulated_time_pass_us(int64_t us, void (*turn)(void))
 {
     int64_t end_us = simulated_us + us;
     struct simulated_timer *slot;

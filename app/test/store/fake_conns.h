@@ -49,8 +49,8 @@ static const char *fake_sqlstate, *fake_constraint; /* of the next answers */
 
 /* -- parameters as words -- */
 
-__attribute__((format(printf, 3, 4))) static void fake_add(char *text, size_t size,
-                                                           const char *format, ...)
+__attribute__((format(printf, 3, 4))) static inline void fake_add(char *text, size_t size,
+                                                                  const char *format, ...)
 {
     size_t len = strlen(text);
     va_list args;
@@ -60,7 +60,7 @@ __attribute__((format(printf, 3, 4))) static void fake_add(char *text, size_t si
     va_end(args);
 }
 
-static int64_t fake_int(const char *bytes, size_t len)
+static inline int64_t fake_int(const char *bytes, size_t len)
 {
     int64_t value = 0;
 
@@ -69,7 +69,8 @@ static int64_t fake_int(const char *bytes, size_t len)
     return len == 4 ? (int32_t)value : value;
 }
 
-static void fake_print_value(char *text, int64_t type, const char *bytes, int64_t len)
+static inline void fake_print_value(char *text, int64_t type, const char *bytes,
+                                    int64_t len)
 {
     if (len < 0)
         fake_add(text, FAKE_TEXT_BYTES, "null");
@@ -79,13 +80,13 @@ static void fake_print_value(char *text, int64_t type, const char *bytes, int64_
         fake_add(text, FAKE_TEXT_BYTES, "%lld", (long long)fake_int(bytes, (size_t)len));
 }
 
-static bool fake_is_array(const char *bytes, size_t len)
+static inline bool fake_is_array(const char *bytes, size_t len)
 {
     return len >= 20 && fake_int(bytes, 4) == 1 && fake_int(bytes + 16, 4) == 1;
 }
 
 /* Only the elements are printed; what else the format requires is asserted. */
-static void fake_print_array(char *text, const char *bytes, size_t len)
+static inline void fake_print_array(char *text, const char *bytes, size_t len)
 {
     int64_t type = fake_int(bytes + 8, 4), count = fake_int(bytes + 12, 4);
     size_t at = 20;
@@ -106,8 +107,8 @@ static void fake_print_array(char *text, const char *bytes, size_t len)
     ASSERT_NUMBER(at, ==, len);
 }
 
-static void fake_print_params(const struct store_params *params,
-                              char text[FAKE_TEXT_BYTES])
+static inline void fake_print_params(const struct store_params *params,
+                                     char text[FAKE_TEXT_BYTES])
 {
     text[0] = '\0';
     for (int i = 0; i < params->count; i++) {
@@ -127,14 +128,15 @@ static void fake_print_params(const struct store_params *params,
 
 /* -- rows from words -- */
 
-static void fake_put_int(char *bytes, size_t *len, int64_t value, size_t width)
+static inline void fake_put_int(char *bytes, size_t *len, int64_t value, size_t width)
 {
     for (size_t i = 0; i < width; i++)
         bytes[(*len)++] = (char)((uint64_t)value >> 8 * (width - 1 - i));
 }
 
 /* Set a value to the word at `word`; returns where the word ends. */
-static const char *fake_set_value(PGresult *result, int row, int column, const char *word)
+static inline const char *fake_set_value(PGresult *result, int row, int column,
+                                         const char *word)
 {
     char bytes[FAKE_TEXT_BYTES];
     size_t len = 0;
@@ -170,7 +172,7 @@ static const char *fake_set_value(PGresult *result, int row, int column, const c
     return end;
 }
 
-static PGresult *fake_result(const char *rows)
+static inline PGresult *fake_result(const char *rows)
 {
     static char name[] = "column";
     PGresAttDesc columns[FAKE_COLUMNS_MAX];
@@ -196,7 +198,7 @@ static PGresult *fake_result(const char *rows)
 
 /* -- answers -- */
 
-static const char *fake_role(const struct store_conn *conn)
+static inline const char *fake_role(const struct store_conn *conn)
 {
     static const char *const names[] = {"main",         "reads",  "changes",
                                         "slow changes", "expiry", "lists"};
@@ -213,7 +215,7 @@ static const char *fake_role(const struct store_conn *conn)
 }
 
 /* The oldest query that is not answered, with its connection, statement, limits and parameters. */
-static const char *fake_print_oldest(void)
+static inline const char *fake_print_oldest(void)
 {
     static char text[FAKE_TEXT_BYTES + 200];
     const struct fake_query *sent = fake_sent_count > 0 ? fake_sent[0] : NULL;
@@ -228,10 +230,11 @@ static const char *fake_print_oldest(void)
 }
 
 /* Assert what the oldest query is, such as "reads read_voucher 251/1000: 7". */
-#define ASSERT_SENT(wanted) fake_assert_text(fake_print_oldest(), wanted, __FILE__, __LINE__)
+#define ASSERT_SENT(wanted)                                                              \
+    fake_assert_text(fake_print_oldest(), wanted, __FILE__, __LINE__)
 
-static void fake_assert_text(const char *found, const char *wanted, const char *file,
-                             int line)
+static inline void fake_assert_text(const char *found, const char *wanted,
+                                    const char *file, int line)
 {
     if (strcmp(found, wanted) == 0)
         return;
@@ -239,7 +242,7 @@ static void fake_assert_text(const char *found, const char *wanted, const char *
     _fail(file, line);
 }
 
-static struct fake_query fake_take(size_t at)
+static inline struct fake_query fake_take(size_t at)
 {
     struct fake_query taken = *fake_sent[at];
 
@@ -252,7 +255,7 @@ static struct fake_query fake_take(size_t at)
 }
 
 /* Answer the oldest query. @rows  of STATUS_OK; otherwise an SQLSTATE or NULL */
-static void fake_answer(enum status status, const char *rows)
+static inline void fake_answer(enum status status, const char *rows)
 {
     struct err why = {.status = status, .text = "why"};
     struct fake_query sent;
@@ -268,7 +271,7 @@ static void fake_answer(enum status status, const char *rows)
 }
 
 /* The connection is lost: all its queries are answered, after on_down. */
-static void fake_lose(struct store_conn *conn, enum status status)
+static inline void fake_lose(struct store_conn *conn, enum status status)
 {
     struct err why = {.status = status, .text = "lost"};
     bool was_up = conn->is_up;
@@ -289,13 +292,13 @@ static void fake_lose(struct store_conn *conn, enum status status)
     }
 }
 
-static void fake_come_up(struct store_conn *conn)
+static inline void fake_come_up(struct store_conn *conn)
 {
     conn->is_up = true;
     conn->options.on_up(conn, conn->options.arg);
 }
 
-static void fake_reset(void)
+static inline void fake_reset(void)
 {
     memset(fake_conns, 0, sizeof(fake_conns));
     fake_opened = fake_sent_count = 0;

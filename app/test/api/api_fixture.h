@@ -1,0 +1,725 @@
+/*
+ * api_fixture.h - the API of a loop with fake backends, which say what they are asked for.
+ *
+ * To be included by one source of a test program: it defines the functions of http.h, store.h and
+ * others in place of the real ones. Answers are texts: the status, the headers, and the body; of a
+ * problem its code and what varies.
+ */
+#ifndef API_FIXTURE_H
+#define API_FIXTURE_H
+
+#include "app/api/api_routes.h"
+#include "app/core/log.h"
+#include "app/test/sale/simulated_time.h"
+#include "test/asserts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TEXT_BYTES 8192
+#define TIMEOUT_MS 2000
+
+/* -- what the fakes do and say -- */
+
+static struct {
+    enum status status; /* of the answers of the store, the catalogue and Redis */
+    enum status second; /* not OK: of a call that follows a read */
+    bool has_no_pages;  /* memory is out */
+    bool shows_debug;
+    bool is_redis_down, is_revoked, is_cluster;
+    bool has_entry; /* the catalogue has entry */
+    struct catalogue_entry entry;
+    struct order order;
+    struct voucher voucher;
+    size_t count; /* of rows, which are equal but for their ids */
+    enum change_verdict verdict;
+    enum verdict found; /* by key */
+    enum outcome outcome;
+    bool is_checkout_full;
+    int64_t age_s, rate_wait_us;
+    size_t pending;
+    bool is_foreign;
+    struct metrics_health health;
+    bool holds_reads; /* until the test answers them */
+    store_vouchers_cb held[4];
+    void *held_args[4];
+    size_t held_count;
+} fake;
+
+static char did[TEXT_BYTES];    /* calls of the fakes, each ends with ";" */
+static char answer[TEXT_BYTES]; /* the answer */
+static unsigned answers, status_of_answer;
+
+__attribute__((format(printf, 2, 3))) static inline void add(char *text,
+                                                             const char *format, ...)
+{
+    size_t len = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + len, TEXT_BYTES - len, format, args);
+    va_end(args);
+}
+
+#define DID(...) add(did, __VA_ARGS__)
+
+/* -- fake requests -- */
+
+struct sent {
+    const char *query, *headers; /* "NAME: VALUE" lines */
+};
+
+static struct sent sent;
+
+static inline struct text nth_value(const char *from, const char *name, const char *marks,
+                                    bool *ret_repeated)
+{
+    struct text found = {0};
+    size_t len = strlen(name);
+
+    if (ret_repeated != NULL)
+        *ret_repeated = false;
+    for (const char *at = from; at != NULL && *at != '\0';) {
+        size_t line = strcspn(at, marks + 2);
+
+        if (strncasecmp(at, name, len) == 0 && at[len] == marks[0]) {
+            size_t skip = len + (marks[1] == ' ' ? 2 : 1);
+
+            if (found.bytes == NULL)
+                found = (struct text){at + skip, line - skip};
+            else if (ret_repeated != NULL)
+                *ret_repeated = true;
+        }
+        at += line + (at[line] != '\0');
+    }
+    return found;
+}
+
+struct text http_header(const struct http_request *request UNUSED, const char *name,
+                        bool *ret_repeated)
+{
+    return nth_value(sent.headers, name, ": \n", ret_repeated);
+}
+
+struct text http_query(const struct http_request *request UNUSED, const char *name,
+                       bool *ret_repeated)
+{
+    return nth_value(sent.query, name, "==&", ret_repeated);
+}
+
+void http_client_address(const struct http_request *request UNUSED,
+                         uint8_t ret_address[16])
+{
+    memset(ret_address, 7, 16);
+}
+
+const char *http_trace(struct http_request *request UNUSED)
+{
+    return "request_id=r";
+}
+
+const char *http_trace_sent(struct http_request *request UNUSED)
+{
+    return "sent_id=r";
+}
+
+bool http_stream(struct http_request *request UNUSED, int64_t id UNUSED)
+{
+    return false;
+}
+
+struct http_counts http_counts(const struct http *http UNUSED)
+{
+    return (struct http_counts){.pending = fake.pending};
+}
+
+/* -- answers as text -- */
+
+static struct api *api;
+
+struct http_page {
+    unsigned status;
+    char text[TEXT_BYTES];
+};
+
+/* "404 not_found", the headers, and what of the body differs from other answers of this code */
+static inline void print_problem(char *text, const char *body)
+{
+    json_t *root = json_loads(body, 0, NULL);
+    const json_t *errors = json_object_get(root, "errors"), *row;
+    size_t i;
+
+    assert_non_null(root);
+    add(text, " %s", json_string_value(json_object_get(root, "code")));
+    if (json_object_get(root, "order_id") != NULL)
+        add(text, " %s", json_string_value(json_object_get(root, "order_id")));
+    if (strstr(text, " bad_request") != NULL)
+        add(text, ": %s", json_string_value(json_object_get(root, "detail")));
+    json_array_foreach(errors, i, row)
+        add(text, ": %s %s", json_string_value(json_object_get(row, "field")),
+            json_string_value(json_object_get(row, "message")));
+    json_decref(root);
+}
+
+static inline void print_reply(char *text, const struct http_reply *reply)
+{
+    const char *type = reply->content_type;
+
+    add(text, "%u", reply->status);
+    if (type != NULL && strcmp(type, "application/json") != 0 &&
+        strcmp(type, "application/problem+json") != 0)
+        add(text, " %s", type);
+    for (size_t i = 0; i < reply->header_count; i++)
+        add(text, " %s: %s", reply->headers[i].name, reply->headers[i].value);
+    if (reply->body == NULL || type == NULL || strstr(text, "ETag: \"") != NULL)
+        return; /* a file */
+    ASSERT_NUMBER(reply->body_len, ==, strlen(reply->body));
+    if (strcmp(type, "application/problem+json") == 0)
+        print_problem(text, reply->body);
+    else
+        add(text, " %s", reply->body);
+}
+
+static inline void take_answer(struct http_request *request, unsigned status)
+{
+    answers++;
+    status_of_answer = status;
+    api_answered(request, status, api);
+}
+
+void http_answer(struct http_request *request, const struct http_reply *reply)
+{
+    print_reply(answer, reply);
+    take_answer(request, reply->status);
+}
+
+struct http_page *http_page_create(const struct http_reply *reply)
+{
+    struct http_page *page = fake.has_no_pages ? NULL : calloc(1, sizeof(*page));
+
+    if (page == NULL)
+        return NULL;
+    page->status = reply->status;
+    print_reply(page->text, reply);
+    return page;
+}
+
+void http_page_free(struct http_page *page)
+{
+    free(page);
+}
+
+void http_answer_page(struct http_request *request, struct http_page *page)
+{
+    add(answer, "%s", page->text);
+    take_answer(request, page->status);
+}
+
+/* -- fake tokens: "Bearer ROLE ID" or "Bearer ROLE ID JTI" -- */
+
+const char *const auth_role_names[] = {"shopper", "payment", "admin"};
+
+bool auth_parse_role(struct text name, enum auth_role *ret_role)
+{
+    for (int role = AUTH_SHOPPER; role <= AUTH_ADMIN; role++) {
+        if (text_is(name, auth_role_names[role])) {
+            *ret_role = (enum auth_role)role;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum status auth_check(const struct auth *auth UNUSED, struct text authorization,
+                       int64_t now_s, struct identity *ret_identity)
+{
+    char role[16] = "";
+    struct identity identity = {0};
+
+    ASSERT_NUMBER(now_s, ==, 1700000000 + simulated_us / 1000000);
+    if (strncmp(authorization.bytes, "Bearer out of memory", 20) == 0)
+        return STATUS_NO_MEMORY;
+    if (sscanf(authorization.bytes, "Bearer %15s %" SCNd64 " %15[a-z]", role,
+               &identity.user_id, identity.jti) < 2 ||
+        !auth_parse_role((struct text){role, strlen(role)}, &identity.role))
+        return STATUS_REFUSED;
+    *ret_identity = identity;
+    return STATUS_OK;
+}
+
+enum status auth_make(const struct auth *auth UNUSED, const struct identity *identity,
+                      int64_t now_s, int64_t ttl_s, char **ret_token,
+                      struct err *reterr UNUSED)
+{
+    if (fake.status != STATUS_OK)
+        return fake.status;
+    return asprintf(ret_token, "%s %" PRId64 " at %" PRId64 " for %" PRId64,
+                    auth_role_names[identity->role], identity->user_id, now_s, ttl_s) < 0
+               ? STATUS_NO_MEMORY
+               : STATUS_OK;
+}
+
+int64_t limiter_take(struct limiter *limiter, uint64_t key, int64_t now_us)
+{
+    uint8_t address[16];
+
+    http_client_address(NULL, address);
+    ASSERT_NUMBER(now_us, ==, simulated_us);
+    if (limiter == api->options.user_limiter)
+        DID("limit shopper %" PRIu64 ";", key);
+    else
+        DID("limit address%s;",
+            key == address_key(address) ? "" : ", which is another one");
+    return fake.rate_wait_us;
+}
+
+int64_t limiter_rate_per_s(const struct limiter *limiter UNUSED)
+{
+    return 10;
+}
+
+/* -- fake Redis -- */
+
+bool redis_conn_is_cluster(const struct redis_conn *conn UNUSED)
+{
+    return fake.is_cluster;
+}
+
+bool redis_reply_int(const struct redis_reply *reply UNUSED, int64_t *ret_value)
+{
+    *ret_value = fake.is_revoked;
+    return fake.status == STATUS_OK;
+}
+
+enum status redis_conn_words(struct redis_conn *conn UNUSED,
+                             struct redis_command *command, redis_command_cb done,
+                             const char *const *words)
+{
+    if (fake.is_redis_down)
+        return STATUS_DOWN;
+    for (; *words != NULL; words++)
+        DID("%s%s", *words, words[1] != NULL ? " " : ";");
+    done(command, fake.status == STATUS_BUSY ? STATUS_OK : fake.status, NULL);
+    return STATUS_OK;
+}
+
+enum status stats_read(struct stats *stats UNUSED, const char *after,
+                       struct stats_read *read,
+                       void (*done)(struct stats_read *read, char *text))
+{
+    DID("stats \"%s\";", after);
+    if (fake.is_redis_down)
+        return STATUS_DOWN;
+    done(read, strdup("{}"));
+    return STATUS_OK;
+}
+
+char *stats_print_own(struct stats *stats UNUSED)
+{
+    return strdup("{\"own\":1}");
+}
+
+/* -- fake metrics and log -- */
+
+struct metrics_health metrics_health(const struct all_metrics *all UNUSED, bool bypasses)
+{
+    ASSERT_NUMBER(bypasses, ==, api->options.bypass_locks);
+    return fake.health;
+}
+
+void metrics_print(FILE *out, const struct all_metrics *all UNUSED)
+{
+    fputs("metrics", out);
+}
+
+void metrics_print_loops(FILE *out, const struct all_metrics *all UNUSED)
+{
+    fputs("[]", out);
+}
+
+static enum metrics_route counted;
+
+void metrics_count_request(struct metrics *metrics UNUSED, enum metrics_route route,
+                           unsigned status)
+{
+    ASSERT_NUMBER(status, ==, status_of_answer);
+    counted = route;
+}
+
+bool log_shows(enum log_level level UNUSED)
+{
+    return fake.shows_debug;
+}
+
+const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES] UNUSED)
+{
+    return text;
+}
+
+void log_event(enum log_level level UNUSED, const char *event, const char *format, ...)
+{
+    char words[TEXT_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(words, sizeof(words), format, args);
+    va_end(args);
+    DID("log %s %s;", event, words);
+}
+
+/* -- fake catalogue and checkout -- */
+
+const struct catalogue_entry *catalogue_get(struct catalogue *catalogue UNUSED,
+                                            int64_t id UNUSED)
+{
+    return fake.has_entry ? &fake.entry : NULL;
+}
+
+void catalogue_read(struct catalogue *catalogue UNUSED, int64_t id,
+                    struct catalogue_wait *wait UNUSED, catalogue_cb callback, void *arg)
+{
+    DID("catalogue %" PRId64 ";", id);
+    callback(fake.status, fake.status == STATUS_OK ? &fake.entry : NULL, arg);
+}
+
+void catalogue_invalidate(struct catalogue *catalogue UNUSED, int64_t id)
+{
+    DID("invalidate %" PRId64 ";", id);
+}
+
+int64_t catalogue_now_us(const struct catalogue *catalogue UNUSED, int64_t *ret_error_us)
+{
+    *ret_error_us = 0;
+    return clock_real_us();
+}
+
+bool checkout_submit(struct checkout *checkout UNUSED,
+                     const struct checkout_request *request, checkout_cb callback,
+                     void *arg)
+{
+    bool has_order = fake.outcome <= OUTCOME_ALREADY_ORDERED;
+
+    DID("submit %" PRId64 " %" PRId64 " key \"%.*s\"%s %s;", request->voucher_id,
+        request->user_id, (int)request->key.len,
+        request->key.bytes != NULL ? request->key.bytes : "",
+        request->has_ticket ? " ticket" : "", request->trace);
+    ASSERT_NUMBER(request->arrived_us, ==, simulated_us);
+    if (fake.is_checkout_full)
+        return false;
+    callback(fake.outcome, has_order ? &fake.order : NULL, arg);
+    return true;
+}
+
+/* -- fake store -- */
+
+static inline int64_t left_ms(int64_t deadline_us)
+{
+    return (deadline_us - simulated_us) / 1000;
+}
+
+bool store_is_foreign(const struct store *store UNUSED, int64_t id)
+{
+    return fake.is_foreign && id != 0;
+}
+
+int64_t store_lists_age_s(const struct store *store UNUSED)
+{
+    return fake.age_s;
+}
+
+static inline void answer_order(store_order_cb callback, void *arg)
+{
+    callback(fake.status, fake.status == STATUS_OK ? &fake.order : NULL, arg);
+}
+
+static inline void answer_vouchers(store_vouchers_cb callback, void *arg)
+{
+    struct voucher vouchers[4] = {{0}};
+
+    if (fake.holds_reads) {
+        fake.held[fake.held_count] = callback;
+        fake.held_args[fake.held_count++] = arg;
+        return;
+    }
+    for (size_t i = 0; i < fake.count; i++) {
+        vouchers[i] = fake.voucher;
+        vouchers[i].id += (int64_t)i;
+        vouchers[i].begin_us += (int64_t)i;
+        vouchers[i].end_us += (int64_t)i;
+    }
+    callback(fake.status, fake.status == STATUS_OK && fake.count > 0 ? vouchers : NULL,
+             fake.status == STATUS_OK ? fake.count : 0, clock_real_us(), arg);
+}
+
+void store_find_by_key(struct store *store UNUSED, int64_t voucher_id,
+                       struct key_lookup *lookup, store_key_cb callback, void *arg)
+{
+    DID("find %" PRId64 " %" PRId64 " \"%.*s\" in %" PRId64 ";", voucher_id,
+        lookup->placement.user_id, (int)lookup->placement.key.len,
+        lookup->placement.key.bytes, left_ms(lookup->deadline_us));
+    lookup->placement.verdict = fake.found;
+    lookup->placement.order = fake.order;
+    callback(fake.status, &lookup->placement, arg);
+}
+
+void store_read_order(struct store *store UNUSED, int64_t order_id, int64_t user_id,
+                      store_order_cb callback, void *arg)
+{
+    DID("read order %" PRId64 " of %" PRId64 ";", order_id, user_id);
+    answer_order(callback, arg);
+}
+
+void store_list_orders(struct store *store UNUSED, const struct order_filter *filter,
+                       store_orders_cb callback, void *arg)
+{
+    struct order orders[4];
+
+    DID("list orders %" PRId64 " %" PRId64 " %" PRId64 " %u;", filter->user_id,
+        filter->voucher_id, filter->before_id, filter->limit);
+    for (size_t i = 0; i < fake.count; i++) {
+        orders[i] = fake.order;
+        orders[i].id -= (int64_t)i;
+    }
+    callback(fake.status, orders, fake.status == STATUS_OK ? fake.count : 0, arg);
+}
+
+void store_change_order(struct store *store UNUSED, struct order_change *change,
+                        store_change_cb callback, void *arg)
+{
+    bool has_order = fake.status == STATUS_OK && fake.verdict != CHANGE_NO_ORDER;
+    static const char *const names[] = {"pay", "cancel", "refund", "redeem"};
+
+    DID("%s %" PRId64 " %" PRId64 " by %s", names[change->change], change->voucher_id,
+        change->order_id, change->actor);
+    if (change->change == CHANGE_PAY)
+        DID(" \"%.*s\" %" PRId64, (int)change->payment_ref.len, change->payment_ref.bytes,
+            change->amount_cents);
+    DID(" in %" PRId64 ";", left_ms(change->deadline_us));
+    callback(fake.second != STATUS_OK ? fake.second : fake.status, fake.verdict,
+             has_order && fake.second == STATUS_OK ? &fake.order : NULL, arg);
+}
+
+void store_list_events(struct store *store UNUSED, const struct event_filter *filter,
+                       store_events_cb callback, void *arg)
+{
+    static const struct event events[] = {{.id = 71,
+                                           .voucher_id = 7,
+                                           .order_id = 71,
+                                           .stock_change = -1,
+                                           .actor = "shopper:5"},
+                                          {.id = 72, .voucher_id = 7}};
+
+    DID("list events %" PRId64 " %" PRId64 " %" PRId64 " %u in %" PRId64 ";",
+        filter->voucher_id, filter->order_id, filter->after_id, filter->limit,
+        left_ms(filter->deadline_us));
+    callback(fake.second != STATUS_OK ? fake.second : fake.status, events,
+             fake.status == STATUS_OK ? fake.count : 0, arg);
+}
+
+void store_read_voucher(struct store *store UNUSED, int64_t voucher_id,
+                        store_vouchers_cb callback, void *arg)
+{
+    DID("read voucher %" PRId64 ";", voucher_id);
+    answer_vouchers(callback, arg);
+}
+
+void store_list_vouchers(struct store *store UNUSED, const struct voucher_filter *filter,
+                         store_vouchers_cb callback, void *arg)
+{
+    DID("list vouchers %d %" PRId64 " %" PRId64 " %u;", filter->state, filter->after_us,
+        filter->after_id, filter->limit);
+    answer_vouchers(callback, arg);
+}
+
+static inline void say_voucher(const struct voucher *v)
+{
+    ASSERT_NUMBER(strnlen(v->title.bytes, v->title.len), ==, v->title.len);
+    ASSERT_NUMBER(strnlen(v->description.bytes, v->description.len), ==,
+                  v->description.len);
+    DID(" \"%.*s\" \"%.*s\" %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+        " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
+        (int)v->title.len, v->title.bytes, (int)v->description.len, v->description.bytes,
+        v->price_cents, v->face_value_cents, v->stock_total, v->per_user_limit,
+        v->pay_within_s, v->begin_us, v->end_us, v->requires_ticket, v->pow_bits);
+}
+
+void store_create_voucher(struct store *store UNUSED, const struct voucher *voucher,
+                          const char *actor, store_vouchers_cb callback, void *arg)
+{
+    DID("create");
+    say_voucher(voucher);
+    DID(" by %s;", actor);
+    answer_vouchers(callback, arg);
+}
+
+void store_patch_voucher(struct store *store UNUSED, int64_t voucher_id,
+                         const struct voucher *changes, store_vouchers_cb callback,
+                         void *arg)
+{
+    DID("patch %" PRId64, voucher_id);
+    say_voucher(changes);
+    DID(";");
+    answer_vouchers(callback, arg);
+}
+
+void store_restock_voucher(struct store *store UNUSED, int64_t voucher_id, int64_t change,
+                           const char *actor, store_vouchers_cb callback, void *arg)
+{
+    DID("restock %" PRId64 " %" PRId64 " by %s;", voucher_id, change, actor);
+    answer_vouchers(callback, arg);
+}
+
+/* -- requests -- */
+
+static struct metrics metrics;
+
+static inline int open_api(void **state UNUSED)
+{
+    static char limiters[2];
+    const struct api_options options = {
+        .tickets = {"a secret of tickets, 32 bytes long", 60},
+        .user_limiter = (struct limiter *)(uintptr_t)&limiters[0],
+        .metrics = &metrics,
+        .timeout_ms = TIMEOUT_MS,
+        .queue_max = 10,
+        .dev_login = true};
+
+    simulated_time_reset();
+    simulated_us = 5000000;
+    memset(&fake, 0, sizeof(fake));
+    memset(&metrics, 0, sizeof(metrics));
+    fake.has_entry = true;
+    fake.entry = (struct catalogue_entry){.id = 7,
+                                          .begin_us = clock_real_us() - 1000000,
+                                          .end_us = clock_real_us() + 100000000,
+                                          .stock_left = 5,
+                                          .exists = true};
+    fake.order = (struct order){.id = 71,
+                                .voucher_id = 7,
+                                .user_id = 5,
+                                .price_cents = 100,
+                                .expires_us = 1000000};
+    fake.voucher = (struct voucher){.id = 7,
+                                    .version = 3,
+                                    .title = {"T", 1},
+                                    .description = {"D", 1},
+                                    .begin_us = 1000000,
+                                    .end_us = 2000000};
+    fake.count = 1;
+    fake.verdict = CHANGE_DONE;
+    fake.age_s = -1;
+    api = api_create(&options);
+    return api == NULL;
+}
+
+static inline int close_api(void **state UNUSED)
+{
+    api_free(api);
+    return 0;
+}
+
+static inline struct http_request *request_new(void)
+{
+    struct http_request *request = calloc(1, sizeof(*request) + api_context_bytes);
+
+    request->context = request->memory;
+    return request;
+}
+
+static inline void handle(struct http_request *request, const char *body)
+{
+    if (body != NULL && api_reads_body(request, api))
+        request->body = (struct text){body, strlen(body)};
+    api_handle(request, api);
+}
+
+/* "METHOD PATH" or "METHOD PATH?QUERY"; what `as` presents is "Bearer ..." or NULL. */
+static inline const char *ask(const char *line, const char *as, const char *headers,
+                              const char *body)
+{
+    static const char *const methods[] = {"GET", "HEAD", "POST", "PATCH", "OPTIONS"};
+    static char all[1000];
+    struct http_request *request = request_new();
+    char path[200] = "", method[10] = "", query[200] = "";
+
+    sscanf(line, "%9s %199[^?]?%199s", method, path, query);
+    request->method = HTTP_OTHER;
+    for (int i = 0; i < 5; i++) {
+        if (strcmp(method, methods[i]) == 0)
+            request->method = (enum http_method)i;
+    }
+    request->path = path;
+    snprintf(all, sizeof(all), "%s%s\n%s%s", as != NULL ? "Authorization: Bearer " : "",
+             as != NULL ? as : "", headers != NULL ? headers : "",
+             body != NULL && (headers == NULL || strstr(headers, "Content-Type") == NULL)
+                 ? "Content-Type: application/json\n"
+                 : "");
+    sent = (struct sent){query, all};
+    did[0] = answer[0] = '\0';
+    answers = 0;
+    handle(request, body);
+    ASSERT_NUMBER(answers, ==, !fake.holds_reads);
+    if (answers == 1)
+        free(request);
+    return answer;
+}
+
+#define ASSERT_TEXT(found, wanted) assert_text(found, wanted, __FILE__, __LINE__)
+
+static inline void assert_text(const char *found, const char *wanted, const char *file,
+                               int line)
+{
+    if (strcmp(found, wanted) == 0)
+        return;
+    print_error("expected \"%s\", got \"%s\"\n", wanted, found);
+    _fail(file, line);
+}
+
+struct row {
+    const char *line, *as, *headers, *body, *did, *answer;
+};
+
+static inline void assert_rows(const struct row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct row *row = &rows[i];
+
+        ask(row->line, row->as, row->headers, row->body);
+        if (row->did != NULL && strcmp(did, row->did) != 0)
+            fail_msg("%s %s %s: expected \"%s\", did \"%s\"", row->line,
+                     row->as != NULL ? row->as : "", row->body != NULL ? row->body : "",
+                     row->did, did);
+        if (strcmp(answer, row->answer) != 0)
+            fail_msg("%s %s %s: expected \"%s\", got \"%s\"", row->line,
+                     row->as != NULL ? row->as : "", row->body != NULL ? row->body : "",
+                     row->answer, answer);
+    }
+}
+
+#define ASSERT_ROWS(rows) assert_rows(rows, sizeof(rows) / sizeof((rows)[0]))
+
+#define ORDER                                                                            \
+    "{\"id\":\"71\",\"voucher_id\":\"7\",\"user_id\":\"5\",\"status\":\"unpaid\","       \
+    "\"price_cents\":100,\"created_at\":\"1970-01-01T00:00:00Z\","                       \
+    "\"expires_at\":\"1970-01-01T00:00:01Z\"}"
+#define SHOPPER "shopper 5"
+#define ADMIN   "admin 1"
+#define PAYMENT "payment 3"
+#define PLACE   "POST /v1/vouchers/7/orders"
+#define LIMITED "limit shopper 5;"
+#define SUBMIT  LIMITED "submit 7 5 key \"\" sent_id=r;"
+#define BODY    "Content-Type: "
+#define READ    LIMITED "read order 71 of 5;"
+#define RETRY   " Retry-After: 1"
+#define BAD_BODY                                                                         \
+    "400 bad_request: The body must be one JSON object without duplicate names."
+#define BAD_KEY                                                                          \
+    "400 bad_request: Idempotency-Key must be sent once, 1 to 64 printable bytes."
+#define UNAUTHENTICATED "401 WWW-Authenticate: Bearer unauthenticated"
+#define KEY_64          "0123456789012345678901234567890123456789012345678901234567890123"
+#define REF_200         KEY_64 KEY_64 KEY_64 "01234567"
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, open_api, close_api)
+
+#endif

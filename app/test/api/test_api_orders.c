@@ -1,0 +1,374 @@
+/* test_api_orders.c - placing, tickets, changes and lists of orders, with fake backends. */
+#include "app/test/api/api_fixture.h"
+
+/* -- placing -- */
+
+static void test_place__answers_each_outcome(void **state UNUSED)
+{
+    /* clang-format off */
+    static const char *const answers_by_outcome[] = {
+        "201 Location: /v1/orders/71 " ORDER, "200 " ORDER, "409 already_ordered 71", "409 sold_out",
+        "409 Retry-After: 3 not_started", "409 sale_ended", "404 not_found", "403 ticket_required",
+        "409" RETRY " order_in_progress", "503" RETRY " overloaded", "503" RETRY " unavailable",
+        "503" RETRY " outcome_unknown", "500 internal"};
+    /* clang-format on */
+
+    fake.entry.begin_us = clock_real_us() + 2000001;
+    fake.entry.requires_ticket = false;
+    for (int i = 0; i < OUTCOME_COUNT; i++) {
+        struct api_request request = {.api = api, .id = 7, .http = request_new()};
+
+        request.route = NULL;
+        request.http->context = &request;
+        answer[0] = '\0';
+        fake.outcome = (enum outcome)i;
+        api_answer_outcome(&request, fake.outcome,
+                           i <= OUTCOME_ALREADY_ORDERED ? &fake.order : NULL);
+        ASSERT_TEXT(answer, answers_by_outcome[i]);
+        free(request.http);
+    }
+}
+
+/* A page per second up to 63, then one rendered for each. */
+static void test_place__says_when_a_sale_begins(void **state UNUSED)
+{
+    /* clang-format off */
+    static const struct {
+        int64_t wait_us;
+        const char *answer;
+    } rows[] = {
+        {2000000, "409 Retry-After: 2 not_started"},
+        {2000001, "409 Retry-After: 3 not_started"},
+        {63000000, "409 Retry-After: 63 not_started"},
+        {63000001, "409 Retry-After: 64 not_started"},
+        {86400000000, "409 Retry-After: 86400 not_started"},
+        {2000000, "409 Retry-After: 2 not_started"},
+    };
+    /* clang-format on */
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        fake.entry.begin_us = clock_real_us() + rows[i].wait_us;
+        ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), rows[i].answer);
+        ASSERT_TEXT(did, "");
+        ASSERT_NUMBER(metrics.outcomes[OUTCOME_NOT_STARTED], ==, i + 1);
+    }
+    fake.outcome = OUTCOME_NOT_STARTED;
+    fake.entry.begin_us = clock_real_us();
+    ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "409 Retry-After: 1 not_started");
+}
+
+static void test_place__needs_a_valid_key(void **state UNUSED)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {PLACE, SHOPPER, "Idempotency-Key: a ~\n", NULL, LIMITED "submit 7 5 key \"a ~\" sent_id=r;", "201 Location: /v1/orders/71 " ORDER},
+        {PLACE, SHOPPER, "Idempotency-Key: " KEY_64 "\n", NULL, LIMITED "submit 7 5 key \"" KEY_64 "\" sent_id=r;", "201 Location: /v1/orders/71 " ORDER},
+        {PLACE, SHOPPER, "Idempotency-Key: " KEY_64 "5\n", NULL, "", BAD_KEY},
+        {PLACE, SHOPPER, "Idempotency-Key: a\nIdempotency-Key: a\n", NULL, "", BAD_KEY},
+        {PLACE, SHOPPER, "Idempotency-Key: \n", NULL, "", BAD_KEY},
+        {PLACE, SHOPPER, "Idempotency-Key: a\x7f\n", NULL, "", BAD_KEY},
+        {PLACE, SHOPPER, "Idempotency-Key: a\tb\n", NULL, "", BAD_KEY},
+        {PLACE, SHOPPER, NULL, NULL, SUBMIT, "201 Location: /v1/orders/71 " ORDER},
+        {PLACE, NULL, NULL, NULL, "", UNAUTHENTICATED},
+    };
+    /* clang-format on */
+
+    ASSERT_ROWS(rows);
+    fake.is_checkout_full = true;
+    ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "503" RETRY " overloaded");
+    ASSERT_NUMBER(metrics.outcomes[OUTCOME_OVERLOADED], ==, 1);
+}
+
+static void
+test_place__an_unknown_voucher_is_read_for_callers_with_a_token(void **state UNUSED)
+{
+    fake.has_entry = false;
+    ASSERT_TEXT(ask(PLACE, NULL, NULL, NULL), UNAUTHENTICATED);
+    ASSERT_TEXT(did, "");
+    ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "201 Location: /v1/orders/71 " ORDER);
+    ASSERT_TEXT(did, LIMITED "catalogue 7;submit 7 5 key \"\" sent_id=r;");
+    fake.status = STATUS_NO_MEMORY;
+    ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "503" RETRY " overloaded");
+    fake.status = STATUS_DOWN;
+    ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "503" RETRY " unavailable");
+    ASSERT_NUMBER(metrics.outcomes[OUTCOME_UNAVAILABLE], ==, 1);
+    ask("POST /v1/vouchers/7/ticket", SHOPPER, NULL, NULL);
+    ASSERT_NUMBER(metrics.outcomes[OUTCOME_UNAVAILABLE], ==, 1); /* it is no order */
+}
+
+/* The key may name an order that was placed before. */
+static void test_place__refused_by_memory_is_looked_up_by_key(void **state UNUSED)
+{
+    static const char key[] = "Idempotency-Key: k\n";
+
+    fake.entry.stock_left = 0;
+    ASSERT_TEXT(ask(PLACE, NULL, NULL, NULL), "409 sold_out");
+    ASSERT_TEXT(ask(PLACE, NULL, key, NULL), UNAUTHENTICATED);
+    ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "409 sold_out");
+    ASSERT_TEXT(did, LIMITED "find 7 5 \"k\" in 2000;");
+    fake.found = VERDICT_REPEATED;
+    ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "200 " ORDER);
+    fake.found = VERDICT_ALREADY_ORDERED;
+    ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "409 already_ordered 71");
+    ASSERT_NUMBER(metrics.outcomes[OUTCOME_SOLD_OUT], ==, 2);
+    fake.status = STATUS_IO;
+    ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "503" RETRY " unavailable");
+    fake.pending = 11;
+    ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "503" RETRY " overloaded");
+    fake.entry.exists = false;
+    ASSERT_TEXT(ask(PLACE, SHOPPER, key, NULL), "404 not_found");
+    ASSERT_TEXT(did, "");
+}
+
+/* -- tickets -- */
+
+static void test_tickets__are_issued_and_required(void **state UNUSED)
+{
+    char header[100];
+    char *text;
+
+    fake.entry.requires_ticket = true;
+    ASSERT_TEXT(ask(PLACE, SHOPPER, NULL, NULL), "403 ticket_required");
+    ASSERT_TEXT(did, LIMITED);
+    ASSERT_CONTAINS(ask("POST /v1/vouchers/7/ticket", SHOPPER, NULL, NULL),
+                    "201 {\"ticket\":\"");
+    ASSERT_CONTAINS(answer, "\",\"expires_at\":\"2023-11-14T22:14:25Z\"}");
+    ASSERT_NUMBER(strlen(strstr(answer, "\":\"") + 3), ==,
+                  32 + strlen("\",\"expires_at\":\"2023-11-14T22:14:25Z\"}"));
+    text = strstr(answer, "\":\"") + 3;
+    snprintf(header, sizeof(header), "Purchase-Ticket: %.32s\n", text);
+    ask(PLACE, SHOPPER, header, NULL);
+    ASSERT_TEXT(did, LIMITED "submit 7 5 key \"\" ticket sent_id=r;");
+    ASSERT_TEXT(ask(PLACE, "shopper 6", header, NULL), "403 ticket_required");
+    ASSERT_TEXT(ask("POST /v1/vouchers/7/ticket", NULL, NULL, NULL), UNAUTHENTICATED);
+    fake.entry.stock_left = 0;
+    ASSERT_TEXT(ask("POST /v1/vouchers/7/ticket", SHOPPER, NULL, NULL), "409 sold_out");
+    fake.entry.stock_left = 1;
+    api->options.tickets.secret = "";
+    ASSERT_TEXT(ask("POST /v1/vouchers/7/ticket", SHOPPER, NULL, NULL), "404 not_found");
+}
+
+static void test_tickets__may_need_a_proof_of_work(void **state UNUSED)
+{
+    static const char path[] = "POST /v1/vouchers/7/ticket";
+    char challenge[TICKET_BYTES], body[200];
+
+    fake.entry.pow_bits = 1;
+    ASSERT_CONTAINS(ask(path, SHOPPER, NULL, NULL), "200 {\"challenge\":\"");
+    ASSERT_CONTAINS(answer, "\",\"algorithm\":\"sha256\",\"bits\":1,\"expires_at\":"
+                            "\"2023-11-14T22:14:25Z\"}");
+    snprintf(challenge, sizeof(challenge), "%s", strstr(answer, "\":\"") + 3);
+    for (int nonce = 0; nonce < 64; nonce++) {
+        char digits[12];
+        bool is_proof;
+
+        snprintf(digits, sizeof(digits), "%d", nonce);
+        is_proof = ticket_is_proof((struct text){challenge, 32},
+                                   (struct text){digits, strlen(digits)}, 1);
+        snprintf(body, sizeof(body), "{\"challenge\":\"%s\",\"nonce\":\"%d\"}", challenge,
+                 nonce);
+        ask(path, SHOPPER, NULL, body);
+        if (is_proof)
+            ASSERT_CONTAINS(answer, "201 {\"ticket\":\"");
+        else
+            ASSERT_TEXT(answer, "422 invalid: nonce does not solve the challenge");
+    }
+    ASSERT_TEXT(ask(path, "shopper 6", NULL, body),
+                "422 invalid: challenge must be an unexpired challenge of this shopper "
+                "for this voucher");
+    ASSERT_TEXT(
+        ask(path, SHOPPER, NULL,
+            "{\"challenge\":\"" KEY_64 "\",\"nonce\":\"" KEY_64 "5\"}"),
+        "422 invalid: challenge must be a string of 1 to 32 characters without NUL"
+        ": nonce must be a string of 1 to 64 characters without NUL");
+    ASSERT_TEXT(
+        ask(path, SHOPPER, NULL, "{\"challenge\":\"\",\"nonce\":\"\"}"),
+        "422 invalid: challenge must be a string of 1 to 32 characters without NUL"
+        ": nonce must be a string of 1 to 64 characters without NUL");
+    ASSERT_TEXT(ask(path, SHOPPER, NULL, "{}"),
+                "422 invalid: challenge is required: nonce is required");
+}
+
+/* -- changes of orders -- */
+
+static void test_life__changes_an_order_that_was_read(void **state UNUSED)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {"POST /v1/orders/71/cancel", SHOPPER, NULL, NULL, READ "cancel 7 71 by shopper:5 in 2000;invalidate 7;", "200 " ORDER},
+        {"POST /v1/orders/71/cancel", ADMIN, NULL, NULL, "read order 71 of 0;cancel 7 71 by admin:1 in 2000;invalidate 7;", "200 " ORDER},
+        {"POST /v1/orders/71/refund", PAYMENT, NULL, NULL, "read order 71 of 0;refund 7 71 by payment:3 in 2000;invalidate 7;", "200 " ORDER},
+        {"POST /v1/orders/71/redeem", ADMIN, NULL, NULL, "read order 71 of 0;redeem 7 71 by admin:1 in 2000;invalidate 7;", "200 " ORDER},
+        {"POST /v1/orders/71/pay", PAYMENT, NULL, "{\"payment_ref\":\"r\",\"amount_cents\":100}",
+         "read order 71 of 0;pay 7 71 by payment:3 \"r\" 100 in 2000;invalidate 7;", "200 " ORDER},
+        {"POST /v1/orders/71/pay", PAYMENT, NULL, "{\"payment_ref\":\"" REF_200 "\",\"amount_cents\":1000000000000}", NULL, "200 " ORDER},
+        {"POST /v1/orders/71/pay", PAYMENT, NULL, "{\"payment_ref\":\"" REF_200 "1\",\"amount_cents\":1000000000001}", "",
+         "422 invalid: payment_ref must be a string of 1 to 200 characters without NUL"
+         ": amount_cents must be an integer, 0 to 1000000000000"},
+        {"POST /v1/orders/71/pay", PAYMENT, NULL, "{\"payment_ref\":\"\xc3\xa4" REF_200 "\",\"amount_cents\":-1}", "",
+         "422 invalid: payment_ref must be a string of 1 to 200 characters without NUL"
+         ": amount_cents must be an integer, 0 to 1000000000000"},
+        {"POST /v1/orders/71/pay", PAYMENT, NULL, "{\"payment_ref\":\"\xc3\xa4" KEY_64 KEY_64 KEY_64 "0123456\",\"amount_cents\":0}", "",
+         "422 invalid: payment_ref must not exceed 200 bytes"},
+        {"POST /v1/orders/71/pay", PAYMENT, NULL, "{\"payment_ref\":\"\",\"amount_cents\":0}", "",
+         "422 invalid: payment_ref must be a string of 1 to 200 characters without NUL"},
+        {"POST /v1/orders/71/pay", PAYMENT, NULL, "{}", "", "422 invalid: payment_ref is required: amount_cents is required"},
+    };
+    /* clang-format on */
+
+    ASSERT_ROWS(rows);
+}
+
+static void test_life__answers_each_verdict(void **state UNUSED)
+{
+    static const char pay[] = "{\"payment_ref\":\"r\",\"amount_cents\":99}";
+    /* clang-format off */
+    static const struct {
+        enum change_verdict verdict;
+        const char *answer, *code; /* code: of the log line of a payment */
+    } rows[] = {
+        {CHANGE_DONE, "200 " ORDER, NULL},
+        {CHANGE_REPEATED, "200 " ORDER, NULL},
+        {CHANGE_WRONG_STATE, "409 wrong_state", "wrong_state"},
+        {CHANGE_WRONG_AMOUNT, "409 wrong_amount", "wrong_amount"},
+        {CHANGE_NO_ORDER, "404 not_found", NULL},
+        {CHANGE_REF_USED, "409 payment_ref_used", "payment_ref_used"},
+    };
+    /* clang-format on */
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char logged[200] = "";
+
+        fake.verdict = rows[i].verdict;
+        ASSERT_TEXT(ask("POST /v1/orders/71/pay", PAYMENT, NULL, pay), rows[i].answer);
+        if (rows[i].code != NULL)
+            snprintf(
+                logged, sizeof(logged),
+                "log payment_refused request_id=r order_id=71 user_id=5 amount_cents=99"
+                " code=%s status=unpaid payment_ref=\"r\";",
+                rows[i].code);
+        ASSERT_CONTAINS(did, logged);
+        ASSERT_NUMBER(strstr(did, "log ") != NULL, ==, rows[i].code != NULL);
+        ASSERT_TEXT(ask("POST /v1/orders/71/refund", PAYMENT, NULL, NULL),
+                    rows[i].answer);
+        assert_null(strstr(did, "log "));
+    }
+}
+
+/* A lost connection leaves the outcome of a write unknown, and is logged. */
+static void test_failures__have_their_answers(void **state UNUSED)
+{
+    /* clang-format off */
+    static const struct {
+        enum status status;
+        const char *of_read, *of_write;
+        bool is_logged; /* of a write */
+    } rows[] = {
+        {STATUS_NOT_FOUND, "404 not_found", "404 not_found", false},
+        {STATUS_NO_MEMORY, "503" RETRY " overloaded", "503" RETRY " overloaded", false},
+        {STATUS_REFUSED, "500 internal", "500 internal", true},
+        {STATUS_DOWN, "503" RETRY " unavailable", "503" RETRY " unavailable", true},
+        {STATUS_BUSY, "503" RETRY " unavailable", "503" RETRY " unavailable", true},
+        {STATUS_IO, "503" RETRY " unavailable", "503" RETRY " outcome_unknown", true},
+        {STATUS_TIMEOUT, "503" RETRY " unavailable", "503" RETRY " outcome_unknown", true},
+    };
+    /* clang-format on */
+    static const char *const reads[] = {
+        "GET /v1/orders/71",         "GET /v1/orders",
+        "GET /v1/vouchers/7",        "GET /v1/vouchers",
+        "GET /v1/vouchers/7/events", "GET /v1/orders/71/events",
+        "POST /v1/orders/71/cancel"};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        fake.status = rows[i].status;
+        for (size_t j = 0; j < sizeof(reads) / sizeof(reads[0]); j++) {
+            ASSERT_TEXT(ask(reads[j], ADMIN, NULL, NULL), rows[i].of_read);
+            ASSERT_NUMBER(strstr(did, "log ") != NULL, ==,
+                          rows[i].status == STATUS_REFUSED);
+        }
+        ASSERT_TEXT(ask("POST /v1/vouchers/7/restock", ADMIN, NULL, "{\"add\":1}"),
+                    rows[i].of_write);
+        ASSERT_NUMBER(
+            strstr(did,
+                   "log request_failed request_id=r path=\"/v1/vouchers/7/restock\"") !=
+                NULL,
+            ==, rows[i].is_logged);
+        ASSERT_TEXT(ask("PATCH /v1/vouchers/7", ADMIN, NULL, "{}"), rows[i].of_write);
+    }
+    fake.status = STATUS_OK;
+    fake.second = STATUS_IO;
+    ASSERT_TEXT(ask("GET /v1/orders/71/events", SHOPPER, NULL, NULL),
+                "503" RETRY " unavailable");
+    ASSERT_TEXT(ask("POST /v1/orders/71/cancel", SHOPPER, NULL, NULL),
+                "503" RETRY " outcome_unknown");
+}
+
+/* -- lists -- */
+
+static void test_lists__read_one_more_than_the_page(void **state UNUSED)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {"GET /v1/orders", SHOPPER, NULL, NULL, LIMITED "list orders 5 0 0 21;", "200 {\"items\":[" ORDER "],\"next_cursor\":null}"},
+        {"GET /v1/orders?limit=100&voucher_id=7&cursor=90&user_id=5", SHOPPER, NULL, NULL, LIMITED "list orders 5 7 90 101;",
+         "200 {\"items\":[" ORDER "],\"next_cursor\":null}"},
+        {"GET /v1/orders?user_id=6", SHOPPER, NULL, NULL, LIMITED, "403 forbidden"},
+        {"GET /v1/orders?user_id=6", ADMIN, NULL, NULL, "list orders 6 0 0 21;", "200 {\"items\":[" ORDER "],\"next_cursor\":null}"},
+        {"GET /v1/orders?limit=101", SHOPPER, NULL, NULL, LIMITED, "422 invalid: limit must be 1 to 100"},
+        {"GET /v1/orders?limit=0", SHOPPER, NULL, NULL, LIMITED, "400 bad_request: limit must be one integer, 1 or greater."},
+        {"GET /v1/orders?limit=1&limit=1", SHOPPER, NULL, NULL, LIMITED, "400 bad_request: limit must be one integer, 1 or greater."},
+        {"GET /v1/orders?voucher_id=x", SHOPPER, NULL, NULL, LIMITED, "400 bad_request: voucher_id must be one integer, 1 or greater."},
+        {"GET /v1/orders?cursor=x", SHOPPER, NULL, NULL, LIMITED, "400 bad_request: cursor must be one integer, 1 or greater."},
+        {"GET /v1/orders?user_id=x", SHOPPER, NULL, NULL, LIMITED, "400 bad_request: user_id must be one integer, 1 or greater."},
+        {"GET /v1/vouchers/7/events?after=3&limit=2", ADMIN, NULL, NULL, "read voucher 7;list events 7 0 3 3 in 2000;",
+         "200 {\"items\":[{\"id\":\"71\",\"voucher_id\":\"7\",\"at\":\"1970-01-01T00:00:00Z\",\"stock_change\":-1,"
+         "\"order_id\":\"71\",\"actor\":\"shopper:5\"}],\"next_cursor\":null}"},
+        {"GET /v1/orders/71/events", SHOPPER, NULL, NULL, READ "list events 7 71 0 21 in 2000;", NULL},
+        {"GET /v1/orders/71/events?after=x", SHOPPER, NULL, NULL, LIMITED, "400 bad_request: after must be one integer, 1 or greater."},
+        {"GET /v1/vouchers/7/events?limit=101", ADMIN, NULL, NULL, "", "422 invalid: limit must be 1 to 100"},
+    };
+    /* clang-format on */
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct row row = rows[i];
+
+        if (row.answer == NULL)
+            row.answer = rows[i - 1].answer;
+        assert_rows(&row, 1);
+    }
+    fake.age_s = 0;
+    ASSERT_TEXT(ask("GET /v1/orders", SHOPPER, NULL, NULL),
+                "200 Age: 0 {\"items\":[" ORDER "],\"next_cursor\":null}");
+    fake.count = 2;
+    ASSERT_CONTAINS(ask("GET /v1/orders?limit=1", SHOPPER, NULL, NULL),
+                    "[" ORDER "],\"next_cursor\":\"71\"}");
+    ASSERT_CONTAINS(ask("GET /v1/orders?limit=2", SHOPPER, NULL, NULL),
+                    "},{\"id\":\"70\"");
+    ASSERT_CONTAINS(answer, "],\"next_cursor\":null}");
+    ASSERT_CONTAINS(ask("GET /v1/vouchers/7/events?limit=1", ADMIN, NULL, NULL),
+                    "}],\"next_cursor\":\"71\"}");
+    assert_null(strstr(answer, "\"72\""));
+    ASSERT_CONTAINS(ask("GET /v1/vouchers/7/events?limit=2", ADMIN, NULL, NULL),
+                    ",{\"id\":\"72\",\"voucher_id\":\"7\",\"at\":\"1970-01-01T00:00:"
+                    "00Z\",\"stock_change\":0}]"
+                    ",\"next_cursor\":null}");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_place__answers_each_outcome),
+        CASE(test_place__says_when_a_sale_begins),
+        CASE(test_place__needs_a_valid_key),
+        CASE(test_place__an_unknown_voucher_is_read_for_callers_with_a_token),
+        CASE(test_place__refused_by_memory_is_looked_up_by_key),
+        CASE(test_tickets__are_issued_and_required),
+        CASE(test_tickets__may_need_a_proof_of_work),
+        CASE(test_life__changes_an_order_that_was_read),
+        CASE(test_life__answers_each_verdict),
+        CASE(test_failures__have_their_answers),
+        CASE(test_lists__read_one_more_than_the_page),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

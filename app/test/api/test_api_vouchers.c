@@ -1,0 +1,232 @@
+/* test_api_vouchers.c - reading, writing and listing vouchers, with fake backends. */
+#include "app/test/api/api_fixture.h"
+
+/* -- vouchers -- */
+
+/* clang-format off */
+#define VOUCHER(id, begin, end) \
+    "{\"id\":\"" id "\",\"title\":\"T\",\"description\":\"D\",\"price_cents\":0,\"face_value_cents\":0,\"stock_total\":0," \
+    "\"stock_left\":0,\"per_user_limit\":0,\"begin_at\":\"1970-01-01T00:00:01" begin "Z\",\"end_at\":" \
+    "\"1970-01-01T00:00:02" end "Z\",\"pay_within_s\":0,\"requires_ticket\":false,\"pow_bits\":0,\"state\":\"ended\"," \
+    "\"server_time\":\"2023-11-14T22:13:25Z\"}"
+#define V7 VOUCHER("7", "", "")
+#define V8 VOUCHER("8", ".000001", ".000001")
+#define CREATE "{\"title\":\"T\",\"begin_at\":\"1970-01-01T00:00:01Z\",\"end_at\":\"1970-01-01T00:00:02Z\"" \
+    ",\"price_cents\":1,\"face_value_cents\":2,\"stock\":3"
+/* clang-format on */
+#define WRITE_VOUCHER "POST /v1/vouchers"
+#define PATCH_VOUCHER "PATCH /v1/vouchers/7"
+#define RESTOCK       "POST /v1/vouchers/7/restock"
+
+static void test_vouchers__are_written(void **state UNUSED)
+{
+    /* clang-format off */
+    static const struct row rows[] = {
+        {WRITE_VOUCHER, ADMIN, NULL, CREATE "}", "create \"T\" \"\" 1 2 3 1 900 1000000 2000000 0 0 by admin:1;invalidate 7;",
+         "201 Location: /v1/vouchers/7 " V7},
+        {WRITE_VOUCHER, ADMIN, NULL, CREATE ",\"description\":\"D\",\"per_user_limit\":100,\"pay_within_s\":2592000,"
+         "\"requires_ticket\":true,\"pow_bits\":32}",
+         "create \"T\" \"D\" 1 2 3 100 2592000 1000000 2000000 1 32 by admin:1;invalidate 7;", "201 Location: /v1/vouchers/7 " V7},
+        {WRITE_VOUCHER, ADMIN, NULL, "{}", "", "422 invalid: title is required: begin_at is required: end_at is required"
+         ": price_cents is required: face_value_cents is required: stock is required"},
+        {WRITE_VOUCHER, ADMIN, NULL, CREATE ",\"per_user_limit\":101,\"pay_within_s\":2592001,\"requires_ticket\":1,\"pow_bits\":33}", "",
+         "422 invalid: pay_within_s must be an integer, 1 to 2592000: requires_ticket must be true or false"
+         ": pow_bits must be an integer, 0 to 32: per_user_limit must be an integer, 1 to 100"},
+        {WRITE_VOUCHER, ADMIN, NULL, "{\"title\":\"\",\"begin_at\":\"1970-01-01T00:00:00Z\",\"end_at\":\"1970-01-01T00:00:00Z\""
+         ",\"price_cents\":-1,\"face_value_cents\":-1,\"stock\":-1,\"per_user_limit\":0,\"pay_within_s\":0,\"pow_bits\":-1}", "",
+         "422 invalid: title must be a string of 1 to 200 characters without NUL"
+         ": begin_at must be an RFC 3339 time from 1970 to 9999, e.g. 2030-01-01T00:00:00Z"
+         ": end_at must be an RFC 3339 time from 1970 to 9999, e.g. 2030-01-01T00:00:00Z"
+         ": pay_within_s must be an integer, 1 to 2592000: pow_bits must be an integer, 0 to 32"
+         ": price_cents must be an integer, 0 to 1000000000000: face_value_cents must be an integer, 0 to 1000000000000"
+         ": stock must be an integer, 0 to 100000000: per_user_limit must be an integer, 1 to 100"},
+        {WRITE_VOUCHER, ADMIN, NULL, "{\"title\":\"T\",\"begin_at\":\"1970-01-01T00:00:01Z\",\"end_at\":\"1970-01-01T00:00:01Z\""
+         ",\"price_cents\":1,\"face_value_cents\":2,\"stock\":3}", "", "422 invalid: end_at must be after begin_at"},
+        {WRITE_VOUCHER, ADMIN, BODY "text/plain\n", CREATE "}", "", "415 unsupported_media_type"},
+        {WRITE_VOUCHER, ADMIN, BODY "application/jsonx\n", CREATE "}", "", "415 unsupported_media_type"},
+        {WRITE_VOUCHER, ADMIN, BODY "application/jso\n", CREATE "}", "", "415 unsupported_media_type"},
+        {WRITE_VOUCHER, ADMIN, BODY "application/yaml;charset=utf-8\n", CREATE "}", "", "415 unsupported_media_type"},
+        {WRITE_VOUCHER, ADMIN, BODY "Application/JSON; charset=utf-8\n", "{", "", BAD_BODY},
+        {WRITE_VOUCHER, ADMIN, BODY "application/json;charset=utf-8\n", "{", "", BAD_BODY},
+        {WRITE_VOUCHER, ADMIN, BODY "application/json ;charset=utf-8\n", "{", "", BAD_BODY},
+        {WRITE_VOUCHER, ADMIN, BODY "application/json\n" BODY "application/json\n", CREATE "}", "",
+         "400 bad_request: Content-Type must not be repeated."},
+        {WRITE_VOUCHER, ADMIN, NULL, NULL, "", "415 unsupported_media_type"},
+        {PATCH_VOUCHER, ADMIN, NULL, "{}", "patch 7 \"\" \"\" 0 0 0 0 0 0 0 -1 -1;invalidate 7;", "200 " V7},
+        {PATCH_VOUCHER, ADMIN, NULL, "{\"title\":\"T\",\"requires_ticket\":false,\"pow_bits\":0,\"end_at\":\"1970-01-01T00:00:01Z\"}",
+         "patch 7 \"T\" \"\" 0 0 0 0 0 0 1000000 0 0;invalidate 7;", "200 " V7},
+        {PATCH_VOUCHER, ADMIN, NULL, "{\"stock\":1}", "", "422 invalid: stock unknown field"},
+        {RESTOCK, ADMIN, NULL, "{\"add\":100000000}", "restock 7 100000000 by admin:1;invalidate 7;", "200 " V7},
+        {RESTOCK, ADMIN, NULL, "{\"add\":-100000000}", "restock 7 -100000000 by admin:1;invalidate 7;", "200 " V7},
+        {RESTOCK, ADMIN, NULL, "{\"add\":100000001}", "", "422 invalid: add must be an integer, -100000000 to 100000000"},
+        {RESTOCK, ADMIN, NULL, "{\"add\":-100000001}", "", "422 invalid: add must be an integer, -100000000 to 100000000"},
+        {RESTOCK, ADMIN, NULL, "{}", "", "422 invalid: add is required"},
+    };
+    /* clang-format on */
+
+    ASSERT_ROWS(rows);
+    api->options.tickets.secret = "";
+    ASSERT_TEXT(
+        ask(WRITE_VOUCHER, ADMIN, NULL, CREATE ",\"requires_ticket\":true}"),
+        "422 invalid: requires_ticket requires SECKILL_TICKET_SECRET, which is not set");
+    ASSERT_TEXT(
+        ask(PATCH_VOUCHER, ADMIN, NULL, "{\"requires_ticket\":true}"),
+        "422 invalid: requires_ticket requires SECKILL_TICKET_SECRET, which is not set");
+    ASSERT_TEXT(ask(PATCH_VOUCHER, ADMIN, NULL, "{\"requires_ticket\":false}"),
+                "200 " V7);
+    fake.status = STATUS_INVALID; /* by the rules of the table */
+    ASSERT_TEXT(ask(WRITE_VOUCHER, ADMIN, NULL, CREATE "}"),
+                "422 invalid: end_at must be after begin_at");
+    ASSERT_TEXT(ask(RESTOCK, ADMIN, NULL, "{\"add\":1}"),
+                "422 invalid: add must not raise the total above 100000000");
+    ASSERT_TEXT(ask(RESTOCK, ADMIN, NULL, "{\"add\":0}"), "409 insufficient_stock");
+}
+
+static const char *body_of(const char *text)
+{
+    const char *at = strchr(text, '{');
+
+    return at != NULL ? at : text;
+}
+
+static void assert_list(const char *line, const char *wanted_did, const char *wanted_body)
+{
+    ask(line, NULL, NULL, NULL);
+    ASSERT_TEXT(did, wanted_did);
+    ASSERT_TEXT(body_of(answer), wanted_body);
+}
+
+static void test_vouchers__are_listed(void **state UNUSED)
+{
+    static const char bad_cursor[] =
+        "400 bad_request: cursor must be a next_cursor of this list.";
+    static const char bad_state[] =
+        "400 bad_request: state must be upcoming, open or ended.";
+#define ONE "{\"items\":[" V7 "],\"next_cursor\":null}"
+
+    assert_list("GET /v1/vouchers", "list vouchers 0 0 0 21;", ONE);
+    assert_list("GET /v1/vouchers?limit=1&cursor=0_9", "list vouchers 0 0 9 2;", ONE);
+    assert_list("GET /v1/vouchers?state=upcoming&cursor=8_9", "list vouchers 1 8 9 21;",
+                ONE);
+    assert_list("GET /v1/vouchers?state=open", "list vouchers 2 0 0 21;", ONE);
+    assert_list("GET /v1/vouchers?state=ended&limit=100", "list vouchers 3 0 0 101;",
+                ONE);
+    assert_list("GET /v1/vouchers?limit=101", "", "422 invalid: limit must be 1 to 100");
+    assert_list("GET /v1/vouchers?state=x", "", bad_state);
+    assert_list("GET /v1/vouchers?state=open&state=open", "", bad_state);
+    assert_list("GET /v1/vouchers?cursor=0_9&cursor=0_9", "", bad_cursor);
+    assert_list("GET /v1/vouchers?cursor=8_9", "", bad_cursor);
+    assert_list("GET /v1/vouchers?cursor=09", "", bad_cursor);
+    assert_list("GET /v1/vouchers?cursor=0_", "", bad_cursor);
+    assert_list("GET /v1/vouchers?state=open&cursor=0_9", "", bad_cursor);
+    assert_list("GET /v1/vouchers?state=open&cursor=x_9", "", bad_cursor);
+    assert_list("GET /v1/vouchers?state=open&cursor=9", "", bad_cursor);
+    fake.count = 2;
+    assert_list("GET /v1/vouchers?limit=2", "list vouchers 0 0 0 3;",
+                "{\"items\":[" V7 "," V8 "],\"next_cursor\":null}");
+    fake.count = 3;
+    assert_list("GET /v1/vouchers?limit=2", "list vouchers 0 0 0 3;",
+                "{\"items\":[" V7 "," V8 "],\"next_cursor\":\"0_8\"}");
+    assert_list("GET /v1/vouchers?limit=2&state=upcoming", "list vouchers 1 0 0 3;",
+                "{\"items\":[" V7 "," V8 "],\"next_cursor\":\"1000001_8\"}");
+    assert_list("GET /v1/vouchers?limit=2&state=ended", "list vouchers 3 0 0 3;",
+                "{\"items\":[" V7 "," V8 "],\"next_cursor\":\"2000001_8\"}");
+    ask("GET /v1/vouchers/7", NULL, NULL, NULL);
+    ASSERT_TEXT(did, "read voucher 7;");
+    ASSERT_TEXT(body_of(answer), V7);
+}
+
+static void no_turn(void)
+{
+}
+
+/* The tag changes with the vouchers, their versions, and the second. */
+static void test_vouchers__have_tags_and_ages(void **state UNUSED)
+{
+    char tags[6][60];
+
+    for (int i = 0; i < 6; i++) {
+        fake.voucher.id += i == 1;
+        fake.voucher.version += i == 2;
+        fake.count += i == 3;
+        simulated_time_pass_us(i == 4 ? 1000000 : i == 5 ? 999999 : 0, no_turn);
+        ask("GET /v1/vouchers", NULL, NULL, NULL);
+        ASSERT_CONTAINS(answer, "200 ETag: W/\"");
+        ASSERT_CONTAINS(answer, "\" Cache-Control: public, max-age=1 {");
+        snprintf(tags[i], sizeof(tags[i]), "%.30s", answer);
+        for (int j = 0; j < i; j++) {
+            if ((strcmp(tags[i], tags[j]) == 0) != (i == 5 && j == 4))
+                fail_msg("the answers %d and %d: tags %s and %s", i, j, tags[i], tags[j]);
+        }
+    }
+    fake.age_s = 3;
+    ASSERT_CONTAINS(ask("GET /v1/vouchers", NULL, NULL, NULL),
+                    " Age: 3 Cache-Control: public, max-age=4 {");
+    fake.age_s = 0;
+    ASSERT_CONTAINS(ask("GET /v1/vouchers", NULL, NULL, NULL),
+                    " Age: 0 Cache-Control: public, max-age=1 {");
+    assert_null(strstr(ask("GET /v1/vouchers/7", NULL, NULL, NULL), "Age: 0"));
+}
+
+static void answer_held(size_t at)
+{
+    struct voucher voucher = fake.voucher;
+
+    fake.held[at](STATUS_OK, &voucher, 1, clock_real_us(), fake.held_args[at]);
+}
+
+/* At most one read of a page is under way; requests that arrive meanwhile share the next. */
+static void test_readings__are_shared(void **state UNUSED)
+{
+    static const char *const others[] = {"GET /v1/vouchers",
+                                         "GET /v1/vouchers?limit=19",
+                                         "GET /v1/vouchers?cursor=0_7",
+                                         "GET /v1/vouchers?state=open",
+                                         "GET /v1/vouchers?state=open&cursor=8_7",
+                                         "GET /v1/vouchers?state=open&cursor=9_7",
+                                         "GET /v1/vouchers/8"};
+
+    fake.holds_reads = true;
+    ask("GET /v1/vouchers/7", NULL, NULL, NULL);
+    ASSERT_TEXT(did, "read voucher 7;");
+    for (int i = 0; i < 2; i++) {
+        ask("GET /v1/vouchers/7", NULL, NULL, NULL);
+        ASSERT_TEXT(did, "");
+    }
+    answers = 0;
+    answer_held(0);
+    ASSERT_NUMBER(answers, ==, 1);
+    ASSERT_TEXT(did, "read voucher 7;");
+    ASSERT_NUMBER(fake.held_count, ==, 2);
+    answer_held(1);
+    ASSERT_NUMBER(answers, ==, 3);
+    ASSERT_NUMBER(fake.held_count, ==, 2);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        fake.held_count = 0;
+        ask("GET /v1/vouchers/7", NULL, NULL, NULL);
+        ask(others[i], NULL, NULL, NULL);
+        if (fake.held_count != 2)
+            fail_msg("%s shares the read of a voucher", others[i]);
+        for (size_t j = 0; j < i; j++) {
+            ask(others[j], NULL, NULL, NULL);
+            if (fake.held_count != 3)
+                fail_msg("%s shares the read of %s", others[j], others[i]);
+            answer_held(2);
+            fake.held_count = 2;
+        }
+        answer_held(0);
+        answer_held(1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_vouchers__are_written),
+        CASE(test_vouchers__are_listed),
+        CASE(test_vouchers__have_tags_and_ages),
+        CASE(test_readings__are_shared),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,456 @@
+/* test_store_changes.c - changes and look-ups by key: what is sent, shared, retried and dropped. */
+#include "app/test/store/shop_fixture.h"
+
+/* -- changes of orders and vouchers -- */
+
+static struct order_change changes[5000];
+
+/* @left_ms  until the deadline; 0: the default */
+static void change_order(size_t at, enum change change, int64_t voucher_id,
+                         int64_t left_ms)
+{
+    changes[at] = (struct order_change){
+        .change = change,
+        .voucher_id = voucher_id,
+        .order_id = 71 + (int64_t)at,
+        .actor = "admin:1",
+        .payment_ref = {"ref", 3},
+        .amount_cents = 500,
+        .deadline_us = left_ms == 0 ? 0 : simulated_us + left_ms * 1000};
+    store_change_order(shop, &changes[at], on_change, "change");
+}
+
+static void call_create(void)
+{
+    const struct voucher voucher = {.title = {"T", 1},
+                                    .price_cents = 100,
+                                    .face_value_cents = 200,
+                                    .stock_total = 30,
+                                    .per_user_limit = 2,
+                                    .pay_within_s = 900,
+                                    .begin_us = EPOCH_US + 3,
+                                    .end_us = EPOCH_US + 4,
+                                    .requires_ticket = 1,
+                                    .pow_bits = 20};
+
+    store_create_voucher(shop, &voucher, "admin:1", on_vouchers, shop);
+}
+
+static void call_create_described(void)
+{
+    const struct voucher voucher = {.title = {"T", 1},
+                                    .description = {"D", 1},
+                                    .begin_us = EPOCH_US,
+                                    .end_us = EPOCH_US};
+
+    store_create_voucher(shop, &voucher, "admin:1", on_vouchers, shop);
+}
+
+static void call_patch_nothing(void)
+{
+    const struct voucher unchanged = {.requires_ticket = -1, .pow_bits = -1};
+
+    store_patch_voucher(shop, 7, &unchanged, on_vouchers, shop);
+}
+
+static void call_patch_all(void)
+{
+    const struct voucher changed = {.title = {"T", 1},
+                                    .description = {"", 0},
+                                    .pay_within_s = 900,
+                                    .begin_us = EPOCH_US + 3,
+                                    .end_us = EPOCH_US + 4,
+                                    .requires_ticket = 0,
+                                    .pow_bits = 1};
+
+    store_patch_voucher(shop, 7, &changed, on_vouchers, shop);
+}
+
+static void call_restock(void)
+{
+    store_restock_voucher(shop, 7, -4, "admin:1", on_vouchers, shop);
+}
+
+/* clang-format off */
+static void call_pay(void)    { change_order(0, CHANGE_PAY, 7, 0); }
+static void call_cancel(void) { change_order(0, CHANGE_CANCEL, 7, 0); }
+static void call_refund(void) { change_order(0, CHANGE_REFUND, 7, 0); }
+static void call_redeem(void) { change_order(0, CHANGE_REDEEM, 7, 0); }
+
+/* @rows  of STATUS_OK; otherwise the SQLSTATE */
+static const struct change_row {
+    void (*call)(void);
+    const char *sent;
+    enum status status;
+    const char *rows, *constraint, *said;
+} change_rows[] = {
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", STATUS_OK,
+     "1 1 71 7 5 {100,11,12,13,1};", NULL, "change ok 1 71 7 5 100 11 12 13 1;"},
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", STATUS_OK,
+     "1 6 71 7 5 {100,11,12,0,0};", NULL, "change ok 6 71 7 5 100 11 12 0 0;"},
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", STATUS_OK,
+     "1 5 null null null null;", NULL, "change ok 5;"},
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", STATUS_OK,
+     "1 7 71 7 5 {100,11,12,0,0};", NULL, "change io;"},
+    {call_pay, "changes pay_order 562/862: 7 {71} {'admin:1'} {'ref'} {500}", STATUS_OK,
+     "1 0 71 7 5 {100,11,12,0,0};", NULL, "change io;"},
+    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", STATUS_OK,
+     "2 1 71 7 5 {100,11,12,0,3};", NULL, "change io;"},
+    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", STATUS_OK, "", NULL, "change io;"},
+    {call_cancel, "changes cancel_order 562/862: 7 {71} {'admin:1'}", STATUS_OK,
+     "1 1 71 7 5 {100,11,12,0,3};2 1 72 7 5 {100,11,12,0,3};", NULL, "change io;"},
+    {call_refund, "changes refund_order 562/862: 7 {71} {'admin:1'}", STATUS_OK,
+     "1 1 71 7 5 {100,11,12,13,6};", NULL, "change io;"},
+    {call_redeem, "changes redeem_order 562/862: 7 {71} {'admin:1'}", STATUS_REFUSED, "42501", NULL, "change refused;"},
+    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", STATUS_OK,
+     V7 " 8;", NULL, "ok now 8: " V7 ";"},
+    {call_create_described, "changes create_voucher 562/862: 'T' 'D' 0 0 0 0 0 0 0 'admin:1' 0 0", STATUS_REFUSED,
+     "23514", "voucher_window", "invalid now 0:;"},
+    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", STATUS_REFUSED,
+     "23514", "voucher_stock", "refused now 0:;"},
+    {call_create, "changes create_voucher 562/862: 'T' '' 100 200 30 2 3 4 900 'admin:1' 1 20", STATUS_BUSY,
+     "23514", "voucher_window", "busy now 0:;"},
+    {call_patch_nothing, "changes patch_voucher 562/862: 7 null null null null null null null", STATUS_OK,
+     NO_VOUCHER, NULL, "not_found now 0:;"},
+    {call_patch_all, "changes patch_voucher 562/862: 7 'T' '' 3 4 900 0 1", STATUS_OK, V7 " 8;", NULL,
+     "ok now 8: " V7 ";"},
+    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", STATUS_REFUSED, "23514", NULL, "invalid now 0:;"},
+    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", STATUS_REFUSED, "22003", NULL, "invalid now 0:;"},
+    {call_restock, "changes restock_voucher 562/862: 7 -4 'admin:1'", STATUS_REFUSED, "23505", NULL, "refused now 0:;"},
+};
+/* clang-format on */
+
+static void test_change__sends_its_parameters_and_decodes_the_row(void **state UNUSED)
+{
+    for (size_t i = 0; i < sizeof(change_rows) / sizeof(change_rows[0]); i++) {
+        const struct change_row *row = &change_rows[i];
+
+        row->call();
+        ASSERT_SENT("nothing");
+        store_flush(shop);
+        ASSERT_SENT(row->sent);
+        fake_constraint = row->constraint;
+        fake_answer(row->status, row->rows);
+        ASSERT_SAID(row->said);
+        ASSERT_NUMBER(shop->changes.count, ==, 0);
+        pass_ms(TIMEOUT_MS + 20); /* it is not answered again */
+        ASSERT_SAID("");
+    }
+}
+
+static void test_changes__of_one_kind_and_voucher_share_a_transaction(void **state UNUSED)
+{
+    change_order(0, CHANGE_CANCEL, 7, 0);
+    store_flush(shop);
+    change_order(1, CHANGE_CANCEL, 7, 0);
+    change_order(2, CHANGE_REDEEM, 7, 0);
+    change_order(3, CHANGE_CANCEL, 7, 0);
+    change_order(4, CHANGE_PAY, 7, 0);
+    change_order(5, CHANGE_PAY, 7, 0);
+    store_flush(shop);
+    ASSERT_NUMBER(fake_sent_count, ==, 1); /* of a voucher */
+    ASSERT_NUMBER(shop->changes.count, ==, 6);
+    fake_answer(STATUS_OK, "1 1 71 7 5 {100,11,12,0,3};");
+    store_flush(shop);
+    ASSERT_SENT("changes cancel_order 562/862: 7 {72,74} {'admin:1','admin:1'}");
+    said[0] = '\0';
+    fake_answer(STATUS_OK, "1 3 72 7 5 {100,11,12,0,3};2 5 null null null null;");
+    ASSERT_SAID("change ok 3 72 7 5 100 11 12 0 3;change ok 5;");
+    ASSERT_NUMBER(shop->changes.count, ==, 3);
+    store_flush(shop);
+    ASSERT_SENT("changes redeem_order 562/862: 7 {73} {'admin:1'}");
+    fake_answer(STATUS_IO, NULL);
+    store_flush(shop);
+    ASSERT_SENT("changes pay_order 562/862: 7 {75,76} {'admin:1','admin:1'} {'ref','ref'}"
+                " {500,500}");
+}
+
+static void test_changes__five_hundred_share_a_transaction(void **state UNUSED)
+{
+    for (size_t i = 0; i < 501; i++)
+        change_order(i, CHANGE_CANCEL, 7, 0);
+    store_flush(shop);
+    assert_null(strstr(fake_print_oldest(), "571"));
+    ASSERT_CONTAINS(fake_print_oldest(), ",570}");
+    fake_answer(STATUS_IO, NULL);
+    ASSERT_NUMBER(strlen(said), ==, 500 * strlen("change io;"));
+    store_flush(shop);
+    ASSERT_SENT("changes cancel_order 562/862: 7 {571} {'admin:1'}");
+}
+
+static void test_changes__4096_wait(void **state UNUSED)
+{
+    for (size_t i = 0; i < 4096; i++)
+        change_order(i, CHANGE_CANCEL, 7, 0);
+    ASSERT_NUMBER(shop->changes.count, ==, 4096);
+    change_order(4096, CHANGE_CANCEL, 7, 0);
+    store_restock_voucher(shop, 8, 1, "admin:1", on_vouchers, shop);
+    pass_ms(0);
+    ASSERT_SAID("change no_memory;no_memory now 0:;");
+    ASSERT_NUMBER(shop->changes.count, ==, 4096);
+}
+
+static void test_changes__of_two_vouchers_are_under_way(void **state UNUSED)
+{
+    call_create();
+    change_order(0, CHANGE_CANCEL, 8, 0);
+    call_create(); /* new vouchers have one queue */
+    change_order(1, CHANGE_CANCEL, 9, 0);
+    store_flush(shop);
+    ASSERT_NUMBER(fake_sent_count, ==, 2);
+    ASSERT_CONTAINS(fake_print_oldest(), "changes create_voucher");
+    fake_answer(STATUS_IO, NULL);
+    ASSERT_SENT("slow changes cancel_order 562/862: 8 {71} {'admin:1'}");
+    fake_answer(STATUS_IO, NULL);
+    store_flush(shop);
+    ASSERT_SENT("changes cancel_order 562/862: 9 {72} {'admin:1'}");
+}
+
+/* What waited for a lock is tried again, on the connection for slow vouchers. */
+static void test_changes__that_waited_for_a_lock_are_tried_again(void **state UNUSED)
+{
+    call_cancel();
+    store_flush(shop);
+    pass_ms(19); /* it was not a lock */
+    fake_answer(STATUS_BUSY, "55P03");
+    ASSERT_SAID("change busy;");
+    call_cancel();
+    store_flush(shop);
+    change_order(1, CHANGE_REDEEM, 7, 0);
+    pass_ms(20);
+    fake_answer(STATUS_BUSY, "55P03");
+    ASSERT_SAID("");
+    store_flush(shop);
+    ASSERT_SENT(
+        "slow changes cancel_order 551/851: 7 {71} {'admin:1'}"); /* first again */
+    fake_answer(STATUS_OK, "1 1 71 7 5 {100,11,12,0,3};");
+    said[0] = '\0';
+    store_flush(shop);
+    ASSERT_SENT("changes redeem_order 551/851: 7 {72} {'admin:1'}"); /* fast again */
+    fake_answer(STATUS_IO, NULL);
+    ASSERT_SAID("change io;");
+}
+
+/* Slow vouchers do not take both connections; the others may. */
+static void test_changes__of_slow_vouchers_use_one_connection(void **state UNUSED)
+{
+    for (size_t i = 0; i < 2; i++) {
+        change_order(i, CHANGE_CANCEL, 7 + (int64_t)i, 0);
+        store_flush(shop);
+        pass_ms(200); /* a tenth of the time of a request */
+        change_order(2 + i, CHANGE_CANCEL, 7 + (int64_t)i, 0);
+        fake_answer(STATUS_OK, "1 5 null null null null;");
+    }
+    store_flush(shop);
+    ASSERT_NUMBER(fake_sent_count, ==, 1);
+    ASSERT_CONTAINS(fake_print_oldest(), "slow changes cancel_order");
+    ASSERT_NUMBER(conn_of(ROLE_CHANGES)->pending, ==, 0);
+}
+
+/* Too late is what has no time left for the next transaction: a fiftieth of the time of a request,
+   or twice the time of the last one. */
+static void test_changes__without_time_for_a_transaction_are_busy(void **state UNUSED)
+{
+    change_order(0, CHANGE_CANCEL, 7, 40);
+    change_order(1, CHANGE_CANCEL, 7, 41);
+    store_flush(shop);
+    ASSERT_SENT("changes cancel_order 23/323: 7 {72} {'admin:1'}");
+    pass_ms(0);
+    ASSERT_SAID("change busy;");
+    ASSERT_NUMBER(shop->changes.count, ==, 1);
+    change_order(2, CHANGE_CANCEL, 7, 40);
+    pass_ms(20);
+    ASSERT_SAID("change busy;");
+    fake_answer(STATUS_OK, "1 5 null null null null;");
+    ASSERT_SAID("change ok 5;");
+    store_restock_voucher(shop, 7, 1, "admin:1", on_vouchers, shop);
+    store_flush(shop);
+    ASSERT_SENT("changes restock_voucher 562/862: 7 1 'admin:1'");
+    pass_ms(TIMEOUT_MS);
+    ASSERT_SAID("timeout now 0:;");
+}
+
+static void test_changes__of_a_voucher_wait_until_their_deadline(void **state UNUSED)
+{
+    change_order(0, CHANGE_CANCEL, 7, 5000);
+    store_flush(shop);
+    store_restock_voucher(shop, 7, 1, "admin:1", on_vouchers, shop);
+    pass_ms(TIMEOUT_MS - 60);
+    ASSERT_SAID("");
+    pass_ms(40);
+    ASSERT_SAID("busy now 0:;");
+    ASSERT_NUMBER(shop->changes.count, ==, 1);
+}
+
+static void test_changes__under_way_time_out_at_their_deadline(void **state UNUSED)
+{
+    change_order(0, CHANGE_CANCEL, 7, 100);
+    change_order(1, CHANGE_CANCEL, 8, 300);
+    store_flush(shop);
+    fake_cannot_abandon = true;
+    pass_ms(120);
+    ASSERT_SAID("");
+    fake_cannot_abandon = false;
+    pass_ms(20);
+    ASSERT_SAID("change timeout;");
+    change_order(2, CHANGE_CANCEL, 7, 0);
+    pass_ms(139);
+    ASSERT_SAID("");
+    pass_ms(40);
+    ASSERT_SAID("change timeout;");
+    fake_answer(STATUS_OK, "1 5 null null null null;"); /* nobody waits for it */
+    ASSERT_SAID("");
+    store_flush(shop);
+    ASSERT_NUMBER(conn_of(ROLE_CHANGES)->pending, ==, 1);
+}
+
+static void test_changes__need_one_of_two_connections(void **state UNUSED)
+{
+    conn_of(ROLE_CHANGES)->is_up = false;
+    call_cancel();
+    store_flush(shop);
+    ASSERT_CONTAINS(fake_print_oldest(), "slow changes cancel_order");
+    change_order(1, CHANGE_CANCEL, 8, 0);
+    conn_of(ROLE_SLOW_CHANGES)->is_up = false;
+    store_flush(shop);
+    ASSERT_SAID(""); /* never inside the call */
+    call_restock();
+    pass_ms(0);
+    ASSERT_SAID("change down;down now 0:;");
+    ASSERT_NUMBER(shop->changes.count, ==, 1);
+    conn_of(ROLE_CHANGES)->is_up = true;
+    change_order(2, CHANGE_CANCEL, 9, 0);
+    store_flush(shop);
+    ASSERT_NUMBER(conn_of(ROLE_CHANGES)->pending, ==, 1);
+}
+
+/* -- finding by key -- */
+
+static struct key_lookup lookups[1001];
+
+static void find_by_key(size_t at, int64_t voucher_id, int64_t left_ms)
+{
+    lookups[at] = (struct key_lookup){
+        .placement = {.user_id = 1 + (int64_t)at, .key = {"k", 1}},
+        .deadline_us = left_ms == 0 ? 0 : simulated_us + left_ms * 1000};
+    store_find_by_key(shop, voucher_id, &lookups[at], on_key, "key");
+}
+
+static void test_store_find_by_key__shares_queries(void **state UNUSED)
+{
+    find_by_key(0, 7, 0);
+    find_by_key(1, 8, 0);
+    find_by_key(2, 7, 0);
+    find_by_key(3, 9, 0);
+    store_flush(shop);
+    ASSERT_NUMBER(fake_sent_count, ==, 2);
+    ASSERT_SENT("main find 251/1000: 7 {1,3} {'k','k'}");
+    fake_answer(STATUS_OK, "1 2 71 {100,11,12,13,1};2 3 70 null;");
+    ASSERT_SAID("key ok 2 71 7 1 100 11 12 13 1;key ok 3 70 7 3 0 0 0 0 0;");
+    store_flush(shop);
+    ASSERT_NUMBER(fake_sent_count, ==, 2);
+    ASSERT_SENT("main find 251/1000: 8 {2} {'k'}");
+    fake_answer(STATUS_OK, "1 0 null null;");
+    ASSERT_SAID("key ok 0 0 8 2 0 0 0 0 0;");
+}
+
+static void test_store_find_by_key__a_thousand_share_a_query(void **state UNUSED)
+{
+    for (size_t i = 0; i < 1001; i++)
+        find_by_key(i, 7, 0);
+    store_flush(shop);
+    ASSERT_NUMBER(fake_sent_count, ==, 2);
+    ASSERT_CONTAINS(fake_print_oldest(), ",1000}");
+    fake_answer(STATUS_IO, NULL);
+    said[0] = '\0';
+    ASSERT_SENT("main find 251/1000: 7 {1001} {'k'}");
+}
+
+static void test_store_find_by_key__a_malformed_row_is_a_failure(void **state UNUSED)
+{
+    /* clang-format off */
+    static const struct {
+        const char *rows, *said;
+    } rows[] = {
+        {"1 0 null null;", "key io;key io;"},
+        {"1 0 null null;2 0 null null;3 0 null null;", "key io;key io;"},
+        {"2 0 null null;2 0 null null;", "key io;key io;"},
+        {"1 -1 null null;2 0 null null;", "key io;key io;"},
+        {"1 0 null null;2 4 null null;", "key ok 0 0 7 1 0 0 0 0 0;key io;"},
+        {"1 0 null null;2 2 71 {100,11,12,0,9};", "key ok 0 0 7 1 0 0 0 0 0;key io;"},
+    };
+    /* clang-format on */
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        find_by_key(0, 7, 0);
+        find_by_key(1, 7, 0);
+        store_flush(shop);
+        fake_answer(STATUS_OK, rows[i].rows);
+        ASSERT_SAID(rows[i].said);
+    }
+}
+
+static void test_store_find_by_key__alone_ends_at_the_deadline(void **state UNUSED)
+{
+    find_by_key(0, 7, 100);
+    store_flush(shop);
+    pass_ms(120);
+    ASSERT_SAID("key timeout;");
+    conn_of(ROLE_MAIN)->pending += 2;
+    find_by_key(0, 7, 100);
+    pass_ms(120);
+    ASSERT_SAID("key busy;");
+    conn_of(ROLE_MAIN)->pending -= 2;
+    fake_answer(STATUS_IO, NULL);
+    find_by_key(0, 7, 100);
+    store_flush(shop);
+    fake_answer(STATUS_IO, NULL);
+    ASSERT_SAID("key io;");
+    pass_ms(120); /* it is not answered again */
+    ASSERT_SAID("");
+}
+
+/* Of look-ups that share a query the earliest deadline counts. */
+static void test_store_find_by_key__ends_at_the_deadline(void **state UNUSED)
+{
+    find_by_key(0, 7, 500);
+    find_by_key(1, 7, 100);
+    find_by_key(2, 7, 200);
+    store_flush(shop);
+    find_by_key(3, 7, 100);
+    conn_of(ROLE_MAIN)->pending += 2;
+    pass_ms(99);
+    ASSERT_SAID("");
+    pass_ms(20);
+    ASSERT_SAID("key busy;key timeout;key timeout;key timeout;");
+    conn_of(ROLE_MAIN)->pending -= 2;
+    find_by_key(4, 7, 0);
+    conn_of(ROLE_MAIN)->is_up = false;
+    store_flush(shop);
+    pass_ms(0);
+    ASSERT_SAID("key down;");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_change__sends_its_parameters_and_decodes_the_row),
+        CASE(test_changes__of_one_kind_and_voucher_share_a_transaction),
+        CASE(test_changes__five_hundred_share_a_transaction),
+        CASE(test_changes__4096_wait),
+        CASE(test_changes__of_two_vouchers_are_under_way),
+        CASE(test_changes__that_waited_for_a_lock_are_tried_again),
+        CASE(test_changes__of_slow_vouchers_use_one_connection),
+        CASE(test_changes__without_time_for_a_transaction_are_busy),
+        CASE(test_changes__of_a_voucher_wait_until_their_deadline),
+        CASE(test_changes__under_way_time_out_at_their_deadline),
+        CASE(test_changes__need_one_of_two_connections),
+        CASE(test_store_find_by_key__shares_queries),
+        CASE(test_store_find_by_key__a_thousand_share_a_query),
+        CASE(test_store_find_by_key__a_malformed_row_is_a_failure),
+        CASE(test_store_find_by_key__alone_ends_at_the_deadline),
+        CASE(test_store_find_by_key__ends_at_the_deadline),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
