@@ -149,6 +149,188 @@ static void test_split_cell__lets_no_session_read_the_old_cell(void **state UNUS
     assert_string_equal(answer(), "2");
 }
 
+/* -- rules -- */
+
+/* Executes a statement and takes it back. @wanted  its text, or a part of its error */
+static void assert_answers(const char *sql, const char *wanted)
+{
+    PGresult *result;
+    const char *found;
+
+    sandbox_do(sandbox, "savepoint rule");
+    result = PQexec(sandbox->conn, sql);
+    found = PQresultStatus(result) == PGRES_TUPLES_OK ? PQgetvalue(result, 0, 0)
+                                                      : PQresultErrorMessage(result);
+    if (PQresultStatus(result) == PGRES_TUPLES_OK ? strcmp(found, wanted) != 0
+                                                  : strstr(found, wanted) == NULL)
+        fail_msg("%s: expected \"%s\", got \"%s\"", sql, wanted, found);
+    PQclear(result);
+    sandbox_do(sandbox, "rollback to rule");
+}
+
+struct rule {
+    const char *cell; /* before it, "NUMBER, CELLS" */
+    const char *call, *wanted;
+};
+
+static void assert_rules(const struct rule *rules, size_t count)
+{
+    sandbox_do(sandbox, "begin");
+    for (size_t i = 0; i < count; i++) {
+        sandbox_do(sandbox, "update cell set (number, cells) = (%s)", rules[i].cell);
+        assert_answers(rules[i].call, rules[i].wanted);
+    }
+    sandbox_do(sandbox, "rollback");
+}
+
+#define ASSERT_RULES(rules) assert_rules(rules, sizeof(rules) / sizeof((rules)[0]))
+#define SET(cell)                                                                        \
+    "with done as materialized (select set_cell('" cell "') done)"                       \
+    " select min(done::text) || 'done' from done"
+#define NO_CELL "ERROR:  there is no cell "
+
+static void test_set_cell__accepts_powers_of_two_only(void **state UNUSED)
+{
+    static const struct rule rules[] = {
+        {"0, 1", SET("0/1"), "done"},
+        {"0, 1", SET("0/2"), "done"},
+        {"0, 1", SET("1/2"), "done"},
+        {"0, 1", SET("1023/1024"), "done"},
+        {"0, 1", SET("2/2"), NO_CELL "2/2"},
+        {"0, 1", SET("0/3"), NO_CELL "0/3"},
+        {"0, 1", SET("0/0"), NO_CELL "0/0"},
+        {"0, 1", SET("0/2048"), NO_CELL "0/2048"},
+        {"0, 1", SET("00001/2"), NO_CELL "00001/2"},
+        {"0, 1", SET("-1/2"), NO_CELL "-1/2"},
+        {"0, 1", SET("x"), NO_CELL "x"},
+        {"-1, 2", SET("0/2"), "ERROR:  this database is an aggregate of cells: a cell"},
+    };
+    static const struct rule with_voucher[] = {
+        {"1, 2", SET("1/2"), "done"},
+        {"1, 2", SET("0/2"), "ERROR:  this database holds vouchers of cell 1/2,"},
+        {"1, 2", SET("1/4"), "ERROR:  this database holds vouchers of cell 1/2,"},
+    };
+
+    ASSERT_RULES(rules);
+    sandbox_do(sandbox, "select set_cell('3/4')");
+    assert_int_equal(sandbox_number(sandbox, "select number * 10 + cells from cell"), 34);
+    sandbox_do(sandbox, "update cell set (number, cells) = (0, 1)");
+    sandbox_voucher(sandbox, 10, 1);
+    ASSERT_RULES(with_voucher);
+}
+
+static void test_split_cell__needs_a_part_of_the_cell(void **state UNUSED)
+{
+#define NOT_PART "ERROR:  cell 1/2 cannot become "
+    static const struct rule rules[] = {
+        {"1, 2", "select split_cell(1, 4)", "0"},
+        {"1, 2", "select split_cell(3, 4)", "0"},
+        {"1, 2", "select split_cell(1023, 1024)", "0"},
+        {"1, 2", "select split_cell(0, 4)", NOT_PART "0/4"},
+        {"1, 2", "select split_cell(2, 4)", NOT_PART "2/4"},
+        {"1, 2", "select split_cell(5, 4)", NOT_PART "5/4"},
+        {"1, 2", "select split_cell(-1, 4)", NOT_PART "-1/4"},
+        {"1, 2", "select split_cell(1, 2)", NOT_PART "1/2"},
+        {"1, 2", "select split_cell(1, 1)", NOT_PART "1/1"},
+        {"1, 2", "select split_cell(1, 6)", NOT_PART "1/6"},
+        {"1, 2", "select split_cell(1, 2048)", NOT_PART "1/2048"},
+        {"0, 1", "select split_cell(0, 2)", "0"},
+        {"0, 1", "select split_cell(2, 2)", "ERROR:  cell 0/1 cannot become 2/2"},
+    };
+
+    ASSERT_RULES(rules);
+}
+
+/* @number  0: what belongs to even vouchers, 1: to odd ones */
+static int64_t rows_of(int number)
+{
+    return sandbox_number(
+        sandbox,
+        "select (select count(*) from payment p join voucher_order o on o.id = p.order_id"
+        "        where o.voucher_id %% 2 = %d)"
+        " + (select count(*) from voucher_order where voucher_id %% 2 = %d) * 10"
+        " + (select count(*) from order_event where voucher_id %% 2 = %d) * 100"
+        " + (select count(*) from stock_event where voucher_id %% 2 = %d) * 1000"
+        " + (select count(*) from voucher where id %% 2 = %d) * 10000",
+        number, number, number, number, number);
+}
+
+static void test_split_cell__keeps_what_belongs_to_its_number(void **state UNUSED)
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t voucher = sandbox_voucher(sandbox, 10, 1);
+
+        assert_int_equal(sandbox_number(sandbox, "%s", order(voucher, 1)), 1);
+        sandbox_do(sandbox,
+                   "select pay_order(voucher_id, id, 'payment:1', id::text, price_cents)"
+                   " from voucher_order where voucher_id = %" PRId64,
+                   voucher);
+    }
+    assert_int_equal(rows_of(0), 11111);
+    assert_int_equal(rows_of(1), 11111);
+    assert_int_equal(sandbox_number(sandbox, "select split_cell(1, 2)"), 1);
+    assert_int_equal(rows_of(0), 0);
+    assert_int_equal(rows_of(1), 11111);
+    assert_int_equal(sandbox_number(sandbox, "select count(*) from payment"), 1);
+    assert_int_equal(sandbox_number(sandbox, "select number * 10 + cells from cell"), 12);
+}
+
+#define JOIN(number, cells, url)                                                         \
+    "select coalesce(join_aggregate('{\"number\":" number ",\"cells\":" cells            \
+    ",\"url\":\"" url "\"}'), 'known')"
+#define SUBSCRIPTION(number, url)                                                        \
+    "create subscription seckill_cell_" number " connection '" url                       \
+    "' publication seckill_cell"
+
+/* Only a superuser reads the subscriptions. */
+static void test_join_aggregate__needs_a_new_database_and_cells_of_one_size(void **state)
+{
+    static const struct rule known[] = {
+        {"-1, 2", JOIN("0", "2", "dbname=a"), "known"},
+        {"-1, 2", JOIN("0", "2", "dbname=b"), "as cell 0/2: each cell needs a number"},
+        {"-1, 2", JOIN("1", "2", "dbname=b"), SUBSCRIPTION("1", "dbname=b")},
+        {"-1, 2", JOIN("1", "4", "dbname=b"), "which has cell -1/2: all cells need"},
+    };
+    static const struct rule holds_vouchers[] = {
+        {"0, 1", JOIN("0", "2", "dbname=a"), "this database holds vouchers of its own"},
+    };
+    const struct fixture *fixture = *state;
+    PGconn *owner = sandbox->conn;
+    char schema[64];
+
+    snprintf(schema, sizeof(schema), "%s",
+             sandbox_text(sandbox, "select current_schema"));
+    sandbox->conn = PQconnectdb(fixture->superuser_url);
+    sandbox_do(sandbox, "set search_path = %s", schema);
+    sandbox_do(sandbox, "set client_min_messages = error");
+    assert_string_equal(sandbox_text(sandbox, JOIN("0", "2", "dbname=a")),
+                        SUBSCRIPTION("0", "dbname=a"));
+    assert_string_equal(sandbox_text(sandbox, "select number || '/' || cells || ' ' ||"
+                                              " alive_at from cell"),
+                        "-1/2 infinity");
+    sandbox_do(sandbox, SUBSCRIPTION("0", "dbname=a") " with (connect = false)");
+    ASSERT_RULES(known);
+    sandbox_do(sandbox, "alter subscription seckill_cell_0 set (slot_name = none)");
+    sandbox_do(sandbox, "drop subscription seckill_cell_0");
+    sandbox_do(sandbox, "update cell set (number, cells) = (0, 1)");
+    sandbox_voucher(sandbox, 10, 1);
+    ASSERT_RULES(holds_vouchers);
+    PQfinish(sandbox->conn);
+    sandbox->conn = owner;
+}
+
+static void test_publish_cell__describes_the_cell(void **state UNUSED)
+{
+    static const struct rule rules[] = {
+        {"0, 1", "select publish_cell('u')",
+         "{\"number\" : 0, \"cells\" : 1, \"url\" : \"u\"}"},
+        {"-1, 2", "select publish_cell('u')", "ERROR:  this database is an aggregate"},
+    };
+
+    sandbox_do(sandbox, "set client_min_messages = error"); /* of wal_level */
+    ASSERT_RULES(rules);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +338,11 @@ int main(void)
         CELL_CASE(test_split_cell__lets_no_order_in_behind_it),
         CELL_CASE(test_split_cell__is_refused_while_the_service_is_connected),
         CELL_CASE(test_split_cell__lets_no_session_read_the_old_cell),
+        CELL_CASE(test_set_cell__accepts_powers_of_two_only),
+        CELL_CASE(test_split_cell__needs_a_part_of_the_cell),
+        CELL_CASE(test_split_cell__keeps_what_belongs_to_its_number),
+        CELL_CASE(test_join_aggregate__needs_a_new_database_and_cells_of_one_size),
+        CELL_CASE(test_publish_cell__describes_the_cell),
     };
 
     return cmocka_run_group_tests(tests, open_servers, close_servers);
