@@ -7,6 +7,7 @@
 #ifndef CHECKOUT_FIXTURE_H
 #define CHECKOUT_FIXTURE_H
 
+#include "app/core/log.h"
 #include "app/sale/checkout.h"
 
 #include "app/test/sale/simulated_time.h"
@@ -49,6 +50,7 @@ static struct {
     int64_t fence;
     size_t held;
     size_t released;
+    size_t flushes;
     bool is_slow; /* keep releases until answer_releases() */
     enum status release_status;
     size_t releasing_count;
@@ -57,6 +59,31 @@ static struct {
 } fake_locks;
 
 enum { LOCK_FREE, LOCK_REQUESTED, LOCK_HELD };
+
+/* -- the log -- */
+
+static struct {
+    size_t unknown; /* lines of the event outcome_unknown */
+} fake_log;
+
+void log_event(enum log_level level UNUSED, const char *event, const char *format UNUSED,
+               ...)
+{
+    if (strcmp(event, "outcome_unknown") == 0)
+        fake_log.unknown++;
+}
+
+const char *log_plain(const char *text, char ret_copy[LOG_TEXT_BYTES] UNUSED)
+{
+    return text;
+}
+
+static inline void assert_logged(size_t unknown)
+{
+    if (fake_log.unknown != unknown)
+        fail_msg("expected %zu lines outcome_unknown, got %zu", unknown,
+                 fake_log.unknown);
+}
 
 unsigned store_batch_room(const struct store *store UNUSED, bool is_slow)
 {
@@ -173,6 +200,7 @@ bool rlock_client_is_up(const struct rlock_client *client UNUSED)
 
 void rlock_flush(struct rlock_client *client UNUSED)
 {
+    fake_locks.flushes++;
 }
 
 /* -- the fixture -- */
@@ -227,6 +255,7 @@ static inline int open_with(void **state, bool bypass, size_t batch_max,
     fixture = (struct fixture){.test = *state};
     memset(&fake_store, 0, sizeof(fake_store));
     memset(&fake_locks, 0, sizeof(fake_locks));
+    memset(&fake_log, 0, sizeof(fake_log));
     fake_store.room = 1;
     fake_store.slow_room = 1;
     fake_locks.fence = 100;

@@ -33,6 +33,9 @@ test_checkout_turn__sends_the_next_batch_when_the_row_is_free(void **state UNUSE
     assert_answered(2, OUTCOME_PLACED);
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_answered(3, OUTCOME_PLACED);
+    submit_locked(4, 7); /* all are durable: nothing delays it */
+    assert_int_equal(fake_store.count, 1);
+    answer_store(STATUS_OK, VERDICT_PLACED);
 }
 
 static void test_checkout_turn__looks_up_what_was_released_and_lost(void **state UNUSED)
@@ -206,6 +209,7 @@ static void test_checkout__outcome_of_each_verdict(void **state UNUSED)
         answer_store(STATUS_OK, rows[i].verdict);
         assert_answered(i + 1, rows[i].outcome);
     }
+    assert_logged(1);
 }
 
 static void test_checkout_submit__refuses_above_queue_max(void **state UNUSED)
@@ -285,6 +289,7 @@ static void test_checkout__counts_locks_that_expired(void **state UNUSED)
 {
     submit_locked(1, 7);
     answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_int_equal(fake_locks.flushes, 1); /* its release leaves at once */
     assert_int_equal(fixture.metrics.lock_lost, 0);
     fake_locks.release_status = STATUS_LOST;
     submit_locked(2, 7);
@@ -453,8 +458,18 @@ static void test_checkout__deadline_in_each_state(void **state UNUSED)
     assert_answered(2, OUTCOME_UNKNOWN);
     assert_answered(3, OUTCOME_UNAVAILABLE);
     assert_int_equal(fake_locks.held, 1); /* the lock of 2, until its commit ends */
+    assert_logged(1);
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_answered(2, OUTCOME_UNKNOWN);
+
+    submit_locked(4, 7);
+    pass_ms(TIMEOUT_MS + TICK_MS);
+    answer_store(STATUS_OK, VERDICT_NONE);
+    submit_locked(5, 7);
+    pass_ms(TIMEOUT_MS + TICK_MS);
+    answer_store(STATUS_OK, VERDICT_STALE_FENCE); /* nobody waits for a new fence */
+    assert_logged(3);
+    assert_int_equal(fake_locks.raised_above, 0);
 }
 
 /* Not before the deadline, and at most a tick of 20 ms after it. */
