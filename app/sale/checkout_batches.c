@@ -225,7 +225,7 @@ static void note_refill(struct checkout *checkout, const struct batch *batch)
 
     if (orders >= DISPATCH_LARGE_MIN)
         checkout->refill =
-            dispatch_refill(voucher_id, orders, checkout->queued, clock_mono_us());
+            dispatch_refill(voucher_id, checkout->queued + orders, clock_mono_us());
 }
 
 /* Whether its bundle was refused, perhaps because of another voucher, or has left it out

@@ -74,8 +74,7 @@ struct dispatch_choice dispatch_choose(const struct dispatch *dispatch,
     return choice;
 }
 
-struct dispatch_refill dispatch_refill(int64_t voucher_id, size_t orders, size_t waiting,
-                                       int64_t now_us)
+struct dispatch_refill dispatch_refill(int64_t voucher_id, size_t waiting, int64_t now_us)
 {
-    return (struct dispatch_refill){voucher_id, now_us + REFILL_US, waiting + orders};
+    return (struct dispatch_refill){voucher_id, now_us + REFILL_US, waiting};
 }

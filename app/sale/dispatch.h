@@ -71,8 +71,13 @@ struct dispatch_choice {
 struct dispatch_choice dispatch_choose(const struct dispatch *dispatch,
                                        const struct dispatch_queue *queue);
 
-/** What to expect after a large transaction that has ended well. @voucher_id  0: it was a bundle */
-struct dispatch_refill dispatch_refill(int64_t voucher_id, size_t orders, size_t waiting,
+/**
+ * What to expect when a large transaction has ended well.
+ *
+ * @voucher_id  0: it was a bundle
+ * @waiting     orders in all queues when as many have come again
+ */
+struct dispatch_refill dispatch_refill(int64_t voucher_id, size_t waiting,
                                        int64_t now_us);
 
 #endif

@@ -40,7 +40,10 @@ static struct {
         bool is_lookup, is_slow;
         bool is_behind; /* in the transaction of the call before it */
         void (*released)(void *arg);
+        int64_t deadline_us;
     } calls[CALLS_MAX];
+    bool has_snapshot; /* the next answer */
+    size_t snapshots;  /* that the catalogue got */
 } fake_store;
 
 static struct {
@@ -94,9 +97,10 @@ static inline void keep_call(const struct store_batch *batch, store_batch_cb cal
                              bool is_lookup, bool is_behind)
 {
     assert_true(fake_store.count < CALLS_MAX);
-    fake_store.calls[fake_store.count++] = (struct call){
-        batch->voucher_id, batch->placements, batch->count, callback,       batch->arg,
-        is_lookup,         batch->is_slow,    is_behind,    batch->released};
+    fake_store.calls[fake_store.count++] =
+        (struct call){batch->voucher_id, batch->placements, batch->count,   callback,
+                      batch->arg,        is_lookup,         batch->is_slow, is_behind,
+                      batch->released,   batch->deadline_us};
 }
 
 void store_place_orders(struct store *store UNUSED, struct list *batches,
@@ -119,8 +123,10 @@ void store_resolve_orders(struct store *store UNUSED, struct store_batch *batch,
 }
 
 void catalogue_update(struct catalogue *catalogue UNUSED,
-                      const struct voucher_snapshot *snapshot UNUSED)
+                      const struct voucher_snapshot *snapshot)
 {
+    assert_int_equal(snapshot->voucher_id, 7);
+    fake_store.snapshots++;
 }
 
 int64_t catalogue_now_us(const struct catalogue *catalogue UNUSED, int64_t *ret_error_us)
@@ -404,6 +410,7 @@ static inline void submit_batch(int first_user, int last_user)
 static inline void answer_store(enum status status, enum verdict verdict)
 {
     const struct err why = {.status = status, .text = "scripted"};
+    const struct voucher_snapshot snapshot = {.voucher_id = 7};
     struct call call = fake_store.calls[0];
 
     assert_true(fake_store.count > 0);
@@ -416,7 +423,7 @@ static inline void answer_store(enum status status, enum verdict verdict)
         call.placements[i]->order.id = 1000 + call.placements[i]->user_id;
         call.placements[i]->order.created_us = fake_store.created_us;
     }
-    call.callback(status, NULL, &why, call.arg);
+    call.callback(status, fake_store.has_snapshot ? &snapshot : NULL, &why, call.arg);
     turn();
 }
 

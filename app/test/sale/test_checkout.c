@@ -257,6 +257,37 @@ static void test_checkout_submit__copies_the_key(void **state UNUSED)
     answer_store(STATUS_OK, VERDICT_PLACED);
 }
 
+static void test_checkout__batch_has_the_earliest_deadline(void **state UNUSED)
+{
+    for (int first = 1; first <= 4;
+         first += 3) { /* the memory of the first batch is used again */
+        int64_t deadline_us = clock_mono_us() + TIMEOUT_MS * INT64_C(1000);
+
+        fake_store.room = 0;
+        for (int user = first; user < first + 3; user++) {
+            submit_locked(user, 7);
+            pass_us(5);
+        }
+        fake_store.room = 1;
+        turn();
+        assert_int_equal(fake_store.calls[0].deadline_us, deadline_us);
+        answer_store(STATUS_OK, VERDICT_PLACED);
+    }
+    assert_int_equal(fixture.metrics.batch_orders.sum, 6);
+}
+
+static void test_checkout__snapshot_of_a_batch_is_for_the_catalogue(void **state UNUSED)
+{
+    fake_store.has_snapshot = true;
+    submit_locked(1, 7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_int_equal(fake_store.snapshots, 1);
+    fake_store.has_snapshot = false;
+    submit_locked(2, 7);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_int_equal(fake_store.snapshots, 1);
+}
+
 static void assert_stage(enum metrics_stage stage, uint64_t expected_us)
 {
     if (fixture.metrics.stages[stage].sum != expected_us)
@@ -546,6 +577,8 @@ int main(void)
         TEST(test_checkout_submit__refuses_above_queue_max),
         TEST(test_checkout__without_redis_orders_are_refused),
         TEST(test_checkout_submit__copies_the_key),
+        TEST(test_checkout__batch_has_the_earliest_deadline),
+        TEST(test_checkout__snapshot_of_a_batch_is_for_the_catalogue),
         TEST(test_checkout__measures_each_stage),
         TEST(test_checkout__counts_locks_that_expired),
         TEST(test_checkout_print_queues__prints_the_queues_with_orders),

@@ -15,6 +15,7 @@ static void test_checkout__refused_row_is_isolated(void **state UNUSED)
     }
     for (int user = 1; user <= 8; user++)
         assert_answered(user, user == 6 ? OUTCOME_INTERNAL : OUTCOME_PLACED);
+    assert_int_equal(fixture.metrics.batch_splits, 3);
 }
 
 static void test_checkout__rolled_back_orders_are_tried_again(void **state UNUSED)
@@ -134,6 +135,34 @@ static void test_checkout__repeats_nothing_that_takes_too_long(void **state UNUS
     assert_answered(2, OUTCOME_PLACED);
 }
 
+/* Only a transaction that has waited for its row shows that a voucher is slow. */
+static void test_checkout__lost_connection_makes_no_voucher_slow(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    pass_ms(TIMEOUT_MS / 100);
+    answer_store(STATUS_DOWN, 0);
+    assert_false(fake_store.calls[0].is_slow);
+    pass_ms(TIMEOUT_MS / 100);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    submit_locked(2, 7);
+    assert_false(fake_store.calls[0].is_slow);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+}
+
+/* When the service ends, the store cancels what it has not sent or not heard of. */
+static void test_checkout__cancelled_orders_are_unknown(void **state UNUSED)
+{
+    submit_locked(1, 7);
+    answer_store(STATUS_CANCELLED, 0);
+    assert_answered(1, OUTCOME_UNKNOWN);
+    submit_locked(2, 7);
+    answer_store(STATUS_IO, 0);
+    pass_ms(TICK_MS);
+    answer_store(STATUS_CANCELLED, 0); /* the look-up */
+    assert_answered(2, OUTCOME_UNKNOWN);
+    assert_int_equal(fake_store.count, 0);
+}
+
 static void test_checkout__unknown_commit_is_looked_up(void **state UNUSED)
 {
     submit_locked(1, 7);
@@ -143,6 +172,7 @@ static void test_checkout__unknown_commit_is_looked_up(void **state UNUSED)
     pass_ms(TICK_MS);
     assert_int_equal(fake_store.count, 1);
     assert_true(fake_store.calls[0].is_lookup);
+    assert_int_equal(fixture.metrics.outcome_lookups, 1);
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_answered(1, OUTCOME_PLACED);
     assert_int_equal(fixture.shoppers[1].order_id, 1001);
@@ -212,6 +242,8 @@ int main(void)
         TEST(test_checkout__slow_voucher_becomes_fast_again),
         TEST(test_checkout__waits_for_a_row_until_the_deadline),
         TEST(test_checkout__repeats_nothing_that_takes_too_long),
+        TEST(test_checkout__lost_connection_makes_no_voucher_slow),
+        TEST(test_checkout__cancelled_orders_are_unknown),
         TEST(test_checkout__unknown_commit_is_looked_up),
         TEST_WITH(open_bypassing_checkout,
                   test_checkout__bypassed_order_of_earlier_is_repeated),
