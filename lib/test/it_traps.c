@@ -37,6 +37,8 @@ static void test_rlock_acquire__says_which_argument_is_invalid(void **state)
     options.spin_max_ms = 3;
     options.replicas = 1;
     expect_words(fixture, client, "a", options, "replicas_wait_ms");
+    options.replicas_wait_ms = TIMEOUT_MS;
+    expect_words(fixture, client, "a", options, "replicas_wait_ms");
     options.replicas = 0;
     options.watchdog = true;
     options.kind = &rlock_getset;

@@ -117,8 +117,8 @@ static void test_redis_discovery_address__takes_a_name_and_a_port_only(void **st
     freeReplyObject(reply);
 }
 
-static void test_redis_discovery_address__accepts_ports_and_names_up_to_the_limit(
-    void **state)
+static void
+test_redis_discovery_address__takes_ports_and_names_up_to_the_limit(void **state)
 {
     static const struct {
         const char *port;
@@ -347,7 +347,8 @@ static void test_redis_handshake_read__of_each_reply(void **state)
         {{"+PONG\r\n", NODE("6.2.9", "master"), ":1\r\n"}, NULL, false},
         {{"+PONG\r\n", NODE("7.0.15", "master"), "-ASK 7 h:1\r\n"}, NULL, true},
         {{"+PONG\r\n", NODE("7.0.15", "master"), "-MOVED 7 h:1\r\n"},
-         "reply to EXISTS: MOVED 7 h:1", true},
+         "reply to EXISTS: MOVED 7 h:1",
+         true},
         {{"-ASK 7 h:1\r\n"}, "reply to PING: ASK 7 h:1", false},
         {{"+PING\r\n"}, "reply to PING: PING", false},
         {{":1\r\n"}, "reply to PING: not a status", false},
@@ -391,7 +392,7 @@ int main(void)
         cmocka_unit_test(test_redis_discovery_moved__names_the_master_of_the_slot),
         cmocka_unit_test(test_redis_discovery_address__takes_a_name_and_a_port_only),
         cmocka_unit_test(
-            test_redis_discovery_address__accepts_ports_and_names_up_to_the_limit),
+            test_redis_discovery_address__takes_ports_and_names_up_to_the_limit),
         cmocka_unit_test(test_redis_discovery_promoted__finds_the_next_primary),
         cmocka_unit_test(test_redis_discovery_switch__reads_messages_about_its_primary),
         cmocka_unit_test(test_redis_handshake_start__writes_what_the_url_needs),

@@ -40,9 +40,8 @@ struct turns_test {
 static int set_up(void **state)
 {
     struct turns_test *test = test_calloc(1, sizeof(*test));
-    struct rlock_client_options options = {.loop = &test->loop,
-                                           .redis_url = "unix:/tmp/rlock-nobody",
-                                           .timeout_ms = 1000};
+    struct rlock_client_options options = {
+        .loop = &test->loop, .redis_url = "unix:/tmp/rlock-nobody", .timeout_ms = 1000};
 
     frozen_us = 5000000;
     assert_int_equal(uv_loop_init(&test->loop), 0);
@@ -102,8 +101,7 @@ static bool must_yield(const struct turns_test *test)
 
 static struct rlock_turns *turns_of(const struct turns_test *test)
 {
-    return &test->client->waits
-                .turns[rlock_keys_hash(NAME, strlen(NAME)) % RLOCK_TURNS];
+    return &test->client->waits.turns[rlock_keys_hash(NAME, strlen(NAME)) % RLOCK_TURNS];
 }
 
 /** Release until the client yields, and assert that this takes TURNS_MAX + 1 releases. */
