@@ -36,7 +36,27 @@ static void on_turn_end(uv_prepare_t *prepare)
     http_turn(site.http);
 }
 
-/* "/stream" is a stream where possible, "/page" is a prepared page, "/html" is made for each request, the rest is JSON.
+/* What the server has read of a request. */
+static void echo(struct http_request *request)
+{
+    bool is_repeated = false;
+    struct text query = http_query(request, "q", &is_repeated);
+    char body[300];
+    int len = snprintf(
+        body, sizeof(body), "%d %s q=%.*s%s body=%zu %.*s%s", (int)request->method,
+        request->path, query.bytes != NULL ? (int)query.len : 4,
+        query.bytes != NULL ? query.bytes : "none", is_repeated ? ", repeated" : "",
+        request->body.len, (int)(request->body.len < 9 ? request->body.len : 9),
+        request->body.len > 0 ? request->body.bytes : "",
+        request->is_too_large ? "too large" : "");
+
+    http_answer(request, &(const struct http_reply){.status = 200,
+                                                    .content_type = "text/plain",
+                                                    .body = body,
+                                                    .body_len = (size_t)len});
+}
+
+/* With X-Echo the answer is the request. "/stream" is a stream where possible, "/page" is a prepared page, "/html" is made for each request, the rest is JSON.
    The answer to a request with a defect names it. */
 static void handle(struct http_request *request, void *arg)
 {
@@ -55,6 +75,10 @@ static void handle(struct http_request *request, void *arg)
     (void)arg;
     if (request->defect != NULL) {
         http_answer(request, &refusal);
+        return;
+    }
+    if (http_header(request, "x-echo", NULL).bytes != NULL) {
+        echo(request);
         return;
     }
     if (strcmp(request->path, "/stream") == 0 && http_stream(request, 7))
@@ -278,6 +302,83 @@ static void test_answer_page__has_the_date_of_now(void **state)
     for (int64_t day = 0; day < 40; day++)
         clock_shift_us(-(INT64_C(86400) * 1000000 + day * 1000000));
     client_close(conn);
+}
+
+/* -- requests -- */
+
+static void assert_echo(const char *line, const char *rest, size_t body_len,
+                        const char *wanted)
+{
+    static char request[70000];
+    struct client *conn = client_open(&site.address);
+    size_t len =
+        (size_t)snprintf(request, sizeof(request),
+                         "%s HTTP/1.1\r\nHost: a\r\nX-Echo: 1\r\n%s", line, rest);
+    const struct client_reply *reply;
+
+    memset(request + len, 'x', body_len);
+    len += body_len;
+    len += (size_t)snprintf(request + len, sizeof(request) - len, "%s",
+                            strstr(rest, "hunked") != NULL ? "\r\n0\r\n\r\n" : "");
+    reply = exchange(conn, request, len);
+    if (strcmp(reply->body, wanted) != 0)
+        fail_msg("%s, %zu bytes: expected \"%s\", got \"%s\"", line, body_len, wanted,
+                 reply->body);
+    client_close(conn);
+}
+
+static void test_request__method_path_and_query(void **state)
+{
+    static const struct {
+        const char *line, *wanted;
+    } rows[] = {
+        {"GET /", "0 / q=none body=0 "},
+        {"POST /", "2 / q=none body=0 "},
+        {"PATCH /", "3 / q=none body=0 "},
+        {"OPTIONS *", "4 * q=none body=0 "},
+        {"PUT /", "5 / q=none body=0 "},
+        {"get /", "5 / q=none body=0 "},
+        {"GET /a%41%4a%4A%20", "0 /aAJJ  q=none body=0 "},
+        {"GET /%4g%g4%00%4%", "0 /%4g%g4%00%4% q=none body=0 "},
+        {"GET /?q=1", "0 / q=1 body=0 "},
+        {"GET /?q=%31%32&r=3", "0 / q=12 body=0 "},
+        {"GET /?r=3&q=1&q=2", "0 / q=1, repeated body=0 "},
+        {"GET /?Q=1&qq=2", "0 / q=none body=0 "},
+        {"GET /?q", "0 / q= body=0 "},
+        {"GET http://h/a/b", "0 /a/b q=none body=0 "},
+        {"GET HTTPS://h:1/a?q=1", "0 /a q=1 body=0 "},
+        {"GET http://h", "0 / q=none body=0 "},
+        {"OPTIONS http://h", "4 * q=none body=0 "},
+        {"GET httpx://h/a", "0 httpx://h/a q=none body=0 "},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_echo(rows[i].line, "\r\n", 0, rows[i].wanted);
+}
+
+static void test_request__body_up_to_its_limit(void **state)
+{
+    static const struct {
+        const char *rest;
+        size_t body_len;
+        const char *wanted;
+    } rows[] = {
+        {"Content-Length: 3\r\n\r\n", 3, "2 / q=none body=3 xxx"},
+        {"Content-Length: 65536\r\n\r\n", 65536, "2 / q=none body=65536 xxxxxxxxx"},
+        {"Content-Length: 65537\r\n\r\n", 0, "2 / q=none body=0 too large"},
+        {"Content-Length: 18446744073709551000\r\n\r\n", 0,
+         "2 / q=none body=0 too large"},
+        {"Transfer-Encoding: chunked\r\n\r\n3\r\n", 3, "2 / q=none body=3 xxx"},
+        {"Transfer-Encoding: Chunked\r\n\r\n2\r\nab\r\n2\r\n", 2,
+         "2 / q=none body=4 abxx"},
+        {"Transfer-Encoding: chunked\r\n\r\n10000\r\n", 65536,
+         "2 / q=none body=65536 xxxxxxxxx"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        assert_echo("POST /", rows[i].rest, rows[i].body_len, rows[i].wanted);
 }
 
 /* -- framing -- */
@@ -594,6 +695,8 @@ int main(void)
         cmocka_unit_test(test_answer__of_json_has_no_content_policy),
         cmocka_unit_test(test_answer_page__with_a_request_id_has_the_same_headers),
         cmocka_unit_test(test_answer_page__has_the_date_of_now),
+        cmocka_unit_test(test_request__method_path_and_query),
+        cmocka_unit_test(test_request__body_up_to_its_limit),
         cmocka_unit_test(test_framing__ambiguous_is_refused_and_closed),
         cmocka_unit_test(test_stream__lasts_until_the_client_leaves),
         cmocka_unit_test(test_stream__beyond_the_limit_is_not_kept),
