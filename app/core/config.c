@@ -2,7 +2,6 @@
 #include "app/core/config.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHOICES_MAX    5
+#define CHOICES_MAX    4
 #define FILE_BYTES_MAX 65536
 #define NAME_BYTES_MAX 40
 
@@ -23,7 +22,7 @@ static const struct setting {
     const char *fallback; /* as in the environment */
     const char *help;
     int64_t min, max;
-    const char *choices[CHOICES_MAX];
+    const char *choices[CHOICES_MAX + 1]; /* and NULL */
 } settings[] = {
 /* clang-format off */
 #define AT(field) offsetof(struct config, field)
@@ -31,7 +30,7 @@ static const struct setting {
 #define PATH(name, field, help)                       {name, KIND_FILE, AT(field), "", help, 0, 0, {0}},
 #define SECRET(name, field, help)                     {name, KIND_SECRET, AT(field), "", help, 0, 0, {0}},
 #define NUMBER(name, field, fallback, min, max, help) {name, KIND_NUMBER, AT(field), fallback, help, min, max, {0}},
-#define CHOICE(name, field, fallback, help, ...)      {name, KIND_CHOICE, AT(field), fallback, help, 0, 0, {__VA_ARGS__}},
+#define CHOICE(name, field, fallback, help, ...)      {name, KIND_CHOICE, AT(field), fallback, help, 0, 0, {__VA_ARGS__, NULL}},
     CONFIG_SETTINGS(TEXT, PATH, SECRET, SECRET, NUMBER, CHOICE)
 };
 /* clang-format on */
@@ -97,7 +96,7 @@ static void format_allowed(const struct setting *setting, char *text, size_t siz
                  (long long)setting->max);
     if (setting->kind == KIND_FILE || setting->kind == KIND_SECRET)
         snprintf(text, size, "file path");
-    for (int i = 0; i < CHOICES_MAX && setting->choices[i] != NULL; i++) {
+    for (int i = 0; setting->choices[i] != NULL; i++) {
         size_t used = strlen(text);
 
         snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "",
@@ -109,11 +108,9 @@ static enum status read_number(const struct setting *setting, const char *value,
                                int64_t *ret_number, struct err *reterr)
 {
     char *end;
-    long long number;
+    long long number = strtoll(value, &end, 10); /* clamped, so out of any range */
 
-    errno = 0;
-    number = strtoll(value, &end, 10);
-    if (errno != 0 || strspn(value, "-0123456789") != strlen(value) || *end != '\0' ||
+    if (strspn(value, "-0123456789") != strlen(value) || *end != '\0' ||
         number < setting->min || number > setting->max)
         return err_set(reterr, STATUS_INVALID, "%s is \"%s\"; allowed are %lld to %lld",
                        setting->name, value, (long long)setting->min,
@@ -127,7 +124,7 @@ static enum status read_choice(const struct setting *setting, const char *value,
 {
     char allowed[100];
 
-    for (int i = 0; i < CHOICES_MAX && setting->choices[i] != NULL; i++) {
+    for (int i = 0; setting->choices[i] != NULL; i++) {
         if (strcmp(value, setting->choices[i]) == 0) {
             *ret_number = i;
             return STATUS_OK;

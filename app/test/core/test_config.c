@@ -42,12 +42,23 @@ static void write_file(const char *text, size_t len, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
+/* The number of the next file that is opened. */
+static int next_fd(void)
+{
+    int fd = dup(STDIN_FILENO);
+
+    assert_true(fd >= 0);
+    return close(fd) == 0 ? fd : -1;
+}
+
 static void assert_refused(const char *wanted)
 {
     struct config config = {.workers = 99};
     struct err err = {0};
+    int fd = next_fd();
 
     ASSERT_STATUS(config_read(&config, &err), STATUS_INVALID);
+    ASSERT_NUMBER(next_fd(), ==, fd); /* files are closed */
     assert_string_equal(err.text, wanted);
     ASSERT_NUMBER(config.workers, ==, 99); /* untouched */
 }
@@ -151,6 +162,7 @@ static void test_read__contents_of_files(void **state UNUSED)
 {
     struct config config;
     char wanted[200];
+    int fd = next_fd();
 
     assert_int_equal(setenv("SECKILL_JWT_SECRET_FILE", path, 1), 0);
     assert_int_equal(setenv("SECKILL_JWT_PUBLIC_KEY_FILE", path, 1), 0);
@@ -162,6 +174,7 @@ static void test_read__contents_of_files(void **state UNUSED)
     ASSERT_NUMBER(config.exposed_count, ==, 0);
     config_clear(&config);
     ASSERT_NUMBER(config.file_count, ==, 0);
+    ASSERT_NUMBER(next_fd(), ==, fd); /* files are closed */
 
     write_file("s", FILE_BYTES_MAX, 0644); /* everybody may read it */
     ASSERT_STATUS(config_read(&config, NULL), STATUS_OK);
