@@ -365,6 +365,7 @@ static void test_request__body_up_to_its_limit(void **state)
         const char *wanted;
     } rows[] = {
         {"Content-Length: 3\r\n\r\n", 3, "2 / q=none body=3 xxx"},
+        {"X: y\r\nContent-Length: 3\r\n\r\n", 3, "2 / q=none body=3 xxx"},
         {"Content-Length: 65536\r\n\r\n", 65536, "2 / q=none body=65536 xxxxxxxxx"},
         {"Content-Length: 65537\r\n\r\n", 0, "2 / q=none body=0 too large"},
         {"Content-Length: 18446744073709551000\r\n\r\n", 0,
