@@ -24,6 +24,7 @@ static int teardown(void **state UNUSED)
     return unlink(path);
 }
 
+// NOLINTBEGIN(concurrency-mt-unsafe): no threads in this program
 /* Without any setting. */
 static int clear(void **state UNUSED)
 {
@@ -265,6 +266,8 @@ static void test_read__certificate_and_key_only_together(void **state UNUSED)
     assert_refused("SECKILL_TLS_CERT_FILE is not set; SECKILL_TLS_CERT_FILE and "
                    "SECKILL_TLS_KEY_FILE are allowed only together");
 }
+
+// NOLINTEND(concurrency-mt-unsafe)
 
 static void test_print__name_default_and_allowed_values(void **state UNUSED)
 {
