@@ -51,8 +51,8 @@ static char did[TEXT_BYTES];    /* calls of the fakes, each ends with ";" */
 static char answer[TEXT_BYTES]; /* the answer */
 static unsigned answers, status_of_answer;
 
-__attribute__((format(printf, 2, 3))) static inline void add(char *text,
-                                                             const char *format, ...)
+__attribute__((format(printf, 2, 3))) static inline void append(char *text,
+                                                                const char *format, ...)
 {
     size_t len = strlen(text);
     va_list args;
@@ -62,7 +62,7 @@ __attribute__((format(printf, 2, 3))) static inline void add(char *text,
     va_end(args);
 }
 
-#define DID(...) add(did, __VA_ARGS__)
+#define DID(...) append(did, __VA_ARGS__)
 
 /* -- fake requests -- */
 
@@ -151,14 +151,14 @@ static inline void print_problem(char *text, const char *body)
     size_t i;
 
     assert_non_null(root);
-    add(text, " %s", json_string_value(json_object_get(root, "code")));
+    append(text, " %s", json_string_value(json_object_get(root, "code")));
     if (json_object_get(root, "order_id") != NULL)
-        add(text, " %s", json_string_value(json_object_get(root, "order_id")));
+        append(text, " %s", json_string_value(json_object_get(root, "order_id")));
     if (strstr(text, " bad_request") != NULL)
-        add(text, ": %s", json_string_value(json_object_get(root, "detail")));
+        append(text, ": %s", json_string_value(json_object_get(root, "detail")));
     json_array_foreach(errors, i, row)
-        add(text, ": %s %s", json_string_value(json_object_get(row, "field")),
-            json_string_value(json_object_get(row, "message")));
+        append(text, ": %s %s", json_string_value(json_object_get(row, "field")),
+               json_string_value(json_object_get(row, "message")));
     json_decref(root);
 }
 
@@ -166,19 +166,19 @@ static inline void print_reply(char *text, const struct http_reply *reply)
 {
     const char *type = reply->content_type;
 
-    add(text, "%u", reply->status);
+    append(text, "%u", reply->status);
     if (type != NULL && strcmp(type, "application/json") != 0 &&
         strcmp(type, "application/problem+json") != 0)
-        add(text, " %s", type);
+        append(text, " %s", type);
     for (size_t i = 0; i < reply->header_count; i++)
-        add(text, " %s: %s", reply->headers[i].name, reply->headers[i].value);
+        append(text, " %s: %s", reply->headers[i].name, reply->headers[i].value);
     if (reply->body == NULL || type == NULL || strstr(text, "ETag: \"") != NULL)
         return; /* a file */
     ASSERT_NUMBER(reply->body_len, ==, strlen(reply->body));
     if (strcmp(type, "application/problem+json") == 0)
         print_problem(text, reply->body);
     else
-        add(text, " %s", reply->body);
+        append(text, " %s", reply->body);
 }
 
 static inline void take_answer(struct http_request *request, unsigned status)
@@ -212,7 +212,7 @@ void http_page_free(struct http_page *page)
 
 void http_answer_page(struct http_request *request, struct http_page *page)
 {
-    add(answer, "%s", page->text);
+    append(answer, "%s", page->text);
     take_answer(request, page->status);
 }
 
@@ -234,16 +234,20 @@ bool auth_parse_role(struct text name, enum auth_role *ret_role)
 enum status auth_check(const struct auth *auth UNUSED, struct text authorization,
                        int64_t now_s, struct identity *ret_identity)
 {
-    char role[16] = "";
+    const char *role = authorization.bytes + strlen("Bearer ");
+    struct text role_name = {role, strcspn(role, " ")};
     struct identity identity = {0};
+    char *end;
 
     ASSERT_NUMBER(now_s, ==, 1700000000 + simulated_us / 1000000);
     if (strncmp(authorization.bytes, "Bearer out of memory", 20) == 0)
         return STATUS_NO_MEMORY;
-    if (sscanf(authorization.bytes, "Bearer %15s %" SCNd64 " %15[a-z]", role,
-               &identity.user_id, identity.jti) < 2 ||
-        !auth_parse_role((struct text){role, strlen(role)}, &identity.role))
+    if (!auth_parse_role(role_name, &identity.role))
         return STATUS_REFUSED;
+    identity.user_id = strtoll(role + role_name.len, &end, 10);
+    if (*end == ' ')
+        snprintf(identity.jti, sizeof(identity.jti), "%.*s", (int)strcspn(end + 1, "\n"),
+                 end + 1);
     *ret_identity = identity;
     return STATUS_OK;
 }
@@ -563,10 +567,10 @@ void store_patch_voucher(struct store *store UNUSED, int64_t voucher_id,
     answer_vouchers(callback, arg);
 }
 
-void store_restock_voucher(struct store *store UNUSED, int64_t voucher_id, int64_t change,
+void store_restock_voucher(struct store *store UNUSED, int64_t voucher_id, int64_t add,
                            const char *actor, store_vouchers_cb callback, void *arg)
 {
-    DID("restock %" PRId64 " %" PRId64 " by %s;", voucher_id, change, actor);
+    DID("restock %" PRId64 " %" PRId64 " by %s;", voucher_id, add, actor);
     answer_vouchers(callback, arg);
 }
 

@@ -260,17 +260,17 @@ static void test_failures__have_their_answers(void **state UNUSED)
 {
     /* clang-format off */
     static const struct {
-        enum status status;
         const char *of_read, *of_write;
+        enum status status;
         bool is_logged; /* of a write */
     } rows[] = {
-        {STATUS_NOT_FOUND, "404 not_found", "404 not_found", false},
-        {STATUS_NO_MEMORY, "503" RETRY " overloaded", "503" RETRY " overloaded", false},
-        {STATUS_REFUSED, "500 internal", "500 internal", true},
-        {STATUS_DOWN, "503" RETRY " unavailable", "503" RETRY " unavailable", true},
-        {STATUS_BUSY, "503" RETRY " unavailable", "503" RETRY " unavailable", true},
-        {STATUS_IO, "503" RETRY " unavailable", "503" RETRY " outcome_unknown", true},
-        {STATUS_TIMEOUT, "503" RETRY " unavailable", "503" RETRY " outcome_unknown", true},
+        {"404 not_found", "404 not_found", STATUS_NOT_FOUND, false},
+        {"503" RETRY " overloaded", "503" RETRY " overloaded", STATUS_NO_MEMORY, false},
+        {"500 internal", "500 internal", STATUS_REFUSED, true},
+        {"503" RETRY " unavailable", "503" RETRY " unavailable", STATUS_DOWN, true},
+        {"503" RETRY " unavailable", "503" RETRY " unavailable", STATUS_BUSY, true},
+        {"503" RETRY " unavailable", "503" RETRY " outcome_unknown", STATUS_IO, true},
+        {"503" RETRY " unavailable", "503" RETRY " outcome_unknown", STATUS_TIMEOUT, true},
     };
     /* clang-format on */
     static const char *const reads[] = {

@@ -140,6 +140,12 @@ static void no_turn(void)
 {
 }
 
+static void assert_tags(const char *a, const char *b, bool are_equal)
+{
+    if ((strcmp(a, b) == 0) != are_equal)
+        fail_msg("tags %s and %s: expected equal %d", a, b, are_equal);
+}
+
 /* The tag changes with the vouchers, their versions, and the second. */
 static void test_vouchers__have_tags_and_ages(void **state UNUSED)
 {
@@ -154,10 +160,8 @@ static void test_vouchers__have_tags_and_ages(void **state UNUSED)
         ASSERT_CONTAINS(answer, "200 ETag: W/\"");
         ASSERT_CONTAINS(answer, "\" Cache-Control: public, max-age=1 {");
         snprintf(tags[i], sizeof(tags[i]), "%.30s", answer);
-        for (int j = 0; j < i; j++) {
-            if ((strcmp(tags[i], tags[j]) == 0) != (i == 5 && j == 4))
-                fail_msg("the answers %d and %d: tags %s and %s", i, j, tags[i], tags[j]);
-        }
+        for (int j = 0; j < i; j++)
+            assert_tags(tags[i], tags[j], i == 5 && j == 4);
     }
     fake.age_s = 3;
     ASSERT_CONTAINS(ask("GET /v1/vouchers", NULL, NULL, NULL),
@@ -173,6 +177,13 @@ static void answer_held(size_t at)
     struct voucher voucher = fake.voucher;
 
     fake.held[at](STATUS_OK, &voucher, 1, clock_real_us(), fake.held_args[at]);
+}
+
+static void assert_starts_a_read(const char *line, size_t reads)
+{
+    ask(line, NULL, NULL, NULL);
+    if (fake.held_count != reads)
+        fail_msg("%s: expected %zu reads, got %zu", line, reads, fake.held_count);
 }
 
 /* At most one read of a page is under way; requests that arrive meanwhile share the next. */
@@ -204,13 +215,9 @@ static void test_readings__are_shared(void **state UNUSED)
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         fake.held_count = 0;
         ask("GET /v1/vouchers/7", NULL, NULL, NULL);
-        ask(others[i], NULL, NULL, NULL);
-        if (fake.held_count != 2)
-            fail_msg("%s shares the read of a voucher", others[i]);
+        assert_starts_a_read(others[i], 2);
         for (size_t j = 0; j < i; j++) {
-            ask(others[j], NULL, NULL, NULL);
-            if (fake.held_count != 3)
-                fail_msg("%s shares the read of %s", others[j], others[i]);
+            assert_starts_a_read(others[j], 3);
             answer_held(2);
             fake.held_count = 2;
         }

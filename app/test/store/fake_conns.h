@@ -45,6 +45,7 @@ static size_t fake_opened;
 static struct fake_query *fake_sent[FAKE_QUERIES_MAX];
 static size_t fake_sent_count;
 static bool fake_cannot_abandon;
+static size_t fake_opened_max;                      /* the next one is out of memory */
 static const char *fake_sqlstate, *fake_constraint; /* of the next answers */
 
 /* -- parameters as words -- */
@@ -303,6 +304,7 @@ static inline void fake_reset(void)
     memset(fake_conns, 0, sizeof(fake_conns));
     fake_opened = fake_sent_count = 0;
     fake_cannot_abandon = false;
+    fake_opened_max = FAKE_CONNS_MAX;
     fake_sqlstate = fake_constraint = NULL;
 }
 
@@ -320,7 +322,8 @@ char *PQresultErrorField(const PGresult *result UNUSED, int field)
 enum status store_conn_open(const struct store_conn_options *options,
                             struct store_conn **ret_conn)
 {
-    assert_true(fake_opened < FAKE_CONNS_MAX);
+    if (fake_opened == fake_opened_max)
+        return STATUS_NO_MEMORY;
     *ret_conn = &fake_conns[fake_opened++];
     **ret_conn = (struct store_conn){.options = *options, .session = {.cells = 1}};
     return STATUS_OK;

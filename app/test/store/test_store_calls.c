@@ -353,6 +353,24 @@ static void test_store_open__refuses_malformed_urls(void **state UNUSED)
                         "SECKILL_DATABASE_URL has a port that is not 1 to 65535");
 }
 
+static void test_store_open__without_memory_leaves_nothing(void **state UNUSED)
+{
+    struct store_options options = options_of_shop();
+    struct store *opened;
+    struct err err;
+
+    close_shop(NULL);
+    for (size_t max = 0; max < 6; max++) {
+        reset(NULL);
+        fake_opened_max = max;
+        ASSERT_STATUS(store_open(&options, &opened, &err), STATUS_NO_MEMORY);
+        assert_string_equal(err.text, "out of memory");
+        uv_run(&loop, UV_RUN_DEFAULT);
+        ASSERT_NUMBER(uv_loop_close(&loop), ==, 0);
+    }
+    open_shop(NULL);
+}
+
 /* -- state -- */
 
 static void test_state__is_up_with_all_but_expiry_and_lists(void **state UNUSED)
@@ -556,8 +574,8 @@ static void test_state__others_rest_while_the_main_connection_is_down(void **sta
     assert_false(conn_of(ROLE_LANE)->is_resting);
     fake_lose(conn_of(ROLE_MAIN), STATUS_IO);
     assert_false(conn_of(ROLE_MAIN)->is_resting);
-    fake_lose(conn_of(ROLE_READS), STATUS_IO);
-    assert_true(conn_of(ROLE_READS)->is_resting);
+    fake_lose(conn_of(ROLE_CHANGES), STATUS_IO);
+    assert_true(conn_of(ROLE_CHANGES)->is_resting);
 }
 
 static void test_state__an_unsafe_server_is_left_by_all_but_lists(void **state UNUSED)
@@ -582,6 +600,8 @@ static void test_state__is_that_of_the_main_session(void **state UNUSED)
     assert_false(store_is_foreign(shop, 5));
     assert_true(store_is_foreign(shop, 6));
     conn_of(ROLE_MAIN)->session = (struct store_session){.cells = 1};
+    assert_false(store_is_foreign(shop, 6));
+    conn_of(ROLE_MAIN)->session = (struct store_session){0}; /* never connected */
     assert_false(store_is_foreign(shop, 6));
     conn_of(ROLE_MAIN)->session = (struct store_session){.cells = 2, .cell = 1};
     assert_true(store_is_foreign(shop, 6));
@@ -642,6 +662,7 @@ int main(void)
         CASE(test_reads__without_a_connection_are_down),
         CASE(test_store_open__gives_each_connection_its_limits),
         CASE(test_store_open__refuses_malformed_urls),
+        CASE(test_store_open__without_memory_leaves_nothing),
         CASE(test_state__is_up_with_all_but_expiry_and_lists),
         CASE(test_state__is_reported_when_it_changes),
         CASE(test_state__is_reported_when_the_first_attempts_have_failed),

@@ -258,6 +258,12 @@ static void test_changes__without_time_for_a_transaction_are_busy(void **state U
     pass_ms(0);
     ASSERT_SAID("change busy;");
     ASSERT_NUMBER(shop->changes.count, ==, 1);
+    change_order(2, CHANGE_CANCEL, 8, 40);
+    change_order(3, CHANGE_CANCEL, 8, 40);
+    pass_ms(0);
+    pass_ms(0);
+    ASSERT_SAID("change busy;change busy;");
+    ASSERT_NUMBER(shop->changes.count, ==, 1);
     change_order(2, CHANGE_CANCEL, 7, 40);
     pass_ms(20);
     ASSERT_SAID("change busy;");

@@ -241,6 +241,16 @@ static void lose_lane(enum role role, int64_t pid)
     said[0] = '\0';
 }
 
+/* Only a lane that was placing orders may still commit some. */
+static void test_resolve__suspects_lanes_under_way(void **state UNUSED)
+{
+    lose_lane(ROLE_READS, 11);
+    fake_lose(conn_of(ROLE_LANE), STATUS_IO);
+    ASSERT_NUMBER(list_count(&shop->suspects), ==, 0);
+    lose_lane(ROLE_LANE + 1, 21);
+    ASSERT_NUMBER(list_count(&shop->suspects), ==, 1);
+}
+
 /* Only when no server process works on the batch any more. */
 static void test_resolve__waits_until_the_suspects_are_gone(void **state UNUSED)
 {
@@ -352,6 +362,7 @@ int main(void)
         CASE(test_place_early__is_answered_after_its_barrier),
         CASE(test_place_early__answers_held_vouchers_at_once),
         CASE(test_resolve__finds_what_was_placed),
+        CASE(test_resolve__suspects_lanes_under_way),
         CASE(test_resolve__waits_until_the_suspects_are_gone),
         CASE(test_resolve__fails_if_the_suspects_stay),
         CASE(test_store_close__cancels_all_calls),
