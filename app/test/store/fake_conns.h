@@ -249,8 +249,8 @@ static inline struct fake_query fake_take(size_t at)
 
     free(fake_sent[at]);
     fake_sent_count--;
-    memmove(fake_sent + at, fake_sent + at + 1,
-            (fake_sent_count - at) * sizeof(*fake_sent));
+    for (; at < fake_sent_count; at++)
+        fake_sent[at] = fake_sent[at + 1];
     taken.conn->pending--;
     return taken;
 }
