@@ -147,8 +147,7 @@ struct http_page {
 static inline void print_problem(char *text, const char *body)
 {
     json_t *root = json_loads(body, 0, NULL);
-    const json_t *errors = json_object_get(root, "errors"), *row;
-    size_t i;
+    const json_t *errors = json_object_get(root, "errors");
 
     assert_non_null(root);
     append(text, " %s", json_string_value(json_object_get(root, "code")));
@@ -156,9 +155,12 @@ static inline void print_problem(char *text, const char *body)
         append(text, " %s", json_string_value(json_object_get(root, "order_id")));
     if (strstr(text, " bad_request") != NULL)
         append(text, ": %s", json_string_value(json_object_get(root, "detail")));
-    json_array_foreach(errors, i, row)
+    for (size_t i = 0; i < json_array_size(errors); i++) {
+        const json_t *row = json_array_get(errors, i);
+
         append(text, ": %s %s", json_string_value(json_object_get(row, "field")),
                json_string_value(json_object_get(row, "message")));
+    }
     json_decref(root);
 }
 
