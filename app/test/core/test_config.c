@@ -277,9 +277,7 @@ static void test_print__name_default_and_allowed_values(void **state UNUSED)
         "  SECKILL_JWT_SECRET\n      HS256: the secret",
         "  SECKILL_JWT_SECRET_FILE  [file path]\n      HS256: file",
         "  SECKILL_JWT_PUBLIC_KEY_FILE  [file path]\n      RS256",
-        "  SECKILL_LOG_LEVEL (info)  [error, warn, info, debug]\n      least severe "
-        "level "
-        "that is logged\n",
+        "  SECKILL_LOG_LEVEL (info)  [error, warn, info, debug]\n      least severe",
     };
     struct text_document document;
     char *text;

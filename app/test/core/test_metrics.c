@@ -81,19 +81,19 @@ static void test_print__sums_the_loops(void **state UNUSED)
     FILL(expiry_leader, 15);
     FILL(postgres_reconnects, 16);
     FILL(redis_reconnects, 17);
-    ASSERT_METRICS(
-        "# HELP seckill_queue_depth Orders that hold their lock and wait for a "
-        "transaction.\n# TYPE seckill_queue_depth gauge\nseckill_queue_depth 33",
-        "seckill_orders_total{outcome=\"placed\"} 11",
-        "seckill_orders_total{outcome=\"repeated\"} 0",
-        "seckill_orders_total{outcome=\"internal\"} 22", "seckill_in_flight 44",
-        "seckill_connections 55", "seckill_log_dropped_total 66", "seckill_locks_held 77",
-        "seckill_lock_failed_total 88", "seckill_lock_fence_restarts_total 99",
-        "seckill_lock_lost_total 121", "seckill_batch_splits_total 132",
-        "seckill_outcome_lookups_total 143", "seckill_lock_bypassed 154",
-        "seckill_expiry_leader 165",
-        "seckill_reconnects_total{dependency=\"postgres\"} 176",
-        "seckill_reconnects_total{dependency=\"redis\"} 187");
+    ASSERT_METRICS("# HELP seckill_locks_held Locks held now.",
+                   "# TYPE seckill_queue_depth gauge\nseckill_queue_depth 33",
+                   "seckill_orders_total{outcome=\"placed\"} 11",
+                   "seckill_orders_total{outcome=\"repeated\"} 0",
+                   "seckill_orders_total{outcome=\"internal\"} 22",
+                   "seckill_in_flight 44", "seckill_connections 55",
+                   "seckill_log_dropped_total 66", "seckill_locks_held 77",
+                   "seckill_lock_failed_total 88", "seckill_lock_fence_restarts_total 99",
+                   "seckill_lock_lost_total 121", "seckill_batch_splits_total 132",
+                   "seckill_outcome_lookups_total 143", "seckill_lock_bypassed 154",
+                   "seckill_expiry_leader 165",
+                   "seckill_reconnects_total{dependency=\"postgres\"} 176",
+                   "seckill_reconnects_total{dependency=\"redis\"} 187");
 }
 
 static void test_print__counts_requests_by_route_and_status(void **state UNUSED)
