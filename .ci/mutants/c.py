@@ -1,9 +1,9 @@
 """c.py - the changes of a C source, by libclang.
 
 Left out, since no test should notice them: asserts and whatever else a macro contains, the words
-and numbers of log lines and of error messages, more memory than is needed, and the release of
-memory by a function that ends its owner, because the sanitizers look for leaks. Without hiredis_ssl also what needs a TLS
-connection: there is none."""
+and numbers of log lines and of error messages, more memory than is needed, `<` or `<=` where the
+smaller of two values is taken, and the release of memory by a function that ends its owner, because
+the sanitizers look for leaks. Without hiredis_ssl also what needs a TLS connection: there is none."""
 
 import functools
 import os
@@ -146,7 +146,7 @@ class Finder:
     def change(self, node, children, parent):
         if node.kind in CONDITIONS:
             self.negate(children[CONDITIONS[node.kind]])
-        elif node.kind == Kind.BINARY_OPERATOR:
+        elif node.kind == Kind.BINARY_OPERATOR and not self.is_of_extreme(node, parent):
             self.relation(*children)
         elif node.kind == Kind.INTEGER_LITERAL and not self.is_size(node, parent):
             self.constant(node)
@@ -197,6 +197,24 @@ class Finder:
         elif operator in RELATIONS:
             start = self.text.index(operator, start)
             self.add(start, start + len(operator), RELATIONS[operator], "replace the operator")
+
+    def is_of_extreme(self, node, parent):
+        """Whether the condition chooses the smaller or larger of its own sides: equal ones are the same."""
+        if parent is None or parent.kind not in (Kind.IF_STMT, Kind.CONDITIONAL_OPERATOR):
+            return False
+        condition, *choices = parent.get_children()
+        if condition != node or len(choices) > 2:
+            return False
+        if parent.kind == Kind.IF_STMT: # `if (a < b) a = b;`
+            if len(choices) > 1 or choices[0].kind != Kind.BINARY_OPERATOR:
+                return False
+            choices = choices[0].get_children()
+        sides = sorted(self.written(each) for each in node.get_children())
+        return sorted(self.written(each) for each in choices) == sides and self.operator_of(node) not in ("==", "!=")
+
+    def operator_of(self, node):
+        left, right = node.get_children()
+        return self.text[self.range(left)[1]:self.range(right)[0]].strip()
 
     def is_size(self, node, parent):
         """Of an array: one more is never used."""

@@ -125,6 +125,12 @@ class Changes(unittest.TestCase):
         text = "void *malloc(unsigned long);\nvoid *take(unsigned long count)\n{\n    return malloc(count + 1);\n}\n"
         self.assertEqual(shown("lib/base/take.c", text), {(4, "delete the statement: return malloc(count + 1);")})
 
+    def test_c__leaves_out_which_of_two_equal_values_is_taken(self):
+        text = ("int take(int a, int b, int c)\n{\n    if (a < b)\n        a = b;\n    if (a < b)\n        a = c;\n"
+                "    return a > c ? c : a;\n}\n")
+        replaced = {line for line, change in shown("lib/base/take.c", text) if change.startswith("replace the operator")}
+        self.assertEqual(replaced, {5})
+
     def test_sql__changes_the_body_of_a_function(self):
         self.assertEqual(shown("sql/functions/take.sql", FUNCTION), {
             (5, "replace the constant: 5 -> 6"),
