@@ -477,7 +477,7 @@ static void store_on_found(struct store_query *query, enum status status,
     LIST_DRAIN(struct key_lookup, lookup, &call->lookups, link) {
         if (status == STATUS_OK &&
             !decode_found(result, row++, call->voucher_id, &lookup->placement))
-            status = STATUS_IO; /* for those behind it, too */
+            status = STATUS_IO; /* also of the look-ups that follow */
         lookup->callback(status, &lookup->placement, lookup->arg);
     }
     store_call_free(&call->call);

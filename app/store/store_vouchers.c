@@ -42,7 +42,7 @@ static struct voucher decode_voucher(const PGresult *result, int row)
     };
 }
 
-/* A row without a voucher brings the clock alone. */
+/* Without a voucher the result is one row that has only the clock of the database. */
 static void store_on_vouchers(struct store_query *query, enum status status,
                               const PGresult *result, const struct err *why UNUSED)
 {

@@ -326,7 +326,7 @@ static void complete(struct rlock_batch *batch, enum status status)
         rlock_batch_leave(lock);
         if (status == STATUS_OK) {
             result.status = read_status(batch, batch->results[i]);
-            result.hearers = (unsigned)(batch->results[i] - '1');
+            result.receivers = (unsigned)(batch->results[i] - '1');
             result.fence = result.remaining_ms = batch->numbers[i];
             result.reply = batch->reply;
         }

@@ -44,7 +44,7 @@ struct rlock_result {
     int64_t fence;        /* of a grant */
     int64_t granted_us;   /* when the client learnt of its grants: once per batch */
     int64_t remaining_ms; /* STATUS_BUSY: of the owner's lease; below 0: not known */
-    unsigned hearers;     /* clients that got the message of a release */
+    unsigned receivers;   /* clients that got the message of a release */
     const struct redis_reply *reply; /* of a query that is STATUS_OK */
 };
 

@@ -372,22 +372,22 @@ static void count_release(struct rlock_channel *channel, bool has_message)
 }
 
 void rlock_wait_released(struct rlock_client *client, struct rlock *lock,
-                         unsigned hearers)
+                         unsigned receivers)
 {
     struct rlock_channel *channel;
     struct rlock_turns *turns;
 
     if (!takes_turns(lock) || client->is_closing ||
-        (hearers == 0 && !lock->is_counted && !client->waits.has_turns))
+        (receivers == 0 && !lock->is_counted && !client->waits.has_turns))
         return;
     channel = rlock_channel_find(client, lock);
     if (channel != NULL && lock->is_counted)
-        count_release(channel, hearers > 0);
+        count_release(channel, receivers > 0);
     lock->is_counted = false;
-    if (channel != NULL && channel->is_subscribed && hearers > 0)
-        hearers--; /* this client */
+    if (channel != NULL && channel->is_subscribed && receivers > 0)
+        receivers--; /* this client */
     turns = turns_of(client, lock);
-    turns->is_contended = hearers > 0;
+    turns->is_contended = receivers > 0;
     if (turns->is_contended)
         client->waits.has_turns = true;
     else

@@ -40,8 +40,8 @@ bool rlock_wait_must_yield(struct rlock_client *client, const struct rlock *lock
 struct rlock *rlock_wait_releasing(struct rlock_client *client, struct rlock *lock,
                                    bool may_pass_on);
 
-/** `lock` was released, and `hearers` clients got a message, or its release failed. */
+/** The release of `lock` has ended. @receivers  clients that got its message; 0 if it failed */
 void rlock_wait_released(struct rlock_client *client, struct rlock *lock,
-                         unsigned hearers);
+                         unsigned receivers);
 
 #endif

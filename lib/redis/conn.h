@@ -132,7 +132,7 @@ MUST_CHECK enum status redis_conn_words(struct redis_conn *conn,
                                         redis_command_cb done, const char *const *words);
 
 /** A number that this connection has not returned before. */
-uint64_t redis_conn_number(struct redis_conn *conn);
+uint64_t redis_conn_unique_number(struct redis_conn *conn);
 
 /**
  * Called from a command's callback: its reply belonged to another command. The connection

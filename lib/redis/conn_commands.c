@@ -32,7 +32,7 @@ void redis_conn_report_mismatch(struct redis_conn *conn)
     redis_conn_lose(conn->carrier, STATUS_IO, &err);
 }
 
-uint64_t redis_conn_number(struct redis_conn *conn)
+uint64_t redis_conn_unique_number(struct redis_conn *conn)
 {
     return ++conn->carrier->last_number;
 }

@@ -33,7 +33,7 @@ enum status redis_script_begin(struct redis_conn *conn, struct redis_script_call
         redis_conn_arg_text(conn, call->script->sha);
     }
     redis_conn_arg_uint(conn, key_count);
-    call->number = redis_conn_number(conn);
+    call->number = redis_conn_unique_number(conn);
     return STATUS_OK;
 }
 

@@ -87,11 +87,11 @@ static void let_wait(struct turns_test *test, const struct rlock_kind *kind)
     test->channel->is_subscribed = true;
 }
 
-/** Release the lock; another client waits, if there are more hearers than this one. */
-static void release(struct turns_test *test, unsigned hearers)
+/** Release the lock; another client waits if there is more than one receiver. */
+static void release(struct turns_test *test, unsigned receivers)
 {
     assert_null(rlock_wait_releasing(test->client, &test->lock, false));
-    rlock_wait_released(test->client, &test->lock, hearers);
+    rlock_wait_released(test->client, &test->lock, receivers);
 }
 
 static bool must_yield(const struct turns_test *test)
