@@ -66,6 +66,8 @@ static const struct {
 
     {"a bundle is under way, and a transaction is not full",
      {.waiting = 99, .lanes = 1, .bundled = 5}, {.orders = 9, .since_us = NOW - 4 * MS}, 6 * MS, true},
+    {"the last order of a bundle is under way",
+     {.waiting = 1, .lanes = 1, .bundled = 1}, {.orders = 1, .since_us = NOW}, 10 * MS, true},
     {"a bundle is under way, and a transaction is full",
      {.waiting = 100, .lanes = 1, .bundled = 5}, {.orders = 9, .since_us = NOW}, 0, true},
     {"a bundle is under way for 10 ms",
