@@ -14,12 +14,20 @@ void api_read_healthz(struct api_request *request)
 
 static const char *postgres_word(const struct metrics_health *health)
 {
-    return health->has_postgres                         ? "up"
-           : health->postgres_failure == STATUS_INVALID ? "not_utf8"
-           : health->postgres_failure == STATUS_REFUSED ? "no_rights"
-           : health->postgres_failure == STATUS_BUSY    ? "read_only"
-           : health->postgres_failure == STATUS_UNSAFE  ? "not_durable"
-                                                        : "down";
+    if (health->has_postgres)
+        return "up";
+    switch (health->postgres_failure) {
+    case STATUS_INVALID:
+        return "not_utf8";
+    case STATUS_REFUSED:
+        return "no_rights";
+    case STATUS_BUSY:
+        return "read_only";
+    case STATUS_UNSAFE:
+        return "not_durable";
+    default:
+        return "down";
+    }
 }
 
 void api_read_readyz(struct api_request *request)

@@ -180,6 +180,13 @@ static json_t *time_json(int64_t us)
     return json_string(text);
 }
 
+static const char *state_name(const struct voucher *voucher, int64_t now_us)
+{
+    if (now_us < voucher->begin_us)
+        return "upcoming";
+    return now_us < voucher->end_us ? "open" : "ended";
+}
+
 static json_t *voucher_json(const struct voucher *voucher, int64_t now_us)
 {
     return json_pack(
@@ -193,10 +200,7 @@ static json_t *voucher_json(const struct voucher *voucher, int64_t now_us)
         time_json(voucher->begin_us), "end_at", time_json(voucher->end_us),
         "pay_within_s", (json_int_t)voucher->pay_within_s, "requires_ticket",
         voucher->requires_ticket != 0, "pow_bits", (json_int_t)voucher->pow_bits, "state",
-        now_us < voucher->begin_us ? "upcoming"
-        : now_us < voucher->end_us ? "open"
-                                   : "ended",
-        "server_time", time_json(now_us));
+        state_name(voucher, now_us), "server_time", time_json(now_us));
 }
 
 /* Adds to an array; frees it if memory is out, and returns NULL. Accepts NULL. */

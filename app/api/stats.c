@@ -38,6 +38,14 @@ static void print_oldest_ms(char text[24])
     snprintf(text, 24, "%" PRId64, clock_real_us() / 1000 - KEPT_MS);
 }
 
+static void write_words(struct stats *stats, struct redis_command *command,
+                        const char *const *words)
+{
+    if (redis_conn_words(stats->options.conn, command, stats_on_written, words) ==
+        STATUS_OK)
+        stats->writing++;
+}
+
 static void write_stats(struct stats *stats, const char *text)
 {
     static const char *const expire[] = {"EXPIRE", STATS_KEY, KEPT_KEY_S, NULL};
@@ -46,11 +54,9 @@ static void write_stats(struct stats *stats, const char *text)
                                "*",    stats->instance, text,    NULL};
 
     print_oldest_ms(oldest_ms);
-    stats->writing += redis_conn_words(stats->options.conn, &stats->add.command,
-                                       stats_on_written, add) == STATUS_OK;
+    write_words(stats, &stats->add.command, add);
     if (stats->count++ % EXPIRE_EVERY == 0)
-        stats->writing += redis_conn_words(stats->options.conn, &stats->expire.command,
-                                           stats_on_written, expire) == STATUS_OK;
+        write_words(stats, &stats->expire.command, expire);
 }
 
 static void stats_on_timer(uv_timer_t *timer)

@@ -47,9 +47,11 @@ static int cmd_lock(int argc, char **argv, const struct config *config,
     struct rlock_client *client;
     enum status status;
 
-    if (is_list ? argc > 2 && !listing.is_mine
-                : len < 1 || len > RLOCK_NAME_MAX ||
-                      (!is_release && strcmp(verb, "show") != 0))
+    if (is_list && argc > 2 && !listing.is_mine)
+        return EXIT_USAGE;
+    if (!is_list && !is_release && strcmp(verb, "show") != 0)
+        return EXIT_USAGE;
+    if (!is_list && (len < 1 || len > RLOCK_NAME_MAX))
         return EXIT_USAGE;
     status = rlock_sync_start(&sync, reterr);
     if (status == STATUS_OK)
