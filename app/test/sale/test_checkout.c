@@ -149,6 +149,9 @@ static void test_checkout_turn__ends_the_delay_after_2_ms(void **state UNUSED)
     submit_batch(1, 20);
     answer_store(STATUS_OK, VERDICT_PLACED);
     submit_locked(21, 7);
+    assert_null(
+        simulated_timer_next(clock_mono_us() + 1999)); /* the loop wakes in time */
+    assert_non_null(simulated_timer_next(clock_mono_us() + 2000));
     pass_us(1999);
     assert_int_equal(fake_store.count, 0);
     pass_us(1);
@@ -286,6 +289,30 @@ static void test_checkout__snapshot_of_a_batch_is_for_the_catalogue(void **state
     submit_locked(2, 7);
     answer_store(STATUS_OK, VERDICT_PLACED);
     assert_int_equal(fake_store.snapshots, 1);
+}
+
+static void test_checkout__log_lines_name_the_request(void **state UNUSED)
+{
+    struct checkout_request request = {.voucher_id = 7,
+                                       .user_id = 1,
+                                       .arrived_us = clock_mono_us(),
+                                       .trace = "request_id=r"};
+
+    assert_true(submit_request(&request));
+    answer_locks(STATUS_OK);
+    answer_store(STATUS_OK, VERDICT_NONE);
+    assert_string_equal(fake_log.fields, "request_id=r voucher_id=7 user_id=1 fence=101");
+    assert_int_equal(fake_log.spans, 0);
+    request.user_id = 2;
+    request.trace = "request_id=r traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-"
+                    "00f067aa0ba902b7-01";
+    assert_true(submit_request(&request));
+    answer_locks(STATUS_OK);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_int_equal(fake_log.spans, STAGE_COUNT);
+    submit_locked(3, 7); /* the memory of an earlier request is used again */
+    answer_store(STATUS_OK, VERDICT_NONE);
+    assert_string_equal(fake_log.fields, "voucher_id=7 user_id=3 fence=103");
 }
 
 static void assert_stage(enum metrics_stage stage, uint64_t expected_us)
@@ -579,6 +606,7 @@ int main(void)
         TEST(test_checkout_submit__copies_the_key),
         TEST(test_checkout__batch_has_the_earliest_deadline),
         TEST(test_checkout__snapshot_of_a_batch_is_for_the_catalogue),
+        TEST(test_checkout__log_lines_name_the_request),
         TEST(test_checkout__measures_each_stage),
         TEST(test_checkout__counts_locks_that_expired),
         TEST(test_checkout_print_queues__prints_the_queues_with_orders),
