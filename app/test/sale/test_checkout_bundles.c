@@ -159,6 +159,25 @@ static void test_checkout__gathers_for_10_ms_at_most(void **state UNUSED)
     assert_answered(4, OUTCOME_PLACED);
 }
 
+/* No row is held then, so the vouchers go on sharing a transaction. */
+static void test_checkout__lost_connections_keep_vouchers_together(void **state UNUSED)
+{
+    fake_store.room = 0;
+    submit_locked(1, 7);
+    submit_locked(2, 8);
+    fake_store.room = 1;
+    turn();
+    for (int i = 0; i < 4; i++) {
+        assert_true(fake_store.calls[1].is_behind);
+        answer_store(STATUS_DOWN, 0);
+        answer_store(STATUS_DOWN, 0);
+    }
+    assert_true(fake_store.calls[1].is_behind);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    answer_store(STATUS_OK, VERDICT_PLACED);
+    assert_answered(2, OUTCOME_PLACED);
+}
+
 /* It waits for the row then, and the others do not wait with it. */
 static void test_checkout__voucher_left_out_three_times_is_sent_alone(void **state UNUSED)
 {
@@ -245,6 +264,7 @@ int main(void)
         TEST(test_checkout__second_bundle_waits_for_the_first),
         TEST_EARLY(test_checkout__second_bundle_is_sent_after_an_early_one),
         TEST(test_checkout__gathers_for_10_ms_at_most),
+        TEST(test_checkout__lost_connections_keep_vouchers_together),
         TEST(test_checkout__voucher_left_out_three_times_is_sent_alone),
         TEST(test_checkout__vouchers_of_a_late_bundle_remain_together),
         TEST(test_checkout__refused_bundle_is_sent_voucher_by_voucher),

@@ -142,9 +142,9 @@ static void test_checkout__lost_connection_makes_no_voucher_slow(void **state UN
     pass_ms(TIMEOUT_MS / 100);
     answer_store(STATUS_DOWN, 0);
     assert_false(fake_store.calls[0].is_slow);
+    submit_locked(2, 7);
     pass_ms(TIMEOUT_MS / 100);
     answer_store(STATUS_OK, VERDICT_PLACED);
-    submit_locked(2, 7);
     assert_false(fake_store.calls[0].is_slow);
     answer_store(STATUS_OK, VERDICT_PLACED);
 }
