@@ -5,18 +5,17 @@
  * delayed until more orders have come, or until it can share a transaction with batches of other
  * vouchers (a bundle). The order of a single shopper is not delayed. The rules:
  *
- *   a batch is delayed while             at most   because
- *   the loop has input to read           2 ms      the input may be more orders
- *   an earlier batch of its voucher      2 ms      its shoppers are answered after the commit, and may
- *   has released the row, but is not               order again; a batch costs as much beside it
- *   durable
- *   fewer orders wait than a large       2 ms      the shoppers who have just been answered order
- *   transaction has just ended with                again
- *   it fits into a bundle, and another   10 ms     two small transactions cost more than one
- *   bundle is under way
+ *      a batch is delayed while                         at most  because
+ *   1  the loop has input to read                       2 ms     the input may be more orders
+ *   2  an earlier batch of its voucher has released     2 ms     early releases would make batches
+ *      the row and is not durable yet                            small
+ *   3  fewer orders wait than the large transaction     2 ms     shoppers who have just been answered
+ *      had that ended last                                       order again
+ *   4  it fits into a bundle, and another bundle is     10 ms    one large transaction costs less than
+ *      under way                                                 two small ones
  *
- * The first two and the last count from when the oldest order of the batch began to wait, the
- * third from the end of the transaction. Half of a batch that Postgres has refused is not delayed.
+ * Rule 3 counts from the end of the transaction, the others from when the oldest order of the batch
+ * began to wait. Half of a batch that Postgres has refused is not delayed.
  *
  * These functions have no side effects.
  */
