@@ -271,16 +271,10 @@ static inline void fake_answer(enum status status, const char *rows)
     PQclear(result);
 }
 
-/* The connection is lost: all its queries are answered, after on_down. */
-static inline void fake_lose(struct store_conn *conn, enum status status)
+/* Answer all queries of a connection. A callback may send or end others. */
+static inline void fake_end_queries(struct store_conn *conn, const struct err *why)
 {
-    struct err why = {.status = status, .text = "lost"};
-    bool was_up = conn->is_up;
-    size_t at = 0;
-
-    conn->is_up = false;
-    conn->options.on_down(conn, was_up, &why, conn->options.arg);
-    while (at < fake_sent_count) {
+    for (size_t at = 0; at < fake_sent_count;) {
         struct fake_query sent;
 
         if (fake_sent[at]->conn != conn) {
@@ -289,8 +283,20 @@ static inline void fake_lose(struct store_conn *conn, enum status status)
         }
         sent = fake_take(at);
         if (sent.query != NULL)
-            sent.query->done(sent.query, status, NULL, &why);
+            sent.query->done(sent.query, why->status, NULL, why);
+        at = 0;
     }
+}
+
+/* The connection is lost: all its queries are answered, after on_down. */
+static inline void fake_lose(struct store_conn *conn, enum status status)
+{
+    struct err why = {.status = status, .text = "lost"};
+    bool was_up = conn->is_up;
+
+    conn->is_up = false;
+    conn->options.on_down(conn, was_up, &why, conn->options.arg);
+    fake_end_queries(conn, &why);
 }
 
 static inline void fake_come_up(struct store_conn *conn)
@@ -331,19 +337,7 @@ enum status store_conn_open(const struct store_conn_options *options,
 
 void store_conn_close(struct store_conn *conn, struct closing *owner UNUSED)
 {
-    for (size_t at = 0; at < fake_sent_count;) {
-        struct fake_query sent;
-
-        if (fake_sent[at]->conn != conn) {
-            at++;
-            continue;
-        }
-        sent = fake_take(at);
-        if (sent.query != NULL)
-            sent.query->done(sent.query, STATUS_CANCELLED, NULL,
-                             &(struct err){.status = STATUS_CANCELLED, .text = "closed"});
-        at = 0;
-    }
+    fake_end_queries(conn, &(struct err){.status = STATUS_CANCELLED, .text = "closed"});
 }
 
 bool store_conn_is_up(const struct store_conn *conn)
