@@ -131,6 +131,7 @@ struct store {
     uv_timer_t unsent_timer;
     uv_timer_t retire_timer;
     uv_timer_t deadline_timer; /* while calls wait */
+    uv_timer_cb on_deadlines;
     bool is_up, is_state_reported;
     bool is_refused; /* the reported reason is what a server said */
     bool is_closed;
@@ -160,6 +161,16 @@ struct rows_call *store_rows_call_new(struct store *store, store_query_cb done,
 
 /** Answer `call` with `status` in the next turn of the loop. */
 void store_answer_later(struct call *call, enum status status);
+
+/** Answer a call of store->unsent now. */
+void store_answer_unsent(struct call *call);
+
+/** The limits of a query that has none of its own. */
+struct store_limits {
+    uint32_t timeout_ms; /* then the server counts as hung */
+    uint32_t statement_ms, lock_ms;
+};
+struct store_limits store_limits(const struct store *store, enum role role);
 
 /** Send on the connection for this role. What cannot be sent is answered STATUS_DOWN later.
  *  Without limits of its own the query gets those of the role. */
@@ -213,8 +224,14 @@ void store_resolve_step(struct store *store);
 /** Remember the server process of a lane that failed while batches were under way. */
 void store_suspect(struct store *store, struct store_backend backend);
 
+/* -- rows -- */
+
 /** The row of an order whose columns start at `first`. False: it is not understood. */
 MUST_CHECK bool store_decode_order(const PGresult *result, int row, int first,
                                    struct order *ret_order);
+
+/** The next elements of `detail`, in the order of order_detail() in sql/. False: they are not
+ *  understood. */
+MUST_CHECK bool store_decode_detail(struct result_array *detail, struct order *ret_order);
 
 #endif

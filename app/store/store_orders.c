@@ -32,7 +32,6 @@ enum batch_column {
     COLUMN_BATCH,
 };
 enum found_column { FOUND_POS, FOUND_VERDICT, FOUND_ORDER_ID, FOUND_DETAIL };
-enum order_column { ORDER_ID, ORDER_VOUCHER_ID, ORDER_USER_ID, ORDER_DETAIL };
 
 static struct store_batch *first_batch(const struct batch_call *call)
 {
@@ -42,20 +41,6 @@ static struct store_batch *first_batch(const struct batch_call *call)
 static bool is_bundle(const struct batch_call *call)
 {
     return call->batches.next != call->batches.prev;
-}
-
-/* In the order of order_detail() in sql/. False: the status is unknown to this program. */
-static bool decode_detail(struct result_array *detail, struct order *ret_order)
-{
-    int64_t status;
-
-    ret_order->price_cents = result_array_next(detail);
-    ret_order->created_us = result_array_next(detail);
-    ret_order->expires_us = result_array_next(detail);
-    ret_order->paid_us = result_array_next(detail);
-    status = result_array_next(detail);
-    ret_order->status = (enum order_status)status;
-    return status >= ORDER_UNPAID && status <= ORDER_REFUNDED;
 }
 
 /* The arrays of shoppers, fences and keys. */
@@ -194,7 +179,7 @@ static void decode_repeated(const struct store_batch *batch, const PGresult *res
 
         if (position >= batch->count)
             return;
-        if (!decode_detail(&details, &batch->placements[position]->order))
+        if (!store_decode_detail(&details, &batch->placements[position]->order))
             batch->placements[position]->verdict = VERDICT_NONE;
     }
 }
@@ -349,7 +334,7 @@ static bool decode_found(const PGresult *result, int row, int64_t voucher_id,
     };
     return verdict >= VERDICT_NONE && verdict <= VERDICT_ALREADY_ORDERED &&
            result_int64(result, row, FOUND_POS) == row + 1 &&
-           (detail.count == 0 || decode_detail(&detail, &placement->order));
+           (detail.count == 0 || store_decode_detail(&detail, &placement->order));
 }
 
 /* A malformed answer leaves the outcome unknown. */
@@ -392,7 +377,7 @@ static void store_on_retire_timer(uv_timer_t *timer)
     struct store *store = timer->data;
 
     store_resolve_step(store);
-    store_flush(store);
+    store_conn_flush(store->conns[ROLE_MAIN]);
 }
 
 static void store_on_retired(struct store_query *query, enum status status,
@@ -546,19 +531,6 @@ void store_time_out_lookups(struct store *store, int64_t now_us)
 }
 
 /* -- reading -- */
-
-bool store_decode_order(const PGresult *result, int row, int first,
-                        struct order *ret_order)
-{
-    struct result_array detail = result_array(result, row, first + ORDER_DETAIL);
-
-    *ret_order = (struct order){
-        .id = result_int64(result, row, first + ORDER_ID),
-        .voucher_id = result_int64(result, row, first + ORDER_VOUCHER_ID),
-        .user_id = result_int64(result, row, first + ORDER_USER_ID),
-    };
-    return decode_detail(&detail, ret_order);
-}
 
 static void store_on_order(struct store_query *query, enum status status,
                            const PGresult *result, const struct err *why UNUSED)

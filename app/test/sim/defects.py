@@ -31,7 +31,7 @@ DEFECTS = [
     ("look-up-without-retire", "app/store/store_orders.c",
      "    if (!list_is_empty(&store->suspects)) {\n        retire_suspects",
      "    if (store == NULL) {\n        retire_suspects"),
-    ("suspect-forgotten", "app/store/store_calls.c",
+    ("suspect-forgotten", "app/store/store_open.c",
      "role >= ROLE_LANE && store_conn_pending(conn) > 0)\n        store_suspect",
      "role >= ROLE_LANE && store_conn_pending(conn) > 1)\n        store_suspect"),
     ("barrier-not-sent", "app/store/store_orders.c",

@@ -1,0 +1,352 @@
+/*
+ * store_open.c - the connections of one loop: how they are opened, their state, the turns in
+ * which calls of all kinds are sent, and the end.
+ */
+#include "app/store/store_impl.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPIRY_LOGIN_MS_MAX 5000 /* the longest attempt to connect for expiry */
+#define EXPIRY_IDLE_MS      1200 /* a hung process must not keep the others from expiring */
+
+/* -- connections -- */
+
+bool store_is_up(const struct store *store)
+{
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        if (i != ROLE_EXPIRY && i != ROLE_LISTS && !store_conn_is_up(store->conns[i]))
+            return false;
+    }
+    return true;
+}
+
+static void report_state(struct store *store, const struct err *why)
+{
+    bool is_up = store_is_up(store);
+    bool is_refused =
+        why != NULL && why->status != STATUS_IO && why->status != STATUS_TIMEOUT;
+
+    if (store->is_state_reported && store->is_up == is_up &&
+        (!is_refused || store->is_refused))
+        return;
+    if (!is_up && why == NULL)
+        return; /* attempts are under way, or a failure will be reported at once */
+    store->is_state_reported = true;
+    store->is_up = is_up;
+    store->is_refused = is_refused;
+    store->options.on_state(is_up, why, store->options.arg);
+}
+
+static enum role role_of(const struct store *store, const struct store_conn *conn)
+{
+    unsigned role = 0;
+
+    while (store->conns[role] != conn)
+        role++;
+    return role;
+}
+
+/* One session has found that the server is less durable than required, which holds for all. */
+static void leave_server(struct store *store, const struct err *why)
+{
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        if (store->conns[i] != NULL && i != ROLE_LISTS)
+            store_conn_leave(store->conns[i], why);
+    }
+}
+
+/* All connections are to one server, see resolving in store_orders.c. */
+static void store_on_conn_up(struct store_conn *conn, void *arg)
+{
+    struct store *store = arg;
+    enum role role = role_of(store, conn);
+
+    if (role == ROLE_LISTS) {
+        store->options.on_lists_state(true, NULL, store->options.arg);
+        return;
+    }
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        if (store->conns[i] != NULL && i != ROLE_LISTS)
+            store_conn_follow(store->conns[i], conn);
+    }
+    if (role == ROLE_MAIN)
+        store->options.on_voucher_changed(0, store->options.arg);
+    report_state(store, NULL);
+}
+
+/* The session for expiry is not counted: Postgres ends that of a process that stood still. */
+static void store_on_conn_down(struct store_conn *conn, bool was_up,
+                               const struct err *why, void *arg)
+{
+    struct store *store = arg;
+    enum role role = role_of(store, conn);
+
+    if (role == ROLE_LISTS) {
+        store->options.on_lists_state(false, why, store->options.arg);
+        return;
+    }
+    if (role >= ROLE_LANE && store_conn_pending(conn) > 0)
+        store_suspect(store, store_conn_session(conn)->backend);
+    if (was_up && why->status == STATUS_UNSAFE)
+        leave_server(store, why);
+    if (!store_conn_is_up(store->conns[ROLE_MAIN]) && role != ROLE_MAIN)
+        store_conn_rest(conn);
+    if (role == ROLE_EXPIRY)
+        store_set_expiry_leader(store, false); /* the lock ended with the session */
+    else
+        metrics_add(&store->options.metrics->postgres_reconnects, was_up);
+    report_state(store, why);
+}
+
+static void store_on_notify(const char *payload, void *arg)
+{
+    struct store *store = arg;
+
+    store->options.on_voucher_changed(strtoll(payload, NULL, 10), store->options.arg);
+}
+
+static struct store_conn_options conn_options(const struct store *store, enum role role)
+{
+    struct store_limits limits = store_limits(store, role);
+    struct store_conn_options options = {
+        .loop = store->options.loop,
+        .database_url = store->options.database_url,
+        .required = store->options.required,
+        .timeout_ms = store->options.timeout_ms,
+        .statement_ms = limits.statement_ms,
+        .lock_ms = limits.lock_ms,
+        .on_up = store_on_conn_up,
+        .on_down = store_on_conn_down,
+        .arg = (void *)(uintptr_t)store,
+    };
+
+    if (role == ROLE_LISTS) {
+        options.database_url = store->options.lists_url;
+        options.is_reader = true;
+    }
+    if (role == ROLE_MAIN) {
+        options.listen = "seckill_voucher";
+        options.on_notify = store_on_notify;
+    }
+    if (role == ROLE_EXPIRY) {
+        if (options.timeout_ms > EXPIRY_LOGIN_MS_MAX)
+            options.timeout_ms = EXPIRY_LOGIN_MS_MAX;
+        options.idle_ms = EXPIRY_IDLE_MS;
+    }
+    return options;
+}
+
+static enum status open_connections(struct store *store)
+{
+    enum status status = STATUS_OK;
+
+    for (unsigned i = 0; status == STATUS_OK && i < store->conn_count; i++) {
+        struct store_conn_options options = conn_options(store, i);
+
+        if ((i != ROLE_EXPIRY || store->expiry != NULL) &&
+            (i != ROLE_LISTS || store->options.lists_url != NULL))
+            status = store_conn_open(&options, &store->conns[i]);
+    }
+    return status;
+}
+
+/* -- turns -- */
+
+void store_flush(struct store *store)
+{
+    store_send_lookups(store);
+    store_send_reads(store);
+    store_send_changes(store);
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        if (store->conns[i] != NULL)
+            store_conn_flush(store->conns[i]);
+    }
+}
+
+static void store_on_deadline_timer(uv_timer_t *timer)
+{
+    struct store *store = timer->data;
+    int64_t now_us = clock_mono_us();
+    bool has_reads = store_time_out_reads(store, now_us);
+
+    store_time_out_lookups(store, now_us);
+    store_time_out_changes(store, now_us);
+    if (!list_is_empty(&store->lookup_calls) || !list_is_empty(&store->lookups_sent) ||
+        has_reads || store->changes.count > 0)
+        store_watch_deadlines(store);
+}
+
+/* -- open and close -- */
+
+static void init_timer(struct store *store, uv_timer_t *timer)
+{
+    uv_timer_init(store->options.loop, timer);
+    timer->data = store;
+}
+
+static struct store *store_new(const struct store_options *options)
+{
+    struct store *store = calloc(1, sizeof(*store));
+
+    if (store == NULL)
+        return NULL;
+    store->options = *options;
+    store->options.database_url = strdup(options->database_url);
+    store->conn_count = ROLE_LANE + options->lanes;
+    store->conns = calloc(store->conn_count, sizeof(struct store_conn *));
+    if (options->expires_orders)
+        store->expiry = calloc(1, sizeof(*store->expiry));
+    list_init(&store->unsent);
+    list_init(&store->lookup_calls);
+    list_init(&store->lookups_sent);
+    store_init_reads(store);
+    queues_init(&store->changes.queues);
+    list_init(&store->resolving);
+    list_init(&store->suspects);
+    list_init(&store->reserve);
+    for (size_t i = 0; i < STORE_RESERVE; i++)
+        list_append(&store->reserve, &store->reserved[i].call.query.link);
+    init_timer(store, &store->unsent_timer);
+    init_timer(store, &store->retire_timer);
+    init_timer(store, &store->deadline_timer);
+    store->on_deadlines = store_on_deadline_timer;
+    if (store->expiry != NULL)
+        store_start_expiry(store);
+    return store;
+}
+
+enum status store_open(const struct store_options *options, struct store **ret_store,
+                       struct err *reterr)
+{
+    enum status status = database_url_check(options->database_url, NULL, reterr);
+    struct store *store;
+    struct err why;
+
+    if (status != STATUS_OK)
+        return status;
+    if (options->lists_url != NULL && /* the reason names the other setting */
+        database_url_check(options->lists_url, NULL, &why) != STATUS_OK)
+        return err_set(reterr, STATUS_INVALID, "SECKILL_LISTS_%s",
+                       why.text + strlen("SECKILL_"));
+    store = store_new(options);
+    status = STATUS_NO_MEMORY;
+    if (store != NULL && store->options.database_url != NULL && store->conns != NULL &&
+        (store->expiry != NULL || !options->expires_orders))
+        status = open_connections(store);
+    if (status != STATUS_OK) {
+        store_close(store, NULL, NULL);
+        return err_set(reterr, status, "out of memory");
+    }
+    *ret_store = store;
+    return STATUS_OK;
+}
+
+static void store_on_closed(void *owner)
+{
+    struct store *store = owner;
+    void (*closed)(void *) = store->closed;
+    void *closed_arg = store->closed_arg;
+
+    LIST_DRAIN(struct suspect, suspect, &store->suspects, link)
+        store_free(store, suspect);
+    params_clear(&store->params);
+    free(store->conns);
+    free(store->expiry);
+    queues_clear(&store->changes.queues);
+    free((char *)(uintptr_t)store->options.database_url); /* our copy */
+    free(store);
+    if (closed != NULL)
+        closed(closed_arg);
+}
+
+/* Calls that no connection holds, and calls that their callbacks add. */
+static void cancel_waiting(struct store *store)
+{
+    struct call *call;
+
+    do {
+        list_append_all(&store->unsent, &store->lookup_calls);
+        list_append_all(&store->unsent, &store->reads[0].waiting);
+        list_append_all(&store->unsent, &store->reads[1].waiting);
+        store_take_changes(store, &store->unsent);
+        list_append_all(&store->unsent, &store->resolving);
+        call = LIST_SHIFT(struct call, &store->unsent, query.link);
+        if (call != NULL) {
+            call->status = STATUS_CANCELLED;
+            store_answer_unsent(call);
+        }
+    } while (call != NULL);
+}
+
+void store_close(struct store *store, void (*closed)(void *arg), void *arg)
+{
+    if (store == NULL) {
+        if (closed != NULL)
+            closed(arg);
+        return;
+    }
+    store->closed = closed;
+    store->closed_arg = arg;
+    store->is_closed = true;
+    closing_start(&store->closing, store_on_closed, store);
+    for (unsigned i = 0; store->conns != NULL && i < store->conn_count; i++) {
+        if (store->conns[i] != NULL)
+            store_conn_close(store->conns[i], &store->closing);
+    }
+    cancel_waiting(store);
+    closing_handle(&store->closing, (uv_handle_t *)&store->unsent_timer);
+    closing_handle(&store->closing, (uv_handle_t *)&store->retire_timer);
+    closing_handle(&store->closing, (uv_handle_t *)&store->deadline_timer);
+    if (store->expiry != NULL)
+        closing_handle(&store->closing, (uv_handle_t *)&store->expiry->timer);
+    closing_done(&store->closing);
+}
+
+/* -- state -- */
+
+enum durability store_durability(const struct store *store)
+{
+    return store_conn_session(store->conns[ROLE_MAIN])->durability;
+}
+
+void store_check(struct store *store)
+{
+    store_conn_check(store->conns[ROLE_MAIN]);
+}
+
+bool store_is_foreign(const struct store *store, int64_t id)
+{
+    const struct store_session *session = store_conn_session(store->conns[ROLE_MAIN]);
+
+    return id != 0 && session->cells > 1 && id % session->cells != session->cell;
+}
+
+int64_t store_lists_age_s(const struct store *store)
+{
+    const struct store_conn *conn = store->conns[ROLE_LISTS];
+
+    return conn == NULL ? -1 : store_conn_session(conn)->age_s;
+}
+
+void store_print(const struct store *store, FILE *out)
+{
+    static const char *const uses[] = {
+        [ROLE_MAIN] = "main",       [ROLE_READS] = "reads",
+        [ROLE_CHANGES] = "changes", [ROLE_SLOW_CHANGES] = "slow_changes",
+        [ROLE_EXPIRY] = "expiry",   [ROLE_LISTS] = "lists",
+        [ROLE_LANE] = "orders"};
+
+    fprintf(out, "{\"suspects\":%zu,\"connections\":[", list_count(&store->suspects));
+    for (unsigned i = 0; i < store->conn_count; i++) {
+        const struct store_conn *conn = store->conns[i];
+
+        if (conn != NULL)
+            fprintf(out, "%s{\"use\":\"%s\",\"is_up\":%d,\"pid\":%d,\"pending\":%u}",
+                    i > 0 ? "," : "", uses[i < ROLE_LANE ? i : ROLE_LANE],
+                    store_conn_is_up(conn), (int)store_conn_session(conn)->backend.pid,
+                    store_conn_pending(conn));
+    }
+    fputs("]}", out);
+}
