@@ -1,4 +1,4 @@
-/* store_conn_impl.h - what store_conn_queries.c and store_conn_open.c share; private to them. */
+/* store_conn_impl.h - what the three files store_conn_*.c share; private to them. */
 #ifndef STORE_CONN_IMPL_H
 #define STORE_CONN_IMPL_H
 
@@ -17,10 +17,12 @@ struct store_conn {
     struct store_conn_options options;
     PGconn *pg;      /* NULL in WAITING, RESOLVING and CLOSED */
     uv_poll_t *poll; /* freed by itself when it has closed */
+    uv_poll_cb on_poll;
     int poll_events;
     struct list pending; /* store_query, in the order of sending */
     struct list failed;  /* store_query, to be answered by fail() */
     uv_timer_t timer;
+    uv_timer_cb on_timer;
     unsigned pending_count;
     unsigned attempts; /* since it was up */
     unsigned host;     /* of this or the next attempt */
@@ -43,12 +45,7 @@ struct store_conn {
     struct closing *owner; /* counts this connection */
 };
 
-/* -- store_conn_queries.c -- */
-
-static inline bool store_conn_is_broken(const struct store_conn *conn)
-{
-    return conn->broken.text[0] != '\0';
-}
+/* -- store_conn_socket.c -- */
 
 /** Call the timer in `in_us`, or at once. */
 void store_conn_arm(struct store_conn *conn, int64_t in_us);
@@ -56,12 +53,31 @@ void store_conn_arm(struct store_conn *conn, int64_t in_us);
 /** Watch the socket of libpq, which may be another one than before. False: no event handle. */
 MUST_CHECK bool store_conn_start_polling(struct store_conn *conn);
 void store_conn_poll_for(struct store_conn *conn, int events);
+/** To be called before libpq may close the socket. */
+void store_conn_stop_polling(struct store_conn *conn);
+
+/** Whether it has failed while sending; the timer will close it. */
+static inline bool store_conn_is_broken(const struct store_conn *conn)
+{
+    return conn->broken.text[0] != '\0';
+}
+
+/** Close the connection, answer its queries, and try the next host. `why` may be conn->broken;
+ *  callbacks may close the connection. */
+void store_conn_fail(struct store_conn *conn, const struct err *why);
+/** The same with STATUS_IO. */
+void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *words);
+/** The same by the timer, as soon as the caller has returned. */
+void store_conn_fail_later(struct store_conn *conn, enum status status, const char *what,
+                           const char *why);
+
+/** Close the connection; its queries are left in `failed`, for store_conn_answer_failed(). */
+void store_conn_drop(struct store_conn *conn);
+/** If the server must not be used any more, what it has done is unknown. */
+void store_conn_answer_failed(struct store_conn *conn, const struct err *why);
 
 /** Send a statement that has no parameters, without a Sync. False: libpq failed. */
 MUST_CHECK bool store_conn_send_bare(struct store_conn *conn, enum statement statement);
-
-/** Close the connection, answer its queries, and try the next host. */
-void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *words);
 
 /* -- store_conn_open.c -- */
 

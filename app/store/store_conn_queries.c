@@ -19,14 +19,9 @@
  * deadline. The first is changed, by a query of its own, when it does not suit the next
  * query, which is rare. A server that has not answered by the deadline counts as hung: the
  * connection is closed, and the outcome of all its queries is unknown.
- *
- * A failure found while sending is handled by the timer, so that no callback runs inside
- * a call of the owner.
  */
 #include "app/store/store_conn_impl.h"
-#include "base/backoff.h"
 #include "base/clock.h"
-#include "base/random.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -34,139 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BACKOFF_MS_MIN 40
-#define BACKOFF_MS_MAX 250 /* one connection in all seeks a server */
-
-/* -- polling -- */
-
-static void conn_on_poll_closed(uv_handle_t *handle)
-{
-    struct store_conn *conn = handle->data;
-
-    free(handle);
-    closing_done(&conn->closing);
-}
-
-/* To be called before libpq may close the socket. */
-static void stop_polling(struct store_conn *conn)
-{
-    if (conn->poll == NULL)
-        return;
-    uv_poll_stop(conn->poll);
-    uv_close((uv_handle_t *)conn->poll, conn_on_poll_closed);
-    conn->poll = NULL;
-    conn->poll_events = 0;
-}
-
-static void conn_on_poll(uv_poll_t *poll, int status, int events);
-
-bool store_conn_start_polling(struct store_conn *conn)
-{
-    uv_poll_t *poll = calloc(1, sizeof(*poll));
-
-    if (poll == NULL)
-        return false;
-    if (uv_poll_init(conn->options.loop, poll, PQsocket(conn->pg)) != 0) {
-        free(poll);
-        return false;
-    }
-    poll->data = conn;
-    conn->poll = poll;
-    closing_part(&conn->closing);
-    return true;
-}
-
-void store_conn_poll_for(struct store_conn *conn, int events)
-{
-    if (conn->poll_events == events)
-        return;
-    conn->poll_events = events;
-    uv_poll_start(conn->poll, events, conn_on_poll);
-}
-
-/* -- failure -- */
-
-static void conn_on_timer(uv_timer_t *timer);
-
-void store_conn_arm(struct store_conn *conn, int64_t in_us)
-{
-    uint64_t in_ms = in_us <= 0 ? 0 : (uint64_t)(in_us + 999) / 1000;
-
-    uv_timer_start(&conn->timer, conn_on_timer, in_ms, 0);
-}
-
-static void drop(struct store_conn *conn)
-{
-    stop_polling(conn);
-    PQfinish(conn->pg);
-    conn->pg = NULL;
-    list_append_all(&conn->failed, &conn->pending);
-    conn->broken.text[0] = '\0';
-    conn->is_wait_cancelled = false;
-    conn->is_committed = false;
-}
-
-/* Whether a server has answered. */
-static bool is_refusal(const struct err *why)
-{
-    return why->status != STATUS_IO && why->status != STATUS_TIMEOUT;
-}
-
-/* If a server must not be used any more, what it has done is unknown. */
-static void answer_failed(struct store_conn *conn, const struct err *why)
-{
-    bool is_left = is_refusal(why) && why->status != STATUS_CANCELLED;
-    enum status status = is_left ? STATUS_IO : why->status;
-
-    LIST_DRAIN(struct store_query, query, &conn->failed, link) {
-        conn->pending_count--;
-        PQclear(query->result);
-        query->result = NULL;
-        query->done(query, status, NULL, why);
-    }
-}
-
-/* `why` may be conn->broken, and callbacks may close the connection. */
-static void fail(struct store_conn *conn, const struct err *why)
-{
-    struct err copy = *why;
-    bool was_up = conn->state == STATE_UP, is_round_over;
-    unsigned hosts = conn->host_count;
-    uint32_t pause_ms = 0;
-
-    if (conn->attempts % hosts == 0 || is_refusal(why) || !is_refusal(&conn->round))
-        conn->round = *why;
-    is_round_over = ++conn->attempts % hosts == 0;
-    if (is_round_over)
-        pause_ms = backoff_ms(conn->attempts / hosts - 1, BACKOFF_MS_MIN, BACKOFF_MS_MAX,
-                              random_u64());
-    drop(conn);
-    conn->host = (conn->host + 1) % hosts;
-    conn->state = STATE_WAITING;
-    store_conn_arm(conn, pause_ms * INT64_C(1000));
-    if (was_up || is_round_over)
-        conn->options.on_down(conn, was_up, &conn->round, conn->options.arg);
-    answer_failed(conn, &copy);
-}
-
-void store_conn_fail_io(struct store_conn *conn, const char *doing, const char *words)
-{
-    struct err why;
-
-    err_set(&why, STATUS_IO, "%s: %s", doing, words);
-    fail(conn, &why);
-}
-
-static void fail_later(struct store_conn *conn, enum status status, const char *what,
-                       const char *why)
-{
-    if (store_conn_is_broken(conn))
-        return;
-    err_set(&conn->broken, status, "%s: %s", what, why);
-    store_conn_arm(conn, 0);
-}
-
-/* -- parts of a query -- */
+/* -- answers -- */
 
 /* False: libpq failed. Old versions of libpq write at each Sync, new ones at a flush. */
 static bool send_sync(struct store_conn *conn)
@@ -178,19 +41,11 @@ static bool send_sync(struct store_conn *conn)
 #endif
 }
 
-bool store_conn_send_bare(struct store_conn *conn, enum statement statement)
-{
-    return PQsendQueryPrepared(conn->pg, store_statements[statement].name, 0, NULL, NULL,
-                               NULL, 1) == 1;
-}
-
 /* As a transaction of its own. */
 static bool send_alone(struct store_conn *conn, enum statement statement)
 {
     return store_conn_send_bare(conn, statement) && send_sync(conn);
 }
-
-/* -- answers -- */
 
 /* NULL: nothing is under way. */
 static struct store_query *oldest(const struct store_conn *conn)
@@ -255,7 +110,7 @@ static void answer_oldest(struct store_conn *conn)
         err_set(&why, session == STATUS_REFUSED ? STATUS_REFUSED : STATUS_BUSY, "%s (%s)",
                 PQresultErrorMessage(result), result_sqlstate(result));
         if (session != STATUS_OK && session != STATUS_REFUSED)
-            fail_later(conn, session, "session", why.text);
+            store_conn_fail_later(conn, session, "session", why.text);
     }
     query->done(query, why.status, result, why.status == STATUS_OK ? NULL : &why);
     PQclear(result);
@@ -286,7 +141,7 @@ static void prove_again(struct store_conn *conn)
     list_append(&conn->pending, &query->link);
     start_deadline(conn);
     if (!send_alone(conn, STATEMENT_BARRIER) || !send_alone(conn, STATEMENT_PROOF))
-        fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
+        store_conn_fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
 }
 
 /* A query that was rolled back is answered whatever the proof says: its outcome is known. */
@@ -297,7 +152,7 @@ static enum status take_proof(struct store_conn *conn, const PGresult *result,
 
     if (status == STATUS_OK || !is_error(oldest(conn)->result))
         return status;
-    fail_later(conn, status, "session", reterr->text);
+    store_conn_fail_later(conn, status, "session", reterr->text);
     return STATUS_OK;
 }
 
@@ -340,7 +195,7 @@ static bool take_result(struct store_conn *conn, PGresult *result)
         why.status = take_proof(conn, result, &why);
     PQclear(result);
     if (why.status != STATUS_OK)
-        fail(conn, &why);
+        store_conn_fail(conn, &why);
     return why.status == STATUS_OK;
 }
 
@@ -385,7 +240,7 @@ static void conn_on_poll(uv_poll_t *poll, int status UNUSED, int events)
     if (poll != conn->poll)
         return;
     if (conn->state == STATE_CONNECTING) {
-        stop_polling(conn);
+        store_conn_stop_polling(conn);
         store_connect_continue(conn, PQconnectPoll(conn->pg));
         return;
     }
@@ -412,7 +267,7 @@ static void check_deadline(struct store_conn *conn)
     }
     err_set(&why, STATUS_TIMEOUT, "no answer within %" PRIu32 " ms",
             oldest(conn)->timeout_ms);
-    fail(conn, &why);
+    store_conn_fail(conn, &why);
 }
 
 static void conn_on_timer_up(struct store_conn *conn)
@@ -424,7 +279,7 @@ static void conn_on_timer_up(struct store_conn *conn)
     if (conn->state != STATE_UP)
         return;
     if (store_conn_is_broken(conn))
-        fail(conn, &conn->broken);
+        store_conn_fail(conn, &conn->broken);
     else
         check_deadline(conn);
 }
@@ -443,7 +298,7 @@ static void conn_on_timer(uv_timer_t *timer)
         if (!store_conn_is_broken(conn))
             err_set(&conn->broken, STATUS_TIMEOUT,
                     "connect: no answer within %" PRIu32 " ms", store_connect_ms(conn));
-        fail(conn, &conn->broken);
+        store_conn_fail(conn, &conn->broken);
         break;
     case STATE_UP:
         conn_on_timer_up(conn);
@@ -480,6 +335,8 @@ enum status store_conn_open(const struct store_conn_options *options,
     uv_timer_init(options->loop, &conn->timer);
     conn->timer.data = conn;
     conn->resolve.data = conn;
+    conn->on_timer = conn_on_timer;
+    conn->on_poll = conn_on_poll;
     closing_start(&conn->closing, conn_on_closed, conn);
     store_conn_arm(conn, 0);
     *ret_conn = conn;
@@ -492,18 +349,13 @@ void store_conn_close(struct store_conn *conn, struct closing *owner)
 
     conn->owner = closing_part(owner);
     conn->state = STATE_CLOSED;
-    drop(conn);
+    store_conn_drop(conn);
     if (conn->is_resolving)
         uv_cancel((uv_req_t *)&conn->resolve);
     closing_handle(&conn->closing, (uv_handle_t *)&conn->timer);
     closing_done(&conn->closing);
     err_set(&why, STATUS_CANCELLED, "closed");
-    answer_failed(conn, &why);
-}
-
-bool store_conn_is_up(const struct store_conn *conn)
-{
-    return conn->state == STATE_UP && !store_conn_is_broken(conn);
+    store_conn_answer_failed(conn, &why);
 }
 
 const struct store_session *store_conn_session(const struct store_conn *conn)
@@ -529,8 +381,10 @@ void store_conn_follow(struct store_conn *conn, const struct store_conn *leader)
         store_conn_arm(conn, 0);
     } else if (conn->state == STATE_UP &&
                conn->session.server_start_us != leader->session.server_start_us) {
-        conn->host = leader->host + conn->host_count - 1; /* fail() takes the next one */
-        fail_later(conn, STATUS_IO, "connection left", "another server accepts writes");
+        conn->host = leader->host + conn->host_count -
+                     1; /* store_conn_fail() takes the next one */
+        store_conn_fail_later(conn, STATUS_IO, "connection left",
+                              "another server accepts writes");
     }
 }
 
@@ -608,7 +462,7 @@ bool store_conn_send(struct store_conn *conn, struct store_query *query,
     is_sent = send_limit(conn, query);
     add_pending(conn, query);
     if (!is_sent || !send_statement(conn, statement, params, query->has_proof))
-        fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
+        store_conn_fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
     return true;
 }
 
@@ -619,7 +473,7 @@ static void conn_on_checked(struct store_query *query, enum status status,
     struct err broken;
 
     if (status == STATUS_OK && store_conn_take_proof(conn, result, &broken) != STATUS_OK)
-        fail_later(conn, broken.status, "session", broken.text);
+        store_conn_fail_later(conn, broken.status, "session", broken.text);
 }
 
 void store_conn_check(struct store_conn *conn)
@@ -630,13 +484,13 @@ void store_conn_check(struct store_conn *conn)
     conn->check.done = conn_on_checked;
     add_pending(conn, &conn->check);
     if (!send_alone(conn, STATEMENT_PROOF))
-        fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
+        store_conn_fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
 }
 
 void store_conn_leave(struct store_conn *conn, const struct err *why)
 {
     if (conn->state == STATE_UP)
-        fail_later(conn, why->status, "connection left", why->text);
+        store_conn_fail_later(conn, why->status, "connection left", why->text);
 }
 
 bool store_conn_abandon(struct store_conn *conn UNUSED, struct store_query *query)
@@ -652,17 +506,4 @@ bool store_conn_abandon(struct store_conn *conn UNUSED, struct store_query *quer
     list_insert_after(&query->link, &unattended->link);
     list_remove(&query->link);
     return true;
-}
-
-void store_conn_flush(struct store_conn *conn)
-{
-    int left;
-
-    if (conn->pg == NULL || conn->state < STATE_PREPARING || store_conn_is_broken(conn))
-        return;
-    left = PQflush(conn->pg);
-    if (left < 0)
-        fail_later(conn, STATUS_IO, "send", PQerrorMessage(conn->pg));
-    else
-        store_conn_poll_for(conn, left > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE);
 }

@@ -128,7 +128,7 @@ DEFECTS = [
     ("reply-of-another", "lib/redis/script.c",
      "    if (!is_ours(call, status, reply)) {",
      "    if (!is_ours(call, status, reply) && status == STATUS_OK && reply == NULL) {"),
-    ("no-reconnect", "app/store/store_conn_queries.c",
+    ("no-reconnect", "app/store/store_conn_socket.c",
      "    store_conn_arm(conn, pause_ms * INT64_C(1000));",
      "    if (conn->attempts < 3)\n"
      "        store_conn_arm(conn, pause_ms * INT64_C(1000));"),
