@@ -3,85 +3,12 @@
 #include "app/sale/admission.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
-
-void api_answer_order(struct api_request *request, unsigned status,
-                      const struct order *order)
-{
-    char body[JSON_ORDER_BYTES];
-    char location[48];
-    struct http_reply reply = {.status = status,
-                               .content_type = "application/json",
-                               .body = body,
-                               .body_len = json_print_order(order, body)};
-
-    if (status == 201) {
-        snprintf(location, sizeof(location), "/v1/orders/%" PRId64, order->id);
-        http_reply_add(&reply, "Location", location);
-    }
-    http_answer(request->http, &reply);
-}
 
 /* -- place -- */
-
-/* Until the sale opens; 0 if the catalogue does not know. */
-static int64_t opens_in_us(const struct api_request *request)
-{
-    struct catalogue *catalogue = request->api->options.catalogue;
-    const struct catalogue_entry *entry = catalogue_get(catalogue, request->id);
-    int64_t error_us;
-
-    return entry != NULL ? entry->begin_us - catalogue_now_us(catalogue, &error_us) : 0;
-}
-
-void api_answer_outcome(struct api_request *request, enum outcome outcome,
-                        const struct order *order)
-{
-    static const enum api_problem problems[] = {
-        [OUTCOME_SOLD_OUT] = PROBLEM_SOLD_OUT,
-        [OUTCOME_SALE_ENDED] = PROBLEM_SALE_ENDED,
-        [OUTCOME_NO_VOUCHER] = PROBLEM_NOT_FOUND,
-        [OUTCOME_TICKET_REQUIRED] = PROBLEM_TICKET_REQUIRED,
-        [OUTCOME_IN_PROGRESS] = PROBLEM_IN_PROGRESS,
-        [OUTCOME_OVERLOADED] = PROBLEM_OVERLOADED,
-        [OUTCOME_UNAVAILABLE] = PROBLEM_UNAVAILABLE,
-        [OUTCOME_UNKNOWN] = PROBLEM_OUTCOME_UNKNOWN,
-        [OUTCOME_INTERNAL] = PROBLEM_INTERNAL,
-    };
-
-    assert(order != NULL || (outcome != OUTCOME_PLACED && outcome != OUTCOME_REPEATED &&
-                             outcome != OUTCOME_ALREADY_ORDERED));
-    switch (outcome) {
-    case OUTCOME_PLACED:
-        api_answer_order(request, 201, order);
-        break;
-    case OUTCOME_REPEATED:
-        api_answer_order(request, 200, order);
-        break;
-    case OUTCOME_ALREADY_ORDERED:
-        api_answer_already_ordered(request, order->id);
-        break;
-    case OUTCOME_NOT_STARTED:
-        api_answer_not_started(request, opens_in_us(request));
-        break;
-    default:
-        api_answer_problem(request, problems[outcome]);
-    }
-}
 
 static void orders_on_outcome(enum outcome outcome, const struct order *order, void *arg)
 {
     api_answer_outcome(arg, outcome, order);
-}
-
-/* For outcomes of requests that the checkout has not accepted, and so does not count. */
-static void answer_uncounted(struct api_request *request, enum outcome outcome,
-                             const struct order *order)
-{
-    if (request->route->tag == ROUTE_PLACE)
-        metrics_add(&request->api->options.metrics->outcomes[outcome], 1);
-    api_answer_outcome(request, outcome, order);
 }
 
 static void orders_on_key_found(enum status status, const struct placement *placement,
@@ -90,13 +17,13 @@ static void orders_on_key_found(enum status status, const struct placement *plac
     struct api_request *request = arg;
 
     if (status != STATUS_OK)
-        answer_uncounted(request, OUTCOME_UNAVAILABLE, NULL);
+        api_answer_uncounted(request, OUTCOME_UNAVAILABLE, NULL);
     else if (placement->verdict == VERDICT_REPEATED)
-        answer_uncounted(request, OUTCOME_REPEATED, &placement->order);
+        api_answer_uncounted(request, OUTCOME_REPEATED, &placement->order);
     else if (placement->verdict == VERDICT_ALREADY_ORDERED)
-        answer_uncounted(request, OUTCOME_ALREADY_ORDERED, &placement->order);
+        api_answer_uncounted(request, OUTCOME_ALREADY_ORDERED, &placement->order);
     else
-        answer_uncounted(request, request->place.refusal, NULL);
+        api_answer_uncounted(request, request->place.refusal, NULL);
 }
 
 /* Refused by memory, and identified: the key may name an order placed before. */
@@ -105,7 +32,7 @@ static void find_by_key(struct api_request *request)
     struct key_lookup *lookup = &request->place.lookup;
 
     if (api_is_full(request)) {
-        answer_uncounted(request, OUTCOME_OVERLOADED, NULL);
+        api_answer_uncounted(request, OUTCOME_OVERLOADED, NULL);
         return;
     }
     lookup->placement.user_id = request->identity.user_id;
@@ -126,10 +53,10 @@ static void submit(struct api_request *request)
                                            .trace = http_trace_sent(request->http)};
 
     if (request->place.needs_ticket && !order.has_ticket)
-        answer_uncounted(request, OUTCOME_TICKET_REQUIRED, NULL);
+        api_answer_uncounted(request, OUTCOME_TICKET_REQUIRED, NULL);
     else if (!checkout_submit(request->api->options.checkout, &order, orders_on_outcome,
                               request))
-        answer_uncounted(request, OUTCOME_OVERLOADED, NULL);
+        api_answer_uncounted(request, OUTCOME_OVERLOADED, NULL);
 }
 
 static void admit(struct api_request *request, const struct catalogue_entry *entry)
@@ -142,41 +69,7 @@ static void admit(struct api_request *request, const struct catalogue_entry *ent
     else if (place->refusal != OUTCOME_NO_VOUCHER && place->key.bytes != NULL)
         api_identify(request, find_by_key);
     else
-        answer_uncounted(request, place->refusal, NULL);
-}
-
-static void orders_on_entry(enum status status, const struct catalogue_entry *entry,
-                            void *arg)
-{
-    struct api_request *request = arg;
-
-    if (status == STATUS_OK)
-        request->place.admit(request, entry);
-    else
-        answer_uncounted(
-            request,
-            status == STATUS_NO_MEMORY ? OUTCOME_OVERLOADED : OUTCOME_UNAVAILABLE, NULL);
-}
-
-/* Identified: only callers with a token make the catalogue read Postgres. */
-static void read_entry(struct api_request *request)
-{
-    catalogue_read(request->api->options.catalogue, request->id, &request->place.wait,
-                   orders_on_entry, request);
-}
-
-void api_find_entry(struct api_request *request, api_admit on_entry)
-{
-    const struct catalogue_entry *entry =
-        catalogue_get(request->api->options.catalogue, request->id);
-
-    request->place.admit = on_entry;
-    if (entry != NULL)
-        on_entry(request, entry);
-    else if (api_is_full(request))
-        answer_uncounted(request, OUTCOME_OVERLOADED, NULL);
-    else
-        api_identify(request, read_entry);
+        api_answer_uncounted(request, place->refusal, NULL);
 }
 
 static bool is_printable(struct text text)

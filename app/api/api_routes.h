@@ -70,6 +70,24 @@ void api_share_reading(struct api_request *request, const struct api_reading_key
 /* api_stream.c */
 api_handler api_stream_voucher;
 
+/* api_admit.c */
+
+/** Call `on_entry` with the voucher of the path: at once if memory has it; otherwise when the
+ *  caller is identified and Postgres has been asked. Answers if that fails. */
+void api_find_entry(struct api_request *request, api_admit on_entry);
+
+/** The answer to an order request; `order` as checkout_cb has it. */
+void api_answer_outcome(struct api_request *request, enum outcome outcome,
+                        const struct order *order);
+
+/** The same for a request that the checkout has not accepted, and so has not counted. */
+void api_answer_uncounted(struct api_request *request, enum outcome outcome,
+                          const struct order *order);
+
+/** 200, or 201 with its Location. */
+void api_answer_order(struct api_request *request, unsigned status,
+                      const struct order *order);
+
 /* api_ticket.c */
 api_handler api_make_ticket;
 
@@ -81,18 +99,6 @@ api_handler api_place_order, api_list_orders, api_read_order;
 
 /** Read the order of the path; STATUS_NOT_FOUND if it belongs to another shopper. */
 void api_find_order(struct api_request *request, store_order_cb callback);
-
-/** Call `on_entry` with the voucher of the path: at once if memory has it; otherwise when the
- *  caller is identified and Postgres has been asked. Answers if that fails. */
-void api_find_entry(struct api_request *request, api_admit on_entry);
-
-/** The answer to an order request; `order` as checkout_cb has it. */
-void api_answer_outcome(struct api_request *request, enum outcome outcome,
-                        const struct order *order);
-
-/** 200, or 201 with its Location. */
-void api_answer_order(struct api_request *request, unsigned status,
-                      const struct order *order);
 
 /* api_life.c; api_change_order() cancels, refunds and redeems */
 api_handler api_pay_order, api_change_order, api_list_order_events,
