@@ -18,12 +18,6 @@ static struct redis_command *oldest_command(struct redis_conn *conn)
     return LIST_FIRST(struct redis_command, &conn->pending, link);
 }
 
-void redis_conn_end_all(struct redis_conn *conn, enum status status)
-{
-    LIST_DRAIN(struct redis_command, command, &conn->pending, link)
-        command->done(command, status, NULL);
-}
-
 void redis_conn_report_mismatch(struct redis_conn *conn)
 {
     struct err err = {.text = "a reply that belongs to another command"};

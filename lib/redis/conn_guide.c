@@ -100,22 +100,20 @@ static void conn_on_guide_state(bool is_up, const struct err *why, void *arg)
     }
 }
 
-/** The login is for the servers only. */
-enum status redis_guide_open(struct redis_conn *conn, struct err *reterr)
+void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret_options,
+                         struct redis_url *ret_url)
 {
-    struct redis_url url = conn->url;
-    struct redis_conn_options options = {
+    *ret_options = (struct redis_conn_options){
         .loop = conn->loop,
-        .url = &url,
+        .url = ret_url,
         .timeout_ms = (uint32_t)(conn->timeout_us / 1000),
         .on_state = conn_on_guide_state,
         .on_message = conn_on_switch,
         .arg = conn,
     };
-
-    url.user[0] = url.password[0] = '\0';
-    url.db = 0;
-    url.topology = REDIS_ANY_SENTINEL;
-    conn->url.host_count = 1;
-    return redis_conn_open(&options, &conn->guide, reterr);
+    *ret_url = conn->url;
+    ret_url->user[0] = ret_url->password[0] =
+        '\0'; /* the login is for the servers only */
+    ret_url->db = 0;
+    ret_url->topology = REDIS_ANY_SENTINEL;
 }

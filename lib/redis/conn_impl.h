@@ -45,6 +45,7 @@ struct redis_conn {
     struct err round;    /* the reasons why the hosts of this round have failed */
 
     uv_timer_t timer;
+    uv_timer_cb on_timer;
     int64_t timer_at_us; /* INT64_MAX: not running */
     int64_t attempt_deadline_us;
     int64_t up_since_us;
@@ -69,7 +70,7 @@ struct redis_conn {
     struct closing closing;
 };
 
-/* -- conn_life.c: states and deadlines -- */
+/* -- conn_state.c: states and deadlines -- */
 
 /** Have the timer fire at `at_us` at the latest. */
 void redis_conn_wake_at(struct redis_conn *conn, int64_t at_us);
@@ -84,22 +85,35 @@ void redis_conn_lose(struct redis_conn *conn, enum status status, const struct e
 /** Leave the server for the next one. */
 void redis_conn_leave(struct redis_conn *conn, const struct err *why);
 
+void redis_conn_close_socket(struct redis_conn *conn);
+
+/** The siblings that use its socket lose it, or if `why` is NULL leave it, without callbacks. */
+void redis_conn_part_siblings(struct redis_conn *conn, const struct err *why);
+
+/** Connect to the server at `host` soon. */
+void redis_conn_go_to(struct redis_conn *conn, const struct redis_host *host);
+MUST_CHECK bool redis_conn_is_at(const struct redis_conn *conn,
+                                 const struct redis_host *host);
+
 /** Go to the server at `moved_to`, and let all siblings with the same socket connect again. */
 void redis_conn_move(struct redis_conn *conn);
 
 /** The primary is at `host`: connect to it, unless that is in progress or done. */
 void redis_conn_go(struct redis_conn *conn, const struct redis_host *host);
 
+void redis_conn_end_all(struct redis_conn *conn, enum status status);
+
 /* -- conn_commands.c: commands and their replies -- */
 
-void redis_conn_end_all(struct redis_conn *conn, enum status status);
 void redis_conn_take_reply(struct redis_conn *conn, const struct redis_reply *reply,
                            bool is_error);
 void redis_conn_check_up(struct redis_conn *conn); /* the timer has fired */
 
 /* -- conn_guide.c: the connection to the sentinels -- */
 
-MUST_CHECK enum status redis_guide_open(struct redis_conn *conn, struct err *reterr);
+/** How to open the guide. The options point to `ret_url`. */
+void redis_guide_options(struct redis_conn *conn, struct redis_conn_options *ret_options,
+                         struct redis_url *ret_url);
 
 /** Await the name of the primary; of the next sentinel if this one has answered. */
 void redis_guide_ask(struct redis_conn *conn);

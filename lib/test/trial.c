@@ -8,7 +8,7 @@
 
 /*
  * A lock without an owner is free after the longest pause before its client connects
- * again (conn_life.c), the time until its second release (orphan.c), and one more jump of the
+ * again (conn_state.c), the time until its second release (orphan.c), and one more jump of the
  * time, at most to the next PING of an idle connection.
  */
 #define SOON_MS (500 + 1000 + 1001)
