@@ -587,8 +587,9 @@ check-changed: $(BUILD)/seckill # not by two makes at a time
 	@+$(MAKE) --no-print-directory LINT_ONLY="none $$(.ci/changed.sh)" check-lint
 check-settings: $(BUILD)/seckill
 	$(CHECK) "table of settings" .ci/settings.sh $<
-check-deps:
-	$(CHECK) dependencies awk -f .ci/check-deps.awk $(foreach f,$(C_FILES),$(if $(findstring /test/,$f),,$f))
+check-deps: $(LIB_OBJ) $(APP_OBJ)
+	$(CHECK) "circles of symbols" sh -c 'nm -A -g "$$@" | awk -f .ci/cycles.awk -f .ci/check-symbols.awk' nm $^
+	$(CHECK) dependencies awk -f .ci/cycles.awk -f .ci/check-deps.awk $(foreach f,$(C_FILES),$(if $(findstring /test/,$f),,$f))
 check-dry:
 	$(CHECK) "make deps DRY=1" .ci/dry.sh
 check-subjects:

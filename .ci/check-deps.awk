@@ -1,9 +1,7 @@
-# check-deps.awk SOURCES... - check the #include lines of SOURCES against deps.allow.
+# check-deps.awk SOURCES... - check the #include lines of SOURCES against deps.allow. With cycles.awk.
 # Refuses an edge between folders that deps.allow does not list, the header of a library in
 # a folder that it does not list, and a cycle between folders or between the files of a
 # folder. Prints each violation; exit status 1 if any.
-
-function refuse(text) { print text; failures++ }
 
 function folder_of(path) {
     sub(/\/[^\/]*$/, "", path)
@@ -22,21 +20,6 @@ function node_of(path) {
 }
 
 function has_word(list, word) { return index(" " list " ", " " word " ") > 0 }
-
-# Depth first: a node that is reached again while it is open closes a cycle.
-function visit(node, path,    i, names, count) {
-    if (state[node] == "done")
-        return
-    if (state[node] == "open") {
-        refuse("cycle:" path " -> " node)
-        return
-    }
-    state[node] = "open"
-    count = split(edges[node], names, " ")
-    for (i = 1; i <= count; i++)
-        visit(names[i], path " " node)
-    state[node] = "done"
-}
 
 function check_vendor(header,    pattern) {
     for (pattern in vendors) {
@@ -83,8 +66,4 @@ FNR == 1 {
     check_vendor(substr($0, RSTART, RLENGTH))
 }
 
-END {
-    for (node in edges)
-        visit(node, "")
-    exit failures > 0
-}
+END { end_with_cycles() }
