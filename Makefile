@@ -282,13 +282,6 @@ prove-lab: $(BUILD)/seckill $(BUILD)/check ## the same with planted defects, whi
 	@load/lab/mutated_histories.py $(BUILD)/check
 	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 
-.PHONY: judge
-judge: $(BUILD)/seckill $(BUILD)/check ## the proof and its lab, also judged by porcupine; needs Go
-	@.ci/judge.sh $(BUILD) && test -x $(BUILD)/judge
-	@load/lab/mutated_histories.py $(BUILD)/check
-	@load/prove.py $(BUILD)/seckill $(BUILD)/check lab
-	@exec load/prove.py $(BUILD)/seckill $(BUILD)/check
-
 SEED  = 0
 CYCLES = 1000
 .PHONY: chaos
@@ -470,7 +463,6 @@ check-interop: $(INTEROP)
 
 .PHONY: check-proof check-chaos check-bench
 check-proof: $(BUILD)/seckill $(BUILD)/check
-	$(CHECK) "judge of the load proof" .ci/judge.sh $(BUILD)
 	$(CHECK) "load proof: mutated histories" load/lab/mutated_histories.py $(BUILD)/check
 	$(CHECK) "load proof: planted defects" load/prove.py $(BUILD)/seckill $(BUILD)/check lab
 	$(CHECK) "load proof: scenarios" load/prove.py $(BUILD)/seckill $(BUILD)/check short
