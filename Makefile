@@ -388,7 +388,7 @@ MILLIONS = 0
 test-restore: $(BUILD)/seckill ## lose Postgres with its disk, restore it from a base backup and its WAL: MILLIONS= of orders
 	@exec load/restore.py $< $(MILLIONS)
 
-.PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-sql check-address check-torture $(TESTS:%=%.check)
+.PHONY: programs lock-programs check-unit check-lock check-coverage check-it check-plain check-address check-torture $(TESTS:%=%.check)
 programs: $(TESTS) $(EXAMPLES) $(INTEROP) $(BUILD)/seckill $(BUILD)/simulate $(LOAD) \
           $(if $(filter address,$(SAN)),$(BUILD)/torture)
 lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
@@ -396,12 +396,14 @@ lock-programs: $(LIB_UNIT) $(LIB_IT) $(EXAMPLES)
 SLOW     = it_fault_isolation it_fault_durability it_sql_growth it_fault_postgres it_life it_store_faults \
            it_sql_plans it_fault it_sql_audit it_fault_redis
 IT      := $(LIB_IT) $(APP_IT)
+# These test SQL, and what Postgres promises under load.
+PLAIN   := $(filter $(BUILD)/app/test/sql/% %/it_fault_durability,$(IT))
 ifeq ($(SAN),address)
-IT      := $(filter-out $(BUILD)/app/test/sql/%,$(IT)) # these test SQL
+IT      := $(filter-out $(PLAIN),$(IT))
 endif
 SLOW_IT := $(foreach test,$(SLOW),$(filter %/$(test),$(IT)))
 check-it: $(SLOW_IT:%=%.check) $(IT:%=%.check)
-check-sql: $(filter $(BUILD)/app/test/sql/%.check,$(SLOW_IT:%=%.check) $(IT:%=%.check))
+check-plain: $(filter $(PLAIN:%=%.check),$(SLOW_IT:%=%.check) $(IT:%=%.check))
 check-unit: $(LIB_UNIT:%=%.check) $(APP_UNIT:%=%.check)
 check-lock: $(LIB_UNIT:%=%.check) $(LIB_IT:%=%.check)
 check-coverage:
@@ -411,20 +413,22 @@ $(TESTS:%=%.check): %.check: %
 $(APP_IT:%=%.check): $(BUILD)/seckill
 $(BUILD)/lib/test/it_examples.check: $(EXAMPLES)
 check-address:
-	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address check-it check-unit check-torture
+	@+$(MAKE) --no-print-directory SAN=address BUILD=$(BUILD)/address check-it check-unit $(TORTURE)
 check-torture: $(BUILD)/torture
 	$(CHECK) --show torture app/test/torture/torture.py $< 10 0
 
 # All of these may run side by side. The longest are first.
 .PHONY: check-all check-most check-tests check-ci
-check-most: check-address check-pages check-proof check-chaos check-docs check-sql check-access \
-            check-interop check-load-units check-mutants-units check-unit check-simulate check-simulate-sql \
-            check-fuzz check-model check-install check-gdb check-top check-nginx check-monitoring check-probes \
+check-most: check-address check-pages check-proof check-chaos check-docs check-plain \
+            check-load-units check-mutants-units check-unit check-simulate check-simulate-sql \
+            check-fuzz check-install check-gdb check-top check-nginx check-monitoring check-probes \
             check-contract-requests check-contract-follow_python
 check-all: check-most check-lint-fast
 check-tests: check-most check-it
-# Only in CI: what takes minutes, or needs npm, PyPI and Go's proxy.
-check-ci: check-tests check-lint check-contract check-bench check-kubernetes check-lists check-cells
+# Only in CI: what takes minutes, or needs npm, PyPI, Maven Central and Go's proxy.
+check-ci: TORTURE = check-torture
+check-ci: check-tests check-lint check-access check-model check-interop check-contract \
+          check-bench check-kubernetes check-lists check-cells
 
 CASES    = 300
 CONTRACT = requests typescript python follow_python follow_go traces
