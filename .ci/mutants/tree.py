@@ -112,11 +112,12 @@ class Tree:
     # -- changed programs --
 
     def compile(self, change):
-        """Compile the file with a change to build/changed. Returns why that is no mutant, or None."""
+        """Compile the file with a change to build/changed, and there to address with the address sanitizer.
+        Returns why that is no mutant, or None."""
         target = object_of(change.path)
         changed = self.root / "build/changed"
         shutil.rmtree(changed, ignore_errors=True)
-        changed.mkdir()
+        (changed / "address").mkdir(parents=True)
         kept = [self.root / change.path, self.root / target]
         if target == "build/embedded.o":
             kept.append(self.root / "build/embedded.c")
@@ -129,14 +130,17 @@ class Tree:
             if kept[1].read_bytes() == pathlib.Path(f"{kept[1]}.kept").read_bytes():
                 return "same object code"
             kept[1].rename(changed / kept[1].name)
+            self.make(f"{flags()} -fsanitize=address", target)
+            kept[1].rename(changed / "address" / kept[1].name)
         finally:
             for file in kept:
                 os.replace(f"{file}.kept", file)
-        for archive in ("libapp.a", "librlock.a"):
-            shutil.copy(self.root / "build" / archive, changed)
-        if target != "build/app/cmd/main.o":
-            archive = "librlock.a" if target.startswith("build/lib/") else "libapp.a"
-            subprocess.run(["ar", "r", archive, kept[1].name], cwd=changed, check=True, capture_output=True)
+        for folder in (changed, changed / "address"):
+            for archive in ("libapp.a", "librlock.a"):
+                shutil.copy(self.root / "build" / archive, folder)
+            if target != "build/app/cmd/main.o":
+                archive = "librlock.a" if target.startswith("build/lib/") else "libapp.a"
+                subprocess.run(["ar", "r", archive, kept[1].name], cwd=folder, check=True, capture_output=True)
         return None
 
     def link(self, program):
@@ -153,7 +157,7 @@ class Tree:
     def link_one(self, program):
         target = self.root / "build/changed" / binary_of(program)
         target.parent.mkdir(parents=True, exist_ok=True)
-        objects, archives = [f"build/{program}.o"], ["build/changed/librlock.a"]
+        folder, objects = "build/changed", [f"build/{program}.o"]
         if program == "seckill":
             changed_main = self.root / "build/changed/main.o"
             objects = [changed_main if changed_main.exists() else "build/app/cmd/main.o"]
@@ -165,10 +169,12 @@ class Tree:
             words = "LINK_APP"
         else:
             words = "LINK_SERVICE"
+        if program.rpartition("/")[2].startswith("test_"):
+            folder = "build/changed/address"
+            objects.append("-fsanitize=address")
+        archives = [f"{folder}/librlock.a"]
         if not program.startswith("lib/"):
-            archives.insert(0, "build/changed/libapp.a")
-        if program.startswith("app/test/") and program.rpartition("/")[2].startswith("test_"):
-            objects.append("-fsanitize=leak") # those of the library count their blocks
+            archives.insert(0, f"{folder}/libapp.a")
         command, libraries = os.environ[words].split(" -- ")
         subprocess.run([*shlex.split(command), "-o", target, *objects, *archives, *shlex.split(libraries)],
                        cwd=self.root, check=True)
