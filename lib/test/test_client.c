@@ -1,0 +1,749 @@
+/* test_client.c - a client from open to close, its calls, its channels and its servers. */
+#include "test/scripted_client.h"
+
+/* -- client.c -- */
+
+static void test_open__refuses_what_is_missing(void **state)
+{
+    static const struct {
+        const char *url;
+        uint32_t timeout_ms;
+        bool has_loop, has_random;
+        unsigned refused_conn;
+        enum status status;
+        const char *text, *done;
+    } cases[] = {
+        {"redis://h", 1, false, true, 0, STATUS_INVALID, "lock client: loop: must be set",
+         ""},
+        {NULL, 1, true, true, 0, STATUS_INVALID, "lock client: redis_url: must be set",
+         ""},
+        {"redis://h", 0, true, true, 0, STATUS_INVALID,
+         "lock client: timeout_ms: must be > 0", ""},
+        {"http://h", 1, true, true, 0, STATUS_INVALID, "redis url: at byte 1", ""},
+        {"redis://h", 1, true, false, 0, STATUS_IO, "lock client: no random numbers", ""},
+        {"redis://h", 1, true, true, 1, STATUS_NO_MEMORY, "lock client: no memory", ""},
+        {"redis-cluster://h", 1, true, true, 3, STATUS_NO_MEMORY,
+         "lock client: no memory",
+         "s0 open key {0}lock:fence:waiting, sibling -1\n"
+         "s1 open key {1}lock:fence:waiting, sibling 0\n"
+         "s0 close\n"
+         "s1 close\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct rlock_client_options options = options_of(cases[i].url);
+        struct err err = {0};
+
+        options.timeout_ms = cases[i].timeout_ms;
+        options.loop = cases[i].has_loop ? &self->loop : NULL;
+        has_random = cases[i].has_random;
+        refused_conn = cases[i].refused_conn;
+        ASSERT_STATUS(rlock_client_open(&options, &self->client, &err), cases[i].status);
+        assert_null(self->client);
+        ASSERT_STATUS(err.status, cases[i].status);
+        ASSERT_CONTAINS(err.text, cases[i].text);
+        EXPECT(cases[i].done);
+    }
+}
+
+static void test_open__without_memory(void **state)
+{
+    struct rlock_client_options options = options_of("redis://h");
+
+    (void)state;
+    for (unsigned number = 1; number < 3; number++) {
+        struct err err = {0};
+
+        torture_fail(number, 0);
+        ASSERT_STATUS(rlock_client_open(&options, &self->client, &err), STATUS_NO_MEMORY);
+        (void)torture_stop();
+        assert_string_equal(err.text, "lock client: no memory");
+        assert_null(self->client);
+    }
+}
+
+static void test_open__names_itself_and_its_keys(void **state)
+{
+    struct rlock_client_options options = options_of("redis://h");
+
+    (void)state;
+    options.fence_key = "f";
+    generation = 5;
+    ASSERT_STATUS(rlock_client_open(&options, &self->client, NULL), STATUS_OK);
+    EXPECT("s0 open key f:waiting, sibling -1\n");
+    assert_string_equal(self->client->id, ID);
+    assert_ptr_equal(conns[0].options.loop, &self->loop);
+    ASSERT_NUMBER(conns[0].options.timeout_ms, ==, TIMEOUT_MS);
+    assert_false(rlock_client_is_up(self->client));
+    go_up(0);
+    EXPECT("s0 EVAL raise_fence(f; 0)\ns0 flush\nstate up\n");
+    assert_true(rlock_client_is_up(self->client));
+}
+
+static void test_close__of_no_client_calls_back_at_once(void **state)
+{
+    (void)state;
+    rlock_client_close(NULL, NULL, NULL);
+    rlock_client_close(NULL, client_test_on_closed, self);
+    EXPECT("closed\n");
+}
+
+static void test_state__is_reported_when_it_changes(void **state)
+{
+    (void)state;
+    go_down(0, STATUS_IO, "reset");
+    go_down(0, STATUS_IO, "reset");
+    go_down(0, STATUS_IO, "refused");
+    EXPECT("state down: reset\nstate down: refused\n");
+    assert_false(rlock_client_is_up(self->client));
+    assert_string_equal(rlock_client_why(self->client)->text, "refused");
+    now_us += 100;
+    go_up(0);
+    go_up(0); /* as of a sibling */
+    EXPECT("s0 EVAL raise_fence(lock:fence; 0)\ns0 flush\nstate up\n"
+           "stats: reconnects+1\n");
+    acquire(0, "a", plain);
+    flush();
+    close_client();
+    assert_false(rlock_client_is_up(self->client));
+    EXPECT("s0 acquire(lock:fence a; 1000 2305843009219694051 me:1)\ns0 flush\n"
+           "s0 release(lock:fence:waiting a; me:1)\ns0 flush\n0 cancelled\n");
+    go_down(0, STATUS_IO, "closed");
+    go_up(0);
+    EXPECT("s0 close\n");
+}
+
+static void test_state__of_a_cluster_is_up_with_its_last_server(void **state)
+{
+    (void)state;
+    EXPECT("");
+    go_down(3, STATUS_IO, "reset");
+    go_down(15, STATUS_IO, "reset");
+    go_down(3, STATUS_IO, "refused");
+    go_up(3);
+    assert_false(rlock_client_is_up(self->client));
+    go_up(15);
+    assert_true(rlock_client_is_up(self->client));
+    EXPECT("state down: reset\nstate down: refused\n"
+           "s3 EVAL raise_fence({3}lock:fence; 0)\ns3 flush\n"
+           "s15 EVAL raise_fence({15}lock:fence; 0)\ns15 flush\nstate up\n"
+           "stats: reconnects+1\n");
+}
+
+static void test_state__is_not_reported_to_nobody(void **state)
+{
+    struct rlock_client_options options = options_of("redis://h");
+
+    (void)state;
+    options.on_state = NULL;
+    options.on_event = NULL;
+    ASSERT_STATUS(rlock_client_open(&options, &self->client, NULL), STATUS_OK);
+    go_up(0);
+    reply(0, "*3 +# :6000000 :9000000000000");
+    acquire(0, "a", plain);
+    flush();
+    reply(0, "*4 +# :6000000 :100 +1");
+    go_down(0, STATUS_IO, "reset");
+    EXPECT("s0 open key lock:fence:waiting, sibling -1\n"
+           "s0 EVAL raise_fence(lock:fence; 0)\ns0 flush\n"
+           "s0 acquire(lock:fence a; 1000 7000000 me:1)\ns0 flush\n"
+           "0 ok fence 101 safe 988000\nstats: granted+1 held+1 waits[0]+1\n");
+}
+
+static void test_close__releases_what_acquires_may_still_get(void **state)
+{
+    (void)state;
+    acquire(0, "a", plain);
+    flush();
+    acquire(1, "b", plain);
+    EXPECT("s0 acquire(lock:fence a; 1000 7000000 me:1)\ns0 flush\n");
+    close_client();
+    acquire(2, "c", plain);
+    flush();
+    EXPECT("s0 release(lock:fence:waiting a; me:1)\ns0 flush\n1 cancelled\n"
+           "0 cancelled\n");
+    reply(0, "*4 +# :6000000 :100 +1");
+    EXPECT("");
+    reply(0, "+#_1");
+    acquire(3, "d", plain);
+    EXPECT("event released a 0\ns0 close\nstats: released+1\n");
+    turn();
+    turn();
+    EXPECT("2 cancelled\n3 cancelled\nclosed\n");
+}
+
+static void test_close__ends_calls_in_every_state(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++)
+        acquire(i, (const char *[]){"a", "b", "c", "d"}[i], plain);
+    acquire(4, "e", (struct rlock_acquire_options){.lease_ms = 1000, .watchdog = true});
+    acquire(6, "g", plain);
+    acquire(7, "h", plain);
+    flush();
+    reply(0, "*4 +# :6000000 :100 +1111111");
+    forget_all();
+    release(0);
+    extend(1, 2000);
+    flush();
+    release(2);
+    extend(3, 3000);
+    acquire(5, "f", (struct rlock_acquire_options){.lease_ms = 1000, .wait_ms = 5000});
+    EXPECT("s0 release(lock:fence:waiting a; me:1)\ns0 renew(b; me:2 2000)\ns0 flush\n"
+           "stats: held-2 holds[0]+2\n");
+    close_client();
+    EXPECT("s0 release(lock:fence:waiting c; me:3)\ns0 flush\n2 cancelled\n"
+           "3 cancelled\n5 cancelled\n0 cancelled\n1 cancelled\n");
+    assert_false(rlock_is_held(&self->locks[4]));
+    for (int i = 0; i < 6; i++)
+        assert_null(self->locks[i].batch);
+    extend(6, 3000);
+    release(7);
+    extend(3, 3000);
+    release(3);
+    EXPECT("stats: held-1 holds[0]+1\n");
+    end_all_commands();
+    EXPECT("s0 close\n");
+    turn();
+    turn();
+    EXPECT("6 cancelled\n7 cancelled\n3 not_owner\n3 not_owner\nclosed\n");
+}
+
+static void release_first(void)
+{
+    release(0);
+}
+
+static void test_close__releases_what_its_callbacks_release(void **state)
+{
+    (void)state;
+    acquire_first(plain);
+    acquire(1, "b", plain);
+    self->hook = release_first;
+    close_client();
+    EXPECT("1 cancelled\n0 cancelled\ns0 release(lock:fence:waiting a; me:1)\n"
+           "s0 flush\nstats: held-1 holds[0]+1\n");
+}
+
+static void test_close__by_the_callback_of_a_turn(void **state)
+{
+    (void)state;
+    acquire(0, "", plain);
+    self->hook = close_client;
+    turn();
+    EXPECT("0 invalid: name: must have 1 to 200 bytes\ns0 close\nclosed\n");
+    turn();
+    EXPECT("");
+}
+
+static void test_flush__stops_the_turn_when_nothing_is_left(void **state)
+{
+    (void)state;
+    acquire(0, "a", plain);
+    assert_true(uv_is_active((uv_handle_t *)&self->client->soon));
+    flush();
+    assert_false(uv_is_active((uv_handle_t *)&self->client->soon));
+    acquire(1, "", plain);
+    flush();
+    EXPECT("s0 acquire(lock:fence a; 1000 7000000 me:1)\ns0 flush\n");
+    turn();
+    assert_false(uv_is_active((uv_handle_t *)&self->client->soon));
+    EXPECT("1 invalid: name: must have 1 to 200 bytes\n");
+    go_down(0, STATUS_IO, "reset");
+    turn();
+    forget_all();
+    acquire(0, "a", plain);
+    flush();
+    EXPECT("");
+    turn();
+    EXPECT("event failed a 0\n0 down\nstats: failed+1\ndown: 'reset'\n");
+    acquire(0, "a", plain);
+    turn();
+    EXPECT("");
+    turn();
+    EXPECT("event failed a 0\n0 down\nstats: failed+1\n");
+}
+
+static void test_client__in_a_child_does_nothing(void **state)
+{
+    (void)state;
+    acquire(0, "a", plain);
+    flush();
+    reply(0, "*4 +# :6000000 :100 +1");
+    acquire(1, "b", plain);
+    forget_all();
+    generation++;
+    assert_false(rlock_client_is_up(self->client));
+    assert_false(rlock_is_held(&self->locks[0]));
+    ASSERT_NUMBER(rlock_safe_for_us(&self->locks[0], now_us), ==, 0);
+    acquire(2, "c", plain);
+    extend(0, 1000);
+    release(0);
+    rlock_release(self->client, &self->locks[0], NULL, NULL);
+    rlock_cancel(self->client, &self->locks[1]);
+    rlock_raise_fences(self->client, 7);
+    flush();
+    EXPECT("2 invalid: inherited by fork(); open a client here\n"
+           "0 invalid: inherited by fork(); open a client here\n"
+           "0 invalid: inherited by fork(); open a client here\n");
+    rlock_client_close(self->client, client_test_on_closed, self);
+    EXPECT("closed\n");
+    rlock_client_close(self->client, NULL, NULL);
+    self->is_closed = false;
+    generation--;
+    assert_true(rlock_is_held(&self->locks[0]));
+}
+
+/* -- calls.c -- */
+
+static void test_acquire__refuses_bad_options(void **state)
+{
+    static const struct {
+        struct rlock_acquire_options options;
+        const char *why; /* NULL: they are good */
+    } cases[] = {
+        {{.lease_ms = 9}, "lease_ms: must be 10 to 86400000"},
+        {{.lease_ms = 10}, NULL},
+        {{.lease_ms = 86400000}, NULL},
+        {{.lease_ms = 86400001}, "lease_ms: must be 10 to 86400000"},
+        {{.lease_ms = 10, .hold_min_ms = 10}, NULL},
+        {{.lease_ms = 10, .hold_min_ms = 11}, "lease_ms: must be at least hold_min_ms"},
+        {{.kind = &rlock_fair, .hold_min_ms = 1}, "hold_min_ms: only for kind plain"},
+        {{.kind = &rlock_semaphore},
+         "permits: a semaphore needs at least 1, another kind has none"},
+        {{.kind = &rlock_semaphore, .permits = 1}, NULL},
+        {{.kind = &rlock_plain, .permits = 1},
+         "permits: a semaphore needs at least 1, another kind has none"},
+        {{.kind = &rlock_getset, .watchdog = true},
+         "kind: cannot be renewed or extended"},
+        {{.kind = &rlock_getset}, NULL},
+        {{.spin_min_ms = 5, .spin_max_ms = 5}, NULL},
+        {{.spin_min_ms = 6, .spin_max_ms = 5}, "spin_min_ms: exceeds spin_max_ms"},
+        {{.spin_min_ms = 6}, NULL},
+        {{.replicas = 1, .replicas_wait_ms = 1}, NULL},
+        {{.replicas = 1, .replicas_wait_ms = TIMEOUT_MS - 1}, NULL},
+        {{.replicas = 1, .replicas_wait_ms = TIMEOUT_MS},
+         "replicas_wait_ms: must be at least 1 and less than timeout_ms"},
+        {{.replicas = 1},
+         "replicas_wait_ms: must be at least 1 and less than timeout_ms"},
+        {{.replicas_wait_ms = TIMEOUT_MS}, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct rlock *lock = &self->locks[i];
+
+        acquire((unsigned)i, "a", cases[i].options);
+        if ((lock->reason == NULL) != (cases[i].why == NULL) ||
+            (lock->reason != NULL && strcmp(lock->reason, cases[i].why) != 0))
+            fail_msg("case %zu: expected '%s', got '%s'", i, cases[i].why, lock->reason);
+    }
+    forget_all();
+}
+
+static void test_acquire__refuses_bad_names(void **state)
+{
+    static char longest[RLOCK_NAME_MAX + 1], longer[RLOCK_NAME_MAX + 2];
+
+    (void)state;
+    memset(longest, 'n', RLOCK_NAME_MAX);
+    memset(longer, 'n', RLOCK_NAME_MAX + 1);
+    acquire(0, NULL, plain);
+    acquire(1, "", plain);
+    acquire(2, longer, plain);
+    acquire(3, longest, plain);
+    acquire(4, "lock:fence", plain);
+    acquire(5, "lock:fence:waiting", plain);
+    acquire(6, "lock:fence:", plain);
+    acquire(7, "lock:fencf", plain);
+    for (int i = 0; i < 8; i++) {
+        bool is_good = i == 3 || i > 5;
+
+        if ((self->locks[i].reason == NULL) != is_good)
+            fail_msg("name %d: %s", i, self->locks[i].reason);
+    }
+    assert_string_equal(self->locks[2].reason, "name: must have 1 to 200 bytes");
+    assert_string_equal(self->locks[5].reason,
+                        "name: is the key of the fence counter, or of the waiters");
+    forget_all();
+}
+
+static void test_acquire__of_a_cluster_cannot_be_confirmed(void **state)
+{
+    (void)state;
+    acquire(0, "a", (struct rlock_acquire_options){.replicas = 1, .replicas_wait_ms = 1});
+    acquire(1, "lock:fence", plain);
+    turn();
+    EXPECT("0 invalid: replicas: cannot be confirmed in a cluster\n"
+           "1 invalid: name: is the key of the fence counter, or of the waiters\n");
+}
+
+static void test_calls__in_the_wrong_state(void **state)
+{
+    (void)state;
+    extend(0, 1000);
+    release(0);
+    turn();
+    EXPECT("0 not_owner\n0 not_owner\n");
+    acquire(0, "a", plain);
+    acquire(0, "b", plain);
+    extend(0, 1000);
+    release(0);
+    drop(0);
+    EXPECT("");
+    turn();
+    EXPECT("0 invalid: lock: is held, or in another call\n0 not_owner\n0 not_owner\n"
+           "s0 acquire(lock:fence a; 1000 7000000 me:1)\ns0 flush\n");
+    reply(0, "*4 +# :6000000 :100 +1");
+    forget_all();
+    acquire(0, "b", plain);
+    extend(0, 9);
+    extend(0, 86400001);
+    turn();
+    EXPECT("0 invalid fence 101 safe 988000: lock: is held, or in another call\n"
+           "0 invalid fence 101 safe 988000: lease_ms: must be 10 to 86400000\n"
+           "0 invalid fence 101 safe 988000: lease_ms: must be 10 to 86400000\n");
+    acquire(1, "g", (struct rlock_acquire_options){.kind = &rlock_getset});
+    flush();
+    reply(0, "*4 +# :6000000 :101 +1");
+    extend(1, 1000);
+    turn();
+    EXPECT("s0 getset_acquire(lock:fence g; 30000 7000000 5000 35001)\ns0 flush\n"
+           "event granted g 0\n1 ok fence 102 safe 29698000\n"
+           "1 invalid fence 102 safe 29698000: kind: cannot be renewed or extended\n"
+           "stats: granted+1 held+1 waits[0]+1\n");
+}
+
+static void test_calls__on_a_lock_of_another_client(void **state)
+{
+    struct rlock_client_options options = options_of("redis://h");
+    struct rlock_client *first = self->client;
+
+    (void)state;
+    acquire_first(plain);
+    acquire(1, "b", plain);
+    flush();
+    forget_all();
+    ASSERT_STATUS(rlock_client_open(&options, &self->client, NULL), STATUS_OK);
+    extend(0, 2000);
+    release(0);
+    drop(0);
+    cancel(1);
+    turn();
+    assert_true(rlock_is_held(&self->locks[0]));
+    ASSERT_NUMBER(self->locks[0].lease_ms, ==, 1000);
+    forget();
+    rlock_client_close(self->client, NULL, NULL);
+    self->client = first;
+    turn();
+    forget_all();
+    reply(0, "*4 +# :6000000 :101 +1");
+    EXPECT("event granted b 0\n1 ok fence 102 safe 988000\n"
+           "stats: granted+1 held+1 waits[0]+1\n");
+}
+
+static void test_acquire__keeps_its_options(void **state)
+{
+    struct rlock *lock = &self->locks[0];
+
+    (void)state;
+    acquire(0, "a",
+            (struct rlock_acquire_options){.holder = 3,
+                                           .lease_ms = 5000,
+                                           .watchdog = true,
+                                           .wait_ms = 7,
+                                           .spin_min_ms = 8,
+                                           .spin_max_ms = 9,
+                                           .replicas = 2,
+                                           .replicas_wait_ms = 10,
+                                           .hold_min_ms = 11});
+    ASSERT_NUMBER(lock->holder, ==, 3);
+    ASSERT_NUMBER(lock->lease_ms, ==, 5000);
+    ASSERT_NUMBER(lock->wait_ms, ==, 7);
+    ASSERT_NUMBER(lock->spin_min_ms, ==, 8);
+    ASSERT_NUMBER(lock->spin_max_ms, ==, 9);
+    ASSERT_NUMBER(lock->replicas, ==, 2);
+    ASSERT_NUMBER(lock->replicas_wait_ms, ==, 10);
+    ASSERT_NUMBER(lock->hold_min_ms, ==, 11);
+    ASSERT_NUMBER(lock->began_us, ==, START_US);
+    assert_ptr_equal(lock->kind, &rlock_plain);
+    acquire(1, "b", (struct rlock_acquire_options){.permits = 0});
+    ASSERT_NUMBER(self->locks[1].lease_ms, ==, 30000);
+    ASSERT_NUMBER(self->locks[1].serial, ==, 2);
+    rlock_cancel(self->client, lock);
+    turn();
+    forget_all();
+}
+
+/* -- channel.c -- */
+
+static void wait_for(unsigned number, const char *name)
+{
+    char text[64];
+
+    acquire(number, name, waiting);
+    flush();
+    self->fence += 10;
+    snprintf(text, sizeof(text), "*5 +# :6000000 :%d +0 *1 :60000", self->fence);
+    reply(0, text);
+}
+
+static void test_channel__is_subscribed_while_a_lock_waits(void **state)
+{
+    (void)state;
+    wait_for(0, "a");
+    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000)\n"
+           "s0 flush\nc1 open key lock:fence:waiting, sibling -1\nstats: waiters+1\n");
+    wait_for(1, "i40");
+    wait_for(2, "i35"); /* in the bucket of 'i40' */
+    wait_for(3, "a");
+    forget_all();
+    go_up(1);
+    turn();
+    EXPECT("c1 SUBSCRIBE rlock:a\nc1 SUBSCRIBE rlock:i40\nc1 SUBSCRIBE rlock:i35\n"
+           "c1 flush\n");
+    for (int i = 0; i < 3; i++)
+        reply(1, "*3 +subscribe +rlock :1");
+    EXPECT("");
+    turn();
+    reply(0, "*5 +# :6000000 :100 +000 *3 :60000 :60000 :60000");
+    forget_all();
+    hear(1, "*3 +message +rlock:i35 +");
+    turn();
+    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting i35; 1000 7000000 me:3 6000)\n"
+           "s0 flush\n");
+    reply(0, "*5 +# :6000000 :200 +1 *1 :201");
+    self->fence = 300;
+    turn();
+    EXPECT("c1 UNSUBSCRIBE rlock:i35\nevent granted i35 0\n2 ok fence 201 safe 988000\n"
+           "c1 flush\nstats: granted+1 held+1 waiters-1 waits[0]+1\n");
+    reply(1, "*3 +unsubscribe +rlock:i35 :2");
+    cancel(0);
+    turn();
+    EXPECT("0 cancelled\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:4 6000)\n"
+           "s0 flush\nstats: waiters-1\n");
+    cancel(3);
+    turn();
+    EXPECT("c1 UNSUBSCRIBE rlock:a\n3 cancelled\n"
+           "s0 release(lock:fence:waiting a; me:4)\ns0 flush\nc1 flush\n"
+           "stats: waiters-1\n");
+    reply(0, "*5 +# :6000000 :300 +0 *1 :60000");
+    reply(0, "+#_1");
+    wait_for(0, "a"); /* while its channel is being left */
+    turn();
+    EXPECT("event released a 0\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:5 6000)\n"
+           "s0 flush\nstats: released+1 waiters+1\n");
+    reply(1, "*3 +unsubscribe +rlock:a :1");
+    turn();
+    EXPECT("c1 SUBSCRIBE rlock:a\nc1 flush\n");
+    go_down(1, STATUS_IO, "reset");
+    turn();
+    EXPECT("");
+    pass_us(50001); /* its waiters try now and then */
+    turn();
+    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a i40; 1000 7050001 me:5 6000 "
+           "me:2 6000)\n"
+           "s0 flush\n");
+    reply(0, "*5 +# :6000000 :400 +00 *2 :60000 :60000");
+    self->fence = 500;
+    forget_all();
+    go_up(1);
+    turn();
+    EXPECT("c1 SUBSCRIBE rlock:a\nc1 SUBSCRIBE rlock:i40\nc1 flush\n");
+    reply(1, "-NOPERM_no_channels");
+    reply(1, "-NOPERM_no_channels");
+    turn();
+    EXPECT("");
+    wait_for(5, "a");
+    turn();
+    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:6 6000)\n"
+           "s0 flush\nstats: waiters+1\n");
+    cancel(0);
+    cancel(5);
+    turn();
+    EXPECT("0 cancelled\n5 cancelled\nstats: waiters-2\n");
+    ASSERT_NUMBER(self->client->channels.count, ==, 1);
+}
+
+static void test_channel__of_a_cluster_is_of_its_slot(void **state)
+{
+    (void)state;
+    acquire(0, "a", waiting);
+    acquire(1, "b", waiting);
+    flush();
+    reply(12, "*5 +# :6000000 :100 +0 *1 :60000");
+    reply(5, "*5 +# :6000000 :100 +0 *1 :60000");
+    EXPECT("s12 acquire_wait({12}lock:fence {12}lock:fence:waiting {12}a; 1000 7000000 "
+           "me:1 6000)\n"
+           "s5 acquire_wait({5}lock:fence {5}lock:fence:waiting {5}b; 1000 7000000 me:2 "
+           "6000)\n"
+           "s5 flush\ns12 flush\nc16 open key {12}lock:fence:waiting, sibling -1\n"
+           "c17 open key {5}lock:fence:waiting, sibling 16\nstats: waiters+2\n");
+    conns[16].is_sharded = true;
+    go_up(16);
+    go_up(17);
+    turn();
+    EXPECT("c16 SSUBSCRIBE rlock:{12}a\nc17 SUBSCRIBE rlock:{5}b\nc17 flush\n"
+           "c16 flush\n");
+    reply(16, "*3 +ssubscribe +rlock:{12}a :1");
+    reply(17, "*3 +subscribe +rlock:{5}b :1");
+    turn();
+    forget_all();
+    go_down(16, STATUS_IO, "reset"); /* and not 17 */
+    go_up(16);
+    go_down(12, STATUS_IO, "reset");
+    go_up(12);
+    turn();
+    EXPECT("c16 SSUBSCRIBE rlock:{12}a\nstate down: reset\n"
+           "s12 EVAL raise_fence({12}lock:fence; 101)\nc16 follow 12\n"
+           "s12 acquire_wait({12}lock:fence {12}lock:fence:waiting {12}a; 1000 "
+           "2305843009219693951 me:1 6000)\n"
+           "s12 flush\nstate up\nc16 flush\nstats: reconnects+1\n");
+    close_client();
+    EXPECT("c17 UNSUBSCRIBE rlock:{5}b\nc17 close\nc16 close\n"
+           "s5 release({5}lock:fence:waiting {5}b; me:2)\n"
+           "s12 release({12}lock:fence:waiting {12}a; me:1)\ns5 flush\ns12 flush\n"
+           "1 cancelled\n0 cancelled\nstats: waiters-2\n");
+}
+
+static void test_channel__without_memory(void **state)
+{
+    (void)state;
+    refused_conn = 2;
+    wait_for(0, "a");
+    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000)\n"
+           "s0 flush\nevent failed a 0\n0 no_memory\nstats: failed+1\n"
+           "no_memory: 'no memory for a connection'\n");
+    turn();
+    refused_conn = 0;
+    end_all_commands();
+    wait_for(0, "a");
+    go_up(1);
+    turn();
+    forget_all();
+    conns[1].has_memory = false;
+    wait_for(1, "b");
+    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting b; 1000 7000000 me:3 6000)\n"
+           "s0 flush\nstats: waiters+1\n");
+    conns[1].has_memory = true;
+    wait_for(2, "b");
+    turn();
+    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting b; 1000 7000000 me:4 6000)\n"
+           "s0 flush\nc1 SUBSCRIBE rlock:b\nc1 flush\nstats: waiters+1\n");
+    for (unsigned i = 1; i < 4; i++) {
+        acquire(10 + i, "c", waiting);
+        flush();
+        torture_fail(i, 0);
+        reply(0, i == 1   ? "*5 +# :6000000 :100 +0 *1 :60000"
+                 : i == 2 ? "*5 +# :6000000 :200 +0 *1 :60000"
+                          : "*5 +# :6000000 :300 +0 *1 :60000");
+        (void)torture_stop();
+    }
+    turn();
+    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting c; 1000 7000000 me:5 6000)\n"
+           "s0 flush\nevent failed c 0\n11 no_memory\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting c; 1000 7000000 me:6 6000)\n"
+           "s0 flush\nevent failed c 0\n12 no_memory\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting c; 1000 7000000 me:7 6000)\n"
+           "s0 flush\nc1 SUBSCRIBE rlock:c\nc1 flush\nstats: failed+2 waiters+1\n");
+}
+
+/** The channels of 'a' and 'agm' are in one bucket. */
+static void test_channel__ignores_messages_of_another_shape(void **state)
+{
+    static const char *const expected[] = {
+        "", "", "", "",
+        ("s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000)\n"
+         "s0 flush\n")};
+    const char *const *next = expected;
+    static const char *const messages[] = {
+        "*3 +message +rlock:b +", "*3 +message +rlock:agm +", "*2 +message +rlock:a",
+        "*3 +message :1 +", "*3 +message +rlock:a +"};
+
+    (void)state;
+    wait_for(0, "a");
+    go_up(1);
+    turn();
+    reply(1, "*3 +subscribe +rlock:a :1");
+    flush();
+    reply(0, "*5 +# :6000000 :100 +0 *1 :60000");
+    forget_all();
+    for (int i = 0; i < 5; i++) {
+        hear(1, messages[i]);
+        flush();
+        EXPECT(*next++);
+    }
+}
+
+/* -- server.c -- */
+
+static void test_raise__of_fences(void **state)
+{
+    (void)state;
+    acquire_first(plain);
+    rlock_raise_fences(self->client, 50); /* less than it has seen */
+    rlock_raise_fences(self->client, 500);
+    turn();
+    EXPECT("s0 EVAL raise_fence(lock:fence; 101)\ns0 flush\n");
+    ASSERT_NUMBER(self->client->servers[0].last_fence, ==, 500);
+    reply(0, "*3 +# :7000000 :500"); /* the clock was set forward */
+    ASSERT_NUMBER(self->client->servers[0].last_fence, ==, 500);
+    rlock_raise_fences(self->client, 501);
+    turn();
+    EXPECT("s0 EVAL raise_fence(lock:fence; 501)\ns0 flush\n");
+    reply(0, "*3 +# :6500000 :500");
+    ASSERT_NUMBER(self->client->servers[0].last_fence, ==, 0);
+    acquire(1, "b", plain);
+    turn();
+    EXPECT("s0 acquire(lock:fence b; 1000 7500000 me:2)\ns0 flush\n");
+    rlock_raise_fences(self->client, 9);
+    turn();
+    forget_all();
+    reply(0, "*4 +# :6500000 :9 +1");
+    reply(0, "-BUSY_Redis_is_busy");
+    conns[0].has_memory = false;
+    rlock_raise_fences(self->client, 0);
+    conns[0].has_memory = true;
+    rlock_raise_fences(self->client, 0);
+    EXPECT("event granted b 0\n1 ok fence 10 safe 988000\n"
+           "s0 EVAL raise_fence(lock:fence; 10)\n"
+           "stats: granted+1 failed+1 held+1 waits[0]+1\n");
+    close_client();
+    rlock_raise_fences(self->client, 0);
+    forget_all();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_open__refuses_what_is_missing),
+        TEST(test_open__without_memory),
+        TEST(test_open__names_itself_and_its_keys),
+        TEST(test_close__of_no_client_calls_back_at_once),
+        CLIENT_TEST(test_state__is_reported_when_it_changes),
+        CLUSTER_TEST(test_state__of_a_cluster_is_up_with_its_last_server),
+        TEST(test_state__is_not_reported_to_nobody),
+        CLIENT_TEST(test_close__releases_what_acquires_may_still_get),
+        CLIENT_TEST(test_close__ends_calls_in_every_state),
+        CLIENT_TEST(test_close__releases_what_its_callbacks_release),
+        CLIENT_TEST(test_close__by_the_callback_of_a_turn),
+        CLIENT_TEST(test_flush__stops_the_turn_when_nothing_is_left),
+        CLIENT_TEST(test_client__in_a_child_does_nothing),
+        CLIENT_TEST(test_acquire__refuses_bad_options),
+        CLIENT_TEST(test_acquire__refuses_bad_names),
+        CLUSTER_TEST(test_acquire__of_a_cluster_cannot_be_confirmed),
+        CLIENT_TEST(test_calls__in_the_wrong_state),
+        CLIENT_TEST(test_calls__on_a_lock_of_another_client),
+        CLIENT_TEST(test_acquire__keeps_its_options),
+        CLIENT_TEST(test_channel__is_subscribed_while_a_lock_waits),
+        CLUSTER_TEST(test_channel__of_a_cluster_is_of_its_slot),
+        CLIENT_TEST(test_channel__without_memory),
+        CLIENT_TEST(test_channel__ignores_messages_of_another_shape),
+        CLIENT_TEST(test_raise__of_fences),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

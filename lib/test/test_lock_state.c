@@ -1,0 +1,688 @@
+/* test_lock_state.c - the states of a lock and what is counted with them. */
+#include "test/scripted_client.h"
+
+/* -- state.c -- */
+
+static void test_times__are_counted_in_buckets_of_a_power_of_two_ms(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 34; i++) {
+        int64_t us = (INT64_C(1000) << i / 2) + i % 2;
+        unsigned bucket = i < 33 ? i / 2 + i % 2 : 16;
+        uint64_t before = self->client->stats.waits.buckets[bucket];
+
+        acquire(0, "a", plain);
+        flush();
+        now_us += us;
+        reply(0, "*4 +# :6000000 :1000000 +1");
+        self->client->servers[0].last_fence = 0;
+        if (self->client->stats.waits.buckets[bucket] != before + 1)
+            fail_msg("%lld us are not in bucket %u", (long long)us, bucket);
+        drop(0);
+        turn();
+        reply(0, "+#_1");
+    }
+    forget_all();
+}
+
+static void test_extend__ends_as_the_server_replies(void **state)
+{
+    static const char *const expected[] = {
+        "s0 renew(a; me:1 500)\ns0 flush\n0 ok fence 101 safe 492000\n",
+        "s0 renew(a; me:1 500)\ns0 flush\n0 ok fence 101 safe 492000\n",
+        "s0 renew(a; me:1 5000)\ns0 flush\n0 ok fence 101 safe 4947000\n",
+        "s0 renew(a; me:1 5000)\ns0 flush\n0 ok fence 101 safe 4947000\n",
+        ("s0 renew(a; me:1 500)\ns0 flush\nevent lost a 101000\n0 lost\n"
+         "stats: lost+1 held-1 holds[7]+1 holds+101000\nlost: 'lost'\n"),
+        ("s0 renew(a; me:1 500)\ns0 flush\nevent lost a 101000\n0 lost\n"
+         "stats: lost+1 held-1 holds[7]+1 holds+101000\nlost: 'lost'\n"),
+        "s0 renew(a; me:1 500)\ns0 flush\n0 timeout fence 101 safe 492000\n",
+        ("s0 renew(a; me:1 500)\ns0 flush\n0 timeout fence 101 safe 492000\n"
+         "s0 renew(a; me:1 500)\ns0 flush\n"),
+        "s0 renew(a; me:1 5000)\ns0 flush\n0 io fence 101 safe 887000\n",
+        ("s0 renew(a; me:1 5000)\ns0 flush\n0 io fence 101 safe 887000\n"
+         "s0 renew(a; me:1 5000)\ns0 flush\n"),
+        "s0 renew(a; me:1 500)\ns0 flush\n0 down fence 101 safe 492000\n",
+        ("s0 renew(a; me:1 500)\ns0 flush\n0 down fence 101 safe 492000\n"
+         "s0 renew(a; me:1 500)\ns0 flush\n")};
+    const char *const *next = expected;
+    static const struct {
+        uint32_t lease_ms;
+        enum status status; /* of the call, where there is no reply */
+        const char *reply;
+    } cases[] = {
+        {500, STATUS_OK, "+#_1"}, {5000, STATUS_OK, "+#_1"},
+        {500, STATUS_OK, "+#_0"}, {500, STATUS_TIMEOUT, NULL},
+        {5000, STATUS_IO, NULL},  {500, STATUS_OK, "-BUSY_Redis_is_busy"},
+    };
+
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
+        if (i > 0)
+            start_over(state);
+        acquire_first(
+            (struct rlock_acquire_options){.lease_ms = 1000, .watchdog = i % 2 == 1});
+        now_us += 100000;
+        extend(0, cases[i / 2].lease_ms);
+        flush();
+        now_us += 1000;
+        if (cases[i / 2].reply != NULL)
+            reply(0, cases[i / 2].reply);
+        else
+            end_command(0, cases[i / 2].status, NULL);
+        turn();
+        EXPECT(*next++);
+    }
+}
+
+static void test_extend__that_a_release_overtakes(void **state)
+{
+    (void)state;
+    acquire_first(plain);
+    extend(0, 2000);
+    assert_true(rlock_is_held(&self->locks[0]));
+    flush();
+    extend(0, 3000);
+    release(0);
+    assert_false(rlock_is_held(&self->locks[0]));
+    EXPECT("s0 renew(a; me:1 2000)\ns0 flush\nstats: held-1 holds[0]+1\n");
+    turn();
+    EXPECT("0 not_owner\n0 cancelled\ns0 release(lock:fence:waiting a; me:1)\n"
+           "s0 flush\n");
+    reply(0, "+#_1"); /* of the extension */
+    reply(0, "+#_1");
+    EXPECT("event released a 0\n0 ok\nstats: released+1\n");
+}
+
+static void test_extend__without_memory_stays_held(void **state)
+{
+    (void)state;
+    acquire_first((struct rlock_acquire_options){.lease_ms = 1000, .watchdog = true});
+    acquire(1, "b", plain); /* takes the spare batch */
+    torture_fail(1, 0);
+    extend(0, 2000);
+    if (!torture_stop())
+        fail_msg("the extension needs no memory");
+    assert_true(rlock_is_held(&self->locks[0]));
+    EXPECT("");
+    turn();
+    turn();
+    EXPECT("s0 renew(a; me:1 2000)\ns0 acquire(lock:fence b; 1000 7000000 me:2)\n"
+           "s0 flush\n0 no_memory fence 101 safe 988000\n");
+    torture_fail(1, 1);
+    extend(0, 2000);
+    assert_true(torture_stop());
+    EXPECT("");
+}
+
+static void test_renew__ends_as_the_server_replies(void **state)
+{
+    (void)state;
+    acquire_first((struct rlock_acquire_options){.lease_ms = 900, .watchdog = true});
+    pass_us(299999);
+    EXPECT("");
+    pass_us(1001);
+    EXPECT("s0 renew(a; me:1 900)\ns0 flush\n");
+    now_us += 5000;
+    reply(0, "+#_1");
+    assert_true(rlock_is_held(&self->locks[0]));
+    ASSERT_NUMBER(rlock_safe_for_us(&self->locks[0], now_us), ==, 884000);
+    EXPECT("event renewed a 306000\nstats: renewed+1\n");
+    pass_us(300000);
+    EXPECT("s0 renew(a; me:1 900)\ns0 flush\n");
+    reply(0, "-BUSY_Redis_is_busy");
+    EXPECT("");
+    pass_us(30000);
+    EXPECT("s0 renew(a; me:1 900)\ns0 flush\n");
+    reply(0, "+#_0");
+    EXPECT("event lost a 636000\n0 on_lost lost\n"
+           "stats: lost+1 held-1 holds[10]+1 holds+636000\nlost: 'lost'\n");
+    assert_false(rlock_is_held(&self->locks[0]));
+    pass_us(600000); /* it is not renewed any more */
+    EXPECT("");
+    extend(0, 1000);
+    release(0);
+    turn();
+    EXPECT("0 lost\n0 lost\n");
+    release(0);
+    turn();
+    EXPECT("0 not_owner\n");
+}
+
+static void test_release__without_a_callback_of_a_lost_lock(void **state)
+{
+    (void)state;
+    acquire_first(plain);
+    extend(0, 1000);
+    flush();
+    reply(0, "+#_0");
+    drop(0);
+    extend(0, 1000); /* it is not lost any more, but idle */
+    forget_all();
+    turn();
+    EXPECT("0 not_owner\n");
+}
+
+static void test_release__ends_as_the_server_replies(void **state)
+{
+    static const char *const expected[] = {
+        "event released a 0\n0 ok\nstats: released+1\n",
+        ("event released a 0\n0 ok\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+         "stats: released+1\n"),
+        "event lost a 0\n0 lost\nstats: lost+1\nlost: 'lost'\n",
+        ("event lost a 0\n0 lost\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+         "stats: lost+1\nlost: 'lost'\n"),
+        ("event failed a 0\n0 timeout\ns0 release(lock:fence:waiting a; me:1)\n"
+         "s0 flush\nstats: failed+1\ntimeout: 'timeout'\n"),
+        ("event failed a 0\n0 timeout\ns0 release(lock:fence:waiting a; me:1)\n"
+         "s0 flush\nstats: failed+1\ntimeout: 'timeout'\n"),
+        ("event failed a 0\n0 io\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+         "stats: failed+1\nio: 'io'\n"),
+        ("event failed a 0\n0 io\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+         "stats: failed+1\nio: 'io'\n"),
+        ("event failed a 0\n0 down\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+         "stats: failed+1\ndown: 'LOADING Redis is loading'\n"),
+        ("event failed a 0\n0 down\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+         "stats: failed+1\ndown: 'LOADING Redis is loading'\n"),
+        ("event failed a 0\n0 refused: OOM command not allowed\nstats: failed+1\n"
+         "refused: 'OOM command not allowed'\n"),
+        ("event failed a 0\n0 refused: OOM command not allowed\n"
+         "s0 release(lock:fence:waiting a; me:1)\ns0 flush\nstats: failed+1\n"
+         "refused: 'OOM command not allowed'\n")};
+    const char *const *next = expected;
+    static const struct {
+        enum status status; /* of the call, where there is no reply */
+        const char *reply;
+    } cases[] = {
+        {STATUS_OK, "+#_1"},
+        {STATUS_OK, "+#_0"},
+        {STATUS_TIMEOUT, NULL},
+        {STATUS_IO, NULL},
+        {STATUS_OK, "-LOADING_Redis_is_loading"},
+        {STATUS_OK, "-OOM_command_not_allowed"},
+    };
+
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
+        if (i > 0)
+            start_over(state);
+        acquire_first(plain);
+        self->locks[0].in_doubt = i % 2 == 1;
+        release(0);
+        flush();
+        forget_all();
+        if (cases[i / 2].reply != NULL)
+            reply(0, cases[i / 2].reply);
+        else
+            end_command(0, cases[i / 2].status, NULL);
+        turn();
+        pass_us(1001000);
+        EXPECT(*next++);
+    }
+}
+
+static void test_release__without_a_connection_is_repeated(void **state)
+{
+    (void)state;
+    acquire_first(plain);
+    go_down(0, STATUS_IO, "reset");
+    release(0);
+    turn();
+    turn();
+    EXPECT("state down: reset\nevent failed a 0\n0 down\n"
+           "stats: failed+1 held-1 holds[0]+1\ndown: 'reset'\n");
+    go_up(0);
+    EXPECT("s0 EVAL raise_fence(lock:fence; 101)\n"
+           "s0 release(lock:fence:waiting a; me:1)\ns0 flush\nstate up\n"
+           "stats: reconnects+1\n");
+}
+
+static void test_release__without_memory_is_repeated(void **state)
+{
+    (void)state;
+    acquire_first(plain);
+    conns[0].has_memory = false;
+    release(0);
+    turn();
+    turn();
+    EXPECT("event failed a 0\n0 no_memory\nstats: failed+1 held-1 holds[0]+1\n"
+           "no_memory: 'no_memory'\n");
+    conns[0].has_memory = true;
+    pass_us(100001);
+    EXPECT("");
+    acquire_first(plain);
+    torture_fail(1, 0);
+    release(0);
+    turn();
+    if (!torture_stop())
+        return;
+    EXPECT("0 no_memory\ns0 release(lock:fence:waiting a; me:2)\n"
+           "s0 acquire(lock:fence a; 1000 7000000 me:3)\ns0 flush\n");
+    turn();
+    EXPECT("");
+}
+
+static void test_release__without_a_callback(void **state)
+{
+    (void)state;
+    acquire_first((struct rlock_acquire_options){.lease_ms = 1000, .watchdog = true});
+    self->locks[0].in_doubt = true;
+    now_us += 7;
+    drop(0);
+    assert_false(rlock_is_held(&self->locks[0]));
+    turn();
+    EXPECT("s0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+           "stats: held-1 holds[0]+1 holds+7\n");
+    reply(0, "+#_1");
+    EXPECT("event released a 7\nstats: released+1\n");
+    drop(0);
+    turn();
+    EXPECT("");
+    pass_us(1001000);
+    EXPECT("s0 release(lock:fence:waiting a; me:1)\ns0 flush\n");
+    reply(0, "+#_0"); /* the second release */
+    acquire_first(plain);
+    drop(0);
+    turn();
+    reply(0, "+#_0");
+    pass_us(1001000);
+    EXPECT("s0 release(lock:fence:waiting a; me:2)\n"
+           "s0 acquire(lock:fence a; 1000 7000000 me:3)\ns0 flush\n");
+}
+
+static void test_acquire__of_a_fence_that_was_taken_tries_again(void **state)
+{
+    (void)state;
+    acquire_first(plain);
+    acquire(1, "b", plain);
+    flush();
+    reply(0, "*4 +# :6000000 :100 +1");
+    EXPECT("s0 acquire(lock:fence b; 1000 7000000 me:2)\ns0 flush\n"
+           "s0 EVAL raise_fence(lock:fence; 101)\n");
+    turn();
+    EXPECT("s0 release(lock:fence:waiting b; me:2)\n"
+           "s0 acquire(lock:fence b; 1000 7000000 me:3)\ns0 flush\n");
+    reply(0, "*3 +# :6000000 :9000000000000");
+    reply(0, "+#_1");
+    EXPECT("event released b 0\nstats: released+1\n");
+    for (int i = 0; i < 3; i++) {
+        reply(0, "*4 +# :6000000 :50 +1");
+        turn();
+        reply(0, "*3 +# :6000000 :9000000000000");
+        reply(0, "+#_1");
+    }
+    EXPECT("s0 EVAL raise_fence(lock:fence; 101)\n"
+           "s0 release(lock:fence:waiting b; me:3)\n"
+           "s0 acquire(lock:fence b; 1000 7000000 me:4)\ns0 flush\nevent released b 0\n"
+           "s0 EVAL raise_fence(lock:fence; 101)\n"
+           "s0 release(lock:fence:waiting b; me:4)\n"
+           "s0 acquire(lock:fence b; 1000 7000000 me:5)\ns0 flush\nevent released b 0\n"
+           "s0 EVAL raise_fence(lock:fence; 101)\nevent failed b 0\n"
+           "1 refused: the fence counter is lowered repeatedly\n"
+           "s0 release(lock:fence:waiting b; me:5)\ns0 flush\nevent released b 0\n"
+           "stats: released+3 failed+1\n"
+           "refused: 'the fence counter is lowered repeatedly'\n");
+}
+
+static void test_acquire__of_a_fence_that_was_taken_without_memory(void **state)
+{
+    static const char *const expected[] = {
+        ("s0 EVAL raise_fence(lock:fence; 101)\n"
+         "s0 acquire(lock:fence b; 1000 7000000 me:3)\ns0 flush\n"),
+        ("s0 EVAL raise_fence(lock:fence; 101)\n"
+         "s0 acquire(lock:fence b; 1000 7000000 me:3)\ns0 flush\n"),
+        ("s0 EVAL raise_fence(lock:fence; 101)\nevent failed b 0\n1 no_memory\n"
+         "s0 release(lock:fence:waiting b; me:2)\ns0 flush\nstats: failed+1\n"
+         "no_memory: 'no_memory'\n")};
+    const char *const *next = expected;
+    for (unsigned number = 1; number < 4; number++) {
+        if (number > 1)
+            start_over(state);
+        acquire_first(plain);
+        acquire(1, "b", plain);
+        flush();
+        forget_all();
+        torture_fail(number, 0);
+        reply(0, "*4 +# :6000000 :100 +1");
+        (void)torture_stop();
+        turn();
+        EXPECT(*next++);
+    }
+}
+
+static void test_acquire__waits_for_a_server_that_may_accept_it(void **state)
+{
+    (void)state;
+    acquire(0, "a", waiting);
+    acquire(1, "b", (struct rlock_acquire_options){.lease_ms = 2000, .wait_ms = 60000});
+    flush();
+    forget_all();
+    reply(0, "-LOADING_Redis_is_loading");
+    reply(0, "-OOM_command_not_allowed");
+    EXPECT("c1 open key lock:fence:waiting, sibling -1\nevent failed b 0\n"
+           "1 refused: OOM command not allowed\nstats: failed+1 waiters+1\n"
+           "refused: 'OOM command not allowed'\n");
+}
+
+static void test_acquire__whose_outcome_is_unknown_is_released(void **state)
+{
+    (void)state;
+    acquire(0, "a", plain);
+    flush();
+    end_command(0, STATUS_TIMEOUT, NULL);
+    turn();
+    EXPECT("s0 acquire(lock:fence a; 1000 7000000 me:1)\ns0 flush\nevent failed a 0\n"
+           "0 timeout\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+           "stats: failed+1\ntimeout: 'timeout'\n");
+    reply(0, "+#_0");
+    pass_us(1001000);
+    EXPECT("s0 release(lock:fence:waiting a; me:1)\ns0 flush\n");
+    reply(0, "+#_0");
+    acquire(0, "a",
+            (struct rlock_acquire_options){
+                .kind = &rlock_getset, .lease_ms = 1000, .wait_ms = 1000});
+    flush();
+    end_command(0, STATUS_IO, NULL);
+    turn();
+    EXPECT("s0 getset_acquire(lock:fence a; 1000 8001000 6001 7002)\ns0 flush\n"
+           "event failed a 0\n0 io\ns0 release(lock:fence:waiting a; 7002)\ns0 flush\n"
+           "stats: failed+1\nio of another kind: 'io'\n");
+    reply(0, "+#_1");
+    acquire(0, "a", (struct rlock_acquire_options){.lease_ms = 1000, .wait_ms = 1000});
+    flush();
+    end_command(0, STATUS_TIMEOUT, NULL);
+    turn();
+    EXPECT("event released a 0\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 8001000 me:3 1000)\n"
+           "s0 flush\nc1 open key lock:fence:waiting, sibling -1\n"
+           "stats: released+1 waiters+1\n");
+    pass_us(900000);
+    reply(0, "*5 +# :6900000 :100 +1 *1 :101");
+    EXPECT("s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 8901000 me:3 100)\n"
+           "s0 flush\nevent granted a 900000\n0 ok fence 101 safe 988000\n"
+           "stats: granted+1 held+1 waiters-1 waits[10]+1 waits+900000\n");
+    release(0);
+    flush();
+    reply(0, "+#_1");
+    pass_us(1001000);
+    EXPECT("s0 release(lock:fence:waiting a; me:3)\ns0 flush\nevent released a 0\n"
+           "0 ok\ns0 release(lock:fence:waiting a; me:3)\ns0 flush\n"
+           "stats: released+1 held-1 holds[0]+1\n");
+}
+
+static void test_acquire__of_a_queue_leaves_it_when_it_fails(void **state)
+{
+    (void)state;
+    acquire(0, "a",
+            (struct rlock_acquire_options){
+                .kind = &rlock_fair, .lease_ms = 1000, .wait_ms = 300});
+    flush();
+    reply(0, "*5 +# :6000000 :100 +0 *1 :60000");
+    EXPECT("s0 fair_acquire(lock:fence a a:queue a:beats; 1000 7000000 me:1 300)\n"
+           "s0 flush\nc1 open key lock:fence:waiting, sibling -1\nstats: waiters+1\n");
+    pass_us(300001);
+    turn();
+    EXPECT("event busy a 300001\n0 busy\ns0 fair_release(a a:queue a:beats; me:1)\n"
+           "s0 flush\nstats: busy+1 waiters-1\n");
+    reply(0, "+#_0");
+    acquire(0, "a",
+            (struct rlock_acquire_options){
+                .kind = &rlock_fair, .lease_ms = 1000, .wait_ms = 300});
+    flush();
+    reply(0, "*5 +# :6000000 :100 +0 *1 :60000");
+    forget_all();
+    cancel(0);
+    turn();
+    EXPECT("0 cancelled\ns0 fair_release(a a:queue a:beats; me:2)\ns0 flush\n"
+           "stats: waiters-1\n");
+}
+
+static void test_acquire__of_a_queue_without_memory_leaves_it(void **state)
+{
+    static const char *const expected[] = {
+        ("event failed a 0\n0 no_memory\ns0 fair_release(a a:queue a:beats; me:1)\n"
+         "s0 flush\nstats: failed+1\nno_memory of another kind: 'no_memory'\n"),
+        ("s0 EVAL raise_fence(lock:fence; 101)\nevent failed a 0\n0 no_memory\n"
+         "stats: failed+1\nno_memory: 'no_memory'\n")};
+    const char *const *next = expected;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        acquire(
+            0, "a",
+            (struct rlock_acquire_options){.kind = i == 0 ? &rlock_fair : &rlock_plain,
+                                           .lease_ms = 1000,
+                                           .wait_ms = 300});
+        flush();
+        forget_all();
+        torture_fail(1, 0);
+        reply(0, "*5 +# :6000000 :100 +0 *1 :60000");
+        assert_true(torture_stop());
+        turn();
+        EXPECT(*next++);
+        end_all_commands();
+    }
+}
+
+static void test_cancel__in_each_state(void **state)
+{
+    (void)state;
+    cancel(0); /* idle */
+    acquire_first(plain);
+    cancel(0); /* held */
+    EXPECT("");
+    acquire(1, "b", plain);
+    cancel(1); /* not sent */
+    cancel(1); /* is answered */
+    turn();
+    EXPECT("1 cancelled\n");
+    acquire(1, "b", (struct rlock_acquire_options){.lease_ms = 1000, .wait_ms = 1000});
+    flush();
+    reply(0, "*5 +# :6000000 :101 +0 *1 :60000");
+    forget_all();
+    cancel(1); /* it waits, and has nothing at the server */
+    turn();
+    EXPECT("1 cancelled\nstats: waiters-1\n");
+    acquire(1, "b", (struct rlock_acquire_options){.lease_ms = 1000, .wait_ms = 1000});
+    flush();
+    end_command(0, STATUS_TIMEOUT, NULL);
+    forget_all();
+    cancel(1); /* in doubt */
+    turn();
+    EXPECT("1 cancelled\ns0 release(lock:fence:waiting b; me:4)\ns0 flush\n"
+           "stats: waiters-1\n");
+}
+
+/* -- locks that are passed on -- */
+
+static const struct rlock_acquire_options cohort = {
+    .kind = &rlock_cohort, .lease_ms = 1000, .wait_ms = 60000};
+
+/** Lock 0 is held and may be passed on 16 times; locks 1 and 2 wait for it. */
+static void let_wait(struct rlock_acquire_options options)
+{
+    for (unsigned i = 0; i < 3; i++)
+        acquire(i, "a", options);
+    flush();
+    reply(0, "*5 +# :6000000 :10 +000 *3 :60000 :60000 :60000");
+    forget_all();
+}
+
+static void test_pass__gives_the_next_fence_without_the_server(void **state)
+{
+    (void)state;
+    let_wait(cohort);
+    go_up(1);
+    reply(1, "*3 +subscribe +rlock:a :1");
+    turn();
+    EXPECT("c1 SUBSCRIBE rlock:a\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:1 6000 16)\n"
+           "s0 flush\nc1 flush\n");
+    reply(0, "*5 +# :6000000 :100 +1 *1 :102");
+    EXPECT("event granted a 0\n0 ok fence 102 safe 988000\n"
+           "stats: granted+1 held+1 waiters-1 waits[0]+1\n");
+    now_us += 9999;
+    release(0);
+    turn();
+    EXPECT("event released a 9999\nevent granted a 9999\n1 ok fence 103 safe 978001\n"
+           "0 ok\n"
+           "stats: granted+1 released+1 waiters-1 waits[4]+1 waits+9999 holds[4]+1 "
+           "holds+9999\n");
+    ASSERT_NUMBER(self->locks[1].passes, ==, 15);
+    ASSERT_NUMBER(self->client->servers[0].last_fence, ==, 118);
+    now_us += 1;
+    release(1); /* 10 ms after its grant by the server */
+    turn();
+    EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7010000 me:3 6000 0)\n"
+           "s0 flush\nstats: held-1 holds[0]+1 holds+1\n");
+    reply(0, "+#_1");
+    reply(0, "*5 +# :6000000 :200 +1 *1 :201");
+    EXPECT("event released a 1\n1 ok\nc1 UNSUBSCRIBE rlock:a\nevent granted a 10000\n"
+           "2 ok fence 201 safe 988000\n"
+           "stats: granted+1 released+1 held+1 waiters-1 waits[4]+1 waits+10000\n");
+}
+
+static void test_pass__ends_when_no_passes_are_left(void **state)
+{
+    (void)state;
+    let_wait(cohort);
+    go_up(1);
+    reply(1, "*3 +subscribe +rlock:a :1");
+    turn();
+    reply(0, "*5 +# :6000000 :100 +1 *1 :102");
+    self->locks[0].passes = 1;
+    forget_all();
+    release(0);
+    turn();
+    EXPECT("event released a 0\nevent granted a 0\n1 ok fence 103 safe 988000\n0 ok\n"
+           "stats: granted+1 released+1 waiters-1 waits[0]+1 holds[0]+1\n");
+    release(1);
+    turn();
+    EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:3 6000 0)\n"
+           "s0 flush\nstats: held-1 holds[0]+1\n");
+}
+
+static void test_pass__of_a_lock_that_was_extended_is_not_done(void **state)
+{
+    (void)state;
+    let_wait(cohort);
+    go_up(1);
+    reply(1, "*3 +subscribe +rlock:a :1");
+    turn();
+    reply(0, "*5 +# :6000000 :100 +1 *1 :102");
+    extend(0, 1000);
+    flush();
+    reply(0, "+#_1");
+    forget_all();
+    release(0);
+    turn();
+    EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:2 6000 16)\n"
+           "s0 flush\nstats: held-1 holds[0]+1\n");
+}
+
+static void test_pass__to_a_lock_that_is_cancelled_releases_it(void **state)
+{
+    (void)state;
+    let_wait(cohort);
+    go_up(1);
+    reply(1, "*3 +subscribe +rlock:a :1");
+    turn();
+    reply(0, "*5 +# :6000000 :100 +1 *1 :102");
+    forget_all();
+    release(0);
+    cancel(1);
+    turn();
+    EXPECT("event released a 0\n1 cancelled\n0 ok\n"
+           "s0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+           "stats: released+1 held-1 waiters-1 holds[0]+1\n");
+    turn();
+    EXPECT("");
+}
+
+static void test_pass__of_a_short_lease_ends_at_a_tenth_of_it(void **state)
+{
+    struct rlock_acquire_options options = cohort;
+
+    (void)state;
+    options.lease_ms = 50;
+    let_wait(options);
+    go_up(1);
+    reply(1, "*3 +subscribe +rlock:a :1");
+    turn();
+    reply(0, "*5 +# :6000000 :100 +1 *1 :102");
+    now_us += 4999;
+    release(0);
+    turn();
+    forget_all();
+    now_us += 1;
+    release(1);
+    turn();
+    EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting a; 50 7005000 me:3 6000 0)\n"
+           "s0 flush\nstats: held-1 holds[0]+1 holds+1\n");
+}
+
+static void test_pass__when_the_client_is_closed(void **state)
+{
+    (void)state;
+    let_wait(cohort);
+    go_up(1);
+    reply(1, "*3 +subscribe +rlock:a :1");
+    turn();
+    reply(0, "*5 +# :6000000 :100 +1 *1 :102");
+    forget_all();
+    release(0);
+    close_client();
+    EXPECT("event released a 0\nc1 UNSUBSCRIBE rlock:a\nc1 close\n1 cancelled\n0 ok\n"
+           "2 cancelled\ns0 release(lock:fence:waiting a; me:1)\ns0 flush\n"
+           "stats: released+1 held-1 waiters-2 holds[0]+1\n");
+}
+
+static void test_pass__of_fences_that_were_taken_is_not_done(void **state)
+{
+    (void)state;
+    let_wait(cohort);
+    go_up(1);
+    reply(1, "*3 +subscribe +rlock:a :1");
+    turn();
+    reply(0, "*5 +# :6000000 :100 +1 *1 :101"); /* not behind those of the batch */
+    ASSERT_NUMBER(self->locks[0].passes, ==, 0);
+    forget_all();
+    release(0);
+    turn();
+    EXPECT("s0 release(lock:fence:waiting a; me:1)\n"
+           "s0 acquire_wait(lock:fence lock:fence:waiting a; 1000 7000000 me:2 6000 16)\n"
+           "s0 flush\nstats: held-1 holds[0]+1\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CLIENT_TEST(test_times__are_counted_in_buckets_of_a_power_of_two_ms),
+        CLIENT_TEST(test_extend__ends_as_the_server_replies),
+        CLIENT_TEST(test_extend__that_a_release_overtakes),
+        CLIENT_TEST(test_extend__without_memory_stays_held),
+        CLIENT_TEST(test_renew__ends_as_the_server_replies),
+        CLIENT_TEST(test_release__without_a_callback_of_a_lost_lock),
+        CLIENT_TEST(test_release__ends_as_the_server_replies),
+        CLIENT_TEST(test_release__without_a_connection_is_repeated),
+        CLIENT_TEST(test_release__without_memory_is_repeated),
+        CLIENT_TEST(test_release__without_a_callback),
+        CLIENT_TEST(test_acquire__of_a_fence_that_was_taken_tries_again),
+        CLIENT_TEST(test_acquire__of_a_fence_that_was_taken_without_memory),
+        CLIENT_TEST(test_acquire__waits_for_a_server_that_may_accept_it),
+        CLIENT_TEST(test_acquire__whose_outcome_is_unknown_is_released),
+        CLIENT_TEST(test_acquire__of_a_queue_leaves_it_when_it_fails),
+        CLIENT_TEST(test_acquire__of_a_queue_without_memory_leaves_it),
+        CLIENT_TEST(test_cancel__in_each_state),
+        CLIENT_TEST(test_pass__gives_the_next_fence_without_the_server),
+        CLIENT_TEST(test_pass__ends_when_no_passes_are_left),
+        CLIENT_TEST(test_pass__of_a_lock_that_was_extended_is_not_done),
+        CLIENT_TEST(test_pass__to_a_lock_that_is_cancelled_releases_it),
+        CLIENT_TEST(test_pass__of_a_short_lease_ends_at_a_tenth_of_it),
+        CLIENT_TEST(test_pass__when_the_client_is_closed),
+        CLIENT_TEST(test_pass__of_fences_that_were_taken_is_not_done),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
