@@ -59,19 +59,10 @@ void rlock_batches_init(struct rlock_batches *batches,
     batches->on_all_completed = on_all_completed;
 }
 
-static void free_all(struct list *batches)
-{
-    LIST_DRAIN(struct rlock_batch, batch, batches, link)
-        free(batch);
-}
-
 void rlock_batches_clear(struct rlock_batches *batches)
 {
-    for (int i = 0; i < RLOCK_CLASSES; i++)
-        free_all(&batches->classes[i]);
-    free_all(&batches->sent);
-    free_all(&batches->failed);
-    free_all(&batches->spare);
+    LIST_DRAIN(struct rlock_batch, batch, &batches->spare, link)
+        free(batch);
 }
 
 static struct rlock_batch *open_batch(struct rlock_client *client,

@@ -14,6 +14,8 @@
 /** @on_all_completed  called when a batch ends and rlock_batches_are_completed() */
 void rlock_batches_init(struct rlock_batches *batches,
                         void (*on_all_completed)(struct rlock_client *client));
+
+/** Free the memory. All batches have ended: a client that is closing sends or fails each. */
 void rlock_batches_clear(struct rlock_batches *batches);
 
 /** Whether every batch that was flushed has given all its results. */
