@@ -7,26 +7,10 @@
 #include "lock/state.h"
 #include "lock/wait.h"
 #include "test/asserts.h"
-
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+#include "test/frozen_clock.h"
 
 #define NAME      "item:7"
 #define TURNS_MAX 16
-
-static int64_t frozen_us;
-
-/** In place of that of the C library: clock_mono_us() moves only where a test says so. */
-/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name) */
-int clock_gettime(clockid_t id, struct timespec *ret_time)
-{
-    if (id != CLOCK_BOOTTIME)
-        return (int)syscall(SYS_clock_gettime, id, ret_time);
-    *ret_time = (struct timespec){.tv_sec = frozen_us / 1000000,
-                                  .tv_nsec = frozen_us % 1000000 * 1000};
-    return 0;
-}
 
 /** A client without a server, the lock that it releases, and a lock that waits. */
 struct turns_test {
