@@ -184,6 +184,12 @@ static void test_rlock_watchdog_set__wakes_for_the_earliest(void **state)
     expect_watchdog_at(test, NOW_US + 16000000);
     rlock_watchdog_set(test->client, &test->locks[2], NOW_US - 1);
     expect_watchdog_at(test, NOW_US + 15999999);
+    rlock_watchdog_set(test->client, &test->locks[0], NOW_US + 2);
+    assert_int_equal(list_count(test->watchdog->buckets + 123), 3);
+    assert_ptr_equal(test->watchdog->buckets[123].prev, &test->locks[0].watch_link);
+    make_overdue(test, &test->locks[0]);
+    expect_in(&test->watchdog->overdue, &test->locks[0]);
+    assert_int_equal(list_count(test->watchdog->buckets + 123), 2);
 }
 
 static void test_watchdog__leaves_unwatched_locks_alone(void **state)
