@@ -1,0 +1,483 @@
+/* test_wait.c - how long waiters sleep and what wakes them, on a clock that stands still.
+ * The server is up and silent. */
+#include "base/clock.h"
+#include "lock/batch.h"
+#include "lock/channel.h"
+#include "lock/keys.h"
+#include "lock/state.h"
+#include "lock/wait.h"
+#include "test/asserts.h"
+#include "test/fake.h"
+#include "test/frozen_clock.h"
+#include "test/torture.h"
+
+#define NAME     "item:7"
+#define NOW_US   5000000
+#define LEASE_MS 1000
+#define LOCKS    3
+
+struct wait_test {
+    uv_loop_t loop;
+    struct rlock_client *client;
+    struct fake *fake;
+    struct rlock locks[LOCKS];
+    struct rlock_kind kind; /* its cancelled waits are counted */
+    unsigned answers;
+    enum status status;
+};
+
+static unsigned cancelled;
+
+static void wait_on_cancelled(struct rlock_client *client, struct rlock *lock)
+{
+    (void)client;
+    (void)lock;
+    cancelled++;
+}
+
+static void wait_on_answer(struct rlock *lock, enum status status, void *arg)
+{
+    struct wait_test *test = arg;
+
+    (void)lock;
+    test->answers++;
+    test->status = status;
+}
+
+static int set_up(void **state)
+{
+    struct wait_test *test = test_calloc(1, sizeof(*test));
+    struct rlock_client_options options = {.loop = &test->loop, .timeout_ms = 60000};
+
+    frozen_us = NOW_US;
+    cancelled = 0;
+    assert_int_equal(uv_loop_init(&test->loop), 0);
+    test->fake = fake_start(&test->loop, NULL);
+    options.redis_url = test->fake->url;
+    ASSERT_STATUS(rlock_client_open(&options, &test->client, NULL), STATUS_OK);
+    while (!redis_conn_is_up(test->client->servers[0].conn))
+        uv_run(&test->loop, UV_RUN_ONCE);
+    *state = test;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct wait_test *test = *state;
+
+    fake_stop(test->fake);
+    if (test->client != NULL)
+        rlock_client_close(test->client, NULL, NULL);
+    while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    assert_int_equal(uv_loop_close(&test->loop), 0);
+    test_free(test);
+    return 0;
+}
+
+/** A lock of these options whose first try has ended; it waits from now on. */
+static struct rlock *begin(struct wait_test *test, int at, const struct rlock_kind *kind,
+                           uint32_t wait_ms, struct rlock_result result)
+{
+    struct rlock *lock = &test->locks[at];
+
+    *lock = (struct rlock){.kind = kind,
+                           .wait_ms = wait_ms,
+                           .lease_ms = LEASE_MS,
+                           .began_us = frozen_us,
+                           .state = RLOCK_ACQUIRING,
+                           .callback = wait_on_answer,
+                           .arg = test};
+    list_init(&lock->link);
+    assert_null(rlock_keys_set_name(test->client, lock, NAME, strlen(NAME)));
+    ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), STATUS_OK);
+    return lock;
+}
+
+static struct rlock *begin_busy(struct wait_test *test, int at,
+                                const struct rlock_kind *kind)
+{
+    return begin(test, at, kind, 60000,
+                 (struct rlock_result){.status = STATUS_BUSY, .remaining_ms = -1});
+}
+
+static void end(struct wait_test *test, struct rlock *lock)
+{
+    rlock_batch_leave(lock);
+    rlock_wait_end(test->client, lock, false);
+}
+
+static void subscribe(struct wait_test *test, const struct rlock *lock)
+{
+    rlock_channel_find(test->client, lock)->is_subscribed = true;
+}
+
+struct search {
+    const void *waiter;
+    uv_timer_t *timer;
+};
+
+static void find_timer(uv_handle_t *handle, void *arg)
+{
+    struct search *search = arg;
+
+    if (handle->data == search->waiter && handle->type == UV_TIMER)
+        search->timer = (uv_timer_t *)handle;
+}
+
+static uv_timer_t *timer_of(struct wait_test *test, const struct rlock *lock)
+{
+    struct search search = {.waiter = lock->waiter};
+
+    assert_non_null(lock->waiter);
+    uv_walk(&test->loop, find_timer, &search);
+    assert_non_null(search.timer);
+    return search.timer;
+}
+
+/** In how many ms the waiter tries again; -1: its timer does not run. */
+static int64_t due_ms(struct wait_test *test, const struct rlock *lock)
+{
+    uv_timer_t *timer = timer_of(test, lock);
+
+    if (!uv_is_active((uv_handle_t *)timer))
+        return -1;
+    ASSERT_NUMBER(uv_timer_get_repeat(timer), ==, 0);
+    return (int64_t)uv_timer_get_due_in(timer);
+}
+
+static bool tries(const struct rlock *lock)
+{
+    return lock->batch != NULL;
+}
+
+static void test_waiter__sleeps_until_the_lock_may_be_free(void **state)
+{
+    static const struct {
+        const struct rlock_kind *kind;
+        bool is_subscribed, is_second;
+        uint32_t wait_ms;
+        enum status status;
+        int64_t remaining_ms, least_ms, most_ms; /* with the ms that is rounded up */
+    } cases[] = {
+        {&rlock_plain, true, false, 60000, STATUS_BUSY, -1, 2001, 2001},
+        {&rlock_plain, true, false, 60000, STATUS_BUSY, 100, 102, 102},
+        {&rlock_plain, true, false, 60000, STATUS_BUSY, 0, 2, 2},
+        {&rlock_plain, true, false, 60000, STATUS_BUSY, 1998, 2000, 2000},
+        {&rlock_plain, true, false, 60000, STATUS_BUSY, 9999, 2001, 2001},
+        {&rlock_plain, true, false, 50, STATUS_BUSY, 100, 51, 51},
+        {&rlock_plain, true, false, RLOCK_WAIT_FOREVER, STATUS_BUSY, -1, 2001, 2001},
+        {&rlock_plain, true, false, 60000, STATUS_DOWN, 5, 1, 501},
+        {&rlock_plain, false, false, 60000, STATUS_BUSY, -1, 1, 101},
+        {&rlock_plain, true, true, 60000, STATUS_BUSY, 5, 60001, 60001},
+        {&rlock_plain, false, true, 60000, STATUS_BUSY, 5, 60001, 60001},
+        {&rlock_fair, true, false, 60000, STATUS_BUSY, 2000, 501, 501},
+        {&rlock_fair, false, true, 60000, STATUS_BUSY, 100, 1, 102},
+        {&rlock_fair, true, false, 60000, STATUS_BUSY, 100, 102, 102},
+    };
+    struct wait_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct rlock_result result = {.status = cases[i].status,
+                                      .remaining_ms = cases[i].remaining_ms};
+        struct rlock *first = begin_busy(test, 0, cases[i].kind);
+        struct rlock *lock = first;
+        int64_t found_ms;
+
+        if (cases[i].is_second)
+            lock = begin(test, 1, cases[i].kind, cases[i].wait_ms, result);
+        lock->wait_ms = cases[i].wait_ms;
+        rlock_channel_find(test->client, lock)->is_subscribed = cases[i].is_subscribed;
+        rlock_batch_leave(lock);
+        ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), STATUS_OK);
+        found_ms = due_ms(test, lock);
+        if (found_ms < cases[i].least_ms || found_ms > cases[i].most_ms)
+            fail_msg("case %zu: expected %lld to %lld ms, got %lld", i,
+                     (long long)cases[i].least_ms, (long long)cases[i].most_ms,
+                     (long long)found_ms);
+        if (cases[i].is_second)
+            end(test, lock);
+        end(test, first);
+    }
+}
+
+static void test_waiter__that_spins_pauses_longer_and_longer(void **state)
+{
+    static const struct {
+        uint16_t min_ms, max_ms;
+        int64_t bound_ms;
+    } cases[] = {{1, 0, 100}, {1, 7, 7}, {3, 40, 40}, {5, 5, 5}};
+    struct wait_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct rlock *lock;
+        int64_t longest_ms = 0;
+
+        lock = begin_busy(test, 0, &rlock_getset);
+        lock->spin_min_ms = cases[i].min_ms;
+        lock->spin_max_ms = cases[i].max_ms;
+        for (int n = 0; n < 60; n++) {
+            struct rlock_result result = {.status = STATUS_BUSY, .remaining_ms = 0};
+            int64_t found_ms;
+
+            ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), STATUS_OK);
+            found_ms = due_ms(test, lock) - 1;
+            longest_ms = found_ms > longest_ms ? found_ms : longest_ms;
+            if (found_ms > cases[i].bound_ms)
+                fail_msg("case %zu: expected at most %lld ms, got %lld", i,
+                         (long long)cases[i].bound_ms, (long long)found_ms);
+        }
+        ASSERT_NUMBER(longest_ms, >, cases[i].bound_ms / 2);
+        end(test, lock);
+    }
+}
+
+static void test_rlock_wait_on__ends_at_the_deadline(void **state)
+{
+    struct wait_test *test = *state;
+    struct rlock *lock = begin_busy(test, 0, &rlock_plain);
+    struct rlock_result result = {.status = STATUS_DOWN};
+
+    frozen_us += INT64_C(60000) * 1000 - 1;
+    ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), STATUS_OK);
+    frozen_us++;
+    ASSERT_STATUS(rlock_wait_on(test->client, lock, &result), STATUS_DOWN);
+    timer_of(test, lock)->timer_cb(timer_of(test, lock));
+    assert_int_equal(test->answers, 1);
+    ASSERT_STATUS(test->status, STATUS_DOWN); /* of the last try */
+    assert_int_equal(test->client->stats.waiters, 0);
+    assert_null(rlock_channel_find(test->client, lock));
+}
+
+static void test_waiter__tries_when_its_timer_runs(void **state)
+{
+    struct wait_test *test = *state;
+    struct rlock *lock = begin_busy(test, 0, &rlock_plain);
+
+    torture_fail(1, 0);
+    timer_of(test, lock)->timer_cb(timer_of(test, lock));
+    assert_true(torture_stop());
+    assert_false(tries(lock));
+    assert_int_equal(due_ms(test, lock), 500); /* there was no memory */
+    frozen_us += INT64_C(60000) * 1000 - 1;
+    timer_of(test, lock)->timer_cb(timer_of(test, lock));
+    assert_true(tries(lock));
+    assert_int_equal(due_ms(test, lock), -1);
+    end(test, lock);
+}
+
+static void test_rlock_wait_on__of_a_queued_kind_tries_once_more(void **state)
+{
+    static const struct {
+        const struct rlock_kind *kind;
+        bool is_subscribed, tries;
+    } cases[] = {
+        {&rlock_fair, true, true},
+        {&rlock_fair, false, false},
+        {&rlock_plain, true, false},
+        {&rlock_plain, false, false},
+    };
+    struct wait_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct rlock *first = begin_busy(test, 0, cases[i].kind), *second;
+
+        rlock_channel_find(test->client, first)->is_subscribed = cases[i].is_subscribed;
+        second = begin_busy(test, 1, cases[i].kind);
+        if (tries(second) != cases[i].tries)
+            fail_msg("case %zu: expected a try %d", i, cases[i].tries);
+        assert_int_equal(test->client->stats.waiters, 2);
+        end(test, second);
+        end(test, first);
+        assert_int_equal(test->client->stats.waiters, 0);
+    }
+}
+
+static void test_rlock_wait_end__lets_the_next_waiter_try(void **state)
+{
+    static const struct {
+        const struct rlock_kind *kind;
+        int leaves; /* of three */
+        bool is_granted, is_closing;
+        bool tries; /* the next one */
+        int64_t due_ms;
+    } cases[] = {
+        {&rlock_plain, 0, false, false, true, -1},
+        {&rlock_plain, 0, true, false, false, LEASE_MS + 2},
+        {&rlock_plain, 0, false, true, false, 60001},
+        {&rlock_plain, 1, false, false, false, 60001},
+        {&rlock_semaphore, 0, true, false, true, -1}, /* there may be more permits */
+        {&rlock_fair, 0, false, false, false, 501},
+    };
+    struct wait_test *test = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct rlock *next = &test->locks[cases[i].leaves + 1];
+        int64_t found_ms;
+
+        for (int at = 0; at < LOCKS; at++) {
+            begin_busy(test, at, cases[i].kind);
+            if (at == 0)
+                subscribe(test, &test->locks[0]);
+            if (tries(&test->locks[at])) { /* of a queued kind: it is busy again */
+                struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = -1};
+
+                rlock_batch_leave(&test->locks[at]);
+                ASSERT_STATUS(rlock_wait_on(test->client, &test->locks[at], &busy),
+                              STATUS_OK);
+            }
+        }
+        test->client->is_closing = cases[i].is_closing;
+        rlock_wait_end(test->client, &test->locks[cases[i].leaves], cases[i].is_granted);
+        test->client->is_closing = false;
+        found_ms = due_ms(test, next);
+        if (tries(next) != cases[i].tries || found_ms != cases[i].due_ms)
+            fail_msg("case %zu: expected a try %d or %lld ms, got %d and %lld", i,
+                     cases[i].tries, (long long)cases[i].due_ms, tries(next),
+                     (long long)found_ms);
+        for (int at = 0; at < LOCKS; at++)
+            end(test, &test->locks[at]);
+    }
+}
+
+static void test_rlock_waits_resume__tries_again_what_failed(void **state)
+{
+    struct wait_test *test = *state;
+    struct rlock_result down = {.status = STATUS_DOWN};
+    struct rlock *failed = begin(test, 0, &rlock_plain, 60000, down);
+    struct rlock *busy = begin_busy(test, 1, &rlock_plain);
+    struct rlock *ended = begin(test, 2, &rlock_plain, 60000, down);
+
+    end(test, ended);
+    rlock_waits_resume(test->client);
+    assert_true(tries(failed));
+    assert_false(tries(busy));
+    end(test, busy);
+    end(test, failed);
+}
+
+static void test_channel__wakes_those_that_missed_messages(void **state)
+{
+    static const struct {
+        const struct rlock_kind *kind;
+        bool second_tries;
+    } cases[] = {{&rlock_plain, false}, {&rlock_fair, true}};
+    struct wait_test *test = *state;
+    const struct rlock_channel_events *events = test->client->channels.events;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct rlock *first = begin_busy(test, 0, cases[i].kind);
+        struct rlock *second = begin_busy(test, 1, cases[i].kind);
+        struct rlock_channel *channel = rlock_channel_find(test->client, first);
+
+        channel->own_releases = 5;
+        channel->own_messages = -5;
+        channel->is_subscribed = true;
+        events->on_subscribed(channel);
+        assert_int_equal(channel->own_releases, 0);
+        assert_int_equal(channel->own_messages, 0);
+        assert_true(tries(first));
+        assert_int_equal(tries(second), cases[i].second_tries);
+
+        rlock_batch_leave(second);
+        channel->own_releases = 5;
+        channel->own_messages = -5;
+        channel->is_subscribed = false;
+        events->on_cut_off(channel);
+        assert_int_equal(channel->own_releases, 0);
+        assert_int_equal(channel->own_messages, 0);
+        assert_int_equal(due_ms(test, first), -1); /* it tries */
+        assert_int_equal(due_ms(test, second) > 0, 1);
+        end(test, second);
+        end(test, first);
+    }
+}
+
+static void test_message__of_a_queued_kind_wakes_its_owner(void **state)
+{
+    struct wait_test *test = *state;
+    const struct rlock_channel_events *events = test->client->channels.events;
+    struct rlock_channel *channel;
+    char owner[RLOCK_OWNER_MAX];
+    size_t owner_len = rlock_keys_owner(test->client, 12, owner);
+
+    for (int at = 0; at < LOCKS; at++)
+        begin_busy(test, at, &rlock_read)->serial = (uint64_t)(11 + at);
+    channel = rlock_channel_find(test->client, &test->locks[0]);
+    for (int is_longer = 0; is_longer <= 1; is_longer++) {
+        owner[owner_len] = '1';
+        events->on_message(channel, owner, is_longer ? owner_len + 1 : owner_len - 1);
+        for (int at = 0; at < LOCKS; at++)
+            assert_false(tries(&test->locks[at]));
+    }
+    events->on_message(channel, owner, owner_len);
+    assert_false(tries(&test->locks[0]));
+    assert_true(tries(&test->locks[1]));
+    assert_false(tries(&test->locks[2]));
+    events->on_message(channel, "", 0); /* all readers */
+    for (int at = 0; at < LOCKS; at++) {
+        assert_true(tries(&test->locks[at]));
+        end(test, &test->locks[at]);
+    }
+    for (int at = 0; at < 2; at++)
+        begin_busy(test, at, &rlock_write);
+    events->on_message(rlock_channel_find(test->client, &test->locks[0]), "", 0);
+    for (int at = 0; at < 2; at++) {
+        assert_false(tries(&test->locks[at])); /* writers are woken by name */
+        end(test, &test->locks[at]);
+    }
+}
+
+static void test_rlock_waits_close__cancels_each_waiter(void **state)
+{
+    struct wait_test *test = *state;
+
+    test->kind = rlock_plain;
+    test->kind.acquire_wait.on_cancel = wait_on_cancelled;
+    for (int at = 0; at < LOCKS; at++)
+        begin_busy(test, at, &test->kind);
+    end(test, &test->locks[1]);
+    rlock_client_close(test->client, NULL, NULL);
+    test->client = NULL;
+    assert_int_equal(cancelled, 2);
+}
+
+static void test_rlock_wait_on__without_memory_fails(void **state)
+{
+    struct rlock_result busy = {.status = STATUS_BUSY, .remaining_ms = -1};
+    struct wait_test *test = *state;
+    struct rlock *lock = begin_busy(test, 0, &rlock_plain);
+
+    end(test, lock);
+    for (unsigned n = 1; n <= 2; n++) {
+        struct rlock other = *lock;
+
+        other.name[0] = (char)n; /* of another channel */
+        torture_fail(1, 0);
+        ASSERT_STATUS(rlock_wait_on(test->client, &other, &busy), STATUS_NO_MEMORY);
+        assert_true(torture_stop());
+        assert_null(other.waiter);
+        assert_int_equal(test->client->stats.waiters, 0);
+    }
+}
+
+#define WAIT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WAIT_TEST(test_waiter__sleeps_until_the_lock_may_be_free),
+        WAIT_TEST(test_waiter__that_spins_pauses_longer_and_longer),
+        WAIT_TEST(test_rlock_wait_on__ends_at_the_deadline),
+        WAIT_TEST(test_waiter__tries_when_its_timer_runs),
+        WAIT_TEST(test_rlock_wait_on__of_a_queued_kind_tries_once_more),
+        WAIT_TEST(test_rlock_wait_end__lets_the_next_waiter_try),
+        WAIT_TEST(test_rlock_waits_resume__tries_again_what_failed),
+        WAIT_TEST(test_channel__wakes_those_that_missed_messages),
+        WAIT_TEST(test_message__of_a_queued_kind_wakes_its_owner),
+        WAIT_TEST(test_rlock_waits_close__cancels_each_waiter),
+        WAIT_TEST(test_rlock_wait_on__without_memory_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
