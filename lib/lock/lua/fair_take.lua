@@ -1,5 +1,4 @@
 local function take(name, queue, beats, owner, wait, lease, clock)
-  redis.call('ZCARD', beats)
   local first = head(queue, beats, owner, math.floor(clock / 1000))
   local found = redis.call('GET', name)
   if found == owner or not found and (not first or first == owner) then

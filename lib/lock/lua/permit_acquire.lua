@@ -4,6 +4,6 @@ for i = 1, count do
   local is_done, result, ttl = pcall(take, clock, lease * 1000, ARGV[at], ARGV[at + 1],
     ARGV[at + 2] + 0, ARGV[at + 3] + 0, unpack(KEYS, first_key, first_key + keys_each - 1))
   results[i] = is_done and result or 'E'
-  numbers[i] = is_done and ttl or fence + i
+  numbers[i] = ttl or fence + i
 end
 return {ARGV[#ARGV], clock, fence, table.concat(results), numbers}
