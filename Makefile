@@ -109,6 +109,7 @@ $(BUILD)/install/$(SONAME): $(LIB_SRC:%.c=$(BUILD)/pic/%.o) lib/librlock.map
 
 # The assembler includes the Lua files by name.
 $(BUILD)/lib/lock/scripts.o $(BUILD)/pic/lib/lock/scripts.o: $(wildcard lib/lock/lua/*.lua)
+$(BUILD)/lib/test/it_scripts.o: lib/test/it_scripts.lua
 
 $(BUILD)/pic/%.o: %.c | build/deps.ok
 	$(call say,CC)
