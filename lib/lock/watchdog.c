@@ -150,10 +150,8 @@ static void renew_overdue(struct rlock_client *client, int64_t now_us)
         }
         rlock_orphan_unknown(client, lock); /* the server may still hold it */
         lock->kind->renew.on_result(client, lock, &lost);
-        if (client->is_closing) { /* by the callback */
+        if (client->is_closing) /* by the callback */
             cancel_all(client, &todo);
-            return;
-        }
     }
 }
 

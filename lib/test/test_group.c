@@ -17,6 +17,7 @@
 
 struct group_test {
     uv_loop_t loop;
+    long blocks; /* that were allocated before */
     struct rlock_client *clients[MEMBERS];
     struct rlock_group *group;
     unsigned answers, losses;
@@ -47,6 +48,7 @@ static int set_up(void **state)
     struct rlock_client_options options = {
         .loop = &test->loop, .redis_url = "unix:/tmp/rlock-nobody", .timeout_ms = 60000};
 
+    test->blocks = torture_blocks();
     frozen_us = NOW_US;
     assert_int_equal(uv_loop_init(&test->loop), 0);
     for (int i = 0; i < MEMBERS; i++)
@@ -65,6 +67,7 @@ static int tear_down(void **state)
     while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&test->loop), 0);
+    ASSERT_NUMBER(torture_blocks(), ==, test->blocks);
     test_free(test);
     return 0;
 }

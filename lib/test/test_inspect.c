@@ -13,6 +13,7 @@
 /** A client of a fake server, and what its queries have told. */
 struct inspect_test {
     uv_loop_t loop;
+    long blocks; /* that were allocated before */
     struct rlock_client *client;
     struct fake *fake;
     unsigned answers, owners, wanted; /* the list ends after `wanted` owners */
@@ -80,6 +81,7 @@ static int set_up(void **state)
     struct inspect_test *test = test_calloc(1, sizeof(*test));
     struct rlock_client_options options = {.loop = &test->loop, .timeout_ms = 60000};
 
+    test->blocks = torture_blocks();
     assert_int_equal(uv_loop_init(&test->loop), 0);
     test->fake = fake_start(&test->loop, NULL);
     options.redis_url = test->fake->url;
@@ -98,6 +100,7 @@ static int tear_down(void **state)
     while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&test->loop), 0);
+    ASSERT_NUMBER(torture_blocks(), ==, test->blocks);
     test_free(test);
     return 0;
 }

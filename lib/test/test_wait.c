@@ -18,6 +18,7 @@
 
 struct wait_test {
     uv_loop_t loop;
+    long blocks; /* that were allocated before */
     struct rlock_client *client;
     struct fake *fake;
     struct rlock locks[LOCKS];
@@ -49,6 +50,7 @@ static int set_up(void **state)
     struct wait_test *test = test_calloc(1, sizeof(*test));
     struct rlock_client_options options = {.loop = &test->loop, .timeout_ms = 60000};
 
+    test->blocks = torture_blocks();
     frozen_us = NOW_US;
     cancelled = 0;
     assert_int_equal(uv_loop_init(&test->loop), 0);
@@ -71,6 +73,7 @@ static int tear_down(void **state)
     while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&test->loop), 0);
+    ASSERT_NUMBER(torture_blocks(), ==, test->blocks);
     test_free(test);
     return 0;
 }

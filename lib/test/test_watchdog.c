@@ -20,6 +20,7 @@
 /** A client without a server, or of a fake one; and locks that are held. */
 struct watchdog_test {
     uv_loop_t loop;
+    long blocks; /* that were allocated before */
     struct rlock_client *client;
     struct fake *fake;
     struct rlock_watchdog *watchdog;
@@ -56,6 +57,7 @@ static int set_up(void **state)
                                            .redis_url = "unix:/tmp/rlock-nobody",
                                            .timeout_ms = TIMEOUT_MS};
 
+    test->blocks = torture_blocks();
     frozen_us = NOW_US;
     memset(&seen, 0, sizeof(seen));
     assert_int_equal(uv_loop_init(&test->loop), 0);
@@ -98,6 +100,7 @@ static int tear_down(void **state)
     while (uv_run(&test->loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&test->loop), 0);
+    ASSERT_NUMBER(torture_blocks(), ==, test->blocks);
     test_free(test);
     return 0;
 }
@@ -478,6 +481,13 @@ static void test_orphans__beyond_the_most_leave_the_oldest_to_its_lease(void **s
     assert_int_equal(copy->serial, 1);
     assert_int_equal(count_of(&test->orphans->spare, &copy), 1);
     assert_int_equal(copy->serial, 0);
+    copy = rlock_orphan_spare(test->client);
+    rlock_orphan_recycle(test->client, rlock_orphan_spare(test->client));
+    rlock_orphan_recycle(test->client, copy);
+    rlock_orphan_unknown(test->client, &test->locks[0]);
+    assert_int_equal(count_of(&test->orphans->due, &copy), DUE_MAX);
+    assert_int_equal(copy->serial, 2);
+    assert_int_equal(count_of(&test->orphans->spare, &copy), 2);
     ASSERT_NUMBER(test->orphans->timer_at_us, ==, INT64_MAX); /* it is down */
     rlock_orphan_resume(test->client);
     assert_int_equal(test->orphans->due_count, 0);
@@ -493,6 +503,7 @@ static void test_orphans__are_released_again_in_their_turn(void **state)
         rlock_orphan_later(test->client, &test->locks[i]);
         copies[i] = list_item(test->orphans->second.prev, struct rlock, link);
         frozen_us += 1;
+        ASSERT_NUMBER(test->orphans->timer_at_us, ==, NOW_US + 1000000);
     }
     frozen_us = NOW_US + 1000000;
     test->orphans->timer.timer_cb(&test->orphans->timer);
