@@ -228,6 +228,18 @@ static void test_rlock_sync_group_cancel__ends_the_wait_of_another(void **state)
     assert_true(server_has(fixture->server, "b"));
 }
 
+static void test_rlock_sync_group_cancel__before_an_acquire_cancels_one(void **state)
+{
+    struct sync_fixture *fixture = *state;
+    struct rlock_group *group = create(fixture, "a", "b");
+
+    rlock_sync_group_cancel(fixture->sync, group);
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_CANCELLED);
+    assert_false(server_has(fixture->server, "a"));
+    ASSERT_STATUS(acquire_group(fixture, group, 0, NULL), STATUS_OK);
+    rlock_sync_group_free(fixture->sync, group);
+}
+
 static void test_rlock_sync_group_free__ends_the_wait_of_another(void **state)
 {
     struct sync_fixture *fixture = *state;
@@ -274,6 +286,7 @@ int main(void)
         SYNC_TEST(test_on_lost__of_a_group_is_called_while_nobody_calls),
         SYNC_TEST(test_groups__that_overlap_exclude_and_progress),
         SYNC_TEST(test_rlock_sync_group_cancel__ends_the_wait_of_another),
+        SYNC_TEST(test_rlock_sync_group_cancel__before_an_acquire_cancels_one),
         SYNC_TEST(test_rlock_sync_group_free__ends_the_wait_of_another),
         SYNC_TEST(test_rlock_sync_close__ends_groups_that_wait_or_hold),
     };
