@@ -703,7 +703,7 @@ static void run(const struct step *steps, size_t count)
     static void test_scripts__of_##kind##_leave_exactly_these_keys(void **state)         \
     {                                                                                    \
         (void)state;                                                                     \
-        run(kind, sizeof(kind) / sizeof(*kind));                                         \
+        run(kind, sizeof(kind) / sizeof(*(kind)));                                       \
     }
 
 TEST_OF(plain_locks)

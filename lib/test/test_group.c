@@ -214,7 +214,7 @@ static void test_rlock_group_acquire__bounds_its_rounds_by_the_lease(void **stat
 static void test_try__ends_soon_after_its_result_is_certain(void **state)
 {
     static const struct {
-        size_t count;
+        unsigned count;
         enum rlock_group_need need;
         const char *letters;
         bool hurries;
@@ -244,7 +244,7 @@ static void test_try__ends_soon_after_its_result_is_certain(void **state)
 static void test_try__that_is_answered_tells_the_status(void **state)
 {
     static const struct {
-        size_t count;
+        unsigned count;
         enum rlock_group_need need;
         const char *letters;
         enum status status;
@@ -295,19 +295,19 @@ static void fail_try(struct group_test *test, uint32_t wait_ms, int64_t took_us)
 static void test_rlock_group_acquire__waits_for_the_busy_member(void **state)
 {
     static const struct {
-        uint32_t wait_ms;
         int64_t took_us;
+        uint32_t wait_ms;
         uint32_t left_ms;
     } cases[] = {
-        {1000, 0, 1001},
-        {1000, 999, 1000},
+        {0, 1000, 1001},
+        {999, 1000, 1000},
         {1000, 1000, 1000},
-        {1000, 999999, 1},
-        {1000, 1000000, 0},
-        {1000, 2000000, 0},
-        {1, 0, 2},
+        {999999, 1000, 1},
+        {1000000, 1000, 0},
+        {2000000, 1000, 0},
+        {0, 1, 2},
         {0, 0, 0},
-        {RLOCK_WAIT_FOREVER, 99000000, RLOCK_WAIT_FOREVER},
+        {99000000, RLOCK_WAIT_FOREVER, RLOCK_WAIT_FOREVER},
     };
     struct group_test *test = *state;
 
@@ -425,17 +425,17 @@ static void test_group__is_lost_once_with_one_too_few(void **state)
 static void test_rlock_group_extend__counts_those_that_are_held(void **state)
 {
     static const struct {
-        enum rlock_group_need need;
         const char *letters;
+        enum rlock_group_need need;
         enum status status;
         bool is_held;
     } cases[] = {
-        {RLOCK_GROUP_ALL, "ggg", STATUS_OK, true},
-        {RLOCK_GROUP_ALL, "ggl", STATUS_LOST, false},
-        {RLOCK_GROUP_MAJORITY, "ggl", STATUS_OK, true},
-        {RLOCK_GROUP_MAJORITY, "gll", STATUS_LOST, false},
-        {RLOCK_GROUP_MAJORITY, "grr", STATUS_REFUSED, true},
-        {RLOCK_GROUP_ALL, "ggr", STATUS_REFUSED, true},
+        {"ggg", RLOCK_GROUP_ALL, STATUS_OK, true},
+        {"ggl", RLOCK_GROUP_ALL, STATUS_LOST, false},
+        {"ggl", RLOCK_GROUP_MAJORITY, STATUS_OK, true},
+        {"gll", RLOCK_GROUP_MAJORITY, STATUS_LOST, false},
+        {"grr", RLOCK_GROUP_MAJORITY, STATUS_REFUSED, true},
+        {"ggr", RLOCK_GROUP_ALL, STATUS_REFUSED, true},
     };
     struct group_test *test = *state;
 
@@ -460,16 +460,16 @@ static void test_rlock_group_extend__counts_those_that_are_held(void **state)
 static void test_rlock_group_release__tells_whether_enough_were_ours(void **state)
 {
     static const struct {
-        enum rlock_group_need need;
         const char *letters;
+        enum rlock_group_need need;
         enum status status;
     } cases[] = {
-        {RLOCK_GROUP_ALL, "ggg", STATUS_OK},
-        {RLOCK_GROUP_ALL, "glg", STATUS_LOST},
-        {RLOCK_GROUP_ALL, "grg", STATUS_REFUSED},
-        {RLOCK_GROUP_MAJORITY, "ggl", STATUS_OK},
-        {RLOCK_GROUP_MAJORITY, "gll", STATUS_LOST},
-        {RLOCK_GROUP_MAJORITY, "grl", STATUS_REFUSED},
+        {"ggg", RLOCK_GROUP_ALL, STATUS_OK},
+        {"glg", RLOCK_GROUP_ALL, STATUS_LOST},
+        {"grg", RLOCK_GROUP_ALL, STATUS_REFUSED},
+        {"ggl", RLOCK_GROUP_MAJORITY, STATUS_OK},
+        {"gll", RLOCK_GROUP_MAJORITY, STATUS_LOST},
+        {"grl", RLOCK_GROUP_MAJORITY, STATUS_REFUSED},
     };
     struct group_test *test = *state;
 

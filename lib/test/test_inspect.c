@@ -53,7 +53,7 @@ static bool inspect_on_owner(const struct rlock_info *info, void *arg)
 }
 
 /** Wait for a call, and answer it by its number and `count` more elements. */
-static void reply(struct inspect_test *test, unsigned count, const char *elements)
+static void reply(struct inspect_test *test, size_t count, const char *elements)
 {
     struct fake *fake = test->fake;
     char text[1024], *number;
@@ -62,7 +62,7 @@ static void reply(struct inspect_test *test, unsigned count, const char *element
         uv_run(&test->loop, UV_RUN_ONCE);
     fake->heard[fake->heard_len - 2] = '\0';
     number = strrchr(fake->heard, '\n') + 1;
-    snprintf(text, sizeof(text), "*%u\r\n+%s\r\n%s", count + 1, number, elements);
+    snprintf(text, sizeof(text), "*%zu\r\n+%s\r\n%s", count + 1, number, elements);
     fake_say(fake, elements[0] == '-' ? elements : text);
     fake->heard_len = 0;
 }
@@ -169,7 +169,7 @@ static void test_rlock_inspect__knows_its_own_id_and_host(void **state)
 static void test_rlock_inspect__refuses_replies_of_other_shapes(void **state)
 {
     static const struct {
-        unsigned count;
+        size_t count;
         const char *elements;
         size_t tag_len; /* of the names of the server */
         enum status status;
@@ -209,7 +209,7 @@ static void test_rlock_inspect__refuses_replies_of_other_shapes(void **state)
 static void test_rlock_list__ends_when_it_is_told_to(void **state)
 {
     static const struct {
-        unsigned count;
+        size_t count;
         const char *elements;
         unsigned wanted, owners;
         enum status status;
@@ -255,7 +255,7 @@ static void test_rlock_list__scans_from_cursor_to_cursor(void **state)
 static void test_rlock_force_release__is_not_found_when_nothing_was_deleted(void **state)
 {
     static const struct {
-        unsigned count;
+        size_t count;
         const char *elements;
         enum status status;
     } cases[] = {

@@ -331,9 +331,10 @@ static void test_rlock_watchdog_resume__renews_what_is_overdue(void **state)
 
 /* -- copies -- */
 
+/** How many copies the list has, and the first, if there is one. */
 static size_t count_of(const struct list *list, struct rlock **ret_first)
 {
-    *ret_first = list_is_empty(list) ? NULL : list_item(list->next, struct rlock, link);
+    *ret_first = list_item(list->next, struct rlock, link);
     return list_count(list);
 }
 
