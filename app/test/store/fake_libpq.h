@@ -1,0 +1,540 @@
+/*
+ * fake_libpq.h - the connections of libpq and the sockets of libuv, which say what they are
+ * called for, and get what the test lets arrive.
+ *
+ * To be included by one source of a test program: it defines these functions in place of the real
+ * ones. Results are those of the real libpq. What arrives is written as words: a row of bigints
+ * such as "1 2", "ok", "sync", or "!40001", an error with its SQLSTATE. A ";" ends each.
+ */
+#ifndef FAKE_LIBPQ_H
+#define FAKE_LIBPQ_H
+
+#include "app/core/embed.h"
+#include "app/store/store_conn_impl.h"
+#include "app/test/sale/simulated_time.h"
+#include "test/asserts.h"
+
+#include <endian.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define FAKE_TEXT_BYTES   16384
+#define FAKE_ARRIVALS_MAX 64
+#define FAKE_COLUMNS_MAX  8
+
+struct pg_conn {
+    ConnStatusType status;
+    PQnoticeReceiver notice;
+    void *notice_arg;
+};
+
+static char said[FAKE_TEXT_BYTES];          /* each call ends with ";" */
+static const char *fake_failing;            /* the call that fails, or "" */
+static unsigned fake_failing_at;            /* after so many that succeed */
+static struct pg_conn *fake_pg;             /* NULL: none is open */
+static const char *fake_encoding;           /* of the server */
+static PostgresPollingStatusType fake_next; /* step of connecting */
+static int fake_unsent;                     /* what PQflush() leaves */
+static int fake_statements;                 /* prepared */
+static int fake_socket[2]; /* a pipe: the end of libpq, the end of the server */
+static uv_poll_t *fake_poll;
+static uv_poll_cb fake_on_poll;
+static PGresult
+    *fake_arriving[FAKE_ARRIVALS_MAX]; /* NULL: the end of a statement's results */
+static size_t fake_arrived, fake_taken;
+static struct {
+    const PGresult *result;
+    char sqlstate[6];
+} fake_errors[FAKE_ARRIVALS_MAX];
+static size_t fake_error_count;
+static PGnotify *fake_notify;
+static struct {
+    uv_handle_t *handle;
+    uv_close_cb closed;
+} fake_closing[FAKE_ARRIVALS_MAX];
+static size_t fake_closing_count;
+static uv_getaddrinfo_t *fake_resolve;
+static uv_getaddrinfo_cb fake_on_resolved;
+
+/* -- what is said -- */
+
+__attribute__((format(printf, 1, 2))) static inline void say(const char *format, ...)
+{
+    size_t len = strlen(said);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(said + len, sizeof(said) - len, format, args);
+    va_end(args);
+}
+
+#define ASSERT_SAID(wanted) assert_said(wanted, __FILE__, __LINE__)
+
+static inline void assert_said(const char *wanted, const char *file, int line)
+{
+    if (strcmp(said, wanted) != 0) {
+        print_error("expected \"%s\", got \"%s\"\n", wanted, said);
+        _fail(file, line);
+    }
+    said[0] = '\0';
+}
+
+/* Whether this call fails. */
+static inline bool fake_fails(const char *call)
+{
+    return strcmp(fake_failing, call) == 0 && fake_failing_at-- == 0;
+}
+
+static inline void fake_fail(const char *call, unsigned at)
+{
+    fake_failing = call;
+    fake_failing_at = at;
+}
+
+/* In how many milliseconds the timer is due; -1: it is stopped. */
+static inline int64_t fake_due_ms(void)
+{
+    return simulated_timers[0].callback == NULL
+               ? -1
+               : (simulated_timers[0].due_us - simulated_us) / 1000;
+}
+
+/* -- what arrives -- */
+
+static inline void fake_arrive_one(PGresult *result)
+{
+    assert_true(fake_arrived < FAKE_ARRIVALS_MAX);
+    fake_arriving[fake_arrived++] = result;
+    for (size_t i = 0; i < fake_error_count; i++) {
+        if (fake_errors[i].result == result) /* that one was freed */
+            fake_errors[i].result = NULL;
+    }
+}
+
+static inline void fake_arrive_error(const char *sqlstate)
+{
+    PGresult *result = PQmakeEmptyPGresult(NULL, PGRES_FATAL_ERROR);
+
+    fake_arrive_one(result);
+    assert_true(fake_error_count < FAKE_ARRIVALS_MAX);
+    snprintf(fake_errors[fake_error_count].sqlstate, sizeof(fake_errors[0].sqlstate),
+             "%s", sqlstate);
+    fake_errors[fake_error_count++].result = result;
+}
+
+static inline PGresult *fake_row(const char *words)
+{
+    static char name[] = "column";
+    PGresAttDesc columns[FAKE_COLUMNS_MAX];
+    PGresult *result = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
+    int64_t values[FAKE_COLUMNS_MAX];
+    int count = 0;
+
+    for (char *end = (char *)(uintptr_t)words; *end != '\0' && *end != ';'; count++) {
+        values[count] = (int64_t)htobe64((uint64_t)strtoll(end, &end, 10));
+        columns[count] = (PGresAttDesc){.name = name, .format = 1};
+    }
+    assert_int_equal(PQsetResultAttrs(result, count, columns), 1);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(PQsetvalue(result, 0, i, (char *)&values[i], 8), 1);
+    return result;
+}
+
+/* Nothing is read yet. */
+static inline void fake_arrive(const char *words)
+{
+    for (; *words != '\0'; words += strcspn(words, ";") + 1) {
+        if (strncmp(words, "sync", 4) == 0) {
+            fake_arrive_one(PQmakeEmptyPGresult(NULL, PGRES_PIPELINE_SYNC));
+            continue;
+        }
+        if (words[0] == '!')
+            fake_arrive_error(words + 1);
+        else if (words[0] == 'o')
+            fake_arrive_one(PQmakeEmptyPGresult(NULL, PGRES_COMMAND_OK));
+        else
+            fake_arrive_one(fake_row(words));
+        fake_arrive_one(NULL);
+    }
+}
+
+static inline void fake_turn(void)
+{
+    for (size_t i = 0; i < fake_closing_count; i++)
+        fake_closing[i].closed(fake_closing[i].handle);
+    fake_closing_count = 0;
+}
+
+/* The socket is ready for these events. */
+static inline void fake_ready(int events)
+{
+    assert_non_null(fake_poll);
+    fake_on_poll(fake_poll, 0, events);
+    fake_turn();
+}
+
+/* Results that nobody has taken. */
+static inline void fake_drop_arrivals(void)
+{
+    for (; fake_taken < fake_arrived; fake_taken++)
+        PQclear(fake_arriving[fake_taken]);
+    fake_taken = fake_arrived = 0;
+}
+
+/* All of it is read, unless the connection fails, which leaves the rest. */
+static inline void fake_read(const char *words)
+{
+    fake_arrive(words);
+    fake_ready(UV_READABLE);
+    if (fake_pg != NULL && fake_arriving[fake_arrived - 1] != NULL)
+        ASSERT_NUMBER(fake_taken, ==, fake_arrived);
+    fake_drop_arrivals();
+}
+
+static inline void fake_reset(void)
+{
+    simulated_time_reset();
+    said[0] = '\0';
+    fake_failing = "";
+    fake_encoding = "UTF8";
+    fake_next = PGRES_POLLING_OK;
+    fake_unsent = 0;
+    fake_poll = NULL;
+    fake_resolve = NULL;
+    fake_taken = fake_arrived = fake_error_count = 0;
+    fake_statements = 0;
+    assert_int_equal(pipe(fake_socket), 0);
+}
+
+static inline void fake_end(void)
+{
+    fake_turn();
+    fake_drop_arrivals();
+    assert_null(fake_pg);
+    assert_null(fake_poll);
+    close(fake_socket[0]);
+    close(fake_socket[1]);
+}
+
+/* -- libpq -- */
+
+PGconn *PQconnectStartParams(const char *const *keywords, const char *const *values,
+                             int expand_dbname)
+{
+    assert_null(fake_pg);
+    say("connect");
+    for (size_t i = 0; keywords[i] != NULL; i++)
+        say(" %s=%s", keywords[i], values[i] != NULL ? values[i] : "");
+    say(" %d;", expand_dbname);
+    if (fake_fails("connect"))
+        return NULL;
+    fake_pg = calloc(1, sizeof(*fake_pg));
+    assert_non_null(fake_pg);
+    fake_pg->status = fake_fails("refuse") ? CONNECTION_BAD : CONNECTION_OK;
+    return fake_pg;
+}
+
+void PQfinish(PGconn *pg)
+{
+    if (pg == NULL)
+        return;
+    assert_ptr_equal(pg, fake_pg);
+    assert_null(fake_poll); /* libpq closes the socket */
+    say("finish;");
+    free(pg);
+    fake_pg = NULL;
+}
+
+ConnStatusType PQstatus(const PGconn *pg)
+{
+    return pg == NULL ? CONNECTION_BAD : pg->status;
+}
+
+PostgresPollingStatusType PQconnectPoll(PGconn *pg)
+{
+    assert_ptr_equal(pg, fake_pg);
+    assert_null(fake_poll); /* libpq may close the socket */
+    return fake_next;
+}
+
+int PQsocket(const PGconn *pg)
+{
+    assert_ptr_equal(pg, fake_pg);
+    return fake_socket[0];
+}
+
+char *PQerrorMessage(const PGconn *pg)
+{
+    static char text[] = "words of libpq", none[] = "no connection";
+
+    return pg == NULL ? none : text;
+}
+
+const char *PQparameterStatus(const PGconn *pg, const char *name)
+{
+    assert_ptr_equal(pg, fake_pg);
+    return strcmp(name, "server_encoding") == 0 ? fake_encoding : NULL;
+}
+
+PQnoticeReceiver PQsetNoticeReceiver(PGconn *pg, PQnoticeReceiver notice, void *arg)
+{
+    pg->notice = notice;
+    pg->notice_arg = arg;
+    return NULL;
+}
+
+int PQsetnonblocking(PGconn *pg, int arg)
+{
+    assert_ptr_equal(pg, fake_pg);
+    say("nonblocking %d;", arg);
+    return fake_fails("nonblocking") ? -1 : 0;
+}
+
+int PQenterPipelineMode(PGconn *pg)
+{
+    assert_ptr_equal(pg, fake_pg);
+    say("pipeline;");
+    return !fake_fails("pipeline");
+}
+
+/* Only the first and the last one are said. All must come in their order. */
+int PQsendPrepare(PGconn *pg, const char *name, const char *sql, int types_count,
+                  const Oid *types)
+{
+    const struct store_statement *statement = &store_statements[fake_statements];
+
+    assert_ptr_equal(pg, fake_pg);
+    assert_string_equal(name, statement->name);
+    assert_string_equal(sql, embedded_find(statement->path)->bytes);
+    ASSERT_NUMBER(types_count, ==, 0);
+    assert_null(types);
+    if (fake_statements == 0 || fake_statements == STATEMENT_COUNT - 1)
+        say("prepare %s;", name);
+    fake_statements = (fake_statements + 1) % STATEMENT_COUNT;
+    return !fake_fails("prepare");
+}
+
+static inline void fake_say_params(int count, const char *const *values,
+                                   const int *lengths, const int *formats)
+{
+    for (int i = 0; i < count; i++) {
+        int64_t value;
+
+        if (values[i] == NULL) {
+            say(" null");
+        } else if (formats == NULL) {
+            say(" '%s'", values[i]);
+        } else {
+            ASSERT_NUMBER(lengths[i], ==, 8);
+            ASSERT_NUMBER(formats[i], ==, 1);
+            memcpy(&value, values[i], sizeof(value));
+            say(" %lld", (long long)be64toh((uint64_t)value));
+        }
+    }
+    say(";");
+}
+
+int PQsendQueryPrepared(PGconn *pg, const char *name, int count,
+                        const char *const *values, const int *lengths, const int *formats,
+                        int result_format)
+{
+    assert_ptr_equal(pg, fake_pg);
+    ASSERT_NUMBER(result_format, ==, 1);
+    say("%s", name);
+    fake_say_params(count, values, lengths, formats);
+    return !fake_fails(name);
+}
+
+/* The settings of a session are a long statement; its name is said. */
+int PQsendQueryParams(PGconn *pg, const char *sql, int count, const Oid *types,
+                      const char *const *values, const int *lengths, const int *formats,
+                      int result_format)
+{
+    const char *session = embedded_find("sql/queries/session.sql")->bytes;
+    const char *name = strcmp(sql, session) == 0 ? "session" : sql;
+
+    assert_ptr_equal(pg, fake_pg);
+    assert_null(types);
+    ASSERT_NUMBER(result_format, ==, 1);
+    say("%s", name);
+    fake_say_params(count, values, lengths, formats);
+    return !fake_fails(name);
+}
+
+static inline int fake_sync(PGconn *pg)
+{
+    assert_ptr_equal(pg, fake_pg);
+    say("sync;");
+    return !fake_fails("sync");
+}
+
+int PQpipelineSync(PGconn *pg)
+{
+    return fake_sync(pg);
+}
+
+int PQsendPipelineSync(PGconn *pg);
+int PQsendPipelineSync(PGconn *pg)
+{
+    return fake_sync(pg);
+}
+
+int PQflush(PGconn *pg)
+{
+    assert_ptr_equal(pg, fake_pg);
+    say("flush;");
+    return fake_unsent;
+}
+
+int PQconsumeInput(PGconn *pg)
+{
+    assert_ptr_equal(pg, fake_pg);
+    return !fake_fails("consume");
+}
+
+int PQisBusy(PGconn *pg)
+{
+    assert_ptr_equal(pg, fake_pg);
+    return fake_taken == fake_arrived;
+}
+
+PGresult *PQgetResult(PGconn *pg)
+{
+    assert_ptr_equal(pg, fake_pg);
+    assert_true(fake_taken < fake_arrived);
+    return fake_arriving[fake_taken++];
+}
+
+PGnotify *PQnotifies(PGconn *pg)
+{
+    PGnotify *notify = fake_notify;
+
+    assert_ptr_equal(pg, fake_pg);
+    fake_notify = NULL;
+    return notify;
+}
+
+char *PQresultErrorMessage(const PGresult *result UNUSED)
+{
+    static char text[] = "words of the server";
+
+    return text;
+}
+
+static PGresult *fake_notice; /* from SyncRepWaitForLSN() */
+
+char *PQresultErrorField(const PGresult *result, int field)
+{
+    static char wait[] = "SyncRepWaitForLSN", other[] = "elsewhere";
+
+    if (field == PG_DIAG_SOURCE_FUNCTION)
+        return result == NULL ? NULL : result == fake_notice ? wait : other;
+    for (size_t i = 0; i < fake_error_count && field == PG_DIAG_SQLSTATE; i++) {
+        if (result != NULL && fake_errors[i].result == result)
+            return fake_errors[i].sqlstate;
+    }
+    return NULL;
+}
+
+/* -- libuv -- */
+
+int uv_timer_init(uv_loop_t *of, uv_timer_t *timer)
+{
+    timer->loop = of;
+    timer->type = UV_TIMER;
+    return 0;
+}
+
+int uv_timer_stop(uv_timer_t *timer)
+{
+    assert_ptr_equal(timer, simulated_timers[0].timer);
+    simulated_timers[0].callback = NULL;
+    return 0;
+}
+
+int uv_poll_init(uv_loop_t *of, uv_poll_t *poll, int fd)
+{
+    assert_null(fake_poll);
+    ASSERT_NUMBER(fd, ==, fake_socket[0]);
+    if (fake_fails("poll_init"))
+        return UV_ENOMEM;
+    poll->loop = of;
+    poll->type = UV_POLL;
+    fake_poll = poll;
+    return 0;
+}
+
+int uv_poll_start(uv_poll_t *poll, int events, uv_poll_cb callback)
+{
+    assert_ptr_equal(poll, fake_poll);
+    fake_on_poll = callback;
+    say("poll%s%s;", events & UV_READABLE ? " R" : "", events & UV_WRITABLE ? " W" : "");
+    return 0;
+}
+
+int uv_poll_stop(uv_poll_t *poll)
+{
+    assert_ptr_equal(poll, fake_poll);
+    fake_poll = NULL;
+    return 0;
+}
+
+void uv_close(uv_handle_t *handle, uv_close_cb closed)
+{
+    assert_true(handle != (uv_handle_t *)fake_poll); /* it was stopped */
+    if (handle->type == UV_TIMER)
+        simulated_timers[0] = (struct simulated_timer){.timer = NULL};
+    fake_closing[fake_closing_count].handle = handle;
+    fake_closing[fake_closing_count++].closed = closed;
+}
+
+int uv_getaddrinfo(uv_loop_t *of UNUSED, uv_getaddrinfo_t *request,
+                   uv_getaddrinfo_cb callback, const char *name, const char *service,
+                   const struct addrinfo *hints)
+{
+    assert_null(fake_resolve); /* one at a time */
+    assert_null(service);
+    ASSERT_NUMBER(hints->ai_socktype, ==, SOCK_STREAM);
+    say("resolve %s;", name);
+    if (fake_fails("resolve"))
+        return UV_ENOMEM;
+    fake_resolve = request;
+    fake_on_resolved = callback;
+    return 0;
+}
+
+/* Addresses of this machine; none: the name has no address. */
+static inline void fake_resolved(const char *const *addresses, size_t count)
+{
+    struct addrinfo *found = NULL;
+    uv_getaddrinfo_t *request = fake_resolve;
+
+    for (size_t i = count; i-- > 0;) {
+        struct addrinfo *one, hints = {.ai_flags = AI_NUMERICHOST};
+
+        hints.ai_socktype = SOCK_STREAM;
+        assert_int_equal(getaddrinfo(addresses[i], NULL, &hints, &one), 0);
+        one->ai_next = found;
+        found = one;
+    }
+    fake_resolve = NULL;
+    fake_on_resolved(request, count == 0 ? UV_EAI_NONAME : 0, found);
+}
+
+void uv_freeaddrinfo(struct addrinfo *found)
+{
+    if (found != NULL)
+        freeaddrinfo(found);
+}
+
+int uv_cancel(uv_req_t *request)
+{
+    assert_ptr_equal(request, fake_resolve);
+    say("cancel;");
+    return 0;
+}
+
+#endif
